@@ -1,0 +1,41 @@
+//! The types of numo's custom resources: data only.
+//!
+//! One file per kind, plus [`conditions`] (every condition type and every reason a user can see) and
+//! [`marks`] (every key numo writes on an object that is not its own). Nothing here decides, reads a
+//! clock or talks to a server; the schemas of `deploy/crds` are generated from these types.
+//!
+//! Names, fields and messages of `openshift-optional.skrzypek.io` are those of the operator numo
+//! replaces, so that manifests written for it apply unchanged. Whatever that operator's schemas
+//! admitted stays admitted here: all fields are optional, and what cannot work becomes a condition.
+
+pub mod conditions;
+pub mod crds;
+pub mod marks;
+pub mod mutex_binding;
+pub mod mutex_budget;
+pub mod mutex_rule;
+pub mod mutex_run_config;
+pub mod mutex_target;
+pub mod node_change;
+mod schema;
+
+pub use conditions::{Condition, Reason};
+pub use mutex_binding::{MutexBinding, MutexBindingSpec};
+pub use mutex_budget::{MutexBudget, MutexBudgetSpec, MutexBudgetStatus};
+pub use mutex_rule::{FailurePolicy, MutexRule, MutexRuleSpec, MutexRuleStatus, Phase, Placement, RuleType};
+pub use mutex_run_config::{
+    MutexRunConfig, MutexRunConfigSpec, MutexRunConfigStatus, ObjectRef, Order, RunResult, RunStatus,
+    Strategy,
+};
+pub use mutex_target::{MutexTarget, MutexTargetSpec, MutexTargetStatus};
+pub use node_change::{
+    Directive, DirectiveAction, Entry, NodeChange, NodeChangeSpec, NodeChangeStatus, Outcome, OwnerRef, Pin,
+    Step, Target, VerdictRecord,
+};
+
+/// API group of the kinds that exist in the replaced operator too.
+pub const GROUP: &str = "openshift-optional.skrzypek.io";
+/// API group of the kinds that only numo has.
+pub const NUMO_GROUP: &str = "numo.openshift-optional.skrzypek.io";
+/// The one version both groups serve.
+pub const VERSION: &str = "v1alpha1";

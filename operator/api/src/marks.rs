@@ -1,0 +1,93 @@
+//! Every key numo writes on an object that is not its own.
+//!
+//! A mark is written in the same patch as the change it explains and holds the owner's uid and the
+//! value that was there before; it is the only source for restoring.
+
+/// Prefix of all of numo's own labels, annotations and finalizers.
+pub const PREFIX: &str = "numo.openshift-optional.skrzypek.io/";
+
+/// Annotation on a MachineConfigPool numo paused: JSON `PausedBy`.
+pub const PAUSED_BY: &str = "numo.openshift-optional.skrzypek.io/paused-by";
+/// Annotation on a MachineConfigPool whose node selector numo changed: JSON `PriorSelector`.
+pub const PRIOR_NODE_SELECTOR: &str = "numo.openshift-optional.skrzypek.io/prior-node-selector";
+/// Label on a Node that was let go into the canary pool; its value is the run id.
+pub const RELEASE: &str = "numo.openshift-optional.skrzypek.io/release";
+/// Annotation on a Node whose cordon numo is to put back after the MCO took it away.
+pub const CORDONED_BY: &str = "numo.openshift-optional.skrzypek.io/cordoned-by";
+/// Annotation on a Node that carries rule labels: the owner's uid.
+pub const LABELLED_BY: &str = "numo.openshift-optional.skrzypek.io/labelled-by";
+/// Annotation on a Node that numo keeps remediation and autoscalers off: JSON with the prior values.
+pub const SHIELDED_BY: &str = "numo.openshift-optional.skrzypek.io/shielded-by";
+/// Annotation on an owner: its run must not begin anything new. Any value.
+pub const SUSPEND: &str = "numo.openshift-optional.skrzypek.io/suspend";
+/// Annotation on an owner: the run with this id is given up.
+pub const ABORT: &str = "numo.openshift-optional.skrzypek.io/abort";
+/// Finalizer on an owner while a mark of it exists.
+pub const FINALIZER: &str = "numo.openshift-optional.skrzypek.io/restore";
+
+/// Label on a Job: the id of the run it belongs to.
+pub const JOB_RUN: &str = "numo.openshift-optional.skrzypek.io/run";
+/// Label on a Job and its pods: hash of the node it is about.
+pub const JOB_NODE: &str = "numo.openshift-optional.skrzypek.io/node";
+/// Label on a Job and its pods: the phase of the rule.
+pub const JOB_PHASE: &str = "numo.openshift-optional.skrzypek.io/phase";
+/// Annotation on a Job: full name of the node it is about (labels end at 63 characters).
+pub const JOB_NODE_NAME: &str = "numo.openshift-optional.skrzypek.io/node-name";
+/// Annotation on a Job: `namespace/name` of the rule.
+pub const JOB_RULE: &str = "numo.openshift-optional.skrzypek.io/rule";
+/// Annotation on a Job: the number of the attempt, from 1.
+pub const JOB_ATTEMPT: &str = "numo.openshift-optional.skrzypek.io/attempt";
+/// Annotation on a Job: `ttlSecondsAfterFinished` that the user's jobSpec asked for; numo sets it only
+/// after the verdict is in the journal.
+pub const JOB_TTL: &str = "numo.openshift-optional.skrzypek.io/ttl-seconds-after-verdict";
+/// Label on a NodeChange: hash of the node's name.
+pub const CHANGE_NODE: &str = "numo.openshift-optional.skrzypek.io/node";
+/// Label on a NodeChange: the owner's uid.
+pub const CHANGE_OWNER: &str = "numo.openshift-optional.skrzypek.io/owner-uid";
+
+/// Prefix of the replaced operator's rule labels on Nodes:
+/// `mutexrule.openshift-optional.skrzypek.io/<rule>.<namespace>`.
+pub const RULE_LABEL_PREFIX: &str = "mutexrule.openshift-optional.skrzypek.io/";
+
+/// Label key that parks the page's canary pool: no node carries it.
+pub const IS_CANARY: &str = "isCanary";
+
+/// Shield: medik8s remediation leaves a node with this label alone.
+pub const EXCLUDE_FROM_REMEDIATION: &str = "remediation.medik8s.io/exclude-from-remediation";
+/// Shield: the cluster autoscaler does not scale down a node with this annotation set to `true`.
+pub const SCALE_DOWN_DISABLED: &str = "cluster-autoscaler.kubernetes.io/scale-down-disabled";
+/// Shield: Karpenter does not disrupt a node with this annotation set to `true`.
+pub const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
+
+/// Namespace of the node leases that operators share so as not to disrupt one node at a time.
+pub const LEASE_NAMESPACE: &str = "medik8s-leases";
+
+/// OpenShift's own keys.
+pub mod openshift {
+    /// Annotation: rendered config a node runs.
+    pub const CURRENT_CONFIG: &str = "machineconfiguration.openshift.io/currentConfig";
+    /// Annotation: rendered config a node shall run.
+    pub const DESIRED_CONFIG: &str = "machineconfiguration.openshift.io/desiredConfig";
+    /// Annotation: layered image a node runs.
+    pub const CURRENT_IMAGE: &str = "machineconfiguration.openshift.io/currentImage";
+    /// Annotation: layered image a node shall run.
+    pub const DESIRED_IMAGE: &str = "machineconfiguration.openshift.io/desiredImage";
+    /// Annotation: Done, Working, Degraded or Unreconcilable.
+    pub const STATE: &str = "machineconfiguration.openshift.io/state";
+    /// Annotation: why the state is Degraded or Unreconcilable.
+    pub const REASON: &str = "machineconfiguration.openshift.io/reason";
+    /// Annotation: `drain-<config>` or `uncordon-<config>`, asked by the daemon.
+    pub const DESIRED_DRAIN: &str = "machineconfiguration.openshift.io/desiredDrain";
+    /// Annotation: the last `desiredDrain` the drain controller finished.
+    pub const LAST_APPLIED_DRAIN: &str = "machineconfiguration.openshift.io/lastAppliedDrain";
+    /// Annotation on a MachineConfig, label on a Node with NFD: the OpenShift version.
+    pub const RELEASE_VERSION: &str = "machineconfiguration.openshift.io/release-image-version";
+    /// Node label of workers.
+    pub const WORKER: &str = "node-role.kubernetes.io/worker";
+    /// Node label of zones.
+    pub const ZONE: &str = "topology.kubernetes.io/zone";
+    /// Node label of the operating system.
+    pub const OS: &str = "kubernetes.io/os";
+    /// Node label of the host name.
+    pub const HOSTNAME: &str = "kubernetes.io/hostname";
+}

@@ -1,0 +1,74 @@
+//! MutexBinding: how kinds that are not numo's own are gated.
+
+use crate::mutex_run_config::{ObjectRef, Order};
+use k8s_openapi::apimachinery::pkg::{apis::meta::v1::LabelSelector, util::intstr::IntOrString};
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Puts rules and limits on owners of kinds that other projects defined (Plan, NodeMaintenance and
+/// others). A field of ours on their CRDs could be pruned; a binding cannot.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "numo.openshift-optional.skrzypek.io",
+    version = "v1alpha1",
+    kind = "MutexBinding",
+    plural = "mutexbindings",
+    category = "numo",
+    printcolumn = r#"{"name":"Kind","type":"string","jsonPath":".spec.ownerSelector.kind","description":"Kind of the owners"}"#,
+    printcolumn = r#"{"name":"Rules","type":"string","jsonPath":".spec.rules[*].name","description":"The rules"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp","description":"Time since creation"}"#,
+    derive = "Default",
+    derive = "PartialEq",
+    doc = "Puts rules and limits on owners of kinds that other projects defined (Plan, NodeMaintenance and others). A field of ours on their CRDs could be pruned; a binding cannot."
+)]
+#[serde(rename_all = "camelCase")]
+pub struct MutexBindingSpec {
+    /// The owners it speaks of.
+    pub owner_selector: OwnerSelector,
+    /// The rules every node of such an owner must pass, in order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub rules: Option<Vec<ObjectRef>>,
+    /// How many nodes of one owner may be in flight at once: a number or a percentage, rounded down, at
+    /// least 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::schema::int_or_percent")]
+    pub max_unavailable: Option<IntOrString>,
+    /// The order of nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<Order>,
+    /// How long a node that has passed its Post rules keeps its turn, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 604_800))]
+    pub soak_seconds: Option<i64>,
+    /// Drain settings for owners that have none of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain: Option<BindingDrain>,
+}
+
+/// Selects owners.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OwnerSelector {
+    /// Kind of the owners, for example `Plan`.
+    #[schemars(length(max = 63))]
+    pub kind: String,
+    /// Namespaces of the owners; absent means all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64), inner(length(max = 63)))]
+    pub namespaces: Option<Vec<String>>,
+    /// Labels of the owners; absent means all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labels: Option<LabelSelector>,
+}
+
+/// Drain settings.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BindingDrain {
+    /// How long a drain may take, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 604_800))]
+    pub timeout_seconds: Option<i64>,
+}

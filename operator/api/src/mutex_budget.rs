@@ -1,0 +1,56 @@
+//! MutexBudget: how many nodes of a set may be unavailable, whoever made them so.
+
+use k8s_openapi::apimachinery::pkg::{apis::meta::v1::LabelSelector, util::intstr::IntOrString};
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How many nodes of a set may be unavailable at once, over all owners. A node counts once if it is
+/// not Ready, unschedulable, or held by a NodeChange.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "numo.openshift-optional.skrzypek.io",
+    version = "v1alpha1",
+    kind = "MutexBudget",
+    plural = "mutexbudgets",
+    status = "MutexBudgetStatus",
+    category = "numo",
+    printcolumn = r#"{"name":"Max Unavailable","type":"string","jsonPath":".spec.maxUnavailable","description":"Allowed unavailable nodes"}"#,
+    printcolumn = r#"{"name":"Group By","type":"string","jsonPath":".spec.groupBy","description":"Label that splits the set"}"#,
+    printcolumn = r#"{"name":"Paused","type":"boolean","jsonPath":".spec.paused","description":"Whether everything stops"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp","description":"Time since creation"}"#,
+    derive = "Default",
+    derive = "PartialEq",
+    doc = "How many nodes of a set may be unavailable at once, over all owners. A node counts once if it is not Ready, unschedulable, or held by a NodeChange."
+)]
+#[serde(rename_all = "camelCase")]
+pub struct MutexBudgetSpec {
+    /// The nodes it speaks of: `{}` is all nodes, absent is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_selector: Option<LabelSelector>,
+    /// How many may be unavailable: a number or a percentage, rounded down, at least 1. A literal 0
+    /// stops all admission. Default: 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::schema::int_or_percent")]
+    pub max_unavailable: Option<IntOrString>,
+    /// Label key: the limit holds for each value of it. Nodes without the label form one group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 317))]
+    pub group_by: Option<String>,
+    /// Stop: no admission, cordon, eviction or release begins on these nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<bool>,
+}
+
+/// What numo found out about a budget.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MutexBudgetStatus {
+    /// The generation of the spec that the conditions speak of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// `Ready`: whether the spec can be understood.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<crate::Condition>,
+}

@@ -1,0 +1,167 @@
+//! MutexRule: one operation that must pass before, or run after, a node changes.
+
+use crate::conditions::Condition;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A single rule: a template for a Kubernetes Job that is run for every node. A MutexRule modifies
+/// nothing by itself; a MutexRunConfig refers to it.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "openshift-optional.skrzypek.io",
+    version = "v1alpha1",
+    kind = "MutexRule",
+    plural = "mutexrules",
+    namespaced,
+    status = "MutexRuleStatus",
+    category = "numo",
+    printcolumn = r#"{"name":"Job Name","type":"string","jsonPath":".spec.jobName","description":"Prefix of the names of the Jobs"}"#,
+    printcolumn = r#"{"name":"Job Namespace","type":"string","jsonPath":".spec.jobNamespace","description":"Namespace the Jobs run in"}"#,
+    printcolumn = r#"{"name":"Valid","type":"string","jsonPath":".status.conditions[?(@.type=='ValidConfig')].status","description":"Whether the API server accepts the Job"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp","description":"Time since creation"}"#,
+    derive = "Default",
+    derive = "PartialEq",
+    doc = "A single rule: a template for a Kubernetes Job that is run for every node. A MutexRule modifies nothing by itself; a MutexRunConfig refers to it."
+)]
+#[serde(rename_all = "camelCase")]
+pub struct MutexRuleSpec {
+    /// Prefix of the names of the Jobs. Default: the name of the rule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub job_name: Option<String>,
+    /// Namespace the Jobs run in. Default: the namespace of the rule. numo must be invited there by a
+    /// RoleBinding to the ClusterRole `numo-rule-jobs`; it does not create RBAC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
+    pub job_namespace: Option<String>,
+    /// A `batch/v1` JobSpec that runs in `phases` (by default before the node changes). It is kept as
+    /// given and judged by the API server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::schema::any_object")]
+    pub job_spec: Option<serde_json::Value>,
+    /// A `batch/v1` JobSpec that runs after the node has changed and is ready again (phase Post).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::schema::any_object")]
+    pub clean_up_job_spec: Option<serde_json::Value>,
+    /// Kind of the rule. Default: kubernetes.
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "type")]
+    pub rule_type: Option<RuleType>,
+    /// How long one attempt may take, in seconds. Default: 3600.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 604_800))]
+    pub timeout_seconds: Option<i64>,
+    /// How often a failed attempt is tried again before `failurePolicy` applies. Default: 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 10))]
+    pub retries: Option<i32>,
+    /// What a failed rule does: Hold the node until a person decides (default), Abort the run (no new
+    /// nodes), Skip this node, or Continue (only in phases after the release).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure_policy: Option<FailurePolicy>,
+    /// The phases in which `jobSpec` runs. Default: Pre. `cleanUpJobSpec` always runs in Post.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 8))]
+    pub phases: Option<Vec<Phase>>,
+    /// Where the pods of the Job may run relative to the node that is to change. Default: NotOnTarget.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement: Option<Placement>,
+    /// How many bytes of the log's end are kept in the journal. 0 keeps none. Default: 2048.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 2048))]
+    pub log_tail_bytes: Option<i32>,
+}
+
+/// What numo found out about a rule.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MutexRuleStatus {
+    /// The generation of the spec that the conditions speak of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// `ValidConfig`, and `Ready`/`Stalled` for tools that know kstatus.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+}
+
+/// Kind of a rule.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RuleType {
+    #[default]
+    #[allow(
+        missing_docs,
+        reason = "a doc comment would turn the schema's enum into a oneOf"
+    )]
+    Kubernetes,
+}
+
+/// What a failed rule does to its node or run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[allow(
+    missing_docs,
+    reason = "doc comments would turn the schema's enum into a oneOf; the field documents them"
+)]
+pub enum FailurePolicy {
+    #[default]
+    Hold,
+    Abort,
+    Skip,
+    Continue,
+}
+
+/// When a rule is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[allow(
+    missing_docs,
+    reason = "doc comments would turn the schema's enum into a oneOf; the field documents them"
+)]
+pub enum Phase {
+    PreRun,
+    Admit,
+    Pre,
+    PreRelease,
+    BeforeUncordon,
+    Post,
+    OnFailure,
+    PostRun,
+}
+
+impl Phase {
+    /// The phase's name as users write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::PreRun => "PreRun",
+            Self::Admit => "Admit",
+            Self::Pre => "Pre",
+            Self::PreRelease => "PreRelease",
+            Self::BeforeUncordon => "BeforeUncordon",
+            Self::Post => "Post",
+            Self::OnFailure => "OnFailure",
+            Self::PostRun => "PostRun",
+        }
+    }
+
+    /// Whether the node has been let go by the time this phase runs; only then may a failure be
+    /// passed over with `failurePolicy: Continue`.
+    pub const fn is_after_release(self) -> bool {
+        matches!(
+            self,
+            Self::BeforeUncordon | Self::Post | Self::OnFailure | Self::PostRun
+        )
+    }
+}
+
+/// Where a rule's pods may run relative to the node that is to change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[allow(
+    missing_docs,
+    reason = "doc comments would turn the schema's enum into a oneOf; the field documents them"
+)]
+pub enum Placement {
+    #[default]
+    NotOnTarget,
+    OnTarget,
+    Anywhere,
+}

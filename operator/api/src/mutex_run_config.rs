@@ -1,0 +1,314 @@
+//! MutexRunConfig: which rules guard the upgrade of which targets, and how.
+
+use crate::{conditions::Condition, node_change::VerdictRecord};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Which rules guard the upgrade of which MachineConfigPools. This resource does modify existing
+/// resources: it pauses pools, and lets one node after the other go once its rules have passed.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "openshift-optional.skrzypek.io",
+    version = "v1alpha1",
+    kind = "MutexRunConfig",
+    plural = "mutexrunconfigs",
+    namespaced,
+    status = "MutexRunConfigStatus",
+    category = "numo",
+    printcolumn = r#"{"name":"Canary","type":"string","jsonPath":".spec.canary.name","description":"Pool that nodes are released into"}"#,
+    printcolumn = r#"{"name":"Rules","type":"string","jsonPath":".spec.mutexRules[*].name","description":"The rules"}"#,
+    printcolumn = r#"{"name":"Targets","type":"string","jsonPath":".spec.mutexTargets[*].name","description":"The targets"}"#,
+    printcolumn = r#"{"name":"State","type":"string","jsonPath":".status.conditions[?(@.type=='Ready')].reason","description":"What the run is doing"}"#,
+    printcolumn = r#"{"name":"Done","type":"string","jsonPath":".status.run.progress","description":"Nodes done of all nodes"}"#,
+    printcolumn = r#"{"name":"To","type":"string","jsonPath":".status.run.target","priority":1,"description":"Version the run goes to"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp","description":"Time since creation"}"#,
+    derive = "Default",
+    derive = "PartialEq",
+    doc = "Which rules guard the upgrade of which MachineConfigPools. This resource does modify existing resources: it pauses pools, and lets one node after the other go once its rules have passed."
+)]
+#[serde(rename_all = "camelCase")]
+pub struct MutexRunConfigSpec {
+    /// The MachineConfigPool that nodes are released into. Given, it makes `strategy: CanaryPool` the
+    /// default. The pool must be unpaused, empty, and not part of any target.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canary: Option<Canary>,
+    /// The rules every node must pass, in order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub mutex_rules: Option<Vec<ObjectRef>>,
+    /// The targets, in the order in which they are upgraded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub mutex_targets: Option<Vec<ObjectRef>>,
+    /// Accepted for compatibility and without effect: numo never opens release images.
+    #[serde(default, rename = "skipTLSVerify")]
+    pub skip_tls_verify: bool,
+    /// How a node is let go. DesiredConfig sets the desired configuration of that node while its pool
+    /// stays paused; CanaryPool moves it into the canary pool by labels. Default: CanaryPool if
+    /// `canary` is given, else DesiredConfig.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<Strategy>,
+    /// How many nodes of all targets may be in flight at once: a number or a percentage, rounded down,
+    /// at least 1. Default: 1. MutexBudgets only lower it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::schema::int_or_percent")]
+    pub max_unavailable: Option<IntOrString>,
+    /// The order of nodes within a pool. Zone: by zone, then oldest first. Default: Zone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<Order>,
+    /// Label keys: nodes with the same value of one of them are never in flight together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 8), inner(length(max = 317)))]
+    pub mutex_keys: Option<Vec<String>>,
+    /// How long a node that has passed its Post rules keeps its turn, in seconds. Default: 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 604_800))]
+    pub soak_seconds: Option<i64>,
+    /// How long a released node may take to come back, in seconds, before it counts as failed and is
+    /// held. Default: 6000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 604_800))]
+    pub change_timeout_seconds: Option<i64>,
+    /// How many nodes may fail before no further node is admitted. Default: 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 10_000))]
+    pub failure_budget: Option<i32>,
+    /// Begin nothing new: no admission and no release. What gives back goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspend: Option<bool>,
+    /// Decide and report, but write nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dry_run: Option<bool>,
+    /// What happens to a pool with outdated nodes when the run is left. KeepPaused (default) leaves it
+    /// paused and says so; Unpause lets the MCO roll the rest without rules.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_exit: Option<OnExit>,
+    /// Work on pools that someone else paused, and leave them paused at the end. Default: false, such a
+    /// pool is a veto.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adopt_paused: Option<bool>,
+    /// What starts a run: a new Version (default), or AnyConfig, every change of a rendered configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trigger: Option<Trigger>,
+    /// With `trigger: AnyConfig`, Always keeps the pools paused between runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<HoldPools>,
+    /// What marks a node that failed: None (default), or a Taint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quarantine: Option<Quarantine>,
+    /// Before a node is let go, check by dry run that each of its pods could be evicted. Default: true.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain_probe: Option<bool>,
+}
+
+/// The pool that nodes are released into.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Canary {
+    /// Name of an existing MachineConfigPool that is in no target.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub name: Option<String>,
+}
+
+/// A reference to a MutexRule or MutexTarget.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct ObjectRef {
+    /// Name of the object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub name: Option<String>,
+    /// Namespace of the object. Default: the namespace of the MutexRunConfig.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
+    pub namespace: Option<String>,
+}
+
+/// How a node is let go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[allow(
+    missing_docs,
+    reason = "doc comments would turn the schema's enum into a oneOf; the field documents them"
+)]
+pub enum Strategy {
+    DesiredConfig,
+    CanaryPool,
+}
+
+/// The order of nodes within a pool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[allow(
+    missing_docs,
+    reason = "doc comments would turn the schema's enum into a oneOf; the field documents them"
+)]
+pub enum Order {
+    #[default]
+    Zone,
+    Oldest,
+    Newest,
+    Name,
+}
+
+/// What happens to a pool with outdated nodes when the run is left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[allow(
+    missing_docs,
+    reason = "doc comments would turn the schema's enum into a oneOf; the field documents them"
+)]
+pub enum OnExit {
+    #[default]
+    KeepPaused,
+    Unpause,
+}
+
+/// What starts a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[allow(
+    missing_docs,
+    reason = "doc comments would turn the schema's enum into a oneOf; the field documents them"
+)]
+pub enum Trigger {
+    #[default]
+    Version,
+    AnyConfig,
+}
+
+/// Whether pools stay paused between runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[allow(
+    missing_docs,
+    reason = "doc comments would turn the schema's enum into a oneOf; the field documents them"
+)]
+pub enum HoldPools {
+    Always,
+}
+
+/// What marks a node that failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[allow(
+    missing_docs,
+    reason = "doc comments would turn the schema's enum into a oneOf; the field documents them"
+)]
+pub enum Quarantine {
+    #[default]
+    None,
+    Taint,
+}
+
+/// What numo found out and is doing.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MutexRunConfigStatus {
+    /// The generation of the spec that the conditions speak of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// The conditions of the replaced operator, and `Ready`, `Reconciling`, `Stalled`, `PoolHeld`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+    /// The last run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunStatus>,
+}
+
+/// One run: the way of all target nodes to one version.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunStatus {
+    /// Hash of the owner's uid and the version: the same run has the same id after every restart.
+    pub id: String,
+    /// The version the run goes to.
+    pub target: String,
+    /// How nodes are let go in this run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<Strategy>,
+    /// The pools of the run with the rendered configuration each node is pinned to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pools: Vec<RunPool>,
+    /// When the pools were asked to pause.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<String>,
+    /// When the run was left for good.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<String>,
+    /// How the run ended; absent while it goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<RunResult>,
+    /// `done/all`, for the printer column.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<String>,
+    /// Number of nodes by step, of those that are not waiting for their turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<NodeCounts>,
+    /// Why nodes wait: the reasons with the number of nodes of each, most frequent first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub waiting: Vec<WaitCount>,
+    /// Nodes that changed without their rules: they were rolling already, or someone else let them go.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub ungated: Vec<String>,
+    /// Verdicts of the rules that are asked once per run (phases PreRun and PostRun).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    pub verdicts: Vec<VerdictRecord>,
+}
+
+/// A pool of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunPool {
+    /// Name of the MachineConfigPool.
+    pub name: String,
+    /// Name of the rendered MachineConfig its nodes go to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rendered_config: Option<String>,
+    /// Nodes that would roll without rules if the pool were unpaused now.
+    #[serde(default)]
+    pub outdated: i32,
+}
+
+/// Number of nodes by where they are.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeCounts {
+    /// All target nodes.
+    pub total: i32,
+    /// At the target.
+    pub done: i32,
+    /// Between admission and done.
+    pub in_flight: i32,
+    /// Not admitted yet.
+    pub waiting: i32,
+    /// Held until a person decides.
+    pub held: i32,
+    /// Failed or skipped.
+    pub left_out: i32,
+}
+
+/// How many nodes wait for one reason.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WaitCount {
+    /// CamelCase reason.
+    pub reason: String,
+    /// Number of nodes.
+    pub count: i32,
+    /// One of these nodes.
+    pub node: String,
+    /// What it waits for, in a sentence.
+    pub message: String,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[allow(
+    missing_docs,
+    reason = "doc comments would turn the schema's enum into a oneOf; the field documents them"
+)]
+pub enum RunResult {
+    Succeeded,
+    SucceededWithSkips,
+    Aborted,
+}

@@ -1,0 +1,302 @@
+//! NodeChange: the journal of one node for one owner, and its reservation.
+
+use crate::{
+    conditions::Condition,
+    mutex_rule::{FailurePolicy, Phase},
+};
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What happens to one node for one owner. numo creates it when the node is admitted; its existence is
+/// the node's turn. It is never made for nodes that merely wait.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "numo.openshift-optional.skrzypek.io",
+    version = "v1alpha1",
+    kind = "NodeChange",
+    plural = "nodechanges",
+    namespaced,
+    status = "NodeChangeStatus",
+    category = "numo",
+    selectable = ".spec.nodeName",
+    printcolumn = r#"{"name":"Node","type":"string","jsonPath":".spec.nodeName","description":"The node"}"#,
+    printcolumn = r#"{"name":"Step","type":"string","jsonPath":".status.step","description":"The step the node is in"}"#,
+    printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.reason","description":"Why it is there"}"#,
+    printcolumn = r#"{"name":"Attempt","type":"integer","jsonPath":".status.attempt","description":"How often the node was tried"}"#,
+    printcolumn = r#"{"name":"To","type":"string","jsonPath":".spec.target.version","priority":1,"description":"Version the node goes to"}"#,
+    printcolumn = r#"{"name":"Since","type":"date","jsonPath":".status.since","description":"Time in this step"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp","description":"Time since admission"}"#,
+    derive = "Default",
+    derive = "PartialEq",
+    doc = "What happens to one node for one owner. numo creates it when the node is admitted; its existence is the node's turn. It is never made for nodes that merely wait."
+)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeChangeSpec {
+    /// The object that asks for the change.
+    pub owner_ref: OwnerRef,
+    /// Name of the node.
+    #[schemars(length(max = 253))]
+    pub node_name: String,
+    /// uid of the node: a node that is created again under its name starts anew.
+    #[serde(rename = "nodeUID")]
+    #[schemars(length(max = 64))]
+    pub node_uid: String,
+    /// What the node changes to.
+    pub target: Target,
+    /// What a person wants done with this node. `by` is what the client says, not proof.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub directive: Option<Directive>,
+}
+
+/// The object that asks for a change.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OwnerRef {
+    /// `group/version` of the owner.
+    #[schemars(length(max = 317))]
+    pub api_version: String,
+    /// Kind of the owner.
+    #[schemars(length(max = 63))]
+    pub kind: String,
+    /// Namespace of the owner; absent for cluster-scoped owners.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
+    pub namespace: Option<String>,
+    /// Name of the owner.
+    #[schemars(length(max = 253))]
+    pub name: String,
+    /// uid of the owner.
+    #[schemars(length(max = 64))]
+    pub uid: String,
+}
+
+/// What a node changes to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Target {
+    /// Id of the run.
+    #[serde(rename = "runID")]
+    #[schemars(length(max = 63))]
+    pub run_id: String,
+    /// Version the node goes to.
+    #[schemars(length(max = 128))]
+    pub version: String,
+    /// Pool that is the node's home.
+    #[schemars(length(max = 253))]
+    pub pool: String,
+}
+
+/// What a person wants done with a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Directive {
+    /// Skip leaves the node out; Retry runs its rules again; Hold keeps it where it is; Abort gives the
+    /// whole run up.
+    pub action: DirectiveAction,
+    /// Why, for the journal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub reason: Option<String>,
+    /// Who says so. Not proof.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub by: Option<String>,
+}
+
+/// What a person can want done with a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[allow(
+    missing_docs,
+    reason = "doc comments would turn the schema's enum into a oneOf; the field documents them"
+)]
+pub enum DirectiveAction {
+    Skip,
+    Retry,
+    Hold,
+    Abort,
+}
+
+/// The journal.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeChangeStatus {
+    /// Version of the journal's format, for operators of another version. Now 1.
+    #[serde(default)]
+    pub journal_version: i32,
+    /// The generation of the directive that was acted on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// The step the node is in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<Step>,
+    /// CamelCase reason of a step that ends or holds the node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub reason: Option<String>,
+    /// The reason in a sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 2048))]
+    pub message: Option<String>,
+    /// When the step began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
+    /// How often the node was tried, from 1. A new attempt runs its rules again.
+    #[serde(default)]
+    pub attempt: i32,
+    /// What the node was pinned to in this attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pin: Option<Pin>,
+    /// The rules' verdicts, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    pub verdicts: Vec<VerdictRecord>,
+    /// The steps the node went through, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub entries: Vec<Entry>,
+    /// The end of the last rule's log, without control characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 2048))]
+    pub log_tail: Option<String>,
+    /// Conditions, for tools that wait for one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+}
+
+/// What a node was pinned to when it was admitted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Pin {
+    /// Rendered MachineConfig of the home pool the node goes to.
+    #[schemars(length(max = 253))]
+    pub rendered_config: String,
+    /// Rendered MachineConfig the node came from.
+    #[schemars(length(max = 253))]
+    pub from_config: String,
+    /// Version the node came from.
+    #[schemars(length(max = 128))]
+    pub from_version: String,
+}
+
+/// The steps of a node, in order; the last five end or hold it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[allow(
+    missing_docs,
+    reason = "doc comments would turn the schema's enum into a oneOf; ARCHITECTURE.md has them"
+)]
+pub enum Step {
+    Selected,
+    Admitted,
+    PreRules,
+    Cordoned,
+    Drained,
+    PreRelease,
+    Released,
+    Changed,
+    Ready,
+    Uncordoned,
+    PostRules,
+    Soaked,
+    Done,
+    Held,
+    Failed,
+    Skipped,
+}
+
+impl Step {
+    /// Whether the node has given its turn back: nothing more happens to it in this attempt.
+    pub const fn is_terminal(self) -> bool {
+        matches!(self, Self::Done | Self::Failed | Self::Skipped)
+    }
+
+    /// The step's name as users see it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Selected => "Selected",
+            Self::Admitted => "Admitted",
+            Self::PreRules => "PreRules",
+            Self::Cordoned => "Cordoned",
+            Self::Drained => "Drained",
+            Self::PreRelease => "PreRelease",
+            Self::Released => "Released",
+            Self::Changed => "Changed",
+            Self::Ready => "Ready",
+            Self::Uncordoned => "Uncordoned",
+            Self::PostRules => "PostRules",
+            Self::Soaked => "Soaked",
+            Self::Done => "Done",
+            Self::Held => "Held",
+            Self::Failed => "Failed",
+            Self::Skipped => "Skipped",
+        }
+    }
+}
+
+/// What a rule said in one attempt.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct VerdictRecord {
+    /// `namespace/name` of the rule.
+    #[schemars(length(max = 317))]
+    pub rule: String,
+    /// The phase it was asked in.
+    pub phase: Phase,
+    /// The number of the Job, from 1, over all attempts of the node.
+    pub attempt: i32,
+    /// The attempt of the node it belongs to.
+    pub round: i32,
+    /// Pass, Failure, or ContinuedAfterFailure.
+    pub outcome: Outcome,
+    /// What applies if it failed and no retry is left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<FailurePolicy>,
+    /// CamelCase reason.
+    #[schemars(length(max = 64))]
+    pub reason: String,
+    /// The reason in a sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 512))]
+    pub message: Option<String>,
+    /// `namespace/name` of the Job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 317))]
+    pub job: Option<String>,
+    /// Exit code of the Job's last failed or only container.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// When the Job was created.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<String>,
+    /// When the verdict was written.
+    pub at: String,
+}
+
+/// How a rule ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[allow(
+    missing_docs,
+    reason = "doc comments would turn the schema's enum into a oneOf; the field documents them"
+)]
+pub enum Outcome {
+    Pass,
+    Failure,
+    ContinuedAfterFailure,
+}
+
+/// One line of the journal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Entry {
+    /// When.
+    pub at: String,
+    /// The step that began.
+    pub step: Step,
+    /// Attempt of the node, from 1.
+    #[serde(default)]
+    pub attempt: i32,
+    /// Why, where it is not plain from the step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub reason: Option<String>,
+}

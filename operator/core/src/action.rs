@@ -1,0 +1,286 @@
+//! Actions: one write each, with the precondition under which it is right.
+//!
+//! A change of a foreign object names for each field what was read and what is to be written; the shell
+//! turns it into a JSON Patch that tests the former. Nothing here knows how to write.
+
+use crate::observed::Key;
+use numo_api::{NodeChangeSpec, NodeChangeStatus, Phase, Placement, Reason, RunStatus};
+use serde_json::Value;
+
+/// A field: what was read, and what it shall be. `None` is absent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Label or annotation key.
+    pub key: String,
+    /// What was read.
+    pub from: Option<String>,
+    /// What it shall be.
+    pub to: Option<String>,
+}
+
+/// Why a node is patched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NodePurpose {
+    /// Keep remediation and autoscalers off.
+    Shield,
+    /// Take the shield away and restore what was there.
+    Unshield,
+    /// Put the rule labels on.
+    Label,
+    /// Take the rule labels off.
+    Unlabel,
+    /// Let the node go to its pin.
+    Release,
+    /// Bring the node home from the canary pool.
+    BringHome,
+    /// Put back a cordon that the MCO took away.
+    Recordon,
+}
+
+/// Why a pool is patched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PoolPurpose {
+    /// Pause it, or pause it again.
+    Pause,
+    /// Give it back.
+    Unpause,
+    /// Leave it paused and say how many nodes would roll.
+    Hold,
+    /// Set the selector the strategy needs.
+    Select,
+    /// Restore the selector.
+    Unselect,
+}
+
+/// A patch of a Node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodePatch {
+    /// Name.
+    pub node: String,
+    /// uid: a node created again under its name is another node.
+    pub uid: String,
+    /// Why.
+    pub purpose: NodePurpose,
+    /// Labels.
+    pub labels: Vec<Change>,
+    /// Annotations. One whose `from` equals its `to` is only tested.
+    pub annotations: Vec<Change>,
+    /// `spec.unschedulable`: what it shall be.
+    pub unschedulable: Option<bool>,
+}
+
+/// A patch of a MachineConfigPool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PoolPatch {
+    /// Name.
+    pub pool: String,
+    /// uid.
+    pub uid: String,
+    /// Why.
+    pub purpose: PoolPurpose,
+    /// `spec.paused`: read and wanted.
+    pub paused: Option<(bool, bool)>,
+    /// `spec.nodeSelector`: read and wanted.
+    pub selector: Option<(Value, Value)>,
+    /// The mark.
+    pub annotation: Change,
+    /// Whether the pool has annotations already.
+    pub has_annotations: bool,
+}
+
+/// Everything that makes a rule's Job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobRequest {
+    /// Namespace and name of the Job.
+    pub job: Key,
+    /// The rule.
+    pub rule: Key,
+    /// The phase; Post takes `cleanUpJobSpec`.
+    pub phase: Phase,
+    /// Number of the attempt, from 1.
+    pub attempt: i32,
+    /// Name of the node; empty for rules that are asked once per run.
+    pub node: String,
+    /// The node's host name label.
+    pub hostname: String,
+    /// Home pool of the node.
+    pub pool: String,
+    /// Version the node comes from.
+    pub from_version: String,
+    /// Version the node goes to.
+    pub to_version: String,
+    /// Id of the run.
+    pub run: String,
+    /// Where the pods may run.
+    pub placement: Placement,
+    /// Host names of the other nodes in flight: the pods keep away from them.
+    pub avoid: Vec<String>,
+    /// Upper bound of `activeDeadlineSeconds`.
+    pub timeout_seconds: i64,
+}
+
+/// One write.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Put our finalizer on the owner, before the first mark.
+    AddFinalizer {
+        /// The owner.
+        owner: Key,
+        /// Its uid.
+        uid: String,
+    },
+    /// Take our finalizer off the owner: nothing is left to restore.
+    RemoveFinalizer {
+        /// The owner.
+        owner: Key,
+        /// Its uid.
+        uid: String,
+        /// Where in the list of finalizers it stands.
+        index: usize,
+    },
+    /// Patch a pool.
+    PatchPool(PoolPatch),
+    /// Patch a node.
+    PatchNode(NodePatch),
+    /// Admit a node: the creation is the reservation.
+    CreateChange {
+        /// Namespace and name.
+        key: Key,
+        /// The spec.
+        spec: Box<NodeChangeSpec>,
+    },
+    /// Write the journal over the one that was read.
+    WriteJournal {
+        /// Namespace and name.
+        key: Key,
+        /// uid.
+        uid: String,
+        /// resourceVersion that was read.
+        resource_version: String,
+        /// The journal.
+        status: Box<NodeChangeStatus>,
+    },
+    /// Forget an old journal.
+    DeleteChange {
+        /// Namespace and name.
+        key: Key,
+        /// uid.
+        uid: String,
+    },
+    /// Write down the verdict of a rule that is asked once per run.
+    RecordRun {
+        /// The owner.
+        owner: Key,
+        /// The run as it shall stand.
+        run: Box<RunStatus>,
+    },
+    /// Create a rule's Job.
+    CreateJob(Box<JobRequest>),
+    /// Let the Job go once its verdict is journaled.
+    SetJobTtl {
+        /// The Job.
+        job: Key,
+        /// uid.
+        uid: String,
+        /// `ttlSecondsAfterFinished`.
+        seconds: i64,
+    },
+    /// Take the node lease, new or expired.
+    AcquireLease {
+        /// The node.
+        node: String,
+        /// uid of the node, for the owner reference.
+        node_uid: String,
+        /// Our name on it.
+        holder: String,
+        /// The expired lease that is taken over: uid and resourceVersion.
+        over: Option<(String, String)>,
+    },
+    /// Renew the node lease.
+    RenewLease {
+        /// The node.
+        node: String,
+        /// Our name on it.
+        holder: String,
+        /// resourceVersion that was read.
+        resource_version: String,
+    },
+    /// Give the node lease back.
+    ReleaseLease {
+        /// The node.
+        node: String,
+        /// uid of the Lease.
+        uid: String,
+    },
+}
+
+/// What an event is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EventAction {
+    /// A node's turn began.
+    Admit,
+    /// A rule was asked.
+    EvaluateRule,
+    /// A node was let go.
+    Release,
+    /// A node came back.
+    Change,
+    /// A node is done.
+    Complete,
+    /// A pool was paused.
+    Pause,
+    /// A pool was given back.
+    Unpause,
+    /// A pool was left paused.
+    Hold,
+    /// Something was put back as it was.
+    Restore,
+}
+
+impl EventAction {
+    /// CamelCase name for `events.k8s.io`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Admit => "Admit",
+            Self::EvaluateRule => "EvaluateRule",
+            Self::Release => "Release",
+            Self::Change => "Change",
+            Self::Complete => "Complete",
+            Self::Pause => "Pause",
+            Self::Unpause => "Unpause",
+            Self::Hold => "Hold",
+            Self::Restore => "Restore",
+        }
+    }
+}
+
+/// An event to publish once the write it belongs to has happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// The node it is about; the run if none.
+    pub node: Option<String>,
+    /// Warning instead of Normal.
+    pub warning: bool,
+    /// CamelCase reason.
+    pub reason: &'static str,
+    /// What was done.
+    pub action: EventAction,
+    /// The sentence, 1,024 bytes at most.
+    pub note: String,
+}
+
+/// An action in its chain: if one fails, the later ones of the same chain are left for the next pass.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Planned {
+    /// What the chain is about: a node, a pool, or the run.
+    pub chain: String,
+    /// The write.
+    pub action: Action,
+    /// What to say about it.
+    pub event: Option<Event>,
+}
+
+/// The event's reason for a numo reason.
+pub fn event_reason(reason: Reason) -> &'static str {
+    reason.name()
+}

@@ -1,0 +1,213 @@
+//! Admission: who gets the next turn. Every node that does not is reported with the first thing that
+//! keeps it from it.
+
+use super::{Draft, Member, at_target, journal, journal::Journal};
+use crate::{
+    action::Action,
+    gates,
+    ledger::Ledger,
+    names,
+    observed::{ChangeView, Key, NodeView},
+    report::Why,
+};
+use numo_api::{NodeChangeSpec, OwnerRef, Reason, Step, Target, marks::openshift};
+
+/// API version and kind of the owner, as NodeChanges refer to it.
+pub const OWNER_KIND: (&str, &str) = ("openshift-optional.skrzypek.io/v1alpha1", "MutexRunConfig");
+
+/// Admits as many nodes as may go, and reports the rest.
+pub fn admit(draft: &mut Draft<'_>, hold: Option<&Why>) {
+    let members = std::mem::take(&mut draft.frame.members);
+    let mut ledger = Ledger::of(draft.frame.observed);
+    let limit = draft.frame.intent.max_unavailable.of(members.len());
+    let mut flying: Vec<&NodeView> = Vec::new();
+    for member in &members {
+        if member.in_flight().is_some() || (!at_target(&draft.frame, member) && is_ungated(member)) {
+            flying.push(member.node);
+        }
+    }
+    for member in members.iter().filter(|member| member.in_flight().is_none()) {
+        if at_target(&draft.frame, member) {
+            report_done(draft, member);
+            continue;
+        }
+        if is_ungated(member) {
+            draft.out.report.ungated.push(member.node.name.clone());
+            let message = format!(
+                "it goes to {} without rules",
+                member.node.annotation(openshift::DESIRED_CONFIG)
+            );
+            draft.report(member, Step::Released, Why::new(Reason::Ungated, message));
+            continue;
+        }
+        if let Some(change) = member.left_out()
+            && !retry_asked(change)
+        {
+            report_left_out(draft, member, change);
+            continue;
+        }
+        let why = hold
+            .cloned()
+            .or_else(|| ledger.stop(member.node))
+            .or_else(|| gates::node::not_fit(&draft.frame, member))
+            .or_else(|| no_room(draft, member, &flying, limit))
+            .or_else(|| ledger.refusal(member.node));
+        match why {
+            Some(why) => draft.report(member, Step::Selected, why),
+            None => {
+                ledger.take(member.node);
+                flying.push(member.node);
+                take_turn(draft, member);
+            }
+        }
+    }
+    let crossed: Vec<_> = draft
+        .frame
+        .in_two_pools
+        .iter()
+        .map(|(node, pools)| (node.name.clone(), pools.join(", ")))
+        .collect();
+    for (node, pools) in crossed {
+        let why = Why::new(
+            Reason::NodeInTwoPools,
+            format!("Node {node} matches the custom pools {pools}, wanted one"),
+        );
+        draft.out.report.nodes.insert(
+            node,
+            crate::report::NodeReport {
+                pool: pools,
+                step: Step::Selected,
+                why,
+                since: None,
+                change: None,
+            },
+        );
+    }
+    draft.frame.members = members;
+}
+
+/// The node is on its way although it never had its turn in this attempt.
+fn is_ungated(member: &Member<'_>) -> bool {
+    let desired = member.node.annotation(openshift::DESIRED_CONFIG);
+    desired != member.node.annotation(openshift::CURRENT_CONFIG) && !desired.is_empty()
+}
+
+/// A person asked to try a node again that had been left out.
+pub(super) fn retry_asked(change: &ChangeView) -> bool {
+    change.status.observed_generation.unwrap_or(1) < change.generation
+        && change
+            .spec
+            .directive
+            .as_ref()
+            .is_some_and(|d| d.action == numo_api::DirectiveAction::Retry)
+}
+
+fn no_room(draft: &Draft<'_>, member: &Member<'_>, flying: &[&NodeView], limit: usize) -> Option<Why> {
+    let name = |node: &&&NodeView| node.name.clone();
+    for key in draft.frame.intent.mutex_keys {
+        let Some(value) = member.node.labels.get(key) else {
+            continue;
+        };
+        if let Some(other) = flying.iter().find(|other| other.labels.get(key) == Some(value)) {
+            let message = format!(
+                "Node {} with the same {key}={value} is in flight (spec.mutexKeys)",
+                other.name
+            );
+            return Some(Why::new(Reason::MutexKeyBusy, message));
+        }
+    }
+    if flying.len() >= limit {
+        let names: Vec<String> = flying.iter().take(5).map(|node| name(&node)).collect();
+        let message = format!(
+            "{} of {limit} nodes are in flight (spec.maxUnavailable): {}",
+            flying.len(),
+            names.join(", ")
+        );
+        return Some(Why::new(Reason::WaitingForTurn, message));
+    }
+    gates::node::canary_room(&draft.frame, flying.len())
+}
+
+/// The node's turn begins: a new journal, or the next attempt in the one it has.
+fn take_turn(draft: &mut Draft<'_>, member: &Member<'_>) {
+    let frame = &draft.frame;
+    let admitted = Why::new(Reason::Admitting, "its turn has come");
+    if let Some(change) = member.change {
+        let mut journal = Journal::open(change, frame.now);
+        journal.next_attempt();
+        journal.obey();
+        journal.status.pin = None;
+        let again = Why::new(
+            Reason::ConfigChanged,
+            format!("attempt {} begins", journal.status.attempt),
+        );
+        journal.enter(Step::Admitted, Some(&again));
+        journal.write(draft, None);
+    } else {
+        let run = frame.run;
+        let version = frame.desired.clone().unwrap_or_default();
+        let spec = NodeChangeSpec {
+            owner_ref: OwnerRef {
+                api_version: OWNER_KIND.0.to_owned(),
+                kind: OWNER_KIND.1.to_owned(),
+                namespace: Some(run.key.namespace.clone()),
+                name: run.key.name.clone(),
+                uid: run.uid.clone(),
+            },
+            node_name: member.node.name.clone(),
+            node_uid: member.node.uid.clone(),
+            target: Target {
+                run_id: frame.run_id.clone(),
+                version,
+                pool: member.pool.name.clone(),
+            },
+            directive: None,
+        };
+        let name = names::change_name(
+            OWNER_KIND.1,
+            &run.key.name,
+            &run.uid,
+            &member.node.uid,
+            &spec.target.version,
+        );
+        let key = Key::new(&run.key.namespace, name);
+        draft.act(
+            &member.node.name,
+            Action::CreateChange {
+                key,
+                spec: Box::new(spec),
+            },
+            None,
+        );
+    }
+    draft.report(member, Step::Admitted, admitted);
+}
+
+/// Reports a node that is at the target.
+pub fn report_done(draft: &mut Draft<'_>, member: &Member<'_>) {
+    let why = match member.change {
+        Some(change)
+            if change.status.step == Some(Step::Done) && !journal::is_for(change, Reason::Ungated) =>
+        {
+            Why::new(Reason::Done, format!("it runs {}", member.pool.config))
+        }
+        _ => Why::new(Reason::UpToDate, format!("it runs {}", member.pool.config)),
+    };
+    draft.report(member, Step::Done, why);
+}
+
+/// Reports a node that was left out of the run.
+pub fn report_left_out(draft: &mut Draft<'_>, member: &Member<'_>, change: &ChangeView) {
+    let step = change.status.step.unwrap_or(Step::Skipped);
+    let reason = Reason::ALL
+        .iter()
+        .copied()
+        .find(|reason| journal::is_for(change, *reason))
+        .unwrap_or(Reason::SkippedByPolicy);
+    let message = change
+        .status
+        .message
+        .clone()
+        .unwrap_or_else(|| reason.meaning().to_owned());
+    draft.report(member, step, Why::new(reason, message));
+}

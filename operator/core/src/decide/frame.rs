@@ -1,0 +1,365 @@
+//! Everything one decision needs, worked out once from the snapshot: the run, its members, what is in
+//! flight. Observation only; no action is made here.
+
+use super::Snapshot;
+use crate::{
+    intent::Intent,
+    mark, names,
+    observed::{ChangeView, JobView, Key, NodeView, Observed, PoolView, RunConfigView},
+    pools::{self, Home},
+    report::Why,
+};
+use jiff::Timestamp;
+use numo_api::{DirectiveAction, Order, Reason, Step, VerdictRecord, marks};
+use std::{
+    cmp::{Ordering, Reverse},
+    collections::BTreeMap,
+};
+
+/// A node of the run.
+#[derive(Debug)]
+pub struct Member<'a> {
+    /// The node.
+    pub node: &'a NodeView,
+    /// Its home pool, whatever numo made of labels and selectors for the time being.
+    pub pool: &'a PoolView,
+    /// The version it runs, if known.
+    pub version: Option<&'a str>,
+    /// Its journal in this run.
+    pub change: Option<&'a ChangeView>,
+    /// Its journal in an earlier run of this owner that has not ended.
+    pub superseded: Option<&'a ChangeView>,
+}
+
+impl Member<'_> {
+    /// The node runs its pool's configuration, and the daemon is done.
+    pub fn at_pool_config(&self) -> bool {
+        pools::done(self.node) && self.node.annotation(marks::openshift::CURRENT_CONFIG) == self.pool.config
+    }
+
+    /// The node would roll if its pool were unpaused now.
+    pub fn outdated(&self) -> bool {
+        self.node.annotation(marks::openshift::CURRENT_CONFIG) != self.pool.config
+            || self.node.annotation(marks::openshift::DESIRED_CONFIG) != self.pool.config
+    }
+
+    /// The journal that is in flight, if any.
+    pub fn in_flight(&self) -> Option<&ChangeView> {
+        self.superseded
+            .or(self.change)
+            .filter(|change| change.in_flight())
+    }
+
+    /// Whether the node left the run for good: skipped or failed, with its turn given back.
+    pub fn left_out(&self) -> Option<&ChangeView> {
+        self.change
+            .filter(|change| matches!(change.status.step, Some(Step::Skipped | Step::Failed)))
+    }
+}
+
+/// Everything one decision needs.
+#[derive(Debug)]
+pub struct Frame<'a> {
+    /// The API server's time.
+    pub now: Timestamp,
+    /// What was seen.
+    pub observed: &'a Observed,
+    /// The owner.
+    pub run: &'a RunConfigView,
+    /// What it asks.
+    pub intent: Intent<'a>,
+    /// The version asked for.
+    pub desired: Result<String, Why>,
+    /// Id of the run to that version; empty if it is not known.
+    pub run_id: String,
+    /// The nodes of the run in the order of their turns.
+    pub members: Vec<Member<'a>>,
+    /// Nodes that match two custom pools, of which one is a target.
+    pub in_two_pools: Vec<(&'a NodeView, Vec<&'a str>)>,
+    /// Journals of this owner that are in flight though their node is gone.
+    pub orphans: Vec<&'a ChangeView>,
+    /// Verdicts of this run's PreRun and PostRun rules.
+    pub run_verdicts: &'a [VerdictRecord],
+}
+
+impl<'a> Frame<'a> {
+    /// Works it out.
+    pub fn of(snapshot: &Snapshot<'a>, run: &'a RunConfigView) -> Self {
+        let observed = snapshot.observed;
+        let intent = Intent::parse(run, observed);
+        let desired = desired_version(observed);
+        let run_id = desired
+            .as_ref()
+            .map_or_else(|_| String::new(), |version| names::run_id(&run.uid, version));
+        let mut current: BTreeMap<&str, &ChangeView> = BTreeMap::new();
+        let mut superseded: BTreeMap<&str, &ChangeView> = BTreeMap::new();
+        let mut orphans = Vec::new();
+        for change in observed
+            .changes
+            .values()
+            .filter(|c| c.spec.owner_ref.uid == run.uid && !c.deleting)
+        {
+            let node = change.spec.node_name.as_str();
+            match observed
+                .nodes
+                .get(node)
+                .filter(|found| found.uid == change.spec.node_uid)
+            {
+                None if change.in_flight() => orphans.push(change),
+                None => {}
+                Some(_) if change.spec.target.run_id == run_id => {
+                    current.insert(node, change);
+                }
+                Some(_) if change.in_flight() => {
+                    superseded.insert(node, change);
+                }
+                Some(_) => {}
+            }
+        }
+        let (members, in_two_pools) = members(observed, &intent, &current, &superseded);
+        let run_verdicts = run
+            .status
+            .run
+            .as_ref()
+            .filter(|last| last.id == run_id)
+            .map_or(&[][..], |last| last.verdicts.as_slice());
+        Self {
+            now: snapshot.now,
+            observed,
+            run,
+            intent,
+            desired,
+            run_id,
+            members,
+            in_two_pools,
+            orphans,
+            run_verdicts,
+        }
+    }
+
+    /// All journals of this owner, whatever run they belong to.
+    pub fn changes(&self) -> impl Iterator<Item = &'a ChangeView> {
+        let uid = &self.run.uid;
+        self.observed
+            .changes
+            .values()
+            .filter(move |change| change.spec.owner_ref.uid == *uid && !change.deleting)
+    }
+
+    /// Number of nodes that have their turn.
+    pub fn in_flight(&self) -> usize {
+        self.members
+            .iter()
+            .filter(|member| member.in_flight().is_some())
+            .count()
+    }
+
+    /// Pools that carry our pause mark.
+    pub fn marked_pools(&self) -> impl Iterator<Item = (&'a PoolView, mark::PausedBy)> {
+        let uid = &self.run.uid;
+        self.observed
+            .pools
+            .values()
+            .filter_map(|pool| mark::paused_by(pool).map(|mark| (pool, mark)))
+            .filter(move |(_, mark)| mark.owner == *uid)
+    }
+
+    /// Whether anything of ours is on a pool or a node.
+    pub fn has_marks(&self) -> bool {
+        let uid = &self.run.uid;
+        self.marked_pools().next().is_some()
+            || self
+                .observed
+                .pools
+                .values()
+                .any(|pool| mark::prior_selector(pool).is_some_and(|mark| mark.owner == *uid))
+            || self.observed.nodes.values().any(|node| self.labelled_by_us(node))
+    }
+
+    /// Whether the node carries rule labels of this owner.
+    pub fn labelled_by_us(&self, node: &NodeView) -> bool {
+        node.annotation(marks::LABELLED_BY) == self.run.uid
+    }
+
+    /// The version of a rendered configuration.
+    pub fn config_version(&self, config: &str) -> Option<&'a str> {
+        self.observed.configs.get(config)?.version.as_deref()
+    }
+
+    /// Whether any node or pool of the run is not at the version asked for.
+    pub fn behind(&self) -> bool {
+        let Ok(desired) = &self.desired else { return false };
+        self.members
+            .iter()
+            .any(|member| member.version.is_some_and(|version| version != desired))
+            || (!self.members.is_empty()
+                && self.intent.pools.iter().any(|pool| {
+                    self.config_version(&pool.config)
+                        .is_some_and(|version| version != desired)
+                }))
+    }
+
+    /// Why this run is being left, if it is: deleted, or given up by a person or a rule.
+    pub fn leaving(&self) -> Option<Why> {
+        if self.run.deleting {
+            return Some(Why::new(
+                Reason::Deleting,
+                format!("MutexRunConfig {} is being deleted", self.run.key),
+            ));
+        }
+        if self.observed.namespaces.get(&self.run.key.namespace) == Some(&true) {
+            return Some(Why::new(
+                Reason::NamespaceTerminating,
+                format!("namespace {} is being deleted", self.run.key.namespace),
+            ));
+        }
+        if self.run_id.is_empty() {
+            return None;
+        }
+        if self
+            .run
+            .annotations
+            .get(marks::ABORT)
+            .is_some_and(|id| *id == self.run_id)
+        {
+            let message = format!(
+                "MutexRunConfig {} has annotation {}: {}; remove it to go on",
+                self.run.key,
+                marks::ABORT,
+                self.run_id
+            );
+            return Some(Why::new(Reason::Aborted, message));
+        }
+        self.changes()
+            .filter(|change| change.spec.target.run_id == self.run_id)
+            .find_map(|change| {
+                let by_person = change
+                    .spec
+                    .directive
+                    .as_ref()
+                    .is_some_and(|directive| directive.action == DirectiveAction::Abort);
+                let by_rule = change.status.step == Some(Step::Failed)
+                    && change.status.reason.as_deref() == Some(Reason::RuleFailed.name())
+                    && !super::admit::retry_asked(change);
+                (by_person || by_rule).then(|| {
+                    let why = change.status.message.as_deref().unwrap_or("a directive says so");
+                    Why::new(
+                        Reason::Aborted,
+                        format!("NodeChange {} gave the run up: {why}", change.key),
+                    )
+                })
+            })
+    }
+
+    /// The Jobs of this run.
+    pub fn jobs(&self) -> impl Iterator<Item = (&'a Key, &'a JobView)> {
+        let id = &self.run_id;
+        self.observed.jobs.iter().filter(move |(_, job)| job.run == *id)
+    }
+}
+
+/// The version asked for: `spec.desiredUpdate.version`, else `status.desired.version`.
+fn desired_version(observed: &Observed) -> Result<String, Why> {
+    let Some(cluster) = &observed.cluster_version else {
+        return Err(Why::new(
+            Reason::OpenShiftMissing,
+            "found no ClusterVersion version, wanted an OpenShift cluster",
+        ));
+    };
+    let version = cluster
+        .desired_update
+        .as_ref()
+        .filter(|version| !version.is_empty())
+        .unwrap_or(&cluster.desired);
+    match semver::Version::parse(version) {
+        Ok(_) => Ok(version.clone()),
+        Err(error) => Err(Why::new(
+            Reason::InvalidVersion,
+            format!(
+                "ClusterVersion version: found {version:?}, wanted a semantic version such as 4.17.0: {error}"
+            ),
+        )),
+    }
+}
+
+type Members<'a> = (Vec<Member<'a>>, Vec<(&'a NodeView, Vec<&'a str>)>);
+
+fn members<'a>(
+    observed: &'a Observed,
+    intent: &Intent<'a>,
+    current: &BTreeMap<&str, &'a ChangeView>,
+    superseded: &BTreeMap<&str, &'a ChangeView>,
+) -> Members<'a> {
+    let selectors: Vec<(&str, serde_json::Value)> = observed
+        .pools
+        .values()
+        .map(|pool| (pool.name.as_str(), mark::own_selector(pool)))
+        .collect();
+    let rank: BTreeMap<&str, usize> = intent
+        .pools
+        .iter()
+        .enumerate()
+        .map(|(index, pool)| (pool.name.as_str(), index))
+        .collect();
+    let mut members = Vec::new();
+    let mut in_two_pools = Vec::new();
+    for node in observed.nodes.values() {
+        match pools::home(
+            &node.labels,
+            selectors.iter().map(|(name, selector)| (*name, selector)),
+        ) {
+            Home::Pool(name) => {
+                let Some(pool) = rank.get(name).and_then(|index| intent.pools.get(*index)) else {
+                    continue;
+                };
+                members.push(Member {
+                    node,
+                    pool,
+                    version: node_version(observed, node),
+                    change: current.get(node.name.as_str()).copied(),
+                    superseded: superseded.get(node.name.as_str()).copied(),
+                });
+            }
+            Home::Several(names) if names.iter().any(|name| rank.contains_key(name)) => {
+                in_two_pools.push((node, names));
+            }
+            Home::Several(_) | Home::None => {}
+        }
+    }
+    members.sort_by(|a, b| {
+        rank.get(a.pool.name.as_str())
+            .cmp(&rank.get(b.pool.name.as_str()))
+            .then_with(|| in_order(intent.order, a.node, b.node))
+            .then_with(|| a.node.name.cmp(&b.node.name))
+    });
+    (members, in_two_pools)
+}
+
+/// The order of turns within a pool. Zone is the MCO's: by zone, nodes without one last, then oldest
+/// first (`spec/mutex.md` §4.4).
+fn in_order(order: Order, a: &NodeView, b: &NodeView) -> Ordering {
+    let zone = |node: &NodeView| {
+        let zone = node.label(marks::openshift::ZONE).to_owned();
+        (zone.is_empty(), zone)
+    };
+    match order {
+        Order::Zone => zone(a).cmp(&zone(b)).then(a.created.cmp(&b.created)),
+        Order::Oldest => a.created.cmp(&b.created),
+        Order::Newest => Reverse(a.created).cmp(&Reverse(b.created)),
+        Order::Name => Ordering::Equal,
+    }
+}
+
+/// A node's version: its current configuration's annotation; the NFD label only where that is absent.
+fn node_version<'a>(observed: &'a Observed, node: &'a NodeView) -> Option<&'a str> {
+    let config = node.annotation(marks::openshift::CURRENT_CONFIG);
+    observed
+        .configs
+        .get(config)
+        .and_then(|config| config.version.as_deref())
+        .or_else(|| {
+            node.labels
+                .get(marks::openshift::RELEASE_VERSION)
+                .map(String::as_str)
+        })
+}

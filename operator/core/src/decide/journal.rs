@@ -1,0 +1,106 @@
+//! One journal in the making: what a pass adds to a NodeChange's status, written once at most.
+
+use super::Draft;
+use crate::{
+    action::{Action, Event},
+    observed::ChangeView,
+    report::Why,
+    rules::clip,
+};
+use jiff::Timestamp;
+use numo_api::{Entry, NodeChangeStatus, Reason, Step, VerdictRecord};
+
+/// Version of the journal's format that this binary writes; it reads this one and the one before.
+pub const JOURNAL_VERSION: i32 = 1;
+/// Bounds of the lists, as the NodeChange schema has them.
+const MAX_VERDICTS: usize = 32;
+const MAX_ENTRIES: usize = 64;
+
+/// A journal in the making.
+#[derive(Debug)]
+pub struct Journal<'a> {
+    change: &'a ChangeView,
+    now: Timestamp,
+    /// The status as it shall be.
+    pub status: NodeChangeStatus,
+}
+
+impl<'a> Journal<'a> {
+    /// Opens the journal as it was read.
+    pub fn open(change: &'a ChangeView, now: Timestamp) -> Self {
+        let mut status = change.status.clone();
+        status.journal_version = JOURNAL_VERSION;
+        status.attempt = status.attempt.max(1);
+        Self { change, now, status }
+    }
+
+    /// Enters a step, with the reason where the step alone does not tell.
+    pub fn enter(&mut self, step: Step, why: Option<&Why>) {
+        self.status.step = Some(step);
+        self.status.since = Some(self.now.to_string());
+        self.status.reason = why.map(|why| why.reason.name().to_owned());
+        self.status.message = why.map(|why| clip(&why.message, 2048));
+        self.status.entries.push(Entry {
+            at: self.now.to_string(),
+            step,
+            attempt: self.status.attempt,
+            reason: why.map(|why| why.reason.name().to_owned()),
+        });
+        let surplus = self.status.entries.len().saturating_sub(MAX_ENTRIES);
+        self.status.entries.drain(..surplus);
+    }
+
+    /// Adds a verdict. Of old ones the newest of each rule and phase is kept, because attempts are
+    /// numbered after it.
+    pub fn record(&mut self, verdict: VerdictRecord, log_tail: Option<String>) {
+        self.status.verdicts.push(verdict);
+        if log_tail.is_some() {
+            self.status.log_tail = log_tail;
+        }
+        while self.status.verdicts.len() > MAX_VERDICTS {
+            let verdicts = &self.status.verdicts;
+            let superseded = |index: &usize| {
+                let old = &verdicts[*index];
+                verdicts[index + 1..]
+                    .iter()
+                    .any(|new| new.rule == old.rule && new.phase == old.phase)
+            };
+            let index = (0..verdicts.len()).find(superseded).unwrap_or(0);
+            self.status.verdicts.remove(index);
+        }
+    }
+
+    /// Begins the next attempt of the node.
+    pub fn next_attempt(&mut self) {
+        self.status.attempt += 1;
+    }
+
+    /// Notes that the directive was acted on.
+    pub fn obey(&mut self) {
+        self.status.observed_generation = Some(self.change.generation);
+    }
+
+    /// Plans the write, if anything differs.
+    pub fn write(self, draft: &mut Draft<'_>, event: Option<Event>) {
+        if self.status == self.change.status {
+            return;
+        }
+        let action = Action::WriteJournal {
+            key: self.change.key.clone(),
+            uid: self.change.uid.clone(),
+            resource_version: self.change.resource_version.clone(),
+            status: Box::new(self.status),
+        };
+        draft.act(&self.change.spec.node_name, action, event);
+    }
+}
+
+/// Parses a time the journal holds.
+pub fn time(text: Option<&str>) -> Option<Timestamp> {
+    text?.parse().ok()
+}
+
+/// Whether the journal ended or holds for this reason.
+pub fn is_for(change: &ChangeView, reason: Reason) -> bool {
+    change.status.reason.as_deref() == Some(reason.name())
+}

@@ -1,0 +1,463 @@
+//! The decision for one MutexRunConfig: what to do next, and why for every node. The page to read first.
+//!
+//! Order of a pass: finish before starting. Nodes in flight move on; then, if the run is being left,
+//! what numo changed is given back; otherwise pools are armed, and nodes are admitted while every gate
+//! and budget allows. Nothing here reads or writes anything.
+
+mod admit;
+mod frame;
+mod journal;
+mod node;
+mod pool;
+
+pub use frame::{Frame, Member};
+pub use node::{LEASE_SECONDS, lease_holder};
+pub use pool::MAX_CORRECTIONS;
+
+use crate::{
+    action::{Action, Event, EventAction, Planned},
+    gates,
+    observed::{Key, Observed, RunConfigView},
+    report::{NodeReport, PoolReport, Report, RunPhase, Why},
+    rules::{self, Progress, Subject},
+    verdict::{Answers, Question},
+};
+use jiff::Timestamp;
+use numo_api::{Phase, Reason, RunResult, Step, VerdictRecord};
+
+/// All that was seen, at one time, for one owner.
+#[derive(Clone, Copy, Debug)]
+pub struct Snapshot<'a> {
+    /// The API server's time.
+    pub now: Timestamp,
+    /// What was seen.
+    pub observed: &'a Observed,
+    /// The owner.
+    pub owner: &'a Key,
+}
+
+/// What to do next, and why for every node.
+#[derive(Clone, Debug, Default)]
+pub struct Decision {
+    /// The writes, in order.
+    pub actions: Vec<Planned>,
+    /// What must be read before more can be decided.
+    pub questions: Vec<Question>,
+    /// Why.
+    pub report: Report,
+    /// When to decide again even if nothing changes.
+    pub wake_at: Option<Timestamp>,
+}
+
+/// A decision in the making.
+#[derive(Debug)]
+pub(crate) struct Draft<'a> {
+    pub frame: Frame<'a>,
+    pub answers: &'a Answers,
+    pub out: Decision,
+}
+
+impl Draft<'_> {
+    /// Plans a write.
+    pub fn act(&mut self, chain: &str, action: Action, event: Option<Event>) {
+        self.out.actions.push(Planned {
+            chain: chain.to_owned(),
+            action,
+            event,
+        });
+    }
+
+    /// Says where a node is.
+    pub fn report(&mut self, member: &Member<'_>, step: Step, why: Why) {
+        let change = member.superseded.or(member.change);
+        self.out.report.nodes.insert(
+            member.node.name.clone(),
+            NodeReport {
+                pool: member.pool.name.clone(),
+                step,
+                why,
+                since: change.and_then(|change| change.status.since.clone()),
+                change: change.map(|change| change.key.to_string()),
+            },
+        );
+    }
+
+    /// Asks to decide again at `at`.
+    pub fn wake(&mut self, at: Timestamp) {
+        if self.out.wake_at.is_none_or(|earlier| at < earlier) {
+            self.out.wake_at = Some(at);
+        }
+    }
+}
+
+/// Decides everything this pass will do, and says why for every node.
+///
+/// The owner must be a MutexRunConfig that was seen; for one that was not, the decision is empty.
+pub fn decide(snapshot: &Snapshot<'_>, answers: &Answers) -> Decision {
+    let Some(run) = snapshot.observed.runs.get(snapshot.owner) else {
+        return Decision::default();
+    };
+    let mut draft = Draft {
+        frame: Frame::of(snapshot, run),
+        answers,
+        out: Decision::default(),
+    };
+    describe(&mut draft);
+    last_words(&mut draft);
+    if let Some(why) = gates::run::not_honoured(run, &snapshot.observed.settings) {
+        return refused(draft, why);
+    }
+    let leaving = draft.frame.leaving();
+    let hold = gates::run::hold(&draft.frame, leaving.as_ref());
+    move_on(&mut draft, hold.as_ref(), leaving.as_ref());
+    let over = leaving.is_some() || is_over(&draft.frame);
+    if over {
+        leave(&mut draft, leaving.as_ref());
+    } else {
+        drive(&mut draft, hold);
+    }
+    forget(&mut draft);
+    if draft.frame.intent.dry_run && leaving.is_none() {
+        draft.out.actions.clear();
+        draft.out.questions.clear();
+        draft
+            .out
+            .report
+            .hold
+            .get_or_insert_with(|| Why::new(Reason::DryRun, "spec.dryRun is true: nothing is written"));
+    }
+    draft.out
+}
+
+/// The parts of the report that are there whatever is decided.
+fn describe(draft: &mut Draft<'_>) {
+    let frame = &draft.frame;
+    let report = &mut draft.out.report;
+    report.run_id.clone_from(&frame.run_id);
+    report.target = frame.desired.as_ref().ok().cloned();
+    report.unchecked = frame.desired.as_ref().err().cloned();
+    report.strategy = Some(frame.intent.strategy);
+    report.problems.clone_from(&frame.intent.problems);
+    report.upgrade_available = frame.behind();
+    report.upgrade_ready = report.upgrade_available && gates::run::control_plane(frame).is_none();
+    report.run_verdicts = frame.run_verdicts.to_vec();
+    report.pools = frame
+        .intent
+        .pools
+        .iter()
+        .map(|pool| {
+            let members = || {
+                frame
+                    .members
+                    .iter()
+                    .filter(|member| member.pool.name == pool.name)
+            };
+            PoolReport {
+                name: pool.name.clone(),
+                config: pool.config.clone(),
+                paused: pool.paused,
+                ours: frame.marked_pools().any(|(marked, _)| marked.name == pool.name),
+                outdated: members().filter(|member| member.outdated()).count(),
+                nodes: members().count(),
+            }
+        })
+        .collect();
+}
+
+/// What the replaced operator's conditions JobRun and NodeUpgrade speak of: the node whose rules, and the
+/// node whose change, came last. Read from the journals, so that a restart says the same.
+fn last_words(draft: &mut Draft<'_>) {
+    let frame = &draft.frame;
+    let (mut rules, mut change) = (None, None);
+    for journal in frame
+        .changes()
+        .filter(|journal| journal.spec.target.run_id == frame.run_id)
+    {
+        let node = &journal.spec.node_name;
+        let words = || journal.status.message.clone().unwrap_or_default();
+        for entry in &journal.status.entries {
+            let at = journal::time(Some(&entry.at));
+            let (slot, passed) = match (entry.step, entry.reason.as_deref()) {
+                (Step::PreRelease | Step::Released, _) => (&mut rules, true),
+                (Step::Held | Step::Failed | Step::Skipped, Some("RuleFailed" | "SkippedByPolicy")) => {
+                    (&mut rules, false)
+                }
+                (Step::PostRules | Step::Done, None) => (&mut change, true),
+                (Step::Held, Some("ChangeTimeout")) => (&mut change, false),
+                _ => continue,
+            };
+            if slot.as_ref().is_none_or(|(earlier, _)| at > *earlier) {
+                *slot = Some((at, (node.clone(), passed, words())));
+            }
+        }
+    }
+    draft.out.report.last_job_run = rules.map(|(_, last)| last);
+    draft.out.report.last_upgrade = change.map(|(_, last)| last);
+}
+
+fn refused(mut draft: Draft<'_>, why: Why) -> Decision {
+    draft.out.report.phase = RunPhase::Refused;
+    draft.out.report.hold = Some(why);
+    draft.out
+}
+
+/// Every target node is where it shall be, or was left out on purpose; nothing is in flight.
+fn is_over(frame: &Frame<'_>) -> bool {
+    let started = frame.has_marks()
+        || frame
+            .run
+            .status
+            .run
+            .as_ref()
+            .is_some_and(|run| run.id == frame.run_id && run.finished_at.is_none());
+    started
+        && frame.desired.is_ok()
+        && gates::run::control_plane(frame).is_none()
+        && frame.orphans.is_empty()
+        && frame.in_two_pools.is_empty()
+        && frame.members.iter().all(|member| {
+            member.in_flight().is_none()
+                && (at_target(frame, member)
+                    || member
+                        .left_out()
+                        .is_some_and(|change| !admit::retry_asked(change)))
+        })
+}
+
+/// The node runs its pool's configuration, and that is of the version asked for.
+pub(crate) fn at_target(frame: &Frame<'_>, member: &Member<'_>) -> bool {
+    member.at_pool_config()
+        && frame
+            .desired
+            .as_ref()
+            .is_ok_and(|desired| member.version == Some(desired))
+}
+
+/// Moves on every node that has its turn, and gives back what ended journals still hold.
+fn move_on(draft: &mut Draft<'_>, hold: Option<&Why>, leaving: Option<&Why>) {
+    let members = std::mem::take(&mut draft.frame.members);
+    for member in &members {
+        if let Some(change) = member.in_flight() {
+            node::advance(draft, &members, member, change, hold, leaving);
+        } else {
+            node::give_back(draft, member);
+        }
+    }
+    draft.frame.members = members;
+    node::settle_orphans(draft);
+    node::free_jobs(draft);
+}
+
+/// Leaves the run: once nothing is in flight, everything is restored.
+fn leave(draft: &mut Draft<'_>, leaving: Option<&Why>) {
+    draft.out.report.phase = RunPhase::Leaving;
+    draft.out.report.hold = leaving.cloned();
+    let left_out = report_the_rest(draft, leaving);
+    if draft.frame.in_flight() > 0 || !draft.frame.orphans.is_empty() {
+        return;
+    }
+    draft.out.report.result = Some(match leaving {
+        Some(_) => RunResult::Aborted,
+        None if left_out > 0 => RunResult::SucceededWithSkips,
+        None => RunResult::Succeeded,
+    });
+    if leaving.is_none() && !run_rules_passed(draft, Phase::PostRun) {
+        return;
+    }
+    let before = draft.out.actions.len();
+    pool::give_back(draft);
+    if draft.out.actions.len() > before {
+        return;
+    }
+    let held = draft.frame.marked_pools().filter(|(_, mark)| !mark.prior).count();
+    draft.out.report.phase = match (held, leaving) {
+        (0, None) => RunPhase::Idle,
+        _ => RunPhase::Held,
+    };
+}
+
+/// Reports the nodes that are not in flight while a run is being left; the number left out.
+fn report_the_rest(draft: &mut Draft<'_>, leaving: Option<&Why>) -> usize {
+    let members = std::mem::take(&mut draft.frame.members);
+    let mut left_out = 0;
+    for member in members.iter().filter(|member| member.in_flight().is_none()) {
+        if at_target(&draft.frame, member) {
+            admit::report_done(draft, member);
+        } else if let Some(change) = member.left_out() {
+            left_out += 1;
+            admit::report_left_out(draft, member, change);
+        } else {
+            let why = leaving
+                .cloned()
+                .unwrap_or_else(|| Why::new(Reason::GivingBack, "the run is being left"));
+            draft.report(member, Step::Selected, why);
+        }
+    }
+    draft.frame.members = members;
+    left_out
+}
+
+/// Arms the pools and admits nodes, as far as the gates allow.
+fn drive(draft: &mut Draft<'_>, hold: Option<Why>) {
+    let active = draft.frame.behind() || draft.frame.has_marks() || draft.frame.in_flight() > 0;
+    if !active {
+        draft.out.report.phase = RunPhase::Idle;
+        draft.out.report.hold = idle(&draft.frame, hold);
+        report_the_rest(draft, None);
+        return;
+    }
+    draft.out.report.phase = RunPhase::Active;
+    let refusal = gates::run::refusal(&draft.frame);
+    if refusal.is_none() || draft.frame.has_marks() {
+        pool::arm(draft);
+    } else {
+        draft.out.report.phase = RunPhase::Refused;
+    }
+    let hold = hold.or_else(|| {
+        if run_rules_passed(draft, Phase::PreRun) {
+            pool::set_up(draft)
+        } else {
+            draft.out.report.hold.clone()
+        }
+    });
+    draft.out.report.hold.clone_from(&hold);
+    admit::admit(draft, hold.as_ref());
+}
+
+/// What holds an idle run that a user should hear of: what is wrong with its spec.
+fn idle(frame: &Frame<'_>, hold: Option<Why>) -> Option<Why> {
+    if frame.members.is_empty() && frame.intent.problems.is_empty() && frame.desired.is_ok() {
+        return Some(Why::new(
+            Reason::NoNodes,
+            "no node has a target pool as its primary pool",
+        ));
+    }
+    hold.filter(|why| {
+        frame.intent.problems.contains(why) || frame.desired.is_err() || why.reason == Reason::Suspended
+    })
+}
+
+/// Asks the rules that are asked once per run. A PostRun rule's failure is recorded and holds nothing.
+fn run_rules_passed(draft: &mut Draft<'_>, phase: Phase) -> bool {
+    let frame = &draft.frame;
+    let asked = frame
+        .intent
+        .rules
+        .iter()
+        .any(|(_, rule)| rule.is_some_and(|rule| rule.runs_in(phase)));
+    if !asked {
+        return true;
+    }
+    let version = frame.desired.clone().unwrap_or_default();
+    let subject = Subject {
+        owner_uid: &frame.run.uid,
+        node: "",
+        node_uid: "",
+        hostname: "",
+        pool: "",
+        from_version: "",
+        to_version: &version,
+        run: &frame.run_id,
+        round: 1,
+        since: None,
+    };
+    let verdicts = frame.run_verdicts;
+    let progress = rules::progress(
+        &frame.intent.rules,
+        phase,
+        verdicts,
+        &subject,
+        frame.observed,
+        draft.answers,
+        frame.now,
+    );
+    match progress {
+        Progress::Passed => return true,
+        Progress::Failed(_, why) if phase == Phase::PostRun => {
+            draft.out.report.hold = Some(Why::new(Reason::RuleContinuedAfterFailure, why.message));
+            return true;
+        }
+        Progress::Failed(_, why) => draft.out.report.hold = Some(why),
+        Progress::Wait(why, wake) => {
+            draft.out.report.hold = Some(why);
+            if let Some(at) = wake {
+                draft.wake(at);
+            }
+        }
+        Progress::Ask(question) => draft.out.questions.push(question),
+        Progress::Start(job) => {
+            draft.out.report.hold = Some(Why::new(
+                Reason::RuleStarting,
+                format!("rule {} is starting", job.rule),
+            ));
+            draft.act("run", Action::CreateJob(job), None);
+        }
+        Progress::Record(verdict, _) => record_run_verdict(draft, *verdict),
+    }
+    false
+}
+
+fn record_run_verdict(draft: &mut Draft<'_>, verdict: VerdictRecord) {
+    let run: &RunConfigView = draft.frame.run;
+    let mut status = run
+        .status
+        .run
+        .clone()
+        .filter(|last| last.id == draft.frame.run_id)
+        .unwrap_or_default();
+    status.id.clone_from(&draft.frame.run_id);
+    status.target = draft.frame.desired.clone().unwrap_or_default();
+    let note = format!(
+        "rule {} ended: {:?} ({})",
+        verdict.rule, verdict.outcome, verdict.reason
+    );
+    let event = Event {
+        node: None,
+        warning: verdict.outcome != numo_api::Outcome::Pass,
+        reason: if verdict.outcome == numo_api::Outcome::Pass {
+            "RulePassed"
+        } else {
+            "RuleFailed"
+        },
+        action: EventAction::EvaluateRule,
+        note,
+    };
+    status.verdicts.push(verdict);
+    draft.out.report.run_verdicts.clone_from(&status.verdicts);
+    draft.act(
+        "run",
+        Action::RecordRun {
+            owner: run.key.clone(),
+            run: Box::new(status),
+        },
+        Some(event),
+    );
+}
+
+/// Journals that ended are kept for the last three targets of each node, thirty days at most.
+fn forget(draft: &mut Draft<'_>) {
+    const KEPT_PER_NODE: usize = 3;
+    const KEPT_SECONDS: i64 = 30 * 24 * 3600;
+    let mut by_node: std::collections::BTreeMap<&str, Vec<&crate::observed::ChangeView>> =
+        std::collections::BTreeMap::new();
+    for change in draft
+        .frame
+        .changes()
+        .filter(|c| !c.in_flight() && c.spec.target.run_id != draft.frame.run_id)
+    {
+        by_node.entry(&change.spec.node_name).or_default().push(change);
+    }
+    let mut old = Vec::new();
+    for changes in by_node.values_mut() {
+        changes.sort_by_key(|change| std::cmp::Reverse((change.created, change.key.clone())));
+        for (index, change) in changes.iter().enumerate() {
+            let age = draft.frame.now.as_second() - change.created.as_second();
+            if index + 1 >= KEPT_PER_NODE || age > KEPT_SECONDS {
+                old.push((change.key.clone(), change.uid.clone()));
+            }
+        }
+    }
+    for (key, uid) in old {
+        draft.act("forget", Action::DeleteChange { key, uid }, None);
+    }
+}

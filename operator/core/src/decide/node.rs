@@ -1,0 +1,1171 @@
+//! One node's turn, from admission to done: one step further each time, each step derived from what is
+//! seen. A crash between any two writes finds the same next step.
+
+use super::{
+    Draft, Member,
+    admit::OWNER_KIND,
+    at_target,
+    journal::{self, Journal},
+};
+use crate::{
+    action::{Action, Change, Event, EventAction, NodePatch, NodePurpose},
+    gates,
+    mark::{self, Shielded},
+    names,
+    observed::{ChangeView, NodeView},
+    pools,
+    report::Why,
+    rules::{self, Progress, Subject},
+    verdict::Question,
+};
+use jiff::SignedDuration;
+use numo_api::{
+    DirectiveAction, FailurePolicy, Outcome, Phase, Pin, Reason, Step, Strategy, VerdictRecord,
+    marks::{self, openshift},
+};
+use std::collections::BTreeMap;
+
+/// How long a node lease holds without renewal (seconds); it is renewed at half of that.
+pub const LEASE_SECONDS: i64 = 3600;
+/// How long a finished Job stays when its author did not say (seconds).
+const DEFAULT_JOB_TTL_SECONDS: i64 = 24 * 3600;
+
+/// Our name on node leases.
+pub fn lease_holder(owner_uid: &str) -> String {
+    format!("numo/{}/{owner_uid}", OWNER_KIND.1)
+}
+
+/// One node's turn in the making.
+struct Turn<'m> {
+    members: &'m [Member<'m>],
+    member: &'m Member<'m>,
+    change: &'m ChangeView,
+    /// Home configuration the node is pinned to.
+    pin: Pin,
+    /// Why the node is not to be let go now, if so.
+    hold: Option<Why>,
+    /// Why the node is to give its turn up, if so.
+    give_up: Option<Why>,
+}
+
+/// Moves a node that has its turn one step further.
+pub fn advance(
+    draft: &mut Draft<'_>,
+    members: &[Member<'_>],
+    member: &Member<'_>,
+    change: &ChangeView,
+    hold: Option<&Why>,
+    leaving: Option<&Why>,
+) {
+    let superseded = (change.spec.target.run_id != draft.frame.run_id).then(|| {
+        let version = draft.frame.desired.clone().unwrap_or_default();
+        Why::new(
+            Reason::ConfigChanged,
+            format!(
+                "the cluster now goes to {version}, not {}",
+                change.spec.target.version
+            ),
+        )
+    });
+    if !holds_lease_and_shield(draft, member, change) {
+        return;
+    }
+    let Some(pin) = change.status.pin.clone() else {
+        begin(draft, member, change);
+        return;
+    };
+    let turn = Turn {
+        members,
+        member,
+        change,
+        pin,
+        hold: hold.cloned(),
+        give_up: leaving.cloned().or(superseded),
+    };
+    if turn.obeys_directive(draft) {
+        return;
+    }
+    if turn.released(draft) {
+        turn.after_release(draft)
+    } else {
+        turn.before_release(draft)
+    }
+}
+
+/// Takes the node lease and the shield; true once both are there.
+fn holds_lease_and_shield(draft: &mut Draft<'_>, member: &Member<'_>, change: &ChangeView) -> bool {
+    let frame = &draft.frame;
+    let node = member.node;
+    let holder = lease_holder(&frame.run.uid);
+    let mut actions = Vec::new();
+    let lease = frame.observed.leases.get(&node.name);
+    let mut foreign = None;
+    if frame.observed.settings.leases_unavailable.is_none() {
+        match lease {
+            Some(lease) if lease.holder == holder => {
+                let renewed = lease
+                    .renewed
+                    .map_or(0, |at| frame.now.as_second() - at.as_second());
+                if renewed * 2 > lease.duration_seconds {
+                    let resource_version = lease.resource_version.clone();
+                    draft.act(
+                        &node.name,
+                        Action::RenewLease {
+                            node: node.name.clone(),
+                            holder,
+                            resource_version,
+                        },
+                        None,
+                    );
+                }
+            }
+            Some(lease) if !lease.expired(frame.now) => foreign = Some(lease.holder.clone()),
+            other => actions.push(Action::AcquireLease {
+                node: node.name.clone(),
+                node_uid: node.uid.clone(),
+                holder,
+                over: other.map(|lease| (lease.uid.clone(), lease.resource_version.clone())),
+            }),
+        }
+    }
+    if let Some(holder) = foreign
+        && change.status.pin.is_none()
+    {
+        let message = format!(
+            "Lease {}/node-{} is held by {holder}",
+            marks::LEASE_NAMESPACE,
+            node.name
+        );
+        draft.report(member, Step::Admitted, Why::new(Reason::NodeLeaseHeld, message));
+        return false;
+    }
+    if mark::shielded(node).is_none_or(|mark| mark.owner != draft.frame.run.uid) {
+        actions.push(shield(node, &draft.frame.run.uid));
+    }
+    if actions.is_empty() {
+        return true;
+    }
+    for action in actions {
+        draft.act(&node.name, action, None);
+    }
+    draft.report(
+        member,
+        Step::Admitted,
+        Why::new(Reason::Admitting, "lease and shield are being taken"),
+    );
+    false
+}
+
+/// The labels and annotations of the shield, with the value each shall have.
+const SHIELD_LABELS: [(&str, &str); 1] = [(marks::EXCLUDE_FROM_REMEDIATION, "true")];
+const SHIELD_ANNOTATIONS: [(&str, &str); 2] = [
+    (marks::SCALE_DOWN_DISABLED, "true"),
+    (marks::DO_NOT_DISRUPT, "true"),
+];
+
+fn shield(node: &NodeView, owner: &str) -> Action {
+    let prior = SHIELD_LABELS
+        .iter()
+        .map(|(key, _)| ((*key).to_owned(), node.labels.get(*key).cloned()))
+        .chain(
+            SHIELD_ANNOTATIONS
+                .iter()
+                .map(|(key, _)| ((*key).to_owned(), node.annotations.get(*key).cloned())),
+        )
+        .collect();
+    let to = |map: &BTreeMap<String, String>, (key, value): &(&str, &str)| Change {
+        key: (*key).to_owned(),
+        from: map.get(*key).cloned(),
+        to: Some((*value).to_owned()),
+    };
+    let mut annotations: Vec<Change> = SHIELD_ANNOTATIONS
+        .iter()
+        .map(|pair| to(&node.annotations, pair))
+        .collect();
+    annotations.push(Change {
+        key: marks::SHIELDED_BY.to_owned(),
+        from: node.annotations.get(marks::SHIELDED_BY).cloned(),
+        to: Some(mark::render(&Shielded {
+            owner: owner.to_owned(),
+            prior,
+        })),
+    });
+    Action::PatchNode(NodePatch {
+        node: node.name.clone(),
+        uid: node.uid.clone(),
+        purpose: NodePurpose::Shield,
+        labels: SHIELD_LABELS.iter().map(|pair| to(&node.labels, pair)).collect(),
+        annotations,
+        unschedulable: None,
+    })
+}
+
+fn unshield(node: &NodeView, mark: &Shielded) -> Action {
+    // What someone else set meanwhile is theirs: only our own value is taken back.
+    let back = |map: &BTreeMap<String, String>, (key, value): &(&str, &str)| {
+        let found = map.get(*key).cloned();
+        let prior = mark.prior.get(*key).cloned().flatten();
+        (found.as_deref() == Some(value) && found != prior).then(|| Change {
+            key: (*key).to_owned(),
+            from: found,
+            to: prior,
+        })
+    };
+    let mut annotations: Vec<Change> = SHIELD_ANNOTATIONS
+        .iter()
+        .filter_map(|pair| back(&node.annotations, pair))
+        .collect();
+    annotations.push(Change {
+        key: marks::SHIELDED_BY.to_owned(),
+        from: node.annotations.get(marks::SHIELDED_BY).cloned(),
+        to: None,
+    });
+    Action::PatchNode(NodePatch {
+        node: node.name.clone(),
+        uid: node.uid.clone(),
+        purpose: NodePurpose::Unshield,
+        labels: SHIELD_LABELS
+            .iter()
+            .filter_map(|pair| back(&node.labels, pair))
+            .collect(),
+        annotations,
+        unschedulable: None,
+    })
+}
+
+/// The first line of an attempt: pins the node to its pool's configuration.
+fn begin(draft: &mut Draft<'_>, member: &Member<'_>, change: &ChangeView) {
+    let mut journal = Journal::open(change, draft.frame.now);
+    journal.status.pin = Some(Pin {
+        rendered_config: member.pool.config.clone(),
+        from_config: member.node.annotation(openshift::CURRENT_CONFIG).to_owned(),
+        from_version: member.version.unwrap_or_default().to_owned(),
+    });
+    journal.enter(Step::PreRules, None);
+    journal.write(draft, None);
+    draft.report(
+        member,
+        Step::Admitted,
+        Why::new(Reason::Admitting, "its turn has come"),
+    );
+}
+
+impl Turn<'_> {
+    /// The node was let go: it shall run its pin, or is in the canary pool, or the journal says so.
+    fn released(&self, draft: &Draft<'_>) -> bool {
+        let recorded = self
+            .change
+            .status
+            .entries
+            .iter()
+            .any(|entry| entry.step == Step::Released && entry.attempt == self.released_attempt());
+        let node = self.member.node;
+        recorded
+            || match draft.frame.intent.strategy {
+                Strategy::DesiredConfig => {
+                    node.annotation(openshift::DESIRED_CONFIG) == self.pin.rendered_config
+                        && self.pin.rendered_config != self.pin.from_config
+                }
+                Strategy::CanaryPool => node.label(marks::RELEASE) == self.change.spec.target.run_id,
+            }
+    }
+
+    /// The attempt the pin belongs to: a retry after the release keeps it.
+    fn released_attempt(&self) -> i32 {
+        let entries = &self.change.status.entries;
+        let admitted = entries.iter().rfind(|entry| entry.step == Step::PreRules);
+        let released = entries.iter().rfind(|entry| entry.step == Step::Released);
+        match (admitted, released) {
+            (Some(admitted), Some(released)) if released.attempt >= admitted.attempt => released.attempt,
+            _ => self.change.status.attempt,
+        }
+    }
+
+    fn subject<'s>(&'s self, draft: &'s Draft<'_>) -> Subject<'s> {
+        let frame = &draft.frame;
+        Subject {
+            owner_uid: &frame.run.uid,
+            node: &self.member.node.name,
+            node_uid: &self.member.node.uid,
+            hostname: self.member.node.label(openshift::HOSTNAME),
+            pool: &self.member.pool.name,
+            from_version: &self.pin.from_version,
+            to_version: &self.change.spec.target.version,
+            run: &self.change.spec.target.run_id,
+            round: self.change.status.attempt.max(1),
+            since: journal::time(self.change.status.since.as_deref()),
+        }
+    }
+
+    fn progress(&self, draft: &Draft<'_>, phase: Phase) -> Progress {
+        let frame = &draft.frame;
+        let subject = self.subject(draft);
+        let verdicts = &self.change.status.verdicts;
+        let rules = &frame.intent.rules;
+        rules::progress(
+            rules,
+            phase,
+            verdicts,
+            &subject,
+            frame.observed,
+            draft.answers,
+            frame.now,
+        )
+    }
+
+    fn journal(&self, draft: &Draft<'_>) -> Journal<'_> {
+        Journal::open(self.change, draft.frame.now)
+    }
+
+    fn event(&self, warning: bool, reason: &'static str, action: EventAction, note: String) -> Event {
+        Event {
+            node: Some(self.member.node.name.clone()),
+            warning,
+            reason,
+            action,
+            note,
+        }
+    }
+
+    fn plan(&self, draft: &mut Draft<'_>, action: Action, event: Option<Event>) {
+        draft.act(&self.member.node.name, action, event);
+    }
+
+    /// Carries out what a person wants done with this node; true if that is all there is to do now.
+    fn obeys_directive(&self, draft: &mut Draft<'_>) -> bool {
+        let Some(directive) = &self.change.spec.directive else {
+            return false;
+        };
+        let fresh = self.change.status.observed_generation.unwrap_or(1) < self.change.generation;
+        let words = |what: &str| {
+            let by = directive.by.as_deref().unwrap_or("someone");
+            let why = directive
+                .reason
+                .as_deref()
+                .map_or_else(String::new, |reason| format!(": {reason}"));
+            format!(
+                "{what} by {by}{why} (NodeChange {} spec.directive)",
+                self.change.key
+            )
+        };
+        match directive.action {
+            DirectiveAction::Hold if self.give_up.is_none() => {
+                let why = Why::new(Reason::HeldByPerson, words("held"));
+                if self.released(draft) && !at_target(&draft.frame, self.member) {
+                    return false;
+                }
+                draft.report(self.member, Step::Held, why);
+                true
+            }
+            DirectiveAction::Skip if fresh && !self.released(draft) => {
+                let why = Why::new(Reason::SkippedByPerson, words("skipped"));
+                let mut journal = self.journal(draft);
+                journal.obey();
+                journal.enter(Step::Skipped, Some(&why));
+                journal.write(draft, None);
+                draft.report(self.member, Step::Skipped, why);
+                true
+            }
+            DirectiveAction::Retry if fresh => {
+                let released = self.released(draft);
+                let mut journal = self.journal(draft);
+                journal.obey();
+                journal.next_attempt();
+                if !released {
+                    journal.status.pin = None;
+                }
+                let step = if released { Step::PostRules } else { Step::Admitted };
+                journal.enter(step, None);
+                journal.write(draft, None);
+                draft.report(
+                    self.member,
+                    step,
+                    Why::new(Reason::RuleStarting, words("retried")),
+                );
+                true
+            }
+            DirectiveAction::Hold
+            | DirectiveAction::Skip
+            | DirectiveAction::Retry
+            | DirectiveAction::Abort => false,
+        }
+    }
+
+    fn before_release(&self, draft: &mut Draft<'_>) {
+        if let Some(why) = &self.give_up {
+            self.end(
+                draft,
+                Step::Failed,
+                &Why::new(Reason::RunGivenUp, why.message.clone()),
+            );
+            return;
+        }
+        if at_target(&draft.frame, self.member) {
+            self.end(
+                draft,
+                Step::Done,
+                &Why::new(Reason::Ungated, "it is at the target, let go by someone else"),
+            );
+            return;
+        }
+        if self.pin.rendered_config != self.member.pool.config {
+            self.replan(draft);
+            return;
+        }
+        if self.change.status.step == Some(Step::Held) && self.held_by_failure() {
+            self.report_held(draft);
+            return;
+        }
+        if !self.passed(draft, Phase::Pre, Step::PreRules) {
+            return;
+        }
+        let fit = self
+            .hold
+            .clone()
+            .or_else(|| gates::node::not_fit(&draft.frame, self.member));
+        if let Some(why) = fit {
+            draft.report(self.member, Step::PreRelease, why);
+            return;
+        }
+        if !self.passed(draft, Phase::PreRelease, Step::PreRelease) || !self.can_drain(draft) {
+            return;
+        }
+        self.release(draft);
+    }
+
+    fn held_by_failure(&self) -> bool {
+        journal::is_for(self.change, Reason::RuleFailed)
+    }
+
+    fn report_held(&self, draft: &mut Draft<'_>) {
+        let message = self.change.status.message.clone().unwrap_or_default();
+        let ways = format!(
+            "{message}; retry, skip or abort it (NodeChange {} spec.directive)",
+            self.change.key
+        );
+        draft.report(self.member, Step::Held, Why::new(Reason::RuleFailed, ways));
+    }
+
+    /// The pool's configuration moved on before the release: the rules run again for the new one.
+    fn replan(&self, draft: &mut Draft<'_>) {
+        let message = format!(
+            "pool {} went from {} to {}",
+            self.member.pool.name, self.pin.rendered_config, self.member.pool.config
+        );
+        let why = Why::new(Reason::ConfigChanged, message);
+        let mut journal = self.journal(draft);
+        journal.next_attempt();
+        journal.status.pin = None;
+        journal.enter(Step::Admitted, Some(&why));
+        journal.write(draft, None);
+        draft.report(self.member, Step::Admitted, why);
+    }
+
+    /// Moves a phase of rules along; true once all have passed.
+    fn passed(&self, draft: &mut Draft<'_>, phase: Phase, step: Step) -> bool {
+        match self.progress(draft, phase) {
+            Progress::Passed => true,
+            Progress::Ask(question) => {
+                draft.out.questions.push(question);
+                draft.report(
+                    self.member,
+                    step,
+                    Why::new(Reason::RuleRunning, "its result is being read"),
+                );
+                false
+            }
+            Progress::Wait(why, wake) => {
+                draft.report(self.member, step, why);
+                if let Some(at) = wake {
+                    draft.wake(at);
+                }
+                false
+            }
+            Progress::Start(mut job) => {
+                let stopped = self.hold.clone().filter(|_| !phase.is_after_release());
+                if let Some(why) = stopped {
+                    draft.report(self.member, step, why);
+                    return false;
+                }
+                job.avoid = self.others_in_flight();
+                let why = Why::new(Reason::RuleStarting, format!("rule {} is starting", job.rule));
+                self.plan(draft, Action::CreateJob(job), None);
+                draft.report(self.member, step, why);
+                false
+            }
+            Progress::Record(verdict, log) => {
+                self.record(draft, *verdict, log, step);
+                false
+            }
+            Progress::Failed(policy, why) => {
+                self.failed(draft, phase, policy, &why);
+                false
+            }
+        }
+    }
+
+    fn others_in_flight(&self) -> Vec<String> {
+        self.members
+            .iter()
+            .filter(|other| other.node.name != self.member.node.name && other.in_flight().is_some())
+            .map(|other| other.node.label(openshift::HOSTNAME).to_owned())
+            .filter(|hostname| !hostname.is_empty())
+            .collect()
+    }
+
+    fn record(&self, draft: &mut Draft<'_>, verdict: VerdictRecord, log: Option<String>, step: Step) {
+        let (rule, phase) = (verdict.rule.clone(), verdict.phase.name());
+        let words = log
+            .as_deref()
+            .and_then(|log| log.lines().rfind(|line| !line.trim().is_empty()))
+            .unwrap_or("");
+        let short = rules::clip(words.trim(), 256);
+        let said = if short.is_empty() {
+            String::new()
+        } else {
+            format!(": {short}")
+        };
+        let event = match verdict.outcome {
+            Outcome::Pass => self.event(
+                false,
+                "RulePassed",
+                EventAction::EvaluateRule,
+                format!("rule {rule} passed in phase {phase}{said}"),
+            ),
+            Outcome::Failure | Outcome::ContinuedAfterFailure => {
+                let code = verdict
+                    .exit_code
+                    .map_or_else(String::new, |code| format!(", exit code {code}"));
+                let note = format!(
+                    "rule {rule} failed in phase {phase}, attempt {}, {}{code}{said}",
+                    verdict.attempt, verdict.reason
+                );
+                self.event(true, "RuleFailed", EventAction::EvaluateRule, note)
+            }
+        };
+        let message = format!("rule {rule} ended in phase {phase}: {}", verdict.reason);
+        let passed = verdict.outcome != Outcome::Failure;
+        let mut journal = self.journal(draft);
+        journal.record(verdict, log);
+        let next = passed.then(|| self.next_after(draft, &journal, step)).flatten();
+        if let Some(next) = next {
+            journal.enter(next, None);
+        }
+        journal.write(draft, Some(event));
+        draft.report(self.member, step, Why::new(Reason::RuleRunning, message));
+    }
+
+    /// The step that begins with this verdict, so that it needs no write of its own: none while rules of
+    /// the phase are left.
+    fn next_after(&self, draft: &Draft<'_>, journal: &Journal<'_>, step: Step) -> Option<Step> {
+        let frame = &draft.frame;
+        let verdicts = &journal.status.verdicts;
+        let subject = self.subject(draft);
+        let phase = match step {
+            Step::PreRules => Phase::Pre,
+            Step::PostRules => Phase::Post,
+            _ => return None,
+        };
+        let rules = &frame.intent.rules;
+        let left = rules::progress(
+            rules,
+            phase,
+            verdicts,
+            &subject,
+            frame.observed,
+            draft.answers,
+            frame.now,
+        );
+        match (left, phase) {
+            (Progress::Passed, Phase::Pre) => Some(Step::PreRelease),
+            (Progress::Passed, Phase::Post) if frame.intent.soak_seconds > 0 => Some(Step::Soaked),
+            (Progress::Passed, Phase::Post) => Some(Step::Done),
+            _ => None,
+        }
+    }
+
+    /// A rule failed for good: its policy decides, after the OnFailure rules had their say.
+    fn failed(&self, draft: &mut Draft<'_>, phase: Phase, policy: FailurePolicy, why: &Why) {
+        match self.progress(draft, Phase::OnFailure) {
+            Progress::Passed | Progress::Failed(..) => {}
+            Progress::Start(mut job) => {
+                job.avoid = self.others_in_flight();
+                self.plan(draft, Action::CreateJob(job), None);
+                draft.report(self.member, Step::Held, why.clone());
+                return;
+            }
+            Progress::Record(verdict, log) => {
+                self.record(draft, *verdict, log, Step::Held);
+                return;
+            }
+            Progress::Ask(question) => {
+                draft.out.questions.push(question);
+                draft.report(self.member, Step::Held, why.clone());
+                return;
+            }
+            Progress::Wait(other, wake) => {
+                draft.report(self.member, Step::Held, other);
+                if let Some(at) = wake {
+                    draft.wake(at);
+                }
+                return;
+            }
+        }
+        if self.give_up.is_some() && phase.is_after_release() {
+            self.end(
+                draft,
+                Step::Done,
+                &Why::new(Reason::RuleContinuedAfterFailure, why.message.clone()),
+            );
+            return;
+        }
+        match policy {
+            FailurePolicy::Abort => self.end(draft, Step::Failed, why),
+            FailurePolicy::Skip => {
+                self.end(
+                    draft,
+                    Step::Skipped,
+                    &Why::new(Reason::SkippedByPolicy, why.message.clone()),
+                );
+            }
+            FailurePolicy::Hold | FailurePolicy::Continue => {
+                if self.change.status.step == Some(Step::Held) && self.held_by_failure() {
+                    self.report_held(draft);
+                    return;
+                }
+                let mut journal = self.journal(draft);
+                journal.enter(Step::Held, Some(why));
+                let note = format!("held: {}", why.message);
+                journal.write(
+                    draft,
+                    Some(self.event(true, "NodeHeld", EventAction::EvaluateRule, note)),
+                );
+                draft.report(self.member, Step::Held, why.clone());
+            }
+        }
+    }
+
+    /// The turn ends here.
+    fn end(&self, draft: &mut Draft<'_>, step: Step, why: &Why) {
+        let mut journal = self.journal(draft);
+        journal.enter(step, Some(why));
+        let warning = step != Step::Done;
+        let event = self.event(
+            warning,
+            why.reason.name(),
+            EventAction::Complete,
+            why.message.clone(),
+        );
+        journal.write(draft, Some(event));
+        draft.report(self.member, step, why.clone());
+    }
+
+    /// Whether every pod of the node could be evicted now, by dry run.
+    fn can_drain(&self, draft: &mut Draft<'_>) -> bool {
+        if !draft.frame.intent.drain_probe {
+            return true;
+        }
+        let node = &self.member.node.name;
+        match draft.answers.drains.get(node).cloned() {
+            Some(None) => true,
+            Some(Some(blocked)) => {
+                draft.report(
+                    self.member,
+                    Step::PreRelease,
+                    Why::new(Reason::DrainBlocked, blocked),
+                );
+                let again = draft.frame.now + SignedDuration::from_secs(DRAIN_PROBE_SECONDS);
+                draft.wake(again);
+                false
+            }
+            None => {
+                draft
+                    .out
+                    .questions
+                    .push(Question::DrainProbe { node: node.clone() });
+                let why = Why::new(Reason::RuleRunning, "its drain is being tried by dry run");
+                draft.report(self.member, Step::PreRelease, why);
+                false
+            }
+        }
+    }
+
+    fn release(&self, draft: &mut Draft<'_>) {
+        let node = self.member.node;
+        let patch = match draft.frame.intent.strategy {
+            Strategy::DesiredConfig => NodePatch {
+                node: node.name.clone(),
+                uid: node.uid.clone(),
+                purpose: NodePurpose::Release,
+                labels: Vec::new(),
+                annotations: vec![
+                    same(&node.annotations, openshift::CURRENT_CONFIG),
+                    same(&node.annotations, openshift::STATE),
+                    Change {
+                        key: openshift::DESIRED_CONFIG.to_owned(),
+                        from: node.annotations.get(openshift::DESIRED_CONFIG).cloned(),
+                        to: Some(self.pin.rendered_config.clone()),
+                    },
+                ],
+                unschedulable: None,
+            },
+            Strategy::CanaryPool => self.into_canary(),
+        };
+        let note = format!(
+            "let go to {} ({} -> {})",
+            self.pin.rendered_config, self.pin.from_version, self.change.spec.target.version
+        );
+        let event = self.event(false, "Released", EventAction::Release, note);
+        self.plan(draft, Action::PatchNode(patch), Some(event));
+        draft.report(
+            self.member,
+            Step::PreRelease,
+            Why::new(Reason::Changing, "it is being let go"),
+        );
+    }
+
+    /// Rule labels off and release label on, in one patch: the node falls into the canary pool.
+    fn into_canary(&self) -> NodePatch {
+        let node = self.member.node;
+        let mut labels = rule_labels_off(node);
+        labels.push(Change {
+            key: marks::RELEASE.to_owned(),
+            from: node.labels.get(marks::RELEASE).cloned(),
+            to: Some(self.change.spec.target.run_id.clone()),
+        });
+        NodePatch {
+            node: node.name.clone(),
+            uid: node.uid.clone(),
+            purpose: NodePurpose::Release,
+            labels,
+            annotations: vec![
+                same(&node.annotations, openshift::CURRENT_CONFIG),
+                same(&node.annotations, openshift::DESIRED_CONFIG),
+                same(&node.annotations, openshift::STATE),
+            ],
+            unschedulable: None,
+        }
+    }
+
+    fn after_release(&self, draft: &mut Draft<'_>) {
+        let recorded = self
+            .change
+            .status
+            .entries
+            .iter()
+            .any(|entry| entry.step == Step::Released && entry.attempt == self.released_attempt());
+        if !recorded {
+            let mut journal = self.journal(draft);
+            journal.enter(Step::Released, None);
+            journal.write(draft, None);
+            draft.report(
+                self.member,
+                Step::Released,
+                Why::new(Reason::Changing, "it was let go"),
+            );
+            return;
+        }
+        if !self.is_changed(draft) || !self.is_home(draft) {
+            return;
+        }
+        if !matches!(self.change.status.step, Some(Step::PostRules | Step::Soaked)) && !self.held_by_failure()
+        {
+            let mut journal = self.journal(draft);
+            journal.enter(Step::PostRules, None);
+            let note = format!("runs {} and is Ready", self.change.spec.target.version);
+            journal.write(
+                draft,
+                Some(self.event(false, "Changed", EventAction::Change, note)),
+            );
+            draft.report(
+                self.member,
+                Step::Ready,
+                Why::new(Reason::RuleStarting, "it is back and Ready"),
+            );
+            return;
+        }
+        if self.change.status.step == Some(Step::Held) && self.held_by_failure() && self.give_up.is_none() {
+            self.report_held(draft);
+            return;
+        }
+        if !self.passed(draft, Phase::Post, Step::PostRules) || !self.has_soaked(draft) {
+            return;
+        }
+        let mut journal = self.journal(draft);
+        journal.enter(Step::Done, None);
+        let note = format!("done: runs {}", self.change.spec.target.version);
+        journal.write(
+            draft,
+            Some(self.event(false, "Done", EventAction::Complete, note)),
+        );
+        draft.report(
+            self.member,
+            Step::Done,
+            Why::new(Reason::Done, format!("it runs {}", self.pin.rendered_config)),
+        );
+    }
+
+    /// The node runs what it was let go to, the daemon is done and its uncordon was carried out.
+    fn is_changed(&self, draft: &mut Draft<'_>) -> bool {
+        let node = self.member.node;
+        let current = node.annotation(openshift::CURRENT_CONFIG);
+        let at_pin = pools::content(current) == pools::content(&self.pin.rendered_config);
+        let in_canary = node.label(marks::RELEASE) == self.change.spec.target.run_id;
+        let acknowledged =
+            node.annotation(openshift::DESIRED_DRAIN) == node.annotation(openshift::LAST_APPLIED_DRAIN);
+        let moved = if in_canary {
+            at_pin && current != self.pin.from_config
+        } else {
+            current == self.pin.rendered_config || (self.was_in_canary(draft) && at_pin)
+        };
+        if moved && pools::done(node) && acknowledged && node.ready {
+            return true;
+        }
+        if matches!(self.change.status.step, Some(Step::PostRules | Step::Soaked)) {
+            // It was back already: what it does now is for the next gate to judge, not for this one.
+            return true;
+        }
+        self.wait_for_change(draft);
+        false
+    }
+
+    fn was_in_canary(&self, draft: &Draft<'_>) -> bool {
+        draft.frame.intent.strategy == Strategy::CanaryPool
+    }
+
+    fn wait_for_change(&self, draft: &mut Draft<'_>) {
+        let node = self.member.node;
+        let released = self
+            .change
+            .status
+            .entries
+            .iter()
+            .rfind(|entry| entry.step == Step::Released);
+        let since = journal::time(released.map(|entry| entry.at.as_str())).unwrap_or(draft.frame.now);
+        let limit = draft.frame.intent.change_timeout_seconds;
+        let deadline = since + SignedDuration::from_secs(limit);
+        let state = node.annotation(openshift::STATE);
+        let words = match (node.ready, state) {
+            (_, "Degraded" | "Unreconcilable") => format!(
+                "the daemon reports {state}: {}",
+                node.annotation(openshift::REASON)
+            ),
+            (false, _) => "it is not Ready".to_owned(),
+            (true, state) => format!(
+                "current {}, desired {}, state {state}",
+                node.annotation(openshift::CURRENT_CONFIG),
+                node.annotation(openshift::DESIRED_CONFIG)
+            ),
+        };
+        if draft.frame.now > deadline {
+            let message = format!(
+                "not back {limit} s after it was let go (spec.changeTimeoutSeconds): {words}; it goes on by itself when it comes back"
+            );
+            let why = Why::new(Reason::ChangeTimeout, message);
+            if !journal::is_for(self.change, Reason::ChangeTimeout) {
+                let mut journal = self.journal(draft);
+                journal.enter(Step::Held, Some(&why));
+                let event = self.event(true, "ChangeTimeout", EventAction::Change, why.message.clone());
+                journal.write(draft, Some(event));
+            }
+            draft.report(self.member, Step::Held, why);
+            return;
+        }
+        draft.wake(deadline + SignedDuration::from_secs(1));
+        let reason = if pools::failing(node) {
+            Reason::NodeDegraded
+        } else {
+            Reason::Changing
+        };
+        draft.report(self.member, Step::Released, Why::new(reason, words));
+    }
+
+    /// CanaryPool: the node is back in its own pool, without anything left to change.
+    fn is_home(&self, draft: &mut Draft<'_>) -> bool {
+        if draft.frame.intent.strategy == Strategy::DesiredConfig
+            && self.member.node.label(marks::RELEASE).is_empty()
+        {
+            return true;
+        }
+        let node = self.member.node;
+        if !node.label(marks::RELEASE).is_empty() {
+            let patch = self.bring_home(draft);
+            let note = format!("goes home to pool {}", self.member.pool.name);
+            let event = self.event(false, "BroughtHome", EventAction::Restore, note);
+            self.plan(draft, Action::PatchNode(patch), Some(event));
+            draft.report(
+                self.member,
+                Step::Changed,
+                Why::new(Reason::ComingHome, "it is changed and goes home"),
+            );
+            return false;
+        }
+        let at_home = node.annotation(openshift::CURRENT_CONFIG) == self.pin.rendered_config;
+        if !at_home && !matches!(self.change.status.step, Some(Step::PostRules | Step::Soaked)) {
+            let message = format!(
+                "it goes from the canary pool's configuration to {}",
+                self.pin.rendered_config
+            );
+            draft.report(self.member, Step::Changed, Why::new(Reason::ComingHome, message));
+            return false;
+        }
+        self.recordoned(draft)
+    }
+
+    fn bring_home(&self, draft: &Draft<'_>) -> NodePatch {
+        let node = self.member.node;
+        let mut labels = vec![Change {
+            key: marks::RELEASE.to_owned(),
+            from: node.labels.get(marks::RELEASE).cloned(),
+            to: None,
+        }];
+        if super::pool::needs_labels_to_stay(self.member.pool) {
+            labels.extend(rule_labels_on(draft, node));
+        }
+        let mut annotations = vec![Change {
+            key: openshift::DESIRED_CONFIG.to_owned(),
+            from: node.annotations.get(openshift::DESIRED_CONFIG).cloned(),
+            to: Some(self.pin.rendered_config.clone()),
+        }];
+        if node.unschedulable {
+            annotations.push(Change {
+                key: marks::CORDONED_BY.to_owned(),
+                from: node.annotations.get(marks::CORDONED_BY).cloned(),
+                to: Some(format!(
+                    "{{\"owner\":\"{}\",\"prior\":true}}",
+                    draft.frame.run.uid
+                )),
+            });
+        }
+        NodePatch {
+            node: node.name.clone(),
+            uid: node.uid.clone(),
+            purpose: NodePurpose::BringHome,
+            labels,
+            annotations,
+            unschedulable: None,
+        }
+    }
+
+    /// A cordon that a person set while the node was in the canary pool is put back after the MCO took
+    /// it away on the way home.
+    fn recordoned(&self, draft: &mut Draft<'_>) -> bool {
+        let node = self.member.node;
+        if node.annotation(marks::CORDONED_BY).is_empty() {
+            return true;
+        }
+        let patch = NodePatch {
+            node: node.name.clone(),
+            uid: node.uid.clone(),
+            purpose: NodePurpose::Recordon,
+            labels: Vec::new(),
+            annotations: vec![Change {
+                key: marks::CORDONED_BY.to_owned(),
+                from: node.annotations.get(marks::CORDONED_BY).cloned(),
+                to: None,
+            }],
+            unschedulable: (!node.unschedulable).then_some(true),
+        };
+        self.plan(draft, Action::PatchNode(patch), None);
+        draft.report(
+            self.member,
+            Step::Changed,
+            Why::new(Reason::ComingHome, "its cordon is put back"),
+        );
+        false
+    }
+
+    fn has_soaked(&self, draft: &mut Draft<'_>) -> bool {
+        let soak = draft.frame.intent.soak_seconds;
+        if soak == 0 || self.give_up.is_some() {
+            return true;
+        }
+        if self.change.status.step != Some(Step::Soaked) {
+            let mut journal = self.journal(draft);
+            journal.enter(Step::Soaked, None);
+            journal.write(draft, None);
+            draft.report(
+                self.member,
+                Step::Soaked,
+                Why::new(Reason::Soaking, format!("soaks {soak} s")),
+            );
+            return false;
+        }
+        let since = journal::time(self.change.status.since.as_deref()).unwrap_or(draft.frame.now);
+        let until = since + SignedDuration::from_secs(soak);
+        if draft.frame.now >= until {
+            return true;
+        }
+        draft.wake(until);
+        draft.report(
+            self.member,
+            Step::Soaked,
+            Why::new(Reason::Soaking, format!("soaks until {until}")),
+        );
+        false
+    }
+}
+
+/// Tests that an annotation is still as it was read.
+fn same(annotations: &BTreeMap<String, String>, key: &str) -> Change {
+    let found = annotations.get(key).cloned();
+    Change {
+        key: key.to_owned(),
+        from: found.clone(),
+        to: found,
+    }
+}
+
+/// All rule labels of the node go.
+pub(super) fn rule_labels_off(node: &NodeView) -> Vec<Change> {
+    node.labels
+        .iter()
+        .filter(|(key, _)| key.starts_with(marks::RULE_LABEL_PREFIX))
+        .map(|(key, value)| Change {
+            key: key.clone(),
+            from: Some(value.clone()),
+            to: None,
+        })
+        .collect()
+}
+
+/// The run's rule labels that the node does not carry yet.
+pub(super) fn rule_labels_on(draft: &Draft<'_>, node: &NodeView) -> Vec<Change> {
+    draft
+        .frame
+        .intent
+        .rules
+        .iter()
+        .map(|(key, _)| names::rule_label(&key.namespace, &key.name))
+        .filter(|key| !node.labels.contains_key(key))
+        .map(|key| Change {
+            key,
+            from: None,
+            to: Some(String::new()),
+        })
+        .collect()
+}
+
+/// Gives back what a node that no longer has its turn still holds: shield and lease.
+pub fn give_back(draft: &mut Draft<'_>, member: &Member<'_>) {
+    let node = member.node;
+    if let Some(mark) = mark::shielded(node).filter(|mark| mark.owner == draft.frame.run.uid) {
+        draft.act(&node.name, unshield(node, &mark), None);
+    }
+    release_lease(draft, &node.name);
+}
+
+fn release_lease(draft: &mut Draft<'_>, node: &str) {
+    let Some(lease) = draft.frame.observed.leases.get(node) else {
+        return;
+    };
+    if lease.holder == lease_holder(&draft.frame.run.uid) {
+        let uid = lease.uid.clone();
+        draft.act(
+            node,
+            Action::ReleaseLease {
+                node: node.to_owned(),
+                uid,
+            },
+            None,
+        );
+    }
+}
+
+/// Ends the journals of nodes that are gone, and takes back what is left of them. A node that moved to a
+/// pool outside the run gives its shield and lease back too.
+pub fn settle_orphans(draft: &mut Draft<'_>) {
+    for change in draft.frame.orphans.clone() {
+        let name = &change.spec.node_name;
+        let why = Why::new(
+            Reason::NodeGone,
+            format!("Node {name} with uid {} no longer exists", change.spec.node_uid),
+        );
+        let mut journal = Journal::open(change, draft.frame.now);
+        journal.enter(Step::Failed, Some(&why));
+        journal.write(draft, None);
+        if !draft.frame.observed.nodes.contains_key(name) {
+            release_lease(draft, name);
+        }
+    }
+    let strangers: Vec<&NodeView> = draft
+        .frame
+        .observed
+        .nodes
+        .values()
+        .filter(|node| node.annotations.contains_key(marks::SHIELDED_BY))
+        .filter(|node| {
+            !draft
+                .frame
+                .members
+                .iter()
+                .any(|member| member.node.name == node.name)
+        })
+        .collect();
+    let members: std::collections::BTreeSet<&str> = draft
+        .out
+        .report
+        .nodes
+        .keys()
+        .map(String::as_str)
+        .collect::<std::collections::BTreeSet<_>>();
+    let strangers: Vec<&NodeView> = strangers
+        .into_iter()
+        .filter(|node| !members.contains(node.name.as_str()))
+        .collect();
+    for node in strangers {
+        let Some(mark) = mark::shielded(node).filter(|mark| mark.owner == draft.frame.run.uid) else {
+            continue;
+        };
+        let flying = draft
+            .frame
+            .changes()
+            .any(|change| change.in_flight() && change.spec.node_uid == node.uid);
+        if !flying {
+            draft.act(&node.name, unshield(node, &mark), None);
+            release_lease(draft, &node.name);
+        }
+    }
+}
+
+/// Lets Jobs go whose verdict is journaled, and, when the owner is being deleted, all of its Jobs.
+pub fn free_jobs(draft: &mut Draft<'_>) {
+    let frame = &draft.frame;
+    let mut freed = BTreeMap::new();
+    let journaled = frame
+        .changes()
+        .flat_map(|change| change.status.verdicts.iter())
+        .chain(frame.run_verdicts)
+        .filter_map(|verdict| verdict.job.as_deref())
+        .filter_map(|job| job.split_once('/'))
+        .map(|(namespace, name)| crate::observed::Key::new(namespace, name));
+    for key in journaled {
+        if let Some((key, job)) = frame.observed.jobs.get_key_value(&key) {
+            freed.insert(key, job);
+        }
+    }
+    if frame.run.deleting {
+        freed.extend(frame.jobs());
+    }
+    let due: Vec<_> = freed
+        .into_iter()
+        .filter(|(_, job)| job.ttl_seconds.is_none() && !job.deleting)
+        .map(|(key, job)| {
+            (
+                key.clone(),
+                job.uid.clone(),
+                job.wanted_ttl_seconds.unwrap_or(DEFAULT_JOB_TTL_SECONDS),
+            )
+        })
+        .collect();
+    for (job, uid, seconds) in due {
+        draft.act(
+            &format!("job {job}"),
+            Action::SetJobTtl { job, uid, seconds },
+            None,
+        );
+    }
+}
+
+/// How often a drain that could not pass is tried again (seconds).
+const DRAIN_PROBE_SECONDS: i64 = 15;

@@ -1,0 +1,495 @@
+//! Pools: armed before anything rolls, set up for the canary strategy, and given back at the end.
+//!
+//! Leaving a run never releases a node: a pool with outdated nodes is unpaused only if the owner asks
+//! for exactly that (`onExit: Unpause`).
+
+use super::{Draft, at_target, node};
+use crate::{
+    action::{Action, Change, Event, EventAction, NodePatch, NodePurpose, PoolPatch, PoolPurpose},
+    mark::{self, PausedBy, PriorSelector},
+    names,
+    observed::PoolView,
+    pools::{self, BUILT_IN},
+    report::Why,
+};
+use numo_api::{
+    Reason, Strategy,
+    marks::{self, openshift},
+};
+use serde_json::{Value, json};
+
+/// How often a foreign write is corrected before numo holds and says who writes.
+pub const MAX_CORRECTIONS: u32 = 3;
+
+/// A custom pool's members stay in it only while they carry the rule labels, once its selector asks for
+/// them; built-in pools are never patched, and a custom pool wins over `worker` anyway.
+pub(super) fn needs_labels_to_stay(pool: &PoolView) -> bool {
+    !BUILT_IN.contains(&pool.name.as_str())
+}
+
+/// Pauses the target pools before anything rolls, and again if someone unpaused one.
+pub fn arm(draft: &mut Draft<'_>) {
+    let uid = draft.frame.run.uid.clone();
+    let pools: Vec<&PoolView> = draft.frame.intent.pools.clone();
+    let mut planned = Vec::new();
+    for pool in pools {
+        let mark = mark::paused_by(pool);
+        match mark {
+            Some(mark) if mark.owner == uid => {
+                if !pool.paused && mark.corrections < MAX_CORRECTIONS {
+                    let next = PausedBy {
+                        corrections: mark.corrections + 1,
+                        ..mark
+                    };
+                    planned.push((pool, next, true));
+                } else if mark.outdated.is_some() {
+                    planned.push((
+                        pool,
+                        PausedBy {
+                            outdated: None,
+                            ..mark
+                        },
+                        false,
+                    ));
+                }
+            }
+            // Another live run's pool, or one paused by someone else: the gates say so.
+            Some(mark)
+                if draft
+                    .frame
+                    .observed
+                    .runs
+                    .values()
+                    .any(|run| run.uid == mark.owner) => {}
+            None if pool.paused && !draft.frame.intent.adopt_paused => {}
+            // A mark of an owner that is gone: its hold is taken over with what it remembers.
+            orphan => {
+                let prior = orphan.map_or(pool.paused, |mark| mark.prior);
+                let name = draft.frame.run.key.to_string();
+                planned.push((
+                    pool,
+                    PausedBy {
+                        owner: uid.clone(),
+                        name,
+                        prior,
+                        corrections: 0,
+                        outdated: None,
+                    },
+                    false,
+                ));
+            }
+        }
+    }
+    if planned.is_empty() {
+        return;
+    }
+    add_finalizer(draft);
+    for (pool, mark, again) in planned {
+        let (reason, note) = if again {
+            let who = pool.paused_manager.as_deref().unwrap_or("someone");
+            (
+                "PausedAgain",
+                format!(
+                    "MachineConfigPool {} was unpaused by {who} and is paused again",
+                    pool.name
+                ),
+            )
+        } else {
+            ("PoolPaused", format!("MachineConfigPool {} is paused", pool.name))
+        };
+        let event = Event {
+            node: None,
+            warning: again,
+            reason,
+            action: EventAction::Pause,
+            note,
+        };
+        let patch = PoolPatch {
+            pool: pool.name.clone(),
+            uid: pool.uid.clone(),
+            purpose: PoolPurpose::Pause,
+            paused: Some((pool.paused, true)),
+            selector: None,
+            annotation: annotation(pool, marks::PAUSED_BY, Some(mark::render(&mark))),
+            has_annotations: pool.has_annotations,
+        };
+        draft.act("run", Action::PatchPool(patch), Some(event));
+    }
+}
+
+fn add_finalizer(draft: &mut Draft<'_>) {
+    let run = draft.frame.run;
+    if !run
+        .finalizers
+        .iter()
+        .any(|finalizer| finalizer == marks::FINALIZER)
+    {
+        let action = Action::AddFinalizer {
+            owner: run.key.clone(),
+            uid: run.uid.clone(),
+        };
+        draft.act("run", action, None);
+    }
+}
+
+fn annotation(pool: &PoolView, key: &str, to: Option<String>) -> Change {
+    Change {
+        key: key.to_owned(),
+        from: pool.annotations.get(key).cloned(),
+        to,
+    }
+}
+
+/// CanaryPool: labels every node of the run, then sets the selectors. Returns what is still missing.
+pub fn set_up(draft: &mut Draft<'_>) -> Option<Why> {
+    if draft.frame.intent.strategy != Strategy::CanaryPool {
+        return None;
+    }
+    let unlabelled = label(draft);
+    draft.out.report.labels_applied = Some(unlabelled == 0);
+    if unlabelled > 0 {
+        draft.out.report.selectors_applied = Some(false);
+        return Some(Why::new(
+            Reason::PoolsPausing,
+            format!("{unlabelled} nodes get their rule labels first"),
+        ));
+    }
+    let missing = select(draft);
+    draft.out.report.selectors_applied = Some(missing.is_empty());
+    (!missing.is_empty()).then(|| {
+        Why::new(
+            Reason::PoolsPausing,
+            format!("the node selectors of {} are being set", missing.join(", ")),
+        )
+    })
+}
+
+/// Labels the nodes that have yet to pass their rules, and all nodes of custom pools. Returns how many
+/// were not labelled.
+fn label(draft: &mut Draft<'_>) -> usize {
+    let members = std::mem::take(&mut draft.frame.members);
+    let uid = draft.frame.run.uid.clone();
+    let mut unlabelled = 0;
+    for member in &members {
+        let node = member.node;
+        let released = !node.label(marks::RELEASE).is_empty();
+        let waits =
+            !at_target(&draft.frame, member) && member.in_flight().is_none() && member.left_out().is_none();
+        let waits = waits
+            && member
+                .change
+                .is_none_or(|change| change.status.step != Some(numo_api::Step::Done));
+        if released || !(waits || needs_labels_to_stay(member.pool)) {
+            continue;
+        }
+        let labels = node::rule_labels_on(draft, node);
+        if labels.is_empty() && node.annotation(marks::LABELLED_BY) == uid {
+            continue;
+        }
+        unlabelled += 1;
+        let patch = NodePatch {
+            node: node.name.clone(),
+            uid: node.uid.clone(),
+            purpose: NodePurpose::Label,
+            labels,
+            annotations: vec![Change {
+                key: marks::LABELLED_BY.to_owned(),
+                from: node.annotations.get(marks::LABELLED_BY).cloned(),
+                to: Some(uid.clone()),
+            }],
+            unschedulable: None,
+        };
+        draft.act(&node.name, Action::PatchNode(patch), None);
+    }
+    draft.frame.members = members;
+    unlabelled
+}
+
+/// Sets the selectors of the canary and of custom targets. Returns the pools that did not have theirs.
+fn select(draft: &mut Draft<'_>) -> Vec<String> {
+    let mut wanted: Vec<(&PoolView, Value)> = Vec::new();
+    if let Some(canary) = draft.frame.intent.canary {
+        wanted.push((canary, canary_selector(draft, canary)));
+    }
+    for pool in draft
+        .frame
+        .intent
+        .pools
+        .iter()
+        .filter(|pool| needs_labels_to_stay(pool))
+    {
+        wanted.push((pool, target_selector(draft, pool)));
+    }
+    let uid = draft.frame.run.uid.clone();
+    let mut missing = Vec::new();
+    for (pool, selector) in wanted {
+        let mark = mark::prior_selector(pool);
+        if pool.selector == selector && mark.as_ref().is_some_and(|mark| mark.owner == uid) {
+            continue;
+        }
+        missing.push(pool.name.clone());
+        let corrections = mark.as_ref().map_or(0, |mark| mark.corrections + 1);
+        if corrections > MAX_CORRECTIONS {
+            continue;
+        }
+        let prior = mark.map_or_else(|| pool.selector.clone(), |mark| mark.prior);
+        let mark = PriorSelector {
+            owner: uid.clone(),
+            prior,
+            corrections,
+        };
+        let note = format!(
+            "the node selector of MachineConfigPool {} is set for the run",
+            pool.name
+        );
+        let event = Event {
+            node: None,
+            warning: false,
+            reason: "SelectorSet",
+            action: EventAction::Pause,
+            note,
+        };
+        let patch = PoolPatch {
+            pool: pool.name.clone(),
+            uid: pool.uid.clone(),
+            purpose: PoolPurpose::Select,
+            paused: None,
+            selector: Some((pool.selector.clone(), selector)),
+            annotation: annotation(pool, marks::PRIOR_NODE_SELECTOR, Some(mark::render(&mark))),
+            has_annotations: pool.has_annotations,
+        };
+        draft.act("run", Action::PatchPool(patch), Some(event));
+    }
+    missing
+}
+
+/// The canary's selector during a run: the user's expressions without the parking key, no rule label,
+/// and the release label of this run. Outsiders and late joiners never match it.
+fn canary_selector(draft: &Draft<'_>, canary: &PoolView) -> Value {
+    let own = mark::own_selector(canary);
+    let mut expressions: Vec<Value> = own
+        .get("matchExpressions")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter(|expression| expression.get("key").and_then(Value::as_str) != Some(marks::IS_CANARY))
+        .cloned()
+        .collect();
+    for (key, _) in &draft.frame.intent.rules {
+        let label = names::rule_label(&key.namespace, &key.name);
+        expressions.push(json!({"key": label, "operator": "DoesNotExist"}));
+    }
+    expressions.push(json!({"key": marks::RELEASE, "operator": "In", "values": [draft.frame.run_id]}));
+    with_expressions(&own, expressions)
+}
+
+/// A custom target's selector during a run: its own, and every rule label must exist.
+fn target_selector(draft: &Draft<'_>, pool: &PoolView) -> Value {
+    let own = mark::own_selector(pool);
+    let mut expressions: Vec<Value> = own
+        .get("matchExpressions")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .cloned()
+        .collect();
+    for (key, _) in &draft.frame.intent.rules {
+        let label = names::rule_label(&key.namespace, &key.name);
+        expressions.push(json!({"key": label, "operator": "Exists"}));
+    }
+    with_expressions(&own, expressions)
+}
+
+fn with_expressions(own: &Value, expressions: Vec<Value>) -> Value {
+    let mut selector = own.as_object().cloned().unwrap_or_default();
+    selector.insert("matchExpressions".to_owned(), Value::Array(expressions));
+    Value::Object(selector)
+}
+
+/// Gives back everything this owner changed, in the order that never moves a node: selectors, rule
+/// labels, pauses, and last the finalizer.
+pub fn give_back(draft: &mut Draft<'_>) {
+    if restore_selectors(draft) || unlabel(draft) {
+        return;
+    }
+    unpause(draft);
+    let frame = &draft.frame;
+    let held = frame.marked_pools().next().is_some();
+    let run = frame.run;
+    let index = run
+        .finalizers
+        .iter()
+        .position(|finalizer| finalizer == marks::FINALIZER);
+    let nothing_planned = draft.out.actions.is_empty();
+    if let Some(index) = index
+        && nothing_planned
+        && (!held || run.deleting)
+    {
+        let action = Action::RemoveFinalizer {
+            owner: run.key.clone(),
+            uid: run.uid.clone(),
+            index,
+        };
+        draft.act("run", action, None);
+    }
+}
+
+fn restore_selectors(draft: &mut Draft<'_>) -> bool {
+    let uid = &draft.frame.run.uid;
+    let marked: Vec<(&PoolView, PriorSelector)> = draft
+        .frame
+        .observed
+        .pools
+        .values()
+        .filter_map(|pool| mark::prior_selector(pool).map(|mark| (pool, mark)))
+        .filter(|(_, mark)| mark.owner == *uid)
+        .collect();
+    for (pool, mark) in &marked {
+        let note = format!(
+            "the node selector of MachineConfigPool {} is as it was",
+            pool.name
+        );
+        let event = Event {
+            node: None,
+            warning: false,
+            reason: "SelectorRestored",
+            action: EventAction::Restore,
+            note,
+        };
+        let patch = PoolPatch {
+            pool: pool.name.clone(),
+            uid: pool.uid.clone(),
+            purpose: PoolPurpose::Unselect,
+            paused: None,
+            selector: Some((pool.selector.clone(), mark.prior.clone())),
+            annotation: annotation(pool, marks::PRIOR_NODE_SELECTOR, None),
+            has_annotations: pool.has_annotations,
+        };
+        draft.act("run", Action::PatchPool(patch), Some(event));
+    }
+    !marked.is_empty()
+}
+
+fn unlabel(draft: &mut Draft<'_>) -> bool {
+    let labelled: Vec<_> = draft
+        .frame
+        .observed
+        .nodes
+        .values()
+        .filter(|node| draft.frame.labelled_by_us(node))
+        .collect();
+    for node in &labelled {
+        let mut labels = node::rule_labels_off(node);
+        if !node.label(marks::RELEASE).is_empty() {
+            labels.push(Change {
+                key: marks::RELEASE.to_owned(),
+                from: node.labels.get(marks::RELEASE).cloned(),
+                to: None,
+            });
+        }
+        let patch = NodePatch {
+            node: node.name.clone(),
+            uid: node.uid.clone(),
+            purpose: NodePurpose::Unlabel,
+            labels,
+            annotations: vec![Change {
+                key: marks::LABELLED_BY.to_owned(),
+                from: node.annotations.get(marks::LABELLED_BY).cloned(),
+                to: None,
+            }],
+            unschedulable: None,
+        };
+        draft.act(&node.name, Action::PatchNode(patch), None);
+    }
+    !labelled.is_empty()
+}
+
+/// Unpauses each pool in which nothing would roll; the others stay paused, with the number of nodes that
+/// would.
+fn unpause(draft: &mut Draft<'_>) {
+    let marked: Vec<(&PoolView, PausedBy)> = draft.frame.marked_pools().collect();
+    for (pool, mark) in marked {
+        let outdated = outdated(draft, pool);
+        let free = outdated == 0 || mark.prior || draft.frame.intent.unpause_on_exit;
+        if free {
+            let to = mark.prior;
+            let note = if to {
+                format!(
+                    "MachineConfigPool {} stays paused, as it was before the run",
+                    pool.name
+                )
+            } else {
+                format!("MachineConfigPool {} is unpaused", pool.name)
+            };
+            let event = Event {
+                node: None,
+                warning: false,
+                reason: "PoolUnpaused",
+                action: EventAction::Unpause,
+                note,
+            };
+            let patch = PoolPatch {
+                pool: pool.name.clone(),
+                uid: pool.uid.clone(),
+                purpose: PoolPurpose::Unpause,
+                paused: Some((pool.paused, to && pool.paused)),
+                selector: None,
+                annotation: annotation(pool, marks::PAUSED_BY, None),
+                has_annotations: pool.has_annotations,
+            };
+            draft.act("run", Action::PatchPool(patch), Some(event));
+        } else if mark.outdated != Some(outdated) {
+            let note = format!(
+                "MachineConfigPool {} stays paused: {outdated} nodes would roll without rules if it were unpaused",
+                pool.name
+            );
+            let event = Event {
+                node: None,
+                warning: true,
+                reason: "PoolHeld",
+                action: EventAction::Hold,
+                note,
+            };
+            let mark = PausedBy {
+                outdated: Some(outdated),
+                ..mark
+            };
+            let patch = PoolPatch {
+                pool: pool.name.clone(),
+                uid: pool.uid.clone(),
+                purpose: PoolPurpose::Hold,
+                paused: None,
+                selector: None,
+                annotation: annotation(pool, marks::PAUSED_BY, Some(mark::render(&mark))),
+                has_annotations: pool.has_annotations,
+            };
+            draft.act("run", Action::PatchPool(patch), Some(event));
+        }
+    }
+}
+
+/// Nodes whose primary pool it is and that would roll if it were unpaused now; counted from all nodes,
+/// because the spec may no longer name the pool.
+pub fn outdated(draft: &Draft<'_>, pool: &PoolView) -> usize {
+    let observed = draft.frame.observed;
+    let selectors: Vec<(&str, Value)> = observed
+        .pools
+        .values()
+        .map(|pool| (pool.name.as_str(), mark::own_selector(pool)))
+        .collect();
+    observed
+        .nodes
+        .values()
+        .filter(|node| {
+            let home = pools::home(
+                &node.labels,
+                selectors.iter().map(|(name, selector)| (*name, selector)),
+            );
+            home == pools::Home::Pool(&pool.name)
+        })
+        .filter(|node| {
+            node.annotation(openshift::CURRENT_CONFIG) != pool.config
+                || node.annotation(openshift::DESIRED_CONFIG) != pool.config
+        })
+        .count()
+}

@@ -1,0 +1,77 @@
+//! Gates that keep one node from being admitted or let go.
+
+use crate::{
+    decide::{Frame, Member, lease_holder},
+    pools,
+    report::Why,
+};
+use numo_api::{
+    Reason,
+    marks::{self, openshift},
+};
+
+/// Why the node is not fit to change now, if so: the MCO takes a node that is cordoned, not Ready or in
+/// mid-change all the same, and undoes a person's cordon at the end (`spec/mutex.md` App. C).
+pub fn not_fit(frame: &Frame<'_>, member: &Member<'_>) -> Option<Why> {
+    let node = member.node;
+    let name = &node.name;
+    if let Some(why) = &node.leaving {
+        return Some(Why::new(
+            Reason::NodeLeaving,
+            format!("Node {name} is going away: {why}"),
+        ));
+    }
+    if pools::failing(node) {
+        let message = format!(
+            "Node {name} annotation {}: found {}: {}, wanted Done",
+            openshift::STATE,
+            node.annotation(openshift::STATE),
+            node.annotation(openshift::REASON)
+        );
+        return Some(Why::new(Reason::NodeDegraded, message));
+    }
+    if !node.ready {
+        return Some(Why::new(
+            Reason::NodeNotReady,
+            format!("Node {name}: found not Ready, wanted Ready"),
+        ));
+    }
+    if !pools::done(node) {
+        let message = format!(
+            "Node {name}: found state {:?}, current {}, desired {}, wanted Done at one configuration",
+            node.annotation(openshift::STATE),
+            node.annotation(openshift::CURRENT_CONFIG),
+            node.annotation(openshift::DESIRED_CONFIG)
+        );
+        return Some(Why::new(Reason::NodeNotDone, message));
+    }
+    if node.unschedulable {
+        let message =
+            format!("Node {name} spec.unschedulable: found true, wanted false; uncordon it to let it change");
+        return Some(Why::new(Reason::CordonedByOther, message));
+    }
+    let lease = frame.observed.leases.get(name)?;
+    let ours = lease_holder(&frame.run.uid);
+    if lease.holder != ours && !lease.expired(frame.now) {
+        let message = format!(
+            "Lease {}/node-{name} is held by {}",
+            marks::LEASE_NAMESPACE,
+            lease.holder
+        );
+        return Some(Why::new(Reason::NodeLeaseHeld, message));
+    }
+    None
+}
+
+/// CanaryPool: the MCO lets only so many nodes of the canary pool change at once.
+pub fn canary_room(frame: &Frame<'_>, flying: usize) -> Option<Why> {
+    let canary = frame.intent.canary?;
+    let capacity = pools::max_unavailable(canary, flying + 1);
+    (flying >= capacity).then(|| {
+        let message = format!(
+            "MachineConfigPool {} spec.maxUnavailable lets {capacity} node(s) change at once, {flying} are in flight",
+            canary.name
+        );
+        Why::new(Reason::WaitingForTurn, message)
+    })
+}

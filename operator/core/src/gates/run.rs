@@ -1,0 +1,308 @@
+//! Gates that hold a whole run.
+
+use crate::{
+    decide::Frame,
+    mark,
+    observed::{RunConfigView, Settings},
+    pools::{self, BUILT_IN, CONTROL_PLANE, Home},
+    report::Why,
+};
+use numo_api::{
+    DirectiveAction, Reason, Step, Strategy,
+    marks::{self, openshift},
+};
+
+/// A namespace in which this kind is not honoured: nothing is written there, whatever the spec says.
+/// Source: design §4, Authority; OLM gives namespace editors the right to create these kinds.
+pub fn not_honoured(run: &RunConfigView, settings: &Settings) -> Option<Why> {
+    let namespace = &run.key.namespace;
+    if *namespace == settings.namespace || settings.run_namespaces.contains(namespace) {
+        return None;
+    }
+    let message = format!(
+        "MutexRunConfig {}: found namespace {namespace}, wanted {} or one given by --run-namespaces",
+        run.key, settings.namespace
+    );
+    Some(Why::new(Reason::NamespaceNotAllowed, message))
+}
+
+/// Why nothing may be written for this run that is not already marked by it.
+pub fn refusal(frame: &Frame<'_>) -> Option<Why> {
+    let problem = frame
+        .intent
+        .problems
+        .iter()
+        .find(|why| why.reason != Reason::Validating)
+        .cloned();
+    problem
+        .or_else(|| frame.desired.as_ref().err().cloned())
+        .or_else(|| external(frame))
+        .or_else(|| control_plane_selected(frame))
+        .or_else(|| layered(frame))
+        .or_else(|| canary(frame))
+        .or_else(|| held_by_run(frame))
+}
+
+/// Why no node may be admitted or let go now.
+pub fn hold(frame: &Frame<'_>, leaving: Option<&Why>) -> Option<Why> {
+    leaving
+        .cloned()
+        .or_else(|| refusal(frame))
+        .or_else(|| frame.intent.problems.first().cloned())
+        .or_else(|| paused_by_other(frame))
+        .or_else(|| foreign_writer(frame))
+        .or_else(|| frame.intent.suspended.clone())
+        .or_else(|| pools_pausing(frame))
+        .or_else(|| control_plane(frame))
+        .or_else(|| failures(frame))
+}
+
+fn external(frame: &Frame<'_>) -> Option<Why> {
+    let topology = frame.observed.control_plane_topology.as_deref()?;
+    (topology == "External").then(|| {
+        Why::new(
+            Reason::ExternalControlPlane,
+            "Infrastructure cluster status.controlPlaneTopology: found External, wanted a cluster with its own \
+             MachineConfigPools",
+        )
+    })
+}
+
+/// A custom pool that selects control-plane nodes: `master` wins, and nobody means that.
+fn control_plane_selected(frame: &Frame<'_>) -> Option<Why> {
+    let custom = frame.intent.pools.iter().copied().chain(frame.intent.canary);
+    for pool in custom.filter(|pool| !BUILT_IN.contains(&pool.name.as_str())) {
+        let selector = mark::own_selector(pool);
+        let masters: Vec<&str> = frame
+            .observed
+            .nodes
+            .values()
+            .filter(|node| pools::selects(&selector, &node.labels))
+            .filter(|node| {
+                let all = frame
+                    .observed
+                    .pools
+                    .values()
+                    .map(|pool| (pool.name.as_str(), &pool.selector));
+                matches!(pools::home(&node.labels, all), Home::Pool(name) if CONTROL_PLANE.contains(&name))
+            })
+            .map(|node| node.name.as_str())
+            .take(3)
+            .collect();
+        if !masters.is_empty() {
+            let message = format!(
+                "MachineConfigPool {} spec.nodeSelector: found that it selects control-plane nodes ({}), wanted only workers",
+                pool.name,
+                masters.join(", ")
+            );
+            return Some(Why::new(Reason::SelectorMatchesControlPlane, message));
+        }
+    }
+    None
+}
+
+fn layered(frame: &Frame<'_>) -> Option<Why> {
+    let member = frame.members.iter().find(|member| {
+        !member.node.annotation(openshift::CURRENT_IMAGE).is_empty()
+            || !member.node.annotation(openshift::DESIRED_IMAGE).is_empty()
+    })?;
+    let message = format!(
+        "Node {} of pool {} runs a layered image, wanted a pool without a MachineOSConfig",
+        member.node.name, member.pool.name
+    );
+    Some(Why::new(Reason::LayeredPool, message))
+}
+
+/// The canary pool is fit for use: not paused, empty but for our own, of the targets' content.
+fn canary(frame: &Frame<'_>) -> Option<Why> {
+    let canary = frame.intent.canary?;
+    let name = &canary.name;
+    if canary.paused {
+        let message =
+            format!("spec.canary.name: MachineConfigPool {name} has spec.paused: true, wanted false");
+        return Some(Why::new(Reason::CanaryPaused, message));
+    }
+    let stranger = frame.observed.nodes.values().find(|node| {
+        let all = frame
+            .observed
+            .pools
+            .values()
+            .map(|pool| (pool.name.as_str(), &pool.selector));
+        pools::selects(&canary.selector, &node.labels)
+            && pools::home(&node.labels, all) == Home::Pool(name)
+            && !frame
+                .changes()
+                .any(|change| change.in_flight() && change.spec.node_uid == node.uid)
+            && node.label(marks::RELEASE).is_empty()
+    });
+    if let Some(node) = stranger {
+        let message = format!(
+            "spec.canary.name: MachineConfigPool {name} holds Node {}, wanted an empty pool",
+            node.name
+        );
+        return Some(Why::new(Reason::CanaryPopulated, message));
+    }
+    let content = pools::content(&canary.config);
+    // While a new version is being rendered, pools differ for a moment; the start gate waits for that.
+    if control_plane(frame).is_some() {
+        return None;
+    }
+    frame.intent.pools.iter().find(|pool| pools::content(&pool.config) != content).map(|pool| {
+        let message = format!(
+            "spec.canary.name: MachineConfigPool {name} renders {}, wanted the content of {} ({}): the same \
+             machineConfigSelector",
+            canary.config, pool.name, pool.config
+        );
+        Why::new(Reason::CanaryContentDiffers, message)
+    })
+}
+
+/// Another live run holds a pool of ours.
+fn held_by_run(frame: &Frame<'_>) -> Option<Why> {
+    let pools = frame.intent.pools.iter().copied().chain(frame.intent.canary);
+    for pool in pools {
+        let owners = [
+            mark::paused_by(pool).map(|mark| mark.owner),
+            mark::prior_selector(pool).map(|mark| mark.owner),
+        ];
+        for owner in owners
+            .into_iter()
+            .flatten()
+            .filter(|owner| *owner != frame.run.uid)
+        {
+            if let Some(other) = frame.observed.runs.values().find(|run| run.uid == owner) {
+                let message = format!(
+                    "MachineConfigPool {} is held by MutexRunConfig {}",
+                    pool.name, other.key
+                );
+                return Some(Why::new(Reason::PoolHeldByRun, message));
+            }
+        }
+    }
+    None
+}
+
+/// A pool that someone else paused is a veto.
+fn paused_by_other(frame: &Frame<'_>) -> Option<Why> {
+    if frame.intent.adopt_paused {
+        return None;
+    }
+    let pool = frame
+        .intent
+        .pools
+        .iter()
+        .find(|pool| pool.paused && mark::paused_by(pool).is_none())?;
+    let who = pool.paused_manager.as_deref().unwrap_or("someone");
+    let message = format!(
+        "MachineConfigPool {} spec.paused: found true, set by {who}, wanted false; unpause it or set spec.adoptPaused",
+        pool.name
+    );
+    Some(Why::new(Reason::PoolPausedByOther, message))
+}
+
+/// What numo set was changed by someone more often than numo corrects it.
+fn foreign_writer(frame: &Frame<'_>) -> Option<Why> {
+    frame.marked_pools().find_map(|(pool, mark)| {
+        (!pool.paused && mark.corrections >= crate::decide::MAX_CORRECTIONS).then(|| {
+            let who = pool.paused_manager.as_deref().unwrap_or("someone");
+            let message = format!(
+                "MachineConfigPool {} was unpaused {} times, last by {who}; numo no longer pauses it",
+                pool.name,
+                mark.corrections + 1
+            );
+            Why::new(Reason::ForeignWriter, message)
+        })
+    })
+}
+
+fn pools_pausing(frame: &Frame<'_>) -> Option<Why> {
+    let waiting: Vec<&str> = frame
+        .intent
+        .pools
+        .iter()
+        .filter(|pool| !pool.paused || mark::paused_by(pool).is_none_or(|mark| mark.owner != frame.run.uid))
+        .map(|pool| pool.name.as_str())
+        .collect();
+    (!waiting.is_empty() && frame.behind()).then(|| {
+        Why::new(
+            Reason::PoolsPausing,
+            format!("pools are being paused: {}", waiting.join(", ")),
+        )
+    })
+}
+
+/// The start predicate: the control plane is done, and each pool is rendered for its version.
+/// Source: `spec/mutex.md` §4.8.
+pub fn control_plane(frame: &Frame<'_>) -> Option<Why> {
+    let desired = match &frame.desired {
+        Ok(desired) => desired,
+        Err(why) => return Some(why.clone()),
+    };
+    let cluster = frame.observed.cluster_version.as_ref()?;
+    let latest = cluster.latest.as_ref();
+    let done = cluster.generation == cluster.observed_generation
+        && cluster.desired == *desired
+        && latest.is_some_and(|(state, version)| state == "Completed" && version == desired);
+    if !done {
+        let (state, version) = latest.map_or(("none", ""), |(state, version)| (state, version));
+        let message = format!(
+            "ClusterVersion version: found history[0] {state} {version} of generation {}, wanted Completed {desired} of generation {}",
+            cluster.observed_generation, cluster.generation
+        );
+        return Some(Why::new(Reason::ControlPlaneUpdating, message));
+    }
+    let pools = frame.intent.pools.iter().copied().chain(frame.intent.canary);
+    for pool in pools {
+        let found = frame.config_version(&pool.config);
+        if found != Some(desired) {
+            let message = format!(
+                "MachineConfigPool {} spec.configuration.name {}: found version {}, wanted {desired}",
+                pool.name,
+                pool.config,
+                found.unwrap_or("none")
+            );
+            return Some(Why::new(Reason::PoolNotRendered, message));
+        }
+    }
+    None
+}
+
+/// As many nodes have failed as the budget allows.
+fn failures(frame: &Frame<'_>) -> Option<Why> {
+    let failed: Vec<&str> = frame
+        .members
+        .iter()
+        .filter_map(|member| member.change)
+        .filter(|change| matches!(change.status.step, Some(Step::Held | Step::Failed)))
+        .filter(|change| {
+            let reason = change.status.reason.as_deref();
+            reason == Some(Reason::RuleFailed.name()) || reason == Some(Reason::ChangeTimeout.name())
+        })
+        .filter(|change| {
+            // A person's word ends the failure: the retry is not the failed attempt any more.
+            let fresh = change.status.observed_generation.unwrap_or(1) < change.generation;
+            !(fresh
+                && change
+                    .spec
+                    .directive
+                    .as_ref()
+                    .is_some_and(|d| d.action == DirectiveAction::Retry))
+        })
+        .map(|change| change.spec.node_name.as_str())
+        .collect();
+    (failed.len() >= frame.intent.failure_budget).then(|| {
+        let names: Vec<&str> = failed.iter().take(5).copied().collect();
+        let message = format!(
+            "{} node(s) failed, spec.failureBudget is {}: {}",
+            failed.len(),
+            frame.intent.failure_budget,
+            names.join(", ")
+        );
+        Why::new(Reason::FailureBudgetSpent, message)
+    })
+}
+
+/// Whether the strategy moves nodes through the canary pool.
+pub fn uses_canary(frame: &Frame<'_>) -> bool {
+    frame.intent.strategy == Strategy::CanaryPool
+}

@@ -1,0 +1,294 @@
+//! What a MutexRunConfig asks, parsed and with every default filled in.
+//!
+//! Parsing never fails as a whole: what is wrong becomes a list of problems that name object, field,
+//! found and wanted, so that a bad spec can hold a run but never keep numo from giving back what it took.
+
+use crate::{
+    names,
+    observed::{IntOrPercent, Key, Observed, PoolView, RuleView, RunConfigView, Validity},
+    pools::{BUILT_IN, CONTROL_PLANE},
+    report::Why,
+};
+use numo_api::{
+    MutexRunConfigSpec, ObjectRef, Order, Reason, Strategy,
+    mutex_run_config::{HoldPools, OnExit, Quarantine, Trigger},
+};
+
+/// Default of `spec.changeTimeoutSeconds`: 100 polls of 60 s in the replaced operator.
+pub const CHANGE_TIMEOUT_SECONDS: i64 = 6000;
+
+/// The intent of one run.
+#[derive(Debug)]
+pub struct Intent<'a> {
+    /// How nodes are let go.
+    pub strategy: Strategy,
+    /// The rules in order; none where the rule does not exist.
+    pub rules: Vec<(Key, Option<&'a RuleView>)>,
+    /// The target pools in order, each once.
+    pub pools: Vec<&'a PoolView>,
+    /// The canary pool.
+    pub canary: Option<&'a PoolView>,
+    /// Nodes in flight at once.
+    pub max_unavailable: IntOrPercent,
+    /// Order of nodes within a pool.
+    pub order: Order,
+    /// Label keys whose values exclude each other.
+    pub mutex_keys: &'a [String],
+    /// Soak time (seconds).
+    pub soak_seconds: i64,
+    /// Time a released node has (seconds).
+    pub change_timeout_seconds: i64,
+    /// Failed nodes that end admission.
+    pub failure_budget: usize,
+    /// Whether outdated nodes may roll without rules when the run is left.
+    pub unpause_on_exit: bool,
+    /// Whether pools that someone else paused are worked on.
+    pub adopt_paused: bool,
+    /// Whether evictions are tried by dry run before a release.
+    pub drain_probe: bool,
+    /// Whether nothing is written.
+    pub dry_run: bool,
+    /// Why nothing new begins by the owner's own wish.
+    pub suspended: Option<Why>,
+    /// What is wrong, in the order of the spec.
+    pub problems: Vec<Why>,
+}
+
+impl<'a> Intent<'a> {
+    /// Parses the spec against what was seen.
+    pub fn parse(run: &'a RunConfigView, observed: &'a Observed) -> Self {
+        let spec = &run.spec;
+        let mut problems = Vec::new();
+        let canary_name = spec.canary.as_ref().and_then(|canary| canary.name.as_deref());
+        let strategy = spec.strategy.unwrap_or(if spec.canary.is_some() {
+            Strategy::CanaryPool
+        } else {
+            Strategy::DesiredConfig
+        });
+        let rules = rules(run, observed, strategy, &mut problems);
+        let pools = target_pools(run, observed, &mut problems);
+        let canary = match (strategy, canary_name) {
+            (Strategy::DesiredConfig, _) => None,
+            (Strategy::CanaryPool, None) => {
+                problems.push(Why::new(
+                    Reason::CanaryNotFound,
+                    "spec.canary.name is empty, wanted the name of a MachineConfigPool (strategy CanaryPool)",
+                ));
+                None
+            }
+            (Strategy::CanaryPool, Some(name)) => canary(name, observed, &pools, &mut problems),
+        };
+        let max_unavailable = match &spec.max_unavailable {
+            None => IntOrPercent::Int(1),
+            Some(value) => parse_limit(value).unwrap_or_else(|problem| {
+                problems.push(Why::new(
+                    Reason::InvalidField,
+                    format!("spec.maxUnavailable: {problem}"),
+                ));
+                IntOrPercent::Int(1)
+            }),
+        };
+        not_served(spec, &mut problems);
+        Self {
+            strategy,
+            rules,
+            pools,
+            canary,
+            max_unavailable,
+            order: spec.order.unwrap_or_default(),
+            mutex_keys: spec.mutex_keys.as_deref().unwrap_or_default(),
+            soak_seconds: spec.soak_seconds.unwrap_or(0).max(0),
+            change_timeout_seconds: spec
+                .change_timeout_seconds
+                .unwrap_or(CHANGE_TIMEOUT_SECONDS)
+                .max(1),
+            failure_budget: usize::try_from(spec.failure_budget.unwrap_or(1))
+                .unwrap_or(1)
+                .max(1),
+            unpause_on_exit: spec.on_exit == Some(OnExit::Unpause),
+            adopt_paused: spec.adopt_paused.unwrap_or(false),
+            drain_probe: spec.drain_probe.unwrap_or(true),
+            dry_run: spec.dry_run.unwrap_or(false),
+            suspended: suspended(run),
+            problems,
+        }
+    }
+}
+
+/// Parses a `maxUnavailable` as Kubernetes' int-or-string types hold it.
+pub fn parse_limit(value: &impl serde::Serialize) -> Result<IntOrPercent, String> {
+    let value = serde_json::to_value(value).map_err(|error| error.to_string())?;
+    IntOrPercent::parse(&value)
+}
+
+fn suspended(run: &RunConfigView) -> Option<Why> {
+    if run.spec.suspend == Some(true) {
+        return Some(Why::new(
+            Reason::Suspended,
+            format!("MutexRunConfig {} has spec.suspend: true", run.key),
+        ));
+    }
+    let by = run.annotations.get(numo_api::marks::SUSPEND)?;
+    Some(Why::new(
+        Reason::Suspended,
+        format!(
+            "MutexRunConfig {} has annotation {}: {by}",
+            run.key,
+            numo_api::marks::SUSPEND
+        ),
+    ))
+}
+
+fn key_of(reference: &ObjectRef, run: &RunConfigView) -> Key {
+    Key::new(
+        reference
+            .namespace
+            .clone()
+            .filter(|namespace| !namespace.is_empty())
+            .unwrap_or(run.key.namespace.clone()),
+        reference.name.clone().unwrap_or_default(),
+    )
+}
+
+/// The rules a run refers to, each once, in order.
+fn rules<'a>(
+    run: &RunConfigView,
+    observed: &'a Observed,
+    strategy: Strategy,
+    problems: &mut Vec<Why>,
+) -> Vec<(Key, Option<&'a RuleView>)> {
+    let mut rules: Vec<(Key, Option<&RuleView>)> = Vec::new();
+    for (index, reference) in run.spec.mutex_rules.iter().flatten().enumerate() {
+        let key = key_of(reference, run);
+        if rules.iter().any(|(seen, _)| *seen == key) {
+            continue;
+        }
+        let field = format!("spec.mutexRules[{index}]");
+        let rule = observed.rules.get(&key);
+        match rule.map(|rule| &rule.validity) {
+            None => problems.push(Why::new(
+                Reason::RuleNotFound,
+                format!("{field}: found no MutexRule {key}, wanted an existing one"),
+            )),
+            Some(Validity::Invalid(_, message)) => problems.push(Why::new(
+                Reason::RuleInvalid,
+                format!("{field}: MutexRule {key} is not valid: {message}"),
+            )),
+            Some(Validity::Unknown) => problems.push(Why::new(
+                Reason::Validating,
+                format!("{field}: MutexRule {key} has not been judged by the API server yet"),
+            )),
+            Some(Validity::Valid) => {}
+        }
+        let label_name = names::rule_label(&key.namespace, &key.name);
+        let length = label_name.rsplit('/').next().map_or(0, str::len);
+        if strategy == Strategy::CanaryPool && length > names::LABEL_MAX {
+            problems.push(Why::new(
+                Reason::LabelTooLong,
+                format!(
+                    "{field}: MutexRule {key} makes a label name of {length} characters, wanted at most {}; \
+                     shorten the name, or use strategy DesiredConfig, which needs no labels",
+                    names::LABEL_MAX
+                ),
+            ));
+        }
+        rules.push((key, rule));
+    }
+    rules
+}
+
+/// The pools of all targets, each once, in order.
+fn target_pools<'a>(
+    run: &RunConfigView,
+    observed: &'a Observed,
+    problems: &mut Vec<Why>,
+) -> Vec<&'a PoolView> {
+    let mut pools: Vec<&PoolView> = Vec::new();
+    let references = run.spec.mutex_targets.as_deref().unwrap_or_default();
+    if references.is_empty() {
+        problems.push(Why::new(
+            Reason::TargetNotFound,
+            "spec.mutexTargets is empty, wanted at least one MutexTarget",
+        ));
+    }
+    for (index, reference) in references.iter().enumerate() {
+        let key = key_of(reference, run);
+        let field = format!("spec.mutexTargets[{index}]");
+        let Some(target) = observed.targets.get(&key) else {
+            problems.push(Why::new(
+                Reason::TargetNotFound,
+                format!("{field}: found no MutexTarget {key}, wanted an existing one"),
+            ));
+            continue;
+        };
+        if target.pools.is_empty() {
+            problems.push(Why::new(
+                Reason::TargetNotFound,
+                format!(
+                    "{field}: MutexTarget {key} spec.machineConfigPools is empty, wanted at least one pool"
+                ),
+            ));
+        }
+        for name in &target.pools {
+            match observed.pools.get(name) {
+                None => problems.push(Why::new(
+                    Reason::PoolNotFound,
+                    format!("MutexTarget {key} spec.machineConfigPools: found no MachineConfigPool {name}"),
+                )),
+                Some(_) if CONTROL_PLANE.contains(&name.as_str()) => problems.push(Why::new(
+                    Reason::ControlPlanePool,
+                    format!(
+                        "MutexTarget {key} spec.machineConfigPools: found {name}, wanted a pool of workers; \
+                         a paused control-plane pool stops the cluster's own update"
+                    ),
+                )),
+                Some(pool) if pools.iter().any(|seen| seen.name == pool.name) => {}
+                Some(pool) => pools.push(pool),
+            }
+        }
+    }
+    pools
+}
+
+fn canary<'a>(
+    name: &str,
+    observed: &'a Observed,
+    pools: &[&PoolView],
+    problems: &mut Vec<Why>,
+) -> Option<&'a PoolView> {
+    let Some(canary) = observed.pools.get(name) else {
+        problems.push(Why::new(
+            Reason::CanaryNotFound,
+            format!(
+                "spec.canary.name: found no MachineConfigPool {name}, wanted an existing, empty, unpaused one"
+            ),
+        ));
+        return None;
+    };
+    if pools.iter().any(|pool| pool.name == name) || BUILT_IN.contains(&name) {
+        problems.push(Why::new(
+            Reason::CanaryIsTarget,
+            format!("spec.canary.name: found {name}, which is a target or a built-in pool; wanted a pool of its own"),
+        ));
+    }
+    Some(canary)
+}
+
+/// Fields that the API has and this version does not serve are refused, never ignored.
+fn not_served(spec: &MutexRunConfigSpec, problems: &mut Vec<Why>) {
+    let mut refuse = |field: &str, wanted: &str| {
+        problems.push(Why::new(
+            Reason::FieldNotServed,
+            format!("{field} is not served by this version of numo, wanted {wanted}"),
+        ));
+    };
+    if spec.trigger == Some(Trigger::AnyConfig) {
+        refuse("spec.trigger: AnyConfig", "Version");
+    }
+    if spec.hold == Some(HoldPools::Always) {
+        refuse("spec.hold: Always", "no value");
+    }
+    if spec.quarantine == Some(Quarantine::Taint) {
+        refuse("spec.quarantine: Taint", "None");
+    }
+}

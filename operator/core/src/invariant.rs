@@ -1,0 +1,275 @@
+//! The last look before anything is written: every planned action is checked against the invariants of
+//! the design, independently of how it was decided. A breach is not carried out and is a fault in numo.
+
+use crate::{
+    action::{Action, JobRequest, NodePatch, NodePurpose, Planned, PoolPatch, PoolPurpose},
+    decide::{Decision, Frame, Member, Snapshot, lease_holder},
+    ledger::Ledger,
+    mark,
+};
+use numo_api::{Outcome, Phase, Strategy, marks, marks::openshift};
+
+/// A broken invariant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Breach {
+    /// Number of the invariant in the design.
+    pub invariant: u8,
+    /// What would have happened.
+    pub message: String,
+}
+
+/// Takes every action out of the decision that would break an invariant, and returns the breaches.
+pub fn lint(snapshot: &Snapshot<'_>, decision: &mut Decision) -> Vec<Breach> {
+    let Some(run) = snapshot.observed.runs.get(snapshot.owner) else {
+        decision.actions.clear();
+        return Vec::new();
+    };
+    let frame = Frame::of(snapshot, run);
+    let mut ledger = Ledger::of(snapshot.observed);
+    let mut breaches = Vec::new();
+    let mut broken_chains = Vec::new();
+    decision.actions.retain(|planned| {
+        if broken_chains.contains(&planned.chain) {
+            return false;
+        }
+        match check(&frame, &mut ledger, planned) {
+            Ok(()) => true,
+            Err(breach) => {
+                breaches.push(breach);
+                broken_chains.push(planned.chain.clone());
+                false
+            }
+        }
+    });
+    breaches
+}
+
+fn breach(invariant: u8, message: String) -> Result<(), Breach> {
+    Err(Breach { invariant, message })
+}
+
+fn check<'a>(frame: &Frame<'a>, ledger: &mut Ledger<'a>, planned: &Planned) -> Result<(), Breach> {
+    match &planned.action {
+        Action::CreateChange { spec, .. } => admitted(frame, ledger, &spec.node_name, &spec.node_uid),
+        Action::CreateJob(job) => job_is_the_only_one(frame, job),
+        Action::PatchNode(patch) => node_patch(frame, patch),
+        Action::PatchPool(patch) => pool_patch(frame, patch),
+        Action::ReleaseLease { node, .. } => match frame.observed.leases.get(node) {
+            Some(lease) if lease.holder == lease_holder(&frame.run.uid) => Ok(()),
+            _ => breach(4, format!("the lease of {node} is not ours to give back")),
+        },
+        Action::AddFinalizer { .. }
+        | Action::RemoveFinalizer { .. }
+        | Action::WriteJournal { .. }
+        | Action::DeleteChange { .. }
+        | Action::RecordRun { .. }
+        | Action::SetJobTtl { .. }
+        | Action::AcquireLease { .. }
+        | Action::RenewLease { .. } => Ok(()),
+    }
+}
+
+/// 2 and 13: no admission beyond any budget, or while stopped.
+fn admitted<'a>(frame: &Frame<'a>, ledger: &mut Ledger<'a>, name: &str, uid: &str) -> Result<(), Breach> {
+    let Some(node) = frame.observed.nodes.get(name).filter(|node| node.uid == uid) else {
+        return breach(3, format!("{name} ({uid}) does not exist"));
+    };
+    if let Some(why) = ledger.stop(node).or_else(|| frame.intent.suspended.clone()) {
+        return breach(
+            13,
+            format!("{name} would be admitted while stopped: {}", why.message),
+        );
+    }
+    if let Some(why) = ledger.refusal(node) {
+        return breach(
+            2,
+            format!("{name} would be admitted beyond a budget: {}", why.message),
+        );
+    }
+    if node.unschedulable {
+        return breach(4, format!("{name} is cordoned by someone else"));
+    }
+    ledger.take(node);
+    Ok(())
+}
+
+/// 3: one Job for each attempt.
+fn job_is_the_only_one(frame: &Frame<'_>, job: &JobRequest) -> Result<(), Breach> {
+    let exists = frame
+        .observed
+        .jobs
+        .get(&job.job)
+        .is_some_and(|view| !view.deleting);
+    if exists {
+        breach(3, format!("Job {} exists already", job.job))
+    } else {
+        Ok(())
+    }
+}
+
+fn node_patch(frame: &Frame<'_>, patch: &NodePatch) -> Result<(), Breach> {
+    let name = &patch.node;
+    let Some(node) = frame
+        .observed
+        .nodes
+        .get(name)
+        .filter(|node| node.uid == patch.uid)
+    else {
+        return breach(3, format!("{name} ({}) does not exist", patch.uid));
+    };
+    match patch.purpose {
+        NodePurpose::Release => {
+            let Some(member) = frame.members.iter().find(|member| member.node.name == *name) else {
+                return breach(1, format!("{name} is not a node of this run"));
+            };
+            released(frame, member)
+        }
+        NodePurpose::Unshield => match mark::shielded(node) {
+            Some(mark) if mark.owner == frame.run.uid => Ok(()),
+            _ => breach(4, format!("the shield of {name} is not ours")),
+        },
+        NodePurpose::BringHome if node.label(marks::RELEASE).is_empty() => {
+            breach(1, format!("{name} is not in the canary pool"))
+        }
+        NodePurpose::Unlabel if !frame.labelled_by_us(node) => {
+            breach(4, format!("the labels of {name} are not ours"))
+        }
+        NodePurpose::Recordon if node.annotation(marks::CORDONED_BY).is_empty() => {
+            breach(4, format!("no cordon of {name} is ours to put back"))
+        }
+        NodePurpose::Shield
+        | NodePurpose::Label
+        | NodePurpose::BringHome
+        | NodePurpose::Unlabel
+        | NodePurpose::Recordon => Ok(()),
+    }
+}
+
+/// 1: nothing is let go before every rule passed for this owner, node and attempt; 5 and 13.
+fn released(frame: &Frame<'_>, member: &Member<'_>) -> Result<(), Breach> {
+    let name = &member.node.name;
+    let Some(change) = member.in_flight() else {
+        return breach(1, format!("{name} has no turn"));
+    };
+    if change.spec.target.run_id != frame.run_id {
+        return breach(1, format!("{name} has its turn in another run"));
+    }
+    for (key, rule) in &frame.intent.rules {
+        let Some(rule) = rule else {
+            return breach(1, format!("{name}: rule {key} does not exist"));
+        };
+        for phase in [Phase::Pre, Phase::PreRelease]
+            .into_iter()
+            .filter(|phase| rule.runs_in(*phase))
+        {
+            let passed = change.status.verdicts.iter().any(|verdict| {
+                verdict.rule == key.to_string()
+                    && verdict.phase == phase
+                    && verdict.round == change.status.attempt
+                    && verdict.outcome == Outcome::Pass
+            });
+            if !passed {
+                return breach(
+                    1,
+                    format!("{name}: rule {key} has not passed in phase {}", phase.name()),
+                );
+            }
+        }
+    }
+    let pin = change.status.pin.as_ref().map(|pin| pin.rendered_config.as_str());
+    if pin != Some(member.pool.config.as_str()) {
+        return breach(
+            1,
+            format!(
+                "{name} is pinned to {pin:?}, its pool goes to {}",
+                member.pool.config
+            ),
+        );
+    }
+    if !member.pool.paused || mark::paused_by(member.pool).is_none_or(|mark| mark.owner != frame.run.uid) {
+        return breach(
+            5,
+            format!("pool {} of {name} is not held by this run", member.pool.name),
+        );
+    }
+    if frame.leaving().is_some() {
+        return breach(5, format!("{name} would be let go while the run is being left"));
+    }
+    if let Some(why) = &frame.intent.suspended {
+        return breach(
+            13,
+            format!("{name} would be let go while stopped: {}", why.message),
+        );
+    }
+    if member.node.annotation(openshift::STATE) != "Done" || !member.node.ready || member.node.unschedulable {
+        return breach(1, format!("{name} is not Ready, schedulable and Done"));
+    }
+    if frame.intent.strategy == Strategy::CanaryPool {
+        return one_pool_after_release(frame, member);
+    }
+    Ok(())
+}
+
+/// At no moment does a node match two custom pools, or none.
+fn one_pool_after_release(frame: &Frame<'_>, member: &Member<'_>) -> Result<(), Breach> {
+    let Some(canary) = frame.intent.canary else {
+        return breach(1, format!("{}: there is no canary pool", member.node.name));
+    };
+    let mut labels = member.node.labels.clone();
+    labels.retain(|key, _| !key.starts_with(marks::RULE_LABEL_PREFIX));
+    labels.insert(marks::RELEASE.to_owned(), frame.run_id.clone());
+    let all = frame
+        .observed
+        .pools
+        .values()
+        .map(|pool| (pool.name.as_str(), &pool.selector));
+    match crate::pools::home(&labels, all) {
+        crate::pools::Home::Pool(name) if name == canary.name => Ok(()),
+        other => breach(
+            1,
+            format!(
+                "{} would fall into {other:?}, wanted pool {}",
+                member.node.name, canary.name
+            ),
+        ),
+    }
+}
+
+fn pool_patch(frame: &Frame<'_>, patch: &PoolPatch) -> Result<(), Breach> {
+    let name = &patch.pool;
+    let Some(pool) = frame.observed.pools.get(name) else {
+        return breach(4, format!("pool {name} does not exist"));
+    };
+    let ours = |owner: Option<String>| owner.as_deref() == Some(frame.run.uid.as_str());
+    let paused_by_us = || ours(mark::paused_by(pool).map(|mark| mark.owner));
+    let selected_by_us = || ours(mark::prior_selector(pool).map(|mark| mark.owner));
+    match patch.purpose {
+        PoolPurpose::Unpause => {
+            if !paused_by_us() {
+                return breach(4, format!("pool {name} was not paused by this run"));
+            }
+            let rolls = frame
+                .members
+                .iter()
+                .filter(|member| member.pool.name == *name && member.outdated())
+                .count();
+            let stays = patch.paused.is_some_and(|(_, to)| to);
+            if rolls > 0 && !stays && !frame.intent.unpause_on_exit {
+                return breach(
+                    5,
+                    format!("{rolls} nodes of pool {name} would roll without rules"),
+                );
+            }
+            Ok(())
+        }
+        PoolPurpose::Hold if !paused_by_us() => breach(4, format!("pool {name} was not paused by this run")),
+        PoolPurpose::Unselect if !selected_by_us() => {
+            breach(4, format!("the selector of pool {name} was not set by this run"))
+        }
+        PoolPurpose::Select if crate::pools::BUILT_IN.contains(&name.as_str()) => breach(
+            4,
+            format!("pool {name} is built in, its selector is not numo's to change"),
+        ),
+        PoolPurpose::Pause | PoolPurpose::Hold | PoolPurpose::Select | PoolPurpose::Unselect => Ok(()),
+    }
+}

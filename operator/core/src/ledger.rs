@@ -1,0 +1,143 @@
+//! The ledger: every unavailable node, whoever made it so, against every MutexBudget.
+//!
+//! A node counts once if it is not Ready, unschedulable, or held by a NodeChange of any owner. Admission
+//! needs `unavailable + 1 <= allowed` in every budget that selects the node; a node that is unavailable
+//! already does not raise the count.
+
+use crate::{
+    observed::{NodeView, Observed},
+    pools,
+    report::Why,
+};
+use numo_api::Reason;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Use of every budget, by group.
+#[derive(Debug)]
+pub struct Ledger<'a> {
+    rows: Vec<Row<'a>>,
+    held: BTreeSet<&'a str>,
+}
+
+#[derive(Debug)]
+struct Row<'a> {
+    budget: &'a crate::observed::BudgetView,
+    /// Group value → (nodes, unavailable ones).
+    groups: BTreeMap<&'a str, (usize, BTreeSet<&'a str>)>,
+}
+
+/// The group of nodes without the label.
+const NO_GROUP: &str = "";
+
+impl<'a> Ledger<'a> {
+    /// Counts every node against every budget.
+    pub fn of(observed: &'a Observed) -> Self {
+        let held: BTreeSet<&str> = observed
+            .changes
+            .values()
+            .filter(|change| change.in_flight() && !change.deleting)
+            .filter(|change| {
+                observed
+                    .nodes
+                    .get(&change.spec.node_name)
+                    .is_some_and(|node| node.uid == change.spec.node_uid)
+            })
+            .map(|change| change.spec.node_name.as_str())
+            .collect();
+        let rows = observed
+            .budgets
+            .values()
+            .map(|budget| {
+                let mut groups: BTreeMap<&str, (usize, BTreeSet<&str>)> = BTreeMap::new();
+                for node in observed.nodes.values().filter(|node| covers(budget, node)) {
+                    let (all, unavailable) = groups.entry(group(budget, node)).or_default();
+                    *all += 1;
+                    if is_unavailable(node) || held.contains(node.name.as_str()) {
+                        unavailable.insert(&node.name);
+                    }
+                }
+                Row { budget, groups }
+            })
+            .collect();
+        Self { rows, held }
+    }
+
+    /// The first budget that is paused and selects the node.
+    pub fn stop(&self, node: &NodeView) -> Option<Why> {
+        let row = self
+            .rows
+            .iter()
+            .find(|row| row.budget.paused && covers(row.budget, node))?;
+        Some(Why::new(
+            Reason::Stopped,
+            format!(
+                "MutexBudget/{} has spec.paused: true; start again with `numo start`",
+                row.budget.name
+            ),
+        ))
+    }
+
+    /// Why the node may not become unavailable, if so.
+    pub fn refusal(&self, node: &NodeView) -> Option<Why> {
+        for row in self.rows.iter().filter(|row| covers(row.budget, node)) {
+            let budget = &row.budget.name;
+            let group = group(row.budget, node);
+            let Some((all, unavailable)) = row.groups.get(group) else {
+                continue;
+            };
+            let limit = match &row.budget.max_unavailable {
+                Ok(limit) => *limit,
+                Err(problem) => {
+                    let message = format!("MutexBudget/{budget} spec.maxUnavailable: {problem}");
+                    return Some(Why::new(Reason::BudgetExhausted, message));
+                }
+            };
+            let allowed = limit.of(*all);
+            let raises = usize::from(!unavailable.contains(node.name.as_str()));
+            if allowed == 0 || (raises == 1 && unavailable.len() + 1 > allowed) {
+                let of = match (&row.budget.group_by, group) {
+                    (None, _) => String::new(),
+                    (Some(key), NO_GROUP) => format!(" among nodes without label {key}"),
+                    (Some(key), value) => format!(" among nodes with {key}={value}"),
+                };
+                let names: Vec<&str> = unavailable.iter().take(5).copied().collect();
+                return Some(Why::new(
+                    Reason::BudgetExhausted,
+                    format!(
+                        "MutexBudget/{budget} allows {allowed} unavailable of {all} nodes{of}, found {}: {}",
+                        unavailable.len(),
+                        names.join(", ")
+                    ),
+                ));
+            }
+        }
+        None
+    }
+
+    /// Counts a node that is being admitted in this pass.
+    pub fn take(&mut self, node: &'a NodeView) {
+        self.held.insert(&node.name);
+        for row in self.rows.iter_mut().filter(|row| covers(row.budget, node)) {
+            if let Some((_, unavailable)) = row.groups.get_mut(group(row.budget, node)) {
+                unavailable.insert(&node.name);
+            }
+        }
+    }
+}
+
+fn is_unavailable(node: &NodeView) -> bool {
+    !node.ready || node.unschedulable
+}
+
+/// `{}` selects all nodes, absent none.
+fn covers(budget: &crate::observed::BudgetView, node: &NodeView) -> bool {
+    !budget.selector.is_null() && pools::matches(&budget.selector, &node.labels)
+}
+
+fn group<'a>(budget: &crate::observed::BudgetView, node: &'a NodeView) -> &'a str {
+    budget
+        .group_by
+        .as_ref()
+        .and_then(|key| node.labels.get(key))
+        .map_or(NO_GROUP, String::as_str)
+}

@@ -1,0 +1,23 @@
+//! What numo decides. Pure: no async, no client, no clock, no randomness, no logging.
+//!
+//! [`decide`](decide::decide) is the only place that decides: it takes what was seen
+//! ([`observed`]), at one time, for one owner, with the [answers](verdict) that only the outside could
+//! give, and returns the next [actions](action) with a [report](report) that says why for every node.
+//! It cannot fail, and the same input gives the same output. [`invariant`] checks every decision once
+//! more before anything is written.
+
+pub mod action;
+pub mod decide;
+pub mod gates;
+pub mod intent;
+pub mod invariant;
+pub mod ledger;
+pub mod mark;
+pub mod names;
+pub mod observed;
+pub mod pools;
+pub mod report;
+pub mod rules;
+pub mod verdict;
+
+pub use decide::{Decision, Snapshot, decide};

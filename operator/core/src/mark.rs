@@ -1,0 +1,80 @@
+//! The values of marks: what numo wrote on an object that is not its own, for whom, and what was there
+//! before. JSON, because a person must be able to read and undo it without numo.
+
+use crate::observed::{Map, NodeView, PoolView};
+use numo_api::marks;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// On a pool numo paused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PausedBy {
+    /// uid of the owner.
+    pub owner: String,
+    /// `namespace/name` of the owner, for people.
+    pub name: String,
+    /// Whether the pool was paused before.
+    pub prior: bool,
+    /// How often somebody's unpausing was corrected.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub corrections: u32,
+    /// After the run was left: how many nodes would roll if the pool were unpaused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outdated: Option<usize>,
+}
+
+/// On a pool whose node selector numo changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PriorSelector {
+    /// uid of the owner.
+    pub owner: String,
+    /// The selector that was there.
+    pub prior: Value,
+    /// How often somebody's revert was corrected.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub corrections: u32,
+}
+
+/// On a node that remediation and autoscalers are kept off.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shielded {
+    /// uid of the owner.
+    pub owner: String,
+    /// What was there: absent keys are null.
+    pub prior: BTreeMap<String, Option<String>>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+/// Renders a mark.
+pub fn render(mark: &impl Serialize) -> String {
+    serde_json::to_string(mark).unwrap_or_default()
+}
+
+fn read<T: DeserializeOwned>(annotations: &Map, key: &str) -> Option<T> {
+    serde_json::from_str(annotations.get(key)?).ok()
+}
+
+/// Who paused the pool, if numo did.
+pub fn paused_by(pool: &PoolView) -> Option<PausedBy> {
+    read(&pool.annotations, marks::PAUSED_BY)
+}
+
+/// What selector the pool had, if numo changed it.
+pub fn prior_selector(pool: &PoolView) -> Option<PriorSelector> {
+    read(&pool.annotations, marks::PRIOR_NODE_SELECTOR)
+}
+
+/// Who shields the node, if numo does.
+pub fn shielded(node: &NodeView) -> Option<Shielded> {
+    read(&node.annotations, marks::SHIELDED_BY)
+}
+
+/// The selector that is the pool's own, whatever numo made of it for the time being.
+pub fn own_selector(pool: &PoolView) -> Value {
+    prior_selector(pool).map_or_else(|| pool.selector.clone(), |mark| mark.prior)
+}

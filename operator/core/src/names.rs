@@ -1,0 +1,125 @@
+//! Deterministic names: the same thing has the same name after every restart, so that creating it twice
+//! is refused by the API server instead of happening twice.
+
+use numo_api::{Phase, marks};
+use sha2::{Digest, Sha256};
+use std::fmt::Write as _;
+
+/// Longest name part of a label key, and longest label value, that Kubernetes admits (characters).
+pub const LABEL_MAX: usize = 63;
+/// Longest name of a Job whose pods can be named after it (characters).
+const JOB_NAME_MAX: usize = 63;
+
+/// The first `length` hex digits of the SHA-256 over the parts, each ended by a zero byte so that no two
+/// different lists of parts meet.
+pub fn hash(parts: &[&str], length: usize) -> String {
+    let mut digest = Sha256::new();
+    for part in parts {
+        digest.update(part.as_bytes());
+        digest.update([0]);
+    }
+    let mut hex = String::with_capacity(64);
+    for byte in digest.finalize() {
+        let _ = write!(hex, "{byte:02x}");
+    }
+    hex.truncate(length);
+    hex
+}
+
+/// Id of the run of one owner to one version.
+pub fn run_id(owner_uid: &str, target: &str) -> String {
+    hash(&["run", owner_uid, target], 10)
+}
+
+/// Label value that stands for a node whose name may be longer than a label value.
+pub fn node_hash(node_name: &str) -> String {
+    hash(&["node", node_name], 10)
+}
+
+/// Name of the NodeChange of one node for one owner and target:
+/// `<kind>-<owner, 40 at most>-<10 hex digits>`.
+pub fn change_name(kind: &str, owner: &str, owner_uid: &str, node_uid: &str, target: &str) -> String {
+    let owner: String = owner.chars().take(40).collect();
+    let owner = owner.trim_end_matches(['-', '.']);
+    format!(
+        "{}-{owner}-{}",
+        kind.to_lowercase(),
+        hash(&[owner_uid, node_uid, target], 10)
+    )
+}
+
+/// Name of the Job of one attempt of one rule: `<prefix>-<10 hex digits>`, 63 characters at most.
+pub fn job_name(prefix: &str, identity: &JobIdentity<'_>) -> String {
+    let digest = hash(
+        &[
+            identity.owner_uid,
+            identity.node_uid,
+            identity.target,
+            identity.rule,
+            identity.phase.name(),
+            &identity.attempt.to_string(),
+        ],
+        10,
+    );
+    let prefix: String = prefix.chars().take(JOB_NAME_MAX - digest.len() - 1).collect();
+    format!("{}-{digest}", prefix.trim_end_matches(['-', '.']))
+}
+
+/// What makes a rule Job the one and only: at most one exists for each of these.
+#[derive(Clone, Copy, Debug)]
+pub struct JobIdentity<'a> {
+    /// uid of the owner.
+    pub owner_uid: &'a str,
+    /// uid of the node; empty for rules that are asked once per run.
+    pub node_uid: &'a str,
+    /// Version the node goes to.
+    pub target: &'a str,
+    /// `namespace/name` of the rule.
+    pub rule: &'a str,
+    /// The phase.
+    pub phase: Phase,
+    /// Number of the attempt, from 1.
+    pub attempt: i32,
+}
+
+/// The label a rule puts on nodes that have yet to pass it, as the replaced operator wrote it:
+/// `mutexrule.openshift-optional.skrzypek.io/<rule>.<namespace>`.
+pub fn rule_label(namespace: &str, rule: &str) -> String {
+    format!("{}{rule}.{namespace}", marks::RULE_LABEL_PREFIX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_do_not_run_into_each_other() {
+        assert_ne!(hash(&["ab", "c"], 10), hash(&["a", "bc"], 10));
+    }
+
+    #[test]
+    fn job_names_fit_and_differ_by_attempt() {
+        let identity = JobIdentity {
+            owner_uid: "o",
+            node_uid: "n",
+            target: "4.17.0",
+            rule: "ns/rule",
+            phase: Phase::Pre,
+            attempt: 1,
+        };
+        let long = "x".repeat(300);
+        let name = job_name(&long, &identity);
+        assert!(name.len() <= JOB_NAME_MAX, "{name}");
+        assert_ne!(
+            name,
+            job_name(
+                &long,
+                &JobIdentity {
+                    attempt: 2,
+                    ..identity
+                }
+            )
+        );
+        assert_eq!(job_name("example-", &identity).matches("--").count(), 0);
+    }
+}

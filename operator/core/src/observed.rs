@@ -1,0 +1,418 @@
+//! What was seen: slim views of every object a decision reads. Plain data; nothing here decides.
+//!
+//! Views hold only the fields in use, so that an update that changes nothing else (a heartbeat) compares
+//! equal and never reaches a decision.
+
+use jiff::Timestamp;
+use numo_api::{
+    FailurePolicy, MutexRunConfigSpec, MutexRunConfigStatus, MutexTargetStatus, NodeChangeSpec,
+    NodeChangeStatus, Phase, Placement,
+};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Namespace and name of an object; the namespace of cluster-scoped objects is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Key {
+    /// Namespace, or empty.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+}
+
+impl Key {
+    /// A key of its two parts.
+    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+        }
+    }
+}
+
+impl std::fmt::Display for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.namespace.is_empty() {
+            f.write_str(&self.name)
+        } else {
+            write!(f, "{}/{}", self.namespace, self.name)
+        }
+    }
+}
+
+/// Labels or annotations.
+pub type Map = BTreeMap<String, String>;
+
+/// All that was seen at one time.
+#[derive(Clone, Debug, Default)]
+pub struct Observed {
+    /// Nodes by name.
+    pub nodes: BTreeMap<String, NodeView>,
+    /// MachineConfigPools by name.
+    pub pools: BTreeMap<String, PoolView>,
+    /// Rendered MachineConfigs by name.
+    pub configs: BTreeMap<String, ConfigView>,
+    /// The ClusterVersion `version`.
+    pub cluster_version: Option<ClusterVersionView>,
+    /// `status.controlPlaneTopology` of the Infrastructure `cluster`.
+    pub control_plane_topology: Option<String>,
+    /// MutexRunConfigs.
+    pub runs: BTreeMap<Key, RunConfigView>,
+    /// MutexRules.
+    pub rules: BTreeMap<Key, RuleView>,
+    /// MutexTargets.
+    pub targets: BTreeMap<Key, TargetView>,
+    /// Jobs that numo created.
+    pub jobs: BTreeMap<Key, JobView>,
+    /// NodeChanges.
+    pub changes: BTreeMap<Key, ChangeView>,
+    /// MutexBudgets by name.
+    pub budgets: BTreeMap<String, BudgetView>,
+    /// Node leases by node name.
+    pub leases: BTreeMap<String, LeaseView>,
+    /// Namespaces by name: whether they are being deleted.
+    pub namespaces: BTreeMap<String, bool>,
+    /// How the operator was told to behave.
+    pub settings: Settings,
+    /// Writes that the API server refused for a reason a user must hear of, by what they were about.
+    pub refusals: BTreeMap<Key, Refusal>,
+}
+
+/// How the operator was told to behave.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// The operator's own namespace.
+    pub namespace: String,
+    /// Namespaces besides its own in which MutexRunConfigs are honoured.
+    pub run_namespaces: Vec<String>,
+    /// Whether node leases can be had; false after the API server refused one for want of the namespace
+    /// or the right.
+    pub leases_unavailable: Option<String>,
+}
+
+/// A write that was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// HTTP status code.
+    pub code: u16,
+    /// The API server's words.
+    pub message: String,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// A Node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeView {
+    /// Name.
+    pub name: String,
+    /// uid.
+    pub uid: String,
+    /// Creation time.
+    pub created: Timestamp,
+    /// All labels.
+    pub labels: Map,
+    /// The annotations in use: OpenShift's and ours.
+    pub annotations: Map,
+    /// `spec.unschedulable`.
+    pub unschedulable: bool,
+    /// Ready by the MCO's rule: Ready is True, no disk pressure, network available.
+    pub ready: bool,
+    /// Why it is being taken away, if it is: deletion timestamp or an autoscaler's taint.
+    pub leaving: Option<String>,
+}
+
+impl NodeView {
+    /// An annotation, or "" where it is absent or empty.
+    pub fn annotation(&self, key: &str) -> &str {
+        self.annotations.get(key).map_or("", String::as_str)
+    }
+
+    /// A label, or "" where it is absent or empty.
+    pub fn label(&self, key: &str) -> &str {
+        self.labels.get(key).map_or("", String::as_str)
+    }
+}
+
+/// A MachineConfigPool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PoolView {
+    /// Name.
+    pub name: String,
+    /// uid.
+    pub uid: String,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// The annotations in use: ours.
+    pub annotations: Map,
+    /// Whether the object has any annotation at all: a patch must not replace what it does not see.
+    pub has_annotations: bool,
+    /// `spec.paused`.
+    pub paused: bool,
+    /// Field manager that wrote `spec.paused` last.
+    pub paused_manager: Option<String>,
+    /// Field manager that wrote `spec.nodeSelector` last.
+    pub selector_manager: Option<String>,
+    /// `spec.nodeSelector` as given.
+    pub selector: serde_json::Value,
+    /// `spec.configuration.name`.
+    pub config: String,
+    /// `spec.maxUnavailable`.
+    pub max_unavailable: Option<IntOrPercent>,
+}
+
+/// A number or a percentage of nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IntOrPercent {
+    /// A number.
+    Int(i64),
+    /// A percentage.
+    Percent(i64),
+}
+
+impl IntOrPercent {
+    /// Parses `3`, `"3"` or `"25%"`; the error says what was found and what is wanted.
+    pub fn parse(value: &serde_json::Value) -> Result<Self, String> {
+        let wrong =
+            || format!("found {value}, wanted a whole number such as 2 or a percentage such as \"25%\"");
+        match value {
+            serde_json::Value::Number(number) => number
+                .as_i64()
+                .filter(|n| *n >= 0)
+                .map(Self::Int)
+                .ok_or_else(wrong),
+            serde_json::Value::String(text) => match text.strip_suffix('%') {
+                Some(percent) => percent
+                    .parse()
+                    .ok()
+                    .filter(|p| (0..=100).contains(p))
+                    .map(Self::Percent),
+                None => text.parse().ok().filter(|n| *n >= 0).map(Self::Int),
+            }
+            .ok_or_else(wrong),
+            _ => Err(wrong()),
+        }
+    }
+
+    /// How many of `total`: percentages are rounded down, and whatever is not a literal 0 allows at
+    /// least 1.
+    pub fn of(self, total: usize) -> usize {
+        match self {
+            Self::Int(number) => usize::try_from(number).unwrap_or(0),
+            Self::Percent(percent) => (total * usize::try_from(percent).unwrap_or(0) / 100).max(1),
+        }
+    }
+}
+
+/// A MachineConfig, by metadata only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigView {
+    /// The OpenShift version it was rendered for.
+    pub version: Option<String>,
+}
+
+/// The ClusterVersion.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClusterVersionView {
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// `status.observedGeneration`.
+    pub observed_generation: i64,
+    /// `spec.desiredUpdate.version`.
+    pub desired_update: Option<String>,
+    /// `spec.desiredUpdate` is given, by version or image.
+    pub has_desired_update: bool,
+    /// `status.desired.version`.
+    pub desired: String,
+    /// `status.history[0]`: state and version.
+    pub latest: Option<(String, String)>,
+}
+
+/// A MutexRunConfig.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunConfigView {
+    /// Namespace and name.
+    pub key: Key,
+    /// uid.
+    pub uid: String,
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// Creation time.
+    pub created: Timestamp,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// Its finalizers.
+    pub finalizers: Vec<String>,
+    /// The annotations in use: ours.
+    pub annotations: Map,
+    /// The spec.
+    pub spec: MutexRunConfigSpec,
+    /// The status last written.
+    pub status: MutexRunConfigStatus,
+}
+
+/// A MutexRule, with what the API server said about its Jobs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RuleView {
+    /// Namespace and name.
+    pub key: Key,
+    /// uid.
+    pub uid: String,
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// Prefix of the Jobs' names.
+    pub job_name: String,
+    /// Namespace of the Jobs.
+    pub job_namespace: String,
+    /// Whether `jobSpec` is given.
+    pub has_job: bool,
+    /// Whether `cleanUpJobSpec` is given.
+    pub has_clean_up_job: bool,
+    /// `timeoutSeconds`, with its default.
+    pub timeout_seconds: i64,
+    /// `retries`, with its default.
+    pub retries: i32,
+    /// `failurePolicy`, with its default.
+    pub failure_policy: FailurePolicy,
+    /// `phases`, with its default.
+    pub phases: Vec<Phase>,
+    /// `placement`, with its default.
+    pub placement: Placement,
+    /// `logTailBytes`, with its default (bytes).
+    pub log_tail_bytes: usize,
+    /// What is known of its validity.
+    pub validity: Validity,
+}
+
+impl RuleView {
+    /// Whether the rule has something to run in this phase.
+    pub fn runs_in(&self, phase: Phase) -> bool {
+        (self.has_job && self.phases.contains(&phase)) || (phase == Phase::Post && self.has_clean_up_job)
+    }
+}
+
+/// What is known of a rule's validity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Validity {
+    /// The API server has not been asked yet.
+    Unknown,
+    /// The API server accepts the Jobs.
+    Valid,
+    /// It does not, and why.
+    Invalid(numo_api::Reason, String),
+}
+
+/// A MutexTarget.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TargetView {
+    /// Namespace and name.
+    pub key: Key,
+    /// uid.
+    pub uid: String,
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// `spec.machineConfigPools`.
+    pub pools: Vec<String>,
+    /// The status last written.
+    pub status: MutexTargetStatus,
+}
+
+/// A Job numo created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobView {
+    /// uid.
+    pub uid: String,
+    /// Creation time.
+    pub created: Timestamp,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// Id of the run, from its label.
+    pub run: String,
+    /// How it ended, if it has.
+    pub ended: Option<JobEnd>,
+    /// Number of its pods that are running or have run.
+    pub started: bool,
+    /// `spec.ttlSecondsAfterFinished`.
+    pub ttl_seconds: Option<i64>,
+    /// The TTL the user asked for, from numo's annotation.
+    pub wanted_ttl_seconds: Option<i64>,
+    /// What keeps it from starting a pod, if something does: reason and message.
+    pub trouble: Option<(String, String)>,
+}
+
+/// How a Job ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JobEnd {
+    /// Condition Complete.
+    Complete,
+    /// Condition Failed: reason and message.
+    Failed(String, String),
+}
+
+/// A NodeChange.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChangeView {
+    /// Namespace and name.
+    pub key: Key,
+    /// uid.
+    pub uid: String,
+    /// resourceVersion the journal was read at: a journal is written only over what was read.
+    pub resource_version: String,
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// Creation time.
+    pub created: Timestamp,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// The spec.
+    pub spec: NodeChangeSpec,
+    /// The journal.
+    pub status: NodeChangeStatus,
+}
+
+impl ChangeView {
+    /// Whether the node still has its turn.
+    pub fn in_flight(&self) -> bool {
+        !self.status.step.is_some_and(numo_api::Step::is_terminal)
+    }
+}
+
+/// A MutexBudget.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BudgetView {
+    /// Name.
+    pub name: String,
+    /// `spec.nodeSelector` as given; null selects none.
+    pub selector: serde_json::Value,
+    /// `spec.maxUnavailable`, with its default.
+    pub max_unavailable: Result<IntOrPercent, String>,
+    /// `spec.groupBy`.
+    pub group_by: Option<String>,
+    /// `spec.paused`.
+    pub paused: bool,
+}
+
+/// A node lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaseView {
+    /// Who holds it.
+    pub holder: String,
+    /// When it was renewed last.
+    pub renewed: Option<Timestamp>,
+    /// How long it holds, in seconds.
+    pub duration_seconds: i64,
+    /// uid of the Lease.
+    pub uid: String,
+    /// resourceVersion it was read at.
+    pub resource_version: String,
+}
+
+impl LeaseView {
+    /// Whether the lease no longer holds at `now` (the API server's time).
+    pub fn expired(&self, now: Timestamp) -> bool {
+        self.holder.is_empty()
+            || self
+                .renewed
+                .is_none_or(|at| now.as_second() - at.as_second() > self.duration_seconds)
+    }
+}

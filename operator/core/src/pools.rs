@@ -1,0 +1,200 @@
+//! Which pool a node lives in, as the Machine Config Operator decides it.
+//!
+//! Source: node controller of the MCO, `spec/mutex.md` §4.3 and §4.7: a nil or empty selector matches
+//! nothing; one custom pool beats `worker`; `master` beats a custom pool; two custom pools are an error
+//! and the node is not updated; Windows nodes are not managed.
+
+use crate::observed::{Map, NodeView, PoolView};
+use numo_api::marks::openshift;
+use serde_json::Value;
+
+/// Pools that every OpenShift cluster has and that numo never patches a selector of.
+pub const BUILT_IN: [&str; 3] = ["master", "worker", "arbiter"];
+/// Pools whose nodes run the control plane.
+pub const CONTROL_PLANE: [&str; 2] = ["master", "arbiter"];
+
+/// Where a node lives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Home<'a> {
+    /// Exactly one pool is the node's primary pool.
+    Pool(&'a str),
+    /// No pool selects the node, or it runs Windows.
+    None,
+    /// Two or more custom pools select it: the MCO reports an error and leaves it alone.
+    Several(Vec<&'a str>),
+}
+
+/// Whether a label selector (`matchLabels`, `matchExpressions`) selects these labels. Null and `{}`
+/// select nothing, as in the MCO.
+pub fn selects(selector: &Value, labels: &Map) -> bool {
+    !is_empty(selector) && matches(selector, labels)
+}
+
+/// Whether a selector has no requirement at all.
+fn is_empty(selector: &Value) -> bool {
+    let labels = selector
+        .get("matchLabels")
+        .and_then(Value::as_object)
+        .is_none_or(serde_json::Map::is_empty);
+    let expressions = selector
+        .get("matchExpressions")
+        .and_then(Value::as_array)
+        .is_none_or(Vec::is_empty);
+    labels && expressions
+}
+
+/// Whether every requirement of a selector holds; one without requirements holds for all.
+pub fn matches(selector: &Value, labels: &Map) -> bool {
+    let label_holds = |(key, value): (&String, &Value)| labels.get(key).map(String::as_str) == value.as_str();
+    selector
+        .get("matchLabels")
+        .and_then(Value::as_object)
+        .is_none_or(|wanted| wanted.iter().all(label_holds))
+        && selector
+            .get("matchExpressions")
+            .and_then(Value::as_array)
+            .is_none_or(|expressions| {
+                expressions
+                    .iter()
+                    .all(|expression| expression_holds(expression, labels))
+            })
+}
+
+fn expression_holds(expression: &Value, labels: &Map) -> bool {
+    let Some(key) = expression.get("key").and_then(Value::as_str) else {
+        return false;
+    };
+    let found = labels.get(key).map(String::as_str);
+    let among = || {
+        expression
+            .get("values")
+            .and_then(Value::as_array)
+            .is_some_and(|values| values.iter().any(|value| value.as_str() == found))
+    };
+    match expression.get("operator").and_then(Value::as_str) {
+        Some("In") => found.is_some() && among(),
+        Some("NotIn") => found.is_none() || !among(),
+        Some("Exists") => found.is_some(),
+        Some("DoesNotExist") => found.is_none(),
+        _ => false,
+    }
+}
+
+/// The node's primary pool under the given selectors.
+pub fn home<'a, 's>(labels: &Map, pools: impl Iterator<Item = (&'a str, &'s Value)>) -> Home<'a> {
+    if labels.get(openshift::OS).is_some_and(|os| os == "windows") {
+        return Home::None;
+    }
+    let (mut master, mut worker, mut arbiter, mut custom) = (None, None, None, Vec::new());
+    for (name, selector) in pools {
+        if !selects(selector, labels) {
+            continue;
+        }
+        match name {
+            "master" => master = Some(name),
+            "worker" => worker = Some(name),
+            "arbiter" => arbiter = Some(name),
+            _ => custom.push(name),
+        }
+    }
+    match (custom.as_slice(), master, arbiter, worker) {
+        ([_, _, ..], ..) => Home::Several(custom),
+        (_, Some(name), ..) | (_, None, Some(name), _) => Home::Pool(name),
+        ([name], ..) => Home::Pool(name),
+        ([], None, None, Some(name)) => Home::Pool(name),
+        ([], None, None, None) => Home::None,
+    }
+}
+
+/// Unavailable by the MCO's rule: not ready, unschedulable, or in mid-change without having failed.
+pub fn unavailable(node: &NodeView) -> bool {
+    !node.ready || node.unschedulable || (!done(node) && !failing(node))
+}
+
+/// The node runs what it shall run, and the daemon says Done.
+pub fn done(node: &NodeView) -> bool {
+    let current = node.annotation(openshift::CURRENT_CONFIG);
+    !current.is_empty()
+        && current == node.annotation(openshift::DESIRED_CONFIG)
+        && node.annotation(openshift::STATE) == "Done"
+}
+
+/// The daemon gave up on the change the node is in.
+pub fn failing(node: &NodeView) -> bool {
+    matches!(node.annotation(openshift::STATE), "Degraded" | "Unreconcilable")
+}
+
+/// The content hash at the end of a rendered configuration's name: pools of equal content have equal
+/// hashes (`spec/mutex.md` §4.2).
+pub fn content(rendered: &str) -> &str {
+    rendered.rsplit('-').next().unwrap_or(rendered)
+}
+
+/// How many nodes the MCO lets change at once in a pool of `total` nodes: percentages round down, and
+/// 0 counts as 1.
+pub fn max_unavailable(pool: &PoolView, total: usize) -> usize {
+    pool.max_unavailable.map_or(1, |limit| limit.of(total)).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn labels(pairs: &[(&str, &str)]) -> Map {
+        pairs
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+            .collect()
+    }
+
+    fn check(node: &[(&str, &str)], expect: &Home<'_>) {
+        let pools = [
+            (
+                "master",
+                json!({"matchLabels": {"node-role.kubernetes.io/master": ""}}),
+            ),
+            (
+                "worker",
+                json!({"matchLabels": {"node-role.kubernetes.io/worker": ""}}),
+            ),
+            ("infra", json!({"matchLabels": {"infra": ""}})),
+            (
+                "gpu",
+                json!({"matchExpressions": [{"key": "gpu", "operator": "In", "values": ["a", "b"]}]}),
+            ),
+            ("empty", json!({})),
+            ("null", Value::Null),
+        ];
+        let found = home(
+            &labels(node),
+            pools.iter().map(|(name, selector)| (*name, selector)),
+        );
+        assert_eq!(&found, expect, "{node:?}");
+    }
+
+    #[test]
+    fn nodes_live_where_the_mco_says() {
+        const W: (&str, &str) = ("node-role.kubernetes.io/worker", "");
+        const M: (&str, &str) = ("node-role.kubernetes.io/master", "");
+        check(&[], &Home::None);
+        check(&[W], &Home::Pool("worker"));
+        check(&[W, M], &Home::Pool("master"));
+        check(&[W, ("infra", "")], &Home::Pool("infra"));
+        check(&[("infra", "")], &Home::Pool("infra"));
+        check(&[W, M, ("infra", "")], &Home::Pool("master"));
+        check(
+            &[W, ("infra", ""), ("gpu", "a")],
+            &Home::Several(vec!["infra", "gpu"]),
+        );
+        check(&[W, ("gpu", "c")], &Home::Pool("worker"));
+        check(&[W, ("kubernetes.io/os", "windows")], &Home::None);
+    }
+
+    #[test]
+    fn not_in_holds_for_absent_labels() {
+        let selector = json!({"matchExpressions": [{"key": "a", "operator": "NotIn", "values": ["x"]}]});
+        assert!(selects(&selector, &labels(&[])));
+        assert!(!selects(&selector, &labels(&[("a", "x")])));
+    }
+}

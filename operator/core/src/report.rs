@@ -1,0 +1,131 @@
+//! Why: for every node of an owner, and for the owner as a whole. Status, events, metrics and the
+//! command line render this one value.
+
+use numo_api::{Reason, RunResult, Step, Strategy, VerdictRecord};
+use std::collections::BTreeMap;
+
+/// A reason, and the sentence that names object, field, found and wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Why {
+    /// Stable identifier.
+    pub reason: Reason,
+    /// The sentence.
+    pub message: String,
+}
+
+impl Why {
+    /// A reason with its sentence.
+    pub fn new(reason: Reason, message: impl Into<String>) -> Self {
+        Self {
+            reason,
+            message: message.into(),
+        }
+    }
+}
+
+/// Where a node is and why it is not further.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeReport {
+    /// Home pool.
+    pub pool: String,
+    /// The step.
+    pub step: Step,
+    /// Why it is there.
+    pub why: Why,
+    /// Since when, RFC 3339, where the journal knows.
+    pub since: Option<String>,
+    /// Name of the node's NodeChange, where there is one.
+    pub change: Option<String>,
+}
+
+/// What the run as a whole is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RunPhase {
+    /// Refused: nothing is written.
+    #[default]
+    Refused,
+    /// There is nothing to do.
+    Idle,
+    /// An upgrade is coming or under way.
+    Active,
+    /// The run is being left.
+    Leaving,
+    /// The run was left for good, and pools with outdated nodes are held.
+    Held,
+}
+
+/// Where a pool of the run is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PoolReport {
+    /// Name.
+    pub name: String,
+    /// Rendered configuration its nodes go to.
+    pub config: String,
+    /// Whether it is paused.
+    pub paused: bool,
+    /// Whether numo paused it for this run.
+    pub ours: bool,
+    /// Nodes that would roll if it were unpaused now.
+    pub outdated: usize,
+    /// Nodes that live in it.
+    pub nodes: usize,
+}
+
+/// The whole report of one owner.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    /// What the run is doing.
+    pub phase: RunPhase,
+    /// Why it is not further; none while it simply goes on.
+    pub hold: Option<Why>,
+    /// What is wrong with the spec or with what it refers to.
+    pub problems: Vec<Why>,
+    /// Id of the run, once a version is known.
+    pub run_id: String,
+    /// The version asked for, or why it is not known.
+    pub target: Option<String>,
+    /// Why it could not be found out whether an upgrade is available.
+    pub unchecked: Option<Why>,
+    /// Whether an upgrade is available and may begin.
+    pub upgrade_ready: bool,
+    /// Whether any node is behind.
+    pub upgrade_available: bool,
+    /// How nodes are let go.
+    pub strategy: Option<Strategy>,
+    /// The pools, in order.
+    pub pools: Vec<PoolReport>,
+    /// CanaryPool: whether every node that needs them carries the rule labels.
+    pub labels_applied: Option<bool>,
+    /// CanaryPool: whether the selectors are set.
+    pub selectors_applied: Option<bool>,
+    /// How the run ended, once it has.
+    pub result: Option<RunResult>,
+    /// Verdicts of the rules that are asked once per run.
+    pub run_verdicts: Vec<VerdictRecord>,
+    /// Nodes that changed without rules.
+    pub ungated: Vec<String>,
+    /// Every node of the run.
+    pub nodes: BTreeMap<String, NodeReport>,
+    /// Journal lines the reference's conditions speak of: the node whose Pre rules came last, with
+    /// whether they passed.
+    pub last_job_run: Option<(String, bool, String)>,
+    /// The node that changed last, with whether it came back.
+    pub last_upgrade: Option<(String, bool, String)>,
+}
+
+impl Report {
+    /// Number of nodes for which `select` holds.
+    pub fn count(&self, select: impl Fn(&NodeReport) -> bool) -> usize {
+        self.nodes.values().filter(|node| select(node)).count()
+    }
+
+    /// Nodes that have their turn now.
+    pub fn in_flight(&self) -> usize {
+        self.count(|node| {
+            !matches!(
+                node.step,
+                Step::Selected | Step::Done | Step::Failed | Step::Skipped
+            )
+        })
+    }
+}

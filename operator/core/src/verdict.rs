@@ -1,0 +1,42 @@
+//! Questions that only the outside can answer, and the answers.
+//!
+//! A question names what must be read before a decision can be made; it never writes. No answer means
+//! wait: silence is never a pass.
+
+use crate::observed::Key;
+use std::collections::BTreeMap;
+
+/// Something to be read.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Question {
+    /// Exit code and log of an ended Job, before its verdict is journaled.
+    Evidence {
+        /// The Job.
+        job: Key,
+        /// How much of the log's end to read (bytes).
+        log_tail_bytes: usize,
+    },
+    /// Whether every pod that a drain of the node would evict could be evicted now.
+    DrainProbe {
+        /// The node.
+        node: String,
+    },
+}
+
+/// What was read.
+#[derive(Clone, Debug, Default)]
+pub struct Answers {
+    /// Evidence by Job.
+    pub evidence: BTreeMap<Key, Evidence>,
+    /// Drain probes by node: the first pod that cannot go, and why; none if all can.
+    pub drains: BTreeMap<String, Option<String>>,
+}
+
+/// What an ended Job left behind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Evidence {
+    /// Exit code of the container that ended last, if it could be read.
+    pub exit_code: Option<i32>,
+    /// Cleaned end of the log, or of the termination message.
+    pub log_tail: Option<String>,
+}

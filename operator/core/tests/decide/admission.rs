@@ -1,0 +1,392 @@
+//! Who may begin: limits, budgets, the node itself.
+
+use crate::words::check;
+
+#[test]
+fn as_many_nodes_fly_as_the_run_allows() {
+    let cluster = |limit: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours
+             node a worker 4.16.0 turn
+             node b worker 4.16.0
+             node c worker 4.16.0
+             node d worker 4.16.0
+             rule slow Pre
+             change a PreRules pin:4.17.0
+             job slow/Pre/1 of a running
+             run finalizer {limit}"
+        )
+    };
+    check(&cluster("{}"), "node b Selected WaitingForTurn ~ a\n > nothing");
+    check(
+        &cluster("{maxUnavailable: 2}"),
+        "node c Selected WaitingForTurn\n > admit b",
+    );
+    check(
+        &cluster("{maxUnavailable: 99%}"),
+        "node d Selected WaitingForTurn\n > admit b\n > admit c",
+    );
+    check(&cluster("{maxUnavailable: 20%}"), "> nothing");
+    check(
+        &cluster("{maxUnavailable: 10}"),
+        "> admit b\n > admit c\n > admit d",
+    );
+}
+
+#[test]
+fn nodes_that_exclude_each_other_are_never_in_flight_together() {
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0 label:shard=1
+         node b worker 4.16.0 label:shard=1
+         node c worker 4.16.0 label:shard=2
+         node d worker 4.16.0
+         node e worker 4.16.0
+         run finalizer {maxUnavailable: 9, mutexKeys: [shard]}",
+        "node b Selected MutexKeyBusy ~ Node a
+         > admit a
+         > admit c
+         > admit d
+         > admit e",
+    );
+}
+
+#[test]
+fn a_budget_counts_nodes_that_others_made_unavailable() {
+    let cluster = |budget: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours
+             pool master 4.17.0
+             node a worker 4.16.0 zone:z1
+             node b worker 4.16.0 zone:z2
+             node c worker 4.17.0 zone:z2 NotReady
+             node m master 4.17.0 zone:z3 cordoned
+             run finalizer {{maxUnavailable: 9}}
+             {budget}"
+        )
+    };
+    check(&cluster(""), "> admit a\n > admit b");
+    check(
+        &cluster("budget all max:2"),
+        "node a Selected BudgetExhausted ~ allows 2 unavailable of 4 nodes, found 2: c, m
+         > nothing",
+    );
+    check(&cluster("budget all max:3"), "> admit a");
+    check(&cluster("budget all max:75%"), "> admit a");
+    check(&cluster("budget all max:99%"), "> admit a");
+    check(&cluster("budget all max:100%"), "> admit a\n > admit b");
+    check(&cluster("budget all max:1%"), "> nothing");
+    check(&cluster("budget all max:0"), "> nothing");
+    check(&cluster("budget all nobody max:0"), "> admit a\n > admit b");
+    check(&cluster("budget all max:many"), "node a Selected BudgetExhausted ~ many");
+    check(
+        &cluster("budget zones max:1 group:zone"),
+        "node b Selected BudgetExhausted ~ z2\n > admit a",
+    );
+    check(
+        &cluster("budget gpu max:0 label:gpu"),
+        "> admit a\n > admit b",
+    );
+}
+
+#[test]
+fn nodes_without_the_label_are_one_group() {
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0
+         node b worker 4.16.0
+         node c worker 4.16.0 zone:z1
+         run finalizer {maxUnavailable: 9}
+         budget zones max:1 group:zone",
+        "node b Selected BudgetExhausted ~ without label
+         > admit c
+         > admit a",
+    );
+}
+
+#[test]
+fn nodes_of_other_owners_count_too() {
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         pool infra 4.17.0
+         node a worker 4.16.0
+         node b infra 4.16.0
+         target t worker
+         run finalizer {}
+         change b PreRules owner:other-uid
+         budget all max:1",
+        "node a Selected BudgetExhausted ~ b
+         > nothing",
+    );
+}
+
+#[test]
+fn a_paused_budget_stops_admission() {
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0
+         run finalizer {}
+         budget all max:9 paused",
+        "node a Selected Stopped
+         > nothing",
+    );
+}
+
+#[test]
+fn a_node_that_is_not_fit_lets_the_next_one_go() {
+    let cluster = |a: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours
+             node a worker 4.16.0 {a}
+             node b worker 4.16.0
+             run finalizer {{}}"
+        )
+    };
+    check(&cluster("cordoned"), "node a Selected CordonedByOther\n > admit b");
+    check(&cluster("NotReady"), "node a Selected NodeNotReady\n > admit b");
+    check(&cluster("state:Degraded"), "node a Selected NodeDegraded\n > admit b");
+    check(
+        &cluster("state:Unreconcilable"),
+        "node a Selected NodeDegraded\n > admit b",
+    );
+    check(&cluster("state:Working"), "node a Selected NodeNotDone\n > admit b");
+    check(
+        &cluster("leaving:autoscaler"),
+        "node a Selected NodeLeaving ~ autoscaler\n > admit b",
+    );
+    check(
+        &cluster("lease:node-maintenance"),
+        "node a Selected NodeLeaseHeld ~ node-maintenance\n > admit b",
+    );
+    check(
+        &cluster("lease:node-maintenance renewed:-3601"),
+        "> admit a",
+    );
+}
+
+#[test]
+fn a_lease_that_will_expire_is_waited_for() {
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0 lease:node-maintenance renewed:-3000
+         run finalizer {}",
+        "node a Selected NodeLeaseHeld
+         wake 601
+         > nothing",
+    );
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0 lease:node-maintenance renewed:-3000
+         run finalizer {}
+         change a -",
+        "node a Admitted NodeLeaseHeld
+         wake 601
+         > nothing",
+    );
+}
+
+#[test]
+fn an_admitted_node_takes_its_lease_and_shield_and_then_its_pin() {
+    let cluster = |node: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours
+             node a worker 4.16.0 {node}
+             run finalizer {{}}
+             change a -"
+        )
+    };
+    check(
+        &cluster(""),
+        "node a Admitted Admitting
+         > lease a
+         > shield a",
+    );
+    check(
+        &cluster("lease:someone renewed:-9000"),
+        "> lease a over an expired one\n > shield a",
+    );
+    check(&cluster("turn"), "> journal a PreRules");
+    check(
+        &cluster("turn renewed:-1801"),
+        "> renew lease a\n > journal a PreRules",
+    );
+}
+
+#[test]
+fn the_lease_of_a_node_in_flight_is_renewed_in_time() {
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0 turn renewed:-1000
+         rule backup Pre
+         run finalizer {}
+         change a Held pin:4.17.0 reason:RuleFailed",
+        "node a Held RuleFailed
+         wake 801
+         > nothing",
+    );
+}
+
+#[test]
+fn without_node_leases_the_run_goes_on() {
+    check(
+        "settings no-leases
+         cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0
+         run finalizer {}
+         change a -",
+        "> shield a",
+    );
+}
+
+#[test]
+fn failed_nodes_end_admission() {
+    let cluster = |run: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours
+             node a worker 4.16.0 turn
+             node b worker 4.16.0
+             rule backup Pre
+             run finalizer {run}
+             change a Held pin:4.17.0 reason:RuleFailed"
+        )
+    };
+    check(
+        &cluster("{maxUnavailable: 2}"),
+        "hold FailureBudgetSpent
+         node b Selected FailureBudgetSpent
+         > nothing",
+    );
+    check(&cluster("{maxUnavailable: 2, failureBudget: 2}"), "> admit b");
+}
+
+#[test]
+fn a_late_joiner_has_its_turn_like_any_other() {
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.17.0
+         node late worker 4.16.0 age:0
+         run finalizer {}
+         change a Done",
+        "node a Done Done
+         > admit late",
+    );
+    // The run had finished: it runs again, for this node only.
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0
+         node a worker 4.17.0
+         node late worker 4.16.0 age:0
+         run {}
+         status 4.17.0 finished
+         change a Done",
+        "node a Done Done
+         node late Selected PoolsPausing
+         > finalizer on
+         > pause worker",
+    );
+}
+
+#[test]
+fn nodes_of_other_pools_are_not_touched() {
+    check(
+        "cluster 4.17.0
+         pool infra 4.17.0
+         pool master 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0
+         node i infra 4.16.0
+         node m master 4.16.0 label:node-role.kubernetes.io/worker
+         node w worker 4.16.0 label:kubernetes.io/os=windows
+         target t worker
+         run finalizer {maxUnavailable: 9}",
+        "not node i
+         not node m
+         not node w
+         > admit a",
+    );
+}
+
+#[test]
+fn a_node_that_is_recreated_starts_anew() {
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0 uid:new lease:ours
+         run finalizer {}
+         change a PreRules uid:old pin:4.17.0",
+        "node a Admitted Admitting
+         > release lease a
+         > journal a Failed NodeGone
+         > admit a",
+    );
+}
+
+#[test]
+fn a_node_that_is_gone_gives_its_turn_back() {
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node b worker 4.16.0
+         run finalizer {}
+         change a Released pin:4.17.0",
+        "> journal a Failed NodeGone
+         > admit b",
+    );
+}
+
+#[test]
+fn a_persons_word_before_admission_counts() {
+    let cluster = |change: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours
+             node a worker 4.16.0
+             node b worker 4.16.0
+             run finalizer {{}}
+             change a {change}"
+        )
+    };
+    // A NodeChange that a person made for a node that waits is not a turn.
+    check(
+        &cluster("- directive:Skip generation:1"),
+        "node a Skipped SkippedByPerson
+         > journal a Skipped SkippedByPerson
+         > admit b",
+    );
+    check(
+        &cluster("- directive:Hold generation:1"),
+        "node a Selected HeldByPerson
+         > journal a Selected HeldByPerson
+         > admit b",
+    );
+    check(
+        &cluster("Selected directive:Hold generation:1 reason:HeldByPerson"),
+        "node a Selected HeldByPerson
+         > admit b",
+    );
+    check(
+        &cluster("Selected generation:2 reason:HeldByPerson"),
+        "node a Admitted Admitting
+         node b Selected WaitingForTurn
+         > journal a Admitted Admitting",
+    );
+    check(
+        &cluster("- directive:Abort generation:1"),
+        "hold Aborted
+         node b Selected Aborted",
+    );
+}

@@ -1,0 +1,275 @@
+//! Pools are paused before anything rolls, and rules start only when the cluster is ready.
+
+use crate::words::check;
+
+#[test]
+fn pools_are_paused_before_anything_else() {
+    check(
+        "cluster 4.16.0 asks 4.17.0
+         pool infra 4.16.0
+         pool worker 4.16.0
+         node a worker 4.16.0
+         node b infra 4.16.0
+         rule backup Pre",
+        "phase Active
+         hold PoolsPausing
+         node a Selected PoolsPausing
+         node b Selected PoolsPausing
+         > finalizer on
+         > pause infra
+         > pause worker",
+    );
+}
+
+#[test]
+fn an_update_that_status_shows_and_spec_does_not_arms_too() {
+    check(
+        "cluster 4.17.0 Partial
+         pool worker 4.16.0
+         node a worker 4.16.0",
+        "> finalizer on
+         > pause worker",
+    );
+}
+
+#[test]
+fn a_pool_rendered_for_another_version_arms() {
+    check(
+        "cluster 4.17.0
+         pool worker 4.16.0
+         node a worker 4.17.0",
+        "> finalizer on
+         > pause worker",
+    );
+}
+
+#[test]
+fn nothing_is_written_while_everything_is_up_to_date() {
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0
+         node a worker 4.17.0",
+        "phase Idle
+         hold -
+         node a Done UpToDate
+         > nothing",
+    );
+}
+
+#[test]
+fn no_node_is_admitted_before_the_control_plane_is_completed() {
+    let hold = "hold ControlPlaneUpdating
+         node a Selected ControlPlaneUpdating
+         > nothing";
+    check(
+        "cluster 4.16.0 asks 4.17.0
+         pool worker 4.16.0 ours
+         node a worker 4.16.0",
+        hold,
+    );
+    check(
+        "cluster 4.17.0 Partial
+         pool worker 4.17.0 ours
+         node a worker 4.16.0",
+        hold,
+    );
+}
+
+#[test]
+fn no_node_is_admitted_before_every_pool_is_rendered() {
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         pool infra 4.16.0 ours
+         node a worker 4.16.0",
+        "hold PoolNotRendered
+         > nothing",
+    );
+}
+
+#[test]
+fn a_ready_cluster_admits_the_first_node() {
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0
+         node b worker 4.16.0",
+        "hold -
+         node a Admitted Admitting
+         node b Selected WaitingForTurn
+         > admit a",
+    );
+}
+
+#[test]
+fn a_pool_paused_by_someone_else_is_a_veto() {
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0 paused by:sriov
+         node a worker 4.16.0",
+        "hold PoolPausedByOther ~ sriov
+         > nothing",
+    );
+}
+
+#[test]
+fn adopt_paused_works_on_a_paused_pool_and_remembers_that_it_was() {
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0 paused by:alice
+         node a worker 4.16.0
+         run {adoptPaused: true}",
+        "> finalizer on
+         > pause worker that was paused",
+    );
+}
+
+#[test]
+fn an_adopted_pool_stays_paused_at_the_end() {
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours prior-paused
+         node a worker 4.17.0
+         run finalizer {adoptPaused: true}",
+        "result Succeeded
+         > leave worker paused",
+    );
+}
+
+#[test]
+fn a_pool_that_someone_unpaused_is_paused_again_three_times() {
+    let cluster = |marks: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours unpaused by:alice {marks}
+             node a worker 4.16.0
+             run finalizer {{}}"
+        )
+    };
+    check(&cluster(""), "hold PoolsPausing\n > pause worker again 1");
+    check(&cluster("corrections:2"), "> pause worker again 3");
+    check(
+        &cluster("corrections:3"),
+        "hold ForeignWriter ~ alice\n > nothing",
+    );
+}
+
+#[test]
+fn a_pool_unpaused_when_every_node_has_the_version_holds_releases_too() {
+    // The node's rendered config is older content of the same version.
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0b ours unpaused
+         node a worker 4.17.0 turn
+         change a PreRelease pin:4.17.0b from:4.17.0
+         run finalizer {}",
+        "node a PreRelease PoolsPausing
+         > pause worker again 1",
+    );
+}
+
+#[test]
+fn the_pool_of_an_owner_that_is_gone_is_taken_over_with_its_memory() {
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0 of:gone prior-paused outdated:2
+         node a worker 4.16.0
+         run finalizer {}",
+        "> pause worker that was paused",
+    );
+}
+
+#[test]
+fn a_run_waits_for_the_pool_of_another_run() {
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0 of:other-uid
+         node a worker 4.16.0
+         other-run {}",
+        "phase Refused
+         hold PoolHeldByRun ~ numo/other
+         > nothing",
+    );
+}
+
+#[test]
+fn nodes_that_roll_already_go_on_and_are_counted() {
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0 desired:4.17.0
+         node b worker 4.16.0",
+        "ungated a
+         node a Released Ungated
+         node b Selected WaitingForTurn ~ a
+         > nothing",
+    );
+}
+
+#[test]
+fn a_held_pool_is_armed_again_for_the_next_version() {
+    check(
+        "cluster 4.18.0
+         pool worker 4.18.0 ours outdated:1
+         node a worker 4.16.0
+         run finalizer {}
+         change a Skipped to:4.17.0 reason:SkippedByPolicy",
+        "> pause worker
+         > admit a",
+    );
+}
+
+#[test]
+fn a_dry_run_decides_and_writes_nothing() {
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0
+         node a worker 4.16.0
+         run {dryRun: true}",
+        "node a Selected PoolsPausing
+         > nothing",
+    );
+}
+
+#[test]
+fn a_suspended_run_arms_and_admits_nobody() {
+    for run in ["run {suspend: true}", "run suspended {}"] {
+        check(
+            &format!(
+                "cluster 4.17.0
+                 pool worker 4.17.0
+                 node a worker 4.16.0
+                 {run}"
+            ),
+            "hold Suspended
+             > finalizer on
+             > pause worker",
+        );
+    }
+}
+
+#[test]
+fn a_finalizer_without_marks_goes() {
+    // The pause was never written: the update was taken back first.
+    check(
+        "cluster 4.16.0
+         pool worker 4.16.0
+         node a worker 4.16.0
+         run finalizer {}",
+        "phase Idle
+         > finalizer 1 off",
+    );
+}
+
+#[test]
+fn a_run_without_nodes_says_so() {
+    check(
+        "cluster 4.17.0
+         pool master 4.17.0
+         pool worker 4.17.0
+         node m master 4.17.0 label:node-role.kubernetes.io/worker",
+        "phase Idle
+         hold NoNodes
+         > nothing",
+    );
+}

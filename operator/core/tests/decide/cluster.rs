@@ -1,0 +1,806 @@
+//! A tiny cluster written as text, a line an object, so that a test shows nothing but what it is about.
+//!
+//! ```text
+//! cluster 4.16.0 asks 4.17.0            ClusterVersion; `cluster 4.17.0` is Completed, `cluster 4.17.0 Partial` is not
+//! pool worker 4.17.0 ours               rendered for 4.17.0, paused by the run; `4.17.0b` is other content of 4.17.0
+//! node a worker 4.16.0 zone:z1          a node of pool worker that runs its rendered config of 4.16.0
+//! rule backup Pre,Post retries:1        a MutexRule
+//! run {maxUnavailable: 2}               the MutexRunConfig numo/run; its rules and targets are those above
+//! change a PreRules pin:4.17.0          the node's NodeChange
+//! job backup/Pre/1 of a Complete        its Job
+//! ```
+
+use jiff::{SignedDuration, Timestamp};
+use numo_api::{
+    Directive, DirectiveAction, Entry, FailurePolicy, NodeChangeSpec, NodeChangeStatus, ObjectRef, Outcome,
+    OwnerRef, Phase, Pin, Placement, Reason, RunStatus, Step, Target, VerdictRecord,
+    marks::{self, openshift},
+};
+use numo_core::{
+    decide::lease_holder,
+    intent,
+    mark::{self, PausedBy, PriorSelector, Shielded},
+    names::{self, JobIdentity},
+    observed::{
+        BudgetView, ChangeView, ClusterVersionView, ConfigView, JobEnd, JobView, Key, LeaseView, NodeView,
+        Observed, PoolView, Refusal, RuleView, RunConfigView, Settings, TargetView, Validity,
+    },
+    verdict::{Answers, Evidence},
+};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// The namespace of everything in these clusters.
+pub const NAMESPACE: &str = "numo";
+/// uid of the run under test.
+pub const RUN_UID: &str = "run-uid";
+
+/// The time of every snapshot.
+pub fn now() -> Timestamp {
+    Timestamp::from_second(1_800_000_000).expect("in range")
+}
+
+/// `now` and some seconds.
+pub fn at(seconds: i64) -> Timestamp {
+    now() + SignedDuration::from_secs(seconds)
+}
+
+/// The run under test.
+pub fn run_key() -> Key {
+    Key::new(NAMESPACE, "run")
+}
+
+/// What was seen, and what was answered.
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    pub observed: Observed,
+    pub answers: Answers,
+}
+
+/// One line in its words, and the `key:value` options among them.
+struct Line<'t> {
+    text: &'t str,
+    words: Vec<&'t str>,
+    options: Vec<(&'t str, &'t str)>,
+}
+
+impl<'t> Line<'t> {
+    fn of(text: &'t str) -> Self {
+        let (options, words) = text
+            .split_whitespace()
+            .partition::<Vec<&str>, _>(|word| word.contains(':'));
+        let options = options.into_iter().filter_map(|word| word.split_once(':')).collect();
+        Self { text, words, options }
+    }
+
+    fn word(&self, index: usize) -> &'t str {
+        self.words
+            .get(index)
+            .unwrap_or_else(|| panic!("word {index} is missing in: {}", self.text))
+    }
+
+    fn has(&self, word: &str) -> bool {
+        self.words.contains(&word)
+    }
+
+    fn option(&self, key: &str) -> Option<&'t str> {
+        self.all(key).next()
+    }
+
+    fn all(&self, key: &str) -> impl Iterator<Item = &'t str> {
+        self.options
+            .iter()
+            .filter(move |(found, _)| *found == key)
+            .map(|(_, value)| *value)
+    }
+
+    fn number(&self, key: &str, default: i64) -> i64 {
+        self.option(key)
+            .map_or(default, |text| text.parse().expect("a number"))
+    }
+}
+
+/// `4.17.0b` is rendered content `4170b` of version `4.17.0`.
+pub fn rendered(pool: &str, version: &str) -> String {
+    format!("rendered-{pool}-{}", version.replace('.', ""))
+}
+
+fn version_of(text: &str) -> &str {
+    text.trim_end_matches(char::is_alphabetic)
+}
+
+fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs
+        .iter()
+        .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+        .collect()
+}
+
+impl Cluster {
+    /// Reads a cluster.
+    pub fn parse(text: &str) -> Self {
+        let mut cluster = Self {
+            observed: Observed {
+                settings: Settings {
+                    namespace: NAMESPACE.to_owned(),
+                    ..Settings::default()
+                },
+                ..Observed::default()
+            },
+            answers: Answers::default(),
+        };
+        let lines: Vec<Line<'_>> = text
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty() && !line.starts_with('#'))
+            .map(Line::of)
+            .collect();
+        for line in &lines {
+            cluster.read(line);
+        }
+        if !cluster.observed.runs.contains_key(&run_key()) {
+            cluster.run(&Line::of("run"));
+        }
+        cluster.complete();
+        cluster
+    }
+
+    fn read(&mut self, line: &Line<'_>) {
+        match line.word(0) {
+            "cluster" => self.cluster_version(line),
+            "topology" => self.observed.control_plane_topology = Some(line.word(1).to_owned()),
+            "pool" => self.pool(line),
+            "node" => self.node(line),
+            "rule" => self.rule(line),
+            "target" => self.target(line),
+            "run" | "other-run" => self.run(line),
+            "status" => self.status(line),
+            "change" => self.change(line),
+            "job" => self.job(line),
+            "budget" => self.budget(line),
+            "refused" => self.refused(line),
+            "drain" => self.drain(line),
+            "namespace" => {
+                self.observed
+                    .namespaces
+                    .insert(line.word(1).to_owned(), line.has("terminating"));
+            }
+            "settings" => {
+                if line.has("no-leases") {
+                    self.observed.settings.leases_unavailable = Some("there is no namespace".to_owned());
+                }
+                if let Some(namespace) = line.option("namespace") {
+                    namespace.clone_into(&mut self.observed.settings.namespace);
+                }
+            }
+            other => panic!("unknown line {other}: {}", line.text),
+        }
+    }
+
+    fn cluster_version(&mut self, line: &Line<'_>) {
+        let version = line.word(1).to_owned();
+        let state = if line.has("Partial") { "Partial" } else { "Completed" };
+        let asked = line
+            .words
+            .iter()
+            .position(|word| *word == "asks")
+            .map(|index| line.word(index + 1).to_owned());
+        self.observed.cluster_version = Some(ClusterVersionView {
+            generation: 1 + i64::from(asked.is_some()),
+            observed_generation: 1,
+            has_desired_update: asked.is_some(),
+            desired_update: asked,
+            desired: version.clone(),
+            latest: Some((state.to_owned(), version)),
+        });
+    }
+
+    fn config(&mut self, pool: &str, version: &str) -> String {
+        let name = rendered(pool, version);
+        let view = ConfigView {
+            version: Some(version_of(version).to_owned()),
+        };
+        self.observed.configs.insert(name.clone(), view);
+        name
+    }
+
+    fn pool(&mut self, line: &Line<'_>) {
+        let name = line.word(1);
+        let config = self.config(name, line.word(2));
+        let selector = match name {
+            "master" | "worker" => json!({"matchLabels": {format!("node-role.kubernetes.io/{name}"): ""}}),
+            "canary" => json!({
+                "matchLabels": {openshift::WORKER: ""},
+                "matchExpressions": [{"key": marks::IS_CANARY, "operator": "Exists"}],
+            }),
+            custom => json!({"matchLabels": {format!("node-role.kubernetes.io/{custom}"): ""}}),
+        };
+        let mut annotations = BTreeMap::new();
+        let owner = if line.has("ours") {
+            Some(RUN_UID)
+        } else {
+            line.option("of")
+        };
+        if let Some(owner) = owner {
+            let mark = PausedBy {
+                owner: owner.to_owned(),
+                name: run_key().to_string(),
+                prior: line.has("prior-paused"),
+                corrections: u32::try_from(line.number("corrections", 0)).expect("small"),
+                outdated: line.option("outdated").map(|n| n.parse().expect("a number")),
+            };
+            annotations.insert(marks::PAUSED_BY.to_owned(), mark::render(&mark));
+        }
+        let unpaused = line.has("unpaused");
+        let mut view = PoolView {
+            name: name.to_owned(),
+            uid: format!("pool-{name}"),
+            deleting: false,
+            annotations,
+            has_annotations: true,
+            paused: !unpaused && (owner.is_some() || line.has("paused")),
+            paused_manager: line.option("by").map(str::to_owned),
+            selector_manager: line.option("selector-by").map(str::to_owned),
+            selector,
+            config,
+            max_unavailable: line
+                .option("max")
+                .map(|text| intent::parse_limit(&text).expect("a limit")),
+        };
+        if line.has("selected") {
+            let mark = PriorSelector {
+                owner: RUN_UID.to_owned(),
+                prior: view.selector.clone(),
+                corrections: u32::try_from(line.number("selector-corrections", 0)).expect("small"),
+            };
+            view.annotations
+                .insert(marks::PRIOR_NODE_SELECTOR.to_owned(), mark::render(&mark));
+            view.selector = Value::String("selected".to_owned());
+        }
+        self.observed.pools.insert(name.to_owned(), view);
+    }
+
+    fn node(&mut self, line: &Line<'_>) {
+        let (name, pool, version) = (line.word(1), line.word(2), line.word(3));
+        let current = self.config(line.option("in").unwrap_or(pool), version);
+        let desired = match line.option("desired") {
+            None => current.clone(),
+            Some(version) => self.config(line.option("to").unwrap_or(pool), version),
+        };
+        let state = line
+            .option("state")
+            .unwrap_or(if current == desired { "Done" } else { "Working" });
+        let drained = format!("uncordon-{current}");
+        let mut labels = map(&[
+            (openshift::HOSTNAME, name),
+            (openshift::OS, "linux"),
+            (&format!("node-role.kubernetes.io/{pool}"), ""),
+        ]);
+        if pool != "master" {
+            labels.insert(openshift::WORKER.to_owned(), String::new());
+        }
+        if let Some(zone) = line.option("zone") {
+            labels.insert(openshift::ZONE.to_owned(), zone.to_owned());
+        }
+        for label in line.all("label") {
+            let (key, value) = label.split_once('=').unwrap_or((label, ""));
+            labels.insert(key.to_owned(), value.to_owned());
+        }
+        let mut annotations = map(&[
+            (openshift::CURRENT_CONFIG, &current),
+            (openshift::DESIRED_CONFIG, &desired),
+            (openshift::STATE, state),
+            (openshift::DESIRED_DRAIN, &drained),
+            (
+                openshift::LAST_APPLIED_DRAIN,
+                if line.has("draining") { "" } else { &drained },
+            ),
+        ]);
+        for annotation in line.all("annotation") {
+            let (key, value) = annotation.split_once('=').unwrap_or((annotation, ""));
+            annotations.insert(key.to_owned(), value.to_owned());
+        }
+        if let Some(owner) = line.option("labelled") {
+            annotations.insert(marks::LABELLED_BY.to_owned(), owner.to_owned());
+        }
+        if let Some(version) = line.option("released") {
+            labels.insert(marks::RELEASE.to_owned(), names::run_id(RUN_UID, version));
+        }
+        let uid = line
+            .option("uid")
+            .map_or_else(|| format!("uid-{name}"), str::to_owned);
+        if line.has("turn") || line.has("shield") {
+            labels.insert(marks::EXCLUDE_FROM_REMEDIATION.to_owned(), "true".to_owned());
+            for key in [marks::SCALE_DOWN_DISABLED, marks::DO_NOT_DISRUPT] {
+                annotations.insert(key.to_owned(), "true".to_owned());
+            }
+            let prior = [
+                marks::EXCLUDE_FROM_REMEDIATION,
+                marks::SCALE_DOWN_DISABLED,
+                marks::DO_NOT_DISRUPT,
+            ];
+            let mark = Shielded {
+                owner: RUN_UID.to_owned(),
+                prior: prior.iter().map(|key| ((*key).to_owned(), None)).collect(),
+            };
+            annotations.insert(marks::SHIELDED_BY.to_owned(), mark::render(&mark));
+        }
+        let holder = match line.option("lease") {
+            Some("ours") => Some(lease_holder(RUN_UID)),
+            None if line.has("turn") => Some(lease_holder(RUN_UID)),
+            other => other.map(str::to_owned),
+        };
+        if let Some(holder) = holder {
+            self.observed.leases.insert(
+                name.to_owned(),
+                LeaseView {
+                    holder,
+                    renewed: Some(at(line.number("renewed", 0))),
+                    duration_seconds: 3600,
+                    uid: format!("lease-{name}"),
+                    resource_version: "1".to_owned(),
+                },
+            );
+        }
+        self.observed.nodes.insert(
+            name.to_owned(),
+            NodeView {
+                name: name.to_owned(),
+                uid,
+                created: at(-86_400 * line.number("age", 10)),
+                labels,
+                annotations,
+                unschedulable: line.has("cordoned"),
+                ready: !line.has("NotReady"),
+                leaving: line.option("leaving").map(str::to_owned),
+            },
+        );
+    }
+
+    fn rule(&mut self, line: &Line<'_>) {
+        let name = line.word(1);
+        let namespace = line.option("namespace").unwrap_or(NAMESPACE);
+        let phases = line
+            .words
+            .get(2)
+            .map_or_else(|| vec![Phase::Pre], |text| text.split(',').map(phase).collect());
+        let validity = if line.has("invalid") {
+            Validity::Invalid(Reason::InvalidConfig, "the Job has no container".to_owned())
+        } else if line.has("unjudged") {
+            Validity::Unknown
+        } else {
+            Validity::Valid
+        };
+        let key = Key::new(namespace, name);
+        let view = RuleView {
+            key: key.clone(),
+            uid: format!("rule-{name}"),
+            generation: 1,
+            job_name: name.to_owned(),
+            job_namespace: namespace.to_owned(),
+            has_job: !line.has("only-clean-up"),
+            has_clean_up_job: line.has("only-clean-up"),
+            timeout_seconds: line.number("timeout", 3600),
+            retries: i32::try_from(line.number("retries", 0)).expect("small"),
+            failure_policy: match line.option("policy") {
+                None | Some("Hold") => FailurePolicy::Hold,
+                Some("Abort") => FailurePolicy::Abort,
+                Some("Skip") => FailurePolicy::Skip,
+                Some("Continue") => FailurePolicy::Continue,
+                Some(other) => panic!("unknown policy {other}"),
+            },
+            phases,
+            placement: Placement::NotOnTarget,
+            log_tail_bytes: 2048,
+            validity,
+        };
+        self.observed.rules.insert(key, view);
+    }
+
+    fn target(&mut self, line: &Line<'_>) {
+        let key = Key::new(NAMESPACE, line.word(1));
+        let view = TargetView {
+            key: key.clone(),
+            generation: 1,
+            pools: line.words[2..].iter().map(|pool| (*pool).to_owned()).collect(),
+            status: numo_api::MutexTargetStatus::default(),
+        };
+        self.observed.targets.insert(key, view);
+    }
+
+    fn run(&mut self, line: &Line<'_>) {
+        let other = line.word(0) == "other-run";
+        let spec = line
+            .text
+            .find('{')
+            .map_or("{}", |start| &line.text[start..=line.text.rfind('}').expect("a }")]);
+        let outside = line.text.replace(spec, "");
+        let words: Vec<&str> = outside.split_whitespace().collect();
+        let key = if other { Key::new(NAMESPACE, "other") } else { run_key() };
+        let mut annotations = BTreeMap::new();
+        if words.contains(&"suspended") {
+            annotations.insert(marks::SUSPEND.to_owned(), "by a person".to_owned());
+        }
+        if let Some(index) = words.iter().position(|word| *word == "aborted") {
+            annotations.insert(
+                marks::ABORT.to_owned(),
+                names::run_id(RUN_UID, words.get(index + 1).expect("a version")),
+            );
+        }
+        let view = RunConfigView {
+            key: key.clone(),
+            uid: if other { "other-uid" } else { RUN_UID }.to_owned(),
+            generation: 1,
+            created: at(-3600),
+            deleting: words.contains(&"deleting"),
+            finalizers: if words.contains(&"finalizer") {
+                vec!["someone/else".to_owned(), marks::FINALIZER.to_owned()]
+            } else {
+                Vec::new()
+            },
+            annotations,
+            spec: serde_saphyr::from_str(spec).expect("a spec"),
+            status: numo_api::MutexRunConfigStatus::default(),
+        };
+        self.observed.runs.insert(key, view);
+    }
+
+    /// `status 4.17.0 [finished] [verdict:backup/PreRun/1/Pass]`: what the run's status says.
+    fn status(&mut self, line: &Line<'_>) {
+        let version = line.word(1);
+        let status = RunStatus {
+            id: names::run_id(RUN_UID, version),
+            target: version.to_owned(),
+            started_at: Some(at(-600).to_string()),
+            finished_at: line.has("finished").then(|| at(-60).to_string()),
+            verdicts: line.all("verdict").map(|text| verdict(text, 1)).collect(),
+            ..RunStatus::default()
+        };
+        let run = self
+            .observed
+            .runs
+            .get_mut(&run_key())
+            .expect("the run stands before its status");
+        run.status.run = Some(status);
+    }
+
+    /// `change a PreRelease pin:4.17.0 from:4.16.0 attempt:2 verdict:backup/Pre/1/Pass entries:PreRules,Released
+    /// directive:Skip reason:RuleFailed since:-60 to:4.17.0 generation:2 obeyed:1`.
+    fn change(&mut self, line: &Line<'_>) {
+        let (node, step) = (line.word(1), line.word(2));
+        let to = line
+            .option("to")
+            .or(line.option("pin").map(version_of))
+            .unwrap_or("4.17.0");
+        let custom = |name: &&String| {
+            let role = format!("node-role.kubernetes.io/{name}");
+            *name != "worker" && self.observed.nodes.get(node).is_some_and(|view| view.labels.contains_key(&role))
+        };
+        let pool = line
+            .option("pool")
+            .or_else(|| self.observed.pools.keys().find(custom).map(String::as_str))
+            .unwrap_or("worker")
+            .to_owned();
+        let pool = pool.as_str();
+        let node_uid = line
+            .option("uid")
+            .map_or_else(|| format!("uid-{node}"), str::to_owned);
+        let round = i32::try_from(line.number("attempt", 1)).expect("small");
+        let step = (step != "-").then(|| self::step(step));
+        let since = line.number("since", -60);
+        let entries = match line.option("entries") {
+            None => step.into_iter().map(|step| entry(step, round, since)).collect(),
+            Some(text) => text
+                .split(',')
+                .map(|text| {
+                    let (name, attempt) = text.split_once('@').unwrap_or((text, ""));
+                    entry(self::step(name), attempt.parse().unwrap_or(round), since)
+                })
+                .collect(),
+        };
+        let status = NodeChangeStatus {
+            journal_version: 1,
+            observed_generation: line.option("obeyed").map(|n| n.parse().expect("a number")),
+            step,
+            reason: line.option("reason").map(str::to_owned),
+            message: line.option("reason").map(|_| "as it was".to_owned()),
+            since: step.is_some().then(|| at(since).to_string()),
+            attempt: if step.is_some() { round } else { 0 },
+            pin: line.option("pin").map(|pin| Pin {
+                rendered_config: rendered(pool, pin),
+                from_config: rendered(pool, line.option("from").unwrap_or("4.16.0")),
+                from_version: line.option("from").unwrap_or("4.16.0").to_owned(),
+            }),
+            verdicts: line.all("verdict").map(|text| verdict(text, round)).collect(),
+            entries,
+            ..NodeChangeStatus::default()
+        };
+        let directive = line.option("directive").map(|action| Directive {
+            action: match action {
+                "Skip" => DirectiveAction::Skip,
+                "Retry" => DirectiveAction::Retry,
+                "Hold" => DirectiveAction::Hold,
+                "Abort" => DirectiveAction::Abort,
+                other => panic!("unknown directive {other}"),
+            },
+            reason: Some("for a reason".to_owned()),
+            by: Some("alice".to_owned()),
+        });
+        let owner_uid = line.option("owner").unwrap_or(RUN_UID);
+        let name = names::change_name("MutexRunConfig", "run", owner_uid, &node_uid, to);
+        let key = Key::new(NAMESPACE, name);
+        let view = ChangeView {
+            key: key.clone(),
+            uid: format!("change-{node}-{to}"),
+            resource_version: "7".to_owned(),
+            generation: line.number("generation", 1 + i64::from(directive.is_some())),
+            created: at(line.number("created", -300)),
+            deleting: false,
+            spec: NodeChangeSpec {
+                owner_ref: OwnerRef {
+                    api_version: "openshift-optional.skrzypek.io/v1alpha1".to_owned(),
+                    kind: "MutexRunConfig".to_owned(),
+                    namespace: Some(NAMESPACE.to_owned()),
+                    name: "run".to_owned(),
+                    uid: owner_uid.to_owned(),
+                },
+                node_name: node.to_owned(),
+                node_uid,
+                target: Target {
+                    run_id: names::run_id(owner_uid, to),
+                    version: to.to_owned(),
+                    pool: pool.to_owned(),
+                },
+                directive,
+            },
+            status,
+        };
+        self.observed.changes.insert(key, view);
+    }
+
+    /// `job backup/Pre/1 of a running|Complete|Failed [read] [created:-60] [to:4.17.0]`; `of -` for the run's own.
+    fn job(&mut self, line: &Line<'_>) {
+        let key = job_key(&self.observed, line.word(1), line.word(3), line.option("to"));
+        let ended = match line.word(4) {
+            "running" => None,
+            "Complete" => Some(JobEnd::Complete),
+            "Failed" => Some(JobEnd::Failed(
+                "BackoffLimitExceeded".to_owned(),
+                "Job has reached the specified backoff limit".to_owned(),
+            )),
+            other => panic!("unknown end {other}"),
+        };
+        if line.has("read") {
+            let evidence = Evidence {
+                exit_code: Some(i32::from(ended != Some(JobEnd::Complete))),
+                log_tail: Some("the last words".to_owned()),
+            };
+            self.answers.evidence.insert(key.clone(), evidence);
+        }
+        let view = JobView {
+            uid: format!("job-{}", key.name),
+            created: at(line.number("created", -30)),
+            deleting: line.has("deleting"),
+            run: names::run_id(RUN_UID, line.option("to").unwrap_or("4.17.0")),
+            started: ended.is_some(),
+            ended,
+            ttl_seconds: line.option("ttl").map(|n| n.parse().expect("a number")),
+            wanted_ttl_seconds: line.option("wants-ttl").map(|n| n.parse().expect("a number")),
+            trouble: line
+                .option("trouble")
+                .map(|text| (text.to_owned(), "back-off pulling image".to_owned())),
+        };
+        self.observed.jobs.insert(key, view);
+    }
+
+    /// `budget all max:1 [group:zone] [paused] [label:k=v]`.
+    fn budget(&mut self, line: &Line<'_>) {
+        let name = line.word(1);
+        let selector = match line.option("label") {
+            None if line.has("nobody") => Value::Null,
+            None => json!({}),
+            Some(label) => {
+                let (key, value) = label.split_once('=').unwrap_or((label, ""));
+                json!({"matchLabels": {key: value}})
+            }
+        };
+        let limit = line.option("max").unwrap_or("1");
+        self.observed.budgets.insert(
+            name.to_owned(),
+            BudgetView {
+                name: name.to_owned(),
+                selector,
+                max_unavailable: intent::parse_limit(&limit),
+                group_by: line.option("group").map(|key| match key {
+                    "zone" => openshift::ZONE.to_owned(),
+                    other => other.to_owned(),
+                }),
+                paused: line.has("paused"),
+            },
+        );
+    }
+
+    /// `refused backup/Pre/1 of a 403 at:-2`.
+    fn refused(&mut self, line: &Line<'_>) {
+        let key = job_key(&self.observed, line.word(1), line.word(3), line.option("to"));
+        self.observed.refusals.insert(
+            key,
+            Refusal {
+                code: line.word(4).parse().expect("a code"),
+                message: "no".to_owned(),
+                at: at(line.number("at", -1)),
+            },
+        );
+    }
+
+    /// `drain a ok` or `drain a blocked`.
+    fn drain(&mut self, line: &Line<'_>) {
+        let blocked = (line.word(2) == "blocked").then(|| "pod shop/db-0: its budget allows none".to_owned());
+        self.answers.drains.insert(line.word(1).to_owned(), blocked);
+    }
+
+    /// Fills in what a test did not say: the run has all rules and one target with all worker pools, and
+    /// drains pass.
+    fn complete(&mut self) {
+        let observed = &mut self.observed;
+        let pools: Vec<String> = observed
+            .pools
+            .keys()
+            .filter(|name| !matches!(name.as_str(), "master" | "canary"))
+            .cloned()
+            .collect();
+        let target = Key::new(NAMESPACE, "all");
+        if observed.targets.is_empty() {
+            let view = TargetView {
+                key: target.clone(),
+                generation: 1,
+                pools,
+                status: numo_api::MutexTargetStatus::default(),
+            };
+            observed.targets.insert(target, view);
+        }
+        let reference = |key: &Key| ObjectRef {
+            name: Some(key.name.clone()),
+            namespace: Some(key.namespace.clone()),
+        };
+        let rules: Vec<ObjectRef> = observed.rules.keys().map(reference).collect();
+        let targets: Vec<ObjectRef> = observed.targets.keys().map(reference).collect();
+        let run = observed.runs.get_mut(&run_key()).expect("there is a run");
+        run.spec.mutex_rules.get_or_insert(rules);
+        run.spec.mutex_targets.get_or_insert(targets);
+        for node in observed.nodes.keys() {
+            self.answers.drains.entry(node.clone()).or_insert(None);
+        }
+        self.set_selectors();
+    }
+
+    /// Writes out the selectors of pools that a test calls `selected`.
+    fn set_selectors(&mut self) {
+        let rules: Vec<String> = self.observed.runs[&run_key()]
+            .spec
+            .mutex_rules
+            .iter()
+            .flatten()
+            .map(|rule| {
+                let namespace = rule.namespace.as_deref().unwrap_or(NAMESPACE);
+                names::rule_label(namespace, rule.name.as_deref().unwrap_or_default())
+            })
+            .collect();
+        let version = self
+            .observed
+            .cluster_version
+            .as_ref()
+            .map(|cluster| cluster.desired_update.clone().unwrap_or(cluster.desired.clone()))
+            .unwrap_or_default();
+        for pool in self.observed.pools.values_mut() {
+            if pool.selector != "selected" {
+                continue;
+            }
+            let mut selector = mark::own_selector(pool);
+            let mut expressions: Vec<Value> = Vec::new();
+            let operator = if pool.name == "canary" { "DoesNotExist" } else { "Exists" };
+            expressions.extend(
+                rules
+                    .iter()
+                    .map(|label| json!({"key": label, "operator": operator})),
+            );
+            if pool.name == "canary" {
+                let run = names::run_id(RUN_UID, &version);
+                expressions.push(json!({"key": marks::RELEASE, "operator": "In", "values": [run]}));
+            }
+            selector["matchExpressions"] = Value::Array(expressions);
+            pool.selector = selector;
+        }
+    }
+}
+
+fn entry(step: Step, attempt: i32, since: i64) -> Entry {
+    Entry {
+        at: at(since).to_string(),
+        step,
+        attempt,
+        reason: None,
+    }
+}
+
+/// Key of the Job of `backup/Pre/1`.
+pub fn job_key(observed: &Observed, what: &str, node: &str, to: Option<&str>) -> Key {
+    let mut parts = what.split('/');
+    let mut next = || parts.next().expect("rule/phase/attempt");
+    let (rule, phase, attempt) = (next(), self::phase(next()), next().parse().expect("a number"));
+    let view = observed
+        .rules
+        .values()
+        .find(|view| view.key.name == rule)
+        .expect("a rule above");
+    let uid = if node == "-" {
+        String::new()
+    } else {
+        observed
+            .nodes
+            .get(node)
+            .map_or_else(|| format!("uid-{node}"), |view| view.uid.clone())
+    };
+    let identity = JobIdentity {
+        owner_uid: RUN_UID,
+        node_uid: &uid,
+        target: to.unwrap_or("4.17.0"),
+        rule: &view.key.to_string(),
+        phase,
+        attempt,
+    };
+    Key::new(&view.job_namespace, names::job_name(&view.job_name, &identity))
+}
+
+/// `backup/Pre/1/Pass`, in round 2: `backup/Pre/1/Pass@2`.
+fn verdict(text: &str, round: i32) -> VerdictRecord {
+    let (text, round) = text
+        .split_once('@')
+        .map_or((text, round), |(text, round)| (text, round.parse().expect("a number")));
+    let parts: Vec<&str> = text.split('/').collect();
+    let [rule, phase, attempt, outcome] = parts[..] else {
+        panic!("wanted rule/phase/attempt/outcome, found {text}")
+    };
+    let outcome = match outcome {
+        "Pass" => Outcome::Pass,
+        "Failure" => Outcome::Failure,
+        "Continued" => Outcome::ContinuedAfterFailure,
+        other => panic!("unknown outcome {other}"),
+    };
+    VerdictRecord {
+        rule: format!("{NAMESPACE}/{rule}"),
+        phase: self::phase(phase),
+        attempt: attempt.parse().expect("a number"),
+        round,
+        outcome,
+        policy: None,
+        reason: "Recorded".to_owned(),
+        message: None,
+        job: None,
+        exit_code: None,
+        started_at: None,
+        at: at(-30).to_string(),
+    }
+}
+
+/// A phase by its name.
+pub fn phase(name: &str) -> Phase {
+    let all = [
+        Phase::PreRun,
+        Phase::Admit,
+        Phase::Pre,
+        Phase::PreRelease,
+        Phase::BeforeUncordon,
+        Phase::Post,
+        Phase::OnFailure,
+        Phase::PostRun,
+    ];
+    all.into_iter()
+        .find(|phase| phase.name() == name)
+        .unwrap_or_else(|| panic!("unknown phase {name}"))
+}
+
+/// A step by its name.
+pub fn step(name: &str) -> Step {
+    serde_json::from_value(Value::String(name.to_owned())).unwrap_or_else(|_| panic!("unknown step {name}"))
+}

@@ -1,0 +1,288 @@
+//! A decision in words: what a test compares.
+
+use crate::cluster::{Cluster, NAMESPACE, RUN_UID, now, run_key};
+use numo_api::{Outcome, marks};
+use numo_core::{
+    Decision, Snapshot,
+    action::{Action, NodePurpose, PoolPurpose},
+    decide, invariant,
+    mark::PausedBy,
+    observed::Key,
+    verdict::Question,
+};
+
+/// Decides, and checks that no invariant would be broken.
+pub fn decision(cluster: &Cluster) -> Decision {
+    let owner = run_key();
+    let snapshot = Snapshot {
+        now: now(),
+        observed: &cluster.observed,
+        owner: &owner,
+    };
+    let mut decision = decide(&snapshot, &cluster.answers);
+    let breaches = invariant::lint(&snapshot, &mut decision);
+    assert!(breaches.is_empty(), "{breaches:#?}");
+    decision
+}
+
+/// Decides for this cluster and compares: every line of `expect` must be among the words of the decision;
+/// the lines that begin with `>`, if there are any, must be all its writes, in order.
+#[track_caller]
+pub fn check(cluster: &str, expect: &str) {
+    check_cluster(&Cluster::parse(cluster), expect);
+}
+
+/// The same for a cluster that was changed after it was read.
+#[track_caller]
+pub fn check_cluster(cluster: &Cluster, expect: &str) {
+    let found = words(cluster, &decision(cluster));
+    let shown = found.join("\n");
+    let lines: Vec<&str> = expect
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .collect();
+    for line in lines.iter().filter(|line| !line.starts_with('>')) {
+        let holds = match line.strip_prefix("not ") {
+            Some(absent) => !found.iter().any(|found| found.starts_with(absent)),
+            None => found
+                .iter()
+                .any(|found| found == line || found.starts_with(&format!("{line}: "))),
+        };
+        let part = line.split_once(" ~ ").is_some_and(|(start, part)| {
+            found
+                .iter()
+                .any(|found| found.starts_with(start) && found.contains(part))
+        });
+        assert!(holds || part, "wanted: {line}\nfound:\n{shown}");
+    }
+    let wanted: Vec<&str> = lines
+        .iter()
+        .filter_map(|line| line.strip_prefix("> "))
+        .filter(|line| *line != "nothing")
+        .collect();
+    if lines.iter().any(|line| line.starts_with('>')) {
+        let written: Vec<&str> = found.iter().filter_map(|line| line.strip_prefix("> ")).collect();
+        assert_eq!(written, wanted, "\nfound:\n{shown}");
+    }
+}
+
+/// The words of a decision.
+pub fn words(cluster: &Cluster, decision: &Decision) -> Vec<String> {
+    let report = &decision.report;
+    let mut words = vec![format!("phase {:?}", report.phase)];
+    words.push(report.hold.as_ref().map_or("hold -".to_owned(), |why| {
+        format!("hold {}: {}", why.reason, why.message)
+    }));
+    words.extend(
+        report
+            .problems
+            .iter()
+            .map(|why| format!("problem {}: {}", why.reason, why.message)),
+    );
+    words.extend(report.result.map(|result| format!("result {result:?}")));
+    words.extend(report.ungated.iter().map(|node| format!("ungated {node}")));
+    words.extend(report.nodes.iter().map(|(name, node)| {
+        format!(
+            "node {name} {} {}: {}",
+            node.step.name(),
+            node.why.reason,
+            node.why.message
+        )
+    }));
+    words.extend(decision.wake_at.map(|at| format!("wake {}", at.as_second() - now().as_second())));
+    words.extend(decision.questions.iter().map(|question| match question {
+        Question::Evidence { job, .. } => format!("? evidence {}", job_words(cluster, job)),
+        Question::DrainProbe { node } => format!("? drain {node}"),
+    }));
+    words.extend(
+        decision
+            .actions
+            .iter()
+            .map(|planned| format!("> {}", action(cluster, &planned.action))),
+    );
+    words
+}
+
+fn action(cluster: &Cluster, action: &Action) -> String {
+    let observed = &cluster.observed;
+    match action {
+        Action::AddFinalizer { .. } => "finalizer on".to_owned(),
+        Action::RemoveFinalizer { index, .. } => format!("finalizer {index} off"),
+        Action::PatchPool(patch) => {
+            let pool = &patch.pool;
+            match patch.purpose {
+                PoolPurpose::Pause | PoolPurpose::Hold => {
+                    let mark: PausedBy =
+                        serde_json::from_str(patch.annotation.to.as_deref().expect("a mark")).expect("a mark");
+                    assert_eq!(mark.owner, RUN_UID);
+                    let verb = if patch.purpose == PoolPurpose::Pause {
+                        "pause"
+                    } else {
+                        "hold"
+                    };
+                    let mut text = format!("{verb} {pool}");
+                    if mark.prior {
+                        text += " that was paused";
+                    }
+                    if mark.corrections > 0 {
+                        text += &format!(" again {}", mark.corrections);
+                    }
+                    if let Some(outdated) = mark.outdated {
+                        text += &format!(" with {outdated} outdated");
+                    }
+                    text
+                }
+                PoolPurpose::Unpause => match patch.paused {
+                    Some((_, true)) => format!("leave {pool} paused"),
+                    _ => format!("unpause {pool}"),
+                },
+                PoolPurpose::Select => {
+                    format!("select {pool} {}", selector(&patch.selector.as_ref().expect("one").1))
+                }
+                PoolPurpose::Unselect => {
+                    format!(
+                        "unselect {pool} {}",
+                        selector(&patch.selector.as_ref().expect("one").1)
+                    )
+                }
+            }
+        }
+        Action::PatchNode(patch) => {
+            let node = &patch.node;
+            let keys: Vec<String> = patch
+                .labels
+                .iter()
+                .map(|change| {
+                    let sign = if change.to.is_some() { '+' } else { '-' };
+                    let key = change.key.rsplit('/').next().unwrap_or_default();
+                    format!("{sign}{}", key.trim_end_matches(&format!(".{NAMESPACE}")))
+                })
+                .collect();
+            let keys = keys.join(" ");
+            match patch.purpose {
+                NodePurpose::Shield => format!("shield {node}"),
+                NodePurpose::Unshield => format!("unshield {node}"),
+                NodePurpose::Label => format!("label {node} {keys}").trim_end().to_owned(),
+                NodePurpose::Unlabel => format!("unlabel {node} {keys}").trim_end().to_owned(),
+                NodePurpose::Release => {
+                    let desired = patch
+                        .annotations
+                        .iter()
+                        .find(|change| change.key == marks::openshift::DESIRED_CONFIG)
+                        .and_then(|change| change.to.clone())
+                        .unwrap_or_default();
+                    format!("release {node} {desired} {keys}").trim_end().to_owned()
+                }
+                NodePurpose::BringHome => format!("home {node} {keys}").trim_end().to_owned(),
+                NodePurpose::Recordon => format!("recordon {node} {:?}", patch.unschedulable),
+            }
+        }
+        Action::CreateChange { spec, .. } => format!("admit {}", spec.node_name),
+        Action::WriteJournal { key, status, .. } => {
+            let change = &observed.changes[key];
+            let mut text = format!("journal {}", change.spec.node_name);
+            if let Some(last) = status
+                .verdicts
+                .last()
+                .filter(|last| change.status.verdicts.last() != Some(last))
+            {
+                let rule = last.rule.rsplit('/').next().unwrap_or_default();
+                text += &format!(
+                    " verdict {rule}/{}/{} {:?}",
+                    last.phase.name(),
+                    last.attempt,
+                    last.outcome
+                );
+            }
+            if status.entries.len() != change.status.entries.len() {
+                text += &format!(" {}", status.step.expect("a step").name());
+                text += &status
+                    .reason
+                    .as_ref()
+                    .map_or_else(String::new, |reason| format!(" {reason}"));
+            }
+            if status.attempt > change.status.attempt.max(1) {
+                text += &format!(" attempt {}", status.attempt);
+            }
+            text
+        }
+        Action::DeleteChange { key, .. } => {
+            let spec = &observed.changes[key].spec;
+            format!("forget {} {}", spec.node_name, spec.target.version)
+        }
+        Action::RecordRun { run, .. } => {
+            let last = run.verdicts.last().expect("a verdict");
+            let outcome = match last.outcome {
+                Outcome::Pass => "Pass",
+                Outcome::Failure => "Failure",
+                Outcome::ContinuedAfterFailure => "Continued",
+            };
+            let rule = last.rule.rsplit('/').next().unwrap_or_default();
+            format!("record {rule}/{}/{} {outcome}", last.phase.name(), last.attempt)
+        }
+        Action::CreateJob(job) => {
+            let node = if job.node.is_empty() { "-" } else { &job.node };
+            let avoid = if job.avoid.is_empty() {
+                String::new()
+            } else {
+                format!(" avoid {}", job.avoid.join(","))
+            };
+            format!(
+                "job {}/{}/{} of {node}{avoid}",
+                job.rule.name,
+                job.phase.name(),
+                job.attempt
+            )
+        }
+        Action::SetJobTtl { job, seconds, .. } => format!("ttl {} {seconds}", job_words(cluster, job)),
+        Action::AcquireLease { node, over, .. } => {
+            let over = if over.is_some() { " over an expired one" } else { "" };
+            format!("lease {node}{over}")
+        }
+        Action::RenewLease { node, .. } => format!("renew lease {node}"),
+        Action::ReleaseLease { node, .. } => format!("release lease {node}"),
+    }
+}
+
+/// A selector in words: `worker, rule Exists, release In [..]`.
+fn selector(selector: &serde_json::Value) -> String {
+    let short = |key: &str| {
+        key.rsplit('/')
+            .next()
+            .unwrap_or_default()
+            .trim_end_matches(&format!(".{NAMESPACE}"))
+            .to_owned()
+    };
+    let labels = selector["matchLabels"].as_object().into_iter().flatten();
+    let labels = labels.map(|(key, _)| short(key));
+    let expressions = selector["matchExpressions"].as_array().into_iter().flatten();
+    let expressions = expressions.map(|expression| {
+        format!(
+            "{} {}",
+            short(expression["key"].as_str().unwrap_or_default()),
+            expression["operator"].as_str().unwrap_or_default()
+        )
+    });
+    labels.chain(expressions).collect::<Vec<_>>().join(", ")
+}
+
+/// The name of a Job by what it is for.
+fn job_words(cluster: &Cluster, job: &Key) -> String {
+    for rule in cluster.observed.rules.values() {
+        for phase in ["PreRun", "Pre", "PreRelease", "Post", "OnFailure", "PostRun"] {
+            for attempt in 1..8 {
+                let what = format!("{}/{phase}/{attempt}", rule.key.name);
+                let nodes = cluster.observed.nodes.keys().map(String::as_str).chain(["-"]);
+                for node in nodes {
+                    for version in ["4.17.0", "4.18.0"] {
+                        if crate::cluster::job_key(&cluster.observed, &what, node, Some(version)) == *job {
+                            return format!("{what} of {node}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+    job.to_string()
+}

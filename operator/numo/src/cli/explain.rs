@@ -1,0 +1,260 @@
+//! `numo explain`: the chain that holds a node or a run, and who can end it. The words are those of the
+//! report that the operator writes its status from.
+
+use super::{
+    CliError, ClusterArgs,
+    view::{self, Look},
+};
+use crate::frontends::mutex_run_config::summary;
+use clap::Args;
+use numo_api::{Outcome, Reason, Step, conditions::types};
+use numo_core::{
+    Decision,
+    observed::{ChangeView, Key},
+    report::NodeReport,
+};
+
+/// Arguments of `numo explain`.
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    /// Namespace of the object [default: all]
+    #[arg(short, long, value_name = "NS")]
+    namespace: Option<String>,
+    /// A node, or KIND/NAME: node, mutexrunconfig, mutexrule, mutextarget
+    #[arg(value_name = "NODE|KIND/NAME")]
+    object: String,
+}
+
+/// Explains a node or an object.
+pub async fn explain(args: ExplainArgs) -> Result<(), CliError> {
+    let look = view::look(&args.cluster, "explain").await?;
+    let (kind, name) = args.object.split_once('/').unwrap_or(("node", &args.object));
+    let in_namespace = |key: &Key| {
+        key.name == name
+            && args
+                .namespace
+                .as_ref()
+                .is_none_or(|namespace| key.namespace == *namespace)
+    };
+    let known = match kind.to_lowercase().as_str() {
+        "node" | "nodes" | "no" => node(&look, name),
+        "mutexrunconfig" | "mutexrunconfigs" | "run" => {
+            let runs: Vec<_> = look.runs.iter().filter(|(key, _)| in_namespace(key)).collect();
+            runs.iter().for_each(|(key, decision)| run(&look, key, decision));
+            !runs.is_empty()
+        }
+        "mutexrule" | "mutexrules" | "rule" => {
+            let rules: Vec<_> = look.store.rules().filter(|(key, _)| in_namespace(key)).collect();
+            for (key, rule) in &rules {
+                let conditions = rule
+                    .status
+                    .as_ref()
+                    .map(|status| status.conditions.as_slice())
+                    .unwrap_or_default();
+                verdict_of("MutexRule", key, conditions);
+            }
+            !rules.is_empty()
+        }
+        "mutextarget" | "mutextargets" | "target" => {
+            let targets: Vec<_> = look
+                .store
+                .observed
+                .targets
+                .values()
+                .filter(|t| in_namespace(&t.key))
+                .collect();
+            for target in &targets {
+                verdict_of("MutexTarget", &target.key, &target.status.conditions);
+            }
+            !targets.is_empty()
+        }
+        other => {
+            return Err(CliError::Wrong(format!(
+                "found kind {other}, wanted node, mutexrunconfig, mutexrule or mutextarget"
+            )));
+        }
+    };
+    for unseen in &look.unseen {
+        eprintln!("numo: could not see {unseen}");
+    }
+    if known {
+        return Ok(());
+    }
+    Err(CliError::Wrong(format!(
+        "found no {kind} {name}; `numo status` lists runs and the nodes that wait"
+    )))
+}
+
+fn node(look: &Look, name: &str) -> bool {
+    let Some(seen) = look.store.observed.nodes.get(name) else {
+        return false;
+    };
+    let mut told = false;
+    for (key, decision) in &look.runs {
+        if let Some(node) = decision.report.nodes.get(name) {
+            told = true;
+            chain(look, name, key, decision, node);
+        }
+    }
+    if !told {
+        println!("Node {name} belongs to no run: its primary pool is in no target of a MutexRunConfig.");
+    }
+    if seen.unschedulable {
+        println!("  it is cordoned");
+    }
+    if !seen.ready {
+        println!("  it is not Ready");
+    }
+    true
+}
+
+/// The chain from the node up to whoever can end its wait.
+fn chain(look: &Look, name: &str, key: &Key, decision: &Decision, node: &NodeReport) {
+    let version = decision.report.target.as_deref().unwrap_or("?");
+    let since = view::ago(node.since.as_deref(), look.now);
+    let since = if since == "-" {
+        String::new()
+    } else {
+        format!(", for {since}")
+    };
+    println!(
+        "Node {name}: {}{since} (pool {}, MutexRunConfig {key}, to {version})",
+        node.step.name(),
+        node.pool
+    );
+    println!("  why     {}: {}", node.why.reason, node.why.message);
+    println!("  means   {}", node.why.reason.meaning());
+    println!("  ends    {} can end it", node.why.reason.who().phrase());
+    if matches!(
+        node.why.reason,
+        Reason::WaitingForTurn | Reason::BudgetExhausted | Reason::MutexKeyBusy
+    ) {
+        for (other, held) in decision
+            .report
+            .nodes
+            .iter()
+            .filter(|(_, other)| is_in_flight(other))
+            .take(5)
+        {
+            println!(
+                "  behind  Node {other}: {}, {}: {}",
+                held.step.name(),
+                held.why.reason,
+                held.why.message
+            );
+        }
+    }
+    let change = node.change.as_ref().and_then(|wanted| {
+        look.store
+            .observed
+            .changes
+            .values()
+            .find(|change| change.key.to_string() == *wanted)
+    });
+    if let Some(change) = change {
+        journal(look, change);
+    }
+}
+
+fn is_in_flight(node: &NodeReport) -> bool {
+    !matches!(
+        node.step,
+        Step::Selected | Step::Done | Step::Failed | Step::Skipped
+    )
+}
+
+fn journal(look: &Look, change: &ChangeView) {
+    println!(
+        "  journal NodeChange {}, attempt {}",
+        change.key,
+        change.status.attempt.max(1)
+    );
+    for verdict in &change.status.verdicts {
+        let outcome = match verdict.outcome {
+            Outcome::Pass => "passed",
+            Outcome::Failure => "failed",
+            Outcome::ContinuedAfterFailure => "failed, and was passed over",
+        };
+        let code = verdict
+            .exit_code
+            .map_or_else(String::new, |code| format!(", exit code {code}"));
+        println!(
+            "          {} ago  rule {} {outcome} in {} (attempt {}{code}) {}",
+            view::ago(Some(&verdict.at), look.now),
+            verdict.rule,
+            verdict.phase.name(),
+            verdict.attempt,
+            verdict.message.as_deref().unwrap_or_default()
+        );
+    }
+    if let Some(log) = &change.status.log_tail {
+        println!("  log     of the last rule:");
+        for line in log.lines().rev().take(5).collect::<Vec<_>>().into_iter().rev() {
+            println!("          {line}");
+        }
+    }
+}
+
+fn run(look: &Look, key: &Key, decision: &Decision) {
+    let report = &decision.report;
+    let (reason, message) = summary(report);
+    println!("MutexRunConfig {key}: {reason}");
+    println!("  why     {message}");
+    println!("  means   {}", reason.meaning());
+    println!("  ends    {} can end it", reason.who().phrase());
+    for problem in &report.problems {
+        println!("  wrong   {}: {}", problem.reason, problem.message);
+    }
+    if let Some(run) = look
+        .store
+        .observed
+        .runs
+        .get(key)
+        .and_then(|run| run.status.run.as_ref())
+    {
+        for wait in &run.waiting {
+            println!(
+                "  waits   {} node(s), for example {}: {}: {}",
+                wait.count, wait.node, wait.reason, wait.message
+            );
+        }
+        for node in &run.ungated {
+            println!("  ungated Node {node} changed without its rules");
+        }
+    }
+    for (name, node) in report
+        .nodes
+        .iter()
+        .filter(|(_, node)| is_in_flight(node))
+        .take(10)
+    {
+        println!(
+            "  flight  Node {name}: {}, {}: {}",
+            node.step.name(),
+            node.why.reason,
+            node.why.message
+        );
+    }
+}
+
+fn verdict_of(kind: &str, key: &Key, conditions: &[numo_api::Condition]) {
+    let valid = conditions
+        .iter()
+        .find(|condition| condition.type_ == types::VALID_CONFIG);
+    match valid {
+        None => println!("{kind} {key}: not judged yet; is numo running?"),
+        Some(condition) => {
+            println!(
+                "{kind} {key}: {}",
+                if condition.status == "True" {
+                    "valid"
+                } else {
+                    "not valid"
+                }
+            );
+            println!("  why     {}", condition.message.as_deref().unwrap_or_default());
+        }
+    }
+}

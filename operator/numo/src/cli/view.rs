@@ -1,0 +1,247 @@
+//! `numo status`: runs, pools, nodes by step, budgets. It decides on a look of its own, with the
+//! operator's own core, so it says the same.
+
+use super::{CliError, ClusterArgs, run::DEFAULT_NAMESPACE};
+use crate::{
+    frontends::mutex_run_config::summary,
+    shell::{observe, store::Store},
+};
+use clap::Args;
+use jiff::Timestamp;
+use numo_api::Step;
+use numo_core::{
+    Decision, Snapshot, decide,
+    observed::{Key, Settings},
+    verdict::Answers,
+};
+
+/// Arguments of `numo status`.
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    /// Only runs of this namespace [default: all]
+    #[arg(short, long, value_name = "NS")]
+    namespace: Option<String>,
+    /// Only this run: KIND/NAME or NAME
+    #[arg(value_name = "KIND/NAME")]
+    object: Option<String>,
+}
+
+/// A look at the cluster with the decision for every run.
+pub struct Look {
+    /// What was seen.
+    pub store: Store,
+    /// The decisions.
+    pub runs: Vec<(Key, Decision)>,
+    /// What could not be seen.
+    pub unseen: Vec<String>,
+    /// The API server's time.
+    pub now: Timestamp,
+}
+
+/// Looks at the cluster.
+pub async fn look(cluster: &ClusterArgs, verb: &str) -> Result<Look, CliError> {
+    let (connection, _) = cluster.connect(verb).await?;
+    // A namespace in which runs are not honoured is the operator's to judge: it says so in the status.
+    let settings = Settings {
+        namespace: DEFAULT_NAMESPACE.to_owned(),
+        ..Settings::default()
+    };
+    let (mut store, unseen) = observe::once(&connection.read, settings)
+        .await
+        .map_err(CliError::api("looking at the cluster"))?;
+    let keys: Vec<Key> = store.observed.runs.keys().cloned().collect();
+    store.observed.settings.run_namespaces = keys.iter().map(|key| key.namespace.clone()).collect();
+    let now = connection.clock.now();
+    let answers = Answers::default();
+    let runs = keys
+        .iter()
+        .map(|owner| {
+            (
+                owner.clone(),
+                decide(
+                    &Snapshot {
+                        now,
+                        observed: &store.observed,
+                        owner,
+                    },
+                    &answers,
+                ),
+            )
+        })
+        .collect();
+    Ok(Look {
+        store,
+        runs,
+        unseen,
+        now,
+    })
+}
+
+/// How long ago, as kubectl writes it.
+pub fn ago(since: Option<&str>, now: Timestamp) -> String {
+    let Some(at) = since.and_then(|since| since.parse::<Timestamp>().ok()) else {
+        return "-".to_owned();
+    };
+    let seconds = (now.as_second() - at.as_second()).max(0);
+    match seconds {
+        0..120 => format!("{seconds}s"),
+        120..7200 => format!("{}m", seconds / 60),
+        7200..172_800 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+/// Prints rows in columns, as kubectl does: three spaces between, nothing at the end of a line.
+pub fn table(rows: &[Vec<String>]) {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        rows.iter()
+            .filter_map(|row| row.get(column))
+            .map(|cell| cell.chars().count())
+            .max()
+    };
+    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+    for row in rows {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(&widths) {
+            line.push_str(&format!("{cell:<width$}   "));
+        }
+        println!("{}", line.trim_end());
+    }
+}
+
+/// Prints the state of all runs, or of one.
+pub async fn status(args: StatusArgs) -> Result<(), CliError> {
+    let look = look(&args.cluster, "status").await?;
+    let wanted = args
+        .object
+        .as_deref()
+        .map(|object| object.rsplit('/').next().unwrap_or(object));
+    let shown: Vec<&(Key, Decision)> = look
+        .runs
+        .iter()
+        .filter(|(key, _)| {
+            args.namespace
+                .as_ref()
+                .is_none_or(|namespace| key.namespace == *namespace)
+        })
+        .filter(|(key, _)| wanted.is_none_or(|name| key.name == name))
+        .collect();
+    if shown.is_empty() {
+        let where_ = args
+            .namespace
+            .map_or_else(String::new, |namespace| format!(" in namespace {namespace}"));
+        return Err(CliError::Wrong(match wanted {
+            Some(name) => format!("found no MutexRunConfig {name}{where_}; `numo status` lists all"),
+            None => format!("found no MutexRunConfig{where_}"),
+        }));
+    }
+    for (index, (key, decision)) in shown.iter().enumerate() {
+        if index > 0 {
+            println!();
+        }
+        one(&look, key, decision);
+    }
+    budgets(&look);
+    for unseen in &look.unseen {
+        eprintln!("numo: could not see {unseen}");
+    }
+    Ok(())
+}
+
+fn one(look: &Look, key: &Key, decision: &Decision) {
+    let report = &decision.report;
+    let recorded = recorded(look, key);
+    let (reason, message) = recorded.unwrap_or_else(|| {
+        let (reason, message) = summary(report);
+        (reason.name().to_owned(), message)
+    });
+    let done = report.count(|node| node.step == Step::Done);
+    println!(
+        "MutexRunConfig {key}   {reason}   {done}/{} nodes done   to {}",
+        report.nodes.len(),
+        report.target.as_deref().unwrap_or("?")
+    );
+    println!("  {message}");
+    let mut rows = vec![
+        ["  POOL", "CONFIG", "PAUSED", "NODES", "OUTDATED"]
+            .map(ToOwned::to_owned)
+            .to_vec(),
+    ];
+    for pool in &report.pools {
+        let paused = match (pool.paused, pool.ours) {
+            (true, true) => "by numo",
+            (true, false) => "by another",
+            (false, _) => "no",
+        };
+        rows.push(vec![
+            format!("  {}", pool.name),
+            pool.config.clone(),
+            paused.to_owned(),
+            pool.nodes.to_string(),
+            pool.outdated.to_string(),
+        ]);
+    }
+    table(&rows);
+    let mut rows = vec![
+        ["  NODE", "POOL", "STEP", "SINCE", "REASON", "MESSAGE"]
+            .map(ToOwned::to_owned)
+            .to_vec(),
+    ];
+    for (name, node) in report
+        .nodes
+        .iter()
+        .filter(|(_, node)| node.step != Step::Done)
+        .take(50)
+    {
+        rows.push(vec![
+            format!("  {name}"),
+            node.pool.clone(),
+            node.step.name().to_owned(),
+            ago(node.since.as_deref(), look.now),
+            node.why.reason.name().to_owned(),
+            node.why.message.clone(),
+        ]);
+    }
+    if rows.len() > 1 {
+        table(&rows);
+    }
+}
+
+/// What the operator said itself, where it stands off for a reason only it can know.
+fn recorded(look: &Look, key: &Key) -> Option<(String, String)> {
+    let run = look.store.observed.runs.get(key)?;
+    let ready = run
+        .status
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == "Ready")?;
+    let reason = ready.reason.clone()?;
+    (reason == numo_api::Reason::NamespaceNotAllowed.name())
+        .then(|| (reason, ready.message.clone().unwrap_or_default()))
+}
+
+fn budgets(look: &Look) {
+    let budgets = &look.store.observed.budgets;
+    if budgets.is_empty() {
+        return;
+    }
+    println!();
+    let mut rows = vec![
+        ["BUDGET", "MAX-UNAVAILABLE", "GROUP-BY", "PAUSED"]
+            .map(ToOwned::to_owned)
+            .to_vec(),
+    ];
+    for budget in budgets.values() {
+        let limit = match &budget.max_unavailable {
+            Ok(numo_core::observed::IntOrPercent::Int(number)) => number.to_string(),
+            Ok(numo_core::observed::IntOrPercent::Percent(percent)) => format!("{percent}%"),
+            Err(problem) => problem.clone(),
+        };
+        let group = budget.group_by.clone().unwrap_or_else(|| "-".to_owned());
+        rows.push(vec![budget.name.clone(), limit, group, budget.paused.to_string()]);
+    }
+    table(&rows);
+}

@@ -1,0 +1,75 @@
+//! A list of conditions in the making: transition times are kept unless the status flips.
+
+use jiff::Timestamp;
+use numo_api::Condition;
+
+/// A list of conditions in the making.
+#[derive(Debug)]
+pub struct Conditions<'a> {
+    old: &'a [Condition],
+    new: Vec<Condition>,
+    generation: i64,
+    now: Timestamp,
+}
+
+impl<'a> Conditions<'a> {
+    /// Begins with what is there; conditions of other types are kept as they are.
+    pub fn over(old: &'a [Condition], generation: i64, now: Timestamp) -> Self {
+        Self {
+            old,
+            new: old.to_vec(),
+            generation,
+            now,
+        }
+    }
+
+    /// Sets a condition.
+    pub fn set(&mut self, type_: &str, status: bool, reason: &str, message: impl Into<String>) {
+        let status = if status { "True" } else { "False" }.to_owned();
+        let before = self.old.iter().find(|condition| condition.type_ == type_);
+        let kept = before
+            .filter(|condition| condition.status == status)
+            .and_then(|condition| condition.last_transition_time.clone());
+        let condition = Condition {
+            type_: type_.to_owned(),
+            status,
+            reason: Some(reason.to_owned()),
+            message: Some(message.into()).filter(|message| !message.is_empty()),
+            last_transition_time: Some(kept.unwrap_or_else(|| seconds(self.now))),
+            observed_generation: Some(self.generation),
+        };
+        self.new.retain(|condition| condition.type_ != type_);
+        self.new.push(condition);
+    }
+
+    /// Removes a condition that is present only while true.
+    pub fn unset(&mut self, type_: &str) {
+        self.new.retain(|condition| condition.type_ != type_);
+    }
+
+    /// kstatus: Ready, and Reconciling or Stalled while true.
+    pub fn kstatus(&mut self, ready: bool, reconciling: bool, stalled: bool, reason: &str, message: &str) {
+        self.set(numo_api::conditions::types::READY, ready, reason, message);
+        for (type_, present) in [
+            (numo_api::conditions::types::RECONCILING, reconciling),
+            (numo_api::conditions::types::STALLED, stalled),
+        ] {
+            if present {
+                self.set(type_, true, reason, message);
+            } else {
+                self.unset(type_);
+            }
+        }
+    }
+
+    /// The list, in a fixed order, so that equal lists compare equal.
+    pub fn done(mut self) -> Vec<Condition> {
+        self.new.sort_by(|a, b| a.type_.cmp(&b.type_));
+        self.new
+    }
+}
+
+/// RFC 3339 with whole seconds.
+pub fn seconds(at: Timestamp) -> String {
+    at.round(jiff::Unit::Second).unwrap_or(at).to_string()
+}

@@ -1,0 +1,330 @@
+//! MutexRunConfig: a report becomes its status. The condition types, reasons and messages of the replaced
+//! operator are kept letter by letter where it had them; ours stand beside them.
+
+use super::conditions::{Conditions, seconds};
+use jiff::Timestamp;
+use numo_api::{
+    MutexRunConfigStatus, Reason, RunResult, RunStatus, Step, Strategy,
+    conditions::{Who, types},
+    mutex_run_config::{NodeCounts, RunPool, WaitCount},
+};
+use numo_core::{
+    observed::RunConfigView,
+    report::{Report, RunPhase, Why},
+};
+use std::collections::BTreeMap;
+
+/// Most reasons that `status.run.waiting` names, and most nodes that `status.run.ungated` names.
+const MAX_WAITING: usize = 16;
+const MAX_UNGATED: usize = 64;
+
+/// The status of the run.
+pub fn status(run: &RunConfigView, report: &Report, now: Timestamp) -> MutexRunConfigStatus {
+    let mut conditions = Conditions::over(&run.status.conditions, run.generation, now);
+    reference(&mut conditions, report);
+    kstatus(&mut conditions, report);
+    held(&mut conditions, report);
+    MutexRunConfigStatus {
+        observed_generation: Some(run.generation),
+        conditions: conditions.done(),
+        run: run_status(run, report, now),
+    }
+}
+
+/// The conditions of the replaced operator (`spec/mutex.md` §1).
+fn reference(conditions: &mut Conditions<'_>, report: &Report) {
+    let problem = report.problems.first();
+    match problem {
+        None => {
+            let message = "Canary, MutexRules, and MutexTargets were successfully fetched.";
+            conditions.set(types::CONFIG_VALIDATED, true, "FetchSucceeded", message);
+        }
+        Some(_) => {
+            let all: Vec<&str> = report.problems.iter().map(|why| why.message.as_str()).collect();
+            conditions.set(types::CONFIG_VALIDATED, false, "FetchFailed", all.join("; "));
+        }
+    }
+    match &report.unchecked {
+        None => conditions.set(types::UPGRADE_CHECKED, true, "CheckSucceeded", ""),
+        Some(why) => conditions.set(types::UPGRADE_CHECKED, false, "CheckFailed", why.message.clone()),
+    }
+    if report.upgrade_ready {
+        conditions.set(
+            types::UPGRADE_READY,
+            true,
+            "UpgradeReady",
+            "An upgrade is available",
+        );
+    } else {
+        conditions.set(
+            types::UPGRADE_READY,
+            false,
+            "UpgradeNotReady",
+            "An upgrade is not available",
+        );
+    }
+    let all_paused = !report.pools.is_empty() && report.pools.iter().all(|pool| pool.paused);
+    if all_paused {
+        conditions.set(
+            types::TARGET_POOLS_PAUSED,
+            true,
+            "Paused",
+            "All target Machine Config Pools are paused",
+        );
+    } else {
+        conditions.set(
+            types::TARGET_POOLS_PAUSED,
+            false,
+            "NotPaused",
+            "All target Machine Config Pools are not paused",
+        );
+    }
+    if report.strategy == Some(Strategy::CanaryPool) {
+        for (type_, applied, (good, bad)) in [
+            (
+                types::MUTEX_RULES_APPLIED,
+                report.labels_applied,
+                ("ApplySucceeded", "ApplyFailed"),
+            ),
+            (
+                types::MCP_UPDATED,
+                report.selectors_applied,
+                ("UpdateSucceeded", "UpdateFailed"),
+            ),
+        ] {
+            match applied {
+                Some(true) => conditions.set(type_, true, good, ""),
+                Some(false) => conditions.set(type_, false, bad, "not all of them have been changed yet"),
+                None => {}
+            }
+        }
+    }
+    let total = report.nodes.len();
+    let done = report.count(|node| node.step == Step::Done);
+    if let Some((node, passed, words)) = &report.last_job_run {
+        let (reason, message) = if *passed {
+            (
+                "JobRunSucceeded",
+                format!(
+                    "Jobs for {node} have run successfully.\nNode is {} of {total}",
+                    (done + 1).min(total)
+                ),
+            )
+        } else {
+            (
+                "JobRunFailed",
+                format!("Jobs for {node} have not run successfully: {words}"),
+            )
+        };
+        conditions.set(types::JOB_RUN, *passed, reason, message);
+    }
+    if let Some((node, changed, words)) = &report.last_upgrade {
+        let (reason, message) = if *changed {
+            (
+                "NodeUpgradeSucceeded",
+                format!("Upgrade for {node} has succeeded.\nNode is {done} of {total}"),
+            )
+        } else {
+            (
+                "NodeUpgradeFailed",
+                format!("Upgrade for {node} has not succeeded: {words}"),
+            )
+        };
+        conditions.set(types::NODE_UPGRADE, *changed, reason, message);
+    }
+    if report.phase == RunPhase::Idle && report.hold.is_none() && !report.upgrade_available {
+        conditions.set(
+            types::UPGRADE_AVAILABLE,
+            false,
+            "UpgradeUnavailable",
+            "An upgrade is not available",
+        );
+    } else {
+        conditions.unset(types::UPGRADE_AVAILABLE);
+    }
+}
+
+/// Ready, Reconciling, Stalled: what the run is doing, for people and for tools that know kstatus.
+fn kstatus(conditions: &mut Conditions<'_>, report: &Report) {
+    let (reason, message) = summary(report);
+    let ready = matches!(reason, Reason::UpToDate | Reason::Succeeded | Reason::NoNodes);
+    let person = matches!(reason.who(), Who::ClusterAdmin | Who::RuleAuthor) && !ready;
+    let stalled = person && reason != Reason::RuleRunning;
+    let reconciling = !ready && !stalled;
+    conditions.kstatus(ready, reconciling, stalled, reason.name(), &message);
+}
+
+/// The one reason that says best what the run is doing.
+pub fn summary(report: &Report) -> (Reason, String) {
+    if let Some(Why { reason, message }) = &report.hold {
+        return (*reason, message.clone());
+    }
+    let total = report.nodes.len();
+    let done = report.count(|node| node.step == Step::Done);
+    match report.phase {
+        RunPhase::Idle if report.result == Some(RunResult::Succeeded) => (
+            Reason::Succeeded,
+            format!(
+                "all {total} nodes run {}",
+                report.target.as_deref().unwrap_or_default()
+            ),
+        ),
+        RunPhase::Idle => (
+            Reason::UpToDate,
+            format!(
+                "all {total} nodes run {}",
+                report.target.as_deref().unwrap_or_default()
+            ),
+        ),
+        RunPhase::Held => (Reason::PoolHeld, held_pools(report)),
+        RunPhase::Leaving => (
+            Reason::GivingBack,
+            "what numo changed is put back as it was".to_owned(),
+        ),
+        RunPhase::Refused => (Reason::InvalidConfig, "the spec cannot be carried out".to_owned()),
+        RunPhase::Active => stuck(report)
+            .unwrap_or_else(|| (Reason::Progressing, format!("{done} of {total} nodes are done"))),
+    }
+}
+
+/// A run that goes nowhere: every node that is not done waits for a person.
+fn stuck(report: &Report) -> Option<(Reason, String)> {
+    let mut waiting = report.nodes.iter().filter(|(_, node)| node.step != Step::Done);
+    let (name, first) = waiting
+        .clone()
+        .find(|(_, node)| node.step == Step::Held)
+        .or_else(|| waiting.next())?;
+    let all_wait = report
+        .nodes
+        .values()
+        .filter(|node| node.step != Step::Done)
+        .all(|node| {
+            matches!(node.why.reason.who(), Who::ClusterAdmin)
+                || node.step == Step::Held
+                || node.why.reason == Reason::WaitingForTurn
+                || node.why.reason == Reason::NodeNotReady
+        });
+    let nobody_moves = report.nodes.values().all(|node| {
+        !matches!(
+            node.step,
+            Step::Admitted
+                | Step::PreRules
+                | Step::Released
+                | Step::Changed
+                | Step::Ready
+                | Step::PostRules
+                | Step::Soaked
+        )
+    });
+    (all_wait && nobody_moves).then(|| (first.why.reason, format!("Node {name}: {}", first.why.message)))
+}
+
+fn held_pools(report: &Report) -> String {
+    let held: Vec<String> = report
+        .pools
+        .iter()
+        .filter(|pool| pool.ours && pool.outdated > 0)
+        .map(|pool| {
+            format!(
+                "MachineConfigPool {} stays paused: {} of {} nodes would roll without rules",
+                pool.name, pool.outdated, pool.nodes
+            )
+        })
+        .collect();
+    held.join("; ")
+}
+
+fn held(conditions: &mut Conditions<'_>, report: &Report) {
+    let message = held_pools(report);
+    if report.phase == RunPhase::Held && !message.is_empty() {
+        conditions.set(types::POOL_HELD, true, Reason::PoolHeld.name(), message);
+    } else {
+        conditions.unset(types::POOL_HELD);
+    }
+}
+
+fn run_status(run: &RunConfigView, report: &Report, now: Timestamp) -> Option<RunStatus> {
+    let last = run.status.run.clone();
+    let begun = matches!(report.phase, RunPhase::Active | RunPhase::Leaving)
+        && report.pools.iter().any(|pool| pool.ours);
+    let same = last.as_ref().is_some_and(|last| last.id == report.run_id);
+    if !begun && !same {
+        return last;
+    }
+    let mut status = if same {
+        last.unwrap_or_default()
+    } else {
+        RunStatus::default()
+    };
+    status.id.clone_from(&report.run_id);
+    if let Some(target) = &report.target {
+        status.target.clone_from(target);
+    }
+    status.strategy = report.strategy;
+    if status.started_at.is_none() && begun {
+        status.started_at = Some(seconds(now));
+    }
+    if !report.pools.is_empty() {
+        status.pools = report
+            .pools
+            .iter()
+            .map(|pool| RunPool {
+                name: pool.name.clone(),
+                rendered_config: Some(pool.config.clone()).filter(|config| !config.is_empty()),
+                outdated: count(pool.outdated),
+            })
+            .collect();
+    }
+    let over = matches!(report.phase, RunPhase::Idle | RunPhase::Held);
+    if over && status.finished_at.is_none() {
+        status.finished_at = Some(seconds(now));
+        status.result = report.result.or(Some(RunResult::Succeeded));
+    } else if !over {
+        status.finished_at = None;
+        status.result = None;
+    }
+    let done = report.count(|node| node.step == Step::Done);
+    status.progress = Some(format!("{done}/{}", report.nodes.len()));
+    status.nodes = Some(NodeCounts {
+        total: count(report.nodes.len()),
+        done: count(done),
+        in_flight: count(report.in_flight()),
+        waiting: count(report.count(|node| node.step == Step::Selected)),
+        held: count(report.count(|node| node.step == Step::Held)),
+        left_out: count(report.count(|node| matches!(node.step, Step::Failed | Step::Skipped))),
+    });
+    status.waiting = waiting(report);
+    for node in &report.ungated {
+        if !status.ungated.contains(node) && status.ungated.len() < MAX_UNGATED {
+            status.ungated.push(node.clone());
+        }
+    }
+    status.verdicts.clone_from(&report.run_verdicts);
+    Some(status)
+}
+
+fn count(number: usize) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
+}
+
+/// The reasons for which nodes wait, most frequent first.
+fn waiting(report: &Report) -> Vec<WaitCount> {
+    let mut by_reason: BTreeMap<Reason, WaitCount> = BTreeMap::new();
+    for (name, node) in report
+        .nodes
+        .iter()
+        .filter(|(_, node)| matches!(node.step, Step::Selected | Step::Held))
+    {
+        let entry = by_reason.entry(node.why.reason).or_insert_with(|| WaitCount {
+            reason: node.why.reason.name().to_owned(),
+            count: 0,
+            node: name.clone(),
+            message: node.why.message.chars().take(512).collect(),
+        });
+        entry.count += 1;
+    }
+    let mut waiting: Vec<WaitCount> = by_reason.into_values().collect();
+    waiting.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.reason.cmp(&b.reason)));
+    waiting.truncate(MAX_WAITING);
+    waiting
+}

@@ -1,0 +1,9 @@
+//! numo: nodes of a cluster change only when their rules say so, one guarded step at a time.
+//!
+//! [`cli`] is what a person or a pod starts; [`frontends`] read our kinds and render their status;
+//! [`runners`] render rules into Jobs; [`shell`] talks to the cluster. Decisions are made in `numo-core`.
+
+pub mod cli;
+pub mod frontends;
+pub mod runners;
+pub mod shell;

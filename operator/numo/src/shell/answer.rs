@@ -1,0 +1,269 @@
+//! Answers to the core's questions: reads, never writes. What cannot be read is answered with nothing
+//! known, never with a pass.
+
+use super::watch;
+use super::wire::Kind;
+use futures::{StreamExt, stream};
+use k8s_openapi::api::core::v1::Pod;
+use kube::{
+    Api, Client,
+    api::{EvictParams, ListParams, LogParams, PostParams},
+};
+use numo_core::{
+    observed::Key,
+    verdict::{Answers, Evidence, Question},
+};
+
+/// Dry-run evictions that run at once.
+const PROBES_AT_ONCE: usize = 16;
+/// Lines of a log that are read at most.
+const LOG_LINES: i64 = 60;
+
+/// Answers a question.
+pub async fn answer(read: &Client, write: &Client, question: &Question, answers: &mut Answers) {
+    match question {
+        Question::Evidence { job, log_tail_bytes } => {
+            let found = evidence(read, job, *log_tail_bytes).await;
+            answers.evidence.insert(job.clone(), found);
+        }
+        Question::DrainProbe { node } => {
+            let found = drain_probe(read, write, node).await;
+            answers.drains.insert(node.clone(), found);
+        }
+    }
+}
+
+/// Exit code and the end of the log of an ended Job's pod that ended last.
+async fn evidence(client: &Client, job: &Key, log_tail_bytes: usize) -> Evidence {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), &job.namespace);
+    let selector = format!("batch.kubernetes.io/job-name={}", job.name);
+    let Ok(list) = pods.list(&ListParams::default().labels(&selector)).await else {
+        return Evidence::default();
+    };
+    let ended = |pod: &Pod| {
+        let statuses = pod.status.as_ref()?.container_statuses.as_ref()?;
+        let terminated = statuses.iter().filter_map(|status| {
+            let state = status.state.as_ref()?.terminated.as_ref()?;
+            Some((status.name.clone(), state.clone()))
+        });
+        // The container that failed tells more than those that did not.
+        terminated.max_by_key(|(_, state)| (state.exit_code != 0, state.finished_at.as_ref().map(|at| at.0)))
+    };
+    let last = list
+        .items
+        .iter()
+        .filter_map(|pod| Some((pod, ended(pod)?)))
+        .max_by_key(|(_, (_, state))| state.finished_at.as_ref().map(|at| at.0));
+    let Some((pod, (container, state))) = last else {
+        return Evidence::default();
+    };
+    let mut log_tail = None;
+    if log_tail_bytes > 0 {
+        let params = LogParams {
+            container: Some(container),
+            tail_lines: Some(LOG_LINES),
+            limit_bytes: Some(64 * 1024),
+            ..LogParams::default()
+        };
+        let name = pod.metadata.name.as_deref().unwrap_or_default();
+        let log = pods
+            .logs(name, &params)
+            .await
+            .ok()
+            .filter(|log| !log.trim().is_empty());
+        log_tail = log
+            .or_else(|| state.message.clone())
+            .map(|text| tail(&text, log_tail_bytes));
+    }
+    Evidence {
+        exit_code: Some(state.exit_code),
+        log_tail: log_tail.filter(|tail| !tail.is_empty()),
+    }
+}
+
+/// The last `bytes` bytes of a text, cut at a character, without control characters other than line ends.
+pub fn tail(text: &str, bytes: usize) -> String {
+    let clean: String = text
+        .chars()
+        .filter(|c| *c == '\n' || !(c.is_control() || ('\u{202a}'..='\u{202e}').contains(c)))
+        .collect();
+    let clean = clean.trim_end();
+    let start = clean.len().saturating_sub(bytes);
+    let start = (start..=clean.len())
+        .find(|index| clean.is_char_boundary(*index))
+        .unwrap_or(clean.len());
+    clean[start..].to_owned()
+}
+
+/// Tries by dry run whether each pod a drain would evict could go now. The first that cannot, in words.
+///
+/// Source: kubectl drain and the MCO's drain controller leave DaemonSet and mirror pods, and finished
+/// ones, where they are.
+async fn drain_probe(read: &Client, write: &Client, node: &str) -> Option<String> {
+    let pods: Api<Pod> = Api::all(read.clone());
+    let params = ListParams::default().fields(&format!("spec.nodeName={node}"));
+    let list = match pods.list(&params).await {
+        Ok(list) => list,
+        Err(error) => return Some(format!("the pods of Node {node} cannot be listed: {error}")),
+    };
+    let names: Vec<(String, String)> = list
+        .items
+        .iter()
+        .filter(|pod| is_evicted(pod))
+        .filter_map(|pod| Some((pod.metadata.namespace.clone()?, pod.metadata.name.clone()?)))
+        .collect();
+    let refusals: Vec<String> = stream::iter(names)
+        .map(|(namespace, name)| try_eviction(write, namespace, name))
+        .buffer_unordered(PROBES_AT_ONCE)
+        .filter_map(|refusal| async move { refusal })
+        .collect()
+        .await;
+    let first = refusals.iter().min()?;
+    let more = refusals.len() - 1;
+    let more = if more == 0 {
+        String::new()
+    } else {
+        format!(", and {more} more pods")
+    };
+    Some(format!("Node {node}: {first}{more}"))
+}
+
+fn is_evicted(pod: &Pod) -> bool {
+    let meta = &pod.metadata;
+    let finished = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref())
+        .is_some_and(|phase| phase == "Succeeded" || phase == "Failed");
+    let mirror = meta
+        .annotations
+        .as_ref()
+        .is_some_and(|annotations| annotations.contains_key("kubernetes.io/config.mirror"));
+    let daemon = meta
+        .owner_references
+        .iter()
+        .flatten()
+        .any(|owner| owner.kind == "DaemonSet");
+    !(finished || mirror || daemon || meta.deletion_timestamp.is_some())
+}
+
+async fn try_eviction(client: &Client, namespace: String, name: String) -> Option<String> {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), &namespace);
+    let params = EvictParams {
+        post_options: PostParams {
+            dry_run: true,
+            ..PostParams::default()
+        },
+        ..EvictParams::default()
+    };
+    match pods.evict(&name, &params).await {
+        Ok(_) => None,
+        Err(kube::Error::Api(status)) if status.code == 404 => None,
+        Err(kube::Error::Api(status)) if status.code == 429 => {
+            let budget = status
+                .details
+                .as_ref()
+                .and_then(|details| {
+                    details
+                        .causes
+                        .iter()
+                        .find(|cause| cause.reason == "DisruptionBudget")
+                })
+                .map_or_else(|| status.message.clone(), |cause| cause.message.clone());
+            Some(format!("Pod {namespace}/{name} cannot be evicted: {budget}"))
+        }
+        Err(error) => Some(format!("Pod {namespace}/{name} cannot be evicted: {error}")),
+    }
+}
+
+/// Asks the API server, by dry run, what it thinks of a rule's Jobs. Nothing is created, and no real Job
+/// is touched: the name is one that no Job of a run has.
+pub async fn judge(client: &Client, rule: &numo_api::MutexRule) -> numo_core::observed::Validity {
+    use numo_api::{Phase, Reason};
+    use numo_core::{action::JobRequest, names, observed::Validity};
+    let view = crate::frontends::mutex_rule::parse(rule, Validity::Valid);
+    if let Validity::Invalid(..) = view.validity {
+        return view.validity;
+    }
+    let phases = [
+        (view.has_job, Phase::Pre, "spec.jobSpec"),
+        (view.has_clean_up_job, Phase::Post, "spec.cleanUpJobSpec"),
+    ];
+    for (_, phase, field) in phases.into_iter().filter(|(given, ..)| *given) {
+        let digest = names::hash(&["validate", &view.uid, phase.name()], 10);
+        let prefix: String = view.job_name.chars().take(40).collect();
+        let request = JobRequest {
+            job: Key::new(
+                &view.job_namespace,
+                format!("{}-dry-{digest}", prefix.trim_end_matches(['-', '.'])),
+            ),
+            rule: view.key.clone(),
+            phase,
+            attempt: 1,
+            node: "node".to_owned(),
+            hostname: "node".to_owned(),
+            pool: "pool".to_owned(),
+            from_version: "0.0.0".to_owned(),
+            to_version: "0.0.1".to_owned(),
+            run: "validation".to_owned(),
+            placement: view.placement,
+            avoid: Vec::new(),
+            timeout_seconds: view.timeout_seconds,
+        };
+        let body = match crate::runners::job::render(rule, &request) {
+            Ok(body) => body,
+            Err(message) => return Validity::Invalid(Reason::InvalidConfig, message),
+        };
+        let object = match serde_json::from_value(body) {
+            Ok(object) => object,
+            Err(error) => return Validity::Invalid(Reason::InvalidConfig, format!("{field}: {error}")),
+        };
+        let params = PostParams {
+            dry_run: true,
+            field_manager: Some(super::apply::FIELD_MANAGER.to_owned()),
+        };
+        let api = watch::api(client, Kind::Job, &view.job_namespace);
+        match api.create(&params, &object).await {
+            Ok(_) => {}
+            Err(kube::Error::Api(status)) => match status.code {
+                // A webhook that has side effects refuses dry runs (400), and an API server that is busy
+                // has not judged: neither says anything about the Job.
+                400 if status.message.contains("dry run") => {}
+                409 => {}
+                403 => {
+                    let message = format!(
+                        "spec.jobNamespace {}: numo may not create Jobs there, wanted a RoleBinding to ClusterRole numo-rule-jobs: {}",
+                        view.job_namespace, status.message
+                    );
+                    return Validity::Invalid(Reason::JobsForbidden, message);
+                }
+                404 => {
+                    let message = format!(
+                        "spec.jobNamespace: found no namespace {}, wanted an existing one",
+                        view.job_namespace
+                    );
+                    return Validity::Invalid(Reason::InvalidConfig, message);
+                }
+                400 | 422 => {
+                    return Validity::Invalid(Reason::InvalidConfig, format!("{field}: {}", status.message));
+                }
+                _ => return Validity::Unknown,
+            },
+            Err(_) => return Validity::Unknown,
+        }
+    }
+    Validity::Valid
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tail;
+
+    #[test]
+    fn the_tail_is_bounded_and_clean() {
+        assert_eq!(tail("a\u{1b}[31mred\u{7}\nb\n", 2048), "a[31mred\nb");
+        assert_eq!(tail("äöü", 3), "ü");
+        assert_eq!(tail("x", 0), "");
+        assert_eq!(tail("a\u{202e}b", 10), "ab");
+    }
+}

@@ -1,0 +1,565 @@
+//! Actions become requests, one each. Every change of an object that is not ours is a JSON Patch that
+//! tests the uid and each field that was read: a write that was decided on an old view fails, whoever
+//! sends it (invariant 9). Nothing is decided here.
+
+use super::{
+    store::Store,
+    watch,
+    wire::{self, Kind, SlimNode},
+};
+use crate::runners;
+use jiff::{SignedDuration, Timestamp};
+use kube::{
+    Api, Client,
+    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
+    core::DynamicObject,
+};
+use numo_api::marks;
+use numo_core::{
+    action::{Action, Change, JobRequest, NodePatch, PoolPatch},
+    decide::LEASE_SECONDS,
+    observed::Key,
+};
+use serde_json::{Value, json};
+
+/// Name under which numo's fields are managed.
+pub const FIELD_MANAGER: &str = "numo";
+
+/// Why a write did not happen, by what the caller does next.
+#[derive(Debug, thiserror::Error)]
+pub enum ApplyError {
+    /// What was read is no longer so; the next pass sees it as it is.
+    #[error("{about}: what was read has changed")]
+    Stale {
+        /// The object.
+        about: String,
+    },
+    /// The object is gone.
+    #[error("{about} is gone")]
+    Gone {
+        /// The object.
+        about: String,
+    },
+    /// The API server refuses the content or the right to write it; a user must hear of it.
+    #[error("{about}: refused ({code}): {message}")]
+    Refused {
+        /// The object.
+        about: String,
+        /// HTTP status code.
+        code: u16,
+        /// The API server's words.
+        message: String,
+    },
+    /// The API server could not be reached, or failed; to be tried again.
+    #[error("{about}: {source}")]
+    Unreachable {
+        /// The object.
+        about: String,
+        /// What happened.
+        #[source]
+        source: kube::Error,
+    },
+}
+
+impl ApplyError {
+    fn of(error: kube::Error, about: &str) -> Self {
+        let about = about.to_owned();
+        match error {
+            kube::Error::Api(status) => match status.code {
+                // A failed `test` of a JSON Patch is 422 with these words.
+                409 => Self::Stale { about },
+                422 if status.message.contains("test operation") || status.message.contains("testing") => {
+                    Self::Stale { about }
+                }
+                404 => Self::Gone { about },
+                429 | 500..=599 => Self::Unreachable {
+                    about,
+                    source: kube::Error::Api(status),
+                },
+                code => Self::Refused {
+                    about,
+                    code,
+                    message: status.message,
+                },
+            },
+            source => Self::Unreachable { about, source },
+        }
+    }
+}
+
+/// Carries out one action, and puts the answer into the store.
+pub async fn apply(
+    client: &Client,
+    store: &mut Store,
+    action: &Action,
+    now: Timestamp,
+) -> Result<(), ApplyError> {
+    match action {
+        Action::PatchNode(patch) => patch_node(client, store, patch).await,
+        Action::PatchPool(patch) => patch_pool(client, store, patch).await,
+        Action::AddFinalizer { owner, uid } => {
+            let has = store
+                .observed
+                .runs
+                .get(owner)
+                .is_some_and(|run| !run.finalizers.is_empty());
+            let add = if has {
+                json!({"op": "add", "path": "/metadata/finalizers/-", "value": marks::FINALIZER})
+            } else {
+                json!({"op": "add", "path": "/metadata/finalizers", "value": [marks::FINALIZER]})
+            };
+            let mut operations = vec![test("/metadata/uid", json!(uid))];
+            if !has {
+                operations.push(test("/metadata/finalizers", Value::Null));
+            }
+            operations.push(add);
+            json_patch(client, store, Kind::MutexRunConfig, owner, operations).await
+        }
+        Action::RemoveFinalizer { owner, uid, index } => {
+            let path = format!("/metadata/finalizers/{index}");
+            let operations = vec![
+                test("/metadata/uid", json!(uid)),
+                test(&path, json!(marks::FINALIZER)),
+                json!({"op": "remove", "path": path}),
+            ];
+            json_patch(client, store, Kind::MutexRunConfig, owner, operations).await
+        }
+        Action::CreateChange { key, spec } => create_change(client, store, key, spec).await,
+        Action::WriteJournal {
+            key,
+            uid,
+            resource_version,
+            status,
+        } => {
+            let body = json!({
+                "apiVersion": format!("{}/{}", numo_api::NUMO_GROUP, numo_api::VERSION),
+                "kind": "NodeChange",
+                "metadata": {"name": key.name, "namespace": key.namespace, "uid": uid, "resourceVersion": resource_version},
+                "spec": store.observed.changes.get(key).map(|change| &change.spec),
+                "status": status,
+            });
+            let about = format!("NodeChange {key}");
+            let object = dynamic(body, &about)?;
+            let api = watch::api(client, Kind::NodeChange, &key.namespace);
+            let answer = api
+                .replace_status(
+                    &key.name,
+                    &PostParams {
+                        field_manager: manager(),
+                        ..PostParams::default()
+                    },
+                    &object,
+                )
+                .await;
+            keep(
+                store,
+                Kind::NodeChange,
+                answer.map_err(|error| ApplyError::of(error, &about))?,
+            );
+            Ok(())
+        }
+        Action::DeleteChange { key, uid } => {
+            let api = watch::api(client, Kind::NodeChange, &key.namespace);
+            delete(&api, store, Kind::NodeChange, key, uid).await
+        }
+        Action::RecordRun { owner, run } => {
+            let body = json!({"status": {"run": run}});
+            let about = format!("MutexRunConfig {owner}");
+            let api = watch::api(client, Kind::MutexRunConfig, &owner.namespace);
+            let answer = api
+                .patch_status(&owner.name, &params(), &Patch::Merge(body))
+                .await;
+            keep(
+                store,
+                Kind::MutexRunConfig,
+                answer.map_err(|error| ApplyError::of(error, &about))?,
+            );
+            Ok(())
+        }
+        Action::CreateJob(request) => create_job(client, store, request).await,
+        Action::SetJobTtl { job, uid, seconds } => {
+            let operations = vec![
+                test("/metadata/uid", json!(uid)),
+                json!({"op": "add", "path": "/spec/ttlSecondsAfterFinished", "value": seconds}),
+            ];
+            json_patch(client, store, Kind::Job, job, operations).await
+        }
+        Action::AcquireLease {
+            node,
+            node_uid,
+            holder,
+            over,
+        } => acquire_lease(client, store, node, node_uid, holder, over.as_ref(), now).await,
+        Action::RenewLease {
+            node,
+            holder,
+            resource_version,
+        } => {
+            let uid = store
+                .observed
+                .leases
+                .get(node)
+                .map(|lease| lease.uid.clone())
+                .unwrap_or_default();
+            replace_lease(client, store, node, holder, &uid, resource_version, now).await
+        }
+        Action::ReleaseLease { node, uid } => {
+            let api = watch::api(client, Kind::Lease, marks::LEASE_NAMESPACE);
+            let key = Key::new(marks::LEASE_NAMESPACE, format!("node-{node}"));
+            delete(&api, store, Kind::Lease, &key, uid).await
+        }
+    }
+}
+
+fn manager() -> Option<String> {
+    Some(FIELD_MANAGER.to_owned())
+}
+
+fn params() -> PatchParams {
+    PatchParams {
+        field_manager: manager(),
+        ..PatchParams::default()
+    }
+}
+
+fn post() -> PostParams {
+    PostParams {
+        field_manager: manager(),
+        ..PostParams::default()
+    }
+}
+
+fn test(path: &str, value: Value) -> Value {
+    json!({"op": "test", "path": path, "value": value})
+}
+
+fn dynamic(body: Value, about: &str) -> Result<DynamicObject, ApplyError> {
+    serde_json::from_value(body).map_err(|error| ApplyError::Refused {
+        about: about.to_owned(),
+        code: 0,
+        message: format!("it cannot be rendered: {error}"),
+    })
+}
+
+fn keep(store: &mut Store, kind: Kind, object: DynamicObject) {
+    let number = wire::version(&object.metadata);
+    if let Some(object) = wire::object(kind, object) {
+        store.own(kind, number, object);
+    }
+}
+
+/// A key inside a JSON Pointer (RFC 6901).
+fn pointer(parent: &str, key: &str) -> String {
+    format!("{parent}/{}", key.replace('~', "~0").replace('/', "~1"))
+}
+
+/// Tests what was read, then writes what is wanted. A test for null holds for an absent field.
+fn operations(parent: &str, change: &Change) -> Vec<Value> {
+    let path = pointer(parent, &change.key);
+    let mut operations = vec![test(&path, json!(change.from))];
+    match (&change.from, &change.to) {
+        (from, to) if from == to => {}
+        (_, Some(to)) => operations.push(json!({"op": "add", "path": path, "value": to})),
+        (Some(_), None) => operations.push(json!({"op": "remove", "path": path})),
+        (None, None) => {}
+    }
+    operations
+}
+
+async fn json_patch(
+    client: &Client,
+    store: &mut Store,
+    kind: Kind,
+    key: &Key,
+    operations: Vec<Value>,
+) -> Result<(), ApplyError> {
+    let about = format!("{} {key}", kind.resource().2);
+    let patch = patch(operations, &about)?;
+    let api = watch::api(client, kind, &key.namespace);
+    let answer = api
+        .patch(&key.name, &params(), &patch)
+        .await
+        .map_err(|error| ApplyError::of(error, &about))?;
+    if answer.metadata.deletion_timestamp.is_some()
+        && answer.metadata.finalizers.as_ref().is_none_or(Vec::is_empty)
+    {
+        store.own_deletion(kind, key);
+    } else {
+        keep(store, kind, answer);
+    }
+    Ok(())
+}
+
+fn patch(operations: Vec<Value>, about: &str) -> Result<Patch<()>, ApplyError> {
+    serde_json::from_value(Value::Array(operations))
+        .map(Patch::Json)
+        .map_err(|error| ApplyError::Refused {
+            about: about.to_owned(),
+            code: 0,
+            message: format!("the patch cannot be rendered: {error}"),
+        })
+}
+
+async fn patch_node(client: &Client, store: &mut Store, wanted: &NodePatch) -> Result<(), ApplyError> {
+    let about = format!("Node {}", wanted.node);
+    let mut list = vec![test("/metadata/uid", json!(wanted.uid))];
+    list.extend(
+        wanted
+            .labels
+            .iter()
+            .flat_map(|change| operations("/metadata/labels", change)),
+    );
+    list.extend(
+        wanted
+            .annotations
+            .iter()
+            .flat_map(|change| operations("/metadata/annotations", change)),
+    );
+    if let Some(unschedulable) = wanted.unschedulable {
+        list.push(json!({"op": "add", "path": "/spec/unschedulable", "value": unschedulable}));
+    }
+    let api: Api<SlimNode> = Api::all(client.clone());
+    let body = patch(list, &about)?;
+    let node = api
+        .patch(&wanted.node, &params(), &body)
+        .await
+        .map_err(|error| ApplyError::of(error, &about))?;
+    let number = wire::version(kube::Resource::meta(&node));
+    store.own(Kind::Node, number, wire::Object::Node(Box::new(wire::node(node))));
+    Ok(())
+}
+
+async fn patch_pool(client: &Client, store: &mut Store, wanted: &PoolPatch) -> Result<(), ApplyError> {
+    let mut list = vec![test("/metadata/uid", json!(wanted.uid))];
+    if let Some((from, to)) = wanted.paused {
+        // Absent and false are the same to the MCO and differ to a test.
+        if from {
+            list.push(test("/spec/paused", json!(true)));
+        }
+        if from != to {
+            list.push(json!({"op": "add", "path": "/spec/paused", "value": to}));
+        }
+    }
+    if let Some((from, to)) = &wanted.selector {
+        list.push(test("/spec/nodeSelector", from.clone()));
+        list.push(json!({"op": "add", "path": "/spec/nodeSelector", "value": to}));
+    }
+    if wanted.has_annotations {
+        list.extend(operations("/metadata/annotations", &wanted.annotation));
+    } else if let Some(value) = &wanted.annotation.to {
+        list.push(test("/metadata/annotations", Value::Null));
+        list.push(json!({"op": "add", "path": "/metadata/annotations", "value": {wanted.annotation.key.clone(): value}}));
+    }
+    json_patch(
+        client,
+        store,
+        Kind::MachineConfigPool,
+        &Key::new("", &wanted.pool),
+        list,
+    )
+    .await
+}
+
+async fn create_change(
+    client: &Client,
+    store: &mut Store,
+    key: &Key,
+    spec: &numo_api::NodeChangeSpec,
+) -> Result<(), ApplyError> {
+    let owner = &spec.owner_ref;
+    let body = json!({
+        "apiVersion": format!("{}/{}", numo_api::NUMO_GROUP, numo_api::VERSION),
+        "kind": "NodeChange",
+        "metadata": {
+            "name": key.name,
+            "namespace": key.namespace,
+            "labels": {
+                marks::CHANGE_NODE: numo_core::names::node_hash(&spec.node_name),
+                marks::CHANGE_OWNER: owner.uid,
+            },
+            "ownerReferences": [{
+                "apiVersion": owner.api_version,
+                "kind": owner.kind,
+                "name": owner.name,
+                "uid": owner.uid,
+                "controller": true,
+                "blockOwnerDeletion": false,
+            }],
+        },
+        "spec": spec,
+    });
+    create(client, store, Kind::NodeChange, key, body).await
+}
+
+/// Creates an object; one that exists already under this name is adopted, because names are
+/// deterministic.
+async fn create(
+    client: &Client,
+    store: &mut Store,
+    kind: Kind,
+    key: &Key,
+    body: Value,
+) -> Result<(), ApplyError> {
+    let about = format!("{} {key}", kind.resource().2);
+    let object = dynamic(body, &about)?;
+    let api = watch::api(client, kind, &key.namespace);
+    let answer = match api.create(&post(), &object).await {
+        Err(kube::Error::Api(status)) if status.code == 409 && status.reason == "AlreadyExists" => {
+            api.get(&key.name).await
+        }
+        other => other,
+    };
+    keep(
+        store,
+        kind,
+        answer.map_err(|error| ApplyError::of(error, &about))?,
+    );
+    Ok(())
+}
+
+async fn create_job(client: &Client, store: &mut Store, request: &JobRequest) -> Result<(), ApplyError> {
+    let about = format!("Job {}", request.job);
+    let rule = store.rule(&request.rule).ok_or_else(|| ApplyError::Gone {
+        about: format!("MutexRule {}", request.rule),
+    })?;
+    let body = runners::job::render(rule, request).map_err(|message| ApplyError::Refused {
+        about: about.clone(),
+        code: 422,
+        message,
+    })?;
+    create(client, store, Kind::Job, &request.job, body).await
+}
+
+fn micro(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
+}
+
+fn lease_spec(holder: &str, now: Timestamp, acquired: bool) -> Value {
+    // Five seconds back: a reader whose clock is a little behind must not see a lease from the future.
+    let at = micro(now - SignedDuration::from_secs(5));
+    let mut spec = json!({"holderIdentity": holder, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": at});
+    if acquired {
+        spec["acquireTime"] = json!(at);
+    }
+    spec
+}
+
+async fn acquire_lease(
+    client: &Client,
+    store: &mut Store,
+    node: &str,
+    node_uid: &str,
+    holder: &str,
+    over: Option<&(String, String)>,
+    now: Timestamp,
+) -> Result<(), ApplyError> {
+    if let Some((uid, resource_version)) = over {
+        return replace_lease(client, store, node, holder, uid, resource_version, now).await;
+    }
+    let key = Key::new(marks::LEASE_NAMESPACE, format!("node-{node}"));
+    let body = json!({
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {
+            "name": key.name,
+            "namespace": key.namespace,
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": node, "uid": node_uid}],
+        },
+        "spec": lease_spec(holder, now, true),
+    });
+    let about = format!("Lease {key}");
+    match create(client, store, Kind::Lease, &key, body).await {
+        // Without the namespace or the right there are no node leases here; that is said once and
+        // stops nothing.
+        Err(ApplyError::Gone { .. } | ApplyError::Refused { code: 403, .. }) => {
+            let why = format!(
+                "{about}: the namespace {} or the right to it is missing",
+                marks::LEASE_NAMESPACE
+            );
+            store.observed.settings.leases_unavailable = Some(why);
+            Ok(())
+        }
+        other => other,
+    }
+}
+
+async fn replace_lease(
+    client: &Client,
+    store: &mut Store,
+    node: &str,
+    holder: &str,
+    uid: &str,
+    resource_version: &str,
+    now: Timestamp,
+) -> Result<(), ApplyError> {
+    let key = Key::new(marks::LEASE_NAMESPACE, format!("node-{node}"));
+    let about = format!("Lease {key}");
+    let body = json!({
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": key.name, "namespace": key.namespace, "uid": uid, "resourceVersion": resource_version},
+        "spec": lease_spec(holder, now, true),
+    });
+    let api = watch::api(client, Kind::Lease, marks::LEASE_NAMESPACE);
+    let answer = api.replace(&key.name, &post(), &dynamic(body, &about)?).await;
+    keep(
+        store,
+        Kind::Lease,
+        answer.map_err(|error| ApplyError::of(error, &about))?,
+    );
+    Ok(())
+}
+
+async fn delete(
+    api: &Api<DynamicObject>,
+    store: &mut Store,
+    kind: Kind,
+    key: &Key,
+    uid: &str,
+) -> Result<(), ApplyError> {
+    let preconditions = Preconditions {
+        uid: Some(uid.to_owned()),
+        resource_version: None,
+    };
+    let params = DeleteParams {
+        preconditions: Some(preconditions),
+        ..DeleteParams::background()
+    };
+    match api.delete(&key.name, &params).await {
+        Ok(_) => {}
+        Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => {}
+        Err(error) => return Err(ApplyError::of(error, &key.to_string())),
+    }
+    store.own_deletion(kind, key);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_escaped_for_json_pointer() {
+        assert_eq!(
+            pointer("/metadata/labels", "a.b/c~d"),
+            "/metadata/labels/a.b~1c~0d"
+        );
+    }
+
+    #[test]
+    fn an_absent_field_is_tested_as_null_and_an_equal_one_only_tested() {
+        let change = |from: Option<&str>, to: Option<&str>| Change {
+            key: "k".to_owned(),
+            from: from.map(ToOwned::to_owned),
+            to: to.map(ToOwned::to_owned),
+        };
+        let new = operations("/m", &change(None, Some("v")));
+        assert_eq!(new[0], json!({"op": "test", "path": "/m/k", "value": null}));
+        assert_eq!(new[1], json!({"op": "add", "path": "/m/k", "value": "v"}));
+        assert_eq!(operations("/m", &change(Some("v"), Some("v"))).len(), 1);
+        assert_eq!(
+            operations("/m", &change(Some("v"), None))[1],
+            json!({"op": "remove", "path": "/m/k"})
+        );
+    }
+}

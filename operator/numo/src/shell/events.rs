@@ -1,0 +1,123 @@
+//! Events on the run and on its nodes, one for each transition. Written in order by one task; an event
+//! that cannot be written is dropped and counted, never waited for.
+
+use super::clock::ServerClock;
+use kube::{Api, Client, api::PostParams, core::DynamicObject};
+use numo_core::{action::Event, names, observed::Key};
+use serde_json::json;
+use tokio::sync::mpsc;
+
+/// Longest note the API server takes (bytes).
+const NOTE_MAX_BYTES: usize = 1024;
+/// Events that may wait to be written; more are dropped.
+const QUEUE: usize = 1024;
+
+/// An event with what it is about.
+#[derive(Debug)]
+pub struct Published {
+    /// Kind of ours that it is about, or that a node's event is related to.
+    pub kind: &'static str,
+    /// Its namespace and name.
+    pub owner: Key,
+    /// Its uid.
+    pub owner_uid: String,
+    /// uid of the node, if it is about one.
+    pub node_uid: Option<String>,
+    /// The event.
+    pub event: Event,
+}
+
+/// Where events go.
+#[derive(Clone, Debug)]
+pub struct Events {
+    queue: mpsc::Sender<Published>,
+}
+
+impl Events {
+    /// Starts the writer.
+    pub fn start(client: Client, clock: ServerClock, instance: String) -> Self {
+        let (queue, mut waiting) = mpsc::channel::<Published>(QUEUE);
+        tokio::spawn(async move {
+            let mut number = 0_u64;
+            while let Some(published) = waiting.recv().await {
+                number += 1;
+                write(&client, &clock, &instance, published, number).await;
+            }
+        });
+        Self { queue }
+    }
+
+    /// Publishes an event; drops it if too many wait.
+    pub fn publish(&self, published: Published) {
+        if self.queue.try_send(published).is_err() {
+            tracing::warn!("too many events wait to be written: one is dropped");
+        }
+    }
+}
+
+async fn write(client: &Client, clock: &ServerClock, instance: &str, published: Published, number: u64) {
+    let Published {
+        kind,
+        owner,
+        owner_uid,
+        node_uid,
+        event,
+    } = published;
+    let run = json!({
+        "apiVersion": format!("{}/{}", numo_api::GROUP, numo_api::VERSION),
+        "kind": kind,
+        "namespace": owner.namespace,
+        "name": owner.name,
+        "uid": owner_uid,
+    });
+    // The event of a cluster-scoped object lives in the namespace `default`.
+    let (namespace, regarding, related) = match (&event.node, node_uid) {
+        (Some(node), Some(uid)) => {
+            let node = json!({"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid});
+            ("default".to_owned(), node, Some(run))
+        }
+        _ => (owner.namespace.clone(), run, None),
+    };
+    let now = clock.now();
+    let stamp = now.as_microsecond().to_string();
+    let about = event.node.as_deref().unwrap_or(&owner.name);
+    let name = format!(
+        "numo-{}",
+        names::hash(&[about, event.reason, &stamp, &number.to_string(), instance], 20)
+    );
+    let mut body = json!({
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": name, "namespace": namespace},
+        "eventTime": now.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string(),
+        "reportingController": "numo.openshift-optional.skrzypek.io/numo",
+        "reportingInstance": instance,
+        "action": event.action.name(),
+        "reason": event.reason,
+        "type": if event.warning { "Warning" } else { "Normal" },
+        "note": clip(&event.note),
+        "regarding": regarding,
+    });
+    if let Some(related) = related {
+        body["related"] = related;
+    }
+    let resource = kube::discovery::ApiResource::from_gvk_with_plural(
+        &kube::core::GroupVersionKind::gvk("events.k8s.io", "v1", "Event"),
+        "events",
+    );
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &namespace, &resource);
+    let Ok(object) = serde_json::from_value(body) else {
+        return;
+    };
+    if let Err(error) = api.create(&PostParams::default(), &object).await {
+        tracing::warn!(%error, reason = event.reason, "an event was not written");
+    }
+}
+
+fn clip(note: &str) -> String {
+    let end = (0..=note.len().min(NOTE_MAX_BYTES))
+        .rev()
+        .find(|index| note.is_char_boundary(*index))
+        .unwrap_or(0);
+    note[..end].to_owned()
+}

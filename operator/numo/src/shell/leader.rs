@@ -1,0 +1,203 @@
+//! Leader election on a Lease: one numo writes, the others wait.
+//!
+//! As client-go does it: the holder's own clock is never compared with ours; a lease that was not seen to
+//! change for its duration, by our monotonic clock, is free. A leader that could not renew in time stops
+//! writing before another may begin.
+
+use k8s_openapi::{
+    api::coordination::v1::{Lease, LeaseSpec},
+    apimachinery::pkg::apis::meta::v1::MicroTime,
+};
+use kube::{
+    Api, Client,
+    api::{ObjectMeta, PostParams},
+};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+use tokio::time::Instant;
+
+use super::clock::ServerClock;
+
+/// How long a lease holds without renewal.
+pub const LEASE_DURATION: Duration = Duration::from_secs(15);
+/// How long a leader that cannot renew still counts itself one. Shorter than the duration, so that it has
+/// stopped before another begins.
+pub const RENEW_DEADLINE: Duration = Duration::from_secs(10);
+/// How often the lease is renewed or looked at.
+pub const RETRY_PERIOD: Duration = Duration::from_secs(2);
+
+/// Whether we may still write: the fence every write passes.
+#[derive(Clone, Debug)]
+pub struct Fence {
+    started: Instant,
+    renewed_milliseconds: Arc<AtomicU64>,
+}
+
+impl Fence {
+    fn new() -> Self {
+        Self {
+            started: Instant::now(),
+            renewed_milliseconds: Arc::new(AtomicU64::new(0)),
+        }
+    }
+
+    fn renew(&self, at: Instant) {
+        let passed = at.duration_since(self.started).as_millis();
+        self.renewed_milliseconds
+            .store(u64::try_from(passed).unwrap_or(u64::MAX), Ordering::Release);
+    }
+
+    /// Whether the lease was renewed recently enough to write.
+    pub fn holds(&self) -> bool {
+        let renewed = self.started + Duration::from_millis(self.renewed_milliseconds.load(Ordering::Acquire));
+        Instant::now().duration_since(renewed) < RENEW_DEADLINE
+    }
+}
+
+/// A candidate for the lease.
+#[derive(Debug)]
+pub struct Candidate {
+    api: Api<Lease>,
+    name: String,
+    identity: String,
+    clock: ServerClock,
+    seen: Option<(String, Instant)>,
+}
+
+impl Candidate {
+    /// A candidate for the lease `name` in `namespace`. `client` must not retry by itself.
+    pub fn new(client: Client, namespace: &str, name: &str, identity: &str, clock: ServerClock) -> Self {
+        Self {
+            api: Api::namespaced(client, namespace),
+            name: name.to_owned(),
+            identity: identity.to_owned(),
+            clock,
+            seen: None,
+        }
+    }
+
+    /// Waits until the lease is ours.
+    pub async fn win(&mut self) -> Fence {
+        let mut told = None;
+        loop {
+            match self.attempt().await {
+                Ok(Held::Us(at)) => {
+                    let fence = Fence::new();
+                    fence.renew(at);
+                    return fence;
+                }
+                Ok(Held::Other(holder)) => {
+                    if told.as_ref() != Some(&holder) {
+                        tracing::info!(holder, "another numo leads; waiting");
+                        told = Some(holder);
+                    }
+                }
+                Err(error) => tracing::warn!(%error, lease = self.name, "the leader lease cannot be had"),
+            }
+            tokio::time::sleep(RETRY_PERIOD).await;
+        }
+    }
+
+    /// Renews until the lease is lost; returns then.
+    pub async fn keep(&mut self, fence: &Fence) {
+        loop {
+            tokio::time::sleep(RETRY_PERIOD).await;
+            match tokio::time::timeout(RENEW_DEADLINE, self.attempt()).await {
+                Ok(Ok(Held::Us(at))) => fence.renew(at),
+                Ok(Ok(Held::Other(holder))) => {
+                    tracing::error!(holder, "another numo took the leader lease");
+                    return;
+                }
+                Ok(Err(error)) => tracing::warn!(%error, "the leader lease was not renewed"),
+                Err(_) => tracing::warn!("the renewal of the leader lease timed out"),
+            }
+            if !fence.holds() {
+                return;
+            }
+        }
+    }
+
+    /// Gives the lease back, so that the next leader need not wait.
+    pub async fn release(&self) {
+        let Ok(mut lease) = self.api.get(&self.name).await else {
+            return;
+        };
+        let Some(spec) = lease
+            .spec
+            .as_mut()
+            .filter(|spec| spec.holder_identity.as_deref() == Some(&self.identity))
+        else {
+            return;
+        };
+        spec.holder_identity = Some(String::new());
+        spec.lease_duration_seconds = Some(1);
+        let _ = self.api.replace(&self.name, &PostParams::default(), &lease).await;
+    }
+
+    async fn attempt(&mut self) -> Result<Held, kube::Error> {
+        let asked = Instant::now();
+        let Some(mut lease) = self.api.get_opt(&self.name).await? else {
+            let lease = Lease {
+                metadata: ObjectMeta {
+                    name: Some(self.name.clone()),
+                    ..ObjectMeta::default()
+                },
+                spec: Some(self.spec(None)),
+            };
+            return match self.api.create(&PostParams::default(), &lease).await {
+                Ok(_) => Ok(Held::Us(asked)),
+                Err(kube::Error::Api(status)) if status.code == 409 => Ok(Held::Other("unknown".to_owned())),
+                Err(error) => Err(error),
+            };
+        };
+        let version = lease.metadata.resource_version.clone().unwrap_or_default();
+        let spec = lease.spec.clone().unwrap_or_default();
+        let holder = spec.holder_identity.clone().unwrap_or_default();
+        let ours = holder == self.identity;
+        if !ours && !holder.is_empty() {
+            let (known, since) = self.seen.get_or_insert_with(|| (version.clone(), asked));
+            if *known != version {
+                *known = version;
+                *since = asked;
+            }
+            let holds =
+                Duration::from_secs(u64::try_from(spec.lease_duration_seconds.unwrap_or(15)).unwrap_or(15));
+            if asked.duration_since(*since) < holds {
+                return Ok(Held::Other(holder));
+            }
+        }
+        lease.spec = Some(self.spec(Some(&spec).filter(|_| ours)));
+        if let Some(new) = lease.spec.as_mut() {
+            new.lease_transitions = Some(spec.lease_transitions.unwrap_or(0) + i32::from(!ours));
+        }
+        match self.api.replace(&self.name, &PostParams::default(), &lease).await {
+            Ok(_) => Ok(Held::Us(asked)),
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(Held::Other(holder)),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn spec(&self, held: Option<&LeaseSpec>) -> LeaseSpec {
+        let now = MicroTime(self.clock.now());
+        LeaseSpec {
+            holder_identity: Some(self.identity.clone()),
+            lease_duration_seconds: i32::try_from(LEASE_DURATION.as_secs()).ok(),
+            acquire_time: held
+                .and_then(|spec| spec.acquire_time.clone())
+                .or_else(|| Some(now.clone())),
+            renew_time: Some(now),
+            ..LeaseSpec::default()
+        }
+    }
+}
+
+/// Who holds the lease, with the time our request began.
+enum Held {
+    Us(Instant),
+    Other(String),
+}

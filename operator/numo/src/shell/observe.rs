@@ -1,0 +1,105 @@
+//! One look at a cluster, by lists instead of watches: what the command line decides on. It sees what the
+//! operator sees, as far as its user may.
+
+use super::{
+    planner::{CLUSTER_KINDS, JOB_KINDS},
+    store::{Seen, Store},
+    watch,
+    wire::{self, Kind},
+};
+use kube::{Client, api::ListParams};
+use numo_api::conditions::types::VALID_CONFIG;
+use numo_core::observed::{Key, Settings, Validity};
+use std::collections::BTreeSet;
+
+/// Looks at everything a decision reads. What may not be seen is named in the second part.
+pub async fn once(client: &Client, settings: Settings) -> Result<(Store, Vec<String>), kube::Error> {
+    let mut store = Store::new(settings);
+    let mut unseen = Vec::new();
+    for kind in CLUSTER_KINDS {
+        list(client, kind, "", &mut store, &mut unseen).await?;
+    }
+    list(
+        client,
+        Kind::Lease,
+        numo_api::marks::LEASE_NAMESPACE,
+        &mut store,
+        &mut unseen,
+    )
+    .await?;
+    let namespaces: BTreeSet<String> = store
+        .observed
+        .rules
+        .values()
+        .map(|rule| rule.job_namespace.clone())
+        .collect();
+    for namespace in namespaces {
+        for kind in JOB_KINDS {
+            list(client, kind, &namespace, &mut store, &mut unseen).await?;
+        }
+    }
+    judge_by_status(&mut store);
+    Ok((store, unseen))
+}
+
+async fn list(
+    client: &Client,
+    kind: Kind,
+    scope: &str,
+    store: &mut Store,
+    unseen: &mut Vec<String>,
+) -> Result<(), kube::Error> {
+    let api = watch::api(client, kind, scope);
+    let mut params = match kind {
+        Kind::Job | Kind::Pod => ListParams::default().labels(numo_api::marks::JOB_RUN),
+        Kind::JobEvent => ListParams::default().fields("involvedObject.kind=Job,reason=FailedCreate"),
+        _ => ListParams::default(),
+    }
+    .limit(500);
+    loop {
+        let page = match api.list(&params).await {
+            Ok(page) => page,
+            Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => {
+                unseen.push(format!("{}: {}", kind.resource().3, status.message));
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        for object in page.items {
+            let number = wire::version(&object.metadata);
+            if let Some(object) = wire::object(kind, object) {
+                store.see(Seen::Applied(kind, number, object));
+            }
+        }
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params = params.continue_token(&token),
+            None => return Ok(()),
+        }
+    }
+}
+
+/// A person need not be allowed to create Jobs to read why a node waits: the rule's own condition says
+/// what the API server said to numo.
+fn judge_by_status(store: &mut Store) {
+    let judged: Vec<(Key, i64, Validity)> = store
+        .rules()
+        .filter_map(|(key, rule)| {
+            let conditions = rule.status.as_ref().map(|status| &status.conditions)?;
+            let valid = conditions
+                .iter()
+                .find(|condition| condition.type_ == VALID_CONFIG)?;
+            let validity = if valid.status == "True" {
+                Validity::Valid
+            } else {
+                Validity::Invalid(
+                    numo_api::Reason::InvalidConfig,
+                    valid.message.clone().unwrap_or_default(),
+                )
+            };
+            Some((key.clone(), rule.metadata.generation.unwrap_or(0), validity))
+        })
+        .collect();
+    for (key, generation, validity) in judged {
+        store.judge(&key, generation, validity);
+    }
+}

@@ -1,0 +1,135 @@
+//! The operator's life: wait for the lease, decide and write while it holds, give it back.
+
+use super::{
+    client::Connection, clock::ServerClock, events::Events, http, leader::Candidate, metrics::Metrics,
+    planner::Planner,
+};
+use numo_core::observed::Settings;
+use std::{net::SocketAddr, sync::atomic::Ordering};
+use tokio::sync::watch as signal;
+
+/// How the operator was told to run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What decisions depend on.
+    pub settings: Settings,
+    /// Where `/healthz`, `/readyz` and `/metrics` are served; none serves nothing.
+    pub metrics_address: Option<SocketAddr>,
+    /// Our name in leases and events.
+    pub identity: String,
+}
+
+/// Why the operator ended by itself.
+#[derive(Debug, thiserror::Error)]
+pub enum OperatorError {
+    /// The address cannot be listened on.
+    #[error("cannot serve metrics on {address}: {source}")]
+    Metrics {
+        /// The address.
+        address: SocketAddr,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The API server cannot be asked for its version.
+    #[error("cannot reach the API server: {0}")]
+    Unreachable(#[source] kube::Error),
+    /// The API server is older than any that numo supports.
+    #[error("found Kubernetes {found}, wanted 1.31 or later (OpenShift 4.18 or later)")]
+    TooOld {
+        /// Its version.
+        found: String,
+    },
+    /// Another numo may lead by now; nothing more may be written.
+    #[error("the leader lease was lost")]
+    LeaseLost,
+}
+
+/// Oldest minor version of Kubernetes that is supported.
+const OLDEST_MINOR: u32 = 31;
+/// Name of the leader lease, in the operator's namespace.
+pub const LEADER_LEASE: &str = "numo-leader";
+
+/// Runs until asked to stop.
+pub async fn run(
+    connection: Connection,
+    options: Options,
+    stop: signal::Receiver<bool>,
+) -> Result<(), OperatorError> {
+    check_version(&connection).await?;
+    let metrics = Metrics::new();
+    if let Some(address) = options.metrics_address {
+        let bound = http::serve(address, metrics.clone())
+            .await
+            .map_err(|source| OperatorError::Metrics { address, source })?;
+        tracing::info!(address = %bound, "serving /healthz, /readyz and /metrics");
+    }
+    let Connection { write, clock, .. } = &connection;
+    let clock: ServerClock = clock.clone();
+    let namespace = options.settings.namespace.clone();
+    let mut candidate = Candidate::new(
+        write.clone(),
+        &namespace,
+        LEADER_LEASE,
+        &options.identity,
+        clock.clone(),
+    );
+    // A follower is ready: it does all that is asked of it.
+    metrics.ready.store(true, Ordering::Release);
+    let mut stopping = stop.clone();
+    let fence = tokio::select! {
+        fence = candidate.win() => fence,
+        _ = stopped(&mut stopping) => return Ok(()),
+    };
+    tracing::info!(identity = options.identity, "leading");
+    metrics.leader.set(1);
+    metrics.ready.store(false, Ordering::Release);
+    let events = Events::start(write.clone(), clock, options.identity.clone());
+    let mut planner = Planner::new(
+        connection.clone(),
+        options.settings,
+        metrics.clone(),
+        events,
+        fence.clone(),
+    );
+    let lost = {
+        let work = planner.run(stop.clone());
+        let keep = candidate.keep(&fence);
+        tokio::pin!(work);
+        tokio::select! {
+            () = &mut work => false,
+            () = keep => true,
+        }
+    };
+    metrics.leader.set(0);
+    if lost {
+        return Err(OperatorError::LeaseLost);
+    }
+    candidate.release().await;
+    tracing::info!("stopped; the leader lease is given back");
+    Ok(())
+}
+
+/// Waits until asked to stop.
+async fn stopped(stop: &mut signal::Receiver<bool>) {
+    while !*stop.borrow() {
+        if stop.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn check_version(connection: &Connection) -> Result<(), OperatorError> {
+    let version = connection
+        .read
+        .apiserver_version()
+        .await
+        .map_err(OperatorError::Unreachable)?;
+    let digits: String = version.minor.chars().take_while(char::is_ascii_digit).collect();
+    if version.major == "1" && digits.parse::<u32>().is_ok_and(|minor| minor < OLDEST_MINOR) {
+        return Err(OperatorError::TooOld {
+            found: version.git_version,
+        });
+    }
+    Ok(())
+}

@@ -1,0 +1,501 @@
+//! The planner: the one task that decides and writes. Passes never overlap; a pass sees one owner and
+//! everything that was seen.
+//!
+//! A pass decides, checks the decision, carries it out and decides again, until there is nothing left to
+//! do; then the status is written, once, if it differs. It is triggered by what was seen to change, by a
+//! deadline the last decision named, or by a write that failed; never by a clock alone.
+
+use super::{
+    answer,
+    apply::{self, ApplyError},
+    client::Connection,
+    events::{Events, Published},
+    leader::Fence,
+    metrics::Metrics,
+    status,
+    store::{Seen, Store},
+    watch,
+    wire::Kind,
+};
+use jiff::{SignedDuration, Timestamp};
+use numo_api::{Reason, conditions::types};
+use numo_core::{
+    Decision, Snapshot,
+    action::{Action, Event, EventAction, Planned},
+    decide, invariant,
+    observed::{Key, Settings, Validity},
+    verdict::Answers,
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::atomic::Ordering,
+    time::Duration,
+};
+use tokio::{
+    sync::{mpsc, watch as signal},
+    time::Instant,
+};
+
+/// Rounds of one pass: each is at least one write further, so this bounds what one owner may hold up.
+const MAX_ROUNDS: usize = 200;
+/// How long changes are gathered before a pass, so that a burst of them is one pass.
+const GATHER: Duration = Duration::from_millis(10);
+/// First and longest wait after a write that failed.
+const RETRY_FIRST: SignedDuration = SignedDuration::from_millis(250);
+const RETRY_LONGEST_SECONDS: i64 = 30;
+/// How often a rule that was refused for want of a right or a namespace is judged again.
+const JUDGE_AGAIN: Duration = Duration::from_secs(5);
+/// How long a drain that could not pass is taken for such.
+const DRAIN_MEMORY: Duration = Duration::from_secs(15);
+/// Kinds that are watched in all namespaces from the start.
+pub const CLUSTER_KINDS: [Kind; 11] = [
+    Kind::Node,
+    Kind::MachineConfigPool,
+    Kind::MachineConfig,
+    Kind::ClusterVersion,
+    Kind::Infrastructure,
+    Kind::MutexRunConfig,
+    Kind::MutexRule,
+    Kind::MutexTarget,
+    Kind::NodeChange,
+    Kind::MutexBudget,
+    Kind::Namespace,
+];
+/// Kinds that are watched in the namespaces that rules run Jobs in.
+pub const JOB_KINDS: [Kind; 3] = [Kind::Job, Kind::Pod, Kind::JobEvent];
+/// Namespaces that rules may run Jobs in, at most: each costs three watches.
+const MAX_JOB_NAMESPACES: usize = 64;
+
+/// The planner.
+#[derive(Debug)]
+pub struct Planner {
+    connection: Connection,
+    store: Store,
+    metrics: Metrics,
+    events: Events,
+    fence: Fence,
+    sender: mpsc::UnboundedSender<Seen>,
+    seen: mpsc::UnboundedReceiver<Seen>,
+    job_namespaces: BTreeSet<String>,
+    judging: BTreeMap<Key, (i64, Instant)>,
+    wakes: BTreeMap<Key, Timestamp>,
+    failures: BTreeMap<Key, u32>,
+    blocked_drains: BTreeMap<String, (Instant, String)>,
+    shown: BTreeSet<Key>,
+}
+
+impl Planner {
+    /// A planner that has seen nothing yet; its watches begin now, after the lease was won, so that
+    /// nothing older than the lease is ever decided on.
+    pub fn new(
+        connection: Connection,
+        settings: Settings,
+        metrics: Metrics,
+        events: Events,
+        fence: Fence,
+    ) -> Self {
+        let (sender, seen) = mpsc::unbounded_channel();
+        let mut planner = Self {
+            connection,
+            store: Store::new(settings),
+            metrics,
+            events,
+            fence,
+            sender,
+            seen,
+            job_namespaces: BTreeSet::new(),
+            judging: BTreeMap::new(),
+            wakes: BTreeMap::new(),
+            failures: BTreeMap::new(),
+            blocked_drains: BTreeMap::new(),
+            shown: BTreeSet::new(),
+        };
+        for kind in CLUSTER_KINDS {
+            planner.watch(kind, "");
+        }
+        planner.watch(Kind::Lease, numo_api::marks::LEASE_NAMESPACE);
+        planner
+    }
+
+    fn watch(&mut self, kind: Kind, scope: &str) {
+        self.store.expect(kind, scope);
+        tokio::spawn(watch::watch(
+            self.connection.read.clone(),
+            kind,
+            scope.to_owned(),
+            self.sender.clone(),
+        ));
+    }
+
+    /// Decides and writes until asked to stop. What is being written then is finished first.
+    pub async fn run(&mut self, mut stop: signal::Receiver<bool>) {
+        let mut dirty = false;
+        while !*stop.borrow() {
+            let wake = self.next_wake();
+            tokio::select! {
+                _ = stop.changed() => return,
+                seen = self.seen.recv() => {
+                    let Some(seen) = seen else { return };
+                    dirty |= self.store.see(seen);
+                    if !dirty && self.seen.is_empty() {
+                        continue;
+                    }
+                    tokio::time::sleep(GATHER).await;
+                }
+                () = tokio::time::sleep(wake) => dirty = true,
+            }
+            dirty |= self.take_in();
+            self.watch_job_namespaces();
+            self.judge_rules();
+            if !dirty || !self.store.is_complete() {
+                continue;
+            }
+            self.metrics.ready.store(true, Ordering::Release);
+            dirty = false;
+            self.pass_over_all(&stop).await;
+        }
+    }
+
+    /// Takes in everything that has been seen by now.
+    fn take_in(&mut self) -> bool {
+        let mut changed = false;
+        while let Ok(seen) = self.seen.try_recv() {
+            changed |= self.store.see(seen);
+        }
+        changed
+    }
+
+    async fn pass_over_all(&mut self, stop: &signal::Receiver<bool>) {
+        let runs: Vec<Key> = self.store.observed.runs.keys().cloned().collect();
+        for gone in self.shown.iter().filter(|key| !runs.contains(key)) {
+            self.metrics.forget(&gone.namespace, &gone.name);
+        }
+        self.shown = runs.iter().cloned().collect();
+        for run in &runs {
+            if *stop.borrow() || !self.fence.holds() {
+                return;
+            }
+            self.pass(run).await;
+        }
+        status::rules_and_targets(&self.connection, &mut self.store, &self.events).await;
+    }
+
+    /// One pass over one owner.
+    async fn pass(&mut self, owner: &Key) {
+        let begun = Instant::now();
+        let mut answers = Answers::default();
+        let mut blocked: BTreeSet<String> = BTreeSet::new();
+        self.blocked_drains
+            .retain(|_, (at, _)| at.elapsed() < DRAIN_MEMORY);
+        for (node, (_, why)) in &self.blocked_drains {
+            answers.drains.insert(node.clone(), Some(why.clone()));
+        }
+        for _ in 0..MAX_ROUNDS {
+            let decision = self.decide(owner, &answers);
+            for question in &decision.questions {
+                answer::answer(
+                    &self.connection.read,
+                    &self.connection.write,
+                    question,
+                    &mut answers,
+                )
+                .await;
+            }
+            for (node, why) in &answers.drains {
+                if let Some(why) = why {
+                    self.blocked_drains
+                        .entry(node.clone())
+                        .or_insert_with(|| (Instant::now(), why.clone()));
+                }
+            }
+            let due: Vec<Planned> = decision
+                .actions
+                .iter()
+                .filter(|planned| !blocked.contains(&planned.chain))
+                .cloned()
+                .collect();
+            if due.is_empty() && decision.questions.is_empty() {
+                break;
+            }
+            for planned in due {
+                if blocked.contains(&planned.chain) {
+                    continue;
+                }
+                if !self.fence.holds() {
+                    return;
+                }
+                if !self.carry_out(owner, planned.clone()).await {
+                    blocked.insert(planned.chain);
+                }
+            }
+            self.take_in();
+        }
+        self.settle(owner, &answers, !blocked.is_empty()).await;
+        self.metrics.passes.inc();
+        self.metrics.pass_seconds.observe(begun.elapsed().as_secs_f64());
+    }
+
+    fn decide(&self, owner: &Key, answers: &Answers) -> Decision {
+        let snapshot = Snapshot {
+            now: self.connection.clock.now(),
+            observed: &self.store.observed,
+            owner,
+        };
+        let begun = Instant::now();
+        let mut decision = decide(&snapshot, answers);
+        self.metrics.decide_seconds.observe(begun.elapsed().as_secs_f64());
+        for breach in invariant::lint(&snapshot, &mut decision) {
+            tracing::error!(run = %owner, invariant = breach.invariant, message = breach.message, "invariant breach: not carried out");
+            self.metrics.breaches.inc();
+            let why = format!("invariant {}: {}", breach.invariant, breach.message);
+            decision.report.hold = Some(numo_core::report::Why::new(Reason::InvariantBreach, why));
+        }
+        decision
+    }
+
+    /// Carries out one action; true if it was.
+    async fn carry_out(&mut self, owner: &Key, planned: Planned) -> bool {
+        let Planned { action, event, chain } = planned;
+        let name = action_name(&action);
+        // The object may be gone by the time the event is written: its uid is taken now.
+        let about = event.map(|event| self.publishable(owner, event));
+        let now = self.connection.clock.now();
+        let result = apply::apply(&self.connection.write, &mut self.store, &action, now).await;
+        match &result {
+            Ok(()) => {
+                tracing::info!(run = %owner, chain, action = name, "done");
+                self.metrics.wrote(name, "ok");
+                if let Action::CreateJob(request) = &action {
+                    self.store.accept(&request.job);
+                }
+                if let Some(published) = about.flatten() {
+                    self.events.publish(published);
+                }
+            }
+            Err(ApplyError::Stale { about } | ApplyError::Gone { about }) => {
+                tracing::info!(run = %owner, chain, action = name, about, "seen differently by the API server; deciding anew");
+                self.metrics.wrote(name, "stale");
+            }
+            Err(ApplyError::Refused { about, code, message }) => {
+                tracing::warn!(run = %owner, chain, action = name, about, code, message, "refused");
+                self.metrics.wrote(name, "refused");
+                if let Action::CreateJob(request) = &action {
+                    self.store
+                        .refuse(request.job.clone(), *code, message.clone(), now);
+                }
+            }
+            Err(error @ ApplyError::Unreachable { .. }) => {
+                tracing::warn!(run = %owner, chain, action = name, %error, "not written");
+                self.metrics.wrote(name, "failed");
+            }
+        }
+        result.is_ok()
+    }
+
+    fn publishable(&self, owner: &Key, event: Event) -> Option<Published> {
+        let run = self.store.observed.runs.get(owner)?;
+        let node_uid = event
+            .node
+            .as_ref()
+            .and_then(|node| self.store.observed.nodes.get(node))
+            .map(|node| node.uid.clone());
+        Some(Published {
+            kind: "MutexRunConfig",
+            owner: owner.clone(),
+            owner_uid: run.uid.clone(),
+            node_uid,
+            event,
+        })
+    }
+
+    /// Writes the status, and notes when to come back.
+    async fn settle(&mut self, owner: &Key, answers: &Answers, failed: bool) {
+        let decision = self.decide(owner, answers);
+        let failures = self.failures.entry(owner.clone()).or_default();
+        *failures = if failed { *failures + 1 } else { 0 };
+        let retry = failed.then(|| {
+            let wait = RETRY_FIRST.as_millis() << (*failures - 1).min(8);
+            let wait = SignedDuration::from_millis(i64::try_from(wait).unwrap_or(i64::MAX));
+            self.connection.clock.now() + wait.min(SignedDuration::from_secs(RETRY_LONGEST_SECONDS))
+        });
+        match [decision.wake_at, retry].into_iter().flatten().min() {
+            Some(at) => self.wakes.insert(owner.clone(), at),
+            None => self.wakes.remove(owner),
+        };
+        let Some(run) = self.store.observed.runs.get(owner).cloned() else {
+            return;
+        };
+        let now = self.connection.clock.now();
+        let status = crate::frontends::mutex_run_config::status(&run, &decision.report, now);
+        let stalled = status
+            .conditions
+            .iter()
+            .any(|condition| condition.type_ == types::STALLED);
+        self.metrics
+            .show(&owner.namespace, &owner.name, &decision.report, stalled);
+        if status == run.status || !self.fence.holds() {
+            return;
+        }
+        for event in transitions(&run.status.conditions, &status.conditions) {
+            if let Some(published) = self.publishable(owner, event) {
+                self.events.publish(published);
+            }
+        }
+        if let Err(error) = status::write(
+            &self.connection,
+            &mut self.store,
+            Kind::MutexRunConfig,
+            owner,
+            &run.uid,
+            &status,
+        )
+        .await
+        {
+            tracing::warn!(run = %owner, %error, "the status was not written");
+            self.metrics.wrote("WriteStatus", "failed");
+            self.wakes
+                .insert(owner.clone(), now + SignedDuration::from_secs(1));
+        } else {
+            self.metrics.wrote("WriteStatus", "ok");
+        }
+    }
+
+    /// How long nothing needs to be done if nothing changes.
+    fn next_wake(&mut self) -> Duration {
+        const LONGEST: Duration = Duration::from_secs(3600);
+        let now = self.connection.clock.now();
+        self.wakes
+            .retain(|key, _| self.store.observed.runs.contains_key(key));
+        let decided = self
+            .wakes
+            .values()
+            .min()
+            .map(|at| Duration::try_from(at.duration_since(now)).unwrap_or(Duration::from_millis(1)));
+        let judged = self
+            .judging
+            .values()
+            .map(|(_, at)| at.saturating_duration_since(Instant::now()))
+            .filter(|wait| !wait.is_zero())
+            .min();
+        [decided, judged]
+            .into_iter()
+            .flatten()
+            .min()
+            .unwrap_or(LONGEST)
+            .clamp(Duration::from_millis(1), LONGEST)
+    }
+
+    /// Begins to watch the namespaces that rules run Jobs in.
+    fn watch_job_namespaces(&mut self) {
+        let wanted: BTreeSet<String> = self
+            .store
+            .observed
+            .rules
+            .values()
+            .map(|rule| rule.job_namespace.clone())
+            .collect();
+        for namespace in wanted {
+            if namespace.is_empty()
+                || self.job_namespaces.contains(&namespace)
+                || self.job_namespaces.len() >= MAX_JOB_NAMESPACES
+            {
+                continue;
+            }
+            for kind in JOB_KINDS {
+                self.watch(kind, &namespace);
+            }
+            self.job_namespaces.insert(namespace);
+        }
+    }
+
+    /// Has the API server judge rules that are new, changed, or were refused a while ago.
+    fn judge_rules(&mut self) {
+        let now = Instant::now();
+        let refused: Vec<Key> = self
+            .store
+            .observed
+            .rules
+            .values()
+            .filter(|rule| matches!(&rule.validity, Validity::Invalid(Reason::JobsForbidden | Reason::InvalidConfig, message) if message.starts_with("spec.jobNamespace")))
+            .map(|rule| rule.key.clone())
+            .collect();
+        let mut due: Vec<numo_api::MutexRule> = self.store.unjudged();
+        due.extend(refused.iter().filter_map(|key| self.store.rule(key).cloned()));
+        let known: BTreeSet<Key> = self.store.rules().map(|(key, _)| key.clone()).collect();
+        self.judging.retain(|key, _| known.contains(key));
+        for rule in due {
+            let key = super::wire::key(&rule.metadata);
+            let generation = rule.metadata.generation.unwrap_or(0);
+            if self
+                .judging
+                .get(&key)
+                .is_some_and(|(judged, next)| *judged == generation && now < *next)
+            {
+                continue;
+            }
+            self.judging.insert(key.clone(), (generation, now + JUDGE_AGAIN));
+            let client = self.connection.write.clone();
+            let sender = self.sender.clone();
+            tokio::spawn(async move {
+                let validity = answer::judge(&client, &rule).await;
+                // Unknown is no judgement: it is asked for again.
+                if validity != Validity::Unknown {
+                    let _ = sender.send(Seen::Judged(key, generation, validity));
+                }
+            });
+        }
+    }
+}
+
+/// Events on the run for what its conditions say anew: that it needs a person, or that it is done.
+fn transitions(old: &[numo_api::Condition], new: &[numo_api::Condition]) -> Vec<Event> {
+    let of = |list: &[numo_api::Condition], type_: &str| list.iter().find(|c| c.type_ == type_).cloned();
+    let mut events = Vec::new();
+    if let Some(stalled) = of(new, types::STALLED) {
+        let same = of(old, types::STALLED).is_some_and(|before| before.reason == stalled.reason);
+        if let Some(reason) = Reason::ALL
+            .iter()
+            .find(|reason| stalled.reason.as_deref() == Some(reason.name()))
+            && !same
+        {
+            events.push(Event {
+                node: None,
+                warning: true,
+                reason: reason.name(),
+                action: EventAction::Hold,
+                note: stalled.message.unwrap_or_default(),
+            });
+        }
+    }
+    if let Some(ready) = of(new, types::READY)
+        && ready.reason.as_deref() == Some(Reason::Succeeded.name())
+        && of(old, types::READY).is_none_or(|before| before.reason != ready.reason)
+    {
+        events.push(Event {
+            node: None,
+            warning: false,
+            reason: Reason::Succeeded.name(),
+            action: EventAction::Complete,
+            note: ready.message.unwrap_or_default(),
+        });
+    }
+    events
+}
+
+fn action_name(action: &Action) -> &'static str {
+    match action {
+        Action::AddFinalizer { .. } => "AddFinalizer",
+        Action::RemoveFinalizer { .. } => "RemoveFinalizer",
+        Action::PatchPool(_) => "PatchPool",
+        Action::PatchNode(_) => "PatchNode",
+        Action::CreateChange { .. } => "CreateChange",
+        Action::WriteJournal { .. } => "WriteJournal",
+        Action::DeleteChange { .. } => "DeleteChange",
+        Action::RecordRun { .. } => "RecordRun",
+        Action::CreateJob(_) => "CreateJob",
+        Action::SetJobTtl { .. } => "SetJobTtl",
+        Action::AcquireLease { .. } => "AcquireLease",
+        Action::RenewLease { .. } => "RenewLease",
+        Action::ReleaseLease { .. } => "ReleaseLease",
+    }
+}

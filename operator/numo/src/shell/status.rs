@@ -1,0 +1,134 @@
+//! Status writes: server-side apply on the status subresource, only where the status differs.
+
+use super::{
+    apply::FIELD_MANAGER,
+    client::Connection,
+    events::{Events, Published},
+    store::Store,
+    watch,
+    wire::{self, Kind},
+};
+use crate::frontends;
+use kube::api::{Patch, PatchParams};
+use numo_api::conditions::types::VALID_CONFIG;
+use numo_core::{
+    action::{Event, EventAction},
+    observed::Key,
+};
+use serde::Serialize;
+use serde_json::json;
+
+/// Writes a status, and puts the answer into the store.
+pub async fn write(
+    connection: &Connection,
+    store: &mut Store,
+    kind: Kind,
+    key: &Key,
+    uid: &str,
+    status: &impl Serialize,
+) -> Result<(), kube::Error> {
+    let (group, version, name, _) = kind.resource();
+    let body = json!({
+        "apiVersion": format!("{group}/{version}"),
+        "kind": name,
+        "metadata": {"name": key.name, "namespace": key.namespace, "uid": uid},
+        "status": status,
+    });
+    let params = PatchParams {
+        field_manager: Some(format!("{FIELD_MANAGER}-status")),
+        force: true,
+        ..PatchParams::default()
+    };
+    let api = watch::api(&connection.write, kind, &key.namespace);
+    match api.patch_status(&key.name, &params, &Patch::Apply(body)).await {
+        Ok(object) => {
+            let number = wire::version(&object.metadata);
+            if let Some(object) = wire::object(kind, object) {
+                store.own(kind, number, object);
+            }
+            Ok(())
+        }
+        // Gone, or created anew under its name: there is nothing to write to any more.
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Writes the status of every rule and target that differs.
+pub async fn rules_and_targets(connection: &Connection, store: &mut Store, events: &Events) {
+    let now = connection.clock.now();
+    let mut due = Vec::new();
+    for (key, rule) in store.rules() {
+        let Some(view) = store.observed.rules.get(key) else {
+            continue;
+        };
+        let status = frontends::mutex_rule::status(rule, view, now);
+        if rule.status.as_ref() != Some(&status) {
+            let before = rule
+                .status
+                .as_ref()
+                .map(|status| status.conditions.clone())
+                .unwrap_or_default();
+            due.push((key.clone(), view.uid.clone(), before, status));
+        }
+    }
+    for (key, uid, before, status) in due {
+        announce(events, "MutexRule", &key, &uid, &before, &status.conditions);
+        if let Err(error) = write(connection, store, Kind::MutexRule, &key, &uid, &status).await {
+            tracing::warn!(rule = %key, %error, "the status was not written");
+        }
+    }
+    let mut due = Vec::new();
+    for (key, target) in &store.observed.targets {
+        let status = frontends::mutex_target::status(target, &store.observed, now);
+        if target.status != status {
+            due.push((
+                key.clone(),
+                target.uid.clone(),
+                target.status.conditions.clone(),
+                status,
+            ));
+        }
+    }
+    for (key, uid, before, status) in due {
+        announce(events, "MutexTarget", &key, &uid, &before, &status.conditions);
+        if let Err(error) = write(connection, store, Kind::MutexTarget, &key, &uid, &status).await {
+            tracing::warn!(target = %key, %error, "the status was not written");
+        }
+    }
+}
+
+/// An event when a rule or target turns invalid.
+fn announce(
+    events: &Events,
+    kind: &'static str,
+    key: &Key,
+    uid: &str,
+    before: &[numo_api::Condition],
+    after: &[numo_api::Condition],
+) {
+    let of = |list: &[numo_api::Condition]| {
+        list.iter()
+            .find(|condition| condition.type_ == VALID_CONFIG)
+            .cloned()
+    };
+    let Some(now) = of(after).filter(|condition| condition.status == "False") else {
+        return;
+    };
+    if of(before).is_some_and(|before| before.status == "False" && before.message == now.message) {
+        return;
+    }
+    events.publish(Published {
+        kind,
+        owner: key.clone(),
+        owner_uid: uid.to_owned(),
+        node_uid: None,
+        event: Event {
+            node: None,
+            warning: true,
+            reason: "InvalidConfig",
+            action: EventAction::EvaluateRule,
+            note: now.message.unwrap_or_default(),
+        },
+    });
+}

@@ -1,0 +1,420 @@
+//! The store: everything that was seen, kept up to date by watches and by our own writes.
+//!
+//! A write's answer goes into the store at once, so that the next pass sees it before the watch does; an
+//! older event of the watch never undoes it. The store decides nothing.
+
+use super::wire::{self, Kind, Object};
+use jiff::Timestamp;
+use numo_api::MutexRule;
+use numo_core::observed::{JobView, Key, Observed, RuleView, Settings, Validity};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a watch says.
+#[derive(Debug)]
+pub enum Seen {
+    /// An object is there, at this version.
+    Applied(Kind, u64, Object),
+    /// An object is gone.
+    Deleted(Kind, Key, u64),
+    /// A watch begins its list anew: what it does not mention by the end is gone. The scope is the
+    /// namespace, empty for all.
+    Listing(Kind, String),
+    /// The list is complete.
+    Listed(Kind, String),
+    /// The API server judged a rule of this generation.
+    Judged(Key, i64, Validity),
+}
+
+/// Everything that was seen.
+#[derive(Debug, Default)]
+pub struct Store {
+    /// What decisions read.
+    pub observed: Observed,
+    versions: BTreeMap<(Kind, Key), Version>,
+    rules: BTreeMap<Key, MutexRule>,
+    validity: BTreeMap<Key, (i64, Validity)>,
+    pods: BTreeMap<Key, (Key, Option<(String, String)>)>,
+    job_events: BTreeMap<Key, (Key, (String, String))>,
+    jobs: BTreeMap<Key, JobView>,
+    listing: BTreeMap<(Kind, String), BTreeSet<Key>>,
+    waiting_for: BTreeSet<(Kind, String)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Version {
+    number: u64,
+    /// Written by us and not confirmed by the watch yet.
+    own: bool,
+}
+
+impl Store {
+    /// An empty store that waits for these watches to list.
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            observed: Observed {
+                settings,
+                ..Observed::default()
+            },
+            ..Self::default()
+        }
+    }
+
+    /// No decision may be made before this watch has listed.
+    pub fn expect(&mut self, kind: Kind, scope: &str) {
+        self.waiting_for.insert((kind, scope.to_owned()));
+    }
+
+    /// Whether every expected watch has listed.
+    pub fn is_complete(&self) -> bool {
+        self.waiting_for.is_empty()
+    }
+
+    /// Watches that have not listed yet.
+    pub fn missing(&self) -> impl Iterator<Item = &(Kind, String)> {
+        self.waiting_for.iter()
+    }
+
+    /// Takes in what a watch says; true if a decision could change by it.
+    pub fn see(&mut self, seen: Seen) -> bool {
+        match seen {
+            Seen::Applied(kind, number, object) => self.put(kind, number, object, false),
+            Seen::Deleted(kind, key, number) => self.remove(kind, &key, number),
+            Seen::Listing(kind, scope) => {
+                self.listing.insert((kind, scope), BTreeSet::new());
+                false
+            }
+            Seen::Listed(kind, scope) => self.listed(kind, scope),
+            Seen::Judged(rule, generation, validity) => self.judge(&rule, generation, validity),
+        }
+    }
+
+    /// Takes in the answer to our own write.
+    pub fn own(&mut self, kind: Kind, number: u64, object: Object) {
+        self.put(kind, number, object, true);
+    }
+
+    /// Takes in our own deletion.
+    pub fn own_deletion(&mut self, kind: Kind, key: &Key) {
+        self.remove(kind, key, u64::MAX);
+        self.versions.remove(&(kind, key.clone()));
+    }
+
+    /// Takes in what the API server said about a rule.
+    pub fn judge(&mut self, rule: &Key, generation: i64, validity: Validity) -> bool {
+        self.validity.insert(rule.clone(), (generation, validity));
+        self.refresh_rule(rule)
+    }
+
+    /// Rules that the API server has not judged, with their objects.
+    pub fn unjudged(&self) -> Vec<MutexRule> {
+        self.rules
+            .iter()
+            .filter(|(key, rule)| {
+                self.validity
+                    .get(*key)
+                    .is_none_or(|(generation, _)| *generation != rule.metadata.generation.unwrap_or(0))
+            })
+            .map(|(_, rule)| rule.clone())
+            .collect()
+    }
+
+    /// The rule as it was given.
+    pub fn rule(&self, key: &Key) -> Option<&MutexRule> {
+        self.rules.get(key)
+    }
+
+    /// All rules as they were given.
+    pub fn rules(&self) -> impl Iterator<Item = (&Key, &MutexRule)> {
+        self.rules.iter()
+    }
+
+    /// Forgets what the API server said about a rule, so that it is asked again.
+    pub fn forget_judgement(&mut self, key: &Key) {
+        self.validity.remove(key);
+    }
+
+    fn put(&mut self, kind: Kind, number: u64, object: Object, own: bool) -> bool {
+        let (key, scope) = place(&object);
+        for ((listed, listed_scope), keys) in &mut self.listing {
+            if *listed == kind && (listed_scope.is_empty() || *listed_scope == scope) {
+                keys.insert(key.clone());
+            }
+        }
+        let slot = (kind, key);
+        match self.versions.get(&slot) {
+            Some(known) if known.number > number => return false,
+            Some(known) if known.number == number => {
+                self.versions.insert(
+                    slot,
+                    Version {
+                        number,
+                        own: known.own && own,
+                    },
+                );
+                return false;
+            }
+            _ => {}
+        }
+        self.versions.insert(slot, Version { number, own });
+        self.insert(object)
+    }
+
+    fn insert(&mut self, object: Object) -> bool {
+        let observed = &mut self.observed;
+        match object {
+            Object::Node(node) => replace(&mut observed.nodes, node.name.clone(), *node),
+            Object::Pool(pool) => replace(&mut observed.pools, pool.name.clone(), *pool),
+            Object::Config(name, config) => replace(&mut observed.configs, name, config),
+            Object::ClusterVersion(version) => set(&mut observed.cluster_version, Some(version)),
+            Object::Infrastructure(topology) => set(&mut observed.control_plane_topology, topology),
+            Object::Run(run) => replace(&mut observed.runs, run.key.clone(), *run),
+            Object::Target(target) => replace(&mut observed.targets, target.key.clone(), *target),
+            Object::Change(change) => replace(&mut observed.changes, change.key.clone(), *change),
+            Object::Budget(budget) => replace(&mut observed.budgets, budget.name.clone(), *budget),
+            Object::Namespace(name, terminating) => replace(&mut observed.namespaces, name, terminating),
+            Object::Lease(node, lease) => replace(&mut observed.leases, node, lease),
+            Object::Rule(rule) => {
+                let key = wire::key(&rule.metadata);
+                self.rules.insert(key.clone(), *rule);
+                self.refresh_rule(&key)
+            }
+            Object::Job(key, job) => {
+                self.jobs.insert(key.clone(), job);
+                self.refresh_job(&key)
+            }
+            Object::Pod(pod, job, trouble) => {
+                self.pods.insert(pod, (job.clone(), trouble));
+                self.refresh_job(&job)
+            }
+            Object::JobEvent(event, job, trouble) => {
+                self.job_events.insert(event, (job.clone(), trouble));
+                self.refresh_job(&job)
+            }
+        }
+    }
+
+    fn remove(&mut self, kind: Kind, key: &Key, number: u64) -> bool {
+        let slot = (kind, key.clone());
+        if self
+            .versions
+            .get(&slot)
+            .is_some_and(|known| known.number > number)
+        {
+            return false;
+        }
+        self.versions.remove(&slot);
+        let observed = &mut self.observed;
+        match kind {
+            Kind::Node => observed.nodes.remove(&key.name).is_some(),
+            Kind::MachineConfigPool => observed.pools.remove(&key.name).is_some(),
+            Kind::MachineConfig => observed.configs.remove(&key.name).is_some(),
+            Kind::ClusterVersion => observed.cluster_version.take().is_some(),
+            Kind::Infrastructure => observed.control_plane_topology.take().is_some(),
+            Kind::MutexRunConfig => observed.runs.remove(key).is_some(),
+            Kind::MutexTarget => observed.targets.remove(key).is_some(),
+            Kind::NodeChange => observed.changes.remove(key).is_some(),
+            Kind::MutexBudget => observed.budgets.remove(&key.name).is_some(),
+            Kind::Namespace => observed.namespaces.remove(&key.name).is_some(),
+            Kind::Lease => key
+                .name
+                .strip_prefix("node-")
+                .is_some_and(|node| observed.leases.remove(node).is_some()),
+            Kind::MutexRule => {
+                self.rules.remove(key);
+                self.validity.remove(key);
+                observed.rules.remove(key).is_some()
+            }
+            Kind::Job => {
+                self.jobs.remove(key);
+                observed.jobs.remove(key).is_some()
+            }
+            Kind::Pod => {
+                let job = self.pods.remove(key);
+                job.is_some_and(|(job, _)| self.refresh_job(&job))
+            }
+            Kind::JobEvent => {
+                let job = self.job_events.remove(key);
+                job.is_some_and(|(job, _)| self.refresh_job(&job))
+            }
+        }
+    }
+
+    /// What a complete list does not mention is gone, but for what we wrote and the watch has yet to see.
+    fn listed(&mut self, kind: Kind, scope: String) -> bool {
+        let slot = (kind, scope);
+        let mut changed = self.waiting_for.remove(&slot);
+        let Some(mentioned) = self.listing.remove(&slot) else {
+            return changed;
+        };
+        let gone: Vec<Key> = self
+            .versions
+            .iter()
+            .filter(|((known, key), version)| {
+                *known == kind
+                    && (slot.1.is_empty() || key.namespace == slot.1)
+                    && !mentioned.contains(key)
+                    && !version.own
+            })
+            .map(|((_, key), _)| key.clone())
+            .collect();
+        for key in gone {
+            changed |= self.remove(kind, &key, u64::MAX);
+        }
+        changed
+    }
+
+    fn refresh_rule(&mut self, key: &Key) -> bool {
+        let Some(rule) = self.rules.get(key) else {
+            return false;
+        };
+        let generation = rule.metadata.generation.unwrap_or(0);
+        // A rule that was valid stays so while its new generation is being judged only if nothing is
+        // known against it: it is Unknown until then, and Unknown admits nobody.
+        let validity = self
+            .validity
+            .get(key)
+            .filter(|(judged, _)| *judged == generation)
+            .map_or(Validity::Unknown, |(_, validity)| validity.clone());
+        let view: RuleView = wire::rule(rule, validity);
+        replace(&mut self.observed.rules, key.clone(), view)
+    }
+
+    fn refresh_job(&mut self, key: &Key) -> bool {
+        let Some(job) = self.jobs.get(key) else {
+            return false;
+        };
+        let by_pod = self
+            .pods
+            .values()
+            .filter(|(job, _)| job == key)
+            .find_map(|(_, trouble)| trouble.clone());
+        let by_event = || {
+            let created = self
+                .job_events
+                .values()
+                .filter(|(job, _)| job == key)
+                .map(|(_, trouble)| trouble);
+            if job.started {
+                None
+            } else {
+                created.last().cloned()
+            }
+        };
+        let trouble = by_pod.or_else(by_event);
+        replace(
+            &mut self.observed.jobs,
+            key.clone(),
+            JobView {
+                trouble,
+                ..job.clone()
+            },
+        )
+    }
+
+    /// Notes a write that was refused for a reason a user must hear of.
+    pub fn refuse(&mut self, about: Key, code: u16, message: String, at: Timestamp) {
+        self.observed
+            .refusals
+            .insert(about, numo_core::observed::Refusal { code, message, at });
+    }
+
+    /// A write that was refused before has succeeded.
+    pub fn accept(&mut self, about: &Key) {
+        self.observed.refusals.remove(about);
+    }
+}
+
+/// Where an object stands: its key, and the namespace its watch may be limited to.
+fn place(object: &Object) -> (Key, String) {
+    let of = |key: &Key| (key.clone(), key.namespace.clone());
+    let cluster = |name: &str| (Key::new("", name), String::new());
+    match object {
+        Object::Node(node) => cluster(&node.name),
+        Object::Pool(pool) => cluster(&pool.name),
+        Object::Config(name, _) | Object::Namespace(name, _) => cluster(name),
+        Object::ClusterVersion(_) => cluster("version"),
+        Object::Infrastructure(_) => cluster("cluster"),
+        Object::Run(run) => of(&run.key),
+        Object::Rule(rule) => of(&wire::key(&rule.metadata)),
+        Object::Target(target) => of(&target.key),
+        Object::Change(change) => of(&change.key),
+        Object::Budget(budget) => cluster(&budget.name),
+        Object::Lease(node, _) => of(&Key::new(
+            numo_api::marks::LEASE_NAMESPACE,
+            format!("node-{node}"),
+        )),
+        Object::Job(key, _) | Object::Pod(key, _, _) | Object::JobEvent(key, _, _) => of(key),
+    }
+}
+
+fn replace<K: Ord, V: PartialEq>(map: &mut BTreeMap<K, V>, key: K, value: V) -> bool {
+    if map.get(&key) == Some(&value) {
+        return false;
+    }
+    map.insert(key, value);
+    true
+}
+
+fn set<V: PartialEq>(slot: &mut Option<V>, value: Option<V>) -> bool {
+    if *slot == value {
+        return false;
+    }
+    *slot = value;
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use numo_core::observed::ConfigView;
+
+    fn config(version: &str) -> Object {
+        Object::Config(
+            "rendered".to_owned(),
+            ConfigView {
+                version: Some(version.to_owned()),
+            },
+        )
+    }
+
+    fn version_of(store: &Store) -> Option<String> {
+        store
+            .observed
+            .configs
+            .get("rendered")
+            .and_then(|config| config.version.clone())
+    }
+
+    #[test]
+    fn an_older_event_does_not_undo_our_own_write() {
+        let mut store = Store::new(Settings::default());
+        assert!(store.see(Seen::Applied(Kind::MachineConfig, 5, config("a"))));
+        store.own(Kind::MachineConfig, 7, config("b"));
+        assert!(!store.see(Seen::Applied(Kind::MachineConfig, 6, config("a"))));
+        assert_eq!(version_of(&store).as_deref(), Some("b"));
+        assert!(!store.see(Seen::Applied(Kind::MachineConfig, 7, config("b"))));
+    }
+
+    #[test]
+    fn a_list_forgets_what_it_does_not_mention_but_for_our_own_writes() {
+        let mut store = Store::new(Settings::default());
+        store.expect(Kind::MachineConfig, "");
+        store.see(Seen::Applied(Kind::MachineConfig, 5, config("a")));
+        store.see(Seen::Listing(Kind::MachineConfig, String::new()));
+        assert!(!store.is_complete());
+        store.see(Seen::Listed(Kind::MachineConfig, String::new()));
+        assert!(store.is_complete());
+        assert_eq!(version_of(&store), None);
+        store.own(Kind::MachineConfig, 9, config("b"));
+        store.see(Seen::Listing(Kind::MachineConfig, String::new()));
+        store.see(Seen::Listed(Kind::MachineConfig, String::new()));
+        assert_eq!(version_of(&store).as_deref(), Some("b"));
+    }
+
+    #[test]
+    fn an_equal_object_is_no_news() {
+        let mut store = Store::new(Settings::default());
+        assert!(store.see(Seen::Applied(Kind::MachineConfig, 5, config("a"))));
+        assert!(!store.see(Seen::Applied(Kind::MachineConfig, 6, config("a"))));
+    }
+}

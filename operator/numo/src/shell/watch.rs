@@ -1,0 +1,146 @@
+//! Watches: one task for each kind (and namespace), which projects what it sees and sends it to the
+//! planner. No polling: a watch that breaks lists anew and goes on.
+
+use super::{
+    store::Seen,
+    wire::{self, Kind, SlimNode},
+};
+use futures::{Stream, StreamExt};
+use kube::{
+    Api, Client,
+    core::{DynamicObject, GroupVersionKind, PartialObjectMeta},
+    discovery::ApiResource,
+    runtime::{WatchStreamExt, watcher},
+};
+use std::{future::Future, pin::pin, time::Duration};
+use tokio::sync::mpsc::UnboundedSender;
+
+/// How long a watch whose kind is not served, or not allowed, waits before it asks again.
+const RETRY_REFUSED: Duration = Duration::from_secs(10);
+
+/// The API resource of a kind.
+pub fn resource(kind: Kind) -> ApiResource {
+    let (group, version, name, plural) = kind.resource();
+    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, name), plural)
+}
+
+/// The API of a kind, in one namespace or (empty) all.
+pub fn api(client: &Client, kind: Kind, namespace: &str) -> Api<DynamicObject> {
+    let resource = resource(kind);
+    if namespace.is_empty() {
+        Api::all_with(client.clone(), &resource)
+    } else {
+        Api::namespaced_with(client.clone(), namespace, &resource)
+    }
+}
+
+/// What of a kind is watched.
+fn selection(kind: Kind) -> watcher::Config {
+    let config = watcher::Config::default();
+    match kind {
+        Kind::Job | Kind::Pod => config.labels(numo_api::marks::JOB_RUN),
+        Kind::JobEvent => config.fields("involvedObject.kind=Job,reason=FailedCreate"),
+        _ => config,
+    }
+}
+
+/// Watches a kind until the receiver is gone.
+pub async fn watch(client: Client, kind: Kind, scope: String, to: UnboundedSender<Seen>) {
+    match kind {
+        Kind::Node => {
+            // Pages bound the memory of the first list: 100 nodes of 17 KB each.
+            let config = selection(kind).page_size(100);
+            let stream = watcher(Api::<SlimNode>::all(client), config);
+            forward(kind, scope, to, stream, |node| {
+                let number = wire::version(kube::Resource::meta(&node));
+                Some((number, wire::Object::Node(Box::new(wire::node(node)))))
+            })
+            .await;
+        }
+        Kind::MachineConfig => {
+            let api: Api<PartialObjectMeta<DynamicObject>> = Api::all_with(client, &resource(kind));
+            let stream = watcher(api, selection(kind).page_size(100));
+            forward(kind, scope, to, stream, |meta| {
+                let number = wire::version(&meta.metadata);
+                let object = DynamicObject {
+                    types: None,
+                    metadata: meta.metadata,
+                    data: serde_json::Value::Null,
+                };
+                wire::object(kind, object).map(|object| (number, object))
+            })
+            .await;
+        }
+        _ => {
+            let stream = watcher(api(&client, kind, &scope), selection(kind));
+            forward(kind, scope, to, stream, |object| {
+                let number = wire::version(&object.metadata);
+                wire::object(kind, object).map(|object| (number, object))
+            })
+            .await;
+        }
+    }
+}
+
+fn forward<K: kube::Resource + Send>(
+    kind: Kind,
+    scope: String,
+    to: UnboundedSender<Seen>,
+    stream: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send,
+    project: impl Fn(K) -> Option<(u64, wire::Object)> + Send,
+) -> impl Future<Output = ()> + Send {
+    async move {
+        let mut stream = pin!(stream.default_backoff());
+        let mut refused = false;
+        while let Some(event) = stream.next().await {
+            let seen = match event {
+                Ok(watcher::Event::Init) => Some(Seen::Listing(kind, scope.clone())),
+                Ok(watcher::Event::InitDone) => {
+                    refused = false;
+                    Some(Seen::Listed(kind, scope.clone()))
+                }
+                Ok(watcher::Event::Apply(object) | watcher::Event::InitApply(object)) => {
+                    project(object).map(|(number, object)| Seen::Applied(kind, number, object))
+                }
+                Ok(watcher::Event::Delete(object)) => Some(Seen::Deleted(
+                    kind,
+                    wire::key(object.meta()),
+                    wire::version(object.meta()),
+                )),
+                Err(error) => {
+                    // A kind that is not served here, or that we may not see, is empty: nothing of it
+                    // can be seen, and waiting for it would stop everything else.
+                    let absent = is_refusal(&error);
+                    if !refused {
+                        tracing::info!(?kind, scope, %error, absent, "a watch was interrupted");
+                    }
+                    let first = absent && !refused;
+                    refused |= absent;
+                    if absent {
+                        if first && to.send(Seen::Listed(kind, scope.clone())).is_err() {
+                            return;
+                        }
+                        tokio::time::sleep(RETRY_REFUSED).await;
+                    }
+                    None
+                }
+            };
+            if let Some(seen) = seen
+                && to.send(seen).is_err()
+            {
+                return;
+            }
+        }
+    }
+}
+
+fn is_refusal(error: &watcher::Error) -> bool {
+    let status = match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchFailed(kube::Error::Api(status)) => status.code,
+        watcher::Error::WatchError(status) => status.code,
+        _ => 0,
+    };
+    matches!(status, 403 | 404)
+}

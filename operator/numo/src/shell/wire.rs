@@ -1,0 +1,591 @@
+//! From the wire to views: what of each object is kept. Projection happens as early as possible, so that
+//! a heartbeat compares equal and the memory of 7,500 nodes stays small.
+
+use crate::frontends;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::DynamicObject;
+use numo_api::{MutexBudget, MutexRule, MutexRunConfig, MutexTarget, NodeChange, marks};
+use numo_core::observed::{
+    BudgetView, ChangeView, ClusterVersionView, ConfigView, IntOrPercent, JobEnd, JobView, Key, LeaseView,
+    Map, NodeView, PoolView, RunConfigView, TargetView,
+};
+use serde::Deserialize;
+use serde_json::Value;
+use std::{borrow::Cow, collections::BTreeMap};
+
+/// A kind that is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs, reason = "the names are the kinds")]
+pub enum Kind {
+    Node,
+    MachineConfigPool,
+    MachineConfig,
+    ClusterVersion,
+    Infrastructure,
+    MutexRunConfig,
+    MutexRule,
+    MutexTarget,
+    NodeChange,
+    MutexBudget,
+    Namespace,
+    Lease,
+    Job,
+    Pod,
+    JobEvent,
+}
+
+impl Kind {
+    /// Group, version, kind, plural.
+    pub const fn resource(self) -> (&'static str, &'static str, &'static str, &'static str) {
+        match self {
+            Self::Node => ("", "v1", "Node", "nodes"),
+            Self::MachineConfigPool => (
+                "machineconfiguration.openshift.io",
+                "v1",
+                "MachineConfigPool",
+                "machineconfigpools",
+            ),
+            Self::MachineConfig => (
+                "machineconfiguration.openshift.io",
+                "v1",
+                "MachineConfig",
+                "machineconfigs",
+            ),
+            Self::ClusterVersion => ("config.openshift.io", "v1", "ClusterVersion", "clusterversions"),
+            Self::Infrastructure => ("config.openshift.io", "v1", "Infrastructure", "infrastructures"),
+            Self::MutexRunConfig => (
+                numo_api::GROUP,
+                numo_api::VERSION,
+                "MutexRunConfig",
+                "mutexrunconfigs",
+            ),
+            Self::MutexRule => (numo_api::GROUP, numo_api::VERSION, "MutexRule", "mutexrules"),
+            Self::MutexTarget => (numo_api::GROUP, numo_api::VERSION, "MutexTarget", "mutextargets"),
+            Self::NodeChange => (
+                numo_api::NUMO_GROUP,
+                numo_api::VERSION,
+                "NodeChange",
+                "nodechanges",
+            ),
+            Self::MutexBudget => (
+                numo_api::NUMO_GROUP,
+                numo_api::VERSION,
+                "MutexBudget",
+                "mutexbudgets",
+            ),
+            Self::Namespace => ("", "v1", "Namespace", "namespaces"),
+            Self::Lease => ("coordination.k8s.io", "v1", "Lease", "leases"),
+            Self::Job => ("batch", "v1", "Job", "jobs"),
+            Self::Pod => ("", "v1", "Pod", "pods"),
+            Self::JobEvent => ("", "v1", "Event", "events"),
+        }
+    }
+}
+
+/// A view with its place in the store.
+#[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "the names are the kinds")]
+pub enum Object {
+    Node(Box<NodeView>),
+    Pool(Box<PoolView>),
+    Config(String, ConfigView),
+    ClusterVersion(ClusterVersionView),
+    Infrastructure(Option<String>),
+    Run(Box<RunConfigView>),
+    Rule(Box<MutexRule>),
+    Target(Box<TargetView>),
+    Change(Box<ChangeView>),
+    Budget(Box<BudgetView>),
+    Namespace(String, bool),
+    Lease(String, LeaseView),
+    Job(Key, JobView),
+    /// Job it belongs to, and what keeps it from starting.
+    Pod(Key, Key, Option<(String, String)>),
+    /// Job it is about: reason and message.
+    JobEvent(Key, Key, (String, String)),
+}
+
+/// A Node without what nobody here reads: images, managed fields, addresses.
+#[derive(Clone, Debug, Deserialize)]
+pub struct SlimNode {
+    #[serde(deserialize_with = "slim_meta")]
+    metadata: ObjectMeta,
+    #[serde(default)]
+    spec: SlimNodeSpec,
+    #[serde(default)]
+    status: SlimNodeStatus,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct SlimNodeSpec {
+    #[serde(default)]
+    unschedulable: bool,
+    #[serde(default)]
+    taints: Vec<SlimTaint>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct SlimTaint {
+    #[serde(default)]
+    key: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct SlimNodeStatus {
+    #[serde(default)]
+    conditions: Vec<SlimCondition>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct SlimCondition {
+    #[serde(rename = "type")]
+    type_: String,
+    status: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SlimMeta {
+    name: Option<String>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+    creation_timestamp: Option<k8s_openapi::apimachinery::pkg::apis::meta::v1::Time>,
+    deletion_timestamp: Option<k8s_openapi::apimachinery::pkg::apis::meta::v1::Time>,
+    labels: Option<BTreeMap<String, String>>,
+    annotations: Option<BTreeMap<String, String>>,
+}
+
+fn slim_meta<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
+    let slim = SlimMeta::deserialize(deserializer)?;
+    Ok(ObjectMeta {
+        name: slim.name,
+        uid: slim.uid,
+        resource_version: slim.resource_version,
+        creation_timestamp: slim.creation_timestamp,
+        deletion_timestamp: slim.deletion_timestamp,
+        labels: slim.labels,
+        annotations: slim.annotations.map(kept),
+        ..ObjectMeta::default()
+    })
+}
+
+impl kube::Resource for SlimNode {
+    type DynamicType = ();
+    type Scope = kube::core::ClusterResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        "Node".into()
+    }
+    fn group((): &()) -> Cow<'_, str> {
+        "".into()
+    }
+    fn version((): &()) -> Cow<'_, str> {
+        "v1".into()
+    }
+    fn plural((): &()) -> Cow<'_, str> {
+        "nodes".into()
+    }
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+/// Annotations that any decision reads.
+fn kept(annotations: BTreeMap<String, String>) -> Map {
+    annotations
+        .into_iter()
+        .filter(|(key, _)| {
+            key.starts_with(marks::PREFIX)
+                || (key.starts_with("machineconfiguration.openshift.io/")
+                    && *key != "machineconfiguration.openshift.io/lastSyncedControllerConfigResourceVersion")
+                || key == marks::SCALE_DOWN_DISABLED
+                || key == marks::DO_NOT_DISRUPT
+        })
+        .collect()
+}
+
+/// Taints by which autoscalers say that a node is about to be deleted.
+const LEAVING_TAINTS: [&str; 3] = [
+    "ToBeDeletedByClusterAutoscaler",
+    "DeletionCandidateOfClusterAutoscaler",
+    "karpenter.sh/disrupted",
+];
+
+/// The resourceVersion as a number: resourceVersions of one kind are ordered (KEP-5504).
+pub fn version(meta: &ObjectMeta) -> u64 {
+    meta.resource_version
+        .as_deref()
+        .and_then(|version| version.parse().ok())
+        .unwrap_or(0)
+}
+
+fn created(meta: &ObjectMeta) -> Timestamp {
+    meta.creation_timestamp
+        .as_ref()
+        .map_or(Timestamp::UNIX_EPOCH, |time| time.0)
+}
+
+/// The view of a Node.
+pub fn node(node: SlimNode) -> NodeView {
+    let condition = |wanted: &str| {
+        node.status
+            .conditions
+            .iter()
+            .find(|c| c.type_ == wanted)
+            .map(|c| c.status.as_str())
+    };
+    let ready = condition("Ready") == Some("True")
+        && condition("DiskPressure").is_none_or(|status| status == "False")
+        && condition("NetworkUnavailable").is_none_or(|status| status == "False");
+    let leaving = if node.metadata.deletion_timestamp.is_some() {
+        Some("it is being deleted".to_owned())
+    } else {
+        node.spec
+            .taints
+            .iter()
+            .find(|taint| LEAVING_TAINTS[..1].contains(&taint.key.as_str()) || taint.key == LEAVING_TAINTS[2])
+            .map(|taint| format!("taint {}", taint.key))
+    };
+    NodeView {
+        created: created(&node.metadata),
+        unschedulable: node.spec.unschedulable,
+        ready,
+        leaving,
+        name: node.metadata.name.unwrap_or_default(),
+        uid: node.metadata.uid.unwrap_or_default(),
+        labels: node.metadata.labels.unwrap_or_default(),
+        annotations: node.metadata.annotations.unwrap_or_default(),
+    }
+}
+
+/// The view of any other object; none for what is not understood (it is then as if it were not there).
+pub fn object(kind: Kind, object: DynamicObject) -> Option<Object> {
+    Some(match kind {
+        Kind::Node => Object::Node(Box::new(node(
+            serde_json::from_value(serde_json::to_value(object).ok()?).ok()?,
+        ))),
+        Kind::MachineConfigPool => Object::Pool(Box::new(pool(&object))),
+        Kind::MachineConfig => {
+            let version = object
+                .metadata
+                .annotations
+                .as_ref()
+                .and_then(|annotations| annotations.get(marks::openshift::RELEASE_VERSION))
+                .cloned();
+            Object::Config(object.metadata.name?, ConfigView { version })
+        }
+        Kind::ClusterVersion => {
+            if object.metadata.name.as_deref() != Some("version") {
+                return None;
+            }
+            Object::ClusterVersion(cluster_version(&object))
+        }
+        Kind::Infrastructure => {
+            let topology = object
+                .data
+                .pointer("/status/controlPlaneTopology")
+                .and_then(Value::as_str);
+            Object::Infrastructure(topology.map(ToOwned::to_owned))
+        }
+        Kind::MutexRunConfig => Object::Run(Box::new(run(typed(object)?))),
+        Kind::MutexRule => Object::Rule(Box::new(typed(object)?)),
+        Kind::MutexTarget => Object::Target(Box::new(target(typed(object)?))),
+        Kind::NodeChange => Object::Change(Box::new(change(typed(object)?))),
+        Kind::MutexBudget => Object::Budget(Box::new(budget(typed(object)?))),
+        Kind::Namespace => {
+            let terminating = object.metadata.deletion_timestamp.is_some();
+            Object::Namespace(object.metadata.name?, terminating)
+        }
+        Kind::Lease => {
+            let node = object.metadata.name.as_ref()?.strip_prefix("node-")?.to_owned();
+            Object::Lease(node, lease(&object))
+        }
+        Kind::Job => Object::Job(key(&object.metadata), job(&object)),
+        Kind::Pod => {
+            let labels = object.metadata.labels.as_ref()?;
+            let job = labels
+                .get("batch.kubernetes.io/job-name")
+                .or_else(|| labels.get("job-name"))?;
+            let job = Key::new(object.metadata.namespace.clone()?, job);
+            Object::Pod(key(&object.metadata), job, pod_trouble(&object.data))
+        }
+        Kind::JobEvent => {
+            let about = object.data.get("involvedObject")?;
+            let name = about.get("name").and_then(Value::as_str)?;
+            let job = Key::new(object.metadata.namespace.clone()?, name);
+            let text = |field: &str| {
+                object
+                    .data
+                    .get(field)
+                    .and_then(Value::as_str)
+                    .unwrap_or_default()
+                    .to_owned()
+            };
+            Object::JobEvent(key(&object.metadata), job, (text("reason"), text("message")))
+        }
+    })
+}
+
+fn typed<K: serde::de::DeserializeOwned>(object: DynamicObject) -> Option<K> {
+    let about = format!("{:?} {:?}", object.metadata.namespace, object.metadata.name);
+    let mut value = serde_json::to_value(object).ok()?;
+    // The replaced operator's schemas admit an object without a spec; it is as good as an empty one.
+    if let Some(fields) = value.as_object_mut() {
+        fields.entry("spec").or_insert_with(|| Value::Object(serde_json::Map::new()));
+    }
+    serde_json::from_value(value)
+        .inspect_err(
+            |error| tracing::warn!(%about, %error, "an object of ours cannot be read and is passed over"),
+        )
+        .ok()
+}
+
+/// Namespace and name.
+pub fn key(meta: &ObjectMeta) -> Key {
+    Key::new(
+        meta.namespace.clone().unwrap_or_default(),
+        meta.name.clone().unwrap_or_default(),
+    )
+}
+
+fn text(value: &Value, pointer: &str) -> String {
+    value
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned()
+}
+
+fn pool(object: &DynamicObject) -> PoolView {
+    let meta = &object.metadata;
+    PoolView {
+        name: meta.name.clone().unwrap_or_default(),
+        uid: meta.uid.clone().unwrap_or_default(),
+        deleting: meta.deletion_timestamp.is_some(),
+        annotations: kept(meta.annotations.clone().unwrap_or_default()),
+        has_annotations: meta.annotations.is_some(),
+        paused: object
+            .data
+            .pointer("/spec/paused")
+            .and_then(Value::as_bool)
+            .unwrap_or(false),
+        paused_manager: field_manager(meta, &["f:spec", "f:paused"]),
+        selector_manager: field_manager(meta, &["f:spec", "f:nodeSelector"]),
+        selector: object
+            .data
+            .pointer("/spec/nodeSelector")
+            .cloned()
+            .unwrap_or(Value::Null),
+        config: text(&object.data, "/spec/configuration/name"),
+        max_unavailable: object
+            .data
+            .pointer("/spec/maxUnavailable")
+            .and_then(|value| IntOrPercent::parse(value).ok()),
+    }
+}
+
+/// Who wrote a field last, by the managed fields.
+fn field_manager(meta: &ObjectMeta, path: &[&str]) -> Option<String> {
+    meta.managed_fields
+        .iter()
+        .flatten()
+        .filter(|entry| {
+            let mut fields = entry.fields_v1.as_ref().map(|fields| &fields.0);
+            for step in path {
+                fields = fields.and_then(|fields| fields.get(step));
+            }
+            fields.is_some()
+        })
+        .max_by_key(|entry| entry.time.as_ref().map(|time| time.0))
+        .and_then(|entry| entry.manager.clone())
+}
+
+fn cluster_version(object: &DynamicObject) -> ClusterVersionView {
+    let data = &object.data;
+    let desired_update = data
+        .pointer("/spec/desiredUpdate")
+        .filter(|value| !value.is_null());
+    ClusterVersionView {
+        generation: object.metadata.generation.unwrap_or(0),
+        observed_generation: data
+            .pointer("/status/observedGeneration")
+            .and_then(Value::as_i64)
+            .unwrap_or(0),
+        desired_update: desired_update
+            .and_then(|update| update.get("version"))
+            .and_then(Value::as_str)
+            .map(ToOwned::to_owned),
+        has_desired_update: desired_update.is_some(),
+        desired: text(data, "/status/desired/version"),
+        latest: data
+            .pointer("/status/history/0")
+            .map(|entry| (text(entry, "/state"), text(entry, "/version"))),
+    }
+}
+
+fn run(run: MutexRunConfig) -> RunConfigView {
+    RunConfigView {
+        key: key(&run.metadata),
+        uid: run.metadata.uid.clone().unwrap_or_default(),
+        generation: run.metadata.generation.unwrap_or(0),
+        created: created(&run.metadata),
+        deleting: run.metadata.deletion_timestamp.is_some(),
+        finalizers: run.metadata.finalizers.clone().unwrap_or_default(),
+        annotations: kept(run.metadata.annotations.unwrap_or_default()),
+        spec: run.spec,
+        status: run.status.unwrap_or_default(),
+    }
+}
+
+fn target(target: MutexTarget) -> TargetView {
+    TargetView {
+        key: key(&target.metadata),
+        uid: target.metadata.uid.clone().unwrap_or_default(),
+        generation: target.metadata.generation.unwrap_or(0),
+        pools: target.spec.machine_config_pools.unwrap_or_default(),
+        status: target.status.unwrap_or_default(),
+    }
+}
+
+/// The view of a NodeChange.
+pub fn change(change: NodeChange) -> ChangeView {
+    ChangeView {
+        key: key(&change.metadata),
+        uid: change.metadata.uid.clone().unwrap_or_default(),
+        resource_version: change.metadata.resource_version.clone().unwrap_or_default(),
+        generation: change.metadata.generation.unwrap_or(1),
+        created: created(&change.metadata),
+        deleting: change.metadata.deletion_timestamp.is_some(),
+        spec: change.spec,
+        status: change.status.unwrap_or_default(),
+    }
+}
+
+fn budget(budget: MutexBudget) -> BudgetView {
+    let max_unavailable = match &budget.spec.max_unavailable {
+        None => Ok(IntOrPercent::Int(1)),
+        Some(limit) => numo_core::intent::parse_limit(limit),
+    };
+    BudgetView {
+        name: budget.metadata.name.unwrap_or_default(),
+        selector: budget
+            .spec
+            .node_selector
+            .as_ref()
+            .and_then(|selector| serde_json::to_value(selector).ok())
+            .unwrap_or(Value::Null),
+        max_unavailable,
+        group_by: budget.spec.group_by,
+        paused: budget.spec.paused.unwrap_or(false),
+    }
+}
+
+fn lease(object: &DynamicObject) -> LeaseView {
+    LeaseView {
+        holder: text(&object.data, "/spec/holderIdentity"),
+        renewed: object
+            .data
+            .pointer("/spec/renewTime")
+            .and_then(Value::as_str)
+            .and_then(|time| time.parse().ok()),
+        duration_seconds: object
+            .data
+            .pointer("/spec/leaseDurationSeconds")
+            .and_then(Value::as_i64)
+            .unwrap_or(0),
+        uid: object.metadata.uid.clone().unwrap_or_default(),
+        resource_version: object.metadata.resource_version.clone().unwrap_or_default(),
+    }
+}
+
+fn job(object: &DynamicObject) -> JobView {
+    let meta = &object.metadata;
+    let condition = |wanted: &str| {
+        object
+            .data
+            .pointer("/status/conditions")
+            .and_then(Value::as_array)?
+            .iter()
+            .find(|condition| {
+                condition.get("type").and_then(Value::as_str) == Some(wanted)
+                    && condition.get("status").and_then(Value::as_str) == Some("True")
+            })
+    };
+    // FailureTarget is the Job controller's verdict before its pods are gone: a failed rule is seen at once.
+    let failed = condition("Failed").or_else(|| condition("FailureTarget"));
+    let ended = match (failed, condition("Complete")) {
+        (Some(failed), _) => Some(JobEnd::Failed(text(failed, "/reason"), text(failed, "/message"))),
+        (None, Some(_)) => Some(JobEnd::Complete),
+        (None, None) => None,
+    };
+    let annotation = |key: &str| {
+        meta.annotations
+            .as_ref()
+            .and_then(|annotations| annotations.get(key))
+    };
+    let count = |field: &str| object.data.pointer(field).and_then(Value::as_i64).unwrap_or(0);
+    JobView {
+        uid: meta.uid.clone().unwrap_or_default(),
+        created: created(meta),
+        deleting: meta.deletion_timestamp.is_some(),
+        run: meta
+            .labels
+            .as_ref()
+            .and_then(|labels| labels.get(marks::JOB_RUN))
+            .cloned()
+            .unwrap_or_default(),
+        ended,
+        started: count("/status/active") + count("/status/succeeded") + count("/status/failed") > 0,
+        ttl_seconds: object
+            .data
+            .pointer("/spec/ttlSecondsAfterFinished")
+            .and_then(Value::as_i64),
+        wanted_ttl_seconds: annotation(marks::JOB_TTL).and_then(|seconds| seconds.parse().ok()),
+        trouble: None,
+    }
+}
+
+/// Why a pod does not start: a container that waits for its image or its configuration, or no node to
+/// run on.
+fn pod_trouble(pod: &Value) -> Option<(String, String)> {
+    const FATAL: [&str; 7] = [
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "InvalidImageName",
+        "ErrImageNeverPull",
+        "CreateContainerConfigError",
+        "CreateContainerError",
+        "RunContainerError",
+    ];
+    let waiting = ["/status/initContainerStatuses", "/status/containerStatuses"]
+        .iter()
+        .filter_map(|pointer| pod.pointer(pointer).and_then(Value::as_array))
+        .flatten()
+        .filter_map(|status| status.pointer("/state/waiting"))
+        .find(|waiting| {
+            waiting
+                .get("reason")
+                .and_then(Value::as_str)
+                .is_some_and(|reason| FATAL.contains(&reason))
+        });
+    if let Some(waiting) = waiting {
+        return Some((text(waiting, "/reason"), text(waiting, "/message")));
+    }
+    pod.pointer("/status/conditions")
+        .and_then(Value::as_array)?
+        .iter()
+        .find_map(|condition| {
+            let unschedulable =
+                text(condition, "/type") == "PodScheduled" && text(condition, "/status") == "False";
+            unschedulable.then(|| (text(condition, "/reason"), text(condition, "/message")))
+        })
+}
+
+/// The view of a rule, with what is known of its validity.
+pub fn rule(rule: &MutexRule, validity: numo_core::observed::Validity) -> numo_core::observed::RuleView {
+    frontends::mutex_rule::parse(rule, validity)
+}

@@ -1,0 +1,42 @@
+//! cargo-deny: licenses, bans and sources of dependencies. Advisories need their
+//! database from the network and are left to a scheduled job.
+
+use std::process::{Command, Stdio};
+
+use anyhow::Result;
+
+use crate::step;
+
+const VERSION: &str = "0.20.2";
+
+/// Whether `cargo deny` can be run.
+pub fn is_installed() -> bool {
+    let mut command = step::cargo();
+    command
+        .args(["deny", "--version"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+/// Installs the version that the configuration is written for; takes minutes.
+pub fn install() -> Result<()> {
+    let mut command = step::cargo();
+    command.args(["install", "--locked", "--quiet", &format!("cargo-deny@{VERSION}")]);
+    step::must(&mut command)
+}
+
+/// The check itself.
+pub fn check() -> Command {
+    let mut command = step::cargo();
+    command.args([
+        "deny",
+        "--config",
+        ".deny.toml",
+        "check",
+        "bans",
+        "licenses",
+        "sources",
+    ]);
+    command
+}

@@ -1,0 +1,68 @@
+//! `cargo xtask lint`: what can be said of the code without running it.
+
+use std::process::{Command, ExitCode};
+
+use anyhow::Result;
+
+use crate::{deny, step};
+
+/// What `cargo xtask lint` takes.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Install cargo-deny if it is missing (minutes); CI=true implies it
+    #[arg(long)]
+    deny: bool,
+}
+
+/// Runs every linter, even after one has failed.
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let mut failed = false;
+    for mut command in [format(), clippy()] {
+        failed |= !step::succeeds(&mut command)?;
+    }
+    match deny_step(arguments.deny)? {
+        Some(mut command) => failed |= !step::succeeds(&mut command)?,
+        None => eprintln!("{DENY_IS_MISSING}"),
+    }
+    Ok(if failed {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+/// Said where the check of dependencies is left out.
+pub const DENY_IS_MISSING: &str = "not run: cargo-deny is not installed; --deny or CI=true installs it";
+
+/// rustfmt, without changing anything.
+pub fn format() -> Command {
+    let mut command = step::cargo();
+    command.args(["fmt", "--all", "--check"]);
+    command
+}
+
+/// Clippy over all that is compiled, tests included.
+pub fn clippy() -> Command {
+    let mut command = step::cargo();
+    command.args([
+        "clippy",
+        "--quiet",
+        "--workspace",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ]);
+    command
+}
+
+/// The check of dependencies, or nothing where its tool is missing and not asked for.
+pub fn deny_step(wanted: bool) -> Result<Option<Command>> {
+    if !deny::is_installed() {
+        if !wanted && !step::is_ci() {
+            return Ok(None);
+        }
+        deny::install()?;
+    }
+    Ok(Some(deny::check()))
+}

@@ -1,0 +1,64 @@
+//! `cargo xtask`: everything a developer or CI runs, in one place.
+
+mod bench;
+mod cluster;
+mod crds;
+mod demo;
+mod deny;
+mod lint;
+mod setup;
+mod step;
+mod test;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(
+    name = "cargo xtask",
+    bin_name = "cargo xtask",
+    about = "What developers and CI run"
+)]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Run all checks and tests; the last line counts them
+    Test(test::Arguments),
+    /// Check formatting, lints, and the licenses and sources of dependencies
+    Lint(lint::Arguments),
+    /// Regenerate deploy/crds from the Rust types
+    Crds,
+    /// Start a control plane and hold it until Ctrl-C
+    Cluster(cluster::Arguments),
+    /// Fetch and build what the other tasks need
+    Setup,
+    /// Show an upgrade of a simulated fleet
+    Demo,
+    /// Measure the numbers the design promises
+    Bench,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let result = match Arguments::parse().task {
+        Task::Test(arguments) => Ok(test::run(&arguments)),
+        Task::Lint(arguments) => lint::run(&arguments),
+        Task::Crds => crds::run(),
+        Task::Cluster(arguments) => cluster::run(arguments).await,
+        Task::Setup => setup::run(),
+        Task::Demo => demo::run(),
+        Task::Bench => bench::run(),
+    };
+    match result {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

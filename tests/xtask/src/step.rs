@@ -1,0 +1,50 @@
+//! Running other programs from the repository's root.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+/// The repository's root.
+pub fn root() -> PathBuf {
+    // This file's crate is two folders below it.
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).unwrap_or(here).to_owned()
+}
+
+/// The cargo that runs us, in the repository's root.
+pub fn cargo() -> Command {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.current_dir(root());
+    command
+}
+
+/// Whether a CI system runs us, by the variable that all of them set.
+pub fn is_ci() -> bool {
+    std::env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false")
+}
+
+/// Runs a command; says whether it succeeded. Fails if it cannot be run at all.
+pub fn succeeds(command: &mut Command) -> Result<bool> {
+    Ok(command
+        .status()
+        .with_context(|| format!("run {}", name(command)))?
+        .success())
+}
+
+/// Runs a command that has to succeed.
+pub fn must(command: &mut Command) -> Result<()> {
+    if !succeeds(command)? {
+        bail!("{} failed", name(command));
+    }
+    Ok(())
+}
+
+fn name(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words
+        .map(|word| word.to_string_lossy())
+        .collect::<Vec<_>>()
+        .join(" ")
+}

@@ -1,0 +1,331 @@
+//! `cargo xtask test`: everything that must hold, in the order in which it fails fastest.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+
+use crate::{lint, step};
+
+/// Folders of packages whose tests each start a control plane: 600 MB and several seconds of
+/// both cores, so more than two at once only wait for each other.
+const HEAVY: [&str; 3] = ["tests/cluster", "tests/api", "tests/e2e"];
+
+/// What `cargo xtask test` takes.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Only tests whose name contains one of these; leaves out the linters
+    filter: Vec<String>,
+    /// Install cargo-deny if it is missing (minutes); CI=true implies it
+    #[arg(long)]
+    deny: bool,
+}
+
+/// Runs all steps, also after one has failed, unless what follows cannot be built.
+///
+/// The last line on standard output is `N passed, N failed, N skipped`: tests, and
+/// with them every other step that failed or could not be run. A run without any
+/// passed test is no success either: a filter may be misspelt.
+pub fn run(arguments: &Arguments) -> ExitCode {
+    let mut run = Run::default();
+    if arguments.filter.is_empty() {
+        run.step("rustfmt", |_| {
+            step::succeeds(&mut lint::format()).map(Outcome::of)
+        });
+        run.step("clippy", |_| step::succeeds(&mut lint::clippy()).map(Outcome::of));
+    }
+    let control_plane = run.step("control plane", |_| numo_cluster::binary().map(|_| Outcome::Done));
+    if control_plane && arguments.filter.is_empty() {
+        run.step("go vet", |_| go_vet());
+    }
+    let mut tests = Vec::new();
+    let built = run.step("build", |_| {
+        tests = build()?;
+        Ok(Outcome::Done)
+    });
+    if built {
+        for test in &tests {
+            run.step(&test.title(), |counts| test.run(&arguments.filter, counts));
+        }
+        run.step("documentation's examples", |counts| {
+            doc_tests(&arguments.filter, counts)
+        });
+    }
+    if arguments.filter.is_empty() {
+        run.step("cargo-deny", |_| deny(arguments.deny));
+    }
+    run.finish()
+}
+
+/// How a step ended that is not a test itself.
+enum Outcome {
+    Done,
+    Failed,
+    Skipped,
+}
+
+impl Outcome {
+    fn of(success: bool) -> Self {
+        if success { Self::Done } else { Self::Failed }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Counts {
+    passed: u32,
+    failed: u32,
+    skipped: u32,
+}
+
+#[derive(Default)]
+struct Run {
+    counts: Counts,
+    times: Vec<(String, Duration, &'static str)>,
+}
+
+impl Run {
+    /// Runs one step under a heading. Says whether it succeeded.
+    fn step(&mut self, title: &str, work: impl FnOnce(&mut Counts) -> Result<Outcome>) -> bool {
+        println!("\n=== {title}");
+        let began = Instant::now();
+        let failed_before = self.counts.failed;
+        let outcome = work(&mut self.counts).unwrap_or_else(|error| {
+            println!("{error:#}");
+            Outcome::Failed
+        });
+        let mark = match outcome {
+            Outcome::Done => "ok",
+            Outcome::Failed => "FAILED",
+            Outcome::Skipped => "skipped",
+        };
+        match outcome {
+            // A test binary has counted its failures; what failed otherwise counts as one.
+            Outcome::Failed if self.counts.failed == failed_before => self.counts.failed += 1,
+            Outcome::Skipped => self.counts.skipped += 1,
+            Outcome::Done | Outcome::Failed => {}
+        }
+        let took = began.elapsed();
+        println!("=== {title}: {mark} in {:.1} s", took.as_secs_f32());
+        self.times.push((title.to_owned(), took, mark));
+        matches!(outcome, Outcome::Done)
+    }
+
+    fn finish(self) -> ExitCode {
+        println!();
+        for (title, took, mark) in &self.times {
+            println!("{:>8.1} s  {mark:<7}  {title}", took.as_secs_f32());
+        }
+        let Counts {
+            passed,
+            failed,
+            skipped,
+        } = self.counts;
+        println!("{passed} passed, {failed} failed, {skipped} skipped");
+        if failed == 0 {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// An executable full of tests.
+#[derive(Debug)]
+struct TestBinary {
+    package: String,
+    target: String,
+    executable: PathBuf,
+    /// The package's folder, in which cargo would run it.
+    folder: PathBuf,
+}
+
+/// One line of cargo's JSON messages, as far as we read it.
+#[derive(Deserialize)]
+struct Message {
+    reason: String,
+    #[serde(default)]
+    manifest_path: PathBuf,
+    #[serde(default)]
+    executable: Option<PathBuf>,
+    target: Option<Target>,
+    profile: Option<Profile>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct Profile {
+    test: bool,
+}
+
+/// Builds all targets of the workspace in one go and returns its test executables.
+///
+/// They are run here and not by `cargo test`, since only the heavy ones are to be
+/// held back, and since choosing packages would resolve other features and build
+/// the dependencies again.
+fn build() -> Result<Vec<TestBinary>> {
+    let mut command = step::cargo();
+    command.args([
+        "build",
+        "--workspace",
+        "--all-targets",
+        "--message-format=json-render-diagnostics",
+    ]);
+    let mut child = command
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("run cargo build")?;
+    let stdout = child.stdout.take().context("cargo's output")?;
+    let mut tests = Vec::new();
+    for line in BufReader::new(stdout).lines() {
+        tests.extend(test_binary(&line?));
+    }
+    ensure!(child.wait()?.success(), "the workspace does not build");
+    // Light ones first: the same failure is seen sooner there.
+    tests.sort_by_key(|test| (test.is_heavy(), test.folder.clone(), test.target.clone()));
+    Ok(tests)
+}
+
+fn test_binary(line: &str) -> Option<TestBinary> {
+    let message: Message = serde_json::from_str(line).ok()?;
+    let is_test = message.reason == "compiler-artifact" && message.profile?.test;
+    let folder = message.manifest_path.parent()?.to_owned();
+    Some(TestBinary {
+        package: package_name(&folder),
+        target: message.target?.name,
+        executable: message.executable.filter(|_| is_test)?,
+        folder,
+    })
+}
+
+/// Packages are named in headings by their folder, where a reader finds them.
+fn package_name(folder: &Path) -> String {
+    folder
+        .strip_prefix(step::root())
+        .unwrap_or(folder)
+        .display()
+        .to_string()
+}
+
+impl TestBinary {
+    fn title(&self) -> String {
+        format!("tests of {} ({})", self.package, self.target)
+    }
+
+    fn is_heavy(&self) -> bool {
+        HEAVY.contains(&self.package.as_str())
+    }
+
+    fn run(&self, filter: &[String], counts: &mut Counts) -> Result<Outcome> {
+        let mut command = Command::new(&self.executable);
+        command
+            .current_dir(&self.folder)
+            .env("CARGO_MANIFEST_DIR", &self.folder)
+            .args(filter);
+        // Beside us lies what the same build has made.
+        if let Some(numo) = std::env::current_exe()?
+            .parent()
+            .map(|folder| folder.join("numo"))
+        {
+            command.env("NUMO_BIN", numo);
+        }
+        if self.is_heavy() {
+            command.arg("--test-threads=2");
+        }
+        counted(command, counts)
+    }
+}
+
+fn doc_tests(filter: &[String], counts: &mut Counts) -> Result<Outcome> {
+    let mut command = step::cargo();
+    command
+        .args(["test", "--quiet", "--workspace", "--doc", "--"])
+        .args(filter);
+    counted(command, counts)
+}
+
+/// Runs tests, passing on what they print and counting their results.
+fn counted(mut command: Command, counts: &mut Counts) -> Result<Outcome> {
+    let mut child = command.stdout(Stdio::piped()).spawn().context("run the tests")?;
+    let stdout = child.stdout.take().context("the tests' output")?;
+    for line in BufReader::new(stdout).lines() {
+        let line = line?;
+        println!("{line}");
+        if let Some(result) = parse_result(&line) {
+            counts.passed += result.passed;
+            counts.failed += result.failed;
+            counts.skipped += result.skipped;
+        }
+    }
+    Ok(Outcome::of(child.wait()?.success()))
+}
+
+/// Reads `test result: ok. 8 passed; 0 failed; 1 ignored; …`.
+fn parse_result(line: &str) -> Option<Counts> {
+    let (_, numbers) = line.strip_prefix("test result: ")?.split_once(". ")?;
+    let mut counts = Counts::default();
+    for part in numbers.split(';') {
+        match part.trim().split_once(' ') {
+            Some((number, "passed")) => counts.passed = number.parse().ok()?,
+            Some((number, "failed")) => counts.failed = number.parse().ok()?,
+            Some((number, "ignored")) => counts.skipped = number.parse().ok()?,
+            _ => {}
+        }
+    }
+    Some(counts)
+}
+
+fn go_vet() -> Result<Outcome> {
+    let mut command = Command::new("go");
+    // The flags of the build, else every dependency is compiled a second time.
+    command
+        .current_dir(step::root().join("tests/cluster"))
+        .env("CGO_ENABLED", "0");
+    step::succeeds(command.args(["vet", "-trimpath", "-buildvcs=false", "."])).map(Outcome::of)
+}
+
+fn deny(wanted: bool) -> Result<Outcome> {
+    if let Some(mut command) = lint::deny_step(wanted)? {
+        return step::succeeds(&mut command).map(Outcome::of);
+    }
+    println!("{}", lint::DENY_IS_MISSING);
+    Ok(Outcome::Skipped)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_of_a_test_binary_are_counted() {
+        let line = "test result: FAILED. 7 passed; 1 failed; 2 ignored; 0 measured; 9 filtered out; finished in 41.01s";
+        assert_eq!(
+            parse_result(line),
+            Some(Counts {
+                passed: 7,
+                failed: 1,
+                skipped: 2
+            })
+        );
+        assert_eq!(parse_result("test something ... ok"), None);
+    }
+
+    #[test]
+    fn only_test_executables_are_run() {
+        let line = |test: bool, executable: &str| {
+            format!(
+                r#"{{"reason":"compiler-artifact","manifest_path":"/x/Cargo.toml","target":{{"name":"sim"}},"profile":{{"test":{test}}},"executable":{executable}}}"#
+            )
+        };
+        assert!(test_binary(&line(true, r#""/x/target/sim""#)).is_some());
+        assert!(test_binary(&line(false, r#""/x/target/sim""#)).is_none());
+        assert!(test_binary(&line(true, "null")).is_none());
+        assert!(test_binary(r#"{"reason":"build-finished","success":true}"#).is_none());
+    }
+}
