@@ -67,6 +67,8 @@ pub struct NodePatch {
     pub annotations: Vec<Change>,
     /// `spec.unschedulable`: what it shall be.
     pub unschedulable: Option<bool>,
+    /// Tests that `spec.unschedulable` is not true: a cordon that came meanwhile is not undone.
+    pub must_be_schedulable: bool,
 }
 
 /// A patch of a MachineConfigPool.
@@ -82,6 +84,8 @@ pub struct PoolPatch {
     pub paused: Option<(bool, bool)>,
     /// `spec.nodeSelector`: read and wanted.
     pub selector: Option<(Value, Value)>,
+    /// Tests that `spec.configuration.name` is still this one.
+    pub config: Option<String>,
     /// The mark.
     pub annotation: Change,
     /// Whether the pool has annotations already.
@@ -166,6 +170,8 @@ pub enum Action {
         key: Key,
         /// uid.
         uid: String,
+        /// resourceVersion that was read: a journal that goes on is not forgotten.
+        resource_version: String,
     },
     /// Write down the verdict of a rule that is asked once per run.
     RecordRun {

@@ -62,21 +62,6 @@ impl<'a> Ledger<'a> {
         Self { rows, held }
     }
 
-    /// The first budget that is paused and selects the node.
-    pub fn stop(&self, node: &NodeView) -> Option<Why> {
-        let row = self
-            .rows
-            .iter()
-            .find(|row| row.budget.paused && covers(row.budget, node))?;
-        Some(Why::new(
-            Reason::Stopped,
-            format!(
-                "MutexBudget/{} has spec.paused: true; start again with `numo start`",
-                row.budget.name
-            ),
-        ))
-    }
-
     /// Why the node may not become unavailable, if so.
     pub fn refusal(&self, node: &NodeView) -> Option<Why> {
         for row in self.rows.iter().filter(|row| covers(row.budget, node)) {
@@ -123,6 +108,21 @@ impl<'a> Ledger<'a> {
             }
         }
     }
+}
+
+/// The first budget that is paused and selects the node.
+pub fn stop(observed: &Observed, node: &NodeView) -> Option<Why> {
+    let budget = observed
+        .budgets
+        .values()
+        .find(|budget| budget.paused && covers(budget, node))?;
+    Some(Why::new(
+        Reason::Stopped,
+        format!(
+            "MutexBudget/{} has spec.paused: true; start again with `numo start`",
+            budget.name
+        ),
+    ))
 }
 
 fn is_unavailable(node: &NodeView) -> bool {

@@ -6,7 +6,7 @@
 use jiff::Timestamp;
 use numo_api::{
     FailurePolicy, MutexRunConfigSpec, MutexRunConfigStatus, MutexTargetStatus, NodeChangeSpec,
-    NodeChangeStatus, Phase, Placement,
+    NodeChangeStatus, Phase, Placement, Step,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -371,9 +371,14 @@ pub struct ChangeView {
 }
 
 impl ChangeView {
-    /// Whether the node still has its turn.
+    /// Whether the node still has its turn. A NodeChange that a person made, to say something about a
+    /// node that waits, is no turn.
     pub fn in_flight(&self) -> bool {
-        !self.status.step.is_some_and(numo_api::Step::is_terminal)
+        match self.status.step {
+            None => self.spec.directive.is_none(),
+            Some(Step::Selected) => false,
+            Some(step) => !step.is_terminal(),
+        }
     }
 }
 

@@ -263,7 +263,7 @@ fn running(
     timed_out: impl Fn(&str) -> VerdictRecord,
 ) -> Progress {
     let deadline = view.created + SignedDuration::from_secs(rule.timeout_seconds + DEADLINE_GRACE_SECONDS);
-    if now > deadline {
+    if now >= deadline {
         let message = format!(
             "Job {job} did not end within timeoutSeconds {}",
             rule.timeout_seconds

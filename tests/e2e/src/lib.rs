@@ -1,1 +1,12 @@
-//! Skeleton.
+//! The stage of the end-to-end tests and of the demo: a real control plane, the simulated world, and
+//! numo as a process of its own that runs under the RBAC it ships with, with a token of its own
+//! ServiceAccount.
+//!
+//! It applies what `deploy/` holds; it does not speak for numo, and nothing here judges.
+
+pub mod manifests;
+mod process;
+mod stage;
+
+pub use process::Numo;
+pub use stage::{NAMESPACE, Stage, StageOptions};

@@ -21,8 +21,12 @@ use std::{
 pub struct Member<'a> {
     /// The node.
     pub node: &'a NodeView,
-    /// Its home pool, whatever numo made of labels and selectors for the time being.
+    /// Its home pool, whatever numo made of labels and selectors for the time being. A node that left its
+    /// pool in flight keeps the one it was admitted in.
     pub pool: &'a PoolView,
+    /// Where it lives now, if it left its pool in flight: the other pool, if it is one, and why it is not
+    /// to be let go.
+    pub strayed: Option<(Option<&'a PoolView>, Why)>,
     /// The version it runs, if known.
     pub version: Option<&'a str>,
     /// Its journal in this run.
@@ -35,6 +39,16 @@ impl Member<'_> {
     /// The node runs its pool's configuration, and the daemon is done.
     pub fn at_pool_config(&self) -> bool {
         pools::done(self.node) && self.node.annotation(marks::openshift::CURRENT_CONFIG) == self.pool.config
+    }
+
+    /// The node runs the configuration of the pool it lives in now, and the daemon is done.
+    pub fn settled(&self) -> bool {
+        let pool = match &self.strayed {
+            None => Some(self.pool),
+            Some((pool, _)) => *pool,
+        };
+        let current = self.node.annotation(marks::openshift::CURRENT_CONFIG);
+        pools::done(self.node) && pool.is_some_and(|pool| pool.config == current)
     }
 
     /// The node would roll if its pool were unpaused now.
@@ -50,10 +64,14 @@ impl Member<'_> {
             .filter(|change| change.in_flight())
     }
 
-    /// Whether the node left the run for good: skipped or failed, with its turn given back.
+    /// Whether the node left the run for good: skipped or failed, with its turn given back. A turn that
+    /// was only given up with the run may begin again.
     pub fn left_out(&self) -> Option<&ChangeView> {
-        self.change
-            .filter(|change| matches!(change.status.step, Some(Step::Skipped | Step::Failed)))
+        self.change.filter(|change| match change.status.step {
+            Some(Step::Skipped) => true,
+            Some(Step::Failed) => change.status.reason.as_deref() != Some(Reason::RunGivenUp.name()),
+            _ => false,
+        })
     }
 }
 
@@ -76,7 +94,7 @@ pub struct Frame<'a> {
     pub members: Vec<Member<'a>>,
     /// Nodes that match two custom pools, of which one is a target.
     pub in_two_pools: Vec<(&'a NodeView, Vec<&'a str>)>,
-    /// Journals of this owner that are in flight though their node is gone.
+    /// Journals of this owner that are in flight though their node, or its pool, is gone.
     pub orphans: Vec<&'a ChangeView>,
     /// Verdicts of this run's PreRun and PostRun rules.
     pub run_verdicts: &'a [VerdictRecord],
@@ -116,7 +134,7 @@ impl<'a> Frame<'a> {
                 Some(_) => {}
             }
         }
-        let (members, in_two_pools) = members(observed, &intent, &current, &superseded);
+        let (members, in_two_pools) = members(observed, &intent, &current, &superseded, &mut orphans);
         let run_verdicts = run
             .status
             .run
@@ -186,12 +204,14 @@ impl<'a> Frame<'a> {
         self.observed.configs.get(config)?.version.as_deref()
     }
 
-    /// Whether any node or pool of the run is not at the version asked for.
+    /// Whether any node or pool of the run is not at the version asked for. Nodes that were left out are
+    /// where they shall be.
     pub fn behind(&self) -> bool {
         let Ok(desired) = &self.desired else { return false };
+        let waits = |member: &Member<'_>| member.left_out().is_none_or(super::admit::retry_asked);
         self.members
             .iter()
-            .any(|member| member.version.is_some_and(|version| version != desired))
+            .any(|member| member.version.is_some_and(|version| version != desired) && waits(member))
             || (!self.members.is_empty()
                 && self.intent.pools.iter().any(|pool| {
                     self.config_version(&pool.config)
@@ -289,6 +309,7 @@ fn members<'a>(
     intent: &Intent<'a>,
     current: &BTreeMap<&str, &'a ChangeView>,
     superseded: &BTreeMap<&str, &'a ChangeView>,
+    orphans: &mut Vec<&'a ChangeView>,
 ) -> Members<'a> {
     let selectors: Vec<(&str, serde_json::Value)> = observed
         .pools
@@ -304,26 +325,41 @@ fn members<'a>(
     let mut members = Vec::new();
     let mut in_two_pools = Vec::new();
     for node in observed.nodes.values() {
-        match pools::home(
+        let change = current.get(node.name.as_str()).copied();
+        let superseded = superseded.get(node.name.as_str()).copied();
+        let mut join = |pool, strayed| {
+            members.push(Member {
+                node,
+                pool,
+                strayed,
+                version: node_version(observed, node),
+                change,
+                superseded,
+            });
+        };
+        let home = pools::home(
             &node.labels,
             selectors.iter().map(|(name, selector)| (*name, selector)),
-        ) {
-            Home::Pool(name) => {
-                let Some(pool) = rank.get(name).and_then(|index| intent.pools.get(*index)) else {
-                    continue;
-                };
-                members.push(Member {
-                    node,
-                    pool,
-                    version: node_version(observed, node),
-                    change: current.get(node.name.as_str()).copied(),
-                    superseded: superseded.get(node.name.as_str()).copied(),
-                });
+        );
+        if let Home::Pool(name) = home
+            && let Some(pool) = rank.get(name).and_then(|index| intent.pools.get(*index))
+        {
+            join(*pool, None);
+            continue;
+        }
+        // What is in flight stays in the run to its end, whatever became of labels, targets and spec.
+        if let Some(change) = superseded.or(change).filter(|change| change.in_flight()) {
+            match observed.pools.get(&change.spec.target.pool) {
+                Some(pool) => join(pool, Some(strayed(observed, node, pool, &home))),
+                None => orphans.push(change),
             }
+            continue;
+        }
+        match home {
             Home::Several(names) if names.iter().any(|name| rank.contains_key(name)) => {
                 in_two_pools.push((node, names));
             }
-            Home::Several(_) | Home::None => {}
+            Home::Several(_) | Home::Pool(_) | Home::None => {}
         }
     }
     members.sort_by(|a, b| {
@@ -333,6 +369,40 @@ fn members<'a>(
             .then_with(|| a.node.name.cmp(&b.node.name))
     });
     (members, in_two_pools)
+}
+
+/// Where a node in flight lives that is in no pool of the run any more.
+fn strayed<'a>(
+    observed: &'a Observed,
+    node: &NodeView,
+    pool: &PoolView,
+    home: &Home<'_>,
+) -> (Option<&'a PoolView>, Why) {
+    let name = &node.name;
+    match home {
+        Home::Pool(other) => {
+            let message = if *other == pool.name {
+                format!("pool {other} of Node {name} is no target any more")
+            } else {
+                format!("Node {name} went from pool {} to {other}", pool.name)
+            };
+            (
+                observed.pools.get(*other),
+                Why::new(Reason::RunGivenUp, message),
+            )
+        }
+        Home::None => {
+            let message = format!("Node {name} left pool {} and is in none", pool.name);
+            (None, Why::new(Reason::RunGivenUp, message))
+        }
+        Home::Several(names) => {
+            let message = format!(
+                "Node {name} matches the custom pools {}, wanted one",
+                names.join(", ")
+            );
+            (None, Why::new(Reason::NodeInTwoPools, message))
+        }
+    }
 }
 
 /// The order of turns within a pool. Zone is the MCO's: by zone, nodes without one last, then oldest

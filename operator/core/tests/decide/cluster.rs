@@ -401,6 +401,7 @@ impl Cluster {
         let key = Key::new(NAMESPACE, line.word(1));
         let view = TargetView {
             key: key.clone(),
+            uid: "target-uid".to_owned(),
             generation: 1,
             pools: line.words[2..].iter().map(|pool| (*pool).to_owned()).collect(),
             status: numo_api::MutexTargetStatus::default(),
@@ -653,6 +654,7 @@ impl Cluster {
         if observed.targets.is_empty() {
             let view = TargetView {
                 key: target.clone(),
+                uid: "target-uid".to_owned(),
                 generation: 1,
                 pools,
                 status: numo_api::MutexTargetStatus::default(),

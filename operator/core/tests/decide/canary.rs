@@ -1,0 +1,353 @@
+//! Strategy CanaryPool: labels, selectors, the way into the canary pool and home again.
+
+use crate::{
+    cluster::Cluster,
+    words::{check, check_cluster},
+};
+use numo_api::marks;
+use numo_core::mark;
+
+const RULE: &str = "label:mutexrule.openshift-optional.skrzypek.io/backup.numo";
+const RUN: &str = "run finalizer {canary: {name: canary}}";
+
+#[test]
+fn nodes_are_labelled_before_selectors_are_set() {
+    let cluster = |a: &str, b: &str| {
+        format!(
+            "cluster 4.17.0
+             pool canary 4.17.0
+             pool worker 4.17.0 ours
+             node a worker 4.16.0 {a}
+             node b worker 4.17.0
+             node c worker 4.16.0 {b}
+             rule backup Pre
+             {RUN}"
+        )
+    };
+    check(
+        &cluster("", ""),
+        "node a Selected PoolsPausing
+         node b Done UpToDate
+         > label a +backup
+         > label c +backup",
+    );
+    let labelled = format!("{RULE} labelled:run-uid");
+    check(&cluster(&labelled, ""), "> label c +backup");
+    check(
+        &cluster(&labelled, &labelled),
+        "> select canary worker, backup DoesNotExist, release In",
+    );
+}
+
+#[test]
+fn custom_targets_get_a_selector_that_keeps_their_nodes() {
+    check(
+        &format!(
+            "cluster 4.17.0
+             pool canary 4.17.0
+             pool infra 4.17.0 ours
+             node a infra 4.16.0
+             node b infra 4.17.0
+             rule backup Pre
+             {RUN}"
+        ),
+        "> label a +backup\n > label b +backup",
+    );
+    check(
+        &format!(
+            "cluster 4.17.0
+             pool canary 4.17.0
+             pool infra 4.17.0 ours
+             node a infra 4.16.0 {RULE} labelled:run-uid
+             node b infra 4.17.0 {RULE} labelled:run-uid
+             rule backup Pre
+             {RUN}"
+        ),
+        "> select canary worker, backup DoesNotExist, release In
+         > select infra infra, backup Exists",
+    );
+}
+
+/// A run that is set up; `a` and what is behind it vary.
+fn set_up(a: &str, more: &str) -> String {
+    format!(
+        "cluster 4.17.0
+         pool canary 4.17.0 selected
+         pool worker 4.17.0 ours
+         node a worker {a}
+         node b worker 4.16.0 {RULE} labelled:run-uid
+         rule backup Pre
+         {RUN}
+         {more}"
+    )
+}
+
+#[test]
+fn a_node_falls_into_the_canary_pool_in_one_patch() {
+    check(
+        &set_up(
+            &format!("4.16.0 {RULE} labelled:run-uid turn"),
+            "change a PreRelease pin:4.17.0 verdict:backup/Pre/1/Pass",
+        ),
+        "node b Selected WaitingForTurn
+         > release a rendered-worker-4160 -backup +release",
+    );
+}
+
+#[test]
+fn a_node_is_not_let_go_while_the_canary_would_not_take_it() {
+    let change = "change a PreRelease pin:4.17.0 verdict:backup/Pre/1/Pass";
+    let node = format!("4.16.0 {RULE} labelled:run-uid turn");
+    let reverted = set_up(&node, change).replace("pool canary 4.17.0 selected", "pool canary 4.17.0");
+    check(
+        &reverted,
+        "node a PreRelease PoolsPausing
+         > select canary worker, backup DoesNotExist, release In",
+    );
+}
+
+#[test]
+fn a_node_changes_in_the_canary_and_is_brought_home() {
+    let released = "pin:4.17.0 entries:PreRules,Released verdict:backup/Pre/1/Pass";
+    let change = format!("change a Released {released}");
+    // In the canary pool, changing.
+    check(
+        &set_up("4.16.0 desired:4.17.0 to:canary released:4.17.0 labelled:run-uid turn", &change),
+        "node a Released Changing\n > nothing",
+    );
+    // Changed: home it goes.
+    check(
+        &set_up("4.17.0 in:canary released:4.17.0 labelled:run-uid turn", &change),
+        "node a Changed ComingHome\n > home a -release",
+    );
+    // On its way home there is nothing to do.
+    check(
+        &set_up(
+            "4.17.0 in:canary desired:4.17.0 state:Working labelled:run-uid turn",
+            &change,
+        ),
+        "node a Released Changing\n > nothing",
+    );
+    check(
+        &set_up("4.17.0 in:canary desired:4.17.0 to:worker state:Done labelled:run-uid turn", &change),
+        "> nothing",
+    );
+    // Home.
+    check(
+        &set_up("4.17.0 labelled:run-uid turn", &change),
+        "> journal a PostRules",
+    );
+}
+
+#[test]
+fn a_node_of_a_custom_pool_gets_its_labels_back_when_it_goes_home() {
+    check(
+        &format!(
+            "cluster 4.17.0
+             pool canary 4.17.0 selected
+             pool infra 4.17.0 ours selected
+             node a infra 4.17.0 in:canary released:4.17.0 labelled:run-uid turn
+             rule backup Pre
+             {RUN}
+             change a Released pin:4.17.0 entries:PreRules,Released"
+        ),
+        "> home a -release +backup",
+    );
+}
+
+#[test]
+fn a_persons_cordon_survives_the_way_home() {
+    let change = "change a Released pin:4.17.0 entries:PreRules,Released";
+    let mut cluster = Cluster::parse(&set_up(
+        "4.17.0 in:canary released:4.17.0 labelled:run-uid turn cordoned",
+        change,
+    ));
+    check_cluster(&cluster, "> home a -release");
+    cluster = Cluster::parse(&set_up("4.17.0 labelled:run-uid turn", change));
+    let node = cluster.observed.nodes.get_mut("a").expect("a node");
+    node.annotations.insert(
+        marks::CORDONED_BY.to_owned(),
+        "{\"owner\":\"run-uid\",\"prior\":true}".to_owned(),
+    );
+    check_cluster(&cluster, "> recordon a Some(true)");
+    let node = cluster.observed.nodes.get_mut("a").expect("a node");
+    node.unschedulable = true;
+    check_cluster(&cluster, "> recordon a None");
+}
+
+#[test]
+fn the_canary_lets_only_so_many_change_at_once() {
+    let cluster = |max: &str| {
+        format!(
+            "cluster 4.17.0
+             pool canary 4.17.0 selected {max}
+             pool worker 4.17.0 ours
+             node a worker 4.16.0 {RULE} labelled:run-uid
+             node b worker 4.16.0 {RULE} labelled:run-uid
+             node c worker 4.16.0 {RULE} labelled:run-uid
+             rule backup Pre
+             run finalizer {{canary: {{name: canary}}, maxUnavailable: 9}}"
+        )
+    };
+    check(&cluster(""), "node b Selected WaitingForTurn ~ canary\n > admit a");
+    check(&cluster("max:2"), "> admit a\n > admit b");
+    check(&cluster("max:100%"), "> admit a\n > admit b\n > admit c");
+}
+
+#[test]
+fn late_joiners_are_labelled_at_once_whatever_holds_the_run() {
+    let cluster = |run: &str| {
+        format!(
+            "cluster 4.17.0
+             pool canary 4.17.0 selected
+             pool infra 4.17.0 ours selected
+             node a infra 4.16.0 {RULE} labelled:run-uid
+             node late infra 4.16.0
+             rule backup Pre
+             run {run}"
+        )
+    };
+    check(
+        &cluster("finalizer {canary: {name: canary}}"),
+        "node a Selected PoolsPausing\n > label late +backup",
+    );
+    check(
+        &cluster("finalizer {canary: {name: canary}, suspend: true}"),
+        "hold Suspended\n > label late +backup",
+    );
+}
+
+#[test]
+fn everything_is_given_back_in_the_order_that_moves_no_node() {
+    let cluster = |canary: &str, infra: &str, node: &str| {
+        format!(
+            "cluster 4.17.0
+             pool canary 4.17.0 {canary}
+             pool infra 4.17.0 {infra}
+             node a infra 4.17.0 {node}
+             rule backup Pre
+             {RUN}
+             change a Done"
+        )
+    };
+    let labelled = format!("{RULE} labelled:run-uid");
+    check(
+        &cluster("selected", "ours selected", &labelled),
+        "> unselect canary worker, isCanary Exists\n > unselect infra infra",
+    );
+    check(&cluster("", "ours", &labelled), "> unlabel a -backup");
+    check(&cluster("", "ours", ""), "> unpause infra");
+    check(&cluster("", "", ""), "> finalizer 1 off");
+}
+
+#[test]
+fn a_run_deleted_while_a_node_is_in_the_canary_brings_it_home_first() {
+    let deleting = |a: &str| {
+        set_up(
+            &format!("{a} released:4.17.0 labelled:run-uid turn"),
+            "change a Released pin:4.17.0 entries:PreRules,Released verdict:backup/Pre/1/Pass",
+        )
+        .replace("run finalizer", "run finalizer deleting")
+    };
+    check(
+        &deleting("4.16.0 desired:4.17.0 to:canary"),
+        "phase Leaving\n node a Released Changing\n > nothing",
+    );
+    check(&deleting("4.17.0 in:canary"), "> home a -release");
+}
+
+#[test]
+fn a_selector_that_someone_reverts_is_set_again_three_times() {
+    let reverted = |corrections: u32| {
+        let mut cluster = Cluster::parse(&format!(
+            "cluster 4.17.0
+             pool canary 4.17.0 selected selector-corrections:{corrections} selector-by:argocd
+             pool worker 4.17.0 ours
+             node a worker 4.16.0 {RULE} labelled:run-uid
+             rule backup Pre
+             {RUN}"
+        ));
+        let pool = cluster.observed.pools.get_mut("canary").expect("the canary");
+        pool.selector = mark::own_selector(pool);
+        cluster
+    };
+    for corrections in 0..3 {
+        check_cluster(
+            &reverted(corrections),
+            "hold PoolsPausing\n > select canary worker, backup DoesNotExist, release In",
+        );
+    }
+    check_cluster(&reverted(3), "hold ForeignWriter ~ argocd\n > nothing");
+}
+
+#[test]
+fn a_selector_of_an_earlier_run_is_no_foreign_write() {
+    // The version moved on; the selector still names the run before.
+    let mut cluster = Cluster::parse(&format!(
+        "cluster 4.17.0
+         pool canary 4.17.0 selected selector-corrections:3
+         pool worker 4.17.0 ours
+         node a worker 4.16.0 {RULE} labelled:run-uid
+         rule backup Pre
+         {RUN}"
+    ));
+    let pool = cluster.observed.pools.get_mut("canary").expect("the canary");
+    pool.selector["matchExpressions"][1]["values"][0] = "earlier".into();
+    check_cluster(
+        &cluster,
+        "> select canary worker, backup DoesNotExist, release In",
+    );
+}
+
+#[test]
+fn selectors_wait_for_nodes_that_an_earlier_run_has_in_the_canary() {
+    let mut cluster = Cluster::parse(&format!(
+        "cluster 4.18.0
+         pool canary 4.18.0 selected
+         pool worker 4.18.0 ours
+         node a worker 4.16.0 in:canary released:4.17.0 labelled:run-uid turn NotReady
+         node b worker 4.16.0 {RULE} labelled:run-uid
+         rule backup Pre
+         {RUN}
+         change a Released pin:4.17.0 entries:PreRules,Released"
+    ));
+    let pool = cluster.observed.pools.get_mut("canary").expect("the canary");
+    pool.selector["matchExpressions"][1]["values"][0] = "earlier".into();
+    check_cluster(&cluster, "node b Selected ConfigChanged\n > nothing");
+}
+
+#[test]
+fn a_node_in_the_canary_comes_home_when_the_strategy_is_edited() {
+    check(
+        &set_up(
+            "4.17.0 in:canary released:4.17.0 labelled:run-uid turn",
+            "change a PreRelease pin:4.17.0 verdict:backup/Pre/1/Pass",
+        )
+        .replace("{canary: {name: canary}}", "{strategy: DesiredConfig}"),
+        "> journal a Released",
+    );
+}
+
+#[test]
+fn a_canary_that_is_rendered_again_is_paused_at_once() {
+    // The node was let go to 4.17.0; the canary would drag it on to content nobody asked rules about.
+    check(
+        &set_up(
+            "4.16.0 desired:4.17.0 to:canary released:4.17.0 labelled:run-uid turn",
+            "change a Released pin:4.17.0 entries:PreRules,Released verdict:backup/Pre/1/Pass",
+        )
+        .replace("pool canary 4.17.0", "pool canary 4.17.0b")
+        .replace("pool worker 4.17.0", "pool worker 4.17.0b"),
+        "node a Released Changing\n > pause canary",
+    );
+    // Nobody is in it any more: it is opened again.
+    check(
+        &set_up(
+            &format!("4.17.0 {RULE} labelled:run-uid"),
+            "change a Done pin:4.17.0 entries:PreRules,Released verdict:backup/Pre/1/Pass",
+        )
+        .replace("pool canary 4.17.0", "pool canary 4.17.0b ours")
+        .replace("pool worker 4.17.0", "pool worker 4.17.0b"),
+        "hold PoolsPausing\n > unpause canary",
+    );
+}

@@ -1,0 +1,367 @@
+//! Leaving a run never lets a node go, and puts back what was there.
+
+use crate::{
+    cluster::{Cluster, RUN_UID, run_key},
+    words::{check, check_cluster},
+};
+use numo_api::marks;
+use numo_core::{
+    mark::{self, Shielded},
+    observed::Key,
+};
+
+#[test]
+fn when_every_node_is_done_the_pools_are_given_back_and_then_the_finalizer() {
+    let cluster = |pool: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 {pool}
+             node a worker 4.17.0
+             run finalizer {{}}
+             status 4.17.0
+             change a Done"
+        )
+    };
+    check(
+        &cluster("ours"),
+        "phase Leaving\n result Succeeded\n > unpause worker",
+    );
+    check(
+        &cluster(""),
+        "phase Leaving\n result Succeeded\n > finalizer 1 off",
+    );
+    check(
+        &cluster("").replace("run finalizer", "run"),
+        "phase Idle\n result Succeeded\n > nothing",
+    );
+}
+
+#[test]
+fn a_pool_with_outdated_nodes_stays_paused_and_says_how_many() {
+    let cluster = |pool: &str, run: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours {pool}
+             node a worker 4.17.0
+             node b worker 4.16.0
+             node c worker 4.16.0
+             run finalizer {run}
+             change a Done
+             change b Skipped reason:SkippedByPerson
+             change c Skipped reason:SkippedByPerson"
+        )
+    };
+    check(
+        &cluster("", "{}"),
+        "result SucceededWithSkips\n > hold worker with 2 outdated",
+    );
+    check(
+        &cluster("outdated:2", "{}"),
+        "phase Held\n result SucceededWithSkips\n > nothing",
+    );
+    check(
+        &cluster("outdated:2", "deleting {}"),
+        "phase Leaving\n > finalizer 1 off",
+    );
+    check(&cluster("", "{onExit: Unpause}"), "> unpause worker");
+}
+
+#[test]
+fn a_pool_that_was_left_is_not_armed_again_for_nodes_that_were_left_out() {
+    for run in ["{onExit: Unpause}", "{}"] {
+        check(
+            &format!(
+                "cluster 4.17.0
+                 pool worker 4.17.0
+                 node a worker 4.17.0
+                 node b worker 4.16.0
+                 run {run}
+                 status 4.17.0 finished
+                 change a Done
+                 change b Skipped reason:SkippedByPolicy"
+            ),
+            "phase Idle
+             node b Skipped SkippedByPolicy
+             > nothing",
+        );
+    }
+}
+
+#[test]
+fn a_held_pool_that_a_person_unpaused_is_no_longer_ours() {
+    let cluster = |run: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours outdated:1 unpaused by:alice
+             node a worker 4.17.0
+             node b worker 4.16.0
+             run finalizer {run}
+             status 4.17.0 finished
+             change a Done
+             change b Skipped reason:SkippedByPolicy"
+        )
+    };
+    check(&cluster("{}"), "> unpause worker");
+    check(&cluster("deleting {}"), "> unpause worker");
+    check(&cluster("aborted 4.17.0 {}"), "> unpause worker");
+}
+
+#[test]
+fn a_run_can_be_deleted_at_every_step() {
+    let rules = "rule before Pre\n rule after Post";
+    let cluster = |node: &str, change: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours
+             node a worker {node}
+             {rules}
+             run finalizer deleting {{}}
+             {change}"
+        )
+    };
+    // Armed, nobody admitted.
+    check(
+        &cluster("4.16.0", ""),
+        "phase Leaving
+         hold Deleting
+         result Aborted
+         node a Selected Deleting
+         > hold worker with 1 outdated",
+    );
+    // Admitted, before lease and shield; a lease someone else holds is no reason to stay.
+    for node in ["4.16.0", "4.16.0 lease:node-maintenance"] {
+        check(&cluster(node, "change a -"), "> journal a Failed RunGivenUp");
+    }
+    // Not let go.
+    for change in [
+        "change a PreRules pin:4.17.0",
+        "change a PreRelease pin:4.17.0 verdict:before/Pre/1/Pass",
+        "change a Held pin:4.17.0 reason:RuleFailed verdict:before/Pre/1/Failure",
+        "change a PreRelease pin:4.17.0 directive:Hold",
+    ] {
+        check(&cluster("4.16.0 turn", change), "> journal a Failed RunGivenUp");
+    }
+    // Let go: it is followed until it is back, and its Post rules run.
+    check(
+        &cluster(
+            "4.16.0 desired:4.17.0 turn",
+            "change a PreRelease pin:4.17.0 verdict:before/Pre/1/Pass",
+        ),
+        "> journal a Released",
+    );
+    let released = "pin:4.17.0 entries:PreRules,Released,PostRules verdict:before/Pre/1/Pass";
+    check(
+        &cluster("4.16.0 desired:4.17.0 turn", &format!("change a Released {released}")),
+        "node a Released Changing\n > nothing",
+    );
+    check(
+        &cluster("4.17.0 turn", &format!("change a Released {released}")),
+        "> journal a PostRules",
+    );
+    check(
+        &cluster("4.17.0 turn", &format!("change a PostRules {released}")),
+        "> job after/Post/1 of a",
+    );
+    check(
+        &cluster(
+            "4.17.0 turn",
+            &format!("change a Held {released} reason:RuleFailed verdict:after/Post/1/Failure"),
+        ),
+        "> journal a Done RuleContinuedAfterFailure",
+    );
+    check(
+        &cluster(
+            "4.17.0 turn",
+            &format!("change a Soaked {released} verdict:after/Post/1/Pass"),
+        )
+        .replace("deleting {}", "deleting {soakSeconds: 600}"),
+        "> journal a Done",
+    );
+    // Done: lease, shield and pool go back, the finalizer last.
+    check(
+        &cluster("4.17.0 turn", &format!("change a Done {released}")),
+        "> unshield a\n > release lease a\n > unpause worker",
+    );
+    check(
+        &cluster("4.17.0", &format!("change a Done {released}")).replace(" ours", ""),
+        "> finalizer 1 off",
+    );
+}
+
+#[test]
+fn a_node_that_never_returns_does_not_keep_a_deleted_run() {
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0 desired:4.17.0 NotReady turn
+         run finalizer deleting {changeTimeoutSeconds: 100}
+         change a Released pin:4.17.0 entries:PreRules,Released since:-101",
+        "> journal a Failed ChangeTimeout",
+    );
+}
+
+#[test]
+fn a_deleted_run_does_not_wait_for_rules_that_are_deleted_too() {
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.17.0 turn
+         run finalizer deleting {mutexRules: [{name: gone}]}
+         change a PostRules pin:4.17.0 entries:PreRules,Released,PostRules",
+        "> journal a Done",
+    );
+}
+
+#[test]
+fn a_deleted_run_is_left_in_a_namespace_that_is_no_longer_honoured() {
+    let cluster = |run: &str| {
+        format!(
+            "settings namespace:elsewhere
+             cluster 4.17.0
+             pool worker 4.17.0
+             node a worker 4.16.0
+             run {run}"
+        )
+    };
+    check(
+        &cluster("{}"),
+        "phase Refused\n hold NamespaceNotAllowed\n > nothing",
+    );
+    check(&cluster("finalizer deleting {}"), "> finalizer 1 off");
+}
+
+#[test]
+fn a_run_in_a_namespace_that_is_deleted_is_left() {
+    check(
+        "cluster 4.17.0
+         namespace numo terminating
+         pool worker 4.17.0 ours
+         node a worker 4.16.0
+         run finalizer {}",
+        "hold NamespaceTerminating
+         > hold worker with 1 outdated",
+    );
+}
+
+#[test]
+fn writes_that_are_always_refused_do_not_keep_the_finalizer() {
+    let mut cluster = Cluster::parse(
+        "cluster 4.17.0
+         pool worker 4.17.0
+         node a worker 4.17.0
+         rule after Post
+         run finalizer deleting {}
+         change a Done verdict:after/Post/1/Pass
+         job after/Post/1 of a Complete",
+    );
+    let job = cluster.observed.jobs.keys().next().expect("a Job").to_string();
+    let change = cluster.observed.changes.values_mut().next().expect("a change");
+    change.status.verdicts[0].job = Some(job);
+    check_cluster(&cluster, "> ttl after/Post/1 of a 86400\n > finalizer 1 off");
+}
+
+#[test]
+fn the_finalizer_stays_until_lease_and_shield_are_back() {
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0
+         node a worker 4.17.0 turn
+         run finalizer deleting {}
+         change a Done",
+        "> unshield a\n > release lease a",
+    );
+}
+
+#[test]
+fn a_shield_gives_back_what_was_there() {
+    let mut cluster = Cluster::parse(
+        "cluster 4.17.0
+         pool worker 4.17.0
+         node a worker 4.17.0 shield
+         run {}
+         change a Done",
+    );
+    let node = cluster.observed.nodes.get_mut("a").expect("a node");
+    let mark = Shielded {
+        owner: RUN_UID.to_owned(),
+        prior: [
+            (marks::EXCLUDE_FROM_REMEDIATION, Some("true")),
+            (marks::SCALE_DOWN_DISABLED, Some("false")),
+            (marks::DO_NOT_DISRUPT, None),
+        ]
+        .map(|(key, value)| (key.to_owned(), value.map(str::to_owned)))
+        .into(),
+    };
+    node.annotations
+        .insert(marks::SHIELDED_BY.to_owned(), mark::render(&mark));
+    let decision = crate::words::decision(&cluster);
+    let [planned] = &decision.actions[..] else {
+        panic!("{:?}", decision.actions)
+    };
+    let numo_core::action::Action::PatchNode(patch) = &planned.action else {
+        panic!("{planned:?}")
+    };
+    assert_eq!(patch.labels, [], "what was true before stays true");
+    let changes: Vec<(&str, Option<&str>)> = patch
+        .annotations
+        .iter()
+        .map(|change| (change.key.as_str(), change.to.as_deref()))
+        .collect();
+    assert_eq!(
+        changes,
+        [
+            (marks::SCALE_DOWN_DISABLED, Some("false")),
+            (marks::DO_NOT_DISRUPT, None),
+            (marks::SHIELDED_BY, None)
+        ]
+    );
+}
+
+#[test]
+fn old_journals_are_forgotten() {
+    check(
+        "cluster 4.20.0
+         pool worker 4.20.0
+         node a worker 4.20.0
+         run {}
+         change a Done to:4.17.0 created:-4000
+         change a Done to:4.18.0 created:-3000
+         change a Done to:4.19.0 created:-2000
+         change a Done to:4.20.0 created:-1000",
+        "> forget a 4.17.0",
+    );
+    check(
+        "cluster 4.18.0
+         pool worker 4.18.0
+         node a worker 4.18.0
+         run {}
+         change a Done to:4.17.0 created:-2592001
+         change a Done to:4.18.0 created:-2592001",
+        "> forget a 4.17.0",
+    );
+}
+
+#[test]
+fn other_runs_are_left_alone() {
+    let mut cluster = Cluster::parse(
+        "cluster 4.17.0
+         pool worker 4.17.0 of:other-uid
+         node a worker 4.16.0 turn
+         run finalizer deleting {}
+         other-run {}
+         change a PreRules owner:other-uid pin:4.17.0",
+    );
+    let holder = numo_core::decide::lease_holder("other-uid");
+    cluster.observed.leases.get_mut("a").expect("a lease").holder = holder;
+    let node = cluster.observed.nodes.get_mut("a").expect("a node");
+    let mark = mark::shielded(node).expect("a shield");
+    let mark = Shielded {
+        owner: "other-uid".to_owned(),
+        ..mark
+    };
+    node.annotations
+        .insert(marks::SHIELDED_BY.to_owned(), mark::render(&mark));
+    check_cluster(&cluster, "> finalizer 1 off");
+    cluster.observed.runs.remove(&run_key());
+    cluster.observed.runs.remove(&Key::new("numo", "other"));
+}

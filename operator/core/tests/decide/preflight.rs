@@ -1,0 +1,190 @@
+//! What is refused before anything is written.
+
+use crate::words::check;
+
+/// A sound cluster with a canary pool, from which the tests take something away.
+const CANARY: &str = "
+    cluster 4.17.0
+    pool canary 4.17.0
+    pool worker 4.17.0
+    node a worker 4.16.0
+    rule backup Pre
+    run {canary: {name: canary}}";
+
+#[track_caller]
+fn refused(cluster: &str, reason: &str) {
+    check(
+        cluster,
+        &format!("phase Refused\n hold {reason}\n node a Selected {reason}\n > nothing"),
+    );
+}
+
+#[test]
+fn a_sound_cluster_is_not_refused() {
+    check(CANARY, "phase Active\n > finalizer on\n > pause worker");
+}
+
+#[test]
+fn namespaces_that_are_not_honoured_are_refused() {
+    check(
+        &format!("settings namespace:elsewhere\n {CANARY}"),
+        "phase Refused\n hold NamespaceNotAllowed\n > nothing",
+    );
+}
+
+#[test]
+fn a_canary_that_is_missing_is_refused() {
+    refused(&CANARY.replace("pool canary 4.17.0", ""), "CanaryNotFound");
+    refused(&CANARY.replace("{name: canary}", "{}"), "CanaryNotFound");
+    refused(
+        &CANARY.replace("{canary: {name: canary}}", "{strategy: CanaryPool}"),
+        "CanaryNotFound",
+    );
+}
+
+#[test]
+fn a_canary_that_is_paused_is_refused() {
+    refused(
+        &CANARY.replace("pool canary 4.17.0", "pool canary 4.17.0 paused"),
+        "CanaryPaused",
+    );
+}
+
+#[test]
+fn a_canary_with_nodes_is_refused() {
+    refused(
+        &CANARY.replace(
+            "node a worker 4.16.0",
+            "node a worker 4.16.0\n node c canary 4.16.0 label:isCanary",
+        ),
+        "CanaryPopulated",
+    );
+}
+
+#[test]
+fn a_canary_among_the_targets_is_refused() {
+    refused(&format!("{CANARY}\n target t worker canary"), "CanaryIsTarget");
+    refused(&CANARY.replace("{name: canary}", "{name: worker}"), "CanaryIsTarget");
+}
+
+#[test]
+fn a_canary_of_other_content_is_refused() {
+    refused(
+        &CANARY.replace("pool canary 4.17.0", "pool canary 4.17.0b"),
+        "CanaryContentDiffers",
+    );
+}
+
+#[test]
+fn a_long_label_is_refused_only_where_labels_are_used() {
+    let long = "rule a-rule-with-a-name-of-sixty-characters-and-that-is-too-many Pre";
+    refused(&CANARY.replace("rule backup Pre", long), "LabelTooLong");
+    check(
+        &CANARY
+            .replace("rule backup Pre", long)
+            .replace("{canary: {name: canary}}", "{}"),
+        "> finalizer on\n > pause worker",
+    );
+}
+
+#[test]
+fn layered_pools_are_refused_in_both_strategies() {
+    let layered = CANARY.replace(
+        "node a worker 4.16.0",
+        "node a worker 4.16.0 annotation:machineconfiguration.openshift.io/currentImage=quay.io/x",
+    );
+    refused(&layered, "LayeredPool");
+    refused(&layered.replace("{canary: {name: canary}}", "{}"), "LayeredPool");
+    refused(&layered.replace("currentImage", "desiredImage"), "LayeredPool");
+}
+
+#[test]
+fn control_plane_pools_are_refused() {
+    check(
+        "cluster 4.17.0
+         pool master 4.17.0
+         pool worker 4.17.0
+         node a worker 4.16.0
+         target t master worker",
+        "phase Refused\n hold ControlPlanePool\n > nothing",
+    );
+    check(
+        "cluster 4.17.0
+         pool master 4.17.0
+         pool infra 4.17.0
+         node m master 4.17.0 label:node-role.kubernetes.io/infra
+         node a infra 4.16.0
+         target t infra",
+        "phase Refused\n hold SelectorMatchesControlPlane ~ m\n > nothing",
+    );
+}
+
+#[test]
+fn hosted_control_planes_are_refused() {
+    refused(&format!("topology External\n {CANARY}"), "ExternalControlPlane");
+}
+
+#[test]
+fn what_is_referred_to_must_exist() {
+    refused(
+        &CANARY.replace(
+            "{canary: {name: canary}}",
+            "{canary: {name: canary}, mutexRules: [{name: gone}]}",
+        ),
+        "RuleNotFound",
+    );
+    check(
+        &CANARY.replace("{canary: {name: canary}}", "{mutexTargets: [{name: gone}]}"),
+        "problem TargetNotFound\n > nothing",
+    );
+    check(
+        &CANARY.replace("{canary: {name: canary}}", "{mutexTargets: []}"),
+        "problem TargetNotFound\n > nothing",
+    );
+    refused(&format!("{CANARY}\n target t worker gone"), "PoolNotFound");
+    check(&format!("{CANARY}\n target t"), "problem TargetNotFound\n > nothing");
+}
+
+#[test]
+fn what_cannot_work_is_refused() {
+    let run = |spec: &str| CANARY.replace("{canary: {name: canary}}", spec);
+    refused(&run("{maxUnavailable: lots}"), "InvalidField");
+    refused(&run("{trigger: AnyConfig}"), "FieldNotServed");
+    refused(&run("{hold: Always}"), "FieldNotServed");
+    refused(&run("{quarantine: Taint}"), "FieldNotServed");
+    refused(&CANARY.replace("rule backup Pre", "rule backup Pre invalid"), "RuleInvalid");
+}
+
+#[test]
+fn a_rule_that_is_not_judged_yet_arms_and_waits() {
+    check(
+        &CANARY.replace("rule backup Pre", "rule backup Pre unjudged"),
+        "phase Active\n hold Validating\n > finalizer on\n > pause worker",
+    );
+}
+
+#[test]
+fn rules_that_no_journal_could_hold_are_refused() {
+    let many = |rules: usize, retries: usize| {
+        let rules: Vec<String> = (0..rules)
+            .map(|number| format!("rule r{number} Pre,Post retries:{retries}"))
+            .collect();
+        CANARY.replace("rule backup Pre", &rules.join("\n"))
+    };
+    check(&many(16, 0), "> finalizer on\n > pause worker");
+    refused(&many(17, 0), "InvalidField");
+    check(&many(11, 10), "> finalizer on\n > pause worker");
+    refused(&many(12, 10), "InvalidField");
+}
+
+#[test]
+fn a_cluster_without_openshift_is_refused() {
+    check(
+        "pool worker 4.17.0\n node a worker 4.16.0",
+        "hold OpenShiftMissing\n > nothing",
+    );
+    check(
+        "cluster latest\n pool worker 4.17.0\n node a worker 4.16.0",
+        "hold InvalidVersion\n > nothing",
+    );
+}

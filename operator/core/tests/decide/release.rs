@@ -1,0 +1,583 @@
+//! The release, what comes after it, and what a person can say meanwhile (strategy DesiredConfig).
+
+use crate::words::check;
+
+const RULES: &str = "rule before Pre,PreRelease\n rule after Post";
+const PASSED: &str = "verdict:before/Pre/1/Pass verdict:before/PreRelease/1/Pass";
+
+/// Node a of 4.16.0 with its turn; `node` and `change` say where it is.
+fn flying(node: &str, change: &str, run: &str) -> String {
+    format!(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker {node} turn
+         {RULES}
+         run finalizer {run}
+         change a {change}"
+    )
+}
+
+#[test]
+fn a_node_is_let_go_when_all_its_rules_have_passed() {
+    check(
+        &flying("4.16.0", &format!("PreRelease pin:4.17.0 {PASSED}"), "{}"),
+        "node a PreRelease Changing\n > release a rendered-worker-4170",
+    );
+    check(
+        &flying("4.16.0", "PreRelease pin:4.17.0 verdict:before/Pre/1/Pass", "{}"),
+        "> job before/PreRelease/1 of a",
+    );
+}
+
+#[test]
+fn verdicts_of_an_earlier_attempt_do_not_count() {
+    check(
+        &flying(
+            "4.16.0",
+            "PreRules pin:4.17.0 attempt:2 verdict:before/Pre/1/Pass@1 verdict:before/PreRelease/1/Pass@1",
+            "{}",
+        ),
+        "> job before/Pre/2 of a",
+    );
+}
+
+#[test]
+fn a_node_is_not_let_go_while_it_cannot_be_drained() {
+    let ready = flying("4.16.0", &format!("PreRelease pin:4.17.0 {PASSED}"), "{}");
+    check(
+        &format!("{ready}\n drain a blocked"),
+        "node a PreRelease DrainBlocked ~ shop/db-0\n wake 15\n > nothing",
+    );
+    let unprobed = ready.replace("{}", "{drainProbe: false}");
+    check(
+        &format!("{unprobed}\n drain a blocked"),
+        "> release a rendered-worker-4170",
+    );
+}
+
+#[test]
+fn a_node_is_not_let_go_while_a_gate_is_closed() {
+    let cluster = |node: &str, more: &str| {
+        format!(
+            "{}\n {more}",
+            flying(node, &format!("PreRelease pin:4.17.0 {PASSED}"), "{}")
+        )
+    };
+    check(&cluster("4.16.0 cordoned", ""), "node a PreRelease CordonedByOther\n > nothing");
+    check(&cluster("4.16.0 NotReady", ""), "node a PreRelease NodeNotReady\n > nothing");
+    check(
+        &cluster("4.16.0 state:Degraded", ""),
+        "node a PreRelease NodeDegraded\n > nothing",
+    );
+    check(
+        &cluster("4.16.0", "budget all max:9 paused"),
+        "node a PreRelease Stopped\n > nothing",
+    );
+    check(
+        &cluster("4.16.0", "").replace("pool worker 4.17.0 ours", "pool worker 4.17.0 ours unpaused"),
+        "node a PreRelease PoolsPausing\n > pause worker again 1",
+    );
+    check(
+        &cluster("4.16.0", "").replace("cluster 4.17.0", "cluster 4.17.0 Partial"),
+        "node a PreRelease ControlPlaneUpdating\n > nothing",
+    );
+}
+
+#[test]
+fn a_release_is_written_down_and_then_waited_for() {
+    let rolling = "4.16.0 desired:4.17.0";
+    check(
+        &flying(rolling, &format!("PreRelease pin:4.17.0 {PASSED}"), "{}"),
+        "node a Released Changing\n > journal a Released",
+    );
+    check(
+        &flying(
+            rolling,
+            &format!("Released pin:4.17.0 entries:PreRules,Released {PASSED}"),
+            "{changeTimeoutSeconds: 100}",
+        ),
+        "node a Released Changing\n wake 41\n > nothing",
+    );
+}
+
+#[test]
+fn a_node_that_rolls_without_its_rules_is_counted() {
+    // Someone unpaused the pool while the rules of the node ran; the MCO took it.
+    check(
+        &flying("4.16.0 desired:4.17.0", "PreRules pin:4.17.0", "{}"),
+        "ungated a
+         node a Released Ungated
+         > journal a Released Ungated",
+    );
+}
+
+#[test]
+fn a_node_is_back_when_it_is_done_ready_and_uncordoned() {
+    let cluster = |node: &str| {
+        flying(
+            node,
+            &format!("Released pin:4.17.0 entries:PreRules,Released {PASSED}"),
+            "{}",
+        )
+    };
+    for node in [
+        "4.16.0 desired:4.17.0",
+        "4.17.0 NotReady",
+        "4.17.0 draining",
+        "4.17.0 state:Working",
+    ] {
+        check(&cluster(node), "node a Released Changing\n > nothing");
+    }
+    check(
+        &cluster("4.16.0 desired:4.17.0 state:Degraded"),
+        "node a Released NodeDegraded\n > nothing",
+    );
+    check(&cluster("4.17.0"), "node a Ready RuleStarting\n > journal a PostRules");
+}
+
+#[test]
+fn a_node_that_someone_moved_on_further_is_back_too() {
+    // The pool was rendered again and unpaused for a while: the node went past its pin.
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0b ours
+         node a worker 4.17.0b turn
+         run finalizer {}
+         change a Released pin:4.17.0 entries:PreRules,Released",
+        "> journal a PostRules",
+    );
+}
+
+#[test]
+fn post_rules_run_after_the_change_and_soak_follows() {
+    let cluster = |change: &str, run: &str| flying("4.17.0", change, run);
+    let entries = "pin:4.17.0 entries:PreRules,Released,PostRules";
+    check(
+        &cluster(&format!("PostRules {entries} {PASSED}"), "{}"),
+        "> job after/Post/1 of a",
+    );
+    let ended = format!("PostRules {entries} {PASSED}\n job after/Post/1 of a Complete read");
+    check(
+        &cluster(&ended, "{}"),
+        "> journal a verdict after/Post/1 Pass Done",
+    );
+    check(
+        &cluster(&ended, "{soakSeconds: 60}"),
+        "> journal a verdict after/Post/1 Pass Soaked",
+    );
+    let soaked = |since: i64| format!("Soaked {entries} since:{since} {PASSED} verdict:after/Post/1/Pass");
+    check(
+        &cluster(&soaked(-20), "{soakSeconds: 60}"),
+        "node a Soaked Soaking\n wake 40\n > nothing",
+    );
+    check(&cluster(&soaked(-60), "{soakSeconds: 60}"), "> journal a Done");
+}
+
+#[test]
+fn a_node_without_post_rules_is_done_when_it_is_back() {
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.17.0 turn
+         run finalizer {}
+         change a PostRules pin:4.17.0 entries:PreRules,Released,PostRules",
+        "node a Done Done\n > journal a Done",
+    );
+}
+
+#[test]
+fn a_failed_post_rule_follows_its_policy() {
+    let cluster = |policy: &str, more: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours
+             node a worker 4.17.0 turn
+             node b worker 4.16.0
+             rule after Post policy:{policy}
+             run finalizer {{}}
+             change a PostRules pin:4.17.0 entries:PreRules,Released,PostRules {more}"
+        )
+    };
+    let failed = "verdict:after/Post/1/Failure";
+    check(&cluster("Hold", failed), "> journal a Held RuleFailed");
+    check(&cluster("Abort", failed), "> journal a Failed RuleFailed");
+    check(&cluster("Skip", failed), "> journal a Skipped SkippedByPolicy");
+    check(
+        &cluster("Continue", "\n job after/Post/1 of a Failed read"),
+        "> journal a verdict after/Post/1 ContinuedAfterFailure Done",
+    );
+}
+
+#[test]
+fn a_node_held_after_its_post_rules_stays_held_when_it_goes_away() {
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.17.0 turn NotReady
+         rule after Post
+         run finalizer {changeTimeoutSeconds: 10}
+         change a Held pin:4.17.0 entries:PreRules,Released,PostRules,Held reason:RuleFailed verdict:after/Post/1/Failure",
+        "node a Held RuleFailed\n > nothing",
+    );
+}
+
+#[test]
+fn a_node_that_does_not_come_back_is_held_and_goes_on_when_it_does() {
+    let released = |node: &str, step: &str| {
+        flying(
+            node,
+            &format!("{step} pin:4.17.0 entries:PreRules,Released since:-200 {PASSED}"),
+            "{changeTimeoutSeconds: 100}",
+        )
+    };
+    check(
+        &released("4.16.0 desired:4.17.0 NotReady", "Released"),
+        "node a Held ChangeTimeout ~ not Ready
+         hold -
+         > journal a Held ChangeTimeout",
+    );
+    check(
+        &released("4.16.0 desired:4.17.0 NotReady", "Held reason:ChangeTimeout"),
+        "node a Held ChangeTimeout
+         hold FailureBudgetSpent
+         > nothing",
+    );
+    check(
+        &released("4.17.0", "Held reason:ChangeTimeout"),
+        "> journal a PostRules",
+    );
+}
+
+#[test]
+fn a_config_that_moves_on_before_the_release_runs_the_rules_again() {
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0b ours
+         node a worker 4.16.0 turn
+         rule before Pre
+         run finalizer {}
+         change a PreRelease pin:4.17.0 verdict:before/Pre/1/Pass",
+        "node a Admitted ConfigChanged
+         > journal a Admitted ConfigChanged attempt 2",
+    );
+}
+
+#[test]
+fn a_config_that_moves_on_after_the_release_gives_the_node_another_turn() {
+    let cluster = |a: &str, change: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0b ours
+             node a worker {a}
+             rule before Pre
+             run finalizer {{}}
+             change a {change}"
+        )
+    };
+    let released = "pin:4.17.0 entries:PreRules,Released verdict:before/Pre/1/Pass";
+    check(
+        &cluster("4.16.0 desired:4.17.0 turn", &format!("Released {released}")),
+        "node a Released Changing\n > nothing",
+    );
+    check(
+        &cluster("4.17.0 turn", &format!("Released {released}")),
+        "> journal a PostRules",
+    );
+    check(
+        &cluster("4.17.0", &format!("Done {released}")),
+        "node a Admitted Admitting
+         > journal a Admitted ConfigChanged attempt 2",
+    );
+    check(
+        &cluster(
+            "4.17.0 turn",
+            "PreRules attempt:2 pin:4.17.0b from:4.17.0 entries:PreRules@1,Released@1,PreRules@2 verdict:before/Pre/1/Pass@1",
+        ),
+        "> job before/Pre/2 of a",
+    );
+}
+
+#[test]
+fn a_new_version_gives_up_nodes_that_were_not_let_go() {
+    let cluster = |node: &str, change: &str| {
+        format!(
+            "cluster 4.17.0 asks 4.18.0
+             pool worker 4.17.0 ours
+             node a worker {node} turn
+             rule after Post
+             run finalizer {{}}
+             change a {change}"
+        )
+    };
+    check(
+        &cluster("4.16.0", "PreRules pin:4.17.0"),
+        "node a Failed RunGivenUp ~ 4.18.0\n > journal a Failed RunGivenUp",
+    );
+    check(&cluster("4.16.0", "-"), "> journal a Failed RunGivenUp");
+    check(
+        &cluster("4.16.0 desired:4.17.0", "Released pin:4.17.0 entries:PreRules,Released"),
+        "node a Released Changing\n > nothing",
+    );
+    check(
+        &cluster("4.17.0", "Released pin:4.17.0 entries:PreRules,Released"),
+        "> journal a PostRules",
+    );
+    check(
+        &cluster("4.17.0", "PostRules pin:4.17.0 entries:PreRules,Released,PostRules"),
+        "> job after/Post/1 of a",
+    );
+}
+
+#[test]
+fn the_next_run_begins_after_the_last_one_has_ended() {
+    check(
+        "cluster 4.18.0
+         pool worker 4.18.0 ours
+         node a worker 4.17.0
+         run finalizer {}
+         change a Done to:4.17.0",
+        "> admit a",
+    );
+    check(
+        "cluster 4.18.0
+         pool worker 4.18.0 ours
+         node a worker 4.17.0 turn
+         node b worker 4.16.0
+         rule after Post
+         run finalizer {}
+         change a PostRules pin:4.17.0 entries:PreRules,Released,PostRules
+         job after/Post/1 of a running to:4.17.0",
+        "node b Selected WaitingForTurn
+         > nothing",
+    );
+}
+
+#[test]
+fn a_retry_runs_the_rules_again() {
+    let held = "reason:RuleFailed directive:Retry";
+    check(
+        &flying("4.16.0", &format!("Held pin:4.17.0 verdict:before/Pre/1/Failure {held}"), "{}"),
+        "hold -
+         > journal a Admitted attempt 2",
+    );
+    check(
+        &flying(
+            "4.17.0",
+            &format!("Held pin:4.17.0 entries:PreRules,Released,PostRules verdict:after/Post/1/Failure {held}"),
+            "{}",
+        ),
+        "> journal a PostRules attempt 2",
+    );
+    // It was acted on already.
+    check(
+        &flying(
+            "4.16.0",
+            &format!("Held pin:4.17.0 attempt:2 obeyed:2 verdict:before/Pre/2/Failure {held}"),
+            "{}",
+        ),
+        "node a Held RuleFailed\n > nothing",
+    );
+}
+
+#[test]
+fn a_retry_of_a_node_that_is_changing_does_not_skip_the_change() {
+    for step in ["Released", "Held reason:ChangeTimeout"] {
+        check(
+            &flying(
+                "4.16.0 desired:4.17.0 NotReady",
+                &format!("{step} pin:4.17.0 entries:PreRules,Released directive:Retry since:-7000"),
+                "{}",
+            ),
+            "not node a PostRules
+             not node a Done
+             > journal a",
+        );
+    }
+}
+
+#[test]
+fn a_skip_ends_the_turn_of_a_node_that_was_not_let_go() {
+    check(
+        &flying("4.16.0", "PreRules pin:4.17.0 directive:Skip", "{}"),
+        "node a Skipped SkippedByPerson ~ alice\n > journal a Skipped SkippedByPerson",
+    );
+    check(
+        &flying("4.16.0", "Held pin:4.17.0 reason:RuleFailed directive:Skip", "{}"),
+        "> journal a Skipped SkippedByPerson",
+    );
+    check(
+        &flying(
+            "4.16.0 desired:4.17.0",
+            "Released pin:4.17.0 entries:PreRules,Released directive:Skip",
+            "{}",
+        ),
+        "node a Released Changing\n > nothing",
+    );
+}
+
+#[test]
+fn a_hold_keeps_the_node_where_it_is() {
+    check(
+        &flying("4.16.0", &format!("PreRelease pin:4.17.0 {PASSED} directive:Hold"), "{}"),
+        "node a Held HeldByPerson ~ alice\n > nothing",
+    );
+    check(
+        &flying(
+            "4.16.0 desired:4.17.0",
+            "Released pin:4.17.0 entries:PreRules,Released directive:Hold",
+            "{}",
+        ),
+        "node a Released Changing\n > nothing",
+    );
+    check(
+        &flying(
+            "4.17.0",
+            "PostRules pin:4.17.0 entries:PreRules,Released,PostRules directive:Hold",
+            "{}",
+        ),
+        "node a Held HeldByPerson\n > nothing",
+    );
+}
+
+#[test]
+fn a_word_for_a_node_that_waits_for_its_lease_counts() {
+    let cluster = |directive: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours
+             node a worker 4.16.0 lease:node-maintenance shield
+             run finalizer {{}}
+             change a Admitted directive:{directive}"
+        )
+    };
+    check(&cluster("Skip"), "> journal a Skipped SkippedByPerson");
+    check(&cluster("Hold"), "node a Held HeldByPerson\n > nothing");
+}
+
+#[test]
+fn an_abort_by_a_person_gives_the_run_up() {
+    check(
+        &flying("4.16.0", "PreRules pin:4.17.0 directive:Abort", "{}"),
+        "phase Leaving
+         hold Aborted
+         > journal a Failed RunGivenUp",
+    );
+    check(
+        &flying("4.16.0", "PreRules pin:4.17.0", "x").replace("run finalizer x", "run finalizer aborted 4.17.0 {}"),
+        "hold Aborted
+         > journal a Failed RunGivenUp",
+    );
+    // Another run was meant.
+    check(
+        &flying("4.16.0", "PreRules pin:4.17.0", "x").replace("run finalizer x", "run finalizer aborted 4.16.0 {}"),
+        "> job before/Pre/1 of a",
+    );
+}
+
+#[test]
+fn a_skipped_node_can_be_tried_again() {
+    let cluster = |change: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours outdated:1
+             node a worker 4.16.0
+             run finalizer {{}}
+             status 4.17.0 finished
+             change a Skipped reason:SkippedByPolicy {change}"
+        )
+    };
+    check(
+        &cluster(""),
+        "phase Held\n result SucceededWithSkips\n > nothing",
+    );
+    check(
+        &cluster("directive:Retry"),
+        "> pause worker\n > journal a Admitted ConfigChanged attempt 2",
+    );
+}
+
+#[test]
+fn a_node_that_someone_else_brought_to_the_target_is_done() {
+    check(
+        &flying("4.17.0", "PreRules pin:4.17.0", "{}"),
+        "node a Done Ungated\n > journal a Done Ungated",
+    );
+}
+
+#[test]
+fn a_node_in_flight_stays_in_the_run_when_it_leaves_the_pool() {
+    let cluster = |node: &str, change: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours
+             pool infra 4.17.0
+             node a infra {node} in:worker turn
+             node b worker 4.16.0
+             rule after Post
+             target t worker
+             run finalizer {{}}
+             change a {change} pool:worker"
+        )
+    };
+    // It was not let go: its turn ends.
+    check(
+        &cluster("4.16.0", "PreRules pin:4.17.0"),
+        "node a Failed RunGivenUp ~ infra
+         node b Selected WaitingForTurn
+         > journal a Failed RunGivenUp",
+    );
+    // It was: it is followed to its end, wherever the MCO brings it.
+    check(
+        &cluster("4.16.0 desired:4.17.0 to:worker", "Released pin:4.17.0 entries:PreRules,Released"),
+        "node a Released Changing\n > nothing",
+    );
+    check(
+        &cluster("4.17.0 in:infra", "Released pin:4.17.0 entries:PreRules,Released").replace("in:worker ", ""),
+        "> journal a PostRules",
+    );
+    check(
+        &cluster("4.17.0", "PostRules pin:4.17.0 entries:PreRules,Released,PostRules"),
+        "> job after/Post/1 of a",
+    );
+}
+
+#[test]
+fn a_node_in_flight_stays_in_the_run_when_the_target_is_edited() {
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         pool infra 4.17.0 ours
+         node a worker 4.17.0 turn
+         rule after Post
+         target t infra
+         run finalizer {}
+         change a PostRules pin:4.17.0 entries:PreRules,Released,PostRules pool:worker",
+        "> job after/Post/1 of a",
+    );
+}
+
+#[test]
+fn a_node_outside_the_run_gives_lease_and_shield_back() {
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0
+         pool infra 4.17.0
+         node a infra 4.16.0 turn
+         node b worker 4.17.0
+         target t worker
+         run finalizer {}
+         change a Failed reason:RunGivenUp pool:worker",
+        "> unshield a
+         > release lease a",
+    );
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0
+         pool infra 4.17.0
+         node a infra 4.16.0 lease:ours uid:new
+         node b worker 4.17.0
+         target t worker
+         run {}",
+        "> release lease a",
+    );
+}

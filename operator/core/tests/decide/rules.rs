@@ -1,0 +1,452 @@
+//! How rules are asked, how often, and what their failure does.
+
+use crate::{
+    cluster::{Cluster, at},
+    words::{check, check_cluster, decision},
+};
+use numo_core::action::Action;
+
+/// Node a has its turn; `more` says how far it is.
+fn in_pre(rules: &str, more: &str) -> String {
+    format!(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0 turn
+         node b worker 4.16.0
+         {rules}
+         run finalizer {{}}
+         {more}"
+    )
+}
+
+#[test]
+fn rules_are_asked_one_after_the_other() {
+    let rules = "rule first Pre\n rule second Pre";
+    check(
+        &in_pre(rules, "change a PreRules pin:4.17.0"),
+        "node a PreRules RuleStarting\n > job first/Pre/1 of a",
+    );
+    check(
+        &in_pre(
+            rules,
+            "change a PreRules pin:4.17.0\n job first/Pre/1 of a running",
+        ),
+        "node a PreRules RuleRunning\n wake 3630\n > nothing",
+    );
+    check(
+        &in_pre(
+            rules,
+            "change a PreRules pin:4.17.0\n job first/Pre/1 of a Complete",
+        ),
+        "? evidence first/Pre/1 of a\n > nothing",
+    );
+    check(
+        &in_pre(
+            rules,
+            "change a PreRules pin:4.17.0\n job first/Pre/1 of a Complete read",
+        ),
+        "> journal a verdict first/Pre/1 Pass",
+    );
+    check(
+        &in_pre(
+            rules,
+            "change a PreRules pin:4.17.0 verdict:first/Pre/1/Pass",
+        ),
+        "> job second/Pre/1 of a",
+    );
+    check(
+        &in_pre(
+            rules,
+            "change a PreRules pin:4.17.0 verdict:first/Pre/1/Pass\n job second/Pre/1 of a Complete read",
+        ),
+        "> journal a verdict second/Pre/1 Pass PreRelease",
+    );
+}
+
+#[test]
+fn the_order_is_that_of_the_spec() {
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0 turn
+         rule first Pre
+         rule second Pre
+         run finalizer {mutexRules: [{name: second}, {name: first}, {name: second}]}
+         change a PreRules pin:4.17.0",
+        "> job second/Pre/1 of a",
+    );
+}
+
+#[test]
+fn pre_release_rules_come_after_pre_rules_and_the_gates() {
+    let rules = "rule early Pre\n rule late PreRelease";
+    check(
+        &in_pre(
+            rules,
+            "change a PreRelease pin:4.17.0 verdict:early/Pre/1/Pass",
+        ),
+        "> job late/PreRelease/1 of a",
+    );
+    let cordoned = in_pre(
+        rules,
+        "change a PreRelease pin:4.17.0 verdict:early/Pre/1/Pass",
+    )
+    .replace("node a worker 4.16.0 turn", "node a worker 4.16.0 turn cordoned");
+    check(&cordoned, "node a PreRelease CordonedByOther\n > nothing");
+}
+
+#[test]
+fn a_failed_job_is_tried_again_as_often_as_the_rule_says() {
+    let rules = "rule backup Pre retries:1";
+    check(
+        &in_pre(rules, "change a PreRules pin:4.17.0\n job backup/Pre/1 of a Failed read"),
+        "> journal a verdict backup/Pre/1 Failure",
+    );
+    check(
+        &in_pre(rules, "change a PreRules pin:4.17.0 verdict:backup/Pre/1/Failure"),
+        "> job backup/Pre/2 of a",
+    );
+    let failed = "change a PreRules pin:4.17.0 verdict:backup/Pre/1/Failure verdict:backup/Pre/2/Failure";
+    check(
+        &in_pre(rules, failed),
+        "node a Held RuleFailed
+         > journal a Held RuleFailed",
+    );
+    check(
+        &in_pre(&format!("{rules} policy:Abort"), failed),
+        "> journal a Failed RuleFailed",
+    );
+    check(
+        &in_pre(&format!("{rules} policy:Skip"), failed),
+        "node a Skipped SkippedByPolicy\n > journal a Skipped SkippedByPolicy",
+    );
+    // Before the release there is nothing to pass over.
+    check(
+        &in_pre(&format!("{rules} policy:Continue"), failed),
+        "> journal a Held RuleFailed",
+    );
+}
+
+#[test]
+fn a_held_node_stays_held_and_writes_nothing() {
+    check(
+        &in_pre(
+            "rule backup Pre",
+            "change a Held pin:4.17.0 verdict:backup/Pre/1/Failure reason:RuleFailed",
+        ),
+        "node a Held RuleFailed ~ spec.directive
+         node b Selected FailureBudgetSpent
+         > nothing",
+    );
+}
+
+#[test]
+fn on_failure_rules_run_before_the_policy() {
+    let rules = "rule backup Pre policy:Abort\n rule tell OnFailure";
+    let failed = "change a PreRules pin:4.17.0 verdict:backup/Pre/1/Failure";
+    check(&in_pre(rules, failed), "> job tell/OnFailure/1 of a");
+    check(
+        &in_pre(rules, &format!("{failed}\n job tell/OnFailure/1 of a Failed read")),
+        "> journal a verdict tell/OnFailure/1 Failure",
+    );
+    check(
+        &in_pre(rules, &format!("{failed} verdict:tell/OnFailure/1/Failure")),
+        "> journal a Failed RuleFailed",
+    );
+    check(
+        &in_pre(rules, &format!("{failed} verdict:tell/OnFailure/1/Pass")),
+        "> journal a Failed RuleFailed",
+    );
+}
+
+#[test]
+fn an_abort_gives_the_run_up() {
+    check(
+        &in_pre(
+            "rule backup Pre",
+            "change a Failed pin:4.17.0 verdict:backup/Pre/1/Failure reason:RuleFailed",
+        ),
+        "phase Leaving
+         hold Aborted
+         result Aborted
+         node a Failed RuleFailed
+         node b Selected Aborted
+         > unshield a
+         > release lease a
+         > hold worker with 2 outdated",
+    );
+}
+
+#[test]
+fn a_skipped_node_lets_the_next_one_go() {
+    check(
+        &in_pre(
+            "rule backup Pre",
+            "change a Skipped pin:4.17.0 verdict:backup/Pre/1/Failure reason:SkippedByPolicy",
+        ),
+        "node a Skipped SkippedByPolicy
+         > unshield a
+         > release lease a
+         > admit b",
+    );
+}
+
+#[test]
+fn a_job_without_an_end_is_a_failure_after_its_timeout() {
+    let job = |created: i64| {
+        in_pre(
+            "rule backup Pre timeout:100",
+            &format!("change a PreRules pin:4.17.0\n job backup/Pre/1 of a running created:{created}"),
+        )
+    };
+    // 60 s of grace for the Job controller.
+    check(&job(-159), "node a PreRules RuleRunning\n wake 1\n > nothing");
+    check(&job(-160), "> journal a verdict backup/Pre/1 Failure");
+}
+
+#[test]
+fn a_job_that_cannot_start_says_so() {
+    check(
+        &in_pre(
+            "rule backup Pre",
+            "change a PreRules pin:4.17.0\n job backup/Pre/1 of a running trouble:ImagePullBackOff",
+        ),
+        "node a PreRules RuleJobCannotStart ~ ImagePullBackOff\n > nothing",
+    );
+}
+
+#[test]
+fn a_refused_job_is_tried_again_until_the_timeout() {
+    let refused = |rest: &str| {
+        in_pre(
+            "rule backup Pre timeout:100",
+            &format!("change a PreRules pin:4.17.0 {rest}"),
+        )
+    };
+    check(
+        &refused("\n refused backup/Pre/1 of a 403 at:-2"),
+        "node a PreRules JobsForbidden\n wake 3\n > nothing",
+    );
+    check(
+        &refused("\n refused backup/Pre/1 of a 422 at:-2"),
+        "node a PreRules RuleJobCannotStart\n > nothing",
+    );
+    check(
+        &refused("\n refused backup/Pre/1 of a 403 at:-5"),
+        "> job backup/Pre/1 of a",
+    );
+    check(
+        &refused("since:-101\n refused backup/Pre/1 of a 403"),
+        "> journal a verdict backup/Pre/1 Failure",
+    );
+}
+
+#[test]
+fn the_time_of_a_refused_job_begins_with_the_last_verdict() {
+    // The first rule ran for 50 minutes; the second one was refused a second ago.
+    check(
+        &in_pre(
+            "rule first Pre\n rule second Pre timeout:100",
+            "change a PreRules pin:4.17.0 since:-3000 verdict:first/Pre/1/Pass
+             refused second/Pre/1 of a 403",
+        ),
+        "node a PreRules JobsForbidden\n > nothing",
+    );
+}
+
+#[test]
+fn rule_pods_keep_away_from_the_other_nodes_in_flight() {
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0 turn
+         node b worker 4.17.0 turn
+         rule backup Pre
+         run finalizer {maxUnavailable: 2}
+         change a PreRules pin:4.17.0
+         change b Soaked pin:4.17.0 entries:PreRules,Released,Soaked",
+        "> job backup/Pre/1 of a avoid b\n > journal b Done",
+    );
+}
+
+#[test]
+fn a_job_that_is_being_deleted_has_no_verdict() {
+    check(
+        &in_pre(
+            "rule backup Pre",
+            "change a PreRules pin:4.17.0\n job backup/Pre/1 of a Complete read deleting",
+        ),
+        "> job backup/Pre/1 of a",
+    );
+}
+
+#[test]
+fn jobs_go_once_their_verdict_is_in_the_journal() {
+    let mut cluster = Cluster::parse(&in_pre(
+        "rule backup Pre,PreRelease",
+        "change a PreRelease pin:4.17.0 verdict:backup/Pre/1/Pass
+         job backup/Pre/1 of a Complete wants-ttl:7",
+    ));
+    let job = cluster.observed.jobs.keys().next().expect("a Job").to_string();
+    let change = cluster.observed.changes.values_mut().next().expect("a change");
+    change.status.verdicts[0].job = Some(job);
+    check_cluster(
+        &cluster,
+        "> job backup/PreRelease/1 of a\n > ttl backup/Pre/1 of a 7",
+    );
+    let job = cluster.observed.jobs.values_mut().next().expect("a Job");
+    job.wanted_ttl_seconds = None;
+    check_cluster(
+        &cluster,
+        "> job backup/PreRelease/1 of a\n > ttl backup/Pre/1 of a 86400",
+    );
+    let job = cluster.observed.jobs.values_mut().next().expect("a Job");
+    job.ttl_seconds = Some(0);
+    check_cluster(&cluster, "> job backup/PreRelease/1 of a");
+}
+
+#[test]
+fn nothing_begins_while_the_run_is_suspended() {
+    let suspended = |rules: &str, more: &str| in_pre(rules, more).replace("{}", "{suspend: true}");
+    check(
+        &suspended("rule backup Pre", "change a PreRules pin:4.17.0"),
+        "node a PreRules Suspended\n > nothing",
+    );
+    // What runs already is still written down.
+    check(
+        &suspended(
+            "rule backup Pre",
+            "change a PreRules pin:4.17.0\n job backup/Pre/1 of a Complete read",
+        ),
+        "> journal a verdict backup/Pre/1 Pass PreRelease",
+    );
+    check(
+        &suspended("", "change a PreRelease pin:4.17.0"),
+        "node a PreRelease Suspended\n > nothing",
+    );
+}
+
+#[test]
+fn a_rule_that_is_gone_holds_the_run() {
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0 turn
+         run finalizer {mutexRules: [{name: gone}]}
+         change a PreRules pin:4.17.0",
+        "hold RuleNotFound
+         node a PreRules RuleNotFound
+         > nothing",
+    );
+}
+
+#[test]
+fn pre_run_rules_pass_before_the_first_node() {
+    let cluster = |more: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours
+             node a worker 4.16.0
+             rule start PreRun
+             run finalizer {{}}
+             {more}"
+        )
+    };
+    check(
+        &cluster(""),
+        "hold RuleStarting\n node a Selected RuleStarting\n > job start/PreRun/1 of -",
+    );
+    check(
+        &cluster("job start/PreRun/1 of - running"),
+        "hold RuleRunning\n > nothing",
+    );
+    check(
+        &cluster("job start/PreRun/1 of - Complete"),
+        "hold RuleRunning\n ? evidence start/PreRun/1 of -\n > nothing",
+    );
+    check(
+        &cluster("job start/PreRun/1 of - Complete read"),
+        "hold RuleRunning\n > record start/PreRun/1 Pass",
+    );
+    check(
+        &cluster("job start/PreRun/1 of - Failed read"),
+        "hold RuleRunning\n > record start/PreRun/1 Failure",
+    );
+    check(
+        &cluster("status 4.17.0 verdict:start/PreRun/1/Failure"),
+        "hold RuleFailed\n node a Selected RuleFailed\n > nothing",
+    );
+    check(&cluster("status 4.17.0 verdict:start/PreRun/1/Pass"), "> admit a");
+    // Another run's verdict is not this run's.
+    check(
+        &cluster("status 4.16.0 verdict:start/PreRun/1/Pass"),
+        "> job start/PreRun/1 of -",
+    );
+}
+
+#[test]
+fn pre_run_rules_wait_for_the_control_plane() {
+    check(
+        "cluster 4.17.0 Partial
+         pool worker 4.16.0 ours
+         node a worker 4.16.0
+         rule start PreRun
+         run finalizer {}",
+        "hold ControlPlaneUpdating\n > nothing",
+    );
+}
+
+#[test]
+fn post_run_rules_come_before_the_pools_are_given_back_and_hold_nothing() {
+    let cluster = |more: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours
+             node a worker 4.17.0
+             rule end PostRun
+             run finalizer {{}}
+             change a Done
+             {more}"
+        )
+    };
+    check(&cluster(""), "> job end/PostRun/1 of -");
+    check(
+        &cluster("job end/PostRun/1 of - Failed read"),
+        "> record end/PostRun/1 Failure",
+    );
+    for verdict in ["Pass", "Failure"] {
+        check(
+            &cluster(&format!("status 4.17.0 verdict:end/PostRun/1/{verdict}")),
+            "result Succeeded\n > unpause worker",
+        );
+    }
+}
+
+#[test]
+fn verdicts_of_a_run_are_bounded() {
+    let mut cluster = Cluster::parse(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0
+         rule start PreRun retries:10
+         run finalizer {}
+         status 4.17.0 verdict:start/PreRun/1/Failure
+         job start/PreRun/2 of - Failed read",
+    );
+    let run = cluster.observed.runs.get_mut(&crate::cluster::run_key()).expect("the run");
+    let verdicts = &mut run.status.run.as_mut().expect("a status").verdicts;
+    let old = verdicts[0].clone();
+    for number in 0..31 {
+        let mut other = old.clone();
+        other.rule = format!("numo/other-{number}");
+        other.at = at(-60).to_string();
+        verdicts.insert(0, other);
+    }
+    assert_eq!(verdicts.len(), 32);
+    let decision = decision(&cluster);
+    let Some(Action::RecordRun { run, .. }) = decision.actions.first().map(|planned| &planned.action) else {
+        panic!("{:?}", decision.actions)
+    };
+    assert_eq!(run.verdicts.len(), 32);
+    assert_eq!(run.verdicts.last().map(|verdict| verdict.attempt), Some(2));
+}

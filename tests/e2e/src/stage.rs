@@ -1,0 +1,368 @@
+//! Everything a test needs, set up and taken down.
+
+use crate::{manifests, process::Numo};
+use anyhow::{Context, Result, bail};
+use kube::{
+    Api, Client,
+    api::{ListParams, Patch, PatchParams},
+};
+use numo_api::{MutexRule, MutexRunConfig, MutexTarget, NodeChange};
+use numo_cluster::{Cluster, Options, User};
+use numo_world::{Breach, Judgement, World, WorldSpec};
+use serde_json::{Value, json};
+use std::{path::PathBuf, time::Duration};
+
+/// Namespace of numo, and of all rules, targets and runs of the tests.
+pub const NAMESPACE: &str = "node-upgrade-mutex-operator";
+
+/// How the stage is set.
+#[derive(Debug, Default)]
+pub struct StageOptions {
+    /// The world.
+    pub world: WorldSpec,
+    /// Further arguments of `numo run`.
+    pub numo: Vec<&'static str>,
+    /// Options of the control plane.
+    pub cluster: Options,
+}
+
+/// A control plane, a world, and numo.
+pub struct Stage {
+    /// The control plane.
+    pub cluster: Cluster,
+    /// The world.
+    pub world: World,
+    /// Client of an administrator.
+    pub client: Client,
+    /// Client of a person.
+    pub person: Client,
+    numo: Option<Numo>,
+    kubeconfig: PathBuf,
+    extra: Vec<&'static str>,
+}
+
+impl Stage {
+    /// Starts the control plane, makes the world, installs numo and starts it under its own
+    /// ServiceAccount.
+    pub async fn set(options: StageOptions) -> Result<Self> {
+        let cluster = Cluster::start(options.cluster).await?;
+        let world = World::create(cluster.client(User::World).await?, options.world).await?;
+        let client = cluster.client(User::Admin).await?;
+        install(&client).await?;
+        let kubeconfig = cluster.service_account_kubeconfig(NAMESPACE, "numo").await?;
+        let person = cluster.client(User::Person).await?;
+        world.remember().await?;
+        let mut stage = Self {
+            cluster,
+            world,
+            client,
+            person,
+            numo: None,
+            kubeconfig,
+            extra: options.numo,
+        };
+        stage.start_numo()?;
+        Ok(stage)
+    }
+
+    /// Starts numo, if it does not run.
+    pub fn start_numo(&mut self) -> Result<()> {
+        if self.numo.is_none() {
+            self.numo = Some(self.another_numo()?);
+        }
+        Ok(())
+    }
+
+    /// Starts one more numo.
+    pub fn another_numo(&self) -> Result<Numo> {
+        let mut arguments = vec!["--metrics-address", "127.0.0.1:0"];
+        arguments.extend(&self.extra);
+        Numo::start(&self.kubeconfig, NAMESPACE, &self.cluster.logs(), &arguments)
+    }
+
+    /// Kills numo on the spot.
+    pub async fn kill_numo(&mut self) -> Result<()> {
+        match self.numo.take() {
+            Some(numo) => numo.kill().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Asks numo to stop; its exit code.
+    pub async fn stop_numo(&mut self) -> Result<Option<i32>> {
+        match self.numo.take() {
+            Some(numo) => numo.stop().await,
+            None => Ok(None),
+        }
+    }
+
+    /// The running numo.
+    pub fn numo(&self) -> Option<&Numo> {
+        self.numo.as_ref()
+    }
+
+    /// Applies YAML documents; those without a namespace go to numo's.
+    pub async fn apply(&self, yaml: &str) -> Result<()> {
+        manifests::apply(&self.client, &manifests::parse(yaml)?, NAMESPACE).await
+    }
+
+    /// The API of a kind in numo's namespace.
+    pub fn api<K>(&self) -> Api<K>
+    where
+        K: kube::Resource<Scope = kube::core::NamespaceResourceScope>,
+        K::DynamicType: Default,
+    {
+        Api::namespaced(self.client.clone(), NAMESPACE)
+    }
+
+    /// A run.
+    pub async fn run(&self, name: &str) -> Result<MutexRunConfig> {
+        Ok(self.api::<MutexRunConfig>().get(name).await?)
+    }
+
+    /// All NodeChanges.
+    pub async fn changes(&self) -> Result<Vec<NodeChange>> {
+        Ok(self.api::<NodeChange>().list(&ListParams::default()).await?.items)
+    }
+
+    /// The NodeChange of a node.
+    pub async fn change(&self, node: &str) -> Result<Option<NodeChange>> {
+        Ok(self
+            .changes()
+            .await?
+            .into_iter()
+            .find(|change| change.spec.node_name == node))
+    }
+
+    /// Merges a patch into a run.
+    pub async fn patch_run(&self, name: &str, patch: Value) -> Result<()> {
+        let params = PatchParams {
+            field_manager: Some("person".to_owned()),
+            ..PatchParams::default()
+        };
+        let api: Api<MutexRunConfig> = Api::namespaced(self.person.clone(), NAMESPACE);
+        api.patch(name, &params, &Patch::Merge(patch)).await?;
+        Ok(())
+    }
+
+    /// Merges a patch into a node, as a person does.
+    pub async fn patch_node(&self, name: &str, patch: Value) -> Result<()> {
+        let params = PatchParams {
+            field_manager: Some("kubectl-cordon".to_owned()),
+            ..PatchParams::default()
+        };
+        let api: Api<k8s_openapi::api::core::v1::Node> = Api::all(self.person.clone());
+        api.patch(name, &params, &Patch::Merge(patch)).await?;
+        Ok(())
+    }
+
+    /// Cordons or uncordons a node, as a person does.
+    pub async fn cordon(&self, name: &str, cordoned: bool) -> Result<()> {
+        self.patch_node(name, json!({"spec": {"unschedulable": cordoned}}))
+            .await
+    }
+
+    /// Pauses or unpauses a pool, as a person does.
+    pub async fn pause(&self, pool: &str, paused: bool) -> Result<()> {
+        let params = PatchParams {
+            field_manager: Some("kubectl-patch".to_owned()),
+            ..PatchParams::default()
+        };
+        let api: Api<numo_world::openshift::MachineConfigPool> = Api::all(self.person.clone());
+        api.patch(pool, &params, &Patch::Merge(json!({"spec": {"paused": paused}})))
+            .await?;
+        Ok(())
+    }
+
+    /// Asks again and again until it is so; the time is real. On failure the last thing seen is shown.
+    pub async fn until<T, F>(&self, what: &str, seconds: u64, mut ask: impl FnMut() -> F) -> Result<T>
+    where
+        F: Future<Output = Result<Option<T>>>,
+    {
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(seconds);
+        let mut last = None;
+        while tokio::time::Instant::now() < deadline {
+            match ask().await {
+                Ok(Some(value)) => return Ok(value),
+                Ok(None) => {}
+                Err(error) => last = Some(error),
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        bail!(
+            "not within {seconds} s: {what}; last error: {last:?}\n{}",
+            self.picture().await
+        )
+    }
+
+    /// Waits until the run's condition has this status and reason; its message.
+    pub async fn condition(&self, run: &str, type_: &str, status: &str, reason: &str) -> Result<String> {
+        let what = format!("condition {type_}={status}/{reason} on MutexRunConfig {run}");
+        self.until(&what, 90, || async {
+            let run = self.run(run).await?;
+            let conditions = run.status.map(|status| status.conditions).unwrap_or_default();
+            Ok(conditions
+                .into_iter()
+                .find(|c| c.type_ == type_ && c.status == status && c.reason.as_deref() == Some(reason))
+                .map(|condition| condition.message.unwrap_or_default()))
+        })
+        .await
+    }
+
+    /// Waits until the node's NodeChange is in this step.
+    pub async fn step(&self, node: &str, step: numo_api::Step) -> Result<NodeChange> {
+        self.until(&format!("Node {node} in step {step:?}"), 90, || async {
+            let change = self.change(node).await?;
+            Ok(change.filter(|change| change.status.as_ref().and_then(|status| status.step) == Some(step)))
+        })
+        .await
+    }
+
+    /// Waits until the world has every node of the pool at the version.
+    pub async fn upgraded(&self, pool: &str, version: &str) -> Result<()> {
+        let what = format!("pool {pool} at {version}");
+        match self
+            .world
+            .until(&what, Duration::from_secs(180), |world| {
+                world.is_updated(pool, version)
+            })
+            .await
+        {
+            Ok(()) => Ok(()),
+            Err(error) => bail!("{error:#}\n{}", self.picture().await),
+        }
+    }
+
+    /// Judges, and fails with every breach.
+    pub async fn judge(&self, expected: &Judgement) -> Result<()> {
+        let breaches: Vec<Breach> = self.world.judge(expected).await?;
+        if breaches.is_empty() {
+            return Ok(());
+        }
+        let lines: Vec<String> = breaches.iter().map(ToString::to_string).collect();
+        bail!("{}\n{}", lines.join("\n"), self.picture().await)
+    }
+
+    /// What a person would look at first: runs, rules, NodeChanges, and the end of numo's log.
+    pub async fn picture(&self) -> String {
+        let mut text = String::new();
+        let mut add = |title: &str, value: Result<String, kube::Error>| {
+            text.push_str(&format!(
+                "--- {title}\n{}\n",
+                value.unwrap_or_else(|error| error.to_string())
+            ));
+        };
+        let everything = ListParams::default();
+        let runs = Api::<MutexRunConfig>::all(self.client.clone())
+            .list(&everything)
+            .await;
+        add(
+            "runs",
+            runs.map(|list| {
+                list.items
+                    .iter()
+                    .map(|run| {
+                        format!(
+                            "{:?} {:?}\n{}",
+                            run.metadata.name,
+                            run.metadata.finalizers,
+                            yaml(&run.status)
+                        )
+                    })
+                    .collect()
+            }),
+        );
+        let rules = Api::<MutexRule>::all(self.client.clone()).list(&everything).await;
+        add(
+            "rules",
+            rules.map(|list| {
+                list.items
+                    .iter()
+                    .map(|rule| format!("{:?}\n{}", rule.metadata.name, yaml(&rule.status)))
+                    .collect()
+            }),
+        );
+        let targets = Api::<MutexTarget>::all(self.client.clone())
+            .list(&everything)
+            .await;
+        add(
+            "targets",
+            targets.map(|list| {
+                list.items
+                    .iter()
+                    .map(|target| format!("{:?}\n{}", target.metadata.name, yaml(&target.status)))
+                    .collect()
+            }),
+        );
+        let changes = Api::<NodeChange>::all(self.client.clone())
+            .list(&everything)
+            .await;
+        add(
+            "changes",
+            changes.map(|list| {
+                list.items
+                    .iter()
+                    .map(|change| format!("{}\n{}", change.spec.node_name, yaml(&change.status)))
+                    .collect()
+            }),
+        );
+        if let Some(numo) = &self.numo {
+            let log = numo.log();
+            let lines: Vec<&str> = log.lines().collect();
+            text.push_str("--- numo's log\n");
+            text.push_str(&lines[lines.len().saturating_sub(40)..].join("\n"));
+        }
+        text
+    }
+
+    /// Takes everything down.
+    pub async fn strike(mut self) -> Result<()> {
+        let code = self.stop_numo().await?;
+        self.world.stop().await;
+        self.cluster.stop().await;
+        if let Some(code) = code
+            && code != 0
+        {
+            bail!("numo ended with exit code {code}");
+        }
+        Ok(())
+    }
+}
+
+fn yaml(value: &impl serde::Serialize) -> String {
+    serde_saphyr::to_string(value).unwrap_or_default()
+}
+
+/// Installs what `deploy/kustomize` holds, but for the Deployment: numo runs as a process.
+pub async fn install(client: &Client) -> Result<()> {
+    let objects = manifests::kustomize(&manifests::root().join("deploy/kustomize"))?;
+    let (first, rest): (Vec<Value>, Vec<Value>) = objects
+        .into_iter()
+        .filter(|object| !matches!(object["kind"].as_str(), Some("Deployment" | "Service")))
+        .partition(|object| {
+            matches!(
+                object["kind"].as_str(),
+                Some("Namespace" | "CustomResourceDefinition")
+            )
+        });
+    manifests::apply(client, &first, NAMESPACE).await?;
+    manifests::apply(client, &rest, NAMESPACE).await?;
+    served(client).await.context("numo's kinds")
+}
+
+/// Waits until the API server serves our kinds.
+async fn served(client: &Client) -> Result<()> {
+    for _ in 0..200 {
+        let runs = Api::<MutexRunConfig>::all(client.clone())
+            .list(&ListParams::default())
+            .await;
+        let changes = Api::<NodeChange>::all(client.clone())
+            .list(&ListParams::default())
+            .await;
+        if runs.is_ok() && changes.is_ok() {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    bail!("not served within 10 s")
+}
