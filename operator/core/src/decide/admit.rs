@@ -1,16 +1,16 @@
 //! Admission: who gets the next turn. Every node that does not is reported with the first thing that
 //! keeps it from it.
 
-use super::{Draft, Member, at_target, journal, journal::Journal};
+use super::{Draft, Member, at_target, journal, journal::Journal, node};
 use crate::{
     action::Action,
     gates,
-    ledger::Ledger,
+    ledger::{self, Ledger},
     names,
     observed::{ChangeView, Key, NodeView},
     report::Why,
 };
-use numo_api::{NodeChangeSpec, OwnerRef, Reason, Step, Target, marks::openshift};
+use numo_api::{DirectiveAction, NodeChangeSpec, OwnerRef, Reason, Step, Target, marks::openshift};
 
 /// API version and kind of the owner, as NodeChanges refer to it.
 pub const OWNER_KIND: (&str, &str) = ("openshift-optional.skrzypek.io/v1alpha1", "MutexRunConfig");
@@ -32,7 +32,9 @@ pub fn admit(draft: &mut Draft<'_>, hold: Option<&Why>) {
             continue;
         }
         if is_ungated(member) {
-            draft.out.report.ungated.push(member.node.name.clone());
+            if !draft.out.report.ungated.contains(&member.node.name) {
+                draft.out.report.ungated.push(member.node.name.clone());
+            }
             let message = format!(
                 "it goes to {} without rules",
                 member.node.annotation(openshift::DESIRED_CONFIG)
@@ -46,14 +48,26 @@ pub fn admit(draft: &mut Draft<'_>, hold: Option<&Why>) {
             report_left_out(draft, member, change);
             continue;
         }
+        if let Some(change) = member.change
+            && obeys_directive(draft, member, change)
+        {
+            continue;
+        }
         let why = hold
             .cloned()
-            .or_else(|| ledger.stop(member.node))
+            .or_else(|| ledger::stop(draft.frame.observed, member.node))
             .or_else(|| gates::node::not_fit(&draft.frame, member))
             .or_else(|| no_room(draft, member, &flying, limit))
             .or_else(|| ledger.refusal(member.node));
         match why {
-            Some(why) => draft.report(member, Step::Selected, why),
+            Some(why) => {
+                if why.reason == Reason::NodeLeaseHeld
+                    && let Some(lease) = draft.frame.observed.leases.get(&member.node.name)
+                {
+                    draft.wake(node::expiry(lease));
+                }
+                draft.report(member, Step::Selected, why);
+            }
             None => {
                 ledger.take(member.node);
                 flying.push(member.node);
@@ -61,29 +75,40 @@ pub fn admit(draft: &mut Draft<'_>, hold: Option<&Why>) {
             }
         }
     }
-    let crossed: Vec<_> = draft
-        .frame
-        .in_two_pools
-        .iter()
-        .map(|(node, pools)| (node.name.clone(), pools.join(", ")))
-        .collect();
-    for (node, pools) in crossed {
-        let why = Why::new(
-            Reason::NodeInTwoPools,
-            format!("Node {node} matches the custom pools {pools}, wanted one"),
-        );
-        draft.out.report.nodes.insert(
-            node,
-            crate::report::NodeReport {
-                pool: pools,
-                step: Step::Selected,
-                why,
-                since: None,
-                change: None,
-            },
-        );
-    }
     draft.frame.members = members;
+}
+
+/// Carries out what a person said about a node before its turn; true if it is not to have one now.
+fn obeys_directive(draft: &mut Draft<'_>, member: &Member<'_>, change: &ChangeView) -> bool {
+    let waits = matches!(change.status.step, None | Some(Step::Selected));
+    let Some(directive) = change.spec.directive.as_ref().filter(|_| waits) else {
+        return false;
+    };
+    let (step, why) = match directive.action {
+        DirectiveAction::Skip => (
+            Step::Skipped,
+            Why::new(
+                Reason::SkippedByPerson,
+                node::persons_words("skipped", change, directive),
+            ),
+        ),
+        DirectiveAction::Hold => (
+            Step::Selected,
+            Why::new(
+                Reason::HeldByPerson,
+                node::persons_words("held", change, directive),
+            ),
+        ),
+        DirectiveAction::Retry | DirectiveAction::Abort => return false,
+    };
+    if change.status.step != Some(step) {
+        let mut journal = Journal::open(change, draft.frame.now);
+        journal.obey();
+        journal.enter(step, Some(&why));
+        journal.write(draft, None);
+    }
+    draft.report(member, step, why);
+    true
 }
 
 /// The node is on its way although it never had its turn in this attempt.
@@ -134,14 +159,21 @@ fn take_turn(draft: &mut Draft<'_>, member: &Member<'_>) {
     let admitted = Why::new(Reason::Admitting, "its turn has come");
     if let Some(change) = member.change {
         let mut journal = Journal::open(change, frame.now);
-        journal.next_attempt();
+        let why = match change.status.step {
+            None | Some(Step::Selected) => admitted.clone(),
+            step => {
+                journal.next_attempt();
+                let reason = if step == Some(Step::Done) {
+                    Reason::ConfigChanged
+                } else {
+                    Reason::Admitting
+                };
+                Why::new(reason, format!("attempt {} begins", journal.status.attempt))
+            }
+        };
         journal.obey();
         journal.status.pin = None;
-        let again = Why::new(
-            Reason::ConfigChanged,
-            format!("attempt {} begins", journal.status.attempt),
-        );
-        journal.enter(Step::Admitted, Some(&again));
+        journal.enter(Step::Admitted, Some(&why));
         journal.write(draft, None);
     } else {
         let run = frame.run;

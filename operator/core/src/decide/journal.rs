@@ -8,12 +8,12 @@ use crate::{
     rules::clip,
 };
 use jiff::Timestamp;
-use numo_api::{Entry, NodeChangeStatus, Reason, Step, VerdictRecord};
+use numo_api::{Entry, NodeChangeStatus, Outcome, Reason, Step, VerdictRecord};
 
 /// Version of the journal's format that this binary writes; it reads this one and the one before.
 pub const JOURNAL_VERSION: i32 = 1;
-/// Bounds of the lists, as the NodeChange schema has them.
-const MAX_VERDICTS: usize = 32;
+/// Bounds of the lists, as the schemas have them.
+pub const MAX_VERDICTS: usize = 32;
 const MAX_ENTRIES: usize = 64;
 
 /// A journal in the making.
@@ -34,7 +34,8 @@ impl<'a> Journal<'a> {
         Self { change, now, status }
     }
 
-    /// Enters a step, with the reason where the step alone does not tell.
+    /// Enters a step, with the reason where the step alone does not tell. Of old entries the last that
+    /// tell of a release are kept.
     pub fn enter(&mut self, step: Step, why: Option<&Why>) {
         self.status.step = Some(step);
         self.status.since = Some(self.now.to_string());
@@ -46,27 +47,19 @@ impl<'a> Journal<'a> {
             attempt: self.status.attempt,
             reason: why.map(|why| why.reason.name().to_owned()),
         });
-        let surplus = self.status.entries.len().saturating_sub(MAX_ENTRIES);
-        self.status.entries.drain(..surplus);
+        while self.status.entries.len() > MAX_ENTRIES {
+            let last = |step: Step| self.status.entries.iter().rposition(|entry| entry.step == step);
+            let kept = [last(Step::PreRules), last(Step::Released)];
+            let index = (0..).find(|index| !kept.contains(&Some(*index))).unwrap_or(0);
+            self.status.entries.remove(index);
+        }
     }
 
-    /// Adds a verdict. Of old ones the newest of each rule and phase is kept, because attempts are
-    /// numbered after it.
+    /// Adds a verdict.
     pub fn record(&mut self, verdict: VerdictRecord, log_tail: Option<String>) {
-        self.status.verdicts.push(verdict);
+        keep(&mut self.status.verdicts, verdict);
         if log_tail.is_some() {
             self.status.log_tail = log_tail;
-        }
-        while self.status.verdicts.len() > MAX_VERDICTS {
-            let verdicts = &self.status.verdicts;
-            let superseded = |index: &usize| {
-                let old = &verdicts[*index];
-                verdicts[index + 1..]
-                    .iter()
-                    .any(|new| new.rule == old.rule && new.phase == old.phase)
-            };
-            let index = (0..verdicts.len()).find(superseded).unwrap_or(0);
-            self.status.verdicts.remove(index);
         }
     }
 
@@ -93,6 +86,34 @@ impl<'a> Journal<'a> {
         };
         draft.act(&self.change.spec.node_name, action, event);
     }
+}
+
+/// Adds a verdict to a bounded list. What goes first is what a later attempt outdates; then older
+/// failures; the newest of each rule and phase stays, because attempts are numbered after it. The bound
+/// on rules (`intent.rs`) sees to it that all verdicts of the present attempt have room.
+pub fn keep(verdicts: &mut Vec<VerdictRecord>, verdict: VerdictRecord) {
+    verdicts.push(verdict);
+    while verdicts.len() > MAX_VERDICTS {
+        let newer = |index: usize| {
+            let old = &verdicts[index];
+            verdicts[index + 1..]
+                .iter()
+                .filter(move |new| new.rule == old.rule && new.phase == old.phase)
+                .map(move |new| new.round > old.round || new.outcome != Outcome::Failure)
+        };
+        let outdated = (0..verdicts.len()).find(|index| newer(*index).any(|outdates| outdates));
+        let repeated = || (0..verdicts.len()).find(|index| newer(*index).next().is_some());
+        let index = outdated.or_else(repeated).unwrap_or(0);
+        verdicts.remove(index);
+    }
+}
+
+/// Whether the journal tells that the node changed without its rules.
+pub fn tells_ungated(change: &ChangeView) -> bool {
+    let ungated = Some(Reason::Ungated.name());
+    change.status.entries.iter().any(|entry| {
+        matches!(entry.step, Step::Released | Step::Done) && entry.reason.as_deref() == ungated
+    })
 }
 
 /// Parses a time the journal holds.

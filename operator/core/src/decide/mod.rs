@@ -23,7 +23,7 @@ use crate::{
     verdict::{Answers, Question},
 };
 use jiff::Timestamp;
-use numo_api::{Phase, Reason, RunResult, Step, VerdictRecord};
+use numo_api::{Phase, Reason, RunResult, Step, VerdictRecord, marks};
 
 /// All that was seen, at one time, for one owner.
 #[derive(Clone, Copy, Debug)]
@@ -104,7 +104,11 @@ pub fn decide(snapshot: &Snapshot<'_>, answers: &Answers) -> Decision {
     };
     describe(&mut draft);
     last_words(&mut draft);
-    if let Some(why) = gates::run::not_honoured(run, &snapshot.observed.settings) {
+    // A deletion is honoured everywhere: whatever numo took while it was allowed to goes back.
+    let gives_back = run.deleting && run.finalizers.iter().any(|finalizer| finalizer == marks::FINALIZER);
+    if let Some(why) = gates::run::not_honoured(run, &snapshot.observed.settings)
+        && !gives_back
+    {
         return refused(draft, why);
     }
     let leaving = draft.frame.leaving();
@@ -162,6 +166,26 @@ fn describe(draft: &mut Draft<'_>) {
             }
         })
         .collect();
+    report.ungated = frame
+        .members
+        .iter()
+        .filter(|member| member.change.is_some_and(journal::tells_ungated))
+        .map(|member| member.node.name.clone())
+        .collect();
+    for (node, pools) in &frame.in_two_pools {
+        let pools = pools.join(", ");
+        let message = format!("Node {} matches the custom pools {pools}, wanted one", node.name);
+        report.nodes.insert(
+            node.name.clone(),
+            NodeReport {
+                pool: pools,
+                step: Step::Selected,
+                why: Why::new(Reason::NodeInTwoPools, message),
+                since: None,
+                change: None,
+            },
+        );
+    }
 }
 
 /// What the replaced operator's conditions JobRun and NodeUpgrade speak of: the node whose rules, and the
@@ -252,8 +276,13 @@ fn move_on(draft: &mut Draft<'_>, hold: Option<&Why>, leaving: Option<&Why>) {
 fn leave(draft: &mut Draft<'_>, leaving: Option<&Why>) {
     draft.out.report.phase = RunPhase::Leaving;
     draft.out.report.hold = leaving.cloned();
-    let left_out = report_the_rest(draft, leaving);
+    let why = leaving
+        .cloned()
+        .unwrap_or_else(|| Why::new(Reason::GivingBack, "the run is being left"));
+    let left_out = report_the_rest(draft, &why);
+    pool::open_canary(draft);
     if draft.frame.in_flight() > 0 || !draft.frame.orphans.is_empty() {
+        pool::label_joiners(draft);
         return;
     }
     draft.out.report.result = Some(match leaving {
@@ -261,7 +290,10 @@ fn leave(draft: &mut Draft<'_>, leaving: Option<&Why>) {
         None if left_out > 0 => RunResult::SucceededWithSkips,
         None => RunResult::Succeeded,
     });
-    if leaving.is_none() && !run_rules_passed(draft, Phase::PostRun) {
+    if leaving.is_none()
+        && let Some(why) = run_rules_hold(draft, Phase::PostRun)
+    {
+        draft.out.report.hold = Some(why);
         return;
     }
     let before = draft.out.actions.len();
@@ -277,7 +309,7 @@ fn leave(draft: &mut Draft<'_>, leaving: Option<&Why>) {
 }
 
 /// Reports the nodes that are not in flight while a run is being left; the number left out.
-fn report_the_rest(draft: &mut Draft<'_>, leaving: Option<&Why>) -> usize {
+fn report_the_rest(draft: &mut Draft<'_>, why: &Why) -> usize {
     let members = std::mem::take(&mut draft.frame.members);
     let mut left_out = 0;
     for member in members.iter().filter(|member| member.in_flight().is_none()) {
@@ -287,10 +319,7 @@ fn report_the_rest(draft: &mut Draft<'_>, leaving: Option<&Why>) -> usize {
             left_out += 1;
             admit::report_left_out(draft, member, change);
         } else {
-            let why = leaving
-                .cloned()
-                .unwrap_or_else(|| Why::new(Reason::GivingBack, "the run is being left"));
-            draft.report(member, Step::Selected, why);
+            draft.report(member, Step::Selected, why.clone());
         }
     }
     draft.frame.members = members;
@@ -303,7 +332,12 @@ fn drive(draft: &mut Draft<'_>, hold: Option<Why>) {
     if !active {
         draft.out.report.phase = RunPhase::Idle;
         draft.out.report.hold = idle(&draft.frame, hold);
-        report_the_rest(draft, None);
+        let why = Why::new(
+            Reason::UpToDate,
+            "it runs the version asked for; the MCO alone brings it to its pool's configuration",
+        );
+        report_the_rest(draft, &why);
+        pool::drop_finalizer(draft);
         return;
     }
     draft.out.report.phase = RunPhase::Active;
@@ -313,13 +347,14 @@ fn drive(draft: &mut Draft<'_>, hold: Option<Why>) {
     } else {
         draft.out.report.phase = RunPhase::Refused;
     }
-    let hold = hold.or_else(|| {
-        if run_rules_passed(draft, Phase::PreRun) {
-            pool::set_up(draft)
-        } else {
-            draft.out.report.hold.clone()
+    pool::open_canary(draft);
+    let hold = match hold.or_else(|| run_rules_hold(draft, Phase::PreRun)) {
+        Some(why) => {
+            pool::label_joiners(draft);
+            Some(why)
         }
-    });
+        None => pool::set_up(draft),
+    };
     draft.out.report.hold.clone_from(&hold);
     admit::admit(draft, hold.as_ref());
 }
@@ -337,8 +372,9 @@ fn idle(frame: &Frame<'_>, hold: Option<Why>) -> Option<Why> {
     })
 }
 
-/// Asks the rules that are asked once per run. A PostRun rule's failure is recorded and holds nothing.
-fn run_rules_passed(draft: &mut Draft<'_>, phase: Phase) -> bool {
+/// Asks the rules that are asked once per run: what holds the run until they have passed. A PostRun
+/// rule's failure is recorded and holds nothing.
+fn run_rules_hold(draft: &mut Draft<'_>, phase: Phase) -> Option<Why> {
     let frame = &draft.frame;
     let asked = frame
         .intent
@@ -346,7 +382,7 @@ fn run_rules_passed(draft: &mut Draft<'_>, phase: Phase) -> bool {
         .iter()
         .any(|(_, rule)| rule.is_some_and(|rule| rule.runs_in(phase)));
     if !asked {
-        return true;
+        return None;
     }
     let version = frame.desired.clone().unwrap_or_default();
     let subject = Subject {
@@ -372,29 +408,44 @@ fn run_rules_passed(draft: &mut Draft<'_>, phase: Phase) -> bool {
         frame.now,
     );
     match progress {
-        Progress::Passed => return true,
+        Progress::Passed => None,
         Progress::Failed(_, why) if phase == Phase::PostRun => {
             draft.out.report.hold = Some(Why::new(Reason::RuleContinuedAfterFailure, why.message));
-            return true;
+            None
         }
-        Progress::Failed(_, why) => draft.out.report.hold = Some(why),
+        Progress::Failed(_, why) => Some(why),
         Progress::Wait(why, wake) => {
-            draft.out.report.hold = Some(why);
             if let Some(at) = wake {
                 draft.wake(at);
             }
+            Some(why)
         }
-        Progress::Ask(question) => draft.out.questions.push(question),
+        Progress::Ask(question) => {
+            draft.out.questions.push(question);
+            Some(Why::new(
+                Reason::RuleRunning,
+                "the result of a rule is being read",
+            ))
+        }
         Progress::Start(job) => {
-            draft.out.report.hold = Some(Why::new(
-                Reason::RuleStarting,
-                format!("rule {} is starting", job.rule),
-            ));
+            let why = Why::new(Reason::RuleStarting, format!("rule {} is starting", job.rule));
             draft.act("run", Action::CreateJob(job), None);
+            Some(why)
         }
-        Progress::Record(verdict, _) => record_run_verdict(draft, *verdict),
+        Progress::Record(verdict, _) => {
+            let why = Why::new(
+                Reason::RuleRunning,
+                format!(
+                    "rule {} ended in phase {}: {}",
+                    verdict.rule,
+                    phase.name(),
+                    verdict.reason
+                ),
+            );
+            record_run_verdict(draft, *verdict);
+            Some(why)
+        }
     }
-    false
 }
 
 fn record_run_verdict(draft: &mut Draft<'_>, verdict: VerdictRecord) {
@@ -422,7 +473,7 @@ fn record_run_verdict(draft: &mut Draft<'_>, verdict: VerdictRecord) {
         action: EventAction::EvaluateRule,
         note,
     };
-    status.verdicts.push(verdict);
+    journal::keep(&mut status.verdicts, verdict);
     draft.out.report.run_verdicts.clone_from(&status.verdicts);
     draft.act(
         "run",
@@ -453,11 +504,15 @@ fn forget(draft: &mut Draft<'_>) {
         for (index, change) in changes.iter().enumerate() {
             let age = draft.frame.now.as_second() - change.created.as_second();
             if index + 1 >= KEPT_PER_NODE || age > KEPT_SECONDS {
-                old.push((change.key.clone(), change.uid.clone()));
+                old.push(Action::DeleteChange {
+                    key: change.key.clone(),
+                    uid: change.uid.clone(),
+                    resource_version: change.resource_version.clone(),
+                });
             }
         }
     }
-    for (key, uid) in old {
-        draft.act("forget", Action::DeleteChange { key, uid }, None);
+    for action in old {
+        draft.act("forget", action, None);
     }
 }

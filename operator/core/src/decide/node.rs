@@ -9,21 +9,21 @@ use super::{
 };
 use crate::{
     action::{Action, Change, Event, EventAction, NodePatch, NodePurpose},
-    gates,
+    gates, ledger,
     mark::{self, Shielded},
     names,
-    observed::{ChangeView, NodeView},
+    observed::{ChangeView, Key, LeaseView, NodeView, RuleView},
     pools,
     report::Why,
     rules::{self, Progress, Subject},
     verdict::Question,
 };
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use numo_api::{
-    DirectiveAction, FailurePolicy, Outcome, Phase, Pin, Reason, Step, Strategy, VerdictRecord,
+    Directive, DirectiveAction, FailurePolicy, Outcome, Phase, Pin, Reason, Step, Strategy, VerdictRecord,
     marks::{self, openshift},
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How long a node lease holds without renewal (seconds); it is renewed at half of that.
 pub const LEASE_SECONDS: i64 = 3600;
@@ -46,6 +46,8 @@ struct Turn<'m> {
     hold: Option<Why>,
     /// Why the node is to give its turn up, if so.
     give_up: Option<Why>,
+    /// The run is being left for good: rules that are gone are not waited for.
+    leaving: bool,
 }
 
 /// Moves a node that has its turn one step further.
@@ -67,29 +69,40 @@ pub fn advance(
             ),
         )
     });
-    if !holds_lease_and_shield(draft, member, change) {
-        return;
-    }
-    let Some(pin) = change.status.pin.clone() else {
-        begin(draft, member, change);
-        return;
-    };
     let turn = Turn {
         members,
         member,
         change,
-        pin,
+        pin: change.status.pin.clone().unwrap_or_default(),
         hold: hold.cloned(),
         give_up: leaving.cloned().or(superseded),
+        leaving: leaving.is_some(),
     };
-    if turn.obeys_directive(draft) {
+    if change.status.pin.is_none() {
+        // Nothing has happened to the node yet: its turn may end without lease and shield.
+        if turn.gives_up(draft) || turn.obeys_directive(draft) {
+            return;
+        }
+        if holds_lease_and_shield(draft, member, change) {
+            begin(draft, member, change);
+        }
         return;
     }
-    if turn.released(draft) {
-        turn.after_release(draft)
-    } else {
-        turn.before_release(draft)
+    if !holds_lease_and_shield(draft, member, change) || turn.obeys_directive(draft) {
+        return;
     }
+    if turn.released() {
+        turn.after_release(draft);
+    } else {
+        turn.before_release(draft);
+    }
+}
+
+/// When a lease that nobody renews can be taken over.
+pub(super) fn expiry(lease: &LeaseView) -> Timestamp {
+    lease.renewed.map_or(Timestamp::UNIX_EPOCH, |at| {
+        at + SignedDuration::from_secs(lease.duration_seconds + 1)
+    })
 }
 
 /// Takes the node lease and the shield; true once both are there.
@@ -103,10 +116,12 @@ fn holds_lease_and_shield(draft: &mut Draft<'_>, member: &Member<'_>, change: &C
     if frame.observed.settings.leases_unavailable.is_none() {
         match lease {
             Some(lease) if lease.holder == holder => {
-                let renewed = lease
-                    .renewed
-                    .map_or(0, |at| frame.now.as_second() - at.as_second());
-                if renewed * 2 > lease.duration_seconds {
+                let due = lease.renewed.map_or(Timestamp::UNIX_EPOCH, |at| {
+                    at + SignedDuration::from_secs(lease.duration_seconds / 2 + 1)
+                });
+                if frame.now < due {
+                    draft.wake(due);
+                } else {
                     let resource_version = lease.resource_version.clone();
                     draft.act(
                         &node.name,
@@ -119,7 +134,7 @@ fn holds_lease_and_shield(draft: &mut Draft<'_>, member: &Member<'_>, change: &C
                     );
                 }
             }
-            Some(lease) if !lease.expired(frame.now) => foreign = Some(lease.holder.clone()),
+            Some(lease) if !lease.expired(frame.now) => foreign = Some(lease),
             other => actions.push(Action::AcquireLease {
                 node: node.name.clone(),
                 node_uid: node.uid.clone(),
@@ -128,14 +143,16 @@ fn holds_lease_and_shield(draft: &mut Draft<'_>, member: &Member<'_>, change: &C
             }),
         }
     }
-    if let Some(holder) = foreign
+    if let Some(lease) = foreign
         && change.status.pin.is_none()
     {
         let message = format!(
-            "Lease {}/node-{} is held by {holder}",
+            "Lease {}/node-{} is held by {}",
             marks::LEASE_NAMESPACE,
-            node.name
+            node.name,
+            lease.holder
         );
+        draft.wake(expiry(lease));
         draft.report(member, Step::Admitted, Why::new(Reason::NodeLeaseHeld, message));
         return false;
     }
@@ -197,6 +214,7 @@ fn shield(node: &NodeView, owner: &str) -> Action {
         labels: SHIELD_LABELS.iter().map(|pair| to(&node.labels, pair)).collect(),
         annotations,
         unschedulable: None,
+        must_be_schedulable: false,
     })
 }
 
@@ -230,7 +248,18 @@ fn unshield(node: &NodeView, mark: &Shielded) -> Action {
             .collect(),
         annotations,
         unschedulable: None,
+        must_be_schedulable: false,
     })
+}
+
+/// What a person said, in a sentence.
+pub(super) fn persons_words(what: &str, change: &ChangeView, directive: &Directive) -> String {
+    let by = directive.by.as_deref().unwrap_or("someone");
+    let why = directive
+        .reason
+        .as_deref()
+        .map_or_else(String::new, |reason| format!(": {reason}"));
+    format!("{what} by {by}{why} (NodeChange {} spec.directive)", change.key)
 }
 
 /// The first line of an attempt: pins the node to its pool's configuration.
@@ -252,22 +281,51 @@ fn begin(draft: &mut Draft<'_>, member: &Member<'_>, change: &ChangeView) {
 
 impl Turn<'_> {
     /// The node was let go: it shall run its pin, or is in the canary pool, or the journal says so.
-    fn released(&self, draft: &Draft<'_>) -> bool {
-        let recorded = self
-            .change
+    fn released(&self) -> bool {
+        let node = self.member.node;
+        self.recorded()
+            || self.in_canary()
+            || (!self.pin.rendered_config.is_empty()
+                && node.annotation(openshift::DESIRED_CONFIG) == self.pin.rendered_config
+                && self.pin.rendered_config != self.pin.from_config)
+    }
+
+    /// The journal says that the node was let go.
+    fn recorded(&self) -> bool {
+        self.change
             .status
             .entries
             .iter()
-            .any(|entry| entry.step == Step::Released && entry.attempt == self.released_attempt());
-        let node = self.member.node;
-        recorded
-            || match draft.frame.intent.strategy {
-                Strategy::DesiredConfig => {
-                    node.annotation(openshift::DESIRED_CONFIG) == self.pin.rendered_config
-                        && self.pin.rendered_config != self.pin.from_config
-                }
-                Strategy::CanaryPool => node.label(marks::RELEASE) == self.change.spec.target.run_id,
-            }
+            .any(|entry| entry.step == Step::Released && entry.attempt == self.released_attempt())
+    }
+
+    /// The node carries this run's release label.
+    fn in_canary(&self) -> bool {
+        self.member.node.label(marks::RELEASE) == self.change.spec.target.run_id
+    }
+
+    /// The node came back after its release, as the journal says.
+    fn was_back(&self) -> bool {
+        matches!(self.change.status.step, Some(Step::PostRules | Step::Soaked)) || self.held_by_failure()
+    }
+
+    /// Every rule has passed that must pass before the release.
+    fn is_gated(&self, draft: &Draft<'_>) -> bool {
+        let status = &self.change.status;
+        draft.frame.intent.rules.iter().all(|(key, rule)| {
+            let phases = [Phase::Pre, Phase::PreRelease];
+            phases
+                .into_iter()
+                .filter(|phase| rule.is_none_or(|rule| rule.runs_in(*phase)))
+                .all(|phase| {
+                    status.verdicts.iter().any(|verdict| {
+                        verdict.rule == key.to_string()
+                            && verdict.phase == phase
+                            && verdict.round == status.attempt
+                            && verdict.outcome == Outcome::Pass
+                    })
+                })
+        })
     }
 
     /// The attempt the pin belongs to: a retry after the release keeps it.
@@ -283,6 +341,12 @@ impl Turn<'_> {
 
     fn subject<'s>(&'s self, draft: &'s Draft<'_>) -> Subject<'s> {
         let frame = &draft.frame;
+        let status = &self.change.status;
+        let since = journal::time(status.since.as_deref());
+        let last = status
+            .verdicts
+            .last()
+            .and_then(|verdict| journal::time(Some(&verdict.at)));
         Subject {
             owner_uid: &frame.run.uid,
             node: &self.member.node.name,
@@ -293,17 +357,25 @@ impl Turn<'_> {
             to_version: &self.change.spec.target.version,
             run: &self.change.spec.target.run_id,
             round: self.change.status.attempt.max(1),
-            since: journal::time(self.change.status.since.as_deref()),
+            since: since.max(last),
         }
+    }
+
+    /// The rules; those that are gone are not waited for when the run is left for good.
+    fn rules<'s>(&self, draft: &'s Draft<'_>) -> Vec<(Key, Option<&'s RuleView>)> {
+        let rules = draft.frame.intent.rules.iter();
+        rules
+            .filter(|(_, rule)| rule.is_some() || !self.leaving)
+            .cloned()
+            .collect()
     }
 
     fn progress(&self, draft: &Draft<'_>, phase: Phase) -> Progress {
         let frame = &draft.frame;
         let subject = self.subject(draft);
         let verdicts = &self.change.status.verdicts;
-        let rules = &frame.intent.rules;
         rules::progress(
-            rules,
+            &self.rules(draft),
             phase,
             verdicts,
             &subject,
@@ -337,27 +409,17 @@ impl Turn<'_> {
             return false;
         };
         let fresh = self.change.status.observed_generation.unwrap_or(1) < self.change.generation;
-        let words = |what: &str| {
-            let by = directive.by.as_deref().unwrap_or("someone");
-            let why = directive
-                .reason
-                .as_deref()
-                .map_or_else(String::new, |reason| format!(": {reason}"));
-            format!(
-                "{what} by {by}{why} (NodeChange {} spec.directive)",
-                self.change.key
-            )
-        };
+        let words = |what: &str| persons_words(what, self.change, directive);
         match directive.action {
             DirectiveAction::Hold if self.give_up.is_none() => {
                 let why = Why::new(Reason::HeldByPerson, words("held"));
-                if self.released(draft) && !at_target(&draft.frame, self.member) {
+                if self.released() && !at_target(&draft.frame, self.member) {
                     return false;
                 }
                 draft.report(self.member, Step::Held, why);
                 true
             }
-            DirectiveAction::Skip if fresh && !self.released(draft) => {
+            DirectiveAction::Skip if fresh && !self.released() => {
                 let why = Why::new(Reason::SkippedByPerson, words("skipped"));
                 let mut journal = self.journal(draft);
                 journal.obey();
@@ -366,8 +428,20 @@ impl Turn<'_> {
                 draft.report(self.member, Step::Skipped, why);
                 true
             }
+            // It is changing: there are no rules to run again, but it gets its whole time once more.
+            DirectiveAction::Retry if fresh && self.released() && !self.was_back() => {
+                let mut journal = self.journal(draft);
+                journal.obey();
+                if self.change.status.step == Some(Step::Held) {
+                    journal.enter(Step::Released, None);
+                }
+                journal.write(draft, None);
+                let why = Why::new(Reason::Changing, words("given more time"));
+                draft.report(self.member, Step::Released, why);
+                true
+            }
             DirectiveAction::Retry if fresh => {
-                let released = self.released(draft);
+                let released = self.released();
                 let mut journal = self.journal(draft);
                 journal.obey();
                 journal.next_attempt();
@@ -391,13 +465,22 @@ impl Turn<'_> {
         }
     }
 
+    /// Ends the turn of a node that was not let go, if the run is left or the node has left its pool.
+    fn gives_up(&self, draft: &mut Draft<'_>) -> bool {
+        if self.released() {
+            return false;
+        }
+        let strayed = self.member.strayed.as_ref().map(|(_, why)| why);
+        let Some(why) = self.give_up.as_ref().or(strayed) else {
+            return false;
+        };
+        let why = Why::new(Reason::RunGivenUp, why.message.clone());
+        self.end(draft, Step::Failed, &why);
+        true
+    }
+
     fn before_release(&self, draft: &mut Draft<'_>) {
-        if let Some(why) = &self.give_up {
-            self.end(
-                draft,
-                Step::Failed,
-                &Why::new(Reason::RunGivenUp, why.message.clone()),
-            );
+        if self.gives_up(draft) {
             return;
         }
         if at_target(&draft.frame, self.member) {
@@ -422,7 +505,9 @@ impl Turn<'_> {
         let fit = self
             .hold
             .clone()
-            .or_else(|| gates::node::not_fit(&draft.frame, self.member));
+            .or_else(|| ledger::stop(draft.frame.observed, self.member.node))
+            .or_else(|| gates::node::not_fit(&draft.frame, self.member))
+            .or_else(|| gates::node::not_for_canary(&draft.frame, self.member));
         if let Some(why) = fit {
             draft.report(self.member, Step::PreRelease, why);
             return;
@@ -566,9 +651,8 @@ impl Turn<'_> {
             Step::PostRules => Phase::Post,
             _ => return None,
         };
-        let rules = &frame.intent.rules;
         let left = rules::progress(
-            rules,
+            &self.rules(draft),
             phase,
             verdicts,
             &subject,
@@ -708,6 +792,7 @@ impl Turn<'_> {
                     },
                 ],
                 unschedulable: None,
+                must_be_schedulable: true,
             },
             Strategy::CanaryPool => self.into_canary(),
         };
@@ -744,32 +829,33 @@ impl Turn<'_> {
                 same(&node.annotations, openshift::STATE),
             ],
             unschedulable: None,
+            must_be_schedulable: true,
         }
     }
 
     fn after_release(&self, draft: &mut Draft<'_>) {
-        let recorded = self
-            .change
-            .status
-            .entries
-            .iter()
-            .any(|entry| entry.step == Step::Released && entry.attempt == self.released_attempt());
-        if !recorded {
+        if !self.recorded() {
             let mut journal = self.journal(draft);
-            journal.enter(Step::Released, None);
+            let why = if self.is_gated(draft) {
+                journal.enter(Step::Released, None);
+                Why::new(Reason::Changing, "it was let go")
+            } else {
+                let why = Why::new(
+                    Reason::Ungated,
+                    "someone else let it go before its rules had passed",
+                );
+                journal.enter(Step::Released, Some(&why));
+                draft.out.report.ungated.push(self.member.node.name.clone());
+                why
+            };
             journal.write(draft, None);
-            draft.report(
-                self.member,
-                Step::Released,
-                Why::new(Reason::Changing, "it was let go"),
-            );
+            draft.report(self.member, Step::Released, why);
             return;
         }
         if !self.is_changed(draft) || !self.is_home(draft) {
             return;
         }
-        if !matches!(self.change.status.step, Some(Step::PostRules | Step::Soaked)) && !self.held_by_failure()
-        {
+        if !self.was_back() {
             let mut journal = self.journal(draft);
             journal.enter(Step::PostRules, None);
             let note = format!("runs {} and is Ready", self.change.spec.target.version);
@@ -809,28 +895,24 @@ impl Turn<'_> {
     fn is_changed(&self, draft: &mut Draft<'_>) -> bool {
         let node = self.member.node;
         let current = node.annotation(openshift::CURRENT_CONFIG);
-        let at_pin = pools::content(current) == pools::content(&self.pin.rendered_config);
-        let in_canary = node.label(marks::RELEASE) == self.change.spec.target.run_id;
+        // Content, not names: the canary pool renders the same content under another name. The pool's own
+        // configuration counts too: it may have moved on, and someone may have let the MCO go after it.
+        let contents = [&self.pin.rendered_config, &self.member.pool.config].map(|name| pools::content(name));
+        let through_canary = self.in_canary() || draft.frame.intent.strategy == Strategy::CanaryPool;
+        let moved = current == self.pin.rendered_config
+            || self.member.settled()
+            || (through_canary && contents.contains(&pools::content(current)));
         let acknowledged =
             node.annotation(openshift::DESIRED_DRAIN) == node.annotation(openshift::LAST_APPLIED_DRAIN);
-        let moved = if in_canary {
-            at_pin && current != self.pin.from_config
-        } else {
-            current == self.pin.rendered_config || (self.was_in_canary(draft) && at_pin)
-        };
         if moved && pools::done(node) && acknowledged && node.ready {
             return true;
         }
-        if matches!(self.change.status.step, Some(Step::PostRules | Step::Soaked)) {
-            // It was back already: what it does now is for the next gate to judge, not for this one.
+        if self.was_back() {
+            // What it does now is for the next gate to judge, not for this one.
             return true;
         }
         self.wait_for_change(draft);
         false
-    }
-
-    fn was_in_canary(&self, draft: &Draft<'_>) -> bool {
-        draft.frame.intent.strategy == Strategy::CanaryPool
     }
 
     fn wait_for_change(&self, draft: &mut Draft<'_>) {
@@ -862,6 +944,10 @@ impl Turn<'_> {
                 "not back {limit} s after it was let go (spec.changeTimeoutSeconds): {words}; it goes on by itself when it comes back"
             );
             let why = Why::new(Reason::ChangeTimeout, message);
+            if self.leaving {
+                self.end(draft, Step::Failed, &why);
+                return;
+            }
             if !journal::is_for(self.change, Reason::ChangeTimeout) {
                 let mut journal = self.journal(draft);
                 journal.enter(Step::Held, Some(&why));
@@ -900,8 +986,9 @@ impl Turn<'_> {
             );
             return false;
         }
-        let at_home = node.annotation(openshift::CURRENT_CONFIG) == self.pin.rendered_config;
-        if !at_home && !matches!(self.change.status.step, Some(Step::PostRules | Step::Soaked)) {
+        let at_home =
+            node.annotation(openshift::CURRENT_CONFIG) == self.pin.rendered_config || self.member.settled();
+        if !at_home && !self.was_back() {
             let message = format!(
                 "it goes from the canary pool's configuration to {}",
                 self.pin.rendered_config
@@ -944,6 +1031,7 @@ impl Turn<'_> {
             labels,
             annotations,
             unschedulable: None,
+            must_be_schedulable: false,
         }
     }
 
@@ -965,6 +1053,7 @@ impl Turn<'_> {
                 to: None,
             }],
             unschedulable: (!node.unschedulable).then_some(true),
+            must_be_schedulable: false,
         };
         self.plan(draft, Action::PatchNode(patch), None);
         draft.report(
@@ -1072,59 +1161,48 @@ fn release_lease(draft: &mut Draft<'_>, node: &str) {
     }
 }
 
-/// Ends the journals of nodes that are gone, and takes back what is left of them. A node that moved to a
-/// pool outside the run gives its shield and lease back too.
+/// Ends the journals of nodes that are gone, and takes back what is left on nodes that are in the run no
+/// more: shields and leases.
 pub fn settle_orphans(draft: &mut Draft<'_>) {
     for change in draft.frame.orphans.clone() {
-        let name = &change.spec.node_name;
-        let why = Why::new(
-            Reason::NodeGone,
-            format!("Node {name} with uid {} no longer exists", change.spec.node_uid),
-        );
+        let (name, uid) = (&change.spec.node_name, &change.spec.node_uid);
+        let node = draft.frame.observed.nodes.get(name);
+        let message = match node.filter(|node| node.uid == *uid) {
+            None => format!("Node {name} with uid {uid} no longer exists"),
+            Some(_) => format!("pool {} of Node {name} no longer exists", change.spec.target.pool),
+        };
+        let why = Why::new(Reason::NodeGone, message);
         let mut journal = Journal::open(change, draft.frame.now);
         journal.enter(Step::Failed, Some(&why));
         journal.write(draft, None);
-        if !draft.frame.observed.nodes.contains_key(name) {
-            release_lease(draft, name);
-        }
     }
-    let strangers: Vec<&NodeView> = draft
+    let observed = draft.frame.observed;
+    let uid = &draft.frame.run.uid;
+    let holder = lease_holder(uid);
+    let members: BTreeSet<&str> = draft
         .frame
-        .observed
+        .members
+        .iter()
+        .map(|member| member.node.name.as_str())
+        .collect();
+    let shielded: Vec<(&NodeView, Shielded)> = observed
         .nodes
         .values()
-        .filter(|node| node.annotations.contains_key(marks::SHIELDED_BY))
-        .filter(|node| {
-            !draft
-                .frame
-                .members
-                .iter()
-                .any(|member| member.node.name == node.name)
-        })
-        .collect();
-    let members: std::collections::BTreeSet<&str> = draft
-        .out
-        .report
-        .nodes
-        .keys()
-        .map(String::as_str)
-        .collect::<std::collections::BTreeSet<_>>();
-    let strangers: Vec<&NodeView> = strangers
-        .into_iter()
         .filter(|node| !members.contains(node.name.as_str()))
+        .filter_map(|node| mark::shielded(node).map(|mark| (node, mark)))
+        .filter(|(_, mark)| mark.owner == *uid)
         .collect();
-    for node in strangers {
-        let Some(mark) = mark::shielded(node).filter(|mark| mark.owner == draft.frame.run.uid) else {
-            continue;
-        };
-        let flying = draft
-            .frame
-            .changes()
-            .any(|change| change.in_flight() && change.spec.node_uid == node.uid);
-        if !flying {
-            draft.act(&node.name, unshield(node, &mark), None);
-            release_lease(draft, &node.name);
-        }
+    let leased: Vec<&String> = observed
+        .leases
+        .iter()
+        .filter(|(node, lease)| lease.holder == holder && !members.contains(node.as_str()))
+        .map(|(node, _)| node)
+        .collect();
+    for (node, mark) in shielded {
+        draft.act(&node.name, unshield(node, &mark), None);
+    }
+    for node in leased {
+        release_lease(draft, node);
     }
 }
 
@@ -1138,7 +1216,7 @@ pub fn free_jobs(draft: &mut Draft<'_>) {
         .chain(frame.run_verdicts)
         .filter_map(|verdict| verdict.job.as_deref())
         .filter_map(|job| job.split_once('/'))
-        .map(|(namespace, name)| crate::observed::Key::new(namespace, name));
+        .map(|(namespace, name)| Key::new(namespace, name));
     for key in journaled {
         if let Some((key, job)) = frame.observed.jobs.get_key_value(&key) {
             freed.insert(key, job);
