@@ -4,13 +4,14 @@
 //! found and wanted, so that a bad spec can hold a run but never keep numo from giving back what it took.
 
 use crate::{
+    decide::MAX_VERDICTS,
     names,
     observed::{IntOrPercent, Key, Observed, PoolView, RuleView, RunConfigView, Validity},
     pools::{BUILT_IN, CONTROL_PLANE},
     report::Why,
 };
 use numo_api::{
-    MutexRunConfigSpec, ObjectRef, Order, Reason, Strategy,
+    MutexRunConfigSpec, ObjectRef, Order, Phase, Reason, Strategy,
     mutex_run_config::{HoldPools, OnExit, Quarantine, Trigger},
 };
 
@@ -19,6 +20,7 @@ pub const CHANGE_TIMEOUT_SECONDS: i64 = 6000;
 
 /// The intent of one run.
 #[derive(Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a field of the spec")]
 pub struct Intent<'a> {
     /// How nodes are let go.
     pub strategy: Strategy,
@@ -89,6 +91,7 @@ impl<'a> Intent<'a> {
             }),
         };
         not_served(spec, &mut problems);
+        too_many(&rules, &mut problems);
         Self {
             strategy,
             rules,
@@ -196,6 +199,56 @@ fn rules<'a>(
     }
     rules
 }
+
+/// What no journal could hold is refused: it has room for the newest verdict of each rule and phase, and
+/// for the failures of the rule that fails, with those of the OnFailure rule that follows.
+fn too_many(rules: &[(Key, Option<&RuleView>)], problems: &mut Vec<Why>) {
+    let verdicts = |phases: &[Phase]| {
+        let asked = rules.iter().flat_map(|(_, rule)| rule).flat_map(|rule| {
+            let phases = phases.iter().filter(|phase| rule.runs_in(**phase));
+            phases.map(|phase| (*phase, usize::try_from(rule.retries).unwrap_or(0)))
+        });
+        let most = |on_failure: bool| {
+            let failures = asked
+                .clone()
+                .filter(|(phase, _)| (*phase == Phase::OnFailure) == on_failure);
+            failures.map(|(_, retries)| retries).max().unwrap_or(0)
+        };
+        asked.clone().count() + most(false) + most(true)
+    };
+    for phases in [&NODE_PHASES[..], &RUN_PHASES[..]] {
+        let found = verdicts(phases);
+        if found > MAX_VERDICTS {
+            problems.push(Why::new(
+                Reason::InvalidField,
+                format!(
+                    "spec.mutexRules: found {found} possible verdicts of one attempt (rules, phases and retries), \
+                     wanted {MAX_VERDICTS} at most"
+                ),
+            ));
+        }
+    }
+    for (key, _) in rules.iter().filter(|(_, rule)| {
+        rule.is_some_and(|rule| {
+            !NODE_PHASES
+                .iter()
+                .chain(&RUN_PHASES)
+                .any(|phase| rule.runs_in(*phase))
+        })
+    }) {
+        problems.push(Why::new(
+            Reason::FieldNotServed,
+            format!(
+                "MutexRule {key} spec.phases: found none that a MutexRunConfig asks, wanted one such as Pre"
+            ),
+        ));
+    }
+}
+
+/// The phases that are asked for each node.
+const NODE_PHASES: [Phase; 4] = [Phase::Pre, Phase::PreRelease, Phase::Post, Phase::OnFailure];
+/// The phases that are asked once per run.
+const RUN_PHASES: [Phase; 2] = [Phase::PreRun, Phase::PostRun];
 
 /// The pools of all targets, each once, in order.
 fn target_pools<'a>(

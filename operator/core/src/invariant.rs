@@ -4,10 +4,12 @@
 use crate::{
     action::{Action, JobRequest, NodePatch, NodePurpose, Planned, PoolPatch, PoolPurpose},
     decide::{Decision, Frame, Member, Snapshot, lease_holder},
-    ledger::Ledger,
+    ledger::{self, Ledger},
     mark,
+    observed::NodeView,
+    report::Why,
 };
-use numo_api::{Outcome, Phase, Strategy, marks, marks::openshift};
+use numo_api::{Outcome, Phase, Step, Strategy, marks, marks::openshift};
 
 /// A broken invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +53,12 @@ fn breach(invariant: u8, message: String) -> Result<(), Breach> {
 fn check<'a>(frame: &Frame<'a>, ledger: &mut Ledger<'a>, planned: &Planned) -> Result<(), Breach> {
     match &planned.action {
         Action::CreateChange { spec, .. } => admitted(frame, ledger, &spec.node_name, &spec.node_uid),
+        Action::WriteJournal { key, status, .. } => match frame.observed.changes.get(key) {
+            Some(change) if !change.in_flight() && status.step == Some(Step::Admitted) => {
+                admitted(frame, ledger, &change.spec.node_name, &change.spec.node_uid)
+            }
+            _ => Ok(()),
+        },
         Action::CreateJob(job) => job_is_the_only_one(frame, job),
         Action::PatchNode(patch) => node_patch(frame, patch),
         Action::PatchPool(patch) => pool_patch(frame, patch),
@@ -60,7 +68,6 @@ fn check<'a>(frame: &Frame<'a>, ledger: &mut Ledger<'a>, planned: &Planned) -> R
         },
         Action::AddFinalizer { .. }
         | Action::RemoveFinalizer { .. }
-        | Action::WriteJournal { .. }
         | Action::DeleteChange { .. }
         | Action::RecordRun { .. }
         | Action::SetJobTtl { .. }
@@ -74,7 +81,7 @@ fn admitted<'a>(frame: &Frame<'a>, ledger: &mut Ledger<'a>, name: &str, uid: &st
     let Some(node) = frame.observed.nodes.get(name).filter(|node| node.uid == uid) else {
         return breach(3, format!("{name} ({uid}) does not exist"));
     };
-    if let Some(why) = ledger.stop(node).or_else(|| frame.intent.suspended.clone()) {
+    if let Some(why) = stopped(frame, node) {
         return breach(
             13,
             format!("{name} would be admitted while stopped: {}", why.message),
@@ -91,6 +98,10 @@ fn admitted<'a>(frame: &Frame<'a>, ledger: &mut Ledger<'a>, name: &str, uid: &st
     }
     ledger.take(node);
     Ok(())
+}
+
+fn stopped(frame: &Frame<'_>, node: &NodeView) -> Option<Why> {
+    ledger::stop(frame.observed, node).or_else(|| frame.intent.suspended.clone())
 }
 
 /// 3: one Job for each attempt.
@@ -195,7 +206,7 @@ fn released(frame: &Frame<'_>, member: &Member<'_>) -> Result<(), Breach> {
     if frame.leaving().is_some() {
         return breach(5, format!("{name} would be let go while the run is being left"));
     }
-    if let Some(why) = &frame.intent.suspended {
+    if let Some(why) = stopped(frame, member.node) {
         return breach(
             13,
             format!("{name} would be let go while stopped: {}", why.message),
@@ -254,7 +265,7 @@ fn pool_patch(frame: &Frame<'_>, patch: &PoolPatch) -> Result<(), Breach> {
                 .filter(|member| member.pool.name == *name && member.outdated())
                 .count();
             let stays = patch.paused.is_some_and(|(_, to)| to);
-            if rolls > 0 && !stays && !frame.intent.unpause_on_exit {
+            if rolls > 0 && pool.paused && !stays && !frame.intent.unpause_on_exit {
                 return breach(
                     5,
                     format!("{rolls} nodes of pool {name} would roll without rules"),

@@ -97,13 +97,15 @@ pub fn home<'a, 's>(labels: &Map, pools: impl Iterator<Item = (&'a str, &'s Valu
             _ => custom.push(name),
         }
     }
-    match (custom.as_slice(), master, arbiter, worker) {
-        ([_, _, ..], ..) => Home::Several(custom),
-        (_, Some(name), ..) | (_, None, Some(name), _) => Home::Pool(name),
-        ([name], ..) => Home::Pool(name),
-        ([], None, None, Some(name)) => Home::Pool(name),
-        ([], None, None, None) => Home::None,
+    if custom.len() > 1 {
+        return Home::Several(custom);
     }
+    let custom = custom.first().copied();
+    master
+        .or(arbiter)
+        .or(custom)
+        .or(worker)
+        .map_or(Home::None, Home::Pool)
 }
 
 /// Unavailable by the MCO's rule: not ready, unschedulable, or in mid-change without having failed.

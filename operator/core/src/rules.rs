@@ -38,7 +38,7 @@ pub struct Subject<'a> {
     pub run: &'a str,
     /// Attempt of the node, from 1.
     pub round: i32,
-    /// Since when the node waits in the step the phase belongs to.
+    /// Since when the node waits for the next rule: since its step began, or since the last verdict.
     pub since: Option<Timestamp>,
 }
 
@@ -106,7 +106,7 @@ fn one(
     }
     let failures = i32::try_from(this_round().count()).unwrap_or(i32::MAX);
     if failures > rule.retries {
-        let last = this_round().last();
+        let last = this_round().next_back();
         let policy = effective_policy(rule, phase);
         let message = last.map_or_else(String::new, |verdict| {
             let words = verdict.message.as_deref().unwrap_or(&verdict.reason);

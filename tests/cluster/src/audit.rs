@@ -43,6 +43,8 @@ pub struct AuditEvent {
     pub uri: String,
     /// The HTTP status code of the answer, 0 if there was none.
     pub code: u16,
+    /// Whether the user had the right to ask; what an admission plugin refuses is another matter.
+    pub allowed: bool,
     /// When the request arrived, by the server's clock.
     pub time: Timestamp,
 }
@@ -88,6 +90,8 @@ struct Raw {
     object_ref: RawObject,
     #[serde(default)]
     response_status: RawStatus,
+    #[serde(default)]
+    annotations: RawAnnotations,
     request_received_timestamp: Timestamp,
 }
 
@@ -113,6 +117,13 @@ struct RawStatus {
     code: u16,
 }
 
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RawAnnotations {
+    #[serde(rename = "authorization.k8s.io/decision")]
+    decision: String,
+}
+
 impl From<Raw> for AuditEvent {
     fn from(raw: Raw) -> Self {
         Self {
@@ -126,6 +137,7 @@ impl From<Raw> for AuditEvent {
             name: raw.object_ref.name,
             uri: raw.request_uri,
             code: raw.response_status.code,
+            allowed: raw.annotations.decision != "forbid",
             time: raw.request_received_timestamp,
         }
     }

@@ -8,5 +8,5 @@ pub mod manifests;
 mod process;
 mod stage;
 
-pub use process::Numo;
+pub use process::{Numo, Said};
 pub use stage::{NAMESPACE, Stage, StageOptions};

@@ -20,6 +20,34 @@ pub fn binary() -> Result<PathBuf> {
         .context("found no numo binary: run `cargo build -p numo`, or set NUMO_BIN")
 }
 
+/// What a verb of the command line said.
+#[derive(Debug)]
+pub struct Said {
+    /// Exit code; none if a signal ended it.
+    pub code: Option<i32>,
+    /// Standard output.
+    pub out: String,
+    /// Standard error.
+    pub err: String,
+}
+
+/// Runs a verb of the command line.
+pub async fn call(kubeconfig: &Path, arguments: &[&str]) -> Result<Said> {
+    let output = Command::new(binary()?)
+        .args(arguments)
+        .env("NUMO_KUBECONFIG", kubeconfig)
+        .env("USER", "tester")
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output()
+        .await?;
+    Ok(Said {
+        code: output.status.code(),
+        out: String::from_utf8_lossy(&output.stdout).into_owned(),
+        err: String::from_utf8_lossy(&output.stderr).into_owned(),
+    })
+}
+
 /// A running numo.
 #[derive(Debug)]
 pub struct Numo {
@@ -52,6 +80,37 @@ impl Numo {
     /// Its log so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Where it serves /healthz, /readyz and /metrics, once its log says so.
+    pub fn address(&self) -> Option<String> {
+        self.log().lines().find_map(|line| {
+            let line: serde_json::Value = serde_json::from_str(line).ok()?;
+            let serves = line["message"].as_str()?.starts_with("serving ");
+            serves.then(|| line["address"].as_str().map(ToOwned::to_owned)).flatten()
+        })
+    }
+
+    /// Whether it has said that it leads.
+    pub fn leads(&self) -> bool {
+        self.log().lines().any(|line| {
+            serde_json::from_str::<serde_json::Value>(line).is_ok_and(|line| line["message"] == "leading")
+        })
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: nix::sys::signal::Signal) -> Result<()> {
+        let pid = self.child.id().context("numo has ended")?;
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(i32::try_from(pid)?), signal)?;
+        Ok(())
+    }
+
+    /// Waits until it ends by itself. Its exit code.
+    pub async fn ended(&mut self, within: Duration) -> Result<Option<i32>> {
+        let status = tokio::time::timeout(within, self.child.wait())
+            .await
+            .with_context(|| format!("numo did not end within {within:?}"))??;
+        Ok(status.code())
     }
 
     /// Its process id.

@@ -1,13 +1,17 @@
 //! Everything a test needs, set up and taken down.
 
-use crate::{manifests, process::Numo};
+use crate::{
+    manifests,
+    process::{Numo, Said, call},
+};
 use anyhow::{Context, Result, bail};
 use kube::{
     Api, Client,
     api::{ListParams, Patch, PatchParams},
 };
 use numo_api::{MutexRule, MutexRunConfig, MutexTarget, NodeChange};
-use numo_cluster::{Cluster, Options, User};
+use k8s_openapi::api::events::v1::Event;
+use numo_cluster::{AuditEvent, Cluster, Options, User};
 use numo_world::{Breach, Judgement, World, WorldSpec};
 use serde_json::{Value, json};
 use std::{path::PathBuf, time::Duration};
@@ -75,9 +79,77 @@ impl Stage {
 
     /// Starts one more numo.
     pub fn another_numo(&self) -> Result<Numo> {
+        self.numo_of(&self.kubeconfig, &[])
+    }
+
+    /// Starts a numo with another kubeconfig and further arguments.
+    pub fn numo_of(&self, kubeconfig: &std::path::Path, more: &[&str]) -> Result<Numo> {
         let mut arguments = vec!["--metrics-address", "127.0.0.1:0"];
         arguments.extend(&self.extra);
-        Numo::start(&self.kubeconfig, NAMESPACE, &self.cluster.logs(), &arguments)
+        arguments.extend(more);
+        Numo::start(kubeconfig, NAMESPACE, &self.cluster.logs(), &arguments)
+    }
+
+    /// Runs a verb of numo's command line as an administrator; one that fails is an error.
+    pub async fn say(&self, arguments: &[&str]) -> Result<String> {
+        let said = self.call(arguments).await?;
+        if said.code != Some(0) {
+            bail!("numo {}: {said:?}", arguments.join(" "));
+        }
+        Ok(said.out)
+    }
+
+    /// Runs a verb of numo's command line as an administrator.
+    pub async fn call(&self, arguments: &[&str]) -> Result<Said> {
+        call(&self.cluster.kubeconfig(User::Admin), arguments).await
+    }
+
+    /// Every request of numo so far.
+    pub fn requests(&self) -> Result<Vec<AuditEvent>> {
+        let user = format!("system:serviceaccount:{NAMESPACE}:numo");
+        let mut events = self.cluster.audit()?;
+        events.retain(|event| event.user == user);
+        Ok(events)
+    }
+
+    /// Requests of numo that RBAC did not allow. Content that an admission plugin forbids (a quota, a
+    /// namespace that is being deleted) is none.
+    pub fn beyond_rights(&self) -> Result<Vec<String>> {
+        let mut refused: Vec<String> = self
+            .requests()?
+            .into_iter()
+            .filter(|event| !event.allowed)
+            .map(|event| format!("{} {}", event.verb, event.uri))
+            .collect();
+        refused.sort();
+        refused.dedup();
+        Ok(refused)
+    }
+
+    /// All events of numo, oldest first.
+    pub async fn events(&self) -> Result<Vec<Event>> {
+        let api: Api<Event> = Api::all(self.client.clone());
+        let mut events = api.list(&ListParams::default()).await?.items;
+        events.retain(|event| {
+            let by = event.reporting_controller.as_deref();
+            by == Some("numo.openshift-optional.skrzypek.io/numo")
+        });
+        events.sort_by_key(|event| event.event_time.as_ref().map(|time| time.0));
+        Ok(events)
+    }
+
+    /// Waits for an event about an object; its note.
+    pub async fn event(&self, kind: &str, name: &str, reason: &str) -> Result<Event> {
+        self.until(&format!("event {reason} on {kind} {name}"), 60, || async {
+            let events = self.events().await?;
+            Ok(events.into_iter().find(|event| {
+                let about = event.regarding.clone().unwrap_or_default();
+                about.kind.as_deref() == Some(kind)
+                    && about.name.as_deref() == Some(name)
+                    && event.reason.as_deref() == Some(reason)
+            }))
+        })
+        .await
     }
 
     /// Kills numo on the spot.

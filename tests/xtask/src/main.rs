@@ -9,6 +9,7 @@ mod lint;
 mod setup;
 mod step;
 mod test;
+mod timeline;
 
 use std::process::ExitCode;
 
@@ -38,7 +39,7 @@ enum Task {
     /// Fetch and build what the other tasks need
     Setup,
     /// Show an upgrade of a simulated fleet
-    Demo,
+    Demo(demo::Arguments),
     /// Measure the numbers the design promises
     Bench,
 }
@@ -51,7 +52,7 @@ async fn main() -> ExitCode {
         Task::Crds => crds::run(),
         Task::Cluster(arguments) => cluster::run(arguments).await,
         Task::Setup => setup::run(),
-        Task::Demo => demo::run(),
+        Task::Demo(arguments) => demo::run(arguments).await,
         Task::Bench => bench::run(),
     };
     match result {

@@ -59,21 +59,18 @@ pub fn admit(draft: &mut Draft<'_>, hold: Option<&Why>) {
             .or_else(|| gates::node::not_fit(&draft.frame, member))
             .or_else(|| no_room(draft, member, &flying, limit))
             .or_else(|| ledger.refusal(member.node));
-        match why {
-            Some(why) => {
-                if why.reason == Reason::NodeLeaseHeld
-                    && let Some(lease) = draft.frame.observed.leases.get(&member.node.name)
-                {
-                    draft.wake(node::expiry(lease));
-                }
-                draft.report(member, Step::Selected, why);
-            }
-            None => {
-                ledger.take(member.node);
-                flying.push(member.node);
-                take_turn(draft, member);
-            }
+        let Some(why) = why else {
+            ledger.take(member.node);
+            flying.push(member.node);
+            take_turn(draft, member);
+            continue;
+        };
+        if why.reason == Reason::NodeLeaseHeld
+            && let Some(lease) = draft.frame.observed.leases.get(&member.node.name)
+        {
+            draft.wake(node::expiry(lease));
         }
+        draft.report(member, Step::Selected, why);
     }
     draft.frame.members = members;
 }

@@ -124,14 +124,13 @@ impl<'a> Frame<'a> {
                 .filter(|found| found.uid == change.spec.node_uid)
             {
                 None if change.in_flight() => orphans.push(change),
-                None => {}
                 Some(_) if change.spec.target.run_id == run_id => {
                     current.insert(node, change);
                 }
                 Some(_) if change.in_flight() => {
                     superseded.insert(node, change);
                 }
-                Some(_) => {}
+                None | Some(_) => {}
             }
         }
         let (members, in_two_pools) = members(observed, &intent, &current, &superseded, &mut orphans);
@@ -386,10 +385,7 @@ fn strayed<'a>(
             } else {
                 format!("Node {name} went from pool {} to {other}", pool.name)
             };
-            (
-                observed.pools.get(*other),
-                Why::new(Reason::RunGivenUp, message),
-            )
+            (observed.pools.get(*other), Why::new(Reason::RunGivenUp, message))
         }
         Home::None => {
             let message = format!("Node {name} left pool {} and is in none", pool.name);

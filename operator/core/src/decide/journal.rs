@@ -50,7 +50,9 @@ impl<'a> Journal<'a> {
         while self.status.entries.len() > MAX_ENTRIES {
             let last = |step: Step| self.status.entries.iter().rposition(|entry| entry.step == step);
             let kept = [last(Step::PreRules), last(Step::Released)];
-            let index = (0..).find(|index| !kept.contains(&Some(*index))).unwrap_or(0);
+            let index = (0..=kept.len())
+                .find(|index| !kept.contains(&Some(*index)))
+                .unwrap_or(0);
             self.status.entries.remove(index);
         }
     }
@@ -111,9 +113,11 @@ pub fn keep(verdicts: &mut Vec<VerdictRecord>, verdict: VerdictRecord) {
 /// Whether the journal tells that the node changed without its rules.
 pub fn tells_ungated(change: &ChangeView) -> bool {
     let ungated = Some(Reason::Ungated.name());
-    change.status.entries.iter().any(|entry| {
-        matches!(entry.step, Step::Released | Step::Done) && entry.reason.as_deref() == ungated
-    })
+    change
+        .status
+        .entries
+        .iter()
+        .any(|entry| matches!(entry.step, Step::Released | Step::Done) && entry.reason.as_deref() == ungated)
 }
 
 /// Parses a time the journal holds.

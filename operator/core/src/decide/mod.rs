@@ -11,8 +11,9 @@ mod node;
 mod pool;
 
 pub use frame::{Frame, Member};
+pub use journal::MAX_VERDICTS;
 pub use node::{LEASE_SECONDS, lease_holder};
-pub use pool::MAX_CORRECTIONS;
+pub use pool::{MAX_CORRECTIONS, is_of_a_run};
 
 use crate::{
     action::{Action, Event, EventAction, Planned},
@@ -105,7 +106,11 @@ pub fn decide(snapshot: &Snapshot<'_>, answers: &Answers) -> Decision {
     describe(&mut draft);
     last_words(&mut draft);
     // A deletion is honoured everywhere: whatever numo took while it was allowed to goes back.
-    let gives_back = run.deleting && run.finalizers.iter().any(|finalizer| finalizer == marks::FINALIZER);
+    let gives_back = run.deleting
+        && run
+            .finalizers
+            .iter()
+            .any(|finalizer| finalizer == marks::FINALIZER);
     if let Some(why) = gates::run::not_honoured(run, &snapshot.observed.settings)
         && !gives_back
     {
@@ -280,8 +285,8 @@ fn leave(draft: &mut Draft<'_>, leaving: Option<&Why>) {
         .cloned()
         .unwrap_or_else(|| Why::new(Reason::GivingBack, "the run is being left"));
     let left_out = report_the_rest(draft, &why);
-    pool::open_canary(draft);
     if draft.frame.in_flight() > 0 || !draft.frame.orphans.is_empty() {
+        pool::tend_canary(draft);
         pool::label_joiners(draft);
         return;
     }
@@ -347,7 +352,7 @@ fn drive(draft: &mut Draft<'_>, hold: Option<Why>) {
     } else {
         draft.out.report.phase = RunPhase::Refused;
     }
-    pool::open_canary(draft);
+    pool::tend_canary(draft);
     let hold = match hold.or_else(|| run_rules_hold(draft, Phase::PreRun)) {
         Some(why) => {
             pool::label_joiners(draft);

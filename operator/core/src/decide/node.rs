@@ -774,6 +774,7 @@ impl Turn<'_> {
         }
     }
 
+    /// The patch tests the shield too: it is on while the turn is, so a leader that was replaced lets nobody go.
     fn release(&self, draft: &mut Draft<'_>) {
         let node = self.member.node;
         let patch = match draft.frame.intent.strategy {
@@ -783,6 +784,7 @@ impl Turn<'_> {
                 purpose: NodePurpose::Release,
                 labels: Vec::new(),
                 annotations: vec![
+                    same(&node.annotations, marks::SHIELDED_BY),
                     same(&node.annotations, openshift::CURRENT_CONFIG),
                     same(&node.annotations, openshift::STATE),
                     Change {
@@ -794,7 +796,7 @@ impl Turn<'_> {
                 unschedulable: None,
                 must_be_schedulable: true,
             },
-            Strategy::CanaryPool => self.into_canary(),
+            Strategy::CanaryPool => self.canary_patch(),
         };
         let note = format!(
             "let go to {} ({} -> {})",
@@ -810,7 +812,7 @@ impl Turn<'_> {
     }
 
     /// Rule labels off and release label on, in one patch: the node falls into the canary pool.
-    fn into_canary(&self) -> NodePatch {
+    fn canary_patch(&self) -> NodePatch {
         let node = self.member.node;
         let mut labels = rule_labels_off(node);
         labels.push(Change {
@@ -824,6 +826,7 @@ impl Turn<'_> {
             purpose: NodePurpose::Release,
             labels,
             annotations: vec![
+                same(&node.annotations, marks::SHIELDED_BY),
                 same(&node.annotations, openshift::CURRENT_CONFIG),
                 same(&node.annotations, openshift::DESIRED_CONFIG),
                 same(&node.annotations, openshift::STATE),

@@ -3,7 +3,7 @@
 //! Leaving a run never releases a node: a pool with outdated nodes is unpaused only if the owner asks
 //! for exactly that (`onExit: Unpause`).
 
-use super::{Draft, at_target, node};
+use super::{Draft, Member, at_target, node};
 use crate::{
     action::{Action, Change, Event, EventAction, NodePatch, NodePurpose, PoolPatch, PoolPurpose},
     mark::{self, PausedBy, PriorSelector},
@@ -97,19 +97,14 @@ pub fn arm(draft: &mut Draft<'_>) {
         } else {
             ("PoolPaused", format!("MachineConfigPool {} is paused", pool.name))
         };
-        let event = Event {
-            node: None,
-            warning: again,
-            reason,
-            action: EventAction::Pause,
-            note,
-        };
+        let event = event(EventAction::Pause, again, reason, note);
         let patch = PoolPatch {
             pool: pool.name.clone(),
             uid: pool.uid.clone(),
             purpose: PoolPurpose::Pause,
             paused: Some((pool.paused, true)),
             selector: None,
+            config: None,
             annotation: annotation(pool, marks::PAUSED_BY, Some(mark::render(&mark))),
             has_annotations: pool.has_annotations,
         };
@@ -132,6 +127,16 @@ fn add_finalizer(draft: &mut Draft<'_>) {
     }
 }
 
+fn event(action: EventAction, warning: bool, reason: &'static str, note: String) -> Event {
+    Event {
+        node: None,
+        warning,
+        reason,
+        action,
+        note,
+    }
+}
+
 fn annotation(pool: &PoolView, key: &str, to: Option<String>) -> Change {
     Change {
         key: key.to_owned(),
@@ -143,6 +148,7 @@ fn annotation(pool: &PoolView, key: &str, to: Option<String>) -> Change {
 /// CanaryPool: labels every node of the run, then sets the selectors. Returns what is still missing.
 pub fn set_up(draft: &mut Draft<'_>) -> Option<Why> {
     if draft.frame.intent.strategy != Strategy::CanaryPool {
+        label_joiners(draft);
         return None;
     }
     let unlabelled = label(draft);
@@ -154,6 +160,9 @@ pub fn set_up(draft: &mut Draft<'_>) -> Option<Why> {
             format!("{unlabelled} nodes get their rule labels first"),
         ));
     }
+    if let Some(why) = earlier_run_in_canary(draft) {
+        return Some(why);
+    }
     let missing = select(draft);
     draft.out.report.selectors_applied = Some(missing.is_empty());
     (!missing.is_empty()).then(|| {
@@ -162,6 +171,85 @@ pub fn set_up(draft: &mut Draft<'_>) -> Option<Why> {
             format!("the node selectors of {} are being set", missing.join(", ")),
         )
     })
+}
+
+/// Nodes that an earlier run let go are in the canary pool by that run's selector: they come home first.
+fn earlier_run_in_canary(draft: &Draft<'_>) -> Option<Why> {
+    let in_canary =
+        |member: &&Member<'_>| member.superseded.is_some() && !member.node.label(marks::RELEASE).is_empty();
+    let member = draft.frame.members.iter().find(in_canary)?;
+    let message = format!(
+        "Node {} comes home from the canary pool before the next run begins",
+        member.node.name
+    );
+    Some(Why::new(Reason::ConfigChanged, message))
+}
+
+/// Nodes that joined a pool whose selector numo has set must carry the labels it asks for, or they are in
+/// no pool; whatever else holds the run.
+pub fn label_joiners(draft: &mut Draft<'_>) {
+    let uid = &draft.frame.run.uid;
+    let selected = draft
+        .frame
+        .observed
+        .pools
+        .values()
+        .any(|pool| mark::prior_selector(pool).is_some_and(|mark| mark.owner == *uid));
+    if selected {
+        label(draft);
+    }
+}
+
+/// Pauses the canary pool when its configuration moves on under nodes that were let go to another one,
+/// and opens it again when they are out of it.
+pub fn tend_canary(draft: &mut Draft<'_>) {
+    let Some(canary) = draft.frame.intent.canary else {
+        return;
+    };
+    let (uid, name) = (draft.frame.run.uid.clone(), draft.frame.run.key.to_string());
+    let wanted = pools::content(&canary.config);
+    let dragged = draft.frame.members.iter().any(|member| {
+        let pin = member.in_flight().and_then(|change| change.status.pin.as_ref());
+        let desired = pools::content(member.node.annotation(openshift::DESIRED_CONFIG));
+        !member.node.label(marks::RELEASE).is_empty()
+            && pin.is_some_and(|pin| pools::content(&pin.rendered_config) == desired)
+            && desired != wanted
+    });
+    let ours = mark::paused_by(canary).is_some_and(|mark| mark.owner == uid);
+    let (purpose, to, mark, event) = match (dragged, canary.paused, ours) {
+        (true, false, _) => {
+            let mark = PausedBy {
+                owner: uid,
+                name,
+                prior: false,
+                corrections: 0,
+                outdated: None,
+            };
+            let note = format!(
+                "MachineConfigPool {} is paused: its configuration moved on to {}",
+                canary.name, canary.config
+            );
+            let event = event(EventAction::Pause, true, "PoolPaused", note);
+            (PoolPurpose::Pause, true, Some(mark::render(&mark)), event)
+        }
+        (false, true, true) => {
+            let note = format!("MachineConfigPool {} is unpaused", canary.name);
+            let event = event(EventAction::Unpause, false, "PoolUnpaused", note);
+            (PoolPurpose::Unpause, false, None, event)
+        }
+        _ => return,
+    };
+    let patch = PoolPatch {
+        pool: canary.name.clone(),
+        uid: canary.uid.clone(),
+        purpose,
+        paused: Some((canary.paused, to)),
+        selector: None,
+        config: Some(canary.config.clone()),
+        annotation: annotation(canary, marks::PAUSED_BY, mark),
+        has_annotations: canary.has_annotations,
+    };
+    draft.act("run", Action::PatchPool(patch), Some(event));
 }
 
 /// Labels the nodes that have yet to pass their rules, and all nodes of custom pools. Returns how many
@@ -198,6 +286,7 @@ fn label(draft: &mut Draft<'_>) -> usize {
                 to: Some(uid.clone()),
             }],
             unschedulable: None,
+            must_be_schedulable: false,
         };
         draft.act(&node.name, Action::PatchNode(patch), None);
     }
@@ -228,7 +317,12 @@ fn select(draft: &mut Draft<'_>) -> Vec<String> {
             continue;
         }
         missing.push(pool.name.clone());
-        let corrections = mark.as_ref().map_or(0, |mark| mark.corrections + 1);
+        let corrections = match &mark {
+            None => 0,
+            // Set by numo for other rules or an earlier run: nobody else wrote it.
+            Some(mark) if is_of_a_run(&pool.selector) => mark.corrections,
+            Some(mark) => mark.corrections + 1,
+        };
         if corrections > MAX_CORRECTIONS {
             continue;
         }
@@ -242,19 +336,14 @@ fn select(draft: &mut Draft<'_>) -> Vec<String> {
             "the node selector of MachineConfigPool {} is set for the run",
             pool.name
         );
-        let event = Event {
-            node: None,
-            warning: false,
-            reason: "SelectorSet",
-            action: EventAction::Pause,
-            note,
-        };
+        let event = event(EventAction::Pause, false, "SelectorSet", note);
         let patch = PoolPatch {
             pool: pool.name.clone(),
             uid: pool.uid.clone(),
             purpose: PoolPurpose::Select,
             paused: None,
             selector: Some((pool.selector.clone(), selector)),
+            config: None,
             annotation: annotation(pool, marks::PRIOR_NODE_SELECTOR, Some(mark::render(&mark))),
             has_annotations: pool.has_annotations,
         };
@@ -281,6 +370,17 @@ fn canary_selector(draft: &Draft<'_>, canary: &PoolView) -> Value {
     }
     expressions.push(json!({"key": marks::RELEASE, "operator": "In", "values": [draft.frame.run_id]}));
     with_expressions(&own, expressions)
+}
+
+/// Whether a selector is one that numo sets during a run.
+pub fn is_of_a_run(selector: &Value) -> bool {
+    selector
+        .get("matchExpressions")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(|expression| expression.get("key").and_then(Value::as_str))
+        .any(|key| key == marks::RELEASE || key.starts_with(marks::RULE_LABEL_PREFIX))
 }
 
 /// A custom target's selector during a run: its own, and every rule label must exist.
@@ -313,6 +413,12 @@ pub fn give_back(draft: &mut Draft<'_>) {
         return;
     }
     unpause(draft);
+    drop_finalizer(draft);
+}
+
+/// Takes the finalizer off once nothing is left to restore. Held pools are restored by nobody, so they
+/// keep a live owner's finalizer and not a deleted one's.
+pub fn drop_finalizer(draft: &mut Draft<'_>) {
     let frame = &draft.frame;
     let held = frame.marked_pools().next().is_some();
     let run = frame.run;
@@ -320,9 +426,18 @@ pub fn give_back(draft: &mut Draft<'_>) {
         .finalizers
         .iter()
         .position(|finalizer| finalizer == marks::FINALIZER);
-    let nothing_planned = draft.out.actions.is_empty();
+    let restores = |action: &Action| {
+        matches!(
+            action,
+            Action::PatchPool(_)
+                | Action::PatchNode(_)
+                | Action::ReleaseLease { .. }
+                | Action::WriteJournal { .. }
+        )
+    };
+    let restoring = draft.out.actions.iter().any(|planned| restores(&planned.action));
     if let Some(index) = index
-        && nothing_planned
+        && !restoring
         && (!held || run.deleting)
     {
         let action = Action::RemoveFinalizer {
@@ -349,19 +464,14 @@ fn restore_selectors(draft: &mut Draft<'_>) -> bool {
             "the node selector of MachineConfigPool {} is as it was",
             pool.name
         );
-        let event = Event {
-            node: None,
-            warning: false,
-            reason: "SelectorRestored",
-            action: EventAction::Restore,
-            note,
-        };
+        let event = event(EventAction::Restore, false, "SelectorRestored", note);
         let patch = PoolPatch {
             pool: pool.name.clone(),
             uid: pool.uid.clone(),
             purpose: PoolPurpose::Unselect,
             paused: None,
             selector: Some((pool.selector.clone(), mark.prior.clone())),
+            config: None,
             annotation: annotation(pool, marks::PRIOR_NODE_SELECTOR, None),
             has_annotations: pool.has_annotations,
         };
@@ -398,6 +508,7 @@ fn unlabel(draft: &mut Draft<'_>) -> bool {
                 to: None,
             }],
             unschedulable: None,
+            must_be_schedulable: false,
         };
         draft.act(&node.name, Action::PatchNode(patch), None);
     }
@@ -410,7 +521,9 @@ fn unpause(draft: &mut Draft<'_>) {
     let marked: Vec<(&PoolView, PausedBy)> = draft.frame.marked_pools().collect();
     for (pool, mark) in marked {
         let outdated = outdated(draft, pool);
-        let free = outdated == 0 || mark.prior || draft.frame.intent.unpause_on_exit;
+        // Someone unpaused it: it is theirs now.
+        let lifted = !pool.paused;
+        let free = outdated == 0 || mark.prior || lifted || draft.frame.intent.unpause_on_exit;
         if free {
             let to = mark.prior;
             let note = if to {
@@ -421,19 +534,14 @@ fn unpause(draft: &mut Draft<'_>) {
             } else {
                 format!("MachineConfigPool {} is unpaused", pool.name)
             };
-            let event = Event {
-                node: None,
-                warning: false,
-                reason: "PoolUnpaused",
-                action: EventAction::Unpause,
-                note,
-            };
+            let event = event(EventAction::Unpause, false, "PoolUnpaused", note);
             let patch = PoolPatch {
                 pool: pool.name.clone(),
                 uid: pool.uid.clone(),
                 purpose: PoolPurpose::Unpause,
                 paused: Some((pool.paused, to && pool.paused)),
                 selector: None,
+                config: Some(pool.config.clone()),
                 annotation: annotation(pool, marks::PAUSED_BY, None),
                 has_annotations: pool.has_annotations,
             };
@@ -443,13 +551,7 @@ fn unpause(draft: &mut Draft<'_>) {
                 "MachineConfigPool {} stays paused: {outdated} nodes would roll without rules if it were unpaused",
                 pool.name
             );
-            let event = Event {
-                node: None,
-                warning: true,
-                reason: "PoolHeld",
-                action: EventAction::Hold,
-                note,
-            };
+            let event = event(EventAction::Hold, true, "PoolHeld", note);
             let mark = PausedBy {
                 outdated: Some(outdated),
                 ..mark
@@ -460,6 +562,7 @@ fn unpause(draft: &mut Draft<'_>) {
                 purpose: PoolPurpose::Hold,
                 paused: None,
                 selector: None,
+                config: None,
                 annotation: annotation(pool, marks::PAUSED_BY, Some(mark::render(&mark))),
                 has_annotations: pool.has_annotations,
             };

@@ -63,6 +63,29 @@ pub fn not_fit(frame: &Frame<'_>, member: &Member<'_>) -> Option<Why> {
     None
 }
 
+/// CanaryPool: the node must fall into the canary pool when it is let go, and into no other.
+pub fn not_for_canary(frame: &Frame<'_>, member: &Member<'_>) -> Option<Why> {
+    let canary = frame.intent.canary?;
+    let mut labels = member.node.labels.clone();
+    labels.retain(|key, _| !key.starts_with(marks::RULE_LABEL_PREFIX));
+    labels.insert(marks::RELEASE.to_owned(), frame.run_id.clone());
+    let all = frame
+        .observed
+        .pools
+        .values()
+        .map(|pool| (pool.name.as_str(), &pool.selector));
+    match pools::home(&labels, all) {
+        pools::Home::Pool(name) if name == canary.name => None,
+        pools::Home::Pool(_) | pools::Home::None | pools::Home::Several(_) => {
+            let message = format!(
+                "MachineConfigPool {} spec.nodeSelector: found one that would not take Node {}",
+                canary.name, member.node.name
+            );
+            Some(Why::new(Reason::PoolsPausing, message))
+        }
+    }
+}
+
 /// CanaryPool: the MCO lets only so many nodes of the canary pool change at once.
 pub fn canary_room(frame: &Frame<'_>, flying: usize) -> Option<Why> {
     let canary = frame.intent.canary?;

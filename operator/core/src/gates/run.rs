@@ -1,7 +1,7 @@
 //! Gates that hold a whole run.
 
 use crate::{
-    decide::Frame,
+    decide::{Frame, MAX_CORRECTIONS, is_of_a_run},
     mark,
     observed::{RunConfigView, Settings},
     pools::{self, BUILT_IN, CONTROL_PLANE, Home},
@@ -53,6 +53,7 @@ pub fn hold(frame: &Frame<'_>, leaving: Option<&Why>) -> Option<Why> {
         .or_else(|| foreign_writer(frame))
         .or_else(|| frame.intent.suspended.clone())
         .or_else(|| pools_pausing(frame))
+        .or_else(|| canary_pausing(frame))
         .or_else(|| control_plane(frame))
         .or_else(|| failures(frame))
 }
@@ -117,7 +118,7 @@ fn layered(frame: &Frame<'_>) -> Option<Why> {
 fn canary(frame: &Frame<'_>) -> Option<Why> {
     let canary = frame.intent.canary?;
     let name = &canary.name;
-    if canary.paused {
+    if canary.paused && mark::paused_by(canary).is_none_or(|mark| mark.owner != frame.run.uid) {
         let message =
             format!("spec.canary.name: MachineConfigPool {name} has spec.paused: true, wanted false");
         return Some(Why::new(Reason::CanaryPaused, message));
@@ -202,17 +203,33 @@ fn paused_by_other(frame: &Frame<'_>) -> Option<Why> {
 
 /// What numo set was changed by someone more often than numo corrects it.
 fn foreign_writer(frame: &Frame<'_>) -> Option<Why> {
-    frame.marked_pools().find_map(|(pool, mark)| {
-        (!pool.paused && mark.corrections >= crate::decide::MAX_CORRECTIONS).then(|| {
-            let who = pool.paused_manager.as_deref().unwrap_or("someone");
-            let message = format!(
-                "MachineConfigPool {} was unpaused {} times, last by {who}; numo no longer pauses it",
-                pool.name,
-                mark.corrections + 1
-            );
-            Why::new(Reason::ForeignWriter, message)
+    let unpaused = || {
+        frame.marked_pools().find_map(|(pool, mark)| {
+            (!pool.paused && mark.corrections >= MAX_CORRECTIONS).then(|| {
+                let who = pool.paused_manager.as_deref().unwrap_or("someone");
+                format!(
+                    "MachineConfigPool {} was unpaused {} times, last by {who}; numo no longer pauses it",
+                    pool.name,
+                    mark.corrections + 1
+                )
+            })
         })
-    })
+    };
+    let reverted = || {
+        frame.observed.pools.values().find_map(|pool| {
+            let mark = mark::prior_selector(pool).filter(|mark| mark.owner == frame.run.uid)?;
+            (mark.corrections >= MAX_CORRECTIONS && !is_of_a_run(&pool.selector)).then(|| {
+                let who = pool.selector_manager.as_deref().unwrap_or("someone");
+                format!(
+                    "MachineConfigPool {} spec.nodeSelector was changed {} times, last by {who}; numo no longer sets it",
+                    pool.name,
+                    mark.corrections + 1
+                )
+            })
+        })
+    };
+    let message = unpaused().or_else(reverted)?;
+    Some(Why::new(Reason::ForeignWriter, message))
 }
 
 fn pools_pausing(frame: &Frame<'_>) -> Option<Why> {
@@ -223,12 +240,22 @@ fn pools_pausing(frame: &Frame<'_>) -> Option<Why> {
         .filter(|pool| !pool.paused || mark::paused_by(pool).is_none_or(|mark| mark.owner != frame.run.uid))
         .map(|pool| pool.name.as_str())
         .collect();
-    (!waiting.is_empty() && frame.behind()).then(|| {
+    (!waiting.is_empty()).then(|| {
         Why::new(
             Reason::PoolsPausing,
             format!("pools are being paused: {}", waiting.join(", ")),
         )
     })
+}
+
+/// numo paused the canary pool because its configuration moved on under nodes in it.
+fn canary_pausing(frame: &Frame<'_>) -> Option<Why> {
+    let canary = frame.intent.canary.filter(|canary| canary.paused)?;
+    let message = format!(
+        "MachineConfigPool {} is paused until the nodes that were let go to its last configuration are out of it",
+        canary.name
+    );
+    Some(Why::new(Reason::PoolsPausing, message))
 }
 
 /// The start predicate: the control plane is done, and each pool is rendered for its version.

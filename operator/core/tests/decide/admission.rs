@@ -81,15 +81,15 @@ fn a_budget_counts_nodes_that_others_made_unavailable() {
     check(&cluster("budget all max:1%"), "> nothing");
     check(&cluster("budget all max:0"), "> nothing");
     check(&cluster("budget all nobody max:0"), "> admit a\n > admit b");
-    check(&cluster("budget all max:many"), "node a Selected BudgetExhausted ~ many");
+    check(
+        &cluster("budget all max:many"),
+        "node a Selected BudgetExhausted ~ many",
+    );
     check(
         &cluster("budget zones max:1 group:zone"),
         "node b Selected BudgetExhausted ~ z2\n > admit a",
     );
-    check(
-        &cluster("budget gpu max:0 label:gpu"),
-        "> admit a\n > admit b",
-    );
+    check(&cluster("budget gpu max:0 label:gpu"), "> admit a\n > admit b");
 }
 
 #[test]
@@ -149,14 +149,23 @@ fn a_node_that_is_not_fit_lets_the_next_one_go() {
              run finalizer {{}}"
         )
     };
-    check(&cluster("cordoned"), "node a Selected CordonedByOther\n > admit b");
+    check(
+        &cluster("cordoned"),
+        "node a Selected CordonedByOther\n > admit b",
+    );
     check(&cluster("NotReady"), "node a Selected NodeNotReady\n > admit b");
-    check(&cluster("state:Degraded"), "node a Selected NodeDegraded\n > admit b");
+    check(
+        &cluster("state:Degraded"),
+        "node a Selected NodeDegraded\n > admit b",
+    );
     check(
         &cluster("state:Unreconcilable"),
         "node a Selected NodeDegraded\n > admit b",
     );
-    check(&cluster("state:Working"), "node a Selected NodeNotDone\n > admit b");
+    check(
+        &cluster("state:Working"),
+        "node a Selected NodeNotDone\n > admit b",
+    );
     check(
         &cluster("leaving:autoscaler"),
         "node a Selected NodeLeaving ~ autoscaler\n > admit b",
@@ -165,10 +174,7 @@ fn a_node_that_is_not_fit_lets_the_next_one_go() {
         &cluster("lease:node-maintenance"),
         "node a Selected NodeLeaseHeld ~ node-maintenance\n > admit b",
     );
-    check(
-        &cluster("lease:node-maintenance renewed:-3601"),
-        "> admit a",
-    );
+    check(&cluster("lease:node-maintenance renewed:-3601"), "> admit a");
 }
 
 #[test]

@@ -112,7 +112,10 @@ fn a_node_changes_in_the_canary_and_is_brought_home() {
     let change = format!("change a Released {released}");
     // In the canary pool, changing.
     check(
-        &set_up("4.16.0 desired:4.17.0 to:canary released:4.17.0 labelled:run-uid turn", &change),
+        &set_up(
+            "4.16.0 desired:4.17.0 to:canary released:4.17.0 labelled:run-uid turn",
+            &change,
+        ),
         "node a Released Changing\n > nothing",
     );
     // Changed: home it goes.
@@ -129,7 +132,10 @@ fn a_node_changes_in_the_canary_and_is_brought_home() {
         "node a Released Changing\n > nothing",
     );
     check(
-        &set_up("4.17.0 in:canary desired:4.17.0 to:worker state:Done labelled:run-uid turn", &change),
+        &set_up(
+            "4.17.0 in:canary desired:4.17.0 to:worker state:Done labelled:run-uid turn",
+            &change,
+        ),
         "> nothing",
     );
     // Home.
@@ -189,7 +195,10 @@ fn the_canary_lets_only_so_many_change_at_once() {
              run finalizer {{canary: {{name: canary}}, maxUnavailable: 9}}"
         )
     };
-    check(&cluster(""), "node b Selected WaitingForTurn ~ canary\n > admit a");
+    check(
+        &cluster(""),
+        "node b Selected WaitingForTurn ~ canary\n > admit a",
+    );
     check(&cluster("max:2"), "> admit a\n > admit b");
     check(&cluster("max:100%"), "> admit a\n > admit b\n > admit c");
 }

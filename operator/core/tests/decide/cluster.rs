@@ -69,7 +69,10 @@ impl<'t> Line<'t> {
         let (options, words) = text
             .split_whitespace()
             .partition::<Vec<&str>, _>(|word| word.contains(':'));
-        let options = options.into_iter().filter_map(|word| word.split_once(':')).collect();
+        let options = options
+            .into_iter()
+            .filter_map(|word| word.split_once(':'))
+            .collect();
         Self { text, words, options }
     }
 
@@ -179,7 +182,11 @@ impl Cluster {
 
     fn cluster_version(&mut self, line: &Line<'_>) {
         let version = line.word(1).to_owned();
-        let state = if line.has("Partial") { "Partial" } else { "Completed" };
+        let state = if line.has("Partial") {
+            "Partial"
+        } else {
+            "Completed"
+        };
         let asked = line
             .words
             .iter()
@@ -411,13 +418,16 @@ impl Cluster {
 
     fn run(&mut self, line: &Line<'_>) {
         let other = line.word(0) == "other-run";
-        let spec = line
-            .text
-            .find('{')
-            .map_or("{}", |start| &line.text[start..=line.text.rfind('}').expect("a }")]);
+        let spec = line.text.find('{').map_or("{}", |start| {
+            &line.text[start..=line.text.rfind('}').expect("a }")]
+        });
         let outside = line.text.replace(spec, "");
         let words: Vec<&str> = outside.split_whitespace().collect();
-        let key = if other { Key::new(NAMESPACE, "other") } else { run_key() };
+        let key = if other {
+            Key::new(NAMESPACE, "other")
+        } else {
+            run_key()
+        };
         let mut annotations = BTreeMap::new();
         if words.contains(&"suspended") {
             annotations.insert(marks::SUSPEND.to_owned(), "by a person".to_owned());
@@ -475,7 +485,12 @@ impl Cluster {
             .unwrap_or("4.17.0");
         let custom = |name: &&String| {
             let role = format!("node-role.kubernetes.io/{name}");
-            *name != "worker" && self.observed.nodes.get(node).is_some_and(|view| view.labels.contains_key(&role))
+            *name != "worker"
+                && self
+                    .observed
+                    .nodes
+                    .get(node)
+                    .is_some_and(|view| view.labels.contains_key(&role))
         };
         let pool = line
             .option("pool")
@@ -700,7 +715,11 @@ impl Cluster {
             }
             let mut selector = mark::own_selector(pool);
             let mut expressions: Vec<Value> = Vec::new();
-            let operator = if pool.name == "canary" { "DoesNotExist" } else { "Exists" };
+            let operator = if pool.name == "canary" {
+                "DoesNotExist"
+            } else {
+                "Exists"
+            };
             expressions.extend(
                 rules
                     .iter()
@@ -756,9 +775,9 @@ pub fn job_key(observed: &Observed, what: &str, node: &str, to: Option<&str>) ->
 
 /// `backup/Pre/1/Pass`, in round 2: `backup/Pre/1/Pass@2`.
 fn verdict(text: &str, round: i32) -> VerdictRecord {
-    let (text, round) = text
-        .split_once('@')
-        .map_or((text, round), |(text, round)| (text, round.parse().expect("a number")));
+    let (text, round) = text.split_once('@').map_or((text, round), |(text, round)| {
+        (text, round.parse().expect("a number"))
+    });
     let parts: Vec<&str> = text.split('/').collect();
     let [rule, phase, attempt, outcome] = parts[..] else {
         panic!("wanted rule/phase/attempt/outcome, found {text}")

@@ -79,7 +79,13 @@ fn verdicts_are_bounded_and_attempts_keep_their_numbers() {
             assert!(cluster.observed.jobs.contains_key(&job));
             let status = written(&cluster);
             assert!(status.verdicts.len() <= 32);
-            cluster.observed.changes.values_mut().next().expect("a change").status = status;
+            cluster
+                .observed
+                .changes
+                .values_mut()
+                .next()
+                .expect("a change")
+                .status = status;
             cluster.observed.jobs.clear();
         }
         // Eleven failures in this round: that is enough.
@@ -112,7 +118,10 @@ fn messages_fit_the_schema() {
     let evidence = cluster.answers.evidence.values_mut().next().expect("evidence");
     evidence.log_tail = Some("é".repeat(1024));
     let job = cluster.observed.jobs.values_mut().next().expect("a Job");
-    job.ended = Some(numo_core::observed::JobEnd::Failed("R".repeat(200), "é\n".repeat(3000)));
+    job.ended = Some(numo_core::observed::JobEnd::Failed(
+        "R".repeat(200),
+        "é\n".repeat(3000),
+    ));
     let decision = decision(&cluster);
     let planned = decision
         .actions

@@ -151,7 +151,10 @@ fn a_run_can_be_deleted_at_every_step() {
     );
     let released = "pin:4.17.0 entries:PreRules,Released,PostRules verdict:before/Pre/1/Pass";
     check(
-        &cluster("4.16.0 desired:4.17.0 turn", &format!("change a Released {released}")),
+        &cluster(
+            "4.16.0 desired:4.17.0 turn",
+            &format!("change a Released {released}"),
+        ),
         "node a Released Changing\n > nothing",
     );
     check(

@@ -1,6 +1,13 @@
 //! What is decided for a tiny cluster, one table a subject. A cluster is text (see `cluster.rs`), and so
 //! is the decision (see `words.rs`).
 
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::format_push_string,
+    reason = "a failed step of a test is its failure"
+)]
+
 mod admission;
 mod arming;
 mod canary;

@@ -126,7 +126,11 @@ fn every_node_is_in_the_report() {
 
 #[test]
 fn a_node_in_two_pools_is_in_every_report() {
-    for run in ["run finalizer {}", "run finalizer deleting {}", "run aborted 4.17.0 {}"] {
+    for run in [
+        "run finalizer {}",
+        "run finalizer deleting {}",
+        "run aborted 4.17.0 {}",
+    ] {
         check(
             &format!(
                 "cluster 4.17.0

@@ -64,7 +64,10 @@ fn a_canary_with_nodes_is_refused() {
 #[test]
 fn a_canary_among_the_targets_is_refused() {
     refused(&format!("{CANARY}\n target t worker canary"), "CanaryIsTarget");
-    refused(&CANARY.replace("{name: canary}", "{name: worker}"), "CanaryIsTarget");
+    refused(
+        &CANARY.replace("{name: canary}", "{name: worker}"),
+        "CanaryIsTarget",
+    );
 }
 
 #[test]
@@ -142,7 +145,10 @@ fn what_is_referred_to_must_exist() {
         "problem TargetNotFound\n > nothing",
     );
     refused(&format!("{CANARY}\n target t worker gone"), "PoolNotFound");
-    check(&format!("{CANARY}\n target t"), "problem TargetNotFound\n > nothing");
+    check(
+        &format!("{CANARY}\n target t"),
+        "problem TargetNotFound\n > nothing",
+    );
 }
 
 #[test]
@@ -152,7 +158,10 @@ fn what_cannot_work_is_refused() {
     refused(&run("{trigger: AnyConfig}"), "FieldNotServed");
     refused(&run("{hold: Always}"), "FieldNotServed");
     refused(&run("{quarantine: Taint}"), "FieldNotServed");
-    refused(&CANARY.replace("rule backup Pre", "rule backup Pre invalid"), "RuleInvalid");
+    refused(
+        &CANARY.replace("rule backup Pre", "rule backup Pre invalid"),
+        "RuleInvalid",
+    );
 }
 
 #[test]
@@ -175,6 +184,20 @@ fn rules_that_no_journal_could_hold_are_refused() {
     refused(&many(17, 0), "InvalidField");
     check(&many(11, 10), "> finalizer on\n > pause worker");
     refused(&many(12, 10), "InvalidField");
+}
+
+#[test]
+fn a_rule_that_would_never_be_asked_is_refused() {
+    for phases in ["Admit", "BeforeUncordon", "Admit,BeforeUncordon"] {
+        refused(
+            &CANARY.replace("rule backup Pre", &format!("rule backup {phases}")),
+            "FieldNotServed",
+        );
+    }
+    check(
+        &CANARY.replace("rule backup Pre", "rule backup Pre,BeforeUncordon"),
+        "> finalizer on\n > pause worker",
+    );
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn rules_are_asked_one_after_the_other() {
             rules,
             "change a PreRules pin:4.17.0\n job first/Pre/1 of a running",
         ),
-        "node a PreRules RuleRunning\n wake 3630\n > nothing",
+        "node a PreRules RuleRunning\n > nothing",
     );
     check(
         &in_pre(
@@ -48,10 +48,7 @@ fn rules_are_asked_one_after_the_other() {
         "> journal a verdict first/Pre/1 Pass",
     );
     check(
-        &in_pre(
-            rules,
-            "change a PreRules pin:4.17.0 verdict:first/Pre/1/Pass",
-        ),
+        &in_pre(rules, "change a PreRules pin:4.17.0 verdict:first/Pre/1/Pass"),
         "> job second/Pre/1 of a",
     );
     check(
@@ -81,17 +78,11 @@ fn the_order_is_that_of_the_spec() {
 fn pre_release_rules_come_after_pre_rules_and_the_gates() {
     let rules = "rule early Pre\n rule late PreRelease";
     check(
-        &in_pre(
-            rules,
-            "change a PreRelease pin:4.17.0 verdict:early/Pre/1/Pass",
-        ),
+        &in_pre(rules, "change a PreRelease pin:4.17.0 verdict:early/Pre/1/Pass"),
         "> job late/PreRelease/1 of a",
     );
-    let cordoned = in_pre(
-        rules,
-        "change a PreRelease pin:4.17.0 verdict:early/Pre/1/Pass",
-    )
-    .replace("node a worker 4.16.0 turn", "node a worker 4.16.0 turn cordoned");
+    let cordoned = in_pre(rules, "change a PreRelease pin:4.17.0 verdict:early/Pre/1/Pass")
+        .replace("node a worker 4.16.0 turn", "node a worker 4.16.0 turn cordoned");
     check(&cordoned, "node a PreRelease CordonedByOther\n > nothing");
 }
 
@@ -99,7 +90,10 @@ fn pre_release_rules_come_after_pre_rules_and_the_gates() {
 fn a_failed_job_is_tried_again_as_often_as_the_rule_says() {
     let rules = "rule backup Pre retries:1";
     check(
-        &in_pre(rules, "change a PreRules pin:4.17.0\n job backup/Pre/1 of a Failed read"),
+        &in_pre(
+            rules,
+            "change a PreRules pin:4.17.0\n job backup/Pre/1 of a Failed read",
+        ),
         "> journal a verdict backup/Pre/1 Failure",
     );
     check(
@@ -146,7 +140,10 @@ fn on_failure_rules_run_before_the_policy() {
     let failed = "change a PreRules pin:4.17.0 verdict:backup/Pre/1/Failure";
     check(&in_pre(rules, failed), "> job tell/OnFailure/1 of a");
     check(
-        &in_pre(rules, &format!("{failed}\n job tell/OnFailure/1 of a Failed read")),
+        &in_pre(
+            rules,
+            &format!("{failed}\n job tell/OnFailure/1 of a Failed read"),
+        ),
         "> journal a verdict tell/OnFailure/1 Failure",
     );
     check(
@@ -433,7 +430,11 @@ fn verdicts_of_a_run_are_bounded() {
          status 4.17.0 verdict:start/PreRun/1/Failure
          job start/PreRun/2 of - Failed read",
     );
-    let run = cluster.observed.runs.get_mut(&crate::cluster::run_key()).expect("the run");
+    let run = cluster
+        .observed
+        .runs
+        .get_mut(&crate::cluster::run_key())
+        .expect("the run");
     let verdicts = &mut run.status.run.as_mut().expect("a status").verdicts;
     let old = verdicts[0].clone();
     for number in 0..31 {

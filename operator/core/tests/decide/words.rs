@@ -90,7 +90,11 @@ pub fn words(cluster: &Cluster, decision: &Decision) -> Vec<String> {
             node.why.message
         )
     }));
-    words.extend(decision.wake_at.map(|at| format!("wake {}", at.as_second() - now().as_second())));
+    words.extend(
+        decision
+            .wake_at
+            .map(|at| format!("wake {}", at.as_second() - now().as_second())),
+    );
     words.extend(decision.questions.iter().map(|question| match question {
         Question::Evidence { job, .. } => format!("? evidence {}", job_words(cluster, job)),
         Question::DrainProbe { node } => format!("? drain {node}"),
@@ -114,7 +118,8 @@ fn action(cluster: &Cluster, action: &Action) -> String {
             match patch.purpose {
                 PoolPurpose::Pause | PoolPurpose::Hold => {
                     let mark: PausedBy =
-                        serde_json::from_str(patch.annotation.to.as_deref().expect("a mark")).expect("a mark");
+                        serde_json::from_str(patch.annotation.to.as_deref().expect("a mark"))
+                            .expect("a mark");
                     assert_eq!(mark.owner, RUN_UID);
                     let verb = if patch.purpose == PoolPurpose::Pause {
                         "pause"
@@ -138,7 +143,10 @@ fn action(cluster: &Cluster, action: &Action) -> String {
                     _ => format!("unpause {pool}"),
                 },
                 PoolPurpose::Select => {
-                    format!("select {pool} {}", selector(&patch.selector.as_ref().expect("one").1))
+                    format!(
+                        "select {pool} {}",
+                        selector(&patch.selector.as_ref().expect("one").1)
+                    )
                 }
                 PoolPurpose::Unselect => {
                     format!(
@@ -237,7 +245,11 @@ fn action(cluster: &Cluster, action: &Action) -> String {
         }
         Action::SetJobTtl { job, seconds, .. } => format!("ttl {} {seconds}", job_words(cluster, job)),
         Action::AcquireLease { node, over, .. } => {
-            let over = if over.is_some() { " over an expired one" } else { "" };
+            let over = if over.is_some() {
+                " over an expired one"
+            } else {
+                ""
+            };
             format!("lease {node}{over}")
         }
         Action::RenewLease { node, .. } => format!("renew lease {node}"),

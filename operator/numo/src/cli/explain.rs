@@ -42,7 +42,9 @@ pub async fn explain(args: ExplainArgs) -> Result<(), CliError> {
         "node" | "nodes" | "no" => node(&look, name),
         "mutexrunconfig" | "mutexrunconfigs" | "run" => {
             let runs: Vec<_> = look.runs.iter().filter(|(key, _)| in_namespace(key)).collect();
-            runs.iter().for_each(|(key, decision)| run(&look, key, decision));
+            for (key, decision) in &runs {
+                run(&look, key, decision);
+            }
             !runs.is_empty()
         }
         "mutexrule" | "mutexrules" | "rule" => {

@@ -8,12 +8,14 @@ use crate::{
 };
 use clap::Args;
 use jiff::Timestamp;
-use numo_api::Step;
+use numo_api::{Reason, Step, mutex_run_config::WaitCount};
 use numo_core::{
     Decision, Snapshot, decide,
     observed::{Key, Settings},
+    report::Why,
     verdict::Answers,
 };
+use std::fmt::Write as _;
 
 /// Arguments of `numo status`.
 #[derive(Debug, Args)]
@@ -55,28 +57,52 @@ pub async fn look(cluster: &ClusterArgs, verb: &str) -> Result<Look, CliError> {
     store.observed.settings.run_namespaces = keys.iter().map(|key| key.namespace.clone()).collect();
     let now = connection.clock.now();
     let answers = Answers::default();
-    let runs = keys
-        .iter()
-        .map(|owner| {
-            (
-                owner.clone(),
-                decide(
-                    &Snapshot {
-                        now,
-                        observed: &store.observed,
-                        owner,
-                    },
-                    &answers,
-                ),
-            )
-        })
-        .collect();
+    let mut runs = Vec::new();
+    for owner in keys {
+        let snapshot = Snapshot {
+            now,
+            observed: &store.observed,
+            owner: &owner,
+        };
+        let mut decision = decide(&snapshot, &answers);
+        let recorded = store
+            .observed
+            .runs
+            .get(&owner)
+            .and_then(|run| run.status.run.as_ref());
+        for wait in recorded.iter().flat_map(|run| &run.waiting) {
+            what_only_the_operator_knows(&mut decision, wait);
+        }
+        runs.push((owner, decision));
+    }
     Ok(Look {
         store,
         runs,
         unseen,
         now,
     })
+}
+
+/// A refused Job and a drain that would not pass are known to the operator alone: what it recorded takes
+/// the place of "is starting" and "is being tried".
+fn what_only_the_operator_knows(decision: &mut Decision, wait: &WaitCount) {
+    let Some(reason) = Reason::ALL.iter().find(|reason| reason.name() == wait.reason) else {
+        return;
+    };
+    let operators = matches!(
+        reason,
+        Reason::RuleJobCannotStart | Reason::JobsForbidden | Reason::DrainBlocked | Reason::NodeLeaseHeld
+    );
+    let Some(node) = decision.report.nodes.get_mut(&wait.node).filter(|_| operators) else {
+        return;
+    };
+    let unsure = matches!(
+        node.why.reason,
+        Reason::RuleStarting | Reason::RuleRunning | Reason::Changing
+    );
+    if unsure && matches!(node.step, Step::PreRules | Step::PreRelease | Step::PostRules) {
+        node.why = Why::new(*reason, wait.message.clone());
+    }
 }
 
 /// How long ago, as kubectl writes it.
@@ -106,7 +132,7 @@ pub fn table(rows: &[Vec<String>]) {
     for row in rows {
         let mut line = String::new();
         for (cell, width) in row.iter().zip(&widths) {
-            line.push_str(&format!("{cell:<width$}   "));
+            let _ = write!(line, "{cell:<width$}   ");
         }
         println!("{}", line.trim_end());
     }

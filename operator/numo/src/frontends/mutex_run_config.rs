@@ -10,7 +10,7 @@ use numo_api::{
 };
 use numo_core::{
     observed::RunConfigView,
-    report::{Report, RunPhase, Why},
+    report::{NodeReport, Report, RunPhase, Why},
 };
 use std::collections::BTreeMap;
 
@@ -33,16 +33,12 @@ pub fn status(run: &RunConfigView, report: &Report, now: Timestamp) -> MutexRunC
 
 /// The conditions of the replaced operator (`spec/mutex.md` §1).
 fn reference(conditions: &mut Conditions<'_>, report: &Report) {
-    let problem = report.problems.first();
-    match problem {
-        None => {
-            let message = "Canary, MutexRules, and MutexTargets were successfully fetched.";
-            conditions.set(types::CONFIG_VALIDATED, true, "FetchSucceeded", message);
-        }
-        Some(_) => {
-            let all: Vec<&str> = report.problems.iter().map(|why| why.message.as_str()).collect();
-            conditions.set(types::CONFIG_VALIDATED, false, "FetchFailed", all.join("; "));
-        }
+    if report.problems.is_empty() {
+        let message = "Canary, MutexRules, and MutexTargets were successfully fetched.";
+        conditions.set(types::CONFIG_VALIDATED, true, "FetchSucceeded", message);
+    } else {
+        let all: Vec<&str> = report.problems.iter().map(|why| why.message.as_str()).collect();
+        conditions.set(types::CONFIG_VALIDATED, false, "FetchFailed", all.join("; "));
     }
     match &report.unchecked {
         None => conditions.set(types::UPGRADE_CHECKED, true, "CheckSucceeded", ""),
@@ -307,14 +303,20 @@ fn count(number: usize) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX)
 }
 
+/// The node has not had its turn, or is in flight and waits for someone: what only the operator can know of
+/// that (a refused Job, a drain that would not pass) the command line reads here.
+fn waits(node: &NodeReport) -> bool {
+    matches!(node.step, Step::Selected | Step::Held)
+        || matches!(
+            node.why.reason,
+            Reason::RuleJobCannotStart | Reason::JobsForbidden | Reason::DrainBlocked | Reason::NodeLeaseHeld
+        )
+}
+
 /// The reasons for which nodes wait, most frequent first.
 fn waiting(report: &Report) -> Vec<WaitCount> {
     let mut by_reason: BTreeMap<Reason, WaitCount> = BTreeMap::new();
-    for (name, node) in report
-        .nodes
-        .iter()
-        .filter(|(_, node)| matches!(node.step, Step::Selected | Step::Held))
-    {
+    for (name, node) in report.nodes.iter().filter(|(_, node)| waits(node)) {
         let entry = by_reason.entry(node.why.reason).or_insert_with(|| WaitCount {
             reason: node.why.reason.name().to_owned(),
             count: 0,

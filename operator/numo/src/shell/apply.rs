@@ -145,7 +145,7 @@ pub async fn apply(
                 .replace_status(
                     &key.name,
                     &PostParams {
-                        field_manager: manager(),
+                        field_manager: Some(FIELD_MANAGER.to_owned()),
                         ..PostParams::default()
                     },
                     &object,
@@ -158,9 +158,13 @@ pub async fn apply(
             );
             Ok(())
         }
-        Action::DeleteChange { key, uid } => {
+        Action::DeleteChange {
+            key,
+            uid,
+            resource_version,
+        } => {
             let api = watch::api(client, Kind::NodeChange, &key.namespace);
-            delete(&api, store, Kind::NodeChange, key, uid).await
+            delete(&api, store, Kind::NodeChange, key, uid, Some(resource_version)).await
         }
         Action::RecordRun { owner, run } => {
             let body = json!({"status": {"run": run}});
@@ -206,29 +210,29 @@ pub async fn apply(
         Action::ReleaseLease { node, uid } => {
             let api = watch::api(client, Kind::Lease, marks::LEASE_NAMESPACE);
             let key = Key::new(marks::LEASE_NAMESPACE, format!("node-{node}"));
-            delete(&api, store, Kind::Lease, &key, uid).await
+            delete(&api, store, Kind::Lease, &key, uid, None).await
         }
     }
 }
 
-fn manager() -> Option<String> {
-    Some(FIELD_MANAGER.to_owned())
-}
-
 fn params() -> PatchParams {
     PatchParams {
-        field_manager: manager(),
+        field_manager: Some(FIELD_MANAGER.to_owned()),
         ..PatchParams::default()
     }
 }
 
 fn post() -> PostParams {
     PostParams {
-        field_manager: manager(),
+        field_manager: Some(FIELD_MANAGER.to_owned()),
         ..PostParams::default()
     }
 }
 
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "every caller makes the value for this call"
+)]
 fn test(path: &str, value: Value) -> Value {
     json!({"op": "test", "path": path, "value": value})
 }
@@ -315,6 +319,10 @@ async fn patch_node(client: &Client, store: &mut Store, wanted: &NodePatch) -> R
             .iter()
             .flat_map(|change| operations("/metadata/annotations", change)),
     );
+    if wanted.must_be_schedulable {
+        // The field is absent on a schedulable node: the API server drops a false one.
+        list.push(test("/spec/unschedulable", Value::Null));
+    }
     if let Some(unschedulable) = wanted.unschedulable {
         list.push(json!({"op": "add", "path": "/spec/unschedulable", "value": unschedulable}));
     }
@@ -339,6 +347,9 @@ async fn patch_pool(client: &Client, store: &mut Store, wanted: &PoolPatch) -> R
         if from != to {
             list.push(json!({"op": "add", "path": "/spec/paused", "value": to}));
         }
+    }
+    if let Some(config) = &wanted.config {
+        list.push(test("/spec/configuration/name", json!(config)));
     }
     if let Some((from, to)) = &wanted.selector {
         list.push(test("/spec/nodeSelector", from.clone()));
@@ -516,10 +527,11 @@ async fn delete(
     kind: Kind,
     key: &Key,
     uid: &str,
+    resource_version: Option<&String>,
 ) -> Result<(), ApplyError> {
     let preconditions = Preconditions {
         uid: Some(uid.to_owned()),
-        resource_version: None,
+        resource_version: resource_version.cloned(),
     };
     let params = DeleteParams {
         preconditions: Some(preconditions),
@@ -527,7 +539,7 @@ async fn delete(
     };
     match api.delete(&key.name, &params).await {
         Ok(_) => {}
-        Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => {}
+        Err(kube::Error::Api(status)) if status.code == 404 => {}
         Err(error) => return Err(ApplyError::of(error, &key.to_string())),
     }
     store.own_deletion(kind, key);

@@ -5,7 +5,7 @@ use super::clock::ServerClock;
 use kube::{Api, Client, api::PostParams, core::DynamicObject};
 use numo_core::{action::Event, names, observed::Key};
 use serde_json::json;
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, task::JoinHandle};
 
 /// Longest note the API server takes (bytes).
 const NOTE_MAX_BYTES: usize = 1024;
@@ -35,16 +35,18 @@ pub struct Events {
 
 impl Events {
     /// Starts the writer.
-    pub fn start(client: Client, clock: ServerClock, instance: String) -> Self {
+    ///
+    /// The second part ends once every [`Events`] is dropped and what waited then is written.
+    pub fn start(client: Client, clock: ServerClock, instance: String) -> (Self, JoinHandle<()>) {
         let (queue, mut waiting) = mpsc::channel::<Published>(QUEUE);
-        tokio::spawn(async move {
+        let writer = tokio::spawn(async move {
             let mut number = 0_u64;
             while let Some(published) = waiting.recv().await {
                 number += 1;
                 write(&client, &clock, &instance, published, number).await;
             }
         });
-        Self { queue }
+        (Self { queue }, writer)
     }
 
     /// Publishes an event; drops it if too many wait.

@@ -7,6 +7,7 @@ use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::Registry,
 };
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, atomic::AtomicBool};
 
 /// A run.
@@ -38,6 +39,9 @@ struct BuildLabels {
     version: &'static str,
 }
 
+/// The series that were shown last for each run, so that they can be taken back.
+type Known = BTreeMap<(String, String), Vec<NodeLabels>>;
+
 /// All metrics, and what the probes say.
 #[derive(Clone, Debug)]
 pub struct Metrics {
@@ -45,7 +49,7 @@ pub struct Metrics {
     nodes: Family<NodeLabels, Gauge>,
     held_nodes: Family<RunLabels, Gauge>,
     stalled: Family<RunLabels, Gauge>,
-    known: Arc<Mutex<std::collections::BTreeMap<(String, String), Vec<NodeLabels>>>>,
+    known: Arc<Mutex<Known>>,
     /// Whether this numo leads.
     pub leader: Gauge,
     /// Passes of the planner.

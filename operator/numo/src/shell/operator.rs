@@ -5,7 +5,7 @@ use super::{
     planner::Planner,
 };
 use numo_core::observed::Settings;
-use std::{net::SocketAddr, sync::atomic::Ordering};
+use std::{net::SocketAddr, sync::atomic::Ordering, time::Duration};
 use tokio::sync::watch as signal;
 
 /// How the operator was told to run.
@@ -47,6 +47,8 @@ pub enum OperatorError {
 
 /// Oldest minor version of Kubernetes that is supported.
 const OLDEST_MINOR: u32 = 31;
+/// How long the last events may take to be written when the operator stops.
+const LAST_EVENTS: Duration = Duration::from_secs(3);
 /// Name of the leader lease, in the operator's namespace.
 pub const LEADER_LEASE: &str = "numo-leader";
 
@@ -79,12 +81,12 @@ pub async fn run(
     let mut stopping = stop.clone();
     let fence = tokio::select! {
         fence = candidate.win() => fence,
-        _ = stopped(&mut stopping) => return Ok(()),
+        () = stopped(&mut stopping) => return Ok(()),
     };
     tracing::info!(identity = options.identity, "leading");
     metrics.leader.set(1);
     metrics.ready.store(false, Ordering::Release);
-    let events = Events::start(write.clone(), clock, options.identity.clone());
+    let (events, writer) = Events::start(write.clone(), clock, options.identity.clone());
     let mut planner = Planner::new(
         connection.clone(),
         options.settings,
@@ -104,6 +106,11 @@ pub async fn run(
     metrics.leader.set(0);
     if lost {
         return Err(OperatorError::LeaseLost);
+    }
+    // What was done must not go untold: the last events are written before the lease goes.
+    drop(planner);
+    if tokio::time::timeout(LAST_EVENTS, writer).await.is_err() {
+        tracing::warn!("some events were not written in time");
     }
     candidate.release().await;
     tracing::info!("stopped; the leader lease is given back");

@@ -82,6 +82,7 @@ pub struct Planner {
     failures: BTreeMap<Key, u32>,
     blocked_drains: BTreeMap<String, (Instant, String)>,
     shown: BTreeSet<Key>,
+    said_no_leases: bool,
 }
 
 impl Planner {
@@ -109,6 +110,7 @@ impl Planner {
             failures: BTreeMap::new(),
             blocked_drains: BTreeMap::new(),
             shown: BTreeSet::new(),
+            said_no_leases: false,
         };
         for kind in CLUSTER_KINDS {
             planner.watch(kind, "");
@@ -271,6 +273,7 @@ impl Planner {
                 if let Some(published) = about.flatten() {
                     self.events.publish(published);
                 }
+                self.say_once_without_leases(owner);
             }
             Err(ApplyError::Stale { about } | ApplyError::Gone { about }) => {
                 tracing::info!(run = %owner, chain, action = name, about, "seen differently by the API server; deciding anew");
@@ -290,6 +293,36 @@ impl Planner {
             }
         }
         result.is_ok()
+    }
+
+    /// Node leases that cannot be had stop nothing, and are said once.
+    fn say_once_without_leases(&mut self, owner: &Key) {
+        let Some(why) = self
+            .store
+            .observed
+            .settings
+            .leases_unavailable
+            .clone()
+            .filter(|_| !self.said_no_leases)
+        else {
+            return;
+        };
+        self.said_no_leases = true;
+        tracing::warn!(
+            reason = Reason::NodeLeaseUnavailable.name(),
+            why,
+            "going on without node leases"
+        );
+        let event = Event {
+            node: None,
+            warning: true,
+            reason: Reason::NodeLeaseUnavailable.name(),
+            action: EventAction::Admit,
+            note: why,
+        };
+        if let Some(published) = self.publishable(owner, event) {
+            self.events.publish(published);
+        }
     }
 
     fn publishable(&self, owner: &Key, event: Event) -> Option<Published> {
@@ -362,7 +395,7 @@ impl Planner {
 
     /// How long nothing needs to be done if nothing changes.
     fn next_wake(&mut self) -> Duration {
-        const LONGEST: Duration = Duration::from_secs(3600);
+        const LONGEST: Duration = Duration::from_hours(1);
         let now = self.connection.clock.now();
         self.wakes
             .retain(|key, _| self.store.observed.runs.contains_key(key));
@@ -372,10 +405,10 @@ impl Planner {
             .min()
             .map(|at| Duration::try_from(at.duration_since(now)).unwrap_or(Duration::from_millis(1)));
         let judged = self
-            .judging
-            .values()
-            .map(|(_, at)| at.saturating_duration_since(Instant::now()))
-            .filter(|wait| !wait.is_zero())
+            .to_judge()
+            .iter()
+            .filter_map(|rule| self.judged_next(rule))
+            .map(|at| at.saturating_duration_since(Instant::now()))
             .min();
         [decided, judged]
             .into_iter()
@@ -408,31 +441,34 @@ impl Planner {
         }
     }
 
-    /// Has the API server judge rules that are new, changed, or were refused a while ago.
+    /// Rules that the API server is to judge: new, changed, or refused for want of a right or a namespace,
+    /// which may come any time without an event that numo may see.
+    fn to_judge(&self) -> Vec<numo_api::MutexRule> {
+        let refused = self.store.observed.rules.values().filter(|rule| {
+            matches!(&rule.validity, Validity::Invalid(_, message) if message.starts_with("spec.jobNamespace"))
+        });
+        let mut due = self.store.unjudged();
+        due.extend(refused.filter_map(|rule| self.store.rule(&rule.key).cloned()));
+        due
+    }
+
+    /// When the rule may be judged; at once if it never was in this generation.
+    fn judged_next(&self, rule: &numo_api::MutexRule) -> Option<Instant> {
+        let (judged, next) = self.judging.get(&super::wire::key(&rule.metadata))?;
+        (*judged == rule.metadata.generation.unwrap_or(0)).then_some(*next)
+    }
+
+    /// Has the API server judge the rules that are due.
     fn judge_rules(&mut self) {
         let now = Instant::now();
-        let refused: Vec<Key> = self
-            .store
-            .observed
-            .rules
-            .values()
-            .filter(|rule| matches!(&rule.validity, Validity::Invalid(Reason::JobsForbidden | Reason::InvalidConfig, message) if message.starts_with("spec.jobNamespace")))
-            .map(|rule| rule.key.clone())
-            .collect();
-        let mut due: Vec<numo_api::MutexRule> = self.store.unjudged();
-        due.extend(refused.iter().filter_map(|key| self.store.rule(key).cloned()));
         let known: BTreeSet<Key> = self.store.rules().map(|(key, _)| key.clone()).collect();
         self.judging.retain(|key, _| known.contains(key));
-        for rule in due {
-            let key = super::wire::key(&rule.metadata);
-            let generation = rule.metadata.generation.unwrap_or(0);
-            if self
-                .judging
-                .get(&key)
-                .is_some_and(|(judged, next)| *judged == generation && now < *next)
-            {
+        for rule in self.to_judge() {
+            if self.judged_next(&rule).is_some_and(|next| now < next) {
                 continue;
             }
+            let key = super::wire::key(&rule.metadata);
+            let generation = rule.metadata.generation.unwrap_or(0);
             self.judging.insert(key.clone(), (generation, now + JUDGE_AGAIN));
             let client = self.connection.write.clone();
             let sender = self.sender.clone();

@@ -297,7 +297,7 @@ impl Store {
             if job.started {
                 None
             } else {
-                created.last().cloned()
+                created.into_iter().next_back().cloned()
             }
         };
         let trouble = by_pod.or_else(by_event);

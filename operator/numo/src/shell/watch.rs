@@ -12,7 +12,7 @@ use kube::{
     discovery::ApiResource,
     runtime::{WatchStreamExt, watcher},
 };
-use std::{future::Future, pin::pin, time::Duration};
+use std::{pin::pin, time::Duration};
 use tokio::sync::mpsc::UnboundedSender;
 
 /// How long a watch whose kind is not served, or not allowed, waits before it asks again.
@@ -82,65 +82,63 @@ pub async fn watch(client: Client, kind: Kind, scope: String, to: UnboundedSende
     }
 }
 
-fn forward<K: kube::Resource + Send>(
+async fn forward<K: kube::Resource + Send>(
     kind: Kind,
     scope: String,
     to: UnboundedSender<Seen>,
     stream: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send,
     project: impl Fn(K) -> Option<(u64, wire::Object)> + Send,
-) -> impl Future<Output = ()> + Send {
-    async move {
-        let mut stream = pin!(stream.default_backoff());
-        let mut refused = false;
-        while let Some(event) = stream.next().await {
-            let seen = match event {
-                Ok(watcher::Event::Init) => Some(Seen::Listing(kind, scope.clone())),
-                Ok(watcher::Event::InitDone) => {
-                    refused = false;
-                    Some(Seen::Listed(kind, scope.clone()))
-                }
-                Ok(watcher::Event::Apply(object) | watcher::Event::InitApply(object)) => {
-                    project(object).map(|(number, object)| Seen::Applied(kind, number, object))
-                }
-                Ok(watcher::Event::Delete(object)) => Some(Seen::Deleted(
-                    kind,
-                    wire::key(object.meta()),
-                    wire::version(object.meta()),
-                )),
-                Err(error) => {
-                    // A kind that is not served here, or that we may not see, is empty: nothing of it
-                    // can be seen, and waiting for it would stop everything else.
-                    let absent = is_refusal(&error);
-                    if !refused {
-                        tracing::info!(?kind, scope, %error, absent, "a watch was interrupted");
-                    }
-                    let first = absent && !refused;
-                    refused |= absent;
-                    if absent {
-                        if first && to.send(Seen::Listed(kind, scope.clone())).is_err() {
-                            return;
-                        }
-                        tokio::time::sleep(RETRY_REFUSED).await;
-                    }
-                    None
-                }
-            };
-            if let Some(seen) = seen
-                && to.send(seen).is_err()
-            {
-                return;
+) {
+    let mut stream = pin!(stream.default_backoff());
+    let mut refused = false;
+    while let Some(event) = stream.next().await {
+        let seen = match event {
+            Ok(watcher::Event::Init) => Some(Seen::Listing(kind, scope.clone())),
+            Ok(watcher::Event::InitDone) => {
+                refused = false;
+                Some(Seen::Listed(kind, scope.clone()))
             }
+            Ok(watcher::Event::Apply(object) | watcher::Event::InitApply(object)) => {
+                project(object).map(|(number, object)| Seen::Applied(kind, number, object))
+            }
+            Ok(watcher::Event::Delete(object)) => Some(Seen::Deleted(
+                kind,
+                wire::key(object.meta()),
+                wire::version(object.meta()),
+            )),
+            Err(error) => {
+                // A kind that is not served here, or that we may not see, is empty: nothing of it
+                // can be seen, and waiting for it would stop everything else.
+                let absent = is_refusal(&error);
+                if !refused {
+                    tracing::info!(?kind, scope, %error, absent, "a watch was interrupted");
+                }
+                let first = absent && !refused;
+                refused |= absent;
+                if absent {
+                    if first && to.send(Seen::Listed(kind, scope.clone())).is_err() {
+                        return;
+                    }
+                    tokio::time::sleep(RETRY_REFUSED).await;
+                }
+                None
+            }
+        };
+        if let Some(seen) = seen
+            && to.send(seen).is_err()
+        {
+            return;
         }
     }
 }
 
 fn is_refusal(error: &watcher::Error) -> bool {
-    let status = match error {
-        watcher::Error::InitialListFailed(kube::Error::Api(status))
-        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-        | watcher::Error::WatchFailed(kube::Error::Api(status)) => status.code,
-        watcher::Error::WatchError(status) => status.code,
-        _ => 0,
+    let (watcher::Error::InitialListFailed(kube::Error::Api(status))
+    | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+    | watcher::Error::WatchFailed(kube::Error::Api(status))
+    | watcher::Error::WatchError(status)) = error
+    else {
+        return false;
     };
-    matches!(status, 403 | 404)
+    matches!(status.code, 403 | 404)
 }

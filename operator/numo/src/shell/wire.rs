@@ -335,7 +335,9 @@ fn typed<K: serde::de::DeserializeOwned>(object: DynamicObject) -> Option<K> {
     let mut value = serde_json::to_value(object).ok()?;
     // The replaced operator's schemas admit an object without a spec; it is as good as an empty one.
     if let Some(fields) = value.as_object_mut() {
-        fields.entry("spec").or_insert_with(|| Value::Object(serde_json::Map::new()));
+        fields
+            .entry("spec")
+            .or_insert_with(|| Value::Object(serde_json::Map::new()));
     }
     serde_json::from_value(value)
         .inspect_err(

@@ -1,0 +1,184 @@
+//! What the API server admits and what it refuses: all that the reference's schemas admitted stays
+//! admitted; what can never have worked is refused, and the refusal names the field.
+
+use anyhow::Result;
+use kube::api::{Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+
+use crate::{api, apply, start};
+
+const KINDS: [&str; 3] = ["MutexRule", "MutexTarget", "MutexRunConfig"];
+
+fn object(kind: &str, name: &str, spec: Value) -> Value {
+    let group = match kind {
+        "NodeChange" | "MutexBudget" | "MutexBinding" => numo_api::NUMO_GROUP,
+        _ => numo_api::GROUP,
+    };
+    let mut object = json!({
+        "apiVersion": format!("{group}/{}", numo_api::VERSION),
+        "kind": kind,
+        "metadata": {"name": name},
+    });
+    if !spec.is_null() {
+        object["spec"] = spec;
+    }
+    object
+}
+
+#[tokio::test]
+async fn what_the_references_schemas_admitted_is_admitted() -> Result<()> {
+    let (cluster, client) = start(None).await?;
+    for kind in KINDS {
+        for (name, spec) in [("empty", json!({})), ("missing", Value::Null)] {
+            let created = api(&client, kind)
+                .create(
+                    &PostParams::default(),
+                    &serde_json::from_value(object(kind, name, spec))?,
+                )
+                .await?;
+            assert_eq!(created.metadata.generation, Some(1), "{kind} {name}");
+        }
+    }
+    for (kind, name, spec) in [
+        // References without a namespace, without a name, to nothing.
+        (
+            "MutexRunConfig",
+            "loose",
+            json!({"canary": {}, "mutexRules": [{}, {"name": "x"}], "mutexTargets": [{"namespace": "y"}]}),
+        ),
+        ("MutexRunConfig", "lists", json!({"mutexRules": [], "mutexTargets": []})),
+        ("MutexTarget", "none", json!({"machineConfigPools": []})),
+        ("MutexTarget", "odd", json!({"machineConfigPools": ["", "No Such Pool"]})),
+        // A map that is no JobSpec: the condition says so, not the API server.
+        ("MutexRule", "no-job", json!({"jobName": "", "jobSpec": {"foo": {"bar": [1]}}})),
+        ("MutexRule", "empty-job", json!({"jobSpec": {}, "cleanUpJobSpec": {}, "type": "kubernetes"})),
+    ] {
+        apply(&client, &object(kind, name, spec.clone())).await?;
+        let stored = serde_json::to_value(api(&client, kind).get(name).await?)?;
+        for (field, value) in spec.as_object().unwrap() {
+            assert_eq!(&stored["spec"][field], value, "{kind} {name} {field} is kept");
+        }
+    }
+    cluster.stop().await;
+    Ok(())
+}
+
+/// As the reference writes it: plain strings, times that are no RFC 3339.
+#[tokio::test]
+async fn statuses_of_the_reference_can_be_written_and_read() -> Result<()> {
+    let (cluster, client) = start(None).await?;
+    for kind in KINDS {
+        apply(&client, &object(kind, "old", json!({}))).await?;
+        let status = json!({
+            "nodes": ["worker-0"],
+            "conditions": [
+                {
+                    "type": "ValidConfig", "status": "True", "reason": "ValidConfig",
+                    "message": "The Host/Token/Job combination is valid.",
+                    "lastTransitionTime": "2024-08-12 17:03:11.422917",
+                },
+                {"type": "JobRun", "status": "maybe", "lastTransitionTime": "yesterday", "message": "a\nb"},
+                {"type": "MCPUpdated", "status": "False", "reason": "with spaces", "lastTransitionTime": ""},
+            ],
+        });
+        let patch = Patch::Merge(json!({"status": status}));
+        let stored = api(&client, kind)
+            .patch_status("old", &PatchParams::default(), &patch)
+            .await?;
+        assert_eq!(
+            stored.data["status"]["conditions"], status["conditions"],
+            "{kind} keeps the conditions as they were written"
+        );
+        let text = serde_json::to_value(stored)?;
+        match kind {
+            "MutexRule" => drop(serde_json::from_value::<numo_api::MutexRule>(text)?),
+            "MutexTarget" => drop(serde_json::from_value::<numo_api::MutexTarget>(text)?),
+            _ => drop(serde_json::from_value::<numo_api::MutexRunConfig>(text)?),
+        }
+    }
+    cluster.stop().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_can_never_have_worked_is_refused_by_the_name_of_its_field() -> Result<()> {
+    let (cluster, client) = start(None).await?;
+    let change = |status: Value| {
+        json!({
+            "ownerRef": {"apiVersion": "v1", "kind": "K", "name": "run", "uid": "u"},
+            "nodeName": status, "nodeUID": "n",
+            "target": {"runID": "r", "version": "4.17.0", "pool": "worker"},
+        })
+    };
+    let cases = [
+        ("MutexRule", "spec.jobSpec", json!({"jobSpec": "sleep 30"})),
+        ("MutexRule", "spec.jobSpec", json!({"jobSpec": ["sleep", "30"]})),
+        ("MutexRule", "spec.jobSpec", json!({"jobSpec": 30})),
+        ("MutexRule", "spec.cleanUpJobSpec", json!({"cleanUpJobSpec": "sleep 30"})),
+        ("MutexRule", "spec.cleanUpJobSpec", json!({"cleanUpJobSpec": [{}]})),
+        ("MutexRule", "spec.type", json!({"type": "ansible"})),
+        ("MutexRule", "spec.timeoutSeconds", json!({"timeoutSeconds": 0})),
+        ("MutexRule", "spec.timeoutSeconds", json!({"timeoutSeconds": 604_801})),
+        ("MutexRule", "spec.retries", json!({"retries": -1})),
+        ("MutexRule", "spec.retries", json!({"retries": 11})),
+        ("MutexRule", "spec.failurePolicy", json!({"failurePolicy": "Explode"})),
+        ("MutexRule", "spec.phases", json!({"phases": ["Before"]})),
+        ("MutexRule", "spec.phases", json!({"phases": vec!["Pre"; 9]})),
+        ("MutexRule", "spec.placement", json!({"placement": "Somewhere"})),
+        ("MutexRule", "spec.logTailBytes", json!({"logTailBytes": 2049})),
+        ("MutexRule", "spec.jobName", json!({"jobName": "x".repeat(254)})),
+        ("MutexRule", "spec.jobNamespace", json!({"jobNamespace": "x".repeat(64)})),
+        ("MutexTarget", "spec.machineConfigPools", json!({"machineConfigPools": "worker"})),
+        ("MutexTarget", "spec.machineConfigPools", json!({"machineConfigPools": vec!["worker"; 65]})),
+        ("MutexRunConfig", "spec.mutexRules", json!({"mutexRules": vec![json!({"name": "x"}); 65]})),
+        ("MutexRunConfig", "spec.mutexTargets", json!({"mutexTargets": {"name": "x"}})),
+        ("MutexRunConfig", "spec.strategy", json!({"strategy": "Yolo"})),
+        ("MutexRunConfig", "spec.order", json!({"order": "Random"})),
+        ("MutexRunConfig", "spec.mutexKeys", json!({"mutexKeys": vec!["k"; 9]})),
+        ("MutexRunConfig", "spec.soakSeconds", json!({"soakSeconds": -1})),
+        ("MutexRunConfig", "spec.changeTimeoutSeconds", json!({"changeTimeoutSeconds": 0})),
+        ("MutexRunConfig", "spec.failureBudget", json!({"failureBudget": 0})),
+        ("MutexRunConfig", "spec.onExit", json!({"onExit": "Explode"})),
+        ("MutexRunConfig", "spec.maxUnavailable", json!({"maxUnavailable": [1]})),
+        ("MutexRunConfig", "spec.suspend", json!({"suspend": "yes"})),
+        ("MutexBudget", "spec.maxUnavailable", json!({"maxUnavailable": {}})),
+        ("NodeChange", "spec.nodeName", change(json!("x".repeat(254)))),
+        ("NodeChange", "spec.nodeName", change(Value::Null)),
+        ("NodeChange", "spec", json!({})),
+    ];
+    let mut wrong = Vec::new();
+    for (kind, field, spec) in cases {
+        match apply(&client, &object(kind, "bad", spec.clone())).await {
+            Ok(_) => wrong.push(format!("{kind} {spec} is admitted")),
+            Err(kube::Error::Api(status)) => {
+                if !status.message.contains(field) {
+                    wrong.push(format!("{kind} {spec}: no {field} in: {}", status.message));
+                }
+            }
+            Err(other) => wrong.push(format!("{kind} {spec}: {other}")),
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    cluster.stop().await;
+    Ok(())
+}
+
+/// A JobSpec stays JSON: fields that no numo knows survive, whatever minor version of Kubernetes has them.
+#[tokio::test]
+async fn fields_of_a_job_that_numo_does_not_know_are_kept() -> Result<()> {
+    let (cluster, client) = start(None).await?;
+    let spec = json!({"jobSpec": {
+        "newInTheYear2040": {"a": [1, {"b": null}, "c"]},
+        "template": {"spec": {"containers": [{"name": "x", "shinyField": true}]}},
+    }});
+    let rule = object("MutexRule", "future", spec.clone());
+    api(&client, "MutexRule")
+        .create(&PostParams::default(), &serde_json::from_value(rule)?)
+        .await?;
+    let stored = serde_json::to_value(api(&client, "MutexRule").get("future").await?)?;
+    assert_eq!(stored["spec"], spec);
+    let typed: numo_api::MutexRule = serde_json::from_value(stored)?;
+    assert_eq!(typed.spec.job_spec.as_ref(), Some(&spec["jobSpec"]), "and through numo's own type");
+    cluster.stop().await;
+    Ok(())
+}

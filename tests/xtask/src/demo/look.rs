@@ -1,0 +1,216 @@
+//! One look at the run: what `numo status` would say, and what the simulated machines are at.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::LogParams;
+use numo::frontends::mutex_run_config::summary;
+use numo::shell::observe;
+use numo_api::{Reason, Step};
+use numo_core::observed::{Key, Settings};
+use numo_core::verdict::Answers;
+use numo_core::{Snapshot, decide};
+use numo_e2e::NAMESPACE;
+use numo_world::{NodeView, State};
+
+use super::site::Site;
+
+/// What is shown of the run.
+#[derive(Clone, Debug, Default)]
+pub struct Look {
+    /// Reason of the run as a whole.
+    pub reason: Option<Reason>,
+    /// The reason in a sentence.
+    pub message: String,
+    /// Whether numo itself says that a person is needed.
+    pub stalled: bool,
+    /// Whether numo itself says that the run is over and good.
+    pub succeeded: bool,
+    /// The pools.
+    pub pools: Vec<Pool>,
+    /// The nodes, by name.
+    pub rows: Vec<Row>,
+}
+
+/// A pool of the run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pool {
+    /// Name.
+    pub name: String,
+    /// Whether it is paused, and by whom.
+    pub paused: &'static str,
+}
+
+/// A node of the run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Name.
+    pub node: String,
+    /// OpenShift version it runs.
+    pub version: String,
+    /// Its step.
+    pub step: Step,
+    /// Why it is there.
+    pub reason: Reason,
+    /// What it is at: the rule, what the machine does, or what it waits for.
+    pub doing: String,
+    /// The last line of the running rule's log.
+    pub says: Option<String>,
+}
+
+impl Row {
+    /// Whether the node has its turn now.
+    pub fn in_flight(&self) -> bool {
+        !self.waits() && self.step != Step::Done
+    }
+
+    /// Whether the node waits for its turn.
+    pub fn waits(&self) -> bool {
+        self.step == Step::Selected
+    }
+
+    /// Whether something is wrong with the node.
+    pub fn is_wrong(&self) -> bool {
+        matches!(self.step, Step::Held | Step::Failed | Step::Skipped)
+    }
+}
+
+/// Looks.
+pub async fn look(site: &Site, run: &str) -> Result<Look> {
+    let owner = Key::new(NAMESPACE, run);
+    let settings = Settings {
+        namespace: NAMESPACE.to_owned(),
+        ..Settings::default()
+    };
+    let (store, _) = observe::once(&site.client, settings).await?;
+    let answers = Answers::default();
+    let snapshot = Snapshot {
+        now: jiff::Timestamp::now(),
+        observed: &store.observed,
+        owner: &owner,
+    };
+    let report = decide(&snapshot, &answers).report;
+    let status = &store
+        .observed
+        .runs
+        .get(&owner)
+        .context("the MutexRunConfig is gone")?
+        .status;
+    let says = |type_: &str, reason: Option<&str>| {
+        status.conditions.iter().any(|condition| {
+            condition.type_ == type_
+                && condition.status == "True"
+                && reason.is_none_or(|reason| condition.reason.as_deref() == Some(reason))
+        })
+    };
+    let state = site.world.state();
+    let rules = running_rules(site, &state).await;
+    let (reason, message) = summary(&report);
+    let rows = report.nodes.iter().map(|(name, node)| {
+        let rule = rules.get(name);
+        let view = state.nodes.get(name);
+        Row {
+            node: name.clone(),
+            version: site.world.version_of(name),
+            step: node.step,
+            reason: node.why.reason,
+            doing: match node.step {
+                Step::Done => String::new(),
+                Step::PreRules | Step::PostRules => match rule {
+                    Some(rule) => format!("rule {}", rule.name),
+                    None => node.why.message.clone(),
+                },
+                Step::Released | Step::Changed | Step::Ready | Step::Uncordoned => {
+                    view.map_or_else(|| node.why.message.clone(), machine)
+                }
+                _ => node.why.message.clone(),
+            },
+            says: rule.and_then(|rule| rule.says.clone()),
+        }
+    });
+    Ok(Look {
+        reason: Some(reason),
+        message,
+        stalled: says("Stalled", None),
+        succeeded: says("Ready", Some(Reason::Succeeded.name())),
+        pools: report
+            .pools
+            .iter()
+            .map(|pool| Pool {
+                name: pool.name.clone(),
+                paused: match (pool.paused, pool.ours) {
+                    (true, true) => "paused by numo",
+                    (true, false) => "paused by someone else",
+                    (false, _) => "not paused",
+                },
+            })
+            .collect(),
+        rows: rows.collect(),
+    })
+}
+
+/// What the machine-config daemon and the machine are at.
+fn machine(node: &NodeView) -> String {
+    let asked_to_drain = node.desired_drain.starts_with("drain-");
+    let words = if node.state == "Degraded" || node.state == "Unreconcilable" {
+        return format!("{}: {}", node.state, node.reason);
+    } else if node.rebooting && !node.ready {
+        "rebooting"
+    } else if node.rebooting {
+        "going down for a reboot"
+    } else if asked_to_drain && node.desired_drain != node.last_applied_drain {
+        "draining"
+    } else if asked_to_drain {
+        "writing the new operating system"
+    } else if !node.ready {
+        "not Ready"
+    } else if node.state == "Working" {
+        "the machine-config daemon begins"
+    } else if node.current != node.desired {
+        "let go: the machine-config daemon is told"
+    } else {
+        "back"
+    };
+    words.to_owned()
+}
+
+struct Rule {
+    name: String,
+    says: Option<String>,
+}
+
+/// The running rule of each node, with the last line of its log.
+async fn running_rules(site: &Site, state: &State) -> BTreeMap<String, Rule> {
+    let mut rules = BTreeMap::new();
+    let running = state
+        .pods
+        .iter()
+        .filter(|(_, pod)| matches!(pod.phase.as_str(), "Pending" | "Running"));
+    for (key, pod) in running {
+        let Some(node) = pod.env.get("NODE_NAME") else {
+            continue;
+        };
+        let name = pod.env.get("MUTEX_RULE").map_or("", String::as_str);
+        let name = name.rsplit('/').next().unwrap_or_default();
+        let mut says = None;
+        if pod.phase == "Running" {
+            let api: Api<Pod> = Api::namespaced(site.client.clone(), &pod.namespace);
+            let params = LogParams {
+                tail_lines: Some(1),
+                ..LogParams::default()
+            };
+            let pod = key.rsplit('/').next().unwrap_or_default();
+            // A pod that has just ended has no log to be had: its line stays away for one look.
+            let log = api.logs(pod, &params).await.unwrap_or_default();
+            says = Some(log.trim().to_owned()).filter(|log| !log.is_empty());
+        }
+        let rule = Rule {
+            name: name.to_owned(),
+            says,
+        };
+        rules.insert(node.clone(), rule);
+    }
+    rules
+}

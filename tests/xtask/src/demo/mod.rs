@@ -1,0 +1,458 @@
+//! `cargo xtask demo`: an upgrade of a simulated OpenShift to watch, under real rules on a real API
+//! server.
+
+mod course;
+mod fault;
+mod look;
+mod screen;
+mod site;
+mod summary;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use console::style;
+use numo_api::marks;
+use numo_e2e::{NAMESPACE, manifests};
+use numo_world::{Breach, Judgement, PoolSpec, TimeFactor, Timings, WorldSpec};
+use serde_json::{Value, json};
+
+use self::course::{Course, End};
+use self::fault::{Fault, of_kind};
+use self::look::Look;
+use self::screen::{Head, Screen, clock};
+use self::site::{Given, Site};
+use crate::{step, timeline};
+
+const FROM: &str = "4.16.4";
+const TO: &str = "4.17.0";
+/// The pool that is upgraded.
+const POOL: &str = "worker";
+/// The rule in examples/demo.yaml.
+const RULE: &str = "storage-health";
+/// The MutexRunConfig in examples/demo.yaml.
+const RUN: &str = "demo";
+/// Between two looks.
+const TICK: Duration = Duration::from_millis(300);
+/// How long looks may fail in a row.
+const BLIND: Duration = Duration::from_secs(10);
+
+/// What `cargo xtask demo` takes.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Worker nodes
+    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u16).range(2..=200))]
+    nodes: u16,
+    /// How a node is let go
+    #[arg(long, value_enum, default_value = "desired-config")]
+    strategy: Strategy,
+    /// Let something go wrong, and see what numo says
+    #[arg(long, value_enum, value_name = "NAME")]
+    fault: Option<Fault>,
+    /// Leave everything up afterwards, until Ctrl-C: the cluster, the simulated machines, and numo
+    #[arg(long)]
+    keep: bool,
+    /// Use this cluster, a control plane without nodes, instead of starting one
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Remove the simulated nodes and the ClusterVersion that an earlier demo left in that cluster
+    #[arg(long, requires = "kubeconfig")]
+    yes_this_cluster: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Strategy {
+    /// numo sets the desired configuration of one node after the other
+    DesiredConfig,
+    /// numo moves one node after the other into a canary pool, and back
+    CanaryPool,
+}
+
+impl Strategy {
+    fn name(self) -> &'static str {
+        match self {
+            Self::DesiredConfig => "DesiredConfig",
+            Self::CanaryPool => "CanaryPool",
+        }
+    }
+}
+
+/// Tells what is being made ready, with the time it took.
+#[derive(Debug)]
+pub struct Progress {
+    term: console::Term,
+}
+
+/// Something being made ready.
+#[derive(Debug)]
+pub struct Doing<'a> {
+    progress: &'a Progress,
+    what: &'static str,
+    began: Instant,
+}
+
+impl Progress {
+    fn new() -> Self {
+        Self {
+            term: console::Term::stdout(),
+        }
+    }
+
+    /// Begins something.
+    pub fn doing(&self, what: &'static str) -> Doing<'_> {
+        if self.term.is_term() {
+            let _ = self.term.write_str(&format!("  {what} …"));
+        }
+        Doing {
+            progress: self,
+            what,
+            began: Instant::now(),
+        }
+    }
+}
+
+impl Doing<'_> {
+    /// It is ready.
+    pub fn done(self, result: &str) {
+        let took = summary::seconds(self.began.elapsed().as_secs_f64());
+        let mark = style("✓").green();
+        let clear = if self.progress.term.is_term() {
+            "\r\x1b[2K"
+        } else {
+            ""
+        };
+        println!("{clear}{mark} {:<32} {took:>7}   {result}", self.what);
+    }
+}
+
+/// Runs the demo.
+pub async fn run(arguments: Arguments) -> Result<ExitCode> {
+    let progress = Progress::new();
+    build(&progress, arguments.kubeconfig.is_none())?;
+    let given = arguments.kubeconfig.clone().map(|kubeconfig| Given {
+        kubeconfig,
+        yes: arguments.yes_this_cluster,
+    });
+    let mut stop = Stop::listen()?;
+    // What has begun to start is left to finish, so that it can be taken down in order.
+    let site = Site::set(given.as_ref(), world(&arguments), &progress);
+    let mut site = std::pin::pin!(site);
+    let (site, asked) = tokio::select! {
+        site = &mut site => (site?, false),
+        () = stop.asked() => {
+            eprintln!("\nstopping as soon as what has begun is up; Ctrl-C once more stops on the spot");
+            (site.await?, true)
+        }
+    };
+    let mut code = ExitCode::from(130);
+    if !asked {
+        let shown = tokio::select! {
+            shown = show(&site, &arguments) => Some(shown),
+            () = stop.asked() => None,
+        };
+        if let Some(shown) = shown {
+            code = match shown {
+                Ok(true) => ExitCode::SUCCESS,
+                Ok(false) => ExitCode::FAILURE,
+                Err(error) => {
+                    eprintln!("error: {error:#}");
+                    for line in site.numo_log(20) {
+                        eprintln!("numo: {line}");
+                    }
+                    ExitCode::FAILURE
+                }
+            };
+            if arguments.keep {
+                what_to_try(&site);
+                stop.asked().await;
+            }
+        } else {
+            println!("\nstopping");
+        }
+    }
+    tokio::select! {
+        () = site.strike() => Ok(code),
+        // Children notice that we are gone.
+        () = stop.asked() => Ok(ExitCode::from(130)),
+    }
+}
+
+/// Builds what the demo runs, in the foreground: a failure shows, and Ctrl-C ends it.
+fn build(progress: &Progress, control_plane: bool) -> Result<()> {
+    if control_plane {
+        numo_cluster::binary()?;
+    }
+    let doing = progress.doing("building numo");
+    step::must(step::cargo().args(["build", "--quiet", "--package", "numo"]))?;
+    doing.done("");
+    Ok(())
+}
+
+/// Ctrl-C and SIGTERM, from now on.
+struct Stop {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+}
+
+impl Stop {
+    fn listen() -> Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+
+    async fn asked(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+/// A reboot takes two to four seconds, the control plane five: an upgrade of six nodes is over in about
+/// a minute.
+fn world(arguments: &Arguments) -> WorldSpec {
+    WorldSpec {
+        pools: vec![PoolSpec::new(POOL, usize::from(arguments.nodes))],
+        version: FROM.to_owned(),
+        canary: arguments.strategy == Strategy::CanaryPool,
+        time_factor: TimeFactor(0.012),
+        timings: Timings {
+            control_plane: 400.0,
+            ..Timings::default()
+        },
+        ..WorldSpec::default()
+    }
+}
+
+/// The demo's own objects.
+fn objects() -> Result<Vec<Value>> {
+    let path = manifests::root().join("examples/demo.yaml");
+    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    manifests::parse(&text)
+}
+
+/// Applies the objects, upgrades, and shows it. Whether all went as it should.
+async fn show(site: &Site, arguments: &Arguments) -> Result<bool> {
+    let mut objects = objects()?;
+    if arguments.strategy == Strategy::CanaryPool {
+        of_kind(&mut objects, "MutexRunConfig")?["spec"]["canary"] = json!({"name": "canary"});
+    }
+    // Nodes have their turn by zone: the second is not worker-1.
+    let victim = second_in_turn(site);
+    if let Some(fault) = arguments.fault {
+        fault.change(&mut objects, &victim)?;
+    }
+    manifests::apply(&site.client, &objects, NAMESPACE).await?;
+    ready(site).await?;
+    match arguments.fault {
+        Some(Fault::Cordoned) => site.cordon(&victim).await?,
+        Some(Fault::PoolPaused) => site.pause(POOL).await?,
+        _ => {}
+    }
+    site.world.remember().await?;
+    site.world.upgrade_to(TO).await?;
+    if let Some(fault) = arguments.fault.and_then(|fault| fault.of_the_world(&victim)) {
+        site.world.inject(fault);
+    }
+
+    let mut title = format!(
+        "{} workers   {FROM} → {TO}   {}",
+        arguments.nodes,
+        arguments.strategy.name()
+    );
+    if let Some(fault) = arguments.fault.as_ref().and_then(clap::ValueEnum::to_possible_value) {
+        title = format!("{title}   {}", fault.get_name());
+    }
+    println!();
+    let began = Instant::now();
+    let (course, look, end) = watch(site, &title, began).await?;
+    let breaches = judge(site, arguments, &look, &end).await?;
+    println!();
+    tell(site, &course, &look, &breaches);
+    let took = clock(began.elapsed());
+    match end {
+        End::Succeeded if breaches.is_empty() => {
+            println!("{} in {took}", style("succeeded").green().bold());
+            Ok(true)
+        }
+        End::Succeeded => {
+            println!("{}", style("succeeded, against the rules").red().bold());
+            Ok(false)
+        }
+        End::Stalled { reason, message } => {
+            let word = style("stalled").red().bold();
+            println!("{word} after {took}");
+            match reason {
+                Some(reason) => {
+                    println!("  why     {reason}: {message}");
+                    println!("  means   {}", reason.meaning());
+                    println!("  ends    {} can end it", reason.who().phrase());
+                }
+                None => {
+                    println!("  why     {message}");
+                    for line in site.numo_log(5) {
+                        println!("  numo    {line}");
+                    }
+                }
+            }
+            Ok(false)
+        }
+    }
+}
+
+/// The node that has its turn second: by zone, then oldest first, as numo orders them by default.
+fn second_in_turn(site: &Site) -> String {
+    use kube::ResourceExt as _;
+    let mut nodes: Vec<(String, _, String)> = site
+        .world
+        .nodes()
+        .iter()
+        .filter(|node| site.world.membership_of(&node.name_any()).is(POOL))
+        .map(|node| {
+            let zone = node.labels().get(marks::openshift::ZONE);
+            let born = node.creation_timestamp().map(|time| time.0);
+            (zone.cloned().unwrap_or_default(), born, node.name_any())
+        })
+        .collect();
+    nodes.sort();
+    nodes.into_iter().nth(1).map(|(_, _, name)| name).unwrap_or_default()
+}
+
+/// Waits until numo has judged the rules and says that there is nothing to do.
+async fn ready(site: &Site) -> Result<()> {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let seen = look::look(site, RUN).await;
+        let is_judged = matches!(&seen, Ok(look) if look.reason == Some(numo_api::Reason::UpToDate));
+        if is_judged && conditions_say_up_to_date(site).await? {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            let said = seen.map(|look| look.message)?;
+            anyhow::bail!("numo has not judged MutexRunConfig {NAMESPACE}/{RUN} within 60 s: {said}");
+        }
+        tokio::time::sleep(TICK).await;
+    }
+}
+
+async fn conditions_say_up_to_date(site: &Site) -> Result<bool> {
+    let runs: kube::Api<numo_api::MutexRunConfig> = kube::Api::namespaced(site.client.clone(), NAMESPACE);
+    let status = runs.get(RUN).await?.status.unwrap_or_default();
+    Ok(status
+        .conditions
+        .iter()
+        .any(|condition| condition.type_ == "Ready" && condition.status == "True"))
+}
+
+/// Shows the run until its end.
+async fn watch(site: &Site, title: &str, began: Instant) -> Result<(Course, Look, End)> {
+    let mut screen = Screen::new();
+    let mut course = Course::default();
+    let mut seen_at = Instant::now();
+    let mut tick = tokio::time::interval(TICK);
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tick.tick().await;
+        let look = match look::look(site, RUN).await {
+            Ok(look) => look,
+            Err(error) if seen_at.elapsed() > BLIND => return Err(error),
+            Err(_) => continue,
+        };
+        seen_at = Instant::now();
+        let elapsed = began.elapsed();
+        course.take(elapsed, &look);
+        let head = Head {
+            title: title.to_owned(),
+            elapsed,
+        };
+        screen.draw(&head, &look, &course);
+        let upgraded = site.world.is_updated(POOL, TO);
+        if let Some(end) = course.end(&look, upgraded) {
+            return Ok((course, look, end));
+        }
+    }
+}
+
+/// What the world has to say about it, from its own records alone.
+async fn judge(site: &Site, arguments: &Arguments, look: &Look, end: &End) -> Result<Vec<Breach>> {
+    let over = *end == End::Succeeded;
+    let behind = look.rows.iter().filter(|row| row.step != numo_api::Step::Done);
+    let expected = Judgement {
+        pre_rules: vec![RULE.to_owned()],
+        post_rules: vec![RULE.to_owned()],
+        at_version: over.then(|| TO.to_owned()),
+        restored: over,
+        held: vec![POOL.to_owned()],
+        excused: if over {
+            Vec::new()
+        } else {
+            behind.map(|row| row.node.clone()).collect()
+        },
+        retries: arguments.fault.is_some(),
+        ..Judgement::default()
+    };
+    site.world.judge(&expected).await
+}
+
+/// The summary.
+fn tell(site: &Site, course: &Course, look: &Look, breaches: &[Breach]) {
+    let section = |title: &str, lines: Vec<String>| {
+        if lines.is_empty() {
+            return;
+        }
+        println!("{}", style(title).bold());
+        for line in lines {
+            println!("  {line}");
+        }
+        println!();
+    };
+    let nodes: Vec<String> = look.rows.iter().map(|row| row.node.clone()).collect();
+    let spans = timeline::spans(&site.world.records());
+    let times = summary::times(&spans, course.waits(), &nodes, jiff::Timestamp::now());
+    if !times.is_empty() {
+        section("where the time went", summary::time_table(&times));
+    }
+    section("what was waited for", summary::wait_lines(course.waits()));
+    let versions: BTreeMap<String, String> = look
+        .rows
+        .iter()
+        .map(|row| (row.node.clone(), site.world.version_of(&row.node)))
+        .collect();
+    section("versions", summary::version_lines(&versions));
+    let breaches_line = match breaches.len() {
+        0 => style("0 breaches").green(),
+        1 => style("1 breach").red(),
+        _ => style("breaches").red(),
+    };
+    let mut lines = vec![format!(
+        "{breaches_line} (judged from the API server's records, not from numo's words)"
+    )];
+    lines.extend(breaches.iter().map(ToString::to_string));
+    section("judgement", lines);
+}
+
+fn what_to_try(site: &Site) {
+    println!();
+    println!("everything is left up until Ctrl-C; in another terminal:");
+    println!();
+    println!("  export KUBECONFIG={}", site.kubeconfig.display());
+    println!("  export PATH=\"{}:$PATH\"", numo_folder().display());
+    println!("  kubectl get mutexrunconfigs,mutexrules,nodechanges -n {NAMESPACE}");
+    println!("  kubectl get nodes,machineconfigpools");
+    println!("  numo status");
+    println!("  numo explain worker-1");
+    println!("  numo stop          # nothing new begins, until: numo start");
+    let upgrade = json!({"spec": {"desiredUpdate": {"version": "4.17.1"}}});
+    println!("  kubectl patch clusterversion version --type merge -p '{upgrade}'");
+}
+
+fn numo_folder() -> PathBuf {
+    let own = std::env::current_exe().unwrap_or_default();
+    own.parent().map(PathBuf::from).unwrap_or_default()
+}

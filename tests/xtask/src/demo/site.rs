@@ -1,0 +1,280 @@
+//! What the demo runs on: a control plane of its own or a given cluster, a world, and numo.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::{Node, ServiceAccount};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config, ResourceExt};
+use numo_api::MutexRunConfig;
+use numo_cluster::{Cluster, Options, User};
+use numo_e2e::{NAMESPACE, Numo, manifests};
+use numo_world::openshift::{ClusterOperator, ClusterVersion, Infrastructure, MachineConfig, MachineConfigPool};
+use numo_world::{World, WorldSpec};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::Progress;
+
+/// How long numo may take to give back what it changed before a given cluster is left.
+const GIVING_BACK: std::time::Duration = std::time::Duration::from_secs(15);
+
+/// All of it. [`strike`](Self::strike) it.
+pub struct Site {
+    /// The world.
+    pub world: World,
+    /// Client of an administrator.
+    pub client: Client,
+    /// The kubeconfig a person may use.
+    pub kubeconfig: PathBuf,
+    numo: Numo,
+    cluster: Option<Cluster>,
+    _folder: TempDir,
+}
+
+impl Site {
+    /// Starts all of it.
+    pub async fn set(given: Option<&Given>, world: WorldSpec, progress: &Progress) -> Result<Self> {
+        let folder = tempfile::Builder::new().prefix("numo-demo-").tempdir()?;
+        let cluster = match given {
+            Some(_) => None,
+            None => {
+                let doing = progress.doing("starting the control plane");
+                let cluster = Cluster::start(Options::default()).await?;
+                let version = cluster.client(User::Admin).await?.apiserver_version().await?;
+                doing.done(&format!("Kubernetes {}", version.git_version));
+                Some(cluster)
+            }
+        };
+        let (kubeconfig, client, of_world) = match (&cluster, given) {
+            (Some(cluster), _) => (
+                cluster.kubeconfig(User::Person),
+                cluster.client(User::Admin).await?,
+                cluster.client(User::World).await?,
+            ),
+            (None, Some(given)) => {
+                let client = given.client().await?;
+                given.sweep(&client).await?;
+                (given.kubeconfig.clone(), client.clone(), client)
+            }
+            (None, None) => bail!("neither a control plane nor a cluster"),
+        };
+        let workers: usize = world.pools.iter().map(|pool| pool.workers).sum();
+        let doing = progress.doing("making the simulated OpenShift");
+        let world = World::create(of_world, world).await?;
+        doing.done(&format!("{workers} workers at {}", world.spec().version));
+        let doing = progress.doing("installing and starting numo");
+        install(&client).await?;
+        let token = service_account(&client, &kubeconfig, folder.path()).await?;
+        world.remember().await?;
+        let arguments = ["--metrics-address", "127.0.0.1:0"];
+        let numo = Numo::start(&token, NAMESPACE, folder.path(), &arguments)?;
+        doing.done("as its own ServiceAccount");
+        Ok(Self {
+            world,
+            client,
+            kubeconfig,
+            numo,
+            cluster,
+            _folder: folder,
+        })
+    }
+
+    /// Whether the cluster is somebody's, and not ours.
+    pub fn is_given(&self) -> bool {
+        self.cluster.is_none()
+    }
+
+    /// The end of numo's log.
+    pub fn numo_log(&self, lines: usize) -> Vec<String> {
+        let log = self.numo.log();
+        let all: Vec<&str> = log.lines().collect();
+        let tail = &all[all.len().saturating_sub(lines)..];
+        tail.iter().map(|line| (*line).to_owned()).collect()
+    }
+
+    /// Cordons a node, as a person with kubectl does.
+    pub async fn cordon(&self, node: &str) -> Result<()> {
+        let api: Api<Node> = Api::all(self.client.clone());
+        let patch = json!({"spec": {"unschedulable": true}});
+        api.patch(node, &by("kubectl-cordon"), &Patch::Merge(patch))
+            .await?;
+        Ok(())
+    }
+
+    /// Pauses a pool, as a person with kubectl does.
+    pub async fn pause(&self, pool: &str) -> Result<()> {
+        let api: Api<MachineConfigPool> = Api::all(self.client.clone());
+        let patch = json!({"spec": {"paused": true}});
+        api.patch(pool, &by("kubectl-patch"), &Patch::Merge(patch))
+            .await?;
+        Ok(())
+    }
+
+    /// Takes everything down; on a given cluster it removes what stood for OpenShift.
+    pub async fn strike(self) {
+        if self.is_given() {
+            let runs: Api<MutexRunConfig> = Api::namespaced(self.client.clone(), NAMESPACE);
+            // numo still runs: it gives back what it changed before the run goes.
+            let leave = async {
+                runs.delete("demo", &DeleteParams::default()).await?;
+                while runs.get_opt("demo").await?.is_some() {
+                    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+                }
+                anyhow::Ok(())
+            };
+            if !matches!(tokio::time::timeout(GIVING_BACK, leave).await, Ok(Ok(()))) {
+                eprintln!("MutexRunConfig {NAMESPACE}/demo could not be removed");
+            }
+        }
+        if let Err(error) = self.numo.stop().await {
+            eprintln!("numo did not end well: {error:#}");
+        }
+        self.world.stop().await;
+        match self.cluster {
+            Some(cluster) => cluster.stop().await,
+            None => {
+                if let Err(error) = remove_world(&self.client).await {
+                    eprintln!("not all of the simulated OpenShift was removed: {error:#}");
+                }
+            }
+        }
+    }
+}
+
+fn by(manager: &str) -> PatchParams {
+    PatchParams {
+        field_manager: Some(manager.to_owned()),
+        ..PatchParams::default()
+    }
+}
+
+/// A cluster that someone names.
+pub struct Given {
+    /// Its kubeconfig.
+    pub kubeconfig: PathBuf,
+    /// What an earlier world left there may be removed.
+    pub yes: bool,
+}
+
+impl Given {
+    async fn client(&self) -> Result<Client> {
+        // An error says that the process has chosen its provider already.
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let file = Kubeconfig::read_from(&self.kubeconfig)?;
+        let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
+        Ok(Client::try_from(config)?)
+    }
+
+    /// Makes room for a world, or says why not.
+    ///
+    /// Nodes of others are refused whatever is said: the world plays OpenShift for the whole cluster, and
+    /// the rules' pods would be scheduled to nodes on which nobody plays kubelet.
+    async fn sweep(&self, client: &Client) -> Result<()> {
+        let nodes = Api::<Node>::all(client.clone())
+            .list(&ListParams::default())
+            .await?;
+        let foreign: Vec<String> = nodes
+            .iter()
+            .filter(|node| !node.annotations().contains_key(numo_world::MADE_BY))
+            .map(ResourceExt::name_any)
+            .collect();
+        ensure!(
+            foreign.is_empty(),
+            "the cluster has {} nodes that no simulated world made, for example {}: the demo wants a control plane without nodes",
+            foreign.len(),
+            foreign[0]
+        );
+        let version = Api::<ClusterVersion>::all(client.clone())
+            .get_opt("version")
+            .await;
+        let is_openshift = match version {
+            Ok(version) => version.is_some(),
+            // The kind itself is not served.
+            Err(kube::Error::Api(status)) if status.code == 404 => false,
+            Err(error) => return Err(error.into()),
+        };
+        if nodes.items.is_empty() && !is_openshift {
+            return Ok(());
+        }
+        ensure!(
+            self.yes,
+            "the cluster has {} simulated nodes{}; --yes-this-cluster removes them and begins anew",
+            nodes.items.len(),
+            if is_openshift { " and a ClusterVersion" } else { "" },
+        );
+        remove_world(client).await
+    }
+}
+
+/// Removes the objects that stand for OpenShift, and the simulated nodes.
+async fn remove_world(client: &Client) -> Result<()> {
+    let nodes: Api<Node> = Api::all(client.clone());
+    for node in nodes.list(&ListParams::default()).await? {
+        if node.annotations().contains_key(numo_world::MADE_BY) {
+            nodes.delete(&node.name_any(), &DeleteParams::default()).await?;
+        }
+    }
+    clear::<MachineConfigPool>(client).await?;
+    clear::<MachineConfig>(client).await?;
+    clear::<ClusterVersion>(client).await?;
+    clear::<ClusterOperator>(client).await?;
+    clear::<Infrastructure>(client).await
+}
+
+async fn clear<K>(client: &Client) -> Result<()>
+where
+    K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+{
+    let all: Api<K> = Api::all(client.clone());
+    match all
+        .delete_collection(&DeleteParams::default(), &ListParams::default())
+        .await
+    {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        done => done.map(drop).map_err(Into::into),
+    }
+}
+
+/// Applies what `deploy/` holds, but for the Deployment: numo runs as a process of ours.
+async fn install(client: &Client) -> Result<()> {
+    let mut objects: Vec<Value> = manifests::kustomize(&manifests::root().join("deploy/kustomize"))?;
+    objects.retain(|object| !matches!(object["kind"].as_str(), Some("Deployment" | "Service")));
+    let is_first = |object: &Value| {
+        matches!(
+            object["kind"].as_str(),
+            Some("Namespace" | "CustomResourceDefinition")
+        )
+    };
+    objects.sort_by_key(|object| !is_first(object));
+    manifests::apply(client, &objects, NAMESPACE).await
+}
+
+/// A kubeconfig with a token of numo's ServiceAccount: it may do what RBAC grants it and no more.
+async fn service_account(client: &Client, kubeconfig: &Path, folder: &Path) -> Result<PathBuf> {
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), NAMESPACE);
+    let request = TokenRequest {
+        spec: TokenRequestSpec {
+            expiration_seconds: Some(24 * 60 * 60),
+            ..TokenRequestSpec::default()
+        },
+        ..TokenRequest::default()
+    };
+    let answer = accounts
+        .create_token_request("numo", &PostParams::default(), &request)
+        .await?;
+    let token = answer.status.context("the API server issued no token")?.token;
+    let mut config = Kubeconfig::read_from(kubeconfig)?;
+    for user in &mut config.auth_infos {
+        user.auth_info = Some(AuthInfo {
+            token: Some(token.clone().into()),
+            ..AuthInfo::default()
+        });
+    }
+    let path = folder.join("numo.kubeconfig");
+    // JSON, which every reader of YAML takes.
+    std::fs::write(&path, serde_json::to_vec(&config)?)?;
+    Ok(path)
+}
