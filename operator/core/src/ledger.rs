@@ -5,7 +5,7 @@
 //! already does not raise the count.
 
 use crate::{
-    observed::{NodeView, Observed},
+    observed::{ChangeView, NodeView, Observed},
     pools,
     report::Why,
 };
@@ -32,10 +32,19 @@ const NO_GROUP: &str = "";
 impl<'a> Ledger<'a> {
     /// Counts every node against every budget.
     pub fn of(observed: &'a Observed) -> Self {
+        Self::counting(observed, |_| true)
+    }
+
+    /// Counts what came before an admission that has not begun.
+    pub fn before(observed: &'a Observed, change: &ChangeView) -> Self {
+        Self::counting(observed, |other| comes_before(other, change))
+    }
+
+    fn counting(observed: &'a Observed, counts: impl Fn(&ChangeView) -> bool) -> Self {
         let held: BTreeSet<&str> = observed
             .changes
             .values()
-            .filter(|change| change.in_flight() && !change.deleting)
+            .filter(|change| change.in_flight() && !change.deleting && counts(change))
             .filter(|change| {
                 observed
                     .nodes
@@ -108,6 +117,12 @@ impl<'a> Ledger<'a> {
             }
         }
     }
+}
+
+/// Whether one turn comes before another: it has begun, or was given first.
+pub fn comes_before(one: &ChangeView, other: &ChangeView) -> bool {
+    let order = |change: &ChangeView| (change.status.pin.is_none(), change.created, change.key.clone());
+    order(one) < order(other)
 }
 
 /// The first budget that is paused and selects the node.

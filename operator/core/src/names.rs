@@ -57,6 +57,7 @@ pub fn job_name(prefix: &str, identity: &JobIdentity<'_>) -> String {
             identity.target,
             identity.rule,
             identity.phase.name(),
+            &identity.round.to_string(),
             &identity.attempt.to_string(),
         ],
         10,
@@ -78,7 +79,9 @@ pub struct JobIdentity<'a> {
     pub rule: &'a str,
     /// The phase.
     pub phase: Phase,
-    /// Number of the attempt, from 1.
+    /// Attempt of the node, from 1: a Job of an earlier attempt is not one of this.
+    pub round: i32,
+    /// Number of the Job over all attempts of the node, from 1.
     pub attempt: i32,
 }
 
@@ -105,6 +108,7 @@ mod tests {
             target: "4.17.0",
             rule: "ns/rule",
             phase: Phase::Pre,
+            round: 1,
             attempt: 1,
         };
         let long = "x".repeat(300);

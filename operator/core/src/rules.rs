@@ -124,6 +124,7 @@ fn one(
         target: subject.to_version,
         rule: &name,
         phase,
+        round: subject.round,
         attempt,
     };
     let job = Key::new(&rule.job_namespace, names::job_name(&rule.job_name, &identity));

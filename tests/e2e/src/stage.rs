@@ -40,6 +40,8 @@ pub struct Stage {
     pub client: Client,
     /// Client of a person.
     pub person: Client,
+    /// Whether numo may have asked for what it has no right to; otherwise [`strike`](Self::strike) fails.
+    pub may_lack_rights: bool,
     numo: Option<Numo>,
     kubeconfig: PathBuf,
     extra: Vec<&'static str>,
@@ -61,6 +63,7 @@ impl Stage {
             world,
             client,
             person,
+            may_lack_rights: false,
             numo: None,
             kubeconfig,
             extra: options.numo,
@@ -166,6 +169,11 @@ impl Stage {
             Some(numo) => numo.stop().await,
             None => Ok(None),
         }
+    }
+
+    /// Hands numo over: whoever takes it ends it.
+    pub fn take_numo(&mut self) -> Option<Numo> {
+        self.numo.take()
     }
 
     /// The running numo.
@@ -390,12 +398,16 @@ impl Stage {
     /// Takes everything down.
     pub async fn strike(mut self) -> Result<()> {
         let code = self.stop_numo().await?;
+        let beyond = self.beyond_rights()?;
         self.world.stop().await;
         self.cluster.stop().await;
         if let Some(code) = code
             && code != 0
         {
             bail!("numo ended with exit code {code}");
+        }
+        if !self.may_lack_rights && !beyond.is_empty() {
+            bail!("numo asked for what it has no right to: {beyond:?}");
         }
         Ok(())
     }

@@ -150,6 +150,28 @@ fn no_room(draft: &Draft<'_>, member: &Member<'_>, flying: &[&NodeView], limit: 
     gates::node::canary_room(&draft.frame, flying.len())
 }
 
+/// Why a node that was admitted and has not begun is not to begin: more were admitted than may fly, by a
+/// leader that was replaced or by a person. Whoever has begun, or was admitted first, comes first.
+pub fn out_of_turn(
+    draft: &Draft<'_>,
+    members: &[Member<'_>],
+    member: &Member<'_>,
+    change: &ChangeView,
+) -> Option<Why> {
+    let limit = draft.frame.intent.max_unavailable.of(members.len());
+    let flying: Vec<&NodeView> = members
+        .iter()
+        .filter(|other| other.node.name != member.node.name)
+        .filter(|other| match other.in_flight() {
+            Some(flying) => ledger::comes_before(flying, change),
+            None => !at_target(&draft.frame, other) && is_ungated(other),
+        })
+        .map(|other| other.node)
+        .collect();
+    no_room(draft, member, &flying, limit)
+        .or_else(|| Ledger::before(draft.frame.observed, change).refusal(member.node))
+}
+
 /// The node's turn begins: a new journal, or the next attempt in the one it has.
 fn take_turn(draft: &mut Draft<'_>, member: &Member<'_>) {
     let frame = &draft.frame;

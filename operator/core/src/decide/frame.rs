@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use numo_api::{DirectiveAction, Order, Reason, Step, VerdictRecord, marks};
 use std::{
     cmp::{Ordering, Reverse},
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
 };
 
 /// A node of the run.
@@ -260,20 +260,27 @@ impl<'a> Frame<'a> {
                 let by_rule = change.status.step == Some(Step::Failed)
                     && change.status.reason.as_deref() == Some(Reason::RuleFailed.name())
                     && !super::admit::retry_asked(change);
-                (by_person || by_rule).then(|| {
-                    let why = change.status.message.as_deref().unwrap_or("a directive says so");
-                    Why::new(
-                        Reason::Aborted,
-                        format!("NodeChange {} gave the run up: {why}", change.key),
-                    )
-                })
+                let message = match &change.spec.directive {
+                    Some(directive) if by_person => super::node::persons_words("given up", change, directive),
+                    _ if by_rule => {
+                        let why = change.status.message.as_deref().unwrap_or("a rule failed");
+                        format!("NodeChange {} gave the run up: {why}", change.key)
+                    }
+                    _ => return None,
+                };
+                Some(Why::new(Reason::Aborted, message))
             })
     }
 
-    /// The Jobs of this run.
+    /// The Jobs of this run, and of the owner's runs before it.
     pub fn jobs(&self) -> impl Iterator<Item = (&'a Key, &'a JobView)> {
-        let id = &self.run_id;
-        self.observed.jobs.iter().filter(move |(_, job)| job.run == *id)
+        let of_changes = self.changes().map(|change| change.spec.target.run_id.as_str());
+        let ids: BTreeSet<&str> = of_changes.chain([self.run_id.as_str()]).collect();
+        let observed = self.observed;
+        observed
+            .jobs
+            .iter()
+            .filter(move |(_, job)| ids.contains(job.run.as_str()))
     }
 }
 

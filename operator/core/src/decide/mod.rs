@@ -274,7 +274,7 @@ fn move_on(draft: &mut Draft<'_>, hold: Option<&Why>, leaving: Option<&Why>) {
     }
     draft.frame.members = members;
     node::settle_orphans(draft);
-    node::free_jobs(draft);
+    node::free_jobs(draft, draft.frame.run.deleting);
 }
 
 /// Leaves the run: once nothing is in flight, everything is restored.
@@ -302,6 +302,9 @@ fn leave(draft: &mut Draft<'_>, leaving: Option<&Why>) {
         return;
     }
     let before = draft.out.actions.len();
+    if !draft.frame.run.deleting {
+        node::free_jobs(draft, true);
+    }
     pool::give_back(draft);
     if draft.out.actions.len() > before {
         return;

@@ -83,6 +83,10 @@ pub fn advance(
         if turn.gives_up(draft) || turn.obeys_directive(draft) {
             return;
         }
+        if let Some(why) = super::admit::out_of_turn(draft, members, member, change) {
+            draft.report(member, Step::Admitted, why);
+            return;
+        }
         if holds_lease_and_shield(draft, member, change) {
             begin(draft, member, change);
         }
@@ -499,7 +503,7 @@ impl Turn<'_> {
             self.report_held(draft);
             return;
         }
-        if !self.passed(draft, Phase::Pre, Step::PreRules) {
+        if !self.passed(draft, Phase::Pre, Step::PreRules, self.hold.as_ref()) {
             return;
         }
         let fit = self
@@ -508,14 +512,14 @@ impl Turn<'_> {
             .or_else(|| ledger::stop(draft.frame.observed, self.member.node))
             .or_else(|| gates::node::not_fit(&draft.frame, self.member))
             .or_else(|| gates::node::not_for_canary(&draft.frame, self.member));
+        if !self.passed(draft, Phase::PreRelease, Step::PreRelease, fit.as_ref()) {
+            return;
+        }
         if let Some(why) = fit {
             draft.report(self.member, Step::PreRelease, why);
-            return;
+        } else if self.can_drain(draft) {
+            self.release(draft);
         }
-        if !self.passed(draft, Phase::PreRelease, Step::PreRelease) || !self.can_drain(draft) {
-            return;
-        }
-        self.release(draft);
     }
 
     fn held_by_failure(&self) -> bool {
@@ -547,7 +551,9 @@ impl Turn<'_> {
     }
 
     /// Moves a phase of rules along; true once all have passed.
-    fn passed(&self, draft: &mut Draft<'_>, phase: Phase, step: Step) -> bool {
+    ///
+    /// `closed` is why no further rule is to begin, if so; what runs already is written down all the same.
+    fn passed(&self, draft: &mut Draft<'_>, phase: Phase, step: Step, closed: Option<&Why>) -> bool {
         match self.progress(draft, phase) {
             Progress::Passed => true,
             Progress::Ask(question) => {
@@ -567,9 +573,8 @@ impl Turn<'_> {
                 false
             }
             Progress::Start(mut job) => {
-                let stopped = self.hold.clone().filter(|_| !phase.is_after_release());
-                if let Some(why) = stopped {
-                    draft.report(self.member, step, why);
+                if let Some(why) = closed {
+                    draft.report(self.member, step, why.clone());
                     return false;
                 }
                 job.avoid = self.others_in_flight();
@@ -877,7 +882,7 @@ impl Turn<'_> {
             self.report_held(draft);
             return;
         }
-        if !self.passed(draft, Phase::Post, Step::PostRules) || !self.has_soaked(draft) {
+        if !self.passed(draft, Phase::Post, Step::PostRules, None) || !self.has_soaked(draft) {
             return;
         }
         let mut journal = self.journal(draft);
@@ -1209,8 +1214,8 @@ pub fn settle_orphans(draft: &mut Draft<'_>) {
     }
 }
 
-/// Lets Jobs go whose verdict is journaled, and, when the owner is being deleted, all of its Jobs.
-pub fn free_jobs(draft: &mut Draft<'_>) {
+/// Lets Jobs go whose verdict is journaled; when the run is left, all of its Jobs.
+pub fn free_jobs(draft: &mut Draft<'_>, all: bool) {
     let frame = &draft.frame;
     let mut freed = BTreeMap::new();
     let journaled = frame
@@ -1225,12 +1230,19 @@ pub fn free_jobs(draft: &mut Draft<'_>) {
             freed.insert(key, job);
         }
     }
-    if frame.run.deleting {
+    if all {
         freed.extend(frame.jobs());
     }
     let due: Vec<_> = freed
         .into_iter()
         .filter(|(_, job)| job.ttl_seconds.is_none() && !job.deleting)
+        .filter(|(key, _)| {
+            !draft
+                .out
+                .actions
+                .iter()
+                .any(|planned| frees(&planned.action, key))
+        })
         .map(|(key, job)| {
             (
                 key.clone(),
@@ -1246,6 +1258,10 @@ pub fn free_jobs(draft: &mut Draft<'_>) {
             None,
         );
     }
+}
+
+fn frees(action: &Action, key: &Key) -> bool {
+    matches!(action, Action::SetJobTtl { job, .. } if job == key)
 }
 
 /// How often a drain that could not pass is tried again (seconds).

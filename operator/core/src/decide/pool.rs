@@ -383,7 +383,8 @@ pub fn is_of_a_run(selector: &Value) -> bool {
         .any(|key| key == marks::RELEASE || key.starts_with(marks::RULE_LABEL_PREFIX))
 }
 
-/// A custom target's selector during a run: its own, and every rule label must exist.
+/// A custom target's selector during a run: its own, every rule label must exist, and a node that is let
+/// go leaves it even if there are no rules.
 fn target_selector(draft: &Draft<'_>, pool: &PoolView) -> Value {
     let own = mark::own_selector(pool);
     let mut expressions: Vec<Value> = own
@@ -397,6 +398,7 @@ fn target_selector(draft: &Draft<'_>, pool: &PoolView) -> Value {
         let label = names::rule_label(&key.namespace, &key.name);
         expressions.push(json!({"key": label, "operator": "Exists"}));
     }
+    expressions.push(json!({"key": marks::RELEASE, "operator": "DoesNotExist"}));
     with_expressions(&own, expressions)
 }
 

@@ -355,6 +355,51 @@ fn a_node_that_is_gone_gives_its_turn_back() {
 }
 
 #[test]
+fn a_turn_that_was_taken_by_two_leaders_begins_once() {
+    // A leader that was replaced made one NodeChange more than may fly: the younger one waits.
+    let cluster = |run: &str, more: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours
+             node a worker 4.16.0 label:shard=1
+             node b worker 4.16.0 label:shard=1
+             run finalizer {run}
+             change a - created:-5
+             change b - created:-9
+             {more}"
+        )
+    };
+    check(
+        &cluster("{}", ""),
+        "node a Admitted WaitingForTurn ~ b
+         node b Admitted Admitting
+         > lease b
+         > shield b",
+    );
+    check(
+        &cluster("{maxUnavailable: 2}", ""),
+        "> lease a\n > shield a\n > lease b\n > shield b",
+    );
+    check(
+        &cluster("{maxUnavailable: 2, mutexKeys: [shard]}", ""),
+        "node a Admitted MutexKeyBusy\n > lease b\n > shield b",
+    );
+    check(
+        &cluster("{maxUnavailable: 2}", "budget all max:1"),
+        "node a Admitted BudgetExhausted\n > lease b\n > shield b",
+    );
+    check(
+        &cluster("{maxUnavailable: 2}", "budget all max:2"),
+        "> lease a\n > shield a\n > lease b\n > shield b",
+    );
+    // What has begun goes on.
+    check(
+        &cluster("{}", "").replace("change a - created:-5", "change a PreRules pin:4.17.0"),
+        "node b Admitted WaitingForTurn ~ a",
+    );
+}
+
+#[test]
 fn a_persons_word_before_admission_counts() {
     let cluster = |change: &str| {
         format!(

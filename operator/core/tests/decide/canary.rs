@@ -64,7 +64,22 @@ fn custom_targets_get_a_selector_that_keeps_their_nodes() {
              {RUN}"
         ),
         "> select canary worker, backup DoesNotExist, release In
-         > select infra infra, backup Exists",
+         > select infra infra, backup Exists, release DoesNotExist",
+    );
+}
+
+#[test]
+fn a_custom_target_lets_its_nodes_out_even_without_rules() {
+    check(
+        &format!(
+            "cluster 4.17.0
+             pool canary 4.17.0
+             pool infra 4.17.0 ours
+             node a infra 4.16.0 labelled:run-uid
+             {RUN}"
+        ),
+        "> select canary worker, release In
+         > select infra infra, release DoesNotExist",
     );
 }
 

@@ -576,7 +576,14 @@ impl Cluster {
 
     /// `job backup/Pre/1 of a running|Complete|Failed [read] [created:-60] [to:4.17.0]`; `of -` for the run's own.
     fn job(&mut self, line: &Line<'_>) {
-        let key = job_key(&self.observed, line.word(1), line.word(3), line.option("to"));
+        let round = i32::try_from(line.number("round", 1)).expect("small");
+        let key = job_key(
+            &self.observed,
+            line.word(1),
+            line.word(3),
+            line.option("to"),
+            round,
+        );
         let ended = match line.word(4) {
             "running" => None,
             "Complete" => Some(JobEnd::Complete),
@@ -638,7 +645,7 @@ impl Cluster {
 
     /// `refused backup/Pre/1 of a 403 at:-2`.
     fn refused(&mut self, line: &Line<'_>) {
-        let key = job_key(&self.observed, line.word(1), line.word(3), line.option("to"));
+        let key = job_key(&self.observed, line.word(1), line.word(3), line.option("to"), 1);
         self.observed.refusals.insert(
             key,
             Refusal {
@@ -728,6 +735,8 @@ impl Cluster {
             if pool.name == "canary" {
                 let run = names::run_id(RUN_UID, &version);
                 expressions.push(json!({"key": marks::RELEASE, "operator": "In", "values": [run]}));
+            } else {
+                expressions.push(json!({"key": marks::RELEASE, "operator": "DoesNotExist"}));
             }
             selector["matchExpressions"] = Value::Array(expressions);
             pool.selector = selector;
@@ -745,7 +754,7 @@ fn entry(step: Step, attempt: i32, since: i64) -> Entry {
 }
 
 /// Key of the Job of `backup/Pre/1`.
-pub fn job_key(observed: &Observed, what: &str, node: &str, to: Option<&str>) -> Key {
+pub fn job_key(observed: &Observed, what: &str, node: &str, to: Option<&str>, round: i32) -> Key {
     let mut parts = what.split('/');
     let mut next = || parts.next().expect("rule/phase/attempt");
     let (rule, phase, attempt) = (next(), self::phase(next()), next().parse().expect("a number"));
@@ -768,6 +777,7 @@ pub fn job_key(observed: &Observed, what: &str, node: &str, to: Option<&str>) ->
         target: to.unwrap_or("4.17.0"),
         rule: &view.key.to_string(),
         phase,
+        round,
         attempt,
     };
     Key::new(&view.job_namespace, names::job_name(&view.job_name, &identity))

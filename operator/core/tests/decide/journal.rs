@@ -69,9 +69,9 @@ fn verdicts_are_bounded_and_attempts_keep_their_numbers() {
             attempt += 1;
             let what = format!("backup/Pre/{attempt}");
             check_cluster(&cluster, &format!("> job {what} of a"));
-            let job = job_key(&cluster.observed, &what, "a", None);
+            let job = job_key(&cluster.observed, &what, "a", None, round);
             let text = format!(
-                "cluster 4.17.0\n pool worker 4.17.0\n node a worker 4.16.0\n rule backup Pre\n job {what} of a Failed read"
+                "cluster 4.17.0\n pool worker 4.17.0\n node a worker 4.16.0\n rule backup Pre\n job {what} of a Failed read round:{round}"
             );
             let with_job = Cluster::parse(&text);
             cluster.observed.jobs = with_job.observed.jobs;

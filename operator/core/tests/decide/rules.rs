@@ -267,6 +267,49 @@ fn rule_pods_keep_away_from_the_other_nodes_in_flight() {
 }
 
 #[test]
+fn a_job_of_an_earlier_attempt_is_not_taken_for_one_of_this() {
+    // The first attempt was given up while its Job ran; nobody wrote its end down.
+    let again = in_pre(
+        "rule backup Pre",
+        "change a PreRules pin:4.17.0 attempt:2\n job backup/Pre/1 of a Complete read",
+    );
+    check(&again, "> job backup/Pre/1 of a");
+    check(
+        &format!("{again}\n job backup/Pre/1 of a Complete read round:2"),
+        "> journal a verdict backup/Pre/1 Pass PreRelease",
+    );
+}
+
+#[test]
+fn what_runs_is_written_down_while_the_gates_are_closed() {
+    let cordoned = in_pre(
+        "rule late PreRelease",
+        "change a PreRelease pin:4.17.0\n job late/PreRelease/1 of a Failed read",
+    )
+    .replace("node a worker 4.16.0 turn", "node a worker 4.16.0 turn cordoned");
+    check(&cordoned, "> journal a verdict late/PreRelease/1 Failure");
+}
+
+#[test]
+fn jobs_without_a_verdict_go_with_the_run() {
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0
+         node a worker 4.17.0
+         rule backup Pre
+         run finalizer {}
+         status 4.17.0
+         change a Skipped
+         job backup/Pre/1 of a Complete
+         job backup/Pre/2 of a running
+         job backup/Pre/3 of a Complete ttl:60",
+        "> ttl backup/Pre/2 of a 86400
+         > ttl backup/Pre/1 of a 86400
+         > finalizer 1 off",
+    );
+}
+
+#[test]
 fn a_job_that_is_being_deleted_has_no_verdict() {
     check(
         &in_pre(

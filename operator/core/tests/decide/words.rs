@@ -287,8 +287,10 @@ fn job_words(cluster: &Cluster, job: &Key) -> String {
                 let what = format!("{}/{phase}/{attempt}", rule.key.name);
                 let nodes = cluster.observed.nodes.keys().map(String::as_str).chain(["-"]);
                 for node in nodes {
-                    for version in ["4.17.0", "4.18.0"] {
-                        if crate::cluster::job_key(&cluster.observed, &what, node, Some(version)) == *job {
+                    for (version, round) in [("4.17.0", 1), ("4.17.0", 2), ("4.18.0", 1)] {
+                        let key =
+                            crate::cluster::job_key(&cluster.observed, &what, node, Some(version), round);
+                        if key == *job {
                             return format!("{what} of {node}");
                         }
                     }

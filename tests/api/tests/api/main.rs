@@ -24,6 +24,7 @@ use serde_json::{Value, json};
 /// The namespace that the page's manifests name.
 pub const NAMESPACE: &str = "node-upgrade-mutex-operator";
 
+/// Root of the repository.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }

@@ -30,7 +30,9 @@ fn conflict(what: &str) -> Result<Object, Refused> {
 }
 
 fn test(map: &Map, changes: &[Change]) -> bool {
-    changes.iter().all(|change| map.get(&change.key) == change.from.as_ref())
+    changes
+        .iter()
+        .all(|change| map.get(&change.key) == change.from.as_ref())
 }
 
 fn write(map: &mut Map, changes: &[Change]) {
@@ -98,7 +100,12 @@ impl World {
                 status,
             } => {
                 let next = self.serial().to_string();
-                let Some(change) = self.truth.changes.get_mut(key).filter(|change| change.uid == *uid) else {
+                let Some(change) = self
+                    .truth
+                    .changes
+                    .get_mut(key)
+                    .filter(|change| change.uid == *uid)
+                else {
                     return refused(404, "the NodeChange is gone");
                 };
                 if change.resource_version != *resource_version {
@@ -114,7 +121,9 @@ impl World {
                 resource_version,
             } => {
                 let found = self.truth.changes.get(key);
-                if !found.is_some_and(|change| change.uid == *uid && change.resource_version == *resource_version) {
+                if !found
+                    .is_some_and(|change| change.uid == *uid && change.resource_version == *resource_version)
+                {
                     return conflict("metadata.resourceVersion");
                 }
                 self.truth.changes.remove(key);
@@ -212,13 +221,22 @@ impl World {
     }
 
     fn patch_pool(&mut self, patch: &PoolPatch) -> Result<Object, Refused> {
-        let Some(pool) = self.truth.pools.get_mut(&patch.pool).filter(|pool| pool.uid == patch.uid) else {
+        let Some(pool) = self
+            .truth
+            .pools
+            .get_mut(&patch.pool)
+            .filter(|pool| pool.uid == patch.uid)
+        else {
             return refused(404, "the pool is gone");
         };
         if patch.paused.is_some_and(|(from, _)| from != pool.paused) {
             return conflict("spec.paused");
         }
-        if patch.selector.as_ref().is_some_and(|(from, _)| *from != pool.selector) {
+        if patch
+            .selector
+            .as_ref()
+            .is_some_and(|(from, _)| *from != pool.selector)
+        {
             return conflict("spec.nodeSelector");
         }
         if patch.config.as_ref().is_some_and(|config| *config != pool.config) {
@@ -248,7 +266,12 @@ impl World {
     }
 
     fn patch_node(&mut self, patch: &NodePatch) -> Result<Object, Refused> {
-        let Some(node) = self.truth.nodes.get_mut(&patch.node).filter(|node| node.uid == patch.uid) else {
+        let Some(node) = self
+            .truth
+            .nodes
+            .get_mut(&patch.node)
+            .filter(|node| node.uid == patch.uid)
+        else {
             return refused(404, "the Node is gone");
         };
         if !test(&node.labels, &patch.labels) {
@@ -271,7 +294,9 @@ impl World {
 
     /// The run is gone, and with it the NodeChanges it owns.
     pub(super) fn collect(&mut self, owner: &Key) {
-        let Some(run) = self.truth.runs.remove(owner) else { return };
+        let Some(run) = self.truth.runs.remove(owner) else {
+            return;
+        };
         let owned: Vec<Key> = self
             .truth
             .changes

@@ -63,8 +63,11 @@ impl World {
     /// A node was written: its daemon looks whether it shall run something else.
     pub(crate) fn node_written(&mut self, name: &str) {
         self.touch(Object::Node(name.to_owned()));
-        let Some(node) = self.truth.nodes.get(name) else { return };
-        let differs = node.annotation(openshift::CURRENT_CONFIG) != node.annotation(openshift::DESIRED_CONFIG);
+        let Some(node) = self.truth.nodes.get(name) else {
+            return;
+        };
+        let differs =
+            node.annotation(openshift::CURRENT_CONFIG) != node.annotation(openshift::DESIRED_CONFIG);
         let idle = self.machines.get(name).is_some_and(Machine::is_idle);
         if differs && idle {
             self.daemon_in(name, Stage::Starting, self.knobs.poll);
@@ -101,7 +104,9 @@ impl World {
         };
         let (stage, target, fault) = (machine.stage, machine.target.clone(), machine.fault);
         let knobs = self.knobs;
-        let Some(node) = self.truth.nodes.get_mut(name) else { return };
+        let Some(node) = self.truth.nodes.get_mut(name) else {
+            return;
+        };
         let mut annotate = |key: &str, value: &str| node.annotations.insert(key.to_owned(), value.to_owned());
         let drain = format!("drain-{target}");
         let uncordon = format!("uncordon-{target}");
@@ -127,7 +132,9 @@ impl World {
                         format!("{name} takes {target}, which is no change, and asks to be uncordoned")
                     });
                 } else {
-                    self.tell("node", || format!("{name} begins to change to {target} and asks to be drained"));
+                    self.tell("node", || {
+                        format!("{name} begins to change to {target} and asks to be drained")
+                    });
                 }
                 self.daemon_in(name, next, knobs.controller);
             }
@@ -145,7 +152,9 @@ impl World {
                 annotate(openshift::STATE, "Degraded");
                 annotate(openshift::REASON, "failed to drain node after 1 hour");
                 self.forget_fault(name);
-                self.tell("node", || format!("{name} is Degraded: its drain took more than an hour"));
+                self.tell("node", || {
+                    format!("{name} is Degraded: its drain took more than an hour")
+                });
                 self.daemon_in(name, Stage::Draining, knobs.drain);
             }
             Stage::Draining => {
@@ -177,7 +186,8 @@ impl World {
             Stage::Rebooting => {
                 node.ready = true;
                 if node.annotation(openshift::DESIRED_CONFIG) == target {
-                    node.annotations.insert(openshift::DESIRED_DRAIN.to_owned(), uncordon);
+                    node.annotations
+                        .insert(openshift::DESIRED_DRAIN.to_owned(), uncordon);
                     self.tell("node", || format!("{name} is back and asks to be uncordoned"));
                     self.daemon_in(name, Stage::Uncordoning, knobs.controller);
                 } else {

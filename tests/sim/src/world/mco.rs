@@ -132,7 +132,12 @@ impl World {
     }
 
     fn sync_pool(&mut self, name: &str, homes: &[(String, Primary)]) {
-        let Some(pool) = self.truth.pools.get(name).filter(|pool| !pool.paused && !pool.deleting) else {
+        let Some(pool) = self
+            .truth
+            .pools
+            .get(name)
+            .filter(|pool| !pool.paused && !pool.deleting)
+        else {
             return;
         };
         let config = pool.config.clone();
@@ -182,7 +187,9 @@ impl World {
                 node: node.clone(),
                 pool: name.to_owned(),
             });
-            self.tell("mco", || format!("tells {node} to run {config}, which pool {name} asks for"));
+            self.tell("mco", || {
+                format!("tells {node} to run {config}, which pool {name} asks for")
+            });
             self.node_written(&node);
         }
     }
@@ -190,7 +197,10 @@ impl World {
     /// Someone asks for a version.
     pub fn ask(&mut self, version: &str) {
         self.asked = self.serial();
-        let cluster = self.truth.cluster_version.get_or_insert_with(ClusterVersionView::default);
+        let cluster = self
+            .truth
+            .cluster_version
+            .get_or_insert_with(ClusterVersionView::default);
         cluster.desired_update = Some(version.to_owned());
         cluster.has_desired_update = true;
         cluster.generation += 1;
@@ -213,19 +223,24 @@ impl World {
                 cluster.observed_generation = cluster.generation;
                 cluster.desired.clone_from(&version);
                 cluster.latest = Some(("Partial".to_owned(), version.clone()));
-                self.tell("cluster", || format!("begins to update its control plane to {version}"));
+                self.tell("cluster", || {
+                    format!("begins to update its control plane to {version}")
+                });
                 let delay = self.pick(knobs[1]);
                 self.plan(delay, Event::Cluster(asked, Phase::Rendered));
             }
             Phase::Rendered => {
                 self.revision += 1;
+                self.rendered.clone_from(&version);
                 self.render_all(&version);
                 let delay = self.pick(knobs[2]);
                 self.plan(delay, Event::Cluster(asked, Phase::Completed));
             }
             Phase::Completed => {
                 cluster.latest = Some(("Completed".to_owned(), version.clone()));
-                self.tell("cluster", || format!("has updated its control plane to {version}"));
+                self.tell("cluster", || {
+                    format!("has updated its control plane to {version}")
+                });
             }
         }
         self.touch(Object::ClusterVersion);
@@ -246,15 +261,9 @@ impl World {
 
     /// Somebody changes a machine config: all pools render other content of the same version.
     pub fn render_again(&mut self) {
-        let version = self
-            .truth
-            .pools
-            .values()
-            .find_map(|pool| self.truth.configs.get(&pool.config)?.version.clone());
-        if let Some(version) = version {
-            self.revision += 1;
-            self.render_all(&version);
-        }
+        self.revision += 1;
+        let version = self.rendered.clone();
+        self.render_all(&version);
     }
 
     pub(super) fn render(&mut self, pool: &str, content: &Content) {

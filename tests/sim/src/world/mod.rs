@@ -6,13 +6,13 @@
 
 mod api;
 mod daemon;
-mod jobs;
-mod mco;
-mod people;
+pub mod jobs;
+pub(crate) mod mco;
+pub mod people;
 
 pub use api::Refused;
 pub use daemon::{Fault, Machine};
-pub use mco::{Assignment, Primary, primary};
+pub use mco::{Assignment, Content, Primary, primary};
 pub use people::Act;
 
 use crate::story::{Line, Story};
@@ -123,6 +123,8 @@ pub struct World {
     controller_due: bool,
     asked: u64,
     revision: u32,
+    /// The version the MCO renders for.
+    pub(crate) rendered: String,
 }
 
 impl World {
@@ -144,6 +146,7 @@ impl World {
             controller_due: false,
             asked: 0,
             revision: 0,
+            rendered: String::new(),
         }
     }
 

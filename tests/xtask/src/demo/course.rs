@@ -71,7 +71,7 @@ impl Course {
             if row.waits() || row.is_wrong() {
                 *self.waits.entry((row.node.clone(), row.reason)).or_default() += passed;
             }
-            if is_worth_a_line(row) {
+            if is_worth_a_line(row, look.reason) {
                 self.say(&row.node, row.step.name(), &row.doing);
             }
             if let Some(log) = &row.says
@@ -140,14 +140,17 @@ impl Course {
     }
 }
 
-/// That a node waits for its turn need not be said of each.
-fn is_worth_a_line(row: &Row) -> bool {
+/// That a node waits for its turn, or for what the whole run waits for, need not be said of each.
+fn is_worth_a_line(row: &Row, of_the_run: Option<Reason>) -> bool {
     use numo_api::conditions::Who;
     match row.step {
-        Step::Selected => matches!(
-            row.reason.who(),
-            Who::ClusterAdmin | Who::RuleAuthor | Who::OtherController
-        ),
+        Step::Selected => {
+            Some(row.reason) != of_the_run
+                && matches!(
+                    row.reason.who(),
+                    Who::ClusterAdmin | Who::RuleAuthor | Who::OtherController
+                )
+        }
         _ => true,
     }
 }

@@ -8,7 +8,7 @@ use kube::Api;
 use kube::api::LogParams;
 use numo::frontends::mutex_run_config::summary;
 use numo::shell::observe;
-use numo_api::{Reason, Step};
+use numo_api::{Reason, Step, marks};
 use numo_core::observed::{Key, Settings};
 use numo_core::verdict::Answers;
 use numo_core::{Snapshot, decide};
@@ -106,8 +106,12 @@ pub async fn look(site: &Site, run: &str) -> Result<Look> {
         })
     };
     let state = site.world.state();
-    let rules = running_rules(site, &state).await;
-    let (reason, message) = summary(&report);
+    let rules = rules(site, &state).await;
+    let (mut reason, message) = summary(&report);
+    let succeeded = says("Ready", Some(Reason::Succeeded.name()));
+    if succeeded && reason == Reason::UpToDate {
+        reason = Reason::Succeeded;
+    }
     let rows = report.nodes.iter().map(|(name, node)| {
         let rule = rules.get(name);
         let view = state.nodes.get(name);
@@ -118,10 +122,10 @@ pub async fn look(site: &Site, run: &str) -> Result<Look> {
             reason: node.why.reason,
             doing: match node.step {
                 Step::Done => String::new(),
-                Step::PreRules | Step::PostRules => match rule {
-                    Some(rule) => format!("rule {}", rule.name),
-                    None => node.why.message.clone(),
-                },
+                _ if node.why.reason == Reason::WaitingForTurn => "waits for its turn".to_owned(),
+                Step::PreRules | Step::PostRules => {
+                    rule.map_or_else(|| node.why.message.clone(), |rule| format!("rule {}", rule.name))
+                }
                 Step::Released | Step::Changed | Step::Ready | Step::Uncordoned => {
                     view.map_or_else(|| node.why.message.clone(), machine)
                 }
@@ -134,7 +138,7 @@ pub async fn look(site: &Site, run: &str) -> Result<Look> {
         reason: Some(reason),
         message,
         stalled: says("Stalled", None),
-        succeeded: says("Ready", Some(Reason::Succeeded.name())),
+        succeeded,
         pools: report
             .pools
             .iter()
@@ -181,36 +185,35 @@ struct Rule {
     says: Option<String>,
 }
 
-/// The running rule of each node, with the last line of its log.
-async fn running_rules(site: &Site, state: &State) -> BTreeMap<String, Rule> {
+/// The rule that each node is at or was at last, with the last line of its log while it runs.
+async fn rules(site: &Site, state: &State) -> BTreeMap<String, Rule> {
     let mut rules = BTreeMap::new();
-    let running = state
-        .pods
-        .iter()
-        .filter(|(_, pod)| matches!(pod.phase.as_str(), "Pending" | "Running"));
-    for (key, pod) in running {
-        let Some(node) = pod.env.get("NODE_NAME") else {
+    for job in state.jobs.values() {
+        let (Some(node), Some(rule)) = (
+            job.annotations.get(marks::JOB_NODE_NAME),
+            job.annotations.get(marks::JOB_RULE),
+        ) else {
             continue;
         };
-        let name = pod.env.get("MUTEX_RULE").map_or("", String::as_str);
-        let name = name.rsplit('/').next().unwrap_or_default();
-        let mut says = None;
-        if pod.phase == "Running" {
-            let api: Api<Pod> = Api::namespaced(site.client.clone(), &pod.namespace);
-            let params = LogParams {
-                tail_lines: Some(1),
-                ..LogParams::default()
-            };
-            let pod = key.rsplit('/').next().unwrap_or_default();
-            // A pod that has just ended has no log to be had: its line stays away for one look.
-            let log = api.logs(pod, &params).await.unwrap_or_default();
-            says = Some(log.trim().to_owned()).filter(|log| !log.is_empty());
+        let name = rule.rsplit('/').next().unwrap_or_default().to_owned();
+        let is_newer = !rules.contains_key(node) || !(job.complete || job.failed);
+        if is_newer {
+            rules.insert(node.clone(), Rule { name, says: None });
         }
-        let rule = Rule {
-            name: name.to_owned(),
-            says,
+    }
+    for (key, pod) in state.pods.iter().filter(|(_, pod)| pod.phase == "Running") {
+        let Some(rule) = pod.env.get("NODE_NAME").and_then(|node| rules.get_mut(node)) else {
+            continue;
         };
-        rules.insert(node.clone(), rule);
+        let api: Api<Pod> = Api::namespaced(site.client.clone(), &pod.namespace);
+        let params = LogParams {
+            tail_lines: Some(1),
+            ..LogParams::default()
+        };
+        let pod = key.rsplit('/').next().unwrap_or_default();
+        // A pod that has just ended has no log to be had: its line stays away for one look.
+        let log = api.logs(pod, &params).await.unwrap_or_default();
+        rule.says = Some(log.trim().to_owned()).filter(|log| !log.is_empty());
     }
     rules
 }

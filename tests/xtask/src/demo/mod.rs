@@ -257,10 +257,7 @@ async fn show(site: &Site, arguments: &Arguments) -> Result<bool> {
     }
     site.world.remember().await?;
     site.world.upgrade_to(TO).await?;
-    if let Some(fault) = arguments.fault.and_then(|fault| fault.of_the_world(&victim)) {
-        site.world.inject(fault);
-    }
-
+    let fault = arguments.fault.and_then(|fault| fault.of_the_world(&victim));
     let mut title = format!(
         "{} workers   {FROM} → {TO}   {}",
         arguments.nodes,
@@ -271,7 +268,7 @@ async fn show(site: &Site, arguments: &Arguments) -> Result<bool> {
     }
     println!();
     let began = Instant::now();
-    let (course, look, end) = watch(site, &title, began).await?;
+    let (course, look, end) = watch(site, &title, began, fault).await?;
     let breaches = judge(site, arguments, &look, &end).await?;
     println!();
     tell(site, &course, &look, &breaches);
@@ -288,21 +285,35 @@ async fn show(site: &Site, arguments: &Arguments) -> Result<bool> {
         End::Stalled { reason, message } => {
             let word = style("stalled").red().bold();
             println!("{word} after {took}");
+            let mut facts: Vec<(&str, String)> = Vec::new();
             match reason {
                 Some(reason) => {
-                    println!("  why     {reason}: {message}");
-                    println!("  means   {}", reason.meaning());
-                    println!("  ends    {} can end it", reason.who().phrase());
+                    facts.push(("why", format!("{reason}: {message}")));
+                    facts.push(("means", reason.meaning().to_owned()));
+                    facts.push(("ends", format!("{} can end it", reason.who().phrase())));
                 }
                 None => {
-                    println!("  why     {message}");
-                    for line in site.numo_log(5) {
-                        println!("  numo    {line}");
-                    }
+                    facts.push(("why", message));
+                    facts.extend(site.numo_log(5).into_iter().map(|line| ("numo", line)));
                 }
             }
+            for row in look.rows.iter().filter(|row| row.is_wrong()) {
+                let (node, step) = (&row.node, row.step.name());
+                facts.push(("node", format!("{node} is {step}, {}: {}", row.reason, row.doing)));
+            }
+            facts.iter().for_each(|(name, text)| fact(name, text));
             Ok(false)
         }
+    }
+}
+
+/// A name and a text beside it, at the width of the terminal.
+fn fact(name: &str, text: &str) {
+    let term = console::Term::stdout();
+    let width = term.size_checked().map_or(usize::MAX, |(_, width)| usize::from(width));
+    for (index, line) in screen::wrap(text, width.saturating_sub(12)).iter().enumerate() {
+        let name = if index == 0 { name } else { "" };
+        println!("  {name:<6}  {line}");
     }
 }
 
@@ -350,8 +361,14 @@ async fn conditions_say_up_to_date(site: &Site) -> Result<bool> {
         .any(|condition| condition.type_ == "Ready" && condition.status == "True"))
 }
 
-/// Shows the run until its end.
-async fn watch(site: &Site, title: &str, began: Instant) -> Result<(Course, Look, End)> {
+/// Shows the run until its end. The fault comes once the control plane is through: before, OpenShift
+/// itself would stop for it.
+async fn watch(
+    site: &Site,
+    title: &str,
+    began: Instant,
+    mut fault: Option<numo_world::Fault>,
+) -> Result<(Course, Look, End)> {
     let mut screen = Screen::new();
     let mut course = Course::default();
     let mut seen_at = Instant::now();
@@ -359,6 +376,9 @@ async fn watch(site: &Site, title: &str, began: Instant) -> Result<(Course, Look
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tick.tick().await;
+        if fault.is_some() && site.world.is_completed(TO) {
+            fault.take().into_iter().for_each(|fault| site.world.inject(fault));
+        }
         let look = match look::look(site, RUN).await {
             Ok(look) => look,
             Err(error) if seen_at.elapsed() > BLIND => return Err(error),
@@ -416,7 +436,8 @@ fn tell(site: &Site, course: &Course, look: &Look, breaches: &[Breach]) {
     let spans = timeline::spans(&site.world.records());
     let times = summary::times(&spans, course.waits(), &nodes, jiff::Timestamp::now());
     if !times.is_empty() {
-        section("where the time went", summary::time_table(&times));
+        let title = "where the time went, before and after the change and in numo itself";
+        section(title, summary::time_table(&times));
     }
     section("what was waited for", summary::wait_lines(course.waits()));
     let versions: BTreeMap<String, String> = look
@@ -425,14 +446,12 @@ fn tell(site: &Site, course: &Course, look: &Look, breaches: &[Breach]) {
         .map(|row| (row.node.clone(), site.world.version_of(&row.node)))
         .collect();
     section("versions", summary::version_lines(&versions));
-    let breaches_line = match breaches.len() {
-        0 => style("0 breaches").green(),
-        1 => style("1 breach").red(),
-        _ => style("breaches").red(),
+    let count = match breaches.len() {
+        0 => style("0 breaches".to_owned()).green(),
+        1 => style("1 breach".to_owned()).red(),
+        more => style(format!("{more} breaches")).red(),
     };
-    let mut lines = vec![format!(
-        "{breaches_line} (judged from the API server's records, not from numo's words)"
-    )];
+    let mut lines = vec![format!("{count}, by the API server's records and not by numo's words")];
     lines.extend(breaches.iter().map(ToString::to_string));
     section("judgement", lines);
 }
@@ -449,7 +468,7 @@ fn what_to_try(site: &Site) {
     println!("  numo explain worker-1");
     println!("  numo stop          # nothing new begins, until: numo start");
     let upgrade = json!({"spec": {"desiredUpdate": {"version": "4.17.1"}}});
-    println!("  kubectl patch clusterversion version --type merge -p '{upgrade}'");
+    println!("  kubectl patch clusterversion version --type merge \\\n    -p '{upgrade}'");
 }
 
 fn numo_folder() -> PathBuf {

@@ -111,6 +111,21 @@ pub fn clock(time: Duration) -> String {
     format!("{}:{:02}", time.as_secs() / 60, time.as_secs() % 60)
 }
 
+/// The words of a text in lines of at most this width; a longer word has a line of its own.
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if measure_text_width(line) + 1 + measure_text_width(word) <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
 /// The whole screen. No line is wider than the terminal.
 fn frame(head: &Head, look: &Look, course: &Course, width: usize, height: usize) -> Vec<String> {
     // A full last column makes some terminals wrap.
@@ -280,6 +295,13 @@ mod tests {
         let shown: Vec<&str> = choose(&rows, 4).iter().map(|row| row.node.as_str()).collect();
         assert_eq!(shown, ["worker-20", "worker-21", "worker-22"]);
         assert_eq!(choose(&rows, 23).len(), 23);
+    }
+
+    #[test]
+    fn text_is_wrapped_between_words() {
+        assert_eq!(wrap("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrap("incomprehensibilities so", 7), ["incomprehensibilities", "so"]);
+        assert!(wrap(" ", 7).is_empty());
     }
 
     #[test]

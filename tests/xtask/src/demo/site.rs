@@ -205,7 +205,22 @@ impl Given {
             nodes.items.len(),
             if is_openshift { " and a ClusterVersion" } else { "" },
         );
+        remove_run(client).await?;
         remove_world(client).await
+    }
+}
+
+/// Removes the run of a demo that was killed. What it would give back goes with the simulated world.
+async fn remove_run(client: &Client) -> Result<()> {
+    let runs: Api<MutexRunConfig> = Api::namespaced(client.clone(), NAMESPACE);
+    let forget = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    let gone = async {
+        runs.delete("demo", &DeleteParams::default()).await?;
+        runs.patch("demo", &PatchParams::default(), &forget).await
+    };
+    match gone.await {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        done => done.map(drop).map_err(Into::into),
     }
 }
 

@@ -71,7 +71,8 @@ pub fn time_table(times: &[Times]) -> Vec<String> {
         Part::Home => 3,
     });
     let mut head = vec!["NODE".to_owned(), "WAITED".to_owned()];
-    head.extend(parts.iter().map(|part| heading(part)));
+    let rules: BTreeSet<&str> = parts.iter().filter_map(|part| rule_name(part)).collect();
+    head.extend(parts.iter().map(|part| heading(part, rules.len() > 1)));
     head.extend(["NUMO".to_owned(), "TURN".to_owned()]);
     let mut rows = vec![head];
     for node in times {
@@ -86,18 +87,25 @@ pub fn time_table(times: &[Times]) -> Vec<String> {
     align(&rows, 1)
 }
 
-fn heading(part: &Part) -> String {
+fn rule_name(part: &Part) -> Option<&str> {
     match part {
-        Part::Rule { rule, phase } => {
-            let name = rule.rsplit('/').next().unwrap_or_default();
-            match phase.as_str() {
-                "Pre" => format!("{name} before"),
-                "Post" => format!("{name} after"),
-                other => format!("{name} {other}"),
-            }
-        }
-        Part::Change => "change".to_owned(),
-        Part::Home => "home".to_owned(),
+        Part::Rule { rule, .. } => rule.rsplit('/').next(),
+        Part::Change | Part::Home => None,
+    }
+}
+
+/// Of a single rule the phase says enough.
+fn heading(part: &Part, several: bool) -> String {
+    let name = match part {
+        Part::Change => "CHANGE",
+        Part::Home => "HOME",
+        Part::Rule { phase, .. } if phase == "Pre" => "BEFORE",
+        Part::Rule { phase, .. } if phase == "Post" => "AFTER",
+        Part::Rule { phase, .. } => phase,
+    };
+    match rule_name(part).filter(|_| several) {
+        Some(rule) => format!("{name} {rule}"),
+        None => name.to_owned(),
     }
 }
 
@@ -114,20 +122,25 @@ pub fn wait_lines(waits: &BTreeMap<(String, Reason), Duration>) -> Vec<String> {
             let longest = nodes.iter().map(|(_, time)| *time).max().unwrap_or_default();
             let who = match nodes.as_slice() {
                 [(one, _)] => (*one).to_owned(),
-                more => format!("{} nodes", more.len()),
+                more => more.len().to_string(),
             };
             let row = vec![
                 reason.name().to_owned(),
                 who,
-                format!("up to {}", seconds(longest.as_secs_f64())),
-                format!("ended by {}", reason.who().phrase()),
+                seconds(longest.as_secs_f64()),
+                // What follows the comma says when: it is over by now.
+                reason.who().phrase().split(',').next().unwrap_or_default().to_owned(),
             ];
             (longest, row)
         })
         .collect();
     all.sort_by(|a, b| b.0.cmp(&a.0));
-    let rows: Vec<Vec<String>> = all.into_iter().map(|(_, row)| row).collect();
-    align(&rows, usize::MAX)
+    if all.is_empty() {
+        return Vec::new();
+    }
+    let head = ["REASON", "NODES", "LONGEST", "ENDED BY"].map(ToOwned::to_owned);
+    let rows = std::iter::once(head.to_vec()).chain(all.into_iter().map(|(_, row)| row));
+    align(&rows.collect::<Vec<_>>(), usize::MAX)
 }
 
 /// Versions with how many nodes run them, the newest last.
@@ -139,10 +152,10 @@ pub fn version_lines(versions: &BTreeMap<String, String>) -> Vec<String> {
     let rows: Vec<Vec<String>> = by_version
         .iter()
         .map(|(version, nodes)| {
-            let names = if nodes.len() <= 6 {
-                nodes.join(", ")
-            } else {
-                format!("{}, … {}", nodes[0], nodes[nodes.len() - 1])
+            let names = match nodes.as_slice() {
+                all if all.len() == versions.len() => String::new(),
+                [first, second, third, _, _, ..] => format!("{first}, {second}, {third}, …"),
+                few => few.join(", "),
             };
             vec![
                 (*version).to_owned(),
@@ -239,8 +252,8 @@ mod tests {
         assert_eq!(
             table,
             [
-                "NODE   WAITED   check before   change   check after    NUMO     TURN",
-                "a       0.0 s          2.0 s    7.0 s         2.0 s   2.0 s   13.0 s",
+                "NODE   WAITED   BEFORE   CHANGE   AFTER    NUMO     TURN",
+                "a       0.0 s    2.0 s    7.0 s   2.0 s   2.0 s   13.0 s",
             ]
         );
     }
@@ -256,8 +269,9 @@ mod tests {
         assert_eq!(
             wait_lines(&waits),
             [
-                "CordonedByOther   b         up to 20.0 s   ended by a cluster administrator",
-                "WaitingForTurn    2 nodes   up to 9.0 s    ended by the nodes in flight, when they are done",
+                "REASON            NODES   LONGEST   ENDED BY",
+                "CordonedByOther   b       20.0 s    a cluster administrator",
+                "WaitingForTurn    2       9.0 s     the nodes in flight",
             ]
         );
     }

@@ -1,0 +1,159 @@
+//! Leader election, and the end of the process.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use jiff::Timestamp;
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::ServiceAccount};
+use kube::api::PostParams;
+use nix::sys::signal::Signal;
+use numo_e2e::{NAMESPACE, Numo, Stage};
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::{Gate, NEW, finish, job, judgement, prepare, quick, released, rule, rule_began, seen, set, workers};
+
+async fn leader(stage: &Stage) -> Result<String> {
+    let lease = stage.api::<Lease>().get("numo-leader").await?;
+    Ok(lease.spec.and_then(|spec| spec.holder_identity).unwrap_or_default())
+}
+
+/// Binds what numo is bound to, to another ServiceAccount too: the audit log tells the two apart.
+async fn twin(stage: &Stage) -> Result<std::path::PathBuf> {
+    let account: ServiceAccount = serde_json::from_value(json!({"metadata": {"name": "numo-twin"}}))?;
+    stage.api::<ServiceAccount>().create(&PostParams::default(), &account).await?;
+    let folder = numo_e2e::manifests::root().join("deploy/kustomize");
+    for mut object in numo_e2e::manifests::kustomize(&folder)? {
+        if object["kind"].as_str().is_some_and(|kind| kind.ends_with("RoleBinding")) {
+            let name = format!("{}-twin", object["metadata"]["name"].as_str().unwrap_or_default());
+            object["metadata"]["name"] = json!(name);
+            object["subjects"][0]["name"] = json!("numo-twin");
+            crate::apply(stage, &[object]).await?;
+        }
+    }
+    stage.cluster.service_account_kubeconfig(NAMESPACE, "numo-twin").await
+}
+
+async fn leads(stage: &Stage, numo: &Numo, within: u64) -> Result<()> {
+    stage
+        .until("another numo leads", within, || async { Ok(numo.leads().then_some(())) })
+        .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_that_slept_past_its_lease_writes_nothing_and_one_that_dies_is_replaced() -> Result<()> {
+    let mut stage = set(workers(3), Vec::new()).await?;
+    let gate = Gate::new()?;
+    let rules = [rule(
+        "gated",
+        json!({"jobSpec": job(&gate.wait()), "cleanUpJobSpec": job("true")}),
+    )];
+    prepare(&stage, &rules, json!({})).await?;
+    let twin_config = twin(&stage).await?;
+    let second = stage.numo_of(&twin_config, &["--identity", "numo-twin"])?;
+    stage.world.upgrade_to(NEW).await?;
+    seen(&stage, "a rule runs", |w| rule_began(w, "gated", "worker-0")).await?;
+
+    // The leader stands still, with a rule of its under way, for longer than its lease.
+    stage.numo().context("numo")?.signal(Signal::SIGSTOP)?;
+    leads(&stage, &second, 40).await?;
+    assert_eq!(leader(&stage).await?, "numo-twin");
+    gate.open("worker-0")?;
+    seen(&stage, "worker-0 is let go by the other", |w| released(w) == ["worker-0"]).await?;
+    let woken = Timestamp::now();
+    let mut first = stage.take_numo().context("numo")?;
+    first.signal(Signal::SIGCONT)?;
+    let code = first.ended(Duration::from_secs(20)).await?;
+    assert!(code.is_some_and(|code| code != 0), "a leader that lost its lease ends with an error: {code:?}");
+    assert!(first.log().contains("lease"), "{}", first.log());
+    let written: Vec<String> = stage
+        .requests()?
+        .iter()
+        .filter(|request| request.time >= woken && request.is_write() && request.code < 300)
+        .map(|request| format!("{} {} {}", request.verb, request.uri, request.code))
+        .collect();
+    assert!(written.is_empty(), "written by a replaced leader: {written:?}");
+
+    // The leader dies; another one takes over as soon as the lease has run out.
+    let third = stage.another_numo()?;
+    stage
+        .until("the third one waits", 30, || async {
+            Ok(third.log().contains("another numo leads").then_some(()))
+        })
+        .await?;
+    second.kill().await?;
+    let died = Instant::now();
+    leads(&stage, &third, 40).await?;
+    let took = died.elapsed();
+    assert!(took < Duration::from_secs(25), "{took:?}");
+    gate.open_for_all()?;
+    finish(&stage).await?;
+    stage.judge(&judgement(&["gated"], &["gated"])).await?;
+    assert_eq!(third.stop().await?, Some(0));
+    stage.strike().await
+}
+
+/// Status line and body of a GET.
+async fn get(address: &str, path: &str) -> Result<(String, String)> {
+    let mut stream = tokio::net::TcpStream::connect(address).await?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: numo\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    let (head, body) = answer.split_once("\r\n\r\n").context("an answer")?;
+    Ok((head.lines().next().unwrap_or_default().to_owned(), body.to_owned()))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopped_numo_gives_its_lease_back_and_its_probes_and_metrics_are_served_until_then() -> Result<()> {
+    let mut stage = set(workers(1), Vec::new()).await?;
+    prepare(&stage, &[quick()], json!({})).await?;
+    let address = stage.numo().and_then(Numo::address).context("the log says where it serves")?;
+    let (status, body) = get(&address, "/healthz").await?;
+    assert!(status.contains("200") && body.contains("ok"), "{status} {body}");
+    let (status, _) = get(&address, "/readyz").await?;
+    assert!(status.contains("200"), "{status}");
+    let (status, _) = get(&address, "/nothing").await?;
+    assert!(status.contains("404"), "{status}");
+    stage.world.upgrade_to(NEW).await?;
+    finish(&stage).await?;
+    let (status, body) = get(&address, "/metrics").await?;
+    assert!(status.contains("200"), "{status}");
+    let mut names = std::collections::BTreeSet::new();
+    for line in body.lines().filter(|line| !line.starts_with('#') && line.contains(' ')) {
+        let name = line.split(['{', ' ']).next().unwrap_or_default();
+        assert!(name.starts_with("numo_"), "one prefix: {line}");
+        assert!(!line.contains("worker-0"), "no label grows with the cluster: {line}");
+        names.insert(name.to_owned());
+    }
+    for name in [
+        "numo_build_info",
+        "numo_leader",
+        "numo_nodes",
+        "numo_passes_total",
+        "numo_writes_total",
+        "numo_decide_seconds_count",
+        "numo_invariant_breaches_total",
+    ] {
+        assert!(names.contains(name), "{name} is not among {names:?}");
+    }
+    assert!(body.contains("numo_leader 1"), "{body}");
+    assert!(body.contains("numo_invariant_breaches_total 0"), "{body}");
+    assert!(body.trim_end().ends_with("# EOF"), "OpenMetrics");
+
+    let numo = stage.numo().context("numo")?;
+    let holder = leader(&stage).await?;
+    assert!(!holder.is_empty());
+    for line in numo.log().lines() {
+        let line: serde_json::Value = serde_json::from_str(line).with_context(|| format!("not JSON: {line}"))?;
+        assert!(line["timestamp"].is_string() && line["level"].is_string(), "{line}");
+    }
+    let began = Instant::now();
+    assert_eq!(stage.stop_numo().await?, Some(0), "SIGTERM ends it well");
+    assert!(began.elapsed() < Duration::from_secs(10), "and soon");
+    assert_eq!(leader(&stage).await?, "", "the lease is given back");
+    let next = stage.another_numo()?;
+    leads(&stage, &next, 10).await.context("so the next need not wait for it to run out")?;
+    assert_eq!(next.stop().await?, Some(0));
+    stage.strike().await
+}

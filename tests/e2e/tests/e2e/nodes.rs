@@ -1,0 +1,222 @@
+//! Nodes that do not come back, that a person cordoned, that join late, whose pods cannot be evicted.
+
+use anyhow::Result;
+use k8s_openapi::api::{
+    core::v1::{Namespace, Pod, ServiceAccount},
+    policy::v1::PodDisruptionBudget,
+};
+use kube::{
+    Api, ResourceExt,
+    api::{DeleteParams, PostParams},
+};
+use numo_api::{Step, marks};
+use numo_world::{Change, Event, Fault, WorldSpec};
+use serde_json::{Value, json};
+
+use crate::{
+    Gate, NEW, OLD, finish, happened, job, judgement, prepare, quick, released, released_after_a_while, rule,
+    rule_began, seen, set, waits, with_canary, workers,
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_does_not_come_back_holds_the_others_until_it_does() -> Result<()> {
+    let stage = set(workers(3), Vec::new()).await?;
+    prepare(&stage, &[quick()], json!({"changeTimeoutSeconds": 8})).await?;
+    stage.world.inject(Fault::NeverBack {
+        node: "worker-0".to_owned(),
+    });
+    stage.world.upgrade_to(NEW).await?;
+    let held = stage.step("worker-0", Step::Held).await?;
+    let status = held.status.unwrap_or_default();
+    assert_eq!(status.reason.as_deref(), Some("ChangeTimeout"));
+    let message = status.message.unwrap_or_default();
+    assert!(
+        message.contains("spec.changeTimeoutSeconds") && message.contains("not Ready"),
+        "{message}"
+    );
+    let event = stage.event("Node", "worker-0", "ChangeTimeout").await?;
+    assert_eq!(event.type_.as_deref(), Some("Warning"));
+    let failed = stage.condition("upgrade", "NodeUpgrade", "False", "NodeUpgradeFailed").await?;
+    assert!(failed.contains("worker-0"), "{failed}");
+    waits(&stage, "ChangeTimeout").await?;
+    let why = waits(&stage, "FailureBudgetSpent").await?;
+    assert!(why.contains("worker-0"), "{why}");
+    assert_eq!(released_after_a_while(&stage).await, ["worker-0"], "the others wait");
+    assert_eq!(stage.changes().await?.len(), 1);
+
+    stage.world.heal("worker-0");
+    finish(&stage).await?;
+    stage.judge(&judgement(&["quick"], &["quick"])).await?;
+    stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_a_person_cordoned_waits_and_stays_cordoned_while_the_others_go_on() -> Result<()> {
+    let stage = set(workers(3), Vec::new()).await?;
+    prepare(&stage, &[quick()], json!({})).await?;
+    stage.world.upgrade_to(NEW).await?;
+    stage.cordon("worker-1", true).await?;
+    seen(&stage, "the others are done", |w| {
+        w.version_of("worker-0") == NEW && w.version_of("worker-2") == NEW
+    })
+    .await?;
+    let why = stage.condition("upgrade", "Ready", "False", "CordonedByOther").await?;
+    assert!(why.contains("worker-1") && why.contains("spec.unschedulable"), "{why}");
+    stage.event("MutexRunConfig", "upgrade", "CordonedByOther").await?;
+    waits(&stage, "CordonedByOther").await?;
+    let text = stage.say(&["explain", "worker-1"]).await?;
+    assert!(text.contains("CordonedByOther") && text.contains("it is cordoned"), "{text}");
+    assert_eq!(released_after_a_while(&stage).await, ["worker-0", "worker-2"]);
+    assert_eq!(stage.world.version_of("worker-1"), OLD);
+    assert!(
+        !happened(&stage.world, "worker-1", |e| matches!(e, Event::Uncordoned { .. })),
+        "it stays cordoned"
+    );
+
+    stage.cordon("worker-1", false).await?;
+    finish(&stage).await?;
+    stage.judge(&judgement(&["quick"], &["quick"])).await?;
+    stage.strike().await
+}
+
+async fn late_joiner(world: WorldSpec, spec: Value) -> Result<()> {
+    let stage = set(world, Vec::new()).await?;
+    let gate = Gate::new()?;
+    let rules = [rule(
+        "gated",
+        json!({"jobSpec": job(&gate.wait()), "cleanUpJobSpec": job("true")}),
+    )];
+    let canary = spec["canary"].is_object();
+    prepare(&stage, &rules, spec).await?;
+    stage.world.upgrade_to(NEW).await?;
+    seen(&stage, "a rule runs", |w| rule_began(w, "gated", "worker-0")).await?;
+    let joiner = stage.world.add_node("worker").await?;
+    seen(&stage, "the joiner is there", |w| {
+        w.state().nodes.get(&joiner).is_some_and(|node| node.ready)
+    })
+    .await?;
+    assert_eq!(stage.world.version_of(&joiner), OLD);
+    if canary {
+        let label = "mutexrule.openshift-optional.skrzypek.io/gated.node-upgrade-mutex-operator";
+        seen(&stage, "the joiner has the rule's label", |w| {
+            w.state().nodes[&joiner].labels.contains_key(label)
+        })
+        .await?;
+    }
+    gate.open_for_all()?;
+    finish(&stage).await?;
+    assert!(released(&stage.world).contains(&joiner), "{:?}", released(&stage.world));
+    assert!(rule_began(&stage.world, "gated", &joiner));
+    assert_eq!(stage.world.version_of(&joiner), NEW);
+    stage.judge(&judgement(&["gated"], &["gated"])).await?;
+    let run = stage.run("upgrade").await?;
+    let last = run.status.and_then(|status| status.run).unwrap_or_default();
+    assert_eq!(last.nodes.map(|nodes| nodes.total), Some(3));
+    assert!(last.ungated.is_empty(), "{:?}", last.ungated);
+    stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_late_joiner_goes_through_its_rules() -> Result<()> {
+    late_joiner(workers(2), json!({})).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_late_joiner_of_a_canary_run_is_labelled_and_goes_through_its_rules() -> Result<()> {
+    late_joiner(with_canary(workers(2)), json!({"canary": {"name": "canary"}})).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_whose_pods_cannot_be_evicted_is_not_released() -> Result<()> {
+    let stage = set(workers(2), Vec::new()).await?;
+    let namespaces: Api<Namespace> = Api::all(stage.client.clone());
+    let apps: Namespace = serde_json::from_value(json!({"metadata": {"name": "apps"}}))?;
+    namespaces.create(&PostParams::default(), &apps).await?;
+    let accounts: Api<ServiceAccount> = Api::namespaced(stage.client.clone(), "apps");
+    stage
+        .until("pods may be created", 30, || async { Ok(accounts.get_opt("default").await?) })
+        .await?;
+    let pod: Pod = serde_json::from_value(json!({
+        "metadata": {"name": "database", "labels": {"app": "database"}},
+        "spec": {
+            "nodeName": "worker-0",
+            "containers": [{"name": "database", "image": "database", "command": ["sleep", "3600"]}],
+        },
+    }))?;
+    let pods: Api<Pod> = Api::namespaced(stage.client.clone(), "apps");
+    pods.create(&PostParams::default(), &pod).await?;
+    let budget: PodDisruptionBudget = serde_json::from_value(json!({
+        "metadata": {"name": "one-database"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "database"}}},
+    }))?;
+    let budgets: Api<PodDisruptionBudget> = Api::namespaced(stage.client.clone(), "apps");
+    budgets.create(&PostParams::default(), &budget).await?;
+    stage
+        .until("the budget counts the pod as healthy", 60, || async {
+            let status = budgets.get("one-database").await?.status.unwrap_or_default();
+            Ok((status.current_healthy == 1).then_some(()))
+        })
+        .await?;
+
+    prepare(&stage, &[quick()], json!({})).await?;
+    stage.world.upgrade_to(NEW).await?;
+    let why = stage.condition("upgrade", "Ready", "False", "DrainBlocked").await?;
+    for words in ["worker-0", "Pod apps/database", "one-database"] {
+        assert!(why.contains(words), "no {words} in: {why}");
+    }
+    stage.event("MutexRunConfig", "upgrade", "DrainBlocked").await?;
+    waits(&stage, "DrainBlocked").await?;
+    assert!(released_after_a_while(&stage).await.is_empty());
+    assert!(pods.get("database").await?.metadata.deletion_timestamp.is_none(), "it was only asked");
+    // kube's own client would repeat the refused eviction for minutes (decisions.md, T4).
+    let asked = stage.requests()?.iter().filter(|r| r.subresource == "eviction").count();
+    assert!(asked <= 4, "{asked} evictions");
+
+    budgets.delete("one-database", &DeleteParams::default()).await?;
+    finish(&stage).await?;
+    stage.judge(&judgement(&["quick"], &["quick"])).await?;
+    stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_in_flight_is_shielded_and_leased_and_nothing_of_it_stays() -> Result<()> {
+    let stage = set(workers(2), Vec::new()).await?;
+    // What stood there before comes back; what others set is theirs.
+    let before = json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "false"}}});
+    stage.patch_node("worker-0", before).await?;
+    stage.world.remember().await?;
+    let gate = Gate::new()?;
+    prepare(&stage, &[rule("gated", json!({"jobSpec": job(&gate.wait())}))], json!({})).await?;
+    stage.world.upgrade_to(NEW).await?;
+    seen(&stage, "a rule runs", |w| rule_began(w, "gated", "worker-0")).await?;
+    let node = stage.world.node("worker-0").unwrap();
+    assert_eq!(node.labels().get(marks::EXCLUDE_FROM_REMEDIATION).map(String::as_str), Some("true"));
+    for key in [marks::SCALE_DOWN_DISABLED, marks::DO_NOT_DISRUPT] {
+        assert_eq!(node.annotations().get(key).map(String::as_str), Some("true"), "{key}");
+    }
+    let leases: Api<k8s_openapi::api::coordination::v1::Lease> =
+        Api::namespaced(stage.client.clone(), marks::LEASE_NAMESPACE);
+    let lease = leases.get("node-worker-0").await?.spec.unwrap_or_default();
+    let run = stage.run("upgrade").await?;
+    assert_eq!(
+        lease.holder_identity.as_deref(),
+        Some(format!("numo/MutexRunConfig/{}", run.uid().unwrap()).as_str())
+    );
+    assert_eq!(lease.lease_duration_seconds, Some(3600));
+    assert!(leases.get_opt("node-worker-1").await?.is_none(), "a node that waits has none");
+    gate.open_for_all()?;
+    finish(&stage).await?;
+    stage.judge(&judgement(&["gated"], &[])).await?;
+    let node = stage.world.node("worker-0").unwrap();
+    assert_eq!(node.annotations().get(marks::DO_NOT_DISRUPT).map(String::as_str), Some("false"));
+    // The shield came in the same write as the note of what was there before.
+    let torn = stage.world.records().iter().any(|record| match &record.change {
+        Change::Node(_, Some(node)) => {
+            let shielded = node.labels.contains_key(marks::EXCLUDE_FROM_REMEDIATION);
+            shielded != node.marks.contains(marks::SHIELDED_BY)
+        }
+        _ => false,
+    });
+    assert!(!torn);
+    stage.strike().await
+}

@@ -1,0 +1,167 @@
+//! Pools of others, and custom pools.
+
+use anyhow::Result;
+use numo_api::{RunResult, marks};
+use numo_world::{PoolSpec, WorldSpec};
+use serde_json::json;
+
+use crate::{
+    NEW, apply, finish, judgement, mark, object, pool, prepare, quick, released, released_after_a_while, run_of, set,
+    target, waits, with_canary, workers,
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pool_paused_by_someone_else_is_a_veto_until_adopted_or_lifted() -> Result<()> {
+    let stage = set(workers(2), Vec::new()).await?;
+    prepare(&stage, &[quick()], json!({})).await?;
+    stage.pause("worker", true).await?;
+    stage.world.remember().await?;
+    stage.world.upgrade_to(NEW).await?;
+    let why = stage.condition("upgrade", "Ready", "False", "PoolPausedByOther").await?;
+    for words in ["MachineConfigPool worker", "spec.paused", "kubectl-patch", "spec.adoptPaused"] {
+        assert!(why.contains(words), "no {words} in: {why}");
+    }
+    stage.event("MutexRunConfig", "upgrade", "PoolPausedByOther").await?;
+    let why = waits(&stage, "PoolPausedByOther").await.unwrap_or(why);
+    assert!(why.contains("kubectl-patch"), "{why}");
+    assert!(released_after_a_while(&stage).await.is_empty());
+    let writes: Vec<String> = stage
+        .requests()?
+        .iter()
+        .filter(|request| request.is_write())
+        .filter(|request| {
+            ["nodes", "machineconfigpools", "nodechanges"].contains(&request.resource.as_str())
+                || (request.resource == "leases" && request.name != "numo-leader")
+        })
+        .map(|request| format!("{} {}", request.verb, request.uri))
+        .collect();
+    assert!(writes.is_empty(), "a veto is kept: {writes:?}");
+    assert_eq!(mark(&stage, "worker", marks::PAUSED_BY).await?, None);
+
+    // Adopted: worked on, and left as it was found.
+    stage.patch_run("upgrade", json!({"spec": {"adoptPaused": true}})).await?;
+    finish(&stage).await?;
+    assert!(pool(&stage, "worker").await?.spec.paused, "it was paused before");
+    stage.judge(&judgement(&["quick"], &["quick"])).await?;
+
+    // Vetoed again by the next version; then lifted. The MCO may be faster than numo: what it takes before
+    // the pool is paused again is not hidden.
+    stage.patch_run("upgrade", json!({"spec": {"adoptPaused": false}})).await?;
+    let newest = "4.17.1";
+    stage.world.upgrade_to(newest).await?;
+    stage.condition("upgrade", "Ready", "False", "PoolPausedByOther").await?;
+    stage.pause("worker", false).await?;
+    stage.upgraded("worker", newest).await?;
+    stage.condition("upgrade", "Ready", "True", "Succeeded").await?;
+    assert!(!pool(&stage, "worker").await?.spec.paused);
+    let run = stage.run("upgrade").await?;
+    let last = run.status.and_then(|status| status.run).unwrap_or_default();
+    assert_eq!((last.target.as_str(), last.result), (newest, Some(RunResult::Succeeded)));
+    for node in ["worker-0", "worker-1"] {
+        let by_rules = stage.changes().await?.iter().any(|change| {
+            change.spec.node_name == node
+                && change.spec.target.version == newest
+                && !crate::verdicts(change, "quick", numo_api::Phase::Pre).is_empty()
+        });
+        let ungated = last.ungated.iter().any(|name| name == node);
+        assert!(by_rules || ungated, "{node} changed unseen: {last:?}");
+    }
+    stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pool_that_someone_unpauses_in_mid_run_is_paused_again() -> Result<()> {
+    let stage = set(workers(3), Vec::new()).await?;
+    let gate = crate::Gate::new()?;
+    prepare(
+        &stage,
+        &[crate::rule("gated", json!({"jobSpec": crate::job(&gate.wait())}))],
+        json!({}),
+    )
+    .await?;
+    stage.world.upgrade_to(NEW).await?;
+    crate::seen(&stage, "a rule runs", |w| crate::rule_began(w, "gated", "worker-0")).await?;
+    stage.pause("worker", false).await?;
+    crate::seen(&stage, "it is paused again", |w| {
+        let by_numo =
+            |e: &numo_world::Entry| matches!(&e.event, numo_world::Event::PoolPaused { by } if by.starts_with("numo"));
+        w.log().iter().filter(|e| e.subject == "worker" && by_numo(e)).count() == 2
+    })
+    .await?;
+    let event = stage.event("MutexRunConfig", "upgrade", "PausedAgain").await?;
+    assert!(event.note.unwrap_or_default().contains("kubectl-patch"));
+    gate.open_for_all()?;
+    finish(&stage).await?;
+    let run = stage.run("upgrade").await?;
+    let last = run.status.and_then(|status| status.run).unwrap_or_default();
+    let let_go = released(&stage.world);
+    for node in &let_go {
+        let ungated = last.ungated.contains(node);
+        assert!(
+            crate::rule_began(&stage.world, "gated", node) || ungated,
+            "{node} changed unseen: {last:?}"
+        );
+    }
+    stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_custom_pool_and_the_workers_go_through_one_canary() -> Result<()> {
+    let world = WorldSpec {
+        pools: vec![PoolSpec::new("worker", 2), PoolSpec::new("infra", 2)],
+        ..with_canary(WorldSpec::default())
+    };
+    let stage = set(world, Vec::new()).await?;
+    apply(
+        &stage,
+        &[quick(), target("workers", &["worker"]), target("infras", &["infra"])],
+    )
+    .await?;
+    let targets = json!({"canary": {"name": "canary"}, "mutexTargets": [{"name": "infras"}, {"name": "workers"}]});
+    apply(&stage, &[run_of(&["quick"], targets)]).await?;
+    stage.condition("upgrade", "Ready", "True", "UpToDate").await?;
+    stage.world.upgrade_to(NEW).await?;
+    stage.upgraded("infra", NEW).await?;
+    finish(&stage).await?;
+    let mut expected = judgement(&["quick"], &["quick"]);
+    expected.targets = vec!["infra".to_owned(), "worker".to_owned()];
+    // J4 says that at no time any node was in two pools, or in none.
+    stage.judge(&expected).await?;
+    assert_eq!(
+        released(&stage.world),
+        ["infra-0", "infra-1", "worker-0", "worker-1"],
+        "targets in the order of the spec"
+    );
+    stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_runs_that_want_one_pool_the_second_waits() -> Result<()> {
+    let stage = set(workers(2), Vec::new()).await?;
+    prepare(&stage, &[quick()], json!({})).await?;
+    let mut second = run_of(&["quick"], json!({}));
+    second["metadata"]["name"] = json!("second");
+    apply(&stage, &[second, object("MutexRule", "unused", quick()["spec"].clone())]).await?;
+    stage.condition("second", "Ready", "True", "UpToDate").await?;
+    stage.world.upgrade_to(NEW).await?;
+    let waits_for_other = stage
+        .until("one of the runs waits for the other", 60, || async {
+            for (waiting, other) in [("second", "upgrade"), ("upgrade", "second")] {
+                let run = stage.run(waiting).await?;
+                let ready = crate::condition(&run, "Ready").cloned().unwrap_or_default();
+                if ready.reason.as_deref() == Some("PoolHeldByRun") {
+                    let message = ready.message.unwrap_or_default();
+                    assert!(message.contains(other), "{message}");
+                    return Ok(Some(waiting));
+                }
+            }
+            Ok(None)
+        })
+        .await?;
+    stage.upgraded("worker", NEW).await?;
+    let winner = if waits_for_other == "second" { "upgrade" } else { "second" };
+    stage.condition(winner, "Ready", "True", "Succeeded").await?;
+    stage.condition(waits_for_other, "Ready", "True", "UpToDate").await?;
+    stage.judge(&judgement(&["quick"], &["quick"])).await?;
+    stage.strike().await
+}

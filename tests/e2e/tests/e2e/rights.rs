@@ -1,0 +1,114 @@
+//! Least privilege: numo asks for nothing beyond its rights, and has no right that it does not use.
+
+use std::collections::BTreeSet;
+
+use anyhow::Result;
+use numo_e2e::manifests;
+use numo_world::{PoolSpec, WorldSpec};
+use serde_json::{Value, json};
+
+use crate::{
+    NEW, apply, delete_run, finish, judgement, quick, run_of, set, target, with_canary,
+};
+
+/// Rights that this test does not use, and why numo has them all the same.
+const UNUSED: &[(&str, &str)] = &[];
+
+/// Every right that is granted to numo's ServiceAccount: `group/resource verb`.
+fn granted() -> Result<BTreeSet<String>> {
+    let objects = manifests::kustomize(&manifests::root().join("deploy/kustomize"))?;
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut rights = BTreeSet::new();
+    for binding in objects.iter().filter(|o| text(&o["kind"]).ends_with("RoleBinding")) {
+        let subjects = binding["subjects"].as_array().cloned().unwrap_or_default();
+        if !subjects.iter().any(|s| s["kind"] == "ServiceAccount" && s["name"] == "numo") {
+            continue;
+        }
+        let role = objects
+            .iter()
+            .find(|o| o["kind"] == binding["roleRef"]["kind"] && o["metadata"]["name"] == binding["roleRef"]["name"])
+            .unwrap_or_else(|| panic!("{binding} binds nothing"));
+        for rule in role["rules"].as_array().into_iter().flatten() {
+            let list = |field: &str| rule[field].as_array().cloned().unwrap_or_default();
+            for (group, resource, verb) in list("apiGroups").iter().flat_map(|group| {
+                let resources = list("resources");
+                let verbs = list("verbs");
+                resources
+                    .into_iter()
+                    .flat_map(move |resource| {
+                        let group = group.clone();
+                        verbs
+                            .clone()
+                            .into_iter()
+                            .map(move |verb| (group.clone(), resource.clone(), verb))
+                    })
+                    .collect::<Vec<_>>()
+            }) {
+                for part in [&group, &resource, &verb] {
+                    assert_ne!(part, "*", "no right is granted by wildcard");
+                }
+                rights.insert(format!("{}/{} {}", text(&group), text(&resource), text(&verb)));
+            }
+        }
+    }
+    Ok(rights)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn numo_asks_for_nothing_beyond_its_rights_and_has_none_that_it_does_not_use() -> Result<()> {
+    let world = WorldSpec {
+        pools: vec![PoolSpec::new("worker", 2), PoolSpec::new("infra", 1)],
+        ..with_canary(WorldSpec::default())
+    };
+    let stage = set(world, Vec::new()).await?;
+    let spec = json!({"canary": {"name": "canary"}, "mutexTargets": [{"name": "workers"}, {"name": "infras"}]});
+    let objects = [
+        quick(),
+        target("workers", &["worker"]),
+        target("infras", &["infra"]),
+        run_of(&["quick"], spec),
+    ];
+    apply(&stage, &objects).await?;
+    stage.condition("upgrade", "Ready", "True", "UpToDate").await?;
+    stage.world.upgrade_to(NEW).await?;
+    stage.upgraded("infra", NEW).await?;
+    finish(&stage).await?;
+    let mut expected = judgement(&["quick"], &["quick"]);
+    expected.targets.push("infra".to_owned());
+    stage.judge(&expected).await?;
+    delete_run(&stage, "upgrade").await?;
+
+    assert_eq!(stage.beyond_rights()?, Vec::<String>::new());
+    let used: BTreeSet<String> = stage
+        .requests()?
+        .into_iter()
+        .filter(|request| !request.resource.is_empty())
+        .map(|request| {
+            let resource = match request.subresource.as_str() {
+                "" => request.resource,
+                sub => format!("{}/{sub}", request.resource),
+            };
+            format!("{}/{resource} {}", request.group, request.verb)
+        })
+        .collect();
+    let granted = granted()?;
+    assert!(granted.len() > 20, "{granted:?}");
+    let excused: BTreeSet<&str> = UNUSED.iter().map(|(right, _)| *right).collect();
+    let unused: Vec<&String> = granted
+        .difference(&used)
+        .filter(|right| !excused.contains(right.as_str()))
+        .collect();
+    assert!(unused.is_empty(), "granted and never used: {unused:#?}");
+    for (right, why) in UNUSED {
+        assert!(granted.contains(*right), "{right} ({why}) is not granted any more");
+    }
+    // The write budget of the design: 25 a node, events included, evictions and leader lease not.
+    let writes = stage
+        .requests()?
+        .iter()
+        .filter(|r| r.is_write() && r.code < 300 && r.subresource != "eviction" && r.name != "numo-leader")
+        .filter(|r| !r.uri.contains("dryRun"))
+        .count();
+    assert!(writes <= 25 * 3, "{writes} writes for three nodes");
+    stage.strike().await
+}

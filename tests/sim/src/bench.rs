@@ -1,0 +1,223 @@
+//! Big clusters for measuring a decision, and how fast the simulator itself is.
+
+use crate::{Options, run, setup::Setup};
+use numo_api::{Outcome, Phase, Pin, Step, Strategy, VerdictRecord, marks::openshift};
+use numo_core::{
+    Snapshot,
+    action::Action,
+    decide,
+    observed::{Key, Observed},
+    verdict::Answers,
+};
+use std::time::{Duration, Instant};
+
+/// The run of [`bench_cluster`].
+pub fn bench_owner() -> Key {
+    Key::new(crate::setup::NAMESPACE, "upgrade")
+}
+
+/// A cluster of this many workers with one run (strategy DesiredConfig, three rules) in mid-flight: about
+/// half of the nodes are done, and as many as may fly do.
+pub fn bench_cluster(nodes: usize) -> Observed {
+    let mut setup = Setup::plain(Strategy::DesiredConfig, nodes);
+    let world = &mut setup.world;
+    let owner = bench_owner();
+    // Everything is asked for, rendered and armed.
+    world.advance_to(3600);
+    let flying = (nodes / 50).max(1);
+    if let Some(run) = world.truth.runs.get_mut(&owner) {
+        let limit = serde_json::json!(flying);
+        run.spec.max_unavailable = serde_json::from_value(limit).ok();
+    }
+    let mut seen = world.truth.clone();
+    let answers = Answers::default();
+    let now = world.time();
+    let mut number = 0_u32;
+    // The core itself arms the pools and admits every node, a few at a time.
+    for _ in 0..nodes + 2 {
+        let snapshot = Snapshot {
+            now,
+            observed: &seen,
+            owner: &owner,
+        };
+        let actions = decide(&snapshot, &answers).actions;
+        let mut admitted = 0;
+        for planned in &actions {
+            admitted += usize::from(matches!(planned.action, Action::CreateChange { .. }));
+            if world.apply(&planned.action).is_ok() {
+                number += 1;
+            }
+        }
+        seen = world.truth.clone();
+        if number > 0 && admitted > 0 {
+            break;
+        }
+    }
+    settle_half(&mut seen, nodes);
+    seen
+}
+
+/// Lets half of the nodes be done, with journals as a run leaves them.
+fn settle_half(seen: &mut Observed, nodes: usize) {
+    let Some(template) = seen.changes.values().next().cloned() else {
+        return;
+    };
+    let config = seen
+        .pools
+        .get("worker")
+        .map(|pool| pool.config.clone())
+        .unwrap_or_default();
+    let names: Vec<String> = seen
+        .nodes
+        .keys()
+        .filter(|name| name.starts_with('w'))
+        .cloned()
+        .collect();
+    for name in names.into_iter().take(nodes / 2) {
+        if seen.changes.values().any(|change| change.spec.node_name == name) {
+            continue;
+        }
+        let Some(node) = seen.nodes.get_mut(&name) else {
+            continue;
+        };
+        let from = node.annotation(openshift::CURRENT_CONFIG).to_owned();
+        for key in [openshift::CURRENT_CONFIG, openshift::DESIRED_CONFIG] {
+            node.annotations.insert(key.to_owned(), config.clone());
+        }
+        for key in [openshift::DESIRED_DRAIN, openshift::LAST_APPLIED_DRAIN] {
+            node.annotations
+                .insert(key.to_owned(), format!("uncordon-{config}"));
+        }
+        let mut change = template.clone();
+        change.spec.node_name.clone_from(&name);
+        change.spec.node_uid.clone_from(&node.uid);
+        let hash = numo_core::names::change_name(
+            "MutexRunConfig",
+            "upgrade",
+            &change.spec.owner_ref.uid,
+            &node.uid,
+            &change.spec.target.version,
+        );
+        change.key = Key::new(crate::setup::NAMESPACE, hash);
+        change.uid = format!("change-{name}");
+        let status = &mut change.status;
+        status.step = Some(Step::Done);
+        status.attempt = 1;
+        status.pin = Some(Pin {
+            rendered_config: config.clone(),
+            from_config: from,
+            from_version: "4.16.0".to_owned(),
+        });
+        for (rule, phase) in [
+            ("backup", Phase::Pre),
+            ("no-alerts", Phase::PreRelease),
+            ("smoke-test", Phase::Post),
+        ] {
+            status.verdicts.push(VerdictRecord {
+                rule: format!("{}/{rule}", crate::setup::NAMESPACE),
+                phase,
+                attempt: 1,
+                round: 1,
+                outcome: Outcome::Pass,
+                policy: None,
+                reason: "Completed".to_owned(),
+                message: None,
+                job: Some(format!("{}/{rule}-{name}", crate::setup::NAMESPACE)),
+                exit_code: Some(0),
+                started_at: None,
+                at: "2026-01-05T09:00:00Z".to_owned(),
+            });
+        }
+        seen.changes.insert(change.key.clone(), change);
+    }
+}
+
+/// How long decisions over `seen` take, sorted.
+pub fn decide_times(seen: &Observed, times: usize) -> Vec<Duration> {
+    let owner = bench_owner();
+    let answers = Answers::default();
+    let snapshot = Snapshot {
+        now: crate::world::timestamp(3600),
+        observed: seen,
+        owner: &owner,
+    };
+    let mut taken: Vec<Duration> = (0..times)
+        .map(|_| {
+            let begin = Instant::now();
+            let decision = std::hint::black_box(decide(&snapshot, &answers));
+            let taken = begin.elapsed();
+            drop(decision);
+            taken
+        })
+        .collect();
+    taken.sort();
+    taken
+}
+
+/// How fast the simulator is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Throughput {
+    /// Simulations.
+    pub seeds: usize,
+    /// Nodes that numo brought to their end in them.
+    pub upgrades: usize,
+    /// Decisions made.
+    pub passes: usize,
+    /// Time it took.
+    pub taken: Duration,
+}
+
+impl Throughput {
+    /// Node-upgrades a second.
+    pub fn upgrades_per_second(&self) -> f64 {
+        per_second(self.upgrades, self.taken)
+    }
+
+    /// Seeds a second.
+    pub fn seeds_per_second(&self) -> f64 {
+        per_second(self.seeds, self.taken)
+    }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "a rate for people to read")]
+fn per_second(count: usize, taken: Duration) -> f64 {
+    count as f64 / taken.as_secs_f64().max(f64::EPSILON)
+}
+
+/// Runs the first `seeds` seeds on all cores and says how fast that was.
+///
+/// # Errors
+/// The first failure, if a seed fails.
+pub fn throughput(seeds: u64) -> Result<Throughput, Box<crate::Failure>> {
+    let begin = Instant::now();
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
+    let parts: Vec<Result<Throughput, Box<crate::Failure>>> = std::thread::scope(|scope| {
+        let handles: Vec<_> = (0..threads)
+            .map(|part| {
+                scope.spawn(move || {
+                    let mut sum = Throughput::default();
+                    for seed in (0..seeds).filter(|seed| seed % threads == part) {
+                        let story = run(seed, Options::default()).map_err(Box::new)?;
+                        sum.seeds += 1;
+                        sum.upgrades += story.upgrades;
+                        sum.passes += story.passes;
+                    }
+                    Ok(sum)
+                })
+            })
+            .collect();
+        handles
+            .into_iter()
+            .map(|handle| handle.join().unwrap_or_else(|_| Ok(Throughput::default())))
+            .collect()
+    });
+    let mut sum = Throughput::default();
+    for part in parts {
+        let part = part?;
+        sum.seeds += part.seeds;
+        sum.upgrades += part.upgrades;
+        sum.passes += part.passes;
+    }
+    sum.taken = begin.elapsed();
+    Ok(sum)
+}

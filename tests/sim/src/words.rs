@@ -1,0 +1,92 @@
+//! A write of numo in words, with its reason.
+
+use numo_core::{
+    Decision,
+    action::{Action, NodePurpose, Planned, PoolPurpose},
+    observed::Observed,
+};
+
+/// What numo does, and why.
+pub fn deed(seen: &Observed, decision: &Decision, planned: &Planned) -> String {
+    let what = what(seen, &planned.action);
+    let said = planned.event.as_ref().map(|event| event.note.as_str());
+    let why = said.unwrap_or_else(|| why(decision, planned));
+    if why.is_empty() {
+        what
+    } else {
+        format!("{what} ({why})")
+    }
+}
+
+/// The reason the report gives for the node, or for the run.
+fn why<'d>(decision: &'d Decision, planned: &Planned) -> &'d str {
+    let of_node = decision.report.nodes.get(&planned.chain).map(|node| &node.why);
+    let why = of_node.or(decision.report.hold.as_ref());
+    why.map_or("", |why| why.message.as_str())
+}
+
+fn what(seen: &Observed, action: &Action) -> String {
+    let of_change = |key| {
+        let change = seen.changes.get(key);
+        change.map_or_else(String::new, |change| change.spec.node_name.clone())
+    };
+    match action {
+        Action::AddFinalizer { owner, .. } => format!("puts its finalizer on {owner}"),
+        Action::RemoveFinalizer { owner, .. } => format!("takes its finalizer off {owner}"),
+        Action::PatchPool(patch) => {
+            let verb = match patch.purpose {
+                PoolPurpose::Pause => "pauses",
+                PoolPurpose::Unpause => "gives back",
+                PoolPurpose::Hold => "keeps paused",
+                PoolPurpose::Select => "sets the selector of",
+                PoolPurpose::Unselect => "restores the selector of",
+            };
+            format!("{verb} pool {}", patch.pool)
+        }
+        Action::PatchNode(patch) => {
+            let node = &patch.node;
+            match patch.purpose {
+                NodePurpose::Shield => format!("shields {node} from remediation and autoscalers"),
+                NodePurpose::Unshield => format!("takes the shield off {node}"),
+                NodePurpose::Label => format!("puts rule labels on {node}"),
+                NodePurpose::Unlabel => format!("takes rule labels off {node}"),
+                NodePurpose::Release => format!("lets {node} go"),
+                NodePurpose::BringHome => format!("brings {node} home"),
+                NodePurpose::Recordon => format!("cordons {node} again, as a person had"),
+            }
+        }
+        Action::CreateChange { spec, .. } => format!("admits {}", spec.node_name),
+        Action::WriteJournal { key, status, .. } => {
+            let before = seen.changes.get(key).map(|change| &change.status);
+            let mut parts = Vec::new();
+            if let Some(verdict) = status
+                .verdicts
+                .last()
+                .filter(|last| before.and_then(|before| before.verdicts.last()) != Some(last))
+            {
+                parts.push(format!("{:?} of rule {}", verdict.outcome, verdict.rule));
+            }
+            let moved =
+                before.is_none_or(|before| before.step != status.step || before.since != status.since);
+            if let Some(step) = status.step.filter(|_| moved) {
+                parts.push(format!("step {}", step.name()));
+            }
+            format!("notes for {}: {}", of_change(key), parts.join(", "))
+        }
+        Action::DeleteChange { key, .. } => format!("forgets an old NodeChange of {}", of_change(key)),
+        Action::RecordRun { owner, .. } => format!("notes a verdict for {owner}"),
+        Action::CreateJob(job) => {
+            let whom = if job.node.is_empty() { "the run" } else { &job.node };
+            format!(
+                "asks rule {} in phase {} about {whom}: Job {}",
+                job.rule.name,
+                job.phase.name(),
+                job.job.name
+            )
+        }
+        Action::SetJobTtl { job, .. } => format!("lets Job {} go", job.name),
+        Action::AcquireLease { node, .. } => format!("takes the lease of {node}"),
+        Action::RenewLease { node, .. } => format!("renews the lease of {node}"),
+        Action::ReleaseLease { node, .. } => format!("gives the lease of {node} back"),
+    }
+}

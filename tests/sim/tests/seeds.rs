@@ -1,0 +1,100 @@
+//! Hundreds of small clusters, each with its own fate. `NUMO_SIM_SEED=n` tells the story of one;
+//! `NUMO_SIM_SEEDS=n` runs so many.
+
+use numo_sim::{Failure, Options, Story, run};
+
+/// How many seeds a plain `cargo test` runs: as many as a person is willing to wait for.
+const SEEDS: u64 = 300;
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+#[track_caller]
+fn check(options: Options) -> Vec<Story> {
+    if let Some(seed) = number("NUMO_SIM_SEED") {
+        let told = Options {
+            tell: true,
+            ..options
+        };
+        return match run(seed, told) {
+            Ok(story) => {
+                println!("{story}");
+                vec![story]
+            }
+            Err(failure) => panic!("{failure}"),
+        };
+    }
+    let seeds = number("NUMO_SIM_SEEDS").unwrap_or(SEEDS);
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
+    let parts: Vec<Vec<Result<Story, Failure>>> = std::thread::scope(|scope| {
+        let handles: Vec<_> = (0..threads)
+            .map(|part| {
+                scope.spawn(move || {
+                    (0..seeds)
+                        .filter(|seed| seed % threads == part)
+                        .map(|seed| run(seed, options))
+                        .collect()
+                })
+            })
+            .collect();
+        handles
+            .into_iter()
+            .map(|handle| handle.join().expect("a simulation does not panic"))
+            .collect()
+    });
+    let (stories, failures): (Vec<_>, Vec<_>) = parts.into_iter().flatten().partition(Result::is_ok);
+    let failures: Vec<Failure> = failures.into_iter().filter_map(Result::err).collect();
+    let shortest = failures.iter().min_by_key(|failure| failure.story.lines.len());
+    if let Some(shortest) = shortest {
+        let all: Vec<String> = failures
+            .iter()
+            .map(|failure| format!("seed {}: {}", failure.seed, failure.message))
+            .collect();
+        panic!(
+            "{shortest}\n{} of {seeds} seeds fail:\n{}",
+            all.len(),
+            all.join("\n")
+        );
+    }
+    stories.into_iter().filter_map(Result::ok).collect()
+}
+
+#[test]
+fn every_run_comes_to_a_good_end_whatever_goes_wrong() {
+    check(Options::default());
+}
+
+#[test]
+fn every_run_comes_to_a_good_end_when_only_machines_fail() {
+    check(Options {
+        people: false,
+        ..Options::default()
+    });
+}
+
+#[test]
+fn every_run_comes_to_a_good_end_in_a_quiet_cluster() {
+    for story in check(Options {
+        faults: false,
+        people: false,
+        tell: false,
+    }) {
+        assert_eq!(story.refused, 0, "nobody is in the way");
+    }
+}
+
+#[test]
+fn the_same_seed_tells_the_same_story() {
+    let options = Options {
+        tell: true,
+        ..Options::default()
+    };
+    for seed in 0..5 {
+        let tell = || match run(seed, options) {
+            Ok(story) => story.to_string(),
+            Err(failure) => failure.to_string(),
+        };
+        assert_eq!(tell(), tell());
+    }
+}

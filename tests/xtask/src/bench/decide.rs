@@ -1,0 +1,40 @@
+//! `decide_ms_p99_…`: how long a decision over a big cluster takes, its last look included.
+
+use std::time::Instant;
+
+use numo_core::verdict::Answers;
+use numo_core::{Snapshot, decide, invariant};
+
+use super::{Measured, percentile};
+
+/// Decides again and again over a cluster in mid-run.
+pub fn measure(nodes: usize, times: usize) -> Measured {
+    let observed = numo_sim::bench_cluster(nodes);
+    let owner = numo_sim::bench::bench_owner();
+    let answers = Answers::default();
+    let snapshot = Snapshot {
+        now: numo_sim::world::timestamp(3600),
+        observed: &observed,
+        owner: &owner,
+    };
+    let mut taken = Vec::with_capacity(times);
+    let (mut reported, mut in_flight) = (0, 0);
+    for _ in 0..times {
+        let began = Instant::now();
+        let mut decision = decide(&snapshot, &answers);
+        let breaches = invariant::lint(&snapshot, &mut decision);
+        taken.push(began.elapsed().as_secs_f64() * 1000.0);
+        reported = decision.report.nodes.len();
+        in_flight = decision.report.in_flight();
+        std::hint::black_box((decision, breaches));
+    }
+    taken.sort_by(f64::total_cmp);
+    let note = format!(
+        "{reported} nodes reported, {in_flight} in flight; median {:.3} ms of {times}",
+        percentile(&taken, 0.5)
+    );
+    Measured {
+        value: percentile(&taken, 0.99),
+        notes: vec![note],
+    }
+}
