@@ -249,8 +249,9 @@ pub struct RunStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub ungated: Vec<String>,
-    /// Verdicts of the rules that are asked once per run (phases PreRun and PostRun).
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// Verdicts of the rules that are asked once per run (phases PreRun and PostRun). Always written, also
+    /// when empty: a list that is left out would keep the verdicts of the run before.
+    #[serde(default)]
     #[schemars(length(max = 32))]
     pub verdicts: Vec<VerdictRecord>,
 }

@@ -286,7 +286,9 @@ fn target_pools<'a>(
             match observed.pools.get(name) {
                 None => problems.push(Why::new(
                     Reason::PoolNotFound,
-                    format!("MutexTarget {key} spec.machineConfigPools: found no MachineConfigPool {name}"),
+                    format!(
+                        "MutexTarget {key} spec.machineConfigPools: found no MachineConfigPool {name}, wanted an existing one"
+                    ),
                 )),
                 Some(_) if CONTROL_PLANE.contains(&name.as_str()) => problems.push(Why::new(
                     Reason::ControlPlanePool,

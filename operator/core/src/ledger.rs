@@ -141,7 +141,7 @@ pub fn stop(observed: &Observed, node: &NodeView) -> Option<Why> {
 }
 
 fn is_unavailable(node: &NodeView) -> bool {
-    !node.ready || node.unschedulable
+    !node.ready || node.unschedulable || node.leaving.is_some()
 }
 
 /// `{}` selects all nodes, absent none.

@@ -8,7 +8,7 @@ use crate::{
     report::Why,
     verdict::{Answers, Question},
 };
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use numo_api::{FailurePolicy, Outcome, Phase, Reason, VerdictRecord};
 
 /// How long after its deadline a Job may take to be marked Failed by the Job controller (seconds),
@@ -117,17 +117,7 @@ fn one(
         });
         return Progress::Failed(policy, Why::new(Reason::RuleFailed, message));
     }
-    let attempt = of_rule().map(|verdict| verdict.attempt).max().unwrap_or(0) + 1;
-    let identity = JobIdentity {
-        owner_uid: subject.owner_uid,
-        node_uid: subject.node_uid,
-        target: subject.to_version,
-        rule: &name,
-        phase,
-        round: subject.round,
-        attempt,
-    };
-    let job = Key::new(&rule.job_namespace, names::job_name(&rule.job_name, &identity));
+    let (attempt, job) = next_job(rule, phase, verdicts, subject);
     let record =
         |outcome, reason: &str, message: &str, exit_code, started: Option<Timestamp>| VerdictRecord {
             rule: name.clone(),
@@ -190,6 +180,31 @@ fn one(
     }
 }
 
+/// The Job whose end is the next verdict of a rule, and the number of its attempt.
+pub fn next_job(
+    rule: &RuleView,
+    phase: Phase,
+    verdicts: &[VerdictRecord],
+    subject: &Subject<'_>,
+) -> (i32, Key) {
+    let name = rule.key.to_string();
+    let of_rule = verdicts
+        .iter()
+        .filter(|verdict| verdict.rule == name && verdict.phase == phase);
+    let attempt = of_rule.map(|verdict| verdict.attempt).max().unwrap_or(0) + 1;
+    let identity = JobIdentity {
+        owner_uid: subject.owner_uid,
+        node_uid: subject.node_uid,
+        target: subject.to_version,
+        rule: &name,
+        phase,
+        round: subject.round,
+        attempt,
+    };
+    let job = Key::new(&rule.job_namespace, names::job_name(&rule.job_name, &identity));
+    (attempt, job)
+}
+
 /// Continue is for phases after the release only; before it, it means Hold.
 fn effective_policy(rule: &RuleView, phase: Phase) -> FailurePolicy {
     match rule.failure_policy {
@@ -213,7 +228,7 @@ fn start(
     record: impl Fn(&str, &str) -> VerdictRecord,
 ) -> Progress {
     if let Some(refusal) = observed.refusals.get(&job) {
-        let retry_at = refusal.at + SignedDuration::from_secs(RETRY_REFUSED_SECONDS);
+        let retry_at = later(refusal.at, RETRY_REFUSED_SECONDS);
         let reason = if refusal.code == 403 {
             Reason::JobsForbidden
         } else {
@@ -263,7 +278,7 @@ fn running(
     now: Timestamp,
     timed_out: impl Fn(&str) -> VerdictRecord,
 ) -> Progress {
-    let deadline = view.created + SignedDuration::from_secs(rule.timeout_seconds + DEADLINE_GRACE_SECONDS);
+    let deadline = later(view.created, rule.timeout_seconds + DEADLINE_GRACE_SECONDS);
     if now >= deadline {
         let message = format!(
             "Job {job} did not end within timeoutSeconds {}",
@@ -284,6 +299,13 @@ fn running(
         None => Why::new(Reason::RuleRunning, what),
     };
     Progress::Wait(why, Some(deadline))
+}
+
+/// So many seconds later; at most the last moment there is. Times come from objects that anyone may have
+/// written.
+pub fn later(at: Timestamp, seconds: i64) -> Timestamp {
+    at.checked_add(jiff::SignedDuration::from_secs(seconds))
+        .unwrap_or(Timestamp::MAX)
 }
 
 /// The first `max` characters, without control characters.

@@ -14,7 +14,7 @@ use k8s_openapi::api::events::v1::Event;
 use numo_cluster::{AuditEvent, Cluster, Options, User};
 use numo_world::{Breach, Judgement, World, WorldSpec};
 use serde_json::{Value, json};
-use std::{path::PathBuf, time::Duration};
+use std::{fmt::Write as _, path::PathBuf, time::Duration};
 
 /// Namespace of numo, and of all rules, targets and runs of the tests.
 pub const NAMESPACE: &str = "node-upgrade-mutex-operator";
@@ -303,7 +303,7 @@ impl Stage {
         let what = format!("pool {pool} at {version}");
         match self
             .world
-            .until(&what, Duration::from_secs(180), |world| {
+            .until(&what, Duration::from_mins(3), |world| {
                 world.is_updated(pool, version)
             })
             .await
@@ -326,66 +326,10 @@ impl Stage {
     /// What a person would look at first: runs, rules, NodeChanges, and the end of numo's log.
     pub async fn picture(&self) -> String {
         let mut text = String::new();
-        let mut add = |title: &str, value: Result<String, kube::Error>| {
-            text.push_str(&format!(
-                "--- {title}\n{}\n",
-                value.unwrap_or_else(|error| error.to_string())
-            ));
-        };
-        let everything = ListParams::default();
-        let runs = Api::<MutexRunConfig>::all(self.client.clone())
-            .list(&everything)
-            .await;
-        add(
-            "runs",
-            runs.map(|list| {
-                list.items
-                    .iter()
-                    .map(|run| {
-                        format!(
-                            "{:?} {:?}\n{}",
-                            run.metadata.name,
-                            run.metadata.finalizers,
-                            yaml(&run.status)
-                        )
-                    })
-                    .collect()
-            }),
-        );
-        let rules = Api::<MutexRule>::all(self.client.clone()).list(&everything).await;
-        add(
-            "rules",
-            rules.map(|list| {
-                list.items
-                    .iter()
-                    .map(|rule| format!("{:?}\n{}", rule.metadata.name, yaml(&rule.status)))
-                    .collect()
-            }),
-        );
-        let targets = Api::<MutexTarget>::all(self.client.clone())
-            .list(&everything)
-            .await;
-        add(
-            "targets",
-            targets.map(|list| {
-                list.items
-                    .iter()
-                    .map(|target| format!("{:?}\n{}", target.metadata.name, yaml(&target.status)))
-                    .collect()
-            }),
-        );
-        let changes = Api::<NodeChange>::all(self.client.clone())
-            .list(&everything)
-            .await;
-        add(
-            "changes",
-            changes.map(|list| {
-                list.items
-                    .iter()
-                    .map(|change| format!("{}\n{}", change.spec.node_name, yaml(&change.status)))
-                    .collect()
-            }),
-        );
+        self.describe::<MutexRunConfig>(&mut text, |run| yaml(&run.status)).await;
+        self.describe::<MutexRule>(&mut text, |rule| yaml(&rule.status)).await;
+        self.describe::<MutexTarget>(&mut text, |target| yaml(&target.status)).await;
+        self.describe::<NodeChange>(&mut text, |change| yaml(&change.status)).await;
         if let Some(numo) = &self.numo {
             let log = numo.log();
             let lines: Vec<&str> = log.lines().collect();
@@ -393,6 +337,26 @@ impl Stage {
             text.push_str(&lines[lines.len().saturating_sub(40)..].join("\n"));
         }
         text
+    }
+
+    /// Adds all objects of a kind to the picture.
+    async fn describe<K>(&self, text: &mut String, status: impl Fn(&K) -> String)
+    where
+        K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+    {
+        let _ = writeln!(text, "--- {}", K::plural(&()));
+        match Api::<K>::all(self.client.clone()).list(&ListParams::default()).await {
+            Err(error) => {
+                let _ = writeln!(text, "{error}");
+            }
+            Ok(list) => {
+                for object in &list.items {
+                    let meta = object.meta();
+                    let name = meta.name.as_deref().unwrap_or_default();
+                    let _ = writeln!(text, "{name} finalizers {:?}\n{}", meta.finalizers, status(object));
+                }
+            }
+        }
     }
 
     /// Takes everything down.

@@ -135,6 +135,11 @@ impl Judge {
             .turns
             .values()
             .filter(|turn| turn.run == *owner && turn.node_uid != uid)
+            .filter(|turn| {
+                seen.nodes
+                    .get(&turn.node)
+                    .is_some_and(|node| node.uid == turn.node_uid)
+            })
             .collect();
         let limit = limit(world, seen, run);
         if others.len() + 1 > limit && !world.people.limits_edited && !world.people.journals_deleted {
@@ -217,6 +222,10 @@ impl Judge {
             .iter()
             .find(|(_, turn)| turn.node_uid == node.uid && turn.run == *owner);
         let Some((key, _)) = turn else {
+            if world.people.journals_deleted {
+                self.released.insert(node.uid.clone());
+                return Ok(());
+            }
             return breach("1", format!("{name} was let go without a turn"));
         };
         if node.unschedulable || !before.ready {
@@ -417,9 +426,9 @@ fn unpaused(world: &World, seen: &Observed, owner: &Key, name: &str) -> Verdict 
             || node.annotation(openshift::DESIRED_CONFIG) != pool.config
     };
     for node in world.truth.nodes.values() {
-        let here = own_home(world, node) == Primary::Pool(name.to_owned());
-        let known = seen.nodes.get(&node.name).is_some_and(outdated);
-        if here && outdated(node) && known {
+        let rolls =
+            |node: &NodeView| outdated(node) && own_home(world, node) == Primary::Pool(name.to_owned());
+        if rolls(node) && seen.nodes.get(&node.name).is_some_and(rolls) {
             return breach(
                 "5",
                 format!("pool {name} was unpaused and {} would roll", node.name),

@@ -13,7 +13,7 @@ use numo_core::{
     Decision, Snapshot,
     action::{Action, Planned},
     decide, invariant,
-    observed::{JobEnd, Key, Refusal},
+    observed::{JobEnd, Key, Observed, Refusal},
     report::{Report, RunPhase},
     verdict::{Answers, Evidence, Question},
 };
@@ -300,6 +300,9 @@ impl Simulation {
     fn write(&mut self, owner: &Key, decision: &Decision) -> Result<bool, String> {
         let mut broken: Vec<&str> = Vec::new();
         let mut wrote = false;
+        // Judged is what the decision could know, not what was seen while it was carried out.
+        let changes_meanwhile = self.faults.lag.1 > 0 || self.faults.pause.1 > 0;
+        let decided_on = changes_meanwhile.then(|| self.view.seen.clone());
         for planned in &decision.actions {
             if broken.contains(&planned.chain.as_str()) {
                 continue;
@@ -328,7 +331,7 @@ impl Simulation {
                 broken.push(&planned.chain);
                 continue;
             }
-            if !self.carry_out(owner, decision, planned)? {
+            if !self.carry_out(owner, decision, planned, decided_on.as_ref())? {
                 self.retry_soon(owner);
                 broken.push(&planned.chain);
                 continue;
@@ -339,7 +342,13 @@ impl Simulation {
     }
 
     /// One write; whether it was accepted.
-    fn carry_out(&mut self, owner: &Key, decision: &Decision, planned: &Planned) -> Result<bool, String> {
+    fn carry_out(
+        &mut self,
+        owner: &Key,
+        decision: &Decision,
+        planned: &Planned,
+        decided_on: Option<&Observed>,
+    ) -> Result<bool, String> {
         let words = self
             .world
             .story
@@ -358,9 +367,8 @@ impl Simulation {
                 {
                     self.story.upgrades += 1;
                 }
-                let verdict = self
-                    .judge
-                    .after(&self.world, &self.view.seen, owner, &planned.action);
+                let seen = decided_on.unwrap_or(&self.view.seen);
+                let verdict = self.judge.after(&self.world, seen, owner, &planned.action);
                 self.own(&object);
                 verdict?;
                 Ok(true)

@@ -19,7 +19,7 @@ pub const OWNER_KIND: (&str, &str) = ("openshift-optional.skrzypek.io/v1alpha1",
 pub fn admit(draft: &mut Draft<'_>, hold: Option<&Why>) {
     let members = std::mem::take(&mut draft.frame.members);
     let mut ledger = Ledger::of(draft.frame.observed);
-    let limit = draft.frame.intent.max_unavailable.of(members.len());
+    let limit = draft.frame.intent.max_unavailable.of(members.len()).max(1);
     let mut flying: Vec<&NodeView> = Vec::new();
     for member in &members {
         if member.in_flight().is_some() || (!at_target(&draft.frame, member) && is_ungated(member)) {
@@ -76,27 +76,32 @@ pub fn admit(draft: &mut Draft<'_>, hold: Option<&Why>) {
 }
 
 /// Carries out what a person said about a node before its turn; true if it is not to have one now.
-fn obeys_directive(draft: &mut Draft<'_>, member: &Member<'_>, change: &ChangeView) -> bool {
-    let waits = matches!(change.status.step, None | Some(Step::Selected));
-    let Some(directive) = change.spec.directive.as_ref().filter(|_| waits) else {
+pub fn obeys_directive(draft: &mut Draft<'_>, member: &Member<'_>, change: &ChangeView) -> bool {
+    let waits = change.status.pin.is_none()
+        && matches!(change.status.step, None | Some(Step::Selected | Step::Admitted));
+    let fresh =
+        change.status.step.is_none() || change.status.observed_generation.unwrap_or(1) < change.generation;
+    let Some(directive) = &change.spec.directive else {
         return false;
     };
     let (step, why) = match directive.action {
-        DirectiveAction::Skip => (
+        DirectiveAction::Skip if fresh => (
             Step::Skipped,
             Why::new(
                 Reason::SkippedByPerson,
                 node::persons_words("skipped", change, directive),
             ),
         ),
-        DirectiveAction::Hold => (
+        DirectiveAction::Hold if waits => (
             Step::Selected,
             Why::new(
                 Reason::HeldByPerson,
                 node::persons_words("held", change, directive),
             ),
         ),
-        DirectiveAction::Retry | DirectiveAction::Abort => return false,
+        DirectiveAction::Skip | DirectiveAction::Hold | DirectiveAction::Retry | DirectiveAction::Abort => {
+            return false;
+        }
     };
     if change.status.step != Some(step) {
         let mut journal = Journal::open(change, draft.frame.now);
@@ -150,15 +155,17 @@ fn no_room(draft: &Draft<'_>, member: &Member<'_>, flying: &[&NodeView], limit: 
     gates::node::canary_room(&draft.frame, flying.len())
 }
 
-/// Why a node that was admitted and has not begun is not to begin: more were admitted than may fly, by a
-/// leader that was replaced or by a person. Whoever has begun, or was admitted first, comes first.
+/// Why a node that was admitted and has not begun is not to begin: a gate closed since, or more were
+/// admitted than may fly, by a leader that was replaced or by a person. Whoever has begun, or was admitted
+/// first, comes first.
 pub fn out_of_turn(
     draft: &Draft<'_>,
     members: &[Member<'_>],
     member: &Member<'_>,
     change: &ChangeView,
+    hold: Option<&Why>,
 ) -> Option<Why> {
-    let limit = draft.frame.intent.max_unavailable.of(members.len());
+    let limit = draft.frame.intent.max_unavailable.of(members.len()).max(1);
     let flying: Vec<&NodeView> = members
         .iter()
         .filter(|other| other.node.name != member.node.name)
@@ -168,7 +175,10 @@ pub fn out_of_turn(
         })
         .map(|other| other.node)
         .collect();
-    no_room(draft, member, &flying, limit)
+    hold.cloned()
+        .or_else(|| ledger::stop(draft.frame.observed, member.node))
+        .or_else(|| gates::node::not_fit(&draft.frame, member))
+        .or_else(|| no_room(draft, member, &flying, limit))
         .or_else(|| Ledger::before(draft.frame.observed, change).refusal(member.node))
 }
 
@@ -234,6 +244,11 @@ fn take_turn(draft: &mut Draft<'_>, member: &Member<'_>) {
     draft.report(member, Step::Admitted, admitted);
 }
 
+/// The node is where it shall be.
+pub fn up_to_date(member: &Member<'_>) -> Why {
+    Why::new(Reason::UpToDate, format!("it runs {}", member.pool.config))
+}
+
 /// Reports a node that is at the target.
 pub fn report_done(draft: &mut Draft<'_>, member: &Member<'_>) {
     let why = match member.change {
@@ -242,7 +257,7 @@ pub fn report_done(draft: &mut Draft<'_>, member: &Member<'_>) {
         {
             Why::new(Reason::Done, format!("it runs {}", member.pool.config))
         }
-        _ => Why::new(Reason::UpToDate, format!("it runs {}", member.pool.config)),
+        _ => up_to_date(member),
     };
     draft.report(member, Step::Done, why);
 }

@@ -112,11 +112,9 @@ impl<'a> Frame<'a> {
         let mut current: BTreeMap<&str, &ChangeView> = BTreeMap::new();
         let mut superseded: BTreeMap<&str, &ChangeView> = BTreeMap::new();
         let mut orphans = Vec::new();
-        for change in observed
-            .changes
-            .values()
-            .filter(|c| c.spec.owner_ref.uid == run.uid && !c.deleting)
-        {
+        for change in observed.changes.values().filter(|c| {
+            c.spec.owner_ref.uid == run.uid && !c.deleting && c.key.namespace == run.key.namespace
+        }) {
             let node = change.spec.node_name.as_str();
             match observed
                 .nodes
@@ -161,6 +159,7 @@ impl<'a> Frame<'a> {
             .changes
             .values()
             .filter(move |change| change.spec.owner_ref.uid == *uid && !change.deleting)
+            .filter(|change| change.key.namespace == self.run.key.namespace)
     }
 
     /// Number of nodes that have their turn.

@@ -24,7 +24,7 @@ use crate::{
     verdict::{Answers, Question},
 };
 use jiff::Timestamp;
-use numo_api::{Phase, Reason, RunResult, Step, VerdictRecord, marks};
+use numo_api::{Phase, Reason, RunResult, Step, VerdictRecord, conditions::Who, marks};
 
 /// All that was seen, at one time, for one owner.
 #[derive(Clone, Copy, Debug)]
@@ -129,11 +129,11 @@ pub fn decide(snapshot: &Snapshot<'_>, answers: &Answers) -> Decision {
     if draft.frame.intent.dry_run && leaving.is_none() {
         draft.out.actions.clear();
         draft.out.questions.clear();
-        draft
-            .out
-            .report
-            .hold
-            .get_or_insert_with(|| Why::new(Reason::DryRun, "spec.dryRun is true: nothing is written"));
+        // What numo would end by itself it does not end in a dry run.
+        let hold = &mut draft.out.report.hold;
+        if hold.as_ref().is_none_or(|why| why.reason.who() == Who::Numo) {
+            *hold = Some(Why::new(Reason::DryRun, "spec.dryRun is true: nothing is written"));
+        }
     }
     draft.out
 }
@@ -244,6 +244,8 @@ fn is_over(frame: &Frame<'_>) -> bool {
         && gates::run::control_plane(frame).is_none()
         && frame.orphans.is_empty()
         && frame.in_two_pools.is_empty()
+        // A target that is gone has no nodes left to speak of: that is not the end of their run.
+        && !frame.intent.problems.iter().any(|why| matches!(why.reason, Reason::TargetNotFound | Reason::PoolNotFound))
         && frame.members.iter().all(|member| {
             member.in_flight().is_none()
                 && (at_target(frame, member)
@@ -299,6 +301,7 @@ fn leave(draft: &mut Draft<'_>, leaving: Option<&Why>) {
         && let Some(why) = run_rules_hold(draft, Phase::PostRun)
     {
         draft.out.report.hold = Some(why);
+        pool::label_joiners(draft);
         return;
     }
     let before = draft.out.actions.len();
@@ -340,6 +343,10 @@ fn drive(draft: &mut Draft<'_>, hold: Option<Why>) {
     if !active {
         draft.out.report.phase = RunPhase::Idle;
         draft.out.report.hold = idle(&draft.frame, hold);
+        let last = draft.frame.run.status.run.as_ref();
+        draft.out.report.result = last
+            .filter(|last| last.id == draft.frame.run_id && last.finished_at.is_some())
+            .and_then(|last| last.result);
         let why = Why::new(
             Reason::UpToDate,
             "it runs the version asked for; the MCO alone brings it to its pool's configuration",
@@ -392,19 +399,7 @@ fn run_rules_hold(draft: &mut Draft<'_>, phase: Phase) -> Option<Why> {
     if !asked {
         return None;
     }
-    let version = frame.desired.clone().unwrap_or_default();
-    let subject = Subject {
-        owner_uid: &frame.run.uid,
-        node: "",
-        node_uid: "",
-        hostname: "",
-        pool: "",
-        from_version: "",
-        to_version: &version,
-        run: &frame.run_id,
-        round: 1,
-        since: None,
-    };
+    let subject = run_subject(frame);
     let verdicts = frame.run_verdicts;
     let progress = rules::progress(
         &frame.intent.rules,
@@ -454,6 +449,34 @@ fn run_rules_hold(draft: &mut Draft<'_>, phase: Phase) -> Option<Why> {
             Some(why)
         }
     }
+}
+
+/// What rules that are asked once per run are asked about.
+fn run_subject<'a>(frame: &'a Frame<'_>) -> Subject<'a> {
+    Subject {
+        owner_uid: &frame.run.uid,
+        node: "",
+        node_uid: "",
+        hostname: "",
+        pool: "",
+        from_version: "",
+        to_version: frame.desired.as_deref().unwrap_or_default(),
+        run: &frame.run_id,
+        round: 1,
+        since: None,
+    }
+}
+
+/// The Jobs of the run's own rules whose ends are yet to be written down.
+fn awaited_run_jobs(frame: &Frame<'_>) -> impl Iterator<Item = Key> {
+    let rules = frame.intent.rules.iter().filter_map(|(_, rule)| *rule);
+    rules.flat_map(|rule| {
+        [Phase::PreRun, Phase::PostRun]
+            .into_iter()
+            .filter(|phase| rule.runs_in(*phase))
+            .map(|phase| rules::next_job(rule, phase, frame.run_verdicts, &run_subject(frame)).1)
+            .collect::<Vec<_>>()
+    })
 }
 
 fn record_run_verdict(draft: &mut Draft<'_>, verdict: VerdictRecord) {

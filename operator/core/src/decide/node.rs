@@ -3,7 +3,7 @@
 
 use super::{
     Draft, Member,
-    admit::OWNER_KIND,
+    admit::{self, OWNER_KIND},
     at_target,
     journal::{self, Journal},
 };
@@ -15,10 +15,10 @@ use crate::{
     observed::{ChangeView, Key, LeaseView, NodeView, RuleView},
     pools,
     report::Why,
-    rules::{self, Progress, Subject},
+    rules::{self, Progress, Subject, later},
     verdict::Question,
 };
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use numo_api::{
     Directive, DirectiveAction, FailurePolicy, Outcome, Phase, Pin, Reason, Step, Strategy, VerdictRecord,
     marks::{self, openshift},
@@ -80,19 +80,23 @@ pub fn advance(
     };
     if change.status.pin.is_none() {
         // Nothing has happened to the node yet: its turn may end without lease and shield.
-        if turn.gives_up(draft) || turn.obeys_directive(draft) {
+        if turn.gives_up(draft) || admit::obeys_directive(draft, member, change) {
             return;
         }
-        if let Some(why) = super::admit::out_of_turn(draft, members, member, change) {
-            draft.report(member, Step::Admitted, why);
+        if at_target(&draft.frame, member) {
+            turn.end(draft, Step::Done, &admit::up_to_date(member));
             return;
         }
-        if holds_lease_and_shield(draft, member, change) {
+        if let Some(why) = admit::out_of_turn(draft, members, member, change, hold) {
+            turn.end(draft, Step::Selected, &why);
+            return;
+        }
+        if holds_lease_and_shield(draft, member) {
             begin(draft, member, change);
         }
         return;
     }
-    if !holds_lease_and_shield(draft, member, change) || turn.obeys_directive(draft) {
+    if !holds_lease_and_shield(draft, member) || turn.obeys_directive(draft) {
         return;
     }
     if turn.released() {
@@ -104,24 +108,23 @@ pub fn advance(
 
 /// When a lease that nobody renews can be taken over.
 pub(super) fn expiry(lease: &LeaseView) -> Timestamp {
-    lease.renewed.map_or(Timestamp::UNIX_EPOCH, |at| {
-        at + SignedDuration::from_secs(lease.duration_seconds + 1)
-    })
+    lease
+        .renewed
+        .map_or(Timestamp::UNIX_EPOCH, |at| later(at, lease.duration_seconds + 1))
 }
 
 /// Takes the node lease and the shield; true once both are there.
-fn holds_lease_and_shield(draft: &mut Draft<'_>, member: &Member<'_>, change: &ChangeView) -> bool {
+fn holds_lease_and_shield(draft: &mut Draft<'_>, member: &Member<'_>) -> bool {
     let frame = &draft.frame;
     let node = member.node;
     let holder = lease_holder(&frame.run.uid);
     let mut actions = Vec::new();
     let lease = frame.observed.leases.get(&node.name);
-    let mut foreign = None;
     if frame.observed.settings.leases_unavailable.is_none() {
         match lease {
             Some(lease) if lease.holder == holder => {
                 let due = lease.renewed.map_or(Timestamp::UNIX_EPOCH, |at| {
-                    at + SignedDuration::from_secs(lease.duration_seconds / 2 + 1)
+                    later(at, lease.duration_seconds / 2 + 1)
                 });
                 if frame.now < due {
                     draft.wake(due);
@@ -138,7 +141,8 @@ fn holds_lease_and_shield(draft: &mut Draft<'_>, member: &Member<'_>, change: &C
                     );
                 }
             }
-            Some(lease) if !lease.expired(frame.now) => foreign = Some(lease),
+            // Theirs now: it expired while nobody renewed it. What has begun goes on.
+            Some(lease) if !lease.expired(frame.now) => {}
             other => actions.push(Action::AcquireLease {
                 node: node.name.clone(),
                 node_uid: node.uid.clone(),
@@ -146,19 +150,6 @@ fn holds_lease_and_shield(draft: &mut Draft<'_>, member: &Member<'_>, change: &C
                 over: other.map(|lease| (lease.uid.clone(), lease.resource_version.clone())),
             }),
         }
-    }
-    if let Some(lease) = foreign
-        && change.status.pin.is_none()
-    {
-        let message = format!(
-            "Lease {}/node-{} is held by {}",
-            marks::LEASE_NAMESPACE,
-            node.name,
-            lease.holder
-        );
-        draft.wake(expiry(lease));
-        draft.report(member, Step::Admitted, Why::new(Reason::NodeLeaseHeld, message));
-        return false;
     }
     if mark::shielded(node).is_none_or(|mark| mark.owner != draft.frame.run.uid) {
         actions.push(shield(node, &draft.frame.run.uid));
@@ -194,6 +185,9 @@ fn shield(node: &NodeView, owner: &str) -> Action {
                 .map(|(key, _)| ((*key).to_owned(), node.annotations.get(*key).cloned())),
         )
         .collect();
+    // Over a mark of an owner that is gone, or where only the mark was taken off, what is there is ours:
+    // what was there before it is what counts.
+    let prior = mark::shielded(node).map_or(prior, |mark| mark.prior);
     let to = |map: &BTreeMap<String, String>, (key, value): &(&str, &str)| Change {
         key: (*key).to_owned(),
         from: map.get(*key).cloned(),
@@ -734,18 +728,19 @@ impl Turn<'_> {
         }
     }
 
-    /// The turn ends here.
+    /// The turn ends here; back to Selected, it was none.
     fn end(&self, draft: &mut Draft<'_>, step: Step, why: &Why) {
         let mut journal = self.journal(draft);
         journal.enter(step, Some(why));
-        let warning = step != Step::Done;
-        let event = self.event(
-            warning,
-            why.reason.name(),
-            EventAction::Complete,
-            why.message.clone(),
-        );
-        journal.write(draft, Some(event));
+        let event = (step != Step::Selected).then(|| {
+            self.event(
+                step != Step::Done,
+                why.reason.name(),
+                EventAction::Complete,
+                why.message.clone(),
+            )
+        });
+        journal.write(draft, event);
         draft.report(self.member, step, why.clone());
     }
 
@@ -763,7 +758,7 @@ impl Turn<'_> {
                     Step::PreRelease,
                     Why::new(Reason::DrainBlocked, blocked),
                 );
-                let again = draft.frame.now + SignedDuration::from_secs(DRAIN_PROBE_SECONDS);
+                let again = later(draft.frame.now, DRAIN_PROBE_SECONDS);
                 draft.wake(again);
                 false
             }
@@ -933,7 +928,7 @@ impl Turn<'_> {
             .rfind(|entry| entry.step == Step::Released);
         let since = journal::time(released.map(|entry| entry.at.as_str())).unwrap_or(draft.frame.now);
         let limit = draft.frame.intent.change_timeout_seconds;
-        let deadline = since + SignedDuration::from_secs(limit);
+        let deadline = later(since, limit);
         let state = node.annotation(openshift::STATE);
         let words = match (node.ready, state) {
             (_, "Degraded" | "Unreconcilable") => format!(
@@ -965,7 +960,7 @@ impl Turn<'_> {
             draft.report(self.member, Step::Held, why);
             return;
         }
-        draft.wake(deadline + SignedDuration::from_secs(1));
+        draft.wake(later(deadline, 1));
         let reason = if pools::failing(node) {
             Reason::NodeDegraded
         } else {
@@ -1089,7 +1084,7 @@ impl Turn<'_> {
             return false;
         }
         let since = journal::time(self.change.status.since.as_deref()).unwrap_or(draft.frame.now);
-        let until = since + SignedDuration::from_secs(soak);
+        let until = later(since, soak);
         if draft.frame.now >= until {
             return true;
         }
@@ -1231,7 +1226,12 @@ pub fn free_jobs(draft: &mut Draft<'_>, all: bool) {
         }
     }
     if all {
-        freed.extend(frame.jobs());
+        let awaited: BTreeSet<Key> = if frame.run.deleting {
+            BTreeSet::new()
+        } else {
+            super::awaited_run_jobs(frame).collect()
+        };
+        freed.extend(frame.jobs().filter(|(key, _)| !awaited.contains(*key)));
     }
     let due: Vec<_> = freed
         .into_iter()

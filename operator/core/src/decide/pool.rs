@@ -8,7 +8,7 @@ use crate::{
     action::{Action, Change, Event, EventAction, NodePatch, NodePurpose, PoolPatch, PoolPurpose},
     mark::{self, PausedBy, PriorSelector},
     names,
-    observed::PoolView,
+    observed::{NodeView, PoolView},
     pools::{self, BUILT_IN},
     report::Why,
 };
@@ -37,8 +37,10 @@ pub fn arm(draft: &mut Draft<'_>) {
         match mark {
             Some(mark) if mark.owner == uid => {
                 if !pool.paused && mark.corrections < MAX_CORRECTIONS {
+                    // Whoever unpaused it no longer means a pause of before.
                     let next = PausedBy {
                         corrections: mark.corrections + 1,
+                        prior: false,
                         ..mark
                     };
                     planned.push((pool, next, true));
@@ -408,10 +410,10 @@ fn with_expressions(own: &Value, expressions: Vec<Value>) -> Value {
     Value::Object(selector)
 }
 
-/// Gives back everything this owner changed, in the order that never moves a node: selectors, rule
-/// labels, pauses, and last the finalizer.
+/// Gives back everything this owner changed, in the order that never moves a node: who was left in the
+/// canary pool, selectors, rule labels, pauses, and last the finalizer.
 pub fn give_back(draft: &mut Draft<'_>) {
-    if restore_selectors(draft) || unlabel(draft) {
+    if recall(draft) || restore_selectors(draft) || unlabel(draft) {
         return;
     }
     unpause(draft);
@@ -449,6 +451,44 @@ pub fn drop_finalizer(draft: &mut Draft<'_>) {
         };
         draft.act("run", action, None);
     }
+}
+
+/// Nodes that were left in the canary pool (their NodeChange was deleted, or they never came back) go home
+/// by their labels while selectors still tell the pools apart.
+fn recall(draft: &mut Draft<'_>) -> bool {
+    let frame = &draft.frame;
+    let left: Vec<&NodeView> = frame
+        .observed
+        .nodes
+        .values()
+        .filter(|node| frame.labelled_by_us(node) && !node.label(marks::RELEASE).is_empty())
+        .collect();
+    for node in &left {
+        let mut labels = vec![Change {
+            key: marks::RELEASE.to_owned(),
+            from: node.labels.get(marks::RELEASE).cloned(),
+            to: None,
+        }];
+        let member = draft
+            .frame
+            .members
+            .iter()
+            .find(|member| member.node.name == node.name);
+        if member.is_some_and(|member| needs_labels_to_stay(member.pool)) {
+            labels.extend(node::rule_labels_on(draft, node));
+        }
+        let patch = NodePatch {
+            node: node.name.clone(),
+            uid: node.uid.clone(),
+            purpose: NodePurpose::BringHome,
+            labels,
+            annotations: Vec::new(),
+            unschedulable: None,
+            must_be_schedulable: false,
+        };
+        draft.act(&node.name, Action::PatchNode(patch), None);
+    }
+    !left.is_empty()
 }
 
 fn restore_selectors(draft: &mut Draft<'_>) -> bool {
@@ -491,19 +531,11 @@ fn unlabel(draft: &mut Draft<'_>) -> bool {
         .filter(|node| draft.frame.labelled_by_us(node))
         .collect();
     for node in &labelled {
-        let mut labels = node::rule_labels_off(node);
-        if !node.label(marks::RELEASE).is_empty() {
-            labels.push(Change {
-                key: marks::RELEASE.to_owned(),
-                from: node.labels.get(marks::RELEASE).cloned(),
-                to: None,
-            });
-        }
         let patch = NodePatch {
             node: node.name.clone(),
             uid: node.uid.clone(),
             purpose: NodePurpose::Unlabel,
-            labels,
+            labels: node::rule_labels_off(node),
             annotations: vec![Change {
                 key: marks::LABELLED_BY.to_owned(),
                 from: node.annotations.get(marks::LABELLED_BY).cloned(),

@@ -3,7 +3,7 @@
 use crate::{
     decide::{Frame, MAX_CORRECTIONS, is_of_a_run},
     mark,
-    observed::{RunConfigView, Settings},
+    observed::{PoolView, RunConfigView, Settings},
     pools::{self, BUILT_IN, CONTROL_PLANE, Home},
     report::Why,
 };
@@ -11,6 +11,7 @@ use numo_api::{
     DirectiveAction, Reason, Step, Strategy,
     marks::{self, openshift},
 };
+use std::collections::BTreeSet;
 
 /// A namespace in which this kind is not honoured: nothing is written there, whatever the spec says.
 /// Source: design §4, Authority; OLM gives namespace editors the right to create these kinds.
@@ -143,12 +144,7 @@ fn canary(frame: &Frame<'_>) -> Option<Why> {
         );
         return Some(Why::new(Reason::CanaryPopulated, message));
     }
-    let content = pools::content(&canary.config);
-    // While a new version is being rendered, pools differ for a moment; the start gate waits for that.
-    if control_plane(frame).is_some() {
-        return None;
-    }
-    frame.intent.pools.iter().find(|pool| pools::content(&pool.config) != content).map(|pool| {
+    frame.intent.pools.iter().find(|pool| differs(frame, canary, pool)).map(|pool| {
         let message = format!(
             "spec.canary.name: MachineConfigPool {name} renders {}, wanted the content of {} ({}): the same \
              machineConfigSelector",
@@ -156,6 +152,36 @@ fn canary(frame: &Frame<'_>) -> Option<Why> {
         );
         Why::new(Reason::CanaryContentDiffers, message)
     })
+}
+
+/// Whether two pools render different content of one version. While a new version is being rendered one of
+/// them may be ahead: then what both had before is compared.
+fn differs(frame: &Frame<'_>, canary: &PoolView, pool: &PoolView) -> bool {
+    let versions = [canary, pool]
+        .into_iter()
+        .filter_map(|pool| frame.config_version(&pool.config));
+    for version in versions {
+        let (of_canary, of_pool) = (contents(frame, canary, version), contents(frame, pool, version));
+        if !of_canary.is_empty() && !of_pool.is_empty() {
+            return of_canary.is_disjoint(&of_pool);
+        }
+    }
+    false
+}
+
+/// The content of a pool at a version: what it renders now, or else all it has rendered of that version.
+fn contents<'a>(frame: &Frame<'a>, pool: &'a PoolView, version: &str) -> BTreeSet<&'a str> {
+    if frame.config_version(&pool.config) == Some(version) {
+        return BTreeSet::from([pools::content(&pool.config)]);
+    }
+    let rendered = format!("rendered-{}", pool.name);
+    let configs = frame.observed.configs.iter();
+    configs
+        .filter(|(_, config)| config.version.as_deref() == Some(version))
+        .filter_map(|(name, _)| name.rsplit_once('-'))
+        .filter(|(of, _)| *of == rendered)
+        .map(|(_, content)| content)
+        .collect()
 }
 
 /// Another live run holds a pool of ours.
@@ -255,7 +281,7 @@ fn canary_pausing(frame: &Frame<'_>) -> Option<Why> {
         "MachineConfigPool {} is paused until the nodes that were let go to its last configuration are out of it",
         canary.name
     );
-    Some(Why::new(Reason::PoolsPausing, message))
+    Some(Why::new(Reason::WaitingForTurn, message))
 }
 
 /// The start predicate: the control plane is done, and each pool is rendered for its version.

@@ -194,9 +194,8 @@ fn a_lease_that_will_expire_is_waited_for() {
          node a worker 4.16.0 lease:node-maintenance renewed:-3000
          run finalizer {}
          change a -",
-        "node a Admitted NodeLeaseHeld
-         wake 601
-         > nothing",
+        "node a Selected NodeLeaseHeld
+         > journal a Selected NodeLeaseHeld",
     );
 }
 
@@ -371,8 +370,9 @@ fn a_turn_that_was_taken_by_two_leaders_begins_once() {
     };
     check(
         &cluster("{}", ""),
-        "node a Admitted WaitingForTurn ~ b
+        "node a Selected WaitingForTurn ~ b
          node b Admitted Admitting
+         > journal a Selected WaitingForTurn
          > lease b
          > shield b",
     );
@@ -382,11 +382,11 @@ fn a_turn_that_was_taken_by_two_leaders_begins_once() {
     );
     check(
         &cluster("{maxUnavailable: 2, mutexKeys: [shard]}", ""),
-        "node a Admitted MutexKeyBusy\n > lease b\n > shield b",
+        "> journal a Selected MutexKeyBusy\n > lease b\n > shield b",
     );
     check(
         &cluster("{maxUnavailable: 2}", "budget all max:1"),
-        "node a Admitted BudgetExhausted\n > lease b\n > shield b",
+        "> journal a Selected BudgetExhausted\n > lease b\n > shield b",
     );
     check(
         &cluster("{maxUnavailable: 2}", "budget all max:2"),
@@ -395,7 +395,40 @@ fn a_turn_that_was_taken_by_two_leaders_begins_once() {
     // What has begun goes on.
     check(
         &cluster("{}", "").replace("change a - created:-5", "change a PreRules pin:4.17.0"),
-        "node b Admitted WaitingForTurn ~ a",
+        "node b Selected WaitingForTurn ~ a
+         > lease a
+         > shield a
+         > journal b Selected WaitingForTurn",
+    );
+}
+
+#[test]
+fn a_turn_that_has_not_begun_is_given_back_when_nothing_may_begin() {
+    let cluster = |run: &str, more: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours
+             node a worker 4.16.0
+             run finalizer {run}
+             change a -
+             {more}"
+        )
+    };
+    check(
+        &cluster("{suspend: true}", ""),
+        "node a Selected Suspended\n > journal a Selected Suspended",
+    );
+    check(
+        &cluster("{}", "budget all max:1 paused"),
+        "> journal a Selected Stopped",
+    );
+    check(
+        &cluster("{}", "").replace("a worker 4.16.0", "a worker 4.16.0 cordoned"),
+        "> journal a Selected CordonedByOther",
+    );
+    check(
+        &cluster("{}", "").replace("a worker 4.16.0", "a worker 4.17.0"),
+        "node a Done UpToDate\n > journal a Done UpToDate",
     );
 }
 
@@ -434,6 +467,17 @@ fn a_persons_word_before_admission_counts() {
         "node a Admitted Admitting
          node b Selected WaitingForTurn
          > journal a Admitted Admitting",
+    );
+    // It was said when the node was done; now the node would have another turn.
+    check(
+        &cluster("Done directive:Skip generation:2"),
+        "node a Skipped SkippedByPerson
+         > journal a Skipped SkippedByPerson
+         > admit b",
+    );
+    check(
+        &cluster("Done directive:Skip generation:2 obeyed:2"),
+        "> journal a Admitted ConfigChanged attempt 2",
     );
     check(
         &cluster("- directive:Abort generation:1"),

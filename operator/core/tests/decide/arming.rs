@@ -155,6 +155,17 @@ fn a_pool_that_someone_unpaused_is_paused_again_three_times() {
 }
 
 #[test]
+fn an_adopted_pool_that_a_person_unpaused_is_unpaused_at_the_end() {
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours prior-paused unpaused by:alice
+         node a worker 4.16.0
+         run finalizer {adoptPaused: true}",
+        "> pause worker again 1",
+    );
+}
+
+#[test]
 fn a_pool_unpaused_when_every_node_has_the_version_holds_releases_too() {
     // The node's rendered config is older content of the same version.
     check(

@@ -242,6 +242,23 @@ fn late_joiners_are_labelled_at_once_whatever_holds_the_run() {
 }
 
 #[test]
+fn late_joiners_are_labelled_while_post_run_rules_run() {
+    check(
+        &format!(
+            "cluster 4.17.0
+             pool canary 4.17.0 selected
+             pool infra 4.17.0 ours selected
+             node late infra 4.17.0
+             rule backup Pre
+             rule end PostRun
+             {RUN}
+             job end/PostRun/1 of - running"
+        ),
+        "> label late +backup +end",
+    );
+}
+
+#[test]
 fn everything_is_given_back_in_the_order_that_moves_no_node() {
     let cluster = |canary: &str, infra: &str, node: &str| {
         format!(
@@ -262,6 +279,22 @@ fn everything_is_given_back_in_the_order_that_moves_no_node() {
     check(&cluster("", "ours", &labelled), "> unlabel a -backup");
     check(&cluster("", "ours", ""), "> unpause infra");
     check(&cluster("", "", ""), "> finalizer 1 off");
+}
+
+#[test]
+fn a_node_left_in_the_canary_goes_home_before_selectors_are_restored() {
+    // Someone deleted its NodeChange, or it never came back and the run was left.
+    check(
+        &format!(
+            "cluster 4.17.0
+             pool canary 4.17.0 selected
+             pool infra 4.17.0 ours selected
+             node a infra 4.16.0 desired:4.17.0 to:canary released:4.17.0 labelled:run-uid NotReady
+             rule backup Pre
+             run finalizer deleting {{canary: {{name: canary}}}}"
+        ),
+        "> home a -release +backup",
+    );
 }
 
 #[test]
@@ -372,6 +405,6 @@ fn a_canary_that_is_rendered_again_is_paused_at_once() {
         )
         .replace("pool canary 4.17.0", "pool canary 4.17.0b ours")
         .replace("pool worker 4.17.0", "pool worker 4.17.0b"),
-        "hold PoolsPausing\n > unpause canary",
+        "hold WaitingForTurn\n > unpause canary",
     );
 }

@@ -477,7 +477,10 @@ fn a_word_for_a_node_that_waits_for_its_lease_counts() {
         )
     };
     check(&cluster("Skip"), "> journal a Skipped SkippedByPerson");
-    check(&cluster("Hold"), "node a Held HeldByPerson\n > nothing");
+    check(
+        &cluster("Hold"),
+        "node a Selected HeldByPerson\n > journal a Selected HeldByPerson",
+    );
 }
 
 #[test]

@@ -291,6 +291,27 @@ fn what_runs_is_written_down_while_the_gates_are_closed() {
 }
 
 #[test]
+fn a_job_of_the_run_itself_stays_until_its_verdict() {
+    // Given up for a while: it will be asked for again.
+    let cluster = |run: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0
+             node a worker 4.16.0
+             rule start PreRun
+             run finalizer {run} {{}}
+             status 4.17.0
+             job start/PreRun/1 of - Complete"
+        )
+    };
+    check(&cluster("aborted 4.17.0"), "> finalizer 1 off");
+    check(
+        &cluster("deleting"),
+        "> ttl start/PreRun/1 of - 86400\n > finalizer 1 off",
+    );
+}
+
+#[test]
 fn jobs_without_a_verdict_go_with_the_run() {
     check(
         "cluster 4.17.0

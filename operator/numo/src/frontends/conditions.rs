@@ -3,6 +3,9 @@
 use jiff::Timestamp;
 use numo_api::Condition;
 
+/// Longest message of a condition (characters). The schema admits 32,768; nobody reads that.
+const MESSAGE_MAX: usize = 4096;
+
 /// A list of conditions in the making.
 #[derive(Debug)]
 pub struct Conditions<'a> {
@@ -34,7 +37,9 @@ impl<'a> Conditions<'a> {
             type_: type_.to_owned(),
             status,
             reason: Some(reason.to_owned()),
-            message: Some(message.into()).filter(|message| !message.is_empty()),
+            message: Some(message.into())
+                .filter(|message| !message.is_empty())
+                .map(|message| message.chars().take(MESSAGE_MAX).collect()),
             last_transition_time: Some(kept.unwrap_or_else(|| seconds(self.now))),
             observed_generation: Some(self.generation),
         };

@@ -36,12 +36,32 @@ pub fn parse(rule: &MutexRule, validity: Validity) -> RuleView {
     }
 }
 
+/// Whether the text can name a namespace: it becomes part of a request's path.
+pub fn is_namespace(text: &str) -> bool {
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    !text.is_empty()
+        && text.len() <= 63
+        && text.chars().all(inner)
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+}
+
 /// What is wrong with the rule whatever the API server says.
 fn of_itself(rule: &MutexRule) -> Option<(Reason, String)> {
     let spec = &rule.spec;
     if spec.job_spec.is_none() && spec.clean_up_job_spec.is_none() {
         let message = "spec.jobSpec: found nothing, wanted a batch/v1 JobSpec";
         return Some((Reason::InvalidConfig, message.to_owned()));
+    }
+    if let Some(namespace) = spec
+        .job_namespace
+        .as_ref()
+        .filter(|given| !given.is_empty() && !is_namespace(given))
+    {
+        let message = format!(
+            "field spec.jobNamespace: found {namespace:?}, wanted the name of a namespace: lower-case letters, digits and '-'"
+        );
+        return Some((Reason::InvalidConfig, message));
     }
     for phase in spec.phases.iter().flatten() {
         if matches!(phase, Phase::Admit | Phase::BeforeUncordon) {

@@ -183,36 +183,27 @@ pub fn summary(report: &Report) -> (Reason, String) {
     }
 }
 
-/// A run that goes nowhere: every node that is not done waits for a person.
+/// A run that goes nowhere: every node that is not done waits for a person, or for one that does.
 fn stuck(report: &Report) -> Option<(Reason, String)> {
-    let mut waiting = report.nodes.iter().filter(|(_, node)| node.step != Step::Done);
-    let (name, first) = waiting
-        .clone()
-        .find(|(_, node)| node.step == Step::Held)
-        .or_else(|| waiting.next())?;
-    let all_wait = report
-        .nodes
-        .values()
-        .filter(|node| node.step != Step::Done)
-        .all(|node| {
-            matches!(node.why.reason.who(), Who::ClusterAdmin)
-                || node.step == Step::Held
-                || node.why.reason == Reason::WaitingForTurn
-                || node.why.reason == Reason::NodeNotReady
-        });
-    let nobody_moves = report.nodes.values().all(|node| {
-        !matches!(
-            node.step,
-            Step::Admitted
-                | Step::PreRules
-                | Step::Released
-                | Step::Changed
-                | Step::Ready
-                | Step::PostRules
-                | Step::Soaked
-        )
-    });
-    (all_wait && nobody_moves).then(|| (first.why.reason, format!("Node {name}: {}", first.why.message)))
+    let waiting = || report.nodes.iter().filter(|(_, node)| node.step != Step::Done);
+    let follows = |node: &NodeReport| {
+        node.step == Step::Selected
+            && matches!(node.why.reason, Reason::WaitingForTurn | Reason::NodeNotReady)
+    };
+    if !waiting().all(|(_, node)| needs_person(node) || follows(node)) {
+        return None;
+    }
+    let held = waiting().find(|(_, node)| node.step == Step::Held);
+    let (name, first) = held
+        .or_else(|| waiting().find(|(_, node)| needs_person(node)))
+        .or_else(|| waiting().next())?;
+    Some((first.why.reason, format!("Node {name}: {}", first.why.message)))
+}
+
+/// Only a person can end what the node waits for.
+fn needs_person(node: &NodeReport) -> bool {
+    let person = matches!(node.why.reason.who(), Who::ClusterAdmin | Who::RuleAuthor);
+    node.step == Step::Held || (person && node.why.reason != Reason::RuleRunning)
 }
 
 fn held_pools(report: &Report) -> String {

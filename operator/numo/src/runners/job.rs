@@ -64,9 +64,10 @@ pub fn render(rule: &MutexRule, request: &JobRequest) -> Result<Value, String> {
 }
 
 fn object<'a>(value: &'a Value, field: &str) -> Result<&'a Map<String, Value>, String> {
-    value
-        .as_object()
-        .ok_or_else(|| format!("{field}: found {value}, wanted a map"))
+    value.as_object().ok_or_else(|| {
+        let found: String = value.to_string().chars().take(100).collect();
+        format!("{field}: found {found}, wanted a map")
+    })
 }
 
 fn labels(request: &JobRequest) -> Map<String, Value> {

@@ -33,6 +33,20 @@ pub async fn answer(read: &Client, write: &Client, question: &Question, answers:
     }
 }
 
+/// What is taken for the answer to a question that was not answered in time: nothing is known of the log,
+/// and a drain that could not be tried is not tried on the node.
+pub fn unanswered(question: &Question, answers: &mut Answers) {
+    match question {
+        Question::Evidence { job, .. } => {
+            answers.evidence.insert(job.clone(), Evidence::default());
+        }
+        Question::DrainProbe { node } => {
+            let why = format!("the drain of Node {node} could not be tried by dry run in time");
+            answers.drains.insert(node.clone(), Some(why));
+        }
+    }
+}
+
 /// Exit code and the end of the log of an ended Job's pod that ended last.
 async fn evidence(client: &Client, job: &Key, log_tail_bytes: usize) -> Evidence {
     let pods: Api<Pod> = Api::namespaced(client.clone(), &job.namespace);
@@ -157,22 +171,25 @@ async fn try_eviction(client: &Client, namespace: String, name: String) -> Optio
         ..EvictParams::default()
     };
     match pods.evict(&name, &params).await {
-        Ok(_) => None,
-        Err(kube::Error::Api(status)) if status.code == 404 => None,
-        Err(kube::Error::Api(status)) if status.code == 429 => {
-            let budget = status
-                .details
-                .as_ref()
-                .and_then(|details| {
-                    details
-                        .causes
-                        .iter()
-                        .find(|cause| cause.reason == "DisruptionBudget")
-                })
-                .map_or_else(|| status.message.clone(), |cause| cause.message.clone());
-            Some(format!("Pod {namespace}/{name} cannot be evicted: {budget}"))
+        Err(kube::Error::Api(status)) => {
+            let budget = status.details.as_ref().and_then(|details| {
+                details
+                    .causes
+                    .iter()
+                    .find(|cause| cause.reason == "DisruptionBudget")
+            });
+            // Only a budget says that a drain would not pass. A webhook that does not take dry runs, one that
+            // moves a virtual machine instead, or an API server that is busy says nothing of the kind.
+            let words = match budget {
+                Some(cause) => cause.message.clone(),
+                None if status.message.contains("more than one PodDisruptionBudget") => {
+                    status.message.clone()
+                }
+                None => return None,
+            };
+            Some(format!("Pod {namespace}/{name} cannot be evicted: {words}"))
         }
-        Err(error) => Some(format!("Pod {namespace}/{name} cannot be evicted: {error}")),
+        Ok(_) | Err(_) => None,
     }
 }
 
@@ -229,21 +246,13 @@ pub async fn judge(client: &Client, rule: &numo_api::MutexRule) -> numo_core::ob
                 // A webhook that has side effects refuses dry runs (400), and an API server that is busy
                 // has not judged: neither says anything about the Job.
                 400 if status.message.contains("dry run") => {}
-                409 => {}
-                403 => {
-                    let message = format!(
-                        "spec.jobNamespace {}: numo may not create Jobs there, wanted a RoleBinding to ClusterRole numo-rule-jobs: {}",
-                        view.job_namespace, status.message
-                    );
-                    return Validity::Invalid(Reason::JobsForbidden, message);
+                403 if is_uninvited(&status.message) => {
+                    return uninvited(client, &view.job_namespace, &status.message).await;
                 }
-                404 => {
-                    let message = format!(
-                        "spec.jobNamespace: found no namespace {}, wanted an existing one",
-                        view.job_namespace
-                    );
-                    return Validity::Invalid(Reason::InvalidConfig, message);
-                }
+                // A quota, a namespace on its way out, or a Job of that very name says nothing of the Job:
+                // whoever makes a real one hears of it.
+                403 | 409 => {}
+                404 => return no_namespace(&view.job_namespace),
                 400 | 422 => {
                     return Validity::Invalid(Reason::InvalidConfig, format!("{field}: {}", status.message));
                 }
@@ -253,6 +262,32 @@ pub async fn judge(client: &Client, rule: &numo_api::MutexRule) -> numo_core::ob
         }
     }
     Validity::Valid
+}
+
+/// RBAC's words; admission plugins (quotas, for one) forbid with the same code and other words.
+pub fn is_uninvited(message: &str) -> bool {
+    message.contains("cannot create resource")
+}
+
+/// RBAC comes first: it refuses before anyone looks whether the namespace is there.
+async fn uninvited(client: &Client, namespace: &str, words: &str) -> numo_core::observed::Validity {
+    use numo_core::observed::Validity;
+    let namespaces = watch::api(client, Kind::Namespace, "");
+    match namespaces.get_opt(namespace).await {
+        Ok(None) => no_namespace(namespace),
+        Ok(Some(_)) => {
+            let message = format!(
+                "spec.jobNamespace {namespace}: numo may not create Jobs there, wanted a RoleBinding to ClusterRole numo-rule-jobs: {words}"
+            );
+            Validity::Invalid(numo_api::Reason::JobsForbidden, message)
+        }
+        Err(_) => Validity::Unknown,
+    }
+}
+
+fn no_namespace(namespace: &str) -> numo_core::observed::Validity {
+    let message = format!("spec.jobNamespace: found no namespace {namespace}, wanted an existing one");
+    numo_core::observed::Validity::Invalid(numo_api::Reason::InvalidConfig, message)
 }
 
 #[cfg(test)]

@@ -66,9 +66,13 @@ impl ApplyError {
         let about = about.to_owned();
         match error {
             kube::Error::Api(status) => match status.code {
-                // A failed `test` of a JSON Patch is 422 with these words.
+                // A failed `test` of a JSON Patch is 422 without a cause; what is invalid names its fields.
                 409 => Self::Stale { about },
-                422 if status.message.contains("test operation") || status.message.contains("testing") => {
+                422 if status
+                    .details
+                    .as_ref()
+                    .is_none_or(|details| details.causes.is_empty()) =>
+                {
                     Self::Stale { about }
                 }
                 404 => Self::Gone { about },
@@ -166,20 +170,7 @@ pub async fn apply(
             let api = watch::api(client, Kind::NodeChange, &key.namespace);
             delete(&api, store, Kind::NodeChange, key, uid, Some(resource_version)).await
         }
-        Action::RecordRun { owner, run } => {
-            let body = json!({"status": {"run": run}});
-            let about = format!("MutexRunConfig {owner}");
-            let api = watch::api(client, Kind::MutexRunConfig, &owner.namespace);
-            let answer = api
-                .patch_status(&owner.name, &params(), &Patch::Merge(body))
-                .await;
-            keep(
-                store,
-                Kind::MutexRunConfig,
-                answer.map_err(|error| ApplyError::of(error, &about))?,
-            );
-            Ok(())
-        }
+        Action::RecordRun { owner, run } => record_run(client, store, owner, run).await,
         Action::CreateJob(request) => create_job(client, store, request).await,
         Action::SetJobTtl { job, uid, seconds } => {
             let operations = vec![
@@ -210,7 +201,12 @@ pub async fn apply(
         Action::ReleaseLease { node, uid } => {
             let api = watch::api(client, Kind::Lease, marks::LEASE_NAMESPACE);
             let key = Key::new(marks::LEASE_NAMESPACE, format!("node-{node}"));
-            delete(&api, store, Kind::Lease, &key, uid, None).await
+            let read = store
+                .observed
+                .leases
+                .get(node)
+                .map(|lease| lease.resource_version.clone());
+            delete(&api, store, Kind::Lease, &key, uid, read.as_ref()).await
         }
     }
 }
@@ -304,6 +300,32 @@ fn patch(operations: Vec<Value>, about: &str) -> Result<Patch<()>, ApplyError> {
         })
 }
 
+/// Writes the run into the status, by the one manager that writes statuses: a field with two managers would
+/// outlive the run it belongs to.
+async fn record_run(
+    client: &Client,
+    store: &mut Store,
+    owner: &Key,
+    run: &numo_api::RunStatus,
+) -> Result<(), ApplyError> {
+    let about = format!("MutexRunConfig {owner}");
+    let Some(known) = store.observed.runs.get(owner) else {
+        return Err(ApplyError::Gone { about });
+    };
+    let status = numo_api::MutexRunConfigStatus {
+        run: Some(run.clone()),
+        ..known.status.clone()
+    };
+    let uid = known.uid.clone();
+    let answer = super::status::apply(client, Kind::MutexRunConfig, owner, &uid, &status).await;
+    keep(
+        store,
+        Kind::MutexRunConfig,
+        answer.map_err(|error| ApplyError::of(error, &about))?,
+    );
+    Ok(())
+}
+
 async fn patch_node(client: &Client, store: &mut Store, wanted: &NodePatch) -> Result<(), ApplyError> {
     let about = format!("Node {}", wanted.node);
     let mut list = vec![test("/metadata/uid", json!(wanted.uid))];
@@ -340,9 +362,13 @@ async fn patch_node(client: &Client, store: &mut Store, wanted: &NodePatch) -> R
 async fn patch_pool(client: &Client, store: &mut Store, wanted: &PoolPatch) -> Result<(), ApplyError> {
     let mut list = vec![test("/metadata/uid", json!(wanted.uid))];
     if let Some((from, to)) = wanted.paused {
-        // Absent and false are the same to the MCO and differ to a test.
         if from {
             list.push(test("/spec/paused", json!(true)));
+        } else if to {
+            // Absent and false are one to the MCO and two to a test: the whole object must be as it was
+            // read, or a person's pause of this very moment would be taken for ours.
+            let number = store.number(Kind::MachineConfigPool, &Key::new("", &wanted.pool));
+            list.push(test("/metadata/resourceVersion", json!(number.to_string())));
         }
         if from != to {
             list.push(json!({"op": "add", "path": "/spec/paused", "value": to}));
@@ -416,7 +442,12 @@ async fn create(
     let api = watch::api(client, kind, &key.namespace);
     let answer = match api.create(&post(), &object).await {
         Err(kube::Error::Api(status)) if status.code == 409 && status.reason == "AlreadyExists" => {
-            api.get(&key.name).await
+            let found = api
+                .get(&key.name)
+                .await
+                .map_err(|error| ApplyError::of(error, &about))?;
+            adoptable(&object, &found, &about)?;
+            Ok(found)
         }
         other => other,
     };
@@ -426,6 +457,34 @@ async fn create(
         answer.map_err(|error| ApplyError::of(error, &about))?,
     );
     Ok(())
+}
+
+/// What exists under our name is adopted only if it is what we would have made, and stays.
+fn adoptable(wanted: &DynamicObject, found: &DynamicObject, about: &str) -> Result<(), ApplyError> {
+    if found.metadata.deletion_timestamp.is_some() {
+        return Err(ApplyError::Stale {
+            about: about.to_owned(),
+        });
+    }
+    let labels = |object: &DynamicObject| object.metadata.labels.clone().unwrap_or_default();
+    let rule = |object: &DynamicObject| {
+        let annotations = object.metadata.annotations.as_ref();
+        annotations
+            .and_then(|annotations| annotations.get(marks::JOB_RULE))
+            .cloned()
+    };
+    let theirs = labels(found);
+    let same = labels(wanted)
+        .iter()
+        .all(|(key, value)| theirs.get(key) == Some(value));
+    if same && rule(wanted) == rule(found) {
+        return Ok(());
+    }
+    Err(ApplyError::Refused {
+        about: about.to_owned(),
+        code: 409,
+        message: "found an object of this name that numo did not make, wanted none; delete it".to_owned(),
+    })
 }
 
 async fn create_job(client: &Client, store: &mut Store, request: &JobRequest) -> Result<(), ApplyError> {
@@ -494,6 +553,7 @@ async fn acquire_lease(
     }
 }
 
+/// Takes over an expired lease, or renews ours: only what says whose it is and until when changes.
 async fn replace_lease(
     client: &Client,
     store: &mut Store,
@@ -504,21 +564,23 @@ async fn replace_lease(
     now: Timestamp,
 ) -> Result<(), ApplyError> {
     let key = Key::new(marks::LEASE_NAMESPACE, format!("node-{node}"));
-    let about = format!("Lease {key}");
-    let body = json!({
-        "apiVersion": "coordination.k8s.io/v1",
-        "kind": "Lease",
-        "metadata": {"name": key.name, "namespace": key.namespace, "uid": uid, "resourceVersion": resource_version},
-        "spec": lease_spec(holder, now, true),
-    });
-    let api = watch::api(client, Kind::Lease, marks::LEASE_NAMESPACE);
-    let answer = api.replace(&key.name, &post(), &dynamic(body, &about)?).await;
-    keep(
-        store,
-        Kind::Lease,
-        answer.map_err(|error| ApplyError::of(error, &about))?,
-    );
-    Ok(())
+    let ours = store
+        .observed
+        .leases
+        .get(node)
+        .is_some_and(|lease| lease.holder == holder);
+    let mut operations = vec![
+        test("/metadata/uid", json!(uid)),
+        test("/metadata/resourceVersion", json!(resource_version)),
+    ];
+    if let Value::Object(fields) = lease_spec(holder, now, !ours) {
+        operations.extend(
+            fields
+                .into_iter()
+                .map(|(field, value)| json!({"op": "add", "path": pointer("/spec", &field), "value": value})),
+        );
+    }
+    json_patch(client, store, Kind::Lease, &key, operations).await
 }
 
 async fn delete(

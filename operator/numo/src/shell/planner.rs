@@ -17,6 +17,7 @@ use super::{
     watch,
     wire::Kind,
 };
+use crate::frontends;
 use jiff::{SignedDuration, Timestamp};
 use numo_api::{Reason, conditions::types};
 use numo_core::{
@@ -38,11 +39,18 @@ use tokio::{
 
 /// Rounds of one pass: each is at least one write further, so this bounds what one owner may hold up.
 const MAX_ROUNDS: usize = 200;
+/// How often all runs are decided again because one of them changed something; more goes on after the next
+/// look at the watches.
+const MAX_TURNS: usize = 5;
+/// How long one read or write may take before the pass goes on without it.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// How long changes are gathered before a pass, so that a burst of them is one pass.
 const GATHER: Duration = Duration::from_millis(10);
 /// First and longest wait after a write that failed.
 const RETRY_FIRST: SignedDuration = SignedDuration::from_millis(250);
 const RETRY_LONGEST_SECONDS: i64 = 30;
+/// How long after a status that could not be written (seconds).
+const STATUS_AGAIN_SECONDS: i64 = 5;
 /// How often a rule that was refused for want of a right or a namespace is judged again.
 const JUDGE_AGAIN: Duration = Duration::from_secs(5);
 /// How long a drain that could not pass is taken for such.
@@ -83,6 +91,7 @@ pub struct Planner {
     blocked_drains: BTreeMap<String, (Instant, String)>,
     shown: BTreeSet<Key>,
     said_no_leases: bool,
+    changed: bool,
 }
 
 impl Planner {
@@ -111,6 +120,7 @@ impl Planner {
             blocked_drains: BTreeMap::new(),
             shown: BTreeSet::new(),
             said_no_leases: false,
+            changed: false,
         };
         for kind in CLUSTER_KINDS {
             planner.watch(kind, "");
@@ -173,11 +183,18 @@ impl Planner {
             self.metrics.forget(&gone.namespace, &gone.name);
         }
         self.shown = runs.iter().cloned().collect();
-        for run in &runs {
-            if *stop.borrow() || !self.fence.holds() {
-                return;
+        // What one run gives back, another may wait for: all are decided again until nothing changes.
+        for _ in 0..MAX_TURNS {
+            self.changed = false;
+            for run in &runs {
+                if *stop.borrow() || !self.fence.holds() {
+                    return;
+                }
+                self.pass(run).await;
             }
-            self.pass(run).await;
+            if !self.changed {
+                break;
+            }
         }
         status::rules_and_targets(&self.connection, &mut self.store, &self.events).await;
     }
@@ -195,13 +212,11 @@ impl Planner {
         for _ in 0..MAX_ROUNDS {
             let decision = self.decide(owner, &answers);
             for question in &decision.questions {
-                answer::answer(
-                    &self.connection.read,
-                    &self.connection.write,
-                    question,
-                    &mut answers,
-                )
-                .await;
+                let Connection { read, write, .. } = &self.connection;
+                let asked = answer::answer(read, write, question, &mut answers);
+                if tokio::time::timeout(PATIENCE, asked).await.is_err() {
+                    answer::unanswered(question, &mut answers);
+                }
             }
             for (node, why) in &answers.drains {
                 if let Some(why) = why {
@@ -230,7 +245,7 @@ impl Planner {
                     blocked.insert(planned.chain);
                 }
             }
-            self.take_in();
+            self.changed |= self.take_in();
         }
         self.settle(owner, &answers, !blocked.is_empty()).await;
         self.metrics.passes.inc();
@@ -262,11 +277,17 @@ impl Planner {
         // The object may be gone by the time the event is written: its uid is taken now.
         let about = event.map(|event| self.publishable(owner, event));
         let now = self.connection.clock.now();
-        let result = apply::apply(&self.connection.write, &mut self.store, &action, now).await;
+        let write = apply::apply(&self.connection.write, &mut self.store, &action, now);
+        let Ok(result) = tokio::time::timeout(PATIENCE, write).await else {
+            tracing::warn!(run = %owner, chain, action = name, "not answered in time");
+            self.metrics.wrote(name, "failed");
+            return false;
+        };
         match &result {
             Ok(()) => {
                 tracing::info!(run = %owner, chain, action = name, "done");
                 self.metrics.wrote(name, "ok");
+                self.changed = true;
                 if let Action::CreateJob(request) = &action {
                     self.store.accept(&request.job);
                 }
@@ -290,6 +311,9 @@ impl Planner {
             Err(error @ ApplyError::Unreachable { .. }) => {
                 tracing::warn!(run = %owner, chain, action = name, %error, "not written");
                 self.metrics.wrote(name, "failed");
+                if let Action::CreateJob(request) = &action {
+                    self.store.refuse(request.job.clone(), 0, error.to_string(), now);
+                }
             }
         }
         result.is_ok()
@@ -369,11 +393,6 @@ impl Planner {
         if status == run.status || !self.fence.holds() {
             return;
         }
-        for event in transitions(&run.status.conditions, &status.conditions) {
-            if let Some(published) = self.publishable(owner, event) {
-                self.events.publish(published);
-            }
-        }
         if let Err(error) = status::write(
             &self.connection,
             &mut self.store,
@@ -386,16 +405,26 @@ impl Planner {
         {
             tracing::warn!(run = %owner, %error, "the status was not written");
             self.metrics.wrote("WriteStatus", "failed");
-            self.wakes
-                .insert(owner.clone(), now + SignedDuration::from_secs(1));
+            self.wakes.insert(
+                owner.clone(),
+                now + SignedDuration::from_secs(STATUS_AGAIN_SECONDS),
+            );
         } else {
             self.metrics.wrote("WriteStatus", "ok");
+            for event in transitions(&run.status.conditions, &status.conditions) {
+                if let Some(published) = self.publishable(owner, event) {
+                    self.events.publish(published);
+                }
+            }
         }
     }
 
     /// How long nothing needs to be done if nothing changes.
     fn next_wake(&mut self) -> Duration {
         const LONGEST: Duration = Duration::from_hours(1);
+        if !self.store.is_complete() {
+            return LONGEST;
+        }
         let now = self.connection.clock.now();
         self.wakes
             .retain(|key, _| self.store.observed.runs.contains_key(key));
@@ -420,18 +449,27 @@ impl Planner {
 
     /// Begins to watch the namespaces that rules run Jobs in.
     fn watch_job_namespaces(&mut self) {
-        let wanted: BTreeSet<String> = self
-            .store
-            .observed
-            .rules
+        let observed = &self.store.observed;
+        let honoured = observed
+            .runs
             .values()
+            .filter(|run| numo_core::gates::run::not_honoured(run, &observed.settings).is_none());
+        let wanted: BTreeSet<String> = honoured
+            .flat_map(|run| numo_core::intent::Intent::parse(run, observed).rules)
+            .filter_map(|(_, rule)| rule)
+            .filter(|rule| frontends::mutex_rule::is_namespace(&rule.job_namespace))
             .map(|rule| rule.job_namespace.clone())
             .collect();
         for namespace in wanted {
-            if namespace.is_empty()
-                || self.job_namespaces.contains(&namespace)
-                || self.job_namespaces.len() >= MAX_JOB_NAMESPACES
-            {
+            if self.job_namespaces.contains(&namespace) {
+                continue;
+            }
+            if self.job_namespaces.len() >= MAX_JOB_NAMESPACES {
+                tracing::error!(
+                    namespace,
+                    limit = MAX_JOB_NAMESPACES,
+                    "too many namespaces with rule Jobs: not watched"
+                );
                 continue;
             }
             for kind in JOB_KINDS {
@@ -464,7 +502,8 @@ impl Planner {
         let known: BTreeSet<Key> = self.store.rules().map(|(key, _)| key.clone()).collect();
         self.judging.retain(|key, _| known.contains(key));
         for rule in self.to_judge() {
-            if self.judged_next(&rule).is_some_and(|next| now < next) {
+            let namespace = frontends::mutex_rule::parse(&rule, Validity::Unknown).job_namespace;
+            if self.judged_next(&rule).is_some_and(|next| now < next) || !self.store.has_listed(&namespace) {
                 continue;
             }
             let key = super::wire::key(&rule.metadata);

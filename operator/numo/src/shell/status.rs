@@ -9,7 +9,11 @@ use super::{
     wire::{self, Kind},
 };
 use crate::frontends;
-use kube::api::{Patch, PatchParams};
+use kube::{
+    Client,
+    api::{Patch, PatchParams},
+    core::DynamicObject,
+};
 use numo_api::conditions::types::VALID_CONFIG;
 use numo_core::{
     action::{Event, EventAction},
@@ -27,6 +31,28 @@ pub async fn write(
     uid: &str,
     status: &impl Serialize,
 ) -> Result<(), kube::Error> {
+    match apply(&connection.write, kind, key, uid, status).await {
+        Ok(object) => {
+            let number = wire::version(&object.metadata);
+            if let Some(object) = wire::object(kind, object) {
+                store.own(kind, number, object);
+            }
+            Ok(())
+        }
+        // Gone, or created anew under its name: there is nothing to write to any more.
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Applies a status under the one manager that writes statuses.
+pub async fn apply(
+    client: &Client,
+    kind: Kind,
+    key: &Key,
+    uid: &str,
+    status: &impl Serialize,
+) -> Result<DynamicObject, kube::Error> {
     let (group, version, name, _) = kind.resource();
     let body = json!({
         "apiVersion": format!("{group}/{version}"),
@@ -39,19 +65,8 @@ pub async fn write(
         force: true,
         ..PatchParams::default()
     };
-    let api = watch::api(&connection.write, kind, &key.namespace);
-    match api.patch_status(&key.name, &params, &Patch::Apply(body)).await {
-        Ok(object) => {
-            let number = wire::version(&object.metadata);
-            if let Some(object) = wire::object(kind, object) {
-                store.own(kind, number, object);
-            }
-            Ok(())
-        }
-        // Gone, or created anew under its name: there is nothing to write to any more.
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
-        Err(error) => Err(error),
-    }
+    let api = watch::api(client, kind, &key.namespace);
+    api.patch_status(&key.name, &params, &Patch::Apply(body)).await
 }
 
 /// Writes the status of every rule and target that differs.
@@ -73,9 +88,9 @@ pub async fn rules_and_targets(connection: &Connection, store: &mut Store, event
         }
     }
     for (key, uid, before, status) in due {
-        announce(events, "MutexRule", &key, &uid, &before, &status.conditions);
-        if let Err(error) = write(connection, store, Kind::MutexRule, &key, &uid, &status).await {
-            tracing::warn!(rule = %key, %error, "the status was not written");
+        match write(connection, store, Kind::MutexRule, &key, &uid, &status).await {
+            Ok(()) => announce(events, "MutexRule", &key, &uid, &before, &status.conditions),
+            Err(error) => tracing::warn!(rule = %key, %error, "the status was not written"),
         }
     }
     let mut due = Vec::new();
@@ -91,9 +106,9 @@ pub async fn rules_and_targets(connection: &Connection, store: &mut Store, event
         }
     }
     for (key, uid, before, status) in due {
-        announce(events, "MutexTarget", &key, &uid, &before, &status.conditions);
-        if let Err(error) = write(connection, store, Kind::MutexTarget, &key, &uid, &status).await {
-            tracing::warn!(target = %key, %error, "the status was not written");
+        match write(connection, store, Kind::MutexTarget, &key, &uid, &status).await {
+            Ok(()) => announce(events, "MutexTarget", &key, &uid, &before, &status.conditions),
+            Err(error) => tracing::warn!(target = %key, %error, "the status was not written"),
         }
     }
 }

@@ -3,7 +3,10 @@
 //! A write's answer goes into the store at once, so that the next pass sees it before the watch does; an
 //! older event of the watch never undoes it. The store decides nothing.
 
-use super::wire::{self, Kind, Object};
+use super::{
+    planner::JOB_KINDS,
+    wire::{self, Kind, Object},
+};
 use jiff::Timestamp;
 use numo_api::MutexRule;
 use numo_core::observed::{JobView, Key, Observed, RuleView, Settings, Validity};
@@ -64,9 +67,25 @@ impl Store {
         self.waiting_for.insert((kind, scope.to_owned()));
     }
 
-    /// Whether every expected watch has listed.
+    /// Whether every watch that all decisions need has listed. The watches of one rule's namespace hold up
+    /// that rule only.
     pub fn is_complete(&self) -> bool {
-        self.waiting_for.is_empty()
+        self.waiting_for.iter().all(|(kind, _)| JOB_KINDS.contains(kind))
+    }
+
+    /// Whether the watches of this namespace have listed.
+    pub fn has_listed(&self, namespace: &str) -> bool {
+        !self
+            .waiting_for
+            .iter()
+            .any(|(kind, scope)| JOB_KINDS.contains(kind) && scope == namespace)
+    }
+
+    /// The resourceVersion an object was seen at; 0 if it was not.
+    pub fn number(&self, kind: Kind, key: &Key) -> u64 {
+        self.versions
+            .get(&(kind, key.clone()))
+            .map_or(0, |version| version.number)
     }
 
     /// Watches that have not listed yet.

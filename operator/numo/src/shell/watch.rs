@@ -107,8 +107,9 @@ async fn forward<K: kube::Resource + Send>(
                 wire::version(object.meta()),
             )),
             Err(error) => {
-                // A kind that is not served here, or that we may not see, is empty: nothing of it
-                // can be seen, and waiting for it would stop everything else.
+                // What numo can do without is empty if it is not served or may not be seen. Anything else
+                // is waited for: to take a Node that may not be seen for one that is not there would
+                // unpause pools.
                 let absent = is_refusal(&error);
                 if !refused {
                     tracing::info!(?kind, scope, %error, absent, "a watch was interrupted");
@@ -116,7 +117,10 @@ async fn forward<K: kube::Resource + Send>(
                 let first = absent && !refused;
                 refused |= absent;
                 if absent {
-                    if first && to.send(Seen::Listed(kind, scope.clone())).is_err() {
+                    if first
+                        && is_optional(kind, &error)
+                        && to.send(Seen::Listed(kind, scope.clone())).is_err()
+                    {
                         return;
                     }
                     tokio::time::sleep(RETRY_REFUSED).await;
@@ -129,6 +133,24 @@ async fn forward<K: kube::Resource + Send>(
         {
             return;
         }
+    }
+}
+
+/// Whether numo can do its work without seeing this kind: rule Jobs and leases where it is not invited, and
+/// OpenShift's kinds where there is no OpenShift.
+fn is_optional(kind: Kind, error: &watcher::Error) -> bool {
+    let absent = matches!(error,
+        watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 404);
+    match kind {
+        Kind::Job | Kind::Pod | Kind::JobEvent | Kind::Lease => true,
+        Kind::MachineConfigPool | Kind::MachineConfig | Kind::ClusterVersion | Kind::Infrastructure => absent,
+        Kind::Node
+        | Kind::MutexRunConfig
+        | Kind::MutexRule
+        | Kind::MutexTarget
+        | Kind::NodeChange
+        | Kind::MutexBudget
+        | Kind::Namespace => false,
     }
 }
 

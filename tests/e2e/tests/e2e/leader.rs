@@ -106,7 +106,7 @@ async fn get(address: &str, path: &str) -> Result<(String, String)> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stopped_numo_gives_its_lease_back_and_its_probes_and_metrics_are_served_until_then() -> Result<()> {
-    let mut stage = set(workers(1), Vec::new()).await?;
+    let mut stage = set(workers(2), Vec::new()).await?;
     prepare(&stage, &[quick()], json!({})).await?;
     let address = stage.numo().and_then(Numo::address).context("the log says where it serves")?;
     let (status, body) = get(&address, "/healthz").await?;

@@ -204,3 +204,29 @@ async fn a_namespace_deleted_in_mid_run_goes_and_lets_no_other_node_go() -> Resu
 async fn a_namespace_deleted_in_mid_canary_run_goes_and_lets_no_other_node_go() -> Result<()> {
     namespace_deleted(with_canary(workers(3)), json!({"canary": {"name": "canary"}})).await
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_says_so_lets_the_rest_roll_when_it_is_left() -> Result<()> {
+    let stage = set(workers(2), Vec::new()).await?;
+    let gate = Gate::new()?;
+    let rules = [rule("gated", json!({"jobSpec": job(&gate.wait())}))];
+    prepare(&stage, &rules, json!({"onExit": "Unpause"})).await?;
+    stage.world.upgrade_to(NEW).await?;
+    seen(&stage, "a rule runs", |w| rule_began(w, "gated", "worker-0")).await?;
+    stage.say(&["abort", "upgrade", "-n", NAMESPACE]).await?;
+    stage.upgraded("worker", NEW).await?;
+    stage
+        .until("the run is left", 60, || async {
+            let run = stage.run("upgrade").await?;
+            Ok(run.metadata.finalizers.is_none_or(|all| all.is_empty()).then_some(()))
+        })
+        .await?;
+    let run = stage.run("upgrade").await?;
+    assert!(condition(&run, "PoolHeld").is_none());
+    assert!(!pool(&stage, "worker").await?.spec.paused);
+    let mut expected = judgement(&[], &[]);
+    expected.ungated = vec!["worker".to_owned()];
+    stage.judge(&expected).await?;
+    gate.open_for_all()?;
+    stage.strike().await
+}

@@ -12,6 +12,7 @@ mod leader;
 mod leaving;
 mod nodes;
 mod page;
+mod phases;
 mod pools;
 mod quiet;
 mod restart;
@@ -163,8 +164,13 @@ impl Gate {
 
     /// A shell command that ends when the gate is open for its node.
     pub fn wait(&self) -> String {
+        self.wait_for("$NODE_NAME")
+    }
+
+    /// A shell command that ends when the gate is open for this name.
+    pub fn wait_for(&self, name: &str) -> String {
         let folder = self.0.path().display();
-        format!("until [ -e {folder}/$NODE_NAME ] || [ -e {folder}/all ]; do sleep 0.1; done")
+        format!("until [ -e {folder}/{name} ] || [ -e {folder}/all ]; do sleep 0.1; done")
     }
 
     /// Opens it for a node.
@@ -184,12 +190,12 @@ pub fn happened(world: &World, subject: &str, is: impl Fn(&Event) -> bool) -> bo
     world.log().iter().any(|e| e.subject == subject && is(&e.event))
 }
 
-/// Whether a pod of a rule's Job about this node has begun to run.
+/// Whether a pod of a rule's Job about this node has begun to run; a rule of the run is about no node.
 pub fn rule_began(world: &World, rule: &str, node: &str) -> bool {
     world.log().iter().any(|entry| {
         matches!(&entry.event, Event::JobPodStarted { env, .. }
             if env.get("MUTEX_RULE").is_some_and(|name| name == rule)
-                && env.get("NODE_NAME").is_some_and(|name| name == node))
+                && env.get("NODE_NAME").map_or("", String::as_str) == node)
     })
 }
 

@@ -220,3 +220,40 @@ async fn a_node_in_flight_is_shielded_and_leased_and_nothing_of_it_stays() -> Re
     assert!(!torn);
     stage.strike().await
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_created_again_in_mid_run_is_another_node_and_starts_anew() -> Result<()> {
+    let stage = set(workers(3), Vec::new()).await?;
+    let gate = Gate::new()?;
+    let rules = [rule(
+        "gated",
+        json!({"jobSpec": job(&gate.wait()), "cleanUpJobSpec": job("true")}),
+    )];
+    prepare(&stage, &rules, json!({})).await?;
+    stage.world.upgrade_to(NEW).await?;
+    seen(&stage, "a rule runs", |w| rule_began(w, "gated", "worker-0")).await?;
+    let first = stage.change("worker-0").await?.unwrap();
+    stage.world.recreate_node("worker-0").await?;
+    let failed = stage
+        .until("the turn of the node that is gone ends", 60, || async {
+            let changes = stage.changes().await?;
+            let old = changes.into_iter().find(|change| change.metadata.uid == first.metadata.uid);
+            Ok(old.filter(|change| change.status.as_ref().and_then(|s| s.step) == Some(Step::Failed)))
+        })
+        .await?;
+    assert_eq!(failed.status.unwrap_or_default().reason.as_deref(), Some("NodeGone"));
+    gate.open_for_all()?;
+    finish(&stage).await?;
+    let changes = stage.changes().await?;
+    let second = changes
+        .iter()
+        .find(|change| change.spec.node_name == "worker-0" && change.metadata.uid != first.metadata.uid)
+        .expect("a journal of the new node");
+    assert_ne!(second.spec.node_uid, first.spec.node_uid);
+    let passed = crate::verdicts(second, "gated", numo_api::Phase::Pre);
+    assert_eq!(passed, [(1, numo_api::Outcome::Pass, Some(0))], "its rules ran for it");
+    let mut expected = judgement(&["gated"], &["gated"]);
+    expected.retries = true;
+    stage.judge(&expected).await?;
+    stage.strike().await
+}

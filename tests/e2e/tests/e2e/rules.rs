@@ -6,8 +6,8 @@ use numo_e2e::NAMESPACE;
 use serde_json::json;
 
 use crate::{
-    NEW, apply, condition, finish, job, judgement, prepare, released, released_after_a_while, rule, set, verdicts,
-    waits, workers,
+    Gate, NEW, apply, condition, finish, job, jobs, judgement, prepare, released, released_after_a_while, rule,
+    rule_began, seen, set, verdicts, waits, workers,
 };
 
 /// More than the journal keeps, with what must not get into it, and the reason last.
@@ -162,5 +162,57 @@ async fn retries_come_by_themselves_and_policies_decide_what_a_failure_means() -
     expected.held = vec!["worker".to_owned()];
     expected.excused = vec!["worker-1".to_owned()];
     stage.judge(&expected).await?;
+    stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rules_run_in_their_phases_and_those_of_the_run_once() -> Result<()> {
+    let stage = set(workers(2), Vec::new()).await?;
+    let gate = Gate::new()?;
+    let rules = [
+        rule("opening", json!({"jobSpec": job(&gate.wait_for("opening")), "phases": ["PreRun"]})),
+        rule("before", json!({"jobSpec": job("true")})),
+        rule("last", json!({"jobSpec": job("true"), "phases": ["PreRelease"]})),
+        rule("both", json!({"jobSpec": job("true"), "phases": ["Pre", "Post"]})),
+        rule("closing", json!({"jobSpec": job(&gate.wait_for("closing")), "phases": ["PostRun"]})),
+    ];
+    prepare(&stage, &rules, json!({})).await?;
+    stage.world.upgrade_to(NEW).await?;
+    seen(&stage, "the rule of the run runs", |w| rule_began(w, "opening", "")).await?;
+    let why = waits(&stage, "RuleRunning").await?;
+    assert!(why.contains("opening") && why.contains("PreRun"), "{why}");
+    assert!(released_after_a_while(&stage).await.is_empty());
+    assert!(stage.changes().await?.is_empty(), "no node has its turn before");
+    gate.open("opening")?;
+
+    seen(&stage, "the last rule of the run runs", |w| rule_began(w, "closing", "")).await?;
+    for node in ["worker-0", "worker-1"] {
+        assert_eq!(stage.world.version_of(node), NEW, "after the last node");
+    }
+    assert!(crate::pool(&stage, "worker").await?.spec.paused, "the pool is given back when all is over");
+    gate.open("closing")?;
+    finish(&stage).await?;
+    stage.judge(&judgement(&["before", "both"], &["both"])).await?;
+    let run = stage.run("upgrade").await?;
+    let last = run.status.and_then(|status| status.run).unwrap_or_default();
+    let said: Vec<(Phase, Outcome)> = last.verdicts.iter().map(|v| (v.phase, v.outcome)).collect();
+    assert_eq!(said, [(Phase::PreRun, Outcome::Pass), (Phase::PostRun, Outcome::Pass)]);
+    assert_eq!(jobs(&stage).await?.len(), 2 + 2 * 4);
+    for node in ["worker-0", "worker-1"] {
+        let change = stage.step(node, Step::Done).await?;
+        let order: Vec<(String, Phase)> = change
+            .status
+            .iter()
+            .flat_map(|status| &status.verdicts)
+            .map(|v| (v.rule.rsplit('/').next().unwrap_or_default().to_owned(), v.phase))
+            .collect();
+        let expected = [
+            ("before", Phase::Pre),
+            ("both", Phase::Pre),
+            ("last", Phase::PreRelease),
+            ("both", Phase::Post),
+        ];
+        assert_eq!(order, expected.map(|(rule, phase)| (rule.to_owned(), phase)), "{node}");
+    }
     stage.strike().await
 }

@@ -3,7 +3,7 @@
 //! and reboot and still asks for the uncordon.
 
 use super::{Event, Object, World};
-use numo_api::marks::openshift;
+use numo_api::marks::{self, openshift};
 
 /// What goes wrong with a node at its next change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -200,6 +200,10 @@ impl World {
             Stage::Uncordoning => {
                 node.unschedulable = false;
                 annotate(openshift::LAST_APPLIED_DRAIN, &uncordon);
+                // A cordon set during the change goes with it, unless numo knows and puts it back.
+                if !node.annotations.contains_key(marks::CORDONED_BY) {
+                    self.people.cordoned.remove(name);
+                }
                 self.tell("mco", || format!("uncordons {name}"));
                 self.daemon_in(name, Stage::Finishing, knobs.poll);
             }
@@ -210,7 +214,6 @@ impl World {
                 if let Some(machine) = self.machines.get_mut(name) {
                     machine.stage = Stage::Idle;
                 }
-                self.people.uncordoned(name);
                 self.tell("node", || format!("{name} runs {target} and is Done"));
             }
         }

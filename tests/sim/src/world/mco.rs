@@ -232,7 +232,7 @@ impl World {
             Phase::Rendered => {
                 self.revision += 1;
                 self.rendered.clone_from(&version);
-                self.render_all(&version);
+                self.render_all();
                 let delay = self.pick(knobs[2]);
                 self.plan(delay, Event::Cluster(asked, Phase::Completed));
             }
@@ -247,28 +247,35 @@ impl World {
     }
 
     /// Every pool is rendered, one a little after the other.
-    fn render_all(&mut self, version: &str) {
-        let content = Content {
-            version: version.to_owned(),
-            revision: self.revision,
-        };
+    fn render_all(&mut self) {
         let pools: Vec<String> = self.truth.pools.keys().cloned().collect();
         for pool in pools {
             let delay = self.pick(self.knobs.poll);
-            self.plan(delay, Event::Render(pool, content.clone()));
+            self.plan(delay, Event::Render(pool));
         }
     }
 
     /// Somebody changes a machine config: all pools render other content of the same version.
     pub fn render_again(&mut self) {
         self.revision += 1;
-        let version = self.rendered.clone();
-        self.render_all(&version);
+        self.render_all();
     }
 
-    pub(super) fn render(&mut self, pool: &str, content: &Content) {
-        let name = format!("rendered-{pool}-{}", hash(content));
-        self.render_now(pool, content);
+    pub(super) fn render(&mut self, pool: &str) {
+        let content = Content {
+            version: self.rendered.clone(),
+            revision: self.revision,
+        };
+        let name = format!("rendered-{pool}-{}", hash(&content));
+        if self
+            .truth
+            .pools
+            .get(pool)
+            .is_none_or(|found| found.config == name)
+        {
+            return;
+        }
+        self.render_now(pool, &content);
         self.tell("mco", || format!("renders {name} for pool {pool}"));
         if pool == "master" {
             self.roll_masters(&name);

@@ -65,7 +65,7 @@ pub(crate) enum Event {
     /// The cluster's update goes on, unless another was asked for since.
     Cluster(u64, mco::Phase),
     /// A pool is rendered.
-    Render(String, mco::Content),
+    Render(String),
     /// Someone does something.
     Act(Act),
 }
@@ -181,7 +181,7 @@ impl World {
             Event::JobEnds(key, uid) => self.job_ends(&key, &uid),
             Event::JobGoes(key, uid) => self.job_goes(&key, &uid),
             Event::Cluster(asked, phase) => self.cluster(asked, phase),
-            Event::Render(pool, content) => self.render(&pool, &content),
+            Event::Render(pool) => self.render(&pool),
             Event::Act(act) => self.act(&act),
         }
     }

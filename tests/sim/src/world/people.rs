@@ -32,19 +32,12 @@ pub struct Meant {
     pub moved_nodes: bool,
     /// Pools that someone unpaused although numo held them.
     pub unpaused: BTreeSet<String>,
-    /// Pairs of run and limit that were edited: what was admitted before may be more.
+    /// A limit was edited, or a turn given by a person: more may fly than the limit says.
     pub limits_edited: bool,
     /// Changes that someone deleted.
     pub journals_deleted: bool,
     /// Someone gave the run up, in whatever way.
     pub gave_up: bool,
-}
-
-impl Meant {
-    /// The MCO uncordoned a node at the end of a change; a cordon set during the change went with it.
-    pub(super) fn uncordoned(&mut self, node: &str) {
-        self.cordoned.remove(node);
-    }
 }
 
 /// Something someone does. Whom it hits is drawn when it happens.
@@ -750,6 +743,8 @@ impl World {
             status: numo_api::NodeChangeStatus::default(),
         };
         self.truth.changes.insert(key.clone(), view);
+        // Taken back before numo has seen it, it is a turn that a person gave.
+        self.people.limits_edited = true;
         self.touch(Object::Change(key.clone()));
         self.tell("person", || format!("says {action:?} about {name}, which waits"));
         if action == DirectiveAction::Hold {
@@ -835,17 +830,12 @@ impl World {
         let Some(change) = self.truth.changes.get(key) else {
             return;
         };
-        let well = matches!(change.status.step, Some(numo_api::Step::Done));
         let failed = matches!(
             change.status.step,
             Some(numo_api::Step::Held | numo_api::Step::Failed | numo_api::Step::Skipped)
         );
-        let aborts = change
-            .spec
-            .directive
-            .as_ref()
-            .is_some_and(|directive| directive.action == DirectiveAction::Abort);
-        if (well && !aborts) || (!failed && change.spec.directive.is_none()) {
+        let said = change.spec.directive.is_some();
+        if !failed && !said {
             return;
         }
         let directive = failed.then(|| Directive {

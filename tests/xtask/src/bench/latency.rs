@@ -33,11 +33,7 @@ async fn upgrade(canary: bool) -> Result<Vec<f64>> {
         canary,
         ..WorldSpec::default()
     };
-    let spec = if canary {
-        "  canary: {name: canary}\n"
-    } else {
-        ""
-    };
+    let spec = if canary { "  canary: {name: canary}\n" } else { "" };
     let stage = stage(world, spec).await?;
     stage.world.upgrade_to(TO).await?;
     stage.upgraded(POOL, TO).await?;

@@ -159,7 +159,7 @@ fn table(entries: &BTreeMap<&'static str, Entry>) -> Vec<String> {
 }
 
 /// The rule that takes no time, before and after each node.
-const QUICK: &str = include_str!("../../../e2e/manifests/quick.yaml");
+const QUICK: &str = include_str!("quick.yaml");
 const RUN: &str = "bench";
 const TO: &str = "4.17.0";
 const POOL: &str = "worker";

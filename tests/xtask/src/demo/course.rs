@@ -11,7 +11,7 @@ use super::look::{Look, Row};
 /// How long numo must say that it needs a person before the demo ends.
 const SETTLED: Duration = Duration::from_secs(4);
 /// How long nothing at all may change.
-const SILENCE: Duration = Duration::from_secs(60);
+const SILENCE: Duration = Duration::from_mins(1);
 
 /// How the run came to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,13 +123,16 @@ impl Course {
         if look.succeeded && upgraded {
             return Some(End::Succeeded);
         }
-        if self.stalled.is_some_and(|since| self.now - since >= SETTLED) {
+        if self
+            .stalled
+            .is_some_and(|since| self.now.saturating_sub(since) >= SETTLED)
+        {
             return Some(End::Stalled {
                 reason: look.reason,
                 message: look.message.clone(),
             });
         }
-        (self.now - self.changed >= SILENCE).then(|| End::Stalled {
+        (self.now.saturating_sub(self.changed) >= SILENCE).then(|| End::Stalled {
             reason: None,
             message: format!(
                 "nothing has changed for {} s; the run says: {}",
@@ -227,7 +230,9 @@ mod tests {
         course.take(seconds(6), &stalled);
         assert_eq!(course.end(&stalled, false), None);
         course.take(seconds(7), &stalled);
-        assert!(matches!(course.end(&stalled, false), Some(End::Stalled { message, .. }) if message == "held"));
+        assert!(
+            matches!(course.end(&stalled, false), Some(End::Stalled { message, .. }) if message == "held")
+        );
     }
 
     #[test]

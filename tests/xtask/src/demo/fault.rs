@@ -44,9 +44,15 @@ impl Fault {
                 let mut script = String::new();
                 // Writing to a string cannot fail.
                 let _ = writeln!(script, "if [ \"$NODE_NAME\" = {node} ]; then");
-                let _ = writeln!(script, "  echo \"checking that storage is healthy without $NODE_NAME\"");
+                let _ = writeln!(
+                    script,
+                    "  echo \"checking that storage is healthy without $NODE_NAME\""
+                );
                 let _ = writeln!(script, "  sleep 1");
-                let _ = writeln!(script, "  echo \"2 of 3 replicas are in sync: $NODE_NAME must stay\"");
+                let _ = writeln!(
+                    script,
+                    "  echo \"2 of 3 replicas are in sync: $NODE_NAME must stay\""
+                );
                 let _ = writeln!(script, "  exit 3");
                 let _ = writeln!(script, "fi");
                 let words = of_kind(objects, "MutexRule")?

@@ -263,7 +263,11 @@ async fn show(site: &Site, arguments: &Arguments) -> Result<bool> {
         arguments.nodes,
         arguments.strategy.name()
     );
-    if let Some(fault) = arguments.fault.as_ref().and_then(clap::ValueEnum::to_possible_value) {
+    if let Some(fault) = arguments
+        .fault
+        .as_ref()
+        .and_then(clap::ValueEnum::to_possible_value)
+    {
         title = format!("{title}   {}", fault.get_name());
     }
     println!();
@@ -286,22 +290,21 @@ async fn show(site: &Site, arguments: &Arguments) -> Result<bool> {
             let word = style("stalled").red().bold();
             println!("{word} after {took}");
             let mut facts: Vec<(&str, String)> = Vec::new();
-            match reason {
-                Some(reason) => {
-                    facts.push(("why", format!("{reason}: {message}")));
-                    facts.push(("means", reason.meaning().to_owned()));
-                    facts.push(("ends", format!("{} can end it", reason.who().phrase())));
-                }
-                None => {
-                    facts.push(("why", message));
-                    facts.extend(site.numo_log(5).into_iter().map(|line| ("numo", line)));
-                }
+            if let Some(reason) = reason {
+                facts.push(("why", format!("{reason}: {message}")));
+                facts.push(("means", reason.meaning().to_owned()));
+                facts.push(("ends", format!("{} can end it", reason.who().phrase())));
+            } else {
+                facts.push(("why", message));
+                facts.extend(site.numo_log(5).into_iter().map(|line| ("numo", line)));
             }
             for row in look.rows.iter().filter(|row| row.is_wrong()) {
                 let (node, step) = (&row.node, row.step.name());
                 facts.push(("node", format!("{node} is {step}, {}: {}", row.reason, row.doing)));
             }
-            facts.iter().for_each(|(name, text)| fact(name, text));
+            for (name, text) in &facts {
+                fact(name, text);
+            }
             Ok(false)
         }
     }
@@ -310,7 +313,9 @@ async fn show(site: &Site, arguments: &Arguments) -> Result<bool> {
 /// A name and a text beside it, at the width of the terminal.
 fn fact(name: &str, text: &str) {
     let term = console::Term::stdout();
-    let width = term.size_checked().map_or(usize::MAX, |(_, width)| usize::from(width));
+    let width = term
+        .size_checked()
+        .map_or(usize::MAX, |(_, width)| usize::from(width));
     for (index, line) in screen::wrap(text, width.saturating_sub(12)).iter().enumerate() {
         let name = if index == 0 { name } else { "" };
         println!("  {name:<6}  {line}");
@@ -332,12 +337,16 @@ fn second_in_turn(site: &Site) -> String {
         })
         .collect();
     nodes.sort();
-    nodes.into_iter().nth(1).map(|(_, _, name)| name).unwrap_or_default()
+    nodes
+        .into_iter()
+        .nth(1)
+        .map(|(_, _, name)| name)
+        .unwrap_or_default()
 }
 
 /// Waits until numo has judged the rules and says that there is nothing to do.
 async fn ready(site: &Site) -> Result<()> {
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_mins(1);
     loop {
         let seen = look::look(site, RUN).await;
         let is_judged = matches!(&seen, Ok(look) if look.reason == Some(numo_api::Reason::UpToDate));
@@ -377,7 +386,10 @@ async fn watch(
     loop {
         tick.tick().await;
         if fault.is_some() && site.world.is_completed(TO) {
-            fault.take().into_iter().for_each(|fault| site.world.inject(fault));
+            fault
+                .take()
+                .into_iter()
+                .for_each(|fault| site.world.inject(fault));
         }
         let look = match look::look(site, RUN).await {
             Ok(look) => look,
@@ -451,7 +463,9 @@ fn tell(site: &Site, course: &Course, look: &Look, breaches: &[Breach]) {
         1 => style("1 breach".to_owned()).red(),
         more => style(format!("{more} breaches")).red(),
     };
-    let mut lines = vec![format!("{count}, by the API server's records and not by numo's words")];
+    let mut lines = vec![format!(
+        "{count}, by the API server's records and not by numo's words"
+    )];
     lines.extend(breaches.iter().map(ToString::to_string));
     section("judgement", lines);
 }

@@ -266,7 +266,8 @@ mod tests {
             version: "4.16.4".into(),
             step,
             reason: Reason::WaitingForTurn,
-            doing: "waits for a node with a name that is far too long for any screen that there is, and more".into(),
+            doing: "waits for a node with a name that is far too long for any screen that there is, and more"
+                .into(),
             says: None,
         }
     }
@@ -300,7 +301,10 @@ mod tests {
     #[test]
     fn text_is_wrapped_between_words() {
         assert_eq!(wrap("one two three", 7), ["one two", "three"]);
-        assert_eq!(wrap("incomprehensibilities so", 7), ["incomprehensibilities", "so"]);
+        assert_eq!(
+            wrap("incomprehensibilities so", 7),
+            ["incomprehensibilities", "so"]
+        );
         assert!(wrap(" ", 7).is_empty());
     }
 

@@ -11,7 +11,9 @@ use kube::{Api, Client, Config, ResourceExt};
 use numo_api::MutexRunConfig;
 use numo_cluster::{Cluster, Options, User};
 use numo_e2e::{NAMESPACE, Numo, manifests};
-use numo_world::openshift::{ClusterOperator, ClusterVersion, Infrastructure, MachineConfig, MachineConfigPool};
+use numo_world::openshift::{
+    ClusterOperator, ClusterVersion, Infrastructure, MachineConfig, MachineConfigPool,
+};
 use numo_world::{World, WorldSpec};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -38,16 +40,14 @@ impl Site {
     /// Starts all of it.
     pub async fn set(given: Option<&Given>, world: WorldSpec, progress: &Progress) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("numo-demo-").tempdir()?;
-        let cluster = match given {
-            Some(_) => None,
-            None => {
-                let doing = progress.doing("starting the control plane");
-                let cluster = Cluster::start(Options::default()).await?;
-                let version = cluster.client(User::Admin).await?.apiserver_version().await?;
-                doing.done(&format!("Kubernetes {}", version.git_version));
-                Some(cluster)
-            }
-        };
+        let mut cluster = None;
+        if given.is_none() {
+            let doing = progress.doing("starting the control plane");
+            let started = Cluster::start(Options::default()).await?;
+            let version = started.client(User::Admin).await?.apiserver_version().await?;
+            doing.done(&format!("Kubernetes {}", version.git_version));
+            cluster = Some(started);
+        }
         let (kubeconfig, client, of_world) = match (&cluster, given) {
             (Some(cluster), _) => (
                 cluster.kubeconfig(User::Person),

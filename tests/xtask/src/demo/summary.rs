@@ -45,7 +45,10 @@ pub fn times(
             *parts.entry(span.part.clone()).or_default() += time.as_secs_f64();
         }
         let busy = own.iter().map(|span| (span.from, end(span)));
-        let waited = waits.iter().filter(|((of, _), _)| of == node).map(|(_, time)| *time);
+        let waited = waits
+            .iter()
+            .filter(|((of, _), _)| of == node)
+            .map(|(_, time)| *time);
         all.push((
             first,
             Times {
@@ -129,12 +132,18 @@ pub fn wait_lines(waits: &BTreeMap<(String, Reason), Duration>) -> Vec<String> {
                 who,
                 seconds(longest.as_secs_f64()),
                 // What follows the comma says when: it is over by now.
-                reason.who().phrase().split(',').next().unwrap_or_default().to_owned(),
+                reason
+                    .who()
+                    .phrase()
+                    .split(',')
+                    .next()
+                    .unwrap_or_default()
+                    .to_owned(),
             ];
             (longest, row)
         })
         .collect();
-    all.sort_by(|a, b| b.0.cmp(&a.0));
+    all.sort_by_key(|(longest, _)| std::cmp::Reverse(*longest));
     if all.is_empty() {
         return Vec::new();
     }
@@ -236,7 +245,8 @@ mod tests {
         assert_eq!(times.len(), 2);
         let (a, b) = (&times[0], &times[1]);
         assert_eq!((a.node.as_str(), a.total, a.own), ("a", 13.0, 2.0));
-        assert_eq!(a.parts.values().sum::<f64>() + a.own, a.total);
+        let parts: f64 = a.parts.values().sum();
+        assert!((parts + a.own - a.total).abs() < 1e-9);
         assert_eq!((b.total, b.waited), (4.0, Duration::from_secs(25)));
     }
 
