@@ -18,7 +18,10 @@ pub fn all() -> Vec<CustomResourceDefinition> {
 /// The replaced operator's schemas require nothing, not even a spec: what they admitted stays admitted.
 fn without_required_spec(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     for version in &mut crd.spec.versions {
-        let schema = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut());
+        let schema = version
+            .schema
+            .as_mut()
+            .and_then(|schema| schema.open_api_v3_schema.as_mut());
         if let Some(schema) = schema {
             schema.required = None;
         }

@@ -35,9 +35,11 @@ impl<'a> Ledger<'a> {
         Self::counting(observed, |_| true)
     }
 
-    /// Counts what came before an admission that has not begun.
-    pub fn before(observed: &'a Observed, change: &ChangeView) -> Self {
-        Self::counting(observed, |other| comes_before(other, change))
+    /// Counts without the admissions of this owner that have not begun.
+    pub fn of_others(observed: &'a Observed, owner_uid: &str) -> Self {
+        Self::counting(observed, |change| {
+            change.status.pin.is_some() || change.spec.owner_ref.uid != owner_uid
+        })
     }
 
     fn counting(observed: &'a Observed, counts: impl Fn(&ChangeView) -> bool) -> Self {
@@ -117,12 +119,6 @@ impl<'a> Ledger<'a> {
             }
         }
     }
-}
-
-/// Whether one turn comes before another: it has begun, or was given first.
-pub fn comes_before(one: &ChangeView, other: &ChangeView) -> bool {
-    let order = |change: &ChangeView| (change.status.pin.is_none(), change.created, change.key.clone());
-    order(one) < order(other)
 }
 
 /// The first budget that is paused and selects the node.

@@ -87,7 +87,9 @@ impl Numo {
         self.log().lines().find_map(|line| {
             let line: serde_json::Value = serde_json::from_str(line).ok()?;
             let serves = line["message"].as_str()?.starts_with("serving ");
-            serves.then(|| line["address"].as_str().map(ToOwned::to_owned)).flatten()
+            serves
+                .then(|| line["address"].as_str().map(ToOwned::to_owned))
+                .flatten()
         })
     }
 

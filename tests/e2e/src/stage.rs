@@ -5,12 +5,12 @@ use crate::{
     process::{Numo, Said, call},
 };
 use anyhow::{Context, Result, bail};
+use k8s_openapi::api::events::v1::Event;
 use kube::{
     Api, Client,
     api::{ListParams, Patch, PatchParams},
 };
 use numo_api::{MutexRule, MutexRunConfig, MutexTarget, NodeChange};
-use k8s_openapi::api::events::v1::Event;
 use numo_cluster::{AuditEvent, Cluster, Options, User};
 use numo_world::{Breach, Judgement, World, WorldSpec};
 use serde_json::{Value, json};
@@ -326,10 +326,14 @@ impl Stage {
     /// What a person would look at first: runs, rules, NodeChanges, and the end of numo's log.
     pub async fn picture(&self) -> String {
         let mut text = String::new();
-        self.describe::<MutexRunConfig>(&mut text, |run| yaml(&run.status)).await;
-        self.describe::<MutexRule>(&mut text, |rule| yaml(&rule.status)).await;
-        self.describe::<MutexTarget>(&mut text, |target| yaml(&target.status)).await;
-        self.describe::<NodeChange>(&mut text, |change| yaml(&change.status)).await;
+        self.describe::<MutexRunConfig>(&mut text, |run| yaml(&run.status))
+            .await;
+        self.describe::<MutexRule>(&mut text, |rule| yaml(&rule.status))
+            .await;
+        self.describe::<MutexTarget>(&mut text, |target| yaml(&target.status))
+            .await;
+        self.describe::<NodeChange>(&mut text, |change| yaml(&change.status))
+            .await;
         if let Some(numo) = &self.numo {
             let log = numo.log();
             let lines: Vec<&str> = log.lines().collect();
@@ -345,7 +349,10 @@ impl Stage {
         K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
     {
         let _ = writeln!(text, "--- {}", K::plural(&()));
-        match Api::<K>::all(self.client.clone()).list(&ListParams::default()).await {
+        match Api::<K>::all(self.client.clone())
+            .list(&ListParams::default())
+            .await
+        {
             Err(error) => {
                 let _ = writeln!(text, "{error}");
             }
@@ -353,7 +360,12 @@ impl Stage {
                 for object in &list.items {
                     let meta = object.meta();
                     let name = meta.name.as_deref().unwrap_or_default();
-                    let _ = writeln!(text, "{name} finalizers {:?}\n{}", meta.finalizers, status(object));
+                    let _ = writeln!(
+                        text,
+                        "{name} finalizers {:?}\n{}",
+                        meta.finalizers,
+                        status(object)
+                    );
                 }
             }
         }

@@ -59,14 +59,13 @@ impl Judge {
                 self.released(world, seen, owner, &patch.node)?;
                 homes(world)
             }
-            Action::PatchNode(_) => homes(world),
             Action::PatchPool(patch) if patch.purpose == PoolPurpose::Unpause => {
                 if patch.paused == Some((true, false)) {
                     unpaused(world, seen, owner, &patch.pool)?;
                 }
                 Ok(())
             }
-            Action::PatchPool(_) => homes(world),
+            Action::PatchNode(_) | Action::PatchPool(_) => homes(world),
             Action::AddFinalizer { .. }
             | Action::RemoveFinalizer { .. }
             | Action::DeleteChange { .. }

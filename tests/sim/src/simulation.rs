@@ -242,7 +242,7 @@ impl Simulation {
         if !breaches.is_empty() {
             return Err(format!("the lint found {breaches:?}"));
         }
-        if self.story.passes % 16 == 0 {
+        if self.story.passes.is_multiple_of(16) {
             let mut again = decide(&snapshot, answers);
             invariant::lint(&snapshot, &mut again);
             if again.actions != decision.actions || again.report != decision.report {

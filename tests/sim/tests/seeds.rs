@@ -1,6 +1,8 @@
 //! Hundreds of small clusters, each with its own fate. `NUMO_SIM_SEED=n` tells the story of one;
 //! `NUMO_SIM_SEEDS=n` runs so many.
 
+#![allow(clippy::expect_used, clippy::panic, reason = "tests")]
+
 use numo_sim::{Failure, Options, Story, run};
 
 /// How many seeds a plain `cargo test` runs: as many as a person is willing to wait for.

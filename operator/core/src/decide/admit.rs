@@ -1,7 +1,7 @@
 //! Admission: who gets the next turn. Every node that does not is reported with the first thing that
 //! keeps it from it.
 
-use super::{Draft, Member, at_target, journal, journal::Journal, node};
+use super::{Draft, Frame, Member, at_target, journal, journal::Journal, node};
 use crate::{
     action::Action,
     gates,
@@ -10,7 +10,8 @@ use crate::{
     observed::{ChangeView, Key, NodeView},
     report::Why,
 };
-use numo_api::{DirectiveAction, NodeChangeSpec, OwnerRef, Reason, Step, Target, marks::openshift};
+use numo_api::{DirectiveAction, NodeChangeSpec, OwnerRef, Reason, Step, Target};
+use std::collections::BTreeMap;
 
 /// API version and kind of the owner, as NodeChanges refer to it.
 pub const OWNER_KIND: (&str, &str) = ("openshift-optional.skrzypek.io/v1alpha1", "MutexRunConfig");
@@ -19,13 +20,7 @@ pub const OWNER_KIND: (&str, &str) = ("openshift-optional.skrzypek.io/v1alpha1",
 pub fn admit(draft: &mut Draft<'_>, hold: Option<&Why>) {
     let members = std::mem::take(&mut draft.frame.members);
     let mut ledger = Ledger::of(draft.frame.observed);
-    let limit = draft.frame.intent.max_unavailable.of(members.len()).max(1);
-    let mut flying: Vec<&NodeView> = Vec::new();
-    for member in &members {
-        if member.in_flight().is_some() || (!at_target(&draft.frame, member) && is_ungated(member)) {
-            flying.push(member.node);
-        }
-    }
+    let mut flying = Flying::of(&draft.frame, &members, |_| true);
     for member in members.iter().filter(|member| member.in_flight().is_none()) {
         if at_target(&draft.frame, member) {
             report_done(draft, member);
@@ -35,10 +30,7 @@ pub fn admit(draft: &mut Draft<'_>, hold: Option<&Why>) {
             if !draft.out.report.ungated.contains(&member.node.name) {
                 draft.out.report.ungated.push(member.node.name.clone());
             }
-            let message = format!(
-                "it goes to {} without rules",
-                member.node.annotation(openshift::DESIRED_CONFIG)
-            );
+            let message = format!("it goes to {} without rules", member.desired);
             draft.report(member, Step::Released, Why::new(Reason::Ungated, message));
             continue;
         }
@@ -57,11 +49,11 @@ pub fn admit(draft: &mut Draft<'_>, hold: Option<&Why>) {
             .cloned()
             .or_else(|| ledger::stop(draft.frame.observed, member.node))
             .or_else(|| gates::node::not_fit(&draft.frame, member))
-            .or_else(|| no_room(draft, member, &flying, limit))
+            .or_else(|| flying.no_room(&draft.frame, member.node))
             .or_else(|| ledger.refusal(member.node));
         let Some(why) = why else {
             ledger.take(member.node);
-            flying.push(member.node);
+            flying.take(member.node);
             take_turn(draft, member);
             continue;
         };
@@ -115,8 +107,7 @@ pub fn obeys_directive(draft: &mut Draft<'_>, member: &Member<'_>, change: &Chan
 
 /// The node is on its way although it never had its turn in this attempt.
 fn is_ungated(member: &Member<'_>) -> bool {
-    let desired = member.node.annotation(openshift::DESIRED_CONFIG);
-    desired != member.node.annotation(openshift::CURRENT_CONFIG) && !desired.is_empty()
+    member.desired != member.current && !member.desired.is_empty()
 }
 
 /// A person asked to try a node again that had been left out.
@@ -129,57 +120,104 @@ pub(super) fn retry_asked(change: &ChangeView) -> bool {
             .is_some_and(|d| d.action == numo_api::DirectiveAction::Retry)
 }
 
-fn no_room(draft: &Draft<'_>, member: &Member<'_>, flying: &[&NodeView], limit: usize) -> Option<Why> {
-    let name = |node: &&&NodeView| node.name.clone();
-    for key in draft.frame.intent.mutex_keys {
-        let Some(value) = member.node.labels.get(key) else {
-            continue;
-        };
-        if let Some(other) = flying.iter().find(|other| other.labels.get(key) == Some(value)) {
-            let message = format!(
-                "Node {} with the same {key}={value} is in flight (spec.mutexKeys)",
-                other.name
-            );
-            return Some(Why::new(Reason::MutexKeyBusy, message));
-        }
-    }
-    if flying.len() >= limit {
-        let names: Vec<String> = flying.iter().take(5).map(|node| name(&node)).collect();
-        let message = format!(
-            "{} of {limit} nodes are in flight (spec.maxUnavailable): {}",
-            flying.len(),
-            names.join(", ")
-        );
-        return Some(Why::new(Reason::WaitingForTurn, message));
-    }
-    gates::node::canary_room(&draft.frame, flying.len())
+/// The nodes that are away now, and the values of the run's mutex keys that they hold.
+struct Flying<'a> {
+    nodes: Vec<&'a NodeView>,
+    busy: BTreeMap<(&'a str, &'a str), &'a NodeView>,
+    limit: usize,
+    keys: &'a [String],
 }
 
-/// Why a node that was admitted and has not begun is not to begin: a gate closed since, or more were
-/// admitted than may fly, by a leader that was replaced or by a person. Whoever has begun, or was admitted
-/// first, comes first.
-pub fn out_of_turn(
-    draft: &Draft<'_>,
-    members: &[Member<'_>],
-    member: &Member<'_>,
-    change: &ChangeView,
+impl<'a> Flying<'a> {
+    fn of(frame: &Frame<'a>, members: &[Member<'a>], counts: impl Fn(&ChangeView) -> bool) -> Self {
+        let mut flying = Self {
+            nodes: Vec::new(),
+            busy: BTreeMap::new(),
+            limit: frame.intent.max_unavailable.of(members.len()).max(1),
+            keys: frame.intent.mutex_keys,
+        };
+        for member in members {
+            let flies = match member.in_flight() {
+                Some(change) => counts(change),
+                None => is_ungated(member) && !at_target(frame, member),
+            };
+            if flies {
+                flying.take(member.node);
+            }
+        }
+        flying
+    }
+
+    fn take(&mut self, node: &'a NodeView) {
+        self.nodes.push(node);
+        for key in self.keys {
+            if let Some(value) = node.labels.get(key) {
+                self.busy.insert((key, value), node);
+            }
+        }
+    }
+
+    fn no_room(&self, frame: &Frame<'_>, node: &NodeView) -> Option<Why> {
+        for key in self.keys {
+            let Some(value) = node.labels.get(key) else {
+                continue;
+            };
+            if let Some(other) = self.busy.get(&(key.as_str(), value.as_str())) {
+                let message = format!(
+                    "Node {} with the same {key}={value} is in flight (spec.mutexKeys)",
+                    other.name
+                );
+                return Some(Why::new(Reason::MutexKeyBusy, message));
+            }
+        }
+        let (found, limit) = (self.nodes.len(), self.limit);
+        if found >= limit {
+            let names: Vec<&str> = self.nodes.iter().take(5).map(|node| node.name.as_str()).collect();
+            let message = format!(
+                "{found} of {limit} nodes are in flight (spec.maxUnavailable): {}",
+                names.join(", ")
+            );
+            return Some(Why::new(Reason::WaitingForTurn, message));
+        }
+        gates::node::canary_room(frame, found)
+    }
+}
+
+/// The nodes that were admitted, have not begun, and are not to begin, with the reason: a gate closed
+/// since, or more were admitted than may fly, by a leader that was replaced or by a person. Whoever has
+/// begun comes first, and then who was admitted first.
+pub fn out_of_turn<'a>(
+    frame: &Frame<'a>,
+    members: &[Member<'a>],
     hold: Option<&Why>,
-) -> Option<Why> {
-    let limit = draft.frame.intent.max_unavailable.of(members.len()).max(1);
-    let flying: Vec<&NodeView> = members
+) -> BTreeMap<&'a str, Why> {
+    let mut waiting: Vec<(&ChangeView, &'a NodeView, &Member<'a>)> = members
         .iter()
-        .filter(|other| other.node.name != member.node.name)
-        .filter(|other| match other.in_flight() {
-            Some(flying) => ledger::comes_before(flying, change),
-            None => !at_target(&draft.frame, other) && is_ungated(other),
-        })
-        .map(|other| other.node)
+        .filter_map(|member| Some((member.in_flight()?, member.node, member)))
+        .filter(|(change, ..)| change.status.pin.is_none())
         .collect();
-    hold.cloned()
-        .or_else(|| ledger::stop(draft.frame.observed, member.node))
-        .or_else(|| gates::node::not_fit(&draft.frame, member))
-        .or_else(|| no_room(draft, member, &flying, limit))
-        .or_else(|| Ledger::before(draft.frame.observed, change).refusal(member.node))
+    let mut refused = BTreeMap::new();
+    if waiting.is_empty() {
+        return refused;
+    }
+    waiting.sort_by_key(|(change, ..)| (change.created, &change.key));
+    let mut flying = Flying::of(frame, members, |change| change.status.pin.is_some());
+    let mut ledger = Ledger::of_others(frame.observed, &frame.run.uid);
+    for (_, node, member) in waiting {
+        let why = hold
+            .cloned()
+            .or_else(|| ledger::stop(frame.observed, node))
+            .or_else(|| gates::node::not_fit(frame, member))
+            .or_else(|| flying.no_room(frame, node))
+            .or_else(|| ledger.refusal(node));
+        if let Some(why) = why {
+            refused.insert(node.name.as_str(), why);
+        } else {
+            ledger.take(node);
+            flying.take(node);
+        }
+    }
+    refused
 }
 
 /// The node's turn begins: a new journal, or the next attempt in the one it has.

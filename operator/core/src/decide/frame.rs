@@ -11,10 +11,7 @@ use crate::{
 };
 use jiff::Timestamp;
 use numo_api::{DirectiveAction, Order, Reason, Step, VerdictRecord, marks};
-use std::{
-    cmp::{Ordering, Reverse},
-    collections::{BTreeMap, BTreeSet},
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A node of the run.
 #[derive(Debug)]
@@ -27,6 +24,12 @@ pub struct Member<'a> {
     /// Where it lives now, if it left its pool in flight: the other pool, if it is one, and why it is not
     /// to be let go.
     pub strayed: Option<(Option<&'a PoolView>, Why)>,
+    /// The rendered configuration it runs.
+    pub current: &'a str,
+    /// The rendered configuration it shall run.
+    pub desired: &'a str,
+    /// It runs what it shall run, and the daemon says Done.
+    pub done: bool,
     /// The version it runs, if known.
     pub version: Option<&'a str>,
     /// Its journal in this run.
@@ -38,7 +41,7 @@ pub struct Member<'a> {
 impl Member<'_> {
     /// The node runs its pool's configuration, and the daemon is done.
     pub fn at_pool_config(&self) -> bool {
-        pools::done(self.node) && self.node.annotation(marks::openshift::CURRENT_CONFIG) == self.pool.config
+        self.done && self.current == self.pool.config
     }
 
     /// The node runs the configuration of the pool it lives in now, and the daemon is done.
@@ -47,14 +50,12 @@ impl Member<'_> {
             None => Some(self.pool),
             Some((pool, _)) => *pool,
         };
-        let current = self.node.annotation(marks::openshift::CURRENT_CONFIG);
-        pools::done(self.node) && pool.is_some_and(|pool| pool.config == current)
+        self.done && pool.is_some_and(|pool| pool.config == self.current)
     }
 
     /// The node would roll if its pool were unpaused now.
     pub fn outdated(&self) -> bool {
-        self.node.annotation(marks::openshift::CURRENT_CONFIG) != self.pool.config
-            || self.node.annotation(marks::openshift::DESIRED_CONFIG) != self.pool.config
+        self.current != self.pool.config || self.desired != self.pool.config
     }
 
     /// The journal that is in flight, if any.
@@ -337,6 +338,9 @@ fn members<'a>(
                 node,
                 pool,
                 strayed,
+                current: node.annotation(marks::openshift::CURRENT_CONFIG),
+                desired: node.annotation(marks::openshift::DESIRED_CONFIG),
+                done: pools::done(node),
                 version: node_version(observed, node),
                 change,
                 superseded,
@@ -367,11 +371,9 @@ fn members<'a>(
             Home::Several(_) | Home::Pool(_) | Home::None => {}
         }
     }
-    members.sort_by(|a, b| {
-        rank.get(a.pool.name.as_str())
-            .cmp(&rank.get(b.pool.name.as_str()))
-            .then_with(|| in_order(intent.order, a.node, b.node))
-            .then_with(|| a.node.name.cmp(&b.node.name))
+    members.sort_by_cached_key(|member| {
+        let rank = rank.get(member.pool.name.as_str()).copied();
+        (rank, turn(intent.order, member.node), member.node.name.as_str())
     });
     (members, in_two_pools)
 }
@@ -409,16 +411,16 @@ fn strayed<'a>(
 
 /// The order of turns within a pool. Zone is the MCO's: by zone, nodes without one last, then oldest
 /// first (`spec/mutex.md` §4.4).
-fn in_order(order: Order, a: &NodeView, b: &NodeView) -> Ordering {
-    let zone = |node: &NodeView| {
-        let zone = node.label(marks::openshift::ZONE).to_owned();
-        (zone.is_empty(), zone)
-    };
+fn turn(order: Order, node: &NodeView) -> (bool, &str, i64) {
+    let created = node.created.as_second();
     match order {
-        Order::Zone => zone(a).cmp(&zone(b)).then(a.created.cmp(&b.created)),
-        Order::Oldest => a.created.cmp(&b.created),
-        Order::Newest => Reverse(a.created).cmp(&Reverse(b.created)),
-        Order::Name => Ordering::Equal,
+        Order::Zone => {
+            let zone = node.label(marks::openshift::ZONE);
+            (zone.is_empty(), zone, created)
+        }
+        Order::Oldest => (false, "", created),
+        Order::Newest => (false, "", -created),
+        Order::Name => (false, "", 0),
     }
 }
 

@@ -132,7 +132,10 @@ pub fn decide(snapshot: &Snapshot<'_>, answers: &Answers) -> Decision {
         // What numo would end by itself it does not end in a dry run.
         let hold = &mut draft.out.report.hold;
         if hold.as_ref().is_none_or(|why| why.reason.who() == Who::Numo) {
-            *hold = Some(Why::new(Reason::DryRun, "spec.dryRun is true: nothing is written"));
+            *hold = Some(Why::new(
+                Reason::DryRun,
+                "spec.dryRun is true: nothing is written",
+            ));
         }
     }
     draft.out
@@ -267,9 +270,15 @@ pub(crate) fn at_target(frame: &Frame<'_>, member: &Member<'_>) -> bool {
 /// Moves on every node that has its turn, and gives back what ended journals still hold.
 fn move_on(draft: &mut Draft<'_>, hold: Option<&Why>, leaving: Option<&Why>) {
     let members = std::mem::take(&mut draft.frame.members);
+    let pass = node::Pass {
+        hold,
+        leaving,
+        out_of_turn: admit::out_of_turn(&draft.frame, &members, hold),
+        hosts: node::hosts_in_flight(&members),
+    };
     for member in &members {
         if let Some(change) = member.in_flight() {
-            node::advance(draft, &members, member, change, hold, leaving);
+            node::advance(draft, &pass, member, change);
         } else {
             node::give_back(draft, member);
         }

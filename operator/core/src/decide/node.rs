@@ -35,30 +35,42 @@ pub fn lease_holder(owner_uid: &str) -> String {
     format!("numo/{}/{owner_uid}", OWNER_KIND.1)
 }
 
+/// What is the same for every node of a pass.
+#[derive(Debug)]
+pub struct Pass<'m> {
+    /// Why nothing may begin, if so.
+    pub hold: Option<&'m Why>,
+    /// Why the run is being left, if it is.
+    pub leaving: Option<&'m Why>,
+    /// Nodes that were admitted and are not to begin.
+    pub out_of_turn: BTreeMap<&'m str, Why>,
+    /// Host names of the nodes in flight.
+    pub hosts: Vec<&'m str>,
+}
+
+/// Host names of the nodes in flight: rule pods keep away from them.
+pub fn hosts_in_flight<'m>(members: &'m [Member<'_>]) -> Vec<&'m str> {
+    members
+        .iter()
+        .filter(|member| member.in_flight().is_some())
+        .map(|member| member.node.label(openshift::HOSTNAME))
+        .filter(|hostname| !hostname.is_empty())
+        .collect()
+}
+
 /// One node's turn in the making.
 struct Turn<'m> {
-    members: &'m [Member<'m>],
+    pass: &'m Pass<'m>,
     member: &'m Member<'m>,
     change: &'m ChangeView,
     /// Home configuration the node is pinned to.
     pin: Pin,
-    /// Why the node is not to be let go now, if so.
-    hold: Option<Why>,
     /// Why the node is to give its turn up, if so.
     give_up: Option<Why>,
-    /// The run is being left for good: rules that are gone are not waited for.
-    leaving: bool,
 }
 
 /// Moves a node that has its turn one step further.
-pub fn advance(
-    draft: &mut Draft<'_>,
-    members: &[Member<'_>],
-    member: &Member<'_>,
-    change: &ChangeView,
-    hold: Option<&Why>,
-    leaving: Option<&Why>,
-) {
+pub fn advance(draft: &mut Draft<'_>, pass: &Pass<'_>, member: &Member<'_>, change: &ChangeView) {
     let superseded = (change.spec.target.run_id != draft.frame.run_id).then(|| {
         let version = draft.frame.desired.clone().unwrap_or_default();
         Why::new(
@@ -70,13 +82,11 @@ pub fn advance(
         )
     });
     let turn = Turn {
-        members,
+        pass,
         member,
         change,
         pin: change.status.pin.clone().unwrap_or_default(),
-        hold: hold.cloned(),
-        give_up: leaving.cloned().or(superseded),
-        leaving: leaving.is_some(),
+        give_up: pass.leaving.cloned().or(superseded),
     };
     if change.status.pin.is_none() {
         // Nothing has happened to the node yet: its turn may end without lease and shield.
@@ -87,8 +97,8 @@ pub fn advance(
             turn.end(draft, Step::Done, &admit::up_to_date(member));
             return;
         }
-        if let Some(why) = admit::out_of_turn(draft, members, member, change, hold) {
-            turn.end(draft, Step::Selected, &why);
+        if let Some(why) = pass.out_of_turn.get(member.node.name.as_str()) {
+            turn.end(draft, Step::Selected, why);
             return;
         }
         if holds_lease_and_shield(draft, member) {
@@ -363,7 +373,7 @@ impl Turn<'_> {
     fn rules<'s>(&self, draft: &'s Draft<'_>) -> Vec<(Key, Option<&'s RuleView>)> {
         let rules = draft.frame.intent.rules.iter();
         rules
-            .filter(|(_, rule)| rule.is_some() || !self.leaving)
+            .filter(|(_, rule)| rule.is_some() || self.pass.leaving.is_none())
             .cloned()
             .collect()
     }
@@ -497,12 +507,13 @@ impl Turn<'_> {
             self.report_held(draft);
             return;
         }
-        if !self.passed(draft, Phase::Pre, Step::PreRules, self.hold.as_ref()) {
+        if !self.passed(draft, Phase::Pre, Step::PreRules, self.pass.hold) {
             return;
         }
         let fit = self
+            .pass
             .hold
-            .clone()
+            .cloned()
             .or_else(|| ledger::stop(draft.frame.observed, self.member.node))
             .or_else(|| gates::node::not_fit(&draft.frame, self.member))
             .or_else(|| gates::node::not_for_canary(&draft.frame, self.member));
@@ -589,12 +600,9 @@ impl Turn<'_> {
     }
 
     fn others_in_flight(&self) -> Vec<String> {
-        self.members
-            .iter()
-            .filter(|other| other.node.name != self.member.node.name && other.in_flight().is_some())
-            .map(|other| other.node.label(openshift::HOSTNAME).to_owned())
-            .filter(|hostname| !hostname.is_empty())
-            .collect()
+        let own = self.member.node.label(openshift::HOSTNAME);
+        let others = self.pass.hosts.iter().filter(|host| **host != own);
+        others.map(|host| (*host).to_owned()).collect()
     }
 
     fn record(&self, draft: &mut Draft<'_>, verdict: VerdictRecord, log: Option<String>, step: Step) {
@@ -947,7 +955,7 @@ impl Turn<'_> {
                 "not back {limit} s after it was let go (spec.changeTimeoutSeconds): {words}; it goes on by itself when it comes back"
             );
             let why = Why::new(Reason::ChangeTimeout, message);
-            if self.leaving {
+            if self.pass.leaving.is_some() {
                 self.end(draft, Step::Failed, &why);
                 return;
             }

@@ -285,14 +285,12 @@ fn everything_is_given_back_in_the_order_that_moves_no_node() {
 fn a_node_left_in_the_canary_goes_home_before_selectors_are_restored() {
     // Someone deleted its NodeChange, or it never came back and the run was left.
     check(
-        &format!(
-            "cluster 4.17.0
-             pool canary 4.17.0 selected
-             pool infra 4.17.0 ours selected
-             node a infra 4.16.0 desired:4.17.0 to:canary released:4.17.0 labelled:run-uid NotReady
-             rule backup Pre
-             run finalizer deleting {{canary: {{name: canary}}}}"
-        ),
+        "cluster 4.17.0
+         pool canary 4.17.0 selected
+         pool infra 4.17.0 ours selected
+         node a infra 4.16.0 desired:4.17.0 to:canary released:4.17.0 labelled:run-uid NotReady
+         rule backup Pre
+         run finalizer deleting {canary: {name: canary}}",
         "> home a -release +backup",
     );
 }

@@ -46,12 +46,28 @@ async fn what_the_references_schemas_admitted_is_admitted() -> Result<()> {
             "loose",
             json!({"canary": {}, "mutexRules": [{}, {"name": "x"}], "mutexTargets": [{"namespace": "y"}]}),
         ),
-        ("MutexRunConfig", "lists", json!({"mutexRules": [], "mutexTargets": []})),
+        (
+            "MutexRunConfig",
+            "lists",
+            json!({"mutexRules": [], "mutexTargets": []}),
+        ),
         ("MutexTarget", "none", json!({"machineConfigPools": []})),
-        ("MutexTarget", "odd", json!({"machineConfigPools": ["", "No Such Pool"]})),
+        (
+            "MutexTarget",
+            "odd",
+            json!({"machineConfigPools": ["", "No Such Pool"]}),
+        ),
         // A map that is no JobSpec: the condition says so, not the API server.
-        ("MutexRule", "no-job", json!({"jobName": "", "jobSpec": {"foo": {"bar": [1]}}})),
-        ("MutexRule", "empty-job", json!({"jobSpec": {}, "cleanUpJobSpec": {}, "type": "kubernetes"})),
+        (
+            "MutexRule",
+            "no-job",
+            json!({"jobName": "", "jobSpec": {"foo": {"bar": [1]}}}),
+        ),
+        (
+            "MutexRule",
+            "empty-job",
+            json!({"jobSpec": {}, "cleanUpJobSpec": {}, "type": "kubernetes"}),
+        ),
     ] {
         apply(&client, &object(kind, name, spec.clone())).await?;
         let stored = serde_json::to_value(api(&client, kind).get(name).await?)?;
@@ -114,34 +130,90 @@ async fn what_can_never_have_worked_is_refused_by_the_name_of_its_field() -> Res
         ("MutexRule", "spec.jobSpec", json!({"jobSpec": "sleep 30"})),
         ("MutexRule", "spec.jobSpec", json!({"jobSpec": ["sleep", "30"]})),
         ("MutexRule", "spec.jobSpec", json!({"jobSpec": 30})),
-        ("MutexRule", "spec.cleanUpJobSpec", json!({"cleanUpJobSpec": "sleep 30"})),
-        ("MutexRule", "spec.cleanUpJobSpec", json!({"cleanUpJobSpec": [{}]})),
+        (
+            "MutexRule",
+            "spec.cleanUpJobSpec",
+            json!({"cleanUpJobSpec": "sleep 30"}),
+        ),
+        (
+            "MutexRule",
+            "spec.cleanUpJobSpec",
+            json!({"cleanUpJobSpec": [{}]}),
+        ),
         ("MutexRule", "spec.type", json!({"type": "ansible"})),
         ("MutexRule", "spec.timeoutSeconds", json!({"timeoutSeconds": 0})),
-        ("MutexRule", "spec.timeoutSeconds", json!({"timeoutSeconds": 604_801})),
+        (
+            "MutexRule",
+            "spec.timeoutSeconds",
+            json!({"timeoutSeconds": 604_801}),
+        ),
         ("MutexRule", "spec.retries", json!({"retries": -1})),
         ("MutexRule", "spec.retries", json!({"retries": 11})),
-        ("MutexRule", "spec.failurePolicy", json!({"failurePolicy": "Explode"})),
+        (
+            "MutexRule",
+            "spec.failurePolicy",
+            json!({"failurePolicy": "Explode"}),
+        ),
         ("MutexRule", "spec.phases", json!({"phases": ["Before"]})),
         ("MutexRule", "spec.phases", json!({"phases": vec!["Pre"; 9]})),
         ("MutexRule", "spec.placement", json!({"placement": "Somewhere"})),
         ("MutexRule", "spec.logTailBytes", json!({"logTailBytes": 2049})),
         ("MutexRule", "spec.jobName", json!({"jobName": "x".repeat(254)})),
-        ("MutexRule", "spec.jobNamespace", json!({"jobNamespace": "x".repeat(64)})),
-        ("MutexTarget", "spec.machineConfigPools", json!({"machineConfigPools": "worker"})),
-        ("MutexTarget", "spec.machineConfigPools", json!({"machineConfigPools": vec!["worker"; 65]})),
-        ("MutexRunConfig", "spec.mutexRules", json!({"mutexRules": vec![json!({"name": "x"}); 65]})),
-        ("MutexRunConfig", "spec.mutexTargets", json!({"mutexTargets": {"name": "x"}})),
+        (
+            "MutexRule",
+            "spec.jobNamespace",
+            json!({"jobNamespace": "x".repeat(64)}),
+        ),
+        (
+            "MutexTarget",
+            "spec.machineConfigPools",
+            json!({"machineConfigPools": "worker"}),
+        ),
+        (
+            "MutexTarget",
+            "spec.machineConfigPools",
+            json!({"machineConfigPools": vec!["worker"; 65]}),
+        ),
+        (
+            "MutexRunConfig",
+            "spec.mutexRules",
+            json!({"mutexRules": vec![json!({"name": "x"}); 65]}),
+        ),
+        (
+            "MutexRunConfig",
+            "spec.mutexTargets",
+            json!({"mutexTargets": {"name": "x"}}),
+        ),
         ("MutexRunConfig", "spec.strategy", json!({"strategy": "Yolo"})),
         ("MutexRunConfig", "spec.order", json!({"order": "Random"})),
-        ("MutexRunConfig", "spec.mutexKeys", json!({"mutexKeys": vec!["k"; 9]})),
+        (
+            "MutexRunConfig",
+            "spec.mutexKeys",
+            json!({"mutexKeys": vec!["k"; 9]}),
+        ),
         ("MutexRunConfig", "spec.soakSeconds", json!({"soakSeconds": -1})),
-        ("MutexRunConfig", "spec.changeTimeoutSeconds", json!({"changeTimeoutSeconds": 0})),
-        ("MutexRunConfig", "spec.failureBudget", json!({"failureBudget": 0})),
+        (
+            "MutexRunConfig",
+            "spec.changeTimeoutSeconds",
+            json!({"changeTimeoutSeconds": 0}),
+        ),
+        (
+            "MutexRunConfig",
+            "spec.failureBudget",
+            json!({"failureBudget": 0}),
+        ),
         ("MutexRunConfig", "spec.onExit", json!({"onExit": "Explode"})),
-        ("MutexRunConfig", "spec.maxUnavailable", json!({"maxUnavailable": [1]})),
+        (
+            "MutexRunConfig",
+            "spec.maxUnavailable",
+            json!({"maxUnavailable": [1]}),
+        ),
         ("MutexRunConfig", "spec.suspend", json!({"suspend": "yes"})),
-        ("MutexBudget", "spec.maxUnavailable", json!({"maxUnavailable": {}})),
+        (
+            "MutexBudget",
+            "spec.maxUnavailable",
+            json!({"maxUnavailable": {}}),
+        ),
         ("NodeChange", "spec.nodeName", change(json!("x".repeat(254)))),
         ("NodeChange", "spec.nodeName", change(Value::Null)),
         ("NodeChange", "spec", json!({})),
@@ -178,7 +250,11 @@ async fn fields_of_a_job_that_numo_does_not_know_are_kept() -> Result<()> {
     let stored = serde_json::to_value(api(&client, "MutexRule").get("future").await?)?;
     assert_eq!(stored["spec"], spec);
     let typed: numo_api::MutexRule = serde_json::from_value(stored)?;
-    assert_eq!(typed.spec.job_spec.as_ref(), Some(&spec["jobSpec"]), "and through numo's own type");
+    assert_eq!(
+        typed.spec.job_spec.as_ref(),
+        Some(&spec["jobSpec"]),
+        "and through numo's own type"
+    );
     cluster.stop().await;
     Ok(())
 }

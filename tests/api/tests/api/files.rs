@@ -23,7 +23,10 @@ fn deploy_crds_is_what_numo_crds_writes() -> Result<()> {
             serde_saphyr::to_string(&crd)?
         );
         let found = read(&format!("deploy/crds/{file}"))?;
-        assert!(found == wanted, "deploy/crds/{file} is stale: run `cargo xtask crds`");
+        assert!(
+            found == wanted,
+            "deploy/crds/{file} is stale: run `cargo xtask crds`"
+        );
         listed.insert(file.clone());
         expected.insert(file);
     }
@@ -66,14 +69,20 @@ fn every_field_is_described_and_bounded() -> Result<()> {
         for version in &crd.spec.versions {
             let schema = serde_json::to_value(version.schema.as_ref().unwrap())?;
             let schema = &schema["openAPIV3Schema"];
-            if schema["description"].as_str().is_none_or(|text| text.trim().len() < 20) {
+            if schema["description"]
+                .as_str()
+                .is_none_or(|text| text.trim().len() < 20)
+            {
                 missing.push(format!("{kind}: no description"));
             }
             let mut all = Vec::new();
             fields("", schema, &mut all);
             assert!(all.len() > 3, "{kind}: {all:?}");
             for (path, field) in all {
-                if field["description"].as_str().is_none_or(|text| text.trim().len() < 3) {
+                if field["description"]
+                    .as_str()
+                    .is_none_or(|text| text.trim().len() < 3)
+                {
                     missing.push(format!("{kind}{path}: no description"));
                 }
                 if field["type"] == "array" && field["maxItems"].is_null() && path.starts_with(".spec") {
@@ -84,7 +93,11 @@ fn every_field_is_described_and_bounded() -> Result<()> {
                 }
             }
             for column in version.additional_printer_columns.iter().flatten() {
-                if column.description.as_ref().is_none_or(|text| text.trim().is_empty()) {
+                if column
+                    .description
+                    .as_ref()
+                    .is_none_or(|text| text.trim().is_empty())
+                {
                     missing.push(format!("{kind} column {}: no description", column.name));
                 }
             }
@@ -99,11 +112,18 @@ fn all_kinds_are_in_the_category_numo_and_have_a_status() {
     for crd in numo_api::crds::all() {
         let names = &crd.spec.names;
         let kind = &names.kind;
-        assert_eq!(names.categories.as_deref(), Some(&["numo".to_owned()][..]), "{kind}");
+        assert_eq!(
+            names.categories.as_deref(),
+            Some(&["numo".to_owned()][..]),
+            "{kind}"
+        );
         for version in &crd.spec.versions {
             // A MutexBinding is only read.
             let status = version.subresources.as_ref().and_then(|s| s.status.as_ref());
-            assert!(status.is_some() || kind == "MutexBinding", "{kind} has no status subresource");
+            assert!(
+                status.is_some() || kind == "MutexBinding",
+                "{kind} has no status subresource"
+            );
         }
     }
 }
@@ -114,17 +134,27 @@ fn kinds_of_the_reference_keep_their_names_columns_and_lack_of_requirements() ->
         (
             "MutexRule",
             "mutexrules",
-            &[("Job Name", ".spec.jobName"), ("Job Namespace", ".spec.jobNamespace")],
+            &[
+                ("Job Name", ".spec.jobName"),
+                ("Job Namespace", ".spec.jobNamespace"),
+            ],
         ),
         (
             "MutexTarget",
             "mutextargets",
-            &[("Machine Config Pools", ".spec.machineConfigPools"), ("Nodes", ".status.nodes")],
+            &[
+                ("Machine Config Pools", ".spec.machineConfigPools"),
+                ("Nodes", ".status.nodes"),
+            ],
         ),
         (
             "MutexRunConfig",
             "mutexrunconfigs",
-            &[("Canary", ".spec.canary"), ("Rules", ".spec.mutexRules"), ("Targets", ".spec.mutexTargets")],
+            &[
+                ("Canary", ".spec.canary"),
+                ("Rules", ".spec.mutexRules"),
+                ("Targets", ".spec.mutexTargets"),
+            ],
         ),
     ];
     for (kind, plural, columns) in expected {
@@ -135,23 +165,48 @@ fn kinds_of_the_reference_keep_their_names_columns_and_lack_of_requirements() ->
         assert_eq!(crd.spec.scope, "Namespaced");
         assert_eq!(crd.spec.names.short_names, None);
         let version = &crd.spec.versions[0];
-        assert_eq!((version.name.as_str(), version.storage, version.served), ("v1alpha1", true, true));
+        assert_eq!(
+            (version.name.as_str(), version.storage, version.served),
+            ("v1alpha1", true, true)
+        );
         let found = version.additional_printer_columns.as_deref().unwrap_or_default();
         for (index, (name, path)) in columns.iter().enumerate() {
-            assert_eq!(found[index].name, *name, "{kind}: the reference's columns come first");
-            assert!(found[index].json_path.starts_with(path), "{kind} {name}: {}", found[index].json_path);
+            assert_eq!(
+                found[index].name, *name,
+                "{kind}: the reference's columns come first"
+            );
+            assert!(
+                found[index].json_path.starts_with(path),
+                "{kind} {name}: {}",
+                found[index].json_path
+            );
         }
         let schema = serde_json::to_value(version.schema.as_ref().unwrap())?;
         let schema = &schema["openAPIV3Schema"];
-        assert!(schema["required"].is_null(), "{kind} requires {}", schema["required"]);
+        assert!(
+            schema["required"].is_null(),
+            "{kind} requires {}",
+            schema["required"]
+        );
         let spec = &schema["properties"]["spec"];
-        assert!(spec["required"].is_null(), "{kind}.spec requires {}", spec["required"]);
+        assert!(
+            spec["required"].is_null(),
+            "{kind}.spec requires {}",
+            spec["required"]
+        );
         let mut all = Vec::new();
         fields(".spec", spec, &mut all);
         for (path, field) in all {
-            assert!(field["required"].is_null(), "{kind}{path} requires {}", field["required"]);
+            assert!(
+                field["required"].is_null(),
+                "{kind}{path} requires {}",
+                field["required"]
+            );
             let default = path == ".spec.skipTLSVerify";
-            assert!(field["default"].is_null() || default, "{kind}{path}: defaults live in code");
+            assert!(
+                field["default"].is_null() || default,
+                "{kind}{path}: defaults live in code"
+            );
         }
     }
     Ok(())

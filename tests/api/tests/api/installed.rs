@@ -14,10 +14,15 @@ use crate::{NAMESPACE, api, apply, page, start};
 async fn takes_the_page(emulated_version: Option<&str>) -> Result<()> {
     let (cluster, client) = start(emulated_version).await?;
     if let Some(emulated) = emulated_version {
-        let text = client.request_text(Request::get("/version").body(Vec::new())?).await?;
+        let text = client
+            .request_text(Request::get("/version").body(Vec::new())?)
+            .await?;
         let version: Value = serde_json::from_str(&text)?;
         let minor = emulated.split('.').nth(1).unwrap_or_default();
-        assert_eq!(version["emulationMinor"], minor, "the API server emulates what it was told to");
+        assert_eq!(
+            version["emulationMinor"], minor,
+            "the API server emulates what it was told to"
+        );
     }
     for object in page()? {
         let kind = object["kind"].as_str().unwrap().to_owned();

@@ -1,6 +1,11 @@
 //! The CRDs: what the files hold, and what a real API server makes of them.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+#![allow(
+    clippy::missing_panics_doc,
+    clippy::type_complexity,
+    reason = "tests panic by design"
+)]
 
 mod admission;
 mod files;
@@ -38,7 +43,10 @@ pub fn read(path: &str) -> Result<String> {
 /// All documents of a YAML text that are not empty.
 pub fn parse(text: &str) -> Result<Vec<Value>> {
     let documents: Vec<Value> = serde_saphyr::from_multiple(text)?;
-    Ok(documents.into_iter().filter(|document| !document.is_null()).collect())
+    Ok(documents
+        .into_iter()
+        .filter(|document| !document.is_null())
+        .collect())
 }
 
 /// A control plane with `deploy/crds`, OpenShift's pools and the page's namespace.
@@ -50,8 +58,14 @@ pub async fn start(emulated_version: Option<&str>) -> Result<(Cluster, Client)> 
     .await?;
     let client = cluster.client(User::Person).await?;
     let mut crds = parse(&read("tests/world/crds/machineconfigpools.yaml")?)?;
-    for resource in parse(&read("deploy/crds/kustomization.yaml")?)?[0]["resources"].as_array().unwrap() {
-        crds.extend(parse(&read(&format!("deploy/crds/{}", resource.as_str().unwrap()))?)?);
+    for resource in parse(&read("deploy/crds/kustomization.yaml")?)?[0]["resources"]
+        .as_array()
+        .unwrap()
+    {
+        crds.extend(parse(&read(&format!(
+            "deploy/crds/{}",
+            resource.as_str().unwrap()
+        ))?)?);
     }
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     for crd in crds {
@@ -64,14 +78,18 @@ pub async fn start(emulated_version: Option<&str>) -> Result<(Cluster, Client)> 
     let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(client.clone());
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
     namespaces
-        .patch(NAMESPACE, &PatchParams::apply("kubectl"), &Patch::Apply(&namespace))
+        .patch(
+            NAMESPACE,
+            &PatchParams::apply("kubectl"),
+            &Patch::Apply(&namespace),
+        )
         .await?;
     Ok((cluster, client))
 }
 
 /// Waits until a definition is served; one that the API server finds fault with is an error.
 async fn established(api: &Api<CustomResourceDefinition>, name: &str) -> Result<()> {
-    let until = Instant::now() + Duration::from_secs(60);
+    let until = Instant::now() + Duration::from_mins(1);
     loop {
         let crd = api.get(name).await?;
         let status = crd.status.unwrap_or_default();
@@ -82,7 +100,10 @@ async fn established(api: &Api<CustomResourceDefinition>, name: &str) -> Result<
         {
             bail!("{name}: {:?}", bad.message);
         }
-        if conditions.iter().any(|c| c.type_ == "Established" && c.status == "True") {
+        if conditions
+            .iter()
+            .any(|c| c.type_ == "Established" && c.status == "True")
+        {
             return Ok(());
         }
         if Instant::now() > until {

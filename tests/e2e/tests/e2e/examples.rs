@@ -8,26 +8,44 @@ use numo_world::WorldSpec;
 
 fn status_of(conditions: &[Condition], type_: &str) -> Option<(String, String)> {
     let condition = conditions.iter().find(|condition| condition.type_ == type_)?;
-    Some((condition.status.clone(), condition.message.clone().unwrap_or_default()))
+    Some((
+        condition.status.clone(),
+        condition.message.clone().unwrap_or_default(),
+    ))
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_example_is_accepted_and_valid() -> Result<()> {
-    let stage = Stage::set(StageOptions { world: WorldSpec::default(), ..StageOptions::default() }).await?;
-    stage.apply("apiVersion: v1\nkind: Namespace\nmetadata: {name: team-storage}").await?;
+    let stage = Stage::set(StageOptions {
+        world: WorldSpec::default(),
+        ..StageOptions::default()
+    })
+    .await?;
+    stage
+        .apply("apiVersion: v1\nkind: Namespace\nmetadata: {name: team-storage}")
+        .await?;
     let folder = manifests::root().join("examples");
-    let mut files: Vec<_> = std::fs::read_dir(&folder)?.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    let mut files: Vec<_> = std::fs::read_dir(&folder)?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .collect();
     files.sort();
     assert!(files.len() >= 7, "{files:?}");
     for file in files {
         let text = std::fs::read_to_string(&file)?;
-        stage.apply(&text).await.with_context(|| file.display().to_string())?;
+        stage
+            .apply(&text)
+            .await
+            .with_context(|| file.display().to_string())?;
     }
     stage
         .until("every rule is valid", 60, || async {
             let rules = stage.api::<MutexRule>().list(&ListParams::default()).await?.items;
             let valid = rules.iter().all(|rule| {
-                let conditions = rule.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+                let conditions = rule
+                    .status
+                    .as_ref()
+                    .map(|status| status.conditions.as_slice())
+                    .unwrap_or_default();
                 status_of(conditions, types::VALID_CONFIG).is_some_and(|(status, _)| status == "True")
             });
             Ok((valid && rules.len() >= 4).then_some(()))
@@ -35,9 +53,17 @@ async fn every_example_is_accepted_and_valid() -> Result<()> {
         .await?;
     stage
         .until("every run is validated", 60, || async {
-            let runs = stage.api::<MutexRunConfig>().list(&ListParams::default()).await?.items;
+            let runs = stage
+                .api::<MutexRunConfig>()
+                .list(&ListParams::default())
+                .await?
+                .items;
             let valid = runs.iter().all(|run| {
-                let conditions = run.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+                let conditions = run
+                    .status
+                    .as_ref()
+                    .map(|status| status.conditions.as_slice())
+                    .unwrap_or_default();
                 status_of(conditions, types::CONFIG_VALIDATED).is_some_and(|(status, _)| status == "True")
             });
             Ok((valid && runs.len() >= 4).then_some(()))

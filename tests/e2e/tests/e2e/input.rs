@@ -26,39 +26,132 @@ fn cases() -> Vec<Case> {
     let canary = |name: &str| json!({"name": name});
     let targets = |name: &str| json!([{"name": name}]);
     vec![
-        ("no-rule", json!({"mutexRules": [{"name": "quick"}, {"name": "nowhere"}]}), "RuleNotFound",
-            &["spec.mutexRules[1]", "MutexRule", "nowhere"]),
-        ("no-target", json!({"mutexTargets": targets("nowhere")}), "TargetNotFound",
-            &["spec.mutexTargets[0]", "MutexTarget", "nowhere"]),
-        ("no-targets", json!({"mutexTargets": []}), "TargetNotFound", &["spec.mutexTargets"]),
-        ("hollow-target", json!({"mutexTargets": targets("hollow")}), "TargetNotFound",
-            &["hollow", "spec.machineConfigPools"]),
-        ("no-pool", json!({"mutexTargets": targets("lost")}), "PoolNotFound",
-            &["MutexTarget", "lost", "spec.machineConfigPools", "nowhere"]),
-        ("no-canary", json!({"canary": canary("nowhere")}), "CanaryNotFound", &["spec.canary.name", "nowhere"]),
-        ("empty-canary", json!({"canary": {}}), "CanaryNotFound", &["spec.canary.name"]),
-        ("canary-is-target", json!({"canary": canary("infra"), "mutexTargets": targets("infras")}), "CanaryIsTarget",
-            &["spec.canary.name", "infra"]),
-        ("canary-is-worker", json!({"canary": canary("worker"), "mutexTargets": targets("infras")}),
-            "CanaryIsTarget", &["spec.canary.name", "worker"]),
-        ("canary-paused", json!({"canary": canary("canary-paused")}), "CanaryPaused",
-            &["spec.canary.name", "canary-paused", "spec.paused"]),
-        ("canary-full", json!({"canary": canary("full")}), "CanaryPopulated", &["spec.canary.name", "full-0"]),
-        ("canary-other", json!({"canary": canary("other")}), "CanaryContentDiffers",
-            &["spec.canary.name", "other", "rendered-other-"]),
-        ("master", json!({"mutexTargets": targets("masters")}), "ControlPlanePool",
-            &["MutexTarget", "masters", "master"]),
-        ("mixed", json!({"mutexTargets": targets("mixed")}), "SelectorMatchesControlPlane",
-            &["MachineConfigPool mixed", "spec.nodeSelector", "master-0"]),
-        ("layered", json!({"mutexTargets": targets("layered")}), "LayeredPool", &["layered-0", "MachineOSConfig"]),
-        ("long-label", json!({"canary": canary("canary"), "mutexRules": [{"name": LONG}]}), "LabelTooLong",
-            &["spec.mutexRules[0]", LONG, "63"]),
-        ("bad-rule", json!({"mutexRules": [{"name": "no-containers"}]}), "RuleInvalid",
-            &["spec.mutexRules[0]", "no-containers", "containers"]),
-        ("bad-limit", json!({"maxUnavailable": "lots"}), "InvalidField", &["spec.maxUnavailable", "lots", "25%"]),
-        ("any-config", json!({"trigger": "AnyConfig"}), "FieldNotServed", &["spec.trigger", "AnyConfig"]),
-        ("always", json!({"hold": "Always"}), "FieldNotServed", &["spec.hold", "Always"]),
-        ("taint", json!({"quarantine": "Taint"}), "FieldNotServed", &["spec.quarantine", "Taint"]),
+        (
+            "no-rule",
+            json!({"mutexRules": [{"name": "quick"}, {"name": "nowhere"}]}),
+            "RuleNotFound",
+            &["spec.mutexRules[1]", "MutexRule", "nowhere"],
+        ),
+        (
+            "no-target",
+            json!({"mutexTargets": targets("nowhere")}),
+            "TargetNotFound",
+            &["spec.mutexTargets[0]", "MutexTarget", "nowhere"],
+        ),
+        (
+            "no-targets",
+            json!({"mutexTargets": []}),
+            "TargetNotFound",
+            &["spec.mutexTargets"],
+        ),
+        (
+            "hollow-target",
+            json!({"mutexTargets": targets("hollow")}),
+            "TargetNotFound",
+            &["hollow", "spec.machineConfigPools"],
+        ),
+        (
+            "no-pool",
+            json!({"mutexTargets": targets("lost")}),
+            "PoolNotFound",
+            &["MutexTarget", "lost", "spec.machineConfigPools", "nowhere"],
+        ),
+        (
+            "no-canary",
+            json!({"canary": canary("nowhere")}),
+            "CanaryNotFound",
+            &["spec.canary.name", "nowhere"],
+        ),
+        (
+            "empty-canary",
+            json!({"canary": {}}),
+            "CanaryNotFound",
+            &["spec.canary.name"],
+        ),
+        (
+            "canary-is-target",
+            json!({"canary": canary("infra"), "mutexTargets": targets("infras")}),
+            "CanaryIsTarget",
+            &["spec.canary.name", "infra"],
+        ),
+        (
+            "canary-is-worker",
+            json!({"canary": canary("worker"), "mutexTargets": targets("infras")}),
+            "CanaryIsTarget",
+            &["spec.canary.name", "worker"],
+        ),
+        (
+            "canary-paused",
+            json!({"canary": canary("canary-paused")}),
+            "CanaryPaused",
+            &["spec.canary.name", "canary-paused", "spec.paused"],
+        ),
+        (
+            "canary-full",
+            json!({"canary": canary("full")}),
+            "CanaryPopulated",
+            &["spec.canary.name", "full-0"],
+        ),
+        (
+            "canary-other",
+            json!({"canary": canary("other")}),
+            "CanaryContentDiffers",
+            &["spec.canary.name", "other", "rendered-other-"],
+        ),
+        (
+            "master",
+            json!({"mutexTargets": targets("masters")}),
+            "ControlPlanePool",
+            &["MutexTarget", "masters", "master"],
+        ),
+        (
+            "mixed",
+            json!({"mutexTargets": targets("mixed")}),
+            "SelectorMatchesControlPlane",
+            &["MachineConfigPool mixed", "spec.nodeSelector", "master-0"],
+        ),
+        (
+            "layered",
+            json!({"mutexTargets": targets("layered")}),
+            "LayeredPool",
+            &["layered-0", "MachineOSConfig"],
+        ),
+        (
+            "long-label",
+            json!({"canary": canary("canary"), "mutexRules": [{"name": LONG}]}),
+            "LabelTooLong",
+            &["spec.mutexRules[0]", LONG, "63"],
+        ),
+        (
+            "bad-rule",
+            json!({"mutexRules": [{"name": "no-containers"}]}),
+            "RuleInvalid",
+            &["spec.mutexRules[0]", "no-containers", "containers"],
+        ),
+        (
+            "bad-limit",
+            json!({"maxUnavailable": "lots"}),
+            "InvalidField",
+            &["spec.maxUnavailable", "lots", "25%"],
+        ),
+        (
+            "any-config",
+            json!({"trigger": "AnyConfig"}),
+            "FieldNotServed",
+            &["spec.trigger", "AnyConfig"],
+        ),
+        (
+            "always",
+            json!({"hold": "Always"}),
+            "FieldNotServed",
+            &["spec.hold", "Always"],
+        ),
+        (
+            "taint",
+            json!({"quarantine": "Taint"}),
+            "FieldNotServed",
+            &["spec.quarantine", "Taint"],
+        ),
     ]
 }
 
@@ -67,21 +160,56 @@ fn bad_rules() -> Vec<(&'static str, Value, &'static [&'static str])> {
     let pod = |spec: Value| json!({"template": {"spec": spec}});
     let container = json!([{"name": "x", "image": "y"}]);
     vec![
-        ("no-job", json!({"jobNamespace": NAMESPACE}), &["spec.jobSpec", "nothing", "JobSpec"]),
-        ("no-template", json!({"jobSpec": {}}), &["spec.jobSpec.template", "wanted"]),
-        ("text-template", json!({"jobSpec": {"template": "sleep"}}), &["spec.jobSpec.template", "sleep", "wanted"]),
-        ("no-containers", json!({"jobSpec": pod(json!({"restartPolicy": "Never", "containers": []}))}),
-            &["spec.jobSpec", "containers"]),
-        ("always-restarts", json!({"jobSpec": pod(json!({"restartPolicy": "Always", "containers": container}))}),
-            &["spec.jobSpec", "restartPolicy"]),
-        ("text-containers", json!({"jobSpec": pod(json!({"restartPolicy": "Never", "containers": "sleep"}))}),
-            &["spec.jobSpec", "containers"]),
-        ("bad-clean-up", json!({"jobSpec": job("true"), "cleanUpJobSpec": {"template": 3}}),
-            &["spec.cleanUpJobSpec.template", "3", "wanted"]),
-        ("bad-name", json!({"jobName": "No Name", "jobSpec": job("true")}), &["No Name"]),
-        ("no-namespace", json!({"jobNamespace": "nowhere", "jobSpec": job("true")}),
-            &["spec.jobNamespace", "found no namespace nowhere"]),
-        ("odd-phase", json!({"phases": ["Admit"], "jobSpec": job("true")}), &["spec.phases", "Admit", "wanted"]),
+        (
+            "no-job",
+            json!({"jobNamespace": NAMESPACE}),
+            &["spec.jobSpec", "nothing", "JobSpec"],
+        ),
+        (
+            "no-template",
+            json!({"jobSpec": {}}),
+            &["spec.jobSpec.template", "wanted"],
+        ),
+        (
+            "text-template",
+            json!({"jobSpec": {"template": "sleep"}}),
+            &["spec.jobSpec.template", "sleep", "wanted"],
+        ),
+        (
+            "no-containers",
+            json!({"jobSpec": pod(json!({"restartPolicy": "Never", "containers": []}))}),
+            &["spec.jobSpec", "containers"],
+        ),
+        (
+            "always-restarts",
+            json!({"jobSpec": pod(json!({"restartPolicy": "Always", "containers": container}))}),
+            &["spec.jobSpec", "restartPolicy"],
+        ),
+        (
+            "text-containers",
+            json!({"jobSpec": pod(json!({"restartPolicy": "Never", "containers": "sleep"}))}),
+            &["spec.jobSpec", "containers"],
+        ),
+        (
+            "bad-clean-up",
+            json!({"jobSpec": job("true"), "cleanUpJobSpec": {"template": 3}}),
+            &["spec.cleanUpJobSpec.template", "3", "wanted"],
+        ),
+        (
+            "bad-name",
+            json!({"jobName": "No Name", "jobSpec": job("true")}),
+            &["No Name"],
+        ),
+        (
+            "no-namespace",
+            json!({"jobNamespace": "nowhere", "jobSpec": job("true")}),
+            &["spec.jobNamespace", "found no namespace nowhere"],
+        ),
+        (
+            "odd-phase",
+            json!({"phases": ["Admit"], "jobSpec": job("true")}),
+            &["spec.phases", "Admit", "wanted"],
+        ),
     ]
 }
 
@@ -113,8 +241,20 @@ async fn nothing_is_left(stage: &Stage) -> Result<()> {
     let all = ListParams::default();
     let leases: Api<Lease> = Api::namespaced(stage.client.clone(), marks::LEASE_NAMESPACE);
     assert!(leases.list(&all).await?.items.is_empty());
-    assert!(Api::<NodeChange>::all(stage.client.clone()).list(&all).await?.items.is_empty());
-    assert!(Api::<Job>::all(stage.client.clone()).list(&all).await?.items.is_empty());
+    assert!(
+        Api::<NodeChange>::all(stage.client.clone())
+            .list(&all)
+            .await?
+            .items
+            .is_empty()
+    );
+    assert!(
+        Api::<Job>::all(stage.client.clone())
+            .list(&all)
+            .await?
+            .items
+            .is_empty()
+    );
     Ok(())
 }
 
@@ -126,7 +266,8 @@ where
         + serde::de::DeserializeOwned,
 {
     let api: Api<K> = Api::all(stage.person.clone());
-    api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+    api.patch(name, &PatchParams::default(), &Patch::Merge(patch))
+        .await?;
     Ok(())
 }
 
@@ -135,13 +276,22 @@ fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
 }
 
 /// Waits for the run's reason, and checks condition, event and message.
-async fn ends_in(stage: &Stage, run: &str, reason: &str, words: &[&str], wrong: &mut Vec<String>) -> Result<()> {
+async fn ends_in(
+    stage: &Stage,
+    run: &str,
+    reason: &str,
+    words: &[&str],
+    wrong: &mut Vec<String>,
+) -> Result<()> {
     let message = match stage.condition(run, "Ready", "False", reason).await {
         Ok(message) => message,
         Err(error) => {
             let found = stage.run(run).await?;
             let ready = crate::condition(&found, "Ready").cloned();
-            wrong.push(format!("{run}: wanted {reason}, found {ready:?} ({})", first_line(&error)));
+            wrong.push(format!(
+                "{run}: wanted {reason}, found {ready:?} ({})",
+                first_line(&error)
+            ));
             return Ok(());
         }
     };
@@ -162,7 +312,10 @@ async fn ends_in(stage: &Stage, run: &str, reason: &str, words: &[&str], wrong: 
     }
     match stage.event("MutexRunConfig", run, reason).await {
         Ok(event) if event.type_.as_deref() == Some("Warning") => {}
-        other => wrong.push(format!("{run}: event {reason}: {:?}", other.map(|event| event.type_))),
+        other => wrong.push(format!(
+            "{run}: event {reason}: {:?}",
+            other.map(|event| event.type_)
+        )),
     }
     Ok(())
 }
@@ -194,7 +347,8 @@ async fn bad_input_ends_in_a_condition_and_an_event_and_leaves_nothing_behind() 
         ..WorldSpec::default()
     };
     let mut stage = set(world, vec!["--run-namespaces", "leaving"]).await?;
-    patch::<numo_world::openshift::MachineConfigPool>(&stage, "full", json!({"spec": {"paused": false}})).await?;
+    patch::<numo_world::openshift::MachineConfigPool>(&stage, "full", json!({"spec": {"paused": false}}))
+        .await?;
     let image = "machineconfiguration.openshift.io/currentImage";
     let layered = json!({"metadata": {"annotations": {image: "quay.io/layered@sha256:1"}}});
     stage.patch_node("layered-0", layered).await?;
@@ -264,35 +418,58 @@ async fn bad_input_ends_in_a_condition_and_an_event_and_leaves_nothing_behind() 
     let run = strangers.get("foreign").await?;
     let ready = crate::condition(&run, "Ready").cloned().unwrap_or_default();
     let message = ready.message.clone().unwrap_or_default();
-    let named = ["stranger/foreign", "found namespace stranger", NAMESPACE, "--run-namespaces"];
-    if ready.reason.as_deref() != Some("NamespaceNotAllowed") || !named.iter().all(|word| message.contains(word)) {
+    let named = [
+        "stranger/foreign",
+        "found namespace stranger",
+        NAMESPACE,
+        "--run-namespaces",
+    ];
+    if ready.reason.as_deref() != Some("NamespaceNotAllowed")
+        || !named.iter().all(|word| message.contains(word))
+    {
         wrong.push(format!("foreign: {ready:?}"));
     }
-    stage.event("MutexRunConfig", "foreign", "NamespaceNotAllowed").await?;
+    stage
+        .event("MutexRunConfig", "foreign", "NamespaceNotAllowed")
+        .await?;
 
     // In a namespace that is being deleted. No event can be created there any more.
     let namespaces: Api<Namespace> = Api::all(stage.person.clone());
     namespaces.delete("leaving", &DeleteParams::default()).await?;
     let api: Api<MutexRunConfig> = Api::namespaced(stage.client.clone(), "leaving");
     let said = stage
-        .until("the run in a namespace that is being deleted says so", 60, || async {
-            let run = api.get("leaving").await?;
-            let ready = crate::condition(&run, "Ready").cloned().unwrap_or_default();
-            let reason = ready.reason.clone().unwrap_or_default();
-            Ok(["Deleting", "NamespaceTerminating"].contains(&reason.as_str()).then_some(ready))
-        })
+        .until(
+            "the run in a namespace that is being deleted says so",
+            60,
+            || async {
+                let run = api.get("leaving").await?;
+                let ready = crate::condition(&run, "Ready").cloned().unwrap_or_default();
+                let reason = ready.reason.clone().unwrap_or_default();
+                Ok(["Deleting", "NamespaceTerminating"]
+                    .contains(&reason.as_str())
+                    .then_some(ready))
+            },
+        )
         .await?;
     if !said.message.clone().unwrap_or_default().contains("leaving") {
         wrong.push(format!("leaving: {said:?}"));
     }
     let release = json!({"metadata": {"finalizers": null}});
-    api.patch("leaving", &PatchParams::default(), &Patch::Merge(release)).await?;
+    api.patch("leaving", &PatchParams::default(), &Patch::Merge(release))
+        .await?;
     gone(&stage, &namespaces, "leaving").await?;
 
     // The rules and targets themselves.
     for (name, _, words) in bad_rules() {
-        let found = stage.api::<MutexRule>().get(name).await?.status.unwrap_or_default();
-        let valid = find(&found.conditions, types::VALID_CONFIG).cloned().unwrap_or_default();
+        let found = stage
+            .api::<MutexRule>()
+            .get(name)
+            .await?
+            .status
+            .unwrap_or_default();
+        let valid = find(&found.conditions, types::VALID_CONFIG)
+            .cloned()
+            .unwrap_or_default();
         let message = valid.message.clone().unwrap_or_default();
         if valid.status != "False" || valid.reason.as_deref() != Some("InvalidConfig") {
             wrong.push(format!("rule {name}: {valid:?}"));
@@ -309,7 +486,12 @@ async fn bad_input_ends_in_a_condition_and_an_event_and_leaves_nothing_behind() 
             wrong.push(format!("rule {name} has no event"));
         }
     }
-    let found = stage.api::<MutexTarget>().get("lost").await?.status.unwrap_or_default();
+    let found = stage
+        .api::<MutexTarget>()
+        .get("lost")
+        .await?
+        .status
+        .unwrap_or_default();
     for type_ in [types::VALID_CONFIG, types::NODE_LIST_GATHERED] {
         let condition = find(&found.conditions, type_).cloned().unwrap_or_default();
         let message = condition.message.clone().unwrap_or_default();
@@ -326,7 +508,9 @@ async fn bad_input_ends_in_a_condition_and_an_event_and_leaves_nothing_behind() 
     // No version at all. The cluster-version operator takes what it is given.
     stage.world.upgrade_to("latest").await?;
     for (name, ..) in cases().into_iter().filter(|(name, ..)| *name == "any-config") {
-        let message = stage.condition(name, "UpgradeChecked", "False", "CheckFailed").await?;
+        let message = stage
+            .condition(name, "UpgradeChecked", "False", "CheckFailed")
+            .await?;
         for word in ["ClusterVersion", "latest", "wanted"] {
             if !message.contains(word) {
                 wrong.push(format!("version: no {word} in: {message}"));
@@ -334,7 +518,14 @@ async fn bad_input_ends_in_a_condition_and_an_event_and_leaves_nothing_behind() 
         }
     }
     apply(&stage, &[base("good", &json!({}))]).await?;
-    ends_in(&stage, "good", "InvalidVersion", &["ClusterVersion", "latest"], &mut wrong).await?;
+    ends_in(
+        &stage,
+        "good",
+        "InvalidVersion",
+        &["ClusterVersion", "latest"],
+        &mut wrong,
+    )
+    .await?;
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     nothing_is_left(&stage).await?;
     stage.may_lack_rights = true;

@@ -17,8 +17,8 @@ use numo_world::{Event, PoolSpec, WorldSpec};
 use serde_json::{Value, json};
 
 use crate::{
-    Gate, NEW, OLD, apply, finish, happened, job, jobs, judgement, prepare, released, rule, rule_began, run_of, seen,
-    set, target, verdicts, waits_in, workers,
+    Gate, NEW, OLD, apply, finish, happened, job, jobs, judgement, prepare, released, rule, rule_began,
+    run_of, seen, set, target, verdicts, waits_in, workers,
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -26,7 +26,8 @@ async fn a_rule_is_told_of_its_node_and_runs_where_it_asks_to() -> Result<()> {
     let stage = set(workers(3), Vec::new()).await?;
     let say = r#"echo "$NODE_NAME|$MUTEX_RULE|$FROM_VERSION|$TO_VERSION|$POOL|$RUN|$ATTEMPT|$MINE""#;
     let mut told = job(say);
-    let own = json!([{"name": "POOL", "value": "swimming"}, {"name": "MINE", "value": "kept of $(NODE_NAME)"}]);
+    let own =
+        json!([{"name": "POOL", "value": "swimming"}, {"name": "MINE", "value": "kept of $(NODE_NAME)"}]);
     told["template"]["spec"]["containers"][0]["env"] = own;
     let here = json!({"jobSpec": job("true"), "placement": "OnTarget"});
     let mut choosy = job("true");
@@ -42,7 +43,9 @@ async fn a_rule_is_told_of_its_node_and_runs_where_it_asks_to() -> Result<()> {
     prepare(&stage, &rules, json!({})).await?;
     stage.world.upgrade_to(NEW).await?;
     finish(&stage).await?;
-    stage.judge(&judgement(&["told", "own", "here", "choosy"], &[])).await?;
+    stage
+        .judge(&judgement(&["told", "own", "here", "choosy"], &[]))
+        .await?;
 
     let run = stage.run("upgrade").await?;
     let id = run.status.and_then(|status| status.run).unwrap_or_default().id;
@@ -52,7 +55,9 @@ async fn a_rule_is_told_of_its_node_and_runs_where_it_asks_to() -> Result<()> {
             .log()
             .into_iter()
             .filter_map(|entry| match entry.event {
-                Event::JobPodStarted { env, node: at, .. } if env.get("NODE_NAME").is_some_and(|n| n == node) => {
+                Event::JobPodStarted { env, node: at, .. }
+                    if env.get("NODE_NAME").is_some_and(|n| n == node) =>
+                {
                     Some((env["MUTEX_RULE"].clone(), env, at))
                 }
                 _ => None,
@@ -72,14 +77,22 @@ async fn a_rule_is_told_of_its_node_and_runs_where_it_asks_to() -> Result<()> {
             }
             match rule.as_str() {
                 "here" => assert_eq!(at, node, "placement OnTarget"),
-                "choosy" => assert!(at != node && ["worker-1", "worker-2"].contains(&at.as_str()), "{at}"),
+                "choosy" => assert!(
+                    at != node && ["worker-1", "worker-2"].contains(&at.as_str()),
+                    "{at}"
+                ),
                 _ => assert_ne!(at, node, "placement NotOnTarget is the default"),
             }
         }
     }
     // What the process itself saw is in the end of its log.
     let first = stage.change("worker-0").await?.unwrap();
-    let names: Vec<&str> = first.status.iter().flat_map(|s| &s.verdicts).map(|v| v.rule.as_str()).collect();
+    let names: Vec<&str> = first
+        .status
+        .iter()
+        .flat_map(|s| &s.verdicts)
+        .map(|v| v.rule.as_str())
+        .collect();
     let expected = ["told", "own", "here", "choosy"].map(|name| format!("{NAMESPACE}/{name}"));
     assert_eq!(names, expected, "one after the other, as listed");
     stage.strike().await
@@ -103,11 +116,23 @@ async fn what_the_process_saw_is_in_the_journal() -> Result<()> {
     seen(&stage, "the rule's Job is there", |w| !w.state().jobs.is_empty()).await?;
     let job = jobs(&stage).await?.remove(0);
     let spec = job.spec.clone().unwrap_or_default();
-    assert_eq!(spec.active_deadline_seconds, Some(77), "bounded by the rule's timeout");
-    let change = stage.step("worker-0", Step::Soaked).await?;
-    assert_eq!(verdicts(&change, "told", Phase::Pre), [(1, numo_api::Outcome::Pass, Some(0))]);
     assert_eq!(
-        change.status.unwrap_or_default().log_tail.unwrap_or_default().trim(),
+        spec.active_deadline_seconds,
+        Some(77),
+        "bounded by the rule's timeout"
+    );
+    let change = stage.step("worker-0", Step::Soaked).await?;
+    assert_eq!(
+        verdicts(&change, "told", Phase::Pre),
+        [(1, numo_api::Outcome::Pass, Some(0))]
+    );
+    assert_eq!(
+        change
+            .status
+            .unwrap_or_default()
+            .log_tail
+            .unwrap_or_default()
+            .trim(),
         format!("worker-0|told|{OLD}|{NEW}|worker|1|kept")
     );
     // Its verdict is journaled: now it may go, as its author wished.
@@ -157,7 +182,12 @@ async fn a_job_that_cannot_start_is_seen_within_seconds_and_releases_nothing() -
     };
     let mut stage = set(world, Vec::new()).await?;
     namespace(&stage, "quota", json!({})).await?;
-    namespace(&stage, "secure", json!({"pod-security.kubernetes.io/enforce": "restricted"})).await?;
+    namespace(
+        &stage,
+        "secure",
+        json!({"pod-security.kubernetes.io/enforce": "restricted"}),
+    )
+    .await?;
     namespace(&stage, "stranger", json!({})).await?;
     invite(&stage, "quota").await?;
     invite(&stage, "secure").await?;
@@ -177,7 +207,10 @@ async fn a_job_that_cannot_start_is_seen_within_seconds_and_releases_nothing() -
             spec["template"]["spec"]["containers"][0]["image"] = json!("registry.example/does-not-exist:1");
         }
         let place = if name == "image" { NAMESPACE } else { name };
-        let mut run = run_of(&[name], json!({"mutexTargets": [{"name": name}], "adoptPaused": true}));
+        let mut run = run_of(
+            &[name],
+            json!({"mutexTargets": [{"name": name}], "adoptPaused": true}),
+        );
         run["metadata"]["name"] = json!(name);
         apply(
             &stage,
@@ -194,7 +227,12 @@ async fn a_job_that_cannot_start_is_seen_within_seconds_and_releases_nothing() -
     }
     stage.world.upgrade_to(NEW).await?;
     let began = |name: &'static str| {
-        move |w: &numo_world::World| w.state().jobs.keys().any(|key| key.rsplit('/').next().unwrap_or(key).starts_with(name))
+        move |w: &numo_world::World| {
+            w.state()
+                .jobs
+                .keys()
+                .any(|key| key.rsplit('/').next().unwrap_or(key).starts_with(name))
+        }
     };
     for name in &names[..3] {
         seen(&stage, "its Job is there", began(name)).await?;
@@ -206,15 +244,30 @@ async fn a_job_that_cannot_start_is_seen_within_seconds_and_releases_nothing() -
         ("secure", vec!["violates PodSecurity"]),
     ] {
         let why = waits_in(&stage, name, "RuleJobCannotStart").await?;
-        assert!(words.iter().any(|word| why.contains(word)), "{name}: none of {words:?} in: {why}");
-        assert!(why.contains(&format!("{NAMESPACE}/{name}")), "names the rule: {why}");
-        let why = stage.condition(name, "Ready", "False", "RuleJobCannotStart").await?;
+        assert!(
+            words.iter().any(|word| why.contains(word)),
+            "{name}: none of {words:?} in: {why}"
+        );
+        assert!(
+            why.contains(&format!("{NAMESPACE}/{name}")),
+            "names the rule: {why}"
+        );
+        let why = stage
+            .condition(name, "Ready", "False", "RuleJobCannotStart")
+            .await?;
         assert!(why.contains(&format!("{name}-0")), "names the node: {why}");
         stage.event("MutexRunConfig", name, "RuleJobCannotStart").await?;
         let text = stage.say(&["explain", &format!("{name}-0")]).await?;
-        assert!(text.contains("RuleJobCannotStart") && words.iter().any(|w| text.contains(w)), "{text}");
+        assert!(
+            text.contains("RuleJobCannotStart") && words.iter().any(|w| text.contains(w)),
+            "{text}"
+        );
     }
-    assert!(clock.elapsed() < Duration::from_secs(30), "within seconds: {:?}", clock.elapsed());
+    assert!(
+        clock.elapsed() < Duration::from_secs(30),
+        "within seconds: {:?}",
+        clock.elapsed()
+    );
     for (name, words) in [
         ("stranger", ["spec.jobNamespace", "RoleBinding", "numo-rule-jobs"]),
         ("lost", ["spec.jobNamespace", "found no namespace lost", "wanted"]),
@@ -223,7 +276,9 @@ async fn a_job_that_cannot_start_is_seen_within_seconds_and_releases_nothing() -
         for word in words {
             assert!(why.contains(word), "{name}: no {word} in: {why}");
         }
-        let message = stage.condition(name, "ConfigValidated", "False", "FetchFailed").await?;
+        let message = stage
+            .condition(name, "ConfigValidated", "False", "FetchFailed")
+            .await?;
         assert!(message.contains(words[1]), "{message}");
     }
     assert!(released(&stage.world).is_empty(), "nothing is released");
@@ -232,7 +287,9 @@ async fn a_job_that_cannot_start_is_seen_within_seconds_and_releases_nothing() -
     quotas.delete("no-pods", &DeleteParams::default()).await?;
     let namespaces: Api<Namespace> = Api::all(stage.client.clone());
     let relax = json!({"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "privileged"}}});
-    namespaces.patch("secure", &PatchParams::default(), &Patch::Merge(relax)).await?;
+    namespaces
+        .patch("secure", &PatchParams::default(), &Patch::Merge(relax))
+        .await?;
     invite(&stage, "stranger").await?;
     namespace(&stage, "lost", json!({})).await?;
     invite(&stage, "lost").await?;
@@ -241,7 +298,10 @@ async fn a_job_that_cannot_start_is_seen_within_seconds_and_releases_nothing() -
         stage.condition(name, "Ready", "True", "Succeeded").await?;
         assert!(rule_began(&stage.world, name, &format!("{name}-0")));
     }
-    assert!(!happened(&stage.world, "image-0", |e| matches!(e, Event::DesiredConfigSet { .. })));
+    assert!(!happened(&stage.world, "image-0", |e| matches!(
+        e,
+        Event::DesiredConfigSet { .. }
+    )));
     let mut expected = judgement(&[], &[]);
     expected.targets = names[1..].iter().map(|name| (*name).to_owned()).collect();
     expected.max_in_flight = 4;
@@ -257,7 +317,10 @@ async fn a_job_that_cannot_start_is_seen_within_seconds_and_releases_nothing() -
 async fn a_rule_that_takes_too_long_is_dead_and_its_node_is_held() -> Result<()> {
     let stage = set(workers(2), Vec::new()).await?;
     let gate = Gate::new()?;
-    let rules = [rule("slow", json!({"jobSpec": job(&gate.wait()), "timeoutSeconds": 3}))];
+    let rules = [rule(
+        "slow",
+        json!({"jobSpec": job(&gate.wait()), "timeoutSeconds": 3}),
+    )];
     prepare(&stage, &rules, json!({})).await?;
     stage.world.upgrade_to(NEW).await?;
     let held = stage.step("worker-0", Step::Held).await?;

@@ -11,32 +11,48 @@ use numo_e2e::{NAMESPACE, Numo, Stage};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::{Gate, NEW, finish, job, judgement, prepare, quick, released, rule, rule_began, seen, set, workers};
+use crate::{
+    Gate, NEW, finish, job, judgement, prepare, quick, released, rule, rule_began, seen, set, workers,
+};
 
 async fn leader(stage: &Stage) -> Result<String> {
     let lease = stage.api::<Lease>().get("numo-leader").await?;
-    Ok(lease.spec.and_then(|spec| spec.holder_identity).unwrap_or_default())
+    Ok(lease
+        .spec
+        .and_then(|spec| spec.holder_identity)
+        .unwrap_or_default())
 }
 
 /// Binds what numo is bound to, to another ServiceAccount too: the audit log tells the two apart.
 async fn twin(stage: &Stage) -> Result<std::path::PathBuf> {
     let account: ServiceAccount = serde_json::from_value(json!({"metadata": {"name": "numo-twin"}}))?;
-    stage.api::<ServiceAccount>().create(&PostParams::default(), &account).await?;
+    stage
+        .api::<ServiceAccount>()
+        .create(&PostParams::default(), &account)
+        .await?;
     let folder = numo_e2e::manifests::root().join("deploy/kustomize");
     for mut object in numo_e2e::manifests::kustomize(&folder)? {
-        if object["kind"].as_str().is_some_and(|kind| kind.ends_with("RoleBinding")) {
+        if object["kind"]
+            .as_str()
+            .is_some_and(|kind| kind.ends_with("RoleBinding"))
+        {
             let name = format!("{}-twin", object["metadata"]["name"].as_str().unwrap_or_default());
             object["metadata"]["name"] = json!(name);
             object["subjects"][0]["name"] = json!("numo-twin");
             crate::apply(stage, &[object]).await?;
         }
     }
-    stage.cluster.service_account_kubeconfig(NAMESPACE, "numo-twin").await
+    stage
+        .cluster
+        .service_account_kubeconfig(NAMESPACE, "numo-twin")
+        .await
 }
 
 async fn leads(stage: &Stage, numo: &Numo, within: u64) -> Result<()> {
     stage
-        .until("another numo leads", within, || async { Ok(numo.leads().then_some(())) })
+        .until("another numo leads", within, || async {
+            Ok(numo.leads().then_some(()))
+        })
         .await
 }
 
@@ -59,12 +75,18 @@ async fn a_leader_that_slept_past_its_lease_writes_nothing_and_one_that_dies_is_
     leads(&stage, &second, 40).await?;
     assert_eq!(leader(&stage).await?, "numo-twin");
     gate.open("worker-0")?;
-    seen(&stage, "worker-0 is let go by the other", |w| released(w) == ["worker-0"]).await?;
+    seen(&stage, "worker-0 is let go by the other", |w| {
+        released(w) == ["worker-0"]
+    })
+    .await?;
     let woken = Timestamp::now();
     let mut first = stage.take_numo().context("numo")?;
     first.signal(Signal::SIGCONT)?;
     let code = first.ended(Duration::from_secs(20)).await?;
-    assert!(code.is_some_and(|code| code != 0), "a leader that lost its lease ends with an error: {code:?}");
+    assert!(
+        code.is_some_and(|code| code != 0),
+        "a leader that lost its lease ends with an error: {code:?}"
+    );
     assert!(first.log().contains("lease"), "{}", first.log());
     let written: Vec<String> = stage
         .requests()?
@@ -101,14 +123,21 @@ async fn get(address: &str, path: &str) -> Result<(String, String)> {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await?;
     let (head, body) = answer.split_once("\r\n\r\n").context("an answer")?;
-    Ok((head.lines().next().unwrap_or_default().to_owned(), body.to_owned()))
+    Ok((
+        head.lines().next().unwrap_or_default().to_owned(),
+        body.to_owned(),
+    ))
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stopped_numo_gives_its_lease_back_and_its_probes_and_metrics_are_served_until_then() -> Result<()> {
+async fn a_stopped_numo_gives_its_lease_back_and_its_probes_and_metrics_are_served_until_then() -> Result<()>
+{
     let mut stage = set(workers(2), Vec::new()).await?;
     prepare(&stage, &[quick()], json!({})).await?;
-    let address = stage.numo().and_then(Numo::address).context("the log says where it serves")?;
+    let address = stage
+        .numo()
+        .and_then(Numo::address)
+        .context("the log says where it serves")?;
     let (status, body) = get(&address, "/healthz").await?;
     assert!(status.contains("200") && body.contains("ok"), "{status} {body}");
     let (status, _) = get(&address, "/readyz").await?;
@@ -120,10 +149,16 @@ async fn a_stopped_numo_gives_its_lease_back_and_its_probes_and_metrics_are_serv
     let (status, body) = get(&address, "/metrics").await?;
     assert!(status.contains("200"), "{status}");
     let mut names = std::collections::BTreeSet::new();
-    for line in body.lines().filter(|line| !line.starts_with('#') && line.contains(' ')) {
+    for line in body
+        .lines()
+        .filter(|line| !line.starts_with('#') && line.contains(' '))
+    {
         let name = line.split(['{', ' ']).next().unwrap_or_default();
         assert!(name.starts_with("numo_"), "one prefix: {line}");
-        assert!(!line.contains("worker-0"), "no label grows with the cluster: {line}");
+        assert!(
+            !line.contains("worker-0"),
+            "no label grows with the cluster: {line}"
+        );
         names.insert(name.to_owned());
     }
     for name in [
@@ -145,15 +180,21 @@ async fn a_stopped_numo_gives_its_lease_back_and_its_probes_and_metrics_are_serv
     let holder = leader(&stage).await?;
     assert!(!holder.is_empty());
     for line in numo.log().lines() {
-        let line: serde_json::Value = serde_json::from_str(line).with_context(|| format!("not JSON: {line}"))?;
-        assert!(line["timestamp"].is_string() && line["level"].is_string(), "{line}");
+        let line: serde_json::Value =
+            serde_json::from_str(line).with_context(|| format!("not JSON: {line}"))?;
+        assert!(
+            line["timestamp"].is_string() && line["level"].is_string(),
+            "{line}"
+        );
     }
     let began = Instant::now();
     assert_eq!(stage.stop_numo().await?, Some(0), "SIGTERM ends it well");
     assert!(began.elapsed() < Duration::from_secs(10), "and soon");
     assert_eq!(leader(&stage).await?, "", "the lease is given back");
     let next = stage.another_numo()?;
-    leads(&stage, &next, 10).await.context("so the next need not wait for it to run out")?;
+    leads(&stage, &next, 10)
+        .await
+        .context("so the next need not wait for it to run out")?;
     assert_eq!(next.stop().await?, Some(0));
     stage.strike().await
 }

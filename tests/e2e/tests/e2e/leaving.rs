@@ -12,8 +12,8 @@ use numo_world::{Fault, WorldSpec};
 use serde_json::json;
 
 use crate::{
-    Gate, NEW, OLD, apply, condition, delete_run, finish, gone, job, judgement, mark, pool, prepare, released,
-    released_after_a_while, rule, rule_began, run_of, seen, set, target, with_canary, workers,
+    Gate, NEW, OLD, apply, condition, delete_run, finish, gone, job, judgement, mark, pool, prepare,
+    released, released_after_a_while, rule, rule_began, run_of, seen, set, target, with_canary, workers,
 };
 
 /// The pool `worker` stays paused, and its mark says how many nodes would roll.
@@ -49,8 +49,16 @@ async fn deleted_again_and_again(world: WorldSpec, spec: serde_json::Value) -> R
     apply(&stage, &[run_of(&["gated"], spec.clone())]).await?;
     seen(&stage, "worker-0 is let go", |w| released(w) == ["worker-0"]).await?;
     delete_run(&stage, "upgrade").await?;
-    assert_eq!(stage.world.version_of("worker-0"), NEW, "what was released comes back first");
-    assert_eq!(released_after_a_while(&stage).await, ["worker-0"], "no other node rolls");
+    assert_eq!(
+        stage.world.version_of("worker-0"),
+        NEW,
+        "what was released comes back first"
+    );
+    assert_eq!(
+        released_after_a_while(&stage).await,
+        ["worker-0"],
+        "no other node rolls"
+    );
     for node in ["worker-1", "worker-2"] {
         assert_eq!(stage.world.version_of(node), OLD);
     }
@@ -99,10 +107,17 @@ async fn an_aborted_run_ends_aborted_and_goes_on_when_that_is_taken_back() -> Re
     stage.say(&["abort", "upgrade", "-n", NAMESPACE]).await?;
 
     let held_message = stage.condition("upgrade", "PoolHeld", "True", "PoolHeld").await?;
-    assert!(held_message.contains("worker") && held_message.contains("2 of 3"), "{held_message}");
+    assert!(
+        held_message.contains("worker") && held_message.contains("2 of 3"),
+        "{held_message}"
+    );
     stage.event("MutexRunConfig", "upgrade", "PoolHeld").await?;
     let run = stage.run("upgrade").await?;
-    let last = run.status.clone().and_then(|status| status.run).unwrap_or_default();
+    let last = run
+        .status
+        .clone()
+        .and_then(|status| status.run)
+        .unwrap_or_default();
     assert_eq!(last.result, Some(RunResult::Aborted));
     assert!(last.finished_at.is_some());
     let ready = condition(&run, "Ready").unwrap();
@@ -115,14 +130,19 @@ async fn an_aborted_run_ends_aborted_and_goes_on_when_that_is_taken_back() -> Re
     assert_eq!(released_after_a_while(&stage).await, ["worker-0"]);
     held(&stage, 2).await?;
     let text = stage.say(&["explain", "worker-1"]).await?;
-    assert!(text.contains("Aborted") && text.contains("remove it to go on"), "{text}");
+    assert!(
+        text.contains("Aborted") && text.contains("remove it to go on"),
+        "{text}"
+    );
     let mut expected = judgement(&["gated"], &["gated"]);
     expected.held = vec!["worker".to_owned()];
     expected.at_version = None;
     stage.judge(&expected).await?;
 
     gate.open_for_all()?;
-    stage.say(&["abort", "upgrade", "-n", NAMESPACE, "--undo"]).await?;
+    stage
+        .say(&["abort", "upgrade", "-n", NAMESPACE, "--undo"])
+        .await?;
     finish(&stage).await?;
     let run = stage.run("upgrade").await?;
     assert!(condition(&run, "PoolHeld").is_none());
@@ -185,7 +205,10 @@ async fn namespace_deleted(world: WorldSpec, mut spec: serde_json::Value) -> Res
     let api: Api<Namespace> = Api::all(stage.person.clone());
     api.delete("team", &DeleteParams::default()).await?;
     gone(&stage, &api, "team").await?;
-    seen(&stage, "worker-0 comes back all the same", |w| w.version_of("worker-0") == NEW).await?;
+    seen(&stage, "worker-0 comes back all the same", |w| {
+        w.version_of("worker-0") == NEW
+    })
+    .await?;
     assert_eq!(released_after_a_while(&stage).await, ["worker-0"]);
     held(&stage, 2).await?;
     let mut expected = judgement(&["quick"], &[]);
@@ -218,7 +241,11 @@ async fn a_run_that_says_so_lets_the_rest_roll_when_it_is_left() -> Result<()> {
     stage
         .until("the run is left", 60, || async {
             let run = stage.run("upgrade").await?;
-            Ok(run.metadata.finalizers.is_none_or(|all| all.is_empty()).then_some(()))
+            Ok(run
+                .metadata
+                .finalizers
+                .is_none_or(|all| all.is_empty())
+                .then_some(()))
         })
         .await?;
     let run = stage.run("upgrade").await?;

@@ -4,6 +4,7 @@
 //! is to be seen, never for a time; where nothing may happen, what was seen over a bounded time is judged.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+#![allow(clippy::needless_pass_by_value, reason = "specs are made where they are passed")]
 
 mod examples;
 mod input;
@@ -20,6 +21,7 @@ mod rights;
 mod rules;
 mod run;
 mod stop;
+mod versions;
 
 use std::{os::unix::fs::PermissionsExt, time::Duration};
 
@@ -46,7 +48,10 @@ pub fn workers(number: usize) -> WorldSpec {
 
 /// The same with the page's canary pool.
 pub fn with_canary(world: WorldSpec) -> WorldSpec {
-    WorldSpec { canary: true, ..world }
+    WorldSpec {
+        canary: true,
+        ..world
+    }
 }
 
 /// A stage with this world and these arguments of `numo run`.
@@ -72,14 +77,18 @@ pub fn job(command: &str) -> Value {
 
 /// A MutexRule; `spec` is laid over the defaults of the tests.
 pub fn rule(name: &str, spec: Value) -> Value {
-    let mut all = json!({"jobName": name, "jobNamespace": NAMESPACE, "type": "kubernetes", "timeoutSeconds": 120});
+    let mut all =
+        json!({"jobName": name, "jobNamespace": NAMESPACE, "type": "kubernetes", "timeoutSeconds": 120});
     lay(&mut all, spec);
     object("MutexRule", name, all)
 }
 
 /// A rule that takes no time, before and after.
 pub fn quick() -> Value {
-    rule("quick", json!({"jobSpec": job("true"), "cleanUpJobSpec": job("true")}))
+    rule(
+        "quick",
+        json!({"jobSpec": job("true"), "cleanUpJobSpec": job("true")}),
+    )
 }
 
 /// A MutexTarget.
@@ -302,6 +311,8 @@ where
 {
     let what = format!("{name} is gone");
     stage
-        .until(&what, 120, || async { Ok(api.get_opt(name).await?.is_none().then_some(())) })
+        .until(&what, 120, || async {
+            Ok(api.get_opt(name).await?.is_none().then_some(()))
+        })
         .await
 }

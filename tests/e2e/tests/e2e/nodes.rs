@@ -10,12 +10,12 @@ use kube::{
     api::{DeleteParams, PostParams},
 };
 use numo_api::{Step, marks};
-use numo_world::{Change, Event, Fault, WorldSpec};
+use numo_world::{Change, Event, Fault, PoolSpec, WorldSpec};
 use serde_json::{Value, json};
 
 use crate::{
-    Gate, NEW, OLD, finish, happened, job, judgement, prepare, quick, released, released_after_a_while, rule,
-    rule_began, seen, set, waits, with_canary, workers,
+    Gate, NEW, OLD, apply, finish, happened, job, judgement, prepare, quick, released,
+    released_after_a_while, rule, rule_began, run_of, seen, set, target, waits, with_canary, workers,
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -36,12 +36,18 @@ async fn a_node_that_does_not_come_back_holds_the_others_until_it_does() -> Resu
     );
     let event = stage.event("Node", "worker-0", "ChangeTimeout").await?;
     assert_eq!(event.type_.as_deref(), Some("Warning"));
-    let failed = stage.condition("upgrade", "NodeUpgrade", "False", "NodeUpgradeFailed").await?;
+    let failed = stage
+        .condition("upgrade", "NodeUpgrade", "False", "NodeUpgradeFailed")
+        .await?;
     assert!(failed.contains("worker-0"), "{failed}");
     waits(&stage, "ChangeTimeout").await?;
     let why = waits(&stage, "FailureBudgetSpent").await?;
     assert!(why.contains("worker-0"), "{why}");
-    assert_eq!(released_after_a_while(&stage).await, ["worker-0"], "the others wait");
+    assert_eq!(
+        released_after_a_while(&stage).await,
+        ["worker-0"],
+        "the others wait"
+    );
     assert_eq!(stage.changes().await?.len(), 1);
 
     stage.world.heal("worker-0");
@@ -60,16 +66,29 @@ async fn a_node_that_a_person_cordoned_waits_and_stays_cordoned_while_the_others
         w.version_of("worker-0") == NEW && w.version_of("worker-2") == NEW
     })
     .await?;
-    let why = stage.condition("upgrade", "Ready", "False", "CordonedByOther").await?;
-    assert!(why.contains("worker-1") && why.contains("spec.unschedulable"), "{why}");
-    stage.event("MutexRunConfig", "upgrade", "CordonedByOther").await?;
+    let why = stage
+        .condition("upgrade", "Ready", "False", "CordonedByOther")
+        .await?;
+    assert!(
+        why.contains("worker-1") && why.contains("spec.unschedulable"),
+        "{why}"
+    );
+    stage
+        .event("MutexRunConfig", "upgrade", "CordonedByOther")
+        .await?;
     waits(&stage, "CordonedByOther").await?;
     let text = stage.say(&["explain", "worker-1"]).await?;
-    assert!(text.contains("CordonedByOther") && text.contains("it is cordoned"), "{text}");
+    assert!(
+        text.contains("CordonedByOther") && text.contains("it is cordoned"),
+        "{text}"
+    );
     assert_eq!(released_after_a_while(&stage).await, ["worker-0", "worker-2"]);
     assert_eq!(stage.world.version_of("worker-1"), OLD);
     assert!(
-        !happened(&stage.world, "worker-1", |e| matches!(e, Event::Uncordoned { .. })),
+        !happened(&stage.world, "worker-1", |e| matches!(
+            e,
+            Event::Uncordoned { .. }
+        )),
         "it stays cordoned"
     );
 
@@ -105,7 +124,11 @@ async fn late_joiner(world: WorldSpec, spec: Value) -> Result<()> {
     }
     gate.open_for_all()?;
     finish(&stage).await?;
-    assert!(released(&stage.world).contains(&joiner), "{:?}", released(&stage.world));
+    assert!(
+        released(&stage.world).contains(&joiner),
+        "{:?}",
+        released(&stage.world)
+    );
     assert!(rule_began(&stage.world, "gated", &joiner));
     assert_eq!(stage.world.version_of(&joiner), NEW);
     stage.judge(&judgement(&["gated"], &["gated"])).await?;
@@ -134,7 +157,9 @@ async fn a_node_whose_pods_cannot_be_evicted_is_not_released() -> Result<()> {
     namespaces.create(&PostParams::default(), &apps).await?;
     let accounts: Api<ServiceAccount> = Api::namespaced(stage.client.clone(), "apps");
     stage
-        .until("pods may be created", 30, || async { Ok(accounts.get_opt("default").await?) })
+        .until("pods may be created", 30, || async {
+            Ok(accounts.get_opt("default").await?)
+        })
         .await?;
     let pod: Pod = serde_json::from_value(json!({
         "metadata": {"name": "database", "labels": {"app": "database"}},
@@ -160,16 +185,25 @@ async fn a_node_whose_pods_cannot_be_evicted_is_not_released() -> Result<()> {
 
     prepare(&stage, &[quick()], json!({})).await?;
     stage.world.upgrade_to(NEW).await?;
-    let why = stage.condition("upgrade", "Ready", "False", "DrainBlocked").await?;
+    let why = stage
+        .condition("upgrade", "Ready", "False", "DrainBlocked")
+        .await?;
     for words in ["worker-0", "Pod apps/database", "one-database"] {
         assert!(why.contains(words), "no {words} in: {why}");
     }
     stage.event("MutexRunConfig", "upgrade", "DrainBlocked").await?;
     waits(&stage, "DrainBlocked").await?;
     assert!(released_after_a_while(&stage).await.is_empty());
-    assert!(pods.get("database").await?.metadata.deletion_timestamp.is_none(), "it was only asked");
+    assert!(
+        pods.get("database").await?.metadata.deletion_timestamp.is_none(),
+        "it was only asked"
+    );
     // kube's own client would repeat the refused eviction for minutes (decisions.md, T4).
-    let asked = stage.requests()?.iter().filter(|r| r.subresource == "eviction").count();
+    let asked = stage
+        .requests()?
+        .iter()
+        .filter(|r| r.subresource == "eviction")
+        .count();
     assert!(asked <= 4, "{asked} evictions");
 
     budgets.delete("one-database", &DeleteParams::default()).await?;
@@ -186,13 +220,27 @@ async fn a_node_in_flight_is_shielded_and_leased_and_nothing_of_it_stays() -> Re
     stage.patch_node("worker-0", before).await?;
     stage.world.remember().await?;
     let gate = Gate::new()?;
-    prepare(&stage, &[rule("gated", json!({"jobSpec": job(&gate.wait())}))], json!({})).await?;
+    prepare(
+        &stage,
+        &[rule("gated", json!({"jobSpec": job(&gate.wait())}))],
+        json!({}),
+    )
+    .await?;
     stage.world.upgrade_to(NEW).await?;
     seen(&stage, "a rule runs", |w| rule_began(w, "gated", "worker-0")).await?;
     let node = stage.world.node("worker-0").unwrap();
-    assert_eq!(node.labels().get(marks::EXCLUDE_FROM_REMEDIATION).map(String::as_str), Some("true"));
+    assert_eq!(
+        node.labels()
+            .get(marks::EXCLUDE_FROM_REMEDIATION)
+            .map(String::as_str),
+        Some("true")
+    );
     for key in [marks::SCALE_DOWN_DISABLED, marks::DO_NOT_DISRUPT] {
-        assert_eq!(node.annotations().get(key).map(String::as_str), Some("true"), "{key}");
+        assert_eq!(
+            node.annotations().get(key).map(String::as_str),
+            Some("true"),
+            "{key}"
+        );
     }
     let leases: Api<k8s_openapi::api::coordination::v1::Lease> =
         Api::namespaced(stage.client.clone(), marks::LEASE_NAMESPACE);
@@ -203,12 +251,18 @@ async fn a_node_in_flight_is_shielded_and_leased_and_nothing_of_it_stays() -> Re
         Some(format!("numo/MutexRunConfig/{}", run.uid().unwrap()).as_str())
     );
     assert_eq!(lease.lease_duration_seconds, Some(3600));
-    assert!(leases.get_opt("node-worker-1").await?.is_none(), "a node that waits has none");
+    assert!(
+        leases.get_opt("node-worker-1").await?.is_none(),
+        "a node that waits has none"
+    );
     gate.open_for_all()?;
     finish(&stage).await?;
     stage.judge(&judgement(&["gated"], &[])).await?;
     let node = stage.world.node("worker-0").unwrap();
-    assert_eq!(node.annotations().get(marks::DO_NOT_DISRUPT).map(String::as_str), Some("false"));
+    assert_eq!(
+        node.annotations().get(marks::DO_NOT_DISRUPT).map(String::as_str),
+        Some("false")
+    );
     // The shield came in the same write as the note of what was there before.
     let torn = stage.world.records().iter().any(|record| match &record.change {
         Change::Node(_, Some(node)) => {
@@ -237,11 +291,16 @@ async fn a_node_created_again_in_mid_run_is_another_node_and_starts_anew() -> Re
     let failed = stage
         .until("the turn of the node that is gone ends", 60, || async {
             let changes = stage.changes().await?;
-            let old = changes.into_iter().find(|change| change.metadata.uid == first.metadata.uid);
+            let old = changes
+                .into_iter()
+                .find(|change| change.metadata.uid == first.metadata.uid);
             Ok(old.filter(|change| change.status.as_ref().and_then(|s| s.step) == Some(Step::Failed)))
         })
         .await?;
-    assert_eq!(failed.status.unwrap_or_default().reason.as_deref(), Some("NodeGone"));
+    assert_eq!(
+        failed.status.unwrap_or_default().reason.as_deref(),
+        Some("NodeGone")
+    );
     gate.open_for_all()?;
     finish(&stage).await?;
     let changes = stage.changes().await?;
@@ -251,9 +310,57 @@ async fn a_node_created_again_in_mid_run_is_another_node_and_starts_anew() -> Re
         .expect("a journal of the new node");
     assert_ne!(second.spec.node_uid, first.spec.node_uid);
     let passed = crate::verdicts(second, "gated", numo_api::Phase::Pre);
-    assert_eq!(passed, [(1, numo_api::Outcome::Pass, Some(0))], "its rules ran for it");
+    assert_eq!(
+        passed,
+        [(1, numo_api::Outcome::Pass, Some(0))],
+        "its rules ran for it"
+    );
     let mut expected = judgement(&["gated"], &["gated"]);
     expected.retries = true;
+    stage.judge(&expected).await?;
+    stage.strike().await
+}
+
+/// The selector of a custom pool asks for the rules' labels during the run: the joiner gets them at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_late_joiner_of_a_custom_pool_is_labelled_into_it_and_goes_through_its_rules() -> Result<()> {
+    let world = WorldSpec {
+        pools: vec![PoolSpec::new("worker", 2), PoolSpec::new("infra", 1)],
+        ..with_canary(WorldSpec::default())
+    };
+    let stage = set(world, Vec::new()).await?;
+    let gate = Gate::new()?;
+    let rules = [rule("gated", json!({"jobSpec": job(&gate.wait())}))];
+    let targets =
+        json!({"canary": {"name": "canary"}, "mutexTargets": [{"name": "infras"}, {"name": "workers"}]});
+    apply(&stage, &rules).await?;
+    apply(
+        &stage,
+        &[
+            target("workers", &["worker"]),
+            target("infras", &["infra"]),
+            run_of(&["gated"], targets),
+        ],
+    )
+    .await?;
+    stage.condition("upgrade", "Ready", "True", "UpToDate").await?;
+    stage.world.upgrade_to(NEW).await?;
+    seen(&stage, "a rule runs", |w| rule_began(w, "gated", "infra-0")).await?;
+    let joiner = stage.world.add_node("infra").await?;
+    seen(&stage, "the joiner is in its pool", |w| {
+        w.membership_of(&joiner).is("infra")
+    })
+    .await?;
+    gate.open_for_all()?;
+    stage.upgraded("infra", NEW).await?;
+    finish(&stage).await?;
+    assert!(rule_began(&stage.world, "gated", &joiner));
+    assert_eq!(stage.world.version_of(&joiner), NEW);
+    assert!(stage.world.membership_of(&joiner).is("infra"));
+    let mut expected = judgement(&["gated"], &[]);
+    expected.targets = vec!["infra".to_owned(), "worker".to_owned()];
+    // It was born into the pool `worker`, for a moment, because its labels came later.
+    expected.excused = vec![joiner];
     stage.judge(&expected).await?;
     stage.strike().await
 }

@@ -6,8 +6,8 @@ use numo_world::{PoolSpec, WorldSpec};
 use serde_json::json;
 
 use crate::{
-    NEW, apply, finish, judgement, mark, object, pool, prepare, quick, released, released_after_a_while, run_of, set,
-    target, waits, with_canary, workers,
+    NEW, apply, finish, judgement, mark, object, pool, prepare, quick, released, released_after_a_while,
+    run_of, set, target, waits, with_canary, workers,
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -17,11 +17,20 @@ async fn a_pool_paused_by_someone_else_is_a_veto_until_adopted_or_lifted() -> Re
     stage.pause("worker", true).await?;
     stage.world.remember().await?;
     stage.world.upgrade_to(NEW).await?;
-    let why = stage.condition("upgrade", "Ready", "False", "PoolPausedByOther").await?;
-    for words in ["MachineConfigPool worker", "spec.paused", "kubectl-patch", "spec.adoptPaused"] {
+    let why = stage
+        .condition("upgrade", "Ready", "False", "PoolPausedByOther")
+        .await?;
+    for words in [
+        "MachineConfigPool worker",
+        "spec.paused",
+        "kubectl-patch",
+        "spec.adoptPaused",
+    ] {
         assert!(why.contains(words), "no {words} in: {why}");
     }
-    stage.event("MutexRunConfig", "upgrade", "PoolPausedByOther").await?;
+    stage
+        .event("MutexRunConfig", "upgrade", "PoolPausedByOther")
+        .await?;
     let why = waits(&stage, "PoolPausedByOther").await.unwrap_or(why);
     assert!(why.contains("kubectl-patch"), "{why}");
     assert!(released_after_a_while(&stage).await.is_empty());
@@ -39,24 +48,33 @@ async fn a_pool_paused_by_someone_else_is_a_veto_until_adopted_or_lifted() -> Re
     assert_eq!(mark(&stage, "worker", marks::PAUSED_BY).await?, None);
 
     // Adopted: worked on, and left as it was found.
-    stage.patch_run("upgrade", json!({"spec": {"adoptPaused": true}})).await?;
+    stage
+        .patch_run("upgrade", json!({"spec": {"adoptPaused": true}}))
+        .await?;
     finish(&stage).await?;
     assert!(pool(&stage, "worker").await?.spec.paused, "it was paused before");
     stage.judge(&judgement(&["quick"], &["quick"])).await?;
 
     // Vetoed again by the next version; then lifted. The MCO may be faster than numo: what it takes before
     // the pool is paused again is not hidden.
-    stage.patch_run("upgrade", json!({"spec": {"adoptPaused": false}})).await?;
+    stage
+        .patch_run("upgrade", json!({"spec": {"adoptPaused": false}}))
+        .await?;
     let newest = "4.17.1";
     stage.world.upgrade_to(newest).await?;
-    stage.condition("upgrade", "Ready", "False", "PoolPausedByOther").await?;
+    stage
+        .condition("upgrade", "Ready", "False", "PoolPausedByOther")
+        .await?;
     stage.pause("worker", false).await?;
     stage.upgraded("worker", newest).await?;
     stage.condition("upgrade", "Ready", "True", "Succeeded").await?;
     assert!(!pool(&stage, "worker").await?.spec.paused);
     let run = stage.run("upgrade").await?;
     let last = run.status.and_then(|status| status.run).unwrap_or_default();
-    assert_eq!((last.target.as_str(), last.result), (newest, Some(RunResult::Succeeded)));
+    assert_eq!(
+        (last.target.as_str(), last.result),
+        (newest, Some(RunResult::Succeeded))
+    );
     for node in ["worker-0", "worker-1"] {
         let by_rules = stage.changes().await?.iter().any(|change| {
             change.spec.node_name == node
@@ -80,7 +98,10 @@ async fn a_pool_that_someone_unpauses_in_mid_run_is_paused_again() -> Result<()>
     )
     .await?;
     stage.world.upgrade_to(NEW).await?;
-    crate::seen(&stage, "a rule runs", |w| crate::rule_began(w, "gated", "worker-0")).await?;
+    crate::seen(&stage, "a rule runs", |w| {
+        crate::rule_began(w, "gated", "worker-0")
+    })
+    .await?;
     stage.pause("worker", false).await?;
     crate::seen(&stage, "it is paused again", |w| {
         let by_numo =
@@ -114,10 +135,15 @@ async fn a_custom_pool_and_the_workers_go_through_one_canary() -> Result<()> {
     let stage = set(world, Vec::new()).await?;
     apply(
         &stage,
-        &[quick(), target("workers", &["worker"]), target("infras", &["infra"])],
+        &[
+            quick(),
+            target("workers", &["worker"]),
+            target("infras", &["infra"]),
+        ],
     )
     .await?;
-    let targets = json!({"canary": {"name": "canary"}, "mutexTargets": [{"name": "infras"}, {"name": "workers"}]});
+    let targets =
+        json!({"canary": {"name": "canary"}, "mutexTargets": [{"name": "infras"}, {"name": "workers"}]});
     apply(&stage, &[run_of(&["quick"], targets)]).await?;
     stage.condition("upgrade", "Ready", "True", "UpToDate").await?;
     stage.world.upgrade_to(NEW).await?;
@@ -141,7 +167,11 @@ async fn of_two_runs_that_want_one_pool_the_second_waits() -> Result<()> {
     prepare(&stage, &[quick()], json!({})).await?;
     let mut second = run_of(&["quick"], json!({}));
     second["metadata"]["name"] = json!("second");
-    apply(&stage, &[second, object("MutexRule", "unused", quick()["spec"].clone())]).await?;
+    apply(
+        &stage,
+        &[second, object("MutexRule", "unused", quick()["spec"].clone())],
+    )
+    .await?;
     stage.condition("second", "Ready", "True", "UpToDate").await?;
     stage.world.upgrade_to(NEW).await?;
     let waits_for_other = stage
@@ -159,9 +189,15 @@ async fn of_two_runs_that_want_one_pool_the_second_waits() -> Result<()> {
         })
         .await?;
     stage.upgraded("worker", NEW).await?;
-    let winner = if waits_for_other == "second" { "upgrade" } else { "second" };
+    let winner = if waits_for_other == "second" {
+        "upgrade"
+    } else {
+        "second"
+    };
     stage.condition(winner, "Ready", "True", "Succeeded").await?;
-    stage.condition(waits_for_other, "Ready", "True", "UpToDate").await?;
+    stage
+        .condition(waits_for_other, "Ready", "True", "UpToDate")
+        .await?;
     stage.judge(&judgement(&["quick"], &["quick"])).await?;
     stage.strike().await
 }
@@ -176,7 +212,9 @@ async fn a_dry_run_reports_and_writes_nothing() -> Result<()> {
     stage.pause("worker", true).await?;
     stage.world.remember().await?;
     stage.world.upgrade_to(NEW).await?;
-    stage.condition("upgrade", "UpgradeReady", "True", "UpgradeReady").await?;
+    stage
+        .condition("upgrade", "UpgradeReady", "True", "UpgradeReady")
+        .await?;
     stage.condition("upgrade", "Ready", "False", "DryRun").await?;
     assert!(released_after_a_while(&stage).await.is_empty());
     let run = stage.run("upgrade").await?;
@@ -185,7 +223,9 @@ async fn a_dry_run_reports_and_writes_nothing() -> Result<()> {
     for (name, pool) in &stage.world.state().pools {
         assert!(pool.marks.is_empty(), "{name}: {:?}", pool.marks);
     }
-    stage.patch_run("upgrade", json!({"spec": {"dryRun": false}})).await?;
+    stage
+        .patch_run("upgrade", json!({"spec": {"dryRun": false}}))
+        .await?;
     finish(&stage).await?;
     stage.judge(&judgement(&["quick"], &["quick"])).await?;
     stage.strike().await
@@ -203,7 +243,10 @@ async fn several_nodes_at_once_within_every_budget_and_rules_keep_away_from_them
     let rules = [crate::rule("gated", json!({"jobSpec": crate::job(&gate.wait())}))];
     prepare(&stage, &rules, json!({"maxUnavailable": "50%"})).await?;
     stage.world.upgrade_to(NEW).await?;
-    crate::seen(&stage, "a rule runs", |w| crate::rule_began(w, "gated", "worker-0")).await?;
+    crate::seen(&stage, "a rule runs", |w| {
+        crate::rule_began(w, "gated", "worker-0")
+    })
+    .await?;
     let why = waits(&stage, "BudgetExhausted").await?;
     for word in ["MutexBudget", "one", "worker-0"] {
         assert!(why.contains(word), "no {word} in: {why}");
@@ -212,13 +255,19 @@ async fn several_nodes_at_once_within_every_budget_and_rules_keep_away_from_them
 
     let budgets: kube::Api<numo_api::MutexBudget> = kube::Api::all(stage.person.clone());
     budgets.delete("one", &kube::api::DeleteParams::default()).await?;
-    crate::seen(&stage, "a second rule runs", |w| crate::rule_began(w, "gated", "worker-1")).await?;
+    crate::seen(&stage, "a second rule runs", |w| {
+        crate::rule_began(w, "gated", "worker-1")
+    })
+    .await?;
     let why = waits(&stage, "WaitingForTurn").await?;
     assert!(why.contains("spec.maxUnavailable"), "{why}");
     assert_eq!(stage.changes().await?.len(), 2, "half of four");
     let jobs = crate::jobs(&stage).await?;
     let text = |job: &k8s_openapi::api::batch::v1::Job| serde_json::to_string(job).unwrap_or_default();
-    let second = jobs.iter().map(text).find(|text| text.contains(r#""name":"NODE_NAME","value":"worker-1""#));
+    let second = jobs
+        .iter()
+        .map(text)
+        .find(|text| text.contains(r#""name":"NODE_NAME","value":"worker-1""#));
     let second = second.unwrap_or_default();
     assert!(
         second.contains(r#""operator":"NotIn","values":["worker-0","worker-1"]"#),

@@ -22,9 +22,13 @@ async fn noise(stage: &Stage, number: u32) -> Result<()> {
         let node = format!("worker-{}", n % 3);
         let beat = json!({"status": {"conditions": [
             {"type": "MemoryPressure", "status": "False", "lastHeartbeatTime": Timestamp::now()}]}});
-        nodes.patch_status(&node, &PatchParams::default(), &Patch::Strategic(beat)).await?;
+        nodes
+            .patch_status(&node, &PatchParams::default(), &Patch::Strategic(beat))
+            .await?;
         let annotation = json!({"metadata": {"annotations": {"someone.example/counter": n.to_string()}}});
-        nodes.patch(&node, &PatchParams::default(), &Patch::Merge(annotation)).await?;
+        nodes
+            .patch(&node, &PatchParams::default(), &Patch::Merge(annotation))
+            .await?;
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     Ok(())
@@ -55,7 +59,10 @@ async fn asked_under_noise(stage: &Stage) -> Result<Vec<String>> {
 
 fn is_sound(about: &str, conditions: &[Condition], generation: Option<i64>) {
     for condition in conditions {
-        assert_eq!(condition.observed_generation, generation, "{about}: {condition:?}");
+        assert_eq!(
+            condition.observed_generation, generation,
+            "{about}: {condition:?}"
+        );
         assert!(
             ["True", "False", "Unknown"].contains(&condition.status.as_str()),
             "{about}: {condition:?}"
@@ -63,11 +70,22 @@ fn is_sound(about: &str, conditions: &[Condition], generation: Option<i64>) {
         let at: Result<Timestamp, _> = condition.last_transition_time.clone().unwrap_or_default().parse();
         assert!(at.is_ok(), "{about}: {condition:?}");
         let reason = condition.reason.clone().unwrap_or_default();
-        assert!(!reason.is_empty() && reason.chars().all(char::is_alphanumeric), "{about}: {condition:?}");
+        assert!(
+            !reason.is_empty() && reason.chars().all(char::is_alphanumeric),
+            "{about}: {condition:?}"
+        );
     }
-    let is = |type_: &str| conditions.iter().find(|c| c.type_ == type_).map(|c| c.status.as_str());
+    let is = |type_: &str| {
+        conditions
+            .iter()
+            .find(|c| c.type_ == type_)
+            .map(|c| c.status.as_str())
+    };
     for type_ in ["Reconciling", "Stalled"] {
-        assert!(matches!(is(type_), None | Some("True")), "{about}: {type_} is there only while true");
+        assert!(
+            matches!(is(type_), None | Some("True")),
+            "{about}: {type_} is there only while true"
+        );
     }
     let ready = is("Ready");
     assert!(ready.is_some(), "{about}: no Ready");
@@ -79,22 +97,45 @@ fn is_sound(about: &str, conditions: &[Condition], generation: Option<i64>) {
 async fn heartbeats_make_numo_write_nothing_and_conditions_speak_of_their_generation() -> Result<()> {
     let stage = set(workers(3), Vec::new()).await?;
     let gate = Gate::new()?;
-    prepare(&stage, &[rule("gated", json!({"jobSpec": job(&gate.wait())}))], json!({})).await?;
+    prepare(
+        &stage,
+        &[rule("gated", json!({"jobSpec": job(&gate.wait())}))],
+        json!({}),
+    )
+    .await?;
     let run = stage.run("upgrade").await?;
     is_sound("idle", &run.status.unwrap_or_default().conditions, Some(1));
-    assert_eq!(asked_under_noise(&stage).await?, Vec::<String>::new(), "while idle");
+    assert_eq!(
+        asked_under_noise(&stage).await?,
+        Vec::<String>::new(),
+        "while idle"
+    );
 
     stage.world.upgrade_to(NEW).await?;
     seen(&stage, "a rule runs", |w| rule_began(w, "gated", "worker-0")).await?;
-    assert_eq!(asked_under_noise(&stage).await?, Vec::<String>::new(), "while a rule runs");
+    assert_eq!(
+        asked_under_noise(&stage).await?,
+        Vec::<String>::new(),
+        "while a rule runs"
+    );
     let run = stage.run("upgrade").await?;
     let conditions = run.status.unwrap_or_default().conditions;
     is_sound("under way", &conditions, Some(1));
-    assert!(conditions.iter().any(|c| c.type_ == "Reconciling" && c.reason.as_deref() == Some("Progressing")));
+    assert!(
+        conditions
+            .iter()
+            .any(|c| c.type_ == "Reconciling" && c.reason.as_deref() == Some("Progressing"))
+    );
 
     // The generation is followed; what did not flip keeps its time.
-    let before = conditions.iter().find(|c| c.type_ == "ConfigValidated").cloned().unwrap();
-    stage.patch_run("upgrade", json!({"spec": {"failureBudget": 2}})).await?;
+    let before = conditions
+        .iter()
+        .find(|c| c.type_ == "ConfigValidated")
+        .cloned()
+        .unwrap();
+    stage
+        .patch_run("upgrade", json!({"spec": {"failureBudget": 2}}))
+        .await?;
     let run = stage
         .until("the new generation is observed", 30, || async {
             let run = stage.run("upgrade").await?;
@@ -104,7 +145,11 @@ async fn heartbeats_make_numo_write_nothing_and_conditions_speak_of_their_genera
         .await?;
     let conditions = run.status.unwrap_or_default().conditions;
     is_sound("edited", &conditions, Some(2));
-    let after = conditions.iter().find(|c| c.type_ == "ConfigValidated").cloned().unwrap();
+    let after = conditions
+        .iter()
+        .find(|c| c.type_ == "ConfigValidated")
+        .cloned()
+        .unwrap();
     assert_eq!(after.last_transition_time, before.last_transition_time);
 
     gate.open_for_all()?;
@@ -115,6 +160,10 @@ async fn heartbeats_make_numo_write_nothing_and_conditions_speak_of_their_genera
     is_sound("rule", &found.status.unwrap_or_default().conditions, Some(1));
     let found = stage.api::<MutexTarget>().get("workers").await?;
     is_sound("target", &found.status.unwrap_or_default().conditions, Some(1));
-    assert_eq!(asked_under_noise(&stage).await?, Vec::<String>::new(), "when done");
+    assert_eq!(
+        asked_under_noise(&stage).await?,
+        Vec::<String>::new(),
+        "when done"
+    );
     stage.strike().await
 }

@@ -7,37 +7,77 @@ use numo_api::marks;
 use numo_world::{Event, World, WorldSpec};
 use serde_json::{Value, json};
 
-use crate::{NEW, finish, happened, job, judgement, prepare, rule, rule_began, seen, set, with_canary, workers};
+use crate::{
+    NEW, finish, happened, job, judgement, prepare, rule, rule_began, seen, set, with_canary, workers,
+};
 
 type Moment = (&'static str, Box<dyn Fn(&World) -> bool + Send + Sync>);
 
 fn marked(world: &World, node: &str, mark: &str) -> bool {
-    world.state().nodes.get(node).is_some_and(|node| node.marks.contains(mark))
+    world
+        .state()
+        .nodes
+        .get(node)
+        .is_some_and(|node| node.marks.contains(mark))
 }
 
 /// Moments of one run over four nodes, in the order in which they come, each as soon as it can be seen.
 fn moments() -> Vec<Moment> {
     let mut moments: Vec<Moment> = vec![
-        ("the version is asked for", Box::new(|w| happened(w, "cluster", |e| matches!(e, Event::VersionDesired { .. })))),
-        ("the pool is paused", Box::new(|w| w.pool("worker").is_some_and(|pool| pool.spec.paused))),
+        (
+            "the version is asked for",
+            Box::new(|w| happened(w, "cluster", |e| matches!(e, Event::VersionDesired { .. }))),
+        ),
+        (
+            "the pool is paused",
+            Box::new(|w| w.pool("worker").is_some_and(|pool| pool.spec.paused)),
+        ),
         ("the control plane is done", Box::new(|w| w.is_completed(NEW))),
-        ("worker-0 is shielded", Box::new(|w| marked(w, "worker-0", marks::SHIELDED_BY))),
+        (
+            "worker-0 is shielded",
+            Box::new(|w| marked(w, "worker-0", marks::SHIELDED_BY)),
+        ),
     ];
     let jobs = |number: usize| move |w: &World| w.state().jobs.len() >= number;
     moments.push(("the first Job is there", Box::new(jobs(1))));
-    moments.push(("the first Job has ended", Box::new(|w| w.state().jobs.values().any(|job| job.complete))));
+    moments.push((
+        "the first Job has ended",
+        Box::new(|w| w.state().jobs.values().any(|job| job.complete)),
+    ));
     moments.push((
         "worker-0 is let go",
-        Box::new(|w| happened(w, "worker-0", |e| matches!(e, Event::DesiredConfigSet { zero_diff: false, .. }))),
+        Box::new(|w| {
+            happened(w, "worker-0", |e| {
+                matches!(e, Event::DesiredConfigSet { zero_diff: false, .. })
+            })
+        }),
     ));
-    moments.push(("worker-0 reboots", Box::new(|w| happened(w, "worker-0", |e| *e == Event::Rebooting))));
-    moments.push(("worker-0 is at the target", Box::new(|w| w.version_of("worker-0") == NEW)));
+    moments.push((
+        "worker-0 reboots",
+        Box::new(|w| happened(w, "worker-0", |e| *e == Event::Rebooting)),
+    ));
+    moments.push((
+        "worker-0 is at the target",
+        Box::new(|w| w.version_of("worker-0") == NEW),
+    ));
     moments.push(("the second Job is there", Box::new(jobs(2))));
-    moments.push(("a rule of worker-1 runs", Box::new(|w| rule_began(w, "slow", "worker-1"))));
-    moments.push(("worker-1 works", Box::new(|w| happened(w, "worker-1", |e| *e == Event::Working))));
-    moments.push(("worker-2 is drained", Box::new(|w| happened(w, "worker-2", |e| *e == Event::Drained))));
+    moments.push((
+        "a rule of worker-1 runs",
+        Box::new(|w| rule_began(w, "slow", "worker-1")),
+    ));
+    moments.push((
+        "worker-1 works",
+        Box::new(|w| happened(w, "worker-1", |e| *e == Event::Working)),
+    ));
+    moments.push((
+        "worker-2 is drained",
+        Box::new(|w| happened(w, "worker-2", |e| *e == Event::Drained)),
+    ));
     moments.push(("the seventh Job is there", Box::new(jobs(7))));
-    moments.push(("worker-3 is at the target", Box::new(|w| w.version_of("worker-3") == NEW)));
+    moments.push((
+        "worker-3 is at the target",
+        Box::new(|w| w.version_of("worker-3") == NEW),
+    ));
     moments.push((
         "the last Job has ended",
         Box::new(|w| w.state().jobs.values().filter(|job| job.complete).count() == 8),
@@ -72,7 +112,12 @@ async fn killed_again_and_again(world: WorldSpec, spec: Value) -> Result<()> {
     stage.judge(&judgement(&["slow"], &["slow"])).await?;
     for change in stage.changes().await? {
         let status = change.status.unwrap_or_default();
-        assert_eq!((status.attempt, status.verdicts.len()), (1, 2), "{}", change.spec.node_name);
+        assert_eq!(
+            (status.attempt, status.verdicts.len()),
+            (1, 2),
+            "{}",
+            change.spec.node_name
+        );
     }
     stage.strike().await
 }
@@ -100,7 +145,11 @@ async fn killed_at_random_each_rule_runs_once_and_all_is_restored() -> Result<()
     let began = std::time::Instant::now();
     let mut kills = 0;
     while !stage.world.is_updated("worker", NEW) {
-        assert!(began.elapsed() < Duration::from_mins(4), "{}", stage.picture().await);
+        assert!(
+            began.elapsed() < Duration::from_mins(4),
+            "{}",
+            stage.picture().await
+        );
         // Spread by the low digits of the clock, from before it leads until well after.
         let wait = 400 + began.elapsed().subsec_nanos() % 2200;
         tokio::time::sleep(Duration::from_millis(u64::from(wait))).await;

@@ -9,16 +9,26 @@ use numo_e2e::manifests;
 use numo_world::{PoolSpec, WorldSpec};
 use serde_json::{Value, json};
 
-use crate::{
-    NEW, apply, delete_run, finish, judgement, quick, run_of, set, target, with_canary,
-};
+use crate::{NEW, apply, delete_run, finish, judgement, quick, run_of, set, target, with_canary};
 
 /// Rights that this test does not use, and why numo has them all the same.
 const UNUSED: &[(&str, &str)] = &[
-    ("/namespaces get", "a rule's namespace where numo is not invited: is it there?"),
-    ("batch/jobs get", "a Job that exists already, made by a numo that died before it heard of it"),
-    ("numo.openshift-optional.skrzypek.io/nodechanges get", "the same of a NodeChange"),
-    ("numo.openshift-optional.skrzypek.io/nodechanges delete", "journals older than the last three of a node"),
+    (
+        "/namespaces get",
+        "a rule's namespace where numo is not invited: is it there?",
+    ),
+    (
+        "batch/jobs get",
+        "a Job that exists already, made by a numo that died before it heard of it",
+    ),
+    (
+        "numo.openshift-optional.skrzypek.io/nodechanges get",
+        "the same of a NodeChange",
+    ),
+    (
+        "numo.openshift-optional.skrzypek.io/nodechanges delete",
+        "journals older than the last three of a node",
+    ),
 ];
 
 /// Every right that is granted to numo's ServiceAccount: `group/resource verb`.
@@ -26,14 +36,22 @@ fn granted() -> Result<BTreeSet<String>> {
     let objects = manifests::kustomize(&manifests::root().join("deploy/kustomize"))?;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut rights = BTreeSet::new();
-    for binding in objects.iter().filter(|o| text(&o["kind"]).ends_with("RoleBinding")) {
+    for binding in objects
+        .iter()
+        .filter(|o| text(&o["kind"]).ends_with("RoleBinding"))
+    {
         let subjects = binding["subjects"].as_array().cloned().unwrap_or_default();
-        if !subjects.iter().any(|s| s["kind"] == "ServiceAccount" && s["name"] == "numo") {
+        if !subjects
+            .iter()
+            .any(|s| s["kind"] == "ServiceAccount" && s["name"] == "numo")
+        {
             continue;
         }
         let role = objects
             .iter()
-            .find(|o| o["kind"] == binding["roleRef"]["kind"] && o["metadata"]["name"] == binding["roleRef"]["name"])
+            .find(|o| {
+                o["kind"] == binding["roleRef"]["kind"] && o["metadata"]["name"] == binding["roleRef"]["name"]
+            })
             .unwrap_or_else(|| panic!("{binding} binds nothing"));
         for rule in role["rules"].as_array().into_iter().flatten() {
             let list = |field: &str| rule[field].as_array().cloned().unwrap_or_default();
@@ -68,7 +86,8 @@ async fn numo_asks_for_nothing_beyond_its_rights_and_has_none_that_it_does_not_u
         ..with_canary(WorldSpec::default())
     };
     let stage = set(world, Vec::new()).await?;
-    let spec = json!({"canary": {"name": "canary"}, "mutexTargets": [{"name": "workers"}, {"name": "infras"}]});
+    let spec =
+        json!({"canary": {"name": "canary"}, "mutexTargets": [{"name": "workers"}, {"name": "infras"}]});
     let objects = [
         quick(),
         target("workers", &["worker"]),
@@ -116,7 +135,10 @@ async fn numo_asks_for_nothing_beyond_its_rights_and_has_none_that_it_does_not_u
         .collect();
     assert!(unused.is_empty(), "granted and never used: {unused:#?}");
     for (right, why) in UNUSED {
-        assert!(granted.contains(*right), "{right} ({why}) is not granted any more");
+        assert!(
+            granted.contains(*right),
+            "{right} ({why}) is not granted any more"
+        );
     }
     stage.strike().await
 }

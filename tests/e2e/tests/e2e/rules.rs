@@ -6,8 +6,8 @@ use numo_e2e::NAMESPACE;
 use serde_json::json;
 
 use crate::{
-    Gate, NEW, apply, condition, finish, job, jobs, judgement, prepare, released, released_after_a_while, rule,
-    rule_began, seen, set, verdicts, waits, workers,
+    Gate, NEW, apply, condition, finish, job, jobs, judgement, prepare, released, released_after_a_while,
+    rule, rule_began, seen, set, verdicts, waits, workers,
 };
 
 /// More than the journal keeps, with what must not get into it, and the reason last.
@@ -31,46 +31,101 @@ async fn a_failed_rule_holds_its_node_and_the_run_until_a_person_retries() -> Re
     );
     let log = status.log_tail.unwrap_or_default();
     assert!(log.len() <= 2048, "{}", log.len());
-    assert!(log.contains("line 199") && !log.contains("line 0 of"), "the end of it: {log}");
+    assert!(
+        log.contains("line 199") && !log.contains("line 0 of"),
+        "the end of it: {log}"
+    );
     assert!(log.contains("the disk is sick"), "{log}");
     assert!(!log.chars().any(|c| c.is_control() && c != '\n'), "{log:?}");
 
     let event = stage.event("Node", "worker-0", "RuleFailed").await?;
     let note = event.note.clone().unwrap_or_default();
-    assert!(note.contains("exit code 3") && note.contains("the disk is sick"), "{note}");
+    assert!(
+        note.contains("exit code 3") && note.contains("the disk is sick"),
+        "{note}"
+    );
     assert!(!note.contains('\n') && note.len() <= 600, "a short line: {note}");
     assert_eq!(event.type_.as_deref(), Some("Warning"));
     let related = event.related.unwrap_or_default();
     assert_eq!(
-        (related.kind.as_deref(), related.name.as_deref(), related.namespace.as_deref()),
+        (
+            related.kind.as_deref(),
+            related.name.as_deref(),
+            related.namespace.as_deref()
+        ),
         (Some("MutexRunConfig"), Some("upgrade"), Some(NAMESPACE))
     );
 
-    let why = stage.condition("upgrade", "Ready", "False", "FailureBudgetSpent").await?;
-    assert!(why.contains("worker-0") && why.contains("spec.failureBudget"), "{why}");
-    stage.condition("upgrade", "Stalled", "True", "FailureBudgetSpent").await?;
-    stage.event("MutexRunConfig", "upgrade", "FailureBudgetSpent").await?;
-    let job_run = stage.condition("upgrade", "JobRun", "False", "JobRunFailed").await?;
+    let why = stage
+        .condition("upgrade", "Ready", "False", "FailureBudgetSpent")
+        .await?;
+    assert!(
+        why.contains("worker-0") && why.contains("spec.failureBudget"),
+        "{why}"
+    );
+    stage
+        .condition("upgrade", "Stalled", "True", "FailureBudgetSpent")
+        .await?;
+    stage
+        .event("MutexRunConfig", "upgrade", "FailureBudgetSpent")
+        .await?;
+    let job_run = stage
+        .condition("upgrade", "JobRun", "False", "JobRunFailed")
+        .await?;
     assert!(job_run.contains("worker-0"), "{job_run}");
     let why = waits(&stage, "RuleFailed").await?;
     assert!(why.contains("disks") && why.contains("exit code 3"), "{why}");
-    assert!(released_after_a_while(&stage).await.is_empty(), "nothing is released");
+    assert!(
+        released_after_a_while(&stage).await.is_empty(),
+        "nothing is released"
+    );
 
     // The command line says the same, for each node and for the run.
     let text = stage.say(&["explain", "worker-0"]).await?;
-    for words in ["Held", "RuleFailed", "exit code 3", "the disk is sick", "retry", "NodeChange"] {
-        assert!(text.contains(words), "explain worker-0 says nothing of {words}: {text}");
+    for words in [
+        "Held",
+        "RuleFailed",
+        "exit code 3",
+        "the disk is sick",
+        "retry",
+        "NodeChange",
+    ] {
+        assert!(
+            text.contains(words),
+            "explain worker-0 says nothing of {words}: {text}"
+        );
     }
     let text = stage.say(&["explain", "node/worker-1"]).await?;
-    for words in ["Selected", "FailureBudgetSpent", "worker-0", "cluster administrator"] {
-        assert!(text.contains(words), "explain worker-1 says nothing of {words}: {text}");
+    for words in [
+        "Selected",
+        "FailureBudgetSpent",
+        "worker-0",
+        "cluster administrator",
+    ] {
+        assert!(
+            text.contains(words),
+            "explain worker-1 says nothing of {words}: {text}"
+        );
     }
     let text = stage.say(&["explain", "mutexrunconfig/upgrade"]).await?;
-    assert!(text.contains("FailureBudgetSpent") && text.contains("worker-0"), "{text}");
+    assert!(
+        text.contains("FailureBudgetSpent") && text.contains("worker-0"),
+        "{text}"
+    );
     let text = stage.say(&["explain", "mutexrule/disks"]).await?;
     assert!(text.contains("valid"), "{text}");
     let text = stage.say(&["status"]).await?;
-    for words in ["upgrade", "0/2", NEW, "worker", "by numo", "worker-0", "Held", "RuleFailed", "worker-1"] {
+    for words in [
+        "upgrade",
+        "0/2",
+        NEW,
+        "worker",
+        "by numo",
+        "worker-0",
+        "Held",
+        "RuleFailed",
+        "worker-1",
+    ] {
         assert!(text.contains(words), "status says nothing of {words}: {text}");
     }
     let said = stage.call(&["explain", "worker-9"]).await?;
@@ -92,7 +147,9 @@ async fn a_failed_rule_holds_its_node_and_the_run_until_a_person_retries() -> Re
     assert!(released(&stage.world).is_empty());
 
     apply(&stage, &[disks("true")]).await?;
-    stage.say(&["retry", "node/worker-0", "--reason", "the disk was replaced"]).await?;
+    stage
+        .say(&["retry", "node/worker-0", "--reason", "the disk was replaced"])
+        .await?;
     finish(&stage).await?;
     let mut expected = judgement(&["disks"], &[]);
     expected.retries = true;
@@ -106,7 +163,10 @@ async fn a_failed_rule_holds_its_node_and_the_run_until_a_person_retries() -> Re
     assert_eq!(directive.reason.as_deref(), Some("the disk was replaced"));
     assert_eq!(directive.by.as_deref(), Some("tester"));
     let other = stage.step("worker-1", Step::Done).await?;
-    assert_eq!(verdicts(&other, "disks", Phase::Pre), [(1, Outcome::Pass, Some(0))]);
+    assert_eq!(
+        verdicts(&other, "disks", Phase::Pre),
+        [(1, Outcome::Pass, Some(0))]
+    );
     let run = stage.run("upgrade").await?;
     assert!(condition(&run, "Stalled").is_none());
     stage.strike().await
@@ -116,14 +176,20 @@ async fn a_failed_rule_holds_its_node_and_the_run_until_a_person_retries() -> Re
 async fn retries_come_by_themselves_and_policies_decide_what_a_failure_means() -> Result<()> {
     let stage = set(workers(3), Vec::new()).await?;
     let rules = [
-        rule("flaky", json!({"jobSpec": job("test $ATTEMPT = 2"), "retries": 1})),
+        rule(
+            "flaky",
+            json!({"jobSpec": job("test $ATTEMPT = 2"), "retries": 1}),
+        ),
         // Leaves its node out.
         rule(
             "picky",
             json!({"jobSpec": job("test $NODE_NAME != worker-1"), "failurePolicy": "Skip"}),
         ),
         // Is recorded, and holds nothing, because the node has changed already.
-        rule("sour", json!({"cleanUpJobSpec": job("exit 9"), "failurePolicy": "Continue"})),
+        rule(
+            "sour",
+            json!({"cleanUpJobSpec": job("exit 9"), "failurePolicy": "Continue"}),
+        ),
     ];
     prepare(&stage, &rules, json!({})).await?;
     stage.world.upgrade_to(NEW).await?;
@@ -136,7 +202,11 @@ async fn retries_come_by_themselves_and_policies_decide_what_a_failure_means() -
         })
         .await?;
     let run = stage.run("upgrade").await?;
-    let last = run.status.clone().and_then(|status| status.run).unwrap_or_default();
+    let last = run
+        .status
+        .clone()
+        .and_then(|status| status.run)
+        .unwrap_or_default();
     assert_eq!(last.result, Some(numo_api::RunResult::SucceededWithSkips));
     for node in ["worker-0", "worker-2"] {
         let change = stage.change(node).await?.unwrap();
@@ -152,7 +222,10 @@ async fn retries_come_by_themselves_and_policies_decide_what_a_failure_means() -
         );
     }
     let skipped = stage.step("worker-1", Step::Skipped).await?;
-    assert_eq!(skipped.status.unwrap_or_default().reason.as_deref(), Some("SkippedByPolicy"));
+    assert_eq!(
+        skipped.status.unwrap_or_default().reason.as_deref(),
+        Some("SkippedByPolicy")
+    );
     assert_eq!(released(&stage.world), ["worker-0", "worker-2"]);
     // The skipped node would roll without rules: its pool stays paused, and says so.
     let held = stage.condition("upgrade", "PoolHeld", "True", "PoolHeld").await?;
@@ -170,33 +243,51 @@ async fn rules_run_in_their_phases_and_those_of_the_run_once() -> Result<()> {
     let stage = set(workers(2), Vec::new()).await?;
     let gate = Gate::new()?;
     let rules = [
-        rule("opening", json!({"jobSpec": job(&gate.wait_for("opening")), "phases": ["PreRun"]})),
+        rule(
+            "opening",
+            json!({"jobSpec": job(&gate.wait_for("opening")), "phases": ["PreRun"]}),
+        ),
         rule("before", json!({"jobSpec": job("true")})),
         rule("last", json!({"jobSpec": job("true"), "phases": ["PreRelease"]})),
         rule("both", json!({"jobSpec": job("true"), "phases": ["Pre", "Post"]})),
-        rule("closing", json!({"jobSpec": job(&gate.wait_for("closing")), "phases": ["PostRun"]})),
+        rule(
+            "closing",
+            json!({"jobSpec": job(&gate.wait_for("closing")), "phases": ["PostRun"]}),
+        ),
     ];
     prepare(&stage, &rules, json!({})).await?;
     stage.world.upgrade_to(NEW).await?;
-    seen(&stage, "the rule of the run runs", |w| rule_began(w, "opening", "")).await?;
+    seen(&stage, "the rule of the run runs", |w| {
+        rule_began(w, "opening", "")
+    })
+    .await?;
     let why = waits(&stage, "RuleRunning").await?;
     assert!(why.contains("opening") && why.contains("PreRun"), "{why}");
     assert!(released_after_a_while(&stage).await.is_empty());
     assert!(stage.changes().await?.is_empty(), "no node has its turn before");
     gate.open("opening")?;
 
-    seen(&stage, "the last rule of the run runs", |w| rule_began(w, "closing", "")).await?;
+    seen(&stage, "the last rule of the run runs", |w| {
+        rule_began(w, "closing", "")
+    })
+    .await?;
     for node in ["worker-0", "worker-1"] {
         assert_eq!(stage.world.version_of(node), NEW, "after the last node");
     }
-    assert!(crate::pool(&stage, "worker").await?.spec.paused, "the pool is given back when all is over");
+    assert!(
+        crate::pool(&stage, "worker").await?.spec.paused,
+        "the pool is given back when all is over"
+    );
     gate.open("closing")?;
     finish(&stage).await?;
     stage.judge(&judgement(&["before", "both"], &["both"])).await?;
     let run = stage.run("upgrade").await?;
     let last = run.status.and_then(|status| status.run).unwrap_or_default();
     let said: Vec<(Phase, Outcome)> = last.verdicts.iter().map(|v| (v.phase, v.outcome)).collect();
-    assert_eq!(said, [(Phase::PreRun, Outcome::Pass), (Phase::PostRun, Outcome::Pass)]);
+    assert_eq!(
+        said,
+        [(Phase::PreRun, Outcome::Pass), (Phase::PostRun, Outcome::Pass)]
+    );
     assert_eq!(jobs(&stage).await?.len(), 2 + 2 * 4);
     for node in ["worker-0", "worker-1"] {
         let change = stage.step(node, Step::Done).await?;
@@ -212,7 +303,11 @@ async fn rules_run_in_their_phases_and_those_of_the_run_once() -> Result<()> {
             ("last", Phase::PreRelease),
             ("both", Phase::Post),
         ];
-        assert_eq!(order, expected.map(|(rule, phase)| (rule.to_owned(), phase)), "{node}");
+        assert_eq!(
+            order,
+            expected.map(|(rule, phase)| (rule.to_owned(), phase)),
+            "{node}"
+        );
     }
     stage.strike().await
 }

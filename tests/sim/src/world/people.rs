@@ -13,6 +13,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What people meant for good.
 #[derive(Clone, Debug, Default)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is one thing people may have done"
+)]
 pub struct Meant {
     /// The selector of each pool.
     pub selectors: BTreeMap<String, Value>,

@@ -1,14 +1,16 @@
 //! What the demo runs on: a control plane of its own or a given cluster, a world, and numo.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Node, ServiceAccount};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, ResourceExt};
-use numo_api::MutexRunConfig;
+use numo_api::{MutexRunConfig, marks};
 use numo_cluster::{Cluster, Options, User};
 use numo_e2e::{NAMESPACE, Numo, manifests};
 use numo_world::openshift::{
@@ -21,7 +23,7 @@ use tempfile::TempDir;
 use super::Progress;
 
 /// How long numo may take to give back what it changed before a given cluster is left.
-const GIVING_BACK: std::time::Duration = std::time::Duration::from_secs(15);
+const GIVING_BACK: Duration = Duration::from_secs(15);
 
 /// All of it. [`strike`](Self::strike) it.
 pub struct Site {
@@ -121,7 +123,7 @@ impl Site {
             let leave = async {
                 runs.delete("demo", &DeleteParams::default()).await?;
                 while runs.get_opt("demo").await?.is_some() {
-                    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+                    tokio::time::sleep(Duration::from_millis(200)).await;
                 }
                 anyhow::Ok(())
             };
@@ -224,8 +226,25 @@ async fn remove_run(client: &Client) -> Result<()> {
     }
 }
 
-/// Removes the objects that stand for OpenShift, and the simulated nodes.
+/// Removes the Jobs of the rules: garbage collection would, but it takes its time to learn of our kinds.
+async fn remove_jobs(client: &Client) -> Result<()> {
+    let jobs: Api<Job> = Api::namespaced(client.clone(), NAMESPACE);
+    let ours = ListParams::default().labels(marks::JOB_RUN);
+    jobs.delete_collection(&DeleteParams::background(), &ours).await?;
+    let gone = async {
+        while !jobs.list(&ours).await?.items.is_empty() {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        anyhow::Ok(())
+    };
+    tokio::time::timeout(GIVING_BACK, gone)
+        .await
+        .context("the Jobs of the rules do not go")?
+}
+
+/// Removes the objects that stand for OpenShift, the simulated nodes, and the Jobs of the rules.
 async fn remove_world(client: &Client) -> Result<()> {
+    remove_jobs(client).await?;
     let nodes: Api<Node> = Api::all(client.clone());
     for node in nodes.list(&ListParams::default()).await? {
         if node.annotations().contains_key(numo_world::MADE_BY) {
