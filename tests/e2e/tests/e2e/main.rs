@@ -4,7 +4,10 @@
 //! is to be seen, never for a time; where nothing may happen, what was seen over a bounded time is judged.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
-#![allow(clippy::needless_pass_by_value, reason = "specs are made where they are passed")]
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "specs are made where they are passed"
+)]
 
 mod examples;
 mod input;

@@ -49,6 +49,8 @@ async fn rules_of_the_run_are_asked_again_in_its_next_upgrade() -> Result<()> {
     stage.condition("upgrade", "Ready", "True", "Succeeded").await?;
     let expected = Judgement {
         at_version: Some(NEXT.to_owned()),
+        // The judge counts over both upgrades.
+        retries: true,
         ..judgement(&["quick"], &["quick"])
     };
     stage.judge(&expected).await?;
