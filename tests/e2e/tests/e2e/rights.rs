@@ -14,6 +14,10 @@ use crate::{NEW, apply, delete_run, finish, judgement, quick, run_of, set, targe
 /// Rights that this test does not use, and why numo has them all the same.
 const UNUSED: &[(&str, &str)] = &[
     (
+        "coordination.k8s.io/leases patch",
+        "a node lease is renewed after half an hour, or taken over when it has expired",
+    ),
+    (
         "/namespaces get",
         "a rule's namespace where numo is not invited: is it there?",
     ),
