@@ -22,6 +22,9 @@ pub struct Breach {
 
 /// Takes every action out of the decision that would break an invariant, and returns the breaches.
 pub fn lint(snapshot: &Snapshot<'_>, decision: &mut Decision) -> Vec<Breach> {
+    if decision.actions.is_empty() {
+        return Vec::new();
+    }
     let Some(run) = snapshot.observed.runs.get(snapshot.owner) else {
         decision.actions.clear();
         return Vec::new();

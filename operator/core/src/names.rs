@@ -3,7 +3,6 @@
 
 use numo_api::{Phase, marks};
 use sha2::{Digest, Sha256};
-use std::fmt::Write as _;
 
 /// Longest name part of a label key, and longest label value, that Kubernetes admits (characters).
 pub const LABEL_MAX: usize = 63;
@@ -18,12 +17,12 @@ pub fn hash(parts: &[&str], length: usize) -> String {
         digest.update(part.as_bytes());
         digest.update([0]);
     }
-    let mut hex = String::with_capacity(64);
-    for byte in digest.finalize() {
-        let _ = write!(hex, "{byte:02x}");
-    }
-    hex.truncate(length);
-    hex
+    let digits = digest.finalize();
+    let digits = digits.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits
+        .take(length)
+        .filter_map(|digit| char::from_digit(u32::from(digit), 16))
+        .collect()
 }
 
 /// Id of the run of one owner to one version.

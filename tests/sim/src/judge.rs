@@ -3,12 +3,12 @@
 //! restored it keeps for itself.
 
 use crate::world::{Primary, World, primary};
-use numo_api::{Outcome, Phase, Step, marks, marks::openshift, mutex_run_config::OnExit};
+use numo_api::{Phase, Step, marks, marks::openshift, mutex_run_config::OnExit};
 use numo_core::{
     Decision,
     action::{Action, JobRequest, NodePurpose, PoolPurpose},
     mark,
-    observed::{ChangeView, IntOrPercent, Key, NodeView, Observed, RunConfigView},
+    observed::{IntOrPercent, Key, NodeView, Observed, RunConfigView},
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -531,13 +531,4 @@ pub fn leases_given_back(world: &World) -> Verdict {
         None => Ok(()),
         Some((node, lease)) => breach("4", format!("the lease of {node} is held by {}", lease.holder)),
     }
-}
-
-/// Whether a NodeChange says that its node failed somewhere.
-pub fn failed(change: &ChangeView) -> bool {
-    change
-        .status
-        .verdicts
-        .iter()
-        .any(|verdict| verdict.outcome != Outcome::Pass)
 }

@@ -91,8 +91,12 @@ impl Simulation {
     /// Runs to the end: the storm, the calm after it, and, if people or faults had a hand in it, until
     /// all is mended.
     pub fn run(mut self) -> Result<Story, Failure> {
+        self.prologue();
         match self.whole() {
-            Ok(()) => Ok(self.finish()),
+            Ok(()) => {
+                self.epilogue();
+                Ok(self.finish())
+            }
             Err(message) => Err(Failure {
                 seed: self.seed,
                 message: format!(
@@ -103,6 +107,70 @@ impl Simulation {
                 ),
                 story: self.finish(),
             }),
+        }
+    }
+
+    /// What there is at the beginning.
+    fn prologue(&mut self) {
+        let truth = &self.world.truth;
+        let mut lines = Vec::new();
+        for pool in truth.pools.values() {
+            let here = |node: &&numo_core::observed::NodeView| {
+                node.labels
+                    .contains_key(&format!("node-role.kubernetes.io/{}", pool.name))
+                    && node.annotation(numo_api::marks::openshift::CURRENT_CONFIG) == pool.config
+            };
+            let nodes: Vec<&str> = truth
+                .nodes
+                .values()
+                .filter(here)
+                .map(|node| node.name.as_str())
+                .collect();
+            let nodes = if nodes.is_empty() {
+                "nobody".to_owned()
+            } else {
+                nodes.join(", ")
+            };
+            lines.push(format!("has pool {} at {}, with {nodes}", pool.name, pool.config));
+        }
+        for run in truth.runs.values() {
+            let rules: Vec<String> = truth
+                .rules
+                .values()
+                .map(|rule| {
+                    let phases: Vec<&str> = rule.phases.iter().map(|phase| phase.name()).collect();
+                    format!("{} ({})", rule.key.name, phases.join(", "))
+                })
+                .collect();
+            lines.push(format!(
+                "has MutexRunConfig {} and rules {}",
+                run.key,
+                rules.join(", ")
+            ));
+        }
+        for line in lines {
+            self.world.tell("cluster", || line);
+        }
+    }
+
+    /// What there is at the end.
+    fn epilogue(&mut self) {
+        let runs = self.world.truth.runs.values();
+        let lines: Vec<String> = runs
+            .filter_map(|run| {
+                let status = run.status.run.as_ref()?;
+                Some(format!(
+                    "has {} at {}: {}",
+                    run.key,
+                    status.target,
+                    status
+                        .result
+                        .map_or("not over".to_owned(), |result| format!("{result:?}"))
+                ))
+            })
+            .collect();
+        for line in lines {
+            self.world.tell("cluster", || line);
         }
     }
 
@@ -301,7 +369,8 @@ impl Simulation {
         let mut broken: Vec<&str> = Vec::new();
         let mut wrote = false;
         // Judged is what the decision could know, not what was seen while it was carried out.
-        let changes_meanwhile = self.faults.lag.1 > 0 || self.faults.pause.1 > 0;
+        let changes_meanwhile =
+            !decision.actions.is_empty() && (self.faults.lag.1 > 0 || self.faults.pause.1 > 0);
         let decided_on = changes_meanwhile.then(|| self.view.seen.clone());
         for planned in &decision.actions {
             if broken.contains(&planned.chain.as_str()) {
@@ -353,7 +422,7 @@ impl Simulation {
             .world
             .story
             .is_some()
-            .then(|| words::deed(&self.view.seen, decision, planned));
+            .then(|| words::deed(&self.world, &self.view.seen, decision, planned));
         match self.world.apply(&planned.action) {
             Ok(object) => {
                 if let Some(words) = words {

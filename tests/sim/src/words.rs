@@ -1,31 +1,75 @@
 //! A write of numo in words, with its reason.
 
+use crate::world::World;
 use numo_core::{
     Decision,
     action::{Action, NodePurpose, Planned, PoolPurpose},
-    observed::Observed,
+    observed::{Key, Observed},
 };
 
 /// What numo does, and why.
-pub fn deed(seen: &Observed, decision: &Decision, planned: &Planned) -> String {
-    let what = what(seen, &planned.action);
-    let said = planned.event.as_ref().map(|event| event.note.as_str());
-    let why = said.unwrap_or_else(|| why(decision, planned));
-    if why.is_empty() {
-        what
-    } else {
-        format!("{what} ({why})")
+pub fn deed(world: &World, seen: &Observed, decision: &Decision, planned: &Planned) -> String {
+    let what = what(world, seen, &planned.action);
+    match why(decision, planned) {
+        "" => what,
+        why => format!("{what} ({why})"),
     }
 }
 
-/// The reason the report gives for the node, or for the run.
-fn why<'d>(decision: &'d Decision, planned: &Planned) -> &'d str {
+/// The event's words; else what is plain from the kind of write; else the reason the report gives for the
+/// node, or for the run.
+fn why<'d>(decision: &'d Decision, planned: &'d Planned) -> &'d str {
+    if let Some(event) = &planned.event {
+        return &event.note;
+    }
+    match &planned.action {
+        Action::AcquireLease { .. } => "its turn has begun",
+        Action::RenewLease { .. } => "its turn goes on",
+        Action::ReleaseLease { .. } => "its turn is over",
+        Action::SetJobTtl { .. } => "its verdict is written down, or wanted no more",
+        Action::RemoveFinalizer { .. } => "nothing is left to restore",
+        Action::PatchNode(patch) => match patch.purpose {
+            NodePurpose::Shield => "its turn has begun",
+            NodePurpose::Unshield => "its turn is over",
+            NodePurpose::Label => "so that it stays in its pool until it is let go",
+            NodePurpose::Unlabel => "the run is left",
+            NodePurpose::Release | NodePurpose::BringHome | NodePurpose::Recordon => {
+                of_report(decision, planned)
+            }
+        },
+        Action::AddFinalizer { .. }
+        | Action::PatchPool(_)
+        | Action::CreateChange { .. }
+        | Action::WriteJournal { .. }
+        | Action::DeleteChange { .. }
+        | Action::RecordRun { .. }
+        | Action::CreateJob(_) => of_report(decision, planned),
+    }
+}
+
+fn of_report<'d>(decision: &'d Decision, planned: &Planned) -> &'d str {
     let of_node = decision.report.nodes.get(&planned.chain).map(|node| &node.why);
     let why = of_node.or(decision.report.hold.as_ref());
     why.map_or("", |why| why.message.as_str())
 }
 
-fn what(seen: &Observed, action: &Action) -> String {
+/// A Job by what it is for.
+pub fn job(world: &World, key: &Key) -> String {
+    let made = world.jobs_made.iter().rfind(|made| made.key == *key);
+    made.map_or_else(
+        || key.to_string(),
+        |made| {
+            let whom = if made.node.is_empty() {
+                "the run"
+            } else {
+                &made.node
+            };
+            format!("the Job of rule {} for {whom}", made.rule.name)
+        },
+    )
+}
+
+fn what(world: &World, seen: &Observed, action: &Action) -> String {
     let of_change = |key| {
         let change = seen.changes.get(key);
         change.map_or_else(String::new, |change| change.spec.node_name.clone())
@@ -64,7 +108,8 @@ fn what(seen: &Observed, action: &Action) -> String {
                 .last()
                 .filter(|last| before.and_then(|before| before.verdicts.last()) != Some(last))
             {
-                parts.push(format!("{:?} of rule {}", verdict.outcome, verdict.rule));
+                let rule = verdict.rule.rsplit('/').next().unwrap_or_default();
+                parts.push(format!("{:?} of rule {rule}", verdict.outcome));
             }
             let moved =
                 before.is_none_or(|before| before.step != status.step || before.since != status.since);
@@ -78,13 +123,13 @@ fn what(seen: &Observed, action: &Action) -> String {
         Action::CreateJob(job) => {
             let whom = if job.node.is_empty() { "the run" } else { &job.node };
             format!(
-                "asks rule {} in phase {} about {whom}: Job {}",
+                "asks rule {} in phase {} about {whom}, attempt {}",
                 job.rule.name,
                 job.phase.name(),
-                job.job.name
+                job.attempt
             )
         }
-        Action::SetJobTtl { job, .. } => format!("lets Job {} go", job.name),
+        Action::SetJobTtl { job, .. } => format!("lets {} go", self::job(world, job)),
         Action::AcquireLease { node, .. } => format!("takes the lease of {node}"),
         Action::RenewLease { node, .. } => format!("renews the lease of {node}"),
         Action::ReleaseLease { node, .. } => format!("gives the lease of {node} back"),

@@ -117,13 +117,14 @@ pub fn decide(snapshot: &Snapshot<'_>, answers: &Answers) -> Decision {
         return refused(draft, why);
     }
     let leaving = draft.frame.leaving();
-    let hold = gates::run::hold(&draft.frame, leaving.as_ref());
+    let refusal = gates::run::refusal(&draft.frame);
+    let hold = gates::run::hold(&draft.frame, leaving.as_ref(), refusal.as_ref());
     move_on(&mut draft, hold.as_ref(), leaving.as_ref());
     let over = leaving.is_some() || is_over(&draft.frame);
     if over {
         leave(&mut draft, leaving.as_ref());
     } else {
-        drive(&mut draft, hold);
+        drive(&mut draft, hold, refusal.is_some());
     }
     forget(&mut draft);
     if draft.frame.intent.dry_run && leaving.is_none() {
@@ -347,7 +348,7 @@ fn report_the_rest(draft: &mut Draft<'_>, why: &Why) -> usize {
 }
 
 /// Arms the pools and admits nodes, as far as the gates allow.
-fn drive(draft: &mut Draft<'_>, hold: Option<Why>) {
+fn drive(draft: &mut Draft<'_>, hold: Option<Why>, refused: bool) {
     let active = draft.frame.behind() || draft.frame.has_marks() || draft.frame.in_flight() > 0;
     if !active {
         draft.out.report.phase = RunPhase::Idle;
@@ -365,8 +366,7 @@ fn drive(draft: &mut Draft<'_>, hold: Option<Why>) {
         return;
     }
     draft.out.report.phase = RunPhase::Active;
-    let refusal = gates::run::refusal(&draft.frame);
-    if refusal.is_none() || draft.frame.has_marks() {
+    if !refused || draft.frame.has_marks() {
         pool::arm(draft);
     } else {
         draft.out.report.phase = RunPhase::Refused;

@@ -45,10 +45,10 @@ pub fn refusal(frame: &Frame<'_>) -> Option<Why> {
 }
 
 /// Why no node may be admitted or let go now.
-pub fn hold(frame: &Frame<'_>, leaving: Option<&Why>) -> Option<Why> {
+pub fn hold(frame: &Frame<'_>, leaving: Option<&Why>, refusal: Option<&Why>) -> Option<Why> {
     leaving
+        .or(refusal)
         .cloned()
-        .or_else(|| refusal(frame))
         .or_else(|| frame.intent.problems.first().cloned())
         .or_else(|| paused_by_other(frame))
         .or_else(|| foreign_writer(frame))

@@ -165,6 +165,9 @@ impl Planner {
             self.metrics.ready.store(true, Ordering::Release);
             dirty = false;
             self.pass_over_all(&stop).await;
+            // What was seen meanwhile may be a rule, or the list that its judgement waited for.
+            self.watch_job_namespaces();
+            self.judge_rules();
         }
     }
 

@@ -1,6 +1,6 @@
 //! The Job controller: every Job runs for a random time and ends well, badly, at its deadline, or never.
 
-use super::{Event, Object, World, timestamp};
+use super::{Event, Object, World};
 use numo_api::Phase;
 use numo_core::{
     action::JobRequest,
@@ -122,8 +122,13 @@ impl World {
             made.completed = Some(now);
         }
         self.touch(Object::Job(key.clone()));
-        self.tell("job", || {
-            format!("{} {}", key.name, if fails { "fails" } else { "is complete" })
+        let words = self
+            .story
+            .is_some()
+            .then(|| crate::words::job(self, key))
+            .unwrap_or_default();
+        self.tell("cluster", || {
+            format!("ends {words}: {}", if fails { "Failed" } else { "Complete" })
         });
         if let Some(ttl) = ttl {
             self.plan(ttl, Event::JobGoes(key.clone(), uid.to_owned()));
@@ -146,11 +151,5 @@ impl World {
             self.truth.jobs.remove(key);
             self.touch(Object::Job(key.clone()));
         }
-    }
-
-    /// Whether the API server knows this Job's creation time yet; for the judge.
-    pub fn job_age(&self, key: &Key) -> Option<i64> {
-        let job = self.truth.jobs.get(key)?;
-        Some(timestamp(self.now).as_second() - job.created.as_second())
     }
 }

@@ -1,7 +1,7 @@
 //! Everyone who is not numo, not the MCO and not the cluster: people with kubectl, GitOps, autoscalers,
 //! other operators, bad hardware. And what they meant for good, to compare with at the end.
 
-use super::{Event, Fault, Machine, Object, Span, World, timestamp};
+use super::{Event, Fault, Machine, Object, Span, World};
 use numo_api::{Directive, DirectiveAction, NodeChangeSpec, OwnerRef, Target, marks, marks::openshift};
 use numo_core::{
     names,
@@ -804,7 +804,6 @@ impl World {
         for key in changes {
             self.retry(&key);
         }
-        self.assert_future();
     }
 
     /// A pool that people paused is let go; marks of a hold that numo gave up (`ForeignWriter`) are taken
@@ -848,11 +847,5 @@ impl World {
             by: Some("alice".to_owned()),
         });
         self.edit_change(key, |change| change.spec.directive = directive);
-    }
-
-    /// Nothing may be planned for the past.
-    fn assert_future(&self) {
-        debug_assert!(self.next_event().is_none_or(|at| at >= self.now));
-        debug_assert!(timestamp(self.now) == self.time());
     }
 }

@@ -1,0 +1,113 @@
+//! One thing goes wrong before each single write of a whole upgrade, in both strategies.
+
+#![allow(clippy::expect_used, clippy::panic, reason = "tests")]
+
+use numo_api::Strategy;
+use numo_sim::{Setup, Simulation, Story, world::Act};
+
+const STRATEGIES: [Strategy; 2] = [Strategy::DesiredConfig, Strategy::CanaryPool];
+
+fn told(strategy: Strategy, interfere: impl Fn(&mut Setup), tell: bool) -> Result<Story, String> {
+    let mut setup = Setup::plain(strategy, 2);
+    interfere(&mut setup);
+    Simulation::new(0, setup, tell)
+        .run()
+        .map_err(|failure| failure.to_string())
+}
+
+#[track_caller]
+fn check(what: &str, interfere: impl Fn(&mut Setup, usize)) {
+    for strategy in STRATEGIES {
+        let writes = told(strategy, |_| (), false)
+            .expect("a plain upgrade succeeds")
+            .writes;
+        assert!(writes > 30, "{writes} writes");
+        for number in 1..=writes {
+            let go = |tell| told(strategy, |setup| interfere(setup, number), tell);
+            if go(false).is_err() {
+                let story = go(true)
+                    .map(|story| story.to_string())
+                    .unwrap_or_else(|failure| failure);
+                panic!("{story}\n{strategy:?}: {what} before write {number}");
+            }
+        }
+    }
+}
+
+fn act(act: &Act) -> impl Fn(&mut Setup, usize) {
+    let act = act.clone();
+    move |setup, number| {
+        setup.faults.act_before.insert(number, act.clone());
+        setup.people = true;
+    }
+}
+
+#[test]
+fn the_operator_can_die_before_any_write() {
+    check("a crash", |setup, number| {
+        setup.faults.crash_before.insert(number);
+    });
+}
+
+#[test]
+fn the_run_can_be_deleted_before_any_write() {
+    check("a deletion", act(&Act::Delete));
+}
+
+#[test]
+fn the_run_can_be_deleted_and_the_operator_die_before_any_write() {
+    check("a deletion and a crash", |setup, number| {
+        act(&Act::Delete)(setup, number);
+        setup.faults.crash_before.insert(number + 2);
+    });
+}
+
+#[test]
+fn the_run_can_be_given_up_and_taken_up_before_any_write() {
+    check("an abort", act(&Act::Abort(1200)));
+}
+
+#[test]
+fn the_run_can_be_suspended_before_any_write() {
+    check("a suspension", act(&Act::Suspend(1200)));
+}
+
+#[test]
+fn the_cluster_can_go_on_to_another_version_before_any_write() {
+    check("another version", act(&Act::Ask("4.18.0".to_owned())));
+}
+
+#[test]
+fn pools_can_be_rendered_again_before_any_write() {
+    check("another rendering", act(&Act::RenderAgain));
+}
+
+#[test]
+fn a_pool_can_be_unpaused_before_any_write() {
+    check("an unpaused pool", act(&Act::UnpausePool));
+}
+
+#[test]
+fn a_selector_can_be_reverted_before_any_write() {
+    check("a reverted selector", act(&Act::RevertSelector));
+}
+
+#[test]
+fn a_node_can_come_again_before_any_write() {
+    check("a recreated node", act(&Act::RecreateNode));
+}
+
+#[test]
+fn a_node_can_be_cordoned_before_any_write() {
+    check("a cordon", act(&Act::Cordon(1200)));
+}
+
+#[test]
+fn a_journal_can_be_deleted_before_any_write() {
+    check("a deleted NodeChange", act(&Act::DeleteChange));
+}
+
+#[test]
+fn a_rule_can_be_lost_before_any_write() {
+    check("a lost rule", act(&Act::LoseRule(1200)));
+}
