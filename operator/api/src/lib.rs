@@ -30,7 +30,7 @@ pub use mutex_run_config::{
 pub use mutex_target::{MutexTarget, MutexTargetSpec, MutexTargetStatus};
 pub use node_change::{
     Directive, DirectiveAction, Entry, NodeChange, NodeChangeSpec, NodeChangeStatus, Outcome, OwnerRef, Pin,
-    Step, Target, VerdictRecord,
+    Step, Target, Terms, VerdictRecord,
 };
 
 /// API group of the kinds that exist in the replaced operator too.

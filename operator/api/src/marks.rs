@@ -22,6 +22,9 @@ pub const SHIELDED_BY: &str = "numo.openshift-optional.skrzypek.io/shielded-by";
 pub const SUSPEND: &str = "numo.openshift-optional.skrzypek.io/suspend";
 /// Annotation on an owner: the run with this id is given up.
 pub const ABORT: &str = "numo.openshift-optional.skrzypek.io/abort";
+/// Annotation on an owner: `<run id>/<round>`, the rules that are asked once per run are asked again in this
+/// round (from 2).
+pub const RETRY: &str = "numo.openshift-optional.skrzypek.io/retry";
 /// Finalizer on an owner while a mark of it exists.
 pub const FINALIZER: &str = "numo.openshift-optional.skrzypek.io/restore";
 

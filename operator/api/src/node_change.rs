@@ -3,6 +3,7 @@
 use crate::{
     conditions::Condition,
     mutex_rule::{FailurePolicy, Phase},
+    mutex_run_config::Strategy,
 };
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -178,6 +179,28 @@ pub struct Pin {
     /// Version the node came from.
     #[schemars(length(max = 128))]
     pub from_version: String,
+    /// What the owner's spec said then: edits hold for nodes that are admitted after them. A retry takes
+    /// the spec as it is by then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub terms: Option<Terms>,
+}
+
+/// What an owner's spec said when a node was admitted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Terms {
+    /// How the node is let go.
+    pub strategy: Strategy,
+    /// The rules it must pass, in order, as `namespace/name`.
+    #[serde(default)]
+    #[schemars(length(max = 64), inner(length(max = 317)))]
+    pub rules: Vec<String>,
+    /// How long it keeps its turn after its Post rules, in seconds.
+    pub soak_seconds: i64,
+    /// How long it may be away, in seconds.
+    pub change_timeout_seconds: i64,
+    /// Whether its evictions are tried by dry run before it is let go.
+    pub drain_probe: bool,
 }
 
 /// The steps of a node, in order; the last five end or hold it.

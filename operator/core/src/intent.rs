@@ -11,7 +11,7 @@ use crate::{
     report::Why,
 };
 use numo_api::{
-    MutexRunConfigSpec, ObjectRef, Order, Phase, Reason, Strategy,
+    MutexRunConfigSpec, ObjectRef, Order, Phase, Reason, Strategy, Terms,
     mutex_run_config::{HoldPools, OnExit, Quarantine, Trigger},
 };
 
@@ -114,6 +114,62 @@ impl<'a> Intent<'a> {
             dry_run: spec.dry_run.unwrap_or(false),
             suspended: suspended(run),
             problems,
+        }
+    }
+}
+
+/// What holds for one node: the part of the intent that was in force when its turn began.
+#[derive(Clone, Debug)]
+pub struct InForce<'a> {
+    /// How the node is let go.
+    pub strategy: Strategy,
+    /// The rules in order; none where the rule does not exist.
+    pub rules: Vec<(Key, Option<&'a RuleView>)>,
+    /// Soak time (seconds).
+    pub soak_seconds: i64,
+    /// Time a released node has (seconds).
+    pub change_timeout_seconds: i64,
+    /// Whether evictions are tried by dry run before a release.
+    pub drain_probe: bool,
+}
+
+impl<'a> InForce<'a> {
+    /// What the journal remembers of the spec; what the spec says now where it remembers nothing.
+    pub fn of(intent: &Intent<'a>, observed: &'a Observed, terms: Option<&Terms>) -> Self {
+        let Some(terms) = terms else {
+            return Self {
+                strategy: intent.strategy,
+                rules: intent.rules.clone(),
+                soak_seconds: intent.soak_seconds,
+                change_timeout_seconds: intent.change_timeout_seconds,
+                drain_probe: intent.drain_probe,
+            };
+        };
+        let rules = terms.rules.iter().map(|name| {
+            let (namespace, name) = name.split_once('/').unwrap_or(("", name));
+            let key = Key::new(namespace, name);
+            let rule = observed.rules.get(&key);
+            (key, rule)
+        });
+        Self {
+            strategy: terms.strategy,
+            rules: rules.collect(),
+            soak_seconds: terms.soak_seconds.max(0),
+            change_timeout_seconds: terms.change_timeout_seconds.max(1),
+            drain_probe: terms.drain_probe,
+        }
+    }
+}
+
+impl Intent<'_> {
+    /// What a journal is to remember of the spec.
+    pub fn terms(&self) -> Terms {
+        Terms {
+            strategy: self.strategy,
+            rules: self.rules.iter().map(|(key, _)| key.to_string()).collect(),
+            soak_seconds: self.soak_seconds,
+            change_timeout_seconds: self.change_timeout_seconds,
+            drain_probe: self.drain_probe,
         }
     }
 }

@@ -4,6 +4,7 @@
 use crate::{
     action::{Action, JobRequest, NodePatch, NodePurpose, Planned, PoolPatch, PoolPurpose},
     decide::{Decision, Frame, Member, Snapshot, lease_holder},
+    intent::InForce,
     ledger::{self, Ledger},
     mark,
     observed::NodeView,
@@ -168,7 +169,8 @@ fn released(frame: &Frame<'_>, member: &Member<'_>) -> Result<(), Breach> {
     if change.spec.target.run_id != frame.run_id {
         return breach(1, format!("{name} has its turn in another run"));
     }
-    for (key, rule) in &frame.intent.rules {
+    let terms = change.status.pin.as_ref().and_then(|pin| pin.terms.as_ref());
+    for (key, rule) in &InForce::of(&frame.intent, frame.observed, terms).rules {
         let Some(rule) = rule else {
             return breach(1, format!("{name}: rule {key} does not exist"));
         };

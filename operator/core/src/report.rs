@@ -106,17 +106,39 @@ pub struct Report {
     pub ungated: Vec<String>,
     /// Every node of the run.
     pub nodes: BTreeMap<String, NodeReport>,
-    /// Journal lines the reference's conditions speak of: the node whose Pre rules came last, with
-    /// whether they passed.
-    pub last_job_run: Option<(String, bool, String)>,
-    /// The node that changed last, with whether it came back.
-    pub last_upgrade: Option<(String, bool, String)>,
+    /// The node whose Pre rules came last: the reference's condition JobRun speaks of it.
+    pub last_job_run: Option<LastWord>,
+    /// The node that changed last: the reference's condition NodeUpgrade speaks of it.
+    pub last_upgrade: Option<LastWord>,
+}
+
+/// What became of the node that came last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LastWord {
+    /// The node.
+    pub node: String,
+    /// Whether its rules passed, or it came back.
+    pub good: bool,
+    /// Why not.
+    pub words: String,
+    /// How many nodes of the run got so far, nodes that were at the target before it included.
+    pub number: usize,
 }
 
 impl Report {
     /// Number of nodes for which `select` holds.
     pub fn count(&self, select: impl Fn(&NodeReport) -> bool) -> usize {
         self.nodes.values().filter(|node| select(node)).count()
+    }
+
+    /// A write of this chain is refused: that is what the node waits for, or the run where no node does.
+    /// Jobs that cannot be freed hold nobody.
+    pub fn refused(&mut self, chain: &str, why: Why) {
+        match self.nodes.get_mut(chain) {
+            Some(node) => node.why = why,
+            None if chain.starts_with(crate::decide::JOB_CHAIN) || chain == crate::decide::FORGET_CHAIN => {}
+            None => self.hold = Some(why),
+        }
     }
 
     /// Nodes that have their turn now.

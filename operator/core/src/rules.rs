@@ -104,19 +104,10 @@ fn one(
     if this_round().any(|verdict| verdict.outcome != Outcome::Failure) {
         return Progress::Passed;
     }
-    let failures = i32::try_from(this_round().count()).unwrap_or(i32::MAX);
-    if failures > rule.retries {
-        let last = this_round().next_back();
-        let policy = effective_policy(rule, phase);
-        let message = last.map_or_else(String::new, |verdict| {
-            let words = verdict.message.as_deref().unwrap_or(&verdict.reason);
-            format!(
-                "rule {name} failed in phase {} after {failures} attempt(s): {words}",
-                phase.name()
-            )
-        });
-        return Progress::Failed(policy, Why::new(Reason::RuleFailed, message));
+    if let Some((policy, why)) = failed_for_good(rule, phase, verdicts, subject.round) {
+        return Progress::Failed(policy, why);
     }
+    let failures = i32::try_from(this_round().count()).unwrap_or(i32::MAX);
     let (attempt, job) = next_job(rule, phase, verdicts, subject);
     let record =
         |outcome, reason: &str, message: &str, exit_code, started: Option<Timestamp>| VerdictRecord {
@@ -178,6 +169,38 @@ fn one(
             Progress::Record(Box::new(verdict), evidence.log_tail.clone())
         }
     }
+}
+
+/// What a rule's failures of one round come to, once no retry is left.
+pub fn failed_for_good(
+    rule: &RuleView,
+    phase: Phase,
+    verdicts: &[VerdictRecord],
+    round: i32,
+) -> Option<(FailurePolicy, Why)> {
+    let name = rule.key.to_string();
+    let mut failures = 0;
+    let mut last = None;
+    for verdict in verdicts
+        .iter()
+        .filter(|verdict| verdict.rule == name && verdict.phase == phase && verdict.round == round)
+    {
+        if verdict.outcome != Outcome::Failure {
+            return None;
+        }
+        failures += 1;
+        last = Some(verdict);
+    }
+    let verdict = last.filter(|_| failures > rule.retries)?;
+    let words = verdict.message.as_deref().unwrap_or(&verdict.reason);
+    let message = format!(
+        "rule {name} failed in phase {} after {failures} attempt(s): {words}",
+        phase.name()
+    );
+    Some((
+        effective_policy(rule, phase),
+        Why::new(Reason::RuleFailed, message),
+    ))
 }
 
 /// The Job whose end is the next verdict of a rule, and the number of its attempt.

@@ -105,6 +105,7 @@ fn settle_half(seen: &mut Observed, nodes: usize) {
             rendered_config: config.clone(),
             from_config: from,
             from_version: "4.16.0".to_owned(),
+            terms: None,
         });
         for (rule, phase) in [
             ("backup", Phase::Pre),

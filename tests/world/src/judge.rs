@@ -16,7 +16,8 @@ use std::fmt;
 use crate::content::same_content;
 use crate::log::{Entry, Event, State};
 use crate::membership::{Labels, Membership};
-use crate::record::{Change, Record};
+use crate::openshift::MACHINE_CONFIG_CONTROLLER;
+use crate::record::{Change, NodeView, Record};
 use crate::snapshot::{PoolFacts, Snapshot};
 
 /// Label by which a rule's Job says its phase.
@@ -105,10 +106,15 @@ pub(crate) fn judge(
             .find(|e| matches!(e.event, Event::VersionDesired { .. }));
         desired.map_or(0, |e| e.revision)
     });
+    let asked_for = entries.iter().filter_map(|e| match &e.event {
+        Event::VersionDesired { version } => Some(version.clone()),
+        _ => None,
+    });
     let mut court = Court {
         expected,
         since,
         before,
+        asked_for: asked_for.collect(),
         homes: BTreeMap::new(),
         breaches: Vec::new(),
     };
@@ -146,6 +152,8 @@ struct Court<'a> {
     expected: &'a Judgement,
     since: u64,
     before: &'a Snapshot,
+    /// The versions that were ever asked for.
+    asked_for: BTreeSet<String>,
     /// The pool each node belongs to when nobody moves it, and the revision of its birth.
     homes: BTreeMap<String, (Membership, u64)>,
     breaches: Vec<Breach>,
@@ -194,7 +202,10 @@ impl Court<'_> {
                 _ => None,
             };
             if cordoned.is_none() && record.revision > self.since {
-                let such = state.nodes.iter().filter(|(_, n)| n.unschedulable);
+                // The drain controller's own cordon goes when the node has changed.
+                let by_person =
+                    |n: &NodeView| n.unschedulable && n.unschedulable_by != MACHINE_CONFIG_CONTROLLER;
+                let such = state.nodes.iter().filter(|(_, n)| by_person(n));
                 cordoned = Some(such.map(|(name, _)| name.clone()).collect::<Vec<_>>());
             }
             state.step(record);
@@ -286,7 +297,10 @@ impl Court<'_> {
             return;
         };
         let version = state.version_of(&node.current);
-        let at_target = self.expected.at_version.as_deref().is_none_or(|v| v == version);
+        // A version that was asked for earlier counts too: the node was let go to it.
+        let came_from = self.before.nodes.get(&run.node).map(|n| n.version.as_str());
+        let on_the_way = self.asked_for.contains(version) && came_from != Some(version);
+        let at_target = self.expected.at_version.as_deref().is_none_or(|v| v == version) || on_the_way;
         if node.state != "Done" || node.current != node.desired || !node.ready || !at_target {
             let message = format!(
                 "post rule {} began while state was {}, ready {}, version {version}",
@@ -322,7 +336,7 @@ impl Court<'_> {
             .filter(|t| !self.expected.ungated.contains(t))
         {
             let outdated = state.pools.get(pool).filter(|p| !p.paused).map(|p| {
-                let behind = |n: &crate::record::NodeView| {
+                let behind = |n: &NodeView| {
                     n.desired != p.config
                         && !same_content(&n.desired, &p.config)
                         && state.membership(n).is(pool)

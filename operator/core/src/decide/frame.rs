@@ -3,14 +3,16 @@
 
 use super::Snapshot;
 use crate::{
+    gates,
     intent::Intent,
     mark, names,
     observed::{ChangeView, JobView, Key, NodeView, Observed, PoolView, RunConfigView},
     pools::{self, Home},
     report::Why,
+    rules,
 };
 use jiff::Timestamp;
-use numo_api::{DirectiveAction, Order, Reason, Step, VerdictRecord, marks};
+use numo_api::{DirectiveAction, FailurePolicy, Order, Phase, Reason, Step, VerdictRecord, marks};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A node of the run.
@@ -99,6 +101,8 @@ pub struct Frame<'a> {
     pub orphans: Vec<&'a ChangeView>,
     /// Verdicts of this run's PreRun and PostRun rules.
     pub run_verdicts: &'a [VerdictRecord],
+    /// The round those rules are asked in, from 1: a person may have asked for another.
+    pub run_round: i32,
 }
 
 impl<'a> Frame<'a> {
@@ -113,6 +117,9 @@ impl<'a> Frame<'a> {
         let mut current: BTreeMap<&str, &ChangeView> = BTreeMap::new();
         let mut superseded: BTreeMap<&str, &ChangeView> = BTreeMap::new();
         let mut orphans = Vec::new();
+        // Where this kind is not honoured anyone may have written a NodeChange: only a node that carries our
+        // shield had its turn.
+        let honoured = gates::run::not_honoured(run, &observed.settings).is_none();
         for change in observed.changes.values().filter(|c| {
             c.spec.owner_ref.uid == run.uid && !c.deleting && c.key.namespace == run.key.namespace
         }) {
@@ -122,6 +129,7 @@ impl<'a> Frame<'a> {
                 .get(node)
                 .filter(|found| found.uid == change.spec.node_uid)
             {
+                Some(found) if !honoured && !shielded_by(found, &run.uid) => {}
                 None if change.in_flight() => orphans.push(change),
                 Some(_) if change.spec.target.run_id == run_id => {
                     current.insert(node, change);
@@ -145,11 +153,12 @@ impl<'a> Frame<'a> {
             run,
             intent,
             desired,
-            run_id,
             members,
             in_two_pools,
             orphans,
             run_verdicts,
+            run_round: run_round(run, &run_id),
+            run_id,
         }
     }
 
@@ -193,6 +202,29 @@ impl<'a> Frame<'a> {
             || self.observed.nodes.values().any(|node| self.labelled_by_us(node))
     }
 
+    /// Whether anything of ours is on an object that only the cluster's administrators write: what a run took
+    /// while it was honoured.
+    pub fn holds_anything(&self) -> bool {
+        let holder = super::lease_holder(&self.run.uid);
+        self.has_marks()
+            || self
+                .observed
+                .nodes
+                .values()
+                .any(|node| shielded_by(node, &self.run.uid))
+            || self.observed.leases.values().any(|lease| lease.holder == holder)
+    }
+
+    /// Whether the run has begun and has not given everything back.
+    pub fn has_begun(&self) -> bool {
+        self.run
+            .finalizers
+            .iter()
+            .any(|finalizer| finalizer == marks::FINALIZER)
+            || self.in_flight() > 0
+            || self.has_marks()
+    }
+
     /// Whether the node carries rule labels of this owner.
     pub fn labelled_by_us(&self, node: &NodeView) -> bool {
         node.annotation(marks::LABELLED_BY) == self.run.uid
@@ -232,8 +264,14 @@ impl<'a> Frame<'a> {
                 format!("namespace {} is being deleted", self.run.key.namespace),
             ));
         }
+        if let Some(why) = gates::run::not_honoured(self.run, &self.observed.settings) {
+            return Some(why);
+        }
         if self.run_id.is_empty() {
             return None;
+        }
+        if let Some(why) = self.given_up_by_run_rule() {
+            return Some(why);
         }
         if self
             .run
@@ -272,6 +310,26 @@ impl<'a> Frame<'a> {
             })
     }
 
+    /// A PreRun rule failed for good, and its policy is Abort.
+    fn given_up_by_run_rule(&self) -> Option<Why> {
+        let rules = self.intent.rules.iter().filter_map(|(_, rule)| *rule);
+        rules
+            .filter_map(|rule| rules::failed_for_good(rule, Phase::PreRun, self.run_verdicts, self.run_round))
+            .find(|(policy, _)| *policy == FailurePolicy::Abort)
+            .map(|(_, why)| {
+                let ways = format!("{}; {}", why.message, self.ways_to_ask_again());
+                Why::new(Reason::Aborted, ways)
+            })
+    }
+
+    /// How a person lets the run's own rules be asked again.
+    pub fn ways_to_ask_again(&self) -> String {
+        format!(
+            "`numo retry -n {} mutexrunconfig/{}` asks the rules of the run again",
+            self.run.key.namespace, self.run.key.name
+        )
+    }
+
     /// The Jobs of this run, and of the owner's runs before it.
     pub fn jobs(&self) -> impl Iterator<Item = (&'a Key, &'a JobView)> {
         let of_changes = self.changes().map(|change| change.spec.target.run_id.as_str());
@@ -282,6 +340,20 @@ impl<'a> Frame<'a> {
             .iter()
             .filter(move |(_, job)| ids.contains(job.run.as_str()))
     }
+}
+
+/// The round that a person asked for; another run's is none of this run's.
+fn run_round(run: &RunConfigView, run_id: &str) -> i32 {
+    let asked = run.annotations.get(marks::RETRY);
+    asked
+        .and_then(|text| text.split_once('/'))
+        .filter(|(id, _)| *id == run_id && !run_id.is_empty())
+        .and_then(|(_, round)| round.parse().ok())
+        .map_or(1, |round: i32| round.max(1))
+}
+
+fn shielded_by(node: &NodeView, uid: &str) -> bool {
+    mark::shielded(node).is_some_and(|mark| mark.owner == uid)
 }
 
 /// The version asked for: `spec.desiredUpdate.version`, else `status.desired.version`.

@@ -18,13 +18,18 @@ pub use pool::{MAX_CORRECTIONS, is_of_a_run};
 use crate::{
     action::{Action, Event, EventAction, Planned},
     gates,
-    observed::{Key, Observed, RunConfigView},
-    report::{NodeReport, PoolReport, Report, RunPhase, Why},
+    observed::{ChangeView, Key, Observed, RunConfigView},
+    report::{LastWord, NodeReport, PoolReport, Report, RunPhase, Why},
     rules::{self, Progress, Subject},
     verdict::{Answers, Question},
 };
 use jiff::Timestamp;
 use numo_api::{Phase, Reason, RunResult, Step, VerdictRecord, conditions::Who, marks};
+
+/// Chain of the writes that delete old journals.
+pub const FORGET_CHAIN: &str = "forget";
+/// What the chains begin with that let a Job go.
+pub const JOB_CHAIN: &str = "job ";
 
 /// All that was seen, at one time, for one owner.
 #[derive(Clone, Copy, Debug)]
@@ -105,12 +110,12 @@ pub fn decide(snapshot: &Snapshot<'_>, answers: &Answers) -> Decision {
     };
     describe(&mut draft);
     last_words(&mut draft);
-    // A deletion is honoured everywhere: whatever numo took while it was allowed to goes back.
-    let gives_back = run.deleting
-        && run
-            .finalizers
-            .iter()
-            .any(|finalizer| finalizer == marks::FINALIZER);
+    // Whatever numo took while it was allowed to goes back.
+    let finalizer = run
+        .finalizers
+        .iter()
+        .any(|finalizer| finalizer == marks::FINALIZER);
+    let gives_back = (run.deleting && finalizer) || draft.frame.holds_anything();
     if let Some(why) = gates::run::not_honoured(run, &snapshot.observed.settings)
         && !gives_back
     {
@@ -118,6 +123,7 @@ pub fn decide(snapshot: &Snapshot<'_>, answers: &Answers) -> Decision {
     }
     let leaving = draft.frame.leaving();
     let refusal = gates::run::refusal(&draft.frame);
+    let dry = draft.frame.intent.dry_run && leaving.is_none() && !draft.frame.has_begun();
     let hold = gates::run::hold(&draft.frame, leaving.as_ref(), refusal.as_ref());
     move_on(&mut draft, hold.as_ref(), leaving.as_ref());
     let over = leaving.is_some() || is_over(&draft.frame);
@@ -127,7 +133,7 @@ pub fn decide(snapshot: &Snapshot<'_>, answers: &Answers) -> Decision {
         drive(&mut draft, hold, refusal.is_some());
     }
     forget(&mut draft);
-    if draft.frame.intent.dry_run && leaving.is_none() {
+    if dry {
         draft.out.actions.clear();
         draft.out.questions.clear();
         // What numo would end by itself it does not end in a dry run.
@@ -201,16 +207,16 @@ fn describe(draft: &mut Draft<'_>) {
 /// node whose change, came last. Read from the journals, so that a restart says the same.
 fn last_words(draft: &mut Draft<'_>) {
     let frame = &draft.frame;
-    let (mut rules, mut change) = (None, None);
+    type Last<'a> = Option<(Option<Timestamp>, &'a ChangeView, bool)>;
+    let (mut rules, mut change): (Last<'_>, Last<'_>) = (None, None);
+    let (mut gated, mut changed) = (0, 0);
     for journal in frame
         .changes()
         .filter(|journal| journal.spec.target.run_id == frame.run_id)
     {
-        let node = &journal.spec.node_name;
-        let words = || journal.status.message.clone().unwrap_or_default();
+        let (mut was_gated, mut was_changed) = (false, false);
         for entry in &journal.status.entries {
-            let at = journal::time(Some(&entry.at));
-            let (slot, passed) = match (entry.step, entry.reason.as_deref()) {
+            let (slot, good) = match (entry.step, entry.reason.as_deref()) {
                 (Step::PreRelease | Step::Released, _) => (&mut rules, true),
                 (Step::Held | Step::Failed | Step::Skipped, Some("RuleFailed" | "SkippedByPolicy")) => {
                     (&mut rules, false)
@@ -219,13 +225,31 @@ fn last_words(draft: &mut Draft<'_>) {
                 (Step::Held, Some("ChangeTimeout")) => (&mut change, false),
                 _ => continue,
             };
-            if slot.as_ref().is_none_or(|(earlier, _)| at > *earlier) {
-                *slot = Some((at, (node.clone(), passed, words())));
+            let at = journal::time(Some(&entry.at));
+            if slot.as_ref().is_none_or(|(earlier, ..)| at > *earlier) {
+                *slot = Some((at, journal, good));
             }
+            was_gated |= good;
+            was_changed |= good && matches!(entry.step, Step::PostRules | Step::Done);
         }
+        gated += usize::from(was_gated);
+        changed += usize::from(was_changed);
     }
-    draft.out.report.last_job_run = rules.map(|(_, last)| last);
-    draft.out.report.last_upgrade = change.map(|(_, last)| last);
+    let before = frame
+        .members
+        .iter()
+        .filter(|member| member.change.is_none() && at_target(frame, member))
+        .count();
+    let word = |last: Last<'_>, number| {
+        last.map(|(_, journal, good)| LastWord {
+            node: journal.spec.node_name.clone(),
+            good,
+            words: journal.status.message.clone().unwrap_or_default(),
+            number: before + number,
+        })
+    };
+    let words = (word(rules, gated), word(change, changed));
+    (draft.out.report.last_job_run, draft.out.report.last_upgrade) = words;
 }
 
 fn refused(mut draft: Draft<'_>, why: Why) -> Decision {
@@ -425,7 +449,10 @@ fn run_rules_hold(draft: &mut Draft<'_>, phase: Phase) -> Option<Why> {
             draft.out.report.hold = Some(Why::new(Reason::RuleContinuedAfterFailure, why.message));
             None
         }
-        Progress::Failed(_, why) => Some(why),
+        Progress::Failed(_, why) => {
+            let ways = format!("{}; {}", why.message, draft.frame.ways_to_ask_again());
+            Some(Why::new(why.reason, ways))
+        }
         Progress::Wait(why, wake) => {
             if let Some(at) = wake {
                 draft.wake(at);
@@ -471,9 +498,25 @@ fn run_subject<'a>(frame: &'a Frame<'_>) -> Subject<'a> {
         from_version: "",
         to_version: frame.desired.as_deref().unwrap_or_default(),
         run: &frame.run_id,
-        round: 1,
-        since: None,
+        round: frame.run_round,
+        since: run_waits_since(frame),
     }
+}
+
+/// Since when a rule of the run can have been waited for: since the run began, its last verdict was written
+/// down, or its last node moved.
+fn run_waits_since(frame: &Frame<'_>) -> Option<Timestamp> {
+    let run = frame.run.status.run.as_ref().filter(|run| run.id == frame.run_id);
+    let begun = run.and_then(|run| journal::time(run.started_at.as_deref()));
+    let verdicts = frame
+        .run_verdicts
+        .iter()
+        .map(|verdict| journal::time(Some(&verdict.at)));
+    let moves = frame
+        .changes()
+        .filter(|change| change.spec.target.run_id == frame.run_id)
+        .map(|change| journal::time(change.status.since.as_deref()));
+    verdicts.chain(moves).chain([begun]).flatten().max()
 }
 
 /// The Jobs of the run's own rules whose ends are yet to be written down.
@@ -529,8 +572,7 @@ fn record_run_verdict(draft: &mut Draft<'_>, verdict: VerdictRecord) {
 fn forget(draft: &mut Draft<'_>) {
     const KEPT_PER_NODE: usize = 3;
     const KEPT_SECONDS: i64 = 30 * 24 * 3600;
-    let mut by_node: std::collections::BTreeMap<&str, Vec<&crate::observed::ChangeView>> =
-        std::collections::BTreeMap::new();
+    let mut by_node: std::collections::BTreeMap<&str, Vec<&ChangeView>> = std::collections::BTreeMap::new();
     for change in draft
         .frame
         .changes()
@@ -553,6 +595,6 @@ fn forget(draft: &mut Draft<'_>) {
         }
     }
     for action in old {
-        draft.act("forget", action, None);
+        draft.act(FORGET_CHAIN, action, None);
     }
 }

@@ -9,7 +9,9 @@ use super::{
 };
 use crate::{
     action::{Action, Change, Event, EventAction, NodePatch, NodePurpose},
-    gates, ledger,
+    gates,
+    intent::InForce,
+    ledger,
     mark::{self, Shielded},
     names,
     observed::{ChangeView, Key, LeaseView, NodeView, RuleView},
@@ -20,7 +22,8 @@ use crate::{
 };
 use jiff::Timestamp;
 use numo_api::{
-    Directive, DirectiveAction, FailurePolicy, Outcome, Phase, Pin, Reason, Step, Strategy, VerdictRecord,
+    Directive, DirectiveAction, FailurePolicy, Outcome, Phase, Pin, Reason, Step, Strategy, Terms,
+    VerdictRecord,
     marks::{self, openshift},
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,12 +62,14 @@ pub fn hosts_in_flight<'m>(members: &'m [Member<'_>]) -> Vec<&'m str> {
 }
 
 /// One node's turn in the making.
-struct Turn<'m> {
+struct Turn<'m, 'o> {
     pass: &'m Pass<'m>,
     member: &'m Member<'m>,
     change: &'m ChangeView,
     /// Home configuration the node is pinned to.
     pin: Pin,
+    /// What the owner's spec said when the node was pinned.
+    force: InForce<'o>,
     /// Why the node is to give its turn up, if so.
     give_up: Option<Why>,
 }
@@ -86,6 +91,11 @@ pub fn advance(draft: &mut Draft<'_>, pass: &Pass<'_>, member: &Member<'_>, chan
         member,
         change,
         pin: change.status.pin.clone().unwrap_or_default(),
+        force: InForce::of(
+            &draft.frame.intent,
+            draft.frame.observed,
+            change.status.pin.as_ref().and_then(|pin| pin.terms.as_ref()),
+        ),
         give_up: pass.leaving.cloned().or(superseded),
     };
     if change.status.pin.is_none() {
@@ -277,6 +287,7 @@ fn begin(draft: &mut Draft<'_>, member: &Member<'_>, change: &ChangeView) {
         rendered_config: member.pool.config.clone(),
         from_config: member.node.annotation(openshift::CURRENT_CONFIG).to_owned(),
         from_version: member.version.unwrap_or_default().to_owned(),
+        terms: Some(draft.frame.intent.terms()),
     });
     journal.enter(Step::PreRules, None);
     journal.write(draft, None);
@@ -287,7 +298,7 @@ fn begin(draft: &mut Draft<'_>, member: &Member<'_>, change: &ChangeView) {
     );
 }
 
-impl Turn<'_> {
+impl Turn<'_, '_> {
     /// The node was let go: it shall run its pin, or is in the canary pool, or the journal says so.
     fn released(&self) -> bool {
         let node = self.member.node;
@@ -318,9 +329,9 @@ impl Turn<'_> {
     }
 
     /// Every rule has passed that must pass before the release.
-    fn is_gated(&self, draft: &Draft<'_>) -> bool {
+    fn is_gated(&self) -> bool {
         let status = &self.change.status;
-        draft.frame.intent.rules.iter().all(|(key, rule)| {
+        self.force.rules.iter().all(|(key, rule)| {
             let phases = [Phase::Pre, Phase::PreRelease];
             phases
                 .into_iter()
@@ -370,8 +381,8 @@ impl Turn<'_> {
     }
 
     /// The rules; those that are gone are not waited for when the run is left for good.
-    fn rules<'s>(&self, draft: &'s Draft<'_>) -> Vec<(Key, Option<&'s RuleView>)> {
-        let rules = draft.frame.intent.rules.iter();
+    fn rules(&self) -> Vec<(Key, Option<&RuleView>)> {
+        let rules = self.force.rules.iter();
         rules
             .filter(|(_, rule)| rule.is_some() || self.pass.leaving.is_none())
             .cloned()
@@ -383,7 +394,7 @@ impl Turn<'_> {
         let subject = self.subject(draft);
         let verdicts = &self.change.status.verdicts;
         rules::progress(
-            &self.rules(draft),
+            &self.rules(),
             phase,
             verdicts,
             &subject,
@@ -453,7 +464,16 @@ impl Turn<'_> {
                 let mut journal = self.journal(draft);
                 journal.obey();
                 journal.next_attempt();
-                if !released {
+                if released {
+                    let way = self.force.strategy;
+                    if let Some(pin) = &mut journal.status.pin {
+                        // The way it was let go by is the way it comes back by.
+                        pin.terms = Some(Terms {
+                            strategy: way,
+                            ..draft.frame.intent.terms()
+                        });
+                    }
+                } else {
                     journal.status.pin = None;
                 }
                 let step = if released { Step::PostRules } else { Step::Admitted };
@@ -500,7 +520,20 @@ impl Turn<'_> {
             return;
         }
         if self.pin.rendered_config != self.member.pool.config {
-            self.replan(draft);
+            let message = format!(
+                "pool {} went from {} to {}",
+                self.member.pool.name, self.pin.rendered_config, self.member.pool.config
+            );
+            self.replan(draft, message);
+            return;
+        }
+        if self.force.strategy != draft.frame.intent.strategy {
+            // Selectors and labels are those of the strategy that is asked for now.
+            let message = format!(
+                "spec.strategy went from {:?} to {:?}",
+                self.force.strategy, draft.frame.intent.strategy
+            );
+            self.replan(draft, message);
             return;
         }
         if self.change.status.step == Some(Step::Held) && self.held_by_failure() {
@@ -540,12 +573,8 @@ impl Turn<'_> {
         draft.report(self.member, Step::Held, Why::new(Reason::RuleFailed, ways));
     }
 
-    /// The pool's configuration moved on before the release: the rules run again for the new one.
-    fn replan(&self, draft: &mut Draft<'_>) {
-        let message = format!(
-            "pool {} went from {} to {}",
-            self.member.pool.name, self.pin.rendered_config, self.member.pool.config
-        );
+    /// What the node was pinned to moved on before the release: the rules run again for what is asked now.
+    fn replan(&self, draft: &mut Draft<'_>, message: String) {
         let why = Why::new(Reason::ConfigChanged, message);
         let mut journal = self.journal(draft);
         journal.next_attempt();
@@ -659,7 +688,7 @@ impl Turn<'_> {
             _ => return None,
         };
         let left = rules::progress(
-            &self.rules(draft),
+            &self.rules(),
             phase,
             verdicts,
             &subject,
@@ -669,7 +698,7 @@ impl Turn<'_> {
         );
         match (left, phase) {
             (Progress::Passed, Phase::Pre) => Some(Step::PreRelease),
-            (Progress::Passed, Phase::Post) if frame.intent.soak_seconds > 0 => Some(Step::Soaked),
+            (Progress::Passed, Phase::Post) if self.force.soak_seconds > 0 => Some(Step::Soaked),
             (Progress::Passed, Phase::Post) => Some(Step::Done),
             _ => None,
         }
@@ -754,7 +783,7 @@ impl Turn<'_> {
 
     /// Whether every pod of the node could be evicted now, by dry run.
     fn can_drain(&self, draft: &mut Draft<'_>) -> bool {
-        if !draft.frame.intent.drain_probe {
+        if !self.force.drain_probe {
             return true;
         }
         let node = &self.member.node.name;
@@ -785,7 +814,7 @@ impl Turn<'_> {
     /// The patch tests the shield too: it is on while the turn is, so a leader that was replaced lets nobody go.
     fn release(&self, draft: &mut Draft<'_>) {
         let node = self.member.node;
-        let patch = match draft.frame.intent.strategy {
+        let patch = match self.force.strategy {
             Strategy::DesiredConfig => NodePatch {
                 node: node.name.clone(),
                 uid: node.uid.clone(),
@@ -847,7 +876,7 @@ impl Turn<'_> {
     fn after_release(&self, draft: &mut Draft<'_>) {
         if !self.recorded() {
             let mut journal = self.journal(draft);
-            let why = if self.is_gated(draft) {
+            let why = if self.is_gated() {
                 journal.enter(Step::Released, None);
                 Why::new(Reason::Changing, "it was let go")
             } else {
@@ -909,7 +938,7 @@ impl Turn<'_> {
         // Content, not names: the canary pool renders the same content under another name. The pool's own
         // configuration counts too: it may have moved on, and someone may have let the MCO go after it.
         let contents = [&self.pin.rendered_config, &self.member.pool.config].map(|name| pools::content(name));
-        let through_canary = self.in_canary() || draft.frame.intent.strategy == Strategy::CanaryPool;
+        let through_canary = self.in_canary() || self.force.strategy == Strategy::CanaryPool;
         let moved = current == self.pin.rendered_config
             || self.member.settled()
             || (through_canary && contents.contains(&pools::content(current)));
@@ -935,7 +964,7 @@ impl Turn<'_> {
             .iter()
             .rfind(|entry| entry.step == Step::Released);
         let since = journal::time(released.map(|entry| entry.at.as_str())).unwrap_or(draft.frame.now);
-        let limit = draft.frame.intent.change_timeout_seconds;
+        let limit = self.force.change_timeout_seconds;
         let deadline = later(since, limit);
         let state = node.annotation(openshift::STATE);
         let words = match (node.ready, state) {
@@ -979,8 +1008,7 @@ impl Turn<'_> {
 
     /// CanaryPool: the node is back in its own pool, without anything left to change.
     fn is_home(&self, draft: &mut Draft<'_>) -> bool {
-        if draft.frame.intent.strategy == Strategy::DesiredConfig
-            && self.member.node.label(marks::RELEASE).is_empty()
+        if self.force.strategy == Strategy::DesiredConfig && self.member.node.label(marks::RELEASE).is_empty()
         {
             return true;
         }
@@ -1076,7 +1104,7 @@ impl Turn<'_> {
     }
 
     fn has_soaked(&self, draft: &mut Draft<'_>) -> bool {
-        let soak = draft.frame.intent.soak_seconds;
+        let soak = self.force.soak_seconds;
         if soak == 0 || self.give_up.is_some() {
             return true;
         }
@@ -1261,7 +1289,7 @@ pub fn free_jobs(draft: &mut Draft<'_>, all: bool) {
         .collect();
     for (job, uid, seconds) in due {
         draft.act(
-            &format!("job {job}"),
+            &format!("{}{job}", super::JOB_CHAIN),
             Action::SetJobTtl { job, uid, seconds },
             None,
         );

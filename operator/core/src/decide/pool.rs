@@ -165,7 +165,13 @@ pub fn set_up(draft: &mut Draft<'_>) -> Option<Why> {
     if let Some(why) = earlier_run_in_canary(draft) {
         return Some(why);
     }
-    let missing = select(draft);
+    let missing = match select(draft) {
+        Ok(missing) => missing,
+        Err(why) => {
+            draft.out.report.selectors_applied = Some(false);
+            return Some(why);
+        }
+    };
     draft.out.report.selectors_applied = Some(missing.is_empty());
     (!missing.is_empty()).then(|| {
         Why::new(
@@ -217,14 +223,15 @@ pub fn tend_canary(draft: &mut Draft<'_>) {
             && pin.is_some_and(|pin| pools::content(&pin.rendered_config) == desired)
             && desired != wanted
     });
-    let ours = mark::paused_by(canary).is_some_and(|mark| mark.owner == uid);
-    let (purpose, to, mark, event) = match (dragged, canary.paused, ours) {
-        (true, false, _) => {
+    let found = mark::paused_by(canary).filter(|mark| mark.owner == uid);
+    let corrections = found.as_ref().map_or(0, |mark| mark.corrections + 1);
+    let (purpose, to, mark, event) = match (dragged, canary.paused, found.is_some()) {
+        (true, false, _) if corrections <= MAX_CORRECTIONS => {
             let mark = PausedBy {
                 owner: uid,
                 name,
                 prior: false,
-                corrections: 0,
+                corrections,
                 outdated: None,
             };
             let note = format!(
@@ -296,8 +303,9 @@ fn label(draft: &mut Draft<'_>) -> usize {
     unlabelled
 }
 
-/// Sets the selectors of the canary and of custom targets. Returns the pools that did not have theirs.
-fn select(draft: &mut Draft<'_>) -> Vec<String> {
+/// Sets the selectors of the canary and of custom targets. Returns the pools that did not have theirs, or
+/// why no selector may be set.
+fn select(draft: &mut Draft<'_>) -> Result<Vec<String>, Why> {
     let mut wanted: Vec<(&PoolView, Value)> = Vec::new();
     if let Some(canary) = draft.frame.intent.canary {
         wanted.push((canary, canary_selector(draft, canary)));
@@ -311,6 +319,7 @@ fn select(draft: &mut Draft<'_>) -> Vec<String> {
     {
         wanted.push((pool, target_selector(draft, pool)));
     }
+    homeless(draft, &wanted)?;
     let uid = draft.frame.run.uid.clone();
     let mut missing = Vec::new();
     for (pool, selector) in wanted {
@@ -351,7 +360,53 @@ fn select(draft: &mut Draft<'_>) -> Vec<String> {
         };
         draft.act("run", Action::PatchPool(patch), Some(event));
     }
-    missing
+    Ok(missing)
+}
+
+/// Fails if a node would match two custom pools, or none, under the wanted selectors, and does not now.
+fn homeless(draft: &Draft<'_>, wanted: &[(&PoolView, Value)]) -> Result<(), Why> {
+    let pools = &draft.frame.observed.pools;
+    let later: Vec<(&str, &Value)> = pools
+        .values()
+        .map(|pool| {
+            let set = wanted.iter().find(|(other, _)| other.name == pool.name);
+            (
+                pool.name.as_str(),
+                set.map_or(&pool.selector, |(_, selector)| selector),
+            )
+        })
+        .collect();
+    if pools
+        .values()
+        .all(|pool| later.contains(&(pool.name.as_str(), &pool.selector)))
+    {
+        return Ok(());
+    }
+    for node in draft.frame.observed.nodes.values() {
+        let now = || {
+            let now = pools.values().map(|pool| (pool.name.as_str(), &pool.selector));
+            pools::home(&node.labels, now)
+        };
+        let name = &node.name;
+        match pools::home(&node.labels, later.iter().copied()) {
+            pools::Home::Pool(_) => {}
+            pools::Home::None if now() != pools::Home::None => {
+                let message = format!(
+                    "Node {name} would be in no MachineConfigPool under the run's node selectors, wanted one"
+                );
+                return Err(Why::new(Reason::NodeInNoPool, message));
+            }
+            pools::Home::Several(names) if !matches!(now(), pools::Home::Several(_)) => {
+                let message = format!(
+                    "Node {name} would match the custom pools {} under the run's node selectors, wanted one",
+                    names.join(", ")
+                );
+                return Err(Why::new(Reason::NodeInTwoPools, message));
+            }
+            pools::Home::None | pools::Home::Several(_) => {}
+        }
+    }
+    Ok(())
 }
 
 /// The canary's selector during a run: the user's expressions without the parking key, no rule label,

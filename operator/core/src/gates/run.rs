@@ -3,7 +3,7 @@
 use crate::{
     decide::{Frame, MAX_CORRECTIONS, is_of_a_run},
     mark,
-    observed::{PoolView, RunConfigView, Settings},
+    observed::{ChangeView, PoolView, RunConfigView, Settings},
     pools::{self, BUILT_IN, CONTROL_PLANE, Home},
     report::Why,
 };
@@ -53,6 +53,7 @@ pub fn hold(frame: &Frame<'_>, leaving: Option<&Why>, refusal: Option<&Why>) -> 
         .or_else(|| paused_by_other(frame))
         .or_else(|| foreign_writer(frame))
         .or_else(|| frame.intent.suspended.clone())
+        .or_else(|| dry_run(frame))
         .or_else(|| pools_pausing(frame))
         .or_else(|| canary_pausing(frame))
         .or_else(|| control_plane(frame))
@@ -258,6 +259,16 @@ fn foreign_writer(frame: &Frame<'_>) -> Option<Why> {
     Some(Why::new(Reason::ForeignWriter, message))
 }
 
+/// A dry run that was asked for in mid-run begins nothing more and finishes what it began.
+fn dry_run(frame: &Frame<'_>) -> Option<Why> {
+    (frame.intent.dry_run && frame.has_begun()).then(|| {
+        Why::new(
+            Reason::DryRun,
+            "spec.dryRun is true: nothing new begins, and what has begun is finished",
+        )
+    })
+}
+
 fn pools_pausing(frame: &Frame<'_>) -> Option<Why> {
     let waiting: Vec<&str> = frame
         .intent
@@ -322,7 +333,7 @@ pub fn control_plane(frame: &Frame<'_>) -> Option<Why> {
 
 /// As many nodes have failed as the budget allows.
 fn failures(frame: &Frame<'_>) -> Option<Why> {
-    let failed: Vec<&str> = frame
+    let failed: Vec<&ChangeView> = frame
         .members
         .iter()
         .filter_map(|member| member.change)
@@ -341,15 +352,20 @@ fn failures(frame: &Frame<'_>) -> Option<Why> {
                     .as_ref()
                     .is_some_and(|d| d.action == DirectiveAction::Retry))
         })
-        .map(|change| change.spec.node_name.as_str())
         .collect();
     (failed.len() >= frame.intent.failure_budget).then(|| {
-        let names: Vec<&str> = failed.iter().take(5).copied().collect();
+        let first = failed.first().and_then(|change| change.status.message.as_deref());
+        let names: Vec<&str> = failed
+            .iter()
+            .take(5)
+            .map(|change| change.spec.node_name.as_str())
+            .collect();
         let message = format!(
-            "{} node(s) failed, spec.failureBudget is {}: {}",
+            "{} node(s) failed, spec.failureBudget is {}: {}: {}",
             failed.len(),
             frame.intent.failure_budget,
-            names.join(", ")
+            names.join(", "),
+            first.unwrap_or("see its NodeChange")
         );
         Why::new(Reason::FailureBudgetSpent, message)
     })

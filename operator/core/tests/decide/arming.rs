@@ -231,6 +231,28 @@ fn a_held_pool_is_armed_again_for_the_next_version() {
 }
 
 #[test]
+fn a_dry_run_asked_for_in_mid_run_finishes_what_began() {
+    let cluster = |nodes: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours
+             {nodes}
+             node b worker 4.16.0
+             run finalizer {{dryRun: true}}"
+        )
+    };
+    check(
+        &cluster("node a worker 4.17.0 turn\n change a Released pin:4.17.0 entries:PreRules,Released"),
+        "hold DryRun\n node b Selected DryRun\n > journal a PostRules",
+    );
+    check(&cluster("node a worker 4.16.0"), "hold DryRun\n > nothing");
+    check(
+        &cluster("node a worker 4.17.0").replace("node b worker 4.16.0", ""),
+        "> unpause worker",
+    );
+}
+
+#[test]
 fn a_dry_run_decides_and_writes_nothing() {
     check(
         "cluster 4.17.0

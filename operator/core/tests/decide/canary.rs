@@ -406,3 +406,36 @@ fn a_canary_that_is_rendered_again_is_paused_at_once() {
         "hold WaitingForTurn\n > unpause canary",
     );
 }
+
+#[test]
+fn a_canary_that_someone_keeps_unpausing_is_left_to_them_after_three_times() {
+    let cluster = |corrections: &str| {
+        set_up(
+            "4.16.0 desired:4.17.0 to:canary released:4.17.0 labelled:run-uid turn",
+            "change a Released pin:4.17.0 entries:PreRules,Released verdict:backup/Pre/1/Pass",
+        )
+        .replace(
+            "pool canary 4.17.0",
+            &format!("pool canary 4.17.0b ours unpaused corrections:{corrections}"),
+        )
+        .replace("pool worker 4.17.0", "pool worker 4.17.0b")
+    };
+    check(&cluster("2"), "> pause canary again 3");
+    check(&cluster("3"), "hold ForeignWriter\n > nothing");
+}
+
+#[test]
+fn a_selector_that_would_leave_a_node_in_no_pool_is_not_set() {
+    // Someone put a release label on the node: under the run's selector it would be in no pool.
+    check(
+        &format!(
+            "cluster 4.17.0
+             pool canary 4.17.0 selected
+             pool infra 4.17.0 ours
+             node a infra 4.16.0 {RULE} labelled:run-uid released:4.15.0
+             rule backup Pre
+             {RUN}"
+        ),
+        "hold NodeInNoPool ~ Node a\n > nothing",
+    );
+}

@@ -13,7 +13,7 @@
 use jiff::{SignedDuration, Timestamp};
 use numo_api::{
     Directive, DirectiveAction, Entry, FailurePolicy, NodeChangeSpec, NodeChangeStatus, ObjectRef, Outcome,
-    OwnerRef, Phase, Pin, Placement, Reason, RunStatus, Step, Target, VerdictRecord,
+    OwnerRef, Phase, Pin, Placement, Reason, RunStatus, Step, Target, Terms, VerdictRecord,
     marks::{self, openshift},
 };
 use numo_core::{
@@ -438,6 +438,12 @@ impl Cluster {
                 names::run_id(RUN_UID, words.get(index + 1).expect("a version")),
             );
         }
+        if let Some(index) = words.iter().position(|word| *word == "retried") {
+            let asked = words.get(index + 1).and_then(|word| word.split_once('/'));
+            let (version, round) = asked.expect("version/round");
+            let id = names::run_id(RUN_UID, version);
+            annotations.insert(marks::RETRY.to_owned(), format!("{id}/{round}"));
+        }
         let view = RunConfigView {
             key: key.clone(),
             uid: if other { "other-uid" } else { RUN_UID }.to_owned(),
@@ -526,6 +532,7 @@ impl Cluster {
                 rendered_config: rendered(pool, pin),
                 from_config: rendered(pool, line.option("from").unwrap_or("4.16.0")),
                 from_version: line.option("from").unwrap_or("4.16.0").to_owned(),
+                terms: line.option("under").map(terms),
             }),
             verdicts: line.all("verdict").map(|text| verdict(text, round)).collect(),
             entries,
@@ -781,6 +788,22 @@ pub fn job_key(observed: &Observed, what: &str, node: &str, to: Option<&str>, ro
         attempt,
     };
     Key::new(&view.job_namespace, names::job_name(&view.job_name, &identity))
+}
+
+/// `DesiredConfig/before,after`: what the spec said when the node was pinned.
+fn terms(text: &str) -> Terms {
+    let (strategy, rules) = text.split_once('/').expect("strategy/rules");
+    Terms {
+        strategy: serde_json::from_value(json!(strategy)).expect("a strategy"),
+        rules: rules
+            .split(',')
+            .filter(|rule| !rule.is_empty())
+            .map(|rule| format!("{NAMESPACE}/{rule}"))
+            .collect(),
+        soak_seconds: 0,
+        change_timeout_seconds: intent::CHANGE_TIMEOUT_SECONDS,
+        drain_probe: true,
+    }
 }
 
 /// `backup/Pre/1/Pass`, in round 2: `backup/Pre/1/Pass@2`.

@@ -234,6 +234,38 @@ fn a_deleted_run_is_left_in_a_namespace_that_is_no_longer_honoured() {
 }
 
 #[test]
+fn a_run_whose_namespace_is_honoured_no_longer_gives_back_what_it_took() {
+    let cluster = |node: &str, more: &str| {
+        format!(
+            "settings namespace:elsewhere
+             cluster 4.17.0
+             pool worker 4.17.0 ours
+             node a worker {node}
+             run finalizer {{}}
+             {more}"
+        )
+    };
+    // What had its turn is finished; nothing is let go.
+    check(
+        &cluster(
+            "4.17.0 turn",
+            "change a Released pin:4.17.0 entries:PreRules,Released",
+        ),
+        "hold NamespaceNotAllowed\n > journal a PostRules",
+    );
+    check(
+        &cluster("4.16.0 turn", "change a PreRelease pin:4.17.0"),
+        "> journal a Failed RunGivenUp",
+    );
+    check(&cluster("4.17.0", ""), "> unpause worker");
+    // A NodeChange that anyone in that namespace may have written moves nothing.
+    check(
+        &cluster("4.17.0", "change a PreRules pin:4.17.0").replace(" ours", ""),
+        "phase Refused\n hold NamespaceNotAllowed\n > nothing",
+    );
+}
+
+#[test]
 fn a_run_in_a_namespace_that_is_deleted_is_left() {
     check(
         "cluster 4.17.0

@@ -620,3 +620,57 @@ fn a_node_outside_the_run_gives_lease_and_shield_back() {
         "> release lease a",
     );
 }
+
+#[test]
+fn an_edit_of_the_spec_holds_for_nodes_that_are_admitted_after_it() {
+    // Rule `late` came into the spec after the node's turn began; `gone` was taken out of it.
+    let cluster = |under: &str, verdicts: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours
+             node a worker 4.16.0 turn
+             rule before Pre
+             rule late Pre
+             run finalizer {{}}
+             change a PreRelease pin:4.17.0 under:{under} {verdicts}"
+        )
+    };
+    check(
+        &cluster("DesiredConfig/before", "verdict:before/Pre/1/Pass"),
+        "> release a rendered-worker-4170",
+    );
+    check(
+        &cluster("DesiredConfig/before,late", "verdict:before/Pre/1/Pass"),
+        "> job late/Pre/1 of a",
+    );
+    check(
+        &cluster("DesiredConfig/before,gone", "verdict:before/Pre/1/Pass"),
+        "node a PreRules RuleNotFound ~ gone\n > nothing",
+    );
+}
+
+#[test]
+fn a_retry_takes_the_spec_as_it_is_by_then() {
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.17.0 turn
+         rule new Post
+         run finalizer {}
+         change a Held reason:RuleFailed pin:4.17.0 under:DesiredConfig/old entries:PreRules,Released generation:2 obeyed:1 directive:Retry",
+        "> journal a PostRules attempt 2",
+    );
+}
+
+#[test]
+fn a_strategy_that_is_changed_before_the_release_lets_the_rules_run_again() {
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0 turn
+         rule before Pre
+         run finalizer {}
+         change a PreRelease pin:4.17.0 under:CanaryPool/before verdict:before/Pre/1/Pass",
+        "node a Admitted ConfigChanged ~ spec.strategy\n > journal a Admitted ConfigChanged attempt 2",
+    );
+}

@@ -446,6 +446,54 @@ fn pre_run_rules_pass_before_the_first_node() {
 }
 
 #[test]
+fn a_failed_rule_of_the_run_holds_it_gives_it_up_or_is_asked_again() {
+    let cluster = |policy: &str, run: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours
+             node a worker 4.16.0
+             rule start PreRun {policy}
+             run finalizer {run} {{}}
+             status 4.17.0 verdict:start/PreRun/1/Failure"
+        )
+    };
+    check(
+        &cluster("", ""),
+        "phase Active\n hold RuleFailed ~ numo retry -n numo mutexrunconfig/run\n > nothing",
+    );
+    check(
+        &cluster("policy:Abort", ""),
+        "phase Leaving\n hold Aborted ~ numo retry\n result Aborted\n > hold worker with 1 outdated",
+    );
+    check(&cluster("", "retried 4.17.0/2"), "> job start/PreRun/2 of -");
+    check(
+        &cluster("policy:Abort", "retried 4.17.0/2"),
+        "> job start/PreRun/2 of -",
+    );
+    // What a person asked of an earlier run is not asked of this one.
+    check(&cluster("", "retried 4.16.0/2"), "hold RuleFailed\n > nothing");
+    check(&cluster("", "retried 4.17.0/none"), "hold RuleFailed\n > nothing");
+}
+
+#[test]
+fn a_refused_job_of_the_run_is_given_up_after_its_timeout() {
+    let cluster = |timeout: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours
+             node a worker 4.16.0
+             rule start PreRun timeout:{timeout}
+             run finalizer {{}}
+             status 4.17.0
+             refused start/PreRun/1 of - 403"
+        )
+    };
+    // The run began 600 s ago.
+    check(&cluster("900"), "hold JobsForbidden\n > nothing");
+    check(&cluster("500"), "> record start/PreRun/1 Failure");
+}
+
+#[test]
 fn pre_run_rules_wait_for_the_control_plane() {
     check(
         "cluster 4.17.0 Partial

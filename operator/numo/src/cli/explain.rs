@@ -5,9 +5,11 @@ use super::{
     CliError, ClusterArgs,
     view::{self, Look},
 };
-use crate::frontends::mutex_run_config::summary;
 use clap::Args;
-use numo_api::{Outcome, Reason, Step, conditions::types};
+use numo_api::{
+    Outcome, Reason, Step,
+    conditions::{Who, types},
+};
 use numo_core::{
     Decision,
     observed::{ChangeView, Key},
@@ -128,7 +130,7 @@ fn chain(look: &Look, name: &str, key: &Key, decision: &Decision, node: &NodeRep
     );
     println!("  why     {}: {}", node.why.reason, node.why.message);
     println!("  means   {}", node.why.reason.meaning());
-    println!("  ends    {} can end it", node.why.reason.who().phrase());
+    ends(node.why.reason);
     if matches!(
         node.why.reason,
         Reason::WaitingForTurn | Reason::BudgetExhausted | Reason::MutexKeyBusy
@@ -157,6 +159,13 @@ fn chain(look: &Look, name: &str, key: &Key, decision: &Decision, node: &NodeRep
     });
     if let Some(change) = change {
         journal(look, change);
+    }
+}
+
+/// Who can end it; nothing where nothing is waited for.
+fn ends(reason: Reason) {
+    if reason.who() != Who::Nobody {
+        println!("  ends    by {}", reason.who().phrase());
     }
 }
 
@@ -201,11 +210,11 @@ fn journal(look: &Look, change: &ChangeView) {
 
 fn run(look: &Look, key: &Key, decision: &Decision) {
     let report = &decision.report;
-    let (reason, message) = summary(report);
+    let (reason, message) = view::said(look, key, report);
     println!("MutexRunConfig {key}: {reason}");
     println!("  why     {message}");
     println!("  means   {}", reason.meaning());
-    println!("  ends    {} can end it", reason.who().phrase());
+    ends(reason);
     for problem in &report.problems {
         println!("  wrong   {}: {}", problem.reason, problem.message);
     }

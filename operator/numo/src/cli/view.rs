@@ -8,11 +8,15 @@ use crate::{
 };
 use clap::Args;
 use jiff::Timestamp;
-use numo_api::{Reason, Step, mutex_run_config::WaitCount};
+use numo_api::{
+    Reason, Step,
+    conditions::{Who, types},
+    mutex_run_config::WaitCount,
+};
 use numo_core::{
     Decision, Snapshot, decide,
     observed::{Key, Settings},
-    report::Why,
+    report::{Report, Why},
     verdict::Answers,
 };
 use std::fmt::Write as _;
@@ -91,16 +95,26 @@ fn what_only_the_operator_knows(decision: &mut Decision, wait: &WaitCount) {
     };
     let operators = matches!(
         reason,
-        Reason::RuleJobCannotStart | Reason::JobsForbidden | Reason::DrainBlocked | Reason::NodeLeaseHeld
+        Reason::RuleJobCannotStart
+            | Reason::JobsForbidden
+            | Reason::DrainBlocked
+            | Reason::NodeLeaseHeld
+            | Reason::WriteRefused
     );
     let Some(node) = decision.report.nodes.get_mut(&wait.node).filter(|_| operators) else {
         return;
     };
-    let unsure = matches!(
-        node.why.reason,
-        Reason::RuleStarting | Reason::RuleRunning | Reason::Changing
-    );
-    if unsure && matches!(node.step, Step::PreRules | Step::PreRelease | Step::PostRules) {
+    let unsure = match reason {
+        // What numo would write next it could not.
+        Reason::WriteRefused => node.why.reason.who() == Who::Numo || node.why.reason == Reason::Changing,
+        _ => {
+            matches!(
+                node.why.reason,
+                Reason::RuleStarting | Reason::RuleRunning | Reason::Changing
+            ) && matches!(node.step, Step::PreRules | Step::PreRelease | Step::PostRules)
+        }
+    };
+    if unsure {
         node.why = Why::new(*reason, wait.message.clone());
     }
 }
@@ -179,11 +193,7 @@ pub async fn status(args: StatusArgs) -> Result<(), CliError> {
 
 fn one(look: &Look, key: &Key, decision: &Decision) {
     let report = &decision.report;
-    let recorded = recorded(look, key);
-    let (reason, message) = recorded.unwrap_or_else(|| {
-        let (reason, message) = summary(report);
-        (reason.name().to_owned(), message)
-    });
+    let (reason, message) = said(look, key, report);
     let done = report.count(|node| node.step == Step::Done);
     println!(
         "MutexRunConfig {key}   {reason}   {done}/{} nodes done   to {}",
@@ -236,17 +246,25 @@ fn one(look: &Look, key: &Key, decision: &Decision) {
     }
 }
 
-/// What the operator said itself, where it stands off for a reason only it can know.
-fn recorded(look: &Look, key: &Key) -> Option<(String, String)> {
-    let run = look.store.observed.runs.get(key)?;
-    let ready = run
-        .status
-        .conditions
-        .iter()
-        .find(|condition| condition.type_ == "Ready")?;
-    let reason = ready.reason.clone()?;
-    (reason == numo_api::Reason::NamespaceNotAllowed.name())
-        .then(|| (reason, ready.message.clone().unwrap_or_default()))
+/// What the run is doing: in the operator's own words where only it can know, as in `Ready`.
+pub fn said(look: &Look, key: &Key, report: &Report) -> (Reason, String) {
+    let recorded = || {
+        let run = look.store.observed.runs.get(key)?;
+        let ready = run
+            .status
+            .conditions
+            .iter()
+            .find(|condition| condition.type_ == types::READY)?;
+        let reason = [
+            Reason::NamespaceNotAllowed,
+            Reason::WriteRefused,
+            Reason::InvariantBreach,
+        ]
+        .into_iter()
+        .find(|reason| ready.reason.as_deref() == Some(reason.name()))?;
+        Some((reason, ready.message.clone().unwrap_or_default()))
+    };
+    recorded().unwrap_or_else(|| summary(report))
 }
 
 fn budgets(look: &Look) {

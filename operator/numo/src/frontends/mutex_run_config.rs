@@ -10,7 +10,7 @@ use numo_api::{
 };
 use numo_core::{
     observed::RunConfigView,
-    report::{NodeReport, Report, RunPhase, Why},
+    report::{LastWord, NodeReport, Report, RunPhase, Why},
 };
 use std::collections::BTreeMap;
 
@@ -96,15 +96,17 @@ fn reference(conditions: &mut Conditions<'_>, report: &Report) {
         }
     }
     let total = report.nodes.len();
-    let done = report.count(|node| node.step == Step::Done);
-    if let Some((node, passed, words)) = &report.last_job_run {
-        let (reason, message) = if *passed {
+    if let Some(LastWord {
+        node,
+        good,
+        words,
+        number,
+    }) = &report.last_job_run
+    {
+        let (reason, message) = if *good {
             (
                 "JobRunSucceeded",
-                format!(
-                    "Jobs for {node} have run successfully.\nNode is {} of {total}",
-                    (done + 1).min(total)
-                ),
+                format!("Jobs for {node} have run successfully.\nNode is {number} of {total}"),
             )
         } else {
             (
@@ -112,13 +114,19 @@ fn reference(conditions: &mut Conditions<'_>, report: &Report) {
                 format!("Jobs for {node} have not run successfully: {words}"),
             )
         };
-        conditions.set(types::JOB_RUN, *passed, reason, message);
+        conditions.set(types::JOB_RUN, *good, reason, message);
     }
-    if let Some((node, changed, words)) = &report.last_upgrade {
-        let (reason, message) = if *changed {
+    if let Some(LastWord {
+        node,
+        good,
+        words,
+        number,
+    }) = &report.last_upgrade
+    {
+        let (reason, message) = if *good {
             (
                 "NodeUpgradeSucceeded",
-                format!("Upgrade for {node} has succeeded.\nNode is {done} of {total}"),
+                format!("Upgrade for {node} has succeeded.\nNode is {number} of {total}"),
             )
         } else {
             (
@@ -126,7 +134,7 @@ fn reference(conditions: &mut Conditions<'_>, report: &Report) {
                 format!("Upgrade for {node} has not succeeded: {words}"),
             )
         };
-        conditions.set(types::NODE_UPGRADE, *changed, reason, message);
+        conditions.set(types::NODE_UPGRADE, *good, reason, message);
     }
     if report.phase == RunPhase::Idle && report.hold.is_none() && !report.upgrade_available {
         conditions.set(
@@ -197,7 +205,15 @@ fn stuck(report: &Report) -> Option<(Reason, String)> {
     let (name, first) = held
         .or_else(|| waiting().find(|(_, node)| needs_person(node)))
         .or_else(|| waiting().next())?;
-    Some((first.why.reason, format!("Node {name}: {}", first.why.message)))
+    let message = &first.why.message;
+    let named =
+        message.starts_with(&format!("Node {name} ")) || message.starts_with(&format!("Node {name}:"));
+    let message = if named {
+        message.clone()
+    } else {
+        format!("Node {name}: {message}")
+    };
+    Some((first.why.reason, message))
 }
 
 /// Only a person can end what the node waits for.
@@ -300,7 +316,11 @@ fn waits(node: &NodeReport) -> bool {
     matches!(node.step, Step::Selected | Step::Held)
         || matches!(
             node.why.reason,
-            Reason::RuleJobCannotStart | Reason::JobsForbidden | Reason::DrainBlocked | Reason::NodeLeaseHeld
+            Reason::RuleJobCannotStart
+                | Reason::JobsForbidden
+                | Reason::DrainBlocked
+                | Reason::NodeLeaseHeld
+                | Reason::WriteRefused
         )
 }
 

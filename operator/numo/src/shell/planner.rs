@@ -89,6 +89,8 @@ pub struct Planner {
     wakes: BTreeMap<Key, Timestamp>,
     failures: BTreeMap<Key, u32>,
     blocked_drains: BTreeMap<String, (Instant, String)>,
+    /// The words of a refusal, by owner and chain, until a write of the chain succeeds or none is due.
+    refused: BTreeMap<(Key, String), String>,
     shown: BTreeSet<Key>,
     said_no_leases: bool,
     changed: bool,
@@ -118,6 +120,7 @@ impl Planner {
             wakes: BTreeMap::new(),
             failures: BTreeMap::new(),
             blocked_drains: BTreeMap::new(),
+            refused: BTreeMap::new(),
             shown: BTreeSet::new(),
             said_no_leases: false,
             changed: false,
@@ -186,6 +189,9 @@ impl Planner {
             self.metrics.forget(&gone.namespace, &gone.name);
         }
         self.shown = runs.iter().cloned().collect();
+        self.failures.retain(|key, _| runs.contains(key));
+        self.refused.retain(|(key, _), _| runs.contains(key));
+        self.store.forget_refusals();
         // What one run gives back, another may wait for: all are decided again until nothing changes.
         for _ in 0..MAX_TURNS {
             self.changed = false;
@@ -291,6 +297,7 @@ impl Planner {
                 tracing::info!(run = %owner, chain, action = name, "done");
                 self.metrics.wrote(name, "ok");
                 self.changed = true;
+                self.refused.remove(&(owner.clone(), chain));
                 if let Action::CreateJob(request) = &action {
                     self.store.accept(&request.job);
                 }
@@ -309,6 +316,9 @@ impl Planner {
                 if let Action::CreateJob(request) = &action {
                     self.store
                         .refuse(request.job.clone(), *code, message.clone(), now);
+                } else {
+                    let words = format!("{about}: {name} is refused ({code}): {message}");
+                    self.note_refusal(owner, chain, words);
                 }
             }
             Err(error @ ApplyError::Unreachable { .. }) => {
@@ -320,6 +330,40 @@ impl Planner {
             }
         }
         result.is_ok()
+    }
+
+    /// Keeps the words of a refusal for the status, and says them once.
+    fn note_refusal(&mut self, owner: &Key, chain: String, words: String) {
+        let event = Event {
+            node: self
+                .store
+                .observed
+                .nodes
+                .contains_key(&chain)
+                .then(|| chain.clone()),
+            warning: true,
+            reason: Reason::WriteRefused.name(),
+            action: EventAction::Hold,
+            note: words.clone(),
+        };
+        if self.refused.insert((owner.clone(), chain), words.clone()) != Some(words)
+            && let Some(published) = self.publishable(owner, event)
+        {
+            self.events.publish(published);
+        }
+    }
+
+    /// Puts refusals that still stand into the report; those of writes that are due no more are forgotten.
+    fn report_refusals(&mut self, owner: &Key, decision: &mut Decision) {
+        self.refused.retain(|(of, chain), _| {
+            of != owner || decision.actions.iter().any(|planned| planned.chain == *chain)
+        });
+        for ((of, chain), words) in &self.refused {
+            if of == owner {
+                let why = numo_core::report::Why::new(Reason::WriteRefused, words.clone());
+                decision.report.refused(chain, why);
+            }
+        }
     }
 
     /// Node leases that cannot be had stop nothing, and are said once.
@@ -370,7 +414,8 @@ impl Planner {
 
     /// Writes the status, and notes when to come back.
     async fn settle(&mut self, owner: &Key, answers: &Answers, failed: bool) {
-        let decision = self.decide(owner, answers);
+        let mut decision = self.decide(owner, answers);
+        self.report_refusals(owner, &mut decision);
         let failures = self.failures.entry(owner.clone()).or_default();
         *failures = if failed { *failures + 1 } else { 0 };
         let retry = failed.then(|| {

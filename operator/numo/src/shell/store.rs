@@ -337,6 +337,19 @@ impl Store {
             .insert(about, numo_core::observed::Refusal { code, message, at });
     }
 
+    /// Drops refusals of Jobs in namespaces that no rule names any more.
+    pub fn forget_refusals(&mut self) {
+        let named: BTreeSet<&String> = self
+            .observed
+            .rules
+            .values()
+            .map(|rule| &rule.job_namespace)
+            .collect();
+        self.observed
+            .refusals
+            .retain(|job, _| named.contains(&job.namespace));
+    }
+
     /// A write that was refused before has succeeded.
     pub fn accept(&mut self, about: &Key) {
         self.observed.refusals.remove(about);

@@ -122,11 +122,11 @@ impl World {
             made.completed = Some(now);
         }
         self.touch(Object::Job(key.clone()));
-        let words = self
-            .story
-            .is_some()
-            .then(|| crate::words::job(self, key))
-            .unwrap_or_default();
+        let words = if self.story.is_some() {
+            crate::words::job(self, key)
+        } else {
+            String::new()
+        };
         self.tell("cluster", || {
             format!("ends {words}: {}", if fails { "Failed" } else { "Complete" })
         });
