@@ -5,8 +5,8 @@
 
 use jiff::Timestamp;
 use numo_api::{
-    FailurePolicy, MutexRunConfigSpec, MutexRunConfigStatus, MutexTargetStatus, NodeChangeSpec,
-    NodeChangeStatus, Phase, Placement, Step,
+    FailurePolicy, MutexBudgetStatus, MutexRunConfigSpec, MutexRunConfigStatus, MutexTargetStatus,
+    NodeChangeSpec, NodeChangeStatus, Phase, Placement, Step,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -58,6 +58,8 @@ pub struct Observed {
     pub control_plane_topology: Option<String>,
     /// MutexRunConfigs.
     pub runs: BTreeMap<Key, RunConfigView>,
+    /// MachineOSConfigs by name: the pool whose nodes run an image that is built on the cluster.
+    pub layered: BTreeMap<String, String>,
     /// MutexRules.
     pub rules: BTreeMap<Key, RuleView>,
     /// MutexTargets.
@@ -395,6 +397,12 @@ pub struct BudgetView {
     pub group_by: Option<String>,
     /// `spec.paused`.
     pub paused: bool,
+    /// uid.
+    pub uid: String,
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// The status last written.
+    pub status: MutexBudgetStatus,
 }
 
 /// A node lease.

@@ -86,6 +86,9 @@ pub struct Report {
     pub target: Option<String>,
     /// Why it could not be found out whether an upgrade is available.
     pub unchecked: Option<Why>,
+    /// A node whose label of its version, as node feature discovery writes it, is not that of its
+    /// configuration, which is the one that counts.
+    pub label_disagrees: Option<String>,
     /// Whether an upgrade is available and may begin.
     pub upgrade_ready: bool,
     /// Whether any node is behind.

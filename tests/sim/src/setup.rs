@@ -294,6 +294,9 @@ fn draw_budgets(rng: &mut SmallRng, world: &mut World) {
             max_unavailable: Ok(limits[rng.random_range(0..limits.len())]),
             group_by: rng.random_bool(0.5).then(|| openshift::ZONE.to_owned()),
             paused: false,
+            uid: "budget-uid".to_owned(),
+            generation: 1,
+            status: numo_api::MutexBudgetStatus::default(),
         };
         world.truth.budgets.insert(name, view);
     }

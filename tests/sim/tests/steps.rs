@@ -25,9 +25,7 @@ fn check(what: &str, interfere: impl Fn(&mut Setup, usize)) {
         for number in 1..=writes {
             let go = |tell| told(strategy, |setup| interfere(setup, number), tell);
             if go(false).is_err() {
-                let story = go(true)
-                    .map(|story| story.to_string())
-                    .unwrap_or_else(|failure| failure);
+                let story = go(true).map_or_else(|failure| failure, |story| story.to_string());
                 panic!("{story}\n{strategy:?}: {what} before write {number}");
             }
         }

@@ -12,13 +12,14 @@ use kube::{Api, Client, ResourceExt};
 /// How long the API server may take to serve a new kind.
 const ESTABLISHED: Duration = Duration::from_secs(30);
 
-const CRDS: [&str; 6] = [
+const CRDS: [&str; 7] = [
     include_str!("../crds/machineconfigpools.yaml"),
     include_str!("../crds/machineconfigs.yaml"),
     include_str!("../crds/machineconfignodes.yaml"),
     include_str!("../crds/clusterversions.yaml"),
     include_str!("../crds/clusteroperators.yaml"),
     include_str!("../crds/infrastructures.yaml"),
+    include_str!("../crds/machineosconfigs.yaml"),
 ];
 
 /// Applies all of them and waits until they are served.

@@ -24,7 +24,7 @@ use crate::{
     verdict::{Answers, Question},
 };
 use jiff::Timestamp;
-use numo_api::{Phase, Reason, RunResult, Step, VerdictRecord, conditions::Who, marks};
+use numo_api::{Phase, Reason, RunResult, Step, VerdictRecord, conditions::Who, marks, marks::openshift};
 
 /// Chain of the writes that delete old journals.
 pub const FORGET_CHAIN: &str = "forget";
@@ -157,6 +157,7 @@ fn describe(draft: &mut Draft<'_>) {
     report.unchecked = frame.desired.as_ref().err().cloned();
     report.strategy = Some(frame.intent.strategy);
     report.problems.clone_from(&frame.intent.problems);
+    report.label_disagrees = label_disagrees(frame);
     report.upgrade_available = frame.behind();
     report.upgrade_ready = report.upgrade_available && gates::run::control_plane(frame).is_none();
     report.run_verdicts = frame.run_verdicts.to_vec();
@@ -203,11 +204,31 @@ fn describe(draft: &mut Draft<'_>) {
     }
 }
 
+/// The first node whose version label is not its configuration's version. The label of a node that changed
+/// in this run comes later, and is nobody's fault.
+fn label_disagrees(frame: &Frame<'_>) -> Option<String> {
+    let mut nodes = frame.members.iter().filter(|member| member.change.is_none());
+    nodes.find_map(|member| {
+        let label = member.node.labels.get(openshift::RELEASE_VERSION)?;
+        let version = frame.config_version(member.current)?;
+        (label != version).then(|| {
+            format!(
+                "Node {} label {}: found {label}, its configuration {} is of {version}, which counts",
+                member.node.name,
+                openshift::RELEASE_VERSION,
+                member.current
+            )
+        })
+    })
+}
+
+/// When a journal said something last, and whether it was good news.
+type Last<'a> = Option<(Option<Timestamp>, &'a ChangeView, bool)>;
+
 /// What the replaced operator's conditions JobRun and NodeUpgrade speak of: the node whose rules, and the
 /// node whose change, came last. Read from the journals, so that a restart says the same.
 fn last_words(draft: &mut Draft<'_>) {
     let frame = &draft.frame;
-    type Last<'a> = Option<(Option<Timestamp>, &'a ChangeView, bool)>;
     let (mut rules, mut change): (Last<'_>, Last<'_>) = (None, None);
     let (mut gated, mut changed) = (0, 0);
     for journal in frame

@@ -389,7 +389,6 @@ fn homeless(draft: &Draft<'_>, wanted: &[(&PoolView, Value)]) -> Result<(), Why>
         };
         let name = &node.name;
         match pools::home(&node.labels, later.iter().copied()) {
-            pools::Home::Pool(_) => {}
             pools::Home::None if now() != pools::Home::None => {
                 let message = format!(
                     "Node {name} would be in no MachineConfigPool under the run's node selectors, wanted one"
@@ -403,7 +402,7 @@ fn homeless(draft: &Draft<'_>, wanted: &[(&PoolView, Value)]) -> Result<(), Why>
                 );
                 return Err(Why::new(Reason::NodeInTwoPools, message));
             }
-            pools::Home::None | pools::Home::Several(_) => {}
+            pools::Home::Pool(_) | pools::Home::None | pools::Home::Several(_) => {}
         }
     }
     Ok(())

@@ -105,6 +105,18 @@ fn control_plane_selected(frame: &Frame<'_>) -> Option<Why> {
 }
 
 fn layered(frame: &Frame<'_>) -> Option<Why> {
+    let built = |pool: &&PoolView| {
+        let config = frame.observed.layered.iter().find(|(_, of)| **of == pool.name)?;
+        let message = format!(
+            "MachineOSConfig {} builds an image for MachineConfigPool {}, wanted a pool without one",
+            config.0, pool.name
+        );
+        Some(Why::new(Reason::LayeredPool, message))
+    };
+    let mut pools = frame.intent.pools.iter().copied().chain(frame.intent.canary);
+    if let Some(why) = pools.find_map(|pool| built(&pool)) {
+        return Some(why);
+    }
     let member = frame.members.iter().find(|member| {
         !member.node.annotation(openshift::CURRENT_IMAGE).is_empty()
             || !member.node.annotation(openshift::DESIRED_IMAGE).is_empty()

@@ -151,6 +151,10 @@ impl Cluster {
     fn read(&mut self, line: &Line<'_>) {
         match line.word(0) {
             "cluster" => self.cluster_version(line),
+            "layered" => {
+                let pool = line.word(1).to_owned();
+                self.observed.layered.insert(format!("{pool}-os"), pool);
+            }
             "topology" => self.observed.control_plane_topology = Some(line.word(1).to_owned()),
             "pool" => self.pool(line),
             "node" => self.node(line),
@@ -646,6 +650,9 @@ impl Cluster {
                     other => other.to_owned(),
                 }),
                 paused: line.has("paused"),
+                uid: "budget-uid".to_owned(),
+                generation: 1,
+                status: numo_api::MutexBudgetStatus::default(),
             },
         );
     }

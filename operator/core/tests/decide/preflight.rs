@@ -99,6 +99,10 @@ fn layered_pools_are_refused_in_both_strategies() {
     refused(&layered, "LayeredPool");
     refused(&layered.replace("{canary: {name: canary}}", "{}"), "LayeredPool");
     refused(&layered.replace("currentImage", "desiredImage"), "LayeredPool");
+    // Its image is built, and no node runs it yet.
+    for pool in ["worker", "canary"] {
+        refused(&format!("{CANARY}\n layered {pool}"), "LayeredPool");
+    }
 }
 
 #[test]

@@ -36,7 +36,7 @@ enum Verb {
     Start(stop::StopArgs),
     /// Give up the current run of a MutexRunConfig
     Abort(abort::AbortArgs),
-    /// Run the rules of a held, failed or skipped node again
+    /// Run the rules of a held, failed or skipped node again, or those of a run
     Retry(directive::DirectiveArgs),
     /// Leave a node out of its run
     Skip(directive::DirectiveArgs),

@@ -41,7 +41,10 @@ fn reference(conditions: &mut Conditions<'_>, report: &Report) {
         conditions.set(types::CONFIG_VALIDATED, false, "FetchFailed", all.join("; "));
     }
     match &report.unchecked {
-        None => conditions.set(types::UPGRADE_CHECKED, true, "CheckSucceeded", ""),
+        None => {
+            let remark = report.label_disagrees.clone().unwrap_or_default();
+            conditions.set(types::UPGRADE_CHECKED, true, "CheckSucceeded", remark);
+        }
         Some(why) => conditions.set(types::UPGRADE_CHECKED, false, "CheckFailed", why.message.clone()),
     }
     if report.upgrade_ready {

@@ -59,6 +59,10 @@ async fn list(
     loop {
         let page = match api.list(&params).await {
             Ok(page) => page,
+            // Older releases of OpenShift do not have it.
+            Err(kube::Error::Api(status)) if status.code == 404 && kind == Kind::MachineOSConfig => {
+                return Ok(());
+            }
             Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => {
                 unseen.push(format!("{}: {}", kind.resource().3, status.message));
                 return Ok(());

@@ -56,12 +56,13 @@ const JUDGE_AGAIN: Duration = Duration::from_secs(5);
 /// How long a drain that could not pass is taken for such.
 const DRAIN_MEMORY: Duration = Duration::from_secs(15);
 /// Kinds that are watched in all namespaces from the start.
-pub const CLUSTER_KINDS: [Kind; 11] = [
+pub const CLUSTER_KINDS: [Kind; 12] = [
     Kind::Node,
     Kind::MachineConfigPool,
     Kind::MachineConfig,
     Kind::ClusterVersion,
     Kind::Infrastructure,
+    Kind::MachineOSConfig,
     Kind::MutexRunConfig,
     Kind::MutexRule,
     Kind::MutexTarget,
@@ -205,7 +206,7 @@ impl Planner {
                 break;
             }
         }
-        status::rules_and_targets(&self.connection, &mut self.store, &self.events).await;
+        status::others(&self.connection, &mut self.store, &self.events).await;
     }
 
     /// One pass over one owner.

@@ -20,7 +20,7 @@ use numo_core::{
     observed::Key,
 };
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Writes a status, and puts the answer into the store.
 pub async fn write(
@@ -33,6 +33,10 @@ pub async fn write(
 ) -> Result<(), kube::Error> {
     match apply(&connection.write, kind, key, uid, status).await {
         Ok(object) => {
+            let object = match leftovers(&object, status) {
+                Some(whole) => whole_list(&connection.write, kind, key, &whole).await?,
+                None => object,
+            };
             let number = wire::version(&object.metadata);
             if let Some(object) = wire::object(kind, object) {
                 store.own(kind, number, object);
@@ -43,6 +47,38 @@ pub async fn write(
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
         Err(error) => Err(error),
     }
+}
+
+/// The conditions as they shall be, if the object still has others: those that the replaced operator wrote
+/// belong to it, and no apply of ours takes them away.
+fn leftovers(object: &DynamicObject, status: &impl Serialize) -> Option<Value> {
+    let wanted = serde_json::to_value(status).ok()?.get("conditions").cloned();
+    let wanted = wanted.unwrap_or_else(|| json!([]));
+    let found = object
+        .data
+        .pointer("/status/conditions")
+        .and_then(Value::as_array)?;
+    let is_wanted = |found: &Value| {
+        let types = wanted.as_array().into_iter().flatten();
+        types.into_iter().any(|one| one.get("type") == found.get("type"))
+    };
+    (!found.iter().all(is_wanted)).then_some(wanted)
+}
+
+/// Replaces the whole list of conditions.
+async fn whole_list(
+    client: &Client,
+    kind: Kind,
+    key: &Key,
+    conditions: &Value,
+) -> Result<DynamicObject, kube::Error> {
+    let params = PatchParams {
+        field_manager: Some(format!("{FIELD_MANAGER}-status")),
+        ..PatchParams::default()
+    };
+    let body = json!({"status": {"conditions": conditions}});
+    let api = watch::api(client, kind, &key.namespace);
+    api.patch_status(&key.name, &params, &Patch::Merge(body)).await
 }
 
 /// Applies a status under the one manager that writes statuses.
@@ -69,8 +105,8 @@ pub async fn apply(
     api.patch_status(&key.name, &params, &Patch::Apply(body)).await
 }
 
-/// Writes the status of every rule and target that differs.
-pub async fn rules_and_targets(connection: &Connection, store: &mut Store, events: &Events) {
+/// Writes the status of every rule, target and budget that differs.
+pub async fn others(connection: &Connection, store: &mut Store, events: &Events) {
     let now = connection.clock.now();
     let mut due = Vec::new();
     for (key, rule) in store.rules() {
@@ -109,6 +145,25 @@ pub async fn rules_and_targets(connection: &Connection, store: &mut Store, event
         match write(connection, store, Kind::MutexTarget, &key, &uid, &status).await {
             Ok(()) => announce(events, "MutexTarget", &key, &uid, &before, &status.conditions),
             Err(error) => tracing::warn!(target = %key, %error, "the status was not written"),
+        }
+    }
+    budgets(connection, store).await;
+}
+
+/// Writes the status of every budget that differs.
+async fn budgets(connection: &Connection, store: &mut Store) {
+    let now = connection.clock.now();
+    let due: Vec<_> = store
+        .observed
+        .budgets
+        .values()
+        .map(|budget| (budget, frontends::mutex_budget::status(budget, now)))
+        .filter(|(budget, status)| budget.status != *status)
+        .map(|(budget, status)| (Key::new("", &budget.name), budget.uid.clone(), status))
+        .collect();
+    for (key, uid, status) in due {
+        if let Err(error) = write(connection, store, Kind::MutexBudget, &key, &uid, &status).await {
+            tracing::warn!(budget = %key, %error, "the status was not written");
         }
     }
 }

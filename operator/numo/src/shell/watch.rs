@@ -17,6 +17,8 @@ use tokio::sync::mpsc::UnboundedSender;
 
 /// How long a watch whose kind is not served, or not allowed, waits before it asks again.
 const RETRY_REFUSED: Duration = Duration::from_secs(10);
+/// The same for a kind that older releases of OpenShift do not have.
+const RETRY_ABSENT: Duration = Duration::from_mins(5);
 
 /// The API resource of a kind.
 pub fn resource(kind: Kind) -> ApiResource {
@@ -123,7 +125,7 @@ async fn forward<K: kube::Resource + Send>(
                     {
                         return;
                     }
-                    tokio::time::sleep(RETRY_REFUSED).await;
+                    tokio::time::sleep(retry_after(kind)).await;
                 }
                 None
             }
@@ -136,6 +138,14 @@ async fn forward<K: kube::Resource + Send>(
     }
 }
 
+/// A kind that comes with a release of OpenShift or not at all is asked for seldom.
+const fn retry_after(kind: Kind) -> Duration {
+    match kind {
+        Kind::MachineOSConfig => RETRY_ABSENT,
+        _ => RETRY_REFUSED,
+    }
+}
+
 /// Whether numo can do its work without seeing this kind: rule Jobs and leases where it is not invited, and
 /// OpenShift's kinds where there is no OpenShift.
 fn is_optional(kind: Kind, error: &watcher::Error) -> bool {
@@ -143,7 +153,11 @@ fn is_optional(kind: Kind, error: &watcher::Error) -> bool {
         watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 404);
     match kind {
         Kind::Job | Kind::Pod | Kind::JobEvent | Kind::Lease => true,
-        Kind::MachineConfigPool | Kind::MachineConfig | Kind::ClusterVersion | Kind::Infrastructure => absent,
+        Kind::MachineConfigPool
+        | Kind::MachineConfig
+        | Kind::ClusterVersion
+        | Kind::Infrastructure
+        | Kind::MachineOSConfig => absent,
         Kind::Node
         | Kind::MutexRunConfig
         | Kind::MutexRule

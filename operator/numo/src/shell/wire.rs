@@ -23,6 +23,7 @@ pub enum Kind {
     MachineConfig,
     ClusterVersion,
     Infrastructure,
+    MachineOSConfig,
     MutexRunConfig,
     MutexRule,
     MutexTarget,
@@ -54,6 +55,12 @@ impl Kind {
             ),
             Self::ClusterVersion => ("config.openshift.io", "v1", "ClusterVersion", "clusterversions"),
             Self::Infrastructure => ("config.openshift.io", "v1", "Infrastructure", "infrastructures"),
+            Self::MachineOSConfig => (
+                "machineconfiguration.openshift.io",
+                "v1",
+                "MachineOSConfig",
+                "machineosconfigs",
+            ),
             Self::MutexRunConfig => (
                 numo_api::GROUP,
                 numo_api::VERSION,
@@ -92,6 +99,8 @@ pub enum Object {
     Config(String, ConfigView),
     ClusterVersion(ClusterVersionView),
     Infrastructure(Option<String>),
+    /// Name, and the pool it is for.
+    Layered(String, String),
     Run(Box<RunConfigView>),
     Rule(Box<MutexRule>),
     Target(Box<TargetView>),
@@ -291,6 +300,10 @@ pub fn object(kind: Kind, object: DynamicObject) -> Option<Object> {
                 .and_then(Value::as_str);
             Object::Infrastructure(topology.map(ToOwned::to_owned))
         }
+        Kind::MachineOSConfig => {
+            let pool = text(&object.data, "/spec/machineConfigPool/name");
+            Object::Layered(object.metadata.name?, pool)
+        }
         Kind::MutexRunConfig => Object::Run(Box::new(run(typed(object)?))),
         Kind::MutexRule => Object::Rule(Box::new(typed(object)?)),
         Kind::MutexTarget => Object::Target(Box::new(target(typed(object)?))),
@@ -483,6 +496,9 @@ fn budget(budget: MutexBudget) -> BudgetView {
         max_unavailable,
         group_by: budget.spec.group_by,
         paused: budget.spec.paused.unwrap_or(false),
+        uid: budget.metadata.uid.unwrap_or_default(),
+        generation: budget.metadata.generation.unwrap_or(1),
+        status: budget.status.unwrap_or_default(),
     }
 }
 

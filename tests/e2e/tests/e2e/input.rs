@@ -117,6 +117,12 @@ fn cases() -> Vec<Case> {
             &["layered-0", "MachineOSConfig"],
         ),
         (
+            "layered-soon",
+            json!({"mutexTargets": targets("building")}),
+            "LayeredPool",
+            &["MachineOSConfig building", "MachineConfigPool building"],
+        ),
+        (
             "long-label",
             json!({"canary": canary("canary"), "mutexRules": [{"name": LONG}]}),
             "LabelTooLong",
@@ -336,6 +342,7 @@ async fn bad_input_ends_in_a_condition_and_an_event_and_leaves_nothing_behind() 
             paused("worker", 1),
             paused("infra", 1),
             paused("layered", 1),
+            paused("building", 1),
             paused("full", 1),
             paused("mixed", 1),
             PoolSpec {
@@ -381,6 +388,13 @@ async fn bad_input_ends_in_a_condition_and_an_event_and_leaves_nothing_behind() 
             target("masters", &["master"]),
             target("mixed", &["mixed"]),
             target("layered", &["layered"]),
+            target("building", &["building"]),
+            json!({
+                "apiVersion": "machineconfiguration.openshift.io/v1",
+                "kind": "MachineOSConfig",
+                "metadata": {"name": "building"},
+                "spec": {"machineConfigPool": {"name": "building"}},
+            }),
         ],
     )
     .await?;

@@ -19,6 +19,7 @@ mod page;
 mod phases;
 mod pools;
 mod quiet;
+mod refused;
 mod restart;
 mod rights;
 mod rules;
@@ -181,8 +182,13 @@ impl Gate {
 
     /// A shell command that ends when the gate is open for this name.
     pub fn wait_for(&self, name: &str) -> String {
+        format!("until {}; do sleep 0.1; done", self.is_open(name))
+    }
+
+    /// A shell condition: whether the gate is open for this name.
+    pub fn is_open(&self, name: &str) -> String {
         let folder = self.0.path().display();
-        format!("until [ -e {folder}/{name} ] || [ -e {folder}/all ]; do sleep 0.1; done")
+        format!("{{ [ -e {folder}/{name} ] || [ -e {folder}/all ]; }}")
     }
 
     /// Opens it for a node.

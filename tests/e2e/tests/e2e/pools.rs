@@ -254,6 +254,13 @@ async fn several_nodes_at_once_within_every_budget_and_rules_keep_away_from_them
     assert_eq!(stage.changes().await?.len(), 1);
 
     let budgets: kube::Api<numo_api::MutexBudget> = kube::Api::all(stage.person.clone());
+    let conditions = budgets.get("one").await?.status.unwrap_or_default().conditions;
+    assert!(
+        conditions
+            .iter()
+            .any(|one| one.type_ == "Ready" && one.status == "True"),
+        "{conditions:?}"
+    );
     budgets.delete("one", &kube::api::DeleteParams::default()).await?;
     crate::seen(&stage, "a second rule runs", |w| {
         crate::rule_began(w, "gated", "worker-1")
