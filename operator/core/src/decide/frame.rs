@@ -13,7 +13,7 @@ use crate::{
 };
 use jiff::Timestamp;
 use numo_api::{DirectiveAction, FailurePolicy, Order, Phase, Reason, Step, VerdictRecord, marks};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// A node of the run.
 #[derive(Debug)]
@@ -32,7 +32,12 @@ pub struct Member<'a> {
     pub desired: &'a str,
     /// It runs what it shall run, and the daemon says Done.
     pub done: bool,
-    /// The version it runs, if known.
+    /// It runs, or shall run, an image that was built on the cluster.
+    pub layered: bool,
+    /// It carries a shield, ours or another owner's.
+    pub shielded: bool,
+    /// The version it runs, if known: that of its current configuration; the NFD label only where that is
+    /// absent.
     pub version: Option<&'a str>,
     /// Its journal in this run.
     pub change: Option<&'a ChangeView>,
@@ -114,8 +119,13 @@ impl<'a> Frame<'a> {
         let run_id = desired
             .as_ref()
             .map_or_else(|_| String::new(), |version| names::run_id(&run.uid, version));
-        let mut current: BTreeMap<&str, &ChangeView> = BTreeMap::new();
-        let mut superseded: BTreeMap<&str, &ChangeView> = BTreeMap::new();
+        let nodes: HashMap<&str, &NodeView> = observed
+            .nodes
+            .values()
+            .map(|node| (node.name.as_str(), node))
+            .collect();
+        let mut current = Changes::new();
+        let mut superseded = Changes::new();
         let mut orphans = Vec::new();
         // Where this kind is not honoured anyone may have written a NodeChange: only a node that carries our
         // shield had its turn.
@@ -124,11 +134,7 @@ impl<'a> Frame<'a> {
             c.spec.owner_ref.uid == run.uid && !c.deleting && c.key.namespace == run.key.namespace
         }) {
             let node = change.spec.node_name.as_str();
-            match observed
-                .nodes
-                .get(node)
-                .filter(|found| found.uid == change.spec.node_uid)
-            {
+            match nodes.get(node).filter(|found| found.uid == change.spec.node_uid) {
                 Some(found) if !honoured && !shielded_by(found, &run.uid) => {}
                 None if change.in_flight() => orphans.push(change),
                 Some(_) if change.spec.target.run_id == run_id => {
@@ -380,13 +386,16 @@ fn desired_version(observed: &Observed) -> Result<String, Why> {
     }
 }
 
+/// NodeChanges by the name of their node. Only looked up, never gone through: its order is by chance.
+type Changes<'a> = HashMap<&'a str, &'a ChangeView>;
+
 type Members<'a> = (Vec<Member<'a>>, Vec<(&'a NodeView, Vec<&'a str>)>);
 
 fn members<'a>(
     observed: &'a Observed,
     intent: &Intent<'a>,
-    current: &BTreeMap<&str, &'a ChangeView>,
-    superseded: &BTreeMap<&str, &'a ChangeView>,
+    current: &Changes<'a>,
+    superseded: &Changes<'a>,
     orphans: &mut Vec<&'a ChangeView>,
 ) -> Members<'a> {
     let selectors: Vec<(&str, serde_json::Value)> = observed
@@ -400,20 +409,33 @@ fn members<'a>(
         .enumerate()
         .map(|(index, pool)| (pool.name.as_str(), index))
         .collect();
-    let mut members = Vec::new();
+    // Few configurations, many nodes: they are looked up by hash.
+    let versions: HashMap<&str, &str> = observed
+        .configs
+        .iter()
+        .filter_map(|(name, config)| Some((name.as_str(), config.version.as_deref()?)))
+        .collect();
+    let mut members = Vec::with_capacity(observed.nodes.len());
     let mut in_two_pools = Vec::new();
     for node in observed.nodes.values() {
         let change = current.get(node.name.as_str()).copied();
         let superseded = superseded.get(node.name.as_str()).copied();
         let mut join = |pool, strayed| {
+            let notes = Notes::of(node);
+            let current = notes.current;
             members.push(Member {
                 node,
                 pool,
                 strayed,
-                current: node.annotation(marks::openshift::CURRENT_CONFIG),
-                desired: node.annotation(marks::openshift::DESIRED_CONFIG),
-                done: pools::done(node),
-                version: node_version(observed, node),
+                current,
+                desired: notes.desired,
+                done: !current.is_empty() && current == notes.desired && notes.state == "Done",
+                layered: notes.layered,
+                shielded: notes.shielded,
+                version: versions.get(current).copied().or_else(|| {
+                    let label = node.labels.get(marks::openshift::RELEASE_VERSION);
+                    label.map(String::as_str)
+                }),
                 change,
                 superseded,
             });
@@ -443,11 +465,42 @@ fn members<'a>(
             Home::Several(_) | Home::Pool(_) | Home::None => {}
         }
     }
+    // They come in the order of their names, and equals stay in it.
     members.sort_by_cached_key(|member| {
         let rank = rank.get(member.pool.name.as_str()).copied();
-        (rank, turn(intent.order, member.node), member.node.name.as_str())
+        (rank, turn(intent.order, member.node))
     });
     (members, in_two_pools)
+}
+
+/// The annotations that every pass reads of every node, by going through them once: with thousands of nodes
+/// each lookup by key counts.
+#[derive(Default)]
+struct Notes<'a> {
+    current: &'a str,
+    desired: &'a str,
+    state: &'a str,
+    layered: bool,
+    shielded: bool,
+}
+
+impl<'a> Notes<'a> {
+    fn of(node: &'a NodeView) -> Self {
+        let mut notes = Self::default();
+        for (key, value) in &node.annotations {
+            match key.as_str() {
+                marks::openshift::CURRENT_CONFIG => notes.current = value,
+                marks::openshift::DESIRED_CONFIG => notes.desired = value,
+                marks::openshift::STATE => notes.state = value,
+                marks::openshift::CURRENT_IMAGE | marks::openshift::DESIRED_IMAGE => {
+                    notes.layered |= !value.is_empty();
+                }
+                marks::SHIELDED_BY => notes.shielded = true,
+                _ => {}
+            }
+        }
+        notes
+    }
 }
 
 /// Where a node in flight lives that is in no pool of the run any more.
@@ -494,18 +547,4 @@ fn turn(order: Order, node: &NodeView) -> (bool, &str, i64) {
         Order::Newest => (false, "", -created),
         Order::Name => (false, "", 0),
     }
-}
-
-/// A node's version: its current configuration's annotation; the NFD label only where that is absent.
-fn node_version<'a>(observed: &'a Observed, node: &'a NodeView) -> Option<&'a str> {
-    let config = node.annotation(marks::openshift::CURRENT_CONFIG);
-    observed
-        .configs
-        .get(config)
-        .and_then(|config| config.version.as_deref())
-        .or_else(|| {
-            node.labels
-                .get(marks::openshift::RELEASE_VERSION)
-                .map(String::as_str)
-        })
 }

@@ -115,9 +115,9 @@ pub fn decide(snapshot: &Snapshot<'_>, answers: &Answers) -> Decision {
         .finalizers
         .iter()
         .any(|finalizer| finalizer == marks::FINALIZER);
-    let gives_back = (run.deleting && finalizer) || draft.frame.holds_anything();
     if let Some(why) = gates::run::not_honoured(run, &snapshot.observed.settings)
-        && !gives_back
+        && !(run.deleting && finalizer)
+        && !draft.frame.holds_anything()
     {
         return refused(draft, why);
     }
@@ -210,7 +210,7 @@ fn label_disagrees(frame: &Frame<'_>) -> Option<String> {
     let mut nodes = frame.members.iter().filter(|member| member.change.is_none());
     nodes.find_map(|member| {
         let label = member.node.labels.get(openshift::RELEASE_VERSION)?;
-        let version = frame.config_version(member.current)?;
+        let version = member.version?;
         (label != version).then(|| {
             format!(
                 "Node {} label {}: found {label}, its configuration {} is of {version}, which counts",

@@ -14,7 +14,7 @@ use crate::{
     ledger,
     mark::{self, Shielded},
     names,
-    observed::{ChangeView, Key, LeaseView, NodeView, RuleView},
+    observed::{ChangeView, JobView, Key, LeaseView, NodeView, RuleView},
     pools,
     report::Why,
     rules::{self, Progress, Subject, later},
@@ -26,7 +26,7 @@ use numo_api::{
     VerdictRecord,
     marks::{self, openshift},
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// How long a node lease holds without renewal (seconds); it is renewed at half of that.
 pub const LEASE_SECONDS: i64 = 3600;
@@ -1177,7 +1177,9 @@ pub(super) fn rule_labels_on(draft: &Draft<'_>, node: &NodeView) -> Vec<Change> 
 /// Gives back what a node that no longer has its turn still holds: shield and lease.
 pub fn give_back(draft: &mut Draft<'_>, member: &Member<'_>) {
     let node = member.node;
-    if let Some(mark) = mark::shielded(node).filter(|mark| mark.owner == draft.frame.run.uid) {
+    if member.shielded
+        && let Some(mark) = mark::shielded(node).filter(|mark| mark.owner == draft.frame.run.uid)
+    {
         draft.act(&node.name, unshield(node, &mark), None);
     }
     release_lease(draft, &node.name);
@@ -1248,30 +1250,34 @@ pub fn settle_orphans(draft: &mut Draft<'_>) {
 /// Lets Jobs go whose verdict is journaled; when the run is left, all of its Jobs.
 pub fn free_jobs(draft: &mut Draft<'_>, all: bool) {
     let frame = &draft.frame;
-    let mut freed = BTreeMap::new();
-    let journaled = frame
+    // Those that have their TTL are free already: what is left is what runs, and little more.
+    let kept: HashMap<String, (&Key, &JobView)> = frame
+        .observed
+        .jobs
+        .iter()
+        .filter(|(_, job)| job.ttl_seconds.is_none() && !job.deleting)
+        .map(|(key, job)| (key.to_string(), (key, job)))
+        .collect();
+    if kept.is_empty() {
+        return;
+    }
+    let mut freed: BTreeMap<&Key, &JobView> = frame
         .changes()
         .flat_map(|change| change.status.verdicts.iter())
         .chain(frame.run_verdicts)
-        .filter_map(|verdict| verdict.job.as_deref())
-        .filter_map(|job| job.split_once('/'))
-        .map(|(namespace, name)| Key::new(namespace, name));
-    for key in journaled {
-        if let Some((key, job)) = frame.observed.jobs.get_key_value(&key) {
-            freed.insert(key, job);
-        }
-    }
+        .filter_map(|verdict| kept.get(verdict.job.as_deref()?).copied())
+        .collect();
     if all {
         let awaited: BTreeSet<Key> = if frame.run.deleting {
             BTreeSet::new()
         } else {
             super::awaited_run_jobs(frame).collect()
         };
-        freed.extend(frame.jobs().filter(|(key, _)| !awaited.contains(*key)));
+        let ours = frame.jobs().filter(|(key, _)| !awaited.contains(*key));
+        freed.extend(ours.filter(|(_, job)| job.ttl_seconds.is_none() && !job.deleting));
     }
     let due: Vec<_> = freed
         .into_iter()
-        .filter(|(_, job)| job.ttl_seconds.is_none() && !job.deleting)
         .filter(|(key, _)| {
             !draft
                 .out

@@ -36,7 +36,7 @@ pub fn not_fit(frame: &Frame<'_>, member: &Member<'_>) -> Option<Why> {
             format!("Node {name}: found not Ready, wanted Ready"),
         ));
     }
-    if !pools::done(node) {
+    if !member.done {
         let message = format!(
             "Node {name}: found state {:?}, current {}, desired {}, wanted Done at one configuration",
             node.annotation(openshift::STATE),

@@ -9,7 +9,7 @@ use crate::{
 };
 use numo_api::{
     DirectiveAction, Reason, Step, Strategy,
-    marks::{self, openshift},
+    marks,
 };
 use std::collections::BTreeSet;
 
@@ -117,10 +117,7 @@ fn layered(frame: &Frame<'_>) -> Option<Why> {
     if let Some(why) = pools.find_map(|pool| built(&pool)) {
         return Some(why);
     }
-    let member = frame.members.iter().find(|member| {
-        !member.node.annotation(openshift::CURRENT_IMAGE).is_empty()
-            || !member.node.annotation(openshift::DESIRED_IMAGE).is_empty()
-    })?;
+    let member = frame.members.iter().find(|member| member.layered)?;
     let message = format!(
         "Node {} of pool {} runs a layered image, wanted a pool without a MachineOSConfig",
         member.node.name, member.pool.name
