@@ -7,10 +7,7 @@ use crate::{
     pools::{self, BUILT_IN, CONTROL_PLANE, Home},
     report::Why,
 };
-use numo_api::{
-    DirectiveAction, Reason, Step, Strategy,
-    marks,
-};
+use numo_api::{DirectiveAction, Reason, Step, Strategy, marks};
 use std::collections::BTreeSet;
 
 /// A namespace in which this kind is not honoured: nothing is written there, whatever the spec says.

@@ -13,7 +13,7 @@ use super::{
     leader::Fence,
     metrics::Metrics,
     status,
-    store::{Seen, Store},
+    store::{Reach, Seen, Store},
     watch,
     wire::Kind,
 };
@@ -25,6 +25,7 @@ use numo_core::{
     action::{Action, Event, EventAction, Planned},
     decide, invariant,
     observed::{Key, Settings, Validity},
+    report::RunPhase,
     verdict::Answers,
 };
 use std::{
@@ -39,8 +40,8 @@ use tokio::{
 
 /// Rounds of one pass: each is at least one write further, so this bounds what one owner may hold up.
 const MAX_ROUNDS: usize = 200;
-/// How often all runs are decided again because one of them changed something; more goes on after the next
-/// look at the watches.
+/// How often runs are decided again because one of them changed something; more goes on after the next look
+/// at the watches.
 const MAX_TURNS: usize = 5;
 /// How long one read or write may take before the pass goes on without it.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -93,8 +94,11 @@ pub struct Planner {
     /// The words of a refusal, by owner and chain, until a write of the chain succeeds or none is due.
     refused: BTreeMap<(Key, String), String>,
     shown: BTreeSet<Key>,
+    /// Runs whose last decision was that there is nothing to do.
+    idle: BTreeSet<Key>,
     said_no_leases: bool,
-    changed: bool,
+    /// Whose decisions the writes of this turn can change.
+    changed: Reach,
 }
 
 impl Planner {
@@ -123,8 +127,9 @@ impl Planner {
             blocked_drains: BTreeMap::new(),
             refused: BTreeMap::new(),
             shown: BTreeSet::new(),
+            idle: BTreeSet::new(),
             said_no_leases: false,
-            changed: false,
+            changed: Reach::Nobody,
         };
         for kind in CLUSTER_KINDS {
             planner.watch(kind, "");
@@ -145,30 +150,29 @@ impl Planner {
 
     /// Decides and writes until asked to stop. What is being written then is finished first.
     pub async fn run(&mut self, mut stop: signal::Receiver<bool>) {
-        let mut dirty = false;
+        let mut dirty = Reach::Nobody;
         while !*stop.borrow() {
             let wake = self.next_wake();
             tokio::select! {
                 _ = stop.changed() => return,
                 seen = self.seen.recv() => {
                     let Some(seen) = seen else { return };
-                    dirty |= self.store.see(seen);
-                    if !dirty && self.seen.is_empty() {
+                    dirty = dirty.max(self.store.take_in(seen));
+                    if dirty == Reach::Nobody && self.seen.is_empty() {
                         continue;
                     }
                     tokio::time::sleep(GATHER).await;
                 }
-                () = tokio::time::sleep(wake) => dirty = true,
+                () = tokio::time::sleep(wake) => {}
             }
-            dirty |= self.take_in();
+            dirty = dirty.max(self.take_in());
             self.watch_job_namespaces();
             self.judge_rules();
-            if !dirty || !self.store.is_complete() {
+            if !self.store.is_complete() {
                 continue;
             }
             self.metrics.ready.store(true, Ordering::Release);
-            dirty = false;
-            self.pass_over_all(&stop).await;
+            self.pass_over(std::mem::take(&mut dirty), &stop).await;
             // What was seen meanwhile may be a rule, or the list that its judgement waited for.
             self.watch_job_namespaces();
             self.judge_rules();
@@ -176,36 +180,58 @@ impl Planner {
     }
 
     /// Takes in everything that has been seen by now.
-    fn take_in(&mut self) -> bool {
-        let mut changed = false;
+    fn take_in(&mut self) -> Reach {
+        let mut reach = Reach::Nobody;
         while let Ok(seen) = self.seen.try_recv() {
-            changed |= self.store.see(seen);
+            reach = reach.max(self.store.take_in(seen));
         }
-        changed
+        reach
     }
 
-    async fn pass_over_all(&mut self, stop: &signal::Receiver<bool>) {
-        let runs: Vec<Key> = self.store.observed.runs.keys().cloned().collect();
+    /// The runs that are to be decided: those within reach, and those whose time has come.
+    fn due(&self, reach: Reach) -> Vec<Key> {
+        let now = self.connection.clock.now();
+        let within = |key: &Key| match reach {
+            Reach::Everyone => true,
+            Reach::Busy => !self.idle.contains(key),
+            Reach::Nobody => false,
+        };
+        let woken = |key: &Key| self.wakes.get(key).is_some_and(|at| *at <= now);
+        let runs = self.store.observed.runs.keys();
+        runs.filter(|key| within(key) || woken(key)).cloned().collect()
+    }
+
+    async fn pass_over(&mut self, reach: Reach, stop: &signal::Receiver<bool>) {
+        let mut due = self.due(reach);
+        if due.is_empty() && reach < Reach::Everyone {
+            return;
+        }
+        let runs: BTreeSet<Key> = self.store.observed.runs.keys().cloned().collect();
         for gone in self.shown.iter().filter(|key| !runs.contains(key)) {
             self.metrics.forget(&gone.namespace, &gone.name);
         }
-        self.shown = runs.iter().cloned().collect();
+        self.idle.retain(|key| runs.contains(key));
         self.failures.retain(|key, _| runs.contains(key));
         self.refused.retain(|(key, _), _| runs.contains(key));
+        self.shown = runs;
         self.store.forget_refusals();
-        // What one run gives back, another may wait for: all are decided again until nothing changes.
+        // What one run gives back, another may wait for: they are decided again until nothing changes.
         for _ in 0..MAX_TURNS {
-            self.changed = false;
-            for run in &runs {
+            self.changed = Reach::Nobody;
+            for run in &due {
                 if *stop.borrow() || !self.fence.holds() {
                     return;
                 }
                 self.pass(run).await;
             }
-            if !self.changed {
+            due = self.due(self.changed);
+            if due.is_empty() {
                 break;
             }
         }
+        // Whoever is still not done goes on after the next look at the watches.
+        let now = self.connection.clock.now();
+        self.wakes.extend(due.into_iter().map(|key| (key, now)));
         status::others(&self.connection, &mut self.store, &self.events).await;
     }
 
@@ -255,7 +281,7 @@ impl Planner {
                     blocked.insert(planned.chain);
                 }
             }
-            self.changed |= self.take_in();
+            self.changed = self.changed.max(self.take_in());
         }
         self.settle(owner, &answers, !blocked.is_empty()).await;
         self.metrics.passes.inc();
@@ -297,7 +323,7 @@ impl Planner {
             Ok(()) => {
                 tracing::info!(run = %owner, chain, action = name, "done");
                 self.metrics.wrote(name, "ok");
-                self.changed = true;
+                self.changed = self.changed.max(reach(&action));
                 self.refused.remove(&(owner.clone(), chain));
                 if let Action::CreateJob(request) = &action {
                     self.store.accept(&request.job);
@@ -424,6 +450,12 @@ impl Planner {
             let wait = SignedDuration::from_millis(i64::try_from(wait).unwrap_or(i64::MAX));
             self.connection.clock.now() + wait.min(SignedDuration::from_secs(RETRY_LONGEST_SECONDS))
         });
+        let idle = decision.report.phase == RunPhase::Idle && decision.report.hold.is_none();
+        if idle {
+            self.idle.insert(owner.clone());
+        } else {
+            self.idle.remove(owner);
+        }
         match [decision.wake_at, retry].into_iter().flatten().min() {
             Some(at) => self.wakes.insert(owner.clone(), at),
             None => self.wakes.remove(owner),
@@ -604,6 +636,25 @@ fn transitions(old: &[numo_api::Condition], new: &[numo_api::Condition]) -> Vec<
         });
     }
     events
+}
+
+/// Whose decisions our own write can change: the watch will bring nothing new of it.
+const fn reach(action: &Action) -> Reach {
+    match action {
+        Action::PatchPool(_) | Action::AddFinalizer { .. } | Action::RemoveFinalizer { .. } => {
+            Reach::Everyone
+        }
+        Action::PatchNode(_)
+        | Action::CreateChange { .. }
+        | Action::WriteJournal { .. }
+        | Action::DeleteChange { .. }
+        | Action::RecordRun { .. }
+        | Action::CreateJob(_)
+        | Action::SetJobTtl { .. }
+        | Action::AcquireLease { .. }
+        | Action::RenewLease { .. }
+        | Action::ReleaseLease { .. } => Reach::Busy,
+    }
 }
 
 fn action_name(action: &Action) -> &'static str {

@@ -28,6 +28,18 @@ pub enum Seen {
     Judged(Key, i64, Validity),
 }
 
+/// Whose decisions something new can change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reach {
+    /// Nobody's: nothing that is read has changed.
+    #[default]
+    Nobody,
+    /// Those that have something under way or wait for something; runs with nothing to do are left alone.
+    Busy,
+    /// Everyone's.
+    Everyone,
+}
+
 /// Everything that was seen.
 #[derive(Debug, Default)]
 pub struct Store {
@@ -91,6 +103,24 @@ impl Store {
     /// Watches that have not listed yet.
     pub fn missing(&self) -> impl Iterator<Item = &(Kind, String)> {
         self.waiting_for.iter()
+    }
+
+    /// Takes in what a watch says: whose decision could change by it.
+    pub fn take_in(&mut self, seen: Seen) -> Reach {
+        let of_a_turn = match &seen {
+            Seen::Applied(_, _, Object::Job(..) | Object::Pod(..) | Object::JobEvent(..)) => true,
+            Seen::Applied(_, _, Object::Change(change)) => {
+                let known = self.observed.changes.get(&change.key);
+                known.is_some_and(|known| known.spec == change.spec && known.deleting == change.deleting)
+            }
+            Seen::Deleted(kind, ..) => JOB_KINDS.contains(kind),
+            Seen::Applied(..) | Seen::Listing(..) | Seen::Listed(..) | Seen::Judged(..) => false,
+        };
+        match (self.see(seen), of_a_turn) {
+            (false, _) => Reach::Nobody,
+            (true, true) => Reach::Busy,
+            (true, false) => Reach::Everyone,
+        }
     }
 
     /// Takes in what a watch says; true if a decision could change by it.
@@ -443,6 +473,39 @@ mod tests {
         store.see(Seen::Listing(Kind::MachineConfig, String::new()));
         store.see(Seen::Listed(Kind::MachineConfig, String::new()));
         assert_eq!(version_of(&store).as_deref(), Some("b"));
+    }
+
+    #[test]
+    fn what_belongs_to_a_turn_reaches_those_that_have_something_under_way() {
+        let mut store = Store::new(Settings::default());
+        let change = |step: Option<numo_api::Step>, directive| {
+            let mut change = numo_api::NodeChange::new("a", numo_api::NodeChangeSpec::default());
+            change.spec.directive = directive;
+            change.status = Some(numo_api::NodeChangeStatus {
+                step,
+                ..numo_api::NodeChangeStatus::default()
+            });
+            Object::Change(Box::new(wire::change(change)))
+        };
+        let mut number = 0;
+        let mut see = |object| {
+            number += 1;
+            store.take_in(Seen::Applied(Kind::NodeChange, number, object))
+        };
+        assert_eq!(see(change(None, None)), Reach::Everyone, "a new one");
+        let begun = Some(numo_api::Step::PreRules);
+        assert_eq!(see(change(begun, None)), Reach::Busy, "its journal");
+        assert_eq!(see(change(begun, None)), Reach::Nobody, "nothing new");
+        let directive = numo_api::Directive {
+            action: numo_api::DirectiveAction::Retry,
+            reason: None,
+            by: None,
+        };
+        assert_eq!(
+            see(change(begun, Some(directive))),
+            Reach::Everyone,
+            "a person's word"
+        );
     }
 
     #[test]
