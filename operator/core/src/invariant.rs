@@ -7,10 +7,11 @@ use crate::{
     intent::InForce,
     ledger::{self, Ledger},
     mark,
-    observed::NodeView,
+    observed::{NodeView, Observed, RunConfigView},
     report::Why,
 };
 use numo_api::{Outcome, Phase, Step, Strategy, marks, marks::openshift};
+use std::cell::OnceCell;
 
 /// A broken invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,15 +31,20 @@ pub fn lint(snapshot: &Snapshot<'_>, decision: &mut Decision) -> Vec<Breach> {
         decision.actions.clear();
         return Vec::new();
     };
-    let frame = Frame::of(snapshot, run);
-    let mut ledger = Ledger::of(snapshot.observed);
+    let sight = Sight {
+        snapshot,
+        observed: snapshot.observed,
+        run,
+        frame: OnceCell::new(),
+    };
+    let mut ledger = None;
     let mut breaches = Vec::new();
     let mut broken_chains = Vec::new();
     decision.actions.retain(|planned| {
         if broken_chains.contains(&planned.chain) {
             return false;
         }
-        match check(&frame, &mut ledger, planned) {
+        match check(&sight, &mut ledger, planned) {
             Ok(()) => true,
             Err(breach) => {
                 breaches.push(breach);
@@ -50,24 +56,43 @@ pub fn lint(snapshot: &Snapshot<'_>, decision: &mut Decision) -> Vec<Breach> {
     breaches
 }
 
+/// What the checks look at. The frame is worked out when the first of them needs it: most writes are of a
+/// journal or a Job, and a big cluster has many of them.
+struct Sight<'s, 'a> {
+    snapshot: &'s Snapshot<'a>,
+    observed: &'a Observed,
+    run: &'a RunConfigView,
+    frame: OnceCell<Frame<'a>>,
+}
+
+impl<'a> Sight<'_, 'a> {
+    fn frame(&self) -> &Frame<'a> {
+        self.frame.get_or_init(|| Frame::of(self.snapshot, self.run))
+    }
+}
+
 fn breach(invariant: u8, message: String) -> Result<(), Breach> {
     Err(Breach { invariant, message })
 }
 
-fn check<'a>(frame: &Frame<'a>, ledger: &mut Ledger<'a>, planned: &Planned) -> Result<(), Breach> {
+fn check<'a>(
+    sight: &Sight<'_, 'a>,
+    ledger: &mut Option<Ledger<'a>>,
+    planned: &Planned,
+) -> Result<(), Breach> {
     match &planned.action {
-        Action::CreateChange { spec, .. } => admitted(frame, ledger, &spec.node_name, &spec.node_uid),
-        Action::WriteJournal { key, status, .. } => match frame.observed.changes.get(key) {
+        Action::CreateChange { spec, .. } => admitted(sight, ledger, &spec.node_name, &spec.node_uid),
+        Action::WriteJournal { key, status, .. } => match sight.observed.changes.get(key) {
             Some(change) if !change.in_flight() && status.step == Some(Step::Admitted) => {
-                admitted(frame, ledger, &change.spec.node_name, &change.spec.node_uid)
+                admitted(sight, ledger, &change.spec.node_name, &change.spec.node_uid)
             }
             _ => Ok(()),
         },
-        Action::CreateJob(job) => job_is_the_only_one(frame, job),
-        Action::PatchNode(patch) => node_patch(frame, patch),
-        Action::PatchPool(patch) => pool_patch(frame, patch),
-        Action::ReleaseLease { node, .. } => match frame.observed.leases.get(node) {
-            Some(lease) if lease.holder == lease_holder(&frame.run.uid) => Ok(()),
+        Action::CreateJob(job) => job_is_the_only_one(sight.observed, job),
+        Action::PatchNode(patch) => node_patch(sight, patch),
+        Action::PatchPool(patch) => pool_patch(sight, patch),
+        Action::ReleaseLease { node, .. } => match sight.observed.leases.get(node) {
+            Some(lease) if lease.holder == lease_holder(&sight.run.uid) => Ok(()),
             _ => breach(4, format!("the lease of {node} is not ours to give back")),
         },
         Action::AddFinalizer { .. }
@@ -81,7 +106,14 @@ fn check<'a>(frame: &Frame<'a>, ledger: &mut Ledger<'a>, planned: &Planned) -> R
 }
 
 /// 2 and 13: no admission beyond any budget, or while stopped.
-fn admitted<'a>(frame: &Frame<'a>, ledger: &mut Ledger<'a>, name: &str, uid: &str) -> Result<(), Breach> {
+fn admitted<'a>(
+    sight: &Sight<'_, 'a>,
+    ledger: &mut Option<Ledger<'a>>,
+    name: &str,
+    uid: &str,
+) -> Result<(), Breach> {
+    let frame = sight.frame();
+    let ledger = ledger.get_or_insert_with(|| Ledger::of(sight.observed));
     let Some(node) = frame.observed.nodes.get(name).filter(|node| node.uid == uid) else {
         return breach(3, format!("{name} ({uid}) does not exist"));
     };
@@ -109,12 +141,8 @@ fn stopped(frame: &Frame<'_>, node: &NodeView) -> Option<Why> {
 }
 
 /// 3: one Job for each attempt.
-fn job_is_the_only_one(frame: &Frame<'_>, job: &JobRequest) -> Result<(), Breach> {
-    let exists = frame
-        .observed
-        .jobs
-        .get(&job.job)
-        .is_some_and(|view| !view.deleting);
+fn job_is_the_only_one(observed: &Observed, job: &JobRequest) -> Result<(), Breach> {
+    let exists = observed.jobs.get(&job.job).is_some_and(|view| !view.deleting);
     if exists {
         breach(3, format!("Job {} exists already", job.job))
     } else {
@@ -122,9 +150,10 @@ fn job_is_the_only_one(frame: &Frame<'_>, job: &JobRequest) -> Result<(), Breach
     }
 }
 
-fn node_patch(frame: &Frame<'_>, patch: &NodePatch) -> Result<(), Breach> {
+fn node_patch(sight: &Sight<'_, '_>, patch: &NodePatch) -> Result<(), Breach> {
     let name = &patch.node;
-    let Some(node) = frame
+    let uid = &sight.run.uid;
+    let Some(node) = sight
         .observed
         .nodes
         .get(name)
@@ -134,19 +163,20 @@ fn node_patch(frame: &Frame<'_>, patch: &NodePatch) -> Result<(), Breach> {
     };
     match patch.purpose {
         NodePurpose::Release => {
+            let frame = sight.frame();
             let Some(member) = frame.members.iter().find(|member| member.node.name == *name) else {
                 return breach(1, format!("{name} is not a node of this run"));
             };
             released(frame, member)
         }
         NodePurpose::Unshield => match mark::shielded(node) {
-            Some(mark) if mark.owner == frame.run.uid => Ok(()),
+            Some(mark) if mark.owner == *uid => Ok(()),
             _ => breach(4, format!("the shield of {name} is not ours")),
         },
         NodePurpose::BringHome if node.label(marks::RELEASE).is_empty() => {
             breach(1, format!("{name} is not in the canary pool"))
         }
-        NodePurpose::Unlabel if !frame.labelled_by_us(node) => {
+        NodePurpose::Unlabel if node.annotation(marks::LABELLED_BY) != *uid => {
             breach(4, format!("the labels of {name} are not ours"))
         }
         NodePurpose::Recordon if node.annotation(marks::CORDONED_BY).is_empty() => {
@@ -251,12 +281,12 @@ fn one_pool_after_release(frame: &Frame<'_>, member: &Member<'_>) -> Result<(), 
     }
 }
 
-fn pool_patch(frame: &Frame<'_>, patch: &PoolPatch) -> Result<(), Breach> {
+fn pool_patch(sight: &Sight<'_, '_>, patch: &PoolPatch) -> Result<(), Breach> {
     let name = &patch.pool;
-    let Some(pool) = frame.observed.pools.get(name) else {
+    let Some(pool) = sight.observed.pools.get(name) else {
         return breach(4, format!("pool {name} does not exist"));
     };
-    let ours = |owner: Option<String>| owner.as_deref() == Some(frame.run.uid.as_str());
+    let ours = |owner: Option<String>| owner.as_deref() == Some(sight.run.uid.as_str());
     let paused_by_us = || ours(mark::paused_by(pool).map(|mark| mark.owner));
     let selected_by_us = || ours(mark::prior_selector(pool).map(|mark| mark.owner));
     match patch.purpose {
@@ -264,6 +294,7 @@ fn pool_patch(frame: &Frame<'_>, patch: &PoolPatch) -> Result<(), Breach> {
             if !paused_by_us() {
                 return breach(4, format!("pool {name} was not paused by this run"));
             }
+            let frame = sight.frame();
             let rolls = frame
                 .members
                 .iter()
