@@ -70,12 +70,20 @@ pub enum CliError {
     /// The cluster cannot be reached.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// The API server refused.
+    /// The API server refused; in its own words.
+    #[error("{doing}: {message}")]
+    Refused {
+        /// What was being done.
+        doing: String,
+        /// The API server's words.
+        message: String,
+    },
+    /// The API server could not be asked.
     #[error("{doing}: {source}")]
     Api {
         /// What was being done.
         doing: String,
-        /// The refusal.
+        /// Why.
         #[source]
         source: kube::Error,
     },
@@ -99,7 +107,13 @@ pub enum CliError {
 impl CliError {
     fn api(doing: impl Into<String>) -> impl FnOnce(kube::Error) -> Self {
         let doing = doing.into();
-        move |source| Self::Api { doing, source }
+        move |source| match source {
+            kube::Error::Api(status) => Self::Refused {
+                doing,
+                message: status.message,
+            },
+            source => Self::Api { doing, source },
+        }
     }
 }
 
