@@ -19,12 +19,12 @@ use super::{
 };
 use crate::frontends;
 use jiff::{SignedDuration, Timestamp};
-use numo_api::{Reason, conditions::types};
+use numo_api::{Reason, conditions::types, marks};
 use numo_core::{
     Decision, Snapshot,
     action::{Action, Event, EventAction, Planned},
     decide, invariant,
-    observed::{Key, Settings, Validity},
+    observed::{Key, RunConfigView, Settings, Validity},
     report::RunPhase,
     verdict::Answers,
 };
@@ -531,10 +531,11 @@ impl Planner {
     /// Begins to watch the namespaces that rules run Jobs in.
     fn watch_job_namespaces(&mut self) {
         let observed = &self.store.observed;
-        let honoured = observed
-            .runs
-            .values()
-            .filter(|run| numo_core::gates::run::not_honoured(run, &observed.settings).is_none());
+        // A run that is honoured no longer, and has something to give back, finishes its rules too.
+        let gives_back = |run: &RunConfigView| run.finalizers.iter().any(|one| one == marks::FINALIZER);
+        let honoured = observed.runs.values().filter(|run| {
+            gives_back(run) || numo_core::gates::run::not_honoured(run, &observed.settings).is_none()
+        });
         let wanted: BTreeSet<String> = honoured
             .flat_map(|run| numo_core::intent::Intent::parse(run, observed).rules)
             .filter_map(|(_, rule)| rule)
