@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result};
 use std::{
+    io::{PipeWriter, Write as _},
     path::{Path, PathBuf},
     process::Stdio,
     time::Duration,
@@ -48,33 +49,44 @@ pub async fn call(kubeconfig: &Path, arguments: &[&str]) -> Result<Said> {
     })
 }
 
+/// Becomes numo, and leaves a watch that kills it should our end of the pipe close without a word: even
+/// SIGKILL of us leaves no numo behind. The process id, the signals and the exit code are numo's own.
+const WATCHED: &str =
+    r#"exec 3<&0; { read -r _ <&3 || kill -KILL $$; } 2>/dev/null & exec "$0" "$@" </dev/null 3<&-"#;
+
 /// A running numo.
 #[derive(Debug)]
 pub struct Numo {
     child: Child,
+    watch: PipeWriter,
     log: PathBuf,
 }
 
 impl Numo {
-    /// Starts it. Its log is appended to a file in `logs`.
+    /// Starts it. Its log is written to a file in `logs`. It leads its own process group, so that Ctrl-C in
+    /// a terminal reaches us alone and we stop the parts in order.
     pub fn start(kubeconfig: &Path, namespace: &str, logs: &Path, extra: &[&str]) -> Result<Self> {
         static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let log = logs.join(format!("numo-{number}.log"));
         let file = std::fs::File::create(&log).with_context(|| log.display().to_string())?;
-        let child = Command::new(binary()?)
+        let (watched, watch) = std::io::pipe()?;
+        let child = Command::new("/bin/sh")
+            .args(["-c", WATCHED])
+            .arg(binary()?)
             .arg("run")
             .arg("--kubeconfig")
             .arg(kubeconfig)
             .args(["--namespace", namespace])
             .args(extra)
             .env_remove("KUBECONFIG")
-            .stdin(Stdio::null())
+            .stdin(watched)
             .stdout(Stdio::null())
             .stderr(file)
+            .process_group(0)
             .kill_on_drop(true)
             .spawn()?;
-        Ok(Self { child, log })
+        Ok(Self { child, watch, log })
     }
 
     /// Its log so far.
@@ -112,6 +124,7 @@ impl Numo {
         let status = tokio::time::timeout(within, self.child.wait())
             .await
             .with_context(|| format!("numo did not end within {within:?}"))??;
+        self.end_watch();
         Ok(status.code())
     }
 
@@ -123,6 +136,7 @@ impl Numo {
     /// Kills it on the spot, as a node that loses power does.
     pub async fn kill(mut self) -> Result<()> {
         self.child.kill().await?;
+        self.end_watch();
         Ok(())
     }
 
@@ -135,6 +149,13 @@ impl Numo {
         let status = tokio::time::timeout(Duration::from_secs(30), self.child.wait())
             .await
             .context("numo did not stop within 30 s of SIGTERM")??;
+        self.end_watch();
         Ok(status.code())
+    }
+
+    /// numo is gone, and its process id may soon be someone else's: the watch must not kill that.
+    fn end_watch(&mut self) {
+        // Fails only when the watch is gone.
+        let _ = self.watch.write_all(b"\n");
     }
 }

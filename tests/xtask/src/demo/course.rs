@@ -59,10 +59,22 @@ impl Course {
     pub fn take(&mut self, now: Duration, look: &Look) {
         let passed = now.saturating_sub(self.now);
         self.now = now;
+        // A node is done before the run counts it, and before the next one begins.
+        let (done, others): (Vec<&Row>, Vec<&Row>) = look.rows.iter().partition(|row| row.step == Step::Done);
+        self.take_rows(now, passed, &done, look);
         if let Some(reason) = look.reason {
             self.say("run", reason.name(), &look.message);
         }
-        for row in &look.rows {
+        self.take_rows(now, passed, &others, look);
+        if look.stalled {
+            self.stalled.get_or_insert(now);
+        } else {
+            self.stalled = None;
+        }
+    }
+
+    fn take_rows(&mut self, now: Duration, passed: Duration, rows: &[&Row], look: &Look) {
+        for row in rows {
             let step = self.steps.entry(row.node.clone()).or_insert((row.step, now));
             if step.0 != row.step {
                 *step = (row.step, now);
@@ -80,11 +92,6 @@ impl Course {
                 self.logged.insert(row.node.clone(), log.clone());
                 self.add(&row.node, row.step.name(), &format!("│ {log}"));
             }
-        }
-        if look.stalled {
-            self.stalled.get_or_insert(now);
-        } else {
-            self.stalled = None;
         }
     }
 
@@ -154,6 +161,9 @@ fn is_worth_a_line(row: &Row, of_the_run: Option<Reason>) -> bool {
                     Who::ClusterAdmin | Who::RuleAuthor | Who::OtherController
                 )
         }
+        // Over in a moment; and a look that sees a node's lease go before its journal says why takes the
+        // end of a turn for its beginning.
+        Step::Admitted => row.reason != Reason::Admitting,
         _ => true,
     }
 }
@@ -199,6 +209,35 @@ mod tests {
         course.take(seconds(5), &look(vec![row(Step::Done, Reason::Done)]));
         assert_eq!(course.lines.len(), 3);
         assert_eq!(course.in_step("a"), Duration::ZERO);
+    }
+
+    #[test]
+    fn node_is_done_before_the_run_counts_it_and_the_next_begins() {
+        let named = |node: &str, step, reason| Row {
+            node: node.into(),
+            ..row(step, reason)
+        };
+        let mut course = Course::default();
+        course.take(
+            seconds(0),
+            &look(vec![named("b", Step::PostRules, Reason::RuleRunning)]),
+        );
+        let mut next = look(vec![
+            named("a", Step::PreRules, Reason::RuleRunning),
+            named("b", Step::Done, Reason::Done),
+        ]);
+        next.message = "1 of 2 nodes are done".into();
+        course.take(seconds(1), &next);
+        let subjects: Vec<_> = course.lines.iter().map(|line| line.subject.as_str()).collect();
+        assert_eq!(subjects, ["run", "b", "b", "run", "a"]);
+    }
+
+    #[test]
+    fn being_admitted_is_not_worth_a_line() {
+        let mut course = Course::default();
+        course.take(seconds(0), &look(vec![row(Step::Admitted, Reason::Admitting)]));
+        let subjects: Vec<_> = course.lines.iter().map(|line| line.subject.as_str()).collect();
+        assert_eq!(subjects, ["run"]);
     }
 
     #[test]

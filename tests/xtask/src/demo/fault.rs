@@ -53,6 +53,7 @@ impl Fault {
                     script,
                     "  echo \"2 of 3 replicas are in sync: $NODE_NAME must stay\""
                 );
+                let _ = writeln!(script, "  sleep 1");
                 let _ = writeln!(script, "  exit 3");
                 let _ = writeln!(script, "fi");
                 let words = of_kind(objects, "MutexRule")?

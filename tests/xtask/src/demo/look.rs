@@ -127,7 +127,8 @@ pub async fn look(site: &Site, run: &str) -> Result<Look> {
                     rule.map_or_else(|| node.why.message.clone(), |rule| format!("rule {}", rule.name))
                 }
                 Step::Released | Step::Changed | Step::Ready | Step::Uncordoned => {
-                    view.map_or_else(|| node.why.message.clone(), machine)
+                    let is_changed = site.world.version_of(name) == super::TO;
+                    view.map_or_else(|| node.why.message.clone(), |view| machine(view, is_changed))
                 }
                 _ => node.why.message.clone(),
             },
@@ -155,8 +156,9 @@ pub async fn look(site: &Site, run: &str) -> Result<Look> {
     })
 }
 
-/// What the machine-config daemon and the machine are at.
-fn machine(node: &NodeView) -> String {
+/// What the machine-config daemon and the machine are at. A machine at the new version that is asked for
+/// another configuration leaves the canary pool: same content, no reboot.
+fn machine(node: &NodeView, is_changed: bool) -> String {
     let asked_to_drain = node.desired_drain.starts_with("drain-");
     let words = if node.state == "Degraded" || node.state == "Unreconcilable" {
         return format!("{}: {}", node.state, node.reason);
@@ -170,6 +172,10 @@ fn machine(node: &NodeView) -> String {
         "writing the new operating system"
     } else if !node.ready {
         "not Ready"
+    } else if is_changed && node.current != node.desired {
+        "goes home to its pool"
+    } else if node.state == "Working" && node.desired_drain == format!("uncordon-{}", node.desired) {
+        "rebooted: is being uncordoned"
     } else if node.state == "Working" {
         "the machine-config daemon begins"
     } else if node.current != node.desired {
@@ -216,4 +222,43 @@ async fn rules(site: &Site, state: &State) -> BTreeMap<String, Rule> {
         rule.says = Some(log.trim().to_owned()).filter(|log| !log.is_empty());
     }
     rules
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machine_is_said_to_begin_and_to_come_back() {
+        let mut node = NodeView {
+            state: "Done".into(),
+            current: "old".into(),
+            desired: "new".into(),
+            desired_drain: "uncordon-old".into(),
+            last_applied_drain: "uncordon-old".into(),
+            ready: true,
+            ..NodeView::default()
+        };
+        assert_eq!(machine(&node, false), "let go: the machine-config daemon is told");
+        node.state = "Working".into();
+        assert_eq!(machine(&node, false), "the machine-config daemon begins");
+        node.desired_drain = "drain-new".into();
+        assert_eq!(machine(&node, false), "draining");
+        node.last_applied_drain = "drain-new".into();
+        assert_eq!(machine(&node, false), "writing the new operating system");
+        node.rebooting = true;
+        node.ready = false;
+        assert_eq!(machine(&node, false), "rebooting");
+        node.rebooting = false;
+        node.ready = true;
+        node.desired_drain = "uncordon-new".into();
+        assert_eq!(machine(&node, false), "rebooted: is being uncordoned");
+        node.state = "Done".into();
+        node.current = "new".into();
+        assert_eq!(machine(&node, true), "back");
+        node.desired = "home".into();
+        assert_eq!(machine(&node, true), "goes home to its pool");
+        node.state = "Working".into();
+        assert_eq!(machine(&node, true), "goes home to its pool");
+    }
 }

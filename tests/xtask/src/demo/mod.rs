@@ -166,7 +166,7 @@ pub async fn run(arguments: Arguments) -> Result<ExitCode> {
                 }
             };
             if arguments.keep {
-                what_to_try(&site);
+                what_to_try(&site, arguments.fault);
                 stop.asked().await;
             }
         } else {
@@ -293,14 +293,19 @@ async fn show(site: &Site, arguments: &Arguments) -> Result<bool> {
             if let Some(reason) = reason {
                 facts.push(("why", format!("{reason}: {message}")));
                 facts.push(("means", reason.meaning().to_owned()));
-                facts.push(("ends", format!("{} can end it", reason.who().phrase())));
+                if reason.who() != numo_api::conditions::Who::Nobody {
+                    facts.push(("ends", format!("by {}", reason.who().phrase())));
+                }
             } else {
                 facts.push(("why", message));
                 facts.extend(site.numo_log(5).into_iter().map(|line| ("numo", line)));
             }
+            let said: String = facts.iter().map(|(_, text)| text.as_str()).collect();
             for row in look.rows.iter().filter(|row| row.is_wrong()) {
-                let (node, step) = (&row.node, row.step.name());
-                facts.push(("node", format!("{node} is {step}, {}: {}", row.reason, row.doing)));
+                let is = format!("{} is {}, {}", row.node, row.step.name(), row.reason);
+                let more = unsaid(&row.doing, &said);
+                let colon = if more.is_empty() { "" } else { ": " };
+                facts.push(("node", format!("{is}{colon}{more}")));
             }
             for (name, text) in &facts {
                 fact(name, text);
@@ -308,6 +313,12 @@ async fn show(site: &Site, arguments: &Arguments) -> Result<bool> {
             Ok(false)
         }
     }
+}
+
+/// The clauses of a text that have not been said.
+fn unsaid(text: &str, said: &str) -> String {
+    let clauses = text.split("; ").filter(|clause| !said.contains(clause));
+    clauses.collect::<Vec<_>>().join("; ")
 }
 
 /// A name and a text beside it, at the width of the terminal.
@@ -448,7 +459,7 @@ fn tell(site: &Site, course: &Course, look: &Look, breaches: &[Breach]) {
     let spans = timeline::spans(&site.world.records());
     let times = summary::times(&spans, course.waits(), &nodes, jiff::Timestamp::now());
     if !times.is_empty() {
-        let title = "where the time went, before and after the change and in numo itself";
+        let title = "where the time went (BEFORE, AFTER: its rules; NUMO: numo itself; TURN: all but WAITED)";
         section(title, summary::time_table(&times));
     }
     section("what was waited for", summary::wait_lines(course.waits()));
@@ -470,7 +481,8 @@ fn tell(site: &Site, course: &Course, look: &Look, breaches: &[Breach]) {
     section("judgement", lines);
 }
 
-fn what_to_try(site: &Site) {
+fn what_to_try(site: &Site, fault: Option<Fault>) {
+    let node = second_in_turn(site);
     println!();
     println!("everything is left up until Ctrl-C; in another terminal:");
     println!();
@@ -479,7 +491,19 @@ fn what_to_try(site: &Site) {
     println!("  kubectl get mutexrunconfigs,mutexrules,nodechanges -n {NAMESPACE}");
     println!("  kubectl get nodes,machineconfigpools");
     println!("  numo status");
-    println!("  numo explain worker-1");
+    println!("  numo explain {node}");
+    match fault {
+        Some(Fault::RuleFails) => {
+            println!("  numo skip {node}       # leaves it as it is, goes on with the others");
+        }
+        Some(Fault::Cordoned) => println!("  kubectl uncordon {node}"),
+        Some(Fault::PoolPaused) => {
+            println!(
+                "  kubectl patch machineconfigpool {POOL} --type merge -p '{{\"spec\":{{\"paused\":false}}}}'"
+            );
+        }
+        _ => {}
+    }
     println!("  numo stop          # nothing new begins, until: numo start");
     let upgrade = json!({"spec": {"desiredUpdate": {"version": "4.17.1"}}});
     println!("  kubectl patch clusterversion version --type merge \\\n    -p '{upgrade}'");
@@ -488,4 +512,21 @@ fn what_to_try(site: &Site) {
 fn numo_folder() -> PathBuf {
     let own = std::env::current_exe().unwrap_or_default();
     own.parent().map(PathBuf::from).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_not_said_is_said() {
+        let said = "1 node failed: worker-1: the rule failed: exit code 3";
+        let of = |text| unsaid(text, said);
+        assert_eq!(
+            of("the rule failed: exit code 3; retry or skip it"),
+            "retry or skip it"
+        );
+        assert_eq!(of("the rule failed: exit code 3"), "");
+        assert_eq!(of("the drain is blocked"), "the drain is blocked");
+    }
 }

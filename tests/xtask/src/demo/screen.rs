@@ -97,7 +97,7 @@ impl Drop for Screen {
 /// A line about something that happened.
 fn told(line: &Line) -> String {
     let text = format!(
-        "{:>5}  {:<10} {:<12} {}",
+        "{:>5}  {:<10} {:<10}  {}",
         clock(line.at),
         line.subject,
         line.step,

@@ -41,7 +41,6 @@ pub struct Site {
 impl Site {
     /// Starts all of it.
     pub async fn set(given: Option<&Given>, world: WorldSpec, progress: &Progress) -> Result<Self> {
-        let folder = tempfile::Builder::new().prefix("numo-demo-").tempdir()?;
         let mut cluster = None;
         if given.is_none() {
             let doing = progress.doing("starting the control plane");
@@ -62,6 +61,13 @@ impl Site {
                 (given.kubeconfig.clone(), client.clone(), client)
             }
             (None, None) => bail!("neither a control plane nor a cluster"),
+        };
+        // What a killed demo leaves in its own cluster's folder goes with that, before the next one starts.
+        let mut folder = tempfile::Builder::new();
+        let folder = folder.prefix("numo-demo-");
+        let folder = match &cluster {
+            Some(cluster) => folder.tempdir_in(cluster.logs())?,
+            None => folder.tempdir()?,
         };
         let workers: usize = world.pools.iter().map(|pool| pool.workers).sum();
         let doing = progress.doing("making the simulated OpenShift");

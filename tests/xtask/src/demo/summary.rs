@@ -131,7 +131,7 @@ pub fn wait_lines(waits: &BTreeMap<(String, Reason), Duration>) -> Vec<String> {
                 reason.name().to_owned(),
                 who,
                 seconds(longest.as_secs_f64()),
-                // What follows the comma says when: it is over by now.
+                // What follows the comma says when.
                 reason
                     .who()
                     .phrase()
@@ -147,7 +147,7 @@ pub fn wait_lines(waits: &BTreeMap<(String, Reason), Duration>) -> Vec<String> {
     if all.is_empty() {
         return Vec::new();
     }
-    let head = ["REASON", "NODES", "LONGEST", "ENDED BY"].map(ToOwned::to_owned);
+    let head = ["REASON", "NODES", "LONGEST", "WHO ENDS IT"].map(ToOwned::to_owned);
     let rows = std::iter::once(head.to_vec()).chain(all.into_iter().map(|(_, row)| row));
     align(&rows.collect::<Vec<_>>(), usize::MAX)
 }
@@ -279,7 +279,7 @@ mod tests {
         assert_eq!(
             wait_lines(&waits),
             [
-                "REASON            NODES   LONGEST   ENDED BY",
+                "REASON            NODES   LONGEST   WHO ENDS IT",
                 "CordonedByOther   b       20.0 s    a cluster administrator",
                 "WaitingForTurn    2       9.0 s     the nodes in flight",
             ]
