@@ -13,6 +13,7 @@ mod arming;
 mod canary;
 mod cluster;
 mod journal;
+mod last_look;
 mod leaving;
 mod order;
 mod preflight;
