@@ -6,6 +6,9 @@
 /// Prefix of all of numo's own labels, annotations and finalizers.
 pub const PREFIX: &str = "numo.openshift-optional.skrzypek.io/";
 
+/// Name under which the API server manages the fields that numo writes.
+pub const FIELD_MANAGER: &str = "numo";
+
 /// Annotation on a MachineConfigPool numo paused: JSON `PausedBy`.
 pub const PAUSED_BY: &str = "numo.openshift-optional.skrzypek.io/paused-by";
 /// Annotation on a MachineConfigPool whose node selector numo changed: JSON `PriorSelector`.

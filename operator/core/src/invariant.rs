@@ -83,7 +83,9 @@ fn check<'a>(
     match &planned.action {
         Action::CreateChange { spec, .. } => admitted(sight, ledger, &spec.node_name, &spec.node_uid),
         Action::WriteJournal { key, status, .. } => match sight.observed.changes.get(key) {
-            Some(change) if !change.in_flight() && status.step == Some(Step::Admitted) => {
+            Some(change)
+                if !change.in_flight() && matches!(status.step, Some(Step::Admitted | Step::PostRules)) =>
+            {
                 admitted(sight, ledger, &change.spec.node_name, &change.spec.node_uid)
             }
             _ => Ok(()),

@@ -64,6 +64,13 @@ pub fn paused_by(pool: &PoolView) -> Option<PausedBy> {
     read(&pool.annotations, marks::PAUSED_BY)
 }
 
+/// The mark is of a pause that is over: someone lifted it while its owner was gone, and someone else paused the
+/// pool since. Their pause is theirs.
+pub fn is_outlived(pool: &PoolView) -> bool {
+    let by_other = |manager: &String| manager != marks::FIELD_MANAGER;
+    pool.paused && pool.paused_manager.as_ref().is_some_and(by_other)
+}
+
 /// What selector the pool had, if numo changed it.
 pub fn prior_selector(pool: &PoolView) -> Option<PriorSelector> {
     read(&pool.annotations, marks::PRIOR_NODE_SELECTOR)

@@ -252,7 +252,11 @@ fn start(
 ) -> Progress {
     if let Some(refusal) = observed.refusals.get(&job) {
         let retry_at = later(refusal.at, RETRY_REFUSED_SECONDS);
-        let reason = if refusal.code == 403 {
+        if refusal.code == 0 && now < retry_at {
+            let message = format!("Job {job} is not written yet: {}", refusal.message);
+            return Progress::Wait(Why::new(Reason::RuleStarting, message), Some(retry_at));
+        }
+        let reason = if is_uninvited(refusal.code, &refusal.message) {
             Reason::JobsForbidden
         } else {
             Reason::RuleJobCannotStart
@@ -286,6 +290,12 @@ fn start(
         avoid: Vec::new(),
         timeout_seconds: rule.timeout_seconds,
     }))
+}
+
+/// Whether a Job was refused for want of the right to create it, in RBAC's words; quotas and admission
+/// policies forbid with the same code and other words.
+pub fn is_uninvited(code: u16, message: &str) -> bool {
+    code == 403 && message.contains("cannot create resource")
 }
 
 /// How long a refused Job is left alone before it is tried again (seconds): a quota or an invitation may

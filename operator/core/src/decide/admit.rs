@@ -8,9 +8,10 @@ use crate::{
     ledger::{self, Ledger},
     names,
     observed::{ChangeView, Key, NodeView},
+    pools,
     report::Why,
 };
-use numo_api::{DirectiveAction, NodeChangeSpec, OwnerRef, Reason, Step, Target};
+use numo_api::{DirectiveAction, NodeChangeSpec, OwnerRef, Reason, Step, Target, Terms, marks::openshift};
 use std::collections::BTreeMap;
 
 /// API version and kind of the owner, as NodeChanges refer to it.
@@ -22,7 +23,12 @@ pub fn admit(draft: &mut Draft<'_>, hold: Option<&Why>) {
     let mut ledger = Ledger::of(draft.frame.observed);
     let mut flying = Flying::of(&draft.frame, &members, |_| true);
     for member in members.iter().filter(|member| member.in_flight().is_none()) {
-        if at_target(&draft.frame, member) {
+        // It is changed, failed a rule after that, and a person wants that rule asked again: a turn like any.
+        let again = member
+            .left_out()
+            .filter(|change| retry_asked(change) && change.status.pin.is_some())
+            .filter(|_| at_target(&draft.frame, member));
+        if again.is_none() && at_target(&draft.frame, member) {
             report_done(draft, member);
             continue;
         }
@@ -30,8 +36,18 @@ pub fn admit(draft: &mut Draft<'_>, hold: Option<&Why>) {
             if !draft.out.report.ungated.contains(&member.node.name) {
                 draft.out.report.ungated.push(member.node.name.clone());
             }
-            let message = format!("it goes to {} without rules", member.desired);
-            draft.report(member, Step::Released, Why::new(Reason::Ungated, message));
+            let (reason, more) = if pools::failing(member.node) {
+                let state = member.node.annotation(openshift::STATE);
+                let words = member.node.annotation(openshift::REASON);
+                (
+                    Reason::NodeDegraded,
+                    format!("; the daemon reports {state}: {words}"),
+                )
+            } else {
+                (Reason::Ungated, String::new())
+            };
+            let message = format!("it goes to {} without rules{more}", member.desired);
+            draft.report(member, Step::Released, Why::new(reason, message));
             continue;
         }
         if let Some(change) = member.left_out()
@@ -54,7 +70,10 @@ pub fn admit(draft: &mut Draft<'_>, hold: Option<&Why>) {
         let Some(why) = why else {
             ledger.take(member.node);
             flying.take(member.node);
-            take_turn(draft, member);
+            match again {
+                Some(change) => ask_again(draft, member, change),
+                None => take_turn(draft, member),
+            }
             continue;
         };
         if why.reason == Reason::NodeLeaseHeld
@@ -103,6 +122,26 @@ pub fn obeys_directive(draft: &mut Draft<'_>, member: &Member<'_>, change: &Chan
     }
     draft.report(member, step, why);
     true
+}
+
+/// A node that is changed and failed a rule after that has those rules asked again: its next attempt begins
+/// there.
+fn ask_again(draft: &mut Draft<'_>, member: &Member<'_>, change: &ChangeView) {
+    let mut journal = Journal::open(change, draft.frame.now);
+    journal.obey();
+    journal.next_attempt();
+    if let Some(pin) = &mut journal.status.pin {
+        let strategy = pin.terms.as_ref().map(|terms| terms.strategy);
+        let terms = draft.frame.intent.terms();
+        pin.terms = Some(Terms {
+            strategy: strategy.unwrap_or(terms.strategy),
+            ..terms
+        });
+    }
+    journal.enter(Step::PostRules, None);
+    journal.write(draft, None);
+    let why = Why::new(Reason::RuleStarting, "its rules after the change are asked again");
+    draft.report(member, Step::PostRules, why);
 }
 
 /// The node is on its way although it never had its turn in this attempt.

@@ -17,7 +17,7 @@ pub use pool::{MAX_CORRECTIONS, is_of_a_run};
 
 use crate::{
     action::{Action, Event, EventAction, Planned},
-    gates,
+    gates, ledger,
     observed::{ChangeView, Key, Observed, RunConfigView},
     report::{LastWord, NodeReport, PoolReport, Report, RunPhase, Why},
     rules::{self, Progress, Subject},
@@ -130,7 +130,7 @@ pub fn decide(snapshot: &Snapshot<'_>, answers: &Answers) -> Decision {
     if over {
         leave(&mut draft, leaving.as_ref());
     } else {
-        drive(&mut draft, hold, refusal.is_some());
+        drive(&mut draft, hold, refusal.as_ref());
     }
     forget(&mut draft);
     if dry {
@@ -297,6 +297,7 @@ fn is_over(frame: &Frame<'_>) -> bool {
         && !frame.intent.problems.iter().any(|why| matches!(why.reason, Reason::TargetNotFound | Reason::PoolNotFound))
         && frame.members.iter().all(|member| {
             member.in_flight().is_none()
+                && !member.left_out().is_some_and(|change| admit::retry_asked(change) && change.status.pin.is_some())
                 && (at_target(frame, member)
                     || member
                         .left_out()
@@ -320,7 +321,7 @@ fn move_on(draft: &mut Draft<'_>, hold: Option<&Why>, leaving: Option<&Why>) {
         hold,
         leaving,
         out_of_turn: admit::out_of_turn(&draft.frame, &members, hold),
-        hosts: node::hosts_in_flight(&members),
+        hosts: node::hosts_in_flight(draft.frame.observed),
     };
     for member in &members {
         if let Some(change) = member.in_flight() {
@@ -393,11 +394,11 @@ fn report_the_rest(draft: &mut Draft<'_>, why: &Why) -> usize {
 }
 
 /// Arms the pools and admits nodes, as far as the gates allow.
-fn drive(draft: &mut Draft<'_>, hold: Option<Why>, refused: bool) {
+fn drive(draft: &mut Draft<'_>, hold: Option<Why>, refusal: Option<&Why>) {
     let active = draft.frame.behind() || draft.frame.has_marks() || draft.frame.in_flight() > 0;
     if !active {
         draft.out.report.phase = RunPhase::Idle;
-        draft.out.report.hold = idle(&draft.frame, hold);
+        draft.out.report.hold = idle(&draft.frame, hold, refusal);
         let last = draft.frame.run.status.run.as_ref();
         draft.out.report.result = last
             .filter(|last| last.id == draft.frame.run_id && last.finished_at.is_some())
@@ -411,13 +412,16 @@ fn drive(draft: &mut Draft<'_>, hold: Option<Why>, refused: bool) {
         return;
     }
     draft.out.report.phase = RunPhase::Active;
-    if !refused || draft.frame.has_marks() {
+    if refusal.is_none() || draft.frame.has_marks() {
         pool::arm(draft);
     } else {
         draft.out.report.phase = RunPhase::Refused;
     }
     pool::tend_canary(draft);
-    let hold = match hold.or_else(|| run_rules_hold(draft, Phase::PreRun)) {
+    let hold = match hold
+        .or_else(|| all_stopped(&draft.frame))
+        .or_else(|| run_rules_hold(draft, Phase::PreRun))
+    {
         Some(why) => {
             pool::label_joiners(draft);
             Some(why)
@@ -428,8 +432,20 @@ fn drive(draft: &mut Draft<'_>, hold: Option<Why>, refused: bool) {
     admit::admit(draft, hold.as_ref());
 }
 
-/// What holds an idle run that a user should hear of: what is wrong with its spec.
-fn idle(frame: &Frame<'_>, hold: Option<Why>) -> Option<Why> {
+/// A stop that holds every node that is behind holds the rules of the run too.
+fn all_stopped(frame: &Frame<'_>) -> Option<Why> {
+    let mut behind = frame
+        .members
+        .iter()
+        .filter(|member| !at_target(frame, member))
+        .map(|member| ledger::stop(frame.observed, member.node));
+    let first = behind.next()??;
+    behind.all(|stop| stop.is_some()).then_some(first)
+}
+
+/// What holds an idle run that a user should hear of: what the next upgrade would be refused for, before
+/// pools roll that nobody could pause. Another run on the same pool will be done by then.
+fn idle(frame: &Frame<'_>, hold: Option<Why>, refusal: Option<&Why>) -> Option<Why> {
     if frame.members.is_empty() && frame.intent.problems.is_empty() && frame.desired.is_ok() {
         return Some(Why::new(
             Reason::NoNodes,
@@ -437,7 +453,8 @@ fn idle(frame: &Frame<'_>, hold: Option<Why>) -> Option<Why> {
         ));
     }
     hold.filter(|why| {
-        frame.intent.problems.contains(why) || frame.desired.is_err() || why.reason == Reason::Suspended
+        let refused = refusal == Some(why) && why.reason != Reason::PoolHeldByRun;
+        refused || frame.intent.problems.contains(why) || why.reason == Reason::Suspended
     })
 }
 

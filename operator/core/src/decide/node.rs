@@ -14,7 +14,7 @@ use crate::{
     ledger,
     mark::{self, Shielded},
     names,
-    observed::{ChangeView, JobView, Key, LeaseView, NodeView, RuleView},
+    observed::{ChangeView, JobView, Key, LeaseView, NodeView, Observed, RuleView},
     pools,
     report::Why,
     rules::{self, Progress, Subject, later},
@@ -51,12 +51,18 @@ pub struct Pass<'m> {
     pub hosts: Vec<&'m str>,
 }
 
-/// Host names of the nodes in flight: rule pods keep away from them.
-pub fn hosts_in_flight<'m>(members: &'m [Member<'_>]) -> Vec<&'m str> {
-    members
-        .iter()
-        .filter(|member| member.in_flight().is_some())
-        .map(|member| member.node.label(openshift::HOSTNAME))
+/// Host names of the nodes in flight, whoever let them fly: rule pods keep away from them.
+pub fn hosts_in_flight(observed: &Observed) -> Vec<&str> {
+    let nodes: BTreeSet<&str> = observed
+        .changes
+        .values()
+        .filter(|change| change.in_flight())
+        .map(|change| change.spec.node_name.as_str())
+        .collect();
+    nodes
+        .into_iter()
+        .filter_map(|name| observed.nodes.get(name))
+        .map(|node| node.label(openshift::HOSTNAME))
         .filter(|hostname| !hostname.is_empty())
         .collect()
 }
@@ -447,6 +453,23 @@ impl Turn<'_, '_> {
                 draft.report(self.member, Step::Skipped, why);
                 true
             }
+            // Someone took it back to where it came from: it begins anew.
+            DirectiveAction::Retry
+                if fresh
+                    && self.released()
+                    && self.member.done
+                    && self.member.current == self.pin.from_config =>
+            {
+                let mut journal = self.journal(draft);
+                journal.obey();
+                journal.next_attempt();
+                journal.status.pin = None;
+                journal.enter(Step::Admitted, None);
+                journal.write(draft, None);
+                let why = Why::new(Reason::Admitting, words("retried"));
+                draft.report(self.member, Step::Admitted, why);
+                true
+            }
             // It is changing: there are no rules to run again, but it gets its whole time once more.
             DirectiveAction::Retry if fresh && self.released() && !self.was_back() => {
                 let mut journal = self.journal(draft);
@@ -540,14 +563,15 @@ impl Turn<'_, '_> {
             self.report_held(draft);
             return;
         }
-        if !self.passed(draft, Phase::Pre, Step::PreRules, self.pass.hold) {
-            return;
-        }
-        let fit = self
+        let closed = self
             .pass
             .hold
             .cloned()
-            .or_else(|| ledger::stop(draft.frame.observed, self.member.node))
+            .or_else(|| ledger::stop(draft.frame.observed, self.member.node));
+        if !self.passed(draft, Phase::Pre, Step::PreRules, closed.as_ref()) {
+            return;
+        }
+        let fit = closed
             .or_else(|| gates::node::not_fit(&draft.frame, self.member))
             .or_else(|| gates::node::not_for_canary(&draft.frame, self.member));
         if !self.passed(draft, Phase::PreRelease, Step::PreRelease, fit.as_ref()) {
@@ -771,7 +795,7 @@ impl Turn<'_, '_> {
         journal.enter(step, Some(why));
         let event = (step != Step::Selected).then(|| {
             self.event(
-                step != Step::Done,
+                step != Step::Done || why.reason == Reason::Ungated,
                 why.reason.name(),
                 EventAction::Complete,
                 why.message.clone(),
@@ -888,7 +912,9 @@ impl Turn<'_, '_> {
                 draft.out.report.ungated.push(self.member.node.name.clone());
                 why
             };
-            journal.write(draft, None);
+            let event = (why.reason == Reason::Ungated)
+                .then(|| self.event(true, "Ungated", EventAction::Release, why.message.clone()));
+            journal.write(draft, event);
             draft.report(self.member, Step::Released, why);
             return;
         }
@@ -1215,7 +1241,14 @@ pub fn settle_orphans(draft: &mut Draft<'_>) {
         let why = Why::new(Reason::NodeGone, message);
         let mut journal = Journal::open(change, draft.frame.now);
         journal.enter(Step::Failed, Some(&why));
-        journal.write(draft, None);
+        let event = Event {
+            node: node.map(|node| node.name.clone()),
+            warning: true,
+            reason: Reason::NodeGone.name(),
+            action: EventAction::Complete,
+            note: why.message,
+        };
+        journal.write(draft, Some(event));
     }
     let observed = draft.frame.observed;
     let uid = &draft.frame.run.uid;

@@ -64,9 +64,11 @@ pub fn arm(draft: &mut Draft<'_>) {
                     .values()
                     .any(|run| run.uid == mark.owner) => {}
             None if pool.paused && !draft.frame.intent.adopt_paused => {}
+            Some(_) if mark::is_outlived(pool) && !draft.frame.intent.adopt_paused => {}
             // A mark of an owner that is gone: its hold is taken over with what it remembers.
             orphan => {
-                let prior = orphan.map_or(pool.paused, |mark| mark.prior);
+                let held = orphan.filter(|_| !mark::is_outlived(pool));
+                let prior = held.map_or(pool.paused, |mark| mark.prior);
                 let name = draft.frame.run.key.to_string();
                 planned.push((
                     pool,

@@ -51,7 +51,7 @@ pub fn hold(frame: &Frame<'_>, leaving: Option<&Why>, refusal: Option<&Why>) -> 
         .or_else(|| foreign_writer(frame))
         .or_else(|| frame.intent.suspended.clone())
         .or_else(|| dry_run(frame))
-        .or_else(|| pools_pausing(frame))
+        .or_else(|| pools_pausing(frame).filter(|_| !frame.intent.dry_run))
         .or_else(|| canary_pausing(frame))
         .or_else(|| control_plane(frame))
         .or_else(|| failures(frame))
@@ -221,11 +221,10 @@ fn paused_by_other(frame: &Frame<'_>) -> Option<Why> {
     if frame.intent.adopt_paused {
         return None;
     }
-    let pool = frame
-        .intent
-        .pools
-        .iter()
-        .find(|pool| pool.paused && mark::paused_by(pool).is_none())?;
+    let pool = frame.intent.pools.iter().find(|pool| {
+        pool.paused
+            && mark::paused_by(pool).is_none_or(|mark| mark.owner != frame.run.uid && mark::is_outlived(pool))
+    })?;
     let who = pool.paused_manager.as_deref().unwrap_or("someone");
     let message = format!(
         "MachineConfigPool {} spec.paused: found true, set by {who}, wanted false; unpause it or set spec.adoptPaused",

@@ -259,9 +259,30 @@ fn a_dry_run_decides_and_writes_nothing() {
          pool worker 4.17.0
          node a worker 4.16.0
          run {dryRun: true}",
-        "node a Selected PoolsPausing
+        "hold DryRun
+         node a Admitted Admitting
          > nothing",
     );
+}
+
+#[test]
+fn an_idle_run_says_what_the_next_upgrade_would_be_refused_for() {
+    // Before pools roll that nobody could pause.
+    let cluster = |canary: &str| {
+        format!(
+            "cluster 4.16.0
+             pool canary 4.16.0 {canary}
+             pool worker 4.16.0
+             node a worker 4.16.0
+             run {{canary: {{name: canary}}}}"
+        )
+    };
+    check(&cluster("paused"), "phase Idle\n hold CanaryPaused\n > nothing");
+    check(
+        &format!("{}\n layered worker", cluster("")),
+        "phase Idle\n hold LayeredPool\n > nothing",
+    );
+    check(&cluster(""), "phase Idle\n not hold CanaryPaused\n > nothing");
 }
 
 #[test]
@@ -304,5 +325,27 @@ fn a_run_without_nodes_says_so() {
         "phase Idle
          hold NoNodes
          > nothing",
+    );
+}
+
+#[test]
+fn a_mark_that_outlived_its_pause_is_no_leave_to_roll() {
+    // The run that paused the pool is gone; who paused it since is not numo.
+    let cluster = |by: &str, run: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 of:gone-uid by:{by}
+             node a worker 4.16.0
+             run {run}"
+        )
+    };
+    check(
+        &cluster("sriov", "{}"),
+        "hold PoolPausedByOther ~ sriov\n > nothing",
+    );
+    check(&cluster("numo", "{}"), "> finalizer on\n > pause worker");
+    check(
+        &cluster("sriov", "{adoptPaused: true}"),
+        "> finalizer on\n > pause worker that was paused",
     );
 }

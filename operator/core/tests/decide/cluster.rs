@@ -664,7 +664,12 @@ impl Cluster {
             key,
             Refusal {
                 code: line.word(4).parse().expect("a code"),
-                message: "no".to_owned(),
+                message: if line.has("quota") {
+                    "exceeded quota"
+                } else {
+                    "cannot create resource \"jobs\""
+                }
+                .to_owned(),
                 at: at(line.number("at", -1)),
             },
         );

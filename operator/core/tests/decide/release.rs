@@ -674,3 +674,67 @@ fn a_strategy_that_is_changed_before_the_release_lets_the_rules_run_again() {
         "node a Admitted ConfigChanged ~ spec.strategy\n > journal a Admitted ConfigChanged attempt 2",
     );
 }
+
+#[test]
+fn a_rule_after_the_change_that_ended_the_turn_is_asked_again() {
+    for (step, policy) in [
+        ("Failed reason:RuleFailed", "Abort"),
+        ("Skipped reason:SkippedByPolicy", "Skip"),
+    ] {
+        check(
+            &format!(
+                "cluster 4.17.0
+                 pool worker 4.17.0 ours
+                 node a worker 4.17.0
+                 rule after Post policy:{policy}
+                 run finalizer {{}}
+                 change a {step} pin:4.17.0 entries:PreRules,Released verdict:after/Post/1/Failure generation:2 obeyed:1 directive:Retry"
+            ),
+            "node a PostRules RuleStarting\n > journal a PostRules attempt 2",
+        );
+    }
+}
+
+#[test]
+fn a_node_that_someone_took_back_begins_anew_when_it_is_retried() {
+    check(
+        &flying(
+            "4.16.0",
+            &format!(
+                "Held reason:ChangeTimeout pin:4.17.0 entries:PreRules,Released {PASSED} generation:2 obeyed:1 directive:Retry"
+            ),
+            "{}",
+        ),
+        "node a Admitted Admitting\n > journal a Admitted attempt 2",
+    );
+}
+
+#[test]
+fn a_stop_holds_the_next_rule_too() {
+    let stopped = format!(
+        "{}\n budget all max:9 paused",
+        flying("4.16.0", "PreRules pin:4.17.0", "{}")
+    );
+    check(&stopped, "node a PreRules Stopped\n > nothing");
+    // And the rules of the run, where it holds every node.
+    let run = "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0
+         rule start PreRun
+         run finalizer {}
+         budget all max:9";
+    check(run, "> job start/PreRun/1 of -");
+    check(&format!("{run} paused"), "hold Stopped\n > nothing");
+}
+
+#[test]
+fn a_node_that_fails_on_its_ungated_way_says_so() {
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0 desired:4.17.0 state:Degraded
+         node b worker 4.16.0
+         run finalizer {}",
+        "node a Released NodeDegraded ~ without rules\n node b Selected WaitingForTurn",
+    );
+}

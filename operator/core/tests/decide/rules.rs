@@ -488,6 +488,15 @@ fn a_refused_job_of_the_run_is_given_up_after_its_timeout() {
              refused start/PreRun/1 of - 403"
         )
     };
+    check(
+        &cluster("900").replace("403", "403 quota"),
+        "hold RuleJobCannotStart\n > nothing",
+    );
+    // The API server was not there: nobody's fault, and asked again.
+    check(
+        &cluster("900").replace("403", "0 quota"),
+        "hold RuleStarting ~ not written yet\n > nothing",
+    );
     // The run began 600 s ago.
     check(&cluster("900"), "hold JobsForbidden\n > nothing");
     check(&cluster("500"), "> record start/PreRun/1 Failure");

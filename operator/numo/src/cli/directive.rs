@@ -1,23 +1,24 @@
 //! `numo retry` and `numo skip`: what a person wants done with one node, on its NodeChange; and
-//! `numo retry mutexrunconfig/NAME`: the rules that are asked once per run, again.
+//! `numo retry mutexrunconfig/NAME`: the rules that are asked before a run, again.
 
 use super::{CliError, ClusterArgs};
 use crate::shell::{client::Connection, watch, wire::Kind};
 use clap::Args;
 use kube::api::{ListParams, Patch, PatchParams};
-use numo_api::{DirectiveAction, MutexRunConfigStatus, NodeChange, marks};
+use numo_api::{DirectiveAction, MutexRunConfigStatus, NodeChange, Outcome, Phase, RunResult, Step, marks};
 use serde_json::json;
+use std::collections::BTreeSet;
 
 /// Arguments of `numo retry` and `numo skip`.
 #[derive(Debug, Args)]
 pub struct DirectiveArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// Namespace of the MutexRunConfig [default: that of the kubeconfig's context]
+    /// Namespace of the MutexRunConfig [default: all; of mutexrunconfig/NAME that of the kubeconfig's context]
     #[arg(short, long, value_name = "NS")]
     namespace: Option<String>,
-    /// The node; `retry` also takes a run, whose PreRun and PostRun rules are then asked again
-    #[arg(value_name = "NODE|mutexrunconfig/NAME")]
+    /// The node; `numo retry` also takes mutexrunconfig/NAME, whose PreRun rules are then asked again
+    #[arg(value_name = "NODE")]
     object: String,
     /// Why, for the journal of the node
     #[arg(long, value_name = "TEXT")]
@@ -41,7 +42,63 @@ pub async fn give(args: DirectiveArgs, action: DirectiveAction) -> Result<(), Cl
             return Err(CliError::Wrong(format!("found kind {kind}, wanted {wanted}")));
         }
     };
-    let all = watch::api(&connection.read, Kind::NodeChange, "");
+    let change = turn_of(&connection, &node, args.namespace.as_deref()).await?;
+    refuse_in_vain(&node, &change, action)?;
+    let (namespace, name) = (
+        change.metadata.namespace.unwrap_or_default(),
+        change.metadata.name.unwrap_or_default(),
+    );
+    let by = std::env::var("USER").unwrap_or_else(|_| "someone".to_owned());
+    let api = watch::api(&connection.write, Kind::NodeChange, &namespace);
+    let manager = PatchParams {
+        field_manager: Some("numo-cli".to_owned()),
+        ..PatchParams::default()
+    };
+    let doing = format!("NodeChange {namespace}/{name}");
+    let directive = json!({"action": action, "reason": args.reason, "by": by});
+    // One that is given twice must differ, or the second would change nothing: it is removed first.
+    let same = change.spec.directive.is_some_and(|before| {
+        before.action == action && before.reason == args.reason && before.by.as_ref() == Some(&by)
+    });
+    if same {
+        let clear = json!({"spec": {"directive": null}});
+        api.patch(&name, &manager, &Patch::Merge(clear))
+            .await
+            .map_err(CliError::api(&doing))?;
+    }
+    let patch = json!({"metadata": {"uid": change.metadata.uid}, "spec": {"directive": directive}});
+    api.patch(&name, &manager, &Patch::Merge(patch))
+        .await
+        .map_err(CliError::api(&doing))?;
+    println!("nodechange/{name}: {action:?} for Node {node}");
+    Ok(())
+}
+
+/// The NodeChange of the node's turn in a run that MutexRunConfigs are at now; journals of earlier runs are
+/// history.
+async fn turn_of(
+    connection: &Connection,
+    node: &str,
+    namespace: Option<&str>,
+) -> Result<NodeChange, CliError> {
+    let runs = watch::api(
+        &connection.read,
+        Kind::MutexRunConfig,
+        namespace.unwrap_or_default(),
+    );
+    let runs = runs.list(&ListParams::default()).await;
+    let live: BTreeSet<String> = runs
+        .map_err(CliError::api("mutexrunconfigs"))?
+        .items
+        .iter()
+        .filter_map(|run| {
+            run.data
+                .pointer("/status/run/id")?
+                .as_str()
+                .map(ToOwned::to_owned)
+        })
+        .collect();
+    let all = watch::api(&connection.read, Kind::NodeChange, namespace.unwrap_or_default());
     let params = ListParams::default().fields(&format!("spec.nodeName={node}"));
     let list = all.list(&params).await.map_err(CliError::api("nodechanges"))?;
     let changes = list.items.into_iter().filter_map(|object| {
@@ -49,36 +106,35 @@ pub async fn give(args: DirectiveArgs, action: DirectiveAction) -> Result<(), Cl
             .ok()
             .and_then(|value| serde_json::from_value::<NodeChange>(value).ok())
     });
-    let latest = changes.max_by_key(|change| change.metadata.creation_timestamp.as_ref().map(|time| time.0));
-    let Some(change) = latest else {
-        return Err(CliError::Wrong(format!(
-            "Node {node} has no NodeChange: it has not had its turn; `numo explain {node}` says why"
-        )));
+    changes
+        .filter(|change| live.contains(&change.spec.target.run_id))
+        .max_by_key(|change| change.metadata.creation_timestamp.as_ref().map(|time| time.0))
+        .ok_or_else(|| {
+            CliError::Wrong(format!(
+                "Node {node} has no NodeChange of a run under way: it has not had its turn; `numo explain {node}` \
+                 says why"
+            ))
+        })
+}
+
+/// What numo would not act on is refused here, and not noted for nothing.
+fn refuse_in_vain(node: &str, change: &NodeChange, action: DirectiveAction) -> Result<(), CliError> {
+    let status = change.status.clone().unwrap_or_default();
+    let was_let_go = status.pin.is_some()
+        && status
+            .entries
+            .iter()
+            .rfind(|entry| matches!(entry.step, Step::PreRules | Step::Released))
+            .is_some_and(|entry| entry.step == Step::Released);
+    let vain = match (action, status.step) {
+        (_, Some(Step::Done)) => "it is done",
+        (DirectiveAction::Skip, Some(Step::Skipped)) => "it is skipped already",
+        (DirectiveAction::Skip, _) if was_let_go => {
+            "it was let go already and is changing; `numo abort` gives the run up"
+        }
+        _ => return Ok(()),
     };
-    let (namespace, name) = (
-        change.metadata.namespace.unwrap_or_default(),
-        change.metadata.name.unwrap_or_default(),
-    );
-    let by = std::env::var("USER").unwrap_or_else(|_| "someone".to_owned());
-    // A directive that is given twice must differ, or the second would change nothing: it is removed first.
-    let api = watch::api(&connection.write, Kind::NodeChange, &namespace);
-    let manager = PatchParams {
-        field_manager: Some("numo-cli".to_owned()),
-        ..PatchParams::default()
-    };
-    let doing = format!("NodeChange {namespace}/{name}");
-    if change.spec.directive.is_some() {
-        let clear = json!({"spec": {"directive": null}});
-        api.patch(&name, &manager, &Patch::Merge(clear))
-            .await
-            .map_err(CliError::api(&doing))?;
-    }
-    let directive = json!({"spec": {"directive": {"action": action, "reason": args.reason, "by": by}}});
-    api.patch(&name, &manager, &Patch::Merge(directive))
-        .await
-        .map_err(CliError::api(&doing))?;
-    println!("nodechange/{name}: {action:?} for Node {node}");
-    Ok(())
+    Err(CliError::Wrong(format!("Node {node}: {vain}")))
 }
 
 /// Has the rules of a run asked again: in the round after the last that has a verdict.
@@ -91,9 +147,16 @@ async fn retry_run(connection: &Connection, namespace: &str, name: &str) -> Resu
         .get("status")
         .and_then(|status| serde_json::from_value(status.clone()).ok())
         .unwrap_or_default();
-    let Some(run) = status.run.filter(|run| !run.verdicts.is_empty()) else {
+    let failed = |run: &numo_api::RunStatus| {
+        let mut verdicts = run.verdicts.iter();
+        run.finished_at.is_none()
+            && verdicts.any(|verdict| verdict.phase == Phase::PreRun && verdict.outcome == Outcome::Failure)
+    };
+    // An abort by the rule's policy finishes the run: it can be taken up again all the same.
+    let aborted = |run: &numo_api::RunStatus| run.result == Some(RunResult::Aborted);
+    let Some(run) = status.run.filter(|run| failed(run) || aborted(run)) else {
         return Err(CliError::Wrong(format!(
-            "{doing}: no rule of phase PreRun or PostRun has a verdict yet; `numo explain mutexrunconfig/{name}` \
+            "{doing}: no rule of phase PreRun has failed in a run under way; `numo explain mutexrunconfig/{name}` \
              says what it waits for"
         )));
     };

@@ -230,7 +230,7 @@ fn one(look: &Look, key: &Key, decision: &Decision) {
         .nodes
         .iter()
         .filter(|(_, node)| node.step != Step::Done)
-        .take(50)
+        .take(SHOWN)
     {
         rows.push(vec![
             format!("  {name}"),
@@ -244,7 +244,17 @@ fn one(look: &Look, key: &Key, decision: &Decision) {
     if rows.len() > 1 {
         table(&rows);
     }
+    let behind = report.count(|node| node.step != Step::Done);
+    if behind > SHOWN {
+        println!(
+            "  and {} more; `numo explain NODE` says why one waits",
+            behind - SHOWN
+        );
+    }
 }
+
+/// Nodes that are behind, as many as are shown.
+const SHOWN: usize = 50;
 
 /// What the run is doing: in the operator's own words where only it can know, as in `Ready`.
 pub fn said(look: &Look, key: &Key, report: &Report) -> (Reason, String) {

@@ -169,20 +169,13 @@ pub fn summary(report: &Report) -> (Reason, String) {
     let total = report.nodes.len();
     let done = report.count(|node| node.step == Step::Done);
     match report.phase {
-        RunPhase::Idle if report.result == Some(RunResult::Succeeded) => (
-            Reason::Succeeded,
-            format!(
-                "all {total} nodes run {}",
-                report.target.as_deref().unwrap_or_default()
-            ),
-        ),
-        RunPhase::Idle => (
-            Reason::UpToDate,
-            format!(
-                "all {total} nodes run {}",
-                report.target.as_deref().unwrap_or_default()
-            ),
-        ),
+        RunPhase::Idle => {
+            let reason = match report.result {
+                Some(RunResult::Succeeded | RunResult::SucceededWithSkips) => Reason::Succeeded,
+                Some(RunResult::Aborted) | None => Reason::UpToDate,
+            };
+            (reason, who_runs(report, done))
+        }
         RunPhase::Held => (Reason::PoolHeld, held_pools(report)),
         RunPhase::Leaving => (
             Reason::GivingBack,
@@ -192,6 +185,22 @@ pub fn summary(report: &Report) -> (Reason, String) {
         RunPhase::Active => stuck(report)
             .unwrap_or_else(|| (Reason::Progressing, format!("{done} of {total} nodes are done"))),
     }
+}
+
+/// How many nodes run the version, and which were left out.
+fn who_runs(report: &Report, done: usize) -> String {
+    const NAMED: usize = 5;
+    let (total, target) = (report.nodes.len(), report.target.as_deref().unwrap_or_default());
+    let mut rest = report.nodes.iter().filter(|(_, node)| node.step != Step::Done);
+    let names: Vec<&str> = rest.by_ref().take(NAMED).map(|(name, _)| name.as_str()).collect();
+    if names.is_empty() {
+        return format!("all {total} nodes run {target}");
+    }
+    let more = if rest.next().is_some() { " and others" } else { "" };
+    format!(
+        "{done} of {total} nodes run {target}, not: {}{more}",
+        names.join(", ")
+    )
 }
 
 /// A run that goes nowhere: every node that is not done waits for a person, or for one that does.

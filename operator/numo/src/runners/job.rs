@@ -30,6 +30,9 @@ pub fn render(rule: &MutexRule, request: &JobRequest) -> Result<Value, String> {
         Some(meta) => object(&meta, &format!("{field}.template.metadata"))?.clone(),
     };
     let pod_labels = meta.entry("labels").or_insert_with(|| json!({}));
+    if pod_labels.is_null() {
+        *pod_labels = json!({});
+    }
     if let Some(pod_labels) = pod_labels.as_object_mut() {
         pod_labels.extend(labels.clone());
     }
@@ -100,7 +103,7 @@ fn add_environment(pod: &mut Map<String, Value>, request: &JobRequest) {
     for list in ["initContainers", "containers"] {
         let containers = pod.get_mut(list).and_then(Value::as_array_mut);
         for container in containers.into_iter().flatten().filter_map(Value::as_object_mut) {
-            let environment = container.entry("env").or_insert_with(|| json!([]));
+            let environment = list_of(container, "env");
             let Some(environment) = environment.as_array_mut() else {
                 continue;
             };
@@ -175,12 +178,20 @@ fn child<'a>(parent: &'a mut Map<String, Value>, key: &str) -> &'a mut Value {
     value
 }
 
+/// The list under a key, made if it is missing or null: the API server takes both for an empty one.
+fn list_of<'a>(parent: &'a mut Map<String, Value>, key: &str) -> &'a mut Value {
+    let value = parent.entry(key).or_insert_with(|| json!([]));
+    if value.is_null() {
+        *value = json!([]);
+    }
+    value
+}
+
 fn extend(term: &mut Map<String, Value>, key: &str, more: &[Value]) {
     if more.is_empty() {
         return;
     }
-    let list = term.entry(key).or_insert_with(|| json!([]));
-    if let Some(list) = list.as_array_mut() {
+    if let Some(list) = list_of(term, key).as_array_mut() {
         list.extend(more.iter().cloned());
     }
 }
@@ -210,10 +221,15 @@ fn mentions(pod: &Map<String, Value>, label: &str) -> bool {
 }
 
 /// A pod that is evicted has not failed: unless the user decided otherwise, its disruption does not count.
-/// The API server allows that only with `restartPolicy: Never`.
+/// The API server allows that only with `restartPolicy: Never`, and not beside `podReplacementPolicy:
+/// TerminatingOrFailed`.
 fn ignore_disruptions(spec: &mut Map<String, Value>, pod: &Map<String, Value>) {
     let never = pod.get("restartPolicy").and_then(Value::as_str) == Some("Never");
-    if never && !spec.contains_key("podFailurePolicy") {
+    let replaces = spec
+        .get("podReplacementPolicy")
+        .and_then(Value::as_str)
+        .unwrap_or("Failed");
+    if never && replaces == "Failed" && spec.get("podFailurePolicy").is_none_or(Value::is_null) {
         spec.insert(
             "podFailurePolicy".to_owned(),
             json!({"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]}),

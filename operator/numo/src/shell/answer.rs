@@ -55,8 +55,9 @@ async fn evidence(client: &Client, job: &Key, log_tail_bytes: usize) -> Evidence
         return Evidence::default();
     };
     let ended = |pod: &Pod| {
-        let statuses = pod.status.as_ref()?.container_statuses.as_ref()?;
-        let terminated = statuses.iter().filter_map(|status| {
+        let status = pod.status.as_ref()?;
+        let statuses = [&status.init_container_statuses, &status.container_statuses];
+        let terminated = statuses.into_iter().flatten().flatten().filter_map(|status| {
             let state = status.state.as_ref()?.terminated.as_ref()?;
             Some((status.name.clone(), state.clone()))
         });
@@ -249,6 +250,9 @@ pub async fn judge(client: &Client, rule: &numo_api::MutexRule) -> numo_core::ob
                 403 if is_uninvited(&status.message) => {
                     return uninvited(client, &view.job_namespace, &status.message).await;
                 }
+                403 if is_denied(&status.message) => {
+                    return Validity::Invalid(Reason::InvalidConfig, format!("{field}: {}", status.message));
+                }
                 // A quota, a namespace on its way out, or a Job of that very name says nothing of the Job:
                 // whoever makes a real one hears of it.
                 403 | 409 => {}
@@ -266,7 +270,12 @@ pub async fn judge(client: &Client, rule: &numo_api::MutexRule) -> numo_core::ob
 
 /// RBAC's words; admission plugins (quotas, for one) forbid with the same code and other words.
 pub fn is_uninvited(message: &str) -> bool {
-    message.contains("cannot create resource")
+    numo_core::rules::is_uninvited(403, message)
+}
+
+/// The words of an admission webhook or policy that refuses the Job for what it is.
+fn is_denied(message: &str) -> bool {
+    message.contains("denied the request") || message.contains("denied request")
 }
 
 /// RBAC comes first: it refuses before anyone looks whether the namespace is there.

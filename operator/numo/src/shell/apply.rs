@@ -22,8 +22,7 @@ use numo_core::{
 };
 use serde_json::{Value, json};
 
-/// Name under which numo's fields are managed.
-pub const FIELD_MANAGER: &str = "numo";
+pub use numo_api::marks::FIELD_MANAGER;
 
 /// Why a write did not happen, by what the caller does next.
 #[derive(Debug, thiserror::Error)]
