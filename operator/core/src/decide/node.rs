@@ -186,9 +186,10 @@ fn holds_lease_and_shield(draft: &mut Draft<'_>, member: &Member<'_>) -> bool {
     for action in actions {
         draft.act(&node.name, action, None);
     }
+    let step = member.in_flight().and_then(|change| change.status.step);
     draft.report(
         member,
-        Step::Admitted,
+        step.unwrap_or(Step::Admitted),
         Why::new(Reason::Admitting, "lease and shield are being taken"),
     );
     false
@@ -1007,7 +1008,7 @@ impl Turn<'_, '_> {
         };
         if draft.frame.now > deadline {
             let message = format!(
-                "not back {limit} s after it was let go (spec.changeTimeoutSeconds): {words}; it goes on by itself when it comes back"
+                "not back {limit} s after it was let go (spec.changeTimeoutSeconds): {words}; mend the node, and it goes on"
             );
             let why = Why::new(Reason::ChangeTimeout, message);
             if self.pass.leaving.is_some() {

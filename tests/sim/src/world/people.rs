@@ -2,7 +2,10 @@
 //! other operators, bad hardware. And what they meant for good, to compare with at the end.
 
 use super::{Event, Fault, Machine, Object, Span, World};
-use numo_api::{Directive, DirectiveAction, NodeChangeSpec, OwnerRef, Target, marks, marks::openshift};
+use numo_api::{
+    Directive, DirectiveAction, NodeChangeSpec, Outcome, OwnerRef, Phase, Target, VerdictRecord, marks,
+    marks::openshift,
+};
 use numo_core::{
     names,
     observed::{ChangeView, Key, LeaseView, Map, NodeView, RuleView, TargetView},
@@ -798,6 +801,17 @@ impl World {
             self.edit_run(&key, |run| {
                 run.spec.suspend = None;
                 run.annotations.remove(marks::ABORT);
+                // `numo retry mutexrunconfig/NAME`
+                if let Some(status) = run.status.run.as_ref().filter(|status| {
+                    let failed = |verdict: &VerdictRecord| {
+                        verdict.phase == Phase::PreRun && verdict.outcome == Outcome::Failure
+                    };
+                    status.verdicts.iter().any(failed)
+                }) {
+                    let round = status.verdicts.iter().map(|verdict| verdict.round).max();
+                    let asked = format!("{}/{}", status.id, round.unwrap_or(1) + 1);
+                    run.annotations.insert(marks::RETRY.to_owned(), asked);
+                }
             });
         }
         let changes: Vec<Key> = self.truth.changes.keys().cloned().collect();
