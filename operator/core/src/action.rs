@@ -117,7 +117,7 @@ pub struct JobRequest {
     pub run: String,
     /// Where the pods may run.
     pub placement: Placement,
-    /// Host names of the other nodes in flight: the pods keep away from them.
+    /// Host names of the other nodes in flight: the pods are placed elsewhere where there is room (ADR 7).
     pub avoid: Vec<String>,
     /// Upper bound of `activeDeadlineSeconds`.
     pub timeout_seconds: i64,

@@ -119,13 +119,14 @@ fn add_environment(pod: &mut Map<String, Value>, request: &JobRequest) {
     }
 }
 
-/// Adds our placement to the user's affinity: every one of his terms gets our requirements too.
+/// Adds our placement to the user's affinity: every one of his required terms gets our requirements too.
+/// Nodes in flight are a preference (ADR 7): where nothing else is left, a pod that may have to move is
+/// better than one that never starts.
 fn place(pod: &mut Map<String, Value>, request: &JobRequest) {
     let mut expressions = Vec::new();
     if !mentions(pod, openshift::OS) {
         expressions.push(json!({"key": openshift::OS, "operator": "In", "values": ["linux"]}));
     }
-    let mut avoid = request.avoid.clone();
     let mut fields = Vec::new();
     if !request.node.is_empty() {
         let hostname = if request.hostname.is_empty() {
@@ -134,27 +135,25 @@ fn place(pod: &mut Map<String, Value>, request: &JobRequest) {
             &request.hostname
         };
         match request.placement {
-            Placement::NotOnTarget => avoid.push(hostname.clone()),
+            Placement::NotOnTarget => {
+                expressions
+                    .push(json!({"key": openshift::HOSTNAME, "operator": "NotIn", "values": [hostname]}));
+            }
             Placement::OnTarget => {
                 fields.push(json!({"key": "metadata.name", "operator": "In", "values": [request.node]}));
             }
             Placement::Anywhere => {}
         }
     }
-    avoid.sort();
-    avoid.dedup();
-    if !avoid.is_empty() && request.placement != Placement::OnTarget {
-        expressions.push(json!({"key": openshift::HOSTNAME, "operator": "NotIn", "values": avoid}));
+    if request.placement != Placement::OnTarget {
+        prefer_others(pod, &request.avoid);
     }
     if expressions.is_empty() && fields.is_empty() {
         return;
     }
     // Where the user's affinity has another shape than a map, the API server would refuse the Job; ours
     // takes its place there.
-    let required = child(pod, "affinity")
-        .as_object_mut()
-        .map(|affinity| child(affinity, "nodeAffinity"))
-        .and_then(Value::as_object_mut)
+    let required = node_affinity(pod)
         .map(|node| child(node, "requiredDuringSchedulingIgnoredDuringExecution"))
         .and_then(Value::as_object_mut);
     let Some(required) = required else { return };
@@ -167,6 +166,25 @@ fn place(pod: &mut Map<String, Value>, request: &JobRequest) {
         extend(term, "matchExpressions", &expressions);
         extend(term, "matchFields", &fields);
     }
+}
+
+fn prefer_others(pod: &mut Map<String, Value>, avoid: &[String]) {
+    if avoid.is_empty() {
+        return;
+    }
+    let preferred = node_affinity(pod)
+        .map(|node| list_of(node, "preferredDuringSchedulingIgnoredDuringExecution"))
+        .and_then(Value::as_array_mut);
+    if let Some(preferred) = preferred {
+        let elsewhere = json!({"key": openshift::HOSTNAME, "operator": "NotIn", "values": avoid});
+        preferred.push(json!({"weight": 100, "preference": {"matchExpressions": [elsewhere]}}));
+    }
+}
+
+fn node_affinity(pod: &mut Map<String, Value>) -> Option<&mut Map<String, Value>> {
+    child(pod, "affinity")
+        .as_object_mut()
+        .and_then(|affinity| child(affinity, "nodeAffinity").as_object_mut())
 }
 
 /// The map under a key, made if it is missing or of another shape.
@@ -324,11 +342,29 @@ mod tests {
         assert_eq!(terms.len(), 2);
         for term in terms {
             let text = term.to_string();
-            assert!(
-                text.contains("worker-1.host") && text.contains("worker-2.host") && text.contains("linux"),
-                "{text}"
-            );
+            assert!(text.contains("worker-1.host") && text.contains("linux"), "{text}");
         }
+    }
+
+    /// Nodes in flight that were required to be elsewhere left the pods of a small cluster without a place
+    /// for as long as their Job lived, as a Job's affinity cannot be edited.
+    #[test]
+    fn nodes_in_flight_are_avoided_and_not_forbidden() {
+        let mine =
+            json!([{"weight": 1, "preference": {"matchExpressions": [{"key": "a", "operator": "Exists"}]}}]);
+        let spec = pod(&json!({"affinity": {"nodeAffinity":
+            {"preferredDuringSchedulingIgnoredDuringExecution": mine}}}));
+        let job = render(&rule(spec), &request(Placement::NotOnTarget)).unwrap();
+        let affinity = job.pointer("/spec/template/spec/affinity/nodeAffinity").unwrap();
+        let preferred = &affinity["preferredDuringSchedulingIgnoredDuringExecution"];
+        assert_eq!(preferred[0]["weight"], 1, "the user's own stays: {affinity}");
+        assert_eq!(preferred[1]["weight"], 100, "{affinity}");
+        assert_eq!(
+            preferred[1]["preference"]["matchExpressions"][0],
+            json!({"key": "kubernetes.io/hostname", "operator": "NotIn", "values": ["worker-2.host"]})
+        );
+        let required = affinity["requiredDuringSchedulingIgnoredDuringExecution"].to_string();
+        assert!(!required.contains("worker-2.host"), "{required}");
     }
 
     #[test]
