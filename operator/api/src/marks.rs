@@ -21,6 +21,9 @@ pub const CORDONED_BY: &str = "numo.openshift-optional.skrzypek.io/cordoned-by";
 pub const LABELLED_BY: &str = "numo.openshift-optional.skrzypek.io/labelled-by";
 /// Annotation on a Node that numo keeps remediation and autoscalers off: JSON with the prior values.
 pub const SHIELDED_BY: &str = "numo.openshift-optional.skrzypek.io/shielded-by";
+/// Taint (NoSchedule) on a Node that failed after it was let go, with `spec.quarantine: Taint`; its value is a
+/// hash of the owner's uid.
+pub const QUARANTINE: &str = "numo.openshift-optional.skrzypek.io/quarantine";
 /// Annotation on an owner: its run must not begin anything new. Any value.
 pub const SUSPEND: &str = "numo.openshift-optional.skrzypek.io/suspend";
 /// Annotation on an owner: the run with this id is given up.

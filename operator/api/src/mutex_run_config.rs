@@ -89,13 +89,17 @@ pub struct MutexRunConfigSpec {
     /// pool is a veto.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adopt_paused: Option<bool>,
-    /// What starts a run: a new Version (default), or AnyConfig, every change of a rendered configuration.
+    /// What starts a run: a new Version (default), or AnyConfig, every change of a target pool's rendered
+    /// configuration. Between runs the MCO may be faster than numo, unless `hold` is Always.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger: Option<Trigger>,
-    /// With `trigger: AnyConfig`, Always keeps the pools paused between runs.
+    /// Always keeps the target pools paused between runs, so that no configuration reaches a node without its
+    /// rules. It needs `trigger: AnyConfig`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<HoldPools>,
-    /// What marks a node that failed: None (default), or a Taint.
+    /// What marks a node that failed after it was let go: it did not come back in time, or failed a rule after
+    /// that. None (default), or a Taint `numo.openshift-optional.skrzypek.io/quarantine` (NoSchedule) that goes
+    /// when the node is mended or retried, or the run ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quarantine: Option<Quarantine>,
     /// Before a node is let go, check by dry run that each of its pods could be evicted. Default: true.

@@ -3,7 +3,7 @@
 //! A change of a foreign object names for each field what was read and what is to be written; the shell
 //! turns it into a JSON Patch that tests the former. Nothing here knows how to write.
 
-use crate::observed::Key;
+use crate::observed::{Key, NodeView};
 use numo_api::{NodeChangeSpec, NodeChangeStatus, Phase, Placement, Reason, RunStatus};
 use serde_json::Value;
 
@@ -35,6 +35,10 @@ pub enum NodePurpose {
     BringHome,
     /// Put back a cordon that the MCO took away.
     Recordon,
+    /// Keep new pods off a node that failed.
+    Quarantine,
+    /// Take that taint off.
+    Unquarantine,
 }
 
 /// Why a pool is patched.
@@ -69,6 +73,24 @@ pub struct NodePatch {
     pub unschedulable: Option<bool>,
     /// Tests that `spec.unschedulable` is not true: a cordon that came meanwhile is not undone.
     pub must_be_schedulable: bool,
+    /// `spec.taints`: what was read and what they shall be; null is absent. One list that others write too.
+    pub taints: Option<(Value, Value)>,
+}
+
+impl NodePatch {
+    /// A patch that changes nothing yet.
+    pub fn of(node: &NodeView, purpose: NodePurpose) -> Self {
+        Self {
+            node: node.name.clone(),
+            uid: node.uid.clone(),
+            purpose,
+            labels: Vec::new(),
+            annotations: Vec::new(),
+            unschedulable: None,
+            must_be_schedulable: false,
+            taints: None,
+        }
+    }
 }
 
 /// A patch of a MachineConfigPool.

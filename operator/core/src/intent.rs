@@ -50,6 +50,12 @@ pub struct Intent<'a> {
     pub drain_probe: bool,
     /// Whether nothing is written.
     pub dry_run: bool,
+    /// Whether every new rendered configuration is gated, not only those of another version.
+    pub any_config: bool,
+    /// Whether the pools stay paused between runs.
+    pub hold_always: bool,
+    /// Whether a node that failed after it was let go is tainted.
+    pub quarantine: bool,
     /// Why nothing new begins by the owner's own wish.
     pub suspended: Option<Why>,
     /// What is wrong, in the order of the spec.
@@ -90,7 +96,7 @@ impl<'a> Intent<'a> {
                 IntOrPercent::Int(1)
             }),
         };
-        not_served(spec, &mut problems);
+        hold_without_trigger(spec, &mut problems);
         too_many(&rules, &mut problems);
         Self {
             strategy,
@@ -112,6 +118,9 @@ impl<'a> Intent<'a> {
             adopt_paused: spec.adopt_paused.unwrap_or(false),
             drain_probe: spec.drain_probe.unwrap_or(true),
             dry_run: spec.dry_run.unwrap_or(false),
+            any_config: spec.trigger == Some(Trigger::AnyConfig),
+            hold_always: spec.hold == Some(HoldPools::Always) && spec.trigger == Some(Trigger::AnyConfig),
+            quarantine: spec.quarantine == Some(Quarantine::Taint),
             suspended: suspended(run),
             problems,
         }
@@ -385,21 +394,13 @@ fn canary<'a>(
     Some(canary)
 }
 
-/// Fields that the API has and this version does not serve are refused, never ignored.
-fn not_served(spec: &MutexRunConfigSpec, problems: &mut Vec<Why>) {
-    let mut refuse = |field: &str, wanted: &str| {
+/// A pool that is paused between runs gets no configuration at all unless every one of them makes a run.
+fn hold_without_trigger(spec: &MutexRunConfigSpec, problems: &mut Vec<Why>) {
+    if spec.hold == Some(HoldPools::Always) && spec.trigger != Some(Trigger::AnyConfig) {
+        let found = spec.trigger.unwrap_or_default();
         problems.push(Why::new(
-            Reason::FieldNotServed,
-            format!("{field} is not served by this version of numo, wanted {wanted}"),
+            Reason::InvalidField,
+            format!("spec.hold: found Always with spec.trigger {found:?}, wanted spec.trigger: AnyConfig"),
         ));
-    };
-    if spec.trigger == Some(Trigger::AnyConfig) {
-        refuse("spec.trigger: AnyConfig", "Version");
-    }
-    if spec.hold == Some(HoldPools::Always) {
-        refuse("spec.hold: Always", "no value");
-    }
-    if spec.quarantine == Some(Quarantine::Taint) {
-        refuse("spec.quarantine: Taint", "None");
     }
 }

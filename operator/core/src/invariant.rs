@@ -178,8 +178,11 @@ fn node_patch(sight: &Sight<'_, '_>, patch: &NodePatch) -> Result<(), Breach> {
         NodePurpose::BringHome if node.label(marks::RELEASE).is_empty() => {
             breach(1, format!("{name} is not in the canary pool"))
         }
-        NodePurpose::Unlabel if node.annotation(marks::LABELLED_BY) != *uid => {
+        NodePurpose::Unlabel if mark::labelled_by(node).is_none_or(|mark| mark.owner != *uid) => {
             breach(4, format!("the labels of {name} are not ours"))
+        }
+        NodePurpose::Unquarantine if !crate::decide::is_quarantined(node, uid) => {
+            breach(4, format!("the quarantine of {name} is not ours"))
         }
         NodePurpose::Recordon if node.annotation(marks::CORDONED_BY).is_empty() => {
             breach(4, format!("no cordon of {name} is ours to put back"))
@@ -188,7 +191,9 @@ fn node_patch(sight: &Sight<'_, '_>, patch: &NodePatch) -> Result<(), Breach> {
         | NodePurpose::Label
         | NodePurpose::BringHome
         | NodePurpose::Unlabel
-        | NodePurpose::Recordon => Ok(()),
+        | NodePurpose::Recordon
+        | NodePurpose::Quarantine
+        | NodePurpose::Unquarantine => Ok(()),
     }
 }
 

@@ -45,6 +45,25 @@ pub struct Shielded {
     pub prior: BTreeMap<String, Option<String>>,
 }
 
+/// On a node that carries rule labels: `<owner uid> <labels> <corrections>`, the shortest form being the uid
+/// alone. Not JSON, because it is compared for every node in every pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LabelledBy<'a> {
+    /// uid of the owner.
+    pub owner: &'a str,
+    /// Hash of the run and the labels that were put on.
+    pub labels: &'a str,
+    /// How often somebody's taking labels off was corrected.
+    pub corrections: u32,
+}
+
+impl LabelledBy<'_> {
+    /// As it is written.
+    pub fn render(&self) -> String {
+        format!("{} {} {}", self.owner, self.labels, self.corrections)
+    }
+}
+
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(number: &u32) -> bool {
     *number == 0
@@ -79,6 +98,16 @@ pub fn prior_selector(pool: &PoolView) -> Option<PriorSelector> {
 /// Who shields the node, if numo does.
 pub fn shielded(node: &NodeView) -> Option<Shielded> {
     read(&node.annotations, marks::SHIELDED_BY)
+}
+
+/// Who labelled the node, if numo did.
+pub fn labelled_by(node: &NodeView) -> Option<LabelledBy<'_>> {
+    let mut words = node.annotations.get(marks::LABELLED_BY)?.split(' ');
+    Some(LabelledBy {
+        owner: words.next()?,
+        labels: words.next().unwrap_or_default(),
+        corrections: words.next().and_then(|word| word.parse().ok()).unwrap_or(0),
+    })
 }
 
 /// The selector that is the pool's own, whatever numo made of it for the time being.

@@ -30,20 +30,28 @@ pub fn run_id(owner_uid: &str, target: &str) -> String {
     hash(&["run", owner_uid, target], 10)
 }
 
+/// What a run goes to that is about these rendered configurations of a version: pools and configurations in
+/// the order of the pools' names.
+pub fn config_target(version: &str, pools: &[(&str, &str)]) -> String {
+    pools.iter().fold(version.to_owned(), |target, (pool, config)| {
+        format!("{target} {pool}={config}")
+    })
+}
+
 /// Label value that stands for a node whose name may be longer than a label value.
 pub fn node_hash(node_name: &str) -> String {
     hash(&["node", node_name], 10)
 }
 
-/// Name of the NodeChange of one node for one owner and target:
+/// Name of the NodeChange of one node in one run, whose id stands for owner and target:
 /// `<kind>-<owner, 40 at most>-<10 hex digits>`.
-pub fn change_name(kind: &str, owner: &str, owner_uid: &str, node_uid: &str, target: &str) -> String {
+pub fn change_name(kind: &str, owner: &str, owner_uid: &str, node_uid: &str, run_id: &str) -> String {
     let owner: String = owner.chars().take(40).collect();
     let owner = owner.trim_end_matches(['-', '.']);
     format!(
         "{}-{owner}-{}",
         kind.to_lowercase(),
-        hash(&[owner_uid, node_uid, target], 10)
+        hash(&[owner_uid, node_uid, run_id], 10)
     )
 }
 
@@ -53,7 +61,7 @@ pub fn job_name(prefix: &str, identity: &JobIdentity<'_>) -> String {
         &[
             identity.owner_uid,
             identity.node_uid,
-            identity.target,
+            identity.run,
             identity.rule,
             identity.phase.name(),
             &identity.round.to_string(),
@@ -72,8 +80,8 @@ pub struct JobIdentity<'a> {
     pub owner_uid: &'a str,
     /// uid of the node; empty for rules that are asked once per run.
     pub node_uid: &'a str,
-    /// Version the node goes to.
-    pub target: &'a str,
+    /// Id of the run: it stands for what the node goes to.
+    pub run: &'a str,
     /// `namespace/name` of the rule.
     pub rule: &'a str,
     /// The phase.
@@ -104,7 +112,7 @@ mod tests {
         let identity = JobIdentity {
             owner_uid: "o",
             node_uid: "n",
-            target: "4.17.0",
+            run: "r1",
             rule: "ns/rule",
             phase: Phase::Pre,
             round: 1,

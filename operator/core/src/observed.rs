@@ -118,6 +118,8 @@ pub struct NodeView {
     pub annotations: Map,
     /// `spec.unschedulable`.
     pub unschedulable: bool,
+    /// `spec.taints` as given; null if there are none.
+    pub taints: serde_json::Value,
     /// Ready by the MCO's rule: Ready is True, no disk pressure, network available.
     pub ready: bool,
     /// Why it is being taken away, if it is: deletion timestamp or an autoscaler's taint.

@@ -218,7 +218,7 @@ pub fn next_job(
     let identity = JobIdentity {
         owner_uid: subject.owner_uid,
         node_uid: subject.node_uid,
-        target: subject.to_version,
+        run: subject.run,
         rule: &name,
         phase,
         round: subject.round,

@@ -306,7 +306,7 @@ fn take_turn(draft: &mut Draft<'_>, member: &Member<'_>) {
             &run.key.name,
             &run.uid,
             &member.node.uid,
-            &spec.target.version,
+            &spec.target.run_id,
         );
         let key = Key::new(&run.key.namespace, name);
         draft.act(

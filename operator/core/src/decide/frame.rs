@@ -96,8 +96,11 @@ pub struct Frame<'a> {
     pub intent: Intent<'a>,
     /// The version asked for.
     pub desired: Result<String, Why>,
-    /// Id of the run to that version; empty if it is not known.
+    /// Id of the run to that version; empty if it is not known. With `trigger: AnyConfig` each set of rendered
+    /// configurations of that version has a run of its own.
     pub run_id: String,
+    /// Id of the run to that version whatever is rendered for it: what a person gave up before it was rendered.
+    pub version_id: String,
     /// The nodes of the run in the order of their turns.
     pub members: Vec<Member<'a>>,
     /// Nodes that match two custom pools, of which one is a target.
@@ -116,9 +119,14 @@ impl<'a> Frame<'a> {
         let observed = snapshot.observed;
         let intent = Intent::parse(run, observed);
         let desired = desired_version(observed);
-        let run_id = desired
+        let version_id = desired
             .as_ref()
             .map_or_else(|_| String::new(), |version| names::run_id(&run.uid, version));
+        let run_id = desired
+            .as_ref()
+            .ok()
+            .and_then(|version| config_target(observed, &intent, version))
+            .map_or_else(|| version_id.clone(), |target| names::run_id(&run.uid, &target));
         let nodes: HashMap<&str, &NodeView> = observed
             .nodes
             .values()
@@ -165,6 +173,7 @@ impl<'a> Frame<'a> {
             run_verdicts,
             run_round: run_round(run, &run_id),
             run_id,
+            version_id,
         }
     }
 
@@ -196,15 +205,29 @@ impl<'a> Frame<'a> {
             .filter(move |(_, mark)| mark.owner == *uid)
     }
 
+    /// Whether the pool stays paused when a run is over (`hold: Always`).
+    pub fn keeps_paused(&self, pool: &PoolView) -> bool {
+        self.intent.hold_always && self.intent.pools.iter().any(|target| target.name == pool.name)
+    }
+
     /// Whether anything of ours is on a pool or a node.
     pub fn has_marks(&self) -> bool {
+        self.marked_pools().next().is_some() || self.has_marks_of_a_run()
+    }
+
+    /// Whether anything of ours is on a pool or a node that does not stay between runs.
+    pub fn has_marks_of_a_run(&self) -> bool {
+        self.marked_pools().any(|(pool, _)| !self.keeps_paused(pool))
+            || self.has_marks_on_nodes_or_selectors()
+    }
+
+    /// Whether the strategy CanaryPool has left something on a node or a selector.
+    pub fn has_marks_on_nodes_or_selectors(&self) -> bool {
         let uid = &self.run.uid;
-        self.marked_pools().next().is_some()
-            || self
-                .observed
-                .pools
-                .values()
-                .any(|pool| mark::prior_selector(pool).is_some_and(|mark| mark.owner == *uid))
+        self.observed
+            .pools
+            .values()
+            .any(|pool| mark::prior_selector(pool).is_some_and(|mark| mark.owner == *uid))
             || self.observed.nodes.values().any(|node| self.labelled_by_us(node))
     }
 
@@ -217,8 +240,13 @@ impl<'a> Frame<'a> {
                 .observed
                 .nodes
                 .values()
-                .any(|node| shielded_by(node, &self.run.uid))
+                .any(|node| shielded_by(node, &self.run.uid) || super::is_quarantined(node, &self.run.uid))
             || self.observed.leases.values().any(|lease| lease.holder == holder)
+    }
+
+    /// Whether a run goes on: something is behind, has its turn, or is marked.
+    pub fn is_active(&self) -> bool {
+        self.behind() || self.has_marks_of_a_run() || self.in_flight() > 0
     }
 
     /// Whether the run has begun and has not given everything back.
@@ -233,7 +261,7 @@ impl<'a> Frame<'a> {
 
     /// Whether the node carries rule labels of this owner.
     pub fn labelled_by_us(&self, node: &NodeView) -> bool {
-        node.annotation(marks::LABELLED_BY) == self.run.uid
+        mark::labelled_by(node).is_some_and(|mark| mark.owner == self.run.uid)
     }
 
     /// The version of a rendered configuration.
@@ -248,12 +276,17 @@ impl<'a> Frame<'a> {
         let waits = |member: &Member<'_>| member.left_out().is_none_or(super::admit::retry_asked);
         self.members
             .iter()
-            .any(|member| member.version.is_some_and(|version| version != desired) && waits(member))
+            .any(|member| self.is_behind(member, desired) && waits(member))
             || (!self.members.is_empty()
                 && self.intent.pools.iter().any(|pool| {
                     self.config_version(&pool.config)
                         .is_some_and(|version| version != desired)
                 }))
+    }
+
+    fn is_behind(&self, member: &Member<'_>, desired: &str) -> bool {
+        member.version.is_some_and(|version| version != desired)
+            || (self.intent.any_config && member.outdated())
     }
 
     /// Why this run is being left, if it is: deleted, or given up by a person or a rule.
@@ -279,17 +312,16 @@ impl<'a> Frame<'a> {
         if let Some(why) = self.given_up_by_run_rule() {
             return Some(why);
         }
-        if self
+        if let Some(id) = self
             .run
             .annotations
             .get(marks::ABORT)
-            .is_some_and(|id| *id == self.run_id)
+            .filter(|id| **id == self.run_id || **id == self.version_id)
         {
             let message = format!(
-                "MutexRunConfig {} has annotation {}: {}; remove it to go on",
+                "MutexRunConfig {} has annotation {}: {id}; remove it to go on",
                 self.run.key,
-                marks::ABORT,
-                self.run_id
+                marks::ABORT
             );
             return Some(Why::new(Reason::Aborted, message));
         }
@@ -360,6 +392,25 @@ fn run_round(run: &RunConfigView, run_id: &str) -> i32 {
 
 fn shielded_by(node: &NodeView, uid: &str) -> bool {
     mark::shielded(node).is_some_and(|mark| mark.owner == uid)
+}
+
+/// `trigger: AnyConfig`: what the run goes to, once every target pool is rendered for the version.
+fn config_target(observed: &Observed, intent: &Intent<'_>, version: &str) -> Option<String> {
+    if !intent.any_config || intent.pools.is_empty() {
+        return None;
+    }
+    let rendered = |pool: &&PoolView| {
+        let config = observed.configs.get(&pool.config);
+        config.and_then(|config| config.version.as_deref()) == Some(version)
+    };
+    let mut pools: Vec<(&str, &str)> = intent
+        .pools
+        .iter()
+        .filter(|pool| rendered(pool))
+        .map(|pool| (pool.name.as_str(), pool.config.as_str()))
+        .collect();
+    pools.sort_unstable();
+    (pools.len() == intent.pools.len()).then(|| names::config_target(version, &pools))
 }
 
 /// The version asked for: `spec.desiredUpdate.version`, else `status.desired.version`.

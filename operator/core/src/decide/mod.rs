@@ -9,11 +9,13 @@ mod frame;
 mod journal;
 mod node;
 mod pool;
+mod quarantine;
 
 pub use frame::{Frame, Member};
 pub use journal::MAX_VERDICTS;
 pub use node::{LEASE_SECONDS, lease_holder};
-pub use pool::{MAX_CORRECTIONS, is_of_a_run};
+pub use pool::{MAX_CORRECTIONS, is_of_a_run, unlabelled_by_other};
+pub use quarantine::is_quarantined;
 
 use crate::{
     action::{Action, Event, EventAction, Planned},
@@ -127,6 +129,8 @@ pub fn decide(snapshot: &Snapshot<'_>, answers: &Answers) -> Decision {
     let hold = gates::run::hold(&draft.frame, leaving.as_ref(), refusal.as_ref());
     move_on(&mut draft, hold.as_ref(), leaving.as_ref());
     let over = leaving.is_some() || is_over(&draft.frame);
+    let active = draft.frame.is_active();
+    quarantine::tend(&mut draft, active && !over);
     if over {
         leave(&mut draft, leaving.as_ref());
     } else {
@@ -281,7 +285,7 @@ fn refused(mut draft: Draft<'_>, why: Why) -> Decision {
 
 /// Every target node is where it shall be, or was left out on purpose; nothing is in flight.
 fn is_over(frame: &Frame<'_>) -> bool {
-    let started = frame.has_marks()
+    let started = frame.has_marks_of_a_run()
         || frame
             .run
             .status
@@ -354,6 +358,7 @@ fn leave(draft: &mut Draft<'_>, leaving: Option<&Why>) {
         None => RunResult::Succeeded,
     });
     if leaving.is_none()
+        && has_run(&draft.frame)
         && let Some(why) = run_rules_hold(draft, Phase::PostRun)
     {
         draft.out.report.hold = Some(why);
@@ -364,15 +369,37 @@ fn leave(draft: &mut Draft<'_>, leaving: Option<&Why>) {
     if !draft.frame.run.deleting {
         node::free_jobs(draft, true);
     }
-    pool::give_back(draft);
+    pool::give_back(draft, leaving.is_none());
     if draft.out.actions.len() > before {
         return;
     }
-    let held = draft.frame.marked_pools().filter(|(_, mark)| !mark.prior).count();
+    let frame = &draft.frame;
+    let kept = |pool| leaving.is_none() && frame.keeps_paused(pool);
+    let held = frame
+        .marked_pools()
+        .filter(|(pool, mark)| !mark.prior && !kept(pool))
+        .count();
     draft.out.report.phase = match (held, leaving) {
         (0, None) => RunPhase::Idle,
         _ => RunPhase::Held,
     };
+}
+
+/// Whether this run has been more than pools that were kept paused.
+fn has_run(frame: &Frame<'_>) -> bool {
+    let last = frame
+        .run
+        .status
+        .run
+        .as_ref()
+        .filter(|last| last.id == frame.run_id);
+    let touched = || {
+        frame.has_marks_on_nodes_or_selectors()
+            || frame
+                .changes()
+                .any(|change| change.spec.target.run_id == frame.run_id)
+    };
+    last.map_or_else(touched, |last| last.finished_at.is_none())
 }
 
 /// Reports the nodes that are not in flight while a run is being left; the number left out.
@@ -395,8 +422,10 @@ fn report_the_rest(draft: &mut Draft<'_>, why: &Why) -> usize {
 
 /// Arms the pools and admits nodes, as far as the gates allow.
 fn drive(draft: &mut Draft<'_>, hold: Option<Why>, refusal: Option<&Why>) {
-    let active = draft.frame.behind() || draft.frame.has_marks() || draft.frame.in_flight() > 0;
-    if !active {
+    if !draft.frame.is_active() {
+        if draft.frame.intent.hold_always && refusal.is_none() {
+            pool::arm(draft);
+        }
         draft.out.report.phase = RunPhase::Idle;
         draft.out.report.hold = idle(&draft.frame, hold, refusal);
         let last = draft.frame.run.status.run.as_ref();
@@ -454,7 +483,9 @@ fn idle(frame: &Frame<'_>, hold: Option<Why>, refusal: Option<&Why>) -> Option<W
     }
     hold.filter(|why| {
         let refused = refusal == Some(why) && why.reason != Reason::PoolHeldByRun;
-        refused || frame.intent.problems.contains(why) || why.reason == Reason::Suspended
+        let stands = frame.intent.hold_always
+            && matches!(why.reason, Reason::PoolPausedByOther | Reason::ForeignWriter);
+        refused || stands || frame.intent.problems.contains(why) || why.reason == Reason::Suspended
     })
 }
 

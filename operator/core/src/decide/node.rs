@@ -84,13 +84,15 @@ struct Turn<'m, 'o> {
 pub fn advance(draft: &mut Draft<'_>, pass: &Pass<'_>, member: &Member<'_>, change: &ChangeView) {
     let superseded = (change.spec.target.run_id != draft.frame.run_id).then(|| {
         let version = draft.frame.desired.clone().unwrap_or_default();
-        Why::new(
-            Reason::ConfigChanged,
+        let message = if version == change.spec.target.version {
+            format!("the target pools go to other configurations of {version} by now")
+        } else {
             format!(
                 "the cluster now goes to {version}, not {}",
                 change.spec.target.version
-            ),
-        )
+            )
+        };
+        Why::new(Reason::ConfigChanged, message)
     });
     let turn = Turn {
         pass,
@@ -233,13 +235,9 @@ fn shield(node: &NodeView, owner: &str) -> Action {
         })),
     });
     Action::PatchNode(NodePatch {
-        node: node.name.clone(),
-        uid: node.uid.clone(),
-        purpose: NodePurpose::Shield,
         labels: SHIELD_LABELS.iter().map(|pair| to(&node.labels, pair)).collect(),
         annotations,
-        unschedulable: None,
-        must_be_schedulable: false,
+        ..NodePatch::of(node, NodePurpose::Shield)
     })
 }
 
@@ -264,16 +262,12 @@ fn unshield(node: &NodeView, mark: &Shielded) -> Action {
         to: None,
     });
     Action::PatchNode(NodePatch {
-        node: node.name.clone(),
-        uid: node.uid.clone(),
-        purpose: NodePurpose::Unshield,
         labels: SHIELD_LABELS
             .iter()
             .filter_map(|pair| back(&node.labels, pair))
             .collect(),
         annotations,
-        unschedulable: None,
-        must_be_schedulable: false,
+        ..NodePatch::of(node, NodePurpose::Unshield)
     })
 }
 
@@ -841,10 +835,6 @@ impl Turn<'_, '_> {
         let node = self.member.node;
         let patch = match self.force.strategy {
             Strategy::DesiredConfig => NodePatch {
-                node: node.name.clone(),
-                uid: node.uid.clone(),
-                purpose: NodePurpose::Release,
-                labels: Vec::new(),
                 annotations: vec![
                     same(&node.annotations, marks::SHIELDED_BY),
                     same(&node.annotations, openshift::CURRENT_CONFIG),
@@ -855,8 +845,8 @@ impl Turn<'_, '_> {
                         to: Some(self.pin.rendered_config.clone()),
                     },
                 ],
-                unschedulable: None,
                 must_be_schedulable: true,
+                ..NodePatch::of(node, NodePurpose::Release)
             },
             Strategy::CanaryPool => self.canary_patch(),
         };
@@ -883,9 +873,6 @@ impl Turn<'_, '_> {
             to: Some(self.change.spec.target.run_id.clone()),
         });
         NodePatch {
-            node: node.name.clone(),
-            uid: node.uid.clone(),
-            purpose: NodePurpose::Release,
             labels,
             annotations: vec![
                 same(&node.annotations, marks::SHIELDED_BY),
@@ -893,8 +880,8 @@ impl Turn<'_, '_> {
                 same(&node.annotations, openshift::DESIRED_CONFIG),
                 same(&node.annotations, openshift::STATE),
             ],
-            unschedulable: None,
             must_be_schedulable: true,
+            ..NodePatch::of(node, NodePurpose::Release)
         }
     }
 
@@ -1091,13 +1078,9 @@ impl Turn<'_, '_> {
             });
         }
         NodePatch {
-            node: node.name.clone(),
-            uid: node.uid.clone(),
-            purpose: NodePurpose::BringHome,
             labels,
             annotations,
-            unschedulable: None,
-            must_be_schedulable: false,
+            ..NodePatch::of(node, NodePurpose::BringHome)
         }
     }
 
@@ -1109,17 +1092,13 @@ impl Turn<'_, '_> {
             return true;
         }
         let patch = NodePatch {
-            node: node.name.clone(),
-            uid: node.uid.clone(),
-            purpose: NodePurpose::Recordon,
-            labels: Vec::new(),
             annotations: vec![Change {
                 key: marks::CORDONED_BY.to_owned(),
                 from: node.annotations.get(marks::CORDONED_BY).cloned(),
                 to: None,
             }],
             unschedulable: (!node.unschedulable).then_some(true),
-            must_be_schedulable: false,
+            ..NodePatch::of(node, NodePurpose::Recordon)
         };
         self.plan(draft, Action::PatchNode(patch), None);
         draft.report(

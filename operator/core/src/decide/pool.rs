@@ -3,10 +3,10 @@
 //! Leaving a run never releases a node: a pool with outdated nodes is unpaused only if the owner asks
 //! for exactly that (`onExit: Unpause`).
 
-use super::{Draft, Member, at_target, node};
+use super::{Draft, Frame, Member, at_target, node};
 use crate::{
     action::{Action, Change, Event, EventAction, NodePatch, NodePurpose, PoolPatch, PoolPurpose},
-    mark::{self, PausedBy, PriorSelector},
+    mark::{self, LabelledBy, PausedBy, PriorSelector},
     names,
     observed::{NodeView, PoolView},
     pools::{self, BUILT_IN},
@@ -268,6 +268,7 @@ pub fn tend_canary(draft: &mut Draft<'_>) {
 fn label(draft: &mut Draft<'_>) -> usize {
     let members = std::mem::take(&mut draft.frame.members);
     let uid = draft.frame.run.uid.clone();
+    let wanted = labels_hash(&draft.frame);
     let mut unlabelled = 0;
     for member in &members {
         let node = member.node;
@@ -282,27 +283,68 @@ fn label(draft: &mut Draft<'_>) -> usize {
             continue;
         }
         let labels = node::rule_labels_on(draft, node);
-        if labels.is_empty() && node.annotation(marks::LABELLED_BY) == uid {
+        let found = mark::labelled_by(node).filter(|mark| mark.owner == uid);
+        if labels.is_empty() && found.is_some() {
             continue;
         }
         unlabelled += 1;
+        // Labels of another run or other rules are missing by nobody's doing.
+        let again = found.filter(|mark| mark.labels == wanted);
+        let corrections = again.map_or(0, |mark| mark.corrections + 1);
+        if corrections > MAX_CORRECTIONS {
+            continue;
+        }
+        let mark = LabelledBy {
+            owner: &uid,
+            labels: &wanted,
+            corrections,
+        };
         let patch = NodePatch {
-            node: node.name.clone(),
-            uid: node.uid.clone(),
-            purpose: NodePurpose::Label,
             labels,
             annotations: vec![Change {
                 key: marks::LABELLED_BY.to_owned(),
                 from: node.annotations.get(marks::LABELLED_BY).cloned(),
-                to: Some(uid.clone()),
+                to: Some(mark.render()),
             }],
-            unschedulable: None,
-            must_be_schedulable: false,
+            ..NodePatch::of(node, NodePurpose::Label)
         };
         draft.act(&node.name, Action::PatchNode(patch), None);
     }
     draft.frame.members = members;
     unlabelled
+}
+
+fn labels_hash(frame: &Frame<'_>) -> String {
+    let rules: Vec<String> = frame
+        .intent
+        .rules
+        .iter()
+        .map(|(key, _)| key.to_string())
+        .collect();
+    let mut parts: Vec<&str> = rules.iter().map(String::as_str).collect();
+    parts.push(&frame.run_id);
+    names::hash(&parts, 10)
+}
+
+/// A node whose rule labels somebody keeps taking off.
+pub fn unlabelled_by_other<'a>(frame: &Frame<'a>) -> Option<&'a NodeView> {
+    if frame.intent.strategy != Strategy::CanaryPool {
+        return None;
+    }
+    let worn = |node: &&NodeView| {
+        let mark = mark::labelled_by(node).filter(|mark| mark.owner == frame.run.uid);
+        mark.is_some_and(|mark| mark.corrections >= MAX_CORRECTIONS && mark.labels == labels_hash(frame))
+    };
+    let bare = |node: &&NodeView| {
+        let rules = frame.intent.rules.iter();
+        node.label(marks::RELEASE).is_empty()
+            && rules
+                .map(|(key, _)| names::rule_label(&key.namespace, &key.name))
+                .any(|key| !node.labels.contains_key(&key))
+    };
+    let waits = |member: &&Member<'_>| member.in_flight().is_none() && !at_target(frame, member);
+    let mut nodes = frame.members.iter().filter(waits).map(|member| member.node);
+    nodes.find(|node| worn(node) && bare(node))
 }
 
 /// Sets the selectors of the canary and of custom targets. Returns the pools that did not have theirs, or
@@ -468,11 +510,13 @@ fn with_expressions(own: &Value, expressions: Vec<Value>) -> Value {
 
 /// Gives back everything this owner changed, in the order that never moves a node: who was left in the
 /// canary pool, selectors, rule labels, pauses, and last the finalizer.
-pub fn give_back(draft: &mut Draft<'_>) {
+///
+/// With `hold: Always` a run that is over leaves its pools paused for the next one.
+pub fn give_back(draft: &mut Draft<'_>, over: bool) {
     if recall(draft) || restore_selectors(draft) || unlabel(draft) {
         return;
     }
-    unpause(draft);
+    unpause(draft, over);
     drop_finalizer(draft);
 }
 
@@ -534,13 +578,8 @@ fn recall(draft: &mut Draft<'_>) -> bool {
             labels.extend(node::rule_labels_on(draft, node));
         }
         let patch = NodePatch {
-            node: node.name.clone(),
-            uid: node.uid.clone(),
-            purpose: NodePurpose::BringHome,
             labels,
-            annotations: Vec::new(),
-            unschedulable: None,
-            must_be_schedulable: false,
+            ..NodePatch::of(node, NodePurpose::BringHome)
         };
         draft.act(&node.name, Action::PatchNode(patch), None);
     }
@@ -588,17 +627,13 @@ fn unlabel(draft: &mut Draft<'_>) -> bool {
         .collect();
     for node in &labelled {
         let patch = NodePatch {
-            node: node.name.clone(),
-            uid: node.uid.clone(),
-            purpose: NodePurpose::Unlabel,
             labels: node::rule_labels_off(node),
             annotations: vec![Change {
                 key: marks::LABELLED_BY.to_owned(),
                 from: node.annotations.get(marks::LABELLED_BY).cloned(),
                 to: None,
             }],
-            unschedulable: None,
-            must_be_schedulable: false,
+            ..NodePatch::of(node, NodePurpose::Unlabel)
         };
         draft.act(&node.name, Action::PatchNode(patch), None);
     }
@@ -607,9 +642,13 @@ fn unlabel(draft: &mut Draft<'_>) -> bool {
 
 /// Unpauses each pool in which nothing would roll; the others stay paused, with the number of nodes that
 /// would.
-fn unpause(draft: &mut Draft<'_>) {
+fn unpause(draft: &mut Draft<'_>, over: bool) {
     let marked: Vec<(&PoolView, PausedBy)> = draft.frame.marked_pools().collect();
     for (pool, mark) in marked {
+        if over && draft.frame.keeps_paused(pool) && pool.paused {
+            forgive(draft, pool, mark);
+            continue;
+        }
         let outdated = outdated(draft, pool);
         // Someone unpaused it: it is theirs now.
         let lifted = !pool.paused;
@@ -659,6 +698,28 @@ fn unpause(draft: &mut Draft<'_>) {
             draft.act("run", Action::PatchPool(patch), Some(event));
         }
     }
+}
+
+/// A new run begins with nobody's unpausing held against anybody.
+fn forgive(draft: &mut Draft<'_>, pool: &PoolView, mark: PausedBy) {
+    if mark.corrections == 0 {
+        return;
+    }
+    let mark = PausedBy {
+        corrections: 0,
+        ..mark
+    };
+    let patch = PoolPatch {
+        pool: pool.name.clone(),
+        uid: pool.uid.clone(),
+        purpose: PoolPurpose::Hold,
+        paused: None,
+        selector: None,
+        config: None,
+        annotation: annotation(pool, marks::PAUSED_BY, Some(mark::render(&mark))),
+        has_annotations: pool.has_annotations,
+    };
+    draft.act("run", Action::PatchPool(patch), None);
 }
 
 /// Nodes whose primary pool it is and that would roll if it were unpaused now; counted from all nodes,

@@ -1,7 +1,7 @@
 //! Gates that hold a whole run.
 
 use crate::{
-    decide::{Frame, MAX_CORRECTIONS, is_of_a_run},
+    decide::{Frame, MAX_CORRECTIONS, is_of_a_run, unlabelled_by_other},
     mark,
     observed::{ChangeView, PoolView, RunConfigView, Settings},
     pools::{self, BUILT_IN, CONTROL_PLANE, Home},
@@ -260,7 +260,15 @@ fn foreign_writer(frame: &Frame<'_>) -> Option<Why> {
             })
         })
     };
-    let message = unpaused().or_else(reverted)?;
+    let unlabelled = || {
+        let node = unlabelled_by_other(frame)?;
+        Some(format!(
+            "the rule labels of Node {} were taken off {} times; numo no longer puts them back",
+            node.name,
+            MAX_CORRECTIONS + 1
+        ))
+    };
+    let message = unpaused().or_else(reverted).or_else(unlabelled)?;
     Some(Why::new(Reason::ForeignWriter, message))
 }
 

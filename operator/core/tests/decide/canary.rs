@@ -2,7 +2,7 @@
 
 use crate::{
     cluster::Cluster,
-    words::{check, check_cluster},
+    words::{check, check_cluster, decision},
 };
 use numo_api::marks;
 use numo_core::mark;
@@ -437,5 +437,30 @@ fn a_selector_that_would_leave_a_node_in_no_pool_is_not_set() {
              {RUN}"
         ),
         "hold NodeInNoPool ~ Node a\n > nothing",
+    );
+}
+
+#[test]
+fn labels_that_someone_keeps_taking_off_are_put_back_three_times() {
+    // What is on the node is what numo wrote the time before, but for the label.
+    let mut mark = "run-uid".to_owned();
+    let cluster = |mark: &str| set_up(&format!("4.16.0 labelled:{}", mark.replace(' ', "_")), "");
+    for again in 0..=3 {
+        let decision = decision(&Cluster::parse(&cluster(&mark)));
+        let action = decision
+            .actions
+            .iter()
+            .find_map(|planned| match &planned.action {
+                numo_core::action::Action::PatchNode(patch) if patch.node == "a" => Some(patch),
+                _ => None,
+            })
+            .expect("node a is labelled");
+        let to = action.annotations[0].to.clone().expect("a mark");
+        assert!(to.ends_with(&format!(" {again}")), "{to}");
+        mark = to;
+    }
+    check(
+        &cluster(&mark),
+        "hold ForeignWriter ~ rule labels of Node a\n > nothing",
     );
 }

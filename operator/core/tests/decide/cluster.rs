@@ -108,6 +108,44 @@ pub fn rendered(pool: &str, version: &str) -> String {
     format!("rendered-{pool}-{}", version.replace('.', ""))
 }
 
+/// Id of a run: `4.17.0`, or with `trigger: AnyConfig` `4.17.0/worker=4.17.0b`.
+fn run_id(owner_uid: &str, target: &str) -> String {
+    let Some((version, configs)) = target.split_once('/') else {
+        return names::run_id(owner_uid, target);
+    };
+    let configs: Vec<(&str, String)> = configs
+        .split(',')
+        .filter_map(|config| config.split_once('='))
+        .map(|(pool, of)| (pool, rendered(pool, of)))
+        .collect();
+    let pools: Vec<(&str, &str)> = configs
+        .iter()
+        .map(|(pool, config)| (*pool, config.as_str()))
+        .collect();
+    names::run_id(owner_uid, &names::config_target(version, &pools))
+}
+
+fn target_version(target: &str) -> &str {
+    target.split('/').next().unwrap_or(target)
+}
+
+/// `tainted`: another's taint. `quarantined`: ours, beside it.
+fn taints(line: &Line<'_>) -> Value {
+    let mut taints = Vec::new();
+    if line.has("tainted") {
+        taints.push(json!({"key": "someone/else", "effect": "NoExecute"}));
+    }
+    if line.has("quarantined") {
+        let value = names::hash(&["owner", RUN_UID], 10);
+        taints.push(json!({"key": marks::QUARANTINE, "value": value, "effect": "NoSchedule"}));
+    }
+    if taints.is_empty() {
+        Value::Null
+    } else {
+        Value::Array(taints)
+    }
+}
+
 fn version_of(text: &str) -> &str {
     text.trim_end_matches(char::is_alphabetic)
 }
@@ -312,10 +350,10 @@ impl Cluster {
             annotations.insert(key.to_owned(), value.to_owned());
         }
         if let Some(owner) = line.option("labelled") {
-            annotations.insert(marks::LABELLED_BY.to_owned(), owner.to_owned());
+            annotations.insert(marks::LABELLED_BY.to_owned(), owner.replace('_', " "));
         }
         if let Some(version) = line.option("released") {
-            labels.insert(marks::RELEASE.to_owned(), names::run_id(RUN_UID, version));
+            labels.insert(marks::RELEASE.to_owned(), run_id(RUN_UID, version));
         }
         let uid = line
             .option("uid")
@@ -362,6 +400,7 @@ impl Cluster {
                 labels,
                 annotations,
                 unschedulable: line.has("cordoned"),
+                taints: taints(line),
                 ready: !line.has("NotReady"),
                 leaving: line.option("leaving").map(str::to_owned),
             },
@@ -439,13 +478,13 @@ impl Cluster {
         if let Some(index) = words.iter().position(|word| *word == "aborted") {
             annotations.insert(
                 marks::ABORT.to_owned(),
-                names::run_id(RUN_UID, words.get(index + 1).expect("a version")),
+                run_id(RUN_UID, words.get(index + 1).expect("a version")),
             );
         }
         if let Some(index) = words.iter().position(|word| *word == "retried") {
             let asked = words.get(index + 1).and_then(|word| word.split_once('/'));
             let (version, round) = asked.expect("version/round");
-            let id = names::run_id(RUN_UID, version);
+            let id = run_id(RUN_UID, version);
             annotations.insert(marks::RETRY.to_owned(), format!("{id}/{round}"));
         }
         let view = RunConfigView {
@@ -470,8 +509,8 @@ impl Cluster {
     fn status(&mut self, line: &Line<'_>) {
         let version = line.word(1);
         let status = RunStatus {
-            id: names::run_id(RUN_UID, version),
-            target: version.to_owned(),
+            id: run_id(RUN_UID, version),
+            target: target_version(version).to_owned(),
             started_at: Some(at(-600).to_string()),
             finished_at: line.has("finished").then(|| at(-60).to_string()),
             verdicts: line.all("verdict").map(|text| verdict(text, 1)).collect(),
@@ -554,7 +593,13 @@ impl Cluster {
             by: Some("alice".to_owned()),
         });
         let owner_uid = line.option("owner").unwrap_or(RUN_UID);
-        let name = names::change_name("MutexRunConfig", "run", owner_uid, &node_uid, to);
+        let name = names::change_name(
+            "MutexRunConfig",
+            "run",
+            owner_uid,
+            &node_uid,
+            &run_id(owner_uid, to),
+        );
         let key = Key::new(NAMESPACE, name);
         let view = ChangeView {
             key: key.clone(),
@@ -574,8 +619,8 @@ impl Cluster {
                 node_name: node.to_owned(),
                 node_uid,
                 target: Target {
-                    run_id: names::run_id(owner_uid, to),
-                    version: to.to_owned(),
+                    run_id: run_id(owner_uid, to),
+                    version: target_version(to).to_owned(),
                     pool: pool.to_owned(),
                 },
                 directive,
@@ -615,7 +660,7 @@ impl Cluster {
             uid: format!("job-{}", key.name),
             created: at(line.number("created", -30)),
             deleting: line.has("deleting"),
-            run: names::run_id(RUN_UID, line.option("to").unwrap_or("4.17.0")),
+            run: run_id(RUN_UID, line.option("to").unwrap_or("4.17.0")),
             started: ended.is_some(),
             ended,
             ttl_seconds: line.option("ttl").map(|n| n.parse().expect("a number")),
@@ -752,7 +797,7 @@ impl Cluster {
                     .map(|label| json!({"key": label, "operator": operator})),
             );
             if pool.name == "canary" {
-                let run = names::run_id(RUN_UID, &version);
+                let run = run_id(RUN_UID, &version);
                 expressions.push(json!({"key": marks::RELEASE, "operator": "In", "values": [run]}));
             } else {
                 expressions.push(json!({"key": marks::RELEASE, "operator": "DoesNotExist"}));
@@ -790,10 +835,11 @@ pub fn job_key(observed: &Observed, what: &str, node: &str, to: Option<&str>, ro
             .get(node)
             .map_or_else(|| format!("uid-{node}"), |view| view.uid.clone())
     };
+    let run = run_id(RUN_UID, to.unwrap_or("4.17.0"));
     let identity = JobIdentity {
         owner_uid: RUN_UID,
         node_uid: &uid,
-        target: to.unwrap_or("4.17.0"),
+        run: &run,
         rule: &view.key.to_string(),
         phase,
         round,

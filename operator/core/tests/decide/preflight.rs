@@ -159,9 +159,8 @@ fn what_is_referred_to_must_exist() {
 fn what_cannot_work_is_refused() {
     let run = |spec: &str| CANARY.replace("{canary: {name: canary}}", spec);
     refused(&run("{maxUnavailable: lots}"), "InvalidField");
-    refused(&run("{trigger: AnyConfig}"), "FieldNotServed");
-    refused(&run("{hold: Always}"), "FieldNotServed");
-    refused(&run("{quarantine: Taint}"), "FieldNotServed");
+    refused(&run("{hold: Always}"), "InvalidField");
+    refused(&run("{hold: Always, trigger: Version}"), "InvalidField");
     refused(
         &CANARY.replace("rule backup Pre", "rule backup Pre invalid"),
         "RuleInvalid",

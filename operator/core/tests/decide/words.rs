@@ -168,7 +168,13 @@ fn action(cluster: &Cluster, action: &Action) -> String {
                 })
                 .collect();
             let keys = keys.join(" ");
+            let left = || match patch.taints.as_ref().and_then(|(_, to)| to.as_array()) {
+                None => "no taints".to_owned(),
+                Some(taints) => format!("{} taints", taints.len()),
+            };
             match patch.purpose {
+                NodePurpose::Quarantine => format!("quarantine {node} to {}", left()),
+                NodePurpose::Unquarantine => format!("unquarantine {node} to {}", left()),
                 NodePurpose::Shield => format!("shield {node}"),
                 NodePurpose::Unshield => format!("unshield {node}"),
                 NodePurpose::Label => format!("label {node} {keys}").trim_end().to_owned(),

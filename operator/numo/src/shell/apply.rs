@@ -344,6 +344,14 @@ async fn patch_node(client: &Client, store: &mut Store, wanted: &NodePatch) -> R
         // The field is absent on a schedulable node: the API server drops a false one.
         list.push(test("/spec/unschedulable", Value::Null));
     }
+    if let Some((from, to)) = &wanted.taints {
+        list.push(test("/spec/taints", from.clone()));
+        list.push(if to.is_null() {
+            json!({"op": "remove", "path": "/spec/taints"})
+        } else {
+            json!({"op": "add", "path": "/spec/taints", "value": to})
+        });
+    }
     if let Some(unschedulable) = wanted.unschedulable {
         list.push(json!({"op": "add", "path": "/spec/unschedulable", "value": unschedulable}));
     }

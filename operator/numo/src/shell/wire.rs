@@ -130,14 +130,9 @@ pub struct SlimNode {
 struct SlimNodeSpec {
     #[serde(default)]
     unschedulable: bool,
+    /// As given: the list is tested and replaced whole.
     #[serde(default)]
-    taints: Vec<SlimTaint>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-struct SlimTaint {
-    #[serde(default)]
-    key: String,
+    taints: Value,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -218,11 +213,7 @@ fn kept(annotations: BTreeMap<String, String>) -> Map {
 }
 
 /// Taints by which autoscalers say that a node is about to be deleted.
-const LEAVING_TAINTS: [&str; 3] = [
-    "ToBeDeletedByClusterAutoscaler",
-    "DeletionCandidateOfClusterAutoscaler",
-    "karpenter.sh/disrupted",
-];
+const LEAVING_TAINTS: [&str; 2] = ["ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted"];
 
 /// The resourceVersion as a number: resourceVersions of one kind are ordered (KEP-5504).
 pub fn version(meta: &ObjectMeta) -> u64 {
@@ -255,13 +246,17 @@ pub fn node(node: SlimNode) -> NodeView {
     } else {
         node.spec
             .taints
-            .iter()
-            .find(|taint| LEAVING_TAINTS[..1].contains(&taint.key.as_str()) || taint.key == LEAVING_TAINTS[2])
-            .map(|taint| format!("taint {}", taint.key))
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|taint| taint.get("key")?.as_str())
+            .find(|key| LEAVING_TAINTS.contains(key))
+            .map(|key| format!("taint {key}"))
     };
     NodeView {
         created: created(&node.metadata),
         unschedulable: node.spec.unschedulable,
+        taints: node.spec.taints,
         ready,
         leaving,
         name: node.metadata.name.unwrap_or_default(),

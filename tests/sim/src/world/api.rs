@@ -283,6 +283,16 @@ impl World {
         if patch.must_be_schedulable && node.unschedulable {
             return conflict("spec.unschedulable");
         }
+        if patch
+            .taints
+            .as_ref()
+            .is_some_and(|(from, _)| *from != node.taints)
+        {
+            return conflict("spec.taints");
+        }
+        if let Some((_, to)) = &patch.taints {
+            node.taints.clone_from(to);
+        }
         write(&mut node.labels, &patch.labels);
         write(&mut node.annotations, &patch.annotations);
         if let Some(unschedulable) = patch.unschedulable {

@@ -212,6 +212,7 @@ impl World {
             (openshift::LAST_APPLIED_DRAIN, &drained),
         ]);
         NodeView {
+            taints: serde_json::Value::Null,
             name: name.to_owned(),
             uid,
             created: self.time(),
@@ -716,9 +717,10 @@ impl World {
             .get(&name)
             .map(|node| node.uid.clone())
             .unwrap_or_default();
+        let run_id = names::run_id(&uid, &version);
         let key = Key::new(
             &run.namespace,
-            names::change_name("MutexRunConfig", &run.name, &uid, &node_uid, &version),
+            names::change_name("MutexRunConfig", &run.name, &uid, &node_uid, &run_id),
         );
         if self.truth.changes.contains_key(&key) {
             return;
@@ -741,7 +743,7 @@ impl World {
                 node_name: name.clone(),
                 node_uid,
                 target: Target {
-                    run_id: names::run_id(&uid, &version),
+                    run_id,
                     version,
                     pool: "worker".to_owned(),
                 },

@@ -1,0 +1,130 @@
+//! `quarantine: Taint`: a node that failed after it was let go takes no new pods until it is mended or the run
+//! is over. The taint is the mark; no other taint is ever touched.
+
+use super::{Draft, at_target};
+use crate::{
+    action::{Action, Event, EventAction, NodePatch, NodePurpose},
+    names,
+    observed::{ChangeView, NodeView},
+};
+use numo_api::{Reason, Step, marks};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+/// Whether the node carries the quarantine taint of an owner.
+pub fn is_quarantined(node: &NodeView, owner_uid: &str) -> bool {
+    let value = owner_value(owner_uid);
+    taints(node).iter().any(|taint| is_ours(taint, &value))
+}
+
+/// Taints the nodes that failed and takes the taint off all others. Nothing is `wanted` once a run is over or
+/// being left.
+pub fn tend(draft: &mut Draft<'_>, wanted: bool) {
+    let observed = draft.frame.observed;
+    let value = owner_value(&draft.frame.run.uid);
+    let failed: BTreeSet<&str> = draft
+        .frame
+        .members
+        .iter()
+        .filter(|_| wanted && draft.frame.intent.quarantine)
+        .filter(|member| !at_target(&draft.frame, member) || member.in_flight().is_some())
+        .filter(|member| member.superseded.is_none() && member.change.is_some_and(failed_after_release))
+        .map(|member| member.node.name.as_str())
+        .collect();
+    for node in observed.nodes.values() {
+        let name = node.name.as_str();
+        let found = taints(node).iter().any(|taint| is_ours(taint, &value));
+        match (failed.contains(name), found) {
+            (true, false) => {
+                let mut list = taints(node).to_vec();
+                list.push(json!({"key": marks::QUARANTINE, "value": value, "effect": "NoSchedule"}));
+                let note = format!(
+                    "quarantined: taint {} is on until it is mended",
+                    marks::QUARANTINE
+                );
+                patch(draft, node, NodePurpose::Quarantine, list, "Quarantined", note);
+            }
+            (false, true) => {
+                let mut list = taints(node).to_vec();
+                list.retain(|taint| !is_ours(taint, &value));
+                let note = format!("no longer quarantined: taint {} is off", marks::QUARANTINE);
+                patch(
+                    draft,
+                    node,
+                    NodePurpose::Unquarantine,
+                    list,
+                    "QuarantineEnded",
+                    note,
+                );
+            }
+            (true, true) | (false, false) => {}
+        }
+    }
+}
+
+/// The node did not come back in time, or failed a rule after it had: not what failed before it was let go, for
+/// such a node is as it was.
+fn failed_after_release(change: &ChangeView) -> bool {
+    let status = &change.status;
+    let failed = match (status.step, status.reason.as_deref()) {
+        (Some(Step::Held), Some(reason)) => {
+            [Reason::RuleFailed.name(), Reason::ChangeTimeout.name()].contains(&reason)
+        }
+        (Some(Step::Skipped), Some(reason)) => reason == Reason::SkippedByPolicy.name(),
+        _ => false,
+    };
+    let admitted = status
+        .entries
+        .iter()
+        .rposition(|entry| entry.step == Step::Admitted);
+    let released = status
+        .entries
+        .iter()
+        .rposition(|entry| entry.step == Step::Released);
+    failed && released.is_some() && released > admitted
+}
+
+/// Taint values end at 63 characters of a small alphabet: the owner's uid is hashed.
+fn owner_value(owner_uid: &str) -> String {
+    names::hash(&["owner", owner_uid], 10)
+}
+
+fn is_ours(taint: &Value, value: &str) -> bool {
+    taint.get("key").and_then(Value::as_str) == Some(marks::QUARANTINE)
+        && taint.get("value").and_then(Value::as_str) == Some(value)
+}
+
+fn taints(node: &NodeView) -> &[Value] {
+    node.taints.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn patch(
+    draft: &mut Draft<'_>,
+    node: &NodeView,
+    purpose: NodePurpose,
+    taints: Vec<Value>,
+    reason: &'static str,
+    note: String,
+) {
+    let to = if taints.is_empty() {
+        Value::Null
+    } else {
+        Value::Array(taints)
+    };
+    let event = Event {
+        node: Some(node.name.clone()),
+        warning: purpose == NodePurpose::Quarantine,
+        reason,
+        action: if purpose == NodePurpose::Quarantine {
+            EventAction::Hold
+        } else {
+            EventAction::Restore
+        },
+        note,
+    };
+    let patch = NodePatch {
+        taints: Some((node.taints.clone(), to)),
+        ..NodePatch::of(node, purpose)
+    };
+    draft.act(&node.name, Action::PatchNode(patch), Some(event));
+}

@@ -1,0 +1,175 @@
+//! `trigger: AnyConfig` and `hold: Always`: every rendered configuration is gated, not only another version's.
+
+use crate::words::check;
+
+/// The run after another configuration of the same version was rendered.
+const ANY: &str = "run {trigger: AnyConfig}";
+/// The pools never open.
+const ALWAYS: &str = "run {trigger: AnyConfig, hold: Always}";
+
+#[test]
+fn another_configuration_of_the_same_version_arms_only_if_asked_for() {
+    let cluster = |run: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0b
+             node a worker 4.17.0
+             {run}"
+        )
+    };
+    check(
+        &cluster("run {}"),
+        "phase Idle\n node a Selected UpToDate\n > nothing",
+    );
+    check(
+        &cluster(ANY),
+        "phase Active\n node a Selected PoolsPausing\n > finalizer on\n > pause worker",
+    );
+}
+
+#[test]
+fn each_configuration_is_a_run_of_its_own() {
+    // Done in the run before, at the same version: its rules are asked again.
+    check(
+        &format!(
+            "cluster 4.17.0
+             pool worker 4.17.0b ours
+             node a worker 4.17.0
+             rule backup Pre
+             {ANY}
+             status 4.17.0/worker=4.17.0 finished
+             change a Done to:4.17.0/worker=4.17.0 pin:4.17.0"
+        ),
+        "phase Active\n > admit a",
+    );
+    // What was skipped in the run before is not skipped in this one.
+    check(
+        &format!(
+            "cluster 4.17.0
+             pool worker 4.17.0b ours
+             node a worker 4.16.0
+             {ANY}
+             change a Skipped reason:SkippedByPerson to:4.17.0/worker=4.17.0"
+        ),
+        "phase Active\n > admit a",
+    );
+}
+
+#[test]
+fn a_node_in_flight_for_an_earlier_configuration_begins_anew() {
+    check(
+        &format!(
+            "cluster 4.17.0
+             pool worker 4.17.0c ours
+             node a worker 4.17.0 turn
+             rule backup Pre
+             {ANY}
+             change a PreRules to:4.17.0/worker=4.17.0b pin:4.17.0b"
+        ),
+        "node a Failed RunGivenUp ~ other configurations of 4.17.0\n > journal a Failed RunGivenUp",
+    );
+}
+
+#[test]
+fn what_was_given_up_before_it_was_rendered_stays_given_up() {
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0
+         run {trigger: AnyConfig} aborted 4.17.0",
+        "hold Aborted",
+    );
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0b ours
+         node a worker 4.17.0
+         run {trigger: AnyConfig} aborted 4.17.0/worker=4.17.0",
+        "phase Active\n hold -\n > admit a",
+    );
+}
+
+#[test]
+fn held_pools_are_paused_before_there_is_anything_to_do() {
+    check(
+        &format!(
+            "cluster 4.17.0
+             pool worker 4.17.0
+             node a worker 4.17.0
+             {ALWAYS}"
+        ),
+        "phase Idle\n hold -\n node a Done UpToDate\n > finalizer on\n > pause worker",
+    );
+    check(
+        &format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours
+             node a worker 4.17.0
+             {ALWAYS} finalizer"
+        ),
+        "phase Idle\n hold -\n > nothing",
+    );
+}
+
+#[test]
+fn held_pools_are_paused_again_three_times_and_then_the_writer_is_named() {
+    let cluster = |corrections: u32| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours unpaused by:argocd corrections:{corrections}
+             node a worker 4.17.0
+             {ALWAYS} finalizer"
+        )
+    };
+    check(&cluster(0), "phase Idle\n > pause worker again 1");
+    check(
+        &cluster(3),
+        "phase Idle\n hold ForeignWriter ~ argocd\n > nothing",
+    );
+}
+
+#[test]
+fn a_run_that_is_over_leaves_held_pools_paused_and_forgives() {
+    let cluster = |mark: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0b {mark}
+             node a worker 4.17.0b
+             {ALWAYS} finalizer
+             status 4.17.0/worker=4.17.0b
+             change a Done to:4.17.0/worker=4.17.0b pin:4.17.0b"
+        )
+    };
+    check(&cluster("ours"), "phase Idle\n > nothing");
+    check(&cluster("ours corrections:2"), "> hold worker");
+}
+
+#[test]
+fn pools_are_given_back_when_they_are_held_no_more() {
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.17.0
+         rule report PostRun
+         run {trigger: AnyConfig} finalizer
+         status 4.17.0/worker=4.17.0 finished",
+        "> unpause worker",
+    );
+    check(
+        &format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours
+             node a worker 4.17.0
+             {ALWAYS} finalizer deleting"
+        ),
+        "> unpause worker",
+    );
+    check(
+        &format!(
+            "cluster 4.17.0
+             pool worker 4.17.0b ours
+             node a worker 4.17.0
+             {ALWAYS} finalizer deleting"
+        ),
+        "> hold worker with 1 outdated",
+    );
+}
