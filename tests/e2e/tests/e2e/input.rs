@@ -141,22 +141,10 @@ fn cases() -> Vec<Case> {
             &["spec.maxUnavailable", "lots", "25%"],
         ),
         (
-            "any-config",
-            json!({"trigger": "AnyConfig"}),
-            "FieldNotServed",
-            &["spec.trigger", "AnyConfig"],
-        ),
-        (
             "always",
             json!({"hold": "Always"}),
-            "FieldNotServed",
-            &["spec.hold", "Always"],
-        ),
-        (
-            "taint",
-            json!({"quarantine": "Taint"}),
-            "FieldNotServed",
-            &["spec.quarantine", "Taint"],
+            "InvalidField",
+            &["spec.hold", "Always", "spec.trigger: AnyConfig"],
         ),
     ]
 }
