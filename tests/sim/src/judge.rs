@@ -3,7 +3,11 @@
 //! restored it keeps for itself.
 
 use crate::world::{Primary, World, primary};
-use numo_api::{Phase, Step, marks, marks::openshift, mutex_run_config::OnExit};
+use numo_api::{
+    Phase, Step, marks,
+    marks::openshift,
+    mutex_run_config::{HoldPools, OnExit},
+};
 use numo_core::{
     Decision,
     action::{Action, JobRequest, NodePurpose, PoolPurpose},
@@ -471,8 +475,12 @@ pub fn restored(world: &World) -> Verdict {
                 format!("pool {} has the selector {}", pool.name, pool.selector),
             );
         }
-        let paused = world.people.paused.contains(&pool.name);
-        if pool.paused != paused || mark::paused_by(pool).is_some() {
+        let keepers = truth.runs.values().filter(|run| keeps_paused(run));
+        let kept = keepers
+            .clone()
+            .any(|run| target_pools(truth, run).contains(&pool.name));
+        let paused = world.people.paused.contains(&pool.name) || kept;
+        if pool.paused != paused || (mark::paused_by(pool).is_some() && !kept) {
             return breach(
                 "4",
                 format!(
@@ -490,7 +498,7 @@ pub fn restored(world: &World) -> Verdict {
             return breach("4", format!("the cordon of {} is gone", node.name));
         }
     }
-    for run in truth.runs.values() {
+    for run in truth.runs.values().filter(|run| !keeps_paused(run)) {
         if run
             .finalizers
             .iter()
@@ -502,11 +510,19 @@ pub fn restored(world: &World) -> Verdict {
     leases_given_back(world)
 }
 
+/// The pools of the run stay paused when it is over.
+fn keeps_paused(run: &RunConfigView) -> bool {
+    run.spec.hold == Some(HoldPools::Always)
+}
+
 /// Nothing of numo is on a node.
 pub fn unmarked(world: &World, node: &NodeView) -> Verdict {
     let meant = world.people.labels.get(&node.uid);
     if meant != Some(&node.labels) {
         return breach("4", format!("{} has the labels {:?}", node.name, node.labels));
+    }
+    if !node.taints.is_null() {
+        return breach("4", format!("{} has the taints {}", node.name, node.taints));
     }
     let found: BTreeMap<String, String> = node
         .annotations

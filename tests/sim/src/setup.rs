@@ -163,7 +163,12 @@ impl Setup {
             }
         }
         if rng.random_bool(0.15) {
-            let spec = self::spec(Strategy::DesiredConfig, &draw_spec(rng));
+            let mut spec = self::spec(Strategy::DesiredConfig, &draw_spec(rng));
+            // Two runs of which one never lets go of the pool: the other would wait for ever.
+            spec.hold = None;
+            if let Some(run) = world.truth.runs.get_mut(&Key::new(NAMESPACE, "upgrade")) {
+                run.spec.hold = None;
+            }
             add_run(&mut world, "other", spec, Vec::new(), &["worker"]);
         }
         draw_budgets(rng, &mut world);
@@ -235,7 +240,16 @@ fn draw_spec(rng: &mut SmallRng) -> Value {
         "onExit",
         &[json!("KeepPaused"), json!("KeepPaused"), json!("Unpause")],
     );
+    maybe(rng, "quarantine", &[json!("None"), json!("Taint")]);
+    maybe(
+        rng,
+        "trigger",
+        &[json!("Version"), json!("AnyConfig"), json!("AnyConfig")],
+    );
     maybe(rng, "adoptPaused", &[json!(true), json!(false), json!(false)]);
+    if spec["trigger"] == json!("AnyConfig") && rng.random_bool(0.5) {
+        spec["hold"] = json!("Always");
+    }
     spec
 }
 

@@ -33,6 +33,8 @@ fn why<'d>(decision: &'d Decision, planned: &'d Planned) -> &'d str {
             NodePurpose::Unshield => "its turn is over",
             NodePurpose::Label => "so that it stays in its pool until it is let go",
             NodePurpose::Unlabel => "the run is left",
+            NodePurpose::Quarantine => "it failed after it was let go",
+            NodePurpose::Unquarantine => "it is mended, or its run is over",
             NodePurpose::Release | NodePurpose::BringHome | NodePurpose::Recordon => {
                 of_report(decision, planned)
             }
@@ -97,6 +99,8 @@ fn what(world: &World, seen: &Observed, action: &Action) -> String {
                 NodePurpose::Release => format!("lets {node} go"),
                 NodePurpose::BringHome => format!("brings {node} home"),
                 NodePurpose::Recordon => format!("cordons {node} again, as a person had"),
+                NodePurpose::Quarantine => format!("taints {node}, which failed"),
+                NodePurpose::Unquarantine => format!("takes the taint off {node}"),
             }
         }
         Action::CreateChange { spec, .. } => format!("admits {}", spec.node_name),
