@@ -9,6 +9,7 @@
     reason = "specs are made where they are passed"
 )]
 
+mod configs;
 mod examples;
 mod input;
 mod jobs;
