@@ -94,7 +94,7 @@ fn settle_half(seen: &mut Observed, nodes: usize) {
             "upgrade",
             &change.spec.owner_ref.uid,
             &node.uid,
-            &change.spec.target.version,
+            &change.spec.target.run_id,
         );
         change.key = Key::new(crate::setup::NAMESPACE, hash);
         change.uid = format!("change-{name}");
