@@ -138,6 +138,11 @@ pub(crate) fn kubelet_version(version: &str) -> String {
     format!("v1.{}.{patch}", minor + 13)
 }
 
+/// The minor of a Kubernetes version such as `v1.29.4`.
+pub(crate) fn kubernetes_minor(version: &str) -> Option<u32> {
+    version.split('.').nth(1)?.parse().ok()
+}
+
 fn files_of(spec: &MachineConfigSpec) -> BTreeMap<String, Value> {
     let files = spec.config.pointer("/storage/files").and_then(Value::as_array);
     files
@@ -182,6 +187,7 @@ mod tests {
     #[test]
     fn kubelet_follows_openshift() {
         assert_eq!(kubelet_version("4.16.4"), "v1.29.4");
+        assert_eq!(kubernetes_minor("v1.29.4"), Some(29));
         assert_eq!(os_version(&os_image("4.18.0")), "4.18.0");
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, Resource};
 use rand::rngs::SmallRng;
@@ -95,6 +96,13 @@ impl Context {
         self.spec.time_factor
     }
 
+    /// What the clock of a node says.
+    pub(crate) fn clock(&self, node: &str) -> Timestamp {
+        let now = Timestamp::now();
+        let off = SignedDuration::from_secs(self.faults.clock_off(node));
+        now.checked_add(off).unwrap_or(now)
+    }
+
     /// Sleeps for some seconds of the world's time.
     pub(crate) async fn pass(&self, seconds: f64) {
         tokio::time::sleep(self.time().of(seconds)).await;
@@ -141,6 +149,29 @@ impl Context {
         let patched = write(|| async { api.patch(name, &manager(by), &Patch::Merge(&patch)).await });
         if let Some(node) = patched.await.with_context(|| format!("patching node {name}"))? {
             self.nodes.learn(node);
+        }
+        Ok(())
+    }
+
+    /// Sets or removes a node's taint of this key. Taints are one atomic list that others write too, so
+    /// the write names the version it read, and is left to the next look when that is outdated.
+    pub(crate) async fn taint(&self, name: &str, by: &str, key: &str, taint: Option<Value>) -> Result<()> {
+        let api: Api<Node> = Api::all(self.client.clone());
+        let Some(node) = self.nodes.get(name) else {
+            return Ok(());
+        };
+        let taints = node.spec.as_ref().and_then(|s| s.taints.as_ref());
+        let others = taints.into_iter().flatten().filter(|t| t.key != key);
+        let mut taints: Vec<Value> = others.map(serde_json::to_value).collect::<Result<_, _>>()?;
+        taints.extend(taint);
+        let patch = json!({
+            "metadata": { "resourceVersion": node.metadata.resource_version },
+            "spec": { "taints": taints },
+        });
+        match api.patch(name, &manager(by), &Patch::Merge(&patch)).await {
+            Ok(node) => self.nodes.learn(node),
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
+            Err(error) => return Err(error.into()),
         }
         Ok(())
     }

@@ -1,5 +1,5 @@
 //! Simulates the cluster-version operator (spec 4.8, 4.11a): takes in a desired update, brings in
-//! the control plane, and says Completed when the pool `master` is updated, however old workers are.
+//! the control plane, and says Completed when its pools are updated, however old workers are.
 //!
 //! May not touch pools or nodes. The new machine-config operator "runs" from 80 % of the payload on:
 //! that is when the render controller begins to use the new release.
@@ -9,15 +9,15 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use k8s_openapi::jiff::Timestamp;
-use kube::Api;
 use kube::api::PostParams;
+use kube::{Api, ResourceExt};
 
 use crate::content::Release;
 use crate::context::{Context, write};
 use crate::fault::Fault;
 use crate::openshift::{
-    CLUSTER_VERSION_OPERATOR, ClusterVersion, ClusterVersionStatus, Condition, MachineConfigPool, Update,
-    UpdateHistory, pool_condition, release_version, set_condition,
+    CLUSTER_VERSION_OPERATOR, ClusterVersion, ClusterVersionStatus, Condition, MachineConfigPool,
+    REQUIRED_FOR_UPGRADE, Update, UpdateHistory, pool_condition, release_version, set_condition,
 };
 
 /// Manifests in a payload; only for the message.
@@ -136,7 +136,7 @@ fn progressing(version: &str, done: u32) -> Condition {
     Condition::new("Progressing", true, "ClusterOperatorUpdating", message)
 }
 
-/// Control plane, then the machine-config operator, which waits for the pool `master`.
+/// Control plane, then the machine-config operator, which waits for the required pools.
 async fn bring_in(ctx: &Context, mut status: ClusterVersionStatus) -> Result<()> {
     let version = status.desired.version.clone().unwrap_or_default();
     if ctx.release.borrow().version != version {
@@ -149,7 +149,7 @@ async fn bring_in(ctx: &Context, mut status: ClusterVersionStatus) -> Result<()>
         start_machine_config_operator(ctx, &version);
     }
     tokio::select! {
-        () = until_master_is_updated(ctx, &version) => {}
+        () = until_required_pools_are_updated(ctx, &version) => {}
         () = ctx.versions.until(|_| is_superseded(ctx, &version)) => return Ok(()),
     }
     if let Some(newest) = status.history.first_mut() {
@@ -195,15 +195,17 @@ fn start_machine_config_operator(ctx: &Context, version: &str) {
 }
 
 /// Required pools only, but a degraded pool of any kind blocks too.
-async fn until_master_is_updated(ctx: &Context, version: &str) {
+async fn until_required_pools_are_updated(ctx: &Context, version: &str) {
     let mut configs = ctx.configs.changes();
     let mut pools = ctx.pools.changes();
     loop {
         let all = ctx.pools.all();
         let degraded = all.iter().any(|p| pool_condition(p, "Degraded") == "True");
         let rendered = all.iter().all(|p| renders(ctx, p, version));
-        let master = all.iter().find(|p| p.metadata.name.as_deref() == Some("master"));
-        if !degraded && rendered && master.is_none_or(|p| is_updated(p)) {
+        let mut required = all
+            .iter()
+            .filter(|p| p.labels().contains_key(REQUIRED_FOR_UPGRADE));
+        if !degraded && rendered && required.all(|p| is_updated(p)) {
             return;
         }
         let alive = tokio::select! {

@@ -161,7 +161,9 @@ impl Daemon {
             Change::None => {}
             Change::Reload => self.ctx.pass(self.ctx.timings().apply).await,
             Change::Reboot => {
-                self.drain(desired).await?;
+                if !self.ctx.spec.is_single_node() {
+                    self.drain(desired).await?;
+                }
                 self.ctx.pass(self.ctx.timings().apply).await;
                 self.annotate(json!({ POST_CONFIG_ACTION: "Rebooting" })).await?;
                 reboot(&self.ctx, &self.machine, &new.os_image_url).await;

@@ -114,7 +114,7 @@ async fn evict(ctx: &Context, pod: &Pod) -> kube::Result<()> {
 }
 
 /// All pods of a node but those of DaemonSets and mirrors of static ones.
-fn to_evict(ctx: &Context, node: &str) -> Vec<Arc<Pod>> {
+pub(crate) fn to_evict(ctx: &Context, node: &str) -> Vec<Arc<Pod>> {
     let on_node = |p: &Pod| p.spec.as_ref().and_then(|s| s.node_name.as_deref()) == Some(node);
     let stays = |p: &Pod| {
         p.owner_references().iter().any(|o| o.kind == "DaemonSet")

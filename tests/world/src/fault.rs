@@ -39,6 +39,16 @@ pub enum Fault {
         /// Which node.
         node: String,
     },
+    /// The node's clock is off: so are the times its kubelet writes, and its lease.
+    ///
+    /// One that is set back makes the controller-manager take the lease for unrenewed, and after its
+    /// grace of a minute the node for Unknown.
+    ClockOff {
+        /// Which node.
+        node: String,
+        /// How many seconds of the wall clock it is ahead, or with a minus behind.
+        seconds: i64,
+    },
     /// The next release's rendered configs have new names but no change: nodes neither drain nor reboot.
     ZeroDiff,
     /// The next release renders to the very same content: the same names, only re-annotated.
@@ -54,7 +64,8 @@ impl Fault {
             | Self::DrainStuck { node }
             | Self::Degraded { node }
             | Self::Unreconcilable { node }
-            | Self::NotReady { node } => Some(node),
+            | Self::NotReady { node }
+            | Self::ClockOff { node, .. } => Some(node),
             Self::ZeroDiff | Self::EqualRelease => None,
         }
     }
@@ -91,6 +102,16 @@ impl Faults {
             _ => None,
         });
         factors.fold(1.0, |product, factor| product * factor)
+    }
+
+    /// How many seconds the node's clock is ahead.
+    pub(crate) fn clock_off(&self, name: &str) -> i64 {
+        let all = self.0.borrow();
+        let offsets = all.iter().filter_map(|f| match f {
+            Fault::ClockOff { node, seconds } if node == name => Some(*seconds),
+            _ => None,
+        });
+        offsets.sum()
     }
 
     pub(crate) fn changes(&self) -> watch::Receiver<Arc<Vec<Fault>>> {

@@ -27,10 +27,16 @@
 //! container without a command runs until its pod is deleted; in a Job's pod it ends well after ten
 //! seconds of the world. An image with `does-not-exist` in its name cannot be pulled.
 //!
-//! **Not simulated:** objects of MachineConfigNode (the kind is installed), layered pools, certificates,
-//! events of the OpenShift components, volumes, probes, sidecars, `envFrom`, networks.
+//! **Others.** GitOps, remediation and an autoscaler act beside the operator under test while their
+//! [`Actor`] is held.
+//!
+//! **Not simulated:** objects of MachineConfigNode (the kind is installed), images of layered pools (their
+//! MachineOSConfig is there), updates refused by Upgradeable, certificates, events of the OpenShift
+//! components, volumes, probes, sidecars, `envFrom`, networks.
 
+mod actor;
 mod cache;
+mod cloud;
 mod content;
 mod context;
 mod crds;
@@ -53,6 +59,7 @@ mod snapshot;
 mod spec;
 mod world;
 
+pub use actor::{Actor, PoolInGit};
 pub use content::same_content;
 pub use context::MADE_BY;
 pub use fault::Fault;

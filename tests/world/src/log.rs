@@ -7,7 +7,7 @@ use std::fmt;
 use k8s_openapi::jiff::Timestamp;
 
 use crate::content::same_content;
-use crate::membership::{Labels, Membership, primary};
+use crate::membership::{Labels, Membership, is_windows, primary};
 use crate::record::{Change, JobView, NodeView, PodView, PoolView, Record, VersionView};
 
 /// One event.
@@ -410,6 +410,10 @@ fn membership_events(
             known.remove(name);
             continue;
         };
+        // It has no pool from birth to death, and nobody expects it to.
+        if is_windows(&node.labels) {
+            continue;
+        }
         let now = state.membership(node);
         let before = known.insert(name.clone(), now.clone());
         if before.as_ref() == Some(&now) {

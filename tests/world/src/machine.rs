@@ -18,22 +18,27 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use crate::content::{kubelet_version, os_version};
+use crate::content::{kubelet_version, os_image, os_version};
 use crate::context::{Context, MADE_BY, lock, manager, write};
 use crate::fault::Fault;
 use crate::openshift::{
-    CURRENT_CONFIG, DESIRED_CONFIG, DESIRED_DRAIN, KUBELET, LAST_APPLIED_DRAIN, MASTER, REASON, STATE,
-    WORKER, ZONE,
+    ARBITER, CURRENT_CONFIG, DESIRED_CONFIG, DESIRED_DRAIN, FIRST_PIVOT_CONFIG, KUBELET, LAST_APPLIED_DRAIN,
+    MASTER, OS, POST_CONFIG_ACTION, REASON, STATE, WORKER, ZONE,
 };
 
 /// Heartbeats follow the wall clock, not the world's: the real controller-manager waits for them.
 const HEARTBEAT: Duration = Duration::from_secs(10);
+/// In place of a pool, for nodes the MCO leaves alone. Their names begin with it.
+pub(crate) const WINDOWS: &str = "windows";
 
 /// A machine that runs, or will again.
 #[derive(Debug)]
 pub(crate) struct Machine {
     pub name: String,
     pub uid: String,
+    /// Pool and zone it was made for: its replacement is made for the same.
+    pub pool: String,
+    pub zone: Option<usize>,
     /// Whether the kubelet runs. Pods live and die with it.
     pub up: watch::Sender<bool>,
     /// Counts boots; a container of an earlier one is dead.
@@ -42,11 +47,13 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    pub(crate) fn new(name: &str, uid: String, up: bool) -> Arc<Self> {
+    fn new(plan: &NodePlan, uid: String) -> Arc<Self> {
         Arc::new(Self {
-            name: name.into(),
+            name: plan.name.clone(),
             uid,
-            up: watch::Sender::new(up),
+            pool: plan.pool.clone(),
+            zone: plan.zone,
+            up: watch::Sender::new(plan.ready),
             boots: watch::Sender::new(1),
             tasks: std::sync::Mutex::default(),
         })
@@ -66,34 +73,42 @@ impl Machine {
 #[derive(Clone, Debug)]
 pub(crate) struct NodePlan {
     pub name: String,
+    /// Its pool; `windows` for a Windows node, which has none.
+    pub pool: String,
+    pub zone: Option<usize>,
     pub labels: BTreeMap<String, String>,
-    /// Rendered config it boots with, and that config's operating system.
+    /// Rendered config it boots with, and that config's operating system; no config on Windows.
     pub config: String,
     pub os_image: String,
     pub ready: bool,
 }
 
-/// Labels of a node by its pool and zone.
+/// Labels of a node by its pool and zone, or of a Windows node.
 pub(crate) fn labels(ctx: &Context, name: &str, pool: &str, zone: Option<usize>) -> BTreeMap<String, String> {
     let mut labels = BTreeMap::from(
         [
             ("kubernetes.io/hostname", name),
-            ("kubernetes.io/os", "linux"),
+            (OS, if pool == WINDOWS { "windows" } else { "linux" }),
             ("kubernetes.io/arch", "amd64"),
         ]
         .map(|(k, v)| (k.to_owned(), v.to_owned())),
     );
-    let mut role = |key: &str| labels.insert(key.to_owned(), String::new());
-    if pool == "master" {
-        role(MASTER);
-        role("node-role.kubernetes.io/control-plane");
-        if ctx.spec.topology == "SingleReplica" {
-            role(WORKER);
+    let mut role = |key: &str| {
+        labels.insert(key.to_owned(), String::new());
+    };
+    match pool {
+        "master" => {
+            role(MASTER);
+            role("node-role.kubernetes.io/control-plane");
+            if ctx.spec.masters_are_workers() {
+                role(WORKER);
+            }
         }
-    } else {
-        role(WORKER);
-        if pool != "worker" {
-            role(&format!("node-role.kubernetes.io/{pool}"));
+        "arbiter" => role(ARBITER),
+        "worker" | WINDOWS => role(WORKER),
+        custom => {
+            role(WORKER);
+            role(&format!("node-role.kubernetes.io/{custom}"));
         }
     }
     if let Some(zone) = zone {
@@ -115,11 +130,14 @@ pub(crate) async fn join(ctx: &Arc<Context>, plan: &NodePlan) -> Result<()> {
         .await
         .with_context(|| format!("creating node {}", plan.name))?
         .context("the API server cannot create nodes")?;
-    let machine = Machine::new(&plan.name, crate::cache::uid(&created), plan.ready);
+    let machine = Machine::new(plan, crate::cache::uid(&created));
     lock(&ctx.machines).insert(plan.name.clone(), machine.clone());
     ctx.nodes.learn(created);
     let mut tasks = lock(&machine.tasks);
     tasks.push(ctx.spawn(heartbeats(ctx.clone(), machine.clone())));
+    if plan.pool == WINDOWS {
+        return Ok(());
+    }
     tasks.push(ctx.spawn(crate::daemon::run(ctx.clone(), machine.clone())));
     tasks.push(ctx.spawn(crate::drain::run(ctx.clone(), machine.clone())));
     Ok(())
@@ -127,11 +145,17 @@ pub(crate) async fn join(ctx: &Arc<Context>, plan: &NodePlan) -> Result<()> {
 
 /// The Node as the kubelet registers it and as the first daemon run leaves it.
 fn render(ctx: &Context, plan: &NodePlan) -> Value {
-    let uncordon = format!("uncordon-{}", plan.config);
-    let taints = if plan.labels.contains_key(MASTER) && !plan.labels.contains_key(WORKER) {
-        json!([{ "key": MASTER, "effect": "NoSchedule" }])
+    let is_windows = plan.pool == WINDOWS;
+    let taints = match plan.pool.as_str() {
+        "master" if !plan.labels.contains_key(WORKER) => json!([{ "key": MASTER, "effect": "NoSchedule" }]),
+        "arbiter" => json!([{ "key": ARBITER, "effect": "NoSchedule" }]),
+        WINDOWS => json!([{ "key": "os", "value": "Windows", "effect": "NoSchedule" }]),
+        _ => json!([]),
+    };
+    let annotations = if is_windows {
+        json!({ MADE_BY: ctx.id })
     } else {
-        json!([])
+        annotations(ctx, plan)
     };
     json!({
         "apiVersion": "v1",
@@ -139,13 +163,7 @@ fn render(ctx: &Context, plan: &NodePlan) -> Value {
         "metadata": {
             "name": plan.name,
             "labels": plan.labels,
-            "annotations": {
-                MADE_BY: ctx.id,
-                CURRENT_CONFIG: plan.config, DESIRED_CONFIG: plan.config, STATE: "Done", REASON: "",
-                DESIRED_DRAIN: uncordon, LAST_APPLIED_DRAIN: uncordon,
-                "machineconfiguration.openshift.io/controlPlaneTopology": ctx.spec.topology,
-                "machineconfiguration.openshift.io/post-config-action": "",
-            },
+            "annotations": annotations,
         },
         "spec": { "taints": taints, "providerID": format!("world://{}/{}", ctx.id, plan.name) },
         "status": {
@@ -153,14 +171,29 @@ fn render(ctx: &Context, plan: &NodePlan) -> Value {
             "allocatable": { "cpu": "8", "memory": "16Gi", "pods": "110", "ephemeral-storage": "100Gi" },
             "addresses": [{ "type": "InternalIP", "address": "127.0.0.1" }, { "type": "Hostname", "address": plan.name }],
             "daemonEndpoints": { "kubeletEndpoint": { "Port": ctx.kubelet_port } },
-            "conditions": conditions(if plan.ready { "True" } else { "False" }),
-            "nodeInfo": node_info(ctx, &plan.os_image),
+            "conditions": conditions(ctx.clock(&plan.name), if plan.ready { "True" } else { "False" }),
+            "nodeInfo": if is_windows { windows_info(ctx) } else { node_info(ctx, &plan.os_image) },
         },
     })
 }
 
-fn conditions(ready: &str) -> Value {
-    let now = Timestamp::now();
+/// What the first daemon run writes. The config of the first boot is only known of who joins later.
+fn annotations(ctx: &Context, plan: &NodePlan) -> Value {
+    let uncordon = format!("uncordon-{}", plan.config);
+    let mut annotations = json!({
+        MADE_BY: ctx.id,
+        CURRENT_CONFIG: plan.config, DESIRED_CONFIG: plan.config, STATE: "Done", REASON: "",
+        DESIRED_DRAIN: uncordon, LAST_APPLIED_DRAIN: uncordon,
+        "machineconfiguration.openshift.io/controlPlaneTopology": ctx.spec.topology,
+        POST_CONFIG_ACTION: "",
+    });
+    if !plan.ready {
+        annotations[FIRST_PIVOT_CONFIG] = json!(plan.config);
+    }
+    annotations
+}
+
+fn conditions(now: Timestamp, ready: &str) -> Value {
     let condition = |type_: &str, status: &str, reason: &str| {
         json!({
             "type": type_, "status": status, "reason": reason, "message": "",
@@ -197,6 +230,15 @@ fn node_info(ctx: &Context, os_image: &str) -> Value {
     })
 }
 
+fn windows_info(ctx: &Context) -> Value {
+    let mut info = node_info(ctx, &os_image(&ctx.spec.version));
+    info["operatingSystem"] = json!("windows");
+    info["osImage"] = json!("Windows Server 2022 Datacenter");
+    info["kernelVersion"] = json!("10.0.20348.2700");
+    info["containerRuntimeVersion"] = json!("containerd://1.7.0");
+    info
+}
+
 /// A random uuid from the world's seed.
 pub(crate) fn uuid(ctx: &Context) -> String {
     let n: u128 = lock(&ctx.random).random();
@@ -216,6 +258,7 @@ async fn heartbeats(ctx: Arc<Context>, machine: Arc<Machine>) {
     let first = { lock(&ctx.random).random_range(0.0..1.0) };
     let mut wait = HEARTBEAT.mul_f64(first);
     let mut faults = ctx.faults.changes();
+    let mut clock_off = 0;
     let silent = |ctx: &Context| {
         ctx.faults
             .any(|f| matches!(f, Fault::NotReady { node } if *node == machine.name))
@@ -229,6 +272,11 @@ async fn heartbeats(ctx: Arc<Context>, machine: Arc<Machine>) {
                 .await;
             report(&ctx, &machine.name, "True", None).await;
             machine.up.send_replace(true);
+        }
+        let off = ctx.faults.clock_off(&machine.name);
+        if *machine.up.borrow() && off != clock_off {
+            beat(&ctx, &machine.name).await;
+            clock_off = off;
         }
         if *machine.up.borrow()
             && let Err(error) = renew(&ctx, &machine).await
@@ -250,7 +298,7 @@ async fn heartbeats(ctx: Arc<Context>, machine: Arc<Machine>) {
 async fn renew(ctx: &Context, machine: &Machine) -> Result<()> {
     let leases: Api<Lease> = Api::namespaced(ctx.client.clone(), "kube-node-lease");
     let name = &machine.name;
-    let now = format!("{:.6}", Timestamp::now());
+    let now = format!("{:.6}", ctx.clock(name));
     let patch = json!({ "spec": { "renewTime": now, "holderIdentity": name } });
     let renewed =
         write(|| async { leases.patch(name, &manager(KUBELET), &Patch::Merge(&patch)).await }).await?;
@@ -268,9 +316,20 @@ async fn renew(ctx: &Context, machine: &Machine) -> Result<()> {
     Ok(())
 }
 
+/// Says when it was last seen, and nothing new.
+async fn beat(ctx: &Context, node: &str) {
+    let now = ctx.clock(node);
+    let types = ["MemoryPressure", "DiskPressure", "PIDPressure", "Ready"];
+    let conditions = types.map(|t| json!({ "type": t, "lastHeartbeatTime": now }));
+    let patch = json!({ "status": { "conditions": conditions } });
+    if let Err(error) = ctx.patch_node_status(node, patch).await {
+        tracing::debug!(error = format!("{error:#}"), node, "heartbeat not written");
+    }
+}
+
 /// Says Ready or not, and after a boot also what booted.
 async fn report(ctx: &Context, node: &str, ready: &str, os_image: Option<&str>) {
-    let mut status = json!({ "conditions": conditions(ready) });
+    let mut status = json!({ "conditions": conditions(ctx.clock(node), ready) });
     if let Some(image) = os_image {
         status["nodeInfo"] = node_info(ctx, image);
     }

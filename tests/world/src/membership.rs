@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-use crate::openshift::MachineConfigPool;
+use serde_json::{Value, json};
+
+use crate::openshift::{MachineConfigPool, OS};
 
 /// Labels of an object.
 pub(crate) type Labels = BTreeMap<String, String>;
@@ -32,7 +34,7 @@ pub fn primary<'a>(
     labels: &Labels,
     pools: impl Iterator<Item = (&'a str, Option<&'a LabelSelector>)>,
 ) -> Membership {
-    if labels.get("kubernetes.io/os").is_some_and(|os| os == "windows") {
+    if is_windows(labels) {
         return Membership::None;
     }
     let matching: Vec<&str> = pools
@@ -42,12 +44,13 @@ pub fn primary<'a>(
     let custom: Vec<&str> = matching
         .iter()
         .copied()
-        .filter(|n| !matches!(*n, "master" | "worker"))
+        .filter(|n| !matches!(*n, "master" | "arbiter" | "worker"))
         .collect();
     let has = |name| matching.contains(&name);
     match custom.as_slice() {
         [_, _, ..] => Membership::TwoCustom(custom.iter().map(ToString::to_string).collect()),
         _ if has("master") => Membership::Pool("master".into()),
+        _ if has("arbiter") => Membership::Pool("arbiter".into()),
         [one] => Membership::Pool((*one).into()),
         [] if has("worker") => Membership::Pool("worker".into()),
         [] => Membership::None,
@@ -68,6 +71,34 @@ pub fn primary_pool<'a>(
             )
         }),
     )
+}
+
+/// Whether these are the labels of a Windows node, which the MCO leaves alone.
+pub(crate) fn is_windows(labels: &Labels) -> bool {
+    labels.get(OS).is_some_and(|os| os == "windows")
+}
+
+/// A selector without empty parts: an absent list of expressions and an empty one select the same.
+pub(crate) fn tidy(selector: Option<&LabelSelector>) -> LabelSelector {
+    let mut selector = selector.cloned().unwrap_or_default();
+    selector.match_expressions = selector.match_expressions.filter(|e| !e.is_empty());
+    selector.match_labels = selector.match_labels.filter(|l| !l.is_empty());
+    selector
+}
+
+/// The merge patch that turns the selector `now` into `wanted`, keys that only `now` has included.
+pub(crate) fn replacement(now: Option<&LabelSelector>, wanted: &LabelSelector) -> Value {
+    let (now, wanted) = (tidy(now), tidy(Some(wanted)));
+    let mut labels: BTreeMap<String, Option<String>> = BTreeMap::new();
+    labels.extend(now.match_labels.into_iter().flatten().map(|(k, _)| (k, None)));
+    labels.extend(
+        wanted
+            .match_labels
+            .into_iter()
+            .flatten()
+            .map(|(k, v)| (k, Some(v))),
+    );
+    json!({ "matchLabels": labels, "matchExpressions": wanted.match_expressions })
 }
 
 /// Whether a non-empty selector matches; an empty one matches nothing here.
@@ -120,6 +151,7 @@ mod tests {
         let pools = [
             ("master", selector(&["m"], &[])),
             ("worker", selector(&["w"], &[])),
+            ("arbiter", selector(&["a"], &[])),
             ("infra", selector(&["i"], &[])),
             ("canary", selector(&["w"], &[("release", "Exists")])),
             ("empty", LabelSelector::default()),
@@ -134,12 +166,24 @@ mod tests {
         assert_eq!(of(&["w"]), Membership::Pool("worker".into()));
         assert_eq!(of(&["m", "w"]), Membership::Pool("master".into()));
         assert_eq!(of(&["w", "i"]), Membership::Pool("infra".into()));
+        assert_eq!(of(&["a", "i"]), Membership::Pool("arbiter".into()));
         assert_eq!(of(&["m", "i"]), Membership::Pool("master".into()));
         assert_eq!(of(&["w", "release"]), Membership::Pool("canary".into()));
         assert_eq!(
             of(&["w", "i", "release"]),
             Membership::TwoCustom(vec!["infra".into(), "canary".into()])
         );
+    }
+
+    #[test]
+    fn a_replacement_leaves_nothing_of_what_was() {
+        let (now, wanted) = (
+            selector(&["w", "mine"], &[("mine", "Exists")]),
+            selector(&["w"], &[]),
+        );
+        let expected = json!({ "matchLabels": { "w": "", "mine": null }, "matchExpressions": null });
+        assert_eq!(replacement(Some(&now), &wanted), expected);
+        assert_eq!(tidy(Some(&wanted)).match_expressions, None);
     }
 
     #[test]

@@ -15,9 +15,9 @@ use serde_json::json;
 use crate::context::{Context, manager, on_changes, write};
 use crate::membership::{Labels, primary_pool};
 use crate::openshift::{
-    CURRENT_CONFIG, Condition, DESIRED_CONFIG, MACHINE_CONFIG_CONTROLLER, MachineConfigPool,
-    MachineConfigPoolStatus, STATE, UPDATE_IN_PROGRESS, ZONE, annotation, is_ready, is_unschedulable,
-    set_condition,
+    CURRENT_CONFIG, CUSTOM_POOL_LABELS_APPLIED, Condition, DESIRED_CONFIG, FIRST_PIVOT_CONFIG,
+    MACHINE_CONFIG_CONTROLLER, MachineConfigPool, MachineConfigPoolStatus, STATE, UPDATE_IN_PROGRESS, ZONE,
+    annotation, is_ready, is_unschedulable, set_condition,
 };
 use crate::render::sources;
 
@@ -236,9 +236,14 @@ fn status(pool: &MachineConfigPool, nodes: &[&Node], rendered: bool) -> MachineC
 
 async fn apply(ctx: &Context, pool: &MachineConfigPool, decision: &Decision) -> Result<()> {
     for (node, wanted) in &decision.taints {
-        taint(ctx, node, *wanted).await?;
+        let taint = wanted.then(|| json!({ "key": UPDATE_IN_PROGRESS, "effect": "PreferNoSchedule" }));
+        ctx.taint(node, MACHINE_CONFIG_CONTROLLER, UPDATE_IN_PROGRESS, taint)
+            .await?;
     }
     for node in &decision.release {
+        if label_first_booted(ctx, node).await? {
+            continue;
+        }
         tracing::debug!(node, config = pool.spec.configuration.name, "desiredConfig");
         let config = &pool.spec.configuration.name;
         ctx.annotate(node, MACHINE_CONFIG_CONTROLLER, json!({ DESIRED_CONFIG: config }))
@@ -268,36 +273,28 @@ async fn write_status(
     Ok(())
 }
 
-/// Sets or removes the taint. Taints are one atomic list that others write too, so the write names
-/// the version it read, and is left to the next sync when that is outdated.
-async fn taint(ctx: &Context, name: &str, wanted: bool) -> Result<()> {
-    let api: Api<Node> = Api::all(ctx.client.clone());
+/// From 4.22 on: a node that first booted into a custom pool, but lies in another, is not released
+/// there but gets the labels its pool selects by. Says whether that was so.
+async fn label_first_booted(ctx: &Context, name: &str) -> Result<bool> {
+    if !ctx.spec.mco.labels_first_booted() {
+        return Ok(false);
+    }
     let Some(node) = ctx.nodes.get(name) else {
-        return Ok(());
+        return Ok(false);
     };
-    let mut taints = node
-        .spec
-        .as_ref()
-        .and_then(|s| s.taints.clone())
-        .unwrap_or_default();
-    taints.retain(|t| t.key != UPDATE_IN_PROGRESS);
-    let mut taints = serde_json::to_value(taints)?;
-    if let (true, Some(list)) = (wanted, taints.as_array_mut()) {
-        list.push(json!({ "key": UPDATE_IN_PROGRESS, "effect": "PreferNoSchedule" }));
-    }
-    let patch = json!({
-        "metadata": { "resourceVersion": node.metadata.resource_version },
-        "spec": { "taints": taints },
-    });
-    match api
-        .patch(name, &manager(MACHINE_CONFIG_CONTROLLER), &Patch::Merge(&patch))
-        .await
-    {
-        Ok(node) => ctx.nodes.learn(node),
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
-        Err(error) => return Err(error.into()),
-    }
-    Ok(())
+    let first = ctx.configs.get(annotation(&node, FIRST_PIVOT_CONFIG));
+    let owner = first.and_then(|c| c.owner_references().first().map(|o| o.name.clone()));
+    let pool = owner
+        .filter(|pool| !matches!(pool.as_str(), "master" | "worker"))
+        .and_then(|pool| ctx.pools.get(&pool));
+    let labels = pool.and_then(|p| p.spec.node_selector.as_ref()?.match_labels.clone());
+    let Some(labels) = labels.filter(|_| !node.annotations().contains_key(CUSTOM_POOL_LABELS_APPLIED)) else {
+        return Ok(false);
+    };
+    let annotations = json!({ CUSTOM_POOL_LABELS_APPLIED: "" });
+    let patch = json!({ "metadata": { "labels": labels, "annotations": annotations } });
+    ctx.patch_node(name, MACHINE_CONFIG_CONTROLLER, patch).await?;
+    Ok(true)
 }
 
 #[cfg(test)]

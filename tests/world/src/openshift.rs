@@ -31,6 +31,10 @@ pub const POST_CONFIG_ACTION: &str = "machineconfiguration.openshift.io/post-con
 pub const RELEASE_VERSION: &str = "machineconfiguration.openshift.io/release-image-version";
 /// Annotation of a MachineConfig: the MCO build it was rendered by.
 pub const GENERATED_BY: &str = "machineconfiguration.openshift.io/generated-by-controller-version";
+/// Annotation: the rendered config the node first booted into.
+pub const FIRST_PIVOT_CONFIG: &str = "machineconfiguration.openshift.io/firstPivotConfig";
+/// Annotation: the MCO gave the node the labels of the pool it first booted into.
+pub const CUSTOM_POOL_LABELS_APPLIED: &str = "machineconfiguration.openshift.io/customPoolLabelsApplied";
 /// Label of a MachineConfig: the role it is for.
 pub const ROLE: &str = "machineconfiguration.openshift.io/role";
 /// Prefix of the MCO's annotations.
@@ -41,6 +45,18 @@ pub const UPDATE_IN_PROGRESS: &str = "UpdateInProgress";
 pub const WORKER: &str = "node-role.kubernetes.io/worker";
 /// Label of control-plane nodes, by which the pool `master` selects.
 pub const MASTER: &str = "node-role.kubernetes.io/master";
+/// Label of the arbiter, by which the pool `arbiter` selects.
+pub const ARBITER: &str = "node-role.kubernetes.io/arbiter";
+/// Label of the pools that the cluster-version operator waits for.
+pub const REQUIRED_FOR_UPGRADE: &str = "operator.machineconfiguration.openshift.io/required-for-upgrade";
+/// Label: operating system of a node.
+pub const OS: &str = "kubernetes.io/os";
+/// Label: remediation leaves the node alone while it is `true`.
+pub const EXCLUDE_FROM_REMEDIATION: &str = "remediation.medik8s.io/exclude-from-remediation";
+/// Annotation: the autoscaler leaves the node alone while it is `true`.
+pub const SCALE_DOWN_DISABLED: &str = "cluster-autoscaler.kubernetes.io/scale-down-disabled";
+/// Taint of nodes that the autoscaler is about to delete.
+pub const TO_BE_DELETED: &str = "ToBeDeletedByClusterAutoscaler";
 /// Label: zone of a node.
 pub const ZONE: &str = "topology.kubernetes.io/zone";
 
@@ -54,6 +70,10 @@ pub const MACHINE_CONFIG_OPERATOR: &str = "machine-config-operator";
 pub const CLUSTER_VERSION_OPERATOR: &str = "cluster-version-operator";
 /// Writer of Nodes' and Pods' status.
 pub const KUBELET: &str = "kubelet";
+/// Writer of what is in git.
+pub const GITOPS: &str = "argocd-controller";
+/// Writer of the taint [`TO_BE_DELETED`].
+pub const AUTOSCALER: &str = "cluster-autoscaler";
 /// Writer of what a person asks for.
 pub const CLUSTER_ADMIN: &str = "kubectl-edit";
 
@@ -155,6 +175,30 @@ pub struct MachineConfigSpec {
     pub kernel_type: String,
     /// Extensions of the operating system.
     pub extensions: Vec<String>,
+}
+
+/// A pool whose nodes run an image built on the cluster ("layered").
+#[derive(CustomResource, Clone, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
+#[kube(
+    group = "machineconfiguration.openshift.io",
+    version = "v1",
+    kind = "MachineOSConfig",
+    plural = "machineosconfigs",
+    schema = "disabled",
+    derive = "Default"
+)]
+#[serde(rename_all = "camelCase", default)]
+pub struct MachineOSConfigSpec {
+    /// Which pool.
+    pub machine_config_pool: PoolReference,
+}
+
+/// A pool by its name.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(default)]
+pub struct PoolReference {
+    /// Name of the pool.
+    pub name: String,
 }
 
 /// The version of the cluster, wanted and had.

@@ -6,15 +6,18 @@
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
+use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::api::Patch;
 use kube::{Api, ResourceExt};
 use serde_json::json;
 
+use crate::content::{kubelet_version, kubernetes_minor};
 use crate::context::{Context, manager, on_changes, write};
+use crate::membership::{matches, replacement, tidy};
 use crate::openshift::{
-    ClusterOperator, Condition, MACHINE_CONFIG_OPERATOR, MASTER, MachineConfigPool, WORKER, pool_condition,
-    set_condition,
+    ARBITER, ClusterOperator, Condition, MACHINE_CONFIG_OPERATOR, MASTER, MachineConfigPool, WORKER,
+    pool_condition, set_condition,
 };
 
 /// Name of the ClusterOperator.
@@ -43,6 +46,7 @@ async fn sync(ctx: &Context) -> Result<()> {
 pub(crate) fn built_in_selector(pool: &str) -> Option<LabelSelector> {
     let key = match pool {
         "master" => MASTER,
+        "arbiter" => ARBITER,
         "worker" => WORKER,
         _ => return None,
     };
@@ -57,16 +61,41 @@ async fn revert_selector(ctx: &Context, pool: &MachineConfigPool) -> Result<()> 
     let Some(original) = built_in_selector(&pool.name_any()) else {
         return Ok(());
     };
-    let now = pool.spec.node_selector.clone().unwrap_or_default();
-    let is_original =
-        now.match_labels == original.match_labels && now.match_expressions.as_ref().is_none_or(Vec::is_empty);
-    if is_original {
+    let now = pool.spec.node_selector.as_ref();
+    if tidy(now) == original {
         return Ok(());
     }
-    let selector = json!({ "matchLabels": original.match_labels, "matchExpressions": null });
-    let patch = json!({ "spec": { "nodeSelector": selector } });
+    let patch = json!({ "spec": { "nodeSelector": replacement(now, &original) } });
     ctx.patch_pool(&pool.name_any(), MACHINE_CONFIG_OPERATOR, patch)
         .await
+}
+
+/// How many minors the oldest kubelet of any pool's nodes is behind the API server.
+fn kubelet_skew(ctx: &Context, pools: &[Arc<MachineConfigPool>], version: &str) -> u32 {
+    let of_a_pool = |n: &Node| {
+        let mut selectors = pools.iter().filter_map(|p| p.spec.node_selector.as_ref());
+        selectors.any(|s| matches(s, n.labels()))
+    };
+    let minor = |n: &Node| {
+        let info = n.status.as_ref().and_then(|s| s.node_info.as_ref());
+        info.and_then(|i| kubernetes_minor(&i.kubelet_version))
+    };
+    let nodes = ctx.nodes.all();
+    let oldest = nodes
+        .iter()
+        .filter(|n| of_a_pool(n))
+        .filter_map(|n| minor(n))
+        .min();
+    let served = kubernetes_minor(&kubelet_version(version)).unwrap_or_default();
+    oldest.map_or(0, |oldest| served.saturating_sub(oldest))
+}
+
+fn skew_reason(minors: u32) -> &'static str {
+    match minors {
+        0 | 1 => "AsExpected",
+        2 => "KubeletSkewPresent",
+        _ => "KubeletSkewUnsupported",
+    }
 }
 
 async fn write_cluster_operator(ctx: &Context, pools: &[Arc<MachineConfigPool>]) -> Result<()> {
@@ -86,6 +115,9 @@ async fn write_cluster_operator(ctx: &Context, pools: &[Arc<MachineConfigPool>])
         (false, "DegradedPool")
     } else if !updating.is_empty() && ctx.spec.mco.updating_blocks_upgrades() {
         (false, "PoolUpdating")
+    } else if updating.is_empty() && ctx.spec.mco.tells_kubelet_skew() {
+        // Only the reason says so: the condition stays True.
+        (true, skew_reason(kubelet_skew(ctx, pools, &version)))
     } else {
         (true, "AsExpected")
     };

@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 
 use crate::context::{Context, create, manager, write};
 use crate::cvo::{release_image, write_status};
-use crate::machine::{NodePlan, join, labels, uuid};
+use crate::machine::{NodePlan, WINDOWS, join, labels, uuid};
 use crate::openshift::{
     ClusterOperator, ClusterOperatorSpec, ClusterVersion, ClusterVersionSpec, ClusterVersionStatus,
     Condition, Infrastructure, InfrastructureSpec, MachineConfig, MachineConfigPool, MachineConfigPoolSpec,
-    MachineConfigSpec, ROLE, Update, UpdateHistory, set_condition,
+    MachineConfigSpec, REQUIRED_FOR_UPGRADE, ROLE, Update, UpdateHistory, set_condition,
 };
 use crate::operator::{NAME, built_in_selector};
 use crate::spec::PoolSpec;
@@ -108,7 +108,8 @@ where
 
 /// Source MachineConfigs and pools; the render controller does the rest.
 pub(crate) async fn create_pools(ctx: &Context) -> Result<()> {
-    for role in ["master", "worker"] {
+    let control_plane = ctx.spec.control_plane();
+    for role in control_plane.iter().map(|(pool, _)| *pool).chain(["worker"]) {
         create(
             &ctx.client,
             &source(&format!("00-{role}"), role, "/etc/world/role", role),
@@ -123,7 +124,9 @@ pub(crate) async fn create_pools(ctx: &Context) -> Result<()> {
         )
         .await?;
     }
-    create(&ctx.client, &built_in_pool(&PoolSpec::new("master", 0))).await?;
+    for (pool, _) in control_plane {
+        create(&ctx.client, &built_in_pool(&PoolSpec::new(pool, 0))).await?;
+    }
     if !ctx.spec.pools.iter().any(|p| p.name == "worker") {
         create(&ctx.client, &built_in_pool(&PoolSpec::new("worker", 0))).await?;
     }
@@ -174,9 +177,9 @@ fn built_in_pool(spec: &PoolSpec) -> MachineConfigPool {
         "machineconfiguration.openshift.io/mco-built-in".into(),
         String::new(),
     );
-    if spec.name == "master" {
-        let key = "operator.machineconfiguration.openshift.io/required-for-upgrade";
-        pool.labels_mut().insert(key.into(), String::new());
+    if spec.name != "worker" {
+        pool.labels_mut()
+            .insert(REQUIRED_FOR_UPGRADE.into(), String::new());
     }
     pool
 }
@@ -231,16 +234,15 @@ fn canary_pool() -> MachineConfigPool {
 
 /// All nodes of the spec, at rest at their pools' config.
 pub(crate) async fn create_nodes(ctx: &Arc<Context>) -> Result<()> {
-    let masters = (0..ctx.spec.masters).map(|i| ("master".to_owned(), i));
-    let workers = ctx
-        .spec
-        .pools
-        .iter()
-        .flat_map(|p| (0..p.workers).map(|i| (p.name.clone(), i)));
-    let plans: Vec<NodePlan> = masters
+    let control_plane = ctx.spec.control_plane();
+    let workers = ctx.spec.pools.iter().map(|p| (p.name.as_str(), p.workers));
+    let mut plans: Vec<NodePlan> = control_plane
+        .into_iter()
         .chain(workers)
-        .map(|(pool, i)| plan(ctx, &pool, i))
+        .flat_map(|(pool, nodes)| (0..nodes).map(move |i| (pool, i)))
+        .map(|(pool, i)| plan(ctx, pool, i))
         .collect::<Result<_>>()?;
+    plans.extend((0..ctx.spec.windows).map(|i| plan_windows(ctx, i)));
     stream::iter(plans)
         .map(|plan| async move { join(ctx, &plan).await })
         .buffer_unordered(JOINING)
@@ -265,10 +267,25 @@ fn plan(ctx: &Context, pool: &str, index: usize) -> Result<NodePlan> {
     Ok(NodePlan {
         labels: labels(ctx, &name, pool, zone),
         name,
+        pool: pool.to_owned(),
+        zone,
         config,
         os_image,
         ready: true,
     })
+}
+
+fn plan_windows(ctx: &Context, index: usize) -> NodePlan {
+    let (name, zone) = (format!("{WINDOWS}-{index}"), index.checked_rem(ctx.spec.zones));
+    NodePlan {
+        labels: labels(ctx, &name, WINDOWS, zone),
+        name,
+        pool: WINDOWS.into(),
+        zone,
+        config: String::new(),
+        os_image: String::new(),
+        ready: true,
+    }
 }
 
 /// A node that joins later: the server of machine configs gives it the new config once the pool has
@@ -285,15 +302,12 @@ pub(crate) fn plan_late(ctx: &Context, pool: &str, name: &str, zone: Option<usiz
         .configs
         .get(&config)
         .with_context(|| format!("no MachineConfig {config}"))?;
-    let mut labels = labels(ctx, name, pool, zone);
-    if ctx.spec.mco.labels_first_booted() {
-        let selector = object.spec.node_selector.as_ref();
-        labels.extend(selector.and_then(|s| s.match_labels.clone()).unwrap_or_default());
-    }
     let os_image = os_image.spec.os_image_url.clone();
     Ok(NodePlan {
         name: name.to_owned(),
-        labels,
+        pool: pool.to_owned(),
+        zone,
+        labels: labels(ctx, name, pool, zone),
         config,
         os_image,
         ready: false,

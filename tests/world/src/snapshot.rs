@@ -8,17 +8,17 @@ use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::{Api, Client, ResourceExt};
 
-use crate::membership::{Membership, primary_pool};
+use crate::membership::{Membership, primary_pool, tidy};
 use crate::openshift::{
-    CURRENT_CONFIG, DESIRED_CONFIG, MachineConfig, MachineConfigPool, STATE, annotation, is_ready,
-    is_unschedulable, release_version,
+    CURRENT_CONFIG, DESIRED_CONFIG, EXCLUDE_FROM_REMEDIATION, MachineConfig, MachineConfigPool,
+    SCALE_DOWN_DISABLED, STATE, annotation, is_ready, is_unschedulable, release_version,
 };
 use crate::record::{MARK_PREFIXES, marks};
 
 /// Keys that shield a node; they too must be as before.
 const SHIELDS: [&str; 3] = [
-    "remediation.medik8s.io/exclude-from-remediation",
-    "cluster-autoscaler.kubernetes.io/scale-down-disabled",
+    EXCLUDE_FROM_REMEDIATION,
+    SCALE_DOWN_DISABLED,
     "karpenter.sh/do-not-disrupt",
 ];
 
@@ -108,14 +108,8 @@ fn node_facts(node: &Node, pools: &[MachineConfigPool], versions: &BTreeMap<Stri
 }
 
 fn pool_facts(pool: &MachineConfigPool) -> PoolFacts {
-    // An absent list of expressions and an empty one select the same.
-    let selector = pool.spec.node_selector.clone().map(|mut s| {
-        s.match_expressions = s.match_expressions.filter(|e| !e.is_empty());
-        s.match_labels = s.match_labels.filter(|l| !l.is_empty());
-        s
-    });
     PoolFacts {
-        selector,
+        selector: pool.spec.node_selector.as_ref().map(|s| tidy(Some(s))),
         paused: pool.spec.paused,
         marks: marks(&pool.metadata),
         config: pool.spec.configuration.name.clone(),

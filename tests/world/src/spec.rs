@@ -23,8 +23,14 @@ pub struct WorldSpec {
     pub time_factor: TimeFactor,
     /// Seed of all that varies: reboot times, node ages.
     pub seed: u64,
-    /// Infrastructure's controlPlaneTopology. `SingleReplica` makes masters workers too.
+    /// Infrastructure's controlPlaneTopology. `SingleReplica` makes masters workers too, and nodes
+    /// are not drained; `HighlyAvailableArbiter` adds `arbiter-0` in the pool `arbiter`; `External`
+    /// has no pool `master`, and must be given no masters.
     pub topology: String,
+    /// Masters are workers too, as in a cluster of three nodes. They stay in the pool `master`.
+    pub compact: bool,
+    /// Windows nodes `windows-0`, …: workers the MCO leaves alone.
+    pub windows: usize,
     /// Durations at factor 1.
     pub timings: Timings,
 }
@@ -41,7 +47,30 @@ impl Default for WorldSpec {
             time_factor: TimeFactor::default(),
             seed: 0,
             topology: "HighlyAvailable".into(),
+            compact: false,
+            windows: 0,
             timings: Timings::default(),
+        }
+    }
+}
+
+impl WorldSpec {
+    /// Whether masters may run what workers run.
+    pub(crate) fn masters_are_workers(&self) -> bool {
+        self.compact || self.is_single_node()
+    }
+
+    /// Whether there is nowhere to drain a node to.
+    pub(crate) fn is_single_node(&self) -> bool {
+        self.topology == "SingleReplica"
+    }
+
+    /// Built-in pools of the control plane, and how many nodes each has.
+    pub(crate) fn control_plane(&self) -> Vec<(&'static str, usize)> {
+        match self.topology.as_str() {
+            "External" => Vec::new(),
+            "HighlyAvailableArbiter" => vec![("master", self.masters), ("arbiter", 1)],
+            _ => vec![("master", self.masters)],
         }
     }
 }
@@ -77,7 +106,8 @@ impl PoolSpec {
 /// Whose habits the machine-config operator has. Named by the OpenShift minor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum McoVersion {
-    /// Puts the built-in pools' nodeSelector back; not upgradeable while a pool updates.
+    /// Puts the built-in pools' nodeSelector back; not upgradeable while a pool updates; tells of
+    /// kubelets that are far behind.
     V4_16,
     /// Puts the built-in pools' nodeSelector back.
     #[default]
@@ -102,6 +132,11 @@ impl McoVersion {
 
     /// Whether any updating pool makes the ClusterOperator not upgradeable.
     pub fn updating_blocks_upgrades(self) -> bool {
+        self < Self::V4_18
+    }
+
+    /// Whether a kubelet that is two minors behind shows in its Upgradeable.
+    pub fn tells_kubelet_skew(self) -> bool {
         self < Self::V4_18
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::{DeleteParams, Patch};
+use kube::api::Patch;
 use kube::{Api, Client, ResourceExt};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -21,15 +21,16 @@ use crate::fault::Fault;
 use crate::judge::{Breach, Judgement, judge};
 use crate::kubelet::{Containers, Server};
 use crate::log::{Entry, State, entries};
-use crate::machine::join;
+use crate::machine::{NodePlan, labels};
 use crate::membership::{Membership, primary_pool};
 use crate::openshift::{
-    CLUSTER_ADMIN, CURRENT_CONFIG, ClusterVersion, MachineConfigPool, annotation, release_version,
+    CLUSTER_ADMIN, CURRENT_CONFIG, ClusterVersion, MachineConfigPool, MachineOSConfig, MachineOSConfigSpec,
+    PoolReference, annotation, release_version,
 };
 use crate::record::Record;
 use crate::snapshot::Snapshot;
 use crate::spec::WorldSpec;
-use crate::{crds, cvo, kubelet, node_controller, operator, render, setup};
+use crate::{cloud, crds, cvo, kubelet, node_controller, operator, render, setup};
 
 /// How long the world may take to come to rest at its start.
 const START: Duration = Duration::from_mins(2);
@@ -39,7 +40,7 @@ const START: Duration = Duration::from_mins(2);
 /// It ends, with all processes it runs, by [`stop`](Self::stop) or when dropped. Its objects stay.
 #[derive(Debug)]
 pub struct World {
-    ctx: Arc<Context>,
+    pub(crate) ctx: Arc<Context>,
     before: Mutex<Snapshot>,
     joined: AtomicU64,
 }
@@ -140,7 +141,9 @@ impl World {
     /// Returns when pools count all nodes, none is not Ready, and all that may be Updated are.
     async fn until_at_rest(&self) -> Result<()> {
         let ctx = &self.ctx;
-        let expected = ctx.spec.masters + ctx.spec.pools.iter().map(|p| p.workers).sum::<usize>();
+        let control_plane = ctx.spec.control_plane();
+        let workers = ctx.spec.pools.iter().map(|p| p.workers);
+        let expected: usize = control_plane.iter().map(|(_, nodes)| *nodes).chain(workers).sum();
         let counted = |pools: &Cache<MachineConfigPool>| {
             let all = pools.all();
             let machines = |p: &MachineConfigPool| p.status.as_ref().map_or(0, |s| s.machine_count);
@@ -175,6 +178,16 @@ impl World {
         Ok(())
     }
 
+    /// Asks for each version once the control plane is at the one before, as in a control-plane-only
+    /// update, and returns when it is at the last. Bounding the wait is for the caller.
+    pub async fn upgrade_through(&self, versions: &[&str]) -> Result<()> {
+        for version in versions {
+            self.upgrade_to(version).await?;
+            self.ctx.versions.until(|_| self.is_completed(version)).await;
+        }
+        Ok(())
+    }
+
     /// Gives a role another MachineConfig, so that its pools are rendered anew at the same version.
     /// The role `worker` is a part of all pools but `master`.
     pub async fn rerender(&self, role: &str) -> Result<()> {
@@ -187,47 +200,52 @@ impl World {
 
     /// A machine of this pool joins, not yet Ready. Its name.
     pub async fn add_node(&self, pool: &str) -> Result<String> {
+        let plan = self.plan(pool)?;
+        cloud::add(&self.ctx, &plan).await?;
+        Ok(plan.name)
+    }
+
+    /// A machine joins that boots this custom pool's config, but whose Node carries only the label of
+    /// workers: from 4.22 on the MCO labels it for its pool, before that it falls into `worker`. Its name.
+    pub async fn boot_into(&self, pool: &str) -> Result<String> {
+        let plan = self.plan(pool)?;
+        let labels = labels(&self.ctx, &plan.name, "worker", plan.zone);
+        let plan = NodePlan { labels, ..plan };
+        cloud::add(&self.ctx, &plan).await?;
+        Ok(plan.name)
+    }
+
+    fn plan(&self, pool: &str) -> Result<NodePlan> {
         let n = self.joined.fetch_add(1, Ordering::Relaxed);
-        let name = format!("{pool}-late-{n}");
         let zone = usize::try_from(n)?.checked_rem(self.ctx.spec.zones);
-        join(&self.ctx, &setup::plan_late(&self.ctx, pool, &name, zone)?).await?;
-        self.resend_pods(&name);
-        Ok(name)
+        setup::plan_late(&self.ctx, pool, &format!("{pool}-late-{n}"), zone)
     }
 
-    /// The machine is destroyed and its Node deleted.
+    /// The machine is destroyed and its Node deleted; its faults end with it.
     pub async fn delete_node(&self, name: &str) -> Result<()> {
-        let machine = lock(&self.ctx.machines).remove(name);
-        machine.with_context(|| format!("no machine {name}"))?.destroy();
-        let api: Api<Node> = Api::all(self.ctx.client.clone());
-        write(|| async { api.delete(name, &DeleteParams::default()).await }).await?;
-        self.ctx.nodes.until(|nodes| nodes.get(name).is_none()).await;
+        cloud::destroy(&self.ctx, name).await?;
         Ok(())
     }
 
-    /// The machine is destroyed, and another of the same name and pool joins.
+    /// The machine is destroyed, and another of the same name joins, in the pool the first was made for.
     pub async fn recreate_node(&self, name: &str) -> Result<()> {
-        let old = self.node(name).with_context(|| format!("no node {name}"))?;
-        let pool = match self.membership_of(name) {
-            Membership::Pool(pool) => pool,
-            other => bail!("node {name} is in {other:?}"),
-        };
-        self.delete_node(name).await?;
-        let mut plan = setup::plan_late(&self.ctx, &pool, name, None)?;
-        let zone = old.labels().get(crate::openshift::ZONE).cloned();
-        plan.labels
-            .extend(zone.map(|z| (crate::openshift::ZONE.to_owned(), z)));
-        join(&self.ctx, &plan).await?;
-        self.resend_pods(name);
+        let old = cloud::destroy(&self.ctx, name).await?;
+        cloud::replace(&self.ctx, &old).await
+    }
+
+    /// Makes a pool layered: from now on its nodes run an image built on the cluster. What that does
+    /// to nodes is not simulated.
+    pub async fn layer(&self, pool: &str) -> Result<()> {
+        let machine_config_pool = PoolReference { name: pool.into() };
+        let config = MachineOSConfig::new(pool, MachineOSConfigSpec { machine_config_pool });
+        create(&self.ctx.client, &config).await?;
         Ok(())
     }
 
-    /// Pods that were bound before the machine was known here.
-    fn resend_pods(&self, node: &str) {
-        let on_node = |p: &Pod| p.spec.as_ref().and_then(|s| s.node_name.as_deref()) == Some(node);
-        for pod in self.ctx.pods.all().into_iter().filter(|p| on_node(p)) {
-            self.ctx.offer(pod);
-        }
+    /// Pauses or unpauses a pool as this field manager, as another operator does.
+    pub async fn pause_as(&self, field_manager: &str, pool: &str, paused: bool) -> Result<()> {
+        let patch = json!({ "spec": { "paused": paused } });
+        self.ctx.patch_pool(pool, field_manager, patch).await
     }
 
     /// Lets something go wrong.

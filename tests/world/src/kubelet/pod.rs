@@ -78,11 +78,11 @@ pub(super) async fn live(ctx: Arc<Context>, machine: Arc<Machine>, pod: Arc<Pod>
     let n = POD_ADDRESSES.fetch_add(1, Ordering::Relaxed);
     let life = Life {
         key: key(&*pod),
+        started: ctx.clock(&machine.name),
         address: format!("10.128.{}.{}", n >> 8, n & 255),
         ctx,
         machine,
         pod,
-        started: Timestamp::now(),
         known: Mutex::default(),
         conditions: Mutex::default(),
         groups: Mutex::default(),
@@ -176,7 +176,7 @@ impl Life {
         {
             return self.never_pulled(container).await;
         }
-        let started = Timestamp::now();
+        let started = self.now();
         self.know(&container.name, |known| {
             known.waiting = None;
             known.running = Some(started);
@@ -315,7 +315,7 @@ impl Life {
     ) {
         self.know(&container.name, |known| {
             known.running = None;
-            let finished = Timestamp::now();
+            let finished = self.now();
             known.terminated = Some(Terminated {
                 code,
                 reason,
@@ -343,7 +343,7 @@ impl Life {
 
     /// What still ran or waited was killed.
     fn kill_known(&self) {
-        let now = Timestamp::now();
+        let now = self.now();
         for known in lock(&self.known).values_mut().filter(|k| k.terminated.is_none()) {
             known.waiting = None;
             let started = known.running.take().unwrap_or(now);
@@ -364,6 +364,10 @@ impl Life {
             .values()
             .all(|k| k.terminated.as_ref().is_some_and(|t| t.code == 0));
         if all_well { "Succeeded" } else { "Failed" }.to_owned()
+    }
+
+    fn now(&self) -> Timestamp {
+        self.ctx.clock(&self.machine.name)
     }
 
     fn restart_policy(&self) -> &str {
@@ -427,7 +431,7 @@ impl Life {
     }
 
     fn condition(&self, type_: &'static str, status: bool, reason: &str) -> Value {
-        let now = Timestamp::now();
+        let now = self.now();
         let mut conditions = lock(&self.conditions);
         let since = match conditions.get(type_) {
             Some((old, since)) if *old == status => *since,

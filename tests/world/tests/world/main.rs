@@ -4,10 +4,13 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod actors;
 mod faults;
 mod judge;
 mod kubelet;
 mod pools;
+mod topologies;
+mod versions;
 
 use std::time::Duration;
 

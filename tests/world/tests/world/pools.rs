@@ -149,6 +149,24 @@ async fn node_in_two_custom_pools_is_not_updated() -> Result<()> {
             .any(|e| e.subject == "infra-1" && matches!(e.event, Event::NodeInTwoPools { .. }))
     );
     assert_eq!(world.state().pools["infra"].machines, 1);
+
+    // In mid-update too: it comes back from its reboot, and there it stays.
+    let client = cluster.client(User::Person).await?;
+    world.rerender("gpu").await?;
+    world
+        .until("gpu-0 reboots", SOON, |w| w.state().nodes["gpu-0"].rebooting)
+        .await?;
+    let label =
+        |value: Option<&str>| json!({ "metadata": { "labels": { "node-role.kubernetes.io/infra": value } } });
+    patch_node(&client, "gpu-0", label(Some(""))).await?;
+    let back = |w: &World| w.state().nodes["gpu-0"].ready && !w.state().nodes["gpu-0"].rebooting;
+    world.until("gpu-0 is back", SOON, back).await?;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let stuck = world.state().nodes["gpu-0"].clone();
+    assert_eq!((stuck.state.as_str(), stuck.unschedulable), ("Working", true));
+    patch_node(&client, "gpu-0", label(None)).await?;
+    let done = |w: &World| w.state().nodes["gpu-0"].state == "Done" && w.is_updated("gpu", NEW);
+    world.until("gpu-0 goes on", SOON, done).await?;
     stop(cluster, world).await;
     Ok(())
 }
