@@ -9,4 +9,4 @@ mod process;
 mod stage;
 
 pub use process::{Numo, Said};
-pub use stage::{NAMESPACE, Stage, StageOptions};
+pub use stage::{NAMESPACE, Stage, StageOptions, install};

@@ -10,11 +10,13 @@
 )]
 
 mod configs;
+mod edits;
 mod examples;
 mod input;
 mod jobs;
 mod leader;
 mod leaving;
+mod mco;
 mod nodes;
 mod page;
 mod phases;
@@ -26,6 +28,8 @@ mod rights;
 mod rules;
 mod run;
 mod stop;
+mod together;
+mod uninstall;
 mod versions;
 
 use std::{os::unix::fs::PermissionsExt, time::Duration};

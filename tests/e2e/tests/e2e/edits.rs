@@ -1,0 +1,157 @@
+//! Someone edits or deletes rule, target, run or canary pool in mid-run: nothing is let go that has not passed
+//! what is asked by then, and what is held says what is missing.
+
+use anyhow::Result;
+use kube::{Api, api::DeleteParams};
+use numo_api::{MutexRule, MutexTarget, Step};
+use numo_e2e::{NAMESPACE, Stage};
+use numo_world::{WorldSpec, openshift::MachineConfigPool};
+use serde_json::{Value, json};
+
+use crate::{
+    Gate, NEW, apply, finish, gone, job, judgement, pool, prepare, released, released_after_a_while, rule,
+    rule_began, seen, set, target, with_canary, workers,
+};
+
+/// Two workers; the gate is closed, and the rule of worker-0 runs.
+async fn under_way(world: WorldSpec, spec: Value) -> Result<(Stage, Gate, Value)> {
+    let stage = set(world, Vec::new()).await?;
+    let gate = Gate::new()?;
+    let gated = rule("gated", json!({"jobSpec": job(&gate.wait())}));
+    prepare(&stage, std::slice::from_ref(&gated), spec).await?;
+    stage.world.upgrade_to(NEW).await?;
+    seen(&stage, "a rule runs", |w| rule_began(w, "gated", "worker-0")).await?;
+    Ok((stage, gate, gated))
+}
+
+async fn delete<K>(stage: &Stage, api: Api<K>, name: &str) -> Result<()>
+where
+    K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+{
+    api.delete(name, &DeleteParams::default()).await?;
+    gone(stage, &api, name).await
+}
+
+/// What is gone holds the run with its name; what comes back lets it go on.
+async fn rule_deleted(world: WorldSpec, spec: Value) -> Result<()> {
+    let (stage, gate, gated) = under_way(world, spec).await?;
+    let rules: Api<MutexRule> = Api::namespaced(stage.person.clone(), NAMESPACE);
+    delete(&stage, rules, "gated").await?;
+    let why = stage
+        .condition("upgrade", "Ready", "False", "RuleNotFound")
+        .await?;
+    assert!(
+        why.contains("spec.mutexRules[0]") && why.contains("gated"),
+        "{why}"
+    );
+    gate.open_for_all()?;
+    assert!(
+        released_after_a_while(&stage).await.is_empty(),
+        "an absent rule is no pass"
+    );
+    assert!(pool(&stage, "worker").await?.spec.paused);
+    apply(&stage, &[gated]).await?;
+    finish(&stage).await?;
+    let mut expected = judgement(&["gated"], &[]);
+    expected.retries = true;
+    stage.judge(&expected).await?;
+    stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rule_deleted_in_mid_run_holds_it_by_name() -> Result<()> {
+    rule_deleted(workers(2), json!({})).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rule_deleted_in_mid_canary_run_holds_it_by_name() -> Result<()> {
+    rule_deleted(with_canary(workers(2)), json!({"canary": {"name": "canary"}})).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_target_deleted_in_mid_run_holds_it_by_name() -> Result<()> {
+    let (stage, gate, _) = under_way(workers(2), json!({})).await?;
+    let targets: Api<MutexTarget> = Api::namespaced(stage.person.clone(), NAMESPACE);
+    delete(&stage, targets, "workers").await?;
+    let why = stage
+        .condition("upgrade", "Ready", "False", "TargetNotFound")
+        .await?;
+    assert!(
+        why.contains("spec.mutexTargets[0]") && why.contains("workers"),
+        "{why}"
+    );
+    gate.open_for_all()?;
+    assert!(released_after_a_while(&stage).await.is_empty());
+    assert!(pool(&stage, "worker").await?.spec.paused, "its nodes would roll");
+    apply(&stage, &[target("workers", &["worker"])]).await?;
+    finish(&stage).await?;
+    let mut expected = judgement(&["gated"], &[]);
+    expected.retries = true;
+    stage.judge(&expected).await?;
+    stage.strike().await
+}
+
+/// A canary pool that is deleted under the node in it: the node falls into its own pool, which is paused, and
+/// nobody else is let go.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_canary_pool_deleted_in_mid_run_holds_it_by_name() -> Result<()> {
+    let stage = set(with_canary(workers(3)), Vec::new()).await?;
+    let gate = Gate::new()?;
+    let gated = rule("gated", json!({"jobSpec": job(&gate.wait())}));
+    prepare(&stage, &[gated], json!({"canary": {"name": "canary"}})).await?;
+    gate.open("worker-0")?;
+    stage.world.upgrade_to(NEW).await?;
+    stage.step("worker-0", Step::Done).await?;
+    seen(&stage, "the rule of worker-1 runs", |w| {
+        rule_began(w, "gated", "worker-1")
+    })
+    .await?;
+    let pools: Api<MachineConfigPool> = Api::all(stage.person.clone());
+    let canary = pools.get("canary").await?;
+    delete(&stage, pools.clone(), "canary").await?;
+    let why = stage
+        .condition("upgrade", "Ready", "False", "CanaryNotFound")
+        .await?;
+    assert!(
+        why.contains("spec.canary.name") && why.contains("canary"),
+        "{why}"
+    );
+    gate.open_for_all()?;
+    assert_eq!(released_after_a_while(&stage).await, ["worker-0"]);
+    assert!(pool(&stage, "worker").await?.spec.paused);
+    // It comes back as its author wrote it: empty and parked.
+    let manifest = json!({
+        "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigPool",
+        "metadata": {"name": "canary"},
+        "spec": {
+            "machineConfigSelector": canary.spec.machine_config_selector,
+            "nodeSelector": {
+                "matchLabels": {"node-role.kubernetes.io/worker": ""},
+                "matchExpressions": [{"key": "isCanary", "operator": "Exists"}],
+            },
+        },
+    });
+    apply(&stage, &[manifest]).await?;
+    finish(&stage).await?;
+    assert_eq!(released(&stage.world), ["worker-0", "worker-1", "worker-2"]);
+    let mut expected = judgement(&["gated"], &[]);
+    expected.retries = true;
+    expected.restored = false;
+    stage.judge(&expected).await?;
+    stage.strike().await
+}
+
+/// A rule that is edited while its Job runs: that Job's end still counts for the attempt it was made for, and
+/// the next node is asked by the new one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rule_edited_in_mid_run_is_asked_of_the_next_node() -> Result<()> {
+    let (stage, gate, _) = under_way(workers(2), json!({})).await?;
+    let edited = rule("gated", json!({"jobSpec": job("echo edited; exit 9")}));
+    apply(&stage, &[edited]).await?;
+    gate.open_for_all()?;
+    let held = stage.step("worker-1", Step::Held).await?;
+    let verdicts = crate::verdicts(&held, "gated", numo_api::Phase::Pre);
+    assert_eq!(verdicts.last().and_then(|last| last.2), Some(9), "{verdicts:?}");
+    assert_eq!(released(&stage.world), ["worker-0"]);
+    stage.strike().await
+}

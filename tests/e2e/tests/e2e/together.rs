@@ -1,0 +1,182 @@
+//! Several runs, targets and budgets over the same nodes: one after the other, and never stuck.
+
+use anyhow::Result;
+use numo_api::Step;
+use numo_world::{Event, PoolSpec, WorldSpec};
+use serde_json::{Value, json};
+
+use crate::{
+    Gate, NEW, apply, finish, job, judgement, prepare, quick, released, rule, rule_began, run_of, seen, set,
+    target, waits, waits_in, with_canary, workers,
+};
+
+fn budget(name: &str, max: u32) -> Value {
+    json!({
+        "apiVersion": "numo.openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexBudget",
+        "metadata": {"name": name}, "spec": {"nodeSelector": {}, "maxUnavailable": max},
+    })
+}
+
+/// Two runs on two pools under budgets over both, one by canary: never more than one node is away, and both end.
+#[tokio::test(flavor = "multi_thread")]
+async fn budgets_over_two_runs_are_shared_and_both_end() -> Result<()> {
+    let world = WorldSpec {
+        pools: vec![PoolSpec::new("worker", 2), PoolSpec::new("infra", 2)],
+        ..with_canary(WorldSpec::default())
+    };
+    let stage = set(world, Vec::new()).await?;
+    let mut infra = run_of(
+        &["quick"],
+        json!({"mutexTargets": [{"name": "infras"}], "maxUnavailable": 2}),
+    );
+    infra["metadata"]["name"] = json!("infra");
+    apply(
+        &stage,
+        &[
+            budget("one", 1),
+            budget("two", 2),
+            quick(),
+            target("workers", &["worker"]),
+            target("infras", &["infra"]),
+            run_of(
+                &["quick"],
+                json!({"canary": {"name": "canary"}, "maxUnavailable": 2}),
+            ),
+            infra,
+        ],
+    )
+    .await?;
+    for name in ["upgrade", "infra"] {
+        stage.condition(name, "Ready", "True", "UpToDate").await?;
+    }
+    stage.world.upgrade_to(NEW).await?;
+    let waiting = |name: &'static str| waits_in(&stage, name, "BudgetExhausted");
+    let (a, b) = futures::future::select(Box::pin(waiting("upgrade")), Box::pin(waiting("infra")))
+        .await
+        .factor_first();
+    drop(b);
+    let why = a?;
+    assert!(why.contains("MutexBudget/one"), "{why}");
+    stage.upgraded("infra", NEW).await?;
+    finish(&stage).await?;
+    stage.condition("infra", "Ready", "True", "Succeeded").await?;
+    let mut expected = judgement(&["quick"], &["quick"]);
+    expected.targets = vec!["infra".to_owned(), "worker".to_owned()];
+    stage.judge(&expected).await?;
+    stage.strike().await
+}
+
+/// A pool that two targets of one run name is one pool, and each of its nodes has one turn.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_in_two_targets_has_one_turn() -> Result<()> {
+    let stage = set(workers(2), Vec::new()).await?;
+    apply(&stage, &[target("again", &["worker"])]).await?;
+    let targets = json!({"mutexTargets": [{"name": "workers"}, {"name": "again"}, {"name": "workers"}]});
+    prepare(&stage, &[quick()], targets).await?;
+    stage.world.upgrade_to(NEW).await?;
+    finish(&stage).await?;
+    assert_eq!(stage.changes().await?.len(), 2);
+    // J3: each rule once per node.
+    stage.judge(&judgement(&["quick"], &["quick"])).await?;
+    stage.strike().await
+}
+
+/// The second run comes to its turn when the first one is deleted in mid-run, and takes over what is left.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_second_run_on_a_pool_takes_over_when_the_first_is_deleted() -> Result<()> {
+    let stage = set(workers(2), Vec::new()).await?;
+    let gate = Gate::new()?;
+    let gated = rule("gated", json!({"jobSpec": job(&gate.wait())}));
+    prepare(&stage, &[gated], json!({})).await?;
+    stage.world.upgrade_to(NEW).await?;
+    seen(&stage, "a rule runs", |w| rule_began(w, "gated", "worker-0")).await?;
+    let mut second = run_of(&["gated"], json!({}));
+    second["metadata"]["name"] = json!("second");
+    apply(&stage, &[second]).await?;
+    let why = stage
+        .condition("second", "Ready", "False", "PoolHeldByRun")
+        .await?;
+    assert!(why.contains("upgrade"), "{why}");
+    crate::delete_run(&stage, "upgrade").await?;
+    gate.open_for_all()?;
+    stage.upgraded("worker", NEW).await?;
+    stage.condition("second", "Ready", "True", "Succeeded").await?;
+    let mut expected = judgement(&["gated"], &[]);
+    expected.retries = true;
+    stage.judge(&expected).await?;
+    stage.strike().await
+}
+
+/// `mutexKeys`, `order` and `soakSeconds`: nodes of one zone never fly together, in the order that was asked
+/// for, each for its whole soak.
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_of_one_zone_never_fly_together_and_each_soaks() -> Result<()> {
+    let world = WorldSpec {
+        zones: 2,
+        ..workers(4)
+    };
+    let stage = set(world, Vec::new()).await?;
+    let gate = Gate::new()?;
+    let gated = rule("gated", json!({"jobSpec": job(&gate.wait())}));
+    let keys = json!({
+        "maxUnavailable": 4, "mutexKeys": ["topology.kubernetes.io/zone"], "order": "Newest", "soakSeconds": 2,
+    });
+    prepare(&stage, &[gated], keys).await?;
+    stage.world.upgrade_to(NEW).await?;
+    let why = waits(&stage, "MutexKeyBusy").await?;
+    assert!(
+        why.contains("topology.kubernetes.io/zone") && why.contains("spec.mutexKeys"),
+        "{why}"
+    );
+    let state = stage.world.state();
+    let zone = |node: &str| state.nodes[node].labels["topology.kubernetes.io/zone"].clone();
+    let flying = stage.changes().await?;
+    assert_eq!(flying.len(), 2, "one of each zone");
+    assert_ne!(zone(&flying[0].spec.node_name), zone(&flying[1].spec.node_name));
+    let waiting = flying[0].spec.node_name.clone();
+    let text = stage
+        .say(&[
+            "explain",
+            if waiting == "worker-0" {
+                "worker-2"
+            } else {
+                "worker-0"
+            },
+        ])
+        .await?;
+    assert!(
+        text.contains("MutexKeyBusy") || text.contains("worker-"),
+        "{text}"
+    );
+    gate.open_for_all()?;
+    stage.step(&waiting, Step::Soaked).await?;
+    let text = stage.say(&["explain", &waiting]).await?;
+    assert!(text.contains("Soaking"), "{text}");
+    finish(&stage).await?;
+    let mut expected = judgement(&["gated"], &[]);
+    expected.max_in_flight = 2;
+    stage.judge(&expected).await?;
+    // From the release of a node to the release of the next one of its zone there was a soak.
+    let log = stage.world.log();
+    for node in released(&stage.world) {
+        let back = log
+            .iter()
+            .find(|e| e.subject == node && matches!(&e.event, Event::Done { version, .. } if version == NEW));
+        let next = log.iter().find(|e| {
+            e.subject != node
+                && state.nodes.contains_key(&e.subject)
+                && zone(&e.subject) == zone(&node)
+                && matches!(e.event, Event::DesiredConfigSet { .. })
+                && back.is_some_and(|back| e.revision > back.revision)
+        });
+        if let (Some(back), Some(next)) = (back, next) {
+            let waited = next.at.duration_since(back.at).as_secs();
+            assert!(
+                waited >= 1,
+                "{node} had no soak before {}: {waited} s",
+                next.subject
+            );
+        }
+    }
+    stage.strike().await
+}
