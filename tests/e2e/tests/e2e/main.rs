@@ -9,6 +9,7 @@
     reason = "specs are made where they are passed"
 )]
 
+mod actors;
 mod configs;
 mod edits;
 mod examples;
@@ -29,6 +30,7 @@ mod rules;
 mod run;
 mod stop;
 mod together;
+mod topologies;
 mod uninstall;
 mod versions;
 

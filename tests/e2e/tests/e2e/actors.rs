@@ -1,0 +1,258 @@
+//! Others at work on the same cluster: GitOps, remediation, an autoscaler, a clock that is off.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use numo_world::{Event, Fault, PoolInGit, WorldSpec};
+use serde_json::{Value, json};
+
+use crate::{
+    Gate, NEW, finish, happened, job, judgement, mark, pool, prepare, quick, released, rule, rule_began,
+    seen, set, waits, with_canary, workers,
+};
+
+const LONG: Duration = Duration::from_mins(2);
+
+/// GitOps that unpauses the pool at once, always: corrected three times, then named and held; what the MCO took
+/// meanwhile is listed.
+#[tokio::test(flavor = "multi_thread")]
+async fn gitops_that_unpauses_the_pool_is_corrected_three_times_and_named() -> Result<()> {
+    let stage = set(workers(4), Vec::new()).await?;
+    let gate = Gate::new()?;
+    let gated = rule("gated", json!({"jobSpec": job(&gate.wait())}));
+    prepare(&stage, &[gated], json!({})).await?;
+    stage.world.upgrade_to(NEW).await?;
+    seen(&stage, "a rule runs", |w| rule_began(w, "gated", "worker-0")).await?;
+    let git = PoolInGit {
+        paused: Some(false),
+        ..PoolInGit::default()
+    };
+    let gitops = stage.world.gitops("worker", git);
+    let event = stage.event("MutexRunConfig", "upgrade", "PausedAgain").await?;
+    assert!(event.note.unwrap_or_default().contains("argocd-controller"));
+    tokio::time::timeout(LONG, gitops.until_acts(4))
+        .await
+        .context("four reverts")?;
+    let why = stage
+        .until("the writer is named, or everything is over", 90, || async {
+            let run = stage.run("upgrade").await?;
+            let ready = crate::condition(&run, "Ready").cloned().unwrap_or_default();
+            let reason = ready.reason.unwrap_or_default();
+            Ok(["ForeignWriter", "Succeeded"]
+                .contains(&reason.as_str())
+                .then(|| (reason, ready.message.unwrap_or_default())))
+        })
+        .await?;
+    if why.0 == "ForeignWriter" {
+        assert!(
+            why.1.contains("MachineConfigPool worker") && why.1.contains("argocd-controller"),
+            "{}",
+            why.1
+        );
+    }
+    stage.event("MutexRunConfig", "upgrade", "ForeignWriter").await?;
+    assert_eq!(
+        gitops.acts(),
+        4,
+        "numo paused the pool once and again three times, and then no more"
+    );
+    // The rest is the MCO's by their will: numo lists it.
+    gate.open_for_all()?;
+    stage.upgraded("worker", NEW).await?;
+    let ungated = stage
+        .until("the run is over", 90, || async {
+            let run = stage
+                .run("upgrade")
+                .await?
+                .status
+                .and_then(|status| status.run)
+                .unwrap_or_default();
+            Ok(run.finished_at.is_some().then_some(run.ungated))
+        })
+        .await?;
+    assert!(!ungated.is_empty());
+    for node in released(&stage.world) {
+        let by_rule = rule_began(&stage.world, "gated", &node);
+        assert!(
+            by_rule || ungated.contains(&node),
+            "{node} changed unseen: {ungated:?}"
+        );
+    }
+    assert!(!pool(&stage, "worker").await?.spec.paused);
+    assert_eq!(mark(&stage, "worker", numo_api::marks::PAUSED_BY).await?, None);
+    stage.strike().await
+}
+
+/// GitOps that puts the canary's selector back: corrected three times, then named; no node is ever in two pools
+/// or none, and what is in flight comes home.
+#[tokio::test(flavor = "multi_thread")]
+async fn gitops_that_reverts_the_canarys_selector_is_corrected_three_times_and_named() -> Result<()> {
+    let stage = set(with_canary(workers(3)), Vec::new()).await?;
+    let gate = Gate::new()?;
+    let gated = rule("gated", json!({"jobSpec": job(&gate.wait())}));
+    prepare(&stage, &[gated], json!({"canary": {"name": "canary"}})).await?;
+    let before = pool(&stage, "canary").await?.spec.node_selector;
+    stage.world.upgrade_to(NEW).await?;
+    seen(&stage, "a rule runs", |w| rule_began(w, "gated", "worker-0")).await?;
+    let git = PoolInGit {
+        node_selector: before.clone(),
+        ..PoolInGit::default()
+    };
+    let gitops = stage.world.gitops("canary", git);
+    tokio::time::timeout(LONG, gitops.until_acts(4))
+        .await
+        .context("four reverts")?;
+    let why = stage
+        .condition("upgrade", "Ready", "False", "ForeignWriter")
+        .await?;
+    for words in [
+        "MachineConfigPool canary",
+        "spec.nodeSelector",
+        "argocd-controller",
+    ] {
+        assert!(why.contains(words), "no {words} in: {why}");
+    }
+    gate.open_for_all()?;
+    let let_go = crate::released_after_a_while(&stage).await;
+    assert!(
+        let_go.is_empty(),
+        "nobody is let go into a contested pool: {let_go:?}"
+    );
+    assert_eq!(
+        gitops.acts(),
+        4,
+        "numo set the selector once and again three times, and then no more"
+    );
+    drop(gitops);
+    // Its administrator gives the run up, and another one does the work.
+    crate::delete_run(&stage, "upgrade").await?;
+    assert_eq!(pool(&stage, "canary").await?.spec.node_selector, before);
+    crate::apply(
+        &stage,
+        &[crate::run_of(&["gated"], json!({"canary": {"name": "canary"}}))],
+    )
+    .await?;
+    finish(&stage).await?;
+    let mut expected = judgement(&["gated"], &[]);
+    expected.retries = true;
+    stage.judge(&expected).await?;
+    stage.strike().await
+}
+
+/// A reboot that takes longer than remediation waits: the shield keeps it off the node in flight, and it is free
+/// to replace a node that is not.
+async fn remediated(world: WorldSpec, spec: Value) -> Result<()> {
+    let stage = set(world, Vec::new()).await?;
+    prepare(&stage, &[quick()], spec).await?;
+    let remediation = stage.world.remediation(300.0);
+    let born = |name: &str| stage.world.node(name).and_then(|node| node.metadata.uid.clone());
+    let (first, last) = (born("worker-0"), born("worker-2"));
+    stage.world.inject(Fault::SlowReboot {
+        node: "worker-0".to_owned(),
+        factor: 10.0,
+    });
+    stage.world.upgrade_to(NEW).await?;
+    seen(&stage, "worker-0 reboots", |w| {
+        w.state().nodes.get("worker-0").is_some_and(|node| node.rebooting)
+    })
+    .await?;
+    // Beside it a node falls ill whose turn has not come.
+    stage.world.inject(Fault::NotReady {
+        node: "worker-2".to_owned(),
+    });
+    tokio::time::timeout(LONG, remediation.until_acts(1))
+        .await
+        .context("worker-2 is replaced")?;
+    stage.world.heal("worker-2");
+    finish(&stage).await?;
+    assert_eq!(born("worker-0"), first, "the node in flight was left alone");
+    assert_ne!(born("worker-2"), last);
+    assert_eq!(remediation.acts(), 1);
+    let mut expected = judgement(&["quick"], &["quick"]);
+    expected.excused = vec!["worker-2".to_owned()];
+    stage.judge(&expected).await?;
+    stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn remediation_is_kept_off_a_node_in_flight() -> Result<()> {
+    remediated(workers(3), json!({})).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn remediation_is_kept_off_a_node_in_the_canary() -> Result<()> {
+    remediated(with_canary(workers(3)), json!({"canary": {"name": "canary"}})).await
+}
+
+/// An autoscaler that deletes empty nodes while one has its turn: that one stays, and the run ends with those that
+/// are left.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_autoscaler_is_kept_off_a_node_in_flight() -> Result<()> {
+    let stage = set(workers(4), Vec::new()).await?;
+    let gate = Gate::new()?;
+    let gated = rule("gated", json!({"jobSpec": job(&gate.wait())}));
+    prepare(&stage, &[gated], json!({})).await?;
+    stage.world.upgrade_to(NEW).await?;
+    seen(&stage, "a rule runs", |w| rule_began(w, "gated", "worker-0")).await?;
+    let autoscaler = stage.world.autoscaler(1, 60.0);
+    tokio::time::timeout(LONG, autoscaler.until_acts(2))
+        .await
+        .context("two nodes are deleted")?;
+    assert!(stage.world.node("worker-0").is_some(), "it has its turn");
+    drop(autoscaler);
+    gate.open_for_all()?;
+    finish(&stage).await?;
+    assert!(stage.world.node("worker-0").is_some());
+    let mut expected = judgement(&["gated"], &[]);
+    expected.excused = ["worker-1", "worker-2", "worker-3"].map(str::to_owned).to_vec();
+    stage.judge(&expected).await?;
+    stage.strike().await
+}
+
+/// A node that an autoscaler has tainted for deletion is never let go.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_is_about_to_be_deleted_waits() -> Result<()> {
+    let stage = set(workers(2), Vec::new()).await?;
+    prepare(&stage, &[quick()], json!({})).await?;
+    let taint = json!([{"key": "ToBeDeletedByClusterAutoscaler", "effect": "NoSchedule"}]);
+    stage
+        .patch_node("worker-0", json!({"spec": {"taints": taint}}))
+        .await?;
+    stage.world.upgrade_to(NEW).await?;
+    let why = waits(&stage, "NodeLeaving").await?;
+    assert!(
+        why.contains("worker-0") && why.contains("ToBeDeletedByClusterAutoscaler"),
+        "{why}"
+    );
+    seen(&stage, "worker-1 goes on", |w| w.version_of("worker-1") == NEW).await?;
+    assert!(!happened(&stage.world, "worker-0", |e| matches!(
+        e,
+        Event::DesiredConfigSet { .. }
+    )));
+    stage
+        .patch_node("worker-0", json!({"spec": {"taints": null}}))
+        .await?;
+    finish(&stage).await?;
+    stage.judge(&judgement(&["quick"], &["quick"])).await?;
+    stage.strike().await
+}
+
+/// numo lives by the API server's time: a node a day ahead is upgraded like any.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_whose_clock_is_off_is_upgraded_like_any() -> Result<()> {
+    let stage = set(workers(2), Vec::new()).await?;
+    prepare(
+        &stage,
+        &[quick()],
+        json!({"soakSeconds": 1, "changeTimeoutSeconds": 60}),
+    )
+    .await?;
+    stage.world.inject(Fault::ClockOff {
+        node: "worker-0".to_owned(),
+        seconds: 86_400,
+    });
+    stage.world.upgrade_to(NEW).await?;
+    finish(&stage).await?;
+    stage.judge(&judgement(&["quick"], &["quick"])).await?;
+    stage.strike().await
+}
