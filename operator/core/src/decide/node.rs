@@ -906,7 +906,7 @@ impl Turn<'_, '_> {
             draft.report(self.member, Step::Released, why);
             return;
         }
-        if !self.is_changed(draft) || !self.is_home(draft) {
+        if self.leaves_canary_early(draft) || !self.is_changed(draft) || !self.is_home(draft) {
             return;
         }
         if !self.was_back() {
@@ -943,6 +943,68 @@ impl Turn<'_, '_> {
             Step::Done,
             Why::new(Reason::Done, format!("it runs {}", self.pin.rendered_config)),
         );
+    }
+
+    /// A node in the canary pool that is not to change there: what it was let go to is wanted no more before the MCO
+    /// took it up, or someone else's selector puts it into two pools. True if that is all there is to do now.
+    fn leaves_canary_early(&self, draft: &mut Draft<'_>) -> bool {
+        if self.force.strategy != Strategy::CanaryPool || self.was_back() {
+            return false;
+        }
+        let node = self.member.node;
+        let outdated = pools::content(&self.pin.rendered_config) != pools::content(&self.member.pool.config);
+        let untouched =
+            self.member.done && pools::content(self.member.current) == pools::content(&self.pin.from_config);
+        if outdated && untouched {
+            let message = format!(
+                "pool {} went from {} to {} before it was taken up",
+                self.member.pool.name, self.pin.rendered_config, self.member.pool.config
+            );
+            if self.in_canary() {
+                let mut patch = self.bring_home(draft);
+                // Tested, not changed: once the MCO has taken it up it is too late.
+                patch.annotations = vec![
+                    same(&node.annotations, openshift::DESIRED_CONFIG),
+                    same(&node.annotations, openshift::STATE),
+                ];
+                self.plan(draft, Action::PatchNode(patch), None);
+                draft.report(
+                    self.member,
+                    Step::Released,
+                    Why::new(Reason::ConfigChanged, message),
+                );
+            } else {
+                self.replan(draft, message);
+            }
+            return true;
+        }
+        if self.in_canary() && super::pool::is_contested(self.member.pool, &draft.frame.run.uid) {
+            let patch = self.bring_home(draft);
+            let message = format!(
+                "someone else set the node selector of pool {}: it changes there, not in two pools",
+                self.member.pool.name
+            );
+            let event = self.event(true, "BroughtHome", EventAction::Restore, message.clone());
+            self.plan(draft, Action::PatchNode(patch), Some(event));
+            draft.report(
+                self.member,
+                Step::Released,
+                Why::new(Reason::ForeignWriter, message),
+            );
+            return true;
+        }
+        false
+    }
+
+    /// The configuration of its own pool that the node goes home to: the one it runs already, if the pool has moved
+    /// on and so has the node; never an older one.
+    fn home_config(&self) -> &str {
+        let newest = &self.member.pool.config;
+        if pools::content(self.member.current) == pools::content(newest) {
+            newest
+        } else {
+            &self.pin.rendered_config
+        }
     }
 
     /// The node runs what it was let go to, the daemon is done and its uncordon was carried out.
@@ -1044,7 +1106,7 @@ impl Turn<'_, '_> {
         if !at_home && !self.was_back() {
             let message = format!(
                 "it goes from the canary pool's configuration to {}",
-                self.pin.rendered_config
+                self.home_config()
             );
             draft.report(self.member, Step::Changed, Why::new(Reason::ComingHome, message));
             return false;
@@ -1060,12 +1122,12 @@ impl Turn<'_, '_> {
             to: None,
         }];
         if super::pool::needs_labels_to_stay(self.member.pool) {
-            labels.extend(rule_labels_on(draft, node));
+            labels.extend(labels_to_stay(draft, self.member));
         }
         let mut annotations = vec![Change {
             key: openshift::DESIRED_CONFIG.to_owned(),
             from: node.annotations.get(openshift::DESIRED_CONFIG).cloned(),
-            to: Some(self.pin.rendered_config.clone()),
+            to: Some(self.home_config().to_owned()),
         }];
         if node.unschedulable {
             annotations.push(Change {
@@ -1178,6 +1240,30 @@ pub(super) fn rule_labels_on(draft: &Draft<'_>, node: &NodeView) -> Vec<Change> 
             to: Some(String::new()),
         })
         .collect()
+}
+
+/// The rule labels without which the node would not be in its custom pool: those of the run, and those that the
+/// pool's selector still asks for from before an edit.
+pub(super) fn labels_to_stay(draft: &Draft<'_>, member: &Member<'_>) -> Vec<Change> {
+    let mut labels = rule_labels_on(draft, member.node);
+    let expressions = member.pool.selector.get("matchExpressions");
+    let asked = expressions
+        .and_then(serde_json::Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter(|expression| expression.get("operator").and_then(serde_json::Value::as_str) == Some("Exists"))
+        .filter_map(|expression| expression.get("key")?.as_str())
+        .filter(|key| key.starts_with(marks::RULE_LABEL_PREFIX) && !member.node.labels.contains_key(*key));
+    for key in asked {
+        if !labels.iter().any(|label| label.key == key) {
+            labels.push(Change {
+                key: key.to_owned(),
+                from: None,
+                to: Some(String::new()),
+            });
+        }
+    }
+    labels
 }
 
 /// Gives back what a node that no longer has its turn still holds: shield and lease.

@@ -221,8 +221,9 @@ pub fn tend_canary(draft: &mut Draft<'_>) {
     let dragged = draft.frame.members.iter().any(|member| {
         let pin = member.in_flight().and_then(|change| change.status.pin.as_ref());
         let desired = pools::content(member.node.annotation(openshift::DESIRED_CONFIG));
+        // Also one that the MCO has not taken up yet: it would take it to what is wanted by now.
         !member.node.label(marks::RELEASE).is_empty()
-            && pin.is_some_and(|pin| pools::content(&pin.rendered_config) == desired)
+            && pin.is_some_and(|pin| pools::content(&pin.rendered_config) != wanted)
             && desired != wanted
     });
     let found = mark::paused_by(canary).filter(|mark| mark.owner == uid);
@@ -282,7 +283,11 @@ fn label(draft: &mut Draft<'_>) -> usize {
         if released || !(waits || needs_labels_to_stay(member.pool)) {
             continue;
         }
-        let labels = node::rule_labels_on(draft, node);
+        let labels = if needs_labels_to_stay(member.pool) {
+            node::labels_to_stay(draft, member)
+        } else {
+            node::rule_labels_on(draft, node)
+        };
         let found = mark::labelled_by(node).filter(|mark| mark.owner == uid);
         if labels.is_empty() && found.is_some() {
             continue;
@@ -483,6 +488,14 @@ pub fn is_of_a_run(selector: &Value) -> bool {
         .any(|key| key == marks::RELEASE || key.starts_with(marks::RULE_LABEL_PREFIX))
 }
 
+/// Someone else set the selector of a custom target, and numo gave up correcting it.
+pub(super) fn is_contested(pool: &PoolView, owner_uid: &str) -> bool {
+    needs_labels_to_stay(pool)
+        && !is_of_a_run(&pool.selector)
+        && mark::prior_selector(pool)
+            .is_some_and(|mark| mark.owner == owner_uid && mark.corrections >= MAX_CORRECTIONS)
+}
+
 /// A custom target's selector during a run: its own, every rule label must exist, and a node that is let
 /// go leaves it even if there are no rules.
 fn target_selector(draft: &Draft<'_>, pool: &PoolView) -> Value {
@@ -574,8 +587,8 @@ fn recall(draft: &mut Draft<'_>) -> bool {
             .members
             .iter()
             .find(|member| member.node.name == node.name);
-        if member.is_some_and(|member| needs_labels_to_stay(member.pool)) {
-            labels.extend(node::rule_labels_on(draft, node));
+        if let Some(member) = member.filter(|member| needs_labels_to_stay(member.pool)) {
+            labels.extend(node::labels_to_stay(draft, member));
         }
         let patch = NodePatch {
             labels,

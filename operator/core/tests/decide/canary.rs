@@ -368,7 +368,11 @@ fn selectors_wait_for_nodes_that_an_earlier_run_has_in_the_canary() {
     ));
     let pool = cluster.observed.pools.get_mut("canary").expect("the canary");
     pool.selector["matchExpressions"][1]["values"][0] = "earlier".into();
-    check_cluster(&cluster, "node b Selected ConfigChanged\n > nothing");
+    // It was not taken up yet, and is not to go to what nobody asked rules about.
+    check_cluster(
+        &cluster,
+        "node b Selected ConfigChanged\n > home a -release\n > pause canary",
+    );
 }
 
 #[test]
@@ -463,4 +467,81 @@ fn labels_that_someone_keeps_taking_off_are_put_back_three_times() {
         &cluster(&mark),
         "hold ForeignWriter ~ rule labels of Node a\n > nothing",
     );
+}
+
+#[test]
+fn a_node_that_the_mco_has_not_taken_up_is_taken_back_when_its_pool_moves_on() {
+    let change = "change a Released pin:4.17.0 entries:PreRules,Released verdict:backup/Pre/1/Pass";
+    let moved_on = |node: &str| {
+        set_up(node, change)
+            .replace("pool canary 4.17.0", "pool canary 4.17.0b")
+            .replace("pool worker 4.17.0", "pool worker 4.17.0b")
+    };
+    check(
+        &moved_on("4.16.0 released:4.17.0 labelled:run-uid turn"),
+        "node a Released ConfigChanged\n > home a -release\n > pause canary",
+    );
+    // Back in its pool it passes its rules for what is wanted now.
+    check(
+        &moved_on("4.16.0 labelled:run-uid turn"),
+        "node a Admitted ConfigChanged\n > journal a Admitted ConfigChanged attempt 2",
+    );
+}
+
+#[test]
+fn a_node_that_the_mco_took_further_goes_home_to_that_and_never_back() {
+    let cluster = set_up(
+        "4.17.0b in:canary released:4.17.0 labelled:run-uid turn",
+        "change a Released pin:4.17.0 entries:PreRules,Released verdict:backup/Pre/1/Pass",
+    )
+    .replace("pool canary 4.17.0", "pool canary 4.17.0b")
+    .replace("pool worker 4.17.0", "pool worker 4.17.0b");
+    let decision = decision(&Cluster::parse(&cluster));
+    let desired = decision.actions.iter().find_map(|planned| match &planned.action {
+        numo_core::action::Action::PatchNode(patch) => patch
+            .annotations
+            .iter()
+            .find(|change| change.key == marks::openshift::DESIRED_CONFIG)
+            .and_then(|change| change.to.clone()),
+        _ => None,
+    });
+    assert_eq!(desired.as_deref(), Some("rendered-worker-4170b"));
+}
+
+#[test]
+fn a_node_in_two_pools_by_someone_elses_selector_goes_home_to_change_there() {
+    let mut cluster = Cluster::parse(&format!(
+        "cluster 4.17.0
+         pool canary 4.17.0 selected
+         pool infra 4.17.0 ours selected selector-corrections:3 selector-by:argocd
+         node a infra 4.16.0 desired:4.17.0 to:canary Working released:4.17.0 labelled:run-uid turn
+         rule backup Pre
+         {RUN}
+         change a Released pin:4.17.0 entries:PreRules,Released verdict:backup/Pre/1/Pass"
+    ));
+    let pool = cluster.observed.pools.get_mut("infra").expect("infra");
+    pool.selector = mark::own_selector(pool);
+    check_cluster(
+        &cluster,
+        "hold ForeignWriter ~ argocd\n node a Released ForeignWriter\n > home a -release +backup",
+    );
+}
+
+#[test]
+fn a_node_comes_home_with_the_labels_that_its_pools_selector_asks_for() {
+    // The rules were edited, and a stop keeps the selector from being set anew.
+    let mut cluster = Cluster::parse(&format!(
+        "cluster 4.17.0
+         pool canary 4.17.0 selected
+         pool infra 4.17.0 ours selected
+         node a infra 4.17.0 in:canary released:4.17.0 labelled:run-uid turn
+         rule smoke Pre
+         {} suspended
+         change a Released pin:4.17.0 entries:PreRules,Released",
+        "run finalizer {canary: {name: canary}}"
+    ));
+    let pool = cluster.observed.pools.get_mut("infra").expect("infra");
+    pool.selector["matchExpressions"][0]["key"] =
+        "mutexrule.openshift-optional.skrzypek.io/backup.numo".into();
+    check_cluster(&cluster, "> home a -release +smoke +backup");
 }

@@ -212,7 +212,7 @@ async fn an_autoscaler_is_kept_off_a_node_in_flight() -> Result<()> {
 /// A node that an autoscaler has tainted for deletion is never let go.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_is_about_to_be_deleted_waits() -> Result<()> {
-    let stage = set(workers(2), Vec::new()).await?;
+    let stage = set(workers(3), Vec::new()).await?;
     prepare(&stage, &[quick()], json!({})).await?;
     let taint = json!([{"key": "ToBeDeletedByClusterAutoscaler", "effect": "NoSchedule"}]);
     stage
