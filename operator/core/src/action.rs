@@ -35,6 +35,8 @@ pub enum NodePurpose {
     BringHome,
     /// Put back a cordon that the MCO took away.
     Recordon,
+    /// Remember, or forget, a cordon that the MCO is going to take away.
+    MindCordon,
     /// Keep new pods off a node that failed.
     Quarantine,
     /// Take that taint off.

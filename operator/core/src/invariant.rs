@@ -192,6 +192,7 @@ fn node_patch(sight: &Sight<'_, '_>, patch: &NodePatch) -> Result<(), Breach> {
         | NodePurpose::BringHome
         | NodePurpose::Unlabel
         | NodePurpose::Recordon
+        | NodePurpose::MindCordon
         | NodePurpose::Quarantine
         | NodePurpose::Unquarantine => Ok(()),
     }

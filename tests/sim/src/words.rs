@@ -35,6 +35,7 @@ fn why<'d>(decision: &'d Decision, planned: &'d Planned) -> &'d str {
             NodePurpose::Unlabel => "the run is left",
             NodePurpose::Quarantine => "it failed after it was let go",
             NodePurpose::Unquarantine => "it is mended, or its run is over",
+            NodePurpose::MindCordon => "the MCO will take it away",
             NodePurpose::Release | NodePurpose::BringHome | NodePurpose::Recordon => {
                 of_report(decision, planned)
             }
@@ -99,6 +100,7 @@ fn what(world: &World, seen: &Observed, action: &Action) -> String {
                 NodePurpose::Release => format!("lets {node} go"),
                 NodePurpose::BringHome => format!("brings {node} home"),
                 NodePurpose::Recordon => format!("cordons {node} again, as a person had"),
+                NodePurpose::MindCordon => format!("notes whether a person cordoned {node}"),
                 NodePurpose::Quarantine => format!("taints {node}, which failed"),
                 NodePurpose::Unquarantine => format!("takes the taint off {node}"),
             }

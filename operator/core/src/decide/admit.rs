@@ -22,6 +22,7 @@ pub fn admit(draft: &mut Draft<'_>, hold: Option<&Why>) {
     let members = std::mem::take(&mut draft.frame.members);
     let mut ledger = Ledger::of(draft.frame.observed);
     let mut flying = Flying::of(&draft.frame, &members, |_| true);
+    let elsewhere = draft.frame.held_elsewhere();
     for member in members.iter().filter(|member| member.in_flight().is_none()) {
         // It is changed, failed a rule after that, and a person wants that rule asked again: a turn like any.
         let again = member
@@ -30,6 +31,10 @@ pub fn admit(draft: &mut Draft<'_>, hold: Option<&Why>) {
             .filter(|_| at_target(&draft.frame, member));
         if again.is_none() && at_target(&draft.frame, member) {
             report_done(draft, member);
+            continue;
+        }
+        if let Some(why) = elsewhere.get(member.pool.name.as_str()) {
+            draft.report(member, Step::Selected, why.clone());
             continue;
         }
         if is_ungated(member) {

@@ -210,6 +210,14 @@ impl<'a> Frame<'a> {
         self.intent.hold_always && self.intent.pools.iter().any(|target| target.name == pool.name)
     }
 
+    /// Target pools that other live runs hold, with the reason: their nodes are those runs' for now.
+    pub fn held_elsewhere(&self) -> BTreeMap<&'a str, Why> {
+        let pools = self.intent.pools.iter();
+        pools
+            .filter_map(|pool| Some((pool.name.as_str(), gates::run::held_by_run(self, pool)?)))
+            .collect()
+    }
+
     /// Whether anything of ours is on a pool or a node.
     pub fn has_marks(&self) -> bool {
         self.marked_pools().next().is_some() || self.has_marks_of_a_run()

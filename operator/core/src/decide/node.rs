@@ -906,7 +906,11 @@ impl Turn<'_, '_> {
             draft.report(self.member, Step::Released, why);
             return;
         }
-        if self.leaves_canary_early(draft) || !self.is_changed(draft) || !self.is_home(draft) {
+        if self.minds_cordon(draft)
+            || self.leaves_canary_early(draft)
+            || !self.is_changed(draft)
+            || !self.is_home(draft)
+        {
             return;
         }
         if !self.was_back() {
@@ -943,6 +947,39 @@ impl Turn<'_, '_> {
             Step::Done,
             Why::new(Reason::Done, format!("it runs {}", self.pin.rendered_config)),
         );
+    }
+
+    /// A person's cordon that came after the release and before the MCO's own is remembered, for the MCO takes it
+    /// away in the end; one that is lifted again by then is forgotten. True if that is all there is to do now.
+    ///
+    /// The MCO's cordon stands while a drain is asked for or done, a person's while neither is.
+    fn minds_cordon(&self, draft: &mut Draft<'_>) -> bool {
+        let node = self.member.node;
+        let asked = node.annotation(openshift::DESIRED_DRAIN);
+        let at_rest =
+            asked.starts_with("uncordon-") && asked == node.annotation(openshift::LAST_APPLIED_DRAIN);
+        let before_change = self.member.current == self.pin.from_config && !self.was_back();
+        let remembered = !node.annotation(marks::CORDONED_BY).is_empty();
+        if !at_rest || !before_change || node.unschedulable == remembered {
+            return false;
+        }
+        let mark = node.unschedulable.then(|| cordon_mark(&draft.frame.run.uid));
+        let patch = NodePatch {
+            annotations: vec![
+                Change {
+                    key: marks::CORDONED_BY.to_owned(),
+                    from: node.annotations.get(marks::CORDONED_BY).cloned(),
+                    to: mark,
+                },
+                // Once the MCO asks for a drain a cordon is its own.
+                same(&node.annotations, openshift::DESIRED_DRAIN),
+            ],
+            ..NodePatch::of(node, NodePurpose::MindCordon)
+        };
+        self.plan(draft, Action::PatchNode(patch), None);
+        let message = "the cordon that someone set is put back when it is changed";
+        draft.report(self.member, Step::Released, Why::new(Reason::Changing, message));
+        true
     }
 
     /// A node in the canary pool that is not to change there: what it was let go to is wanted no more before the MCO
@@ -1086,7 +1123,7 @@ impl Turn<'_, '_> {
     fn is_home(&self, draft: &mut Draft<'_>) -> bool {
         if self.force.strategy == Strategy::DesiredConfig && self.member.node.label(marks::RELEASE).is_empty()
         {
-            return true;
+            return self.recordoned(draft);
         }
         let node = self.member.node;
         if !node.label(marks::RELEASE).is_empty() {
@@ -1133,10 +1170,7 @@ impl Turn<'_, '_> {
             annotations.push(Change {
                 key: marks::CORDONED_BY.to_owned(),
                 from: node.annotations.get(marks::CORDONED_BY).cloned(),
-                to: Some(format!(
-                    "{{\"owner\":\"{}\",\"prior\":true}}",
-                    draft.frame.run.uid
-                )),
+                to: Some(cordon_mark(&draft.frame.run.uid)),
             });
         }
         NodePatch {
@@ -1146,8 +1180,7 @@ impl Turn<'_, '_> {
         }
     }
 
-    /// A cordon that a person set while the node was in the canary pool is put back after the MCO took
-    /// it away on the way home.
+    /// A cordon that a person set after the release is put back after the MCO took it away.
     fn recordoned(&self, draft: &mut Draft<'_>) -> bool {
         let node = self.member.node;
         if node.annotation(marks::CORDONED_BY).is_empty() {
@@ -1200,6 +1233,10 @@ impl Turn<'_, '_> {
         );
         false
     }
+}
+
+fn cordon_mark(owner_uid: &str) -> String {
+    format!("{{\"owner\":\"{owner_uid}\",\"prior\":true}}")
 }
 
 /// Tests that an annotation is still as it was read.

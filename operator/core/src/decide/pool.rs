@@ -6,6 +6,7 @@
 use super::{Draft, Frame, Member, at_target, node};
 use crate::{
     action::{Action, Change, Event, EventAction, NodePatch, NodePurpose, PoolPatch, PoolPurpose},
+    gates,
     mark::{self, LabelledBy, PausedBy, PriorSelector},
     names,
     observed::{NodeView, PoolView},
@@ -270,6 +271,7 @@ fn label(draft: &mut Draft<'_>) -> usize {
     let members = std::mem::take(&mut draft.frame.members);
     let uid = draft.frame.run.uid.clone();
     let wanted = labels_hash(&draft.frame);
+    let elsewhere = draft.frame.held_elsewhere();
     let mut unlabelled = 0;
     for member in &members {
         let node = member.node;
@@ -280,7 +282,8 @@ fn label(draft: &mut Draft<'_>) -> usize {
             && member
                 .change
                 .is_none_or(|change| change.status.step != Some(numo_api::Step::Done));
-        if released || !(waits || needs_labels_to_stay(member.pool)) {
+        let ours = !elsewhere.contains_key(member.pool.name.as_str());
+        if released || !ours || !(waits || needs_labels_to_stay(member.pool)) {
             continue;
         }
         let labels = if needs_labels_to_stay(member.pool) {
@@ -359,12 +362,10 @@ fn select(draft: &mut Draft<'_>) -> Result<Vec<String>, Why> {
     if let Some(canary) = draft.frame.intent.canary {
         wanted.push((canary, canary_selector(draft, canary)));
     }
-    for pool in draft
-        .frame
-        .intent
-        .pools
-        .iter()
-        .filter(|pool| needs_labels_to_stay(pool))
+    for pool in
+        draft.frame.intent.pools.iter().filter(|pool| {
+            needs_labels_to_stay(pool) && gates::run::held_by_run(&draft.frame, pool).is_none()
+        })
     {
         wanted.push((pool, target_selector(draft, pool)));
     }

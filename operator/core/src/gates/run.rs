@@ -30,7 +30,7 @@ pub fn refusal(frame: &Frame<'_>) -> Option<Why> {
         .intent
         .problems
         .iter()
-        .find(|why| why.reason != Reason::Validating)
+        .find(|why| why.reason != Reason::Validating && !(has_worked(frame) && of_a_rule(why)))
         .cloned();
     problem
         .or_else(|| frame.desired.as_ref().err().cloned())
@@ -38,7 +38,17 @@ pub fn refusal(frame: &Frame<'_>) -> Option<Why> {
         .or_else(|| control_plane_selected(frame))
         .or_else(|| layered(frame))
         .or_else(|| canary(frame))
-        .or_else(|| held_by_run(frame))
+        .or_else(|| all_held_by_run(frame))
+}
+
+/// The run has upgraded these pools before: what it loses by then holds it, and its pools are paused all the same.
+/// One that never worked is refused without a write.
+fn has_worked(frame: &Frame<'_>) -> bool {
+    frame.run.status.run.is_some()
+}
+
+fn of_a_rule(why: &Why) -> bool {
+    matches!(why.reason, Reason::RuleNotFound | Reason::RuleInvalid)
 }
 
 /// Why no node may be admitted or let go now.
@@ -52,6 +62,7 @@ pub fn hold(frame: &Frame<'_>, leaving: Option<&Why>, refusal: Option<&Why>) -> 
         .or_else(|| frame.intent.suspended.clone())
         .or_else(|| dry_run(frame))
         .or_else(|| pools_pausing(frame).filter(|_| !frame.intent.dry_run))
+        .or_else(|| frame.intent.canary.and_then(|canary| held_by_run(frame, canary)))
         .or_else(|| canary_pausing(frame))
         .or_else(|| control_plane(frame))
         .or_else(|| failures(frame))
@@ -191,29 +202,31 @@ fn contents<'a>(frame: &Frame<'a>, pool: &'a PoolView, version: &str) -> BTreeSe
         .collect()
 }
 
-/// Another live run holds a pool of ours.
-fn held_by_run(frame: &Frame<'_>) -> Option<Why> {
-    let pools = frame.intent.pools.iter().copied().chain(frame.intent.canary);
-    for pool in pools {
-        let owners = [
-            mark::paused_by(pool).map(|mark| mark.owner),
-            mark::prior_selector(pool).map(|mark| mark.owner),
-        ];
-        for owner in owners
-            .into_iter()
-            .flatten()
-            .filter(|owner| *owner != frame.run.uid)
-        {
-            if let Some(other) = frame.observed.runs.values().find(|run| run.uid == owner) {
-                let message = format!(
-                    "MachineConfigPool {} is held by MutexRunConfig {}",
-                    pool.name, other.key
-                );
-                return Some(Why::new(Reason::PoolHeldByRun, message));
-            }
-        }
-    }
-    None
+/// Other live runs hold all pools of ours. One that holds some of them holds their nodes only.
+fn all_held_by_run(frame: &Frame<'_>) -> Option<Why> {
+    let mut pools = frame.intent.pools.iter().map(|pool| held_by_run(frame, pool));
+    let first = pools.next()??;
+    pools.all(|held| held.is_some()).then_some(first)
+}
+
+/// Another live run holds the pool.
+pub fn held_by_run(frame: &Frame<'_>, pool: &PoolView) -> Option<Why> {
+    let owners = [
+        mark::paused_by(pool).map(|mark| mark.owner),
+        mark::prior_selector(pool).map(|mark| mark.owner),
+    ];
+    let mut others = owners
+        .into_iter()
+        .flatten()
+        .filter(|owner| *owner != frame.run.uid);
+    others.find_map(|owner| {
+        let other = frame.observed.runs.values().find(|run| run.uid == owner)?;
+        let message = format!(
+            "MachineConfigPool {} is held by MutexRunConfig {}",
+            pool.name, other.key
+        );
+        Some(Why::new(Reason::PoolHeldByRun, message))
+    })
 }
 
 /// A pool that someone else paused is a veto.
@@ -288,6 +301,7 @@ fn pools_pausing(frame: &Frame<'_>) -> Option<Why> {
         .pools
         .iter()
         .filter(|pool| !pool.paused || mark::paused_by(pool).is_none_or(|mark| mark.owner != frame.run.uid))
+        .filter(|pool| held_by_run(frame, pool).is_none())
         .map(|pool| pool.name.as_str())
         .collect();
     (!waiting.is_empty()).then(|| {

@@ -214,3 +214,57 @@ fn a_cluster_without_openshift_is_refused() {
         "hold InvalidVersion\n > nothing",
     );
 }
+
+#[test]
+fn a_run_that_has_worked_is_held_by_a_lost_rule_and_its_pools_are_paused() {
+    for rule in ["rule backup Pre invalid", ""] {
+        let cluster = CANARY
+            .replace("rule backup Pre", rule)
+            .replace("{canary: {name: canary}}", "{mutexRules: [{name: backup}]}");
+        refused(
+            &cluster,
+            if rule.is_empty() {
+                "RuleNotFound"
+            } else {
+                "RuleInvalid"
+            },
+        );
+        check(
+            &format!("{cluster}\n status 4.15.0 finished"),
+            "phase Active\n > finalizer on\n > pause worker",
+        );
+    }
+}
+
+#[test]
+fn a_pool_that_another_run_holds_holds_its_own_nodes_only() {
+    check(
+        "cluster 4.17.0
+         pool infra 4.17.0
+         pool worker 4.17.0 of:other-uid
+         node a worker 4.16.0
+         node b infra 4.16.0
+         rule backup Pre
+         run {}
+         other-run {}",
+        "phase Active
+         node a Selected PoolHeldByRun ~ numo/other
+         node b Selected PoolsPausing
+         > finalizer on
+         > pause infra",
+    );
+    check(
+        "cluster 4.17.0
+         pool infra 4.17.0 ours
+         pool worker 4.17.0 of:other-uid
+         node a worker 4.16.0 desired:4.17.0 Working
+         node b infra 4.16.0
+         rule backup Pre
+         run {maxUnavailable: 2}
+         other-run {}",
+        "phase Active
+         hold -
+         node a Selected PoolHeldByRun ~ numo/other
+         > admit b",
+    );
+}

@@ -738,3 +738,36 @@ fn a_node_that_fails_on_its_ungated_way_says_so() {
         "node a Released NodeDegraded ~ without rules\n node b Selected WaitingForTurn",
     );
 }
+
+#[test]
+fn a_cordon_between_release_and_drain_is_put_back_in_the_end() {
+    let cluster = |node: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours
+             node a worker {node}
+             rule backup Pre
+             change a Released pin:4.17.0 entries:PreRules,Released verdict:backup/Pre/1/Pass"
+        )
+    };
+    let mark = "annotation:numo.openshift-optional.skrzypek.io/cordoned-by=x";
+    check(
+        &cluster("4.16.0 desired:4.17.0 turn cordoned"),
+        "> remember the cordon of a",
+    );
+    // The MCO's own cordon is none of a person's.
+    check(
+        &cluster("4.16.0 desired:4.17.0 turn cordoned draining"),
+        "> nothing",
+    );
+    // Lifted again before the MCO's came.
+    check(
+        &cluster(&format!("4.16.0 desired:4.17.0 turn {mark}")),
+        "> forget the cordon of a",
+    );
+    // Changed, and uncordoned by the MCO.
+    check(
+        &cluster(&format!("4.17.0 turn {mark}")),
+        "> recordon a Some(true)",
+    );
+}

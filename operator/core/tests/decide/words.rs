@@ -189,6 +189,13 @@ fn action(cluster: &Cluster, action: &Action) -> String {
                     format!("release {node} {desired} {keys}").trim_end().to_owned()
                 }
                 NodePurpose::BringHome => format!("home {node} {keys}").trim_end().to_owned(),
+                NodePurpose::MindCordon => {
+                    let kept = patch.annotations[0].to.is_some();
+                    format!(
+                        "{} the cordon of {node}",
+                        if kept { "remember" } else { "forget" }
+                    )
+                }
                 NodePurpose::Recordon => format!("recordon {node} {:?}", patch.unschedulable),
             }
         }
