@@ -479,6 +479,11 @@ pub fn restored(world: &World) -> Verdict {
         let kept = keepers
             .clone()
             .any(|run| target_pools(truth, run).contains(&pool.name));
+        // A run without a node leaves its pools alone, and has nothing to give back either.
+        let lonely = kept && !truth.nodes.values().any(|node| lives_in_a_target(world, node));
+        if lonely {
+            continue;
+        }
         let paused = world.people.paused.contains(&pool.name) || kept;
         if pool.paused != paused || (mark::paused_by(pool).is_some() && !kept) {
             return breach(
@@ -508,6 +513,17 @@ pub fn restored(world: &World) -> Verdict {
         }
     }
     leases_given_back(world)
+}
+
+fn lives_in_a_target(world: &World, node: &NodeView) -> bool {
+    let truth = &world.truth;
+    let Primary::Pool(home) = own_home(world, node) else {
+        return false;
+    };
+    truth
+        .runs
+        .values()
+        .any(|run| target_pools(truth, run).contains(&home))
 }
 
 /// The pools of the run stay paused when it is over.

@@ -7,7 +7,7 @@ use crate::{
     gates,
     ledger::{self, Ledger},
     names,
-    observed::{ChangeView, Key, NodeView},
+    observed::{ChangeView, Key, NodeView, RunConfigView},
     pools,
     report::Why,
 };
@@ -287,33 +287,12 @@ fn take_turn(draft: &mut Draft<'_>, member: &Member<'_>) {
         journal.enter(Step::Admitted, Some(&why));
         journal.write(draft, None);
     } else {
-        let run = frame.run;
-        let version = frame.desired.clone().unwrap_or_default();
-        let spec = NodeChangeSpec {
-            owner_ref: OwnerRef {
-                api_version: OWNER_KIND.0.to_owned(),
-                kind: OWNER_KIND.1.to_owned(),
-                namespace: Some(run.key.namespace.clone()),
-                name: run.key.name.clone(),
-                uid: run.uid.clone(),
-            },
-            node_name: member.node.name.clone(),
-            node_uid: member.node.uid.clone(),
-            target: Target {
-                run_id: frame.run_id.clone(),
-                version,
-                pool: member.pool.name.clone(),
-            },
-            directive: None,
+        let target = Target {
+            run_id: frame.run_id.clone(),
+            version: frame.desired.clone().unwrap_or_default(),
+            pool: member.pool.name.clone(),
         };
-        let name = names::change_name(
-            OWNER_KIND.1,
-            &run.key.name,
-            &run.uid,
-            &member.node.uid,
-            &spec.target.run_id,
-        );
-        let key = Key::new(&run.key.namespace, name);
+        let (key, spec) = reservation(frame.run, member.node, target);
         draft.act(
             &member.node.name,
             Action::CreateChange {
@@ -324,6 +303,27 @@ fn take_turn(draft: &mut Draft<'_>, member: &Member<'_>) {
         );
     }
     draft.report(member, Step::Admitted, admitted);
+}
+
+/// The NodeChange of a node in a run, by its one name: the turn that numo gives, or what a person says of a node
+/// that has had none.
+pub fn reservation(run: &RunConfigView, node: &NodeView, target: Target) -> (Key, NodeChangeSpec) {
+    let (api_version, kind) = OWNER_KIND;
+    let name = names::change_name(kind, &run.key.name, &run.uid, &node.uid, &target.run_id);
+    let spec = NodeChangeSpec {
+        owner_ref: OwnerRef {
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+            namespace: Some(run.key.namespace.clone()),
+            name: run.key.name.clone(),
+            uid: run.uid.clone(),
+        },
+        node_name: node.name.clone(),
+        node_uid: node.uid.clone(),
+        target,
+        directive: None,
+    };
+    (Key::new(&run.key.namespace, name), spec)
 }
 
 /// The node is where it shall be.

@@ -11,6 +11,7 @@ mod node;
 mod pool;
 mod quarantine;
 
+pub use admit::reservation;
 pub use frame::{Frame, Member};
 pub use journal::MAX_VERDICTS;
 pub use node::{LEASE_SECONDS, lease_holder};
@@ -423,7 +424,8 @@ fn report_the_rest(draft: &mut Draft<'_>, why: &Why) -> usize {
 /// Arms the pools and admits nodes, as far as the gates allow.
 fn drive(draft: &mut Draft<'_>, hold: Option<Why>, refusal: Option<&Why>) {
     if !draft.frame.is_active() {
-        if draft.frame.intent.hold_always && refusal.is_none() {
+        let has_nodes = !draft.frame.members.is_empty();
+        if draft.frame.intent.hold_always && refusal.is_none() && has_nodes {
             pool::arm(draft);
         }
         draft.out.report.phase = RunPhase::Idle;

@@ -469,9 +469,7 @@ impl Turn<'_, '_> {
             DirectiveAction::Retry if fresh && self.released() && !self.was_back() => {
                 let mut journal = self.journal(draft);
                 journal.obey();
-                if self.change.status.step == Some(Step::Held) {
-                    journal.enter(Step::Released, None);
-                }
+                journal.enter(Step::Released, None);
                 journal.write(draft, None);
                 let why = Why::new(Reason::Changing, words("given more time"));
                 draft.report(self.member, Step::Released, why);
@@ -1086,6 +1084,11 @@ impl Turn<'_, '_> {
                 node.annotation(openshift::REASON)
             ),
             (false, _) => "it is not Ready".to_owned(),
+            (true, _) if drains(node) => format!(
+                "its drain is under way since the release: pods whose eviction a PodDisruptionBudget refuses, or that \
+                 do not end, keep it from changing (desiredDrain {})",
+                node.annotation(openshift::DESIRED_DRAIN)
+            ),
             (true, state) => format!(
                 "current {}, desired {}, state {state}",
                 node.annotation(openshift::CURRENT_CONFIG),
@@ -1233,6 +1236,12 @@ impl Turn<'_, '_> {
         );
         false
     }
+}
+
+/// The daemon asked for a drain that is not done.
+fn drains(node: &NodeView) -> bool {
+    let asked = node.annotation(openshift::DESIRED_DRAIN);
+    asked.starts_with("drain-") && asked != node.annotation(openshift::LAST_APPLIED_DRAIN)
 }
 
 fn cordon_mark(owner_uid: &str) -> String {

@@ -387,6 +387,16 @@ fn select(draft: &mut Draft<'_>) -> Result<Vec<String>, Why> {
         if corrections > MAX_CORRECTIONS {
             continue;
         }
+        if mark.is_none() && is_of_a_run(&pool.selector) {
+            // Somebody took the mark off: what was there before is known to people only.
+            let message = format!(
+                "MachineConfigPool {} spec.nodeSelector: found one that numo set and no annotation {}, wanted the \
+                 pool's own selector",
+                pool.name,
+                marks::PRIOR_NODE_SELECTOR
+            );
+            return Err(Why::new(Reason::ForeignWriter, message));
+        }
         let prior = mark.map_or_else(|| pool.selector.clone(), |mark| mark.prior);
         let mark = PriorSelector {
             owner: uid.clone(),

@@ -402,17 +402,15 @@ fn a_retry_runs_the_rules_again() {
 
 #[test]
 fn a_retry_of_a_node_that_is_changing_does_not_skip_the_change() {
-    for (step, written) in [
-        ("Released", "journal a"),
-        ("Held reason:ChangeTimeout", "journal a Released"),
-    ] {
+    // Its time begins anew in both.
+    for step in ["Released", "Held reason:ChangeTimeout"] {
         check(
             &flying(
                 "4.16.0 desired:4.17.0 NotReady",
                 &format!("{step} pin:4.17.0 entries:PreRules,Released directive:Retry since:-7000"),
                 "{}",
             ),
-            &format!("node a Released Changing\n > {written}"),
+            "node a Released Changing\n > journal a Released",
         );
     }
 }

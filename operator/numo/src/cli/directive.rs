@@ -1,11 +1,15 @@
 //! `numo retry` and `numo skip`: what a person wants done with one node, on its NodeChange; and
 //! `numo retry mutexrunconfig/NAME`: the rules that are asked before a run, again.
 
-use super::{CliError, ClusterArgs};
-use crate::shell::{client::Connection, watch, wire::Kind};
+use super::{CliError, ClusterArgs, view};
+use crate::shell::{apply, client::Connection, watch, wire::Kind};
 use clap::Args;
-use kube::api::{ListParams, Patch, PatchParams};
-use numo_api::{DirectiveAction, MutexRunConfigStatus, NodeChange, Outcome, Phase, RunResult, Step, marks};
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use numo_api::{
+    Directive, DirectiveAction, MutexRunConfigStatus, NodeChange, Outcome, Phase, RunResult, Step, Target,
+    marks,
+};
+use numo_core::{decide::reservation, report::RunPhase};
 use serde_json::json;
 use std::collections::BTreeSet;
 
@@ -42,13 +46,27 @@ pub async fn give(args: DirectiveArgs, action: DirectiveAction) -> Result<(), Cl
             return Err(CliError::Wrong(format!("found kind {kind}, wanted {wanted}")));
         }
     };
-    let change = turn_of(&connection, &node, args.namespace.as_deref()).await?;
+    let by = std::env::var("USER").unwrap_or_else(|_| "someone".to_owned());
+    let Some(change) = turn_of(&connection, &node, args.namespace.as_deref()).await? else {
+        let directive = Directive {
+            action,
+            reason: args.reason,
+            by: Some(by),
+        };
+        return before_its_turn(
+            &args.cluster,
+            &connection,
+            &node,
+            args.namespace.as_deref(),
+            directive,
+        )
+        .await;
+    };
     refuse_in_vain(&node, &change, action)?;
     let (namespace, name) = (
         change.metadata.namespace.unwrap_or_default(),
         change.metadata.name.unwrap_or_default(),
     );
-    let by = std::env::var("USER").unwrap_or_else(|_| "someone".to_owned());
     let api = watch::api(&connection.write, Kind::NodeChange, &namespace);
     let manager = PatchParams {
         field_manager: Some("numo-cli".to_owned()),
@@ -80,7 +98,7 @@ async fn turn_of(
     connection: &Connection,
     node: &str,
     namespace: Option<&str>,
-) -> Result<NodeChange, CliError> {
+) -> Result<Option<NodeChange>, CliError> {
     let runs = watch::api(
         &connection.read,
         Kind::MutexRunConfig,
@@ -106,15 +124,68 @@ async fn turn_of(
             .ok()
             .and_then(|value| serde_json::from_value::<NodeChange>(value).ok())
     });
-    changes
+    Ok(changes
         .filter(|change| live.contains(&change.spec.target.run_id))
-        .max_by_key(|change| change.metadata.creation_timestamp.as_ref().map(|time| time.0))
-        .ok_or_else(|| {
-            CliError::Wrong(format!(
-                "Node {node} has no NodeChange of a run under way: it has not had its turn; `numo explain {node}` \
-                 says why"
-            ))
-        })
+        .max_by_key(|change| change.metadata.creation_timestamp.as_ref().map(|time| time.0)))
+}
+
+/// Leaves out a node that has had no turn: one that is dead, say, would keep its run from ever ending. The
+/// NodeChange is the one that its turn would have made.
+async fn before_its_turn(
+    cluster: &ClusterArgs,
+    connection: &Connection,
+    node: &str,
+    namespace: Option<&str>,
+    directive: Directive,
+) -> Result<(), CliError> {
+    let no_turn = || {
+        CliError::Wrong(format!(
+            "Node {node} has no NodeChange of a run under way: it has not had its turn; `numo explain {node}` \
+             says why"
+        ))
+    };
+    if directive.action != DirectiveAction::Skip {
+        return Err(no_turn());
+    }
+    let look = view::look(cluster, "directive").await?;
+    let waits = look.runs.iter().find(|(key, decision)| {
+        let report = &decision.report;
+        let waits = report
+            .nodes
+            .get(node)
+            .is_some_and(|node| node.step == Step::Selected);
+        waits && report.phase == RunPhase::Active && namespace.is_none_or(|wanted| key.namespace == wanted)
+    });
+    let observed = &look.store.observed;
+    let (Some((key, decision)), Some(seen)) = (waits, observed.nodes.get(node)) else {
+        return Err(no_turn());
+    };
+    let (Some(run), Some(report)) = (observed.runs.get(key), decision.report.nodes.get(node)) else {
+        return Err(no_turn());
+    };
+    let target = Target {
+        run_id: decision.report.run_id.clone(),
+        version: decision.report.target.clone().unwrap_or_default(),
+        pool: report.pool.clone(),
+    };
+    let (change, mut spec) = reservation(run, seen, target);
+    spec.directive = Some(directive);
+    let doing = format!("NodeChange {change}");
+    let body = serde_json::from_value(apply::change_body(&change, &spec))
+        .map_err(|error| CliError::Wrong(format!("{doing}: {error}")))?;
+    let params = PostParams {
+        field_manager: Some("numo-cli".to_owned()),
+        ..PostParams::default()
+    };
+    watch::api(&connection.write, Kind::NodeChange, &change.namespace)
+        .create(&params, &body)
+        .await
+        .map_err(CliError::api(&doing))?;
+    println!(
+        "nodechange/{}: Skip for Node {node}, which has not had its turn",
+        change.name
+    );
+    Ok(())
 }
 
 /// What numo would not act on is refused here, and not noted for nothing.

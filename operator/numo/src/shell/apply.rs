@@ -410,8 +410,13 @@ async fn create_change(
     key: &Key,
     spec: &numo_api::NodeChangeSpec,
 ) -> Result<(), ApplyError> {
+    create(client, store, Kind::NodeChange, key, change_body(key, spec)).await
+}
+
+/// A NodeChange as it is created.
+pub fn change_body(key: &Key, spec: &numo_api::NodeChangeSpec) -> Value {
     let owner = &spec.owner_ref;
-    let body = json!({
+    json!({
         "apiVersion": format!("{}/{}", numo_api::NUMO_GROUP, numo_api::VERSION),
         "kind": "NodeChange",
         "metadata": {
@@ -431,8 +436,7 @@ async fn create_change(
             }],
         },
         "spec": spec,
-    });
-    create(client, store, Kind::NodeChange, key, body).await
+    })
 }
 
 /// Creates an object; one that exists already under this name is adopted, because names are
