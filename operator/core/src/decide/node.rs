@@ -950,12 +950,14 @@ impl Turn<'_, '_> {
     /// A person's cordon that came after the release and before the MCO's own is remembered, for the MCO takes it
     /// away in the end; one that is lifted again by then is forgotten. True if that is all there is to do now.
     ///
-    /// The MCO's cordon stands while a drain is asked for or done, a person's while neither is.
+    /// The MCO's cordon stands from its drain until the uncordon that it asks for the new configuration; a person's
+    /// is one while the last request is still that of the configuration before.
     fn minds_cordon(&self, draft: &mut Draft<'_>) -> bool {
         let node = self.member.node;
         let asked = node.annotation(openshift::DESIRED_DRAIN);
-        let at_rest =
-            asked.starts_with("uncordon-") && asked == node.annotation(openshift::LAST_APPLIED_DRAIN);
+        let before = asked.strip_prefix("uncordon-");
+        let at_rest = (asked.is_empty() || before == Some(self.pin.from_config.as_str()))
+            && asked == node.annotation(openshift::LAST_APPLIED_DRAIN);
         let before_change = self.member.current == self.pin.from_config && !self.was_back();
         let remembered = !node.annotation(marks::CORDONED_BY).is_empty();
         if !at_rest || !before_change || node.unschedulable == remembered {

@@ -763,7 +763,14 @@ fn a_cordon_between_release_and_drain_is_put_back_in_the_end() {
         &cluster(&format!("4.16.0 desired:4.17.0 turn {mark}")),
         "> forget the cordon of a",
     );
-    // Changed, and uncordoned by the MCO.
+    // Drained and back, uncordoned by the MCO, and not Done yet.
+    let back = "annotation:machineconfiguration.openshift.io/desiredDrain=uncordon-rendered-worker-4170 \
+                annotation:machineconfiguration.openshift.io/lastAppliedDrain=uncordon-rendered-worker-4170";
+    check(
+        &cluster(&format!("4.16.0 desired:4.17.0 Working turn {back} {mark}")),
+        "> nothing",
+    );
+    // Changed.
     check(
         &cluster(&format!("4.17.0 turn {mark}")),
         "> recordon a Some(true)",

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use numo_world::{Event, Fault, PoolInGit, WorldSpec};
+use numo_world::{Event, Fault, Membership, PoolInGit, PoolSpec, WorldSpec};
 use serde_json::{Value, json};
 
 use crate::{
@@ -254,5 +254,67 @@ async fn a_node_whose_clock_is_off_is_upgraded_like_any() -> Result<()> {
     stage.world.upgrade_to(NEW).await?;
     finish(&stage).await?;
     stage.judge(&judgement(&["quick"], &["quick"])).await?;
+    stage.strike().await
+}
+
+/// GitOps that puts a custom target's selector back while its node changes in the canary: after three corrections
+/// the node goes home to change there, and is never left in two custom pools, where the MCO stops from 4.19 on.
+#[tokio::test(flavor = "multi_thread")]
+async fn gitops_that_reverts_a_targets_selector_leaves_no_node_in_two_pools() -> Result<()> {
+    let world = WorldSpec {
+        pools: vec![PoolSpec::new("worker", 1), PoolSpec::new("infra", 2)],
+        mco: numo_world::McoVersion::V4_20,
+        ..with_canary(WorldSpec::default())
+    };
+    let stage = set(world, Vec::new()).await?;
+    let spec = json!({"canary": {"name": "canary"}, "mutexTargets": [{"name": "infras"}]});
+    crate::apply(
+        &stage,
+        &[
+            quick(),
+            crate::target("infras", &["infra"]),
+            crate::run_of(&["quick"], spec),
+        ],
+    )
+    .await?;
+    stage.condition("upgrade", "Ready", "True", "UpToDate").await?;
+    let own = pool(&stage, "infra").await?.spec.node_selector;
+    stage.world.inject(Fault::SlowReboot {
+        node: "infra-0".to_owned(),
+        factor: 4.0,
+    });
+    stage.world.upgrade_to(NEW).await?;
+    seen(&stage, "infra-0 reboots in the canary", |w| {
+        w.state().nodes["infra-0"].rebooting
+    })
+    .await?;
+    let gitops = stage.world.gitops(
+        "infra",
+        PoolInGit {
+            node_selector: own,
+            ..PoolInGit::default()
+        },
+    );
+    let why = stage
+        .condition("upgrade", "Ready", "False", "ForeignWriter")
+        .await?;
+    assert!(
+        why.contains("MachineConfigPool infra") && why.contains("argocd-controller"),
+        "{why}"
+    );
+    seen(&stage, "infra-0 comes home at the new version", |w| {
+        w.version_of("infra-0") == NEW && w.membership_of("infra-0") == Membership::Pool("infra".to_owned())
+    })
+    .await?;
+    stage.step("infra-0", numo_api::Step::Done).await?;
+    drop(gitops);
+    assert_eq!(
+        crate::released_after_a_while(&stage)
+            .await
+            .iter()
+            .filter(|node| node.starts_with("infra"))
+            .count(),
+        1
+    );
     stage.strike().await
 }

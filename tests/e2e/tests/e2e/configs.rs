@@ -224,3 +224,46 @@ async fn a_node_that_failed_is_tainted_until_it_is_mended() -> Result<()> {
     stage.judge(&judgement(&["quick"], &["quick"])).await?;
     stage.strike().await
 }
+
+/// The pools are rendered anew between the release into the canary and the moment the MCO takes the node up: it is
+/// taken back, passes its rules for what is wanted now, and never goes from newer to older content.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_in_the_canary_never_goes_back_to_an_older_configuration() -> Result<()> {
+    let mut world = with_canary(workers(2));
+    // The node controller takes a second for real.
+    world.timings.pool_sync = 250.0;
+    let stage = set(world, Vec::new()).await?;
+    prepare(&stage, &[quick()], json!({"canary": {"name": "canary"}})).await?;
+    stage.world.upgrade_to(NEW).await?;
+    seen(&stage, "worker-0 is let go", |w| {
+        w.state().nodes["worker-0"].labels.contains_key(marks::RELEASE)
+    })
+    .await?;
+    let before = config_of(&stage).await?;
+    stage.world.rerender("worker").await?;
+    settled(&stage, &before).await?;
+    finish(&stage).await?;
+    let newest = config_of(&stage).await?;
+    let content = |config: &str| config.rsplit('-').next().unwrap_or_default().to_owned();
+    for node in ["worker-0", "worker-1"] {
+        let log = stage.world.log();
+        let ways: Vec<String> = log
+            .iter()
+            .filter(|entry| entry.subject == node)
+            .filter_map(|entry| match &entry.event {
+                numo_world::Event::DesiredConfigSet { config, .. } => Some(content(config)),
+                _ => None,
+            })
+            .collect();
+        let reached = ways.iter().position(|way| *way == content(&newest));
+        let reached = reached.unwrap_or(ways.len());
+        assert!(
+            ways[reached..].iter().all(|way| *way == content(&newest)),
+            "{node} went back: {ways:?}"
+        );
+    }
+    let mut expected = judgement(&["quick"], &["quick"]);
+    expected.retries = true;
+    stage.judge(&expected).await?;
+    stage.strike().await
+}

@@ -155,3 +155,37 @@ async fn a_rule_edited_in_mid_run_is_asked_of_the_next_node() -> Result<()> {
     assert_eq!(released(&stage.world), ["worker-0"]);
     stage.strike().await
 }
+
+/// A run that has worked loses its rule before the next upgrade: its pools are paused all the same, nobody rolls,
+/// and it goes on when the rule is there again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rule_lost_between_upgrades_holds_the_next_one_with_its_pools_paused() -> Result<()> {
+    let newest = "4.17.1";
+    let stage = set(workers(2), Vec::new()).await?;
+    prepare(&stage, &[crate::quick()], json!({})).await?;
+    stage.world.upgrade_to(NEW).await?;
+    finish(&stage).await?;
+    let rules: Api<MutexRule> = Api::namespaced(stage.person.clone(), NAMESPACE);
+    delete(&stage, rules, "quick").await?;
+    stage
+        .condition("upgrade", "Ready", "False", "RuleNotFound")
+        .await?;
+    stage.world.upgrade_to(newest).await?;
+    seen(&stage, "the control plane is done", |w| w.is_completed(newest)).await?;
+    assert!(
+        released_after_a_while(&stage).await.is_empty(),
+        "nobody rolls without the rule"
+    );
+    assert!(pool(&stage, "worker").await?.spec.paused);
+    stage
+        .condition("upgrade", "Ready", "False", "RuleNotFound")
+        .await?;
+    apply(&stage, &[crate::quick()]).await?;
+    stage.upgraded("worker", newest).await?;
+    stage.condition("upgrade", "Ready", "True", "Succeeded").await?;
+    let mut expected = judgement(&["quick"], &["quick"]);
+    expected.at_version = Some(newest.to_owned());
+    expected.retries = true;
+    stage.judge(&expected).await?;
+    stage.strike().await
+}

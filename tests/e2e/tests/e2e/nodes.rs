@@ -364,3 +364,89 @@ async fn a_late_joiner_of_a_custom_pool_is_labelled_into_it_and_goes_through_its
     stage.judge(&expected).await?;
     stage.strike().await
 }
+
+/// A person cordons between the release and the MCO's drain, which undoes it in the end: numo puts it back.
+async fn cordoned_late(mut world: WorldSpec, spec: Value) -> Result<()> {
+    // The daemon takes two seconds for real to take up what it is asked for.
+    world.timings.daemon_poll = 500.0;
+    let stage = set(world, Vec::new()).await?;
+    prepare(&stage, &[quick()], spec).await?;
+    stage.world.upgrade_to(NEW).await?;
+    seen(&stage, "worker-0 is let go", |w| {
+        happened(w, "worker-0", |e| matches!(e, Event::DesiredConfigSet { .. }))
+    })
+    .await?;
+    stage.cordon("worker-0", true).await?;
+    finish_cordoned(&stage).await?;
+    assert!(
+        stage.world.state().nodes["worker-0"].unschedulable,
+        "it is cordoned again"
+    );
+    stage.cordon("worker-0", false).await?;
+    finish(&stage).await?;
+    stage.judge(&judgement(&["quick"], &["quick"])).await?;
+    stage.strike().await
+}
+
+/// Every node is done, though the pool counts the cordoned one as unavailable.
+async fn finish_cordoned(stage: &numo_e2e::Stage) -> Result<()> {
+    for node in ["worker-0", "worker-1", "worker-2"] {
+        stage.step(node, Step::Done).await?;
+    }
+    stage.condition("upgrade", "Ready", "True", "Succeeded").await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cordon_after_the_release_is_put_back() -> Result<()> {
+    cordoned_late(workers(3), json!({})).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cordon_after_the_release_into_the_canary_is_put_back() -> Result<()> {
+    cordoned_late(with_canary(workers(3)), json!({"canary": {"name": "canary"}})).await
+}
+
+/// A worker that is dead when its turn would come is left out by a person, and the run ends without it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_node_is_skipped_before_its_turn() -> Result<()> {
+    let stage = set(workers(3), Vec::new()).await?;
+    prepare(&stage, &[quick()], json!({})).await?;
+    stage.world.inject(Fault::NotReady {
+        node: "worker-1".to_owned(),
+    });
+    seen(&stage, "worker-1 is dead", |w| !w.state().nodes["worker-1"].ready).await?;
+    stage.world.upgrade_to(NEW).await?;
+    let why = waits(&stage, "NodeNotReady").await?;
+    assert!(why.contains("worker-1"), "{why}");
+    let said = stage
+        .say(&["skip", "worker-1", "--reason", "it is being replaced"])
+        .await?;
+    assert!(said.contains("worker-1"), "{said}");
+    stage.step("worker-1", Step::Skipped).await?;
+    let text = stage.say(&["explain", "worker-1"]).await?;
+    assert!(
+        text.contains("SkippedByPerson") && text.contains("it is being replaced"),
+        "{text}"
+    );
+    stage
+        .until("the run ends without it", 120, || async {
+            let run = stage.run("upgrade").await?.status.and_then(|status| status.run);
+            Ok(
+                (run.unwrap_or_default().result == Some(numo_api::RunResult::SucceededWithSkips))
+                    .then_some(()),
+            )
+        })
+        .await?;
+    assert_eq!(released(&stage.world), ["worker-0", "worker-2"]);
+    assert!(
+        crate::pool(&stage, "worker").await?.spec.paused,
+        "worker-1 would roll"
+    );
+    // Mended, and asked for again.
+    stage.world.heal("worker-1");
+    stage.say(&["retry", "worker-1"]).await?;
+    finish(&stage).await?;
+    stage.judge(&judgement(&["quick"], &["quick"])).await?;
+    stage.strike().await
+}

@@ -180,3 +180,41 @@ async fn nodes_of_one_zone_never_fly_together_and_each_soaks() -> Result<()> {
     }
     stage.strike().await
 }
+
+/// Two runs want one pool, and one of them another pool too: that one is paused at once and goes on, and only the
+/// nodes of the shared pool wait for the other run.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pool_that_another_run_holds_holds_its_own_nodes_only() -> Result<()> {
+    let world = WorldSpec {
+        pools: vec![PoolSpec::new("worker", 2), PoolSpec::new("infra", 2)],
+        ..WorldSpec::default()
+    };
+    let stage = set(world, Vec::new()).await?;
+    let gate = Gate::new()?;
+    let gated = rule("gated", json!({"jobSpec": job(&gate.wait())}));
+    prepare(
+        &stage,
+        &[gated, quick()],
+        json!({"mutexRules": [{"name": "gated"}]}),
+    )
+    .await?;
+    stage.world.upgrade_to(NEW).await?;
+    seen(&stage, "a rule runs", |w| rule_began(w, "gated", "worker-0")).await?;
+    let both = json!({"mutexTargets": [{"name": "workers"}, {"name": "infras"}]});
+    let mut second = run_of(&["quick"], both);
+    second["metadata"]["name"] = json!("second");
+    apply(&stage, &[target("infras", &["infra"]), second]).await?;
+    let why = waits_in(&stage, "second", "PoolHeldByRun").await?;
+    assert!(why.contains("worker") && why.contains("upgrade"), "{why}");
+    stage.upgraded("infra", NEW).await?;
+    assert!(
+        !released(&stage.world)
+            .iter()
+            .any(|node| node.starts_with("worker"))
+    );
+    gate.open_for_all()?;
+    finish(&stage).await?;
+    stage.condition("second", "Ready", "True", "Succeeded").await?;
+    stage.judge(&judgement(&["gated"], &[])).await?;
+    stage.strike().await
+}
