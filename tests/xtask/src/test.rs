@@ -236,7 +236,7 @@ impl TestBinary {
             command.env("NUMO_BIN", numo);
         }
         if self.is_heavy() {
-            command.arg("--test-threads=2");
+            command.arg("--test-threads=4");
         }
         counted(command, counts)
     }

@@ -1015,19 +1015,27 @@ impl Turn<'_, '_> {
             }
             return true;
         }
-        if self.in_canary() && super::pool::is_contested(self.member.pool, &draft.frame.run.uid) {
+        if !self.in_canary() {
+            return false;
+        }
+        let intent = &draft.frame.intent;
+        let why = if super::pool::is_contested(self.member.pool, &draft.frame.run.uid) {
+            Some((
+                Reason::ForeignWriter,
+                "someone else set its node selector, and it would be in two pools",
+            ))
+        } else if intent.strategy == Strategy::CanaryPool && intent.canary.is_none() {
+            // Its rendered configurations died with it.
+            Some((Reason::CanaryNotFound, "the canary pool is gone"))
+        } else {
+            None
+        };
+        if let Some((reason, why)) = why {
             let patch = self.bring_home(draft);
-            let message = format!(
-                "someone else set the node selector of pool {}: it changes there, not in two pools",
-                self.member.pool.name
-            );
+            let message = format!("it changes in its own pool {}: {why}", self.member.pool.name);
             let event = self.event(true, "BroughtHome", EventAction::Restore, message.clone());
             self.plan(draft, Action::PatchNode(patch), Some(event));
-            draft.report(
-                self.member,
-                Step::Released,
-                Why::new(Reason::ForeignWriter, message),
-            );
+            draft.report(self.member, Step::Released, Why::new(reason, message));
             return true;
         }
         false
@@ -1171,7 +1179,8 @@ impl Turn<'_, '_> {
             from: node.annotations.get(openshift::DESIRED_CONFIG).cloned(),
             to: Some(self.home_config().to_owned()),
         }];
-        if node.unschedulable {
+        // From a drain to its uncordon the cordon is the MCO's.
+        if node.unschedulable && !node.annotation(openshift::DESIRED_DRAIN).starts_with("drain-") {
             annotations.push(Change {
                 key: marks::CORDONED_BY.to_owned(),
                 from: node.annotations.get(marks::CORDONED_BY).cloned(),

@@ -18,6 +18,7 @@ use numo_api::{
     marks::{self, openshift},
 };
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 /// How often a foreign write is corrected before numo holds and says who writes.
 pub const MAX_CORRECTIONS: u32 = 3;
@@ -168,6 +169,10 @@ pub fn set_up(draft: &mut Draft<'_>) -> Option<Why> {
     if let Some(why) = earlier_run_in_canary(draft) {
         return Some(why);
     }
+    if let Some(why) = restore_stale(draft) {
+        draft.out.report.selectors_applied = Some(false);
+        return Some(why);
+    }
     let missing = match select(draft) {
         Ok(missing) => missing,
         Err(why) => {
@@ -182,6 +187,42 @@ pub fn set_up(draft: &mut Draft<'_>) -> Option<Why> {
             format!("the node selectors of {} are being set", missing.join(", ")),
         )
     })
+}
+
+/// A canary or a target that the spec no longer names gets its selector back before another one is set, once
+/// nobody is in the canary by it: a node would match both.
+fn restore_stale(draft: &mut Draft<'_>) -> Option<Why> {
+    let frame = &draft.frame;
+    let named = |pool: &PoolView| {
+        frame.intent.canary.is_some_and(|canary| canary.name == pool.name)
+            || frame.intent.pools.iter().any(|target| target.name == pool.name)
+    };
+    let stale: BTreeSet<String> = frame
+        .observed
+        .pools
+        .values()
+        .filter(|pool| mark::prior_selector(pool).is_some_and(|mark| mark.owner == frame.run.uid))
+        .filter(|pool| !named(pool))
+        .map(|pool| pool.name.clone())
+        .collect();
+    let first = stale.first()?;
+    let inside = frame
+        .observed
+        .nodes
+        .values()
+        .find(|node| frame.labelled_by_us(node) && !node.label(marks::RELEASE).is_empty());
+    if let Some(node) = inside {
+        let message = format!(
+            "Node {} comes home before MachineConfigPool {first}, which the spec no longer names, gets its node \
+             selector back",
+            node.name
+        );
+        return Some(Why::new(Reason::ConfigChanged, message));
+    }
+    let message =
+        format!("MachineConfigPool {first}, which the spec no longer names, gets its node selector back");
+    restore_selectors(draft, &|pool| stale.contains(&pool.name));
+    Some(Why::new(Reason::PoolsPausing, message))
 }
 
 /// Nodes that an earlier run let go are in the canary pool by that run's selector: they come home first.
@@ -537,7 +578,7 @@ fn with_expressions(own: &Value, expressions: Vec<Value>) -> Value {
 ///
 /// With `hold: Always` a run that is over leaves its pools paused for the next one.
 pub fn give_back(draft: &mut Draft<'_>, over: bool) {
-    if recall(draft) || restore_selectors(draft) || unlabel(draft) {
+    if recall(draft) || restore_selectors(draft, &|_| true) || unlabel(draft) {
         return;
     }
     unpause(draft, over);
@@ -610,13 +651,14 @@ fn recall(draft: &mut Draft<'_>) -> bool {
     !left.is_empty()
 }
 
-fn restore_selectors(draft: &mut Draft<'_>) -> bool {
+fn restore_selectors(draft: &mut Draft<'_>, which: &dyn Fn(&PoolView) -> bool) -> bool {
     let uid = &draft.frame.run.uid;
     let marked: Vec<(&PoolView, PriorSelector)> = draft
         .frame
         .observed
         .pools
         .values()
+        .filter(|pool| which(pool))
         .filter_map(|pool| mark::prior_selector(pool).map(|mark| (pool, mark)))
         .filter(|(_, mark)| mark.owner == *uid)
         .collect();

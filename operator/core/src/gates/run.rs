@@ -32,9 +32,9 @@ pub fn refusal(frame: &Frame<'_>) -> Option<Why> {
         .iter()
         .find(|why| why.reason != Reason::Validating && !(has_worked(frame) && of_a_rule(why)))
         .cloned();
-    problem
+    external(frame)
+        .or(problem)
         .or_else(|| frame.desired.as_ref().err().cloned())
-        .or_else(|| external(frame))
         .or_else(|| control_plane_selected(frame))
         .or_else(|| layered(frame))
         .or_else(|| canary(frame))

@@ -545,3 +545,51 @@ fn a_node_comes_home_with_the_labels_that_its_pools_selector_asks_for() {
         "mutexrule.openshift-optional.skrzypek.io/backup.numo".into();
     check_cluster(&cluster, "> home a -release +smoke +backup");
 }
+
+#[test]
+fn a_node_whose_canary_pool_is_gone_changes_in_its_own() {
+    check(
+        &set_up(
+            "4.16.0 desired:4.17.0 to:canary Working released:4.17.0 labelled:run-uid turn",
+            "change a Released pin:4.17.0 entries:PreRules,Released verdict:backup/Pre/1/Pass",
+        )
+        .replace("pool canary 4.17.0 selected", ""),
+        "hold CanaryNotFound\n node a Released CanaryNotFound\n > home a -release",
+    );
+    // The cordon of a drain is the MCO's, and nobody's to put back.
+    let cluster = set_up(
+        "4.16.0 desired:4.17.0 to:canary Working cordoned released:4.17.0 labelled:run-uid turn \
+         annotation:machineconfiguration.openshift.io/desiredDrain=drain-rendered-canary-4170",
+        "change a Released pin:4.17.0 entries:PreRules,Released verdict:backup/Pre/1/Pass",
+    )
+    .replace("pool canary 4.17.0 selected", "");
+    let decision = decision(&Cluster::parse(&cluster));
+    let remembers = decision.actions.iter().any(|planned| {
+        matches!(&planned.action, numo_core::action::Action::PatchNode(patch)
+            if patch.annotations.iter().any(|change| change.key == marks::CORDONED_BY))
+    });
+    assert!(!remembers);
+}
+
+#[test]
+fn a_canary_that_the_spec_no_longer_names_gets_its_selector_back_first() {
+    let renamed = |node: &str, more: &str| {
+        set_up(node, more)
+            .replace("name: canary", "name: second")
+            .replace(
+                "rule backup",
+                "pool second 4.17.0\n target t worker\n rule backup",
+            )
+    };
+    check(
+        &renamed(
+            "4.16.0 desired:4.17.0 to:canary Working released:4.17.0 labelled:run-uid turn",
+            "change a Released pin:4.17.0 entries:PreRules,Released verdict:backup/Pre/1/Pass",
+        ),
+        "hold ConfigChanged ~ Node a comes home\n > nothing",
+    );
+    check(
+        &renamed(&format!("4.16.0 {RULE} labelled:run-uid"), ""),
+        "hold PoolsPausing ~ canary\n > unselect canary worker, isCanary Exists",
+    );
+}

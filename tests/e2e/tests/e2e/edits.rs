@@ -189,3 +189,114 @@ async fn a_rule_lost_between_upgrades_holds_the_next_one_with_its_pools_paused()
     stage.judge(&expected).await?;
     stage.strike().await
 }
+
+/// The canary pool is deleted under a node that changes in it, and its rendered configuration with it: the node
+/// changes in its own pool, and nobody else is let go before there is a canary again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_canary_pool_deleted_under_a_node_sends_it_home() -> Result<()> {
+    let stage = set(with_canary(workers(2)), Vec::new()).await?;
+    prepare(&stage, &[crate::quick()], json!({"canary": {"name": "canary"}})).await?;
+    stage.world.inject(numo_world::Fault::SlowReboot {
+        node: "worker-0".to_owned(),
+        factor: 4.0,
+    });
+    stage.world.upgrade_to(NEW).await?;
+    seen(&stage, "worker-0 reboots in the canary", |w| {
+        w.state().nodes["worker-0"].rebooting
+    })
+    .await?;
+    let pools: Api<MachineConfigPool> = Api::all(stage.person.clone());
+    delete(&stage, pools, "canary").await?;
+    stage
+        .condition("upgrade", "Ready", "False", "CanaryNotFound")
+        .await?;
+    let own = pool(&stage, "worker").await?.spec.configuration.name;
+    seen(&stage, "worker-0 is done in its own pool", |w| {
+        let node = &w.state().nodes["worker-0"];
+        node.current == own && node.state == "Done"
+    })
+    .await?;
+    stage.step("worker-0", Step::Done).await?;
+    assert_eq!(released_after_a_while(&stage).await, ["worker-0"]);
+    // Without a canary the other strategy does the rest.
+    stage
+        .patch_run("upgrade", json!({"spec": {"canary": null}}))
+        .await?;
+    finish(&stage).await?;
+    let mut expected = judgement(&["quick"], &["quick"]);
+    expected.retries = true;
+    stage.judge(&expected).await?;
+    stage.strike().await
+}
+
+/// Another canary is named in mid-run: the first one gets its selector back once its node is home, and the rest goes
+/// through the second.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_canary_named_anew_in_mid_run_takes_over_from_the_first() -> Result<()> {
+    let stage = set(with_canary(workers(3)), Vec::new()).await?;
+    let gate = Gate::new()?;
+    let gated = rule("gated", json!({"jobSpec": job(&gate.wait())}));
+    prepare(&stage, &[gated], json!({"canary": {"name": "canary"}})).await?;
+    let first = pool(&stage, "canary").await?;
+    let manifest = json!({
+        "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigPool",
+        "metadata": {"name": "second"},
+        "spec": {
+            "machineConfigSelector": first.spec.machine_config_selector,
+            "nodeSelector": first.spec.node_selector,
+        },
+    });
+    apply(&stage, &[manifest]).await?;
+    seen(&stage, "the second canary is rendered", |w| {
+        w.pool("second")
+            .is_some_and(|pool| !pool.spec.configuration.name.is_empty())
+    })
+    .await?;
+    stage.world.remember().await?;
+    gate.open("worker-0")?;
+    stage.world.upgrade_to(NEW).await?;
+    seen(&stage, "worker-0 is let go", |w| released(w) == ["worker-0"]).await?;
+    stage
+        .patch_run("upgrade", json!({"spec": {"canary": {"name": "second"}}}))
+        .await?;
+    gate.open_for_all()?;
+    finish(&stage).await?;
+    let in_second = stage
+        .world
+        .log()
+        .iter()
+        .any(|entry| matches!(&entry.event, numo_world::Event::Moved { to } if to == "second"));
+    assert!(in_second, "the rest went through the second canary");
+    let mut expected = judgement(&["gated"], &[]);
+    expected.retries = true;
+    stage.judge(&expected).await?;
+    stage.strike().await
+}
+
+/// A MachineOSConfig appears in mid-run: nothing new is let go, the pool stays paused, and it goes on when it is gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_machine_os_config_in_mid_run_holds_it() -> Result<()> {
+    let (stage, gate, _) = under_way(workers(2), json!({})).await?;
+    stage.world.layer("worker").await?;
+    let why = stage
+        .condition("upgrade", "Ready", "False", "LayeredPool")
+        .await?;
+    assert!(why.contains("MachineOSConfig") && why.contains("worker"), "{why}");
+    gate.open_for_all()?;
+    assert!(released_after_a_while(&stage).await.is_empty());
+    assert!(pool(&stage, "worker").await?.spec.paused);
+    let configs: Api<numo_world::openshift::MachineOSConfig> = Api::all(stage.person.clone());
+    for config in configs.list(&kube::api::ListParams::default()).await?.items {
+        configs
+            .delete(
+                &config.metadata.name.unwrap_or_default(),
+                &DeleteParams::default(),
+            )
+            .await?;
+    }
+    finish(&stage).await?;
+    let mut expected = judgement(&["gated"], &[]);
+    expected.retries = true;
+    stage.judge(&expected).await?;
+    stage.strike().await
+}

@@ -266,14 +266,27 @@ async fn a_control_plane_only_update_through_the_canary_reboots_each_worker_once
 /// holds the others.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_drain_that_gets_stuck_after_the_release_is_named() -> Result<()> {
-    let stage = set(workers(2), Vec::new()).await?;
-    prepare(&stage, &[quick()], json!({"changeTimeoutSeconds": 6})).await?;
+    stuck(workers(2), json!({})).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drain_that_gets_stuck_in_the_canary_is_named() -> Result<()> {
+    stuck(with_canary(workers(2)), canary()).await
+}
+
+async fn stuck(world: WorldSpec, mut spec: Value) -> Result<()> {
+    let stage = set(world, Vec::new()).await?;
+    spec["changeTimeoutSeconds"] = json!(6);
+    prepare(&stage, &[quick()], spec).await?;
     stage.world.inject(Fault::DrainStuck {
         node: "worker-0".to_owned(),
     });
     stage.world.upgrade_to(NEW).await?;
     let why = waits(&stage, "ChangeTimeout").await?;
-    assert!(why.contains("desired") || why.contains("drain"), "{why}");
+    assert!(
+        why.contains("drain is under way") && why.contains("PodDisruptionBudget"),
+        "{why}"
+    );
     assert_eq!(released_after_a_while(&stage).await, ["worker-0"]);
     stage.world.heal("worker-0");
     finish(&stage).await?;

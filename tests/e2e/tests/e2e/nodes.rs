@@ -20,8 +20,18 @@ use crate::{
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_does_not_come_back_holds_the_others_until_it_does() -> Result<()> {
-    let stage = set(workers(3), Vec::new()).await?;
-    prepare(&stage, &[quick()], json!({"changeTimeoutSeconds": 8})).await?;
+    never_back(workers(3), json!({})).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_does_not_come_back_in_the_canary_holds_the_others_until_it_does() -> Result<()> {
+    never_back(with_canary(workers(3)), json!({"canary": {"name": "canary"}})).await
+}
+
+async fn never_back(world: WorldSpec, mut spec: Value) -> Result<()> {
+    let stage = set(world, Vec::new()).await?;
+    spec["changeTimeoutSeconds"] = json!(8);
+    prepare(&stage, &[quick()], spec).await?;
     stage.world.inject(Fault::NeverBack {
         node: "worker-0".to_owned(),
     });
@@ -58,8 +68,17 @@ async fn a_node_that_does_not_come_back_holds_the_others_until_it_does() -> Resu
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_a_person_cordoned_waits_and_stays_cordoned_while_the_others_go_on() -> Result<()> {
-    let stage = set(workers(3), Vec::new()).await?;
-    prepare(&stage, &[quick()], json!({})).await?;
+    cordoned_before(workers(3), json!({})).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cordoned_node_of_a_canary_run_waits_and_stays_cordoned_while_the_others_go_on() -> Result<()> {
+    cordoned_before(with_canary(workers(3)), json!({"canary": {"name": "canary"}})).await
+}
+
+async fn cordoned_before(world: WorldSpec, spec: Value) -> Result<()> {
+    let stage = set(world, Vec::new()).await?;
+    prepare(&stage, &[quick()], spec).await?;
     stage.world.upgrade_to(NEW).await?;
     stage.cordon("worker-1", true).await?;
     seen(&stage, "the others are done", |w| {

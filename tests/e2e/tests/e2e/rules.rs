@@ -3,11 +3,12 @@
 use anyhow::Result;
 use numo_api::{Outcome, Phase, Step};
 use numo_e2e::NAMESPACE;
-use serde_json::json;
+use numo_world::WorldSpec;
+use serde_json::{Value, json};
 
 use crate::{
     Gate, NEW, apply, condition, finish, job, jobs, judgement, prepare, released, released_after_a_while,
-    rule, rule_began, seen, set, verdicts, waits, workers,
+    rule, rule_began, seen, set, verdicts, waits, with_canary, workers,
 };
 
 /// More than the journal keeps, with what must not get into it, and the reason last.
@@ -174,7 +175,16 @@ async fn a_failed_rule_holds_its_node_and_the_run_until_a_person_retries() -> Re
 
 #[tokio::test(flavor = "multi_thread")]
 async fn retries_come_by_themselves_and_policies_decide_what_a_failure_means() -> Result<()> {
-    let stage = set(workers(3), Vec::new()).await?;
+    policies(workers(3), json!({})).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn policies_decide_what_a_failure_in_a_canary_run_means() -> Result<()> {
+    policies(with_canary(workers(3)), json!({"canary": {"name": "canary"}})).await
+}
+
+async fn policies(world: WorldSpec, spec: Value) -> Result<()> {
+    let stage = set(world, Vec::new()).await?;
     let rules = [
         rule(
             "flaky",
@@ -191,7 +201,7 @@ async fn retries_come_by_themselves_and_policies_decide_what_a_failure_means() -
             json!({"cleanUpJobSpec": job("exit 9"), "failurePolicy": "Continue"}),
         ),
     ];
-    prepare(&stage, &rules, json!({})).await?;
+    prepare(&stage, &rules, spec).await?;
     stage.world.upgrade_to(NEW).await?;
     stage.step("worker-2", Step::Done).await?;
     stage

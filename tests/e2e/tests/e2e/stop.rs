@@ -2,23 +2,33 @@
 
 use anyhow::Result;
 use numo_api::{Outcome, Phase, Step};
-use serde_json::json;
+use numo_world::WorldSpec;
+use serde_json::{Value, json};
 
 use crate::{
     Gate, NEW, finish, job, judgement, prepare, released, released_after_a_while, rule, rule_began, seen,
-    set, verdicts, waits, workers,
+    set, verdicts, waits, with_canary, workers,
 };
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_suspended_or_stopped_in_mid_run_begins_nothing_new_and_goes_on_later() -> Result<()> {
-    let stage = set(workers(3), Vec::new()).await?;
+    suspended_and_stopped(workers(3), json!({})).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_canary_run_suspended_or_stopped_begins_nothing_new_and_goes_on_later() -> Result<()> {
+    suspended_and_stopped(with_canary(workers(3)), json!({"canary": {"name": "canary"}})).await
+}
+
+async fn suspended_and_stopped(world: WorldSpec, spec: Value) -> Result<()> {
+    let stage = set(world, Vec::new()).await?;
     let gate = Gate::new()?;
     gate.open("worker-0")?;
     let rules = [rule(
         "gated",
         json!({"jobSpec": job(&gate.wait()), "cleanUpJobSpec": job("true")}),
     )];
-    prepare(&stage, &rules, json!({})).await?;
+    prepare(&stage, &rules, spec).await?;
     stage.world.upgrade_to(NEW).await?;
     seen(&stage, "worker-0 is let go", |w| released(w) == ["worker-0"]).await?;
 

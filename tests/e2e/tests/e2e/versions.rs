@@ -59,8 +59,17 @@ async fn a_version_that_moves_on_in_mid_canary_run_is_followed_through_the_rules
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_that_changes_little_passes_its_rules_and_one_that_changes_nothing_ends_at_once()
 -> Result<()> {
-    let stage = set(workers(2), Vec::new()).await?;
-    prepare(&stage, &[quick()], json!({})).await?;
+    changes_little(set(workers(2), Vec::new()).await?, json!({})).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_that_changes_little_goes_through_the_canary_without_a_reboot() -> Result<()> {
+    let stage = set(with_canary(workers(2)), Vec::new()).await?;
+    changes_little(stage, json!({"canary": {"name": "canary"}})).await
+}
+
+async fn changes_little(stage: Stage, spec: serde_json::Value) -> Result<()> {
+    prepare(&stage, &[quick()], spec).await?;
     // Other names, and nothing that a node must reboot for.
     stage.world.inject(Fault::ZeroDiff);
     stage.world.upgrade_to(NEW).await?;
