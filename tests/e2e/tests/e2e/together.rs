@@ -218,3 +218,80 @@ async fn a_pool_that_another_run_holds_holds_its_own_nodes_only() -> Result<()> 
     stage.judge(&judgement(&["gated"], &[])).await?;
     stage.strike().await
 }
+
+/// The canary's own `maxUnavailable` is what the MCO goes by: no more nodes are let go into it than it takes up.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_more_nodes_are_let_go_than_the_canary_takes_up() -> Result<()> {
+    let stage = set(with_canary(workers(4)), Vec::new()).await?;
+    let pools: kube::Api<numo_world::openshift::MachineConfigPool> = kube::Api::all(stage.person.clone());
+    let two = json!({"spec": {"maxUnavailable": 2}});
+    pools
+        .patch(
+            "canary",
+            &kube::api::PatchParams::default(),
+            &kube::api::Patch::Merge(two),
+        )
+        .await?;
+    stage.world.remember().await?;
+    let gate = Gate::new()?;
+    let gated = rule("gated", json!({"jobSpec": job(&gate.wait())}));
+    let spec = json!({"canary": {"name": "canary"}, "maxUnavailable": 4});
+    prepare(&stage, &[gated], spec).await?;
+    stage.world.upgrade_to(NEW).await?;
+    seen(&stage, "two rules run", |w| {
+        ["worker-0", "worker-1"]
+            .iter()
+            .all(|node| rule_began(w, "gated", node))
+    })
+    .await?;
+    let why = waits(&stage, "WaitingForTurn").await?;
+    assert!(
+        why.contains("MachineConfigPool canary") && why.contains("spec.maxUnavailable"),
+        "{why}"
+    );
+    assert_eq!(stage.changes().await?.len(), 2);
+    gate.open_for_all()?;
+    finish(&stage).await?;
+    let mut expected = judgement(&["gated"], &[]);
+    expected.max_in_flight = 2;
+    stage.judge(&expected).await?;
+    stage.strike().await
+}
+
+/// Two runs share a canary: the second waits for the first with its own pools paused, and then goes through it.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_runs_that_share_a_canary_the_second_waits_with_its_pools_paused() -> Result<()> {
+    let world = WorldSpec {
+        pools: vec![PoolSpec::new("worker", 2), PoolSpec::new("infra", 2)],
+        ..with_canary(WorldSpec::default())
+    };
+    let stage = set(world, Vec::new()).await?;
+    let gate = Gate::new()?;
+    let gated = rule("gated", json!({"jobSpec": job(&gate.wait())}));
+    prepare(&stage, &[gated], json!({"canary": {"name": "canary"}})).await?;
+    // Its administrator holds the other pool until its run is there.
+    stage.pause("infra", true).await?;
+    stage.world.upgrade_to(NEW).await?;
+    seen(&stage, "a rule runs", |w| rule_began(w, "gated", "worker-0")).await?;
+    let shared = json!({"canary": {"name": "canary"}, "mutexTargets": [{"name": "infras"}]});
+    let mut second = run_of(&["gated"], shared);
+    second["metadata"]["name"] = json!("second");
+    apply(&stage, &[target("infras", &["infra"]), second]).await?;
+    stage
+        .patch_run("second", json!({"spec": {"adoptPaused": true}}))
+        .await?;
+    let why = stage
+        .condition("second", "Ready", "False", "PoolHeldByRun")
+        .await?;
+    assert!(why.contains("canary") && why.contains("upgrade"), "{why}");
+    assert!(crate::pool(&stage, "infra").await?.spec.paused);
+    gate.open_for_all()?;
+    finish(&stage).await?;
+    stage.upgraded("infra", NEW).await?;
+    stage.condition("second", "Ready", "True", "Succeeded").await?;
+    let mut expected = judgement(&["gated"], &[]);
+    expected.targets = vec!["infra".to_owned(), "worker".to_owned()];
+    expected.restored = false;
+    stage.judge(&expected).await?;
+    stage.strike().await
+}

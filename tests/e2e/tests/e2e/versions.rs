@@ -107,3 +107,41 @@ async fn changes_little(stage: Stage, spec: serde_json::Value) -> Result<()> {
     stage.judge(&expected).await?;
     stage.strike().await
 }
+
+/// The request is withdrawn while the control plane is on its way: pools are given back, and nobody was let go.
+async fn withdrawn(stage: Stage, spec: serde_json::Value) -> Result<()> {
+    prepare(&stage, &[quick()], spec).await?;
+    stage.world.upgrade_to(NEW).await?;
+    stage
+        .until("the pool is paused", 60, || async {
+            Ok(crate::pool(&stage, "worker").await?.spec.paused.then_some(()))
+        })
+        .await?;
+    stage.world.upgrade_to(crate::OLD).await?;
+    seen(&stage, "the control plane is back", |w| {
+        w.is_completed(crate::OLD)
+    })
+    .await?;
+    stage
+        .until("the pool is given back", 60, || async {
+            Ok((!crate::pool(&stage, "worker").await?.spec.paused).then_some(()))
+        })
+        .await?;
+    assert!(released(&stage.world).is_empty());
+    assert!(jobs(&stage).await?.is_empty(), "no rule ran");
+    let mut expected = judgement(&[], &[]);
+    expected.at_version = Some(crate::OLD.to_owned());
+    stage.judge(&expected).await?;
+    stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_is_withdrawn_gives_the_pools_back() -> Result<()> {
+    withdrawn(set(workers(2), Vec::new()).await?, json!({})).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_is_withdrawn_gives_the_canary_back() -> Result<()> {
+    let stage = set(with_canary(workers(2)), Vec::new()).await?;
+    withdrawn(stage, json!({"canary": {"name": "canary"}})).await
+}
