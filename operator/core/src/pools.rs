@@ -80,14 +80,56 @@ fn expression_holds(expression: &Value, labels: &Map) -> bool {
     }
 }
 
+/// A selector taken apart once, for the many nodes it is asked about.
+#[derive(Debug)]
+pub struct Selector<'s> {
+    labels: Vec<(&'s str, Option<&'s str>)>,
+    expressions: &'s [Value],
+}
+
+impl<'s> Selector<'s> {
+    /// Of a selector as given.
+    pub fn of(selector: &'s Value) -> Self {
+        let labels = selector.get("matchLabels").and_then(Value::as_object);
+        let expressions = selector.get("matchExpressions").and_then(Value::as_array);
+        Self {
+            labels: labels
+                .into_iter()
+                .flatten()
+                .map(|(key, value)| (key.as_str(), value.as_str()))
+                .collect(),
+            expressions: expressions.map_or(&[], Vec::as_slice),
+        }
+    }
+
+    /// As [`selects`].
+    pub fn selects(&self, labels: &Map) -> bool {
+        let holds = |(key, value): &(&str, Option<&str>)| labels.get(*key).map(String::as_str) == *value;
+        !(self.labels.is_empty() && self.expressions.is_empty())
+            && self.labels.iter().all(holds)
+            && self
+                .expressions
+                .iter()
+                .all(|expression| expression_holds(expression, labels))
+    }
+}
+
 /// The node's primary pool under the given selectors.
 pub fn home<'a, 's>(labels: &Map, pools: impl Iterator<Item = (&'a str, &'s Value)>) -> Home<'a> {
+    home_among(
+        labels,
+        pools.map(|(name, selector)| (name, selects(selector, labels))),
+    )
+}
+
+/// The node's primary pool, given which pools select it.
+pub fn home_among<'a>(labels: &Map, pools: impl Iterator<Item = (&'a str, bool)>) -> Home<'a> {
     if labels.get(openshift::OS).is_some_and(|os| os == "windows") {
         return Home::None;
     }
     let (mut master, mut worker, mut arbiter, mut custom) = (None, None, None, Vec::new());
-    for (name, selector) in pools {
-        if !selects(selector, labels) {
+    for (name, selected) in pools {
+        if !selected {
             continue;
         }
         match name {
@@ -173,6 +215,11 @@ mod tests {
             pools.iter().map(|(name, selector)| (*name, selector)),
         );
         assert_eq!(&found, expect, "{node:?}");
+        let labels = labels(node);
+        let taken_apart = pools
+            .iter()
+            .map(|(name, selector)| (*name, Selector::of(selector).selects(&labels)));
+        assert_eq!(&home_among(&labels, taken_apart), expect, "{node:?}");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::{
     intent::Intent,
     mark, names,
     observed::{ChangeView, JobView, Key, NodeView, Observed, PoolView, RunConfigView},
-    pools::{self, Home},
+    pools::{self, Home, Selector},
     report::Why,
     rules,
 };
@@ -462,6 +462,10 @@ fn members<'a>(
         .values()
         .map(|pool| (pool.name.as_str(), mark::own_selector(pool)))
         .collect();
+    let selectors: Vec<(&str, Selector<'_>)> = selectors
+        .iter()
+        .map(|(name, selector)| (*name, Selector::of(selector)))
+        .collect();
     let rank: BTreeMap<&str, usize> = intent
         .pools
         .iter()
@@ -499,10 +503,10 @@ fn members<'a>(
                 superseded,
             });
         };
-        let home = pools::home(
-            &node.labels,
-            selectors.iter().map(|(name, selector)| (*name, selector)),
-        );
+        let selecting = selectors
+            .iter()
+            .map(|(name, selector)| (*name, selector.selects(&node.labels)));
+        let home = pools::home_among(&node.labels, selecting);
         if let Home::Pool(name) = home
             && let Some(pool) = rank.get(name).and_then(|index| intent.pools.get(*index))
         {

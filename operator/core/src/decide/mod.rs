@@ -228,7 +228,7 @@ fn label_disagrees(frame: &Frame<'_>) -> Option<String> {
 }
 
 /// When a journal said something last, and whether it was good news.
-type Last<'a> = Option<(Option<Timestamp>, &'a ChangeView, bool)>;
+type Last<'a> = Option<(&'a str, &'a ChangeView, bool)>;
 
 /// What the replaced operator's conditions JobRun and NodeUpgrade speak of: the node whose rules, and the
 /// node whose change, came last. Read from the journals, so that a restart says the same.
@@ -251,9 +251,8 @@ fn last_words(draft: &mut Draft<'_>) {
                 (Step::Held, Some("ChangeTimeout")) => (&mut change, false),
                 _ => continue,
             };
-            let at = journal::time(Some(&entry.at));
-            if slot.as_ref().is_none_or(|(earlier, ..)| at > *earlier) {
-                *slot = Some((at, journal, good));
+            if slot.is_none_or(|(earlier, ..)| journal::is_later(&entry.at, earlier)) {
+                *slot = Some((&entry.at, journal, good));
             }
             was_gated |= good;
             was_changed |= good && matches!(entry.step, Step::PostRules | Step::Done);
