@@ -958,7 +958,9 @@ impl Turn<'_, '_> {
         let before = asked.strip_prefix("uncordon-");
         let at_rest = (asked.is_empty() || before == Some(self.pin.from_config.as_str()))
             && asked == node.annotation(openshift::LAST_APPLIED_DRAIN);
-        let before_change = self.member.current == self.pin.from_config && !self.was_back();
+        // One that is not taken up yet is not the MCO's to uncordon.
+        let taken_up = node.annotation(openshift::DESIRED_CONFIG) != self.member.current;
+        let before_change = taken_up && self.member.current == self.pin.from_config && !self.was_back();
         let remembered = !node.annotation(marks::CORDONED_BY).is_empty();
         if !at_rest || !before_change || node.unschedulable == remembered {
             return false;
@@ -989,30 +991,36 @@ impl Turn<'_, '_> {
             return false;
         }
         let node = self.member.node;
-        let outdated = pools::content(&self.pin.rendered_config) != pools::content(&self.member.pool.config);
-        let untouched =
-            self.member.done && pools::content(self.member.current) == pools::content(&self.pin.from_config);
-        if outdated && untouched {
-            let message = format!(
-                "pool {} went from {} to {} before it was taken up",
-                self.member.pool.name, self.pin.rendered_config, self.member.pool.config
-            );
-            if self.in_canary() {
-                let mut patch = self.bring_home(draft);
-                // Tested, not changed: once the MCO has taken it up it is too late.
-                patch.annotations = vec![
-                    same(&node.annotations, openshift::DESIRED_CONFIG),
-                    same(&node.annotations, openshift::STATE),
-                ];
-                self.plan(draft, Action::PatchNode(patch), None);
-                draft.report(
-                    self.member,
-                    Step::Released,
-                    Why::new(Reason::ConfigChanged, message),
+        let content = |config: &str| pools::content(config).to_owned();
+        let untouched = self.member.done
+            && content(self.member.current) == content(&self.pin.from_config)
+            && content(&self.pin.rendered_config) != content(&self.pin.from_config);
+        let outdated = content(&self.pin.rendered_config) != content(&self.member.pool.config);
+        if untouched && !self.in_canary() {
+            self.replan(draft, "it was taken back before the MCO took it up".to_owned());
+            return true;
+        }
+        // The MCO never takes up a cordoned node, nor another one of the canary while it is there.
+        if untouched && (outdated || node.unschedulable) {
+            let why = if outdated {
+                let message = format!(
+                    "pool {} went from {} to {} before it was taken up",
+                    self.member.pool.name, self.pin.rendered_config, self.member.pool.config
                 );
+                Why::new(Reason::ConfigChanged, message)
             } else {
-                self.replan(draft, message);
-            }
+                let message =
+                    "someone cordoned it before the MCO took it up; it goes home until it is uncordoned";
+                Why::new(Reason::CordonedByOther, message)
+            };
+            let mut patch = self.bring_home(draft);
+            // Tested, not changed: once the MCO has taken it up it is too late.
+            patch.annotations = vec![
+                same(&node.annotations, openshift::DESIRED_CONFIG),
+                same(&node.annotations, openshift::STATE),
+            ];
+            self.plan(draft, Action::PatchNode(patch), None);
+            draft.report(self.member, Step::Released, why);
             return true;
         }
         if !self.in_canary() {

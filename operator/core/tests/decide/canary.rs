@@ -593,3 +593,16 @@ fn a_canary_that_the_spec_no_longer_names_gets_its_selector_back_first() {
         "hold PoolsPausing ~ canary\n > unselect canary worker, isCanary Exists",
     );
 }
+
+#[test]
+fn a_node_cordoned_before_the_mco_takes_it_up_goes_home_and_waits() {
+    let change = "change a Released pin:4.17.0 entries:PreRules,Released verdict:backup/Pre/1/Pass";
+    check(
+        &set_up("4.16.0 released:4.17.0 labelled:run-uid turn cordoned", change),
+        "node a Released CordonedByOther\n > home a -release",
+    );
+    check(
+        &set_up("4.16.0 labelled:run-uid turn cordoned", change),
+        "node a Admitted ConfigChanged\n > journal a Admitted ConfigChanged attempt 2",
+    );
+}
