@@ -135,7 +135,11 @@ fn layered(frame: &Frame<'_>) -> Option<Why> {
 
 /// The canary pool is fit for use: not paused, empty but for our own, of the targets' content.
 fn canary(frame: &Frame<'_>) -> Option<Why> {
-    let canary = frame.intent.canary?;
+    // Another run's until that is over: it holds this one, and what it did there is no fault of the pool.
+    let canary = frame
+        .intent
+        .canary
+        .filter(|canary| held_by_run(frame, canary).is_none())?;
     let name = &canary.name;
     if canary.paused && mark::paused_by(canary).is_none_or(|mark| mark.owner != frame.run.uid) {
         let message =
@@ -221,8 +225,18 @@ pub fn held_by_run(frame: &Frame<'_>, pool: &PoolView) -> Option<Why> {
         .filter(|owner| *owner != frame.run.uid);
     others.find_map(|owner| {
         let other = frame.observed.runs.values().find(|run| run.uid == owner)?;
+        let over = other
+            .status
+            .run
+            .as_ref()
+            .is_some_and(|run| run.finished_at.is_some());
+        let ended = if over {
+            ", whose run is over: a person must delete it, or have it go on, before the pool is free"
+        } else {
+            ""
+        };
         let message = format!(
-            "MachineConfigPool {} is held by MutexRunConfig {}",
+            "MachineConfigPool {} is held by MutexRunConfig {}{ended}",
             pool.name, other.key
         );
         Some(Why::new(Reason::PoolHeldByRun, message))

@@ -268,3 +268,23 @@ fn a_pool_that_another_run_holds_holds_its_own_nodes_only() {
          > admit b",
     );
 }
+
+#[test]
+fn a_canary_that_another_run_has_paused_holds_the_run_with_its_own_pools_paused() {
+    let cluster = |worker: &str| {
+        format!(
+            "cluster 4.17.0
+             pool canary 4.17.0 of:other-uid
+             pool worker 4.17.0 {worker}
+             node a worker 4.16.0
+             rule backup Pre
+             run {{canary: {{name: canary}}}}
+             other-run {{}}"
+        )
+    };
+    check(&cluster(""), "phase Active\n > finalizer on\n > pause worker");
+    check(
+        &cluster("ours"),
+        "hold PoolHeldByRun ~ MachineConfigPool canary is held by MutexRunConfig numo/other\n > nothing",
+    );
+}

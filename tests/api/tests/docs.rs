@@ -1,0 +1,137 @@
+//! What `operator/docs/cases.md` names exists. No API server is needed.
+
+use std::{
+    collections::BTreeSet,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use numo_api::Reason;
+
+/// Root of the repository.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The name of every function in the Rust files below a folder.
+fn functions(folder: &Path, into: &mut BTreeSet<String>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let path = entry.path();
+        if entry.file_type()?.is_dir() {
+            functions(&path, into)?;
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = fs::read_to_string(&path)?;
+            let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+            let names = code
+                .flat_map(|line| line.split("fn ").skip(1))
+                .filter_map(first_word);
+            into.extend(names.map(str::to_owned));
+        }
+    }
+    Ok(())
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
+}
+
+fn first_word(text: &str) -> Option<&str> {
+    words(text).next().filter(|word| !word.is_empty())
+}
+
+/// What stands in backticks.
+fn code(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+/// The cells of a line of a table.
+fn cells(line: &str) -> Vec<&str> {
+    line.trim().trim_matches('|').split('|').map(str::trim).collect()
+}
+
+/// How many names the tables hold, and what is wrong with them, by line.
+fn check(text: &str, tests: &BTreeSet<String>, exists: impl Fn(&str) -> bool) -> (usize, Vec<String>) {
+    let (mut names, mut wrong) = (0, Vec::new());
+    let mut head = Vec::new();
+    for (line, number) in text.lines().zip(1..) {
+        let is_path = |word: &&str| {
+            ["operator/", "tests/"]
+                .iter()
+                .any(|folder| word.starts_with(folder))
+        };
+        for path in code(line).filter(is_path).filter(|path| !exists(path)) {
+            wrong.push(format!("line {number}: {path}: no such file or folder"));
+        }
+        if !line.starts_with('|') {
+            head.clear();
+            continue;
+        }
+        let cells = cells(line);
+        if head.is_empty() {
+            head = cells;
+            continue;
+        }
+        if cells.len() != head.len() {
+            let (found, wanted) = (cells.len(), head.len());
+            wrong.push(format!("line {number}: found {found} cells, wanted {wanted}"));
+            continue;
+        }
+        for (column, cell) in head.iter().zip(cells) {
+            match *column {
+                "reason" => {
+                    // What joins reasons is written small: "NodeDegraded, then ChangeTimeout".
+                    let reasons =
+                        words(cell).filter(|word| word.starts_with(|c: char| c.is_ascii_uppercase()));
+                    for word in reasons {
+                        names += 1;
+                        if !Reason::ALL.iter().any(|reason| reason.name() == word) {
+                            wrong.push(format!("line {number}: {word}: no reason of numo_api::Reason"));
+                        }
+                    }
+                }
+                "test" => {
+                    for word in code(cell) {
+                        names += 1;
+                        if !tests.contains(word) {
+                            wrong.push(format!("line {number}: {word}: no such fn in operator or tests"));
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    (names, wrong)
+}
+
+#[test]
+fn what_the_table_of_cases_names_exists() -> io::Result<()> {
+    let mut tests = BTreeSet::new();
+    for folder in ["operator", "tests"] {
+        functions(&root().join(folder), &mut tests)?;
+    }
+    let text = fs::read_to_string(root().join("operator/docs/cases.md"))?;
+    let (names, wrong) = check(&text, &tests, |path| root().join(path).exists());
+    assert!(wrong.is_empty(), "operator/docs/cases.md\n{}", wrong.join("\n"));
+    assert!(names > 300, "only {names} names: the tables are not read");
+    Ok(())
+}
+
+#[test]
+fn what_does_not_exist_is_named_with_its_line() {
+    let text = "`tests/nowhere`\n\n\
+                | case | reason | test |\n|---|---|---|\n\
+                | a | NodeDegraded, then Nonsense | E `here`, `gone` |\n| b | – |";
+    let (names, wrong) = check(text, &BTreeSet::from(["here".to_owned()]), |_| false);
+    assert_eq!(names, 4);
+    assert_eq!(
+        wrong,
+        [
+            "line 1: tests/nowhere: no such file or folder",
+            "line 5: Nonsense: no reason of numo_api::Reason",
+            "line 5: gone: no such fn in operator or tests",
+            "line 6: found 2 cells, wanted 3",
+        ]
+    );
+}
