@@ -207,7 +207,8 @@ fn suspended(run: &RunConfigView) -> Option<Why> {
     ))
 }
 
-fn key_of(reference: &ObjectRef, run: &RunConfigView) -> Key {
+/// What a reference refers to; its namespace is the run's if it has none.
+pub(crate) fn key_of(reference: &ObjectRef, run: &RunConfigView) -> Key {
     Key::new(
         reference
             .namespace

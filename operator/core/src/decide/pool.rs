@@ -58,13 +58,7 @@ pub fn arm(draft: &mut Draft<'_>) {
                 }
             }
             // Another live run's pool, or one paused by someone else: the gates say so.
-            Some(mark)
-                if draft
-                    .frame
-                    .observed
-                    .runs
-                    .values()
-                    .any(|run| run.uid == mark.owner) => {}
+            Some(_) if gates::run::held_by_run(&draft.frame, pool).is_some() => {}
             None if pool.paused && !draft.frame.intent.adopt_paused => {}
             Some(_) if mark::is_outlived(pool) && !draft.frame.intent.adopt_paused => {}
             // A mark of an owner that is gone: its hold is taken over with what it remembers.

@@ -2,6 +2,7 @@
 
 use crate::{
     decide::{Frame, MAX_CORRECTIONS, is_of_a_run, unlabelled_by_other},
+    intent::key_of,
     mark,
     observed::{ChangeView, PoolView, RunConfigView, Settings},
     pools::{self, BUILT_IN, CONTROL_PLANE, Home},
@@ -213,7 +214,8 @@ fn all_held_by_run(frame: &Frame<'_>) -> Option<Why> {
     pools.all(|held| held.is_some()).then_some(first)
 }
 
-/// Another live run holds the pool.
+/// Another live run holds the pool. One that no longer names it, and has nobody of it in flight, holds it no more:
+/// whoever wants it takes it over as it is.
 pub fn held_by_run(frame: &Frame<'_>, pool: &PoolView) -> Option<Why> {
     let owners = [
         mark::paused_by(pool).map(|mark| mark.owner),
@@ -225,6 +227,9 @@ pub fn held_by_run(frame: &Frame<'_>, pool: &PoolView) -> Option<Why> {
         .filter(|owner| *owner != frame.run.uid);
     others.find_map(|owner| {
         let other = frame.observed.runs.values().find(|run| run.uid == owner)?;
+        if !names_pool(frame, other, &pool.name) {
+            return None;
+        }
         let over = other
             .status
             .run
@@ -241,6 +246,24 @@ pub fn held_by_run(frame: &Frame<'_>, pool: &PoolView) -> Option<Why> {
         );
         Some(Why::new(Reason::PoolHeldByRun, message))
     })
+}
+
+/// The run names the pool as target or canary, or has let nodes of it go that are not done.
+fn names_pool(frame: &Frame<'_>, run: &RunConfigView, pool: &str) -> bool {
+    let observed = frame.observed;
+    let canary = run.spec.canary.as_ref().and_then(|canary| canary.name.as_deref());
+    let named = run.spec.mutex_targets.iter().flatten().any(|reference| {
+        let target = observed.targets.get(&key_of(reference, run));
+        // A target that is gone says nothing: what was taken for it is still held.
+        target.is_none_or(|target| target.pools.iter().any(|name| name == pool))
+    });
+    let flying = || {
+        let mut changes = observed.changes.values();
+        changes.any(|change| {
+            change.spec.owner_ref.uid == run.uid && change.in_flight() && change.spec.target.pool == pool
+        })
+    };
+    named || canary == Some(pool) || flying()
 }
 
 /// A pool that someone else paused is a veto.

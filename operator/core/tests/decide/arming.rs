@@ -196,7 +196,8 @@ fn a_run_waits_for_the_pool_of_another_run() {
         "cluster 4.17.0
          pool worker 4.17.0 of:other-uid
          node a worker 4.16.0
-         other-run {}",
+         target t worker
+         other-run {mutexTargets: [{name: t}]}",
         "phase Refused
          hold PoolHeldByRun ~ numo/other
          > nothing",

@@ -245,8 +245,10 @@ fn a_pool_that_another_run_holds_holds_its_own_nodes_only() {
          node a worker 4.16.0
          node b infra 4.16.0
          rule backup Pre
-         run {}
-         other-run {}",
+         target all infra worker
+         target some worker
+         run {mutexTargets: [{name: all}]}
+         other-run {mutexTargets: [{name: some}]}",
         "phase Active
          node a Selected PoolHeldByRun ~ numo/other
          node b Selected PoolsPausing
@@ -260,8 +262,10 @@ fn a_pool_that_another_run_holds_holds_its_own_nodes_only() {
          node a worker 4.16.0 desired:4.17.0 Working
          node b infra 4.16.0
          rule backup Pre
-         run {maxUnavailable: 2}
-         other-run {}",
+         target all infra worker
+         target some worker
+         run {mutexTargets: [{name: all}], maxUnavailable: 2}
+         other-run {mutexTargets: [{name: some}]}",
         "phase Active
          hold -
          node a Selected PoolHeldByRun ~ numo/other
@@ -279,12 +283,44 @@ fn a_canary_that_another_run_has_paused_holds_the_run_with_its_own_pools_paused(
              node a worker 4.16.0
              rule backup Pre
              run {{canary: {{name: canary}}}}
-             other-run {{}}"
+             other-run {{canary: {{name: canary}}}}"
         )
     };
     check(&cluster(""), "phase Active\n > finalizer on\n > pause worker");
     check(
         &cluster("ours"),
         "hold PoolHeldByRun ~ MachineConfigPool canary is held by MutexRunConfig numo/other\n > nothing",
+    );
+}
+
+#[test]
+fn a_pool_that_its_run_no_longer_names_is_taken_over() {
+    let cluster = |other: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 of:other-uid
+             pool infra 4.17.0 foreign
+             node a worker 4.16.0
+             target mine worker
+             target theirs infra
+             rule backup Pre
+             run {{mutexTargets: [{{name: mine}}]}}
+             other-run {other}"
+        )
+    };
+    check(
+        &cluster("{mutexTargets: [{name: mine}]}"),
+        "phase Refused\n hold PoolHeldByRun\n > nothing",
+    );
+    check(
+        &cluster("{mutexTargets: [{name: theirs}]}"),
+        "phase Active\n > finalizer on\n > pause worker",
+    );
+    // A node of it is still on its way.
+    check(
+        &cluster(
+            "{mutexTargets: [{name: theirs}]}\n change a Released owner:other-uid pin:4.17.0 pool:worker",
+        ),
+        "phase Refused\n hold PoolHeldByRun\n > nothing",
     );
 }
