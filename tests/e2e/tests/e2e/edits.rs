@@ -300,3 +300,52 @@ async fn a_machine_os_config_in_mid_run_holds_it() -> Result<()> {
     stage.judge(&expected).await?;
     stage.strike().await
 }
+
+/// Someone takes numo's mark off the pool it paused: the pause is theirs then, and a veto.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mark_taken_off_a_paused_pool_makes_the_pause_a_veto() -> Result<()> {
+    let (stage, gate, _) = under_way(workers(2), json!({})).await?;
+    let pools: Api<MachineConfigPool> = Api::all(stage.person.clone());
+    let off = json!({"metadata": {"annotations": {numo_api::marks::PAUSED_BY: null}}});
+    pools
+        .patch(
+            "worker",
+            &kube::api::PatchParams::default(),
+            &kube::api::Patch::Merge(off),
+        )
+        .await?;
+    gate.open_for_all()?;
+    stage
+        .condition("upgrade", "Ready", "False", "PoolPausedByOther")
+        .await?;
+    assert!(released_after_a_while(&stage).await.is_empty());
+    stage
+        .patch_run("upgrade", json!({"spec": {"adoptPaused": true}}))
+        .await?;
+    finish(&stage).await?;
+    assert!(
+        pool(&stage, "worker").await?.spec.paused,
+        "paused before, as far as anyone knows"
+    );
+    stage.strike().await
+}
+
+/// Someone pauses the canary in mid-run: nothing new is let go into it, and it goes on when it is open again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_canary_that_someone_pauses_in_mid_run_takes_nobody() -> Result<()> {
+    let (stage, gate, _) = under_way(with_canary(workers(2)), json!({"canary": {"name": "canary"}})).await?;
+    stage.pause("canary", true).await?;
+    let why = stage
+        .condition("upgrade", "Ready", "False", "CanaryPaused")
+        .await?;
+    assert!(
+        why.contains("spec.canary.name") && why.contains("spec.paused"),
+        "{why}"
+    );
+    gate.open_for_all()?;
+    assert!(released_after_a_while(&stage).await.is_empty());
+    stage.pause("canary", false).await?;
+    finish(&stage).await?;
+    stage.judge(&judgement(&["gated"], &[])).await?;
+    stage.strike().await
+}

@@ -293,3 +293,38 @@ async fn stuck(world: WorldSpec, mut spec: Value) -> Result<()> {
     stage.judge(&judgement(&["quick"], &["quick"])).await?;
     stage.strike().await
 }
+
+/// The same by `suspend`: numo holds the pool over both minors, and each worker reboots once, after its rules.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_suspended_run_holds_the_pool_over_two_minors() -> Result<()> {
+    let newest = "4.18.0";
+    let stage = set(workers(2), Vec::new()).await?;
+    prepare(&stage, &[quick()], json!({})).await?;
+    stage
+        .patch_run("upgrade", json!({"spec": {"suspend": true}}))
+        .await?;
+    stage.condition("upgrade", "Ready", "False", "Suspended").await?;
+    stage.world.upgrade_through(&[NEW, newest]).await?;
+    assert!(
+        released_after_a_while(&stage).await.is_empty(),
+        "nobody moves while it is suspended"
+    );
+    assert!(crate::pool(&stage, "worker").await?.spec.paused);
+    stage
+        .patch_run("upgrade", json!({"spec": {"suspend": false}}))
+        .await?;
+    stage.upgraded("worker", newest).await?;
+    stage.condition("upgrade", "Ready", "True", "Succeeded").await?;
+    for node in ["worker-0", "worker-1"] {
+        let log = stage.world.log();
+        let reboots = log
+            .iter()
+            .filter(|e| e.subject == node && e.event == Event::Rebooting);
+        assert_eq!(reboots.count(), 1, "{node} reboots once");
+    }
+    let mut expected = judgement(&["quick"], &["quick"]);
+    expected.at_version = Some(newest.to_owned());
+    stage.judge(&expected).await?;
+    assert!(!crate::pool(&stage, "worker").await?.spec.paused);
+    stage.strike().await
+}

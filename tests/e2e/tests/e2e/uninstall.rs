@@ -107,3 +107,31 @@ async fn a_run_deleted_while_no_numo_runs_is_given_back_by_the_next_one() -> Res
     stage.judge(&expected).await?;
     stage.strike().await
 }
+
+/// The journal's kind alone is deleted with a node in flight: nobody else is let go, and nothing is left behind when
+/// it comes back.
+#[tokio::test(flavor = "multi_thread")]
+async fn journals_deleted_with_their_kind_let_nobody_go() -> Result<()> {
+    let stage = set(workers(2), Vec::new()).await?;
+    let gate = Gate::new()?;
+    let gated = rule("gated", json!({"jobSpec": job(&gate.wait())}));
+    prepare(&stage, &[gated], json!({})).await?;
+    stage.world.upgrade_to(NEW).await?;
+    seen(&stage, "a rule runs", |w| rule_began(w, "gated", "worker-0")).await?;
+    let crds: Api<CustomResourceDefinition> = Api::all(stage.person.clone());
+    let name = "nodechanges.numo.openshift-optional.skrzypek.io";
+    crds.delete(name, &DeleteParams::default()).await?;
+    gone(&stage, &crds, name).await?;
+    gate.open_for_all()?;
+    assert!(
+        released_after_a_while(&stage).await.is_empty(),
+        "without a journal nothing is proved"
+    );
+    assert!(pool(&stage, "worker").await?.spec.paused);
+    numo_e2e::install(&stage.client).await?;
+    finish(&stage).await?;
+    let mut expected = judgement(&["gated"], &[]);
+    expected.retries = true;
+    stage.judge(&expected).await?;
+    stage.strike().await
+}
