@@ -107,6 +107,8 @@ pub struct Frame<'a> {
     pub in_two_pools: Vec<(&'a NodeView, Vec<&'a str>)>,
     /// Journals of this owner that are in flight though their node, or its pool, is gone.
     pub orphans: Vec<&'a ChangeView>,
+    /// All journals of this owner, whatever run they belong to, in the order of their names.
+    own: Vec<&'a ChangeView>,
     /// Verdicts of this run's PreRun and PostRun rules.
     pub run_verdicts: &'a [VerdictRecord],
     /// The round those rules are asked in, from 1: a person may have asked for another.
@@ -132,15 +134,22 @@ impl<'a> Frame<'a> {
             .values()
             .map(|node| (node.name.as_str(), node))
             .collect();
-        let mut current = Changes::new();
+        let own: Vec<&ChangeView> = observed
+            .changes
+            .values()
+            .filter(|change| {
+                change.spec.owner_ref.uid == run.uid
+                    && !change.deleting
+                    && change.key.namespace == run.key.namespace
+            })
+            .collect();
+        let mut current = Changes::with_capacity(own.len());
         let mut superseded = Changes::new();
         let mut orphans = Vec::new();
         // Where this kind is not honoured anyone may have written a NodeChange: only a node that carries our
         // shield had its turn.
         let honoured = gates::run::not_honoured(run, &observed.settings).is_none();
-        for change in observed.changes.values().filter(|c| {
-            c.spec.owner_ref.uid == run.uid && !c.deleting && c.key.namespace == run.key.namespace
-        }) {
+        for change in own.iter().copied() {
             let node = change.spec.node_name.as_str();
             match nodes.get(node).filter(|found| found.uid == change.spec.node_uid) {
                 Some(found) if !honoured && !shielded_by(found, &run.uid) => {}
@@ -174,17 +183,13 @@ impl<'a> Frame<'a> {
             run_round: run_round(run, &run_id),
             run_id,
             version_id,
+            own,
         }
     }
 
     /// All journals of this owner, whatever run they belong to.
     pub fn changes(&self) -> impl Iterator<Item = &'a ChangeView> {
-        let uid = &self.run.uid;
-        self.observed
-            .changes
-            .values()
-            .filter(move |change| change.spec.owner_ref.uid == *uid && !change.deleting)
-            .filter(|change| change.key.namespace == self.run.key.namespace)
+        self.own.iter().copied()
     }
 
     /// Number of nodes that have their turn.
