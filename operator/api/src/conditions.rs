@@ -60,6 +60,12 @@ pub mod types {
     pub const POOL_HELD: &str = "PoolHeld";
     /// The rule or target is valid. (MutexRule, MutexTarget)
     pub const VALID_CONFIG: &str = "ValidConfig";
+    /// The component could be fetched. (MutexRule of type wasm)
+    pub const FETCHED: &str = "Fetched";
+    /// Somebody whom the policies name has signed the component. (MutexRule of type wasm)
+    pub const VERIFIED: &str = "Verified";
+    /// The component could be compiled, and is a rule. (MutexRule of type wasm)
+    pub const COMPILED: &str = "Compiled";
     /// The nodes of the pools are known. (MutexTarget)
     pub const NODE_LIST_GATHERED: &str = "NodeListGathered";
     /// kstatus: the object is as it should be.
@@ -204,6 +210,44 @@ reasons! {
     RuleStarting: Numo, "The next rule is about to start.";
     RuleRunning: RuleAuthor, "A rule is running.";
     RuleJobCannotStart: RuleAuthor, "The Job of a rule cannot start a pod.";
+    RuleWaits: RuleAuthor, "A rule says that the node must wait; its own reason stands in the message.";
+    RuleUnavailable: ClusterAdmin, "A rule could not be asked: its component, or what it is asked about, cannot be had.";
+    WrongWorld: RuleAuthor, "A rule's component is no rule of a contract that numo knows.";
+    HostTooOld: ClusterAdmin, "A rule's component calls a function that only a later numo has.";
+    UnknownImport: RuleAuthor, "A rule's component imports what no rule gets.";
+    GrantMissing: RuleAuthor, "A rule needs something that spec.wasm.grants does not lend.";
+    PhaseUnsupported: RuleAuthor, "spec.phases names a phase that the rule's component does not know.";
+    Denied: RuleAuthor, "A rule reached beyond its grants and could not decide without.";
+    EvaluationTimeout: RuleAuthor, "A rule did not answer in time.";
+    MemoryLimit: RuleAuthor, "A rule wanted more memory than it may have.";
+    TransferLimit: RuleAuthor, "A rule handed over, or asked for, more bytes than it may.";
+    CallLimit: RuleAuthor, "A rule called numo more often than it may.";
+    HandleLimit: RuleAuthor, "A rule made more handles than it may.";
+    StackOverflow: RuleAuthor, "A rule called itself too deep.";
+    Trap: RuleAuthor, "A rule stopped itself by a panic or a fault of its own.";
+    RuleError: RuleAuthor, "A rule said that it could not decide, or its answer was malformed.";
+    CompileTimeout: RuleAuthor, "Compiling a rule's component took too long.";
+    CompileFailed: RuleAuthor, "A rule's component is not valid, or compiling it failed.";
+    TooLarge: RuleAuthor, "A rule's component, or something it is given or gave, is larger than allowed.";
+    Unsigned: RuleAuthor, "A signature of a rule's component is asked for, and there is none.";
+    SignatureMismatch: RuleAuthor, "None of the signatures of a rule's component is accepted.";
+    RegistryUnavailable: ClusterAdmin, "The registry of a rule's component gave no answer.";
+    ConfigMapNotFound: RuleAuthor, "The ConfigMap, or the key in it, that holds a rule's component does not exist.";
+    ConfigMapForbidden: RuleAuthor, "numo is not invited to read ConfigMaps in the rule's namespace.";
+    InvalidReference: RuleAuthor, "spec.wasm.image is no reference to an artifact.";
+    ImageNotFound: RuleAuthor, "The registry has no such component.";
+    ImageUnauthorised: RuleAuthor, "The registry wants other credentials than the rule's pull secret has.";
+    WrongMediaType: RuleAuthor, "The image is an artifact of another kind than a rule's component.";
+    DigestMismatch: ClusterAdmin, "The registry gave something else than its digest says.";
+    MalformedImage: RuleAuthor, "The image cannot be read as what it claims to be.";
+    RegistryNotAllowed: ClusterAdmin, "The registry may not be asked, or asks for what numo will not do.";
+    PrometheusNotConfigured: ClusterAdmin, "A rule asks Prometheus, and numo was told of none (--prometheus-url).";
+    PullSecretNotFound: RuleAuthor, "The pull secret of a rule does not exist.";
+    PullSecretForbidden: RuleAuthor, "numo is not invited to read pull secrets in the rule's namespace.";
+    PullSecretInvalid: RuleAuthor, "The pull secret of a rule cannot be read.";
+    Verified: Nobody, "The component is signed by somebody whom the policies name.";
+    Fetched: Nobody, "The component was fetched.";
+    Compiled: Nobody, "The component was compiled.";
     RuleFailed: RuleAuthor, "A rule failed and no retry is left.";
     RuleContinuedAfterFailure: Nobody, "A rule failed after the release and its policy is Continue.";
     JobsForbidden: RuleAuthor, "numo is not invited to run Jobs in the rule's namespace.";
@@ -223,6 +267,37 @@ reasons! {
     ValidConfig: Nobody, "The object is valid.";
     InvalidConfig: RuleAuthor, "The object is not valid.";
     Validating: Numo, "The API server has not judged the object yet.";
+}
+
+impl Reason {
+    /// Whether it is what asking a rule came to: only the operator itself knows it.
+    pub const fn is_of_evaluation(self) -> bool {
+        matches!(
+            self,
+            Self::RuleWaits
+                | Self::RuleUnavailable
+                | Self::WrongWorld
+                | Self::HostTooOld
+                | Self::UnknownImport
+                | Self::GrantMissing
+                | Self::PhaseUnsupported
+                | Self::Denied
+                | Self::EvaluationTimeout
+                | Self::MemoryLimit
+                | Self::TransferLimit
+                | Self::CallLimit
+                | Self::HandleLimit
+                | Self::StackOverflow
+                | Self::Trap
+                | Self::RuleError
+                | Self::CompileTimeout
+                | Self::CompileFailed
+                | Self::TooLarge
+                | Self::Unsigned
+                | Self::SignatureMismatch
+                | Self::RegistryUnavailable
+        )
+    }
 }
 
 impl std::fmt::Display for Reason {

@@ -8,6 +8,7 @@
 //! replaces, so that manifests written for it apply unchanged. Whatever that operator's schemas
 //! admitted stays admitted here: all fields are optional, and what cannot work becomes a condition.
 
+pub mod cel_rule;
 pub mod conditions;
 pub mod crds;
 pub mod marks;
@@ -17,8 +18,11 @@ pub mod mutex_rule;
 pub mod mutex_run_config;
 pub mod mutex_target;
 pub mod node_change;
+pub mod prometheus_rule;
 mod schema;
+pub mod wasm_rule;
 
+pub use cel_rule::{CelObjects, CelRule, CelValidation, CelVariable, Unmet};
 pub use conditions::{Condition, Reason};
 pub use mutex_binding::{MutexBinding, MutexBindingSpec};
 pub use mutex_budget::{MutexBudget, MutexBudgetSpec, MutexBudgetStatus};
@@ -31,6 +35,11 @@ pub use mutex_target::{MutexTarget, MutexTargetSpec, MutexTargetStatus};
 pub use node_change::{
     Directive, DirectiveAction, Entry, NodeChange, NodeChangeSpec, NodeChangeStatus, Outcome, OwnerRef, Pin,
     Step, Target, Terms, VerdictRecord,
+};
+pub use prometheus_rule::{AlertMatch, Comparison, Matching, NoData, NotANumber, PrometheusRule, Warnings};
+pub use wasm_rule::{
+    ConfigMapKey, HttpGrant, KeylessIdentity, KubernetesGrant, PrometheusGrant, RuleGrants, RuleLimits,
+    Scheme, SignatureMode, SignaturePolicy, Want, WasmRule, WasmStatus,
 };
 
 /// API group of the kinds that exist in the replaced operator too.

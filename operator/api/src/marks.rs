@@ -58,6 +58,14 @@ pub const CHANGE_OWNER: &str = "numo.openshift-optional.skrzypek.io/owner-uid";
 /// `mutexrule.openshift-optional.skrzypek.io/<rule>.<namespace>`.
 pub const RULE_LABEL_PREFIX: &str = "mutexrule.openshift-optional.skrzypek.io/";
 
+/// Annotation of a Secret: the servers, separated by commas, to whose requests rules may have it attached.
+pub const RULE_HOSTS: &str = "numo.openshift-optional.skrzypek.io/rule-hosts";
+
+/// Label on a Namespace, set by a cluster administrator: its rules may be lent what is inside the cluster.
+pub const RULE_NETWORK: &str = "numo.openshift-optional.skrzypek.io/rule-network";
+/// The value of that label.
+pub const RULE_NETWORK_CLUSTER: &str = "cluster";
+
 /// Label key that parks the page's canary pool: no node carries it.
 pub const IS_CANARY: &str = "isCanary";
 
@@ -67,6 +75,13 @@ pub const EXCLUDE_FROM_REMEDIATION: &str = "remediation.medik8s.io/exclude-from-
 pub const SCALE_DOWN_DISABLED: &str = "cluster-autoscaler.kubernetes.io/scale-down-disabled";
 /// Shield: Karpenter does not disrupt a node with this annotation set to `true`.
 pub const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
+
+/// Shield: a MachineHealthCheck of Cluster API leaves a Machine with this annotation alone.
+pub const SKIP_REMEDIATION: &str = "cluster.x-k8s.io/skip-remediation";
+/// Annotation on a MachineHealthCheck: it does nothing while the key is there, whatever the value.
+pub const HEALTH_CHECK_PAUSED: &str = "cluster.x-k8s.io/paused";
+/// Annotation on kured's DaemonSet: who holds the reboot lock.
+pub const KURED_LOCK: &str = "weave.works/kured-node-lock";
 
 /// Namespace of the node leases that operators share so as not to disrupt one node at a time.
 pub const LEASE_NAMESPACE: &str = "medik8s-leases";

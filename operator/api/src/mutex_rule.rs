@@ -1,12 +1,17 @@
 //! MutexRule: one operation that must pass before, or run after, a node changes.
 
-use crate::conditions::Condition;
+use crate::{
+    cel_rule::CelRule,
+    conditions::Condition,
+    prometheus_rule::PrometheusRule,
+    wasm_rule::{WasmRule, WasmStatus},
+};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A single rule: a template for a Kubernetes Job that is run for every node. A MutexRule modifies
-/// nothing by itself; a MutexRunConfig refers to it.
+/// A single rule: a template for a Kubernetes Job that is run for every node, or a component, expressions or a query
+/// that are asked about every node. A MutexRule modifies nothing by itself; a MutexRunConfig refers to it.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "openshift-optional.skrzypek.io",
@@ -22,7 +27,7 @@ use serde::{Deserialize, Serialize};
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp","description":"Time since creation"}"#,
     derive = "Default",
     derive = "PartialEq",
-    doc = "A single rule: a template for a Kubernetes Job that is run for every node. A MutexRule modifies nothing by itself; a MutexRunConfig refers to it."
+    doc = "A single rule: a template for a Kubernetes Job that is run for every node, or a component, expressions or a query that are asked about every node. A MutexRule modifies nothing by itself; a MutexRunConfig refers to it."
 )]
 #[serde(rename_all = "camelCase")]
 pub struct MutexRuleSpec {
@@ -44,10 +49,22 @@ pub struct MutexRuleSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::any_object")]
     pub clean_up_job_spec: Option<serde_json::Value>,
-    /// Kind of the rule. Default: kubernetes.
+    /// Kind of the rule: kubernetes runs Jobs, wasm asks a component, cel evaluates expressions, prometheus compares
+    /// the answer to a query. Default: kubernetes.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "type")]
     pub rule_type: Option<RuleType>,
-    /// How long one attempt may take, in seconds. Default: 3600.
+    /// The component, for a rule of type wasm.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wasm: Option<WasmRule>,
+    /// The expressions, for a rule of type cel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cel: Option<CelRule>,
+    /// The query, for a rule of type prometheus.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prometheus: Option<PrometheusRule>,
+    /// How long one attempt may take, in seconds; for a rule that is asked (wasm, cel, prometheus), how long it may
+    /// make a node wait.
+    /// Default: 3600.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 604_800))]
     pub timeout_seconds: Option<i64>,
@@ -59,7 +76,8 @@ pub struct MutexRuleSpec {
     /// nodes), Skip this node, or Continue (only in phases after the release).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_policy: Option<FailurePolicy>,
-    /// The phases in which `jobSpec` runs. Default: Pre. `cleanUpJobSpec` always runs in Post.
+    /// The phases in which `jobSpec` runs, or the rule is asked. Default: Pre. `cleanUpJobSpec` always runs
+    /// in Post. Admit is for rules that are asked: a node that has to wait there lets the next one have its turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 8))]
     pub phases: Option<Vec<Phase>>,
@@ -79,10 +97,14 @@ pub struct MutexRuleStatus {
     /// The generation of the spec that the conditions speak of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// `ValidConfig`, and `Ready`/`Stalled` for tools that know kstatus.
+    /// `ValidConfig`, for type wasm also `Fetched` and `Compiled`, and `Ready`/`Stalled` for tools that know
+    /// kstatus.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
+    /// What the component of a rule of type wasm is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wasm: Option<WasmStatus>,
 }
 
 /// Kind of a rule.
@@ -95,6 +117,21 @@ pub enum RuleType {
         reason = "a doc comment would turn the schema's enum into a oneOf"
     )]
     Kubernetes,
+    #[allow(
+        missing_docs,
+        reason = "a doc comment would turn the schema's enum into a oneOf"
+    )]
+    Wasm,
+    #[allow(
+        missing_docs,
+        reason = "a doc comment would turn the schema's enum into a oneOf"
+    )]
+    Cel,
+    #[allow(
+        missing_docs,
+        reason = "a doc comment would turn the schema's enum into a oneOf"
+    )]
+    Prometheus,
 }
 
 /// What a failed rule does to its node or run.

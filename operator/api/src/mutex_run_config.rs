@@ -102,9 +102,18 @@ pub struct MutexRunConfigSpec {
     /// when the node is mended or retried, or the run ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quarantine: Option<Quarantine>,
+    /// While nodes of this run are in flight, pause every MachineHealthCheck of the cluster: OpenShift's know no
+    /// other way to leave a node alone that takes long to come back. They are resumed as soon as no node is in
+    /// flight. Default: false.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause_health_checks: Option<bool>,
     /// Before a node is let go, check by dry run that each of its pods could be evicted. Default: true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain_probe: Option<bool>,
+    /// After a node has changed, wait until the Deployments, StatefulSets and ReplicaSets that had pods on it are as
+    /// ready as they were. Default: true.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub await_workloads: Option<bool>,
 }
 
 /// The pool that nodes are released into.
@@ -253,6 +262,11 @@ pub struct RunStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub ungated: Vec<String>,
+    /// Nodes that could have their turn but for rules of phase Admit, with the rules' words. Always written, also when
+    /// empty.
+    #[serde(default)]
+    #[schemars(length(max = 64))]
+    pub not_admitted: Vec<NotAdmitted>,
     /// Verdicts of the rules that are asked once per run (phases PreRun and PostRun). Always written, also
     /// when empty: a list that is left out would keep the verdicts of the run before.
     #[serde(default)]
@@ -290,6 +304,18 @@ pub struct NodeCounts {
     pub held: i32,
     /// Failed or skipped.
     pub left_out: i32,
+}
+
+/// What a rule of phase Admit has against a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NotAdmitted {
+    /// The node.
+    pub node: String,
+    /// CamelCase reason.
+    pub reason: String,
+    /// What it waits for, in a sentence.
+    pub message: String,
 }
 
 /// How many nodes wait for one reason.

@@ -201,6 +201,9 @@ pub struct Terms {
     pub change_timeout_seconds: i64,
     /// Whether its evictions are tried by dry run before it is let go.
     pub drain_probe: bool,
+    /// Whether the workloads that leave it must be ready again.
+    #[serde(default)]
+    pub await_workloads: bool,
 }
 
 /// The steps of a node, in order; the last five end or hold it.
@@ -289,7 +292,11 @@ pub struct VerdictRecord {
     /// Exit code of the Job's last failed or only container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// When the Job was created.
+    /// What a component left for itself to read in later phases, JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16_384))]
+    pub data: Option<String>,
+    /// When the Job was created, or the component asked first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<String>,
     /// When the verdict was written.

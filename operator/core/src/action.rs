@@ -3,7 +3,7 @@
 //! A change of a foreign object names for each field what was read and what is to be written; the shell
 //! turns it into a JSON Patch that tests the former. Nothing here knows how to write.
 
-use crate::observed::{Key, NodeView};
+use crate::observed::{Key, MachineApi, NodeView};
 use numo_api::{NodeChangeSpec, NodeChangeStatus, Phase, Placement, Reason, RunStatus};
 use serde_json::Value;
 
@@ -116,6 +116,43 @@ pub struct PoolPatch {
     pub has_annotations: bool,
 }
 
+/// Why a Machine or a MachineHealthCheck is patched; this tells which of the two it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MachinePurpose {
+    /// Keep remediation off the Machine of a node in flight.
+    Shield,
+    /// Take that shield away and restore what was there.
+    Unshield,
+    /// Pause a MachineHealthCheck while nodes are in flight.
+    PauseHealthCheck,
+    /// Resume it.
+    ResumeHealthCheck,
+}
+
+impl MachinePurpose {
+    /// Whether it is about a MachineHealthCheck.
+    pub const fn is_of_health_check(self) -> bool {
+        matches!(self, Self::PauseHealthCheck | Self::ResumeHealthCheck)
+    }
+}
+
+/// A patch of the annotations of a Machine or MachineHealthCheck.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MachinePatch {
+    /// Whose it is.
+    pub api: MachineApi,
+    /// Namespace and name.
+    pub key: Key,
+    /// uid.
+    pub uid: String,
+    /// Why.
+    pub purpose: MachinePurpose,
+    /// Annotations.
+    pub annotations: Vec<Change>,
+    /// Whether the object has annotations already.
+    pub has_annotations: bool,
+}
+
 /// Everything that makes a rule's Job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobRequest {
@@ -147,6 +184,69 @@ pub struct JobRequest {
     pub timeout_seconds: i64,
 }
 
+/// Everything that a rule is asked about. Asking writes nothing.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EvaluationRequest {
+    /// Key of its answer among the evaluations.
+    pub key: String,
+    /// The rule.
+    pub rule: Key,
+    /// uid of the rule.
+    pub rule_uid: String,
+    /// `metadata.generation` of the rule.
+    pub generation: i64,
+    /// The phase.
+    pub phase: Phase,
+    /// Number of the attempt, from 1.
+    pub attempt: i32,
+    /// The owner.
+    pub owner: Key,
+    /// Name of the node; empty for rules that are asked once per run.
+    pub node: String,
+    /// uid of the node.
+    pub node_uid: String,
+    /// Home pool of the node.
+    pub pool: String,
+    /// Version the node comes from.
+    pub from_version: String,
+    /// Version the node goes to.
+    pub to_version: String,
+    /// Id of the run.
+    pub run: String,
+    /// What the rule said before of this node, the newest first.
+    pub history: Vec<Earlier>,
+}
+
+/// What a rule said before, as the journal and its last wait tell.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Earlier {
+    /// The phase.
+    pub phase: Phase,
+    /// Number of the attempt, from 1.
+    pub attempt: i32,
+    /// When, RFC 3339.
+    pub at: String,
+    /// What it came to.
+    pub word: EarlierWord,
+    /// CamelCase reason.
+    pub reason: String,
+    /// The reason in a sentence.
+    pub summary: String,
+    /// What it left for itself, JSON.
+    pub data: Option<String>,
+}
+
+/// What an earlier question came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EarlierWord {
+    /// It passed.
+    Pass,
+    /// It made the node wait; only what it said last of one attempt is known, and not after a restart.
+    Wait,
+    /// It ended the attempt, by its own word or by none in time.
+    Block,
+}
+
 /// One write.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
@@ -170,6 +270,8 @@ pub enum Action {
     PatchPool(PoolPatch),
     /// Patch a node.
     PatchNode(NodePatch),
+    /// Patch a Machine or a MachineHealthCheck.
+    PatchMachine(MachinePatch),
     /// Admit a node: the creation is the reservation.
     CreateChange {
         /// Namespace and name.

@@ -8,6 +8,7 @@ use crate::{
     names,
     observed::{IntOrPercent, Key, Observed, PoolView, RuleView, RunConfigView, Validity},
     pools::{BUILT_IN, CONTROL_PLANE},
+    ready,
     report::Why,
 };
 use numo_api::{
@@ -48,6 +49,8 @@ pub struct Intent<'a> {
     pub adopt_paused: bool,
     /// Whether evictions are tried by dry run before a release.
     pub drain_probe: bool,
+    /// Whether the workloads that leave a node must be ready again.
+    pub await_workloads: bool,
     /// Whether nothing is written.
     pub dry_run: bool,
     /// Whether every new rendered configuration is gated, not only those of another version.
@@ -56,6 +59,8 @@ pub struct Intent<'a> {
     pub hold_always: bool,
     /// Whether a node that failed after it was let go is tainted.
     pub quarantine: bool,
+    /// Whether MachineHealthChecks are paused while nodes are in flight.
+    pub pause_health_checks: bool,
     /// Why nothing new begins by the owner's own wish.
     pub suspended: Option<Why>,
     /// What is wrong, in the order of the spec.
@@ -63,6 +68,12 @@ pub struct Intent<'a> {
 }
 
 impl<'a> Intent<'a> {
+    /// Whether rules are asked about a node before it has a turn.
+    pub fn asks_before_turn(&self) -> bool {
+        let mut rules = self.rules.iter().filter_map(|(_, rule)| *rule);
+        rules.any(|rule| rule.is_asked && rule.runs_in(Phase::Admit))
+    }
+
     /// Parses the spec against what was seen.
     pub fn parse(run: &'a RunConfigView, observed: &'a Observed) -> Self {
         let spec = &run.spec;
@@ -97,7 +108,10 @@ impl<'a> Intent<'a> {
             }),
         };
         hold_without_trigger(spec, &mut problems);
-        too_many(&rules, &mut problems);
+        let await_workloads = spec.await_workloads.unwrap_or(true);
+        let own = own(observed, await_workloads);
+        let all: Vec<_> = rules.iter().cloned().chain(own).collect();
+        too_many(&all, &mut problems);
         Self {
             strategy,
             rules,
@@ -117,10 +131,12 @@ impl<'a> Intent<'a> {
             unpause_on_exit: spec.on_exit == Some(OnExit::Unpause),
             adopt_paused: spec.adopt_paused.unwrap_or(false),
             drain_probe: spec.drain_probe.unwrap_or(true),
+            await_workloads,
             dry_run: spec.dry_run.unwrap_or(false),
             any_config: spec.trigger == Some(Trigger::AnyConfig),
             hold_always: spec.hold == Some(HoldPools::Always) && spec.trigger == Some(Trigger::AnyConfig),
             quarantine: spec.quarantine == Some(Quarantine::Taint),
+            pause_health_checks: spec.pause_health_checks.unwrap_or(false),
             suspended: suspended(run),
             problems,
         }
@@ -146,9 +162,10 @@ impl<'a> InForce<'a> {
     /// What the journal remembers of the spec; what the spec says now where it remembers nothing.
     pub fn of(intent: &Intent<'a>, observed: &'a Observed, terms: Option<&Terms>) -> Self {
         let Some(terms) = terms else {
+            let own = own(observed, intent.await_workloads);
             return Self {
                 strategy: intent.strategy,
-                rules: intent.rules.clone(),
+                rules: intent.rules.iter().cloned().chain(own).collect(),
                 soak_seconds: intent.soak_seconds,
                 change_timeout_seconds: intent.change_timeout_seconds,
                 drain_probe: intent.drain_probe,
@@ -162,7 +179,7 @@ impl<'a> InForce<'a> {
         });
         Self {
             strategy: terms.strategy,
-            rules: rules.collect(),
+            rules: rules.chain(own(observed, terms.await_workloads)).collect(),
             soak_seconds: terms.soak_seconds.max(0),
             change_timeout_seconds: terms.change_timeout_seconds.max(1),
             drain_probe: terms.drain_probe,
@@ -179,8 +196,15 @@ impl Intent<'_> {
             soak_seconds: self.soak_seconds,
             change_timeout_seconds: self.change_timeout_seconds,
             drain_probe: self.drain_probe,
+            await_workloads: self.await_workloads,
         }
     }
+}
+
+/// numo's own check, after all rules.
+fn own(observed: &Observed, awaits: bool) -> Option<(Key, Option<&RuleView>)> {
+    let rule = observed.rules.get(&ready::key()).filter(|_| awaits)?;
+    Some((ready::key(), Some(rule)))
 }
 
 /// Parses a `maxUnavailable` as Kubernetes' int-or-string types hold it.
@@ -296,10 +320,9 @@ fn too_many(rules: &[(Key, Option<&RuleView>)], problems: &mut Vec<Why>) {
     }
     for (key, _) in rules.iter().filter(|(_, rule)| {
         rule.is_some_and(|rule| {
-            !NODE_PHASES
-                .iter()
-                .chain(&RUN_PHASES)
-                .any(|phase| rule.runs_in(*phase))
+            let before = rule.is_asked && rule.runs_in(Phase::Admit);
+            let mut others = NODE_PHASES.iter().chain(&RUN_PHASES);
+            !before && !others.any(|phase| rule.runs_in(*phase))
         })
     }) {
         problems.push(Why::new(
@@ -311,7 +334,7 @@ fn too_many(rules: &[(Key, Option<&RuleView>)], problems: &mut Vec<Why>) {
     }
 }
 
-/// The phases that are asked for each node.
+/// The phases that are asked for each node in its turn, and journaled.
 const NODE_PHASES: [Phase; 4] = [Phase::Pre, Phase::PreRelease, Phase::Post, Phase::OnFailure];
 /// The phases that are asked once per run.
 const RUN_PHASES: [Phase; 2] = [Phase::PreRun, Phase::PostRun];

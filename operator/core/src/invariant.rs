@@ -2,15 +2,19 @@
 //! the design, independently of how it was decided. A breach is not carried out and is a fault in numo.
 
 use crate::{
-    action::{Action, JobRequest, NodePatch, NodePurpose, Planned, PoolPatch, PoolPurpose},
+    action::{
+        Action, JobRequest, MachinePatch, MachinePurpose, NodePatch, NodePurpose, Planned, PoolPatch,
+        PoolPurpose,
+    },
     decide::{Decision, Frame, Member, Snapshot, lease_holder},
     intent::InForce,
     ledger::{self, Ledger},
     mark,
     observed::{NodeView, Observed, RunConfigView},
     report::Why,
+    rules,
 };
-use numo_api::{Outcome, Phase, Step, Strategy, marks, marks::openshift};
+use numo_api::{Outcome, Phase, Step, Strategy, VerdictRecord, marks, marks::openshift};
 use std::cell::OnceCell;
 
 /// A broken invariant.
@@ -93,6 +97,7 @@ fn check<'a>(
         Action::CreateJob(job) => job_is_the_only_one(sight.observed, job),
         Action::PatchNode(patch) => node_patch(sight, patch),
         Action::PatchPool(patch) => pool_patch(sight, patch),
+        Action::PatchMachine(patch) => machine_patch(sight, patch),
         Action::ReleaseLease { node, .. } => match sight.observed.leases.get(node) {
             Some(lease) if lease.holder == lease_holder(&sight.run.uid) => Ok(()),
             _ => breach(4, format!("the lease of {node} is not ours to give back")),
@@ -115,7 +120,7 @@ fn admitted<'a>(
     uid: &str,
 ) -> Result<(), Breach> {
     let frame = sight.frame();
-    let ledger = ledger.get_or_insert_with(|| Ledger::of(sight.observed));
+    let ledger = ledger.get_or_insert_with(|| Ledger::of(sight.observed, sight.snapshot.now));
     let Some(node) = frame.observed.nodes.get(name).filter(|node| node.uid == uid) else {
         return breach(3, format!("{name} ({uid}) does not exist"));
     };
@@ -216,13 +221,12 @@ fn released(frame: &Frame<'_>, member: &Member<'_>) -> Result<(), Breach> {
             .into_iter()
             .filter(|phase| rule.runs_in(*phase))
         {
-            let passed = change.status.verdicts.iter().any(|verdict| {
-                verdict.rule == key.to_string()
-                    && verdict.phase == phase
-                    && verdict.round == change.status.attempt
-                    && verdict.outcome == Outcome::Pass
-            });
-            if !passed {
+            let status = &change.status;
+            let last = rules::last_word(&status.verdicts, key, phase, status.attempt);
+            let passed = |verdict: &VerdictRecord| {
+                verdict.outcome == Outcome::Pass && (!rule.is_asked || rules::is_fresh(verdict, frame.now))
+            };
+            if !last.is_some_and(passed) {
                 return breach(
                     1,
                     format!("{name}: rule {key} has not passed in phase {}", phase.name()),
@@ -286,6 +290,30 @@ fn one_pool_after_release(frame: &Frame<'_>, member: &Member<'_>) -> Result<(), 
                 member.node.name, canary.name
             ),
         ),
+    }
+}
+
+/// 4: only our own shield or pause is taken off.
+fn machine_patch(sight: &Sight<'_, '_>, patch: &MachinePatch) -> Result<(), Breach> {
+    let place = (patch.api, patch.key.clone());
+    let object = if patch.purpose.is_of_health_check() {
+        sight.observed.health_checks.get(&place)
+    } else {
+        sight.observed.machines.get(&place).map(|machine| &machine.object)
+    };
+    let owner = object
+        .and_then(|object| mark::shielded_by(&object.annotations))
+        .map(|mark| mark.owner);
+    match patch.purpose {
+        MachinePurpose::Unshield | MachinePurpose::ResumeHealthCheck
+            if owner.as_ref() != Some(&sight.run.uid) =>
+        {
+            breach(4, format!("the mark of {} is not ours", patch.key))
+        }
+        MachinePurpose::Shield
+        | MachinePurpose::Unshield
+        | MachinePurpose::PauseHealthCheck
+        | MachinePurpose::ResumeHealthCheck => Ok(()),
     }
 }
 

@@ -1,14 +1,15 @@
 //! The ledger: every unavailable node, whoever made it so, against every MutexBudget.
 //!
-//! A node counts once if it is not Ready, unschedulable, or held by a NodeChange of any owner. Admission
-//! needs `unavailable + 1 <= allowed` in every budget that selects the node; a node that is unavailable
-//! already does not raise the count.
+//! A node counts once if it is not Ready, unschedulable, about to be taken away, or held by a NodeChange of any
+//! owner. Admission needs `unavailable + 1 <= allowed` in every budget that selects the node; a node that is
+//! unavailable already does not raise the count.
 
 use crate::{
     observed::{ChangeView, NodeView, Observed},
     pools,
     report::Why,
 };
+use jiff::Timestamp;
 use numo_api::Reason;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,18 +32,18 @@ const NO_GROUP: &str = "";
 
 impl<'a> Ledger<'a> {
     /// Counts every node against every budget.
-    pub fn of(observed: &'a Observed) -> Self {
-        Self::counting(observed, |_| true)
+    pub fn of(observed: &'a Observed, now: Timestamp) -> Self {
+        Self::counting(observed, now, |_| true)
     }
 
     /// Counts without the admissions of this owner that have not begun.
-    pub fn of_others(observed: &'a Observed, owner_uid: &str) -> Self {
-        Self::counting(observed, |change| {
+    pub fn of_others(observed: &'a Observed, now: Timestamp, owner_uid: &str) -> Self {
+        Self::counting(observed, now, |change| {
             change.status.pin.is_some() || change.spec.owner_ref.uid != owner_uid
         })
     }
 
-    fn counting(observed: &'a Observed, counts: impl Fn(&ChangeView) -> bool) -> Self {
+    fn counting(observed: &'a Observed, now: Timestamp, counts: impl Fn(&ChangeView) -> bool) -> Self {
         let held: BTreeSet<&str> = observed
             .changes
             .values()
@@ -55,6 +56,12 @@ impl<'a> Ledger<'a> {
             })
             .map(|change| change.spec.node_name.as_str())
             .collect();
+        let taken = observed.taken(now);
+        let is_away = |node: &NodeView| {
+            is_unavailable(node)
+                || held.contains(node.name.as_str())
+                || taken.contains_key(node.name.as_str())
+        };
         let rows = observed
             .budgets
             .values()
@@ -63,7 +70,7 @@ impl<'a> Ledger<'a> {
                 for node in observed.nodes.values().filter(|node| covers(budget, node)) {
                     let (all, unavailable) = groups.entry(group(budget, node)).or_default();
                     *all += 1;
-                    if is_unavailable(node) || held.contains(node.name.as_str()) {
+                    if is_away(node) {
                         unavailable.insert(&node.name);
                     }
                 }

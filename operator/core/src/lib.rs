@@ -16,6 +16,7 @@ pub mod mark;
 pub mod names;
 pub mod observed;
 pub mod pools;
+pub mod ready;
 pub mod report;
 pub mod rules;
 pub mod verdict;

@@ -1,7 +1,10 @@
 //! The values of marks: what numo wrote on an object that is not its own, for whom, and what was there
 //! before. JSON, because a person must be able to read and undo it without numo.
 
-use crate::observed::{Map, NodeView, PoolView};
+use crate::{
+    action::Change,
+    observed::{Map, NodeView, PoolView},
+};
 use numo_api::marks;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -97,7 +100,67 @@ pub fn prior_selector(pool: &PoolView) -> Option<PriorSelector> {
 
 /// Who shields the node, if numo does.
 pub fn shielded(node: &NodeView) -> Option<Shielded> {
-    read(&node.annotations, marks::SHIELDED_BY)
+    shielded_by(&node.annotations)
+}
+
+/// Who shields the Machine, or pauses the MachineHealthCheck, if numo does.
+pub fn shielded_by(annotations: &Map) -> Option<Shielded> {
+    read(annotations, marks::SHIELDED_BY)
+}
+
+/// Sets each key to its value.
+pub fn set(map: &Map, pairs: &[(&str, &str)]) -> Vec<Change> {
+    pairs
+        .iter()
+        .map(|(key, value)| Change {
+            key: (*key).to_owned(),
+            from: map.get(*key).cloned(),
+            to: Some((*value).to_owned()),
+        })
+        .collect()
+}
+
+/// Puts each key back to what the mark says was there. What someone else set meanwhile is theirs: only our own
+/// value is taken back.
+pub fn restore(map: &Map, mark: &Shielded, pairs: &[(&str, &str)]) -> Vec<Change> {
+    let back = |(key, value): &(&str, &str)| {
+        let found = map.get(*key).cloned();
+        let prior = mark.prior.get(*key).cloned().flatten();
+        (found.as_deref() == Some(value) && found != prior).then(|| Change {
+            key: (*key).to_owned(),
+            from: found,
+            to: prior,
+        })
+    };
+    pairs.iter().filter_map(back).collect()
+}
+
+/// The mark of a shield, with what was found under its keys. Over a mark of an owner that is gone, what is there
+/// is ours: what was there before it is what counts.
+pub fn shielding<'f>(
+    annotations: &Map,
+    owner: &str,
+    found: impl Iterator<Item = (&'f str, Option<&'f String>)>,
+) -> Change {
+    let prior = found.map(|(key, value)| (key.to_owned(), value.cloned()));
+    let shielded = Shielded {
+        owner: owner.to_owned(),
+        prior: shielded_by(annotations).map_or_else(|| prior.collect(), |mark| mark.prior),
+    };
+    Change {
+        key: marks::SHIELDED_BY.to_owned(),
+        from: annotations.get(marks::SHIELDED_BY).cloned(),
+        to: Some(render(&shielded)),
+    }
+}
+
+/// Takes the mark of a shield away.
+pub fn unshielding(annotations: &Map) -> Change {
+    Change {
+        key: marks::SHIELDED_BY.to_owned(),
+        from: annotations.get(marks::SHIELDED_BY).cloned(),
+        to: None,
+    }
 }
 
 /// Who labelled the node, if numo did.

@@ -73,6 +73,24 @@ pub fn job_name(prefix: &str, identity: &JobIdentity<'_>) -> String {
     format!("{}-{digest}", prefix.trim_end_matches(['-', '.']))
 }
 
+/// Key of one attempt of a wasm rule among the evaluations. A rule that was made again is another one.
+pub fn evaluation(identity: &JobIdentity<'_>, rule_uid: &str) -> String {
+    hash(
+        &[
+            "evaluation",
+            rule_uid,
+            identity.owner_uid,
+            identity.node_uid,
+            identity.run,
+            identity.rule,
+            identity.phase.name(),
+            &identity.round.to_string(),
+            &identity.attempt.to_string(),
+        ],
+        20,
+    )
+}
+
 /// What makes a rule Job the one and only: at most one exists for each of these.
 #[derive(Clone, Copy, Debug)]
 pub struct JobIdentity<'a> {

@@ -60,6 +60,12 @@ pub struct Observed {
     pub runs: BTreeMap<Key, RunConfigView>,
     /// MachineOSConfigs by name: the pool whose nodes run an image that is built on the cluster.
     pub layered: BTreeMap<String, String>,
+    /// Machines.
+    pub machines: BTreeMap<(MachineApi, Key), MachineView>,
+    /// MachineHealthChecks.
+    pub health_checks: BTreeMap<(MachineApi, Key), Annotated>,
+    /// kured's DaemonSets: the nodes that hold a reboot lock of theirs.
+    pub reboot_locks: BTreeMap<Key, Vec<RebootLock>>,
     /// MutexRules.
     pub rules: BTreeMap<Key, RuleView>,
     /// MutexTargets.
@@ -78,6 +84,34 @@ pub struct Observed {
     pub settings: Settings,
     /// Writes that the API server refused for a reason a user must hear of, by what they were about.
     pub refusals: BTreeMap<Key, Refusal>,
+    /// Evaluations of rules that are asked by their key ([`crate::names::evaluation`]): under way, or as they ended last.
+    pub evaluations: BTreeMap<String, EvaluationView>,
+}
+
+impl Observed {
+    /// Nodes that someone else is about to take away or reboot, as other objects than the Node tell: its Machine
+    /// is being deleted, or it holds kured's lock. Nodes by name, with the words for it.
+    pub fn taken(&self, now: Timestamp) -> BTreeMap<&str, String> {
+        let machines = self.machines.iter().filter(|(_, machine)| machine.deleting);
+        let machines = machines.map(|((_, key), machine)| {
+            (
+                machine.node.as_str(),
+                format!("its Machine {key} is being deleted"),
+            )
+        });
+        let locks = self.reboot_locks.iter().flat_map(|(key, locks)| {
+            let held = locks
+                .iter()
+                .filter(|lock| lock.until.is_none_or(|until| until > now));
+            held.map(move |lock| {
+                (
+                    lock.node.as_str(),
+                    format!("it holds the reboot lock of kured (DaemonSet {key})"),
+                )
+            })
+        });
+        locks.chain(machines).collect()
+    }
 }
 
 /// How the operator was told to behave.
@@ -136,6 +170,46 @@ impl NodeView {
     pub fn label(&self, key: &str) -> &str {
         self.labels.get(key).map_or("", String::as_str)
     }
+}
+
+/// Whose Machines: OpenShift's (`machine.openshift.io`) or Cluster API's (`cluster.x-k8s.io`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum MachineApi {
+    /// `machine.openshift.io/v1beta1`.
+    OpenShift,
+    /// `cluster.x-k8s.io/v1beta1`.
+    ClusterApi,
+}
+
+/// A Machine: what a node runs on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MachineView {
+    /// The object.
+    pub object: Annotated,
+    /// `status.nodeRef.name`; empty before a node has joined.
+    pub node: String,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+}
+
+/// An object of the machine API, as far as numo may write to it: its annotations.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Annotated {
+    /// uid.
+    pub uid: String,
+    /// The annotations in use: ours, and the shield's or the pause's.
+    pub annotations: Map,
+    /// Whether the object has any annotation at all.
+    pub has_annotations: bool,
+}
+
+/// A node that holds a reboot lock of kured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RebootLock {
+    /// Name of the node.
+    pub node: String,
+    /// When the lock ends by itself, if it does.
+    pub until: Option<Timestamp>,
 }
 
 /// A MachineConfigPool.
@@ -272,6 +346,8 @@ pub struct RuleView {
     pub has_job: bool,
     /// Whether `cleanUpJobSpec` is given.
     pub has_clean_up_job: bool,
+    /// Whether it is asked by numo itself, and runs no Job.
+    pub is_asked: bool,
     /// `timeoutSeconds`, with its default.
     pub timeout_seconds: i64,
     /// `retries`, with its default.
@@ -291,7 +367,74 @@ pub struct RuleView {
 impl RuleView {
     /// Whether the rule has something to run in this phase.
     pub fn runs_in(&self, phase: Phase) -> bool {
-        (self.has_job && self.phases.contains(&phase)) || (phase == Phase::Post && self.has_clean_up_job)
+        ((self.has_job || self.is_asked) && self.phases.contains(&phase))
+            || (phase == Phase::Post && self.has_clean_up_job)
+    }
+}
+
+/// One attempt of a rule that is asked, which may be asked many times until it passes or blocks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EvaluationView {
+    /// The rule.
+    pub rule: Key,
+    /// The rule's generation that was asked last.
+    pub generation: i64,
+    /// When it was asked for the first time.
+    pub first_asked: Timestamp,
+    /// Whether an answer is under way.
+    pub under_way: bool,
+    /// What it said last, and when.
+    pub answer: Option<(Timestamp, RuleAnswer)>,
+    /// The last Wait of this attempt, and when it was said.
+    pub waited: Option<(Timestamp, RuleWords)>,
+    /// How often in a row it gave no verdict.
+    pub failures: u32,
+    /// Whether something that it read has changed since it was asked.
+    pub stirred: bool,
+    /// How often that has happened in this attempt.
+    pub stirs: u32,
+}
+
+/// What came of asking a rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RuleAnswer {
+    /// The step may be taken.
+    Pass(RuleWords),
+    /// Not now; ask again after so many seconds.
+    Wait(RuleWords, i64),
+    /// The step must not be taken.
+    Block(RuleWords),
+    /// It gave no verdict, and why; never a pass.
+    NoVerdict(numo_api::Reason, String),
+}
+
+/// The rule's own words.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RuleWords {
+    /// CamelCase.
+    pub reason: String,
+    /// One sentence.
+    pub summary: String,
+    /// What it reads back in later phases: JSON, 16 KiB at most.
+    pub data: Option<String>,
+    /// What it found, each with its object, and how far it is, for people; empty if it says nothing of that.
+    pub found: String,
+}
+
+impl RuleWords {
+    /// Reason, sentence, and what was found.
+    pub fn shown(&self) -> String {
+        let Self {
+            reason,
+            summary,
+            found,
+            ..
+        } = self;
+        if found.is_empty() {
+            format!("{reason}: {summary}")
+        } else {
+            format!("{reason}: {summary} [{found}]")
+        }
     }
 }
 

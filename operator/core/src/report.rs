@@ -2,20 +2,20 @@
 //! command line render this one value.
 
 use numo_api::{Reason, RunResult, Step, Strategy, VerdictRecord};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// A reason, and the sentence that names object, field, found and wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Why {
     /// Stable identifier.
     pub reason: Reason,
-    /// The sentence.
-    pub message: String,
+    /// The sentence. Shared, as thousands of nodes may wait for one thing.
+    pub message: Arc<str>,
 }
 
 impl Why {
     /// A reason with its sentence.
-    pub fn new(reason: Reason, message: impl Into<String>) -> Self {
+    pub fn new(reason: Reason, message: impl Into<Arc<str>>) -> Self {
         Self {
             reason,
             message: message.into(),
@@ -27,7 +27,7 @@ impl Why {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeReport {
     /// Home pool.
-    pub pool: String,
+    pub pool: Arc<str>,
     /// The step.
     pub step: Step,
     /// Why it is there.
@@ -107,6 +107,8 @@ pub struct Report {
     pub run_verdicts: Vec<VerdictRecord>,
     /// Nodes that changed without rules.
     pub ungated: Vec<String>,
+    /// Nodes that rules of phase Admit are against, with their words.
+    pub not_admitted: BTreeMap<String, Why>,
     /// Every node of the run.
     pub nodes: BTreeMap<String, NodeReport>,
     /// The node whose Pre rules came last: the reference's condition JobRun speaks of it.

@@ -1,10 +1,10 @@
-//! How a phase of rules comes along, from its Jobs and the verdicts in a journal. Pure observation: it
+//! How a phase of rules comes along, from its Jobs, its evaluations and the verdicts in a journal. Pure observation: it
 //! says what to do next and does nothing.
 
 use crate::{
-    action::JobRequest,
+    action::{Earlier, EarlierWord, EvaluationRequest, JobRequest},
     names::{self, JobIdentity},
-    observed::{JobEnd, JobView, Key, Observed, RuleView},
+    observed::{EvaluationView, JobEnd, JobView, Key, Observed, RuleAnswer, RuleView, RuleWords},
     report::Why,
     verdict::{Answers, Question},
 };
@@ -14,12 +14,22 @@ use numo_api::{FailurePolicy, Outcome, Phase, Reason, VerdictRecord};
 /// How long after its deadline a Job may take to be marked Failed by the Job controller (seconds),
 /// before numo records the timeout itself.
 const DEADLINE_GRACE_SECONDS: i64 = 60;
+/// Bounds of what a rule asks to wait before it is asked again (seconds).
+const RETRY_AFTER_SECONDS: (i64, i64) = (5, 3600);
+/// Least pause before a rule is asked again because what it read has changed (seconds).
+const STIRRED_SECONDS: i64 = 1;
+/// First and longest pause before a rule is asked again that gave no verdict (seconds).
+const NO_VERDICT_SECONDS: (i64, i64) = (5, 300);
+/// How old a Pass may be when it is written down, or the rule is asked again (seconds).
+const PASS_SECONDS: i64 = 60;
 /// Longest message of a verdict (characters), as the NodeChange schema bounds it.
 const MESSAGE_MAX: usize = 512;
 
 /// What the rules are asked about.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
+    /// The owner.
+    pub owner: &'a Key,
     /// uid of the owner.
     pub owner_uid: &'a str,
     /// The node; name and uid are empty for rules that are asked once per run.
@@ -42,6 +52,22 @@ pub struct Subject<'a> {
     pub since: Option<Timestamp>,
 }
 
+/// What the rules of phase Admit say of a node that has no turn yet.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Admission {
+    /// Why it may not have its turn yet; none if it may.
+    pub why: Option<Why>,
+    /// Whether a rule is against it, so that others go first. Else an answer is awaited: that takes moments, and its place
+    /// is kept for it, as nodes are to go in their order.
+    pub against: bool,
+    /// What is to be asked now.
+    pub asks: Vec<EvaluationRequest>,
+    /// Whether an answer is under way.
+    pub under_way: bool,
+    /// When a rule that is against it is asked again.
+    pub wake: Option<Timestamp>,
+}
+
 /// How a phase of rules comes along.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Progress {
@@ -49,6 +75,8 @@ pub enum Progress {
     Passed,
     /// The next Job is to be created.
     Start(Box<JobRequest>),
+    /// A rule is to be asked.
+    Evaluate(Box<EvaluationRequest>),
     /// A rule runs, or cannot start.
     Wait(Why, Option<Timestamp>),
     /// Something must be read first.
@@ -85,6 +113,88 @@ pub fn progress(
     Progress::Passed
 }
 
+/// What the rules of phase Admit say of a node before it has a turn.
+///
+/// Nothing of it is journaled, as the journal begins with the turn, and nothing is a failure: who waits here holds up
+/// nobody, so that there is neither a timeout nor a retry, and a Block is asked again like what gave no verdict. Jobs are
+/// not started in this phase: whatever a Job changes would be changed for a node that may go much later.
+///
+/// While a rule is against the node only that rule is asked again. The others are asked beside one another, else two that
+/// each take longer than a Pass stays fresh would wait for each other for ever.
+pub fn admission(
+    rules: &[(Key, Option<&RuleView>)],
+    subject: &Subject<'_>,
+    observed: &Observed,
+    now: Timestamp,
+) -> Admission {
+    let asked = rules
+        .iter()
+        .filter_map(|(_, rule)| rule.filter(|rule| rule.is_asked && rule.runs_in(Phase::Admit)));
+    let (mut open, mut against) = (Admission::default(), Admission::default());
+    for rule in asked {
+        let request = evaluation(rule, Phase::Admit, 1, &[], subject, observed);
+        let what = format!("rule {}, phase Admit", rule.key);
+        let view = observed.evaluations.get(&request.key);
+        let under_way = view.is_some_and(|view| view.under_way);
+        let answer = view
+            .filter(|view| view.generation == rule.generation)
+            .and_then(|view| Some((view, view.answer.as_ref()?)));
+        let refusal = answer.and_then(|(view, (at, answer))| {
+            let (why, pause) = refusal(&what, view, answer)?;
+            Some((why, later(*at, unless_stirred(view, pause))))
+        });
+        if let Some((why, again)) = refusal {
+            against.why.get_or_insert(why);
+            against.under_way |= under_way;
+            if now < again {
+                against.wake = Some(against.wake.map_or(again, |wake| wake.min(again)));
+            } else if !under_way {
+                against.asks.push(request);
+            }
+            continue;
+        }
+        let is_fresh = answer.is_some_and(|(_, (at, _))| is_recent(*at, now));
+        if is_fresh && !under_way {
+            continue;
+        }
+        open.under_way |= under_way;
+        let reason = if under_way {
+            Reason::RuleRunning
+        } else {
+            open.asks.push(request);
+            Reason::RuleStarting
+        };
+        open.why.get_or_insert(Why::new(reason, what));
+    }
+    if against.why.is_some() {
+        against.against = true;
+        return against;
+    }
+    open
+}
+
+/// What an answer in phase Admit has against the node, and after how many seconds it is asked again.
+fn refusal(what: &str, view: &EvaluationView, answer: &RuleAnswer) -> Option<(Why, i64)> {
+    let RuleAnswer::Block(words) = answer else {
+        return waits(what, view, answer);
+    };
+    let message = format!("{what}: it blocks: {}", words.shown());
+    Some((
+        Why::new(Reason::RuleWaits, clip(&message, MESSAGE_MAX)),
+        NO_VERDICT_SECONDS.1,
+    ))
+}
+
+/// How long until it is asked again: what has changed is asked about sooner, and what changes all the time not all the
+/// time.
+fn unless_stirred(view: &EvaluationView, pause: i64) -> i64 {
+    if view.stirred {
+        pause.min(STIRRED_SECONDS << view.stirs.saturating_sub(1).min(5))
+    } else {
+        pause
+    }
+}
+
 fn one(
     rule: &RuleView,
     phase: Phase,
@@ -94,20 +204,35 @@ fn one(
     answers: &Answers,
     now: Timestamp,
 ) -> Progress {
-    let name = rule.key.to_string();
-    let of_rule = || {
-        verdicts
-            .iter()
-            .filter(|verdict| verdict.rule == name && verdict.phase == phase)
-    };
-    let this_round = || of_rule().filter(|verdict| verdict.round == subject.round);
-    if this_round().any(|verdict| verdict.outcome != Outcome::Failure) {
+    let last = last_word(verdicts, &rule.key, phase, subject.round);
+    if last.is_some_and(|verdict| verdict.outcome != Outcome::Failure) {
         return Progress::Passed;
     }
     if let Some((policy, why)) = failed_for_good(rule, phase, verdicts, subject.round) {
         return Progress::Failed(policy, why);
     }
-    let failures = i32::try_from(this_round().count()).unwrap_or(i32::MAX);
+    next(rule, phase, verdicts, subject, observed, answers, now)
+}
+
+/// How the attempt comes along whose verdict is next.
+fn next(
+    rule: &RuleView,
+    phase: Phase,
+    verdicts: &[VerdictRecord],
+    subject: &Subject<'_>,
+    observed: &Observed,
+    answers: &Answers,
+    now: Timestamp,
+) -> Progress {
+    let name = rule.key.to_string();
+    let this_round = || {
+        let of_rule = verdicts
+            .iter()
+            .filter(|verdict| verdict.rule == name && verdict.phase == phase);
+        of_rule.filter(|verdict| verdict.round == subject.round)
+    };
+    let failed_before = this_round().filter(|verdict| verdict.outcome == Outcome::Failure);
+    let failures = i32::try_from(failed_before.count()).unwrap_or(i32::MAX);
     let (attempt, job) = next_job(rule, phase, verdicts, subject);
     let record =
         |outcome, reason: &str, message: &str, exit_code, started: Option<Timestamp>| VerdictRecord {
@@ -119,8 +244,9 @@ fn one(
             policy: (outcome != Outcome::Pass).then(|| effective_policy(rule, phase)),
             reason: clip(reason, 64),
             message: (!message.is_empty()).then(|| clip(message, MESSAGE_MAX)),
-            job: Some(job.to_string()),
+            job: (!rule.is_asked).then(|| job.to_string()),
             exit_code,
+            data: None,
             started_at: started.map(|at| at.to_string()),
             at: now.to_string(),
         };
@@ -129,6 +255,17 @@ fn one(
     } else {
         Outcome::Failure
     };
+    if rule.is_asked {
+        let request = evaluation(rule, phase, attempt, verdicts, subject, observed);
+        let view = observed.evaluations.get(&request.key);
+        return evaluated(rule, request, view, now, |passed, words, started| {
+            let outcome = if passed { Outcome::Pass } else { failed };
+            VerdictRecord {
+                data: words.data.clone(),
+                ..record(outcome, &words.reason, &words.summary, None, Some(started))
+            }
+        });
+    }
     let Some(view) = observed.jobs.get(&job).filter(|view| !view.deleting) else {
         return start(
             rule,
@@ -185,11 +322,13 @@ pub fn failed_for_good(
         .iter()
         .filter(|verdict| verdict.rule == name && verdict.phase == phase && verdict.round == round)
     {
-        if verdict.outcome != Outcome::Failure {
-            return None;
+        if verdict.outcome == Outcome::Failure {
+            failures += 1;
+            last = Some(verdict);
+        } else {
+            // A component that passed may be asked again, with all its retries.
+            (failures, last) = (0, None);
         }
-        failures += 1;
-        last = Some(verdict);
     }
     let verdict = last.filter(|_| failures > rule.retries)?;
     let words = verdict.message.as_deref().unwrap_or(&verdict.reason);
@@ -226,6 +365,249 @@ pub fn next_job(
     };
     let job = Key::new(&rule.job_namespace, names::job_name(&rule.job_name, &identity));
     (attempt, job)
+}
+
+/// The rules whose Pass is too old to let the node go on it: each is asked once more, as its next attempt. None if
+/// every Pass is fresh. For the moment before the release, when all rules have passed.
+///
+/// All are asked beside one another and their new Pass is written only once nobody waits: were one asked after the
+/// other, two that each take longer than a Pass stays fresh would wait for each other for ever.
+pub fn stale(
+    rules: &[(Key, Option<&RuleView>)],
+    verdicts: &[VerdictRecord],
+    subject: &Subject<'_>,
+    observed: &Observed,
+    answers: &Answers,
+    now: Timestamp,
+) -> Option<(Phase, Progress)> {
+    let asked = rules
+        .iter()
+        .filter_map(|(_, rule)| rule.filter(|rule| rule.is_asked));
+    let asked = asked.flat_map(|rule| BEFORE_RELEASE.map(|phase| (rule, phase)));
+    let mut first: Option<(Phase, Progress)> = None;
+    let mut wake: Option<Timestamp> = None;
+    for (rule, phase) in asked.filter(|(rule, phase)| rule.runs_in(*phase)) {
+        let last = last_word(verdicts, &rule.key, phase, subject.round);
+        if last.is_some_and(|verdict| is_fresh(verdict, now)) {
+            continue;
+        }
+        let progress = next(rule, phase, verdicts, subject, observed, answers, now);
+        if let Progress::Wait(_, Some(at)) = progress {
+            wake = Some(wake.map_or(at, |wake: Timestamp| wake.min(at)));
+        }
+        if first
+            .as_ref()
+            .is_none_or(|(_, known)| urgency(&progress) < urgency(known))
+        {
+            first = Some((phase, progress));
+        }
+    }
+    if let Some((_, Progress::Wait(_, at))) = &mut first {
+        *at = wake;
+    }
+    first
+}
+
+/// What is done first of what several rules come to: a failure, then questions, then waiting, then a Pass.
+fn urgency(progress: &Progress) -> u8 {
+    match progress {
+        Progress::Failed(..) => 0,
+        Progress::Record(verdict, _) if verdict.outcome != Outcome::Pass => 1,
+        Progress::Evaluate(_) | Progress::Ask(_) | Progress::Start(_) => 2,
+        Progress::Wait(..) => 3,
+        Progress::Record(..) => 4,
+        Progress::Passed => 5,
+    }
+}
+
+/// The phases that a node passes before its release.
+const BEFORE_RELEASE: [Phase; 2] = [Phase::Pre, Phase::PreRelease];
+
+/// What counts of all that a rule said in a phase of this attempt of the node: a component may be asked again after
+/// its Pass.
+pub fn last_word<'v>(
+    verdicts: &'v [VerdictRecord],
+    rule: &Key,
+    phase: Phase,
+    round: i32,
+) -> Option<&'v VerdictRecord> {
+    let name = rule.to_string();
+    verdicts
+        .iter()
+        .rfind(|verdict| verdict.rule == name && verdict.phase == phase && verdict.round == round)
+}
+
+/// Whether a component's Pass may still let a node go.
+pub fn is_fresh(verdict: &VerdictRecord, now: Timestamp) -> bool {
+    let at = verdict.at.parse::<Timestamp>();
+    verdict.outcome == Outcome::Pass && at.is_ok_and(|at| is_recent(at, now))
+}
+
+/// Whether a Pass that was given then may still be gone on.
+fn is_recent(at: Timestamp, now: Timestamp) -> bool {
+    now <= later(at, PASS_SECONDS)
+}
+
+/// The one attempt of a rule that is asked whose verdict is next.
+fn evaluation(
+    rule: &RuleView,
+    phase: Phase,
+    attempt: i32,
+    verdicts: &[VerdictRecord],
+    subject: &Subject<'_>,
+    observed: &Observed,
+) -> EvaluationRequest {
+    let name = rule.key.to_string();
+    let identity = JobIdentity {
+        owner_uid: subject.owner_uid,
+        node_uid: subject.node_uid,
+        run: subject.run,
+        rule: &name,
+        phase,
+        round: subject.round,
+        attempt,
+    };
+    let of_rule = verdicts.iter().rev().filter(|verdict| verdict.rule == name);
+    let journaled = of_rule.map(|verdict| Earlier {
+        phase: verdict.phase,
+        attempt: verdict.attempt,
+        at: verdict.at.clone(),
+        word: if verdict.outcome == Outcome::Pass {
+            EarlierWord::Pass
+        } else {
+            EarlierWord::Block
+        },
+        reason: verdict.reason.clone(),
+        summary: verdict.message.clone().unwrap_or_default(),
+        data: verdict.data.clone(),
+    });
+    let key = names::evaluation(&identity, &rule.uid);
+    let view = observed.evaluations.get(&key);
+    let view = view.filter(|view| view.generation == rule.generation);
+    let waited = view
+        .and_then(|view| view.waited.as_ref())
+        .map(|(at, words)| Earlier {
+            phase,
+            attempt,
+            at: at.to_string(),
+            word: EarlierWord::Wait,
+            reason: words.reason.clone(),
+            summary: words.summary.clone(),
+            data: words.data.clone(),
+        });
+    let history = waited.into_iter().chain(journaled);
+    EvaluationRequest {
+        key,
+        rule: rule.key.clone(),
+        rule_uid: rule.uid.clone(),
+        generation: rule.generation,
+        phase,
+        attempt,
+        owner: subject.owner.clone(),
+        node: subject.node.to_owned(),
+        node_uid: subject.node_uid.to_owned(),
+        pool: subject.pool.to_owned(),
+        from_version: subject.from_version.to_owned(),
+        to_version: subject.to_version.to_owned(),
+        run: subject.run.to_owned(),
+        history: history.collect(),
+    }
+}
+
+/// How one attempt of a rule that is asked comes along. Whatever it waits for, it is asked a last time when its time is
+/// over; what it does not pass by then has failed.
+fn evaluated(
+    rule: &RuleView,
+    request: EvaluationRequest,
+    view: Option<&EvaluationView>,
+    now: Timestamp,
+    record: impl Fn(bool, &RuleWords, Timestamp) -> VerdictRecord,
+) -> Progress {
+    let what = format!(
+        "rule {}, phase {}, attempt {}",
+        rule.key,
+        request.phase.name(),
+        request.attempt
+    );
+    let Some(view) = view else {
+        return Progress::Evaluate(Box::new(request));
+    };
+    let write =
+        |passed, words: &RuleWords| Progress::Record(Box::new(record(passed, words, view.first_asked)), None);
+    let own = |reason: &str, summary: String| RuleWords {
+        reason: reason.to_owned(),
+        summary,
+        ..RuleWords::default()
+    };
+    let deadline = later(view.first_asked, rule.timeout_seconds);
+    if view.under_way {
+        let given_up = later(deadline, DEADLINE_GRACE_SECONDS);
+        if now >= given_up {
+            let message = format!("{what}: no answer within timeoutSeconds {}", rule.timeout_seconds);
+            return write(false, &own(Reason::EvaluationTimeout.name(), message));
+        }
+        let waits = view
+            .answer
+            .as_ref()
+            .and_then(|(_, answer)| waits(&what, view, answer));
+        let why = waits.map_or_else(|| Why::new(Reason::RuleRunning, what), |(why, _)| why);
+        return Progress::Wait(why, Some(given_up));
+    }
+    let Some((at, answer)) = &view.answer else {
+        return Progress::Evaluate(Box::new(request));
+    };
+    let fresh = is_recent(*at, now);
+    if view.generation != rule.generation {
+        return Progress::Evaluate(Box::new(request));
+    }
+    let Some((why, pause)) = waits(&what, view, answer) else {
+        return match answer {
+            RuleAnswer::Block(words) => write(false, words),
+            RuleAnswer::Pass(words) if fresh => write(true, words),
+            _ => Progress::Evaluate(Box::new(request)),
+        };
+    };
+    if *at >= deadline {
+        let (reason, words) = match answer {
+            RuleAnswer::Wait(words, _) => (words.reason.as_str(), words.summary.as_str()),
+            RuleAnswer::NoVerdict(reason, message) => (reason.name(), message.as_str()),
+            RuleAnswer::Pass(_) | RuleAnswer::Block(_) => ("", ""),
+        };
+        let message = format!(
+            "not passed within timeoutSeconds {}: {words}",
+            rule.timeout_seconds
+        );
+        return write(false, &own(reason, message));
+    }
+    let again = later(*at, unless_stirred(view, pause)).min(deadline);
+    if now >= again {
+        return Progress::Evaluate(Box::new(request));
+    }
+    Progress::Wait(why, Some(again))
+}
+
+/// What an answer that is no verdict yet makes wait, and for how many seconds.
+fn waits(what: &str, view: &EvaluationView, answer: &RuleAnswer) -> Option<(Why, i64)> {
+    match answer {
+        RuleAnswer::Wait(words, seconds) => {
+            let message = format!("{what}: {}", words.shown());
+            let (least, most) = RETRY_AFTER_SECONDS;
+            Some((
+                Why::new(Reason::RuleWaits, clip(&message, MESSAGE_MAX)),
+                (*seconds).clamp(least, most),
+            ))
+        }
+        RuleAnswer::NoVerdict(reason, message) => {
+            let (first, longest) = NO_VERDICT_SECONDS;
+            let doubled = view.failures.saturating_sub(1).min(10);
+            let message = format!("{what}: {message}");
+            Some((
+                Why::new(*reason, clip(&message, MESSAGE_MAX)),
+                (first << doubled).min(longest),
+            ))
+        }
+        RuleAnswer::Pass(_) | RuleAnswer::Block(_) => None,
+    }
 }
 
 /// Continue is for phases after the release only; before it, it means Hold.

@@ -3,7 +3,7 @@
 //! A question names what must be read before a decision can be made; it never writes. No answer means
 //! wait: silence is never a pass.
 
-use crate::observed::Key;
+use crate::{action::EvaluationRequest, observed::Key};
 use std::collections::BTreeMap;
 
 /// Something to be read.
@@ -21,6 +21,8 @@ pub enum Question {
         /// The node.
         node: String,
     },
+    /// What a wasm rule says. It is answered later, among the evaluations that were seen.
+    Evaluate(Box<EvaluationRequest>),
 }
 
 /// What was read.

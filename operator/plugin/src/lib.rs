@@ -1,4 +1,53 @@
-//! The WASM rule host: engine, limits, cache, grants. No Kubernetes client.
+//! The WASM rule host: bytes of a component become a [`Rule`], and a rule is asked under limits and grants.
 //!
-//! A skeleton: this version of numo serves rules of type `kubernetes` (Jobs) only, and the API admits no
-//! other type. The contract that components will implement is drafted in `wit/`.
+//! ```text
+//! bytes ─► inspect (valid? a rule? which imports?) ─► compile, in a child ─► link ─► describe ─► Rule
+//! Input + Grants + Services ─► fresh store, deadline, limiter ─► evaluate ─► checks ─► Verdict, or Refused{reason}
+//! ```
+//!
+//! This crate is the only one that names wasmtime. It knows no Kubernetes client: what an evaluation may reach beyond
+//! computing is behind the traits in [`services`], asked only after a grant was found. Nothing that goes wrong here is
+//! ever a pass. The contract with components is `wit/`.
+
+mod bindings;
+mod budget;
+mod cache;
+mod compile;
+mod evaluate;
+mod folder;
+mod host;
+mod limiter;
+mod reason;
+mod rule;
+mod text;
+mod ticker;
+
+pub mod address;
+#[doc(hidden)]
+pub mod bare;
+pub mod component;
+pub mod confined;
+pub mod description;
+pub mod engine;
+pub mod fetch;
+pub mod grants;
+pub mod inspect;
+pub mod limits;
+pub mod oci;
+pub mod prometheus;
+pub mod services;
+pub mod signature;
+pub mod verdict;
+
+pub use compile::compile_child;
+pub use description::Description;
+pub use engine::{Compile, Engine, Setup, SetupError};
+pub use evaluate::{Answer, Usage};
+pub use grants::{Grants, MissingGrant};
+pub use host::{Read, check_kind, check_name};
+pub use inspect::Inspection;
+pub use limits::{Limits, RuleLimits};
+pub use reason::{Reason, Refused};
+pub use rule::{Rule, Terms, digest};
+pub use services::Services;
+pub use verdict::{Input, ObjectRef, Verdict};

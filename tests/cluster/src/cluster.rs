@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::PostParams;
@@ -16,6 +16,7 @@ use crate::audit::{self, AuditEvent};
 use crate::binaries::Binaries;
 use crate::credentials::{CONTROLLER_MANAGER, Credentials, SCHEDULER, User};
 use crate::dirs::Dir;
+use crate::etcd::Keys;
 use crate::kept;
 use crate::ports::Port;
 use crate::process::{Component, Process};
@@ -56,6 +57,8 @@ pub struct Cluster {
     ports: Ports,
     started: bool,
     stopped: bool,
+    /// What is there between two tests, if it serves more than one.
+    pub(crate) baseline: Option<Keys>,
 }
 
 #[derive(Debug)]
@@ -93,6 +96,7 @@ impl Cluster {
             ports,
             started: false,
             stopped: false,
+            baseline: None,
         };
         cluster.launch(&binaries, Component::Etcd)?;
         cluster.launch(&binaries, Component::ApiServer)?;
@@ -145,10 +149,32 @@ impl Cluster {
             .write_kubeconfig(&format!("system:serviceaccount:{namespace}:{name}"), &token)
     }
 
-    /// Every request so far, the control plane's own included, oldest answer first.
+    /// Every request so far, the control plane's own included, oldest answer first; in one that
+    /// serves several tests, those of this test.
     /// Complete for requests that were answered before this call.
     pub fn audit(&self) -> Result<Vec<AuditEvent>> {
         audit::read(&self.audit_log())
+    }
+
+    /// Lets [`audit`](Self::audit) begin from now.
+    pub(crate) fn forget_requests(&self) -> Result<()> {
+        // The API server appends, one write an event.
+        let log = fs::OpenOptions::new().write(true).open(self.audit_log())?;
+        Ok(log.set_len(0)?)
+    }
+
+    /// Fails if a component has ended, or the API server does not answer.
+    pub(crate) async fn is_sound(&mut self) -> Result<()> {
+        for process in &mut self.processes {
+            let name = process.component.name();
+            ensure!(process.exited().is_none(), "{name} has ended");
+        }
+        is_ready(self.client(User::Admin).await?).await
+    }
+
+    /// The URL of etcd.
+    pub(crate) fn etcd(&self) -> String {
+        format!("http://127.0.0.1:{}", self.ports.etcd.number)
     }
 
     /// The cluster's folder.
@@ -227,7 +253,7 @@ impl Cluster {
         let data = self.dir.data();
         let path = |name: &str| data.join(name).display().to_string();
         let auth = |path: PathBuf| path.display().to_string();
-        let etcd = format!("http://127.0.0.1:{}", self.ports.etcd.number);
+        let etcd = self.etcd();
         let etcd_peer = format!("http://127.0.0.1:{}", self.ports.etcd_peer.number);
         let mut flags = match component {
             Component::Etcd => vec![

@@ -21,9 +21,11 @@ mod binaries;
 mod cluster;
 mod credentials;
 mod dirs;
+mod etcd;
 mod kept;
 mod ports;
 mod process;
+mod reuse;
 
 pub use audit::AuditEvent;
 pub use binaries::{Binaries, binary};

@@ -6,7 +6,8 @@
 
 pub mod manifests;
 mod process;
+pub mod rules;
 mod stage;
 
-pub use process::{Numo, Said};
+pub use process::{Numo, Said, call_in, call_with, cargo_with, crates};
 pub use stage::{NAMESPACE, Stage, StageOptions, install};

@@ -34,19 +34,69 @@ pub struct Said {
 
 /// Runs a verb of the command line.
 pub async fn call(kubeconfig: &Path, arguments: &[&str]) -> Result<Said> {
-    let output = Command::new(binary()?)
-        .args(arguments)
+    let mut numo = Command::new(binary()?);
+    numo.args(arguments)
         .env("NUMO_KUBECONFIG", kubeconfig)
-        .env("USER", "tester")
-        .stdin(Stdio::null())
-        .kill_on_drop(true)
-        .output()
-        .await?;
+        .env("USER", "tester");
+    said(&mut numo).await
+}
+
+async fn said(command: &mut Command) -> Result<Said> {
+    let output = command.stdin(Stdio::null()).kill_on_drop(true).output().await?;
     Ok(Said {
         code: output.status.code(),
         out: String::from_utf8_lossy(&output.stdout).into_owned(),
         err: String::from_utf8_lossy(&output.stderr).into_owned(),
     })
+}
+
+/// Where crates are built that a test makes: what they depend on is built once.
+pub fn crates() -> PathBuf {
+    crate::manifests::root().join("target/author")
+}
+
+/// Runs a verb of the command line that needs no cluster, in a folder.
+pub async fn call_in(folder: &Path, arguments: &[&str]) -> Result<Said> {
+    said(&mut authors(binary()?, folder, arguments)).await
+}
+
+/// The same with programs of a toolchain before all others on the PATH.
+pub async fn call_with(tools: &Path, folder: &Path, arguments: &[&str]) -> Result<Said> {
+    said(with(&mut authors(binary()?, folder, arguments), tools)?).await
+}
+
+/// Runs cargo in an author's folder, with a verb that a toolchain adds.
+pub async fn cargo_with(tools: &Path, folder: &Path, arguments: &[&str]) -> Result<Said> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    said(with(&mut authors(cargo.into(), folder, arguments), tools)?).await
+}
+
+fn with<'c>(command: &'c mut Command, tools: &Path) -> Result<&'c mut Command> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::iter::once(tools.to_owned()).chain(std::env::split_paths(&path));
+    Ok(command.env("PATH", std::env::join_paths(folders)?))
+}
+
+/// A program as the author of a rule would run it.
+fn authors(program: PathBuf, folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    // Flags of the host's build are not for a component, nor is its folder.
+    for variable in [
+        "RUSTFLAGS",
+        "CARGO_ENCODED_RUSTFLAGS",
+        "CARGO_BUILD_TARGET",
+        "CARGO_BUILD_BUILD_DIR",
+        "RUSTC_WRAPPER",
+        "NUMO_KUBECONFIG",
+        "KUBECONFIG",
+    ] {
+        command.env_remove(variable);
+    }
+    command
+        .args(arguments)
+        .current_dir(folder)
+        .env("CARGO_TARGET_DIR", crates());
+    command
 }
 
 /// Becomes numo, and leaves a watch that kills it should our end of the pipe close without a word: even

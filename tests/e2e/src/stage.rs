@@ -26,8 +26,8 @@ pub struct StageOptions {
     pub world: WorldSpec,
     /// Further arguments of `numo run`.
     pub numo: Vec<&'static str>,
-    /// Options of the control plane.
-    pub cluster: Options,
+    /// Options of a control plane of its own; none takes one that served another test.
+    pub cluster: Option<Options>,
 }
 
 /// A control plane, a world, and numo.
@@ -51,10 +51,16 @@ impl Stage {
     /// Starts the control plane, makes the world, installs numo and starts it under its own
     /// ServiceAccount.
     pub async fn set(options: StageOptions) -> Result<Self> {
-        let cluster = Cluster::start(options.cluster).await?;
+        let cluster = match options.cluster {
+            None => Cluster::prepared(prepare).await?,
+            Some(options) => {
+                let cluster = Cluster::start(options).await?;
+                prepare(&cluster).await?;
+                cluster
+            }
+        };
         let world = World::create(cluster.client(User::World).await?, options.world).await?;
         let client = cluster.client(User::Admin).await?;
-        install(&client).await?;
         let kubeconfig = cluster.service_account_kubeconfig(NAMESPACE, "numo").await?;
         let person = cluster.client(User::Person).await?;
         world.remember().await?;
@@ -376,7 +382,7 @@ impl Stage {
         let code = self.stop_numo().await?;
         let beyond = self.beyond_rights()?;
         self.world.stop().await;
-        self.cluster.stop().await;
+        self.cluster.give_back().await;
         if let Some(code) = code
             && code != 0
         {
@@ -391,6 +397,14 @@ impl Stage {
 
 fn yaml(value: &impl serde::Serialize) -> String {
     serde_saphyr::to_string(value).unwrap_or_default()
+}
+
+/// Installs OpenShift's kinds and numo.
+async fn prepare(cluster: &Cluster) -> Result<()> {
+    let world = cluster.client(User::World).await?;
+    let admin = cluster.client(User::Admin).await?;
+    futures::try_join!(World::install_kinds(&world), install(&admin))?;
+    Ok(())
 }
 
 /// Installs what `deploy/kustomize` holds, but for the Deployment: numo runs as a process.

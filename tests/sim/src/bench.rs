@@ -123,6 +123,7 @@ fn settle_half(seen: &mut Observed, nodes: usize) {
                 message: None,
                 job: Some(format!("{}/{rule}-{name}", crate::setup::NAMESPACE)),
                 exit_code: Some(0),
+                data: None,
                 started_at: None,
                 at: "2026-01-05T09:00:00Z".to_owned(),
             });

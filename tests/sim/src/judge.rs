@@ -61,6 +61,7 @@ impl Judge {
             Action::CreateJob(request) => self.job(world, request),
             Action::PatchNode(patch) if patch.purpose == NodePurpose::Release => {
                 self.released(world, seen, owner, &patch.node)?;
+                shielded(world, &patch.node)?;
                 homes(world)
             }
             Action::PatchPool(patch) if patch.purpose == PoolPurpose::Unpause => {
@@ -72,6 +73,7 @@ impl Judge {
             Action::PatchNode(_) | Action::PatchPool(_) => homes(world),
             Action::AddFinalizer { .. }
             | Action::RemoveFinalizer { .. }
+            | Action::PatchMachine(_)
             | Action::DeleteChange { .. }
             | Action::RecordRun { .. }
             | Action::SetJobTtl { .. }
@@ -503,6 +505,22 @@ pub fn restored(world: &World) -> Verdict {
             return breach("4", format!("the cordon of {} is gone", node.name));
         }
     }
+    let machines = truth
+        .machines
+        .iter()
+        .map(|((_, key), machine)| (key, &machine.object.annotations));
+    let checks = truth
+        .health_checks
+        .iter()
+        .map(|((_, key), check)| (key, &check.annotations));
+    for (key, annotations) in machines.chain(checks) {
+        if let Some(mark) = annotations.get(marks::SHIELDED_BY) {
+            return breach(
+                "4",
+                format!("Machine or MachineHealthCheck {key} still carries {mark}"),
+            );
+        }
+    }
     for run in truth.runs.values().filter(|run| !keeps_paused(run)) {
         if run
             .finalizers
@@ -562,5 +580,21 @@ pub fn leases_given_back(world: &World) -> Verdict {
     match ours {
         None => Ok(()),
         Some((node, lease)) => breach("4", format!("the lease of {node} is held by {}", lease.holder)),
+    }
+}
+
+/// Remediation is kept off the Machine of a node that is let go.
+fn shielded(world: &World, node: &str) -> Verdict {
+    let mut machines = world
+        .truth
+        .machines
+        .iter()
+        .filter(|(_, machine)| machine.node == node);
+    match machines.find(|(_, machine)| !machine.object.annotations.contains_key(marks::SKIP_REMEDIATION)) {
+        None => Ok(()),
+        Some(((_, key), _)) => breach(
+            "shield",
+            format!("{node} was let go, and its Machine {key} is not shielded"),
+        ),
     }
 }

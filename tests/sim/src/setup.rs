@@ -240,6 +240,7 @@ fn draw_spec(rng: &mut SmallRng) -> Value {
         "onExit",
         &[json!("KeepPaused"), json!("KeepPaused"), json!("Unpause")],
     );
+    maybe(rng, "pauseHealthChecks", &[json!(false), json!(true)]);
     maybe(rng, "quarantine", &[json!("None"), json!("Taint")]);
     maybe(
         rng,
@@ -422,6 +423,7 @@ fn rule(name: &str, phases: Vec<Phase>) -> RuleView {
         job_namespace: NAMESPACE.to_owned(),
         has_job: true,
         has_clean_up_job: false,
+        is_asked: false,
         timeout_seconds: 3600,
         retries: 0,
         failure_policy: FailurePolicy::Hold,

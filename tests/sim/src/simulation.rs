@@ -359,6 +359,8 @@ impl Simulation {
                         blocked.then(|| "Pod shop/db-0: its disruption budget allows none".to_owned());
                     answers.drains.insert(node.clone(), words);
                 }
+                // No rule of these worlds is a component.
+                Question::Evaluate(_) => {}
             }
         }
         !decision.questions.is_empty()
@@ -713,6 +715,11 @@ fn gives_back_late(action: &Action) -> bool {
                 | numo_core::action::NodePurpose::Unshield
                 | numo_core::action::NodePurpose::Unlabel
                 | numo_core::action::NodePurpose::Recordon
+        ),
+        Action::PatchMachine(patch) => matches!(
+            patch.purpose,
+            numo_core::action::MachinePurpose::Unshield
+                | numo_core::action::MachinePurpose::ResumeHealthCheck
         ),
         Action::WriteJournal { .. }
         | Action::DeleteChange { .. }

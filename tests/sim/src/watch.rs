@@ -61,6 +61,8 @@ impl View {
         let seen = &mut self.seen;
         match object {
             Object::Node(name) => copy(&mut seen.nodes, &truth.nodes, name),
+            Object::Machine(place) => copy(&mut seen.machines, &truth.machines, place),
+            Object::HealthCheck(place) => copy(&mut seen.health_checks, &truth.health_checks, place),
             Object::Pool(name) => copy(&mut seen.pools, &truth.pools, name),
             Object::Config(name) => copy(&mut seen.configs, &truth.configs, name),
             Object::Run(key) => copy(&mut seen.runs, &truth.runs, key),

@@ -3,7 +3,7 @@
 use crate::world::World;
 use numo_core::{
     Decision,
-    action::{Action, NodePurpose, Planned, PoolPurpose},
+    action::{Action, MachinePurpose, NodePurpose, Planned, PoolPurpose},
     observed::{Key, Observed},
 };
 
@@ -40,6 +40,10 @@ fn why<'d>(decision: &'d Decision, planned: &'d Planned) -> &'d str {
                 of_report(decision, planned)
             }
         },
+        Action::PatchMachine(patch) => match patch.purpose {
+            MachinePurpose::Shield | MachinePurpose::PauseHealthCheck => "a turn has begun",
+            MachinePurpose::Unshield | MachinePurpose::ResumeHealthCheck => "no turn needs it any more",
+        },
         Action::AddFinalizer { .. }
         | Action::PatchPool(_)
         | Action::CreateChange { .. }
@@ -53,7 +57,7 @@ fn why<'d>(decision: &'d Decision, planned: &'d Planned) -> &'d str {
 fn of_report<'d>(decision: &'d Decision, planned: &Planned) -> &'d str {
     let of_node = decision.report.nodes.get(&planned.chain).map(|node| &node.why);
     let why = of_node.or(decision.report.hold.as_ref());
-    why.map_or("", |why| why.message.as_str())
+    why.map_or("", |why| &*why.message)
 }
 
 /// A Job by what it is for.
@@ -103,6 +107,15 @@ fn what(world: &World, seen: &Observed, action: &Action) -> String {
                 NodePurpose::MindCordon => format!("notes whether a person cordoned {node}"),
                 NodePurpose::Quarantine => format!("taints {node}, which failed"),
                 NodePurpose::Unquarantine => format!("takes the taint off {node}"),
+            }
+        }
+        Action::PatchMachine(patch) => {
+            let key = &patch.key;
+            match patch.purpose {
+                MachinePurpose::Shield => format!("shields Machine {key}"),
+                MachinePurpose::Unshield => format!("takes the shield off Machine {key}"),
+                MachinePurpose::PauseHealthCheck => format!("pauses MachineHealthCheck {key}"),
+                MachinePurpose::ResumeHealthCheck => format!("resumes MachineHealthCheck {key}"),
             }
         }
         Action::CreateChange { spec, .. } => format!("admits {}", spec.node_name),

@@ -22,6 +22,7 @@ use crate::cloud;
 use crate::context::Context;
 use crate::drain::to_evict;
 use crate::kubelet::is_terminal;
+use crate::machine_api::{self, MachineApi};
 use crate::membership::{is_windows, replacement, tidy};
 use crate::openshift::{
     ARBITER, AUTOSCALER, EXCLUDE_FROM_REMEDIATION, GITOPS, MASTER, MachineConfigPool, SCALE_DOWN_DISABLED,
@@ -106,7 +107,23 @@ impl World {
     /// node is labelled `remediation.medik8s.io/exclude-from-remediation=true`.
     pub fn remediation(&self, after_seconds: f64) -> Actor {
         let ctx = self.ctx.clone();
-        self.start(|acts| remediation(ctx, after_seconds, acts))
+        self.start(|acts| remediation(ctx, after_seconds, None, acts))
+    }
+
+    /// Makes a Machine for each worker there is, of its name.
+    pub async fn machines(&self, of: MachineApi) -> Result<()> {
+        let nodes: Vec<String> = workers(&self.ctx).iter().map(|node| node.name_any()).collect();
+        machine_api::machines_for(&self.ctx.client, of, &nodes).await
+    }
+
+    /// A MachineHealthCheck `workers`, and a Machine for each worker there is: the Machine and Node of a worker
+    /// that has been not Ready for so many seconds of the world are deleted and made anew, unless the health check
+    /// is paused or (Cluster API) the Machine is annotated `cluster.x-k8s.io/skip-remediation`.
+    pub async fn machine_health_check(&self, of: MachineApi, after_seconds: f64) -> Result<Actor> {
+        self.machines(of).await?;
+        machine_api::health_check(&self.ctx.client, of).await?;
+        let ctx = self.ctx.clone();
+        Ok(self.start(|acts| remediation(ctx, after_seconds, Some(of), acts)))
     }
 
     /// The autoscaler taints and then deletes workers on which, for so many seconds of the world (600
@@ -150,7 +167,13 @@ async fn gitops(ctx: Arc<Context>, name: String, git: PoolInGit, acts: watch::Se
     }
 }
 
-async fn remediation(ctx: Arc<Context>, after_seconds: f64, acts: watch::Sender<u64>) {
+/// Replaces nodes that have been not Ready for long: by the Node alone, or through the Machine API.
+async fn remediation(
+    ctx: Arc<Context>,
+    after_seconds: f64,
+    of: Option<MachineApi>,
+    acts: watch::Sender<u64>,
+) {
     let time = ctx.time().of(after_seconds).max(SHORTEST_VIGIL);
     let mut nodes = ctx.nodes.changes();
     let mut vigil = Vigil::default();
@@ -159,12 +182,28 @@ async fn remediation(ctx: Arc<Context>, after_seconds: f64, acts: watch::Sender<
             .into_iter()
             .filter(|n| condition_status(n, "Ready") != "True");
         let (due, next) = vigil.look(unhealthy, time);
-        let excluded = |n: &Node| {
-            n.labels()
-                .get(EXCLUDE_FROM_REMEDIATION)
-                .is_some_and(|v| v == "true")
-        };
-        for node in due.iter().filter(|n| !excluded(n)) {
+        let mut kept_off = false;
+        for node in &due {
+            let name = node.name_any();
+            let is_remediated = match of {
+                None => node
+                    .labels()
+                    .get(EXCLUDE_FROM_REMEDIATION)
+                    .is_none_or(|v| v != "true"),
+                Some(of) => machine_api::is_remediated(&ctx.client, of, &name)
+                    .await
+                    .unwrap_or(false),
+            };
+            if !is_remediated {
+                kept_off = true;
+                continue;
+            }
+            if let Some(of) = of
+                && let Err(error) = machine_api::replace(&ctx.client, of, &name).await
+            {
+                tracing::debug!(error = format!("{error:#}"), "the Machine is not replaced");
+                continue;
+            }
             match cloud::destroy(&ctx, &node.name_any()).await {
                 Ok(old) => {
                     let cloud = ctx.clone();
@@ -179,6 +218,11 @@ async fn remediation(ctx: Arc<Context>, after_seconds: f64, acts: watch::Sender<
                 Err(error) => tracing::debug!(error = format!("{error:#}"), "not remediated"),
             }
         }
+        // No watch tells when a pause or an annotation goes.
+        let next = match of {
+            Some(_) if kept_off => Some(Instant::now() + RETRY),
+            Some(_) | None => next,
+        };
         tokio::select! {
             r = nodes.changed() => if r.is_err() { return },
             () = until(next) => {}

@@ -12,7 +12,7 @@ use kube::{Api, Client, ResourceExt};
 /// How long the API server may take to serve a new kind.
 const ESTABLISHED: Duration = Duration::from_secs(30);
 
-const CRDS: [&str; 7] = [
+const CRDS: [&str; 11] = [
     include_str!("../crds/machineconfigpools.yaml"),
     include_str!("../crds/machineconfigs.yaml"),
     include_str!("../crds/machineconfignodes.yaml"),
@@ -20,6 +20,10 @@ const CRDS: [&str; 7] = [
     include_str!("../crds/clusteroperators.yaml"),
     include_str!("../crds/infrastructures.yaml"),
     include_str!("../crds/machineosconfigs.yaml"),
+    include_str!("../crds/openshift_machines.yaml"),
+    include_str!("../crds/openshift_machinehealthchecks.yaml"),
+    include_str!("../crds/cluster_api_machines.yaml"),
+    include_str!("../crds/cluster_api_machinehealthchecks.yaml"),
 ];
 
 /// Applies all of them and waits until they are served.

@@ -45,6 +45,7 @@ fn is_behind(version: &ClusterVersion) -> bool {
         return true;
     };
     status.observed_generation != version.metadata.generation.unwrap_or_default()
+        || status.desired.version != wanted(version, status).version
         || status.history.first().is_some_and(|h| h.state != "Completed")
 }
 
@@ -53,6 +54,9 @@ async fn serve(ctx: &Context, version: &ClusterVersion) -> Result<()> {
     let wanted = wanted(version, &status);
     if status.desired.version != wanted.version {
         ctx.pass(1.0).await;
+        if ctx.faults.any(|f| *f == Fault::ReleaseRefused) {
+            return refuse(ctx, version, status, &wanted).await;
+        }
         return accept(ctx, version, status, wanted).await;
     }
     let generation = version.metadata.generation.unwrap_or_default();
@@ -85,6 +89,26 @@ fn wanted(version: &ClusterVersion, status: &ClusterVersionStatus) -> Update {
 /// Image of a release.
 pub(crate) fn release_image(version: &str) -> String {
     format!("release.world.example/ocp-release:{version}")
+}
+
+/// Says why the release is not taken in, for as long as that holds or until something else is asked for.
+async fn refuse(
+    ctx: &Context,
+    version: &ClusterVersion,
+    mut status: ClusterVersionStatus,
+    wanted: &Update,
+) -> Result<()> {
+    let name = wanted.version.clone().unwrap_or_default();
+    status.observed_generation = version.metadata.generation.unwrap_or_default();
+    let message = format!("Preconditions failed for payload loaded version=\"{name}\"");
+    let refused = Condition::new("ReleaseAccepted", false, "PreconditionChecks", message);
+    set_condition(&mut status.conditions, refused);
+    write_status(ctx, &status).await?;
+    tokio::select! {
+        () = ctx.faults.until_none(|f| *f == Fault::ReleaseRefused) => {}
+        () = ctx.versions.until(|_| is_superseded(ctx, &name)) => {}
+    }
+    Ok(())
 }
 
 async fn accept(

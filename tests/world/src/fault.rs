@@ -51,6 +51,8 @@ pub enum Fault {
     },
     /// The next release's rendered configs have new names but no change: nodes neither drain nor reboot.
     ZeroDiff,
+    /// The cluster-version operator does not accept the release that is asked for: ReleaseAccepted is False.
+    ReleaseRefused,
     /// The next release renders to the very same content: the same names, only re-annotated.
     EqualRelease,
 }
@@ -66,7 +68,7 @@ impl Fault {
             | Self::Unreconcilable { node }
             | Self::NotReady { node }
             | Self::ClockOff { node, .. } => Some(node),
-            Self::ZeroDiff | Self::EqualRelease => None,
+            Self::ZeroDiff | Self::ReleaseRefused | Self::EqualRelease => None,
         }
     }
 }

@@ -46,6 +46,11 @@ pub struct World {
 }
 
 impl World {
+    /// Installs OpenShift's kinds, as [`create`](Self::create) does first.
+    pub async fn install_kinds(client: &Client) -> Result<()> {
+        crds::install(client).await
+    }
+
     /// Installs the CRDs, creates all objects, starts all controllers, and returns when every node
     /// is Ready and every pool that is not paused is Updated.
     ///
@@ -201,8 +206,20 @@ impl World {
     /// A machine of this pool joins, not yet Ready. Its name.
     pub async fn add_node(&self, pool: &str) -> Result<String> {
         let plan = self.plan(pool)?;
-        cloud::add(&self.ctx, &plan).await?;
-        Ok(plan.name)
+        self.join(plan).await
+    }
+
+    /// A machine of this pool joins that boots this rendered config, as one whose image is older than what
+    /// the pool renders by now. Its name.
+    pub async fn add_node_at(&self, pool: &str, config: &str) -> Result<String> {
+        let rendered = self.ctx.configs.get(config);
+        let rendered = rendered.with_context(|| format!("no MachineConfig {config}"))?;
+        let plan = NodePlan {
+            config: config.to_owned(),
+            os_image: rendered.spec.os_image_url.clone(),
+            ..self.plan(pool)?
+        };
+        self.join(plan).await
     }
 
     /// A machine joins that boots this custom pool's config, but whose Node carries only the label of
@@ -211,7 +228,15 @@ impl World {
         let plan = self.plan(pool)?;
         let labels = labels(&self.ctx, &plan.name, "worker", plan.zone);
         let plan = NodePlan { labels, ..plan };
+        self.join(plan).await
+    }
+
+    /// Adds the machine and returns when the watch has brought its Node, so that whoever asks for it finds it.
+    async fn join(&self, plan: NodePlan) -> Result<String> {
         cloud::add(&self.ctx, &plan).await?;
+        let seen = |world: &Self| world.state().nodes.contains_key(&plan.name);
+        self.until(&format!("Node {} is seen", plan.name), START, seen)
+            .await?;
         Ok(plan.name)
     }
 

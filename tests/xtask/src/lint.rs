@@ -17,7 +17,7 @@ pub struct Arguments {
 /// Runs every linter, even after one has failed.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let mut failed = false;
-    for mut command in [format(), clippy()] {
+    for mut command in [format(), clippy(), plugins(format()), plugins(clippy())] {
         failed |= !step::succeeds(&mut command)?;
     }
     match deny_step(arguments.deny)? {
@@ -53,6 +53,14 @@ pub fn clippy() -> Command {
         "-D",
         "warnings",
     ]);
+    command
+}
+
+/// The same for the rules in `plugins`, a workspace of its own, built beside the rest.
+pub fn plugins(mut command: Command) -> Command {
+    command
+        .current_dir(step::root().join("plugins"))
+        .env("CARGO_TARGET_DIR", step::root().join("target/plugins"));
     command
 }
 

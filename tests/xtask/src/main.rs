@@ -5,6 +5,7 @@ mod cluster;
 mod crds;
 mod demo;
 mod deny;
+mod fuzz;
 mod lint;
 mod setup;
 mod step;
@@ -42,6 +43,8 @@ enum Task {
     Demo(demo::Arguments),
     /// Measure the numbers the design promises
     Bench(bench::Arguments),
+    /// Feed the parsers and the sandbox what strangers might write, guided by coverage
+    Fuzz(fuzz::Arguments),
     /// What `bench` starts once it is built for speed
     #[command(hide = true)]
     BenchInner(bench::Arguments),
@@ -55,8 +58,9 @@ async fn main() -> ExitCode {
         Task::Crds => crds::run(),
         Task::Cluster(arguments) => cluster::run(arguments).await,
         Task::Setup => setup::run(),
-        Task::Demo(arguments) => demo::run(arguments).await,
+        Task::Demo(arguments) => Box::pin(demo::run(arguments)).await,
         Task::Bench(arguments) => bench::run(&arguments),
+        Task::Fuzz(arguments) => fuzz::run(&arguments),
         Task::BenchInner(arguments) => bench::measure(&arguments).await,
     };
     match result {

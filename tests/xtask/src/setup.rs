@@ -2,16 +2,55 @@
 
 use std::process::{Command, ExitCode};
 
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
 
 use crate::step;
 
-/// Adds the wasm target and builds the control plane.
+/// What rules are built for: with WASI, and without.
+const WASM_TARGETS: [&str; 2] = ["wasm32-wasip2", "wasm32-unknown-unknown"];
+
+/// Adds the wasm targets and builds the control plane.
 pub fn run() -> Result<ExitCode> {
-    if let Err(error) = step::must(Command::new("rustup").args(["target", "add", "wasm32-wasip2"])) {
-        // Only the sample plugins need it; a distribution's Rust has no rustup.
-        eprintln!("the wasm32-wasip2 target was not added, so sample plugins cannot be built: {error:#}");
-    }
+    wasm_targets()?;
     println!("control plane: {}", numo_cluster::binary()?.display());
     Ok(ExitCode::SUCCESS)
+}
+
+/// Adds the targets that rules are built for, where they are missing.
+///
+/// A Rust without rustup (a distribution's) must have them by itself.
+pub fn wasm_targets() -> Result<()> {
+    let missing: Vec<&str> = WASM_TARGETS
+        .into_iter()
+        .filter(|target| !is_installed(target))
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let mut rustup = Command::new("rustup");
+    rustup.args(["target", "add"]).args(&missing);
+    step::must(&mut rustup).with_context(|| {
+        format!(
+            "rules are built for {}, which this Rust does not have and rustup could not add",
+            missing.join(", ")
+        )
+    })?;
+    for target in missing {
+        ensure!(
+            is_installed(target),
+            "rustup added {target}, and the Rust in use does not have it"
+        );
+    }
+    Ok(())
+}
+
+/// Whether the Rust in use has the target's standard library.
+fn is_installed(target: &str) -> bool {
+    let folder = Command::new("rustc")
+        .args(["--print", "target-libdir", "--target", target])
+        .output();
+    folder.is_ok_and(|output| {
+        let path = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        output.status.success() && std::path::Path::new(&path).is_dir()
+    })
 }

@@ -8,11 +8,19 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-use crate::{lint, step};
+use crate::{lint, setup, step};
 
-/// Folders of packages whose tests each start a control plane: 600 MB and several seconds of
-/// both cores, so more than two at once only wait for each other.
-const HEAVY: [&str; 3] = ["tests/cluster", "tests/api", "tests/e2e"];
+/// Folders of packages whose tests need a control plane, 600 MB and many seconds of both cores to start, and how
+/// many run at once. Those that hand theirs on wait for machines more than for the processor.
+const HEAVY: [(&str, u8); 4] = [
+    ("tests/cluster", 4),
+    ("tests/api", 4),
+    ("tests/world", 4),
+    ("tests/e2e", 6),
+];
+
+/// Where `cargo components` puts them.
+const COMPONENTS: &str = "target/plugins/wasm32-unknown-unknown/release/components";
 
 /// What `cargo xtask test` takes.
 #[derive(clap::Args)]
@@ -22,7 +30,14 @@ pub struct Arguments {
     /// Install cargo-deny if it is missing (minutes); CI=true implies it
     #[arg(long)]
     deny: bool,
+    /// Rules in Python and JavaScript and by cargo-component too: needs Python 3.10 and Node, and installs their
+    /// toolchains into the cache (minutes)
+    #[arg(long)]
+    all_tools: bool,
 }
+
+/// The tests that need foreign toolchains: their package, and how their names begin.
+const FOREIGN: (&str, &str) = ("tests/e2e", "tools::");
 
 /// Runs all steps, also after one has failed, unless what follows cannot be built.
 ///
@@ -36,11 +51,20 @@ pub fn run(arguments: &Arguments) -> ExitCode {
             step::succeeds(&mut lint::format()).map(Outcome::of)
         });
         run.step("clippy", |_| step::succeeds(&mut lint::clippy()).map(Outcome::of));
+        run.step("rustfmt of plugins", |_| {
+            step::succeeds(&mut lint::plugins(lint::format())).map(Outcome::of)
+        });
+        run.step("clippy of plugins", |_| {
+            step::succeeds(&mut lint::plugins(lint::clippy())).map(Outcome::of)
+        });
     }
     let control_plane = run.step("control plane", |_| numo_cluster::binary().map(|_| Outcome::Done));
     if control_plane && arguments.filter.is_empty() {
         run.step("go vet", |_| go_vet());
     }
+    // The sandbox's tests build their guests, and the rules that ship their components, which other tests use.
+    let guests = run.step("wasm targets", |_| setup::wasm_targets().map(|()| Outcome::Done))
+        && run.step("components of plugins", |_| plugins_components());
     let mut tests = Vec::new();
     let built = run.step("build", |_| {
         tests = build()?;
@@ -50,8 +74,26 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         for test in &tests {
             run.step(&test.title(), |counts| test.run(&arguments.filter, counts));
         }
+        for test in tests
+            .iter()
+            .filter(|test| arguments.all_tools && test.package == FOREIGN.0)
+        {
+            run.step("tests with foreign toolchains", |counts| {
+                // One at a time: a Python rule takes a core for most of the time that compiling may take.
+                let alone = TestBinary {
+                    at_once: Some(1),
+                    ..test.clone()
+                };
+                alone.run(&["--ignored".to_owned(), FOREIGN.1.to_owned()], counts)
+            });
+        }
         run.step("documentation's examples", |counts| {
             doc_tests(&arguments.filter, counts)
+        });
+    }
+    if guests {
+        run.step("tests of plugins", |counts| {
+            plugins_tests(&arguments.filter, counts)
         });
     }
     if arguments.filter.is_empty() {
@@ -133,13 +175,15 @@ impl Run {
 }
 
 /// An executable full of tests.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct TestBinary {
     package: String,
     target: String,
     executable: PathBuf,
     /// The package's folder, in which cargo would run it.
     folder: PathBuf,
+    /// How many of its tests run at once; as many as there are cores if it is not said.
+    at_once: Option<u8>,
 }
 
 /// One line of cargo's JSON messages, as far as we read it.
@@ -188,7 +232,7 @@ fn build() -> Result<Vec<TestBinary>> {
     }
     ensure!(child.wait()?.success(), "the workspace does not build");
     // Light ones first: the same failure is seen sooner there.
-    tests.sort_by_key(|test| (test.is_heavy(), test.folder.clone(), test.target.clone()));
+    tests.sort_by_key(|test| (test.at_once.is_some(), test.folder.clone(), test.target.clone()));
     Ok(tests)
 }
 
@@ -196,8 +240,11 @@ fn test_binary(line: &str) -> Option<TestBinary> {
     let message: Message = serde_json::from_str(line).ok()?;
     let is_test = message.reason == "compiler-artifact" && message.profile?.test;
     let folder = message.manifest_path.parent()?.to_owned();
+    let package = package_name(&folder);
+    let heavy = HEAVY.iter().find(|(heavy, _)| *heavy == package);
     Some(TestBinary {
-        package: package_name(&folder),
+        at_once: heavy.map(|(_, at_once)| *at_once),
+        package,
         target: message.target?.name,
         executable: message.executable.filter(|_| is_test)?,
         folder,
@@ -218,10 +265,6 @@ impl TestBinary {
         format!("tests of {} ({})", self.package, self.target)
     }
 
-    fn is_heavy(&self) -> bool {
-        HEAVY.contains(&self.package.as_str())
-    }
-
     fn run(&self, filter: &[String], counts: &mut Counts) -> Result<Outcome> {
         let mut command = Command::new(&self.executable);
         command
@@ -234,9 +277,10 @@ impl TestBinary {
             .map(|folder| folder.join("numo"))
         {
             command.env("NUMO_BIN", numo);
+            command.env("NUMO_RULES", step::root().join(COMPONENTS));
         }
-        if self.is_heavy() {
-            command.arg("--test-threads=4");
+        if let Some(at_once) = self.at_once {
+            command.arg(format!("--test-threads={at_once}"));
         }
         counted(command, counts)
     }
@@ -248,6 +292,19 @@ fn doc_tests(filter: &[String], counts: &mut Counts) -> Result<Outcome> {
         .args(["test", "--quiet", "--workspace", "--doc", "--"])
         .args(filter);
     counted(command, counts)
+}
+
+fn plugins_tests(filter: &[String], counts: &mut Counts) -> Result<Outcome> {
+    let mut command = lint::plugins(step::cargo());
+    command
+        .args(["test", "--quiet", "--workspace", "--"])
+        .args(filter);
+    counted(command, counts)
+}
+
+/// Builds every rule that ships, and checks what it imports, its size, and that it names no path of this machine.
+fn plugins_components() -> Result<Outcome> {
+    step::succeeds(lint::plugins(step::cargo()).arg("components")).map(Outcome::of)
 }
 
 /// Runs tests, passing on what they print and counting their results.
@@ -314,6 +371,30 @@ mod tests {
             })
         );
         assert_eq!(parse_result("test something ... ok"), None);
+    }
+
+    /// Cargo builds a crate anew for each set of features: were this program's others than the tests', `cargo xtask test`
+    /// would build wasmtime twice, for ten minutes and gigabytes.
+    #[test]
+    fn this_program_and_the_tests_share_their_dependencies() {
+        let features = |which: &[&str]| {
+            let mut cargo = step::cargo();
+            cargo.args(["tree", "--locked", "--prefix", "none", "--no-dedupe"]);
+            let output = cargo.args(["--format", "{p} {f}"]).args(which).output().unwrap();
+            assert!(
+                output.status.success(),
+                "{}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+            let text = String::from_utf8(output.stdout).unwrap();
+            text.lines()
+                .map(str::to_owned)
+                .collect::<std::collections::BTreeSet<_>>()
+        };
+        let ours = features(&["--package", "xtask", "--edges", "normal,build"]);
+        let all = features(&["--workspace", "--edges", "normal,build,dev"]);
+        let other: Vec<_> = ours.difference(&all).collect();
+        assert!(ours.len() > 100 && other.is_empty(), "{other:?}");
     }
 
     #[test]

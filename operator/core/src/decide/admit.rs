@@ -10,9 +10,10 @@ use crate::{
     observed::{ChangeView, Key, NodeView, RunConfigView},
     pools,
     report::Why,
+    rules::{self, Subject},
 };
 use numo_api::{DirectiveAction, NodeChangeSpec, OwnerRef, Reason, Step, Target, Terms, marks::openshift};
-use std::collections::BTreeMap;
+use std::{cell::OnceCell, collections::BTreeMap};
 
 /// API version and kind of the owner, as NodeChanges refer to it.
 pub const OWNER_KIND: (&str, &str) = ("openshift-optional.skrzypek.io/v1alpha1", "MutexRunConfig");
@@ -20,9 +21,11 @@ pub const OWNER_KIND: (&str, &str) = ("openshift-optional.skrzypek.io/v1alpha1",
 /// Admits as many nodes as may go, and reports the rest.
 pub fn admit(draft: &mut Draft<'_>, hold: Option<&Why>) {
     let members = std::mem::take(&mut draft.frame.members);
-    let mut ledger = Ledger::of(draft.frame.observed);
+    let mut ledger = Ledger::of(draft.frame.observed, draft.frame.now);
     let mut flying = Flying::of(&draft.frame, &members, |_| true);
     let elsewhere = draft.frame.held_elsewhere();
+    let asks_first = draft.frame.intent.asks_before_turn();
+    let mut asking = 0;
     for member in members.iter().filter(|member| member.in_flight().is_none()) {
         // It is changed, failed a rule after that, and a person wants that rule asked again: a turn like any.
         let again = member
@@ -73,6 +76,18 @@ pub fn admit(draft: &mut Draft<'_>, hold: Option<&Why>) {
             .or_else(|| flying.no_room(&draft.frame, member.node))
             .or_else(|| ledger.refusal(member.node));
         let Some(why) = why else {
+            if asks_first
+                && again.is_none()
+                && let Some((why, keeps_place)) = ask_first(draft, member, &mut asking)
+            {
+                if keeps_place {
+                    ledger.take(member.node);
+                    flying.take(member.node);
+                    flying.some_are_asked = true;
+                }
+                draft.report(member, Step::Selected, why);
+                continue;
+            }
             ledger.take(member.node);
             flying.take(member.node);
             match again {
@@ -89,6 +104,75 @@ pub fn admit(draft: &mut Draft<'_>, hold: Option<&Why>) {
         draft.report(member, Step::Selected, why);
     }
     draft.frame.members = members;
+}
+
+/// Nodes that rules of phase Admit are asked about at once: a rule that is against all of 7,500 nodes is not to be asked
+/// about all of them in one moment.
+const ASKED_AT_ONCE: usize = 32;
+
+/// Asks the rules of phase Admit about a node that could have its turn now. If it may not have it yet: why, and whether
+/// its place is kept meanwhile.
+fn ask_first(draft: &mut Draft<'_>, member: &Member<'_>, asking: &mut usize) -> Option<(Why, bool)> {
+    let frame = &draft.frame;
+    let attempt = member.change.map_or(0, |change| change.status.attempt);
+    let subject = Subject {
+        owner: &frame.run.key,
+        owner_uid: &frame.run.uid,
+        node: &member.node.name,
+        node_uid: &member.node.uid,
+        hostname: member.node.label(openshift::HOSTNAME),
+        pool: &member.pool.name,
+        from_version: member.version.unwrap_or_default(),
+        to_version: frame.desired.as_deref().unwrap_or_default(),
+        run: &frame.run_id,
+        round: attempt.saturating_add(1),
+        since: None,
+    };
+    let mut said = rules::admission(&frame.intent.rules, &subject, frame.observed, frame.now);
+    let mut why = said.why?;
+    if !said.against
+        && let Some(noted) = noted(frame, member)
+    {
+        // Who has just started, or only looks on, has not heard the rule itself.
+        (why, said.against) = (noted, true);
+    }
+    if said.under_way || !said.asks.is_empty() {
+        if *asking < ASKED_AT_ONCE {
+            *asking += 1;
+        } else if said.against {
+            said.asks.clear();
+        } else {
+            let message = format!("{ASKED_AT_ONCE} nodes are being asked about in phase Admit");
+            return Some((Why::new(Reason::WaitingForTurn, message), false));
+        }
+    }
+    for request in said.asks {
+        let _ = node::asks(draft, Box::new(request));
+    }
+    if let Some(wake) = said.wake {
+        draft.wake(wake);
+    }
+    if said.against {
+        let of = &mut draft.out.report.not_admitted;
+        of.insert(member.node.name.clone(), why.clone());
+    }
+    Some((why, !said.against))
+}
+
+/// What a rule of phase Admit had against the node when the status was written.
+fn noted(frame: &Frame<'_>, member: &Member<'_>) -> Option<Why> {
+    let run = frame
+        .run
+        .status
+        .run
+        .as_ref()
+        .filter(|run| run.id == frame.run_id)?;
+    let noted = run
+        .not_admitted
+        .iter()
+        .find(|noted| noted.node == member.node.name)?;
+    let reason = Reason::ALL.iter().find(|reason| reason.name() == noted.reason)?;
+    Some(Why::new(*reason, noted.message.clone()))
 }
 
 /// Carries out what a person said about a node before its turn; true if it is not to have one now.
@@ -170,6 +254,10 @@ struct Flying<'a> {
     busy: BTreeMap<(&'a str, &'a str), &'a NodeView>,
     limit: usize,
     keys: &'a [String],
+    /// The sentence that all nodes share for which there is no room.
+    full: OnceCell<Why>,
+    /// Whether some of them are only being asked about in phase Admit.
+    some_are_asked: bool,
 }
 
 impl<'a> Flying<'a> {
@@ -179,6 +267,8 @@ impl<'a> Flying<'a> {
             busy: BTreeMap::new(),
             limit: frame.intent.max_unavailable.of(members.len()).max(1),
             keys: frame.intent.mutex_keys,
+            full: OnceCell::new(),
+            some_are_asked: false,
         };
         for member in members {
             let flies = match member.in_flight() {
@@ -194,10 +284,19 @@ impl<'a> Flying<'a> {
 
     fn take(&mut self, node: &'a NodeView) {
         self.nodes.push(node);
+        self.full = OnceCell::new();
         for key in self.keys {
             if let Some(value) = node.labels.get(key) {
                 self.busy.insert((key, value), node);
             }
+        }
+    }
+
+    const fn state(&self) -> &'static str {
+        if self.some_are_asked {
+            "in flight or being asked about"
+        } else {
+            "in flight"
         }
     }
 
@@ -207,8 +306,9 @@ impl<'a> Flying<'a> {
                 continue;
             };
             if let Some(other) = self.busy.get(&(key.as_str(), value.as_str())) {
+                let state = self.state();
                 let message = format!(
-                    "Node {} with the same {key}={value} is in flight (spec.mutexKeys)",
+                    "Node {} with the same {key}={value} is {state} (spec.mutexKeys)",
                     other.name
                 );
                 return Some(Why::new(Reason::MutexKeyBusy, message));
@@ -216,12 +316,16 @@ impl<'a> Flying<'a> {
         }
         let (found, limit) = (self.nodes.len(), self.limit);
         if found >= limit {
-            let names: Vec<&str> = self.nodes.iter().take(5).map(|node| node.name.as_str()).collect();
-            let message = format!(
-                "{found} of {limit} nodes are in flight (spec.maxUnavailable): {}",
-                names.join(", ")
-            );
-            return Some(Why::new(Reason::WaitingForTurn, message));
+            let full = self.full.get_or_init(|| {
+                let names: Vec<&str> = self.nodes.iter().take(5).map(|node| node.name.as_str()).collect();
+                let state = self.state();
+                let message = format!(
+                    "{found} of {limit} nodes are {state} (spec.maxUnavailable): {}",
+                    names.join(", ")
+                );
+                Why::new(Reason::WaitingForTurn, message)
+            });
+            return Some(full.clone());
         }
         gates::node::canary_room(frame, found)
     }
@@ -246,7 +350,7 @@ pub fn out_of_turn<'a>(
     }
     waiting.sort_by_key(|(change, ..)| (change.created, &change.key));
     let mut flying = Flying::of(frame, members, |change| change.status.pin.is_some());
-    let mut ledger = Ledger::of_others(frame.observed, &frame.run.uid);
+    let mut ledger = Ledger::of_others(frame.observed, frame.now, &frame.run.uid);
     for (_, node, member) in waiting {
         let why = hold
             .cloned()

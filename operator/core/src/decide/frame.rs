@@ -105,6 +105,8 @@ pub struct Frame<'a> {
     pub members: Vec<Member<'a>>,
     /// Nodes that match two custom pools, of which one is a target.
     pub in_two_pools: Vec<(&'a NodeView, Vec<&'a str>)>,
+    /// Nodes that someone else is about to take away or reboot, and in what words.
+    pub taken: BTreeMap<&'a str, String>,
     /// Journals of this owner that are in flight though their node, or its pool, is gone.
     pub orphans: Vec<&'a ChangeView>,
     /// All journals of this owner, whatever run they belong to, in the order of their names.
@@ -178,6 +180,7 @@ impl<'a> Frame<'a> {
             desired,
             members,
             in_two_pools,
+            taken: observed.taken(snapshot.now),
             orphans,
             run_verdicts,
             run_round: run_round(run, &run_id),
@@ -255,6 +258,7 @@ impl<'a> Frame<'a> {
                 .values()
                 .any(|node| shielded_by(node, &self.run.uid) || super::is_quarantined(node, &self.run.uid))
             || self.observed.leases.values().any(|lease| lease.holder == holder)
+            || super::machine::has_marks(self.observed, &self.run.uid)
     }
 
     /// Whether a run goes on: something is behind, has its turn, or is marked.

@@ -4,11 +4,12 @@ use super::Draft;
 use crate::{
     action::{Action, Event},
     observed::ChangeView,
+    ready,
     report::Why,
     rules::clip,
 };
 use jiff::Timestamp;
-use numo_api::{Entry, NodeChangeStatus, Outcome, Reason, Step, VerdictRecord};
+use numo_api::{Entry, NodeChangeStatus, Outcome, Phase, Reason, Step, VerdictRecord};
 
 /// Version of the journal's format that this binary writes; it reads this one and the one before.
 pub const JOURNAL_VERSION: i32 = 1;
@@ -93,7 +94,18 @@ impl<'a> Journal<'a> {
 /// Adds a verdict to a bounded list. What goes first is what a later attempt outdates; then older
 /// failures; the newest of each rule and phase stays, because attempts are numbered after it. The bound
 /// on rules (`intent.rs`) sees to it that all verdicts of the present attempt have room.
+///
+/// What a component left for itself stays with its newest verdict of a phase only: the list is one object.
 pub fn keep(verdicts: &mut Vec<VerdictRecord>, verdict: VerdictRecord) {
+    if verdict.data.is_some() {
+        let same = |old: &&mut VerdictRecord| old.rule == verdict.rule && old.phase == verdict.phase;
+        verdicts.iter_mut().filter(same).for_each(|old| old.data = None);
+    }
+    if verdict.rule == ready::NAME && verdict.phase == Phase::Post && verdict.outcome == Outcome::Pass {
+        // What was remembered has done its work; kept for every node it would be most of what is stored.
+        let own = |old: &&mut VerdictRecord| old.rule == ready::NAME;
+        verdicts.iter_mut().filter(own).for_each(|old| old.data = None);
+    }
     verdicts.push(verdict);
     while verdicts.len() > MAX_VERDICTS {
         let newer = |index: usize| {

@@ -7,6 +7,7 @@
 mod admit;
 mod frame;
 mod journal;
+mod machine;
 mod node;
 mod pool;
 mod quarantine;
@@ -28,6 +29,7 @@ use crate::{
 };
 use jiff::Timestamp;
 use numo_api::{Phase, Reason, RunResult, Step, VerdictRecord, conditions::Who, marks, marks::openshift};
+use std::sync::Arc;
 
 /// Chain of the writes that delete old journals.
 pub const FORGET_CHAIN: &str = "forget";
@@ -64,6 +66,10 @@ pub(crate) struct Draft<'a> {
     pub frame: Frame<'a>,
     pub answers: &'a Answers,
     pub out: Decision,
+    /// Where nodes are, as it is said; the last word counts. Put in order once, at the end.
+    said: Vec<(String, NodeReport)>,
+    /// The pool that was spoken of last: members come pool by pool.
+    pool: Option<Arc<str>>,
 }
 
 impl Draft<'_> {
@@ -79,16 +85,26 @@ impl Draft<'_> {
     /// Says where a node is.
     pub fn report(&mut self, member: &Member<'_>, step: Step, why: Why) {
         let change = member.superseded.or(member.change);
-        self.out.report.nodes.insert(
-            member.node.name.clone(),
-            NodeReport {
-                pool: member.pool.name.clone(),
-                step,
-                why,
-                since: change.and_then(|change| change.status.since.clone()),
-                change: change.map(|change| change.key.to_string()),
-            },
-        );
+        let name = member.pool.name.as_str();
+        let pool = match &self.pool {
+            Some(pool) if **pool == *name => pool.clone(),
+            _ => self.pool.insert(name.into()).clone(),
+        };
+        let report = NodeReport {
+            pool,
+            step,
+            why,
+            since: change.and_then(|change| change.status.since.clone()),
+            change: change.map(|change| change.key.to_string()),
+        };
+        self.said.push((member.node.name.clone(), report));
+    }
+
+    /// The decision.
+    fn finish(mut self) -> Decision {
+        let mut said = self.said.into_iter().collect();
+        self.out.report.nodes.append(&mut said);
+        self.out
     }
 
     /// Asks to decide again at `at`.
@@ -110,6 +126,8 @@ pub fn decide(snapshot: &Snapshot<'_>, answers: &Answers) -> Decision {
         frame: Frame::of(snapshot, run),
         answers,
         out: Decision::default(),
+        said: Vec::new(),
+        pool: None,
     };
     describe(&mut draft);
     last_words(&mut draft);
@@ -137,6 +155,14 @@ pub fn decide(snapshot: &Snapshot<'_>, answers: &Answers) -> Decision {
     } else {
         drive(&mut draft, hold, refusal.as_ref());
     }
+    machine::resume_health_checks(&mut draft);
+    let locks = snapshot.observed.reboot_locks.values().flatten();
+    let ends = locks
+        .filter_map(|lock| lock.until)
+        .filter(|until| *until > snapshot.now);
+    if let Some(first) = ends.min() {
+        draft.wake(first);
+    }
     forget(&mut draft);
     if dry {
         draft.out.actions.clear();
@@ -150,7 +176,7 @@ pub fn decide(snapshot: &Snapshot<'_>, answers: &Answers) -> Decision {
             ));
         }
     }
-    draft.out
+    draft.finish()
 }
 
 /// The parts of the report that are there whatever is decided.
@@ -199,7 +225,7 @@ fn describe(draft: &mut Draft<'_>) {
         report.nodes.insert(
             node.name.clone(),
             NodeReport {
-                pool: pools,
+                pool: pools.into(),
                 step: Step::Selected,
                 why: Why::new(Reason::NodeInTwoPools, message),
                 since: None,
@@ -280,7 +306,7 @@ fn last_words(draft: &mut Draft<'_>) {
 fn refused(mut draft: Draft<'_>, why: Why) -> Decision {
     draft.out.report.phase = RunPhase::Refused;
     draft.out.report.hold = Some(why);
-    draft.out
+    draft.finish()
 }
 
 /// Every target node is where it shall be, or was left out on purpose; nothing is in flight.
@@ -336,6 +362,7 @@ fn move_on(draft: &mut Draft<'_>, hold: Option<&Why>, leaving: Option<&Why>) {
     }
     draft.frame.members = members;
     node::settle_orphans(draft);
+    machine::unshield(draft);
     node::free_jobs(draft, draft.frame.run.deleting);
 }
 
@@ -541,6 +568,7 @@ fn run_rules_hold(draft: &mut Draft<'_>, phase: Phase) -> Option<Why> {
             draft.act("run", Action::CreateJob(job), None);
             Some(why)
         }
+        Progress::Evaluate(request) => Some(node::asks(draft, request)),
         Progress::Record(verdict, _) => {
             let why = Why::new(
                 Reason::RuleRunning,
@@ -560,6 +588,7 @@ fn run_rules_hold(draft: &mut Draft<'_>, phase: Phase) -> Option<Why> {
 /// What rules that are asked once per run are asked about.
 fn run_subject<'a>(frame: &'a Frame<'_>) -> Subject<'a> {
     Subject {
+        owner: &frame.run.key,
         owner_uid: &frame.run.uid,
         node: "",
         node_uid: "",

@@ -6,9 +6,10 @@ use super::{
     admit::{self, OWNER_KIND},
     at_target,
     journal::{self, Journal},
+    machine,
 };
 use crate::{
-    action::{Action, Change, Event, EventAction, NodePatch, NodePurpose},
+    action::{Action, Change, EvaluationRequest, Event, EventAction, NodePatch, NodePurpose},
     gates,
     intent::InForce,
     ledger,
@@ -182,11 +183,15 @@ fn holds_lease_and_shield(draft: &mut Draft<'_>, member: &Member<'_>) -> bool {
     if mark::shielded(node).is_none_or(|mark| mark.owner != draft.frame.run.uid) {
         actions.push(shield(node, &draft.frame.run.uid));
     }
+    actions.extend(machine::shields(&draft.frame, node));
     if actions.is_empty() {
         return true;
     }
     for action in actions {
-        draft.act(&node.name, action, None);
+        // Another node that begins in this pass needs the same health checks paused.
+        if !draft.out.actions.iter().any(|planned| planned.action == action) {
+            draft.act(&node.name, action, None);
+        }
     }
     let step = member.in_flight().and_then(|change| change.status.step);
     draft.report(
@@ -205,67 +210,26 @@ const SHIELD_ANNOTATIONS: [(&str, &str); 2] = [
 ];
 
 fn shield(node: &NodeView, owner: &str) -> Action {
-    let prior = SHIELD_LABELS
-        .iter()
-        .map(|(key, _)| ((*key).to_owned(), node.labels.get(*key).cloned()))
-        .chain(
-            SHIELD_ANNOTATIONS
-                .iter()
-                .map(|(key, _)| ((*key).to_owned(), node.annotations.get(*key).cloned())),
-        )
-        .collect();
-    // Over a mark of an owner that is gone, or where only the mark was taken off, what is there is ours:
-    // what was there before it is what counts.
-    let prior = mark::shielded(node).map_or(prior, |mark| mark.prior);
-    let to = |map: &BTreeMap<String, String>, (key, value): &(&str, &str)| Change {
-        key: (*key).to_owned(),
-        from: map.get(*key).cloned(),
-        to: Some((*value).to_owned()),
-    };
-    let mut annotations: Vec<Change> = SHIELD_ANNOTATIONS
-        .iter()
-        .map(|pair| to(&node.annotations, pair))
-        .collect();
-    annotations.push(Change {
-        key: marks::SHIELDED_BY.to_owned(),
-        from: node.annotations.get(marks::SHIELDED_BY).cloned(),
-        to: Some(mark::render(&Shielded {
-            owner: owner.to_owned(),
-            prior,
-        })),
-    });
+    let found = SHIELD_LABELS.iter().map(|(key, _)| (*key, node.labels.get(*key)));
+    let found = found.chain(
+        SHIELD_ANNOTATIONS
+            .iter()
+            .map(|(key, _)| (*key, node.annotations.get(*key))),
+    );
+    let mut annotations = mark::set(&node.annotations, &SHIELD_ANNOTATIONS);
+    annotations.push(mark::shielding(&node.annotations, owner, found));
     Action::PatchNode(NodePatch {
-        labels: SHIELD_LABELS.iter().map(|pair| to(&node.labels, pair)).collect(),
+        labels: mark::set(&node.labels, &SHIELD_LABELS),
         annotations,
         ..NodePatch::of(node, NodePurpose::Shield)
     })
 }
 
 fn unshield(node: &NodeView, mark: &Shielded) -> Action {
-    // What someone else set meanwhile is theirs: only our own value is taken back.
-    let back = |map: &BTreeMap<String, String>, (key, value): &(&str, &str)| {
-        let found = map.get(*key).cloned();
-        let prior = mark.prior.get(*key).cloned().flatten();
-        (found.as_deref() == Some(value) && found != prior).then(|| Change {
-            key: (*key).to_owned(),
-            from: found,
-            to: prior,
-        })
-    };
-    let mut annotations: Vec<Change> = SHIELD_ANNOTATIONS
-        .iter()
-        .filter_map(|pair| back(&node.annotations, pair))
-        .collect();
-    annotations.push(Change {
-        key: marks::SHIELDED_BY.to_owned(),
-        from: node.annotations.get(marks::SHIELDED_BY).cloned(),
-        to: None,
-    });
+    let mut annotations = mark::restore(&node.annotations, mark, &SHIELD_ANNOTATIONS);
+    annotations.push(mark::unshielding(&node.annotations));
     Action::PatchNode(NodePatch {
-        labels: SHIELD_LABELS
-            .iter()
-            .filter_map(|pair| back(&node.labels, pair))
-            .collect(),
+        labels: mark::restore(&node.labels, mark, &SHIELD_LABELS),
         annotations,
         ..NodePatch::of(node, NodePurpose::Unshield)
     })
@@ -368,6 +332,7 @@ impl Turn<'_, '_> {
             .last()
             .and_then(|verdict| journal::time(Some(&verdict.at)));
         Subject {
+            owner: &frame.run.key,
             owner_uid: &frame.run.uid,
             node: &self.member.node.name,
             node_uid: &self.member.node.uid,
@@ -572,7 +537,7 @@ impl Turn<'_, '_> {
         }
         if let Some(why) = fit {
             draft.report(self.member, Step::PreRelease, why);
-        } else if self.can_drain(draft) {
+        } else if self.can_drain(draft) && self.confirmed(draft) {
             self.release(draft);
         }
     }
@@ -605,7 +570,32 @@ impl Turn<'_, '_> {
     ///
     /// `closed` is why no further rule is to begin, if so; what runs already is written down all the same.
     fn passed(&self, draft: &mut Draft<'_>, phase: Phase, step: Step, closed: Option<&Why>) -> bool {
-        match self.progress(draft, phase) {
+        let progress = self.progress(draft, phase);
+        self.go_on(draft, (phase, step), closed, progress)
+    }
+
+    /// Whether every component's Pass is young enough to let the node go on it. One that is not is asked again.
+    fn confirmed(&self, draft: &mut Draft<'_>) -> bool {
+        let frame = &draft.frame;
+        let stale = rules::stale(
+            &self.rules(),
+            &self.change.status.verdicts,
+            &self.subject(draft),
+            frame.observed,
+            draft.answers,
+            frame.now,
+        );
+        stale.is_none_or(|(phase, progress)| self.go_on(draft, (phase, Step::PreRelease), None, progress))
+    }
+
+    fn go_on(
+        &self,
+        draft: &mut Draft<'_>,
+        (phase, step): (Phase, Step),
+        closed: Option<&Why>,
+        progress: Progress,
+    ) -> bool {
+        match progress {
             Progress::Passed => true,
             Progress::Ask(question) => {
                 draft.out.questions.push(question);
@@ -634,6 +624,14 @@ impl Turn<'_, '_> {
                 draft.report(self.member, step, why);
                 false
             }
+            Progress::Evaluate(request) => {
+                let why = match closed {
+                    Some(why) => why.clone(),
+                    None => asks(draft, request),
+                };
+                draft.report(self.member, step, why);
+                false
+            }
             Progress::Record(verdict, log) => {
                 self.record(draft, *verdict, log, step);
                 false
@@ -656,6 +654,7 @@ impl Turn<'_, '_> {
         let words = log
             .as_deref()
             .and_then(|log| log.lines().rfind(|line| !line.trim().is_empty()))
+            .or(verdict.message.as_deref().filter(|_| verdict.job.is_none()))
             .unwrap_or("");
         let short = rules::clip(words.trim(), 256);
         let said = if short.is_empty() {
@@ -731,6 +730,11 @@ impl Turn<'_, '_> {
                 draft.report(self.member, Step::Held, why.clone());
                 return;
             }
+            Progress::Evaluate(request) => {
+                asks(draft, request);
+                draft.report(self.member, Step::Held, why.clone());
+                return;
+            }
             Progress::Record(verdict, log) => {
                 self.record(draft, *verdict, log, Step::Held);
                 return;
@@ -791,7 +795,7 @@ impl Turn<'_, '_> {
                 step != Step::Done || why.reason == Reason::Ungated,
                 why.reason.name(),
                 EventAction::Complete,
-                why.message.clone(),
+                why.message.to_string(),
             )
         });
         journal.write(draft, event);
@@ -899,7 +903,7 @@ impl Turn<'_, '_> {
                 why
             };
             let event = (why.reason == Reason::Ungated)
-                .then(|| self.event(true, "Ungated", EventAction::Release, why.message.clone()));
+                .then(|| self.event(true, "Ungated", EventAction::Release, why.message.to_string()));
             journal.write(draft, event);
             draft.report(self.member, Step::Released, why);
             return;
@@ -951,18 +955,21 @@ impl Turn<'_, '_> {
     /// away in the end; one that is lifted again by then is forgotten. True if that is all there is to do now.
     ///
     /// The MCO's cordon stands from its drain until the uncordon that it asks for the new configuration; a person's
-    /// is one while the last request is still that of the configuration before.
+    /// is one while the last request is still that of the configuration before. That holds for the way into the
+    /// canary pool and for the way home.
     fn minds_cordon(&self, draft: &mut Draft<'_>) -> bool {
         let node = self.member.node;
         let asked = node.annotation(openshift::DESIRED_DRAIN);
         let before = asked.strip_prefix("uncordon-");
-        let at_rest = (asked.is_empty() || before == Some(self.pin.from_config.as_str()))
+        let at_rest = (asked.is_empty() || before == Some(self.member.current))
             && asked == node.annotation(openshift::LAST_APPLIED_DRAIN);
         // One that is not taken up yet is not the MCO's to uncordon.
         let taken_up = node.annotation(openshift::DESIRED_CONFIG) != self.member.current;
-        let before_change = taken_up && self.member.current == self.pin.from_config && !self.was_back();
+        let before_change = taken_up && !self.was_back();
         let remembered = !node.annotation(marks::CORDONED_BY).is_empty();
-        if !at_rest || !before_change || node.unschedulable == remembered {
+        // On the way home it is the MCO that took away what was remembered on the way there.
+        let forgets = remembered && self.member.current != self.pin.from_config;
+        if !at_rest || !before_change || node.unschedulable == remembered || forgets {
             return false;
         }
         let mark = node.unschedulable.then(|| cordon_mark(&draft.frame.run.uid));
@@ -1125,7 +1132,12 @@ impl Turn<'_, '_> {
             if !journal::is_for(self.change, Reason::ChangeTimeout) {
                 let mut journal = self.journal(draft);
                 journal.enter(Step::Held, Some(&why));
-                let event = self.event(true, "ChangeTimeout", EventAction::Change, why.message.clone());
+                let event = self.event(
+                    true,
+                    "ChangeTimeout",
+                    EventAction::Change,
+                    why.message.to_string(),
+                );
                 journal.write(draft, Some(event));
             }
             draft.report(self.member, Step::Held, why);
@@ -1257,6 +1269,13 @@ impl Turn<'_, '_> {
     }
 }
 
+/// Has a wasm rule asked, and says so.
+pub(super) fn asks(draft: &mut Draft<'_>, request: Box<EvaluationRequest>) -> Why {
+    let message = format!("rule {} is being asked", request.rule);
+    draft.out.questions.push(Question::Evaluate(request));
+    Why::new(Reason::RuleStarting, message)
+}
+
 /// The daemon asked for a drain that is not done.
 fn drains(node: &NodeView) -> bool {
     let asked = node.annotation(openshift::DESIRED_DRAIN);
@@ -1377,7 +1396,7 @@ pub fn settle_orphans(draft: &mut Draft<'_>) {
             warning: true,
             reason: Reason::NodeGone.name(),
             action: EventAction::Complete,
-            note: why.message,
+            note: why.message.to_string(),
         };
         journal.write(draft, Some(event));
     }

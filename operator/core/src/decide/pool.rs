@@ -419,18 +419,9 @@ fn select(draft: &mut Draft<'_>) -> Result<Vec<String>, Why> {
             Some(mark) if is_of_a_run(&pool.selector) => mark.corrections,
             Some(mark) => mark.corrections + 1,
         };
-        if corrections > MAX_CORRECTIONS {
+        // One of a run without its mark is not to be taken for the user's: the run is held (`ForeignWriter`).
+        if corrections > MAX_CORRECTIONS || (mark.is_none() && is_of_a_run(&pool.selector)) {
             continue;
-        }
-        if mark.is_none() && is_of_a_run(&pool.selector) {
-            // Somebody took the mark off: what was there before is known to people only.
-            let message = format!(
-                "MachineConfigPool {} spec.nodeSelector: found one that numo set and no annotation {}, wanted the \
-                 pool's own selector",
-                pool.name,
-                marks::PRIOR_NODE_SELECTOR
-            );
-            return Err(Why::new(Reason::ForeignWriter, message));
         }
         let prior = mark.map_or_else(|| pool.selector.clone(), |mark| mark.prior);
         let mark = PriorSelector {
@@ -497,7 +488,20 @@ fn homeless(draft: &Draft<'_>, wanted: &[(&PoolView, Value)]) -> Result<(), Why>
                 );
                 return Err(Why::new(Reason::NodeInTwoPools, message));
             }
-            pools::Home::Pool(_) | pools::Home::None | pools::Home::Several(_) => {}
+            pools::Home::Pool(pool) => {
+                // One that numo let go belongs in the canary: someone else's selector put it into a second pool.
+                if node.label(marks::RELEASE).is_empty()
+                    && let pools::Home::Several(names) = now()
+                {
+                    let message = format!(
+                        "Node {name} matches the custom pools {}, and would be in {pool} alone under the run's node \
+                         selectors and roll there; wanted one of them before",
+                        names.join(", ")
+                    );
+                    return Err(Why::new(Reason::NodeInTwoPools, message));
+                }
+            }
+            pools::Home::None | pools::Home::Several(_) => {}
         }
     }
     Ok(())
@@ -594,6 +598,7 @@ pub fn drop_finalizer(draft: &mut Draft<'_>) {
             action,
             Action::PatchPool(_)
                 | Action::PatchNode(_)
+                | Action::PatchMachine(_)
                 | Action::ReleaseLease { .. }
                 | Action::WriteJournal { .. }
         )

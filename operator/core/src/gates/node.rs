@@ -15,7 +15,7 @@ use numo_api::{
 pub fn not_fit(frame: &Frame<'_>, member: &Member<'_>) -> Option<Why> {
     let node = member.node;
     let name = &node.name;
-    if let Some(why) = &node.leaving {
+    if let Some(why) = node.leaving.as_ref().or_else(|| frame.taken.get(name.as_str())) {
         return Some(Why::new(
             Reason::NodeLeaving,
             format!("Node {name} is going away: {why}"),

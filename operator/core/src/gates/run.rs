@@ -310,6 +310,22 @@ fn foreign_writer(frame: &Frame<'_>) -> Option<Why> {
             })
         })
     };
+    // Somebody took the mark off: what was there before is known to people only.
+    let unmarked = || {
+        let ours = frame
+            .intent
+            .canary
+            .into_iter()
+            .chain(frame.intent.pools.iter().copied());
+        let mut ours = ours.filter(|_| frame.intent.strategy == Strategy::CanaryPool);
+        let pool = ours.find(|pool| is_of_a_run(&pool.selector) && mark::prior_selector(pool).is_none())?;
+        Some(format!(
+            "MachineConfigPool {} spec.nodeSelector: found one that numo set and no annotation {}, wanted the pool's own \
+             selector",
+            pool.name,
+            marks::PRIOR_NODE_SELECTOR
+        ))
+    };
     let unlabelled = || {
         let node = unlabelled_by_other(frame)?;
         Some(format!(
@@ -318,7 +334,10 @@ fn foreign_writer(frame: &Frame<'_>) -> Option<Why> {
             MAX_CORRECTIONS + 1
         ))
     };
-    let message = unpaused().or_else(reverted).or_else(unlabelled)?;
+    let message = unpaused()
+        .or_else(reverted)
+        .or_else(unmarked)
+        .or_else(unlabelled)?;
     Some(Why::new(Reason::ForeignWriter, message))
 }
 

@@ -4,7 +4,7 @@ use crate::{
     cluster::Cluster,
     words::{check, check_cluster, decision},
 };
-use numo_api::marks;
+use numo_api::marks::{self, openshift};
 use numo_core::mark;
 
 const RULE: &str = "label:mutexrule.openshift-optional.skrzypek.io/backup.numo";
@@ -194,6 +194,32 @@ fn a_persons_cordon_survives_the_way_home() {
     let node = cluster.observed.nodes.get_mut("a").expect("a node");
     node.unschedulable = true;
     check_cluster(&cluster, "> recordon a None");
+}
+
+/// The MCO uncordons at the end of the way home too.
+#[test]
+fn a_cordon_that_comes_on_the_way_home_is_put_back() {
+    let change = "change a Released pin:4.17.0 entries:PreRules,Released";
+    let node = "4.17.0 in:canary desired:4.17.0 to:worker labelled:run-uid turn";
+    check(
+        &set_up(&format!("{node} cordoned"), change),
+        "> remember the cordon of a",
+    );
+    check(&set_up(node, change), "> nothing");
+    // What was remembered on the way there the MCO has taken away since: it is not forgotten.
+    let mut cluster = Cluster::parse(&set_up(node, change));
+    let a = cluster.observed.nodes.get_mut("a").expect("a node");
+    a.annotations.insert(
+        marks::CORDONED_BY.to_owned(),
+        "{\"owner\":\"run-uid\",\"prior\":true}".to_owned(),
+    );
+    check_cluster(&cluster, "> nothing");
+    // From the request to uncordon on, it is the MCO's again.
+    let asked = format!(
+        "{node} cordoned annotation:{}=uncordon-rendered-worker-4170",
+        openshift::DESIRED_DRAIN
+    );
+    check(&set_up(&asked, change), "> nothing");
 }
 
 #[test]
@@ -441,6 +467,62 @@ fn a_selector_that_would_leave_a_node_in_no_pool_is_not_set() {
              {RUN}"
         ),
         "hold NodeInNoPool ~ Node a\n > nothing",
+    );
+}
+
+/// A node of two custom pools is the MCO's to refuse. With the run's selectors it would be in one of them only, and
+/// roll there without rules.
+#[test]
+fn a_selector_that_would_leave_a_node_of_two_pools_in_one_is_not_set() {
+    check(
+        &format!(
+            "cluster 4.17.0
+             pool canary 4.17.0 selected
+             pool infra 4.17.0 ours
+             pool edge 4.17.0
+             node a infra 4.16.0 {RULE} labelled:run-uid
+             node b infra 4.16.0 label:node-role.kubernetes.io/edge
+             rule backup Pre
+             target t infra
+             {RUN}"
+        ),
+        "hold NodeInTwoPools ~ Node b\n > nothing",
+    );
+}
+
+/// Someone else set the target's selector back while its node changes in the canary: it is put right again.
+#[test]
+fn a_selector_that_puts_a_node_of_the_canary_into_two_pools_is_corrected() {
+    let mut cluster = Cluster::parse(&format!(
+        "cluster 4.17.0
+         pool canary 4.17.0 selected
+         pool infra 4.17.0 ours selected
+         node a infra 4.16.0 desired:4.17.0 to:canary released:4.17.0 labelled:run-uid turn
+         node b infra 4.16.0 {RULE} labelled:run-uid
+         rule backup Pre
+         {RUN}
+         change a Released pin:4.17.0 entries:PreRules,Released verdict:backup/Pre/1/Pass"
+    ));
+    let pool = cluster.observed.pools.get_mut("infra").expect("a pool");
+    pool.selector = mark::own_selector(pool);
+    check_cluster(
+        &cluster,
+        "> select infra infra, backup Exists, release DoesNotExist",
+    );
+}
+
+/// Somebody took the mark off: what was there before numo is known to people only, and until they say, nobody goes.
+#[test]
+fn a_selector_without_its_mark_lets_nobody_go() {
+    let mut cluster = Cluster::parse(&set_up(
+        &format!("4.16.0 {RULE} labelled:run-uid turn"),
+        "change a PreRelease pin:4.17.0 verdict:backup/Pre/1/Pass",
+    ));
+    let canary = cluster.observed.pools.get_mut("canary").expect("a pool");
+    canary.annotations.remove(marks::PRIOR_NODE_SELECTOR);
+    check_cluster(
+        &cluster,
+        "hold ForeignWriter\n node a PreRelease ForeignWriter\n > nothing",
     );
 }
 

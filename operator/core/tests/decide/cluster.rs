@@ -8,6 +8,7 @@
 //! run {maxUnavailable: 2}               the MutexRunConfig numo/run; its rules and targets are those above
 //! change a PreRules pin:4.17.0          the node's NodeChange
 //! job backup/Pre/1 of a Complete        its Job
+//! evaluation disk/Pre/1 of a Wait:Full/30 said:-10   an attempt of `rule disk wasm`, and its last answer
 //! ```
 
 use jiff::{SignedDuration, Timestamp};
@@ -15,6 +16,7 @@ use numo_api::{
     Directive, DirectiveAction, Entry, FailurePolicy, NodeChangeSpec, NodeChangeStatus, ObjectRef, Outcome,
     OwnerRef, Phase, Pin, Placement, Reason, RunStatus, Step, Target, Terms, VerdictRecord,
     marks::{self, openshift},
+    mutex_run_config::NotAdmitted,
 };
 use numo_core::{
     decide::lease_holder,
@@ -22,8 +24,9 @@ use numo_core::{
     mark::{self, PausedBy, PriorSelector, Shielded},
     names::{self, JobIdentity},
     observed::{
-        BudgetView, ChangeView, ClusterVersionView, ConfigView, JobEnd, JobView, Key, LeaseView, NodeView,
-        Observed, PoolView, Refusal, RuleView, RunConfigView, Settings, TargetView, Validity,
+        Annotated, BudgetView, ChangeView, ClusterVersionView, ConfigView, EvaluationView, JobEnd, JobView,
+        Key, LeaseView, MachineApi, MachineView, NodeView, Observed, PoolView, RebootLock, Refusal,
+        RuleAnswer, RuleView, RuleWords, RunConfigView, Settings, TargetView, Validity,
     },
     verdict::{Answers, Evidence},
 };
@@ -101,6 +104,30 @@ impl<'t> Line<'t> {
         self.option(key)
             .map_or(default, |text| text.parse().expect("a number"))
     }
+}
+
+/// `disk/Pre/1` of node a: name of the rule, and the key of its evaluation.
+fn evaluation_key<'t>(text: &'t str, node: &str, round: i32) -> (&'t str, String) {
+    let mut parts = text.split('/');
+    let name = parts.next().expect("a rule");
+    let phase = phase(parts.next().expect("a phase"));
+    let attempt = parts.next().and_then(|n| n.parse().ok()).expect("an attempt");
+    let (run, rule) = (run_id(RUN_UID, "4.17.0"), format!("{NAMESPACE}/{name}"));
+    let node_uid = if node == "run" {
+        String::new()
+    } else {
+        format!("uid-{node}")
+    };
+    let identity = JobIdentity {
+        owner_uid: RUN_UID,
+        node_uid: &node_uid,
+        run: &run,
+        rule: &rule,
+        phase,
+        round,
+        attempt,
+    };
+    (name, names::evaluation(&identity, &format!("rule-{name}")))
 }
 
 /// `4.17.0b` is rendered content `4170b` of version `4.17.0`.
@@ -202,7 +229,11 @@ impl Cluster {
             "status" => self.status(line),
             "change" => self.change(line),
             "job" => self.job(line),
+            "evaluation" => self.evaluation(line),
             "budget" => self.budget(line),
+            "machine" => self.machine(line),
+            "healthcheck" => self.health_check(line),
+            "kured" => self.kured(line),
             "refused" => self.refused(line),
             "drain" => self.drain(line),
             "namespace" => {
@@ -407,6 +438,39 @@ impl Cluster {
         );
     }
 
+    /// `machine m of a`: a Machine; `deleting`, `shielded:<owner>`, `skipped` (someone else's annotation).
+    fn machine(&mut self, line: &Line<'_>) {
+        let name = line.word(1);
+        let annotations = shielded(line, (marks::SKIP_REMEDIATION, ""));
+        let machine = MachineView {
+            object: annotated(name, annotations),
+            node: line.word(3).to_owned(),
+            deleting: line.has("deleting"),
+        };
+        let place = (MachineApi::ClusterApi, Key::new("machines", name));
+        self.observed.machines.insert(place, machine);
+    }
+
+    /// `healthcheck h`: a MachineHealthCheck; `shielded:<owner>` is paused by numo, `skipped` by someone else.
+    fn health_check(&mut self, line: &Line<'_>) {
+        let name = line.word(1);
+        let annotations = shielded(line, (marks::HEALTH_CHECK_PAUSED, marks::FIELD_MANAGER));
+        let check = annotated(name, annotations);
+        let place = (MachineApi::OpenShift, Key::new("machines", name));
+        self.observed.health_checks.insert(place, check);
+    }
+
+    /// `kured a`: a node that holds the reboot lock; `ttl:<seconds from now>`.
+    fn kured(&mut self, line: &Line<'_>) {
+        let lock = RebootLock {
+            node: line.word(1).to_owned(),
+            until: line.option("ttl").map(|_| at(line.number("ttl", 0))),
+        };
+        self.observed
+            .reboot_locks
+            .insert(Key::new("kube-system", "kured"), vec![lock]);
+    }
+
     fn rule(&mut self, line: &Line<'_>) {
         let name = line.word(1);
         let namespace = line.option("namespace").unwrap_or(NAMESPACE);
@@ -428,7 +492,8 @@ impl Cluster {
             generation: 1,
             job_name: name.to_owned(),
             job_namespace: namespace.to_owned(),
-            has_job: !line.has("only-clean-up"),
+            is_asked: line.has("wasm"),
+            has_job: !line.has("only-clean-up") && !line.has("wasm"),
             has_clean_up_job: line.has("only-clean-up"),
             timeout_seconds: line.number("timeout", 3600),
             retries: i32::try_from(line.number("retries", 0)).expect("small"),
@@ -505,7 +570,7 @@ impl Cluster {
         self.observed.runs.insert(key, view);
     }
 
-    /// `status 4.17.0 [finished] [verdict:backup/PreRun/1/Pass]`: what the run's status says.
+    /// `status 4.17.0 [finished] [verdict:backup/PreRun/1/Pass] [not-admitted:a/RuleWaits]`: what the run's status says.
     fn status(&mut self, line: &Line<'_>) {
         let version = line.word(1);
         let status = RunStatus {
@@ -514,6 +579,17 @@ impl Cluster {
             started_at: Some(at(-600).to_string()),
             finished_at: line.has("finished").then(|| at(-60).to_string()),
             verdicts: line.all("verdict").map(|text| verdict(text, 1)).collect(),
+            not_admitted: line
+                .all("not-admitted")
+                .map(|text| {
+                    let (node, reason) = text.split_once('/').expect("node/reason");
+                    NotAdmitted {
+                        node: node.to_owned(),
+                        reason: reason.to_owned(),
+                        message: "in its own words".to_owned(),
+                    }
+                })
+                .collect(),
             ..RunStatus::default()
         };
         let run = self
@@ -631,6 +707,50 @@ impl Cluster {
     }
 
     /// `job backup/Pre/1 of a running|Complete|Failed [read] [created:-60] [to:4.17.0]`; `of -` for the run's own.
+    /// `evaluation disk/Pre/1 of a under-way|Pass:Fine|Wait:Full/30|Block:Broken|Trap:oops first:-60 said:-10 failures:2
+    /// generation:2`; the last answer of an evaluation under way is that before.
+    fn evaluation(&mut self, line: &Line<'_>) {
+        let round = i32::try_from(line.number("round", 1)).expect("small");
+        let (rule, key) = evaluation_key(line.word(1), line.word(3), round);
+        let words = |text: &str| RuleWords {
+            reason: text.to_owned(),
+            summary: "in its own words".to_owned(),
+            ..RuleWords::default()
+        };
+        let answer = if let Some(reason) = line.option("Pass") {
+            Some(RuleAnswer::Pass(words(reason)))
+        } else if let Some(wait) = line.option("Wait") {
+            let (reason, seconds) = wait.split_once('/').expect("reason/seconds");
+            Some(RuleAnswer::Wait(
+                words(reason),
+                seconds.parse().expect("a number"),
+            ))
+        } else if let Some(reason) = line.option("Block") {
+            Some(RuleAnswer::Block(words(reason)))
+        } else {
+            let said = line.option("Trap").map(str::to_owned);
+            said.map(|said| RuleAnswer::NoVerdict(Reason::Trap, said))
+        };
+        let answer = answer.map(|answer| (at(line.number("said", 0)), answer));
+        let waited = line.option("waited").map(words);
+        let waits = match &answer {
+            Some((at, RuleAnswer::Wait(words, _))) => Some((*at, words.clone())),
+            _ => waited.map(|words| (at(line.number("said", 0)), words)),
+        };
+        let view = EvaluationView {
+            rule: Key::new(NAMESPACE, rule),
+            generation: line.number("generation", 1),
+            first_asked: at(line.number("first", -60)),
+            under_way: line.has("under-way"),
+            answer,
+            waited: waits,
+            failures: u32::try_from(line.number("failures", 1)).expect("small"),
+            stirred: line.has("stirred") || line.option("stirred").is_some(),
+            stirs: u32::try_from(line.number("stirred", 1)).expect("small"),
+        };
+        self.observed.evaluations.insert(key, view);
+    }
+
     fn job(&mut self, line: &Line<'_>) {
         let round = i32::try_from(line.number("round", 1)).expect("small");
         let key = job_key(
@@ -861,11 +981,15 @@ fn terms(text: &str) -> Terms {
         soak_seconds: 0,
         change_timeout_seconds: intent::CHANGE_TIMEOUT_SECONDS,
         drain_probe: true,
+        await_workloads: true,
     }
 }
 
-/// `backup/Pre/1/Pass`, in round 2: `backup/Pre/1/Pass@2`.
+/// `backup/Pre/1/Pass`, in round 2: `backup/Pre/1/Pass@2`; said 90 s ago, not 30: `backup/Pre/1/Pass~90`.
 fn verdict(text: &str, round: i32) -> VerdictRecord {
+    let (text, ago) = text.split_once('~').map_or((text, 30), |(text, ago)| {
+        (text, ago.parse::<i64>().expect("a number"))
+    });
     let (text, round) = text.split_once('@').map_or((text, round), |(text, round)| {
         (text, round.parse().expect("a number"))
     });
@@ -890,8 +1014,9 @@ fn verdict(text: &str, round: i32) -> VerdictRecord {
         message: None,
         job: None,
         exit_code: None,
+        data: None,
         started_at: None,
-        at: at(-30).to_string(),
+        at: at(-ago).to_string(),
     }
 }
 
@@ -915,4 +1040,30 @@ pub fn phase(name: &str) -> Phase {
 /// A step by its name.
 pub fn step(name: &str) -> Step {
     serde_json::from_value(Value::String(name.to_owned())).unwrap_or_else(|_| panic!("unknown step {name}"))
+}
+
+fn annotated(name: &str, annotations: numo_core::observed::Map) -> Annotated {
+    Annotated {
+        uid: format!("uid-{name}"),
+        has_annotations: !annotations.is_empty(),
+        annotations,
+    }
+}
+
+/// Annotations of a Machine or MachineHealthCheck that is shielded, by us or by someone else.
+fn shielded(line: &Line<'_>, (key, value): (&str, &str)) -> BTreeMap<String, String> {
+    let mut annotations = BTreeMap::new();
+    let theirs = line.has("skipped").then(|| "theirs".to_owned());
+    if let Some(theirs) = &theirs {
+        annotations.insert(key.to_owned(), theirs.clone());
+    }
+    if let Some(owner) = line.option("shielded") {
+        let mark = Shielded {
+            owner: owner.to_owned(),
+            prior: [(key.to_owned(), theirs)].into(),
+        };
+        annotations.insert(key.to_owned(), value.to_owned());
+        annotations.insert(marks::SHIELDED_BY.to_owned(), mark::render(&mark));
+    }
+    annotations
 }

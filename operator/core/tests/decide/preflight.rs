@@ -197,6 +197,10 @@ fn a_rule_that_would_never_be_asked_is_refused() {
             "FieldNotServed",
         );
     }
+    refused(
+        &CANARY.replace("rule backup Pre", "rule backup BeforeUncordon wasm"),
+        "FieldNotServed",
+    );
     check(
         &CANARY.replace("rule backup Pre", "rule backup Pre,BeforeUncordon"),
         "> finalizer on\n > pause worker",

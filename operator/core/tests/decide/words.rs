@@ -4,7 +4,7 @@ use crate::cluster::{Cluster, NAMESPACE, RUN_UID, now, run_key};
 use numo_api::{Outcome, marks};
 use numo_core::{
     Decision, Snapshot,
-    action::{Action, NodePurpose, PoolPurpose},
+    action::{Action, MachinePurpose, NodePurpose, PoolPurpose},
     decide, invariant,
     mark::PausedBy,
     observed::Key,
@@ -98,6 +98,24 @@ pub fn words(cluster: &Cluster, decision: &Decision) -> Vec<String> {
     words.extend(decision.questions.iter().map(|question| match question {
         Question::Evidence { job, .. } => format!("? evidence {}", job_words(cluster, job)),
         Question::DrainProbe { node } => format!("? drain {node}"),
+        Question::Evaluate(request) => format!(
+            "? evaluate {}/{}/{} of {}",
+            request.rule.name,
+            request.phase.name(),
+            request.attempt,
+            if request.node.is_empty() {
+                "run"
+            } else {
+                &request.node
+            }
+        ),
+    }));
+    words.extend(decision.questions.iter().filter_map(|question| {
+        let Question::Evaluate(request) = question else {
+            return None;
+        };
+        let last = request.history.first()?;
+        Some(format!("remembers {:?}:{}", last.word, last.reason))
     }));
     words.extend(
         decision
@@ -197,6 +215,26 @@ fn action(cluster: &Cluster, action: &Action) -> String {
                     )
                 }
                 NodePurpose::Recordon => format!("recordon {node} {:?}", patch.unschedulable),
+            }
+        }
+        Action::PatchMachine(patch) => {
+            let name = &patch.key.name;
+            match patch.purpose {
+                MachinePurpose::Shield => format!("shield machine {name}"),
+                MachinePurpose::Unshield => {
+                    let left = patch
+                        .annotations
+                        .iter()
+                        .find(|change| change.key == marks::SKIP_REMEDIATION);
+                    let kept = if left.is_some() {
+                        ""
+                    } else {
+                        " and leave what was there"
+                    };
+                    format!("unshield machine {name}{kept}")
+                }
+                MachinePurpose::PauseHealthCheck => format!("pause healthcheck {name}"),
+                MachinePurpose::ResumeHealthCheck => format!("resume healthcheck {name}"),
             }
         }
         Action::CreateChange { spec, .. } => format!("admit {}", spec.node_name),

@@ -166,7 +166,7 @@ async fn before_its_turn(
     let target = Target {
         run_id: decision.report.run_id.clone(),
         version: decision.report.target.clone().unwrap_or_default(),
-        pool: report.pool.clone(),
+        pool: report.pool.to_string(),
     };
     let (change, mut spec) = reservation(run, seen, target);
     spec.directive = Some(directive);

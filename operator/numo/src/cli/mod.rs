@@ -6,13 +6,21 @@ mod abort;
 mod crds;
 mod directive;
 mod explain;
+mod plugin;
 mod run;
 mod stop;
 mod view;
 
-use crate::shell::client::{self, ConnectError, Connection};
+use crate::shell::{
+    client::{self, ConnectError, Connection},
+    component, expressions,
+};
 use clap::{Args, Parser, Subcommand};
-use std::{path::PathBuf, process::ExitCode};
+use numo_plugin::signature::TrustRoot;
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 /// Nodes of a cluster change only when their rules say so, one guarded step at a time.
 #[derive(Debug, Parser)]
@@ -25,7 +33,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Run the operator, in a cluster or out of one
-    Run(run::RunArgs),
+    Run(Box<run::RunArgs>),
     /// Show runs, pools, nodes by step and budgets in use
     Status(view::StatusArgs),
     /// Say why a node, a run, a rule or a target is where it is
@@ -40,6 +48,8 @@ enum Verb {
     Retry(directive::DirectiveArgs),
     /// Leave a node out of its run
     Skip(directive::DirectiveArgs),
+    /// Begin, build, test, run, push and sign components of rules
+    Plugin(plugin::PluginArgs),
     /// Print the custom resource definitions
     Crds(crds::CrdsArgs),
 }
@@ -117,8 +127,30 @@ impl CliError {
     }
 }
 
+/// What is in a file that a flag names.
+fn read(flag: &str, path: &Path) -> Result<Vec<u8>, CliError> {
+    std::fs::read(path).map_err(|error| CliError::Wrong(format!("{flag} {}: {error}", path.display())))
+}
+
+fn read_text(flag: &str, path: &Path) -> Result<String, CliError> {
+    String::from_utf8(read(flag, path)?)
+        .map_err(|error| CliError::Wrong(format!("{flag} {}: {error}", path.display())))
+}
+
+/// Who vouches for keyless signers.
+fn trust_root(path: &Path) -> Result<TrustRoot, CliError> {
+    TrustRoot::from_json(&read_text("--sigstore-trusted-root", path)?)
+        .map_err(|error| CliError::Wrong(format!("--sigstore-trusted-root {}: {error}", path.display())))
+}
+
 /// Parses the arguments, does what they say, and returns the exit code.
 pub fn main() -> ExitCode {
+    // The children that bound themselves do so before anything else is set up.
+    match std::env::args().nth(1).as_deref() {
+        Some(component::COMPILE_VERB) => return numo_plugin::compile_child(),
+        Some(expressions::EVALUATE_VERB) => return expressions::evaluate_child(),
+        _ => {}
+    }
     let cli = Cli::parse();
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -133,7 +165,7 @@ pub fn main() -> ExitCode {
     };
     let result = runtime.block_on(async {
         match cli.verb {
-            Verb::Run(args) => run::run(args).await,
+            Verb::Run(args) => run::run(*args).await,
             Verb::Status(args) => view::status(args).await,
             Verb::Explain(args) => explain::explain(args).await,
             Verb::Stop(args) => stop::set_paused(args, true).await,
@@ -141,6 +173,7 @@ pub fn main() -> ExitCode {
             Verb::Abort(args) => abort::abort(args).await,
             Verb::Retry(args) => directive::give(args, numo_api::DirectiveAction::Retry).await,
             Verb::Skip(args) => directive::give(args, numo_api::DirectiveAction::Skip).await,
+            Verb::Plugin(args) => plugin::plugin(args).await,
             Verb::Crds(args) => crds::crds(&args),
         }
     });

@@ -1,10 +1,24 @@
 //! `numo run`: the operator.
 
-use super::{CliError, ClusterArgs};
-use crate::shell::{client, operator};
+use super::{CliError, ClusterArgs, read, read_text, trust_root};
+use crate::shell::{
+    artifact::ArtifactOptions,
+    asked::{AskedOptions, PrometheusServer},
+    client, operator,
+};
 use clap::{Args, ValueEnum};
 use numo_core::observed::Settings;
-use std::net::SocketAddr;
+use numo_plugin::{
+    address::AddressRange,
+    fetch::authorities,
+    oci::Proxies,
+    signature::{Identity, PublicKey},
+};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 use tokio::sync::watch;
 
 /// Namespace numo runs in if nothing says otherwise: the one the replaced operator's manifests name.
@@ -29,6 +43,73 @@ pub struct RunArgs {
         default_value = "0.0.0.0:8080"
     )]
     metrics_address: String,
+    /// Folder that keeps components of rules and their compiled forms; "off" keeps none [default: a private folder
+    /// under the folder for temporary files]
+    #[arg(long, env = "NUMO_CACHE_DIR", value_name = "FOLDER")]
+    cache_dir: Option<PathBuf>,
+    /// Public keys as PEM: one of them must have signed the component of every rule [default: none is asked for]
+    #[arg(long, env = "NUMO_RULE_KEYS", value_name = "FILE")]
+    rule_keys: Option<PathBuf>,
+    /// Keyless signers, compared exactly: one of them may have signed instead of a key
+    #[arg(
+        long,
+        env = "NUMO_RULE_IDENTITIES",
+        value_name = "ISSUER,SUBJECT;…",
+        value_delimiter = ';',
+        requires = "sigstore_trusted_root"
+    )]
+    rule_identities: Vec<String>,
+    /// Sigstore's trusted_root.json: who vouches for keyless signers, of rules too [default: nobody, so that a rule that
+    /// asks for one does not run]
+    #[arg(long, env = "NUMO_SIGSTORE_TRUSTED_ROOT", value_name = "FILE")]
+    sigstore_trusted_root: Option<PathBuf>,
+    /// Certificates as PEM of authorities that registries may show, beside the system's
+    #[arg(long, env = "NUMO_REGISTRY_CA", value_name = "FILE")]
+    registry_ca: Option<PathBuf>,
+    /// Registries, or paths in them, that components of rules may be from [default: any]
+    #[arg(
+        long,
+        env = "NUMO_REGISTRIES",
+        value_name = "HOST[:PORT][/PATH],…",
+        value_delimiter = ','
+    )]
+    registries: Vec<String>,
+    /// Registries that are spoken to in plain HTTP; loopback may be without being named
+    #[arg(
+        long,
+        env = "NUMO_PLAIN_REGISTRIES",
+        value_name = "HOST:PORT,…",
+        value_delimiter = ','
+    )]
+    plain_registries: Vec<String>,
+    /// Prometheus that rules may be lent, for example https://thanos-querier.openshift-monitoring.svc:9091
+    #[arg(long, env = "NUMO_PROMETHEUS_URL", value_name = "URL")]
+    prometheus_url: Option<url::Url>,
+    /// File with the bearer token for Prometheus, read anew for each query
+    #[arg(
+        long,
+        env = "NUMO_PROMETHEUS_TOKEN_FILE",
+        value_name = "FILE",
+        requires = "prometheus_url"
+    )]
+    prometheus_token_file: Option<PathBuf>,
+    /// Certificates as PEM of authorities that Prometheus may show, beside the system's
+    #[arg(
+        long,
+        env = "NUMO_PROMETHEUS_CA",
+        value_name = "FILE",
+        requires = "prometheus_url"
+    )]
+    prometheus_ca: Option<PathBuf>,
+    /// Addresses of pods, services and nodes, which a rule reaches only if its namespace may
+    #[arg(
+        long,
+        env = "NUMO_CLUSTER_NETWORKS",
+        value_name = "RANGE,…",
+        value_delimiter = ',',
+        default_value = "10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,100.64.0.0/10,fc00::/7"
+    )]
+    cluster_networks: Vec<AddressRange>,
     /// Name of this instance in leases and events [default: host name and process id]
     #[arg(long, env = "NUMO_IDENTITY", value_name = "NAME")]
     identity: Option<String>,
@@ -72,10 +153,70 @@ pub async fn run(args: RunArgs) -> Result<(), CliError> {
             .collect(),
         leases_unavailable: None,
     };
+    let cache = match args.cache_dir {
+        Some(folder) if folder.as_os_str() == "off" => None,
+        Some(folder) => Some(folder),
+        None => Some(std::env::temp_dir().join("numo-rules")),
+    };
+    let artifacts = ArtifactOptions {
+        folder: cache.as_deref().map(beside),
+        keys: match &args.rule_keys {
+            None => Vec::new(),
+            Some(path) => PublicKey::all_from_pem(&read_text("--rule-keys", path)?)
+                .map_err(|error| CliError::Wrong(format!("--rule-keys {}: {error}", path.display())))?,
+        },
+        identities: args
+            .rule_identities
+            .iter()
+            .filter(|identity| !identity.trim().is_empty())
+            .map(|identity| identity.parse::<Identity>())
+            .collect::<Result<_, _>>()
+            .map_err(|error| CliError::Wrong(format!("--rule-identities: {error}")))?,
+        trust_root: args
+            .sigstore_trusted_root
+            .as_deref()
+            .filter(|path| !path.as_os_str().is_empty())
+            .map(|path| trust_root(path).map(Arc::new))
+            .transpose()?,
+        authorities: match &args.registry_ca {
+            None => Vec::new(),
+            Some(path) => read("--registry-ca", path)?,
+        },
+        allowed: args
+            .registries
+            .into_iter()
+            .filter(|place| !place.is_empty())
+            .collect(),
+        plain: args.plain_registries,
+        proxies: Proxies::from_env(|name| std::env::var(name).ok()).map_err(CliError::Wrong)?,
+    };
+    let prometheus = match args.prometheus_url {
+        None => None,
+        Some(url) => Some(PrometheusServer {
+            url,
+            token: args.prometheus_token_file,
+            authorities: match &args.prometheus_ca {
+                None => Vec::new(),
+                Some(path) => {
+                    let pem = read("--prometheus-ca", path)?;
+                    authorities(&pem).map_err(|error| {
+                        CliError::Wrong(format!("--prometheus-ca {}: {error}", path.display()))
+                    })?;
+                    pem
+                }
+            },
+        }),
+    };
     let options = operator::Options {
         settings,
         metrics_address,
         identity: args.identity.unwrap_or_else(identity),
+        asked: AskedOptions {
+            cache,
+            artifacts,
+            prometheus,
+            cluster_networks: args.cluster_networks,
+        },
     };
     let (stop, stopped) = watch::channel(false);
     tokio::spawn(async move {
@@ -88,6 +229,13 @@ pub async fn run(args: RunArgs) -> Result<(), CliError> {
     });
     operator::run(connection, options, stopped).await?;
     Ok(())
+}
+
+/// Where what was fetched is kept: beside the folder of what was compiled.
+fn beside(folder: &Path) -> PathBuf {
+    let mut name = folder.as_os_str().to_owned();
+    name.push("-fetched");
+    name.into()
 }
 
 /// Waits for SIGTERM or SIGINT.

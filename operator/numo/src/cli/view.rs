@@ -93,14 +93,15 @@ fn what_only_the_operator_knows(decision: &mut Decision, wait: &WaitCount) {
     let Some(reason) = Reason::ALL.iter().find(|reason| reason.name() == wait.reason) else {
         return;
     };
-    let operators = matches!(
-        reason,
-        Reason::RuleJobCannotStart
-            | Reason::JobsForbidden
-            | Reason::DrainBlocked
-            | Reason::NodeLeaseHeld
-            | Reason::WriteRefused
-    );
+    let operators = reason.is_of_evaluation()
+        || matches!(
+            reason,
+            Reason::RuleJobCannotStart
+                | Reason::JobsForbidden
+                | Reason::DrainBlocked
+                | Reason::NodeLeaseHeld
+                | Reason::WriteRefused
+        );
     let Some(node) = decision.report.nodes.get_mut(&wait.node).filter(|_| operators) else {
         return;
     };
@@ -234,11 +235,11 @@ fn one(look: &Look, key: &Key, decision: &Decision) {
     {
         rows.push(vec![
             format!("  {name}"),
-            node.pool.clone(),
+            node.pool.to_string(),
             node.step.name().to_owned(),
             ago(node.since.as_deref(), look.now),
             node.why.reason.name().to_owned(),
-            node.why.message.clone(),
+            node.why.message.to_string(),
         ]);
     }
     if rows.len() > 1 {

@@ -1,8 +1,15 @@
 //! MutexRule: defaults filled in, and its status.
 
 use super::conditions::Conditions;
+use crate::runners::{
+    cel, prometheus,
+    wasm::{self, Examined},
+};
 use jiff::Timestamp;
-use numo_api::{MutexRule, MutexRuleStatus, Phase, Reason, conditions::types::VALID_CONFIG};
+use numo_api::{
+    MutexRule, MutexRuleStatus, Phase, Reason, RuleType, WasmRule,
+    conditions::types::{COMPILED, FETCHED, VALID_CONFIG, VERIFIED},
+};
 use numo_core::observed::{Key, RuleView, Validity};
 
 /// Defaults of the optional fields.
@@ -23,8 +30,9 @@ pub fn parse(rule: &MutexRule, validity: Validity) -> RuleView {
         generation: meta.generation.unwrap_or(0),
         job_name: given(&spec.job_name).unwrap_or_else(|| key.name.clone()),
         job_namespace: given(&spec.job_namespace).unwrap_or_else(|| key.namespace.clone()),
-        has_job: spec.job_spec.is_some(),
-        has_clean_up_job: spec.clean_up_job_spec.is_some(),
+        has_job: !is_asked(rule) && spec.job_spec.is_some(),
+        has_clean_up_job: !is_asked(rule) && spec.clean_up_job_spec.is_some(),
+        is_asked: is_asked(rule),
         timeout_seconds: spec.timeout_seconds.unwrap_or(TIMEOUT_SECONDS).max(1),
         retries: spec.retries.unwrap_or(0).max(0),
         failure_policy: spec.failure_policy.unwrap_or_default(),
@@ -46,8 +54,155 @@ pub fn is_namespace(text: &str) -> bool {
         && !text.ends_with('-')
 }
 
+/// Whether the rule is asked, and runs no Jobs.
+pub fn is_asked(rule: &MutexRule) -> bool {
+    rule.spec.rule_type.unwrap_or_default() != RuleType::Kubernetes
+}
+
+/// A rule's type, as it is written.
+const fn type_name(of: RuleType) -> &'static str {
+    match of {
+        RuleType::Kubernetes => "kubernetes",
+        RuleType::Wasm => "wasm",
+        RuleType::Cel => "cel",
+        RuleType::Prometheus => "prometheus",
+    }
+}
+
+/// What of a spec is of another type than the rule.
+fn of_other_type(rule: &MutexRule) -> Option<(Reason, String)> {
+    let spec = &rule.spec;
+    let own = spec.rule_type.unwrap_or_default();
+    let parts = [
+        (RuleType::Kubernetes, "jobSpec", spec.job_spec.is_some()),
+        (
+            RuleType::Kubernetes,
+            "cleanUpJobSpec",
+            spec.clean_up_job_spec.is_some(),
+        ),
+        (RuleType::Wasm, "wasm", spec.wasm.is_some()),
+        (RuleType::Cel, "cel", spec.cel.is_some()),
+        (RuleType::Prometheus, "prometheus", spec.prometheus.is_some()),
+    ];
+    let (of, field, _) = parts.iter().find(|(of, _, given)| *given && *of != own)?;
+    let message = format!(
+        "spec.{field}: found it beside type {}, wanted spec.type: {} with it",
+        type_name(own),
+        type_name(*of)
+    );
+    Some((Reason::InvalidConfig, message))
+}
+
+/// What is wrong with a rule of type cel before its expressions are read.
+fn of_expressions(rule: &MutexRule) -> Option<(Reason, String)> {
+    let Some(expressions) = &rule.spec.cel else {
+        let message = "spec.cel: found nothing, wanted validations (type cel)";
+        return Some((Reason::InvalidConfig, message.to_owned()));
+    };
+    cel::shape(expressions).err()
+}
+
+/// What is wrong with a rule of type prometheus.
+fn of_query(rule: &MutexRule) -> Option<(Reason, String)> {
+    let Some(query) = &rule.spec.prometheus else {
+        let message = "spec.prometheus: found nothing, wanted a query or alerts (type prometheus)";
+        return Some((Reason::InvalidConfig, message.to_owned()));
+    };
+    let timeout = rule.spec.timeout_seconds.unwrap_or(TIMEOUT_SECONDS);
+    let wanted = i64::from(query.for_seconds.unwrap_or(0));
+    if wanted >= timeout {
+        let message = format!(
+            "spec.prometheus.forSeconds: found {wanted}, wanted less than timeoutSeconds, which is {timeout}"
+        );
+        return Some((Reason::InvalidConfig, message));
+    }
+    prometheus::shape(query).err()
+}
+
+/// What is wrong with the phases that a rule of any type asks for.
+fn of_phases(rule: &MutexRule) -> Option<(Reason, String)> {
+    let kind = rule.spec.rule_type.unwrap_or_default();
+    let mut phases = rule.spec.phases.iter().flatten();
+    let unserved = phases.find(|phase| match phase {
+        // A Job would do its work for a node that may go much later.
+        Phase::Admit => kind == RuleType::Kubernetes,
+        Phase::BeforeUncordon => true,
+        _ => false,
+    })?;
+    let admit = if kind == RuleType::Kubernetes {
+        ""
+    } else {
+        "Admit, "
+    };
+    let message = format!(
+        "spec.phases: found {}, wanted PreRun, {admit}Pre, PreRelease, Post, OnFailure or PostRun for a rule of type {}",
+        unserved.name(),
+        type_name(kind)
+    );
+    Some((Reason::FieldNotServed, message))
+}
+
+/// What is wrong with a rule of type wasm before its component is looked at.
+fn of_component(rule: &MutexRule) -> Option<(Reason, String)> {
+    let spec = &rule.spec;
+    let invalid = |message: &str| Some((Reason::InvalidConfig, message.to_owned()));
+    let not_served = |message: &str| Some((Reason::FieldNotServed, message.to_owned()));
+    let Some(component) = &spec.wasm else {
+        return invalid("spec.wasm: found nothing, wanted a component (type wasm)");
+    };
+    match (&component.image, &component.config_map) {
+        (Some(_), Some(_)) => return invalid("spec.wasm: found image and configMap, wanted one of them"),
+        (None, None) => return invalid("spec.wasm: found neither image nor configMap, wanted one of them"),
+        (None, Some(_)) if component.pull_secret_name.is_some() || component.signature.is_some() => {
+            return invalid(
+                "spec.wasm: found pullSecretName or signature beside configMap, wanted them with image only",
+            );
+        }
+        (None, Some(_)) => {}
+        (Some(_), None) => {
+            let wrong = wasm::reference(component).err().or_else(|| {
+                component
+                    .signature
+                    .as_ref()
+                    .and_then(|asked| wasm::policy(asked).err())
+            });
+            if wrong.is_some() {
+                return wrong;
+            }
+        }
+    }
+    if let Some(why) = of_grants(component) {
+        return not_served(why);
+    }
+    wasm::terms(component).err()
+}
+
+/// What may never be lent.
+fn of_grants(component: &WasmRule) -> Option<&'static str> {
+    let grants = component.grants.as_ref()?;
+    let secrets = |kind: &str, version: &str| kind == "Secret" && version == "v1";
+    grants
+        .kubernetes
+        .iter()
+        .flatten()
+        .any(|grant| secrets(&grant.kind, &grant.api_version))
+        .then_some("spec.wasm.grants.kubernetes: found Secret, which is never lent")
+}
+
 /// What is wrong with the rule whatever the API server says.
 fn of_itself(rule: &MutexRule) -> Option<(Reason, String)> {
+    let spec = &rule.spec;
+    let of_type = of_other_type(rule).or_else(|| match spec.rule_type.unwrap_or_default() {
+        RuleType::Kubernetes => of_jobs(rule),
+        RuleType::Wasm => of_component(rule),
+        RuleType::Cel => of_expressions(rule),
+        RuleType::Prometheus => of_query(rule),
+    });
+    of_type.or_else(|| of_phases(rule))
+}
+
+/// What is wrong with a rule of type kubernetes whatever the API server says.
+fn of_jobs(rule: &MutexRule) -> Option<(Reason, String)> {
     let spec = &rule.spec;
     if spec.job_spec.is_none() && spec.clean_up_job_spec.is_none() {
         let message = "spec.jobSpec: found nothing, wanted a batch/v1 JobSpec";
@@ -63,15 +218,6 @@ fn of_itself(rule: &MutexRule) -> Option<(Reason, String)> {
         );
         return Some((Reason::InvalidConfig, message));
     }
-    for phase in spec.phases.iter().flatten() {
-        if matches!(phase, Phase::Admit | Phase::BeforeUncordon) {
-            let message = format!(
-                "spec.phases: found {}, wanted PreRun, Pre, PreRelease, Post, OnFailure or PostRun for a rule of type kubernetes",
-                phase.name()
-            );
-            return Some((Reason::FieldNotServed, message));
-        }
-    }
     let both = spec.phases.iter().flatten().any(|phase| *phase == Phase::Post);
     if both && spec.clean_up_job_spec.is_some() && spec.job_spec.is_some() {
         let message = "spec.phases: found Post beside spec.cleanUpJobSpec, wanted only one of them to say what runs in Post";
@@ -81,7 +227,15 @@ fn of_itself(rule: &MutexRule) -> Option<(Reason, String)> {
 }
 
 /// The status, with the messages of the replaced operator.
-pub fn status(rule: &MutexRule, view: &RuleView, now: Timestamp) -> MutexRuleStatus {
+pub fn status(
+    rule: &MutexRule,
+    view: &RuleView,
+    examined: Option<&Examined>,
+    now: Timestamp,
+) -> MutexRuleStatus {
+    if is_asked(rule) {
+        return status_of_asked(rule, view, examined, now);
+    }
     let empty = MutexRuleStatus::default();
     let old = rule.status.as_ref().unwrap_or(&empty);
     let generation = rule.metadata.generation.unwrap_or(0);
@@ -102,8 +256,73 @@ pub fn status(rule: &MutexRule, view: &RuleView, now: Timestamp) -> MutexRuleSta
             conditions.kstatus(false, false, true, reason.name(), why);
         }
     }
+    conditions.unset(FETCHED);
+    conditions.unset(VERIFIED);
+    conditions.unset(COMPILED);
     MutexRuleStatus {
         observed_generation: Some(generation),
         conditions: conditions.done(),
+        wasm: None,
+    }
+}
+
+/// The status of a rule that is asked.
+fn status_of_asked(
+    rule: &MutexRule,
+    view: &RuleView,
+    examined: Option<&Examined>,
+    now: Timestamp,
+) -> MutexRuleStatus {
+    let empty = MutexRuleStatus::default();
+    let old = rule.status.as_ref().unwrap_or(&empty);
+    let generation = rule.metadata.generation.unwrap_or(0);
+    let mut conditions = Conditions::over(&old.conditions, generation, now);
+    if view.validity != Validity::Unknown {
+        let fetched = examined.map(|examined| &examined.fetched);
+        let verified = examined.and_then(|examined| examined.verified.as_ref());
+        let compiled = examined.and_then(|examined| examined.compiled.as_ref());
+        let steps = [
+            (FETCHED, fetched, Reason::Fetched),
+            (VERIFIED, verified, Reason::Verified),
+            (COMPILED, compiled, Reason::Compiled),
+        ];
+        for (type_, outcome, reason) in steps {
+            match outcome {
+                None => conditions.unset(type_),
+                Some(Ok(())) => conditions.set(type_, true, reason.name(), reason.meaning()),
+                Some(Err((reason, message))) => conditions.set(type_, false, reason.name(), message),
+            }
+        }
+    }
+    if rule.spec.rule_type != Some(RuleType::Wasm) {
+        for of_component in [FETCHED, VERIFIED, COMPILED] {
+            conditions.unset(of_component);
+        }
+    }
+    // What this generation's tag was resolved to stays, whatever fails later.
+    let same = old.observed_generation == Some(generation);
+    let mut component = examined
+        .and_then(|examined| examined.status.clone())
+        .or_else(|| old.wasm.clone().filter(|_| same));
+    match &view.validity {
+        Validity::Valid => {
+            let message = "The rule can be asked.";
+            conditions.set(VALID_CONFIG, true, Reason::ValidConfig.name(), message);
+            conditions.kstatus(true, false, false, Reason::ValidConfig.name(), message);
+        }
+        Validity::Unknown => {
+            component = old.wasm.clone().filter(|_| same);
+            let message = "the rule has not been looked at yet";
+            conditions.kstatus(false, true, false, Reason::Validating.name(), message);
+        }
+        Validity::Invalid(reason, why) => {
+            conditions.set(VALID_CONFIG, false, reason.name(), why);
+            conditions.kstatus(false, false, true, reason.name(), why);
+        }
+    }
+    MutexRuleStatus {
+        observed_generation: Some(generation),
+        conditions: conditions.done(),
+        wasm: component,
     }
 }

@@ -6,15 +6,15 @@ use jiff::Timestamp;
 use numo_api::{
     MutexRunConfigStatus, Reason, RunResult, RunStatus, Step, Strategy,
     conditions::{Who, types},
-    mutex_run_config::{NodeCounts, RunPool, WaitCount},
+    mutex_run_config::{NodeCounts, NotAdmitted, RunPool, WaitCount},
 };
 use numo_core::{
     observed::RunConfigView,
     report::{LastWord, NodeReport, Report, RunPhase, Why},
 };
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
-/// Most reasons that `status.run.waiting` names, and most nodes that `status.run.ungated` names.
+/// Most reasons that `status.run.waiting` names, and most nodes that `status.run.ungated` and `notAdmitted` name.
 const MAX_WAITING: usize = 16;
 const MAX_UNGATED: usize = 64;
 
@@ -37,7 +37,7 @@ fn reference(conditions: &mut Conditions<'_>, report: &Report) {
         let message = "Canary, MutexRules, and MutexTargets were successfully fetched.";
         conditions.set(types::CONFIG_VALIDATED, true, "FetchSucceeded", message);
     } else {
-        let all: Vec<&str> = report.problems.iter().map(|why| why.message.as_str()).collect();
+        let all: Vec<&str> = report.problems.iter().map(|why| &*why.message).collect();
         conditions.set(types::CONFIG_VALIDATED, false, "FetchFailed", all.join("; "));
     }
     match &report.unchecked {
@@ -45,7 +45,12 @@ fn reference(conditions: &mut Conditions<'_>, report: &Report) {
             let remark = report.label_disagrees.clone().unwrap_or_default();
             conditions.set(types::UPGRADE_CHECKED, true, "CheckSucceeded", remark);
         }
-        Some(why) => conditions.set(types::UPGRADE_CHECKED, false, "CheckFailed", why.message.clone()),
+        Some(why) => conditions.set(
+            types::UPGRADE_CHECKED,
+            false,
+            "CheckFailed",
+            why.message.to_string(),
+        ),
     }
     if report.upgrade_ready {
         conditions.set(
@@ -164,7 +169,7 @@ fn kstatus(conditions: &mut Conditions<'_>, report: &Report) {
 /// The one reason that says best what the run is doing.
 pub fn summary(report: &Report) -> (Reason, String) {
     if let Some(Why { reason, message }) = &report.hold {
-        return (*reason, message.clone());
+        return (*reason, message.to_string());
     }
     let total = report.nodes.len();
     let done = report.count(|node| node.step == Step::Done);
@@ -221,7 +226,7 @@ fn stuck(report: &Report) -> Option<(Reason, String)> {
     let named =
         message.starts_with(&format!("Node {name} ")) || message.starts_with(&format!("Node {name}:"));
     let message = if named {
-        message.clone()
+        message.to_string()
     } else {
         format!("Node {name}: {message}")
     };
@@ -231,7 +236,9 @@ fn stuck(report: &Report) -> Option<(Reason, String)> {
 /// Only a person can end what the node waits for.
 fn needs_person(node: &NodeReport) -> bool {
     let person = matches!(node.why.reason.who(), Who::ClusterAdmin | Who::RuleAuthor);
-    node.step == Step::Held || (person && node.why.reason != Reason::RuleRunning)
+    // A rule that gave no verdict is asked again; if it never does, the node is held.
+    let by_itself = node.why.reason == Reason::RuleRunning || node.why.reason.is_of_evaluation();
+    node.step == Step::Held || (person && !by_itself)
 }
 
 fn held_pools(report: &Report) -> String {
@@ -314,6 +321,14 @@ fn run_status(run: &RunConfigView, report: &Report, now: Timestamp) -> Option<Ru
             status.ungated.push(node.clone());
         }
     }
+    let refused = report.not_admitted.iter().take(MAX_UNGATED);
+    status.not_admitted = refused
+        .map(|(node, why)| NotAdmitted {
+            node: node.clone(),
+            reason: why.reason.name().to_owned(),
+            message: why.message.to_string(),
+        })
+        .collect();
     status.verdicts.clone_from(&report.run_verdicts);
     Some(status)
 }
@@ -326,6 +341,7 @@ fn count(number: usize) -> i32 {
 /// that (a refused Job, a drain that would not pass) the command line reads here.
 fn waits(node: &NodeReport) -> bool {
     matches!(node.step, Step::Selected | Step::Held)
+        || node.why.reason.is_of_evaluation()
         || matches!(
             node.why.reason,
             Reason::RuleJobCannotStart
@@ -338,9 +354,12 @@ fn waits(node: &NodeReport) -> bool {
 
 /// The reasons for which nodes wait, most frequent first.
 fn waiting(report: &Report) -> Vec<WaitCount> {
-    let mut by_reason: BTreeMap<Reason, WaitCount> = BTreeMap::new();
+    // What a rule said of one node is not what it said of another.
+    let words = |why: &Why| why.reason.is_of_evaluation().then(|| why.message.clone());
+    let mut by_reason: BTreeMap<(Reason, Option<Arc<str>>), WaitCount> = BTreeMap::new();
     for (name, node) in report.nodes.iter().filter(|(_, node)| waits(node)) {
-        let entry = by_reason.entry(node.why.reason).or_insert_with(|| WaitCount {
+        let kind = (node.why.reason, words(&node.why));
+        let entry = by_reason.entry(kind).or_insert_with(|| WaitCount {
             reason: node.why.reason.name().to_owned(),
             count: 0,
             node: name.clone(),

@@ -1,3 +1,8 @@
 //! Runners turn a rule into something that runs, and never write it themselves.
 
+pub mod cel;
+pub mod facts;
 pub mod job;
+pub mod prometheus;
+pub mod wasm;
+pub mod workloads;

@@ -30,6 +30,8 @@ pub async fn answer(read: &Client, write: &Client, question: &Question, answers:
             let found = drain_probe(read, write, node).await;
             answers.drains.insert(node.clone(), found);
         }
+        // The planner has it asked; the answer comes later.
+        Question::Evaluate(_) => {}
     }
 }
 
@@ -44,6 +46,7 @@ pub fn unanswered(question: &Question, answers: &mut Answers) {
             let why = format!("the drain of Node {node} could not be tried by dry run in time");
             answers.drains.insert(node.clone(), Some(why));
         }
+        Question::Evaluate(_) => {}
     }
 }
 

@@ -16,11 +16,12 @@ use kube::{
 };
 use numo_api::marks;
 use numo_core::{
-    action::{Action, Change, JobRequest, NodePatch, PoolPatch},
+    action::{Action, Change, JobRequest, MachinePatch, NodePatch, PoolPatch},
     decide::LEASE_SECONDS,
-    observed::Key,
+    observed::{Key, MachineApi},
 };
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 pub use numo_api::marks::FIELD_MANAGER;
 
@@ -100,6 +101,7 @@ pub async fn apply(
     match action {
         Action::PatchNode(patch) => patch_node(client, store, patch).await,
         Action::PatchPool(patch) => patch_pool(client, store, patch).await,
+        Action::PatchMachine(patch) => patch_machine(client, store, patch).await,
         Action::AddFinalizer { owner, uid } => {
             let has = store
                 .observed
@@ -388,12 +390,10 @@ async fn patch_pool(client: &Client, store: &mut Store, wanted: &PoolPatch) -> R
         list.push(test("/spec/nodeSelector", from.clone()));
         list.push(json!({"op": "add", "path": "/spec/nodeSelector", "value": to}));
     }
-    if wanted.has_annotations {
-        list.extend(operations("/metadata/annotations", &wanted.annotation));
-    } else if let Some(value) = &wanted.annotation.to {
-        list.push(test("/metadata/annotations", Value::Null));
-        list.push(json!({"op": "add", "path": "/metadata/annotations", "value": {wanted.annotation.key.clone(): value}}));
-    }
+    list.extend(annotations(
+        std::slice::from_ref(&wanted.annotation),
+        wanted.has_annotations,
+    ));
     json_patch(
         client,
         store,
@@ -402,6 +402,40 @@ async fn patch_pool(client: &Client, store: &mut Store, wanted: &PoolPatch) -> R
         list,
     )
     .await
+}
+
+async fn patch_machine(client: &Client, store: &mut Store, wanted: &MachinePatch) -> Result<(), ApplyError> {
+    let kind = match (wanted.api, wanted.purpose.is_of_health_check()) {
+        (MachineApi::OpenShift, false) => Kind::OpenShiftMachine,
+        (MachineApi::OpenShift, true) => Kind::OpenShiftHealthCheck,
+        (MachineApi::ClusterApi, false) => Kind::ClusterApiMachine,
+        (MachineApi::ClusterApi, true) => Kind::ClusterApiHealthCheck,
+    };
+    let mut list = vec![test("/metadata/uid", json!(wanted.uid))];
+    list.extend(annotations(&wanted.annotations, wanted.has_annotations));
+    json_patch(client, store, kind, &wanted.key, list).await
+}
+
+/// Changes of annotations; of an object that has none yet, the whole map is made.
+fn annotations(changes: &[Change], has_annotations: bool) -> Vec<Value> {
+    const PATH: &str = "/metadata/annotations";
+    if has_annotations {
+        return changes
+            .iter()
+            .flat_map(|change| operations(PATH, change))
+            .collect();
+    }
+    let map: BTreeMap<&String, &String> = changes
+        .iter()
+        .filter_map(|change| Some((&change.key, change.to.as_ref()?)))
+        .collect();
+    if map.is_empty() {
+        return Vec::new();
+    }
+    vec![
+        test(PATH, Value::Null),
+        json!({"op": "add", "path": PATH, "value": map}),
+    ]
 }
 
 async fn create_change(
@@ -459,6 +493,14 @@ async fn create(
                 .map_err(|error| ApplyError::of(error, &about))?;
             adoptable(&object, &found, &about)?;
             Ok(found)
+        }
+        // What does not exist yet cannot be gone: its kind is not served, or there is no such namespace.
+        Err(kube::Error::Api(status)) if status.code == 404 => {
+            return Err(ApplyError::Refused {
+                about,
+                code: status.code,
+                message: status.message,
+            });
         }
         other => other,
     };

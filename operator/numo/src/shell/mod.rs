@@ -3,16 +3,25 @@
 
 pub mod answer;
 pub mod apply;
+pub mod artifact;
+pub mod asked;
 pub mod client;
 pub mod clock;
+pub mod component;
+mod credentials;
 pub mod events;
+pub mod expressions;
 pub mod http;
 pub mod leader;
 pub mod metrics;
 pub mod observe;
 pub mod operator;
 pub mod planner;
+pub mod query;
+pub mod reader;
 pub mod status;
+pub mod stir;
 pub mod store;
 pub mod watch;
 pub mod wire;
+pub mod workloads;

@@ -5,7 +5,7 @@ use super::{
     planner::{CLUSTER_KINDS, JOB_KINDS},
     store::{Seen, Store},
     watch,
-    wire::{self, Kind},
+    wire::{self, Edition, Kind},
 };
 use kube::{Client, api::ListParams};
 use numo_api::conditions::types::VALID_CONFIG;
@@ -53,14 +53,15 @@ async fn list(
     let mut params = match kind {
         Kind::Job | Kind::Pod => ListParams::default().labels(numo_api::marks::JOB_RUN),
         Kind::JobEvent => ListParams::default().fields("involvedObject.kind=Job,reason=FailedCreate"),
+        Kind::Kured => ListParams::default().fields(watch::KURED),
         _ => ListParams::default(),
     }
     .limit(500);
     loop {
         let page = match api.list(&params).await {
             Ok(page) => page,
-            // Older releases of OpenShift do not have it.
-            Err(kube::Error::Api(status)) if status.code == 404 && kind == Kind::MachineOSConfig => {
+            // Not every cluster has them.
+            Err(kube::Error::Api(status)) if status.code == 404 && watch::may_be_absent(kind) => {
                 return Ok(());
             }
             Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => {
@@ -85,7 +86,7 @@ async fn list(
 /// A person need not be allowed to create Jobs to read why a node waits: the rule's own condition says
 /// what the API server said to numo.
 fn judge_by_status(store: &mut Store) {
-    let judged: Vec<(Key, i64, Validity)> = store
+    let judged: Vec<(Key, Edition, Validity)> = store
         .rules()
         .filter_map(|(key, rule)| {
             let conditions = rule.status.as_ref().map(|status| &status.conditions)?;
@@ -100,10 +101,10 @@ fn judge_by_status(store: &mut Store) {
                     valid.message.clone().unwrap_or_default(),
                 )
             };
-            Some((key.clone(), rule.metadata.generation.unwrap_or(0), validity))
+            Some((key.clone(), wire::edition(&rule.metadata), validity))
         })
         .collect();
-    for (key, generation, validity) in judged {
-        store.judge(&key, generation, validity);
+    for (key, edition, validity) in judged {
+        store.judge(&key, edition, validity);
     }
 }

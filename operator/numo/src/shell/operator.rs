@@ -1,7 +1,13 @@
 //! The operator's life: wait for the lease, decide and write while it holds, give it back.
 
 use super::{
-    client::Connection, clock::ServerClock, events::Events, http, leader::Candidate, metrics::Metrics,
+    asked::{AskedOptions, AskedRules},
+    client::Connection,
+    clock::ServerClock,
+    events::Events,
+    http,
+    leader::Candidate,
+    metrics::Metrics,
     planner::Planner,
 };
 use numo_core::observed::Settings;
@@ -17,6 +23,8 @@ pub struct Options {
     pub metrics_address: Option<SocketAddr>,
     /// Our name in leases and events.
     pub identity: String,
+    /// How rules that are asked are treated.
+    pub asked: AskedOptions,
 }
 
 /// Why the operator ended by itself.
@@ -89,6 +97,7 @@ pub async fn run(
     let (events, writer) = Events::start(write.clone(), clock, options.identity.clone());
     let mut planner = Planner::new(
         connection.clone(),
+        AskedRules::new(connection.clone(), options.asked),
         options.settings,
         metrics.clone(),
         events,

@@ -8,6 +8,7 @@
 use super::{
     answer,
     apply::{self, ApplyError},
+    asked::AskedRules,
     client::Connection,
     events::{Events, Published},
     leader::Fence,
@@ -26,7 +27,7 @@ use numo_core::{
     decide, invariant,
     observed::{Key, RunConfigView, Settings, Validity},
     report::RunPhase,
-    verdict::Answers,
+    verdict::{Answers, Question},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -54,16 +55,24 @@ const RETRY_LONGEST_SECONDS: i64 = 30;
 const STATUS_AGAIN_SECONDS: i64 = 5;
 /// How often a rule that was refused for want of a right or a namespace is judged again.
 const JUDGE_AGAIN: Duration = Duration::from_secs(5);
+/// When a component that could not be had is looked at again; each time twice as late, at most so many times.
+const EXAMINE_AGAIN: Duration = Duration::from_secs(5);
+const EXAMINE_DOUBLINGS: u32 = 6;
 /// How long a drain that could not pass is taken for such.
 const DRAIN_MEMORY: Duration = Duration::from_secs(15);
 /// Kinds that are watched in all namespaces from the start.
-pub const CLUSTER_KINDS: [Kind; 12] = [
+pub const CLUSTER_KINDS: [Kind; 17] = [
     Kind::Node,
     Kind::MachineConfigPool,
     Kind::MachineConfig,
     Kind::ClusterVersion,
     Kind::Infrastructure,
     Kind::MachineOSConfig,
+    Kind::OpenShiftMachine,
+    Kind::OpenShiftHealthCheck,
+    Kind::ClusterApiMachine,
+    Kind::ClusterApiHealthCheck,
+    Kind::Kured,
     Kind::MutexRunConfig,
     Kind::MutexRule,
     Kind::MutexTarget,
@@ -80,6 +89,7 @@ const MAX_JOB_NAMESPACES: usize = 64;
 #[derive(Debug)]
 pub struct Planner {
     connection: Connection,
+    asked: AskedRules,
     store: Store,
     metrics: Metrics,
     events: Events,
@@ -87,7 +97,7 @@ pub struct Planner {
     sender: mpsc::UnboundedSender<Seen>,
     seen: mpsc::UnboundedReceiver<Seen>,
     job_namespaces: BTreeSet<String>,
-    judging: BTreeMap<Key, (i64, Instant)>,
+    judging: BTreeMap<Key, Judging>,
     wakes: BTreeMap<Key, Timestamp>,
     failures: BTreeMap<Key, u32>,
     blocked_drains: BTreeMap<String, (Instant, String)>,
@@ -106,6 +116,7 @@ impl Planner {
     /// nothing older than the lease is ever decided on.
     pub fn new(
         connection: Connection,
+        asked: AskedRules,
         settings: Settings,
         metrics: Metrics,
         events: Events,
@@ -114,6 +125,7 @@ impl Planner {
         let (sender, seen) = mpsc::unbounded_channel();
         let mut planner = Self {
             connection,
+            asked,
             store: Store::new(settings),
             metrics,
             events,
@@ -215,6 +227,7 @@ impl Planner {
         self.refused.retain(|(key, _), _| runs.contains(key));
         self.shown = runs;
         self.store.forget_refusals();
+        self.store.forget_evaluations(self.connection.clock.now());
         // What one run gives back, another may wait for: they are decided again until nothing changes.
         for _ in 0..MAX_TURNS {
             self.changed = Reach::Nobody;
@@ -233,6 +246,9 @@ impl Planner {
         let now = self.connection.clock.now();
         self.wakes.extend(due.into_iter().map(|key| (key, now)));
         status::others(&self.connection, &mut self.store, &self.events).await;
+        let news = self.store.take_news();
+        let due = self.due(news);
+        self.wakes.extend(due.into_iter().map(|key| (key, now)));
     }
 
     /// One pass over one owner.
@@ -248,6 +264,11 @@ impl Planner {
         for _ in 0..MAX_ROUNDS {
             let decision = self.decide(owner, &answers);
             for question in &decision.questions {
+                if let Question::Evaluate(request) = question {
+                    self.store.ask(request, self.connection.clock.now());
+                    self.asked.ask((**request).clone(), self.sender.clone());
+                    continue;
+                }
                 let Connection { read, write, .. } = &self.connection;
                 let asked = answer::answer(read, write, question, &mut answers);
                 if tokio::time::timeout(PATIENCE, asked).await.is_err() {
@@ -456,7 +477,11 @@ impl Planner {
         } else {
             self.idle.remove(owner);
         }
-        match [decision.wake_at, retry].into_iter().flatten().min() {
+        // What became due since the last round is asked in the next pass.
+        let asks = |question: &Question| matches!(question, Question::Evaluate(_));
+        let asked = decision.questions.iter().any(asks);
+        let asked = asked.then(|| self.connection.clock.now());
+        match [decision.wake_at, retry, asked].into_iter().flatten().min() {
             Some(at) => self.wakes.insert(owner.clone(), at),
             None => self.wakes.remove(owner),
         };
@@ -492,6 +517,7 @@ impl Planner {
             );
         } else {
             self.metrics.wrote("WriteStatus", "ok");
+            self.changed = self.changed.max(self.store.take_news());
             for event in transitions(&run.status.conditions, &status.conditions) {
                 if let Some(published) = self.publishable(owner, event) {
                     self.events.publish(published);
@@ -539,6 +565,7 @@ impl Planner {
         let wanted: BTreeSet<String> = honoured
             .flat_map(|run| numo_core::intent::Intent::parse(run, observed).rules)
             .filter_map(|(_, rule)| rule)
+            .filter(|rule| !rule.is_asked)
             .filter(|rule| frontends::mutex_rule::is_namespace(&rule.job_namespace))
             .map(|rule| rule.job_namespace.clone())
             .collect();
@@ -566,6 +593,7 @@ impl Planner {
     fn to_judge(&self) -> Vec<numo_api::MutexRule> {
         let refused = self.store.observed.rules.values().filter(|rule| {
             matches!(&rule.validity, Validity::Invalid(_, message) if message.starts_with("spec.jobNamespace"))
+                || matches!(&rule.validity, Validity::Invalid(reason, _) if is_of_others(*reason))
         });
         let mut due = self.store.unjudged();
         due.extend(refused.filter_map(|rule| self.store.rule(&rule.key).cloned()));
@@ -574,8 +602,8 @@ impl Planner {
 
     /// When the rule may be judged; at once if it never was in this generation.
     fn judged_next(&self, rule: &numo_api::MutexRule) -> Option<Instant> {
-        let (judged, next) = self.judging.get(&super::wire::key(&rule.metadata))?;
-        (*judged == rule.metadata.generation.unwrap_or(0)).then_some(*next)
+        let judging = self.judging.get(&super::wire::key(&rule.metadata))?;
+        (judging.edition == super::wire::edition(&rule.metadata)).then_some(judging.next)
     }
 
     /// Has the API server judge the rules that are due.
@@ -583,25 +611,81 @@ impl Planner {
         let now = Instant::now();
         let known: BTreeSet<Key> = self.store.rules().map(|(key, _)| key.clone()).collect();
         self.judging.retain(|key, _| known.contains(key));
+        self.asked.keep_only(&known);
         for rule in self.to_judge() {
             let namespace = frontends::mutex_rule::parse(&rule, Validity::Unknown).job_namespace;
-            if self.judged_next(&rule).is_some_and(|next| now < next) || !self.store.has_listed(&namespace) {
+            let component = frontends::mutex_rule::is_asked(&rule);
+            if self.judged_next(&rule).is_some_and(|next| now < next)
+                || !(component || self.store.has_listed(&namespace))
+            {
                 continue;
             }
             let key = super::wire::key(&rule.metadata);
-            let generation = rule.metadata.generation.unwrap_or(0);
-            self.judging.insert(key.clone(), (generation, now + JUDGE_AGAIN));
+            let edition = super::wire::edition(&rule.metadata);
+            // A component is looked at once at a time, which includes that it is compiled.
+            let known = self.judging.get(&key).filter(|known| known.edition == edition);
+            let times = known.map_or(0, |known| known.times.saturating_add(1));
+            let patience = if component {
+                EXAMINE_AGAIN * 2_u32.pow(times.min(EXAMINE_DOUBLINGS))
+            } else {
+                JUDGE_AGAIN
+            };
+            let judging = Judging {
+                edition: edition.clone(),
+                times,
+                next: now + patience,
+            };
+            self.judging.insert(key.clone(), judging);
+            if component {
+                self.asked.examine(rule, self.sender.clone());
+                continue;
+            }
             let client = self.connection.write.clone();
             let sender = self.sender.clone();
             tokio::spawn(async move {
                 let validity = answer::judge(&client, &rule).await;
                 // Unknown is no judgement: it is asked for again.
                 if validity != Validity::Unknown {
-                    let _ = sender.send(Seen::Judged(key, generation, validity));
+                    let _ = sender.send(Seen::Judged(key, edition, validity));
                 }
             });
         }
     }
+}
+
+/// When a rule was judged last.
+#[derive(Debug)]
+struct Judging {
+    edition: super::wire::Edition,
+    /// How often before, in this edition.
+    times: u32,
+    next: Instant,
+}
+
+/// What is wrong with a rule that ends without an edit of it, and without an event that numo may see.
+const fn is_of_others(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::ConfigMapNotFound
+            | Reason::ConfigMapForbidden
+            | Reason::RuleUnavailable
+            | Reason::RegistryUnavailable
+            | Reason::ImageNotFound
+            | Reason::ImageUnauthorised
+            | Reason::DigestMismatch
+            | Reason::PullSecretNotFound
+            | Reason::PullSecretForbidden
+            | Reason::PullSecretInvalid
+            | Reason::Unsigned
+            | Reason::SignatureMismatch
+            // A machine that is busy, or short of memory for a moment.
+            | Reason::CompileTimeout
+            | Reason::CompileFailed
+            | Reason::EvaluationTimeout
+            | Reason::MemoryLimit
+            | Reason::Trap
+            | Reason::NamespaceNotAllowed
+    )
 }
 
 /// Events on the run for what its conditions say anew: that it needs a person, or that it is done.
@@ -646,6 +730,7 @@ const fn reach(action: &Action) -> Reach {
             Reach::Everyone
         }
         Action::PatchNode(_)
+        | Action::PatchMachine(_)
         | Action::CreateChange { .. }
         | Action::WriteJournal { .. }
         | Action::DeleteChange { .. }
@@ -664,6 +749,7 @@ fn action_name(action: &Action) -> &'static str {
         Action::RemoveFinalizer { .. } => "RemoveFinalizer",
         Action::PatchPool(_) => "PatchPool",
         Action::PatchNode(_) => "PatchNode",
+        Action::PatchMachine(_) => "PatchMachine",
         Action::CreateChange { .. } => "CreateChange",
         Action::WriteJournal { .. } => "WriteJournal",
         Action::DeleteChange { .. } => "DeleteChange",

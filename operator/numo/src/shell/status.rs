@@ -39,7 +39,7 @@ pub async fn write(
             };
             let number = wire::version(&object.metadata);
             if let Some(object) = wire::object(kind, object) {
-                store.own(kind, number, object);
+                store.own_status(kind, number, object);
             }
             Ok(())
         }
@@ -113,7 +113,7 @@ pub async fn others(connection: &Connection, store: &mut Store, events: &Events)
         let Some(view) = store.observed.rules.get(key) else {
             continue;
         };
-        let status = frontends::mutex_rule::status(rule, view, now);
+        let status = frontends::mutex_rule::status(rule, view, store.examined(key), now);
         if rule.status.as_ref() != Some(&status) {
             let before = rule
                 .status

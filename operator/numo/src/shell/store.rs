@@ -5,11 +5,19 @@
 
 use super::{
     planner::JOB_KINDS,
-    wire::{self, Kind, Object},
+    wire::{self, Edition, Kind, Object},
 };
+use crate::runners::wasm::Examined;
 use jiff::Timestamp;
 use numo_api::MutexRule;
-use numo_core::observed::{JobView, Key, Observed, RuleView, Settings, Validity};
+use numo_core::{
+    action::EvaluationRequest,
+    observed::{
+        EvaluationView, JobView, Key, MachineApi, Observed, RuleAnswer, RuleView, RunConfigView, Settings,
+        Validity,
+    },
+    ready,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a watch says.
@@ -25,7 +33,13 @@ pub enum Seen {
     /// The list is complete.
     Listed(Kind, String),
     /// The API server judged a rule of this generation.
-    Judged(Key, i64, Validity),
+    Judged(Key, Edition, Validity),
+    /// The component of a rule of this generation was looked at.
+    Examined(Key, Edition, Option<Box<Examined>>, Validity),
+    /// An evaluation, by its key, came to this.
+    Evaluated(String, Timestamp, RuleAnswer),
+    /// Something has changed that a rule read, by the key of its evaluation.
+    Stirred(String),
 }
 
 /// Whose decisions something new can change.
@@ -47,12 +61,14 @@ pub struct Store {
     pub observed: Observed,
     versions: BTreeMap<(Kind, Key), Version>,
     rules: BTreeMap<Key, MutexRule>,
-    validity: BTreeMap<Key, (i64, Validity)>,
+    validity: BTreeMap<Key, (Edition, Validity)>,
+    examined: BTreeMap<Key, Examined>,
     pods: BTreeMap<Key, (Key, Option<(String, String)>)>,
     job_events: BTreeMap<Key, (Key, (String, String))>,
     jobs: BTreeMap<Key, JobView>,
     listing: BTreeMap<(Kind, String), BTreeSet<Key>>,
     waiting_for: BTreeSet<(Kind, String)>,
+    news: Reach,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -68,6 +84,7 @@ impl Store {
         Self {
             observed: Observed {
                 settings,
+                rules: [(ready::key(), ready::rule())].into(),
                 ..Observed::default()
             },
             ..Self::default()
@@ -108,13 +125,19 @@ impl Store {
     /// Takes in what a watch says: whose decision could change by it.
     pub fn take_in(&mut self, seen: Seen) -> Reach {
         let of_a_turn = match &seen {
-            Seen::Applied(_, _, Object::Job(..) | Object::Pod(..) | Object::JobEvent(..)) => true,
+            Seen::Applied(_, _, Object::Job(..) | Object::Pod(..) | Object::JobEvent(..))
+            | Seen::Evaluated(..)
+            | Seen::Stirred(..) => true,
             Seen::Applied(_, _, Object::Change(change)) => {
                 let known = self.observed.changes.get(&change.key);
                 known.is_some_and(|known| known.spec == change.spec && known.deleting == change.deleting)
             }
             Seen::Deleted(kind, ..) => JOB_KINDS.contains(kind),
-            Seen::Applied(..) | Seen::Listing(..) | Seen::Listed(..) | Seen::Judged(..) => false,
+            Seen::Applied(..)
+            | Seen::Listing(..)
+            | Seen::Listed(..)
+            | Seen::Judged(..)
+            | Seen::Examined(..) => false,
         };
         match (self.see(seen), of_a_turn) {
             (false, _) => Reach::Nobody,
@@ -133,13 +156,65 @@ impl Store {
                 false
             }
             Seen::Listed(kind, scope) => self.listed(kind, scope),
-            Seen::Judged(rule, generation, validity) => self.judge(&rule, generation, validity),
+            Seen::Judged(rule, edition, validity) => self.judge(&rule, edition, validity),
+            Seen::Examined(rule, edition, examined, validity) => {
+                self.is_current(&rule, &edition) && {
+                    let news = match examined {
+                        Some(examined) => replace(&mut self.examined, rule.clone(), *examined),
+                        None => self.examined.remove(&rule).is_some(),
+                    };
+                    self.judge(&rule, edition, validity) || news
+                }
+            }
+            Seen::Evaluated(key, at, answer) => self.evaluated(&key, at, answer),
+            Seen::Stirred(key) => self.stirred(&key),
         }
     }
 
     /// Takes in the answer to our own write.
     pub fn own(&mut self, kind: Kind, number: u64, object: Object) {
         self.put(kind, number, object, true);
+    }
+
+    /// Takes in the answer to a status write of ours. What someone else changed in the same moment came with it,
+    /// and the watch will tell nobody: it is kept for [`Store::take_news`].
+    pub fn own_status(&mut self, kind: Kind, number: u64, object: Object) {
+        if self.has_news(&object) {
+            self.news = Reach::Everyone;
+        }
+        self.own(kind, number, object);
+    }
+
+    /// Whose decisions can change by what came with answers to our own writes.
+    pub fn take_news(&mut self) -> Reach {
+        std::mem::take(&mut self.news)
+    }
+
+    /// Whether the object differs from what is known of it by more than its status.
+    fn has_news(&self, object: &Object) -> bool {
+        let observed = &self.observed;
+        match object {
+            Object::Run(run) => observed.runs.get(&run.key).is_some_and(|known| {
+                let known = RunConfigView {
+                    status: run.status.clone(),
+                    ..known.clone()
+                };
+                known != **run
+            }),
+            Object::Rule(rule) => self
+                .rules
+                .get(&wire::key(&rule.metadata))
+                .is_some_and(|known| known.spec != rule.spec),
+            Object::Target(target) => observed
+                .targets
+                .get(&target.key)
+                .is_some_and(|known| known.generation != target.generation),
+            Object::Budget(budget) => observed
+                .budgets
+                .get(&budget.name)
+                .is_some_and(|known| known.generation != budget.generation),
+            _ => false,
+        }
     }
 
     /// Takes in our own deletion.
@@ -149,9 +224,95 @@ impl Store {
     }
 
     /// Takes in what the API server said about a rule.
-    pub fn judge(&mut self, rule: &Key, generation: i64, validity: Validity) -> bool {
-        self.validity.insert(rule.clone(), (generation, validity));
+    pub fn judge(&mut self, rule: &Key, edition: Edition, validity: Validity) -> bool {
+        if !self.is_current(rule, &edition) {
+            return false;
+        }
+        self.validity.insert(rule.clone(), (edition, validity));
         self.refresh_rule(rule)
+    }
+
+    /// Whether the rule is there and still of this edition: what was found out about another says nothing of it.
+    fn is_current(&self, rule: &Key, edition: &Edition) -> bool {
+        let known = self.rules.get(rule);
+        known.is_some_and(|known| wire::edition(&known.metadata) == *edition)
+    }
+
+    /// What was found out about the component of a rule.
+    pub fn examined(&self, key: &Key) -> Option<&Examined> {
+        self.examined.get(key)
+    }
+
+    /// Notes that a rule is being asked.
+    pub fn ask(&mut self, request: &EvaluationRequest, now: Timestamp) {
+        let evaluations = &mut self.observed.evaluations;
+        let view = evaluations
+            .entry(request.key.clone())
+            .or_insert_with(|| EvaluationView {
+                rule: request.rule.clone(),
+                generation: request.generation,
+                first_asked: now,
+                under_way: true,
+                answer: None,
+                waited: None,
+                failures: 0,
+                stirred: false,
+                stirs: 0,
+            });
+        view.under_way = true;
+        view.stirred = false;
+        if matches!(view.answer, Some((_, RuleAnswer::Pass(_)))) {
+            // It did not make anybody wait until now.
+            view.first_asked = now;
+        }
+        if view.generation != request.generation {
+            // What was mended has its whole time.
+            view.first_asked = now;
+            view.generation = request.generation;
+            view.answer = None;
+            view.waited = None;
+            view.failures = 0;
+        }
+    }
+
+    fn evaluated(&mut self, key: &str, at: Timestamp, answer: RuleAnswer) -> bool {
+        let Some(view) = self.observed.evaluations.get_mut(key) else {
+            return false;
+        };
+        view.under_way = false;
+        view.failures = match answer {
+            RuleAnswer::NoVerdict(..) => view.failures.saturating_add(1),
+            RuleAnswer::Pass(_) | RuleAnswer::Wait(..) | RuleAnswer::Block(_) => 0,
+        };
+        if let RuleAnswer::Wait(words, _) = &answer {
+            view.waited = Some((at, words.clone()));
+        }
+        view.answer = Some((at, answer));
+        true
+    }
+
+    /// Notes that something has changed which a rule read. False if nobody waits for it.
+    fn stirred(&mut self, key: &str) -> bool {
+        let view = self.observed.evaluations.get_mut(key);
+        let waits = view.filter(|view| matches!(view.answer, Some((_, RuleAnswer::Wait(..)))));
+        waits.is_some_and(|view| {
+            let news = !std::mem::replace(&mut view.stirred, true);
+            view.stirs = view.stirs.saturating_add(u32::from(news));
+            news
+        })
+    }
+
+    /// Drops evaluations that nobody has come back to for longer than any rule may ask for.
+    pub fn forget_evaluations(&mut self, now: Timestamp) {
+        const KEPT_SECONDS: i64 = 2 * 3600;
+        let rules = &self.observed.rules;
+        self.observed.evaluations.retain(|_, view| {
+            let old = view
+                .answer
+                .as_ref()
+                .is_some_and(|(at, _)| now.as_second() - at.as_second() > KEPT_SECONDS);
+            view.under_way || (!old && rules.contains_key(&view.rule))
+        });
     }
 
     /// Rules that the API server has not judged, with their objects.
@@ -161,7 +322,7 @@ impl Store {
             .filter(|(key, rule)| {
                 self.validity
                     .get(*key)
-                    .is_none_or(|(generation, _)| *generation != rule.metadata.generation.unwrap_or(0))
+                    .is_none_or(|(judged, _)| *judged != wire::edition(&rule.metadata))
             })
             .map(|(_, rule)| rule.clone())
             .collect()
@@ -217,6 +378,9 @@ impl Store {
             Object::ClusterVersion(version) => set(&mut observed.cluster_version, Some(version)),
             Object::Infrastructure(topology) => set(&mut observed.control_plane_topology, topology),
             Object::Layered(name, pool) => replace(&mut observed.layered, name, pool),
+            Object::Machine(place, machine) => replace(&mut observed.machines, place, *machine),
+            Object::HealthCheck(place, check) => replace(&mut observed.health_checks, place, check),
+            Object::RebootLocks(key, locks) => replace(&mut observed.reboot_locks, key, locks),
             Object::Run(run) => replace(&mut observed.runs, run.key.clone(), *run),
             Object::Target(target) => replace(&mut observed.targets, target.key.clone(), *target),
             Object::Change(change) => replace(&mut observed.changes, change.key.clone(), *change),
@@ -261,6 +425,13 @@ impl Store {
             Kind::ClusterVersion => observed.cluster_version.take().is_some(),
             Kind::Infrastructure => observed.control_plane_topology.take().is_some(),
             Kind::MachineOSConfig => observed.layered.remove(&key.name).is_some(),
+            Kind::OpenShiftMachine => remove_of(&mut observed.machines, MachineApi::OpenShift, key),
+            Kind::ClusterApiMachine => remove_of(&mut observed.machines, MachineApi::ClusterApi, key),
+            Kind::OpenShiftHealthCheck => remove_of(&mut observed.health_checks, MachineApi::OpenShift, key),
+            Kind::ClusterApiHealthCheck => {
+                remove_of(&mut observed.health_checks, MachineApi::ClusterApi, key)
+            }
+            Kind::Kured => observed.reboot_locks.remove(key).is_some(),
             Kind::MutexRunConfig => observed.runs.remove(key).is_some(),
             Kind::MutexTarget => observed.targets.remove(key).is_some(),
             Kind::NodeChange => observed.changes.remove(key).is_some(),
@@ -273,6 +444,7 @@ impl Store {
             Kind::MutexRule => {
                 self.rules.remove(key);
                 self.validity.remove(key);
+                self.examined.remove(key);
                 observed.rules.remove(key).is_some()
             }
             Kind::Job => {
@@ -318,13 +490,13 @@ impl Store {
         let Some(rule) = self.rules.get(key) else {
             return false;
         };
-        let generation = rule.metadata.generation.unwrap_or(0);
+        let edition = wire::edition(&rule.metadata);
         // A rule that was valid stays so while its new generation is being judged only if nothing is
         // known against it: it is Unknown until then, and Unknown admits nobody.
         let validity = self
             .validity
             .get(key)
-            .filter(|(judged, _)| *judged == generation)
+            .filter(|(judged, _)| *judged == edition)
             .map_or(Validity::Unknown, |(_, validity)| validity.clone());
         let view: RuleView = wire::rule(rule, validity);
         replace(&mut self.observed.rules, key.clone(), view)
@@ -388,6 +560,10 @@ impl Store {
     }
 }
 
+fn remove_of<V>(map: &mut BTreeMap<(MachineApi, Key), V>, api: MachineApi, key: &Key) -> bool {
+    map.remove(&(api, key.clone())).is_some()
+}
+
 /// Where an object stands: its key, and the namespace its watch may be limited to.
 fn place(object: &Object) -> (Key, String) {
     let of = |key: &Key| (key.clone(), key.namespace.clone());
@@ -396,6 +572,9 @@ fn place(object: &Object) -> (Key, String) {
         Object::Node(node) => cluster(&node.name),
         Object::Pool(pool) => cluster(&pool.name),
         Object::Config(name, _) | Object::Namespace(name, _) | Object::Layered(name, _) => cluster(name),
+        Object::Machine((_, key), _) | Object::HealthCheck((_, key), _) | Object::RebootLocks(key, _) => {
+            of(key)
+        }
         Object::ClusterVersion(_) => cluster("version"),
         Object::Infrastructure(_) => cluster("cluster"),
         Object::Run(run) => of(&run.key),
@@ -457,6 +636,33 @@ mod tests {
         assert!(!store.see(Seen::Applied(Kind::MachineConfig, 6, config("a"))));
         assert_eq!(version_of(&store).as_deref(), Some("b"));
         assert!(!store.see(Seen::Applied(Kind::MachineConfig, 7, config("b"))));
+    }
+
+    /// A person's edit and a status write of ours in the same moment: the watch brings nothing newer than the
+    /// answer, so the answer must tell.
+    #[test]
+    fn an_edit_that_comes_with_the_answer_to_a_status_write_is_news() {
+        let mut store = Store::new(Settings::default());
+        let run = |suspend, pass: i64| {
+            let mut run = numo_api::MutexRunConfig::new("a", numo_api::MutexRunConfigSpec::default());
+            run.spec.suspend = suspend;
+            run.status = Some(numo_api::MutexRunConfigStatus {
+                observed_generation: Some(pass),
+                ..numo_api::MutexRunConfigStatus::default()
+            });
+            Object::Run(Box::new(wire::run(run)))
+        };
+        let kind = Kind::MutexRunConfig;
+        assert_eq!(
+            store.take_in(Seen::Applied(kind, 5, run(Some(true), 0))),
+            Reach::Everyone
+        );
+        store.own_status(kind, 6, run(Some(true), 1));
+        assert_eq!(store.take_news(), Reach::Nobody, "our own status");
+        store.own_status(kind, 8, run(None, 2));
+        assert_eq!(store.take_in(Seen::Applied(kind, 7, run(None, 1))), Reach::Nobody);
+        assert_eq!(store.take_news(), Reach::Everyone, "somebody's edit");
+        assert_eq!(store.take_news(), Reach::Nobody, "said once");
     }
 
     #[test]

@@ -20,6 +20,9 @@ const RETRY_REFUSED: Duration = Duration::from_secs(10);
 /// The same for a kind that older releases of OpenShift do not have.
 const RETRY_ABSENT: Duration = Duration::from_mins(5);
 
+/// kured's DaemonSet, wherever it is installed.
+pub const KURED: &str = "metadata.name=kured";
+
 /// The API resource of a kind.
 pub fn resource(kind: Kind) -> ApiResource {
     let (group, version, name, plural) = kind.resource();
@@ -42,6 +45,7 @@ fn selection(kind: Kind) -> watcher::Config {
     match kind {
         Kind::Job | Kind::Pod => config.labels(numo_api::marks::JOB_RUN),
         Kind::JobEvent => config.fields("involvedObject.kind=Job,reason=FailedCreate"),
+        Kind::Kured => config.fields(KURED),
         _ => config,
     }
 }
@@ -59,7 +63,7 @@ pub async fn watch(client: Client, kind: Kind, scope: String, to: UnboundedSende
             })
             .await;
         }
-        Kind::MachineConfig => {
+        Kind::MachineConfig | Kind::Kured | Kind::OpenShiftHealthCheck | Kind::ClusterApiHealthCheck => {
             let api: Api<PartialObjectMeta<DynamicObject>> = Api::all_with(client, &resource(kind));
             let stream = watcher(api, selection(kind).page_size(100));
             forward(kind, scope, to, stream, |meta| {
@@ -140,10 +144,23 @@ async fn forward<K: kube::Resource + Send>(
 
 /// A kind that comes with a release of OpenShift or not at all is asked for seldom.
 const fn retry_after(kind: Kind) -> Duration {
-    match kind {
-        Kind::MachineOSConfig => RETRY_ABSENT,
-        _ => RETRY_REFUSED,
+    if may_be_absent(kind) {
+        RETRY_ABSENT
+    } else {
+        RETRY_REFUSED
     }
+}
+
+/// Kinds that a cluster numo serves may do without.
+pub const fn may_be_absent(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::MachineOSConfig
+            | Kind::OpenShiftMachine
+            | Kind::OpenShiftHealthCheck
+            | Kind::ClusterApiMachine
+            | Kind::ClusterApiHealthCheck
+    )
 }
 
 /// Whether numo can do its work without seeing this kind: rule Jobs and leases where it is not invited, and
@@ -157,13 +174,18 @@ fn is_optional(kind: Kind, error: &watcher::Error) -> bool {
         | Kind::MachineConfig
         | Kind::ClusterVersion
         | Kind::Infrastructure
-        | Kind::MachineOSConfig => absent,
+        | Kind::MachineOSConfig
+        | Kind::OpenShiftMachine
+        | Kind::OpenShiftHealthCheck
+        | Kind::ClusterApiMachine
+        | Kind::ClusterApiHealthCheck => absent,
         Kind::Node
         | Kind::MutexRunConfig
         | Kind::MutexRule
         | Kind::MutexTarget
         | Kind::NodeChange
         | Kind::MutexBudget
+        | Kind::Kured
         | Kind::Namespace => false,
     }
 }

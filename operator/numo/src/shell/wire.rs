@@ -7,8 +7,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::DynamicObject;
 use numo_api::{MutexBudget, MutexRule, MutexRunConfig, MutexTarget, NodeChange, marks};
 use numo_core::observed::{
-    BudgetView, ChangeView, ClusterVersionView, ConfigView, IntOrPercent, JobEnd, JobView, Key, LeaseView,
-    Map, NodeView, PoolView, RunConfigView, TargetView,
+    Annotated, BudgetView, ChangeView, ClusterVersionView, ConfigView, IntOrPercent, JobEnd, JobView, Key,
+    LeaseView, MachineApi, MachineView, Map, NodeView, PoolView, RebootLock, RunConfigView, TargetView,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -24,6 +24,11 @@ pub enum Kind {
     ClusterVersion,
     Infrastructure,
     MachineOSConfig,
+    OpenShiftMachine,
+    OpenShiftHealthCheck,
+    ClusterApiMachine,
+    ClusterApiHealthCheck,
+    Kured,
     MutexRunConfig,
     MutexRule,
     MutexTarget,
@@ -61,6 +66,21 @@ impl Kind {
                 "MachineOSConfig",
                 "machineosconfigs",
             ),
+            Self::OpenShiftMachine => ("machine.openshift.io", "v1beta1", "Machine", "machines"),
+            Self::OpenShiftHealthCheck => (
+                "machine.openshift.io",
+                "v1beta1",
+                "MachineHealthCheck",
+                "machinehealthchecks",
+            ),
+            Self::ClusterApiMachine => ("cluster.x-k8s.io", "v1beta1", "Machine", "machines"),
+            Self::ClusterApiHealthCheck => (
+                "cluster.x-k8s.io",
+                "v1beta1",
+                "MachineHealthCheck",
+                "machinehealthchecks",
+            ),
+            Self::Kured => ("apps", "v1", "DaemonSet", "daemonsets"),
             Self::MutexRunConfig => (
                 numo_api::GROUP,
                 numo_api::VERSION,
@@ -101,6 +121,10 @@ pub enum Object {
     Infrastructure(Option<String>),
     /// Name, and the pool it is for.
     Layered(String, String),
+    Machine((MachineApi, Key), Box<MachineView>),
+    HealthCheck((MachineApi, Key), Annotated),
+    /// DaemonSet of kured, and who holds its lock.
+    RebootLocks(Key, Vec<RebootLock>),
     Run(Box<RunConfigView>),
     Rule(Box<MutexRule>),
     Target(Box<TargetView>),
@@ -208,6 +232,8 @@ fn kept(annotations: BTreeMap<String, String>) -> Map {
                     && *key != "machineconfiguration.openshift.io/lastSyncedControllerConfigResourceVersion")
                 || key == marks::SCALE_DOWN_DISABLED
                 || key == marks::DO_NOT_DISRUPT
+                || key == marks::SKIP_REMEDIATION
+                || key == marks::HEALTH_CHECK_PAUSED
         })
         .collect()
 }
@@ -299,6 +325,23 @@ pub fn object(kind: Kind, object: DynamicObject) -> Option<Object> {
             let pool = text(&object.data, "/spec/machineConfigPool/name");
             Object::Layered(object.metadata.name?, pool)
         }
+        Kind::OpenShiftMachine => Object::Machine(
+            (MachineApi::OpenShift, key(&object.metadata)),
+            Box::new(machine(&object)),
+        ),
+        Kind::ClusterApiMachine => Object::Machine(
+            (MachineApi::ClusterApi, key(&object.metadata)),
+            Box::new(machine(&object)),
+        ),
+        Kind::OpenShiftHealthCheck => Object::HealthCheck(
+            (MachineApi::OpenShift, key(&object.metadata)),
+            annotated(&object.metadata),
+        ),
+        Kind::ClusterApiHealthCheck => Object::HealthCheck(
+            (MachineApi::ClusterApi, key(&object.metadata)),
+            annotated(&object.metadata),
+        ),
+        Kind::Kured => Object::RebootLocks(key(&object.metadata), reboot_locks(&object.metadata)),
         Kind::MutexRunConfig => Object::Run(Box::new(run(typed(object)?))),
         Kind::MutexRule => Object::Rule(Box::new(typed(object)?)),
         Kind::MutexTarget => Object::Target(Box::new(target(typed(object)?))),
@@ -398,6 +441,76 @@ fn pool(object: &DynamicObject) -> PoolView {
     }
 }
 
+fn machine(object: &DynamicObject) -> MachineView {
+    let meta = &object.metadata;
+    MachineView {
+        object: annotated(meta),
+        node: text(&object.data, "/status/nodeRef/name"),
+        deleting: meta.deletion_timestamp.is_some(),
+    }
+}
+
+fn annotated(meta: &ObjectMeta) -> Annotated {
+    Annotated {
+        uid: meta.uid.clone().unwrap_or_default(),
+        annotations: kept(meta.annotations.clone().unwrap_or_default()),
+        has_annotations: meta.annotations.is_some(),
+    }
+}
+
+/// One specification of one object: its uid and `metadata.generation`. An object that was deleted and made again
+/// begins with generation 1 anew.
+pub type Edition = (String, i64);
+
+/// The edition of an object.
+pub fn edition(meta: &ObjectMeta) -> Edition {
+    (meta.uid.clone().unwrap_or_default(), meta.generation.unwrap_or(0))
+}
+
+/// What kured writes on its DaemonSet: one holder, or with `--concurrency` a list of them.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum KuredLock {
+    Several { locks: Vec<KuredHolder> },
+    One(KuredHolder),
+}
+
+#[derive(Deserialize)]
+struct KuredHolder {
+    #[serde(rename = "nodeID")]
+    node: String,
+    #[serde(default)]
+    created: Option<Timestamp>,
+    /// Nanoseconds; 0 holds for ever.
+    #[serde(rename = "TTL", default)]
+    ttl: i64,
+}
+
+fn reboot_locks(meta: &ObjectMeta) -> Vec<RebootLock> {
+    let lock = meta
+        .annotations
+        .as_ref()
+        .and_then(|annotations| annotations.get(marks::KURED_LOCK))
+        .and_then(|text| serde_json::from_str(text).ok());
+    let holders = match lock {
+        None => Vec::new(),
+        Some(KuredLock::One(holder)) => vec![holder],
+        Some(KuredLock::Several { locks }) => locks,
+    };
+    holders
+        .into_iter()
+        .filter(|holder| !holder.node.is_empty())
+        .map(|holder| RebootLock {
+            until: holder.created.filter(|_| holder.ttl > 0).and_then(|created| {
+                created
+                    .checked_add(jiff::SignedDuration::from_nanos(holder.ttl))
+                    .ok()
+            }),
+            node: holder.node,
+        })
+        .collect()
+}
+
 /// Who wrote a field last, by the managed fields.
 fn field_manager(meta: &ObjectMeta, path: &[&str]) -> Option<String> {
     meta.managed_fields
@@ -437,7 +550,8 @@ fn cluster_version(object: &DynamicObject) -> ClusterVersionView {
     }
 }
 
-fn run(run: MutexRunConfig) -> RunConfigView {
+/// The view of a run.
+pub(super) fn run(run: MutexRunConfig) -> RunConfigView {
     RunConfigView {
         key: key(&run.metadata),
         uid: run.metadata.uid.clone().unwrap_or_default(),

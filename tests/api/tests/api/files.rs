@@ -197,8 +197,11 @@ fn kinds_of_the_reference_keep_their_names_columns_and_lack_of_requirements() ->
         let mut all = Vec::new();
         fields(".spec", spec, &mut all);
         for (path, field) in all {
+            // No manifest of the reference has what is below a field that it does not know.
+            let own = [".spec.wasm", ".spec.cel", ".spec.prometheus"];
+            let ours = own.iter().any(|own| path.starts_with(own));
             assert!(
-                field["required"].is_null(),
+                ours || field["required"].is_null(),
                 "{kind}{path} requires {}",
                 field["required"]
             );

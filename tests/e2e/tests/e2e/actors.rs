@@ -3,24 +3,28 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use numo_world::{Event, Fault, Membership, PoolInGit, PoolSpec, WorldSpec};
+use k8s_openapi::api::apps::v1::DaemonSet;
+use kube::{
+    Api, ResourceExt,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+};
+use numo_world::{Event, Fault, MachineApi, Membership, PoolInGit, PoolSpec, WorldSpec};
 use serde_json::{Value, json};
 
 use crate::{
-    Gate, NEW, finish, happened, job, judgement, mark, pool, prepare, quick, released, rule, rule_began,
-    seen, set, waits, with_canary, workers,
+    Gate, NEW, canary, finish, happened, job, judgement, mark, pool, prepare, quick, released, rule,
+    rule_began, seen, set, waits, with, with_canary, workers,
 };
 
 const LONG: Duration = Duration::from_mins(2);
 
 /// GitOps that unpauses the pool at once, always: corrected three times, then named and held; what the MCO took
 /// meanwhile is listed.
-#[tokio::test(flavor = "multi_thread")]
-async fn gitops_that_unpauses_the_pool_is_corrected_three_times_and_named() -> Result<()> {
-    let stage = set(workers(4), Vec::new()).await?;
+async fn unpaused_again_and_again(world: WorldSpec, spec: Value) -> Result<()> {
+    let stage = set(world, Vec::new()).await?;
     let gate = Gate::new()?;
     let gated = rule("gated", json!({"jobSpec": job(&gate.wait())}));
-    prepare(&stage, &[gated], json!({})).await?;
+    prepare(&stage, &[gated], spec).await?;
     stage.world.upgrade_to(NEW).await?;
     seen(&stage, "a rule runs", |w| rule_began(w, "gated", "worker-0")).await?;
     let git = PoolInGit {
@@ -83,6 +87,16 @@ async fn gitops_that_unpauses_the_pool_is_corrected_three_times_and_named() -> R
     stage.strike().await
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn gitops_that_unpauses_the_pool_is_corrected_three_times_and_named() -> Result<()> {
+    unpaused_again_and_again(workers(4), json!({})).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn gitops_that_unpauses_the_pool_of_a_canary_run_is_corrected_three_times_and_named() -> Result<()> {
+    unpaused_again_and_again(with_canary(workers(4)), canary()).await
+}
+
 /// GitOps that puts the canary's selector back: corrected three times, then named; no node is ever in two pools
 /// or none, and what is in flight comes home.
 #[tokio::test(flavor = "multi_thread")]
@@ -141,10 +155,13 @@ async fn gitops_that_reverts_the_canarys_selector_is_corrected_three_times_and_n
 
 /// A reboot that takes longer than remediation waits: the shield keeps it off the node in flight, and it is free
 /// to replace a node that is not.
-async fn remediated(world: WorldSpec, spec: Value) -> Result<()> {
+async fn remediated(world: WorldSpec, spec: Value, of: Option<MachineApi>) -> Result<()> {
     let stage = set(world, Vec::new()).await?;
     prepare(&stage, &[quick()], spec).await?;
-    let remediation = stage.world.remediation(300.0);
+    let remediation = match of {
+        None => stage.world.remediation(300.0),
+        Some(of) => stage.world.machine_health_check(of, 300.0).await?,
+    };
     let born = |name: &str| stage.world.node(name).and_then(|node| node.metadata.uid.clone());
     let (first, last) = (born("worker-0"), born("worker-2"));
     stage.world.inject(Fault::SlowReboot {
@@ -168,6 +185,18 @@ async fn remediated(world: WorldSpec, spec: Value) -> Result<()> {
     assert_eq!(born("worker-0"), first, "the node in flight was left alone");
     assert_ne!(born("worker-2"), last);
     assert_eq!(remediation.acts(), 1);
+    if let Some(of) = of {
+        stage
+            .until("the Machine API is as it was", 30, || async {
+                let everything = ListParams::default();
+                let machines = of.machines(stage.person.clone()).list(&everything).await?;
+                let checks = of.health_checks(stage.person.clone()).list(&everything).await?;
+                let left = machines.items.iter().chain(&checks.items);
+                let left: usize = left.map(|object| object.annotations().len()).sum();
+                Ok((machines.items.len() == 3 && left == 0).then_some(()))
+            })
+            .await?;
+    }
     let mut expected = judgement(&["quick"], &["quick"]);
     expected.excused = vec!["worker-2".to_owned()];
     stage.judge(&expected).await?;
@@ -176,22 +205,117 @@ async fn remediated(world: WorldSpec, spec: Value) -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn remediation_is_kept_off_a_node_in_flight() -> Result<()> {
-    remediated(workers(3), json!({})).await
+    remediated(workers(3), json!({}), None).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn remediation_is_kept_off_a_node_in_the_canary() -> Result<()> {
-    remediated(with_canary(workers(3)), json!({"canary": {"name": "canary"}})).await
+    remediated(with_canary(workers(3)), canary(), None).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_health_check_of_cluster_api_is_kept_off_the_machine_of_a_node_in_flight() -> Result<()> {
+    remediated(workers(3), json!({}), Some(MachineApi::ClusterApi)).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_health_check_of_cluster_api_is_kept_off_the_machine_of_a_node_in_the_canary() -> Result<()> {
+    remediated(with_canary(workers(3)), canary(), Some(MachineApi::ClusterApi)).await
+}
+
+/// OpenShift's health checks know nothing but a pause.
+#[tokio::test(flavor = "multi_thread")]
+async fn health_checks_of_openshift_are_paused_while_nodes_are_in_flight() -> Result<()> {
+    let spec = json!({"pauseHealthChecks": true});
+    remediated(workers(3), spec, Some(MachineApi::OpenShift)).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn health_checks_of_openshift_are_paused_while_nodes_are_in_the_canary() -> Result<()> {
+    let spec = with(canary(), json!({"pauseHealthChecks": true}));
+    remediated(with_canary(workers(3)), spec, Some(MachineApi::OpenShift)).await
+}
+
+/// A node whose Machine someone is deleting is never let go; the others go on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_whose_machine_is_being_deleted_waits() -> Result<()> {
+    let stage = set(workers(3), Vec::new()).await?;
+    prepare(&stage, &[quick()], json!({})).await?;
+    stage.world.machines(MachineApi::OpenShift).await?;
+    let machines = MachineApi::OpenShift.machines(stage.person.clone());
+    // The machine controller drains the node first, for as long as that takes.
+    let hook = Patch::Merge(json!({"metadata": {"finalizers": ["machine.machine.openshift.io"]}}));
+    machines.patch("worker-0", &PatchParams::default(), &hook).await?;
+    machines.delete("worker-0", &DeleteParams::default()).await?;
+    stage.world.upgrade_to(NEW).await?;
+    let why = waits(&stage, "NodeLeaving").await?;
+    assert!(
+        why.contains("worker-0") && why.contains("Machine openshift-machine-api/worker-0"),
+        "{why}"
+    );
+    seen(&stage, "worker-1 goes on", |w| w.version_of("worker-1") == NEW).await?;
+    assert!(!happened(&stage.world, "worker-0", |e| matches!(
+        e,
+        Event::DesiredConfigSet { .. }
+    )));
+    stage.world.delete_node("worker-0").await?;
+    let gone = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    machines.patch("worker-0", &PatchParams::default(), &gone).await?;
+    finish(&stage).await?;
+    let mut expected = judgement(&["quick"], &["quick"]);
+    expected.excused = vec!["worker-0".to_owned()];
+    stage.judge(&expected).await?;
+    stage.strike().await
+}
+
+/// The node that kured is about to reboot is never let go; the others go on, and it follows when the lock is free.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_holder_of_kureds_lock_waits_until_it_is_free() -> Result<()> {
+    let stage = set(workers(3), Vec::new()).await?;
+    prepare(&stage, &[quick()], json!({})).await?;
+    let daemons: Api<DaemonSet> = Api::namespaced(stage.person.clone(), "kube-system");
+    let lock = json!({"nodeID": "worker-0", "metadata": {"unschedulable": false}, "created": "2026-01-01T00:00:00Z", "TTL": 0});
+    let kured = json!({
+        "metadata": {"name": "kured", "annotations": {"weave.works/kured-node-lock": lock.to_string()}},
+        "spec": {
+            "selector": {"matchLabels": {"name": "kured"}},
+            "template": {
+                "metadata": {"labels": {"name": "kured"}},
+                "spec": {"nodeSelector": {"none": "such"}, "containers": [{"name": "kured", "image": "kured"}]},
+            },
+        },
+    });
+    daemons
+        .create(&PostParams::default(), &serde_json::from_value(kured)?)
+        .await?;
+    stage.world.upgrade_to(NEW).await?;
+    let why = waits(&stage, "NodeLeaving").await?;
+    assert!(
+        why.contains("worker-0") && why.contains("kube-system/kured"),
+        "{why}"
+    );
+    seen(&stage, "the others go on", |w| {
+        w.version_of("worker-1") == NEW && w.version_of("worker-2") == NEW
+    })
+    .await?;
+    assert!(!happened(&stage.world, "worker-0", |e| matches!(
+        e,
+        Event::DesiredConfigSet { .. }
+    )));
+    let free = Patch::Merge(json!({"metadata": {"annotations": {"weave.works/kured-node-lock": null}}}));
+    daemons.patch("kured", &PatchParams::default(), &free).await?;
+    finish(&stage).await?;
+    stage.judge(&judgement(&["quick"], &["quick"])).await?;
+    stage.strike().await
 }
 
 /// An autoscaler that deletes empty nodes while one has its turn: that one stays, and the run ends with those that
 /// are left.
-#[tokio::test(flavor = "multi_thread")]
-async fn an_autoscaler_is_kept_off_a_node_in_flight() -> Result<()> {
-    let stage = set(workers(4), Vec::new()).await?;
+async fn autoscaled(world: WorldSpec, spec: Value) -> Result<()> {
+    let stage = set(world, Vec::new()).await?;
     let gate = Gate::new()?;
     let gated = rule("gated", json!({"jobSpec": job(&gate.wait())}));
-    prepare(&stage, &[gated], json!({})).await?;
+    prepare(&stage, &[gated], spec).await?;
     stage.world.upgrade_to(NEW).await?;
     seen(&stage, "a rule runs", |w| rule_began(w, "gated", "worker-0")).await?;
     let autoscaler = stage.world.autoscaler(1, 60.0);
@@ -209,11 +333,20 @@ async fn an_autoscaler_is_kept_off_a_node_in_flight() -> Result<()> {
     stage.strike().await
 }
 
-/// A node that an autoscaler has tainted for deletion is never let go.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_is_about_to_be_deleted_waits() -> Result<()> {
-    let stage = set(workers(3), Vec::new()).await?;
-    prepare(&stage, &[quick()], json!({})).await?;
+async fn an_autoscaler_is_kept_off_a_node_in_flight() -> Result<()> {
+    autoscaled(workers(4), json!({})).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_autoscaler_is_kept_off_a_node_of_a_canary_run() -> Result<()> {
+    autoscaled(with_canary(workers(4)), canary()).await
+}
+
+/// A node that an autoscaler has tainted for deletion is never let go.
+async fn leaving(world: WorldSpec, spec: Value) -> Result<()> {
+    let stage = set(world, Vec::new()).await?;
+    prepare(&stage, &[quick()], spec).await?;
     let taint = json!([{"key": "ToBeDeletedByClusterAutoscaler", "effect": "NoSchedule"}]);
     stage
         .patch_node("worker-0", json!({"spec": {"taints": taint}}))
@@ -237,14 +370,23 @@ async fn a_node_that_is_about_to_be_deleted_waits() -> Result<()> {
     stage.strike().await
 }
 
-/// numo lives by the API server's time: a node a day ahead is upgraded like any.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_whose_clock_is_off_is_upgraded_like_any() -> Result<()> {
-    let stage = set(workers(2), Vec::new()).await?;
+async fn a_node_that_is_about_to_be_deleted_waits() -> Result<()> {
+    leaving(workers(3), json!({})).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_of_a_canary_run_that_is_about_to_be_deleted_waits() -> Result<()> {
+    leaving(with_canary(workers(3)), canary()).await
+}
+
+/// numo lives by the API server's time: a node a day ahead is upgraded like any.
+async fn clock_off(world: WorldSpec, spec: Value) -> Result<()> {
+    let stage = set(world, Vec::new()).await?;
     prepare(
         &stage,
         &[quick()],
-        json!({"soakSeconds": 1, "changeTimeoutSeconds": 60}),
+        with(spec, json!({"soakSeconds": 1, "changeTimeoutSeconds": 60})),
     )
     .await?;
     stage.world.inject(Fault::ClockOff {
@@ -255,6 +397,16 @@ async fn a_node_whose_clock_is_off_is_upgraded_like_any() -> Result<()> {
     finish(&stage).await?;
     stage.judge(&judgement(&["quick"], &["quick"])).await?;
     stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_whose_clock_is_off_is_upgraded_like_any() -> Result<()> {
+    clock_off(workers(2), json!({})).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_whose_clock_is_off_goes_through_the_canary_like_any() -> Result<()> {
+    clock_off(with_canary(workers(2)), canary()).await
 }
 
 /// GitOps that puts a custom target's selector back while its node changes in the canary: after three corrections
@@ -316,5 +468,43 @@ async fn gitops_that_reverts_a_targets_selector_leaves_no_node_in_two_pools() ->
             .count(),
         1
     );
+    stage.strike().await
+}
+
+/// GitOps that takes a rule's label off a node that waits: put back three times, then it is named and nobody else is
+/// let go; when the label is there again the run goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn gitops_that_takes_rule_labels_off_is_corrected_three_times_and_named() -> Result<()> {
+    let stage = set(with_canary(workers(2)), Vec::new()).await?;
+    let gate = Gate::new()?;
+    let gated = rule("gated", json!({"jobSpec": job(&gate.wait())}));
+    prepare(&stage, &[gated], canary()).await?;
+    stage.world.upgrade_to(NEW).await?;
+    seen(&stage, "a rule runs", |w| rule_began(w, "gated", "worker-0")).await?;
+    let label = "mutexrule.openshift-optional.skrzypek.io/gated.node-upgrade-mutex-operator";
+    let off = json!({"metadata": {"labels": {label: null}}});
+    for round in 0..=3 {
+        let nodes: kube::Api<k8s_openapi::api::core::v1::Node> = kube::Api::all(stage.client.clone());
+        stage
+            .until(&format!("worker-1 has the label, round {round}"), 60, || async {
+                let node = nodes.get("worker-1").await?;
+                let mark = node.annotations().get(numo_api::marks::LABELLED_BY);
+                let so_often = mark.is_some_and(|mark| mark.ends_with(&format!(" {round}")));
+                Ok((so_often && node.labels().contains_key(label)).then_some(()))
+            })
+            .await?;
+        stage.patch_node("worker-1", off.clone()).await?;
+    }
+    let why = stage
+        .condition("upgrade", "Ready", "False", "ForeignWriter")
+        .await?;
+    assert!(why.contains("rule labels") && why.contains("worker-1"), "{why}");
+    gate.open_for_all()?;
+    assert!(crate::released_after_a_while(&stage).await.is_empty());
+    assert!(!stage.world.state().nodes["worker-1"].labels.contains_key(label));
+    let on = json!({"metadata": {"labels": {label: ""}}});
+    stage.patch_node("worker-1", on).await?;
+    finish(&stage).await?;
+    stage.judge(&judgement(&["gated"], &[])).await?;
     stage.strike().await
 }

@@ -10,8 +10,8 @@ use numo_world::{Fault, WorldSpec};
 use serde_json::{Value, json};
 
 use crate::{
-    Gate, NEW, delete_run, finish, job, judgement, mark, pool, prepare, quick, released, rule, rule_began,
-    seen, set, verdicts, with_canary, workers,
+    Gate, NEW, canary, delete_run, finish, job, judgement, mark, pool, prepare, quick, released, rule,
+    rule_began, seen, set, verdicts, with, with_canary, workers,
 };
 
 /// Waits until every worker runs what its pool renders now, and that is not `old`.
@@ -102,10 +102,9 @@ async fn a_pool_that_is_always_held_takes_every_configuration_through_the_canary
 }
 
 /// Without `hold: Always` the MCO may be faster: what it took is named.
-#[tokio::test(flavor = "multi_thread")]
-async fn any_configuration_begins_a_run_and_what_the_mco_took_first_is_ungated() -> Result<()> {
-    let stage = set(workers(3), Vec::new()).await?;
-    prepare(&stage, &[quick()], json!({"trigger": "AnyConfig"})).await?;
+async fn any_config(world: WorldSpec, spec: Value) -> Result<()> {
+    let stage = set(world, Vec::new()).await?;
+    prepare(&stage, &[quick()], with(spec, json!({"trigger": "AnyConfig"}))).await?;
     let before = config_of(&stage).await?;
     stage.world.rerender("worker").await?;
     settled(&stage, &before).await?;
@@ -125,6 +124,16 @@ async fn any_configuration_begins_a_run_and_what_the_mco_took_first_is_ungated()
     }
     assert!(ungated.len() < 3, "numo came to its turn: {ungated:?}");
     stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn any_configuration_begins_a_run_and_what_the_mco_took_first_is_ungated() -> Result<()> {
+    any_config(workers(3), json!({})).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn any_configuration_begins_a_canary_run_and_what_the_mco_took_first_is_ungated() -> Result<()> {
+    any_config(with_canary(workers(3)), canary()).await
 }
 
 /// A configuration that is rendered anew in mid-run: who waits goes to the new one only, who is done passes
@@ -188,13 +197,12 @@ async fn a_configuration_rendered_anew_in_mid_canary_run_is_followed_through_the
 }
 
 /// `quarantine: Taint`: a node that does not come back takes no new pods, and the taint goes with its fault.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_failed_is_tainted_until_it_is_mended() -> Result<()> {
-    let stage = set(workers(2), Vec::new()).await?;
+async fn quarantined(world: WorldSpec, spec: Value) -> Result<()> {
+    let stage = set(world, Vec::new()).await?;
     prepare(
         &stage,
         &[quick()],
-        json!({"changeTimeoutSeconds": 8, "quarantine": "Taint"}),
+        with(spec, json!({"changeTimeoutSeconds": 8, "quarantine": "Taint"})),
     )
     .await?;
     stage.world.inject(Fault::NeverBack {
@@ -223,6 +231,16 @@ async fn a_node_that_failed_is_tainted_until_it_is_mended() -> Result<()> {
         .await?;
     stage.judge(&judgement(&["quick"], &["quick"])).await?;
     stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_failed_is_tainted_until_it_is_mended() -> Result<()> {
+    quarantined(workers(2), json!({})).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_failed_in_the_canary_is_tainted_until_it_is_mended() -> Result<()> {
+    quarantined(with_canary(workers(2)), canary()).await
 }
 
 /// The pools are rendered anew between the release into the canary and the moment the MCO takes the node up: it is

@@ -1,10 +1,25 @@
 //! Every example is accepted by the API server, and numo finds nothing wrong with it.
 
 use anyhow::{Context, Result};
-use kube::api::ListParams;
-use numo_api::{Condition, MutexRule, MutexRunConfig, conditions::types};
-use numo_e2e::{Stage, StageOptions, manifests};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{
+    Api,
+    api::{ListParams, Patch, PatchParams},
+};
+use numo_api::{Condition, MutexRule, MutexRunConfig, conditions::types, marks};
+use numo_e2e::{NAMESPACE, Stage, StageOptions, manifests, rules::Rules};
 use numo_world::WorldSpec;
+use serde_json::json;
+
+/// The rules that ship.
+const RULES: [&str; 6] = [
+    "pdb-headroom",
+    "workloads-ready",
+    "prometheus-gate",
+    "cluster-operators",
+    "http-check",
+    "node-requirement",
+];
 
 fn status_of(conditions: &[Condition], type_: &str) -> Option<(String, String)> {
     let condition = conditions.iter().find(|condition| condition.type_ == type_)?;
@@ -18,9 +33,17 @@ fn status_of(conditions: &[Condition], type_: &str) -> Option<(String, String)> 
 async fn every_example_is_accepted_and_valid() -> Result<()> {
     let stage = Stage::set(StageOptions {
         world: WorldSpec::default(),
+        numo: vec!["--prometheus-url", "https://prometheus.example.com"],
         ..StageOptions::default()
     })
     .await?;
+    let rules = Rules::publish(&RULES).await?;
+    manifests::apply(&stage.client, &rules.pull_secret(), NAMESPACE).await?;
+    let namespaces: Api<Namespace> = Api::all(stage.client.clone());
+    let lent = json!({"metadata": {"labels": {marks::RULE_NETWORK: marks::RULE_NETWORK_CLUSTER}}});
+    namespaces
+        .patch(NAMESPACE, &PatchParams::default(), &Patch::Merge(lent))
+        .await?;
     stage
         .apply("apiVersion: v1\nkind: Namespace\nmetadata: {name: team-storage}")
         .await?;
@@ -29,13 +52,15 @@ async fn every_example_is_accepted_and_valid() -> Result<()> {
         .filter_map(|entry| Some(entry.ok()?.path()))
         .collect();
     files.sort();
-    assert!(files.len() >= 7, "{files:?}");
+    assert!(files.len() >= 14, "{files:?}");
     for file in files {
         let text = std::fs::read_to_string(&file)?;
-        stage
-            .apply(&text)
-            .await
-            .with_context(|| file.display().to_string())?;
+        let apply = async {
+            let mut objects = manifests::parse(&text)?;
+            rules.point(&mut objects);
+            manifests::apply(&stage.client, &objects, NAMESPACE).await
+        };
+        apply.await.with_context(|| file.display().to_string())?;
     }
     stage
         .until("every rule is valid", 60, || async {
@@ -48,7 +73,7 @@ async fn every_example_is_accepted_and_valid() -> Result<()> {
                     .unwrap_or_default();
                 status_of(conditions, types::VALID_CONFIG).is_some_and(|(status, _)| status == "True")
             });
-            Ok((valid && rules.len() >= 4).then_some(()))
+            Ok((valid && rules.len() >= 12).then_some(()))
         })
         .await?;
     stage

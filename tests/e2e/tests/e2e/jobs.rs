@@ -93,7 +93,11 @@ async fn a_rule_is_told_of_its_node_and_runs_where_it_asks_to() -> Result<()> {
         .flat_map(|s| &s.verdicts)
         .map(|v| v.rule.as_str())
         .collect();
-    let expected = ["told", "own", "here", "choosy"].map(|name| format!("{NAMESPACE}/{name}"));
+    let mut expected = ["told", "own", "here", "choosy"]
+        .map(|name| format!("{NAMESPACE}/{name}"))
+        .to_vec();
+    // numo's own check, before and after.
+    expected.extend(["workloads-ready".to_owned(), "workloads-ready".to_owned()]);
     assert_eq!(names, expected, "one after the other, as listed");
     stage.strike().await
 }

@@ -9,11 +9,12 @@ use kube::{
 use numo_api::{RunResult, Step, marks};
 use numo_e2e::{NAMESPACE, Stage};
 use numo_world::{Fault, WorldSpec};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
-    Gate, NEW, OLD, apply, condition, delete_run, finish, gone, job, judgement, mark, pool, prepare,
-    released, released_after_a_while, rule, rule_began, run_of, seen, set, target, with_canary, workers,
+    Gate, NEW, OLD, apply, canary, condition, delete_run, finish, gone, job, judgement, mark, pool, prepare,
+    released, released_after_a_while, rule, rule_began, run_of, seen, set, target, with, with_canary,
+    workers,
 };
 
 /// The pool `worker` stays paused, and its mark says how many nodes would roll.
@@ -228,12 +229,11 @@ async fn a_namespace_deleted_in_mid_canary_run_goes_and_lets_no_other_node_go() 
     namespace_deleted(with_canary(workers(3)), json!({"canary": {"name": "canary"}})).await
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_says_so_lets_the_rest_roll_when_it_is_left() -> Result<()> {
-    let stage = set(workers(2), Vec::new()).await?;
+async fn unpaused_at_exit(world: WorldSpec, spec: Value) -> Result<()> {
+    let stage = set(world, Vec::new()).await?;
     let gate = Gate::new()?;
     let rules = [rule("gated", json!({"jobSpec": job(&gate.wait())}))];
-    prepare(&stage, &rules, json!({"onExit": "Unpause"})).await?;
+    prepare(&stage, &rules, with(spec, json!({"onExit": "Unpause"}))).await?;
     stage.world.upgrade_to(NEW).await?;
     seen(&stage, "a rule runs", |w| rule_began(w, "gated", "worker-0")).await?;
     stage.say(&["abort", "upgrade", "-n", NAMESPACE]).await?;
@@ -256,4 +256,14 @@ async fn a_run_that_says_so_lets_the_rest_roll_when_it_is_left() -> Result<()> {
     stage.judge(&expected).await?;
     gate.open_for_all()?;
     stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_says_so_lets_the_rest_roll_when_it_is_left() -> Result<()> {
+    unpaused_at_exit(workers(2), json!({})).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_canary_run_that_says_so_lets_the_rest_roll_when_it_is_left() -> Result<()> {
+    unpaused_at_exit(with_canary(workers(2)), canary()).await
 }

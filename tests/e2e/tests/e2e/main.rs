@@ -10,11 +10,17 @@
 )]
 
 mod actors;
+mod asked;
+mod author;
 mod configs;
+mod contract;
+mod cordons;
 mod edits;
 mod examples;
+mod fields;
 mod input;
 mod jobs;
+mod joiners;
 mod leader;
 mod leaving;
 mod mco;
@@ -30,9 +36,11 @@ mod rules;
 mod run;
 mod stop;
 mod together;
+mod tools;
 mod topologies;
 mod uninstall;
 mod versions;
+mod wasm;
 
 use std::{os::unix::fs::PermissionsExt, time::Duration};
 
@@ -63,6 +71,17 @@ pub fn with_canary(world: WorldSpec) -> WorldSpec {
         canary: true,
         ..world
     }
+}
+
+/// What a run's spec says to send its nodes through that pool.
+pub fn canary() -> Value {
+    json!({"canary": {"name": "canary"}})
+}
+
+/// A spec with more laid over it.
+pub fn with(mut spec: Value, more: Value) -> Value {
+    lay(&mut spec, more);
+    spec
 }
 
 /// A stage with this world and these arguments of `numo run`.
@@ -287,14 +306,26 @@ pub async fn jobs(stage: &Stage) -> Result<Vec<Job>> {
     Ok(stage.api::<Job>().list(&ListParams::default()).await?.items)
 }
 
-/// The verdicts of a rule in a node's journal, oldest first: attempt, outcome, exit code.
+/// Waits so many seconds until `numo explain` says this of a node; all that it says.
+pub async fn explained(stage: &Stage, node: &str, words: &str, seconds: u64) -> Result<String> {
+    let what = format!("explain of {node} says {words}");
+    stage
+        .until(&what, seconds, || async {
+            let text = stage.say(&["explain", node]).await?;
+            Ok(text.contains(words).then_some(text))
+        })
+        .await
+}
+
+/// The verdicts of a rule in a node's journal, oldest first: attempt, outcome, exit code. numo's own check is in no
+/// namespace.
 pub fn verdicts(change: &NodeChange, rule: &str, phase: Phase) -> Vec<(i32, Outcome, Option<i32>)> {
     let name = format!("{NAMESPACE}/{rule}");
     change
         .status
         .iter()
         .flat_map(|status| &status.verdicts)
-        .filter(|verdict| verdict.rule == name && verdict.phase == phase)
+        .filter(|verdict| (verdict.rule == name || verdict.rule == rule) && verdict.phase == phase)
         .map(|verdict| (verdict.attempt, verdict.outcome, verdict.exit_code))
         .collect()
 }
@@ -331,4 +362,22 @@ where
             Ok(api.get_opt(name).await?.is_none().then_some(()))
         })
         .await
+}
+
+/// Deletes a pool but not its rendered configs, as a person must (`--cascade=orphan`): the garbage collector
+/// would take the config that nodes of the pool run, and the MCO could change none of them any more.
+pub async fn delete_pool(stage: &Stage, name: &str) -> Result<()> {
+    let configs: Api<numo_world::openshift::MachineConfig> = Api::all(stage.person.clone());
+    let orphan = kube::api::Patch::Merge(json!({"metadata": {"ownerReferences": null}}));
+    for config in configs.list_metadata(&ListParams::default()).await?.items {
+        let config = config.metadata.name.unwrap_or_default();
+        if config.starts_with(&format!("rendered-{name}-")) {
+            configs
+                .patch(&config, &kube::api::PatchParams::default(), &orphan)
+                .await?;
+        }
+    }
+    let pools: Api<numo_world::openshift::MachineConfigPool> = Api::all(stage.person.clone());
+    pools.delete(name, &kube::api::DeleteParams::default()).await?;
+    gone(stage, &pools, name).await
 }

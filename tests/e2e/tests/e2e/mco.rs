@@ -7,15 +7,9 @@ use numo_world::{Event, Fault, McoVersion, Membership, PoolSpec, WorldSpec};
 use serde_json::{Value, json};
 
 use crate::{
-    Gate, NEW, apply, finish, happened, job, judgement, prepare, quick, released, released_after_a_while,
-    rule, rule_began, run_of, seen, set, target, waits, with_canary, workers,
+    Gate, NEW, apply, canary, finish, happened, job, judgement, prepare, quick, released,
+    released_after_a_while, rule, rule_began, run_of, seen, set, target, waits, with, with_canary, workers,
 };
-
-const CANARY: &str = "canary";
-
-fn canary() -> Value {
-    json!({"canary": {"name": CANARY}})
-}
 
 /// Workers and a custom pool, with a node that joins each while the first rule runs: at no moment is any node
 /// in two pools or none, and nobody changes without its rules.
@@ -144,10 +138,9 @@ async fn a_degraded_node_of_a_canary_run_is_named_and_left_alone() -> Result<()>
 
 /// A daemon that refuses the change it is asked for: numo says its words, lets nobody else go, and goes on when it
 /// does.
-#[tokio::test(flavor = "multi_thread")]
-async fn an_unreconcilable_node_is_named_and_holds_the_others() -> Result<()> {
-    let stage = set(workers(2), Vec::new()).await?;
-    prepare(&stage, &[quick()], json!({})).await?;
+async fn unreconcilable(world: WorldSpec, spec: Value) -> Result<()> {
+    let stage = set(world, Vec::new()).await?;
+    prepare(&stage, &[quick()], spec).await?;
     stage.world.inject(Fault::Unreconcilable {
         node: "worker-0".to_owned(),
     });
@@ -168,6 +161,16 @@ async fn an_unreconcilable_node_is_named_and_holds_the_others() -> Result<()> {
     finish(&stage).await?;
     stage.judge(&judgement(&["quick"], &["quick"])).await?;
     stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unreconcilable_node_is_named_and_holds_the_others() -> Result<()> {
+    unreconcilable(workers(2), json!({})).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unreconcilable_node_in_the_canary_is_named_and_holds_the_others() -> Result<()> {
+    unreconcilable(with_canary(workers(2)), canary()).await
 }
 
 /// The node is deleted while it changes: its turn ends, and the others go on.
@@ -295,11 +298,10 @@ async fn stuck(world: WorldSpec, mut spec: Value) -> Result<()> {
 }
 
 /// The same by `suspend`: numo holds the pool over both minors, and each worker reboots once, after its rules.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_suspended_run_holds_the_pool_over_two_minors() -> Result<()> {
+async fn suspended_over_two_minors(world: WorldSpec, spec: Value) -> Result<()> {
     let newest = "4.18.0";
-    let stage = set(workers(2), Vec::new()).await?;
-    prepare(&stage, &[quick()], json!({})).await?;
+    let stage = set(world, Vec::new()).await?;
+    prepare(&stage, &[quick()], spec).await?;
     stage
         .patch_run("upgrade", json!({"spec": {"suspend": true}}))
         .await?;
@@ -326,5 +328,88 @@ async fn a_suspended_run_holds_the_pool_over_two_minors() -> Result<()> {
     expected.at_version = Some(newest.to_owned());
     stage.judge(&expected).await?;
     assert!(!crate::pool(&stage, "worker").await?.spec.paused);
+    stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_suspended_run_holds_the_pool_over_two_minors() -> Result<()> {
+    suspended_over_two_minors(workers(2), json!({})).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_suspended_canary_run_holds_the_pool_over_two_minors() -> Result<()> {
+    suspended_over_two_minors(with_canary(workers(2)), canary()).await
+}
+
+/// The daemon gives up on the node that was let go: its words are said, it is held when its time is up, nobody else is
+/// let go, and it goes on when it is mended.
+async fn degraded_on_its_way(mut world: WorldSpec, spec: Value) -> Result<()> {
+    // The daemon takes two seconds for real to take up what it is asked for.
+    world.timings.daemon_poll = 500.0;
+    let stage = set(world, Vec::new()).await?;
+    let spec = with(spec, json!({"changeTimeoutSeconds": 7}));
+    prepare(&stage, &[quick()], spec).await?;
+    stage.world.upgrade_to(NEW).await?;
+    seen(&stage, "worker-0 is let go", |w| {
+        happened(w, "worker-0", |e| matches!(e, Event::DesiredConfigSet { .. }))
+    })
+    .await?;
+    stage.world.inject(Fault::Degraded {
+        node: "worker-0".to_owned(),
+    });
+    stage
+        .until("explain names the daemon's words", 60, || async {
+            let text = stage.say(&["explain", "worker-0"]).await?;
+            let named = text.contains(Reason::NodeDegraded.name()) && text.contains("on-disk state");
+            Ok(named.then_some(()))
+        })
+        .await?;
+    let held = stage.step("worker-0", Step::Held).await?;
+    let status = held.status.unwrap_or_default();
+    assert_eq!(status.reason.as_deref(), Some("ChangeTimeout"));
+    assert!(
+        status.message.unwrap_or_default().contains("on-disk state"),
+        "what the daemon said"
+    );
+    waits(&stage, "FailureBudgetSpent").await?;
+    assert_eq!(released_after_a_while(&stage).await, ["worker-0"]);
+    stage.world.heal("worker-0");
+    finish(&stage).await?;
+    stage.judge(&judgement(&["quick"], &["quick"])).await?;
+    stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_degraded_after_its_release_is_named_and_then_held() -> Result<()> {
+    degraded_on_its_way(workers(2), json!({})).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_degraded_in_the_canary_is_named_and_then_held() -> Result<()> {
+    degraded_on_its_way(with_canary(workers(2)), canary()).await
+}
+
+/// Rendered configurations die with their pool: a node that is done runs one of its own pool, so the canary can be
+/// deleted after the run and nothing is lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_canary_can_be_deleted_after_the_run() -> Result<()> {
+    let stage = set(with_canary(workers(2)), Vec::new()).await?;
+    prepare(&stage, &[quick()], canary()).await?;
+    stage.world.upgrade_to(NEW).await?;
+    finish(&stage).await?;
+    stage.judge(&judgement(&["quick"], &["quick"])).await?;
+    let pools: kube::Api<numo_world::openshift::MachineConfigPool> = kube::Api::all(stage.person.clone());
+    pools
+        .delete("canary", &kube::api::DeleteParams::default())
+        .await?;
+    crate::gone(&stage, &pools, "canary").await?;
+    let own = crate::pool(&stage, "worker").await?.spec.configuration.name;
+    let let_go = released_after_a_while(&stage).await;
+    assert_eq!(let_go, ["worker-0", "worker-1"], "nobody changes again");
+    for (name, node) in &stage.world.state().nodes {
+        if name.starts_with("worker") {
+            assert_eq!((&node.current, &node.desired), (&own, &own), "{name}");
+        }
+    }
     stage.strike().await
 }

@@ -14,7 +14,7 @@ use numo_world::{Change, Event, Fault, PoolSpec, WorldSpec};
 use serde_json::{Value, json};
 
 use crate::{
-    Gate, NEW, OLD, apply, finish, happened, job, judgement, prepare, quick, released,
+    Gate, NEW, OLD, apply, canary, finish, happened, job, judgement, prepare, quick, released,
     released_after_a_while, rule, rule_began, run_of, seen, set, target, waits, with_canary, workers,
 };
 
@@ -168,9 +168,8 @@ async fn a_late_joiner_of_a_canary_run_is_labelled_and_goes_through_its_rules() 
     late_joiner(with_canary(workers(2)), json!({"canary": {"name": "canary"}})).await
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_node_whose_pods_cannot_be_evicted_is_not_released() -> Result<()> {
-    let stage = set(workers(2), Vec::new()).await?;
+async fn undrainable(world: WorldSpec, spec: Value) -> Result<()> {
+    let stage = set(world, Vec::new()).await?;
     let namespaces: Api<Namespace> = Api::all(stage.client.clone());
     let apps: Namespace = serde_json::from_value(json!({"metadata": {"name": "apps"}}))?;
     namespaces.create(&PostParams::default(), &apps).await?;
@@ -202,7 +201,7 @@ async fn a_node_whose_pods_cannot_be_evicted_is_not_released() -> Result<()> {
         })
         .await?;
 
-    prepare(&stage, &[quick()], json!({})).await?;
+    prepare(&stage, &[quick()], spec).await?;
     stage.world.upgrade_to(NEW).await?;
     let why = stage
         .condition("upgrade", "Ready", "False", "DrainBlocked")
@@ -229,6 +228,16 @@ async fn a_node_whose_pods_cannot_be_evicted_is_not_released() -> Result<()> {
     finish(&stage).await?;
     stage.judge(&judgement(&["quick"], &["quick"])).await?;
     stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_whose_pods_cannot_be_evicted_is_not_released() -> Result<()> {
+    undrainable(workers(2), json!({})).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_whose_pods_cannot_be_evicted_is_not_let_go_into_the_canary() -> Result<()> {
+    undrainable(with_canary(workers(2)), canary()).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -427,10 +436,9 @@ async fn a_cordon_after_the_release_into_the_canary_is_put_back() -> Result<()> 
 }
 
 /// A worker that is dead when its turn would come is left out by a person, and the run ends without it.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_dead_node_is_skipped_before_its_turn() -> Result<()> {
-    let stage = set(workers(3), Vec::new()).await?;
-    prepare(&stage, &[quick()], json!({})).await?;
+async fn dead_and_skipped(world: WorldSpec, spec: Value) -> Result<()> {
+    let stage = set(world, Vec::new()).await?;
+    prepare(&stage, &[quick()], spec).await?;
     stage.world.inject(Fault::NotReady {
         node: "worker-1".to_owned(),
     });
@@ -468,4 +476,14 @@ async fn a_dead_node_is_skipped_before_its_turn() -> Result<()> {
     finish(&stage).await?;
     stage.judge(&judgement(&["quick"], &["quick"])).await?;
     stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_node_is_skipped_before_its_turn() -> Result<()> {
+    dead_and_skipped(workers(3), json!({})).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_node_of_a_canary_run_is_skipped_before_its_turn() -> Result<()> {
+    dead_and_skipped(with_canary(workers(3)), canary()).await
 }

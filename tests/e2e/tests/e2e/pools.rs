@@ -3,17 +3,16 @@
 use anyhow::Result;
 use numo_api::{RunResult, marks};
 use numo_world::{PoolSpec, WorldSpec};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
-    NEW, apply, finish, judgement, mark, object, pool, prepare, quick, released, released_after_a_while,
-    run_of, set, target, waits, with_canary, workers,
+    NEW, apply, canary, finish, judgement, mark, object, pool, prepare, quick, released,
+    released_after_a_while, run_of, set, target, waits, with, with_canary, workers,
 };
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_pool_paused_by_someone_else_is_a_veto_until_adopted_or_lifted() -> Result<()> {
-    let stage = set(workers(2), Vec::new()).await?;
-    prepare(&stage, &[quick()], json!({})).await?;
+async fn veto(world: WorldSpec, spec: Value) -> Result<()> {
+    let stage = set(world, Vec::new()).await?;
+    prepare(&stage, &[quick()], spec).await?;
     stage.pause("worker", true).await?;
     stage.world.remember().await?;
     stage.world.upgrade_to(NEW).await?;
@@ -85,6 +84,16 @@ async fn a_pool_paused_by_someone_else_is_a_veto_until_adopted_or_lifted() -> Re
         assert!(by_rules || ungated, "{node} changed unseen: {last:?}");
     }
     stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pool_paused_by_someone_else_is_a_veto_until_adopted_or_lifted() -> Result<()> {
+    veto(workers(2), json!({})).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pool_paused_by_someone_else_is_a_veto_to_a_canary_run_until_adopted_or_lifted() -> Result<()> {
+    veto(with_canary(workers(2)), canary()).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -161,11 +170,10 @@ async fn a_custom_pool_and_the_workers_go_through_one_canary() -> Result<()> {
     stage.strike().await
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn of_two_runs_that_want_one_pool_the_second_waits() -> Result<()> {
-    let stage = set(workers(2), Vec::new()).await?;
-    prepare(&stage, &[quick()], json!({})).await?;
-    let mut second = run_of(&["quick"], json!({}));
+async fn two_runs(world: WorldSpec, spec: Value) -> Result<()> {
+    let stage = set(world, Vec::new()).await?;
+    prepare(&stage, &[quick()], spec.clone()).await?;
+    let mut second = run_of(&["quick"], spec);
     second["metadata"]["name"] = json!("second");
     apply(
         &stage,
@@ -203,9 +211,21 @@ async fn of_two_runs_that_want_one_pool_the_second_waits() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dry_run_reports_and_writes_nothing() -> Result<()> {
-    let stage = set(workers(2), Vec::new()).await?;
-    let dry = run_of(&["quick"], json!({"dryRun": true, "adoptPaused": true}));
+async fn of_two_runs_that_want_one_pool_the_second_waits() -> Result<()> {
+    two_runs(workers(2), json!({})).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_canary_runs_that_want_one_pool_the_second_waits() -> Result<()> {
+    two_runs(with_canary(workers(2)), canary()).await
+}
+
+async fn dry_run(world: WorldSpec, spec: Value) -> Result<()> {
+    let stage = set(world, Vec::new()).await?;
+    let dry = run_of(
+        &["quick"],
+        with(spec, json!({"dryRun": true, "adoptPaused": true})),
+    );
     apply(&stage, &[quick(), target("workers", &["worker"]), dry]).await?;
     stage.condition("upgrade", "Ready", "False", "DryRun").await?;
     // Its owner holds the pool, or the MCO would do what numo only thinks about.
@@ -229,6 +249,16 @@ async fn a_dry_run_reports_and_writes_nothing() -> Result<()> {
     finish(&stage).await?;
     stage.judge(&judgement(&["quick"], &["quick"])).await?;
     stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dry_run_reports_and_writes_nothing() -> Result<()> {
+    dry_run(workers(2), json!({})).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dry_canary_run_reports_and_writes_nothing() -> Result<()> {
+    dry_run(with_canary(workers(2)), canary()).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -286,5 +316,227 @@ async fn several_nodes_at_once_within_every_budget_and_rules_keep_away_from_them
     let mut expected = judgement(&["gated"], &[]);
     expected.max_in_flight = 2;
     stage.judge(&expected).await?;
+    stage.strike().await
+}
+
+/// One of two target pools is paused by someone else: the other is paused too, for it must not roll, and nobody has
+/// a turn before the pause is lifted or adopted.
+async fn one_of_two_paused(world: WorldSpec, spec: Value) -> Result<()> {
+    let world = WorldSpec {
+        pools: vec![PoolSpec::new("worker", 2), PoolSpec::new("infra", 1)],
+        ..world
+    };
+    let stage = set(world, Vec::new()).await?;
+    let targets = json!({"mutexTargets": [{"name": "workers"}, {"name": "infras"}]});
+    apply(
+        &stage,
+        &[
+            quick(),
+            target("workers", &["worker"]),
+            target("infras", &["infra"]),
+            run_of(&["quick"], with(spec, targets)),
+        ],
+    )
+    .await?;
+    stage.condition("upgrade", "Ready", "True", "UpToDate").await?;
+    stage.pause("infra", true).await?;
+    stage.world.remember().await?;
+    stage.world.upgrade_to(NEW).await?;
+    let why = stage
+        .condition("upgrade", "Ready", "False", "PoolPausedByOther")
+        .await?;
+    assert!(
+        why.contains("MachineConfigPool infra") && why.contains("kubectl-patch"),
+        "{why}"
+    );
+    crate::seen(&stage, "the control plane is done", |w| w.is_completed(NEW)).await?;
+    assert!(released_after_a_while(&stage).await.is_empty());
+    assert!(pool(&stage, "worker").await?.spec.paused);
+    assert!(mark(&stage, "worker", marks::PAUSED_BY).await?.is_some());
+    assert_eq!(mark(&stage, "infra", marks::PAUSED_BY).await?, None);
+    assert!(stage.changes().await?.is_empty(), "nobody has a turn");
+    stage
+        .patch_run("upgrade", json!({"spec": {"adoptPaused": true}}))
+        .await?;
+    stage.upgraded("infra", NEW).await?;
+    finish(&stage).await?;
+    let mut expected = judgement(&["quick"], &["quick"]);
+    expected.targets = vec!["worker".to_owned(), "infra".to_owned()];
+    stage.judge(&expected).await?;
+    assert!(pool(&stage, "infra").await?.spec.paused, "as it was found");
+    stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_of_two_pools_paused_by_someone_else_is_a_veto_for_both() -> Result<()> {
+    one_of_two_paused(WorldSpec::default(), json!({})).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_of_two_pools_paused_by_someone_else_is_a_veto_for_both_in_a_canary_run() -> Result<()> {
+    one_of_two_paused(with_canary(WorldSpec::default()), canary()).await
+}
+
+/// The SR-IOV operator pauses the pool while it sets up a node, between two runs: when the upgrade comes it is a
+/// veto with its name on it, and numo goes on when it has lifted it.
+async fn paused_between_runs(world: WorldSpec, spec: Value) -> Result<()> {
+    let newest = "4.17.1";
+    let stage = set(world, Vec::new()).await?;
+    prepare(&stage, &[quick()], spec).await?;
+    stage.world.upgrade_to(NEW).await?;
+    finish(&stage).await?;
+    let sriov = "sriov-network-config-daemon";
+    stage.world.pause_as(sriov, "worker", true).await?;
+    stage.world.upgrade_to(newest).await?;
+    let why = stage
+        .condition("upgrade", "Ready", "False", "PoolPausedByOther")
+        .await?;
+    assert!(
+        why.contains("MachineConfigPool worker") && why.contains(sriov),
+        "{why}"
+    );
+    crate::seen(&stage, "the control plane is done", |w| w.is_completed(newest)).await?;
+    assert!(released_after_a_while(&stage).await.is_empty());
+    assert_eq!(
+        mark(&stage, "worker", marks::PAUSED_BY).await?,
+        None,
+        "it is theirs"
+    );
+    stage.world.pause_as(sriov, "worker", false).await?;
+    stage.upgraded("worker", newest).await?;
+    stage.condition("upgrade", "Ready", "True", "Succeeded").await?;
+    assert!(!pool(&stage, "worker").await?.spec.paused);
+    // The MCO may be faster than numo: what it takes before the pool is paused again is not hidden.
+    let run = stage.run("upgrade").await?;
+    let last = run.status.and_then(|status| status.run).unwrap_or_default();
+    assert_eq!(
+        (last.target.as_str(), last.result),
+        (newest, Some(RunResult::Succeeded))
+    );
+    let changes = stage.changes().await?;
+    for node in released(&stage.world) {
+        let by_rules = changes.iter().any(|change| {
+            change.spec.node_name == node
+                && change.spec.target.version == newest
+                && !crate::verdicts(change, "quick", numo_api::Phase::Pre).is_empty()
+        });
+        assert!(by_rules || last.ungated.contains(&node), "{node}: {last:?}");
+    }
+    stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pause_of_another_operator_between_runs_is_a_veto_until_it_lifts_it() -> Result<()> {
+    paused_between_runs(workers(2), json!({})).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pause_of_another_operator_between_canary_runs_is_a_veto_until_it_lifts_it() -> Result<()> {
+    paused_between_runs(with_canary(workers(2)), canary()).await
+}
+
+/// A node that two custom pools select is the MCO's problem and a person's: numo never touches it, says so, and does
+/// the others.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_two_custom_pools_select_is_named_and_not_touched() -> Result<()> {
+    let world = WorldSpec {
+        pools: vec![
+            PoolSpec::new("worker", 2),
+            PoolSpec::new("infra", 2),
+            PoolSpec::new("edge", 0),
+        ],
+        ..WorldSpec::default()
+    };
+    let stage = set(world, Vec::new()).await?;
+    let both = json!({"metadata": {"labels": {"node-role.kubernetes.io/edge": ""}}});
+    stage.patch_node("infra-1", both).await?;
+    stage.world.remember().await?;
+    let targets = json!({"mutexTargets": [{"name": "workers"}, {"name": "infras"}]});
+    apply(
+        &stage,
+        &[
+            quick(),
+            target("workers", &["worker"]),
+            target("infras", &["infra"]),
+            run_of(&["quick"], targets),
+        ],
+    )
+    .await?;
+    stage.world.upgrade_to(NEW).await?;
+    let why = waits(&stage, "NodeInTwoPools").await?;
+    for word in ["infra-1", "infra", "edge"] {
+        assert!(why.contains(word), "no {word} in: {why}");
+    }
+    crate::seen(&stage, "the others are done", |w| {
+        ["worker-0", "worker-1", "infra-0"]
+            .iter()
+            .all(|node| w.version_of(node) == NEW)
+    })
+    .await?;
+    let why = stage
+        .condition("upgrade", "Ready", "False", "NodeInTwoPools")
+        .await?;
+    assert!(why.contains("infra-1"), "{why}");
+    assert!(
+        !released_after_a_while(&stage)
+            .await
+            .contains(&"infra-1".to_owned())
+    );
+    let touched: Vec<String> = stage
+        .requests()?
+        .iter()
+        .filter(|request| request.is_write() && request.resource == "nodes" && request.name == "infra-1")
+        .map(|request| format!("{} {}", request.verb, request.uri))
+        .collect();
+    assert!(touched.is_empty(), "{touched:?}");
+    let one = json!({"metadata": {"labels": {"node-role.kubernetes.io/edge": null}}});
+    stage.patch_node("infra-1", one).await?;
+    stage.upgraded("infra", NEW).await?;
+    finish(&stage).await?;
+    assert!(crate::rule_began(&stage.world, "quick", "infra-1"));
+    stage.strike().await
+}
+
+/// With the selectors of a canary run such a node would be in one of its pools only, and roll there: none is set.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_two_custom_pools_select_holds_a_canary_run() -> Result<()> {
+    let world = WorldSpec {
+        pools: vec![
+            PoolSpec::new("worker", 1),
+            PoolSpec::new("infra", 2),
+            PoolSpec::new("edge", 0),
+        ],
+        ..with_canary(WorldSpec::default())
+    };
+    let stage = set(world, Vec::new()).await?;
+    let both = json!({"metadata": {"labels": {"node-role.kubernetes.io/edge": ""}}});
+    stage.patch_node("infra-1", both).await?;
+    stage.world.remember().await?;
+    let before = pool(&stage, "infra").await?.spec.node_selector;
+    let targets = with(canary(), json!({"mutexTargets": [{"name": "infras"}]}));
+    apply(
+        &stage,
+        &[quick(), target("infras", &["infra"]), run_of(&["quick"], targets)],
+    )
+    .await?;
+    stage.world.upgrade_to(NEW).await?;
+    let why = stage
+        .condition("upgrade", "Ready", "False", "NodeInTwoPools")
+        .await?;
+    for word in ["infra-1", "infra", "edge"] {
+        assert!(why.contains(word), "no {word} in: {why}");
+    }
+    // Its pool is no target: the MCO takes worker-0 by itself.
+    let released = released_after_a_while(&stage).await;
+    assert!(
+        !released.iter().any(|node| node.starts_with("infra")),
+        "{released:?}"
+    );
+    assert_eq!(pool(&stage, "infra").await?.spec.node_selector, before);
+    let one = json!({"metadata": {"labels": {"node-role.kubernetes.io/edge": null}}});
+    stage.patch_node("infra-1", one).await?;
+    stage.upgraded("infra", NEW).await?;
+    finish(&stage).await?;
+    assert!(crate::rule_began(&stage.world, "quick", "infra-1"));
     stage.strike().await
 }

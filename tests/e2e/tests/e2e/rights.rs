@@ -6,7 +6,7 @@ use anyhow::Result;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::PostParams;
 use numo_e2e::manifests;
-use numo_world::{PoolSpec, WorldSpec};
+use numo_world::{MachineApi, PoolSpec, WorldSpec};
 use serde_json::{Value, json};
 
 use crate::{NEW, apply, delete_run, finish, judgement, quick, run_of, set, target, with_canary};
@@ -22,6 +22,19 @@ const UNUSED: &[(&str, &str)] = &[
         "a rule's namespace where numo is not invited: is it there?",
     ),
     (
+        "config.openshift.io/imagedigestmirrorsets list",
+        "where else the image of a wasm rule may be (wasm.rs)",
+    ),
+    (
+        "config.openshift.io/imagetagmirrorsets list",
+        "the same of an image by tag (wasm.rs)",
+    ),
+    ("/configmaps get", "the component of a wasm rule (wasm.rs)"),
+    (
+        "authorization.k8s.io/subjectaccessreviews create",
+        "what the ServiceAccount of a wasm rule may read (wasm.rs)",
+    ),
+    (
         "batch/jobs get",
         "a Job that exists already, made by a numo that died before it heard of it",
     ),
@@ -33,6 +46,19 @@ const UNUSED: &[(&str, &str)] = &[
         "numo.openshift-optional.skrzypek.io/nodechanges delete",
         "journals older than the last three of a node",
     ),
+    (
+        "apps/deployments get",
+        "how ready the workloads of a node are (asked.rs)",
+    ),
+    (
+        "apps/deployments list",
+        "what a node waits for is watched (asked.rs)",
+    ),
+    ("apps/deployments watch", "the same"),
+    ("apps/replicasets get", "which Deployment a pod is of (asked.rs)"),
+    ("apps/statefulsets get", "as of Deployments"),
+    ("apps/statefulsets list", "as of Deployments"),
+    ("apps/statefulsets watch", "as of Deployments"),
 ];
 
 /// Every right that is granted to numo's ServiceAccount: `group/resource verb`.
@@ -90,8 +116,7 @@ async fn numo_asks_for_nothing_beyond_its_rights_and_has_none_that_it_does_not_u
         ..with_canary(WorldSpec::default())
     };
     let stage = set(world, Vec::new()).await?;
-    let spec =
-        json!({"canary": {"name": "canary"}, "mutexTargets": [{"name": "workers"}, {"name": "infras"}]});
+    let spec = json!({"canary": {"name": "canary"}, "pauseHealthChecks": true, "mutexTargets": [{"name": "workers"}, {"name": "infras"}]});
     let objects = [
         json!({
             "apiVersion": "numo.openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexBudget",
@@ -112,6 +137,10 @@ async fn numo_asks_for_nothing_beyond_its_rights_and_has_none_that_it_does_not_u
         },
     }))?;
     stage.api::<Pod>().create(&PostParams::default(), &pod).await?;
+    // Machines and health checks that leave every node alone.
+    for of in [MachineApi::OpenShift, MachineApi::ClusterApi] {
+        drop(stage.world.machine_health_check(of, 1e9).await?);
+    }
     stage.condition("upgrade", "Ready", "True", "UpToDate").await?;
     stage.world.upgrade_to(NEW).await?;
     stage.upgraded("infra", NEW).await?;

@@ -7,19 +7,18 @@ use numo_world::WorldSpec;
 use serde_json::{Value, json};
 
 use crate::{
-    Gate, NEW, apply, condition, finish, job, jobs, judgement, prepare, released, released_after_a_while,
-    rule, rule_began, seen, set, verdicts, waits, with_canary, workers,
+    Gate, NEW, apply, canary, condition, finish, job, jobs, judgement, prepare, released,
+    released_after_a_while, rule, rule_began, seen, set, verdicts, waits, with_canary, workers,
 };
 
 /// More than the journal keeps, with what must not get into it, and the reason last.
 const SICK: &str = r#"i=0; while [ $i -lt 200 ]; do echo "line $i of a long talk about disks"; i=$((i+1)); done
 printf '\033[31mthe disk\007 is sick\033[0m\n'; exit 3"#;
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_failed_rule_holds_its_node_and_the_run_until_a_person_retries() -> Result<()> {
-    let stage = set(workers(2), Vec::new()).await?;
+async fn failed_and_retried(world: WorldSpec, spec: Value) -> Result<()> {
+    let stage = set(world, Vec::new()).await?;
     let disks = |command: &str| rule("disks", json!({"jobSpec": job(command)}));
-    prepare(&stage, &[disks(SICK)], json!({})).await?;
+    prepare(&stage, &[disks(SICK)], spec).await?;
     stage.world.upgrade_to(NEW).await?;
 
     let held = stage.step("worker-0", Step::Held).await?;
@@ -174,6 +173,16 @@ async fn a_failed_rule_holds_its_node_and_the_run_until_a_person_retries() -> Re
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_failed_rule_holds_its_node_and_the_run_until_a_person_retries() -> Result<()> {
+    failed_and_retried(workers(2), json!({})).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_rule_holds_its_node_and_the_canary_run_until_a_person_retries() -> Result<()> {
+    failed_and_retried(with_canary(workers(2)), canary()).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn retries_come_by_themselves_and_policies_decide_what_a_failure_means() -> Result<()> {
     policies(workers(3), json!({})).await
 }
@@ -310,8 +319,10 @@ async fn rules_run_in_their_phases_and_those_of_the_run_once() -> Result<()> {
         let expected = [
             ("before", Phase::Pre),
             ("both", Phase::Pre),
+            ("workloads-ready", Phase::Pre),
             ("last", Phase::PreRelease),
             ("both", Phase::Post),
+            ("workloads-ready", Phase::Post),
         ];
         assert_eq!(
             order,

@@ -6,8 +6,8 @@ use numo_world::{Event, PoolSpec, WorldSpec};
 use serde_json::{Value, json};
 
 use crate::{
-    Gate, NEW, apply, finish, job, judgement, prepare, quick, released, rule, rule_began, run_of, seen, set,
-    target, waits, waits_in, with_canary, workers,
+    Gate, NEW, apply, canary, finish, job, judgement, prepare, quick, released, rule, rule_began, run_of,
+    seen, set, target, waits, waits_in, with, with_canary, workers,
 };
 
 fn budget(name: &str, max: u32) -> Value {
@@ -67,12 +67,11 @@ async fn budgets_over_two_runs_are_shared_and_both_end() -> Result<()> {
 }
 
 /// A pool that two targets of one run name is one pool, and each of its nodes has one turn.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_node_in_two_targets_has_one_turn() -> Result<()> {
-    let stage = set(workers(2), Vec::new()).await?;
+async fn two_targets(world: WorldSpec, spec: Value) -> Result<()> {
+    let stage = set(world, Vec::new()).await?;
     apply(&stage, &[target("again", &["worker"])]).await?;
     let targets = json!({"mutexTargets": [{"name": "workers"}, {"name": "again"}, {"name": "workers"}]});
-    prepare(&stage, &[quick()], targets).await?;
+    prepare(&stage, &[quick()], with(spec, targets)).await?;
     stage.world.upgrade_to(NEW).await?;
     finish(&stage).await?;
     assert_eq!(stage.changes().await?.len(), 2);
@@ -81,16 +80,25 @@ async fn a_node_in_two_targets_has_one_turn() -> Result<()> {
     stage.strike().await
 }
 
-/// The second run comes to its turn when the first one is deleted in mid-run, and takes over what is left.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_second_run_on_a_pool_takes_over_when_the_first_is_deleted() -> Result<()> {
-    let stage = set(workers(2), Vec::new()).await?;
+async fn a_node_in_two_targets_has_one_turn() -> Result<()> {
+    two_targets(workers(2), json!({})).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_in_two_targets_goes_through_the_canary_once() -> Result<()> {
+    two_targets(with_canary(workers(2)), canary()).await
+}
+
+/// The second run comes to its turn when the first one is deleted in mid-run, and takes over what is left.
+async fn taken_over(world: WorldSpec, spec: Value) -> Result<()> {
+    let stage = set(world, Vec::new()).await?;
     let gate = Gate::new()?;
     let gated = rule("gated", json!({"jobSpec": job(&gate.wait())}));
-    prepare(&stage, &[gated], json!({})).await?;
+    prepare(&stage, &[gated], spec.clone()).await?;
     stage.world.upgrade_to(NEW).await?;
     seen(&stage, "a rule runs", |w| rule_began(w, "gated", "worker-0")).await?;
-    let mut second = run_of(&["gated"], json!({}));
+    let mut second = run_of(&["gated"], spec);
     second["metadata"]["name"] = json!("second");
     apply(&stage, &[second]).await?;
     let why = stage
@@ -107,6 +115,16 @@ async fn the_second_run_on_a_pool_takes_over_when_the_first_is_deleted() -> Resu
     stage.strike().await
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_second_run_on_a_pool_takes_over_when_the_first_is_deleted() -> Result<()> {
+    taken_over(workers(2), json!({})).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_second_canary_run_on_a_pool_takes_over_when_the_first_is_deleted() -> Result<()> {
+    taken_over(with_canary(workers(2)), canary()).await
+}
+
 /// `mutexKeys`, `order` and `soakSeconds`: nodes of one zone never fly together, in the order that was asked
 /// for, each for its whole soak.
 #[tokio::test(flavor = "multi_thread")]
@@ -119,7 +137,7 @@ async fn nodes_of_one_zone_never_fly_together_and_each_soaks() -> Result<()> {
     let gate = Gate::new()?;
     let gated = rule("gated", json!({"jobSpec": job(&gate.wait())}));
     let keys = json!({
-        "maxUnavailable": 4, "mutexKeys": ["topology.kubernetes.io/zone"], "order": "Newest", "soakSeconds": 2,
+        "maxUnavailable": 4, "mutexKeys": ["topology.kubernetes.io/zone"], "order": "Newest", "soakSeconds": 12,
     });
     prepare(&stage, &[gated], keys).await?;
     stage.world.upgrade_to(NEW).await?;
@@ -183,11 +201,10 @@ async fn nodes_of_one_zone_never_fly_together_and_each_soaks() -> Result<()> {
 
 /// Two runs want one pool, and one of them another pool too: that one is paused at once and goes on, and only the
 /// nodes of the shared pool wait for the other run.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_pool_that_another_run_holds_holds_its_own_nodes_only() -> Result<()> {
+async fn held_by_another(world: WorldSpec, spec: Value) -> Result<()> {
     let world = WorldSpec {
         pools: vec![PoolSpec::new("worker", 2), PoolSpec::new("infra", 2)],
-        ..WorldSpec::default()
+        ..world
     };
     let stage = set(world, Vec::new()).await?;
     let gate = Gate::new()?;
@@ -198,10 +215,12 @@ async fn a_pool_that_another_run_holds_holds_its_own_nodes_only() -> Result<()> 
         json!({"mutexRules": [{"name": "gated"}]}),
     )
     .await?;
+    // Its administrator holds the other pool until its run is there: the MCO would roll it meanwhile.
+    stage.pause("infra", true).await?;
     stage.world.upgrade_to(NEW).await?;
     seen(&stage, "a rule runs", |w| rule_began(w, "gated", "worker-0")).await?;
-    let both = json!({"mutexTargets": [{"name": "workers"}, {"name": "infras"}]});
-    let mut second = run_of(&["quick"], both);
+    let both = json!({"adoptPaused": true, "mutexTargets": [{"name": "workers"}, {"name": "infras"}]});
+    let mut second = run_of(&["quick"], with(spec, both));
     second["metadata"]["name"] = json!("second");
     apply(&stage, &[target("infras", &["infra"]), second]).await?;
     let why = waits_in(&stage, "second", "PoolHeldByRun").await?;
@@ -215,8 +234,25 @@ async fn a_pool_that_another_run_holds_holds_its_own_nodes_only() -> Result<()> 
     gate.open_for_all()?;
     finish(&stage).await?;
     stage.condition("second", "Ready", "True", "Succeeded").await?;
-    stage.judge(&judgement(&["gated"], &[])).await?;
+    let mut expected = judgement(&[], &[]);
+    expected.targets = vec!["infra".to_owned(), "worker".to_owned()];
+    expected.restored = false;
+    // One of each run.
+    expected.max_in_flight = 2;
+    stage.judge(&expected).await?;
+    let gated = |node: &str| rule_began(&stage.world, "gated", node);
+    assert!(gated("worker-0") && gated("worker-1") && !gated("infra-0"));
     stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pool_that_another_run_holds_holds_its_own_nodes_only() -> Result<()> {
+    held_by_another(WorldSpec::default(), json!({})).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pool_that_another_run_holds_holds_its_own_nodes_of_a_canary_run_only() -> Result<()> {
+    held_by_another(with_canary(WorldSpec::default()), canary()).await
 }
 
 /// The canary's own `maxUnavailable` is what the MCO goes by: no more nodes are let go into it than it takes up.
@@ -294,4 +330,52 @@ async fn of_two_runs_that_share_a_canary_the_second_waits_with_its_pools_paused(
     expected.restored = false;
     stage.judge(&expected).await?;
     stage.strike().await
+}
+
+/// The first run was given up and holds its pool: the second waits, is told by whom and that a person must end it,
+/// and takes the pool over when one does.
+async fn held_by_one_that_ended(world: WorldSpec, spec: Value) -> Result<()> {
+    let stage = set(world, Vec::new()).await?;
+    let gate = Gate::new()?;
+    let gated = rule("gated", json!({"jobSpec": job(&gate.wait())}));
+    prepare(&stage, &[gated], spec.clone()).await?;
+    stage.world.upgrade_to(NEW).await?;
+    seen(&stage, "a rule runs", |w| rule_began(w, "gated", "worker-0")).await?;
+    stage
+        .say(&["abort", "upgrade", "-n", numo_e2e::NAMESPACE])
+        .await?;
+    stage.condition("upgrade", "PoolHeld", "True", "PoolHeld").await?;
+    let mut second = run_of(&["gated"], spec);
+    second["metadata"]["name"] = json!("second");
+    apply(&stage, &[second]).await?;
+    let why = stage
+        .condition("second", "Ready", "False", "PoolHeldByRun")
+        .await?;
+    for words in [
+        "MachineConfigPool worker",
+        "upgrade",
+        "is over",
+        "a person must delete it",
+    ] {
+        assert!(why.contains(words), "no {words} in: {why}");
+    }
+    gate.open_for_all()?;
+    assert!(crate::released_after_a_while(&stage).await.is_empty());
+    crate::delete_run(&stage, "upgrade").await?;
+    stage.upgraded("worker", NEW).await?;
+    stage.condition("second", "Ready", "True", "Succeeded").await?;
+    let mut expected = judgement(&["gated"], &[]);
+    expected.retries = true;
+    stage.judge(&expected).await?;
+    stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pool_held_by_a_run_that_ended_waits_for_a_person() -> Result<()> {
+    held_by_one_that_ended(workers(2), json!({})).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pool_held_by_a_canary_run_that_ended_waits_for_a_person() -> Result<()> {
+    held_by_one_that_ended(with_canary(workers(2)), canary()).await
 }

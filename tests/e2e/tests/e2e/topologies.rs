@@ -7,9 +7,19 @@ use numo_world::{Event, PoolSpec, WorldSpec};
 use serde_json::{Value, json};
 
 use crate::{
-    NEW, apply, finish, judgement, quick, released, released_after_a_while, run_of, set, target, with_canary,
-    workers,
+    NEW, apply, canary, finish, judgement, quick, released, released_after_a_while, run_of, set, target,
+    with_canary, workers,
 };
+
+/// What a pool must never be asked for where none of its nodes may change: the strategies, and `hold: Always`.
+fn every_way() -> [(&'static str, Value); 3] {
+    let always = json!({"trigger": "AnyConfig", "hold": "Always"});
+    [
+        ("plain", json!({})),
+        ("by-canary", canary()),
+        ("always-held", always),
+    ]
+}
 
 /// What numo wrote to nodes and pools so far.
 fn writes(stage: &Stage) -> Result<Vec<String>> {
@@ -66,18 +76,12 @@ async fn a_single_node_has_no_pool_of_workers_to_upgrade() -> Result<()> {
     let world = WorldSpec {
         masters: 1,
         topology: "SingleReplica".to_owned(),
-        ..workers(0)
+        ..with_canary(workers(0))
     };
     let stage = set(world, Vec::new()).await?;
-    refused(
-        &stage,
-        "single",
-        &["worker"],
-        json!({}),
-        "NoNodes",
-        &["primary pool"],
-    )
-    .await?;
+    for (name, spec) in every_way() {
+        refused(&stage, name, &["worker"], spec, "NoNodes", &["primary pool"]).await?;
+    }
     // The cluster upgrades itself, as it would without numo.
     stage.upgraded("master", NEW).await?;
     stage.strike().await
@@ -88,19 +92,46 @@ async fn a_hosted_control_plane_is_refused() -> Result<()> {
     let world = WorldSpec {
         masters: 0,
         topology: "External".to_owned(),
-        ..workers(2)
+        ..with_canary(workers(2))
     };
     let stage = set(world, Vec::new()).await?;
     let words = ["status.controlPlaneTopology", "found External", "wanted"];
-    refused(
-        &stage,
-        "hosted",
-        &["worker"],
-        json!({}),
-        "ExternalControlPlane",
-        &words,
-    )
-    .await?;
+    for (name, spec) in every_way() {
+        refused(&stage, name, &["worker"], spec, "ExternalControlPlane", &words).await?;
+    }
+    stage.strike().await
+}
+
+/// A hosted cluster has no MachineConfigPool at all; that is no missing pool.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hosted_control_plane_without_any_pool_is_refused_as_hosted() -> Result<()> {
+    let world = WorldSpec {
+        masters: 0,
+        topology: "External".to_owned(),
+        ..workers(1)
+    };
+    let stage = set(world, Vec::new()).await?;
+    let pools: kube::Api<numo_world::openshift::MachineConfigPool> = kube::Api::all(stage.client.clone());
+    pools
+        .delete("worker", &kube::api::DeleteParams::default())
+        .await?;
+    crate::gone(&stage, &pools, "worker").await?;
+    let words = ["status.controlPlaneTopology", "found External", "wanted"];
+    for (name, spec) in every_way() {
+        apply(&stage, &[quick(), target("workers", &["worker"])]).await?;
+        let mut run = run_of(&["quick"], spec);
+        run["metadata"]["name"] = json!(name);
+        apply(&stage, &[run]).await?;
+        let why = stage
+            .condition(name, "Ready", "False", "ExternalControlPlane")
+            .await?;
+        for word in words {
+            assert!(why.contains(word), "{name}: no {word} in: {why}");
+        }
+        let run = stage.run(name).await?;
+        assert!(run.metadata.finalizers.is_none(), "{:?}", run.metadata.finalizers);
+    }
+    assert_eq!(writes(&stage)?, Vec::<String>::new());
     stage.strike().await
 }
 
@@ -232,18 +263,12 @@ async fn three_masters_that_are_all_the_workers_there_are() -> Result<()> {
     let world = WorldSpec {
         masters: 3,
         compact: true,
-        ..workers(0)
+        ..with_canary(workers(0))
     };
     let stage = set(world, Vec::new()).await?;
-    refused(
-        &stage,
-        "compact",
-        &["worker"],
-        json!({}),
-        "NoNodes",
-        &["primary pool"],
-    )
-    .await?;
+    for (name, spec) in every_way() {
+        refused(&stage, name, &["worker"], spec, "NoNodes", &["primary pool"]).await?;
+    }
     assert!(released_after_a_while(&stage).await.is_empty());
     stage.strike().await
 }

@@ -7,7 +7,8 @@ use numo_world::{Event, Fault};
 use serde_json::json;
 
 use crate::{
-    NEW, finish, happened, jobs, judgement, prepare, quick, released, seen, set, with_canary, workers,
+    NEW, canary, finish, happened, jobs, judgement, prepare, quick, released, released_after_a_while, seen,
+    set, with_canary, workers,
 };
 
 const NEWEST: &str = "4.17.1";
@@ -144,4 +145,90 @@ async fn a_request_that_is_withdrawn_gives_the_pools_back() -> Result<()> {
 async fn a_request_that_is_withdrawn_gives_the_canary_back() -> Result<()> {
     let stage = set(with_canary(workers(2)), Vec::new()).await?;
     withdrawn(stage, json!({"canary": {"name": "canary"}})).await
+}
+
+/// The cluster-version operator does not take the release in: the pools stay paused, no rule starts and nobody rolls,
+/// until what blocks it is lifted.
+async fn release_refused(stage: Stage, spec: serde_json::Value) -> Result<()> {
+    prepare(&stage, &[quick()], spec).await?;
+    stage.world.inject(Fault::ReleaseRefused);
+    stage.world.upgrade_to(NEW).await?;
+    let why = stage
+        .condition("upgrade", "Ready", "False", "ControlPlaneUpdating")
+        .await?;
+    assert!(why.contains("ClusterVersion") && why.contains(NEW), "{why}");
+    assert!(released_after_a_while(&stage).await.is_empty());
+    assert!(crate::pool(&stage, "worker").await?.spec.paused);
+    assert!(jobs(&stage).await?.is_empty() && stage.changes().await?.is_empty());
+    stage.world.heal_cluster();
+    finish(&stage).await?;
+    stage.judge(&judgement(&["quick"], &["quick"])).await?;
+    stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_that_is_not_accepted_keeps_the_pools_paused() -> Result<()> {
+    release_refused(set(workers(2), Vec::new()).await?, json!({})).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_that_is_not_accepted_keeps_the_pools_of_a_canary_run_paused() -> Result<()> {
+    release_refused(set(with_canary(workers(2)), Vec::new()).await?, canary()).await
+}
+
+/// A cluster of an older minor: numo asks for nothing but the version, says what it found and wanted, and ends.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kubernetes_before_1_31_is_refused_at_the_start() -> Result<()> {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+    let folder = tempfile::tempdir()?;
+    let kubeconfig = folder.path().join("kubeconfig");
+    let server = format!("http://{}", listener.local_addr()?);
+    let text = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "old",
+        "clusters": [{"name": "old", "cluster": {"server": server}}],
+        "contexts": [{"name": "old", "context": {"cluster": "old", "user": "numo"}}],
+        "users": [{"name": "numo", "user": {}}],
+    });
+    std::fs::write(&kubeconfig, text.to_string())?;
+    let asked = tokio::spawn(async move {
+        let mut asked = Vec::new();
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut buffer = vec![0; 8192];
+            let read = stream.read(&mut buffer).await.unwrap_or_default();
+            let head = String::from_utf8_lossy(&buffer[..read]).into_owned();
+            let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
+            let body = json!({
+                "major": "1", "minor": "30", "gitVersion": "v1.30.4", "gitCommit": "", "gitTreeState": "",
+                "buildDate": "", "goVersion": "", "compiler": "", "platform": "",
+            })
+            .to_string();
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+                body.len()
+            );
+            let _ = stream.write_all(answer.as_bytes()).await;
+            asked.push(path.clone());
+            if path != "/version" {
+                break;
+            }
+        }
+        asked
+    });
+    let mut numo = numo_e2e::Numo::start(
+        &kubeconfig,
+        numo_e2e::NAMESPACE,
+        folder.path(),
+        &["--metrics-address", "off"],
+    )?;
+    let code = numo.ended(std::time::Duration::from_secs(30)).await?;
+    assert_ne!(code, Some(0));
+    let log = numo.log();
+    assert!(
+        log.contains("found Kubernetes v1.30.4") && log.contains("wanted 1.31 or later"),
+        "{log}"
+    );
+    assert!(!asked.is_finished(), "it asked for more than the version");
+    asked.abort();
+    Ok(())
 }

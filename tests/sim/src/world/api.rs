@@ -4,7 +4,7 @@
 use super::{Object, World};
 use numo_api::marks;
 use numo_core::{
-    action::{Action, Change, NodePatch, PoolPatch},
+    action::{Action, Change, MachinePatch, NodePatch, PoolPatch},
     decide::LEASE_SECONDS,
     observed::{ChangeView, Key, LeaseView, Map},
 };
@@ -76,6 +76,7 @@ impl World {
             }
             Action::PatchPool(patch) => return self.patch_pool(patch),
             Action::PatchNode(patch) => return self.patch_node(patch),
+            Action::PatchMachine(patch) => return self.patch_machine(patch),
             Action::CreateChange { key, spec } => {
                 if self.truth.changes.contains_key(key) {
                     return refused(409, "it exists already");
@@ -300,6 +301,29 @@ impl World {
         }
         self.node_written(&patch.node);
         Ok(Object::Node(patch.node.clone()))
+    }
+
+    fn patch_machine(&mut self, patch: &MachinePatch) -> Result<Object, Refused> {
+        let place = (patch.api, patch.key.clone());
+        let found = if patch.purpose.is_of_health_check() {
+            self.truth.health_checks.get_mut(&place)
+        } else {
+            let machine = self.truth.machines.get_mut(&place);
+            machine.map(|machine| &mut machine.object)
+        };
+        let Some(object) = found.filter(|object| object.uid == patch.uid) else {
+            return refused(404, "the Machine or MachineHealthCheck is gone");
+        };
+        if !test(&object.annotations, &patch.annotations) {
+            return conflict("an annotation");
+        }
+        write(&mut object.annotations, &patch.annotations);
+        object.has_annotations = true;
+        Ok(if patch.purpose.is_of_health_check() {
+            Object::HealthCheck(place)
+        } else {
+            Object::Machine(place)
+        })
     }
 
     /// The run is gone, and with it the NodeChanges it owns.

@@ -17,7 +17,7 @@ pub use people::Act;
 
 use crate::story::{Line, Story};
 use jiff::Timestamp;
-use numo_core::observed::{Key, Observed};
+use numo_core::observed::{Annotated, Key, MachineApi, Map, Observed};
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -75,6 +75,10 @@ pub(crate) enum Event {
 pub enum Object {
     /// A Node.
     Node(String),
+    /// A Machine.
+    Machine((MachineApi, Key)),
+    /// A MachineHealthCheck.
+    HealthCheck((MachineApi, Key)),
     /// A MachineConfigPool.
     Pool(String),
     /// A MachineConfig.
@@ -132,7 +136,20 @@ impl World {
     pub fn new(seed: u64, knobs: Knobs) -> Self {
         Self {
             now: 0,
-            truth: Observed::default(),
+            truth: Observed {
+                health_checks: BTreeMap::from([(
+                    (
+                        MachineApi::OpenShift,
+                        Key::new("openshift-machine-api", "workers"),
+                    ),
+                    Annotated {
+                        uid: "health-check".to_owned(),
+                        annotations: Map::new(),
+                        has_annotations: false,
+                    },
+                )]),
+                ..Observed::default()
+            },
             knobs,
             machines: BTreeMap::new(),
             jobs_made: Vec::new(),

@@ -8,7 +8,9 @@ use numo_api::{
 };
 use numo_core::{
     names,
-    observed::{ChangeView, Key, LeaseView, Map, NodeView, RuleView, TargetView},
+    observed::{
+        Annotated, ChangeView, Key, LeaseView, MachineApi, MachineView, Map, NodeView, RuleView, TargetView,
+    },
 };
 use rand::Rng;
 use serde_json::Value;
@@ -182,6 +184,17 @@ impl World {
         );
         let name = node.name.clone();
         self.machines.insert(name.clone(), Machine::default());
+        let place = machine_of(&name);
+        let machine = MachineView {
+            object: Annotated {
+                uid: format!("machine-of-{}", node.uid),
+                ..Annotated::default()
+            },
+            node: name.clone(),
+            deleting: false,
+        };
+        self.truth.machines.insert(place.clone(), machine);
+        self.touch(Object::Machine(place));
         self.truth.nodes.insert(name.clone(), node);
         self.node_written(&name);
     }
@@ -232,6 +245,8 @@ impl World {
         // Its lease is its child.
         self.truth.leases.remove(name);
         self.touch(Object::Lease(name.to_owned()));
+        self.truth.machines.remove(&machine_of(name));
+        self.touch(Object::Machine(machine_of(name)));
         self.touch(Object::Node(name.to_owned()));
         Some(node)
     }
@@ -864,4 +879,9 @@ impl World {
         });
         self.edit_change(key, |change| change.spec.directive = directive);
     }
+}
+
+/// The Machine of a node.
+fn machine_of(node: &str) -> (MachineApi, Key) {
+    (MachineApi::OpenShift, Key::new("openshift-machine-api", node))
 }

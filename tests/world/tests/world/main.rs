@@ -18,7 +18,7 @@ use anyhow::Result;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
-use numo_cluster::{Cluster, Options, User};
+use numo_cluster::{Cluster, User};
 use numo_world::openshift::{DESIRED_CONFIG, MachineConfigPool};
 use numo_world::{Event, PoolSpec, TimeFactor, World, WorldSpec};
 use serde_json::{Value, json};
@@ -37,7 +37,9 @@ pub(crate) async fn start(spec: WorldSpec) -> Result<(Cluster, World)> {
         .with_test_writer()
         .try_init();
     let began = std::time::Instant::now();
-    let cluster = Cluster::start(Options::default()).await?;
+    let cluster =
+        Cluster::prepared(async |cluster| World::install_kinds(&cluster.client(User::World).await?).await)
+            .await?;
     let cluster_ready = began.elapsed();
     let world = World::create(cluster.client(User::World).await?, spec).await?;
     println!("cluster {cluster_ready:?}, with world {:?}", began.elapsed());
@@ -46,7 +48,7 @@ pub(crate) async fn start(spec: WorldSpec) -> Result<(Cluster, World)> {
 
 pub(crate) async fn stop(cluster: Cluster, world: World) {
     world.stop().await;
-    cluster.stop().await;
+    cluster.give_back().await;
 }
 
 pub(crate) fn workers(n: usize) -> WorldSpec {

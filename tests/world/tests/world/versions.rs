@@ -75,8 +75,12 @@ async fn from_4_22_on_first_booted_nodes_are_labelled_for_their_pool() -> Result
         let (cluster, world) = start(spec).await?;
         let late = world.boot_into("infra").await?;
         let settled = |w: &World| {
-            let node = &w.state().nodes[&late];
-            let config = &w.state().pools[home].config;
+            let state = w.state();
+            // Its Node may not have come by the watch yet.
+            let Some(node) = state.nodes.get(&late) else {
+                return false;
+            };
+            let config = &state.pools[home].config;
             w.membership_of(&late) == Membership::Pool(home.into())
                 && node.ready
                 && node.state == "Done"

@@ -1,13 +1,18 @@
-//! `added_latency_seconds_per_node`: what numo itself adds to a node-upgrade.
+//! `added_latency_seconds_per_node`: what numo itself adds to a node-upgrade. `job_rule_vs_wasm_rule`: what a rule adds
+//! with it, as a Job and as a component.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{ObjectMeta, PostParams};
+use numo_e2e::Stage;
 use numo_world::{PoolSpec, WorldSpec};
 
-use super::{Measured, POOL, RUN, TO, stage};
-use crate::timeline::{Span, idle, median, spans};
+use super::{Measured, POOL, QUICK, QUICK_WASM, RUN, TO, bare_stage, begin, stage};
+use crate::timeline::{Part, Span, idle, median, spans};
 
 const NODES: usize = 8;
 
@@ -35,12 +40,66 @@ async fn upgrade(canary: bool) -> Result<Vec<f64>> {
     };
     let spec = if canary { "  canary: {name: canary}\n" } else { "" };
     let stage = stage(world, spec).await?;
+    Ok(added(&finish(stage).await?))
+}
+
+/// Upgrades all nodes, and takes the stage down.
+async fn finish(stage: Stage) -> Result<Vec<Span>> {
     stage.world.upgrade_to(TO).await?;
     stage.upgraded(POOL, TO).await?;
     stage.condition(RUN, "Ready", "True", "Succeeded").await?;
     let spans = spans(&stage.world.records());
     stage.strike().await?;
-    Ok(added(&spans))
+    Ok(spans)
+}
+
+/// Upgrades nodes one by one with the quick rule, once as a Job and once as a component: how many times as long the first
+/// takes, all that is not the machine-config operator's counted, numo's own share too.
+pub async fn kinds() -> Result<Measured> {
+    let (mut value, mut notes) = (Vec::new(), Vec::new());
+    for (kind, rule) in [("Job", QUICK), ("component", QUICK_WASM)] {
+        let world = WorldSpec {
+            pools: vec![PoolSpec::new(POOL, NODES)],
+            ..WorldSpec::default()
+        };
+        let stage = bare_stage(world).await?;
+        if kind == "component" {
+            store(&stage).await?;
+        }
+        stage.apply(rule).await?;
+        begin(&stage, "").await?;
+        let mut spans = finish(stage).await?;
+        spans.retain(|span| span.part == Part::Change);
+        let middle = median(added(&spans)).context("no two nodes were upgraded")?;
+        notes.push(format!(
+            "as a {kind}, in Pre and Post: median {:.0} ms of each node",
+            middle * 1000.0
+        ));
+        value.push(middle);
+    }
+    Ok(Measured {
+        value: value[0] / value[1],
+        notes,
+    })
+}
+
+/// Puts the component of the quick rule into its ConfigMap.
+async fn store(stage: &Stage) -> Result<()> {
+    let folder = numo_e2e::rules::components(&["node-requirement"]).await?;
+    let bytes = std::fs::read(folder.join("node-requirement.wasm"))?;
+    let map = ConfigMap {
+        metadata: ObjectMeta {
+            name: Some("quick".to_owned()),
+            ..ObjectMeta::default()
+        },
+        binary_data: Some([("rule.wasm".to_owned(), ByteString(bytes))].into()),
+        ..ConfigMap::default()
+    };
+    stage
+        .api::<ConfigMap>()
+        .create(&PostParams::default(), &map)
+        .await?;
+    Ok(())
 }
 
 /// For each node of a serial run but the first: the time from the end of the one before to its own end
@@ -67,7 +126,6 @@ fn added(spans: &[Span]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::timeline::Part;
 
     #[test]
     fn time_between_two_nodes_belongs_to_the_later_one() {

@@ -4,11 +4,12 @@
 mod decide;
 mod latency;
 mod memory;
+mod wasm;
 mod writes;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::process::ExitCode;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail};
 use numo_e2e::{Stage, StageOptions};
@@ -26,6 +27,9 @@ pub struct Arguments {
     /// Write the results to a file too: {"name": {"value": n, "unit": "…", "bound": n}}
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Print what another component costs, one of componentize-py say, beside the numbers; may be repeated
+    #[arg(long, value_name = "FILE")]
+    component: Vec<PathBuf>,
 }
 
 /// A number, and what it should not exceed.
@@ -35,7 +39,7 @@ struct Measure {
     bound: Option<f64>,
 }
 
-const MEASURES: [Measure; 5] = [
+const MEASURES: [Measure; 12] = [
     Measure {
         name: "added_latency_seconds_per_node",
         unit: "s",
@@ -60,6 +64,41 @@ const MEASURES: [Measure; 5] = [
         name: "decide_ms_p99_7500",
         unit: "ms",
         bound: Some(50.0),
+    },
+    Measure {
+        name: "wasm_ratio",
+        unit: "x",
+        bound: Some(1.3),
+    },
+    Measure {
+        name: "wasm_evaluations_per_second_core",
+        unit: "1/s",
+        bound: None,
+    },
+    Measure {
+        name: "wasm_evaluations_per_second_core_get_object",
+        unit: "1/s",
+        bound: None,
+    },
+    Measure {
+        name: "wasm_compile_ms",
+        unit: "ms",
+        bound: Some(500.0),
+    },
+    Measure {
+        name: "wasm_cached_load_ms",
+        unit: "ms",
+        bound: Some(1.0),
+    },
+    Measure {
+        name: "wasm_idle_rule_kib",
+        unit: "KiB",
+        bound: Some(1024.0),
+    },
+    Measure {
+        name: "job_rule_vs_wasm_rule",
+        unit: "x",
+        bound: None,
     },
 ];
 
@@ -86,13 +125,21 @@ struct Entry {
 /// Builds everything for speed and measures there.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     numo_cluster::binary()?;
-    step::must(step::cargo().args(["build", "--quiet", "--release", "--package", "numo"]))?;
-    let mut command = step::cargo();
-    command.args(["run", "--quiet", "--release", "--package", "xtask", "--"]);
+    // Both in one call: one by one they would have other features, and most of wasmtime would be built twice.
+    let programs = ["--workspace", "--bin", "numo", "--bin", "xtask"];
+    step::must(step::cargo().args(["build", "--release"]).args(programs))?;
+    // This program lies in the folder of another profile beside that one.
+    let debug = std::env::current_exe()?;
+    let beside = debug.parent().and_then(Path::parent).context("a target folder")?;
+    let mut command = Command::new(beside.join("release/xtask"));
+    command.current_dir(step::root());
     command.arg("bench-inner").args(&arguments.names);
     if let Some(json) = &arguments.json {
         // The child runs in the repository's root.
         command.arg("--json").arg(std::path::absolute(json)?);
+    }
+    for component in &arguments.component {
+        command.arg("--component").arg(std::path::absolute(component)?);
     }
     let passed = step::succeeds(&mut command)?;
     Ok(if passed {
@@ -114,6 +161,13 @@ pub async fn measure(arguments: &Arguments) -> Result<ExitCode> {
             "resident_mib_200" => memory::measure().await,
             "decide_ms_p99_200" => Ok(decide::measure(200, 1000)),
             "decide_ms_p99_7500" => Ok(decide::measure(7500, 200)),
+            "wasm_ratio" => wasm::ratio().await,
+            "wasm_evaluations_per_second_core" => wasm::rate(wasm::Asks::Nothing).await,
+            "wasm_evaluations_per_second_core_get_object" => wasm::rate(wasm::Asks::OneObject).await,
+            "wasm_compile_ms" => wasm::compile().await,
+            "wasm_cached_load_ms" => wasm::cached_load().await,
+            "wasm_idle_rule_kib" => wasm::idle().await,
+            "job_rule_vs_wasm_rule" => latency::kinds().await,
             other => bail!("nothing measures {other}"),
         };
         let measured = measured.with_context(|| measure.name)?;
@@ -131,6 +185,9 @@ pub async fn measure(arguments: &Arguments) -> Result<ExitCode> {
     for line in table(&entries) {
         println!("{line}");
     }
+    for component in &arguments.component {
+        println!("beside: {}", wasm::beside(component).await?);
+    }
     if let Some(path) = &arguments.json {
         let text = serde_json::to_string_pretty(&entries)? + "\n";
         std::fs::write(path, text).with_context(|| path.display().to_string())?;
@@ -140,7 +197,7 @@ pub async fn measure(arguments: &Arguments) -> Result<ExitCode> {
 
 fn table(entries: &BTreeMap<&'static str, Entry>) -> Vec<String> {
     let mut lines = vec![format!(
-        "{:<32} {:>10}   {:<9} {:>6}",
+        "{:<44} {:>10}   {:<9} {:>6}",
         "NAME", "VALUE", "UNIT", "BOUND"
     )];
     for (name, entry) in entries {
@@ -150,7 +207,7 @@ fn table(entries: &BTreeMap<&'static str, Entry>) -> Vec<String> {
             None => ("-".to_owned(), ""),
         };
         let line = format!(
-            "{name:<32} {:>10.3}   {:<9} {bound:>6}   {judgement}",
+            "{name:<44} {:>10.3}   {:<9} {bound:>6}   {judgement}",
             entry.value, entry.unit
         );
         lines.push(line.trim_end().to_owned());
@@ -158,31 +215,46 @@ fn table(entries: &BTreeMap<&'static str, Entry>) -> Vec<String> {
     lines
 }
 
-/// The rule that takes no time, before and after each node.
+/// The rule that takes no time, before and after each node, as a Job.
 const QUICK: &str = include_str!("quick.yaml");
+/// The same as a component, in a ConfigMap.
+const QUICK_WASM: &str = include_str!("quick-wasm.yaml");
+const TARGET: &str = "apiVersion: openshift-optional.skrzypek.io/v1alpha1\nkind: MutexTarget\nmetadata:\n  name: workers\nspec:\n  machineConfigPools: [worker]\n";
 const RUN: &str = "bench";
 const TO: &str = "4.17.0";
 const POOL: &str = "worker";
 
 /// Sets the stage and applies the quick rule and a run. The rest of the run's spec is given in YAML.
 async fn stage(world: WorldSpec, spec: &str) -> Result<Stage> {
+    let stage = bare_stage(world).await?;
+    stage.apply(QUICK).await?;
+    begin(&stage, spec).await?;
+    Ok(stage)
+}
+
+/// A stage without rules.
+async fn bare_stage(world: WorldSpec) -> Result<Stage> {
     let cluster = numo_cluster::Options {
         scale: true,
         ..numo_cluster::Options::default()
     };
     let options = StageOptions {
         world,
-        cluster,
+        cluster: Some(cluster),
         ..StageOptions::default()
     };
-    let stage = Stage::set(options).await?;
-    stage.apply(QUICK).await?;
+    Stage::set(options).await
+}
+
+/// Applies a run that asks the quick rule.
+async fn begin(stage: &Stage, spec: &str) -> Result<()> {
+    stage.apply(TARGET).await?;
     let run = format!(
         "apiVersion: openshift-optional.skrzypek.io/v1alpha1\nkind: MutexRunConfig\nmetadata:\n  name: {RUN}\nspec:\n  mutexRules: [{{name: quick}}]\n  mutexTargets: [{{name: workers}}]\n{spec}"
     );
     stage.apply(&run).await?;
     stage.condition(RUN, "Ready", "True", "UpToDate").await?;
-    Ok(stage)
+    Ok(())
 }
 
 /// The share below which `share` of the sorted values lie, by the nearest rank.

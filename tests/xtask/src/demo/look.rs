@@ -123,14 +123,15 @@ pub async fn look(site: &Site, run: &str) -> Result<Look> {
             doing: match node.step {
                 Step::Done => String::new(),
                 _ if node.why.reason == Reason::WaitingForTurn => "waits for its turn".to_owned(),
-                Step::PreRules | Step::PostRules => {
-                    rule.map_or_else(|| node.why.message.clone(), |rule| format!("rule {}", rule.name))
-                }
+                Step::PreRules | Step::PostRules => rule.map_or_else(
+                    || node.why.message.to_string(),
+                    |rule| format!("rule {}", rule.name),
+                ),
                 Step::Released | Step::Changed | Step::Ready | Step::Uncordoned => {
                     let is_changed = site.world.version_of(name) == super::TO;
-                    view.map_or_else(|| node.why.message.clone(), |view| machine(view, is_changed))
+                    view.map_or_else(|| node.why.message.to_string(), |view| machine(view, is_changed))
                 }
-                _ => node.why.message.clone(),
+                _ => node.why.message.to_string(),
             },
             says: rule.and_then(|rule| rule.says.clone()),
         }

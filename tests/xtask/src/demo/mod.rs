@@ -25,7 +25,7 @@ use self::fault::{Fault, of_kind};
 use self::look::Look;
 use self::screen::{Head, Screen, clock};
 use self::site::{Given, Site};
-use crate::{step, timeline};
+use crate::{setup, step, timeline};
 
 const FROM: &str = "4.16.4";
 const TO: &str = "4.17.0";
@@ -180,15 +180,19 @@ pub async fn run(arguments: Arguments) -> Result<ExitCode> {
     }
 }
 
+/// Rules in WASM that guard the demo's nodes beside its Jobs, by the names of their components.
+const COMPONENTS: [&str; 2] = ["cluster-operators", "pdb-headroom"];
+
 /// Builds what the demo runs, in the foreground: a failure shows, and Ctrl-C ends it.
 fn build(progress: &Progress, control_plane: bool) -> Result<()> {
     if control_plane {
         numo_cluster::binary()?;
     }
     let doing = progress.doing("building numo");
-    step::must(step::cargo().args(["build", "--quiet", "--package", "numo"]))?;
+    // Together with ourselves: alone it would be built with other features, and all it needs once more.
+    step::must(step::cargo().args(["build", "--quiet", "--package", "numo", "--package", "xtask"]))?;
     doing.done("");
-    Ok(())
+    setup::wasm_targets()
 }
 
 /// Ctrl-C and SIGTERM, from now on.
@@ -237,6 +241,21 @@ fn objects() -> Result<Vec<Value>> {
     manifests::parse(&text)
 }
 
+/// The rules in WASM with their rights, and their names.
+fn components() -> Result<(Vec<Value>, Vec<Value>)> {
+    let mut objects = Vec::new();
+    for name in COMPONENTS {
+        let path = manifests::root().join(format!("examples/rule-{name}.yaml"));
+        let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        objects.extend(manifests::parse(&text)?);
+    }
+    let rules = objects.iter().filter(|object| object["kind"] == "MutexRule");
+    let names = rules
+        .map(|rule| json!({"name": rule["metadata"]["name"]}))
+        .collect();
+    Ok((objects, names))
+}
+
 /// Applies the objects, upgrades, and shows it. Whether all went as it should.
 async fn show(site: &Site, arguments: &Arguments) -> Result<bool> {
     let mut objects = objects()?;
@@ -248,6 +267,14 @@ async fn show(site: &Site, arguments: &Arguments) -> Result<bool> {
     if let Some(fault) = arguments.fault {
         fault.change(&mut objects, &victim)?;
     }
+    let (mut rules, names) = components()?;
+    let guards = of_kind(&mut objects, "MutexRunConfig")?["spec"]["mutexRules"]
+        .as_array_mut()
+        .context("examples/demo.yaml names no rules")?;
+    guards.extend(names);
+    site.rules.point(&mut rules);
+    manifests::apply(&site.client, &site.rules.pull_secret(), NAMESPACE).await?;
+    manifests::apply(&site.client, &rules, NAMESPACE).await?;
     manifests::apply(&site.client, &objects, NAMESPACE).await?;
     ready(site).await?;
     match arguments.fault {

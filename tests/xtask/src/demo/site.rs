@@ -12,7 +12,7 @@ use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, ResourceExt};
 use numo_api::{MutexRunConfig, marks};
 use numo_cluster::{Cluster, Options, User};
-use numo_e2e::{NAMESPACE, Numo, manifests};
+use numo_e2e::{NAMESPACE, Numo, manifests, rules::Rules};
 use numo_world::openshift::{
     ClusterOperator, ClusterVersion, Infrastructure, MachineConfig, MachineConfigPool,
 };
@@ -33,6 +33,8 @@ pub struct Site {
     pub client: Client,
     /// The kubeconfig a person may use.
     pub kubeconfig: PathBuf,
+    /// The rules in WASM, in a registry.
+    pub rules: Rules,
     numo: Numo,
     cluster: Option<Cluster>,
     _folder: TempDir,
@@ -73,17 +75,22 @@ impl Site {
         let doing = progress.doing("making the simulated OpenShift");
         let world = World::create(of_world, world).await?;
         doing.done(&format!("{workers} workers at {}", world.spec().version));
+        let doing = progress.doing("building and pushing WASM rules");
+        let rules = Rules::publish(&super::COMPONENTS).await?;
+        doing.done(&super::COMPONENTS.join(", "));
         let doing = progress.doing("installing and starting numo");
         install(&client).await?;
         let token = service_account(&client, &kubeconfig, folder.path()).await?;
         world.remember().await?;
-        let arguments = ["--metrics-address", "127.0.0.1:0"];
+        let cache = folder.path().join("rules").display().to_string();
+        let arguments = ["--metrics-address", "127.0.0.1:0", "--cache-dir", &cache];
         let numo = Numo::start(&token, NAMESPACE, folder.path(), &arguments)?;
         doing.done("as its own ServiceAccount");
         Ok(Self {
             world,
             client,
             kubeconfig,
+            rules,
             numo,
             cluster,
             _folder: folder,

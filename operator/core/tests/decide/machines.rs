@@ -1,0 +1,144 @@
+//! Machines and their health checks: whom numo keeps off a node in flight, and whom it does not select.
+
+use crate::words::check;
+
+fn cluster(node: &str, change: &str, run: &str, more: &str) -> String {
+    format!(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0 {node}
+         node b worker 4.16.0
+         rule backup Pre
+         run {run} finalizer
+         {change}
+         {more}"
+    )
+}
+
+const ADMITTED: &str = "change a Admitted";
+const RELEASED: &str = "change a Released pin:4.17.0 entries:Admitted,Released verdict:backup/Pre/1/Pass";
+
+#[test]
+fn the_machine_of_a_node_is_shielded_before_its_turn_begins() {
+    check(
+        &cluster("turn", ADMITTED, "{}", "machine m of a"),
+        "> shield machine m",
+    );
+    // Once it is, the turn begins.
+    check(
+        &cluster("turn", ADMITTED, "{}", "machine m of a shielded:run-uid"),
+        "> journal a PreRules",
+    );
+    // Nothing can be kept off a Machine that is being deleted; the node is not begun with either.
+    check(
+        &cluster("turn", ADMITTED, "{}", "machine m of a deleting"),
+        "node a Selected NodeLeaving",
+    );
+}
+
+#[test]
+fn a_node_whose_machine_is_being_deleted_is_not_selected() {
+    check(
+        &cluster("", "", "{}", "machine m of a deleting"),
+        "node a Selected NodeLeaving\n node b Admitted Admitting",
+    );
+}
+
+#[test]
+fn the_holder_of_kureds_lock_is_not_selected_until_the_lock_ends() {
+    check(
+        &cluster("", "", "{}", "kured a"),
+        "node a Selected NodeLeaving\n node b Admitted Admitting",
+    );
+    check(
+        &cluster("", "", "{}", "kured a ttl:60"),
+        "node a Selected NodeLeaving",
+    );
+    check(
+        &cluster("", "", "{}", "kured a ttl:0"),
+        "node a Admitted Admitting",
+    );
+}
+
+#[test]
+fn the_holder_of_kureds_lock_counts_against_a_budget() {
+    check(
+        &cluster("", "", "{}", "kured a\n budget one 1"),
+        "node a Selected NodeLeaving\n node b Selected BudgetExhausted",
+    );
+}
+
+#[test]
+fn the_shield_goes_off_the_machine_with_the_turn_and_leaves_what_was_there() {
+    check(
+        &cluster("", "", "{suspend: true}", "machine m of a shielded:run-uid"),
+        "> unshield machine m",
+    );
+    check(
+        &cluster("", "", "{suspend: true}", "machine m of gone shielded:run-uid"),
+        "> unshield machine m",
+    );
+    check(
+        &cluster("", "", "{suspend: true}", "machine m of a shielded:another"),
+        "> nothing",
+    );
+}
+
+#[test]
+fn health_checks_are_paused_only_if_asked_and_only_while_a_node_is_in_flight() {
+    let asked = "{pauseHealthChecks: true}";
+    check(
+        &cluster("turn", ADMITTED, asked, "healthcheck h"),
+        "> pause healthcheck h",
+    );
+    check(
+        &cluster("turn", ADMITTED, "{}", "healthcheck h"),
+        "> journal a PreRules",
+    );
+    // Once, whoever else begins with it.
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0 turn
+         node b worker 4.16.0 turn
+         rule backup Pre
+         run {pauseHealthChecks: true, maxUnavailable: 2} finalizer
+         change a Admitted
+         change b Admitted
+         healthcheck h",
+        "> pause healthcheck h",
+    );
+    // Someone paused it: it does nothing already, and is theirs to resume.
+    check(
+        &cluster("turn", ADMITTED, asked, "healthcheck h skipped"),
+        "> journal a PreRules",
+    );
+    check(
+        &cluster(
+            "desired:4.17.0 Working turn",
+            RELEASED,
+            asked,
+            "healthcheck h shielded:run-uid",
+        ),
+        "> nothing",
+    );
+    let held = "{pauseHealthChecks: true, suspend: true}";
+    check(
+        &cluster("", "", held, "healthcheck h shielded:run-uid"),
+        "> resume healthcheck h",
+    );
+    check(
+        &cluster("", "", held, "healthcheck h shielded:another"),
+        "> nothing",
+    );
+    // No longer asked for.
+    check(
+        &cluster(
+            "desired:4.17.0 Working turn",
+            RELEASED,
+            "{}",
+            "healthcheck h shielded:run-uid",
+        ),
+        "> resume healthcheck h",
+    );
+}

@@ -1,0 +1,132 @@
+//! `numo plugin scaffold`: a MutexRule to copy.
+
+use super::{CliError, SourceArgs};
+use clap::Args;
+use numo_plugin::{description::Want, oci::Pinned};
+use serde_json::{Map, Value, json};
+
+/// Arguments of `numo plugin scaffold`.
+#[derive(Debug, Args)]
+pub(super) struct ScaffoldArgs {
+    #[command(flatten)]
+    source: SourceArgs,
+    /// Name of the rule [default: the component's]
+    #[arg(long)]
+    name: Option<String>,
+}
+
+/// Prints it.
+pub(super) async fn scaffold(args: &ScaffoldArgs) -> Result<(), CliError> {
+    let (rule, pinned) = args.source.load().await?;
+    let about = rule.description();
+    let object = manifest(
+        args.name.as_deref().unwrap_or(&about.name),
+        pinned.as_ref(),
+        &about.wants,
+    );
+    let yaml = serde_saphyr::to_string(&object)
+        .map_err(|error| CliError::Wrong(format!("the rule cannot be written: {error}")))?;
+    println!("# {} {}: {}", about.name, about.version, about.summary);
+    println!("# It can be asked in: {}", about.phases.join(", "));
+    for want in &about.wants {
+        let optional = if want.optional { ", optional" } else { "" };
+        println!(
+            "# wants {} {}{optional}: {}",
+            want.capability, want.target, want.purpose
+        );
+    }
+    if about.config_schema_json.is_some() {
+        println!("# `numo plugin inspect --json` shows what spec.wasm.config may hold.");
+    }
+    print!("{yaml}");
+    Ok(())
+}
+
+fn manifest(name: &str, pinned: Option<&Pinned>, wants: &[Want]) -> Value {
+    let mut wasm = Map::new();
+    match pinned {
+        Some(pinned) => wasm.insert("image".to_owned(), json!(pinned.to_string())),
+        None => wasm.insert("configMap".to_owned(), json!({"name": name, "key": "rule.wasm"})),
+    };
+    let grants = grants(wants);
+    if !grants.is_empty() {
+        wasm.insert("grants".to_owned(), grants.into());
+    }
+    json!({
+        "apiVersion": format!("{}/{}", numo_api::GROUP, numo_api::VERSION),
+        "kind": "MutexRule",
+        "metadata": {"name": name},
+        "spec": {"type": "wasm", "wasm": wasm},
+    })
+}
+
+/// What would lend all that is wanted, and nothing beside.
+pub(super) fn grants(wants: &[Want]) -> Map<String, Value> {
+    let mut grants = Map::new();
+    let mut add = |key: &str, grant: Value| {
+        if let Value::Array(all) = grants.entry(key).or_insert_with(|| json!([])) {
+            all.push(grant);
+        }
+    };
+    let mut prometheus = false;
+    for want in wants {
+        match want.capability.as_str() {
+            "numo:host/kubernetes" => {
+                if let Some((version, kind)) = want.target.rsplit_once('/') {
+                    add("kubernetes", json!({"apiVersion": version, "kind": kind}));
+                }
+            }
+            "numo:host/http" => {
+                let (host, port) = want.target.rsplit_once(':').unwrap_or((&want.target, ""));
+                let host = if host.is_empty() {
+                    "status.example.com"
+                } else {
+                    host
+                };
+                match port.parse::<u16>() {
+                    Ok(port) => add("http", json!({"host": host, "port": port})),
+                    Err(_) => add("http", json!({"host": host})),
+                }
+            }
+            "numo:host/prometheus" => prometheus = true,
+            _ => {}
+        }
+    }
+    if prometheus {
+        grants.insert("prometheus".to_owned(), json!({}));
+    }
+    grants
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wanted_is_lent_and_nothing_beside() {
+        let want = |capability: &str, target: &str| Want {
+            capability: capability.to_owned(),
+            target: target.to_owned(),
+            purpose: String::new(),
+            optional: false,
+        };
+        let wants = [
+            want("numo:host/kubernetes", "policy/v1/PodDisruptionBudget"),
+            want("numo:host/kubernetes", "v1/Pod"),
+            want("numo:host/http", "status.example.com:8443"),
+            want("numo:host/prometheus", ""),
+        ];
+        let spec = &manifest("a", None, &wants)["spec"]["wasm"];
+        let expected = json!({
+            "kubernetes": [
+                {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget"},
+                {"apiVersion": "v1", "kind": "Pod"},
+            ],
+            "http": [{"host": "status.example.com", "port": 8443}],
+            "prometheus": {},
+        });
+        assert_eq!(spec["grants"], expected);
+        serde_json::from_value::<numo_api::WasmRule>(spec.clone()).unwrap();
+        assert!(manifest("a", None, &[])["spec"]["wasm"]["grants"].is_null());
+    }
+}

@@ -1,0 +1,557 @@
+//! Rules that are asked: their components, expressions and queries are looked at when a MutexRule changes, and asked
+//! when the planner says so. Nothing here blocks the planner: what comes of it is sent to it like what a watch sees.
+
+use super::{
+    artifact::{ArtifactOptions, Artifacts},
+    client::Connection,
+    clock::ServerClock,
+    component::{COMPILE_VERB, Component},
+    expressions,
+    reader::{Access, RuleReader},
+    stir::{self, Mark},
+    store::Seen,
+    watch,
+    wire::{self, Edition, Kind},
+};
+use crate::runners::wasm::{Examined, Fault};
+use jiff::Timestamp;
+use kube::api::ListParams;
+use numo_api::{CelRule, MutexRule, PrometheusRule, Reason, RuleType, marks};
+use numo_core::{
+    action::EvaluationRequest,
+    observed::{Key, RuleAnswer, Validity},
+    ready,
+};
+use numo_plugin::{
+    Compile, Engine, Setup,
+    address::AddressRange,
+    fetch::{Direct, FetchSetup, Proxy, authorities},
+    services::{Credential, Fetch, Prometheus},
+};
+use serde_json::Value;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+use tokio::{
+    sync::{Semaphore, mpsc::UnboundedSender},
+    task::AbortHandle,
+};
+
+/// Rules that are looked at together.
+const LOOKS: usize = 2;
+/// Longest that one look may take, with every try of a registry, the compiler's own bounds and the wait for a turn.
+const LOOK: Duration = Duration::from_mins(10);
+/// Longest that reading what a rule is asked about may take.
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How rules that are asked are treated.
+#[derive(Clone, Debug, Default)]
+pub struct AskedOptions {
+    /// Folder of components and their compiled forms; none keeps nothing.
+    pub cache: Option<PathBuf>,
+    /// How images are fetched.
+    pub artifacts: ArtifactOptions,
+    /// The Prometheus that rules may be lent.
+    pub prometheus: Option<PrometheusServer>,
+    /// Addresses of pods, services and nodes: no rule reaches them unless its namespace may.
+    pub cluster_networks: Vec<AddressRange>,
+}
+
+/// A Prometheus.
+#[derive(Clone, Debug)]
+pub struct PrometheusServer {
+    /// Where it is.
+    pub url: url::Url,
+    /// File with a bearer token, read anew for each query; none sends none.
+    pub token: Option<PathBuf>,
+    /// Certificates as PEM of authorities that it may show, beside the system's.
+    pub authorities: Vec<u8>,
+}
+
+/// A rule that can be asked.
+#[derive(Clone)]
+struct Loaded {
+    edition: Edition,
+    what: What,
+}
+
+/// What is asked.
+#[derive(Clone)]
+pub(super) enum What {
+    Component(Arc<Component>),
+    Expressions(Arc<CelRule>),
+    Query(Arc<PrometheusRule>),
+    /// numo's own check.
+    Workloads,
+}
+
+impl What {
+    const DEFAULT_ACCOUNT: &'static str = "default";
+
+    /// The ServiceAccount with whose rights it reads.
+    fn account(&self) -> &str {
+        let named = match self {
+            Self::Component(component) => component.spec.service_account_name.as_deref(),
+            Self::Expressions(rule) => rule.service_account_name.as_deref(),
+            Self::Query(_) | Self::Workloads => None,
+        };
+        named
+            .filter(|name| !name.is_empty())
+            .unwrap_or(Self::DEFAULT_ACCOUNT)
+    }
+}
+
+/// An answer that has not come. Should its task end without one, that is said: nobody else would ask again.
+struct Unanswered {
+    key: String,
+    clock: ServerClock,
+    to: Option<UnboundedSender<Seen>>,
+}
+
+impl Unanswered {
+    fn answer(&mut self, at: Timestamp, answer: RuleAnswer) {
+        if let Some(to) = self.to.take() {
+            let _ = to.send(Seen::Evaluated(self.key.clone(), at, answer));
+        }
+    }
+}
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        let (reason, message) = unavailable("its evaluation ended without an answer".to_owned());
+        self.answer(self.clock.now(), RuleAnswer::NoVerdict(reason, message));
+    }
+}
+
+/// All rules that are asked.
+#[derive(Clone)]
+pub struct AskedRules(Arc<Inner>);
+
+/// What evaluations need.
+#[derive(Clone)]
+pub(super) struct Begun {
+    pub(super) engine: Engine,
+    /// Asks servers for rules.
+    pub(super) fetch: Arc<dyn Fetch>,
+    /// Asks Prometheus.
+    prometheus: Arc<dyn Fetch>,
+}
+
+pub(super) struct Inner {
+    pub(super) connection: Connection,
+    options: AskedOptions,
+    /// Begun with the first rule that needs it: a cluster without any pays nothing.
+    engine: Mutex<Option<Begun>>,
+    access: Arc<Access>,
+    pub(super) artifacts: Artifacts,
+    loaded: Mutex<BTreeMap<Key, Loaded>>,
+    /// What is being looked at.
+    examining: Mutex<BTreeSet<(Key, Edition)>>,
+    /// Who looks at a rule now: each may hold its bytes and has a compiler at work.
+    looks: Semaphore,
+    /// Who watches what a waiting rule has read, by the key of its evaluation.
+    watching: Mutex<BTreeMap<String, (Key, AbortHandle)>>,
+    /// What is watched at once: each is a connection.
+    watches: Arc<Semaphore>,
+    /// Who evaluates expressions now.
+    pub(super) children: Semaphore,
+}
+
+impl std::fmt::Debug for AskedRules {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AskedRules")
+            .field("options", &self.0.options)
+            .finish_non_exhaustive()
+    }
+}
+
+impl AskedRules {
+    /// No rule yet.
+    pub fn new(connection: Connection, options: AskedOptions) -> Self {
+        let access = Arc::new(Access::new(connection.read.clone()));
+        let artifacts = Artifacts::new(connection.read.clone(), options.artifacts.clone());
+        Self(Arc::new(Inner {
+            connection,
+            options,
+            engine: Mutex::default(),
+            access,
+            artifacts,
+            loaded: Mutex::default(),
+            examining: Mutex::default(),
+            looks: Semaphore::new(LOOKS),
+            watching: Mutex::default(),
+            watches: Arc::new(Semaphore::new(stir::WATCHES)),
+            children: Semaphore::new(expressions::TOGETHER),
+        }))
+    }
+
+    /// Finds out whether a rule can be asked, and says what came of it.
+    pub fn examine(&self, rule: MutexRule, to: UnboundedSender<Seen>) {
+        let this = self.clone();
+        let (key, edition) = (wire::key(&rule.metadata), wire::edition(&rule.metadata));
+        let Some(turn) = Turn::begin(&self.0, (key.clone(), edition.clone())) else {
+            return;
+        };
+        let work = async move {
+            let looked = tokio::time::timeout(LOOK, async {
+                let _looks = this.0.looks.acquire().await;
+                this.0.look_at(&key, &edition, &rule).await
+            });
+            // No answer of the API server is no judgement: it is asked for again.
+            let found = looked.await.ok().flatten();
+            drop(turn);
+            if let Some((examined, validity)) = found {
+                let _ = to.send(Seen::Examined(key, edition, examined.map(Box::new), validity));
+            }
+        };
+        self.0.spawn(work);
+    }
+
+    /// Asks a rule. The answer comes later, and always comes. While it makes a node wait, what it read is watched.
+    pub fn ask(&self, request: EvaluationRequest, to: UnboundedSender<Seen>) {
+        let this = self.clone();
+        self.0.unwatch(&request.key);
+        let mut unanswered = Unanswered {
+            key: request.key.clone(),
+            clock: self.0.connection.clock.clone(),
+            to: Some(to.clone()),
+        };
+        let work = async move {
+            let what = this.0.asked(&request);
+            let account = what.as_ref().map_or(What::DEFAULT_ACCOUNT, What::account);
+            let namespace = &request.rule.namespace;
+            let reader = Arc::new(RuleReader::new(this.0.access.clone(), namespace, account));
+            let answer = this.0.evaluate(what, &request, &reader).await;
+            let now = this.0.connection.clock.now();
+            let (at, wait) = match answer {
+                // A Pass is as old as what it is from.
+                RuleAnswer::Pass(_) => (before(now, reader.age()), None),
+                RuleAnswer::Wait(_, seconds) => (now, u64::try_from(seconds).ok()),
+                RuleAnswer::Block(_) | RuleAnswer::NoVerdict(..) => (now, None),
+            };
+            unanswered.answer(at, answer);
+            if let Some(seconds) = wait {
+                let longest = Duration::from_secs(seconds) + PATIENCE;
+                this.0.watch(request, reader.marks(), longest, to);
+            }
+        };
+        self.0.spawn(work);
+    }
+
+    /// Forgets rules that are gone.
+    pub fn keep_only(&self, rules: &BTreeSet<Key>) {
+        let mut loaded = self.0.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        loaded.retain(|key, _| rules.contains(key));
+        let mut watching = self.0.watching.lock().unwrap_or_else(PoisonError::into_inner);
+        watching.retain(|_, (rule, task)| {
+            let stays = rules.contains(rule) || *rule == ready::key();
+            if !stays {
+                task.abort();
+            }
+            stays
+        });
+    }
+}
+
+/// That a rule is being looked at; over when dropped.
+struct Turn {
+    of: Arc<Inner>,
+    rule: (Key, Edition),
+}
+
+impl Turn {
+    /// None if it is being looked at already.
+    fn begin(of: &Arc<Inner>, rule: (Key, Edition)) -> Option<Self> {
+        let mut examining = of.examining.lock().unwrap_or_else(PoisonError::into_inner);
+        let begins = examining.insert(rule.clone());
+        begins.then(|| Self { of: of.clone(), rule })
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let mut examining = self.of.examining.lock().unwrap_or_else(PoisonError::into_inner);
+        examining.remove(&self.rule);
+    }
+}
+
+/// What was found out: of its component, if it has one, and whether it can be asked.
+type Looked = (Option<Examined>, Validity);
+
+impl Inner {
+    /// On the engine's own runtime, once there is one: what a component makes it do holds up nobody else.
+    fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
+        match engine.as_ref().and_then(|begun| begun.engine.handle()) {
+            Some(runtime) => drop(runtime.spawn(work)),
+            None => drop(tokio::spawn(work)),
+        }
+    }
+
+    pub(super) fn engine(&self) -> Result<Begun, Fault> {
+        let mut begun = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(begun) = &*begun {
+            return Ok(begun.clone());
+        }
+        // One that cannot begin now may another time.
+        let new = self.begin().map_err(|message| {
+            let message = format!("rules cannot be run here: {message}");
+            (Reason::RuleUnavailable, message)
+        })?;
+        *begun = Some(new.clone());
+        Ok(new)
+    }
+
+    fn begin(&self) -> Result<Begun, String> {
+        let program = std::env::current_exe().map_err(|error| error.to_string())?;
+        let setup = |cache| Setup {
+            compile: Compile::Child {
+                program: program.clone(),
+                arguments: vec![COMPILE_VERB.to_owned()],
+            },
+            cache,
+            ..Setup::default()
+        };
+        let engine = match Engine::new(setup(self.options.cache.clone())) {
+            Err(numo_plugin::SetupError::Io(error)) if self.options.cache.is_some() => {
+                tracing::warn!(%error, "the cache of rules cannot be used: each start compiles anew");
+                Engine::new(setup(None))
+            }
+            engine => engine,
+        }
+        .map_err(|error| error.to_string())?;
+        let proxies = &self.options.artifacts.proxies;
+        let proxy = proxies.https.clone().map(|url| Proxy {
+            url,
+            except: proxies.except.clone(),
+        });
+        let direct = |authorities| {
+            let setup = FetchSetup {
+                cluster: self.options.cluster_networks.clone(),
+                authorities,
+                proxy: proxy.clone(),
+                ..FetchSetup::default()
+            };
+            let direct = Direct::new(setup).map_err(|error| error.to_string())?;
+            Ok::<_, String>(Arc::new(direct) as Arc<dyn Fetch>)
+        };
+        let server = self.options.prometheus.as_ref();
+        let private = match server.filter(|server| !server.authorities.is_empty()) {
+            Some(server) => authorities(&server.authorities)?,
+            None => Vec::new(),
+        };
+        Ok(Begun {
+            engine,
+            fetch: direct(Vec::new())?,
+            prometheus: direct(private)?,
+        })
+    }
+
+    /// None if the API server gave no answer.
+    async fn look_at(&self, key: &Key, edition: &Edition, rule: &MutexRule) -> Option<Looked> {
+        let of_itself = crate::frontends::mutex_rule::parse(rule, Validity::Valid).validity;
+        let fault = match of_itself {
+            Validity::Valid => None,
+            Validity::Invalid(reason, message) => Some((reason, message)),
+            Validity::Unknown => return None,
+        };
+        let is_component = rule.spec.rule_type == Some(RuleType::Wasm);
+        let (examined, what) = match fault {
+            Some(fault) => (
+                is_component.then(|| Examined::unfetched(fault.clone())),
+                Err(fault),
+            ),
+            None => match rule.spec.rule_type.unwrap_or_default() {
+                RuleType::Kubernetes => return None,
+                RuleType::Wasm => {
+                    let (examined, component) = self.look_at_component(key, edition, rule).await?;
+                    let component = component.map(|component| What::Component(Arc::new(component)));
+                    (Some(examined), component)
+                }
+                RuleType::Cel => {
+                    let spec = rule.spec.cel.clone().unwrap_or_default();
+                    let checked = self.check_expressions(&spec).await?;
+                    (None, checked.map(|()| What::Expressions(Arc::new(spec))))
+                }
+                RuleType::Prometheus => {
+                    let spec = rule.spec.prometheus.clone().unwrap_or_default();
+                    let checked = self.check_query(&key.namespace).await?;
+                    (None, checked.map(|()| What::Query(Arc::new(spec))))
+                }
+            },
+        };
+        let mut all = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        let validity = match what {
+            Ok(what) => {
+                let edition = edition.clone();
+                all.insert(key.clone(), Loaded { edition, what });
+                Validity::Valid
+            }
+            Err((reason, message)) => {
+                // What is loaded of another edition is not this one's matter.
+                all.retain(|of, loaded| of != key || loaded.edition != *edition);
+                Validity::Invalid(reason, message)
+            }
+        };
+        Some((examined, validity))
+    }
+
+    /// Whether a namespace may reach what is inside the cluster. None if the API server gave no answer.
+    pub(super) async fn is_inside(&self, namespace: &str) -> Option<bool> {
+        let namespaces = watch::api(&self.connection.read, Kind::Namespace, "");
+        let found = tokio::time::timeout(PATIENCE, namespaces.get_opt(namespace)).await;
+        let found = found.ok()?.ok()?;
+        let labels = found.and_then(|found| found.metadata.labels).unwrap_or_default();
+        Some(
+            labels
+                .get(marks::RULE_NETWORK)
+                .is_some_and(|value| value == marks::RULE_NETWORK_CLUSTER),
+        )
+    }
+
+    /// Whether numo was told of a Prometheus.
+    pub(super) fn knows_prometheus(&self) -> bool {
+        self.options.prometheus.is_some()
+    }
+
+    /// The Prometheus that rules may be lent, with its credential of now.
+    pub(super) fn prometheus(&self, begun: &Begun) -> Result<Option<Prometheus>, Fault> {
+        let Some(server) = &self.options.prometheus else {
+            return Ok(None);
+        };
+        let token = server.token.as_ref().map(|path| {
+            let token = std::fs::read_to_string(path);
+            token.map_err(|error| unavailable(format!("--prometheus-token-file {}: {error}", path.display())))
+        });
+        let credential = token.transpose()?.map(|token| Credential {
+            header: "authorization".to_owned(),
+            value: format!("Bearer {}", token.trim()),
+        });
+        Ok(Some(Prometheus {
+            url: server.url.clone(),
+            fetch: begun.prometheus.clone(),
+            credential,
+        }))
+    }
+
+    /// What a question is to; none while it is not loaded in this edition.
+    fn asked(&self, request: &EvaluationRequest) -> Option<What> {
+        if request.rule == ready::key() {
+            return Some(What::Workloads);
+        }
+        let loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        let loaded = loaded.get(&request.rule)?;
+        (loaded.edition == (request.rule_uid.clone(), request.generation)).then(|| loaded.what.clone())
+    }
+
+    async fn evaluate(
+        &self,
+        what: Option<What>,
+        request: &EvaluationRequest,
+        reader: &Arc<RuleReader>,
+    ) -> RuleAnswer {
+        let answer = match what {
+            None => Err(unavailable("it is not loaded".to_owned())),
+            Some(What::Workloads) => self.ask_workloads(request, reader).await,
+            Some(What::Component(component)) => self.ask_component(&component, request, reader).await,
+            Some(What::Expressions(rule)) => self.ask_expressions(&rule, request, reader).await,
+            Some(What::Query(rule)) => self.ask_query(&rule, request).await,
+        };
+        answer.unwrap_or_else(|(reason, message)| RuleAnswer::NoVerdict(reason, message))
+    }
+
+    /// The Node that a rule is asked about; none for what is asked once per run. Images, which no rule needs and which
+    /// are long, are left out.
+    pub(super) async fn node(
+        &self,
+        request: &EvaluationRequest,
+        reader: &RuleReader,
+    ) -> Result<Option<Value>, Fault> {
+        let name = &request.node;
+        if name.is_empty() {
+            return Ok(None);
+        }
+        let found = self.one(Kind::Node, name, reader).await?;
+        let mut node = found
+            .filter(|node| node.pointer("/metadata/uid").and_then(Value::as_str) == Some(&request.node_uid))
+            .ok_or_else(|| unavailable(format!("Node {name} ({}) does not exist", request.node_uid)))?;
+        if let Some(status) = node.pointer_mut("/status").and_then(Value::as_object_mut) {
+            status.remove("images");
+        }
+        Ok(Some(node))
+    }
+
+    /// One object that numo itself may list, without its managed fields.
+    pub(super) async fn one(
+        &self,
+        kind: Kind,
+        name: &str,
+        reader: &RuleReader,
+    ) -> Result<Option<Value>, Fault> {
+        reader.begin();
+        let resource = watch::resource(kind);
+        let what = &resource.kind;
+        let api = watch::api(&self.connection.read, kind, "");
+        let params = ListParams::default().fields(&format!("metadata.name={name}"));
+        let found = tokio::time::timeout(PATIENCE, api.list(&params))
+            .await
+            .map_err(|_| unavailable(format!("{what} {name} was not read in time")))?
+            .map_err(|error| unavailable(format!("{what} {name} cannot be read: {error}")))?;
+        let object = found.items.into_iter().next();
+        let version = object
+            .as_ref()
+            .and_then(|object| object.metadata.resource_version.as_deref());
+        reader.note(Mark::object(&resource, None, name, version));
+        let Some(mut object) = object else { return Ok(None) };
+        object.metadata.managed_fields = None;
+        object.types = Some(kube::core::TypeMeta {
+            api_version: resource.api_version.clone(),
+            kind: resource.kind.clone(),
+        });
+        let object = serde_json::to_value(&object).map_err(|error| unavailable(error.to_string()))?;
+        Ok(Some(object))
+    }
+
+    /// Watches what a rule read, and says when it has changed.
+    fn watch(
+        &self,
+        request: EvaluationRequest,
+        marks: Vec<Mark>,
+        longest: Duration,
+        to: UnboundedSender<Seen>,
+    ) {
+        let mut watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
+        watching.retain(|_, (_, task)| !task.is_finished());
+        let (client, of) = (self.connection.read.clone(), request.key.clone());
+        let watches = self.watches.clone();
+        let task = tokio::spawn(async move {
+            if stir::any_changes(client, marks, longest, &watches).await {
+                let _ = to.send(Seen::Stirred(of));
+            }
+        });
+        if let Some((_, before)) = watching.insert(request.key, (request.rule, task.abort_handle())) {
+            before.abort();
+        }
+    }
+
+    fn unwatch(&self, key: &str) {
+        let mut watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, task)) = watching.remove(key) {
+            task.abort();
+        }
+    }
+}
+
+/// So long before.
+fn before(now: Timestamp, age: Duration) -> Timestamp {
+    let age = jiff::SignedDuration::try_from(age).unwrap_or(jiff::SignedDuration::MAX);
+    now.checked_sub(age).unwrap_or(Timestamp::MIN)
+}
+
+/// A rule could not be asked, for reasons that are not its own.
+pub(super) fn unavailable(message: String) -> Fault {
+    (Reason::RuleUnavailable, message)
+}

@@ -1,0 +1,264 @@
+//! Rules of type wasm: their components are fetched, compiled, examined and asked. It judges nothing that the component
+//! says, and reads for it only what its ServiceAccount may.
+
+use super::{
+    artifact::{Fetched, NotFetched},
+    asked::{Inner, PATIENCE, unavailable},
+    credentials,
+    reader::RuleReader,
+    wire::Edition,
+};
+use crate::runners::wasm::{self, Examined, Fault};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use numo_api::{MutexRule, Reason, WasmRule, WasmStatus, marks};
+use numo_core::{
+    action::EvaluationRequest,
+    observed::{Key, RuleAnswer},
+};
+use numo_plugin::{
+    Rule, Services, Terms,
+    services::{LogLevel, LogLine, LogSink},
+};
+use std::sync::Arc;
+
+/// The hidden verb of this binary under which it compiles one component.
+pub const COMPILE_VERB: &str = "compile-rule";
+
+/// A component that can be asked.
+pub(super) struct Component {
+    rule: Rule,
+    terms: Terms,
+    pub(super) spec: WasmRule,
+}
+
+impl Inner {
+    /// Fetches, compiles and examines the component of a rule that is right in itself. None if the API server gave no
+    /// answer.
+    pub(super) async fn look_at_component(
+        &self,
+        key: &Key,
+        edition: &Edition,
+        rule: &MutexRule,
+    ) -> Option<(Examined, Result<Component, Fault>)> {
+        let spec = rule.spec.wasm.clone().unwrap_or_default();
+        let terms = match wasm::terms(&spec) {
+            Ok(terms) => terms,
+            Err(fault) => return Some((Examined::unfetched(fault.clone()), Err(fault))),
+        };
+        let fetched = match self.fetch(rule, key, edition.1, &spec).await {
+            Ok(fetched) => fetched,
+            Err(NotFetched::Unfetched(fault)) => {
+                return Some((Examined::unfetched(fault.clone()), Err(fault)));
+            }
+            Err(NotFetched::Unverified(image, fault)) => {
+                let examined = Examined::unverified(&image.to_string(), fault.clone());
+                return Some((examined, Err(fault)));
+            }
+            Err(NotFetched::NoAnswer) => return None,
+        };
+        let mut examined = Examined {
+            fetched: Ok(()),
+            verified: fetched.verified.clone().map(|verified| verified.map(|_| ())),
+            compiled: None,
+            status: None,
+        };
+        let loaded = match self.engine() {
+            Ok(begun) => begun
+                .engine
+                .load(&fetched.component)
+                .await
+                .map_err(|refused| (wasm::reason(&refused), refused.message)),
+            Err(fault) => Err(fault),
+        };
+        let component = match loaded {
+            Ok(component) => component,
+            Err(fault) => {
+                examined.compiled = Some(Err(fault.clone()));
+                return Some((examined, Err(fault)));
+            }
+        };
+        examined.compiled = Some(Ok(()));
+        examined.status = Some(WasmStatus {
+            image: fetched.image.map(|image| image.to_string()),
+            signer: fetched.verified.and_then(Result::ok),
+            ..wasm::describe(&component, &terms)
+        });
+        let fits = match wasm::mismatch(rule, &component, &terms) {
+            Ok(()) => validate(&component, &spec).await,
+            Err(fault) => Err(fault),
+        };
+        let fits = match fits {
+            Ok(()) => self.lends_inside(&key.namespace, &terms).await?,
+            Err(fault) => Err(fault),
+        };
+        let component = fits.map(|()| Component {
+            rule: component,
+            terms,
+            spec,
+        });
+        Some((examined, component))
+    }
+
+    /// The component of a rule.
+    async fn fetch(
+        &self,
+        rule: &MutexRule,
+        key: &Key,
+        generation: i64,
+        spec: &WasmRule,
+    ) -> Result<Fetched, NotFetched> {
+        let namespace = &key.namespace;
+        if spec.image.is_none() {
+            self.artifacts.unsignable().map_err(NotFetched::Unfetched)?;
+            let found = self.stored(namespace, spec).await.ok_or(NotFetched::NoAnswer)?;
+            return found.map_err(NotFetched::Unfetched).map(|component| Fetched {
+                component,
+                image: None,
+                verified: None,
+            });
+        }
+        let engine = self.engine().map_err(NotFetched::Unfetched)?.engine;
+        let status = rule.status.as_ref();
+        let status = status.filter(|status| status.observed_generation == Some(generation));
+        let resolved = status
+            .and_then(|status| status.wasm.as_ref())
+            .and_then(|wasm| wasm.image.as_deref());
+        let most = engine.limits().component_bytes;
+        self.artifacts.fetch(namespace, spec, resolved, most).await
+    }
+
+    /// The component in a ConfigMap; none if the API server gave no answer.
+    async fn stored(&self, namespace: &str, spec: &WasmRule) -> Option<Result<Vec<u8>, Fault>> {
+        let wanted = spec.config_map.as_ref()?;
+        let (name, key) = (&wanted.name, &wanted.key);
+        let not_found = |message: String| Some(Err((Reason::ConfigMapNotFound, message)));
+        let maps: Api<ConfigMap> = Api::namespaced(self.connection.read.clone(), namespace);
+        let found = tokio::time::timeout(PATIENCE, maps.get_opt(name)).await.ok()?;
+        match found {
+            Ok(Some(map)) => {
+                let binary = map.binary_data.and_then(|mut data| data.remove(key));
+                let text = map.data.and_then(|mut data| data.remove(key));
+                let bytes = binary.map(|bytes| bytes.0).or(text.map(String::into_bytes));
+                bytes.map(Ok).map_or_else(
+                    || {
+                        not_found(format!(
+                            "spec.wasm.configMap: found no key {key} in ConfigMap {namespace}/{name}"
+                        ))
+                    },
+                    Some,
+                )
+            }
+            Ok(None) => not_found(format!(
+                "spec.wasm.configMap: found no ConfigMap {namespace}/{name}, wanted an existing one"
+            )),
+            Err(kube::Error::Api(status)) if status.code == 403 => {
+                let message = format!(
+                    "spec.wasm.configMap: numo may not read ConfigMaps in {namespace}, wanted a RoleBinding to ClusterRole numo-rule-components: {}",
+                    status.message
+                );
+                Some(Err((Reason::ConfigMapForbidden, message)))
+            }
+            Err(_) => None,
+        }
+    }
+
+    /// Whether the namespace may lend what is inside the cluster, if the grants name it. None if the API server
+    /// gave no answer.
+    async fn lends_inside(&self, namespace: &str, terms: &Terms) -> Option<Result<(), Fault>> {
+        let asks = terms.grants.prometheus.is_some()
+            || terms.grants.http.iter().any(|grant| !grant.addresses.is_empty());
+        if !asks {
+            return Some(Ok(()));
+        }
+        let allowed = self.is_inside(namespace).await?;
+        Some(if allowed {
+            Ok(())
+        } else {
+            let message = format!(
+                "spec.wasm.grants: prometheus and http addresses need label {}: {} on namespace {namespace}, which a cluster administrator sets",
+                marks::RULE_NETWORK,
+                marks::RULE_NETWORK_CLUSTER
+            );
+            Err((Reason::NamespaceNotAllowed, message))
+        })
+    }
+
+    /// Asks a component.
+    pub(super) async fn ask_component(
+        &self,
+        component: &Component,
+        request: &EvaluationRequest,
+        reader: &Arc<RuleReader>,
+    ) -> Result<RuleAnswer, Fault> {
+        let begun = self.engine()?;
+        let node = self.node(request, reader).await?;
+        let namespace = &request.rule.namespace;
+        // A label that is taken away holds from the next evaluation on.
+        let lends = self.lends_inside(namespace, &component.terms).await;
+        lends.unwrap_or_else(|| Err(unavailable(format!("Namespace {namespace} cannot be read"))))?;
+        let grants = &component.terms.grants;
+        let credentials = credentials::of(&self.connection.read, namespace, grants).await?;
+        let now = self.connection.clock.now();
+        let services = Services {
+            reader: Some(reader.clone()),
+            prometheus: self.prometheus(&begun)?,
+            fetch: Some(begun.fetch),
+            credentials: Arc::new(credentials),
+            history: wasm::history(request),
+            log: Arc::new(Lines {
+                rule: request.rule.to_string(),
+                node: request.node.clone(),
+            }),
+            ..Services::none(now)
+        };
+        let input = wasm::input(request, &component.spec, node.map(|node| node.to_string()));
+        let answer = component.rule.evaluate(input, &component.terms, services).await;
+        if let Ok(answer) = &answer {
+            tracing::info!(
+                rule = %request.rule,
+                node = request.node,
+                verdict = answer.verdict.word(),
+                reason = answer.verdict.report().reason,
+                milliseconds = u64::try_from(answer.usage.duration.as_millis()).unwrap_or(u64::MAX),
+                host_calls = answer.usage.host_calls,
+                "a rule was asked"
+            );
+        }
+        Ok(wasm::answer(answer.map(|answer| answer.verdict)))
+    }
+}
+
+/// Has the component check its configuration.
+async fn validate(component: &Rule, spec: &WasmRule) -> Result<(), Fault> {
+    let checked = component
+        .validate_config(&wasm::config_json(spec))
+        .await
+        .map_err(|refused| (wasm::reason(&refused), refused.message))?;
+    checked.map_err(|problems| {
+        let words: Vec<String> = problems
+            .iter()
+            .map(|problem| format!("spec.wasm.config{}: {}", problem.pointer, problem.message))
+            .collect();
+        (Reason::InvalidConfig, words.join("; "))
+    })
+}
+
+/// Writes what a component says into numo's log.
+struct Lines {
+    rule: String,
+    node: String,
+}
+
+impl LogSink for Lines {
+    fn line(&self, line: LogLine) {
+        let Self { rule, node } = self;
+        let (message, fields) = (line.message, line.fields);
+        match line.level {
+            LogLevel::Debug => tracing::debug!(rule, node, ?fields, said = message, "a rule says"),
+            LogLevel::Info => tracing::info!(rule, node, ?fields, said = message, "a rule says"),
+            LogLevel::Warn => tracing::warn!(rule, node, ?fields, said = message, "a rule says"),
+            LogLevel::Error => tracing::error!(rule, node, ?fields, said = message, "a rule says"),
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! What a component reads of the cluster. The host has checked the grants; here the API server is asked whether the
+//! rule's ServiceAccount may read it too, and only then numo reads it, with the rights of its own that
+//! `numo-rule-reader` gathers. Nobody is impersonated.
+
+use super::stir::Mark;
+use async_trait::async_trait;
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
+use kube::{
+    Api, Client,
+    api::{ListParams, PostParams},
+    core::{DynamicObject, GroupVersionKind, TypeMeta},
+    discovery::{ApiResource, Scope, oneshot},
+};
+use numo_plugin::{
+    ObjectRef, check_kind, check_name,
+    services::{ErrorCode, HostError, ListQuery, ObjectPage, Reader},
+};
+use serde_json::Value;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// How long the API server's word on a right is kept.
+const REVIEWED: Duration = Duration::from_mins(1);
+/// How long it is kept what a kind's resource is.
+const DISCOVERED: Duration = Duration::from_mins(10);
+/// Objects that are read at once: of the largest, some 25 MiB.
+pub const PAGE: u32 = 20;
+/// Answers that are kept of either; beyond it all are forgotten.
+const MOST_KEPT: usize = 10_000;
+
+/// What is known for a while.
+type Kept<K, V> = Mutex<BTreeMap<K, (Instant, V)>>;
+
+/// One right: ServiceAccount, verb, group, resource, namespace, name.
+type Right = [String; 6];
+
+/// What the API server said about kinds and rights, for all rules.
+pub struct Access {
+    client: Client,
+    rights: Kept<Right, bool>,
+    kinds: Kept<(String, String), (ApiResource, bool)>,
+}
+
+impl Access {
+    /// Knows nothing yet.
+    pub fn new(client: Client) -> Self {
+        Self {
+            client,
+            rights: Mutex::default(),
+            kinds: Mutex::default(),
+        }
+    }
+
+    /// The resource of a kind, and whether its objects are in namespaces.
+    async fn kind(&self, api_version: &str, kind: &str) -> Result<(ApiResource, bool), HostError> {
+        let key = (api_version.to_owned(), kind.to_owned());
+        if let Some(known) = recall(&self.kinds, &key, DISCOVERED) {
+            return Ok(known);
+        }
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let gvk = GroupVersionKind::gvk(group, version, kind);
+        let (resource, capabilities) =
+            oneshot::pinned_kind(&self.client, &gvk)
+                .await
+                .map_err(|error| match error {
+                    kube::Error::Discovery(_) => HostError::new(
+                        ErrorCode::Unsupported,
+                        format!("the cluster does not serve {api_version} {kind}"),
+                    ),
+                    kube::Error::Api(status) if status.code == 404 => HostError::new(
+                        ErrorCode::Unsupported,
+                        format!("the cluster does not serve {api_version} {kind}"),
+                    ),
+                    error => failed(&error),
+                })?;
+        let found = (resource, capabilities.scope == Scope::Namespaced);
+        keep(&self.kinds, key, found.clone());
+        Ok(found)
+    }
+
+    /// Whether a ServiceAccount (`namespace:name`) may.
+    async fn allows(&self, right: Right) -> Result<bool, HostError> {
+        if let Some(known) = recall(&self.rights, &right, REVIEWED) {
+            return Ok(known);
+        }
+        let [account, verb, group, resource, namespace, name] = right.clone();
+        let of = account.split(':').next().unwrap_or_default().to_owned();
+        let review = SubjectAccessReview {
+            spec: SubjectAccessReviewSpec {
+                user: Some(format!("system:serviceaccount:{account}")),
+                groups: Some(vec![
+                    "system:serviceaccounts".to_owned(),
+                    format!("system:serviceaccounts:{of}"),
+                    "system:authenticated".to_owned(),
+                ]),
+                resource_attributes: Some(ResourceAttributes {
+                    verb: Some(verb),
+                    group: Some(group),
+                    resource: Some(resource),
+                    namespace: Some(namespace),
+                    name: Some(name).filter(|name| !name.is_empty()),
+                    ..ResourceAttributes::default()
+                }),
+                ..SubjectAccessReviewSpec::default()
+            },
+            ..SubjectAccessReview::default()
+        };
+        let reviews: Api<SubjectAccessReview> = Api::all(self.client.clone());
+        let answer = reviews
+            .create(&PostParams::default(), &review)
+            .await
+            .map_err(|error| failed(&error))?;
+        let allowed = answer.status.is_some_and(|status| status.allowed);
+        keep(&self.rights, right, allowed);
+        Ok(allowed)
+    }
+}
+
+fn recall<K: Ord, V: Clone>(kept: &Kept<K, V>, key: &K, age: Duration) -> Option<V> {
+    let kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+    let (at, value) = kept.get(key)?;
+    (at.elapsed() < age).then(|| value.clone())
+}
+
+fn keep<K: Ord, V>(kept: &Kept<K, V>, key: K, value: V) {
+    let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+    if kept.len() >= MOST_KEPT {
+        kept.clear();
+    }
+    kept.insert(key, (Instant::now(), value));
+}
+
+/// The cluster as one rule sees it in one evaluation.
+pub struct RuleReader {
+    access: Arc<Access>,
+    /// `namespace:name` of the ServiceAccount; none is whoever asks, who needs no review.
+    account: Option<String>,
+    /// The page that was read last: its rest is given from it, so that nothing shifts between.
+    page: Mutex<Option<(ListQuery, ObjectPage)>>,
+    /// What was read.
+    marks: Mutex<Vec<Mark>>,
+    /// When the first of it was.
+    began: Mutex<Option<Instant>>,
+}
+
+impl RuleReader {
+    /// Sees what this ServiceAccount may see.
+    pub fn new(access: Arc<Access>, namespace: &str, service_account: &str) -> Self {
+        Self {
+            access,
+            account: Some(format!("{namespace}:{service_account}")),
+            page: Mutex::default(),
+            marks: Mutex::default(),
+            began: Mutex::default(),
+        }
+    }
+
+    /// Sees what the client itself may see: for the command line.
+    pub fn own(access: Arc<Access>) -> Self {
+        Self {
+            access,
+            account: None,
+            page: Mutex::default(),
+            marks: Mutex::default(),
+            began: Mutex::default(),
+        }
+    }
+
+    /// Notes that something was read. What was read twice counts as it was the first time.
+    pub(super) fn note(&self, mark: Mark) {
+        let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        if !marks.iter().any(|known| known.is_at(&mark)) {
+            marks.push(mark);
+        }
+    }
+
+    /// Something is about to be read.
+    pub(super) fn begin(&self) {
+        let mut began = self.began.lock().unwrap_or_else(PoisonError::into_inner);
+        began.get_or_insert_with(Instant::now);
+    }
+
+    /// How old the oldest is that was read.
+    pub(super) fn age(&self) -> Duration {
+        let began = self.began.lock().unwrap_or_else(PoisonError::into_inner);
+        began.map_or(Duration::ZERO, |began| began.elapsed())
+    }
+
+    /// What was read.
+    pub(super) fn marks(&self) -> Vec<Mark> {
+        self.marks.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The API of a kind, once the ServiceAccount may.
+    async fn api(
+        &self,
+        verb: &str,
+        (api_version, kind): (&str, &str),
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<(Api<DynamicObject>, ApiResource), HostError> {
+        self.begin();
+        // The one boundary that every rule crosses: these become a path, and must lead nowhere else than where the
+        // review is about.
+        check_kind(api_version, kind)?;
+        namespace.map_or(Ok(()), |namespace| check_name("namespace", namespace))?;
+        if verb == "get" {
+            check_name("name", name)?;
+        }
+        let (resource, namespaced) = self.access.kind(api_version, kind).await?;
+        if let Some(namespace) = namespace.filter(|_| !namespaced) {
+            let message = format!("{api_version} {kind} is in no namespace, found {namespace}");
+            return Err(HostError::new(ErrorCode::Invalid, message));
+        }
+        if namespaced && namespace.is_none() && verb == "get" {
+            let message = format!("{api_version} {kind} is in a namespace, found none");
+            return Err(HostError::new(ErrorCode::Invalid, message));
+        }
+        if let Some(account) = &self.account {
+            let right = [
+                account.clone(),
+                verb.to_owned(),
+                resource.group.clone(),
+                resource.plural.clone(),
+                namespace.unwrap_or_default().to_owned(),
+                name.to_owned(),
+            ];
+            if !self.access.allows(right).await? {
+                let place =
+                    namespace.map_or_else(|| "the cluster".to_owned(), |of| format!("namespace {of}"));
+                let message = format!(
+                    "ServiceAccount {} may not {verb} {} in {place}",
+                    account.replace(':', "/"),
+                    resource.plural
+                );
+                return Err(HostError::new(ErrorCode::Forbidden, message));
+            }
+        }
+        let client = self.access.client.clone();
+        let api = match namespace {
+            Some(namespace) => Api::namespaced_with(client, namespace, &resource),
+            None => Api::all_with(client, &resource),
+        };
+        Ok((api, resource))
+    }
+}
+
+#[async_trait]
+impl Reader for RuleReader {
+    async fn get(&self, object: &ObjectRef, _live: bool) -> Result<Option<Arc<Value>>, HostError> {
+        let kind = (object.api_version.as_str(), object.kind.as_str());
+        let (api, resource) = self
+            .api("get", kind, object.namespace.as_deref(), &object.name)
+            .await?;
+        let found = api.get_opt(&object.name).await.map_err(|error| failed(&error))?;
+        let version = found
+            .as_ref()
+            .and_then(|found| found.metadata.resource_version.as_deref());
+        self.note(Mark::object(
+            &resource,
+            object.namespace.as_deref(),
+            &object.name,
+            version,
+        ));
+        found.map(|found| whole(found, &resource)).transpose()
+    }
+
+    async fn list(&self, query: &ListQuery) -> Result<ObjectPage, HostError> {
+        let last = self.page.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some((_, page)) = last.filter(|(asked, _)| asked == query) {
+            return Ok(page);
+        }
+        let kind = (query.api_version.as_str(), query.kind.as_str());
+        let (api, resource) = self.api("list", kind, query.namespace.as_deref(), "").await?;
+        let params = ListParams {
+            label_selector: query.label_selector.clone(),
+            field_selector: query.field_selector.clone(),
+            // A page is read whole before its bytes are counted.
+            limit: Some(query.limit.min(PAGE)),
+            continue_token: query.continue_token.clone(),
+            ..ListParams::default()
+        };
+        let found = api.list(&params).await.map_err(|error| failed(&error))?;
+        if query.continue_token.is_none() {
+            let selectors = (query.label_selector.as_deref(), query.field_selector.as_deref());
+            let version = found.metadata.resource_version.as_deref();
+            self.note(Mark::list(
+                &resource,
+                query.namespace.as_deref(),
+                selectors,
+                version,
+            ));
+        }
+        let token = found.metadata.continue_.filter(|token| !token.is_empty());
+        let items: Result<Vec<_>, _> = found
+            .items
+            .into_iter()
+            .map(|item| whole(item, &resource))
+            .collect();
+        let page = ObjectPage {
+            items: items?,
+            continue_token: token,
+        };
+        let mut last = self.page.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = Some((query.clone(), page.clone()));
+        Ok(page)
+    }
+}
+
+/// The object with its kind, which the items of a list lack.
+fn whole(mut object: DynamicObject, resource: &ApiResource) -> Result<Arc<Value>, HostError> {
+    object.types = Some(TypeMeta {
+        api_version: resource.api_version.clone(),
+        kind: resource.kind.clone(),
+    });
+    object.metadata.managed_fields = None;
+    serde_json::to_value(object)
+        .map(Arc::new)
+        .map_err(|error| HostError::new(ErrorCode::Other, error.to_string()))
+}
+
+fn failed(error: &kube::Error) -> HostError {
+    let kube::Error::Api(status) = error else {
+        return HostError::new(ErrorCode::Unavailable, error.to_string());
+    };
+    let code = match status.code {
+        403 => ErrorCode::Forbidden,
+        410 => ErrorCode::Expired,
+        400 | 422 => ErrorCode::Invalid,
+        404 | 405 => ErrorCode::Unsupported,
+        _ => ErrorCode::Unavailable,
+    };
+    HostError::new(code, status.message.clone()).detail("http-status", status.code.to_string())
+}

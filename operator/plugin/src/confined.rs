@@ -1,0 +1,126 @@
+//! A child process of this binary that does what a stranger's input may make slow, large or fatal. It bounds itself
+//! before it reads that input; here its time and its answer are bounded from outside. It knows nothing of what is done.
+
+use std::{
+    io::{self, BufRead, Read as _},
+    os::unix::process::ExitStatusExt as _,
+    path::Path,
+    process::Stdio,
+    time::Duration,
+};
+
+use rustix::process::{Resource, Rlimit};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+/// Bytes of what a child says on standard error that are kept.
+const WORDS: u64 = 4096;
+/// Bytes of the first line of its input at most.
+const LINE: u64 = 64 * 1024;
+/// What the kernel sends at the soft and at the hard limit of processor seconds.
+const SIGXCPU: i32 = 24;
+const SIGKILL: i32 = 9;
+
+/// How a child ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// With success, having written this.
+    Answered(Vec<u8>),
+    /// Not in time.
+    TooSlow,
+    /// It wrote more than it may.
+    TooMuch,
+    /// Otherwise; how, and what it said.
+    Died(String),
+}
+
+/// Runs `program` with `arguments`; it gets one line and the rest on standard input, and answers on standard output with
+/// at most `most` bytes.
+///
+/// Errors: it could not be run.
+pub async fn ask(
+    program: &Path,
+    arguments: &[String],
+    (line, rest): (&[u8], &[u8]),
+    most: u64,
+    time: Duration,
+) -> io::Result<Ended> {
+    let mut child = tokio::process::Command::new(program)
+        .args(arguments)
+        .env_clear()
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()?;
+    let (Some(mut input), Some(output), Some(words)) =
+        (child.stdin.take(), child.stdout.take(), child.stderr.take())
+    else {
+        return Err(io::Error::other("it has no pipes"));
+    };
+    let write = async {
+        // A child that dies early closes its end: its exit status says more than this error.
+        let _ = input.write_all(line).await;
+        let _ = input.write_all(b"\n").await;
+        let _ = input.write_all(rest).await;
+        drop(input);
+    };
+    let (mut answer, mut said) = (Vec::new(), Vec::new());
+    let mut output = output.take(most.saturating_add(1));
+    let mut words = words.take(WORDS);
+    let exchange = async {
+        let ((), read, _) = tokio::join!(
+            write,
+            output.read_to_end(&mut answer),
+            words.read_to_end(&mut said)
+        );
+        read?;
+        // A child that still writes beyond what is read would never end.
+        if answer.len() as u64 > most {
+            child.start_kill()?;
+        }
+        child.wait().await
+    };
+    // The processor's seconds are bounded in the child; those of the clock here.
+    let Ok(status) = tokio::time::timeout(time, exchange).await else {
+        return Ok(Ended::TooSlow);
+    };
+    let status = status?;
+    if answer.len() as u64 > most {
+        return Ok(Ended::TooMuch);
+    }
+    if status.success() {
+        return Ok(Ended::Answered(answer));
+    }
+    if matches!(status.signal(), Some(SIGXCPU | SIGKILL)) {
+        return Ok(Ended::TooSlow);
+    }
+    let said = String::from_utf8_lossy(&said);
+    Ok(Ended::Died(format!("ended with {status}: {}", said.trim())))
+}
+
+/// The first line of a child's input, which says how it must bound itself. What is buffered behind it is not looked at.
+pub fn first_line(input: &mut impl BufRead) -> io::Result<Vec<u8>> {
+    let mut line = Vec::new();
+    input.by_ref().take(LINE).read_until(b'\n', &mut line)?;
+    if line.last() == Some(&b'\n') {
+        line.pop();
+    }
+    Ok(line)
+}
+
+/// Bounds this process for the rest of its life: bytes of address space, seconds of the processor, no core files, low
+/// priority.
+pub fn confine(memory_bytes: u64, seconds: u64) -> io::Result<()> {
+    let set = |resource, soft: u64, hard: u64| {
+        let limit = Rlimit {
+            current: Some(soft),
+            maximum: Some(hard),
+        };
+        rustix::process::setrlimit(resource, limit)
+    };
+    set(Resource::Core, 0, 0)?;
+    set(Resource::As, memory_bytes, memory_bytes)?;
+    set(Resource::Cpu, seconds, seconds + 1)?;
+    rustix::process::nice(10)?;
+    Ok(())
+}

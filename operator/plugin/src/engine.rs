@@ -1,0 +1,256 @@
+//! The engine: one configuration of wasmtime, one ticker, one runtime of its own for evaluations, and the linker with
+//! what this host lends. The only place where features of WebAssembly are switched.
+
+use std::{fmt, path::PathBuf, sync::Arc};
+
+use sha2::{Digest, Sha256};
+use tokio::sync::Semaphore;
+use wasmtime::{Config, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig, component::Linker};
+
+use crate::{
+    bindings,
+    cache::Cache,
+    compile::Compiler,
+    host::{self, Sandbox},
+    inspect,
+    limits::{LimitOutOfBounds, Limits},
+    ticker::Ticker,
+};
+
+/// Bytes of the fiber that one call runs on: the component's [`Limits::stack_bytes`] and the host's frames.
+const FIBER_BYTES: usize = 2 * 1024 * 1024;
+
+/// How an engine is set up.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// What a rule gets that says nothing, and all that a rule cannot say.
+    pub limits: Limits,
+    /// What a rule may ask for at most; itself at most [`Limits::CEILINGS`].
+    pub ceilings: Limits,
+    /// Threads that evaluate; at least 1.
+    pub workers: usize,
+    /// Where components are compiled.
+    pub compile: Compile,
+    /// Folder of the cache; none: nothing is kept. Made if need be, mode 0700.
+    pub cache: Option<PathBuf>,
+    /// Instances from a pool made at start: quicker, at the price of address space. Where that cannot be had they
+    /// are made one by one.
+    pub pooled: bool,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            limits: Limits::default(),
+            ceilings: Limits::CEILINGS,
+            workers: 2,
+            compile: Compile::Here,
+            cache: None,
+            pooled: false,
+        }
+    }
+}
+
+/// Where components are compiled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Compile {
+    /// In this process: only time is bounded, and not by force. For tests and the command line.
+    Here,
+    /// In a child: `program` with `arguments`, which must end up in [`crate::compile_child`]. Memory, time and
+    /// priority are bounded, and what kills the compiler does not kill the operator.
+    Child {
+        /// Usually this very binary.
+        program: PathBuf,
+        /// Usually one hidden subcommand.
+        arguments: Vec<String>,
+    },
+}
+
+/// An engine could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// A limit is out of bounds.
+    #[error(transparent)]
+    Limit(#[from] LimitOutOfBounds),
+    /// wasmtime refuses to run here.
+    #[error("wasmtime cannot be set up: {0}")]
+    Wasmtime(String),
+    /// No thread, no folder.
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+}
+
+/// Loads rules and evaluates them. A cheap handle; all clones are one engine.
+#[derive(Clone)]
+pub struct Engine(pub(crate) Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) wasmtime: wasmtime::Engine,
+    pub(crate) linker: Linker<Sandbox>,
+    pub(crate) limits: Arc<Limits>,
+    pub(crate) ceilings: Limits,
+    pub(crate) compiler: Compiler,
+    pub(crate) cache: Option<Cache>,
+    pub(crate) turns: Arc<Semaphore>,
+    pub(crate) ticker: Ticker,
+    runtime: Option<tokio::runtime::Runtime>,
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine")
+            .field("limits", &self.0.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Engine {
+    /// Starts the ticker and the runtime; nothing is loaded yet.
+    pub fn new(setup: Setup) -> Result<Self, SetupError> {
+        setup.ceilings.within(&Limits::CEILINGS)?;
+        setup.limits.within(&setup.ceilings)?;
+        let refused = |error: wasmtime::Error| SetupError::Wasmtime(format!("{error:#}"));
+        let on_demand = || wasmtime::Engine::new(&config(&setup.limits));
+        let wasmtime = if setup.pooled {
+            // An address space that is capped (`ulimit -v`) has no room for the pool.
+            wasmtime::Engine::new(config(&setup.limits).allocation_strategy(pool(&setup)))
+                .or_else(|_| on_demand())
+        } else {
+            on_demand()
+        }
+        .map_err(refused)?;
+        let mut linker = Linker::new(&wasmtime);
+        bindings::Rule::add_to_linker::<_, wasmtime::component::HasSelf<_>>(
+            &mut linker,
+            |sandbox: &mut Sandbox| sandbox,
+        )
+        .and_then(|()| host::wasi::link(&mut linker))
+        .map_err(refused)?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(setup.workers.max(1))
+            .thread_name("numo-rules")
+            .enable_all()
+            .build()?;
+        let hash = compatibility(&wasmtime);
+        let cache = setup
+            .cache
+            .map(|folder| Cache::open(folder, setup.limits.cache_bytes, &hash))
+            .transpose()?;
+        let turns = usize::try_from(setup.limits.concurrent_evaluations).unwrap_or(usize::MAX);
+        Ok(Self(Arc::new(Inner {
+            ticker: Ticker::start(&wasmtime)?,
+            compiler: Compiler::new(setup.compile),
+            cache,
+            turns: Arc::new(Semaphore::new(turns.min(Semaphore::MAX_PERMITS))),
+            limits: Arc::new(setup.limits),
+            ceilings: setup.ceilings,
+            linker,
+            wasmtime,
+            runtime: Some(runtime),
+        })))
+    }
+
+    /// What rules get that ask for nothing.
+    pub fn limits(&self) -> &Limits {
+        &self.0.limits
+    }
+
+    /// How often the ticker has ticked: it stands while nothing runs.
+    pub fn ticks(&self) -> u64 {
+        self.0.ticker.ticks()
+    }
+
+    /// The runtime that evaluations run on, for what must run beside them (a test's timer).
+    pub fn handle(&self) -> Option<&tokio::runtime::Handle> {
+        self.0.runtime.as_ref().map(tokio::runtime::Runtime::handle)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // An engine may be dropped inside another runtime, which must not block.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Everything that is not the allocator: what compiles must say the same as what runs.
+pub(crate) fn config(limits: &Limits) -> Config {
+    let mut config = Config::new();
+    config
+        .epoch_interruption(true)
+        .max_wasm_stack(usize::try_from(limits.stack_bytes).unwrap_or(FIBER_BYTES / 4))
+        .async_stack_size(FIBER_BYTES)
+        .cranelift_opt_level(OptLevel::Speed)
+        // A recorded evaluation must replay on another machine.
+        .cranelift_nan_canonicalization(true)
+        .wasm_relaxed_simd(false)
+        // Memories of more than 4 GiB would be counted, not useful.
+        .wasm_memory64(false)
+        .concurrency_support(false)
+        // The compiler has one processor: the cluster has the other.
+        .parallel_compilation(false);
+    config
+}
+
+fn pool(setup: &Setup) -> InstanceAllocationStrategy {
+    // The pool must hold whatever a rule may ask for.
+    let most = &setup.ceilings;
+    let of = |limit: u64| usize::try_from(limit).unwrap_or(usize::MAX);
+    let count = |limit: u64| u32::try_from(limit).unwrap_or(u32::MAX);
+    let components = count(setup.limits.concurrent_evaluations);
+    let mut pool = PoolingAllocationConfig::new();
+    pool.total_component_instances(components)
+        .total_core_instances(components.saturating_mul(count(setup.limits.instances)))
+        .total_memories(components.saturating_mul(2))
+        .total_tables(components.saturating_mul(4))
+        .total_stacks(components)
+        .max_core_instances_per_component(count(setup.limits.instances))
+        .max_memories_per_component(count(setup.limits.memories))
+        .max_tables_per_component(count(setup.limits.tables))
+        .max_memories_per_module(count(setup.limits.memories))
+        .max_tables_per_module(count(setup.limits.tables))
+        .table_elements(of(setup.limits.table_elements))
+        .max_memory_size(of(most.memory_bytes));
+    InstanceAllocationStrategy::Pooling(pool)
+}
+
+/// What a compiled form must have been made by, so that this engine may run it: version, features, processor.
+fn compatibility(engine: &wasmtime::Engine) -> [u8; 32] {
+    struct Fixed(Sha256);
+    impl std::hash::Hasher for Fixed {
+        fn finish(&self) -> u64 {
+            0
+        }
+        fn write(&mut self, bytes: &[u8]) {
+            self.0.update(bytes);
+        }
+    }
+    let mut hasher = Fixed(Sha256::new());
+    std::hash::Hash::hash(&engine.precompile_compatibility_hash(), &mut hasher);
+    // What was found out about a component is kept beside its compiled form: another host may find otherwise.
+    std::hash::Hash::hash(
+        &(inspect::LENT, inspect::CONTRACT, env!("CARGO_PKG_VERSION")),
+        &mut hasher,
+    );
+    hasher.0.finalize().into()
+}
+
+impl Inner {
+    /// None when the runtime is going down.
+    pub(crate) fn spawn<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Option<tokio::task::JoinHandle<T>> {
+        self.runtime.as_ref().map(|runtime| runtime.spawn(work))
+    }
+
+    /// Whether the caller is on the runtime for evaluations.
+    pub(crate) fn is_current(&self) -> bool {
+        let current = tokio::runtime::Handle::try_current().map(|handle| handle.id());
+        self.runtime
+            .as_ref()
+            .is_some_and(|runtime| current.is_ok_and(|id| id == runtime.handle().id()))
+    }
+}

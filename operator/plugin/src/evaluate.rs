@@ -1,0 +1,298 @@
+//! One call of a component, under all limits: a fresh store from the cached pre-instance, on the engine's own runtime,
+//! with a deadline before the first instruction (start functions included). What it answers after a limit was hit is
+//! not used.
+
+use std::{
+    future::Future,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use wasmtime::{Store, UpdateDeadline};
+
+use crate::{
+    bindings::{Rule as Guest, RulePre},
+    description::{Description, PHASES_OF_A_RUN},
+    engine::Inner,
+    grants::Grants,
+    host::{Read, Sandbox},
+    limits::Limits,
+    reason::{Exceeded, Reason, Refused, of_error},
+    rule::{Loaded, Rule, Terms, describe_time},
+    services::Services,
+    verdict::{ConfigProblem, Input, Verdict, config_problems, problem_list, refused_by_rule},
+};
+
+/// How long after its deadline a call is given up that hangs in the host, where no tick reaches it.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// A verdict, and what it took.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The rule's word, checked.
+    pub verdict: Verdict,
+    /// What it read: when one of these changes, a wait is asked again at once.
+    pub reads: Vec<Read>,
+    /// For metrics.
+    pub usage: Usage,
+}
+
+/// What one call took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// From the start of its turn to its answer.
+    pub duration: Duration,
+    /// The highest sum of linear memory, in bytes.
+    pub memory_bytes: u64,
+    /// Calls of any kind.
+    pub host_calls: u64,
+    /// Bytes that the host handed over.
+    pub host_bytes: u64,
+}
+
+impl Rule {
+    /// Asks the rule.
+    ///
+    /// The time begins when it is its turn, at most [`Limits::concurrent_evaluations`] having theirs. Dropping the
+    /// future stops the component at its next tick.
+    /// Errors are never a pass: any [`Reason`] but those of loading.
+    pub async fn evaluate(&self, input: Input, terms: &Terms, services: Services) -> Result<Answer, Refused> {
+        let limits = self
+            .limits(&terms.limits)
+            .map_err(|error| Refused::new(Reason::TooLarge, error.to_string()))?;
+        self.check(&input, &terms.grants, &limits)?;
+        let (loaded, grants) = (self.0.clone(), terms.grants.clone());
+        on_own_runtime(&self.0.engine, async move {
+            evaluate(&loaded, input, limits, grants, services).await
+        })
+        .await
+    }
+
+    /// What is refused without asking the component.
+    fn check(&self, input: &Input, grants: &Grants, limits: &Limits) -> Result<(), Refused> {
+        let description = self.description();
+        if !description.phases.contains(&input.phase) {
+            let message = format!(
+                "rule {} knows the phases {}, not {}",
+                description.name,
+                description.phases.join(", "),
+                input.phase
+            );
+            return Err(Refused::new(Reason::PhaseUnsupported, message));
+        }
+        let missing: Vec<_> = self
+            .missing_grants(grants)
+            .into_iter()
+            .filter(|missing| !missing.optional)
+            .collect();
+        if !missing.is_empty() {
+            let names: Vec<_> = missing.iter().map(ToString::to_string).collect();
+            return Err(Refused::new(
+                Reason::GrantMissing,
+                format!("the rule needs {}", names.join("; ")),
+            ));
+        }
+        if input.node.is_none() && !PHASES_OF_A_RUN.contains(&input.phase.as_str()) {
+            return Err(Refused::new(
+                Reason::PhaseUnsupported,
+                format!("phase {} needs a node", input.phase),
+            ));
+        }
+        input.check(limits)
+    }
+}
+
+async fn evaluate(
+    loaded: &Loaded,
+    input: Input,
+    limits: Limits,
+    grants: Arc<Grants>,
+    services: Services,
+) -> Result<Answer, Refused> {
+    let begin = Instant::now();
+    let time = Duration::from_secs(limits.evaluation_seconds);
+    let limits = Arc::new(limits);
+    let mut store = store(
+        &loaded.engine,
+        limits.clone(),
+        begin + time,
+        Some((grants, services)),
+    );
+    let input = input.into();
+    let answer = bounded(
+        &loaded.engine,
+        &loaded.pre,
+        &mut store,
+        time,
+        async |guest, store| guest.numo_rule_evaluation().call_evaluate(store, &input).await,
+    )
+    .await?;
+    let verdict = match answer {
+        Ok(verdict) => Verdict::from_wit(verdict, &limits)?,
+        Err(error) => return Err(refused_by_rule(error)),
+    };
+    let sandbox = store.data_mut();
+    let (host_calls, host_bytes) = sandbox.budget.usage();
+    let usage = Usage {
+        duration: begin.elapsed(),
+        memory_bytes: sandbox.limiter.peak_bytes,
+        host_calls,
+        host_bytes,
+    };
+    Ok(Answer {
+        verdict,
+        reads: std::mem::take(&mut sandbox.reads),
+        usage,
+    })
+}
+
+/// Asks a component that is being loaded what it is.
+pub(crate) async fn describe(engine: &Arc<Inner>, pre: &RulePre<Sandbox>) -> Result<Description, Refused> {
+    let (of_task, pre) = (engine.clone(), pre.clone());
+    on_own_runtime(engine, async move {
+        let time = describe_time(&of_task.limits);
+        let mut store = store(&of_task, of_task.limits.clone(), Instant::now() + time, None);
+        let description = bounded(&of_task, &pre, &mut store, time, async |guest, store| {
+            guest.numo_rule_evaluation().call_describe(store).await
+        })
+        .await?;
+        Description::from_wit(description, &of_task.limits)
+    })
+    .await
+}
+
+pub(crate) async fn validate_config(
+    loaded: &Arc<Loaded>,
+    json: &str,
+) -> Result<Result<(), Vec<ConfigProblem>>, Refused> {
+    let (of_task, json) = (loaded.clone(), json.to_owned());
+    on_own_runtime(&loaded.engine, async move {
+        let engine = &of_task.engine;
+        if json.len() as u64 > engine.limits.config_bytes {
+            let message = format!(
+                "the configuration has {} bytes, the limit is {}",
+                json.len(),
+                engine.limits.config_bytes
+            );
+            return Err(Refused::new(Reason::TooLarge, message));
+        }
+        let time = describe_time(&engine.limits);
+        let mut store = store(engine, engine.limits.clone(), Instant::now() + time, None);
+        let answer = bounded(engine, &of_task.pre, &mut store, time, async |guest, store| {
+            guest
+                .numo_rule_evaluation()
+                .call_validate_config(store, &json)
+                .await
+        })
+        .await?;
+        Ok(answer.map_err(|problems| {
+            let problems = config_problems(problems);
+            tracing::debug!(
+                problems = problem_list(&problems),
+                "the rule refuses its configuration"
+            );
+            problems
+        }))
+    })
+    .await
+}
+
+/// Runs on the engine's runtime, when it is its turn. Aborted when the caller goes away. Who already is on that runtime
+/// need not change threads.
+async fn on_own_runtime<T: Send + 'static>(
+    engine: &Arc<Inner>,
+    work: impl Future<Output = Result<T, Refused>> + Send + 'static,
+) -> Result<T, Refused> {
+    struct Abort(tokio::task::AbortHandle);
+    impl Drop for Abort {
+        fn drop(&mut self) {
+            self.0.abort();
+        }
+    }
+    let gone = || Refused::new(Reason::Trap, "the rule engine has stopped");
+    let turns = engine.turns.clone();
+    if engine.is_current() {
+        let _turn = turns.acquire().await.map_err(|_| gone())?;
+        return work.await;
+    }
+    let task = engine.spawn(async move {
+        let _turn = turns.acquire().await.map_err(|_| gone())?;
+        work.await
+    });
+    let task = task.ok_or_else(gone)?;
+    let _abort = Abort(task.abort_handle());
+    task.await.map_err(|error| {
+        Refused::new(
+            Reason::Trap,
+            format!("the evaluation ended unexpectedly: {error}"),
+        )
+    })?
+}
+
+/// A store with every limit set before anything of the component runs.
+fn store(
+    engine: &Inner,
+    limits: Arc<Limits>,
+    deadline: Instant,
+    lent: Option<(Arc<Grants>, Services)>,
+) -> Store<Sandbox> {
+    let of = |limit: u64| usize::try_from(limit).unwrap_or(usize::MAX);
+    let (transfer, handles) = (of(limits.transfer_bytes), of(limits.handles));
+    let mut store = Store::new(&engine.wasmtime, Sandbox::new(limits, deadline, lent));
+    store.limiter(|sandbox| &mut sandbox.limiter);
+    store.set_hostcall_fuel(transfer);
+    store.set_max_component_handles(handles);
+    store.set_epoch_deadline(1);
+    store.epoch_deadline_callback(|context| {
+        Ok(if Instant::now() >= context.data().deadline {
+            UpdateDeadline::Interrupt
+        } else {
+            // At every tick others get their turn, in tokio's own way: waking itself would starve the timers.
+            UpdateDeadline::YieldCustom(1, Box::pin(tokio::task::yield_now()))
+        })
+    });
+    store
+}
+
+/// Instantiates and calls, within `time`, and finds the reason when that fails.
+async fn bounded<T>(
+    engine: &Inner,
+    pre: &RulePre<Sandbox>,
+    store: &mut Store<Sandbox>,
+    time: Duration,
+    call: impl AsyncFnOnce(&Guest, &mut Store<Sandbox>) -> wasmtime::Result<T>,
+) -> Result<T, Refused> {
+    let _ticking = engine.ticker.run();
+    let work = async {
+        let guest = pre.instantiate_async(&mut *store).await?;
+        call(&guest, &mut *store).await
+    };
+    let outcome = tokio::time::timeout(time + GRACE, work).await;
+    let sandbox = store.data();
+    match outcome {
+        Err(_) => Err(Refused::new(
+            Reason::EvaluationTimeout,
+            format!("no answer within {} s, in a host call", time.as_secs()),
+        )),
+        Ok(Err(error)) => Err(explain(&error, sandbox)),
+        // A component that was refused memory or calls and goes on to a verdict has not seen all it wanted to see.
+        Ok(Ok(answer)) => match sandbox.exceeded() {
+            Some(exceeded) => Err(exceeded.clone().into()),
+            None => Ok(answer),
+        },
+    }
+}
+
+fn explain(error: &wasmtime::Error, sandbox: &Sandbox) -> Refused {
+    let refused = of_error(error);
+    // A guest that is refused memory dies of `unreachable`: the limit is the reason, not its death.
+    if refused.reason == Reason::Trap
+        && let Some(Exceeded { reason, message }) = sandbox.exceeded()
+    {
+        return Refused::new(*reason, message);
+    }
+    match sandbox.output.tail() {
+        tail if tail.is_empty() || refused.reason != Reason::Trap => refused,
+        tail => Refused::new(refused.reason, format!("{tail} ({})", refused.message)),
+    }
+}

@@ -1,0 +1,295 @@
+//! What a component is, read from its own type before anything is compiled: valid at all, what it imports, what it
+//! exports, which version of the contract it speaks. Runs nothing and needs no engine, so the command line uses it too.
+
+pub use semver::Version;
+use serde::{Deserialize, Serialize};
+use wasmparser::{
+    ComponentExternalKind, Encoding, Parser, Payload, Validator, WasmFeatures,
+    component_types::ComponentEntityType, types::TypesRef,
+};
+
+use crate::{
+    limits::Limits,
+    reason::{Reason, Refused},
+};
+
+/// The version of the three WIT packages that this host speaks.
+pub const CONTRACT: Version = Version::new(1, 0, 0);
+
+/// What [`CONTRACT`] lends: interfaces of `numo:host` and their functions. A test compares it with `wit/`.
+pub const LENT: [(&str, &[&str]); 7] = [
+    ("types", &[]),
+    ("log", &["write"]),
+    ("clock", &["now", "parse-rfc3339"]),
+    ("history", &["entries"]),
+    ("kubernetes", &["get-object", "list-objects"]),
+    ("http", &["fetch"]),
+    ("prometheus", &["query"]),
+];
+
+/// What a rule exports, from its first version on.
+const EXPORTED: [&str; 3] = ["describe", "validate-config", "evaluate"];
+
+/// Packages of WASI 0.2 that are linked, empty-handed: no arguments, no environment, no files, input at its end, the
+/// clock of the evaluation. Not `sockets`, not `http`.
+const WASI: [&str; 5] = ["cli", "io", "clocks", "random", "filesystem"];
+
+/// What may appear in a component. The engine is configured the same (`engine.rs`); the validator only says it sooner
+/// and in better words.
+pub(crate) fn features() -> WasmFeatures {
+    let known = WasmFeatures::WASM2
+        | WasmFeatures::TAIL_CALL
+        | WasmFeatures::EXTENDED_CONST
+        | WasmFeatures::FUNCTION_REFERENCES
+        | WasmFeatures::MULTI_MEMORY
+        | WasmFeatures::COMPONENT_MODEL;
+    // Reference types without a collector: `funcref` and no `externref`.
+    known.difference(WasmFeatures::GC_TYPES)
+}
+
+/// What a component says of itself by its type.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Inspection {
+    /// The version of `numo:rule/evaluation` that it exports.
+    #[serde(with = "as_text")]
+    pub contract: Version,
+    /// What it imports, in its order.
+    pub imports: Vec<Interface>,
+    /// Bytes.
+    pub size: u64,
+}
+
+/// A version as its text.
+mod as_text {
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    use super::Version;
+
+    pub(super) fn serialize<S: Serializer>(version: &Version, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(version)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Version, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Version::parse(&text).map_err(serde::de::Error::custom)
+    }
+}
+
+/// One imported interface.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Interface {
+    /// `numo:host`.
+    pub package: String,
+    /// `kubernetes`.
+    pub name: String,
+    /// `1.0.0`.
+    #[serde(with = "as_text")]
+    pub version: Version,
+    /// The functions that it calls, or could.
+    pub functions: Vec<String>,
+}
+
+impl Interface {
+    /// Whether a MutexRule has to lend it: `log`, `clock`, `history` and the types they share need no grant.
+    pub fn needs_grant(&self) -> bool {
+        self.package == "numo:host" && !matches!(self.name.as_str(), "log" | "clock" | "history" | "types")
+    }
+}
+
+impl Inspection {
+    /// The imports from `numo:host`.
+    pub fn host_interfaces(&self) -> impl Iterator<Item = &Interface> {
+        self.imports
+            .iter()
+            .filter(|interface| interface.package == "numo:host")
+    }
+
+    /// Whether it imports anything of WASI.
+    pub fn uses_wasi(&self) -> bool {
+        self.imports
+            .iter()
+            .any(|interface| interface.package.starts_with("wasi:"))
+    }
+}
+
+/// Validates `bytes` and reads their type.
+///
+/// Errors: `TooLarge` above [`Limits::component_bytes`], before anything is parsed; `CompileFailed` when they are no
+/// valid component; `WrongWorld` for a core module and for a component that is no rule; `UnknownImport`; `HostTooOld`
+/// with the function's name.
+pub fn inspect(bytes: &[u8], limits: &Limits) -> Result<Inspection, Refused> {
+    check_size(bytes, limits)?;
+    if Parser::is_core_wasm(bytes) {
+        let message =
+            "these bytes are a core module and not a component; `numo plugin build` makes one of it";
+        return Err(Refused::new(Reason::WrongWorld, message));
+    }
+    let invalid = |error: wasmparser::BinaryReaderError| {
+        Refused::new(Reason::CompileFailed, format!("not a valid component: {error}"))
+    };
+    let types = Validator::new_with_features(features())
+        .validate_all(bytes)
+        .map_err(invalid)?;
+    let mut imports = Vec::new();
+    let mut contract = None;
+    let mut depth = 0;
+    for payload in Parser::new(0).parse_all(bytes) {
+        match payload.map_err(invalid)? {
+            Payload::Version { encoding, .. } => {
+                depth += 1;
+                debug_assert!(depth > 1 || encoding == Encoding::Component);
+            }
+            Payload::End(_) => depth -= 1,
+            Payload::ComponentImportSection(section) if depth == 1 => {
+                for import in section {
+                    let name = import.map_err(invalid)?.name.name;
+                    imports.extend(imported(name, types.as_ref())?);
+                }
+            }
+            Payload::ComponentExportSection(section) if depth == 1 => {
+                for export in section {
+                    let export = export.map_err(invalid)?;
+                    if export.kind == ComponentExternalKind::Instance {
+                        contract = contract.or(exported(export.name.name, types.as_ref())?);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    let Some(contract) = contract else {
+        let message = format!("the component exports no numo:rule/evaluation@{}", CONTRACT.major);
+        return Err(Refused::new(Reason::WrongWorld, message));
+    };
+    Ok(Inspection {
+        contract,
+        imports,
+        size: bytes.len() as u64,
+    })
+}
+
+/// Before anything is made of them.
+pub(crate) fn check_size(bytes: &[u8], limits: &Limits) -> Result<(), Refused> {
+    let size = bytes.len() as u64;
+    if size > limits.component_bytes {
+        let message = format!(
+            "the component has {size} bytes, the limit is {}",
+            limits.component_bytes
+        );
+        return Err(Refused::new(Reason::TooLarge, message));
+    }
+    Ok(())
+}
+
+/// `numo:host/log@1.0.0` in its parts.
+fn split(name: &str) -> Option<(&str, &str, Version)> {
+    let (path, version) = name.split_once('@')?;
+    let (package, interface) = path.split_once('/')?;
+    Some((package, interface, Version::parse(version).ok()?))
+}
+
+fn imported(name: &str, types: TypesRef<'_>) -> Result<Option<Interface>, Refused> {
+    let unknown = |why: &str| Refused::new(Reason::UnknownImport, format!("import {name:?}: {why}"));
+    let ty = types.component_item_for_import(name).map(|item| item.ty);
+    let instance = match ty {
+        Some(ComponentEntityType::Instance(instance)) => instance,
+        // A type alone is no capability.
+        Some(ComponentEntityType::Type { .. }) => return Ok(None),
+        Some(ComponentEntityType::Module(_)) => return Err(unknown("no rule is given a core module")),
+        Some(ComponentEntityType::Component(_)) => return Err(unknown("no rule is given a component")),
+        Some(ComponentEntityType::Func(_) | ComponentEntityType::Value(_)) | None => {
+            return Err(unknown("numo lends whole interfaces of numo:host, nothing else"));
+        }
+    };
+    let Some((package, interface, version)) = split(name) else {
+        return Err(unknown("numo lends interfaces of numo:host with a version"));
+    };
+    let functions: Vec<String> = types[instance]
+        .exports
+        .iter()
+        .filter(|(_, item)| matches!(item.ty, ComponentEntityType::Func(_)))
+        .map(|(name, _)| name.clone())
+        .collect();
+    if package == "numo:host" {
+        lent(interface, &version, &functions)?;
+    } else if let Some(part) = package.strip_prefix("wasi:") {
+        if !WASI.contains(&part) {
+            return Err(unknown(
+                "sockets and HTTP of WASI are never given; use numo:host/http",
+            ));
+        }
+        if (version.major, version.minor) != (0, 2) {
+            return Err(unknown("only WASI 0.2 is linked"));
+        }
+    } else {
+        return Err(unknown("not an interface of numo:host"));
+    }
+    Ok(Some(Interface {
+        package: package.to_owned(),
+        name: interface.to_owned(),
+        version,
+        functions,
+    }))
+}
+
+/// Whether this host has what the component calls. A component of the next minor version that calls nothing new is
+/// as good as any.
+fn lent(interface: &str, version: &Version, functions: &[String]) -> Result<(), Refused> {
+    if version.major != CONTRACT.major {
+        let message = format!("the component is built for numo:host@{version}, this numo speaks {CONTRACT}");
+        let reason = if version.major > CONTRACT.major {
+            Reason::HostTooOld
+        } else {
+            Reason::UnknownImport
+        };
+        return Err(Refused::new(reason, message));
+    }
+    let reason = if *version > CONTRACT {
+        Reason::HostTooOld
+    } else {
+        Reason::UnknownImport
+    };
+    let lacks = |what: &str| {
+        let message =
+            format!("the component calls numo:host/{what} of version {version}, this numo speaks {CONTRACT}");
+        Refused::new(reason, message)
+    };
+    let Some((_, has)) = LENT.iter().find(|(name, _)| *name == interface) else {
+        return Err(lacks(interface));
+    };
+    match functions
+        .iter()
+        .find(|function| !has.contains(&function.as_str()))
+    {
+        Some(function) => Err(lacks(&format!("{interface}#{function}"))),
+        None => Ok(()),
+    }
+}
+
+fn exported(name: &str, types: TypesRef<'_>) -> Result<Option<Version>, Refused> {
+    let wrong = |message: String| Refused::new(Reason::WrongWorld, message);
+    let Some(("numo:rule", "evaluation", version)) = split(name) else {
+        return Ok(None);
+    };
+    if version.major != CONTRACT.major {
+        return Err(wrong(format!(
+            "the component exports numo:rule/evaluation@{version}, this numo speaks {CONTRACT}"
+        )));
+    }
+    let Some(ComponentEntityType::Instance(instance)) =
+        types.component_item_for_export(name).map(|item| item.ty)
+    else {
+        return Ok(None);
+    };
+    for function in EXPORTED {
+        let item = types[instance].exports.get(function).map(|item| item.ty);
+        if !matches!(item, Some(ComponentEntityType::Func(_))) {
+            return Err(wrong(format!(
+                "the component exports numo:rule/evaluation without {function}"
+            )));
+        }
+    }
+    Ok(Some(version))
+}

@@ -1,0 +1,97 @@
+//! What etcd holds, read and written past the API server: only to bring a control plane back to
+//! what it was, never to make an object.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result};
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+use kube::{Client, Config};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// Below it lies every object of Kubernetes.
+const OBJECTS: &str = "/registry/";
+/// etcd takes 128 operations in a transaction.
+const OPERATIONS: usize = 128;
+
+/// The key of every object, and what is stored there, in base64.
+pub(crate) type Keys = BTreeMap<String, String>;
+
+/// One change to etcd.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Delete { key: String },
+    Put { key: String, value: String },
+}
+
+/// A client of etcd's JSON gateway.
+pub(crate) struct Etcd(Client);
+
+impl Etcd {
+    /// A client of the etcd at this URL.
+    pub(crate) fn new(url: &str) -> Result<Self> {
+        let mut config = Config::new(url.parse().context("etcd's URL")?);
+        config.proxy_url = None;
+        Ok(Self(Client::try_from(config)?))
+    }
+
+    /// All there is, at one revision.
+    pub(crate) async fn keys(&self) -> Result<Keys> {
+        let request = json!({
+            "key": BASE64_STANDARD.encode(OBJECTS),
+            // The first key behind all of them: `0` follows `/`.
+            "range_end": BASE64_STANDARD.encode("/registry0"),
+        });
+        let range: Range = self.ask("/v3/kv/range", &request).await?;
+        let pair = |kv: KeyValue| Ok((String::from_utf8(BASE64_STANDARD.decode(kv.key)?)?, kv.value));
+        range.kvs.into_iter().map(pair).collect()
+    }
+
+    /// Carries out operations, some at a time.
+    pub(crate) async fn change(&self, operations: &[Operation]) -> Result<()> {
+        for some in operations.chunks(OPERATIONS) {
+            let success: Vec<Value> = some.iter().map(Operation::request).collect();
+            let _: Value = self.ask("/v3/kv/txn", &json!({ "success": success })).await?;
+        }
+        Ok(())
+    }
+
+    async fn ask<T: serde::de::DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T> {
+        let request = http::Request::post(path).body(serde_json::to_vec(body)?)?;
+        self.0
+            .request(request)
+            .await
+            .with_context(|| format!("etcd {path}"))
+    }
+}
+
+impl Operation {
+    /// The key it is about.
+    pub(crate) fn key(&self) -> &str {
+        match self {
+            Self::Delete { key } | Self::Put { key, .. } => key,
+        }
+    }
+
+    fn request(&self) -> Value {
+        match self {
+            Self::Delete { key } => json!({ "request_delete_range": { "key": BASE64_STANDARD.encode(key) } }),
+            Self::Put { key, value } => {
+                json!({ "request_put": { "key": BASE64_STANDARD.encode(key), "value": value } })
+            }
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Range {
+    #[serde(default)]
+    kvs: Vec<KeyValue>,
+}
+
+#[derive(Deserialize)]
+struct KeyValue {
+    key: String,
+    #[serde(default)]
+    value: String,
+}

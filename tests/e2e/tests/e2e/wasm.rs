@@ -1,0 +1,450 @@
+//! Rules of type wasm: components from a ConfigMap or a registry gate nodes.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use base64::prelude::{BASE64_STANDARD as STANDARD, Engine as _};
+use k8s_openapi::{ByteString, api::core::v1::ConfigMap};
+use kube::api::PostParams;
+use numo_api::{MutexRule, Outcome, Phase};
+use numo_e2e::{Numo, Stage, manifests, rules::Rules};
+use numo_plugin_tests::registry::{Kind, PASSWORD, Running, USER};
+use serde_json::{Value, json};
+
+use crate::{
+    NEW, apply, condition, explained, finish, jobs, judgement, object, prepare, released_after_a_while, rule,
+    run_of, set, target, verdicts, waits, workers,
+};
+
+/// A component of `plugins/`.
+pub async fn component(name: &str) -> Result<Vec<u8>> {
+    let path = numo_e2e::rules::components(&[name])
+        .await?
+        .join(format!("{name}.wasm"));
+    std::fs::read(&path).with_context(|| path.display().to_string())
+}
+
+/// A ConfigMap that holds a component.
+pub async fn store(stage: &Stage, name: &str, bytes: Vec<u8>) -> Result<()> {
+    let map = ConfigMap {
+        metadata: kube::api::ObjectMeta {
+            name: Some(name.to_owned()),
+            ..Default::default()
+        },
+        binary_data: Some([("rule.wasm".to_owned(), ByteString(bytes))].into()),
+        ..Default::default()
+    };
+    stage
+        .api::<ConfigMap>()
+        .create(&PostParams::default(), &map)
+        .await?;
+    Ok(())
+}
+
+/// A MutexRule of type wasm; `wasm` is laid over the ConfigMap it is in.
+fn wasm_rule(name: &str, map: &str, mut wasm: Value) -> Value {
+    wasm["configMap"] = json!({"name": map, "key": "rule.wasm"});
+    object(
+        "MutexRule",
+        name,
+        json!({"type": "wasm", "timeoutSeconds": 600, "wasm": wasm}),
+    )
+}
+
+/// Waits until a condition of a rule has this status and reason; its message.
+async fn rule_says(stage: &Stage, name: &str, type_: &str, status: &str, reason: &str) -> Result<String> {
+    let what = format!("MutexRule {name} has {type_}={status} {reason}");
+    stage
+        .until(&what, 90, || async {
+            let rule = stage.api::<MutexRule>().get(name).await?;
+            let conditions = rule.status.map(|status| status.conditions).unwrap_or_default();
+            Ok(conditions
+                .into_iter()
+                .find(|c| c.type_ == type_ && c.status == status && c.reason.as_deref() == Some(reason))
+                .map(|c| c.message.unwrap_or_default()))
+        })
+        .await
+}
+
+fn wants_disk() -> Value {
+    json!({"config": {
+        "labels": [{"key": "example.com/disk", "operator": "In", "values": ["checked"]}],
+        "retryAfterSeconds": 5,
+    }})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_component_makes_a_node_wait_with_its_own_words_until_it_passes() -> Result<()> {
+    let stage = set(workers(2), Vec::new()).await?;
+    store(&stage, "node-requirement", component("node-requirement").await?).await?;
+    let disk = wasm_rule("disk", "node-requirement", wants_disk());
+    prepare(&stage, &[disk], json!({})).await?;
+    rule_says(&stage, "disk", "Fetched", "True", "Fetched").await?;
+    rule_says(&stage, "disk", "Compiled", "True", "Compiled").await?;
+    rule_says(&stage, "disk", "ValidConfig", "True", "ValidConfig").await?;
+    let status = stage.api::<MutexRule>().get("disk").await?.status;
+    let about = status.and_then(|status| status.wasm).unwrap_or_default();
+    assert!(about.digest.is_some_and(|digest| digest.starts_with("sha256:")));
+    assert_eq!(about.contract_version.as_deref(), Some("1.0.0"));
+    assert!(about.size.is_some_and(|size| size > 1000));
+
+    stage.world.upgrade_to(NEW).await?;
+    let why = waits(&stage, "RuleWaits").await?;
+    assert!(why.contains("disk") && why.contains("example.com/disk"), "{why}");
+    assert!(
+        released_after_a_while(&stage).await.is_empty(),
+        "nothing is released"
+    );
+    let text = stage.say(&["explain", "worker-0"]).await?;
+    for words in [
+        "PreRules",
+        "RuleWaits",
+        "example.com/disk",
+        "whoever owns the rule",
+    ] {
+        assert!(text.contains(words), "explain says nothing of {words}: {text}");
+    }
+    let run = stage.run("upgrade").await?;
+    assert!(
+        condition(&run, "Stalled").is_none(),
+        "a wait that a rule asks for is no stall"
+    );
+
+    for node in ["worker-0", "worker-1"] {
+        let label = json!({"metadata": {"labels": {"example.com/disk": "checked"}}});
+        stage.patch_node(node, label).await?;
+    }
+    finish(&stage).await?;
+    let change = stage.change("worker-0").await?.context("a journal")?;
+    assert_eq!(verdicts(&change, "disk", Phase::Pre), [(1, Outcome::Pass, None)]);
+    assert!(jobs(&stage).await?.is_empty(), "no Job was made");
+    stage.judge(&judgement(&[], &[])).await?;
+    stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_component_needs_and_is_not_lent_is_said_before_any_node_waits() -> Result<()> {
+    let stage = set(workers(1), Vec::new()).await?;
+    let missing = wasm_rule("pdb", "pdb-headroom", json!({}));
+    apply(&stage, &[missing]).await?;
+    let why = rule_says(&stage, "pdb", "Fetched", "False", "ConfigMapNotFound").await?;
+    assert!(why.contains("pdb-headroom"), "{why}");
+
+    // It comes without an edit of the rule.
+    store(&stage, "pdb-headroom", component("pdb-headroom").await?).await?;
+    let why = rule_says(&stage, "pdb", "ValidConfig", "False", "GrantMissing").await?;
+    assert!(why.contains("policy/v1/PodDisruptionBudget"), "{why}");
+    rule_says(&stage, "pdb", "Compiled", "True", "Compiled").await?;
+    let status = stage.api::<MutexRule>().get("pdb").await?.status;
+    let about = status.and_then(|status| status.wasm).unwrap_or_default();
+    assert!(
+        about.missing_grants.iter().any(|want| want.target == "v1/Pod"),
+        "{about:?}"
+    );
+
+    apply(
+        &stage,
+        &[target("workers", &["worker"]), run_of(&["pdb"], json!({}))],
+    )
+    .await?;
+    stage.world.upgrade_to(NEW).await?;
+    let why = stage
+        .until("the run refuses the rule", 90, || async {
+            let run = stage.run("upgrade").await?;
+            let validated = condition(&run, "ConfigValidated").filter(|c| c.status == "False");
+            Ok(validated.and_then(|c| c.message.clone()))
+        })
+        .await?;
+    assert!(
+        why.contains("pdb") && why.contains("PodDisruptionBudget"),
+        "{why}"
+    );
+    assert!(stage.changes().await?.is_empty(), "no node has its turn");
+
+    // What the schema lets through and the component does not.
+    store(&stage, "node-requirement", component("node-requirement").await?).await?;
+    let bad = json!({"config": {"labels": [{"key": "a b", "operator": "Exists"}]}});
+    let phases = wasm_rule("phase", "node-requirement", wants_disk());
+    let phases = {
+        let mut phases = phases;
+        phases["spec"]["phases"] = json!(["PreRun"]);
+        phases
+    };
+    apply(&stage, &[wasm_rule("config", "node-requirement", bad), phases]).await?;
+    let why = rule_says(&stage, "config", "ValidConfig", "False", "InvalidConfig").await?;
+    assert!(why.contains("spec.wasm.config/labels/0/key"), "{why}");
+    let why = rule_says(&stage, "phase", "ValidConfig", "False", "PhaseUnsupported").await?;
+    assert!(why.contains("PreRun") && why.contains("pre-release"), "{why}");
+    // A rule of Jobs beside them is judged as ever.
+    apply(&stage, &[rule("quick", json!({"jobSpec": crate::job("true")}))]).await?;
+    rule_says(&stage, "quick", "ValidConfig", "True", "ValidConfig").await?;
+    stage.strike().await
+}
+
+/// A key that signs, in a file, and its public half as PEM.
+fn key(folder: &Path, name: &str) -> Result<(String, String)> {
+    let pair = rcgen::KeyPair::generate()?;
+    let path = folder.join(name);
+    std::fs::write(&path, pair.serialize_pem())?;
+    Ok((path.display().to_string(), pair.public_key_pem()))
+}
+
+/// Lets numo read the pull secrets of its own namespace.
+fn invitation() -> Value {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+        "metadata": {"name": "pull-secrets"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "numo-rule-pull-secrets"},
+        "subjects": [{"kind": "ServiceAccount", "name": "numo", "namespace": numo_e2e::NAMESPACE}],
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_component_is_pushed_signed_fetched_verified_and_outlives_its_registry() -> Result<()> {
+    let mut registry = Running::start(Kind::Distribution)?;
+    let folder = tempfile::tempdir()?;
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::write(path("ca.pem"), &registry.authority)?;
+    let login = STANDARD.encode(format!("{USER}:{PASSWORD}"));
+    let auths = json!({"auths": {&registry.address: {"auth": login}}}).to_string();
+    std::fs::write(path("auth.json"), &auths)?;
+    std::fs::write(
+        path("node-requirement.wasm"),
+        component("node-requirement").await?,
+    )?;
+    let numo = [
+        "--registry-ca",
+        path("ca.pem").leak(),
+        "--cache-dir",
+        path("cache").leak(),
+    ];
+    let mut stage = set(workers(2), numo.to_vec()).await?;
+    // It asks for a Secret before anybody has invited it.
+    stage.may_lack_rights = true;
+
+    let image = registry.at("team/node-requirement:1");
+    let reach = [
+        "--registry-ca",
+        &path("ca.pem"),
+        "--registry-config",
+        &path("auth.json"),
+    ];
+    let file = path("node-requirement.wasm");
+    let push = [&["plugin", "push", &file, &image], &reach[..]].concat();
+    let pinned = stage.say(&push).await?.trim().to_owned();
+    assert!(
+        pinned.starts_with(&registry.at("team/node-requirement@sha256:")),
+        "{pinned}"
+    );
+    assert_eq!(
+        stage.say(&push).await?.trim(),
+        pinned,
+        "equal bytes, equal digest"
+    );
+    let shown = stage
+        .say(&[&["plugin", "inspect", &image], &reach[..]].concat())
+        .await?;
+    assert!(
+        shown.contains("node-requirement") && shown.contains("pre-release"),
+        "{shown}"
+    );
+    let scaffold = stage
+        .say(&[&["plugin", "scaffold", &image], &reach[..]].concat())
+        .await?;
+    assert!(scaffold.contains(&pinned), "{scaffold}");
+
+    // Each step names what is missing.
+    let (own, own_public) = key(folder.path(), "own.key")?;
+    let (other, _) = key(folder.path(), "other.key")?;
+    let mut disk = object(
+        "MutexRule",
+        "disk",
+        json!({"type": "wasm", "timeoutSeconds": 600, "wasm": wants_disk()}),
+    );
+    disk["spec"]["wasm"]["image"] = json!(image);
+    let run = run_of(&["disk"], json!({}));
+    apply(&stage, &[disk.clone(), target("workers", &["worker"]), run]).await?;
+    let why = rule_says(&stage, "disk", "Fetched", "False", "ImageUnauthorised").await?;
+    assert!(
+        why.contains(&registry.address) && why.contains("no credentials"),
+        "{why}"
+    );
+    disk["spec"]["wasm"]["pullSecretName"] = json!("registry");
+    apply(&stage, &[disk.clone()]).await?;
+    let why = rule_says(&stage, "disk", "Fetched", "False", "PullSecretForbidden").await?;
+    assert!(why.contains("numo-rule-pull-secrets"), "{why}");
+    apply(&stage, &[invitation()]).await?;
+    rule_says(&stage, "disk", "Fetched", "False", "PullSecretNotFound").await?;
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "registry"},
+        "type": "kubernetes.io/dockerconfigjson", "stringData": {".dockerconfigjson": auths},
+    });
+    apply(&stage, &[secret]).await?;
+    rule_says(&stage, "disk", "Fetched", "True", "Fetched").await?;
+    disk["spec"]["wasm"]["signature"] = json!({"keys": [own_public]});
+    apply(&stage, &[disk]).await?;
+    let why = rule_says(&stage, "disk", "Verified", "False", "Unsigned").await?;
+    assert!(why.contains("sha256:"), "{why}");
+    let sign = |key: &str| {
+        let sign = ["plugin", "sign", &pinned, "--key", key].map(ToOwned::to_owned);
+        let reach = reach.map(ToOwned::to_owned);
+        sign.into_iter().chain(reach).collect::<Vec<_>>()
+    };
+    let said = |arguments: Vec<String>| {
+        let stage = &stage;
+        async move {
+            let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+            stage.say(&arguments).await
+        }
+    };
+    said(sign(&other)).await?;
+    rule_says(&stage, "disk", "Verified", "False", "SignatureMismatch").await?;
+    said(sign(&own)).await?;
+    rule_says(&stage, "disk", "Verified", "True", "Verified").await?;
+    rule_says(&stage, "disk", "ValidConfig", "True", "ValidConfig").await?;
+    stage.condition("upgrade", "Ready", "True", "UpToDate").await?;
+    let status = stage.api::<MutexRule>().get("disk").await?.status;
+    let about = status.and_then(|status| status.wasm).unwrap_or_default();
+    assert_eq!(about.image.as_deref(), Some(pinned.as_str()));
+    assert!(
+        about
+            .signer
+            .is_some_and(|signer| signer.starts_with("key sha256:"))
+    );
+
+    // The registry is gone, and numo begins anew: what it fetched and verified once still gates.
+    registry.stop();
+    stage.kill_numo().await?;
+    stage.start_numo()?;
+    stage
+        .until("the other numo leads", 60, || async {
+            Ok(stage.numo().is_some_and(Numo::leads).then_some(()))
+        })
+        .await?;
+    stage.world.upgrade_to(NEW).await?;
+    waits(&stage, "RuleWaits").await?;
+    for node in ["worker-0", "worker-1"] {
+        let label = json!({"metadata": {"labels": {"example.com/disk": "checked"}}});
+        stage.patch_node(node, label).await?;
+    }
+    finish(&stage).await?;
+    stage.judge(&judgement(&[], &[])).await?;
+    stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_component_reads_in_post_what_it_remembered_in_pre() -> Result<()> {
+    let stage = set(workers(2), Vec::new()).await?;
+    let rules = Rules::publish(&["workloads-ready"]).await?;
+    let path = manifests::root().join("examples/rule-workloads-ready.yaml");
+    let mut objects = manifests::parse(&std::fs::read_to_string(path)?)?;
+    rules.point(&mut objects);
+    apply(&stage, &rules.pull_secret()).await?;
+    apply(&stage, &objects).await?;
+    let web = json!({
+        "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web"},
+        "spec": {
+            "replicas": 2, "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "web", "image": "tools", "command": ["sleep", "1000"]}]},
+            },
+        },
+    });
+    apply(&stage, &[web]).await?;
+    let run = run_of(&["workloads-ready"], json!({}));
+    apply(&stage, &[target("workers", &["worker"]), run]).await?;
+    stage.condition("upgrade", "Ready", "True", "UpToDate").await?;
+    stage.world.upgrade_to(NEW).await?;
+    finish(&stage).await?;
+    for node in ["worker-0", "worker-1"] {
+        let change = stage.change(node).await?.context("a journal")?;
+        for phase in [Phase::Pre, Phase::Post] {
+            let all = verdicts(&change, "workloads-ready", phase);
+            assert!(
+                all.last()
+                    .is_some_and(|(_, outcome, _)| *outcome == Outcome::Pass),
+                "{all:?}"
+            );
+        }
+        let verdicts = change.status.map(|status| status.verdicts).unwrap_or_default();
+        assert!(
+            verdicts
+                .iter()
+                .any(|verdict| verdict.rule.contains('/') && verdict.data.is_some()),
+            "{verdicts:?}"
+        );
+    }
+    stage.judge(&judgement(&[], &[])).await?;
+    stage.strike().await
+}
+
+/// A server on loopback that answers 200 to who brings the token, and 401 to all others.
+fn guarded(token: &'static str) -> Result<u16> {
+    use std::io::{Read as _, Write as _};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+    let port = listener.local_addr()?.port();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut head = [0_u8; 4096];
+            let read = stream.read(&mut head).unwrap_or(0);
+            let head = String::from_utf8_lossy(&head[..read]).to_lowercase();
+            let known = head.contains(&format!("authorization: bearer {token}\r\n"));
+            let status = if known { "200 OK" } else { "401 Unauthorized" };
+            let _ = write!(
+                stream,
+                "HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+            );
+        }
+    });
+    Ok(port)
+}
+
+/// A component has a Secret attached that it never sees, and only where the Secret's owner says.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_is_attached_to_the_servers_that_it_names_and_no_others() -> Result<()> {
+    let mut stage = set(workers(1), Vec::new()).await?;
+    // It asks for the Secret before anybody has invited it.
+    stage.may_lack_rights = true;
+    let port = guarded("sesame")?;
+    store(&stage, "http-check", component("http-check").await?).await?;
+    apply(&stage, &[crate::asked::network()]).await?;
+    let check = wasm_rule(
+        "status",
+        "http-check",
+        json!({
+            "config": {"url": format!("http://127.0.0.1:{port}/"), "credential": "door", "retryAfterSeconds": 5},
+            "grants": {"http": [{
+                "scheme": "http", "host": "127.0.0.1", "port": port, "addresses": ["127.0.0.0/8"], "credentials": ["door"],
+            }]},
+        }),
+    );
+    prepare(&stage, &[check], json!({})).await?;
+    stage.world.upgrade_to(NEW).await?;
+    let says = |words: &'static str| explained(&stage, "worker-0", words, 90);
+    says("numo may not read it").await?;
+    apply(&stage, &[invitation()]).await?;
+    says("found none").await?;
+    let secret = |hosts: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": "door", "annotations": {"numo.openshift-optional.skrzypek.io/rule-hosts": hosts}},
+            "stringData": {"token": "sesame"},
+        })
+    };
+    apply(&stage, &[secret("elsewhere.example.com")]).await?;
+    says("does not name 127.0.0.1").await?;
+    assert!(
+        released_after_a_while(&stage).await.is_empty(),
+        "nothing is released"
+    );
+    apply(&stage, &[secret("elsewhere.example.com, 127.0.0.1")]).await?;
+    finish(&stage).await?;
+    let change = stage.change("worker-0").await?.context("a journal")?;
+    assert_eq!(
+        verdicts(&change, "status", Phase::Pre),
+        [(1, Outcome::Pass, None)]
+    );
+    stage.judge(&judgement(&[], &[])).await?;
+    stage.strike().await
+}

@@ -1,0 +1,304 @@
+//! Components for the tests: core modules as text, made into components of a world of `wit/`; and the Rust guest of
+//! `plugins/conformance`, built by cargo for both targets. It judges nothing.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::Mutex,
+};
+
+use anyhow::{Context as _, Result, ensure};
+use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
+use wit_parser::{Resolve, WorldId};
+
+/// The root of the repository.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// `wit/host` and `wit/rule`, with what else a test adds: packages as WIT text.
+pub fn resolve(wit: &Path, more: &str) -> Result<Resolve> {
+    let mut resolve = Resolve::default();
+    for package in ["host", "rule"] {
+        resolve
+            .push_dir(wit.join(package))
+            .with_context(|| wit.join(package).display().to_string())?;
+    }
+    if !more.is_empty() {
+        resolve.push_str("more.wit", more)?;
+    }
+    Ok(resolve)
+}
+
+/// A core module as text, exporting what `world` exports, as a component.
+pub fn component(wat: &str, world: &str, more: &str) -> Result<Vec<u8>> {
+    component_of(wat, world, more, &root().join("wit"))
+}
+
+/// The same against another copy of `wit/`.
+pub fn component_of(wat: &str, world: &str, more: &str, wit: &Path) -> Result<Vec<u8>> {
+    let resolve = resolve(wit, more)?;
+    let (_, world) = resolve
+        .worlds
+        .iter()
+        .find(|(_, one)| one.name == world)
+        .map(|(id, _)| (id, id))
+        .context("world")?;
+    encode(wat::parse_str(wat)?, &resolve, world)
+}
+
+/// A core module as a component of a world.
+pub fn encode(mut module: Vec<u8>, resolve: &Resolve, world: WorldId) -> Result<Vec<u8>> {
+    embed_component_metadata(&mut module, resolve, world, StringEncoding::UTF8)?;
+    ComponentEncoder::default()
+        .validate(true)
+        .module(&module)?
+        .encode()
+}
+
+/// A rule as a core module: it describes itself well and passes, but for what a test puts in.
+#[derive(Clone, Debug)]
+pub struct Core {
+    /// Imports of the core module.
+    pub imports: String,
+    /// More fields of the module: memories, tables, functions.
+    pub fields: String,
+    /// Instructions before the verdict.
+    pub evaluate: String,
+    /// Instructions of `validate-config` and `describe`, before their answers.
+    pub describe: String,
+    /// Version of the package that the exports name.
+    pub version: String,
+    /// Reason in its report.
+    pub reason: String,
+    /// Capability and target of its wants, and whether they are optional.
+    pub wants: Vec<(String, String, bool)>,
+}
+
+impl Default for Core {
+    fn default() -> Self {
+        Self {
+            imports: String::new(),
+            fields: String::new(),
+            evaluate: String::new(),
+            describe: String::new(),
+            version: "1.0.0".into(),
+            reason: "Fine".into(),
+            wants: Vec::new(),
+        }
+    }
+}
+
+impl Core {
+    /// The text of the module. Memory: the data at 1024, from 65536 on free; `$new` gives memory of it.
+    pub fn wat(&self) -> String {
+        let mut data = Data::new(1024);
+        let phases: Vec<_> = ["pre", "post", "pre-run"]
+            .iter()
+            .map(|phase| data.text(phase))
+            .collect();
+        let phases_at = data.words(&phases.concat());
+        let wants: Vec<u32> = self
+            .wants
+            .iter()
+            .flat_map(|(capability, target, optional)| {
+                let texts = [data.text(capability), data.text(target), data.text("for a test")].concat();
+                texts
+                    .into_iter()
+                    .chain([u32::from(*optional)])
+                    .collect::<Vec<_>>()
+            })
+            .collect();
+        let wants_at = data.words(&wants);
+        let (name, version, summary) = (data.text("conformance"), data.text("1.0.0"), data.text("odd"));
+        let description = data.words(
+            &[
+                name,
+                version,
+                summary,
+                vec![
+                    phases_at,
+                    3,
+                    wants_at,
+                    u32::try_from(self.wants.len()).unwrap_or(0),
+                ],
+                vec![0, 0, 0, 0, 0],
+            ]
+            .concat(),
+        );
+        let (reason, summary) = (data.text(&self.reason), data.text("as it should be"));
+        // result ok, variant pass, report{reason, summary, findings, data-json none, attributes}
+        let verdict = data.words(&[vec![0, 0], reason, summary, vec![0; 7]].concat());
+        let valid = data.words(&[0; 4]);
+        let Self {
+            imports,
+            fields,
+            evaluate,
+            describe,
+            version,
+            ..
+        } = self;
+        let export = format!("numo:rule/evaluation@{version}");
+        let bytes = data.escaped();
+        format!(
+            r#"(module
+              {imports}
+              (memory (export "memory") 2)
+              (data (i32.const 1024) "{bytes}")
+              (global $next (mut i32) (i32.const 65536))
+              {fields}
+              (func $new (export "cabi_realloc") (param i32 i32 i32 i32) (result i32)
+                (local $at i32)
+                (local.set $at (i32.and (i32.add (global.get $next) (i32.const 15)) (i32.const -16)))
+                (global.set $next (i32.add (local.get $at) (local.get 3)))
+                (block $fits
+                  (br_if $fits (i32.le_u (global.get $next) (i32.mul (memory.size) (i32.const 65536))))
+                  (drop (memory.grow (i32.add (i32.div_u (local.get 3) (i32.const 65536)) (i32.const 1)))))
+                (local.get $at))
+              (func (export "{export}#describe") (result i32)
+                {describe}
+                (i32.const {description}))
+              (func (export "{export}#validate-config") (param i32 i32) (result i32)
+                {describe}
+                (i32.const {valid}))
+              (func (export "{export}#evaluate") (param i32) (result i32)
+                {evaluate}
+                (i32.const {verdict})))"#
+        )
+    }
+
+    /// Of the world `rule`.
+    pub fn component(&self) -> Result<Vec<u8>> {
+        component(&self.wat(), "rule", "")
+    }
+
+    /// With `evaluate` and nothing else of its own.
+    pub fn that(evaluate: &str) -> Self {
+        Self {
+            evaluate: evaluate.into(),
+            ..Self::default()
+        }
+    }
+}
+
+/// Bytes of a data segment, laid out by the canonical ABI.
+struct Data {
+    base: u32,
+    bytes: Vec<u8>,
+}
+
+impl Data {
+    fn new(base: u32) -> Self {
+        Self {
+            base,
+            bytes: Vec::new(),
+        }
+    }
+
+    fn at(&self) -> u32 {
+        self.base + u32::try_from(self.bytes.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Pointer and length.
+    fn text(&mut self, text: &str) -> Vec<u32> {
+        let at = self.at();
+        self.bytes.extend(text.as_bytes());
+        self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
+        vec![at, u32::try_from(text.len()).unwrap_or(u32::MAX)]
+    }
+
+    fn words(&mut self, words: &[u32]) -> u32 {
+        let at = self.at();
+        self.bytes
+            .extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        at
+    }
+
+    fn escaped(&self) -> String {
+        use std::fmt::Write as _;
+        self.bytes.iter().fold(String::new(), |mut text, byte| {
+            let _ = write!(text, "\\{byte:02x}");
+            text
+        })
+    }
+}
+
+/// A component as text with `more` fields at its end.
+pub fn with_fields(component: &[u8], more: &str) -> Result<Vec<u8>> {
+    let text = wasmprinter::print_bytes(component)?;
+    let text = text
+        .trim_end()
+        .strip_suffix(')')
+        .context("a component ends with )")?;
+    Ok(wat::parse_str(format!("{text}\n{more})"))?)
+}
+
+/// How the guest of `plugins/conformance` is built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// With WASI, as `cargo build --target wasm32-wasip2` makes it.
+    Wasip2,
+    /// Without, made a component of afterwards.
+    Unknown,
+}
+
+/// The Rust guest of `plugins/conformance`; cargo says whether it has to be built.
+pub fn rust(target: Target) -> Result<Vec<u8>> {
+    static BUILT: Mutex<BTreeMap<&'static str, Vec<u8>>> = Mutex::new(BTreeMap::new());
+    let mut known = BUILT.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let triple = match target {
+        Target::Wasip2 => "wasm32-wasip2",
+        Target::Unknown => "wasm32-unknown-unknown",
+    };
+    if let Some(bytes) = known.get(triple) {
+        return Ok(bytes.clone());
+    }
+    let bytes = build(triple)?;
+    let component = match target {
+        Target::Wasip2 => bytes,
+        Target::Unknown => ComponentEncoder::default()
+            .validate(true)
+            .module(&bytes)?
+            .encode()?,
+    };
+    known.insert(triple, component.clone());
+    Ok(component)
+}
+
+fn build(triple: &str) -> Result<Vec<u8>> {
+    let folder = root().join("plugins/conformance");
+    let built = std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| root().join("target"), PathBuf::from)
+        .join("guests");
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    // Flags of the host's build are not for a component.
+    for variable in [
+        "RUSTFLAGS",
+        "CARGO_ENCODED_RUSTFLAGS",
+        "CARGO_BUILD_TARGET",
+        "RUSTC_WRAPPER",
+    ] {
+        cargo.env_remove(variable);
+    }
+    let status = cargo
+        .args([
+            "build",
+            "--quiet",
+            "--release",
+            "--locked",
+            "--target",
+            triple,
+            "--target-dir",
+        ])
+        .arg(&built)
+        .current_dir(&folder)
+        .status()?;
+    ensure!(
+        status.success(),
+        "plugins/conformance does not build for {triple}; is the target installed?"
+    );
+    Ok(std::fs::read(
+        built.join(triple).join("release/numo_conformance.wasm"),
+    )?)
+}

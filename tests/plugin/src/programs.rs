@@ -1,0 +1,128 @@
+//! Programs that tests run: from the machine, from Debian's packages without installing them, from package registries, or
+//! built once. They are kept outside `target`.
+
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context as _, Result, ensure};
+
+/// An installed program, or the one in Debian's package of the same name. Blocks, the first time for seconds.
+pub fn debian(name: &str) -> Result<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let installed = std::env::split_paths(&path)
+        .map(|dir| dir.join(name))
+        .find(|program| program.is_file());
+    if let Some(program) = installed {
+        return Ok(program);
+    }
+    cached(name, |folder| {
+        let step = |command: &mut Command| {
+            done(command.current_dir(folder)).context(format!("(apt-get install {name} does as well)"))
+        };
+        let download = || step(Command::new("apt-get").args(["download", name]));
+        // A fresh machine has no lists of packages yet, or old ones that name what is gone.
+        if download().is_err() {
+            let _ = step(Command::new("apt-get").arg("update"));
+            download()?;
+        }
+        let package = fs::read_dir(folder)?
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .find(|path| path.extension().is_some_and(|extension| extension == "deb"))
+            .context("apt-get download left no package")?;
+        step(Command::new("dpkg-deb").arg("-x").arg(&package).arg("unpacked"))?;
+        Ok(folder.join("unpacked/usr/bin").join(name))
+    })
+}
+
+/// `componentize-py`, which makes components of Python. The first call installs it from the package index; it needs
+/// Python 3.10. Blocks for seconds.
+pub fn componentize_py() -> Result<PathBuf> {
+    const VERSION: &str = "0.25.1";
+    cached(&format!("componentize-py-{VERSION}"), |folder| {
+        let venv = folder.join("venv");
+        done(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
+        done(Command::new(venv.join("bin/pip")).args([
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            &format!("componentize-py=={VERSION}"),
+        ]))?;
+        Ok(venv.join("bin/componentize-py"))
+    })
+}
+
+/// `componentize-qjs`, which makes components of JavaScript. The first call installs it from the package registry; it
+/// needs Node. Blocks for seconds.
+pub fn componentize_qjs() -> Result<PathBuf> {
+    const VERSION: &str = "0.4.5";
+    cached(&format!("componentize-qjs-{VERSION}"), |folder| {
+        let package = format!("componentize-qjs@{VERSION}");
+        done(
+            Command::new("npm")
+                .args(["install", "--no-fund", "--no-audit", "--prefix"])
+                .arg(folder)
+                .arg(package),
+        )?;
+        Ok(folder.join("node_modules/.bin/componentize-qjs"))
+    })
+}
+
+/// `cargo component`. The first call compiles it. Blocks for minutes.
+pub fn cargo_component() -> Result<PathBuf> {
+    const VERSION: &str = "0.21.1";
+    cached(&format!("cargo-component-{VERSION}"), |folder| {
+        let target = folder.join("target");
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo.args([
+            "install",
+            "--quiet",
+            "--locked",
+            "cargo-component",
+            "--version",
+            VERSION,
+            "--root",
+        ]);
+        done(
+            cargo
+                .arg(folder)
+                .env("CARGO_TARGET_DIR", &target)
+                .env_remove("RUSTFLAGS"),
+        )?;
+        fs::remove_dir_all(&target).with_context(|| format!("remove {}", target.display()))?;
+        Ok(folder.join("bin/cargo-component"))
+    })
+}
+
+fn done(command: &mut Command) -> Result<()> {
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("{command:?}"))?;
+    let told = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{command:?}: {told}");
+    Ok(())
+}
+
+/// What `make` made once, at a path that the cache remembers. Tests run in parallel processes: one makes, others wait.
+pub(crate) fn cached(name: &str, make: impl FnOnce(&Path) -> Result<PathBuf>) -> Result<PathBuf> {
+    let cache = match std::env::var_os("XDG_CACHE_HOME").filter(|dir| !dir.is_empty()) {
+        Some(dir) => PathBuf::from(dir),
+        None => std::env::home_dir()
+            .context("neither XDG_CACHE_HOME nor a home directory is set")?
+            .join(".cache"),
+    };
+    let folder = cache.join("numo").join("programs").join(name);
+    let done = folder.join("program");
+    fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
+    let lock = File::create(folder.join("lock"))?;
+    lock.lock().context("lock the cache of programs")?;
+    if !done.exists() {
+        let made = make(&folder)?;
+        ensure!(made.is_file(), "there is no {}", made.display());
+        std::os::unix::fs::symlink(&made, &done)?;
+    }
+    Ok(done)
+}

@@ -1,0 +1,915 @@
+//! The attack table: each row of `spec/wasm.md` §3c, as corrected by what was measured, with a guest that tries it,
+//! the reason it ends with, a bound in time (generous: this shows that there is one, not how good it is), and a bound
+//! in memory of this process. One row at a time, so that the memory is that row's.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a failed step of a test is its failure, in what it calls too"
+)]
+
+use std::{
+    sync::OnceLock,
+    time::{Duration, Instant},
+};
+
+use numo_plugin::{Compile, Engine, Grants, Limits, Reason, Refused, Rule, Services, Setup, Terms, Verdict};
+use numo_plugin_tests::{
+    guest::{self, Core, Target, with_fields},
+    services::{Lines, Objects, input, nothing},
+};
+use tokio::sync::{Mutex, MutexGuard};
+
+/// Above what one component may have, for wasmtime's own tables, fibers and this test.
+const SLACK_MIB: u64 = 96;
+
+fn limits() -> Limits {
+    Limits {
+        evaluation_seconds: 1,
+        describe_seconds: 1,
+        ..Limits::default()
+    }
+}
+
+fn engine() -> Engine {
+    static ENGINE: OnceLock<Engine> = OnceLock::new();
+    ENGINE
+        .get_or_init(|| {
+            Engine::new(Setup {
+                limits: limits(),
+                ..Setup::default()
+            })
+            .unwrap()
+        })
+        .clone()
+}
+
+/// One row under way: nothing else of this process runs, so its peak of memory is this row's.
+struct Row {
+    _alone: MutexGuard<'static, ()>,
+    before_kib: u64,
+    begin: Instant,
+}
+
+static ALONE: Mutex<()> = Mutex::const_new(());
+
+/// What takes memory to make is made while no row is under way.
+async fn made<T>(make: impl FnOnce() -> T) -> T {
+    let _alone = ALONE.lock().await;
+    make()
+}
+
+impl Row {
+    async fn begin() -> Self {
+        let alone = ALONE.lock().await;
+        // Resets the peak (proc(5), clear_refs).
+        std::fs::write("/proc/self/clear_refs", "5").unwrap();
+        Self {
+            _alone: alone,
+            before_kib: kib("VmRSS"),
+            begin: Instant::now(),
+        }
+    }
+
+    fn end(self, most: Duration) {
+        let (took, grown) = (
+            self.begin.elapsed(),
+            kib("VmHWM").saturating_sub(self.before_kib) / 1024,
+        );
+        assert!(took < most, "took {took:?}");
+        assert!(
+            grown < limits().memory_bytes / (1024 * 1024) + SLACK_MIB,
+            "grew by {grown} MiB"
+        );
+    }
+}
+
+fn kib(field: &str) -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with(field)).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+async fn load(bytes: &[u8]) -> Result<Rule, Refused> {
+    engine().load(bytes).await
+}
+
+async fn ask(bytes: &[u8], config: &str, terms: &Terms, services: Services) -> Result<Verdict, Refused> {
+    let rule = load(bytes).await?;
+    rule.evaluate(input(config), terms, services)
+        .await
+        .map(|answer| answer.verdict)
+}
+
+/// A core module is asked, within ten seconds.
+async fn attack(core: &Core, reason: Reason) -> Refused {
+    attack_with(&core.component().unwrap(), reason).await
+}
+
+async fn attack_with(component: &[u8], reason: Reason) -> Refused {
+    let row = Row::begin().await;
+    let refused = ask(component, "{}", &Terms::default(), nothing())
+        .await
+        .unwrap_err();
+    row.end(Duration::from_secs(10));
+    assert_eq!(refused.reason, reason, "{refused}");
+    refused
+}
+
+/// The Rust guest is asked to do something, within ten seconds.
+async fn misbehave(target: Target, what: &str) -> Result<Verdict, Refused> {
+    misbehave_with(target, what, nothing()).await
+}
+
+async fn misbehave_with(target: Target, what: &str, services: Services) -> Result<Verdict, Refused> {
+    let bytes = guest::rust(target).unwrap();
+    let rule = load(&bytes).await.unwrap();
+    let row = Row::begin().await;
+    let config = format!(r#"{{"do": "{what}"}}"#);
+    let answer = rule.evaluate(input(&config), &pods(), services).await;
+    row.end(Duration::from_secs(10));
+    answer.map(|answer| answer.verdict)
+}
+
+fn pods() -> Terms {
+    let grants: Grants = serde_json::from_value(serde_json::json!({
+        "kubernetes": [{"apiVersion": "v1", "kind": "Pod", "namespaces": ["a"]}],
+    }))
+    .unwrap();
+    Terms {
+        grants: grants.into(),
+        ..Terms::default()
+    }
+}
+
+#[track_caller]
+fn refused_for(answer: Result<Verdict, Refused>, reason: Reason) -> Refused {
+    let refused = answer.unwrap_err();
+    assert_eq!(refused.reason, reason, "{refused}");
+    refused
+}
+
+const FOR_EVER: &str = "(loop $again (br $again))";
+
+// Infinite loop
+
+#[tokio::test]
+async fn a_loop_is_stopped() {
+    attack(&Core::that(FOR_EVER), Reason::EvaluationTimeout).await;
+    refused_for(
+        misbehave(Target::Unknown, "loop").await,
+        Reason::EvaluationTimeout,
+    );
+}
+
+#[tokio::test]
+async fn a_loop_in_describe_is_stopped_at_load() {
+    attack(
+        &Core {
+            describe: FOR_EVER.into(),
+            ..Core::default()
+        },
+        Reason::EvaluationTimeout,
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn the_ticker_sleeps_when_nothing_runs() {
+    let row = Row::begin().await;
+    let engine = Engine::new(Setup {
+        limits: limits(),
+        ..Setup::default()
+    })
+    .unwrap();
+    let rule = engine
+        .load(&Core::that(FOR_EVER).component().unwrap())
+        .await
+        .unwrap();
+    rule.evaluate(input("{}"), &Terms::default(), nothing())
+        .await
+        .unwrap_err();
+    let ticks = engine.ticks();
+    assert!(ticks > 5, "{ticks}");
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(engine.ticks() <= ticks + 1);
+    row.end(Duration::from_secs(10));
+}
+
+// Blocked in a host call
+
+#[tokio::test]
+async fn a_host_call_that_never_answers_is_given_up() {
+    let reader = Objects {
+        delay: Duration::from_hours(1),
+        ..Objects::default()
+    };
+    let services = Services {
+        reader: Some(std::sync::Arc::new(reader)),
+        ..nothing()
+    };
+    refused_for(
+        misbehave_with(Target::Unknown, "get", services).await,
+        Reason::EvaluationTimeout,
+    );
+}
+
+#[tokio::test]
+async fn a_guest_that_sleeps_is_given_up() {
+    refused_for(
+        misbehave(Target::Wasip2, "sleep").await,
+        Reason::EvaluationTimeout,
+    );
+}
+
+// One huge memory.copy or memory.fill: no epoch is looked at inside one, the size of a memory bounds it
+
+#[tokio::test]
+async fn huge_fills_are_stopped_between_two() {
+    let core = Core {
+        fields: "(memory $big 1000)".into(),
+        evaluate: "(loop $again
+            (memory.fill $big (i32.const 0) (i32.const 7) (i32.const 65536000))
+            (br $again))"
+            .into(),
+        ..Core::default()
+    };
+    attack(&core, Reason::EvaluationTimeout).await;
+}
+
+// memory.grow, over one memory and over several
+
+#[tokio::test]
+async fn growing_for_ever_is_refused() {
+    let core = Core::that("(loop $again (drop (memory.grow (i32.const 16))) (br $again))");
+    attack(&core, Reason::MemoryLimit).await;
+    refused_for(misbehave(Target::Unknown, "allocate").await, Reason::MemoryLimit);
+    refused_for(misbehave(Target::Wasip2, "allocate").await, Reason::MemoryLimit);
+}
+
+#[tokio::test]
+async fn memories_are_counted_together() {
+    let core = Core {
+        fields: "(memory 640) (memory 640)".into(),
+        ..Core::default()
+    };
+    let refused = attack(&core, Reason::MemoryLimit).await;
+    assert!(refused.message.contains("together"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_verdict_after_a_refused_grow_is_not_used() {
+    // It looks at nothing, and goes on to its pass: the grow traps, whatever it makes of the answer.
+    attack(
+        &Core::that("(drop (memory.grow (i32.const 30000)))"),
+        Reason::MemoryLimit,
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn memory64_is_off() {
+    let component = with_fields(
+        &Core::default().component().unwrap(),
+        "(core module $wide (memory i64 1)) (core instance (instantiate $wide))",
+    )
+    .unwrap();
+    attack_with(&component, Reason::CompileFailed).await;
+}
+
+// Many memories, tables, instances
+
+#[tokio::test]
+async fn many_memories_are_refused() {
+    attack(
+        &Core {
+            fields: "(memory 0)".repeat(8),
+            ..Core::default()
+        },
+        Reason::MemoryLimit,
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn many_tables_are_refused() {
+    attack(
+        &Core {
+            fields: "(table 0 funcref)".repeat(17),
+            ..Core::default()
+        },
+        Reason::MemoryLimit,
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn many_instances_are_refused() {
+    let fields = format!(
+        "(core module $one){}",
+        "(core instance (instantiate $one))".repeat(64)
+    );
+    let component = with_fields(&Core::default().component().unwrap(), &fields).unwrap();
+    attack_with(&component, Reason::MemoryLimit).await;
+}
+
+#[tokio::test]
+async fn instances_in_instances_are_refused_before_they_are_compiled() {
+    let mut nested = "(component $c0 (core module $m) (core instance (instantiate $m)))".to_owned();
+    for level in 1..=14 {
+        let below = level - 1;
+        nested = format!(
+            "(component $c{level} {nested} (instance (instantiate $c{below})) (instance (instantiate $c{below})))"
+        );
+    }
+    let fields = format!("{nested} (instance (instantiate $c14))");
+    let component = with_fields(&Core::default().component().unwrap(), &fields).unwrap();
+    let row = Row::begin().await;
+    let refused = load(&component).await.unwrap_err();
+    row.end(Duration::from_secs(10));
+    assert!(
+        matches!(refused.reason, Reason::CompileFailed | Reason::MemoryLimit),
+        "{refused}"
+    );
+}
+
+// table.grow
+
+#[tokio::test]
+async fn tables_are_counted_together() {
+    let core = Core {
+        fields: "(table $t 0 funcref)".into(),
+        evaluate: "(loop $again (drop (table.grow $t (ref.null func) (i32.const 1000))) (br $again))".into(),
+        ..Core::default()
+    };
+    attack(&core, Reason::MemoryLimit).await;
+    let core = Core {
+        fields: "(table 15000 funcref) (table 15000 funcref)".into(),
+        ..Core::default()
+    };
+    attack(&core, Reason::MemoryLimit).await;
+}
+
+// Deep recursion
+
+#[tokio::test]
+async fn deep_recursion_is_stopped() {
+    let core = Core {
+        fields: "(func $deep (param i32) (result i32)
+            (i32.add (call $deep (i32.add (local.get 0) (i32.const 1))) (i32.const 1)))"
+            .into(),
+        evaluate: "(drop (call $deep (i32.const 0)))".into(),
+        ..Core::default()
+    };
+    attack(&core, Reason::StackOverflow).await;
+    let refused = misbehave(Target::Unknown, "recurse").await.unwrap_err();
+    // A Rust guest runs out of its own stack in memory first: an access out of bounds.
+    assert!(
+        matches!(refused.reason, Reason::StackOverflow | Reason::Trap),
+        "{refused}"
+    );
+}
+
+// Huge arguments, huge results
+
+#[tokio::test]
+async fn a_huge_result_is_refused() {
+    refused_for(
+        misbehave(Target::Unknown, "big-result").await,
+        Reason::TransferLimit,
+    );
+}
+
+#[tokio::test]
+async fn a_huge_argument_is_refused() {
+    refused_for(misbehave(Target::Unknown, "big-log").await, Reason::TransferLimit);
+}
+
+#[tokio::test]
+async fn data_beyond_its_limit_is_no_pass() {
+    refused_for(misbehave(Target::Unknown, "bad-data").await, Reason::TooLarge);
+}
+
+// Many small calls
+
+#[tokio::test]
+async fn a_flood_of_calls_is_answered_over_budget_and_never_a_pass() {
+    let reader = || Some(std::sync::Arc::new(Objects::default()) as _);
+    for what in ["get-flood", "get-flood-and-pass"] {
+        let services = Services {
+            reader: reader(),
+            ..nothing()
+        };
+        refused_for(
+            misbehave_with(Target::Unknown, what, services).await,
+            Reason::CallLimit,
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_flood_of_bytes_is_answered_over_budget() {
+    let pod = |index: usize| {
+        let metadata =
+            serde_json::json!({"name": format!("p{index}"), "namespace": "a", "x": "x".repeat(1 << 20)});
+        serde_json::json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata}).into()
+    };
+    let reader = Objects {
+        objects: (0..40).map(pod).collect(),
+        ..Objects::default()
+    };
+    let services = Services {
+        reader: Some(std::sync::Arc::new(reader)),
+        ..nothing()
+    };
+    refused_for(
+        misbehave_with(Target::Unknown, "list", services).await,
+        Reason::TransferLimit,
+    );
+}
+
+#[tokio::test]
+async fn a_flood_of_lines_is_dropped_and_says_so_once() {
+    let lines = std::sync::Arc::new(Lines::default());
+    let services = Services {
+        log: lines.clone(),
+        ..nothing()
+    };
+    misbehave_with(Target::Unknown, "log-flood", services)
+        .await
+        .unwrap();
+    let lines = lines.0.lock().unwrap();
+    assert_eq!(lines.len(), 201);
+    assert!(lines[200].message.contains("dropped"));
+    assert!(lines.iter().all(|line| !line.message.contains(['\u{1b}', '\n'])));
+}
+
+#[tokio::test]
+async fn logging_for_ever_is_stopped() {
+    refused_for(
+        misbehave(Target::Unknown, "log-for-ever").await,
+        Reason::CallLimit,
+    );
+}
+
+#[tokio::test]
+async fn a_flood_of_output_is_dropped_and_does_not_break_the_guest() {
+    let lines = std::sync::Arc::new(Lines::default());
+    let services = Services {
+        log: lines.clone(),
+        ..nothing()
+    };
+    misbehave_with(Target::Wasip2, "print-flood", services)
+        .await
+        .unwrap();
+    assert_eq!(lines.0.lock().unwrap().len(), 201);
+}
+
+// Handle spam
+
+const WASI_OUT: &str = "
+    package numo:odd@1.0.0;
+    world chatty {
+      include numo:rule/rule@1.0.0;
+      import wasi:cli/stdout@0.2.6;
+      import wasi:random/random@0.2.6;
+    }
+    package wasi:random@0.2.6 { interface random { get-random-bytes: func(len: u64) -> list<u8>; } }
+    package wasi:cli@0.2.6 { interface stdout { use wasi:io/streams@0.2.6.{output-stream}; get-stdout: func() -> output-stream; } }
+    package wasi:io@0.2.6 { interface streams { resource output-stream; } }
+";
+
+#[tokio::test]
+async fn handles_are_counted() {
+    let core = Core {
+        imports: r#"(import "wasi:cli/stdout@0.2.6" "get-stdout" (func $stdout (result i32)))"#.into(),
+        evaluate: "(loop $again (drop (call $stdout)) (br $again))".into(),
+        ..Core::default()
+    };
+    let component = guest::component(&core.wat(), "chatty", WASI_OUT).unwrap();
+    attack_with(&component, Reason::HandleLimit).await;
+}
+
+#[tokio::test]
+async fn resources_of_its_own_are_counted() {
+    // A component that defines a resource makes handles of it without any host function.
+    let fields = r#"
+        (type $mine (resource (rep i32)))
+        (core func $new (canon resource.new $mine))
+        (core module $spam
+          (import "" "new" (func $new (param i32) (result i32)))
+          (func $start (loop $again (drop (call $new (i32.const 0))) (br $again)))
+          (start $start))
+        (core instance $with (export "new" (func $new)))
+        (core instance (instantiate $spam (with "" (instance $with))))"#;
+    let component = with_fields(&Core::default().component().unwrap(), fields).unwrap();
+    attack_with(&component, Reason::HandleLimit).await;
+}
+
+#[tokio::test]
+async fn random_bytes_are_bounded() {
+    let core = Core {
+        imports: r#"(import "wasi:random/random@0.2.6" "get-random-bytes" (func $random (param i64 i32)))"#
+            .into(),
+        evaluate: "(call $random (i64.const 1000000000) (i32.const 8))".into(),
+        ..Core::default()
+    };
+    let component = guest::component(&core.wat(), "chatty", WASI_OUT).unwrap();
+    attack_with(&component, Reason::Trap).await;
+}
+
+// Start-function work
+
+#[tokio::test]
+async fn a_start_function_has_the_same_time() {
+    let core = Core {
+        fields: format!("(func $s {FOR_EVER}) (start $s)"),
+        ..Core::default()
+    };
+    attack(&core, Reason::EvaluationTimeout).await;
+}
+
+// A guest panic, an exit
+
+#[tokio::test]
+async fn a_panic_is_a_trap_and_its_words_are_kept_where_there_are_any() {
+    let refused = refused_for(misbehave(Target::Wasip2, "panic").await, Reason::Trap);
+    assert!(refused.message.contains("on purpose"), "{refused}");
+    assert!(!refused.message.contains('\u{1b}'), "{refused}");
+    refused_for(misbehave(Target::Unknown, "panic").await, Reason::Trap);
+}
+
+#[tokio::test]
+async fn an_exit_is_a_trap_even_with_code_zero() {
+    refused_for(misbehave(Target::Wasip2, "exit").await, Reason::Trap);
+}
+
+// Oversize, malformed
+
+#[tokio::test]
+async fn an_oversize_component_is_not_even_parsed() {
+    let row = Row::begin().await;
+    let refused = load(&vec![0; 33 * 1024 * 1024]).await.unwrap_err();
+    row.end(Duration::from_secs(1));
+    assert_eq!(refused.reason, Reason::TooLarge, "{refused}");
+}
+
+#[tokio::test]
+async fn malformed_bytes_are_refused_with_a_place() {
+    let good = Core::default().component().unwrap();
+    for bytes in [&b""[..], b"\0asm", b"hello", &good[..good.len() / 2], &good[..9]] {
+        let row = Row::begin().await;
+        let refused = load(bytes).await.unwrap_err();
+        row.end(Duration::from_secs(1));
+        let reason = refused.reason;
+        // Eight bytes alone are a valid empty component: one without the export.
+        assert!(
+            matches!(reason, Reason::CompileFailed | Reason::WrongWorld),
+            "{refused}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn every_flipped_byte_is_refused_or_harmless() {
+    let good = Core::default().component().unwrap();
+    let row = Row::begin().await;
+    for index in (0..good.len()).step_by(61) {
+        let mut bytes = good.clone();
+        bytes[index] ^= 0x55;
+        // No crash of this process is what is asserted.
+        let _ = ask(&bytes, "{}", &Terms::default(), nothing()).await;
+    }
+    row.end(Duration::from_mins(2));
+}
+
+// Wrong world, missing export, unknown import
+
+#[tokio::test]
+async fn a_core_module_is_the_wrong_world() {
+    let module = wat::parse_str(Core::default().wat()).unwrap();
+    attack_with(&module, Reason::WrongWorld).await;
+}
+
+#[tokio::test]
+async fn a_component_without_the_export_is_the_wrong_world() {
+    attack_with(&wat::parse_str("(component)").unwrap(), Reason::WrongWorld).await;
+}
+
+#[tokio::test]
+async fn an_export_of_another_shape_is_the_wrong_world() {
+    let text = |functions: &str| {
+        format!(
+            r#"(component
+              (core module $m (func (export "f") (result i32) (i32.const 0)))
+              (core instance $i (instantiate $m))
+              (func $f (result u32) (canon lift (core func $i "f")))
+              (instance $e {functions})
+              (export "numo:rule/evaluation@1.0.0" (instance $e)))"#
+        )
+    };
+    let missing = text(r#"(export "describe" (func $f))"#);
+    let refused = attack_with(&wat::parse_str(missing).unwrap(), Reason::WrongWorld).await;
+    assert!(refused.message.contains("without validate-config"), "{refused}");
+    let shape =
+        r#"(export "describe" (func $f)) (export "validate-config" (func $f)) (export "evaluate" (func $f))"#;
+    attack_with(&wat::parse_str(text(shape)).unwrap(), Reason::WrongWorld).await;
+}
+
+#[tokio::test]
+async fn what_no_rule_gets_is_refused_at_load() {
+    for import in [
+        r#"(import "wasi:sockets/tcp@0.2.6" (instance))"#,
+        r#"(import "wasi:http/outgoing-handler@0.2.6" (instance))"#,
+        r#"(import "wasi:cli/stdout@0.3.0" (instance))"#,
+        r#"(import "evil:corp/backdoor@1.0.0" (instance))"#,
+        r#"(import "numo:provider/cloud-api@1.0.0" (instance))"#,
+        r#"(import "numo:host/backdoor@1.0.0" (instance))"#,
+        r#"(import "numo:host/log@0.9.0" (instance))"#,
+        r#"(import "plain" (func))"#,
+        r#"(import "module" (core module))"#,
+        r#"(import "component" (component))"#,
+    ] {
+        let component = wat::parse_str(format!("(component {import})")).unwrap();
+        let refused = attack_with(&component, Reason::UnknownImport).await;
+        assert!(
+            refused.message.contains('"') || refused.message.contains("numo:host"),
+            "{refused}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn files_environment_and_arguments_are_empty() {
+    let Ok(Verdict::Pass(report)) = misbehave(Target::Wasip2, "files").await else {
+        panic!("no pass")
+    };
+    assert_eq!(report.summary, "false 0 0");
+}
+
+// Data of one run in the next
+
+#[tokio::test]
+async fn nothing_survives_from_one_evaluation_to_the_next() {
+    let core = Core {
+        fields: "(global $ran (mut i32) (i32.const 0))".into(),
+        evaluate: "(if (global.get $ran) (then unreachable)) (global.set $ran (i32.const 1))
+            (if (i32.load (i32.const 70000)) (then unreachable)) (i32.store (i32.const 70000) (i32.const 1))"
+            .into(),
+        ..Core::default()
+    };
+    for pooled in [false, true] {
+        let row = Row::begin().await;
+        let engine = Engine::new(Setup {
+            limits: limits(),
+            pooled,
+            ..Setup::default()
+        })
+        .unwrap();
+        let rule = engine.load(&core.component().unwrap()).await.unwrap();
+        for _ in 0..100 {
+            rule.evaluate(input("{}"), &Terms::default(), nothing())
+                .await
+                .unwrap();
+        }
+        row.end(Duration::from_secs(20));
+    }
+}
+
+// Compile bombs
+
+fn in_a_child(limits: Limits) -> Engine {
+    let compile = Compile::Child {
+        program: env!("CARGO_BIN_EXE_numo-plugin-compile").into(),
+        arguments: Vec::new(),
+    };
+    Engine::new(Setup {
+        limits,
+        compile,
+        ..Setup::default()
+    })
+    .unwrap()
+}
+
+/// Functions of many instructions: megabytes of code, quick to parse, slow or large to compile.
+fn bomb(functions: usize, length: usize) -> Vec<u8> {
+    let body =
+        "(local.set 0 (i64.mul (i64.add (local.get 0) (i64.const 7)) (i64.xor (local.get 0) (i64.const 3))))"
+            .repeat(length);
+    let function = format!("(func (param i64) (result i64) {body} (local.get 0))");
+    Core {
+        fields: function.repeat(functions),
+        ..Core::default()
+    }
+    .component()
+    .unwrap()
+}
+
+#[tokio::test]
+async fn a_component_compiles_in_a_child_and_is_the_same() {
+    let row = Row::begin().await;
+    let rule = in_a_child(limits())
+        .load(&Core::default().component().unwrap())
+        .await
+        .unwrap();
+    rule.evaluate(input("{}"), &Terms::default(), nothing())
+        .await
+        .unwrap();
+    row.end(Duration::from_secs(20));
+}
+
+#[tokio::test]
+async fn a_compile_bomb_runs_out_of_time_and_is_remembered() {
+    let bytes = made(|| bomb(3000, 400)).await;
+    let engine = in_a_child(Limits {
+        compile_seconds: 1,
+        ..limits()
+    });
+    let row = Row::begin().await;
+    let refused = engine.load(&bytes).await.unwrap_err();
+    assert_eq!(refused.reason, Reason::CompileTimeout, "{refused}");
+    row.end(Duration::from_secs(30));
+    let row = Row::begin().await;
+    assert_eq!(engine.load(&bytes).await.unwrap_err(), refused);
+    // Only inspected again.
+    row.end(Duration::from_secs(5));
+}
+
+#[tokio::test]
+async fn a_compile_bomb_runs_out_of_memory_in_the_child() {
+    let bytes = made(|| bomb(1, 100_000)).await;
+    let engine = in_a_child(Limits {
+        compile_memory_bytes: 100 << 20,
+        compile_seconds: 60,
+        ..limits()
+    });
+    let row = Row::begin().await;
+    let refused = engine.load(&bytes).await.unwrap_err();
+    row.end(Duration::from_mins(1));
+    assert_eq!(refused.reason, Reason::CompileFailed, "{refused}");
+    // This process compiles on.
+    engine.load(&Core::default().component().unwrap()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_compiled_form_beyond_its_limit_is_refused() {
+    let engine = in_a_child(Limits {
+        compiled_bytes: 1024,
+        ..limits()
+    });
+    let refused = engine
+        .load(&Core::default().component().unwrap())
+        .await
+        .unwrap_err();
+    assert_eq!(refused.reason, Reason::TooLarge, "{refused}");
+}
+
+#[tokio::test]
+async fn a_compiler_that_is_not_there_is_said_so() {
+    let compile = Compile::Child {
+        program: "/nonexistent/numo".into(),
+        arguments: Vec::new(),
+    };
+    let engine = Engine::new(Setup {
+        compile,
+        ..Setup::default()
+    })
+    .unwrap();
+    let refused = engine
+        .load(&Core::default().component().unwrap())
+        .await
+        .unwrap_err();
+    assert_eq!(refused.reason, Reason::CompileFailed, "{refused}");
+}
+
+// Malicious or corrupted compiled forms
+
+#[tokio::test]
+async fn a_corrupted_cache_is_compiled_anew_and_a_foreign_form_is_not_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let setup = || Setup {
+        cache: Some(folder.path().join("cache")),
+        limits: limits(),
+        ..Setup::default()
+    };
+    let bytes = Core::default().component().unwrap();
+    let files = |extension: &str| -> Vec<_> {
+        let all = std::fs::read_dir(folder.path().join("cache"))
+            .unwrap()
+            .map(|entry| entry.unwrap().path());
+        all.filter(|path| path.extension().is_some_and(|one| one == extension))
+            .collect()
+    };
+    let first = Engine::new(setup()).unwrap();
+    let digest = first.load(&bytes).await.unwrap().digest().to_owned();
+    let compiled = files("compiled").remove(0);
+    let whole = std::fs::read(&compiled).unwrap();
+    let foreign = {
+        let other = tempfile::tempdir().unwrap();
+        let engine = Engine::new(Setup {
+            cache: Some(other.path().join("cache")),
+            ..setup()
+        })
+        .unwrap();
+        engine.load(&bytes).await.unwrap();
+        let entry = std::fs::read_dir(other.path().join("cache"))
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .find(|path| path.extension().is_some_and(|one| one == "compiled"))
+            .unwrap();
+        std::fs::read(entry).unwrap()
+    };
+    for damaged in [
+        b"".to_vec(),
+        whole[..whole.len() / 2].to_vec(),
+        foreign,
+        vec![0; 100_000],
+    ] {
+        std::fs::write(&compiled, damaged).unwrap();
+        let engine = Engine::new(setup()).unwrap();
+        let rule = engine.load(&bytes).await.unwrap();
+        rule.evaluate(input("{}"), &Terms::default(), nothing())
+            .await
+            .unwrap();
+        assert!(
+            std::fs::read(&compiled).unwrap().len() > 10_000,
+            "it was written anew"
+        );
+    }
+    assert_eq!(Engine::new(setup()).unwrap().cached(&digest), Some(bytes));
+}
+
+// Others beside it
+
+/// As many looping guests as workers; a timer on the same runtime stays on time.
+#[tokio::test]
+async fn a_timer_beside_looping_guests_stays_on_time() {
+    let row = Row::begin().await;
+    let setup = Setup {
+        limits: Limits {
+            evaluation_seconds: 3,
+            ..limits()
+        },
+        workers: 2,
+        ..Setup::default()
+    };
+    let engine = Engine::new(setup).unwrap();
+    let rule = engine
+        .load(&Core::that(FOR_EVER).component().unwrap())
+        .await
+        .unwrap();
+    let timer = async || -> Duration {
+        let handle = engine.handle().unwrap();
+        let ticks = async {
+            let begin = Instant::now();
+            for _ in 0..20 {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            begin.elapsed()
+        };
+        handle.spawn(ticks).await.unwrap()
+    };
+    let alone = timer().await;
+    let terms = Terms::default();
+    let looping = [(); 2].map(|()| {
+        let (rule, terms) = (rule.clone(), terms.clone());
+        tokio::spawn(async move { rule.evaluate(input("{}"), &terms, nothing()).await })
+    });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let beside = timer().await;
+    for task in looping {
+        assert_eq!(task.await.unwrap().unwrap_err().reason, Reason::EvaluationTimeout);
+    }
+    // Without a turn at each tick it would be three seconds against one.
+    let ratio = beside.as_secs_f64() / alone.as_secs_f64();
+    assert!(ratio < 2.0, "{beside:?} beside loops, {alone:?} alone");
+    row.end(Duration::from_secs(30));
+}
+
+#[tokio::test]
+async fn a_dropped_evaluation_gives_its_turn_back() {
+    let row = Row::begin().await;
+    let setup = Setup {
+        limits: Limits {
+            concurrent_evaluations: 1,
+            evaluation_seconds: 60,
+            ..limits()
+        },
+        ..Setup::default()
+    };
+    let engine = Engine::new(setup).unwrap();
+    let looping = engine
+        .load(&Core::that(FOR_EVER).component().unwrap())
+        .await
+        .unwrap();
+    let good = engine.load(&Core::default().component().unwrap()).await.unwrap();
+    let terms = Terms::default();
+    let ask = looping.evaluate(input("{}"), &terms, nothing());
+    assert!(
+        tokio::time::timeout(Duration::from_millis(300), ask)
+            .await
+            .is_err()
+    );
+    good.evaluate(input("{}"), &terms, nothing()).await.unwrap();
+    row.end(Duration::from_secs(20));
+}

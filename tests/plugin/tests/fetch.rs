@@ -1,0 +1,391 @@
+//! The real fetcher against real sockets on loopback: where it connects to, what it refuses, what it bounds.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a failed step of a test is its failure, in what it calls too"
+)]
+
+use std::{
+    collections::BTreeMap,
+    io,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use async_trait::async_trait;
+use numo_plugin::{
+    address::AddressRange,
+    fetch::{Direct, FetchSetup, Proxy, Resolve},
+    services::{Addresses, ErrorCode, Fetch, FetchRequest, FetchResponse, HostError},
+};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    net::TcpListener,
+};
+
+/// Names of the test; counts how often it was asked.
+#[derive(Default)]
+struct Names {
+    names: BTreeMap<&'static str, Vec<SocketAddr>>,
+    asked: AtomicUsize,
+}
+
+#[async_trait]
+impl Resolve for Names {
+    async fn resolve(&self, host: &str, _port: u16) -> io::Result<Vec<SocketAddr>> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.names
+            .get(host)
+            .cloned()
+            .ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}
+
+fn names(list: &[(&'static str, &str)]) -> Arc<Names> {
+    let mut names = Names::default();
+    for (name, address) in list {
+        names
+            .names
+            .entry(name)
+            .or_default()
+            .push(SocketAddr::new(address.parse().unwrap(), 1));
+    }
+    Arc::new(names)
+}
+
+fn direct(resolver: Arc<Names>) -> Direct {
+    // An authority of its own, so that it also starts where the system has none.
+    let authority = rcgen::generate_simple_self_signed(["unused.example".to_owned()]).unwrap();
+    let authorities = vec![authority.cert.der().clone()];
+    Direct::new(FetchSetup {
+        resolver,
+        authorities,
+        ..FetchSetup::default()
+    })
+    .unwrap()
+}
+
+fn get(url: &str, addresses: Addresses) -> FetchRequest {
+    FetchRequest {
+        head: false,
+        url: url.parse().unwrap(),
+        headers: vec![(http::header::ACCEPT, http::HeaderValue::from_static("text/plain"))],
+        addresses,
+        timeout: Duration::from_secs(5),
+        body_bytes: 1024,
+    }
+}
+
+fn loopback() -> Addresses {
+    Addresses::Outside(vec!["127.0.0.0/8".parse::<AddressRange>().unwrap()])
+}
+
+fn outside() -> Addresses {
+    Addresses::Outside(Vec::new())
+}
+
+/// The head of a request.
+async fn head(stream: &mut (impl AsyncRead + Unpin)) -> String {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        match stream.read_u8().await {
+            Ok(byte) => head.push(byte),
+            Err(_) => break,
+        }
+    }
+    String::from_utf8(head).unwrap()
+}
+
+async fn answer(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), answer: &[u8]) -> String {
+    let asked = head(stream).await;
+    let _ = stream.write_all(answer).await;
+    let _ = stream.shutdown().await;
+    asked
+}
+
+/// Answers each connection so; gives its port, and what it was asked first.
+async fn server(bytes: Vec<u8>) -> (u16, tokio::sync::oneshot::Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (sender, receiver) = tokio::sync::oneshot::channel();
+    tokio::spawn(async move {
+        let mut sender = Some(sender);
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let asked = answer(&mut stream, &bytes).await;
+            sender.take().map(|sender| sender.send(asked));
+        }
+    });
+    (port, receiver)
+}
+
+fn ok(body: &str) -> Vec<u8> {
+    format!(
+        "HTTP/1.1 200 OK\r\ncontent-length: {}\r\nX-A: b\r\n\r\n{body}",
+        body.len()
+    )
+    .into_bytes()
+}
+
+fn code(answer: Result<FetchResponse, HostError>) -> ErrorCode {
+    answer.unwrap_err().code
+}
+
+#[tokio::test]
+async fn a_granted_address_is_reached_and_the_request_is_plain() {
+    let (port, asked) = server(ok("hello")).await;
+    let names = names(&[("status.example.com", "127.0.0.1")]);
+    let url = format!("http://status.example.com:{port}/a/b?c=d");
+    let answer = direct(names.clone()).fetch(get(&url, loopback())).await.unwrap();
+    assert_eq!(
+        (answer.status, answer.body.as_slice()),
+        (200, b"hello".as_slice())
+    );
+    assert!(answer.headers.contains(&("x-a".into(), "b".into())));
+    let asked = asked.await.unwrap();
+    assert!(asked.starts_with("GET /a/b?c=d HTTP/1.1\r\n"), "{asked}");
+    assert!(
+        asked.contains(&format!("host: status.example.com:{port}\r\n")),
+        "{asked}"
+    );
+    assert_eq!(
+        names.asked.load(Ordering::Relaxed),
+        1,
+        "the name is resolved once"
+    );
+}
+
+#[tokio::test]
+async fn inside_addresses_are_refused_however_they_are_reached() {
+    let (port, _) = server(ok("never")).await;
+    let cluster: Vec<AddressRange> = vec!["10.128.0.0/14".parse().unwrap()];
+    let names = names(&[
+        ("evil.example", "127.0.0.1"),
+        ("meta.example", "169.254.169.254"),
+        ("pod.example", "10.128.0.5"),
+    ]);
+    let setup = FetchSetup {
+        cluster,
+        resolver: names,
+        ..FetchSetup::default()
+    };
+    let authority = rcgen::generate_simple_self_signed(["unused.example".to_owned()]).unwrap();
+    let direct = Direct::new(FetchSetup {
+        authorities: vec![authority.cert.der().clone()],
+        ..setup
+    })
+    .unwrap();
+    for host in [
+        "evil.example",
+        "meta.example",
+        "pod.example",
+        "127.0.0.1",
+        "[::1]",
+        "[::ffff:127.0.0.1]",
+        "0x7f.1",
+    ] {
+        let url = format!("http://{host}:{port}/");
+        let refused = direct.fetch(get(&url, outside())).await.unwrap_err();
+        assert_eq!(refused.code, ErrorCode::Denied, "{host}: {refused}");
+    }
+}
+
+#[tokio::test]
+async fn of_several_addresses_only_an_allowed_one_is_used() {
+    let (port, _) = server(ok("here")).await;
+    let names = names(&[("two.example", "169.254.169.254"), ("two.example", "127.0.0.1")]);
+    let answer = direct(names)
+        .fetch(get(&format!("http://two.example:{port}/"), loopback()))
+        .await
+        .unwrap();
+    assert_eq!(answer.body, b"here");
+}
+
+#[tokio::test]
+async fn a_redirect_is_the_answer() {
+    let moved =
+        b"HTTP/1.1 302 Found\r\nlocation: http://169.254.169.254/\r\ncontent-length: 0\r\n\r\n".to_vec();
+    let (port, _) = server(moved).await;
+    let answer = direct(names(&[]))
+        .fetch(get(&format!("http://127.0.0.1:{port}/"), loopback()))
+        .await
+        .unwrap();
+    assert_eq!(answer.status, 302);
+}
+
+#[tokio::test]
+async fn a_body_beyond_its_limit_is_an_error_and_never_cut() {
+    let chunked = format!(
+        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n800\r\n{}\r\n0\r\n\r\n",
+        "x".repeat(0x800)
+    );
+    for bytes in [ok(&"x".repeat(1025)), chunked.into_bytes()] {
+        let (port, _) = server(bytes).await;
+        let answer = direct(names(&[]))
+            .fetch(get(&format!("http://127.0.0.1:{port}/"), loopback()))
+            .await;
+        assert_eq!(code(answer), ErrorCode::TooLarge);
+    }
+    let (port, _) = server(ok(&"x".repeat(1024))).await;
+    let answer = direct(names(&[]))
+        .fetch(get(&format!("http://127.0.0.1:{port}/"), loopback()))
+        .await
+        .unwrap();
+    assert_eq!(answer.body.len(), 1024);
+    let (port, _) = server(ok("short")[..30].to_vec()).await;
+    let answer = direct(names(&[]))
+        .fetch(get(&format!("http://127.0.0.1:{port}/"), loopback()))
+        .await;
+    assert_eq!(code(answer), ErrorCode::Unavailable);
+}
+
+#[tokio::test]
+async fn a_flood_of_headers_is_an_error() {
+    let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "a: b\r\n".repeat(200));
+    let long = format!("HTTP/1.1 200 OK\r\na: {}\r\n\r\n", "x".repeat(200_000));
+    for bytes in [many, long] {
+        let (port, _) = server(bytes.into_bytes()).await;
+        let answer = direct(names(&[]))
+            .fetch(get(&format!("http://127.0.0.1:{port}/"), loopback()))
+            .await;
+        assert_eq!(code(answer), ErrorCode::Unavailable);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_says_nothing_is_given_up() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://127.0.0.1:{}/", listener.local_addr().unwrap().port());
+    let begin = Instant::now();
+    let request = FetchRequest {
+        timeout: Duration::from_millis(200),
+        ..get(&url, loopback())
+    };
+    assert_eq!(
+        code(direct(names(&[])).fetch(request).await),
+        ErrorCode::Unavailable
+    );
+    assert!(begin.elapsed() < Duration::from_secs(5));
+}
+
+/// Whether a name exists is told to those only who may reach what it leads to.
+#[tokio::test]
+async fn a_name_that_is_not_found_is_told_by_whose_eyes_look() {
+    let ask = |addresses| async move {
+        code(
+            direct(names(&[]))
+                .fetch(get("http://no.example/", addresses))
+                .await,
+        )
+    };
+    assert_eq!(ask(Addresses::Anywhere).await, ErrorCode::Unavailable);
+    assert_eq!(ask(outside()).await, ErrorCode::Denied);
+}
+
+/// A server with a certificate for `status.example.com`.
+async fn tls_server() -> (u16, rustls::pki_types::CertificateDer<'static>) {
+    let made = rcgen::generate_simple_self_signed(["status.example.com".to_owned()]).unwrap();
+    let der = made.cert.der().clone();
+    let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![der.clone()], key)
+        .unwrap();
+    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            if let Ok(mut stream) = acceptor.accept(stream).await {
+                answer(&mut stream, &ok("secret")).await;
+            }
+        }
+    });
+    (port, der)
+}
+
+#[tokio::test]
+async fn a_certificate_must_be_trusted_and_of_the_name() {
+    let (port, certificate) = tls_server().await;
+    let resolver = || {
+        names(&[
+            ("status.example.com", "127.0.0.1"),
+            ("other.example.com", "127.0.0.1"),
+        ])
+    };
+    let trusting = Direct::new(FetchSetup {
+        authorities: vec![certificate],
+        resolver: resolver(),
+        ..FetchSetup::default()
+    })
+    .unwrap();
+    let url = format!("https://status.example.com:{port}/");
+    assert_eq!(
+        trusting.fetch(get(&url, loopback())).await.unwrap().body,
+        b"secret"
+    );
+    let other = format!("https://other.example.com:{port}/");
+    assert_eq!(
+        code(trusting.fetch(get(&other, loopback())).await),
+        ErrorCode::Unavailable
+    );
+    assert_eq!(
+        code(direct(resolver()).fetch(get(&url, loopback())).await),
+        ErrorCode::Unavailable
+    );
+}
+
+#[tokio::test]
+async fn behind_a_proxy_names_are_the_proxys_and_addresses_stay_refused() {
+    let (port, certificate) = tls_server().await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = listener.local_addr().unwrap();
+    let (sender, asked) = tokio::sync::oneshot::channel();
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        sender.send(head(&mut stream).await).unwrap();
+        let mut behind = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+        stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+        let _ = tokio::io::copy_bidirectional(&mut stream, &mut behind).await;
+    });
+    let proxy = Proxy {
+        url: format!("http://user:pass@{at}").parse().unwrap(),
+        except: vec!["svc".into()],
+    };
+    let resolver = names(&[]);
+    let direct = Direct::new(FetchSetup {
+        authorities: vec![certificate],
+        proxy: Some(proxy),
+        resolver: resolver.clone(),
+        ..FetchSetup::default()
+    })
+    .unwrap();
+    let answer = direct
+        .fetch(get("https://status.example.com/", outside()))
+        .await
+        .unwrap();
+    assert_eq!(answer.body, b"secret");
+    let asked = asked.await.unwrap();
+    assert!(
+        asked.starts_with("CONNECT status.example.com:443 HTTP/1.1\r\n"),
+        "{asked}"
+    );
+    assert!(
+        asked.contains("proxy-authorization: Basic dXNlcjpwYXNz\r\n"),
+        "{asked}"
+    );
+    assert_eq!(resolver.asked.load(Ordering::Relaxed), 0);
+    assert_eq!(
+        code(direct.fetch(get("http://169.254.169.254/", outside())).await),
+        ErrorCode::Denied
+    );
+}
