@@ -103,7 +103,7 @@ pub struct CelObjects {
     /// Such as v1 or policy/v1.
     #[schemars(length(min = 1, max = 317))]
     pub api_version: String,
-    /// Such as PodDisruptionBudget. Secrets are never read.
+    /// Such as PodDisruptionBudget. Secrets are read only where numo runs with --rules-read-secrets.
     #[schemars(length(min = 1, max = 63))]
     pub kind: String,
     /// Only in this namespace. Default: in all, and objects without one.

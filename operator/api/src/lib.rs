@@ -34,7 +34,7 @@ pub use mutex_run_config::{
 pub use mutex_target::{MutexTarget, MutexTargetSpec, MutexTargetStatus};
 pub use node_change::{
     Directive, DirectiveAction, Entry, NodeChange, NodeChangeSpec, NodeChangeStatus, Outcome, OwnerRef, Pin,
-    Step, Target, Terms, VerdictRecord,
+    RuleWait, Step, Target, Terms, VerdictRecord,
 };
 pub use prometheus_rule::{AlertMatch, Comparison, Matching, NoData, NotANumber, PrometheusRule, Warnings};
 pub use wasm_rule::{

@@ -1,6 +1,9 @@
 //! MutexRunConfig: which rules guard the upgrade of which targets, and how.
 
-use crate::{conditions::Condition, node_change::VerdictRecord};
+use crate::{
+    conditions::Condition,
+    node_change::{RuleWait, VerdictRecord},
+};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -272,6 +275,11 @@ pub struct RunStatus {
     #[serde(default)]
     #[schemars(length(max = 32))]
     pub verdicts: Vec<VerdictRecord>,
+    /// Since when such rules make the run wait: their timeouts count from then, whoever leads. Always written, also when
+    /// empty.
+    #[serde(default)]
+    #[schemars(length(max = 32))]
+    pub rule_waits: Vec<RuleWait>,
 }
 
 /// A pool of a run.

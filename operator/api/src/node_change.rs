@@ -152,6 +152,10 @@ pub struct NodeChangeStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     pub verdicts: Vec<VerdictRecord>,
+    /// Since when rules make the node wait: their timeouts count from then, whoever leads.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    pub rule_waits: Vec<RuleWait>,
     /// The steps the node went through, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
@@ -164,6 +168,23 @@ pub struct NodeChangeStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
+}
+
+/// A rule that is asked and has not passed yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RuleWait {
+    /// Namespace and name of the MutexRule.
+    #[schemars(length(max = 317))]
+    pub rule: String,
+    /// The phase.
+    pub phase: Phase,
+    /// Attempt of the rule in this phase, as its verdict will have it.
+    pub attempt: i32,
+    /// The attempt of the node it belongs to.
+    pub round: i32,
+    /// When it was asked first.
+    pub since: String,
 }
 
 /// What a node was pinned to when it was admitted.

@@ -125,7 +125,7 @@ pub struct KubernetesGrant {
     /// Such as v1 or policy/v1.
     #[schemars(length(min = 1, max = 317))]
     pub api_version: String,
-    /// Such as PodDisruptionBudget. Secrets are never lent.
+    /// Such as PodDisruptionBudget. Secrets are lent only where numo runs with --rules-read-secrets.
     #[schemars(length(min = 1, max = 63))]
     pub kind: String,
     /// Only in these namespaces. Default: in all, and objects without one.

@@ -1,7 +1,7 @@
 //! Why: for every node of an owner, and for the owner as a whole. Status, events, metrics and the
 //! command line render this one value.
 
-use numo_api::{Reason, RunResult, Step, Strategy, VerdictRecord};
+use numo_api::{Reason, RuleWait, RunResult, Step, Strategy, VerdictRecord};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// A reason, and the sentence that names object, field, found and wanted.
@@ -105,6 +105,8 @@ pub struct Report {
     pub result: Option<RunResult>,
     /// Verdicts of the rules that are asked once per run.
     pub run_verdicts: Vec<VerdictRecord>,
+    /// Since when such rules make the run wait.
+    pub run_waits: Vec<RuleWait>,
     /// Nodes that changed without rules.
     pub ungated: Vec<String>,
     /// Nodes that rules of phase Admit are against, with their words.

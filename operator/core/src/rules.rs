@@ -9,7 +9,7 @@ use crate::{
     verdict::{Answers, Question},
 };
 use jiff::Timestamp;
-use numo_api::{FailurePolicy, Outcome, Phase, Reason, VerdictRecord};
+use numo_api::{FailurePolicy, Outcome, Phase, Reason, RuleWait, VerdictRecord};
 
 /// How long after its deadline a Job may take to be marked Failed by the Job controller (seconds),
 /// before numo records the timeout itself.
@@ -50,6 +50,8 @@ pub struct Subject<'a> {
     pub round: i32,
     /// Since when the node waits for the next rule: since its step began, or since the last verdict.
     pub since: Option<Timestamp>,
+    /// Since when rules have made it wait, as it is written down: no restart begins their timeouts anew.
+    pub waits: &'a [RuleWait],
 }
 
 /// What the rules of phase Admit say of a node that has no turn yet.
@@ -79,6 +81,8 @@ pub enum Progress {
     Evaluate(Box<EvaluationRequest>),
     /// A rule runs, or cannot start.
     Wait(Why, Option<Timestamp>),
+    /// A rule begins to make it wait: since when is to be journaled.
+    Note(RuleWait, Why),
     /// Something must be read first.
     Ask(Question),
     /// A verdict is to be journaled, with the end of the log.
@@ -258,7 +262,18 @@ fn next(
     if rule.is_asked {
         let request = evaluation(rule, phase, attempt, verdicts, subject, observed);
         let view = observed.evaluations.get(&request.key);
-        return evaluated(rule, request, view, now, |passed, words, started| {
+        let wait = |since: Timestamp| RuleWait {
+            rule: name.clone(),
+            phase,
+            attempt,
+            round: subject.round,
+            since: since.to_string(),
+        };
+        let noted = subject.waits.iter().find(|noted| {
+            noted.rule == name && (noted.phase, noted.attempt, noted.round) == (phase, attempt, subject.round)
+        });
+        let noted = noted.and_then(|noted| noted.since.parse().ok());
+        return evaluated(rule, request, view, noted, now, wait, |passed, words, started| {
             let outcome = if passed { Outcome::Pass } else { failed };
             VerdictRecord {
                 data: words.data.clone(),
@@ -413,7 +428,7 @@ fn urgency(progress: &Progress) -> u8 {
     match progress {
         Progress::Failed(..) => 0,
         Progress::Record(verdict, _) if verdict.outcome != Outcome::Pass => 1,
-        Progress::Evaluate(_) | Progress::Ask(_) | Progress::Start(_) => 2,
+        Progress::Evaluate(_) | Progress::Ask(_) | Progress::Start(_) | Progress::Note(..) => 2,
         Progress::Wait(..) => 3,
         Progress::Record(..) => 4,
         Progress::Passed => 5,
@@ -515,12 +530,14 @@ fn evaluation(
 }
 
 /// How one attempt of a rule that is asked comes along. Whatever it waits for, it is asked a last time when its time is
-/// over; what it does not pass by then has failed.
+/// over; what it does not pass by then has failed. Its time began when it was asked first, by whichever leader: `noted`.
 fn evaluated(
     rule: &RuleView,
     request: EvaluationRequest,
     view: Option<&EvaluationView>,
+    noted: Option<Timestamp>,
     now: Timestamp,
+    wait: impl Fn(Timestamp) -> RuleWait,
     record: impl Fn(bool, &RuleWords, Timestamp) -> VerdictRecord,
 ) -> Progress {
     let what = format!(
@@ -532,14 +549,14 @@ fn evaluated(
     let Some(view) = view else {
         return Progress::Evaluate(Box::new(request));
     };
-    let write =
-        |passed, words: &RuleWords| Progress::Record(Box::new(record(passed, words, view.first_asked)), None);
+    let begun = noted.map_or(view.first_asked, |noted| noted.min(view.first_asked));
+    let write = |passed, words: &RuleWords| Progress::Record(Box::new(record(passed, words, begun)), None);
     let own = |reason: &str, summary: String| RuleWords {
         reason: reason.to_owned(),
         summary,
         ..RuleWords::default()
     };
-    let deadline = later(view.first_asked, rule.timeout_seconds);
+    let deadline = later(begun, rule.timeout_seconds);
     if view.under_way {
         let given_up = later(deadline, DEADLINE_GRACE_SECONDS);
         if now >= given_up {
@@ -578,6 +595,9 @@ fn evaluated(
             rule.timeout_seconds
         );
         return write(false, &own(reason, message));
+    }
+    if noted.is_none() {
+        return Progress::Note(wait(begun), why);
     }
     let again = later(*at, unless_stirred(view, pause)).min(deadline);
     if now >= again {

@@ -4,6 +4,7 @@
 
 use std::{
     fs::{self, File},
+    io::{Read as _, Write as _},
     net::TcpListener,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -11,15 +12,18 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
+use base64::{Engine as _, prelude::BASE64_STANDARD as STANDARD};
 use numo_plugin::oci::{Bounds, Credentials, Digest, Login, Setup};
 
 use crate::programs;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, KeyUsagePurpose};
+use serde_json::{Value, json};
 
 /// Who may push and pull.
 pub const USER: &str = "team";
 /// Of the user.
 pub const PASSWORD: &str = "let-me-in";
+const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 /// The line of htpasswd for both; distribution takes bcrypt only.
 const HTPASSWD: &str = "team:$2a$04$FwT.Wn594ju/NYr/zlXLLuHgp9Yxh69gY6yrXPsgvG7I9f25vXLLW\n";
 
@@ -117,12 +121,12 @@ impl Running {
         let mut command = match kind {
             Kind::Distribution => {
                 fs::write(dir.path().join("htpasswd"), HTPASSWD)?;
-                let tls = serde_json::json!({"certificate": certificate, "key": key});
-                let mut http = serde_json::json!({"addr": address, "secret": "test"});
+                let tls = json!({"certificate": certificate, "key": key});
+                let mut http = json!({"addr": address, "secret": "test"});
                 if secure {
                     http["tls"] = tls;
                 }
-                let config = serde_json::json!({
+                let config = json!({
                     "version": 0.1,
                     "log": {"level": "error", "accesslog": {"disabled": true}},
                     "storage": {"filesystem": {"rootdirectory": dir.path().join("data")}},
@@ -204,6 +208,48 @@ impl Running {
             bounds: soon(),
             ..Setup::default()
         }
+    }
+
+    /// Puts a Sigstore bundle beside an artifact (`<address>/<repository>@sha256:…`), as `cosign sign` does where there is
+    /// a referrers API. Of plain HTTP only.
+    pub fn attach(&self, pinned: &str, bundle: &Value) -> Result<()> {
+        const BUNDLE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
+        let (place, digest) = pinned.split_once('@').context("an artifact by digest")?;
+        let repository = place
+            .strip_prefix(&format!("{}/", self.address))
+            .context("an artifact of this registry")?;
+        let described = |media_type: &str, bytes: &[u8]| json!({"mediaType": media_type, "digest": Digest::of(bytes), "size": bytes.len()});
+        let bundle = serde_json::to_vec(bundle)?;
+        for blob in [b"{}", bundle.as_slice()] {
+            let path = format!("/v2/{repository}/blobs/uploads/?digest={}", Digest::of(blob));
+            self.send("POST", &path, "application/octet-stream", blob)?;
+        }
+        let manifest = serde_json::to_vec(&json!({
+            "schemaVersion": 2, "mediaType": MANIFEST, "artifactType": BUNDLE,
+            "config": described("application/vnd.oci.empty.v1+json", b"{}"),
+            "layers": [described(BUNDLE, &bundle)],
+            // What is referred to is named by its digest; nobody compares the size.
+            "subject": {"mediaType": MANIFEST, "digest": digest, "size": 1},
+        }))?;
+        let path = format!("/v2/{repository}/manifests/{}", Digest::of(&manifest));
+        self.send("PUT", &path, MANIFEST, &manifest)
+    }
+
+    fn send(&self, method: &str, path: &str, media_type: &str, body: &[u8]) -> Result<()> {
+        let mut stream = std::net::TcpStream::connect(&self.address)?;
+        let login = STANDARD.encode(format!("{USER}:{PASSWORD}"));
+        write!(
+            stream,
+            "{method} {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Basic {login}\r\nContent-Type: {media_type}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+            self.address,
+            body.len()
+        )?;
+        stream.write_all(body)?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        let is_made = answer.split(' ').nth(1) == Some("201");
+        ensure!(is_made, "{method} {path}: {answer}");
+        Ok(())
     }
 
     /// Those of [`USER`].

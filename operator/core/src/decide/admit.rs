@@ -127,6 +127,7 @@ fn ask_first(draft: &mut Draft<'_>, member: &Member<'_>, asking: &mut usize) -> 
         run: &frame.run_id,
         round: attempt.saturating_add(1),
         since: None,
+        waits: &[],
     };
     let mut said = rules::admission(&frame.intent.rules, &subject, frame.observed, frame.now);
     let mut why = said.why?;

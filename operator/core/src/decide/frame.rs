@@ -12,7 +12,7 @@ use crate::{
     rules,
 };
 use jiff::Timestamp;
-use numo_api::{DirectiveAction, FailurePolicy, Order, Phase, Reason, Step, VerdictRecord, marks};
+use numo_api::{DirectiveAction, FailurePolicy, Order, Phase, Reason, RuleWait, Step, VerdictRecord, marks};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// A node of the run.
@@ -113,6 +113,8 @@ pub struct Frame<'a> {
     own: Vec<&'a ChangeView>,
     /// Verdicts of this run's PreRun and PostRun rules.
     pub run_verdicts: &'a [VerdictRecord],
+    /// Since when rules of those phases make it wait.
+    pub run_waits: &'a [RuleWait],
     /// The round those rules are asked in, from 1: a person may have asked for another.
     pub run_round: i32,
 }
@@ -166,12 +168,9 @@ impl<'a> Frame<'a> {
             }
         }
         let (members, in_two_pools) = members(observed, &intent, &current, &superseded, &mut orphans);
-        let run_verdicts = run
-            .status
-            .run
-            .as_ref()
-            .filter(|last| last.id == run_id)
-            .map_or(&[][..], |last| last.verdicts.as_slice());
+        let last = run.status.run.as_ref().filter(|last| last.id == run_id);
+        let run_verdicts = last.map_or(&[][..], |last| last.verdicts.as_slice());
+        let run_waits = last.map_or(&[][..], |last| last.rule_waits.as_slice());
         Self {
             now: snapshot.now,
             observed,
@@ -183,6 +182,7 @@ impl<'a> Frame<'a> {
             taken: observed.taken(snapshot.now),
             orphans,
             run_verdicts,
+            run_waits,
             run_round: run_round(run, &run_id),
             run_id,
             version_id,

@@ -9,7 +9,7 @@ use crate::{
     rules::clip,
 };
 use jiff::Timestamp;
-use numo_api::{Entry, NodeChangeStatus, Outcome, Phase, Reason, Step, VerdictRecord};
+use numo_api::{Entry, NodeChangeStatus, Outcome, Phase, Reason, RuleWait, Step, VerdictRecord};
 
 /// Version of the journal's format that this binary writes; it reads this one and the one before.
 pub const JOURNAL_VERSION: i32 = 1;
@@ -60,10 +60,16 @@ impl<'a> Journal<'a> {
 
     /// Adds a verdict.
     pub fn record(&mut self, verdict: VerdictRecord, log_tail: Option<String>) {
+        ended(&mut self.status.rule_waits, &verdict);
         keep(&mut self.status.verdicts, verdict);
         if log_tail.is_some() {
             self.status.log_tail = log_tail;
         }
+    }
+
+    /// Notes since when a rule makes the node wait.
+    pub fn note(&mut self, wait: RuleWait) {
+        note(&mut self.status.rule_waits, wait);
     }
 
     /// Begins the next attempt of the node.
@@ -89,6 +95,20 @@ impl<'a> Journal<'a> {
         };
         draft.act(&self.change.spec.node_name, action, event);
     }
+}
+
+/// Notes since when a rule is waited for. Of each rule and phase only the newest attempt is of use.
+pub fn note(waits: &mut Vec<RuleWait>, wait: RuleWait) {
+    waits.retain(|old| old.rule != wait.rule || old.phase != wait.phase);
+    waits.push(wait);
+    if waits.len() > MAX_VERDICTS {
+        waits.remove(0);
+    }
+}
+
+/// Nobody waits any more for a rule that has a verdict.
+pub fn ended(waits: &mut Vec<RuleWait>, verdict: &VerdictRecord) {
+    waits.retain(|wait| wait.rule != verdict.rule || wait.phase != verdict.phase);
 }
 
 /// Adds a verdict to a bounded list. What goes first is what a later attempt outdates; then older

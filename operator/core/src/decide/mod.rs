@@ -28,7 +28,9 @@ use crate::{
     verdict::{Answers, Question},
 };
 use jiff::Timestamp;
-use numo_api::{Phase, Reason, RunResult, Step, VerdictRecord, conditions::Who, marks, marks::openshift};
+use numo_api::{
+    Phase, Reason, RunResult, RunStatus, Step, VerdictRecord, conditions::Who, marks, marks::openshift,
+};
 use std::sync::Arc;
 
 /// Chain of the writes that delete old journals.
@@ -192,6 +194,7 @@ fn describe(draft: &mut Draft<'_>) {
     report.upgrade_available = frame.behind();
     report.upgrade_ready = report.upgrade_available && gates::run::control_plane(frame).is_none();
     report.run_verdicts = frame.run_verdicts.to_vec();
+    report.run_waits = frame.run_waits.to_vec();
     report.pools = frame
         .intent
         .pools
@@ -569,6 +572,12 @@ fn run_rules_hold(draft: &mut Draft<'_>, phase: Phase) -> Option<Why> {
             Some(why)
         }
         Progress::Evaluate(request) => Some(node::asks(draft, request)),
+        Progress::Note(wait, why) => {
+            let mut status = run_status(&draft.frame);
+            journal::note(&mut status.rule_waits, wait);
+            record_run(draft, status, None);
+            Some(why)
+        }
         Progress::Record(verdict, _) => {
             let why = Why::new(
                 Reason::RuleRunning,
@@ -599,6 +608,7 @@ fn run_subject<'a>(frame: &'a Frame<'_>) -> Subject<'a> {
         run: &frame.run_id,
         round: frame.run_round,
         since: run_waits_since(frame),
+        waits: frame.run_waits,
     }
 }
 
@@ -630,16 +640,29 @@ fn awaited_run_jobs(frame: &Frame<'_>) -> impl Iterator<Item = Key> {
     })
 }
 
+/// The status of this run, to be added to.
+fn run_status(frame: &Frame<'_>) -> RunStatus {
+    let last = frame.run.status.run.clone();
+    let last = last.filter(|last| last.id == frame.run_id).unwrap_or_default();
+    RunStatus {
+        id: frame.run_id.clone(),
+        target: frame.desired.clone().unwrap_or_default(),
+        ..last
+    }
+}
+
+fn record_run(draft: &mut Draft<'_>, status: RunStatus, event: Option<Event>) {
+    draft.out.report.run_verdicts.clone_from(&status.verdicts);
+    draft.out.report.run_waits.clone_from(&status.rule_waits);
+    let action = Action::RecordRun {
+        owner: draft.frame.run.key.clone(),
+        run: Box::new(status),
+    };
+    draft.act("run", action, event);
+}
+
 fn record_run_verdict(draft: &mut Draft<'_>, verdict: VerdictRecord) {
-    let run: &RunConfigView = draft.frame.run;
-    let mut status = run
-        .status
-        .run
-        .clone()
-        .filter(|last| last.id == draft.frame.run_id)
-        .unwrap_or_default();
-    status.id.clone_from(&draft.frame.run_id);
-    status.target = draft.frame.desired.clone().unwrap_or_default();
+    let mut status = run_status(&draft.frame);
     let note = format!(
         "rule {} ended: {:?} ({})",
         verdict.rule, verdict.outcome, verdict.reason
@@ -655,16 +678,9 @@ fn record_run_verdict(draft: &mut Draft<'_>, verdict: VerdictRecord) {
         action: EventAction::EvaluateRule,
         note,
     };
+    journal::ended(&mut status.rule_waits, &verdict);
     journal::keep(&mut status.verdicts, verdict);
-    draft.out.report.run_verdicts.clone_from(&status.verdicts);
-    draft.act(
-        "run",
-        Action::RecordRun {
-            owner: run.key.clone(),
-            run: Box::new(status),
-        },
-        Some(event),
-    );
+    record_run(draft, status, Some(event));
 }
 
 /// Journals that ended are kept for the last three targets of each node, thirty days at most.

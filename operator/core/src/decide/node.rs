@@ -23,7 +23,7 @@ use crate::{
 };
 use jiff::Timestamp;
 use numo_api::{
-    Directive, DirectiveAction, FailurePolicy, Outcome, Phase, Pin, Reason, Step, Strategy, Terms,
+    Directive, DirectiveAction, FailurePolicy, Outcome, Phase, Pin, Reason, RuleWait, Step, Strategy, Terms,
     VerdictRecord,
     marks::{self, openshift},
 };
@@ -343,6 +343,7 @@ impl Turn<'_, '_> {
             run: &self.change.spec.target.run_id,
             round: self.change.status.attempt.max(1),
             since: since.max(last),
+            waits: &status.rule_waits,
         }
     }
 
@@ -632,6 +633,11 @@ impl Turn<'_, '_> {
                 draft.report(self.member, step, why);
                 false
             }
+            Progress::Note(wait, why) => {
+                self.note(draft, wait);
+                draft.report(self.member, step, why);
+                false
+            }
             Progress::Record(verdict, log) => {
                 self.record(draft, *verdict, log, step);
                 false
@@ -647,6 +653,12 @@ impl Turn<'_, '_> {
         let own = self.member.node.label(openshift::HOSTNAME);
         let others = self.pass.hosts.iter().filter(|host| **host != own);
         others.map(|host| (*host).to_owned()).collect()
+    }
+
+    fn note(&self, draft: &mut Draft<'_>, wait: RuleWait) {
+        let mut journal = self.journal(draft);
+        journal.note(wait);
+        journal.write(draft, None);
     }
 
     fn record(&self, draft: &mut Draft<'_>, verdict: VerdictRecord, log: Option<String>, step: Step) {
@@ -733,6 +745,11 @@ impl Turn<'_, '_> {
             Progress::Evaluate(request) => {
                 asks(draft, request);
                 draft.report(self.member, Step::Held, why.clone());
+                return;
+            }
+            Progress::Note(wait, other) => {
+                self.note(draft, wait);
+                draft.report(self.member, Step::Held, other);
                 return;
             }
             Progress::Record(verdict, log) => {

@@ -14,7 +14,7 @@
 use jiff::{SignedDuration, Timestamp};
 use numo_api::{
     Directive, DirectiveAction, Entry, FailurePolicy, NodeChangeSpec, NodeChangeStatus, ObjectRef, Outcome,
-    OwnerRef, Phase, Pin, Placement, Reason, RunStatus, Step, Target, Terms, VerdictRecord,
+    OwnerRef, Phase, Pin, Placement, Reason, RuleWait, RunStatus, Step, Target, Terms, VerdictRecord,
     marks::{self, openshift},
     mutex_run_config::NotAdmitted,
 };
@@ -708,8 +708,16 @@ impl Cluster {
 
     /// `job backup/Pre/1 of a running|Complete|Failed [read] [created:-60] [to:4.17.0]`; `of -` for the run's own.
     /// `evaluation disk/Pre/1 of a under-way|Pass:Fine|Wait:Full/30|Block:Broken|Trap:oops first:-60 said:-10 failures:2
-    /// generation:2`; the last answer of an evaluation under way is that before.
+    /// generation:2`; the last answer of an evaluation under way is that before. That it makes a node wait is journaled,
+    /// since it was asked first or `noted:-200`, unless it is `new`.
     fn evaluation(&mut self, line: &Line<'_>) {
+        let waits = line.option("Wait").or(line.option("Trap"));
+        if line.option("noted").is_some() || (waits.is_some() && !line.has("new")) {
+            self.noted(line);
+        }
+        if line.has("forgotten") {
+            return;
+        }
         let round = i32::try_from(line.number("round", 1)).expect("small");
         let (rule, key) = evaluation_key(line.word(1), line.word(3), round);
         let words = |text: &str| RuleWords {
@@ -749,6 +757,30 @@ impl Cluster {
             stirs: u32::try_from(line.number("stirred", 1)).expect("small"),
         };
         self.observed.evaluations.insert(key, view);
+    }
+
+    fn noted(&mut self, line: &Line<'_>) {
+        let mut parts = line.word(1).split('/');
+        let wait = RuleWait {
+            rule: format!("{NAMESPACE}/{}", parts.next().expect("a rule")),
+            phase: phase(parts.next().expect("a phase")),
+            attempt: parts.next().and_then(|n| n.parse().ok()).expect("an attempt"),
+            round: i32::try_from(line.number("round", 1)).expect("small"),
+            since: at(line.number("noted", line.number("first", -60))).to_string(),
+        };
+        if line.word(3) == "run" {
+            let run = self.observed.runs.get_mut(&run_key()).expect("a run");
+            let status = run.status.run.get_or_insert_with(|| RunStatus {
+                id: run_id(RUN_UID, "4.17.0"),
+                ..RunStatus::default()
+            });
+            status.rule_waits.push(wait);
+            return;
+        }
+        let of_node = |change: &&mut ChangeView| change.spec.node_name == line.word(3);
+        for change in self.observed.changes.values_mut().filter(of_node) {
+            change.status.rule_waits.push(wait.clone());
+        }
     }
 
     fn job(&mut self, line: &Line<'_>) {

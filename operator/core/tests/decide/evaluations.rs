@@ -115,6 +115,59 @@ fn a_wait_is_a_failure_once_its_time_is_over() {
 }
 
 #[test]
+fn a_timeout_counts_from_the_first_question_whoever_asked_it() {
+    let rule = "Pre wasm timeout:100";
+    let new = |said: &str| in_pre(rule, &format!("evaluation disk/Pre/1 of a {said} new"));
+    check(
+        &new("Wait:DiskFull/30 first:0"),
+        "node a PreRules RuleWaits\n > journal a waits disk/Pre/1",
+    );
+    check(&new("Trap:oops first:0"), "> journal a waits disk/Pre/1");
+    // Nobody reads a note of a rule that says no more.
+    check(
+        &new("Wait:DiskFull/30 first:-100 said:0"),
+        "> journal a verdict disk/Pre/1 Failure",
+    );
+    let later = |text: &str| in_pre(rule, &format!("evaluation disk/Pre/1 of a {text}"));
+    // The leader of before asked it: this one asks once, and then time is up.
+    check(
+        &later("forgotten noted:-200"),
+        "? evaluate disk/Pre/1 of a\n > nothing",
+    );
+    check(
+        &later("Wait:DiskFull/30 first:0 noted:-100"),
+        "> journal a verdict disk/Pre/1 Failure",
+    );
+    check(
+        &later("Wait:DiskFull/3600 first:0 noted:-60"),
+        "wake 40\n not ?\n > nothing",
+    );
+    check(
+        &later("Pass:Fine first:0 noted:-200"),
+        "> journal a verdict disk/Pre/1 Pass PreRelease",
+    );
+    // What was noted of another attempt of the node is nothing to this one.
+    check(
+        &later("Wait:DiskFull/30 first:0 noted:-200 round:2"),
+        "? evaluate disk/Pre/1 of a",
+    );
+    let of_run = "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0
+         rule disk PreRun wasm timeout:100
+         run finalizer {}
+         evaluation disk/PreRun/1 of run";
+    check(
+        &format!("{of_run} Wait:Busy/30 first:0 new"),
+        "hold RuleWaits ~ Busy\n > record waits disk/PreRun/1",
+    );
+    check(
+        &format!("{of_run} Wait:Busy/30 first:0 noted:-100"),
+        "> record disk/PreRun/1 Failure",
+    );
+}
+
+#[test]
 fn no_verdict_is_a_wait_with_growing_pauses_and_never_a_pass() {
     let trap = |failures: i64, said: i64| {
         in_pre(

@@ -1,7 +1,7 @@
 //! A decision in words: what a test compares.
 
 use crate::cluster::{Cluster, NAMESPACE, RUN_UID, now, run_key};
-use numo_api::{Outcome, marks};
+use numo_api::{Outcome, RuleWait, marks};
 use numo_core::{
     Decision, Snapshot,
     action::{Action, MachinePurpose, NodePurpose, PoolPurpose},
@@ -254,6 +254,9 @@ fn action(cluster: &Cluster, action: &Action) -> String {
                     last.outcome
                 );
             }
+            if let Some(wait) = noted(&status.rule_waits, &change.status.rule_waits) {
+                text += &format!(" {wait}");
+            }
             if status.entries.len() != change.status.entries.len() {
                 text += &format!(" {}", status.step.expect("a step").name());
                 text += &status
@@ -271,6 +274,10 @@ fn action(cluster: &Cluster, action: &Action) -> String {
             format!("forget {} {}", spec.node_name, spec.target.version)
         }
         Action::RecordRun { run, .. } => {
+            let known = observed.runs.values().find_map(|known| known.status.run.as_ref());
+            if let Some(wait) = noted(&run.rule_waits, known.map_or(&[], |known| &known.rule_waits)) {
+                return format!("record {wait}");
+            }
             let last = run.verdicts.last().expect("a verdict");
             let outcome = match last.outcome {
                 Outcome::Pass => "Pass",
@@ -309,6 +316,13 @@ fn action(cluster: &Cluster, action: &Action) -> String {
 }
 
 /// A selector in words: `worker, rule Exists, release In [..]`.
+/// The wait that is written down, if it is new.
+fn noted(wanted: &[RuleWait], known: &[RuleWait]) -> Option<String> {
+    let wait = wanted.last().filter(|last| !known.contains(last))?;
+    let rule = wait.rule.rsplit('/').next().unwrap_or_default();
+    Some(format!("waits {rule}/{}/{}", wait.phase.name(), wait.attempt))
+}
+
 fn selector(selector: &serde_json::Value) -> String {
     let short = |key: &str| {
         key.rsplit('/')

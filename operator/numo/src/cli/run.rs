@@ -110,6 +110,15 @@ pub struct RunArgs {
         default_value = "10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,100.64.0.0/10,fc00::/7"
     )]
     cluster_networks: Vec<AddressRange>,
+    /// Rules may read Secrets that their grants name, if their ServiceAccount may read them. What a rule says of one is in
+    /// events, journals and logs: set it only where authors of rules are trusted with that
+    #[arg(
+        long,
+        env = "NUMO_RULES_READ_SECRETS",
+        value_parser = clap::builder::BoolishValueParser::new(),
+        action = clap::ArgAction::SetTrue
+    )]
+    rules_read_secrets: bool,
     /// Name of this instance in leases and events [default: host name and process id]
     #[arg(long, env = "NUMO_IDENTITY", value_name = "NAME")]
     identity: Option<String>,
@@ -216,6 +225,7 @@ pub async fn run(args: RunArgs) -> Result<(), CliError> {
             artifacts,
             prometheus,
             cluster_networks: args.cluster_networks,
+            secrets: args.rules_read_secrets,
         },
     };
     let (stop, stopped) = watch::channel(false);

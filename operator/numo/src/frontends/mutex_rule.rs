@@ -7,7 +7,7 @@ use crate::runners::{
 };
 use jiff::Timestamp;
 use numo_api::{
-    MutexRule, MutexRuleStatus, Phase, Reason, RuleType, WasmRule,
+    MutexRule, MutexRuleStatus, Phase, Reason, RuleType,
     conditions::types::{COMPILED, FETCHED, VALID_CONFIG, VERIFIED},
 };
 use numo_core::observed::{Key, RuleView, Validity};
@@ -146,7 +146,6 @@ fn of_phases(rule: &MutexRule) -> Option<(Reason, String)> {
 fn of_component(rule: &MutexRule) -> Option<(Reason, String)> {
     let spec = &rule.spec;
     let invalid = |message: &str| Some((Reason::InvalidConfig, message.to_owned()));
-    let not_served = |message: &str| Some((Reason::FieldNotServed, message.to_owned()));
     let Some(component) = &spec.wasm else {
         return invalid("spec.wasm: found nothing, wanted a component (type wasm)");
     };
@@ -171,22 +170,23 @@ fn of_component(rule: &MutexRule) -> Option<(Reason, String)> {
             }
         }
     }
-    if let Some(why) = of_grants(component) {
-        return not_served(why);
-    }
     wasm::terms(component).err()
 }
 
-/// What may never be lent.
-fn of_grants(component: &WasmRule) -> Option<&'static str> {
-    let grants = component.grants.as_ref()?;
+/// Why a rule that asks for Secrets is refused by an operator that lends none.
+pub fn asks_for_secrets(rule: &MutexRule) -> Option<(Reason, String)> {
     let secrets = |kind: &str, version: &str| kind == "Secret" && version == "v1";
-    grants
-        .kubernetes
-        .iter()
-        .flatten()
-        .any(|grant| secrets(&grant.kind, &grant.api_version))
-        .then_some("spec.wasm.grants.kubernetes: found Secret, which is never lent")
+    let wasm = rule.spec.wasm.iter().flat_map(|component| &component.grants);
+    let grants = wasm.flat_map(|grants| &grants.kubernetes).flatten();
+    let lent = grants.map(|grant| ("spec.wasm.grants.kubernetes", &grant.kind, &grant.api_version));
+    let objects = rule.spec.cel.iter().flat_map(|cel| &cel.objects).flatten();
+    let read = objects.map(|of| ("spec.cel.objects", &of.kind, &of.api_version));
+    let (field, ..) = lent
+        .chain(read)
+        .find(|(_, kind, version)| secrets(kind, version))?;
+    let message =
+        format!("{field}: found Secret, wanted another kind: numo runs without --rules-read-secrets");
+    Some((Reason::FieldNotServed, message))
 }
 
 /// What is wrong with the rule whatever the API server says.

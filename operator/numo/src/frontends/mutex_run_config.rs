@@ -330,6 +330,7 @@ fn run_status(run: &RunConfigView, report: &Report, now: Timestamp) -> Option<Ru
         })
         .collect();
     status.verdicts.clone_from(&report.run_verdicts);
+    status.rule_waits.clone_from(&report.run_waits);
     Some(status)
 }
 

@@ -103,10 +103,6 @@ pub fn shape(rule: &CelRule) -> Result<(), Fault> {
     }
     let mut names = BTreeSet::new();
     for (index, objects) in rule.objects.iter().flatten().enumerate() {
-        if objects.kind == "Secret" && objects.api_version == "v1" {
-            let message = format!("spec.cel.objects[{index}].kind: found Secret, which is never read");
-            return Err((Reason::FieldNotServed, message));
-        }
         let namespace = objects
             .namespace
             .as_deref()
@@ -649,12 +645,8 @@ mod tests {
     }
 
     #[test]
-    fn secrets_and_unknown_facts_are_refused() {
+    fn what_could_be_another_path_and_unknown_facts_are_refused() {
         for (objects, words) in [
-            (
-                json!({"name": "s", "apiVersion": "v1", "kind": "Secret"}),
-                "never read",
-            ),
             (
                 json!({"name": "s", "apiVersion": "v1", "kind": "Namespace", "objectName": "b/secrets/pull"}),
                 "is no name",

@@ -13,7 +13,10 @@ use super::{
     watch,
     wire::{self, Edition, Kind},
 };
-use crate::runners::wasm::{Examined, Fault};
+use crate::{
+    frontends::mutex_rule,
+    runners::wasm::{Examined, Fault},
+};
 use jiff::Timestamp;
 use kube::api::ListParams;
 use numo_api::{CelRule, MutexRule, PrometheusRule, Reason, RuleType, marks};
@@ -58,6 +61,8 @@ pub struct AskedOptions {
     pub prometheus: Option<PrometheusServer>,
     /// Addresses of pods, services and nodes: no rule reaches them unless its namespace may.
     pub cluster_networks: Vec<AddressRange>,
+    /// Rules may read Secrets that their grants name and their ServiceAccount may read.
+    pub secrets: bool,
 }
 
 /// A Prometheus.
@@ -352,9 +357,10 @@ impl Inner {
 
     /// None if the API server gave no answer.
     async fn look_at(&self, key: &Key, edition: &Edition, rule: &MutexRule) -> Option<Looked> {
-        let of_itself = crate::frontends::mutex_rule::parse(rule, Validity::Valid).validity;
+        let of_itself = mutex_rule::parse(rule, Validity::Valid).validity;
         let fault = match of_itself {
-            Validity::Valid => None,
+            Validity::Valid if self.options.secrets => None,
+            Validity::Valid => mutex_rule::asks_for_secrets(rule),
             Validity::Invalid(reason, message) => Some((reason, message)),
             Validity::Unknown => return None,
         };
@@ -410,6 +416,11 @@ impl Inner {
                 .get(marks::RULE_NETWORK)
                 .is_some_and(|value| value == marks::RULE_NETWORK_CLUSTER),
         )
+    }
+
+    /// Whether rules may read Secrets.
+    pub(super) fn lends_secrets(&self) -> bool {
+        self.options.secrets
     }
 
     /// Whether numo was told of a Prometheus.

@@ -202,6 +202,7 @@ impl Inner {
         let now = self.connection.clock.now();
         let services = Services {
             reader: Some(reader.clone()),
+            secrets: self.lends_secrets(),
             prometheus: self.prometheus(&begun)?,
             fetch: Some(begun.fetch),
             credentials: Arc::new(credentials),

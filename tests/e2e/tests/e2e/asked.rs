@@ -73,6 +73,41 @@ fn lent() -> Value {
     })
 }
 
+/// A Secret is read where the operator lends them, and only with the rights of the rule's ServiceAccount.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_is_read_where_operator_and_account_allow_it() -> Result<()> {
+    let mut stage = set(workers(1), vec!["--rules-read-secrets"]).await?;
+    // The rule names the object before anybody lends it.
+    stage.may_lack_rights = true;
+    let open = cel_rule(
+        "open",
+        json!({
+            "objects": [{"name": "gate", "apiVersion": "v1", "kind": "Secret", "namespace": "shop", "objectName": "gate"}],
+            // "yes"
+            "validations": [{"expression": "objects.gate.data.open == 'eWVz'", "reason": "ShopClosed", "retryAfterSeconds": 3600}],
+        }),
+    );
+    prepare(&stage, &[open], json!({})).await?;
+    judged(&stage, "open", "ValidConfig").await?;
+    stage.world.upgrade_to(NEW).await?;
+    let why = waits(&stage, "Denied").await?;
+    assert!(why.contains("default") && why.contains("secrets"), "{why}");
+    let mut objects = readable("shop", (numo_e2e::NAMESPACE, "default"), &json!({}));
+    objects.push(lent());
+    for object in &mut objects {
+        if object["kind"] == "ConfigMap" {
+            object["kind"] = json!("Secret");
+            object["data"] = json!({"open": "eWVz"});
+        } else if !object["rules"].is_null() {
+            object["rules"][0]["resources"] = json!(["secrets"]);
+        }
+    }
+    apply(&stage, &objects).await?;
+    finish(&stage).await?;
+    stage.judge(&judgement(&[], &[])).await?;
+    stage.strike().await
+}
+
 /// Sets the data of the ConfigMap `gate`.
 async fn set_gate(stage: &Stage, namespace: &str, data: Value) -> Result<()> {
     let maps: kube::Api<k8s_openapi::api::core::v1::ConfigMap> =
@@ -182,7 +217,7 @@ async fn expressions_that_cannot_be_read_or_never_end_let_no_node_go() -> Result
             "InvalidConfig",
             "spec.cel.validations[1].expression: found nodes",
         ),
-        ("secret", "FieldNotServed", "spec.cel.objects[0].kind"),
+        ("secret", "FieldNotServed", "spec.cel.objects: found Secret"),
         ("both", "InvalidConfig", "spec.jobSpec"),
         ("fleet", "ValidConfig", ""),
     ] {

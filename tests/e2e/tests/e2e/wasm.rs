@@ -1,14 +1,24 @@
 //! Rules of type wasm: components from a ConfigMap or a registry gate nodes.
 
-use std::path::Path;
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+    },
+};
 
 use anyhow::{Context, Result};
 use base64::prelude::{BASE64_STANDARD as STANDARD, Engine as _};
 use k8s_openapi::{ByteString, api::core::v1::ConfigMap};
-use kube::api::PostParams;
+use kube::api::{PatchParams, PostParams};
 use numo_api::{MutexRule, Outcome, Phase};
 use numo_e2e::{Numo, Stage, manifests, rules::Rules};
-use numo_plugin_tests::registry::{Kind, PASSWORD, Running, USER};
+use numo_plugin_tests::{
+    registry::{Kind, PASSWORD, Running, USER},
+    sigstore::{SIGNATURE, Signing, Sigstore},
+};
+use numo_world::Judgement;
 use serde_json::{Value, json};
 
 use crate::{
@@ -75,7 +85,7 @@ fn wants_disk() -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_component_makes_a_node_wait_with_its_own_words_until_it_passes() -> Result<()> {
-    let stage = set(workers(2), Vec::new()).await?;
+    let mut stage = set(workers(2), Vec::new()).await?;
     store(&stage, "node-requirement", component("node-requirement").await?).await?;
     let disk = wasm_rule("disk", "node-requirement", wants_disk());
     prepare(&stage, &[disk], json!({})).await?;
@@ -110,11 +120,28 @@ async fn a_component_makes_a_node_wait_with_its_own_words_until_it_passes() -> R
         "a wait that a rule asks for is no stall"
     );
 
+    // Its time counts on under another leader.
+    let waiting = || async {
+        let status = stage.change("worker-0").await?.context("a journal")?.status;
+        anyhow::Ok(status.map(|status| status.rule_waits).unwrap_or_default())
+    };
+    let since = waiting().await?;
+    assert_eq!(since.len(), 1, "{since:?}");
+    assert!(
+        since[0].rule.ends_with("/disk") && since[0].phase == Phase::Pre,
+        "{since:?}"
+    );
+    stage.kill_numo().await?;
+    stage.start_numo()?;
+    waits(&stage, "RuleWaits").await?;
+    assert_eq!(waiting().await?, since);
+
     for node in ["worker-0", "worker-1"] {
         let label = json!({"metadata": {"labels": {"example.com/disk": "checked"}}});
         stage.patch_node(node, label).await?;
     }
     finish(&stage).await?;
+    assert_eq!(waiting().await?, []);
     let change = stage.change("worker-0").await?.context("a journal")?;
     assert_eq!(verdicts(&change, "disk", Phase::Pre), [(1, Outcome::Pass, None)]);
     assert!(jobs(&stage).await?.is_empty(), "no Job was made");
@@ -332,6 +359,119 @@ async fn a_component_is_pushed_signed_fetched_verified_and_outlives_its_registry
     stage.strike().await
 }
 
+/// The operator asks for an identity that its own Sigstore vouches for; a rule can only ask for more.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_component_runs_only_if_an_identity_of_the_operator_signed_it() -> Result<()> {
+    const ISSUER: &str = "https://issuer.example";
+    const SUBJECT: &str = "https://example.com/team/rules/release.yml@refs/tags/v1";
+    let signing = Signing {
+        issuer: ISSUER,
+        subject: SUBJECT,
+        predicate: SIGNATURE,
+        certified_in: 2024,
+        at_seconds: 1_719_000_000,
+    };
+    let sigstore = Sigstore::new()?;
+    let registry = Running::start_with(Kind::GoContainerRegistry, false)?;
+    let folder = tempfile::tempdir()?;
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::write(path("root.json"), sigstore.trusted_root().to_string())?;
+    let login = STANDARD.encode(format!("{USER}:{PASSWORD}"));
+    let auths = json!({"auths": {&registry.address: {"auth": login}}}).to_string();
+    std::fs::write(path("auth.json"), &auths)?;
+    std::fs::write(path("rule.wasm"), component("node-requirement").await?)?;
+    let identity = format!("{ISSUER},{SUBJECT}");
+    let numo = [
+        "--sigstore-trusted-root",
+        path("root.json").leak(),
+        "--rule-identities",
+        identity.leak(),
+    ];
+    let stage = set(workers(1), numo.to_vec()).await?;
+    let (image, file, config) = (
+        registry.at("team/node-requirement:1"),
+        path("rule.wasm"),
+        path("auth.json"),
+    );
+    let pushed = stage
+        .say(&["plugin", "push", &file, &image, "--registry-config", &config])
+        .await?;
+    let pinned = pushed.trim();
+
+    // What has no signature of anybody cannot be signed by somebody, and so does not run.
+    store(&stage, "unsigned", component("node-requirement").await?).await?;
+    let mut disk = wasm_rule("disk", "unsigned", wants_disk());
+    apply(&stage, &[disk.clone()]).await?;
+    let why = rule_says(&stage, "disk", "Fetched", "False", "Unsigned").await?;
+    assert!(why.contains("configMap"), "{why}");
+    let wasm = disk["spec"]["wasm"].as_object_mut().context("a component")?;
+    wasm.remove("configMap");
+    wasm.insert("image".to_owned(), json!(pinned));
+    wasm.insert("pullSecretName".to_owned(), json!("registry"));
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "registry"},
+        "type": "kubernetes.io/dockerconfigjson", "stringData": {".dockerconfigjson": auths},
+    });
+    let run = run_of(&["disk"], json!({}));
+    apply(
+        &stage,
+        &[
+            invitation(),
+            secret,
+            disk.clone(),
+            target("workers", &["worker"]),
+            run,
+        ],
+    )
+    .await?;
+    rule_says(&stage, "disk", "Verified", "False", "Unsigned").await?;
+    let digest = pinned.rsplit('@').next().unwrap_or_default().parse()?;
+    let stranger = Signing {
+        subject: "stranger@example.com",
+        ..signing
+    };
+    registry.attach(pinned, &sigstore.bundle(&digest, &stranger)?)?;
+    let why = rule_says(&stage, "disk", "Verified", "False", "SignatureMismatch").await?;
+    assert!(why.contains("stranger@example.com"), "{why}");
+    registry.attach(pinned, &sigstore.bundle(&digest, &signing)?)?;
+    rule_says(&stage, "disk", "Verified", "True", "Verified").await?;
+    let status = stage.api::<MutexRule>().get("disk").await?.status;
+    let signer = status.and_then(|status| status.wasm?.signer).unwrap_or_default();
+    assert!(signer.contains(SUBJECT), "{signer}");
+    let root = path("root.json");
+    let shown = stage
+        .say(&[
+            "plugin",
+            "inspect",
+            pinned,
+            "--registry-config",
+            &config,
+            "--sigstore-trusted-root",
+            &root,
+        ])
+        .await?;
+    assert!(
+        shown.contains(SUBJECT) && shown.contains("stranger@example.com"),
+        "{shown}"
+    );
+
+    // A rule asks for more, not for less.
+    let nobody = json!({"identities": [{"issuer": ISSUER, "subject": "nobody@example.com"}]});
+    let mut more = disk.clone();
+    more["spec"]["wasm"]["signature"] = nobody;
+    apply(&stage, &[more]).await?;
+    rule_says(&stage, "disk", "Verified", "False", "SignatureMismatch").await?;
+    apply(&stage, &[disk]).await?;
+    rule_says(&stage, "disk", "Verified", "True", "Verified").await?;
+    stage.world.upgrade_to(NEW).await?;
+    waits(&stage, "RuleWaits").await?;
+    let label = json!({"metadata": {"labels": {"example.com/disk": "checked"}}});
+    stage.patch_node("worker-0", label).await?;
+    finish(&stage).await?;
+    stage.judge(&judgement(&[], &[])).await?;
+    stage.strike().await
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_component_reads_in_post_what_it_remembered_in_pre() -> Result<()> {
     let stage = set(workers(2), Vec::new()).await?;
@@ -446,5 +586,184 @@ async fn a_secret_is_attached_to_the_servers_that_it_names_and_no_others() -> Re
         [(1, Outcome::Pass, None)]
     );
     stage.judge(&judgement(&[], &[])).await?;
+    stage.strike().await
+}
+
+/// Where else images are, as OpenShift says it: the source is never asked, by digest or by tag.
+#[tokio::test(flavor = "multi_thread")]
+async fn components_come_from_the_mirrors_that_the_cluster_names() -> Result<()> {
+    let registry = Running::start_with(Kind::GoContainerRegistry, false)?;
+    let folder = tempfile::tempdir()?;
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let login = STANDARD.encode(format!("{USER}:{PASSWORD}"));
+    let auths = json!({"auths": {&registry.address: {"auth": login}}}).to_string();
+    std::fs::write(path("auth.json"), &auths)?;
+    std::fs::write(path("rule.wasm"), component("node-requirement").await?)?;
+    let mut stage = set(workers(1), Vec::new()).await?;
+    // It asks for a Secret before anybody has invited it.
+    stage.may_lack_rights = true;
+    let (file, config) = (path("rule.wasm"), path("auth.json"));
+    let mirror = registry.at("mirror/team/node-requirement:1");
+    let pushed = stage
+        .say(&["plugin", "push", &file, &mirror, "--registry-config", &config])
+        .await?;
+    let digest = pushed.trim().rsplit('@').next().unwrap_or_default().to_owned();
+    for crd in ["imagedigestmirrorsets", "imagetagmirrorsets"] {
+        let path = manifests::root().join(format!("tests/world/crds/{crd}.yaml"));
+        apply(&stage, &manifests::parse(&std::fs::read_to_string(path)?)?).await?;
+    }
+    let of = |source: &str| {
+        json!([{
+            "source": source, "mirrors": [registry.at("mirror/team")], "mirrorSourcePolicy": "NeverContactSource",
+        }])
+    };
+    let sets = [
+        json!({
+            "apiVersion": "config.openshift.io/v1", "kind": "ImageDigestMirrorSet", "metadata": {"name": "rules"},
+            "spec": {"imageDigestMirrors": of("digests.example.com/team")},
+        }),
+        json!({
+            "apiVersion": "config.openshift.io/v1", "kind": "ImageTagMirrorSet", "metadata": {"name": "rules"},
+            "spec": {"imageTagMirrors": of("tags.example.com/team")},
+        }),
+    ];
+    for set in &sets {
+        // The API server takes a moment to serve a new kind.
+        let text = set.to_string();
+        stage
+            .until("the mirrors are stored", 30, || async {
+                Ok(stage.apply(&text).await.ok())
+            })
+            .await?;
+    }
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "registry"},
+        "type": "kubernetes.io/dockerconfigjson", "stringData": {".dockerconfigjson": auths},
+    });
+    apply(&stage, &[invitation(), secret]).await?;
+    for (name, image, shown) in [
+        (
+            "by-digest",
+            format!("digests.example.com/team/node-requirement@{digest}"),
+            "digests.example.com",
+        ),
+        (
+            "by-tag",
+            "tags.example.com/team/node-requirement:1".to_owned(),
+            "tags.example.com",
+        ),
+    ] {
+        let mut rule = object(
+            "MutexRule",
+            name,
+            json!({"type": "wasm", "timeoutSeconds": 600, "wasm": wants_disk()}),
+        );
+        rule["spec"]["wasm"]["image"] = json!(image);
+        rule["spec"]["wasm"]["pullSecretName"] = json!("registry");
+        apply(&stage, &[rule]).await?;
+        rule_says(&stage, name, "ValidConfig", "True", "ValidConfig").await?;
+        let status = stage.api::<MutexRule>().get(name).await?.status;
+        let resolved = status.and_then(|status| status.wasm?.image).unwrap_or_default();
+        assert_eq!(resolved, format!("{shown}/team/node-requirement@{digest}"));
+    }
+    stage.strike().await
+}
+
+/// A server on loopback that lets whoever asks wait until it opens.
+#[derive(Clone, Default)]
+struct Door {
+    /// Who asked so far.
+    asked: Arc<AtomicUsize>,
+    /// Who waits now.
+    waiting: Arc<AtomicUsize>,
+    open: Arc<AtomicBool>,
+}
+
+impl Door {
+    fn stand(&self) -> Result<u16> {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+        let port = listener.local_addr()?.port();
+        let door = self.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let door = door.clone();
+                std::thread::spawn(move || {
+                    door.waiting.fetch_add(1, Relaxed);
+                    door.asked.fetch_add(1, Relaxed);
+                    door.keep(stream);
+                    door.waiting.fetch_sub(1, Relaxed);
+                });
+            }
+        });
+        Ok(port)
+    }
+
+    /// Until it opens, or who asks goes.
+    fn keep(&self, mut stream: std::net::TcpStream) {
+        use std::io::{Read as _, Write as _};
+        let _ = stream.set_read_timeout(Some(std::time::Duration::from_millis(50)));
+        while !self.open.load(Relaxed) {
+            if matches!(stream.read(&mut [0; 4096]), Ok(0)) {
+                return;
+            }
+        }
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    }
+}
+
+/// A rule that is asked about two nodes and does not come to an end holds up neither the other node's question nor
+/// anything else that numo does.
+#[tokio::test(flavor = "multi_thread")]
+async fn slow_evaluations_run_beside_one_another_and_hold_up_nothing_else() -> Result<()> {
+    let stage = set(workers(3), Vec::new()).await?;
+    let door = Door::default();
+    let port = door.stand()?;
+    store(&stage, "http-check", component("http-check").await?).await?;
+    apply(&stage, &[crate::asked::network()]).await?;
+    let check = wasm_rule(
+        "status",
+        "http-check",
+        json!({
+            "config": {"url": format!("http://127.0.0.1:{port}/"), "retryAfterSeconds": 5},
+            "grants": {"http": [{"scheme": "http", "host": "127.0.0.1", "port": port, "addresses": ["127.0.0.0/8"]}]},
+        }),
+    );
+    let pools: kube::Api<numo_world::openshift::MachineConfigPool> = kube::Api::all(stage.person.clone());
+    let two = kube::api::Patch::Merge(json!({"spec": {"maxUnavailable": 2}}));
+    pools.patch("worker", &PatchParams::default(), &two).await?;
+    stage.world.remember().await?;
+    let quick = rule("quick", json!({"jobSpec": crate::job("true")}));
+    prepare(&stage, &[check, quick], json!({"maxUnavailable": 2})).await?;
+    stage.world.upgrade_to(NEW).await?;
+    // A request is given up after seconds: it counts what was done while the same two waited.
+    let rules = stage.api::<MutexRule>();
+    for timeout in 100.. {
+        assert!(timeout < 110, "whatever is done, it waits for evaluations");
+        let asked = stage
+            .until("two nodes are asked about at once", 60, || async {
+                let asked = door.asked.load(Relaxed);
+                Ok((door.waiting.load(Relaxed) == 2).then_some(asked))
+            })
+            .await?;
+        let edit = kube::api::Patch::Merge(json!({"spec": {"timeoutSeconds": timeout}}));
+        let edited = rules.patch("quick", &PatchParams::default(), &edit).await?;
+        stage
+            .until("an edited rule is judged", 60, || async {
+                let status = rules.get("quick").await?.status;
+                let judged = status.and_then(|status| status.observed_generation);
+                Ok((judged == edited.metadata.generation).then_some(()))
+            })
+            .await?;
+        if door.waiting.load(Relaxed) == 2 && door.asked.load(Relaxed) == asked {
+            break;
+        }
+    }
+    door.open.store(true, Relaxed);
+    finish(&stage).await?;
+    let expected = Judgement {
+        max_in_flight: 2,
+        ..judgement(&["quick"], &[])
+    };
+    stage.judge(&expected).await?;
     stage.strike().await
 }

@@ -279,6 +279,8 @@ impl<'a> Reading<'a> {
             prometheus: Some(self.prometheus(now, &gaps)?),
             fetch: Some(Arc::new(servers)),
             history,
+            // They are the author's own fixtures.
+            secrets: true,
             ..Services::none(now)
         };
         let Some(wanted) = self.wanted() else {
