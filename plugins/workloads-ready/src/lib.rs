@@ -104,7 +104,11 @@ pub fn evaluate(input: &Input, host: &(impl Kubernetes + History)) -> Result<Ver
     let config = parse(&input.config_json).map_err(RuleError::InvalidConfig)?;
     let node = node(input)?;
     if input.phase == "pre" {
-        return object::confirmed(|freshness| remember(host, &node.name, &config, freshness));
+        let earlier = host.entries(0)?;
+        return object::confirmed(|freshness| {
+            let earlier = Memory::recall(&earlier, &input.run)?.unwrap_or_default();
+            remember(host, &node.name, &config, earlier, freshness)
+        });
     }
     let Some(memory) = Memory::recall(&host.entries(0)?, &input.run)? else {
         let report = report(
@@ -119,11 +123,12 @@ pub fn evaluate(input: &Input, host: &(impl Kubernetes + History)) -> Result<Ver
     object::confirmed(|freshness| compare(host, &memory, &config, freshness))
 }
 
-/// Pre: notes every workload with pods on the node, and how it is.
+/// Pre: notes every workload with pods on the node, and how it is, beside what was noted in this run before.
 fn remember(
     host: &impl Kubernetes,
     node: &str,
     config: &Config,
+    mut memory: Memory,
     freshness: Freshness,
 ) -> Result<Verdict, RuleError> {
     let Found {
@@ -132,7 +137,6 @@ fn remember(
         alone,
     } = workload::on_node(host, node, config, freshness)?;
     let states = workload::states(host, &workloads, config, freshness)?;
-    let mut memory = Memory::default();
     let mut findings = Vec::new();
     let mut unready = Vec::new();
     for (id, state) in &states {
@@ -167,7 +171,7 @@ fn remember(
         let report = with_findings(report("WorkloadsNotReady", summary), findings);
         return Ok(wait(report, config.retry_after_seconds));
     }
-    let summary = format!("{} with pods on {node}", count(memory.len(), "workload"));
+    let summary = format!("{} with pods on {node}", count(states.len(), "workload"));
     let mut report = with_findings(report("WorkloadsRemembered", summary), findings);
     report.data_json = Some(memory.write()?);
     Ok(Verdict::Pass(report))

@@ -95,16 +95,24 @@ impl Memory {
 
     /// All that passes in Pre of this run remembered: an attempt after a drain that stopped half-way saw
     /// fewer pods than the one before. None if Pre never passed.
+    ///
+    /// The host may keep the data of the newest pass alone, so that each holds what those before it held.
     pub fn recall(history: &[Entry], run: &str) -> Result<Option<Memory>, RuleError> {
-        let mut memory = None;
-        for entry in history {
-            if entry.run == run && entry.phase == "pre" && entry.verdict == "pass" {
-                memory
-                    .get_or_insert_with(Memory::default)
-                    .read(entry.data_json.as_deref().unwrap_or_default())?;
-            }
+        let of_run = |entry: &&Entry| entry.run == run && entry.phase == "pre" && entry.verdict == "pass";
+        let passes: Vec<_> = history.iter().filter(of_run).collect();
+        if passes.is_empty() {
+            return Ok(None);
         }
-        Ok(memory)
+        let mut memory = Memory::default();
+        let mut read = 0;
+        for data in passes.iter().filter_map(|pass| pass.data_json.as_deref()) {
+            memory.read(data)?;
+            read += 1;
+        }
+        if read == 0 {
+            return Err(failed("what this rule remembers was not kept"));
+        }
+        Ok(Some(memory))
     }
 
     fn read(&mut self, data: &str) -> Result<(), RuleError> {

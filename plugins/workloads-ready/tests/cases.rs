@@ -359,6 +359,27 @@ fn all_attempts_in_pre_are_remembered_together() {
     }
 }
 
+/// numo keeps what a rule left for itself with its newest pass of a phase alone.
+#[test]
+fn a_node_that_was_asked_about_twice_in_pre_is_remembered() {
+    let state = workload("StatefulSet", "db", "replicas: 2", "readyReplicas: 2");
+    let mut world = World::new(&(pod("p", &by("StatefulSet", "db")) + &state));
+    let first = evaluate(&input("pre", "{}"), &world).unwrap();
+    world.remember("pre", NOW, &first);
+    let mut drained = World::new(&state);
+    drained.history = world.history;
+    let again = evaluate(&input("pre", "{}"), &drained).unwrap();
+    let half = state.replace("readyReplicas: 2", "readyReplicas: 1");
+    let mut after = World::new(&half);
+    after.remember("pre", NOW, &first);
+    after.history[0].data_json = None;
+    after.remember("pre", NOW, &again);
+    assert_eq!(
+        line(&evaluate(&input("post", "{}"), &after)),
+        "wait WorkloadsNotReady WorkloadNotReady=a/db"
+    );
+}
+
 #[test]
 fn of_two_memories_the_one_that_asks_for_more_counts() {
     let state = |ready: u8| {

@@ -182,6 +182,124 @@ impl Core {
     }
 }
 
+/// A guest of `plugins/conformance/guests`: what it tries, and what must come of it.
+#[derive(Debug)]
+pub struct Hostile {
+    /// Name of its file, without `.wat`.
+    pub name: String,
+    /// The reasons one of which it must end with; none if it must pass.
+    pub reasons: Vec<String>,
+    /// Words that the refusal must have.
+    pub says: String,
+    /// The component.
+    pub component: Vec<u8>,
+}
+
+/// WASI, for a guest of the world `chatty`.
+const CHATTY: &str = "
+    package numo:odd@1.0.0;
+    world chatty {
+      include numo:rule/rule@1.0.0;
+      import wasi:cli/stdout@0.2.6;
+      import wasi:random/random@0.2.6;
+    }
+    package wasi:random@0.2.6 { interface random { get-random-bytes: func(len: u64) -> list<u8>; } }
+    package wasi:cli@0.2.6 { interface stdout { use wasi:io/streams@0.2.6.{output-stream}; get-stdout: func() -> output-stream; } }
+    package wasi:io@0.2.6 { interface streams { resource output-stream; } }
+";
+
+/// The text of a guest's file.
+fn hostile_text(name: &str) -> Result<String> {
+    let path = root().join(format!("plugins/conformance/guests/{name}.wat"));
+    std::fs::read_to_string(&path).with_context(|| path.display().to_string())
+}
+
+/// One part of a guest's text: the lines after `;; == NAME`, to the next part.
+fn part(text: &str, name: &str) -> String {
+    let heading = format!(";; == {name}");
+    let lines = text.lines().skip_while(|line| *line != heading).skip(1);
+    let lines: Vec<_> = lines.take_while(|line| !line.starts_with(";; == ")).collect();
+    lines.join("\n")
+}
+
+/// What a guest's head says of `key`.
+fn head<'t>(text: &'t str, key: &str) -> &'t str {
+    let start = format!(";; {key}: ");
+    text.lines()
+        .find_map(|line| line.strip_prefix(&start))
+        .unwrap_or_default()
+}
+
+impl Core {
+    /// The core module of a guest's file.
+    pub fn hostile(name: &str) -> Result<Self> {
+        let text = hostile_text(name)?;
+        Ok(Self {
+            imports: part(&text, "imports"),
+            fields: part(&text, "fields"),
+            evaluate: part(&text, "evaluate"),
+            describe: part(&text, "describe"),
+            ..Self::default()
+        })
+    }
+}
+
+/// A guest by the name of its file.
+pub fn hostile(name: &str) -> Result<Hostile> {
+    let text = hostile_text(name)?;
+    let whole = part(&text, "whole");
+    let more = part(&text, "component");
+    let component = if whole.is_empty() {
+        let core = Core::hostile(name)?;
+        let component = match head(&text, "world") {
+            "" => core.component()?,
+            world => component(&core.wat(), world, CHATTY)?,
+        };
+        if more.is_empty() {
+            component
+        } else {
+            with_fields(&component, &more)?
+        }
+    } else {
+        wat::parse_str(whole)?
+    };
+    let reasons = head(&text, "reason")
+        .split_whitespace()
+        .filter(|reason| *reason != "Pass");
+    Ok(Hostile {
+        name: name.to_owned(),
+        reasons: reasons.map(ToOwned::to_owned).collect(),
+        says: head(&text, "says").to_owned(),
+        component,
+    })
+}
+
+/// Functions of many instructions: megabytes of code, quick to parse, slow or large to compile.
+pub fn bomb(functions: usize, instructions: usize) -> Result<Vec<u8>> {
+    let step = part(&hostile_text("bomb")?, "instruction").repeat(instructions);
+    let function = format!("(func (param i64) (result i64) {step} (local.get 0))");
+    let core = Core {
+        fields: function.repeat(functions),
+        ..Core::default()
+    };
+    core.component()
+}
+
+/// The names of all guests but the bomb, which is no guest by itself.
+pub fn all_hostile() -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(root().join("plugins/conformance/guests"))? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        names.extend(
+            name.strip_suffix(".wat")
+                .filter(|name| *name != "bomb")
+                .map(ToOwned::to_owned),
+        );
+    }
+    names.sort();
+    Ok(names)
+}
+
 /// Bytes of a data segment, laid out by the canonical ABI.
 struct Data {
     base: u32,

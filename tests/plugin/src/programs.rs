@@ -96,6 +96,13 @@ pub fn cargo_component() -> Result<PathBuf> {
     })
 }
 
+/// The folder that a program lies in, for a PATH.
+pub fn folder_of(program: &Path) -> Result<PathBuf> {
+    // The cache remembers it by a link.
+    let program = fs::read_link(program).unwrap_or_else(|_| program.to_owned());
+    Ok(program.parent().context("a program in a folder")?.to_owned())
+}
+
 fn done(command: &mut Command) -> Result<()> {
     let output = command
         .stdin(Stdio::null())

@@ -15,7 +15,7 @@ use std::{
 
 use numo_plugin::{Compile, Engine, Grants, Limits, Reason, Refused, Rule, Services, Setup, Terms, Verdict};
 use numo_plugin_tests::{
-    guest::{self, Core, Target, with_fields},
+    guest::{self, Core, Target},
     services::{Lines, Objects, input, nothing},
 };
 use tokio::sync::{Mutex, MutexGuard};
@@ -101,11 +101,7 @@ async fn ask(bytes: &[u8], config: &str, terms: &Terms, services: Services) -> R
         .map(|answer| answer.verdict)
 }
 
-/// A core module is asked, within ten seconds.
-async fn attack(core: &Core, reason: Reason) -> Refused {
-    attack_with(&core.component().unwrap(), reason).await
-}
-
+/// A component is asked, within ten seconds.
 async fn attack_with(component: &[u8], reason: Reason) -> Refused {
     let row = Row::begin().await;
     let refused = ask(component, "{}", &Terms::default(), nothing())
@@ -149,29 +145,41 @@ fn refused_for(answer: Result<Verdict, Refused>, reason: Reason) -> Refused {
     refused
 }
 
-const FOR_EVER: &str = "(loop $again (br $again))";
+/// A guest that never ends.
+fn looping() -> Vec<u8> {
+    guest::hostile("loop").unwrap().component
+}
+
+/// Each guest of `plugins/conformance/guests` ends with the reason in its head, in bounded time and memory.
+#[tokio::test]
+async fn each_hostile_guest_ends_with_its_reason() {
+    for name in guest::all_hostile().unwrap() {
+        let hostile = made(|| guest::hostile(&name).unwrap()).await;
+        let row = Row::begin().await;
+        let answer = ask(&hostile.component, "{}", &Terms::default(), nothing()).await;
+        row.end(Duration::from_secs(10));
+        match answer {
+            Ok(verdict) => assert!(hostile.reasons.is_empty(), "{name}: {verdict:?}"),
+            Err(refused) => {
+                assert!(
+                    hostile.reasons.contains(&refused.reason.to_string()),
+                    "{name}: {refused}, wanted {:?}",
+                    hostile.reasons
+                );
+                assert!(refused.message.contains(&hostile.says), "{name}: {refused}");
+            }
+        }
+    }
+}
 
 // Infinite loop
 
 #[tokio::test]
 async fn a_loop_is_stopped() {
-    attack(&Core::that(FOR_EVER), Reason::EvaluationTimeout).await;
     refused_for(
         misbehave(Target::Unknown, "loop").await,
         Reason::EvaluationTimeout,
     );
-}
-
-#[tokio::test]
-async fn a_loop_in_describe_is_stopped_at_load() {
-    attack(
-        &Core {
-            describe: FOR_EVER.into(),
-            ..Core::default()
-        },
-        Reason::EvaluationTimeout,
-    )
-    .await;
 }
 
 #[tokio::test]
@@ -182,10 +190,7 @@ async fn the_ticker_sleeps_when_nothing_runs() {
         ..Setup::default()
     })
     .unwrap();
-    let rule = engine
-        .load(&Core::that(FOR_EVER).component().unwrap())
-        .await
-        .unwrap();
+    let rule = engine.load(&looping()).await.unwrap();
     rule.evaluate(input("{}"), &Terms::default(), nothing())
         .await
         .unwrap_err();
@@ -222,146 +227,18 @@ async fn a_guest_that_sleeps_is_given_up() {
     );
 }
 
-// One huge memory.copy or memory.fill: no epoch is looked at inside one, the size of a memory bounds it
-
-#[tokio::test]
-async fn huge_fills_are_stopped_between_two() {
-    let core = Core {
-        fields: "(memory $big 1000)".into(),
-        evaluate: "(loop $again
-            (memory.fill $big (i32.const 0) (i32.const 7) (i32.const 65536000))
-            (br $again))"
-            .into(),
-        ..Core::default()
-    };
-    attack(&core, Reason::EvaluationTimeout).await;
-}
-
 // memory.grow, over one memory and over several
 
 #[tokio::test]
 async fn growing_for_ever_is_refused() {
-    let core = Core::that("(loop $again (drop (memory.grow (i32.const 16))) (br $again))");
-    attack(&core, Reason::MemoryLimit).await;
     refused_for(misbehave(Target::Unknown, "allocate").await, Reason::MemoryLimit);
     refused_for(misbehave(Target::Wasip2, "allocate").await, Reason::MemoryLimit);
-}
-
-#[tokio::test]
-async fn memories_are_counted_together() {
-    let core = Core {
-        fields: "(memory 640) (memory 640)".into(),
-        ..Core::default()
-    };
-    let refused = attack(&core, Reason::MemoryLimit).await;
-    assert!(refused.message.contains("together"), "{refused}");
-}
-
-#[tokio::test]
-async fn a_verdict_after_a_refused_grow_is_not_used() {
-    // It looks at nothing, and goes on to its pass: the grow traps, whatever it makes of the answer.
-    attack(
-        &Core::that("(drop (memory.grow (i32.const 30000)))"),
-        Reason::MemoryLimit,
-    )
-    .await;
-}
-
-#[tokio::test]
-async fn memory64_is_off() {
-    let component = with_fields(
-        &Core::default().component().unwrap(),
-        "(core module $wide (memory i64 1)) (core instance (instantiate $wide))",
-    )
-    .unwrap();
-    attack_with(&component, Reason::CompileFailed).await;
-}
-
-// Many memories, tables, instances
-
-#[tokio::test]
-async fn many_memories_are_refused() {
-    attack(
-        &Core {
-            fields: "(memory 0)".repeat(8),
-            ..Core::default()
-        },
-        Reason::MemoryLimit,
-    )
-    .await;
-}
-
-#[tokio::test]
-async fn many_tables_are_refused() {
-    attack(
-        &Core {
-            fields: "(table 0 funcref)".repeat(17),
-            ..Core::default()
-        },
-        Reason::MemoryLimit,
-    )
-    .await;
-}
-
-#[tokio::test]
-async fn many_instances_are_refused() {
-    let fields = format!(
-        "(core module $one){}",
-        "(core instance (instantiate $one))".repeat(64)
-    );
-    let component = with_fields(&Core::default().component().unwrap(), &fields).unwrap();
-    attack_with(&component, Reason::MemoryLimit).await;
-}
-
-#[tokio::test]
-async fn instances_in_instances_are_refused_before_they_are_compiled() {
-    let mut nested = "(component $c0 (core module $m) (core instance (instantiate $m)))".to_owned();
-    for level in 1..=14 {
-        let below = level - 1;
-        nested = format!(
-            "(component $c{level} {nested} (instance (instantiate $c{below})) (instance (instantiate $c{below})))"
-        );
-    }
-    let fields = format!("{nested} (instance (instantiate $c14))");
-    let component = with_fields(&Core::default().component().unwrap(), &fields).unwrap();
-    let row = Row::begin().await;
-    let refused = load(&component).await.unwrap_err();
-    row.end(Duration::from_secs(10));
-    assert!(
-        matches!(refused.reason, Reason::CompileFailed | Reason::MemoryLimit),
-        "{refused}"
-    );
-}
-
-// table.grow
-
-#[tokio::test]
-async fn tables_are_counted_together() {
-    let core = Core {
-        fields: "(table $t 0 funcref)".into(),
-        evaluate: "(loop $again (drop (table.grow $t (ref.null func) (i32.const 1000))) (br $again))".into(),
-        ..Core::default()
-    };
-    attack(&core, Reason::MemoryLimit).await;
-    let core = Core {
-        fields: "(table 15000 funcref) (table 15000 funcref)".into(),
-        ..Core::default()
-    };
-    attack(&core, Reason::MemoryLimit).await;
 }
 
 // Deep recursion
 
 #[tokio::test]
 async fn deep_recursion_is_stopped() {
-    let core = Core {
-        fields: "(func $deep (param i32) (result i32)
-            (i32.add (call $deep (i32.add (local.get 0) (i32.const 1))) (i32.const 1)))"
-            .into(),
-        evaluate: "(drop (call $deep (i32.const 0)))".into(),
-        ..Core::default()
-    };
-    attack(&core, Reason::StackOverflow).await;
     let refused = misbehave(Target::Unknown, "recurse").await.unwrap_err();
     // A Rust guest runs out of its own stack in memory first: an access out of bounds.
     assert!(
@@ -465,70 +342,6 @@ async fn a_flood_of_output_is_dropped_and_does_not_break_the_guest() {
     assert_eq!(lines.0.lock().unwrap().len(), 201);
 }
 
-// Handle spam
-
-const WASI_OUT: &str = "
-    package numo:odd@1.0.0;
-    world chatty {
-      include numo:rule/rule@1.0.0;
-      import wasi:cli/stdout@0.2.6;
-      import wasi:random/random@0.2.6;
-    }
-    package wasi:random@0.2.6 { interface random { get-random-bytes: func(len: u64) -> list<u8>; } }
-    package wasi:cli@0.2.6 { interface stdout { use wasi:io/streams@0.2.6.{output-stream}; get-stdout: func() -> output-stream; } }
-    package wasi:io@0.2.6 { interface streams { resource output-stream; } }
-";
-
-#[tokio::test]
-async fn handles_are_counted() {
-    let core = Core {
-        imports: r#"(import "wasi:cli/stdout@0.2.6" "get-stdout" (func $stdout (result i32)))"#.into(),
-        evaluate: "(loop $again (drop (call $stdout)) (br $again))".into(),
-        ..Core::default()
-    };
-    let component = guest::component(&core.wat(), "chatty", WASI_OUT).unwrap();
-    attack_with(&component, Reason::HandleLimit).await;
-}
-
-#[tokio::test]
-async fn resources_of_its_own_are_counted() {
-    // A component that defines a resource makes handles of it without any host function.
-    let fields = r#"
-        (type $mine (resource (rep i32)))
-        (core func $new (canon resource.new $mine))
-        (core module $spam
-          (import "" "new" (func $new (param i32) (result i32)))
-          (func $start (loop $again (drop (call $new (i32.const 0))) (br $again)))
-          (start $start))
-        (core instance $with (export "new" (func $new)))
-        (core instance (instantiate $spam (with "" (instance $with))))"#;
-    let component = with_fields(&Core::default().component().unwrap(), fields).unwrap();
-    attack_with(&component, Reason::HandleLimit).await;
-}
-
-#[tokio::test]
-async fn random_bytes_are_bounded() {
-    let core = Core {
-        imports: r#"(import "wasi:random/random@0.2.6" "get-random-bytes" (func $random (param i64 i32)))"#
-            .into(),
-        evaluate: "(call $random (i64.const 1000000000) (i32.const 8))".into(),
-        ..Core::default()
-    };
-    let component = guest::component(&core.wat(), "chatty", WASI_OUT).unwrap();
-    attack_with(&component, Reason::Trap).await;
-}
-
-// Start-function work
-
-#[tokio::test]
-async fn a_start_function_has_the_same_time() {
-    let core = Core {
-        fields: format!("(func $s {FOR_EVER}) (start $s)"),
-        ..Core::default()
-    };
-    attack(&core, Reason::EvaluationTimeout).await;
-}
-
 // A guest panic, an exit
 
 #[tokio::test]
@@ -592,54 +405,6 @@ async fn a_core_module_is_the_wrong_world() {
 }
 
 #[tokio::test]
-async fn a_component_without_the_export_is_the_wrong_world() {
-    attack_with(&wat::parse_str("(component)").unwrap(), Reason::WrongWorld).await;
-}
-
-#[tokio::test]
-async fn an_export_of_another_shape_is_the_wrong_world() {
-    let text = |functions: &str| {
-        format!(
-            r#"(component
-              (core module $m (func (export "f") (result i32) (i32.const 0)))
-              (core instance $i (instantiate $m))
-              (func $f (result u32) (canon lift (core func $i "f")))
-              (instance $e {functions})
-              (export "numo:rule/evaluation@1.0.0" (instance $e)))"#
-        )
-    };
-    let missing = text(r#"(export "describe" (func $f))"#);
-    let refused = attack_with(&wat::parse_str(missing).unwrap(), Reason::WrongWorld).await;
-    assert!(refused.message.contains("without validate-config"), "{refused}");
-    let shape =
-        r#"(export "describe" (func $f)) (export "validate-config" (func $f)) (export "evaluate" (func $f))"#;
-    attack_with(&wat::parse_str(text(shape)).unwrap(), Reason::WrongWorld).await;
-}
-
-#[tokio::test]
-async fn what_no_rule_gets_is_refused_at_load() {
-    for import in [
-        r#"(import "wasi:sockets/tcp@0.2.6" (instance))"#,
-        r#"(import "wasi:http/outgoing-handler@0.2.6" (instance))"#,
-        r#"(import "wasi:cli/stdout@0.3.0" (instance))"#,
-        r#"(import "evil:corp/backdoor@1.0.0" (instance))"#,
-        r#"(import "numo:provider/cloud-api@1.0.0" (instance))"#,
-        r#"(import "numo:host/backdoor@1.0.0" (instance))"#,
-        r#"(import "numo:host/log@0.9.0" (instance))"#,
-        r#"(import "plain" (func))"#,
-        r#"(import "module" (core module))"#,
-        r#"(import "component" (component))"#,
-    ] {
-        let component = wat::parse_str(format!("(component {import})")).unwrap();
-        let refused = attack_with(&component, Reason::UnknownImport).await;
-        assert!(
-            refused.message.contains('"') || refused.message.contains("numo:host"),
-            "{refused}"
-        );
-    }
-}
-
-#[tokio::test]
 async fn files_environment_and_arguments_are_empty() {
     let Ok(Verdict::Pass(report)) = misbehave(Target::Wasip2, "files").await else {
         panic!("no pass")
@@ -651,13 +416,7 @@ async fn files_environment_and_arguments_are_empty() {
 
 #[tokio::test]
 async fn nothing_survives_from_one_evaluation_to_the_next() {
-    let core = Core {
-        fields: "(global $ran (mut i32) (i32.const 0))".into(),
-        evaluate: "(if (global.get $ran) (then unreachable)) (global.set $ran (i32.const 1))
-            (if (i32.load (i32.const 70000)) (then unreachable)) (i32.store (i32.const 70000) (i32.const 1))"
-            .into(),
-        ..Core::default()
-    };
+    let component = guest::hostile("remembers").unwrap().component;
     for pooled in [false, true] {
         let row = Row::begin().await;
         let engine = Engine::new(Setup {
@@ -666,7 +425,7 @@ async fn nothing_survives_from_one_evaluation_to_the_next() {
             ..Setup::default()
         })
         .unwrap();
-        let rule = engine.load(&core.component().unwrap()).await.unwrap();
+        let rule = engine.load(&component).await.unwrap();
         for _ in 0..100 {
             rule.evaluate(input("{}"), &Terms::default(), nothing())
                 .await
@@ -691,20 +450,6 @@ fn in_a_child(limits: Limits) -> Engine {
     .unwrap()
 }
 
-/// Functions of many instructions: megabytes of code, quick to parse, slow or large to compile.
-fn bomb(functions: usize, length: usize) -> Vec<u8> {
-    let body =
-        "(local.set 0 (i64.mul (i64.add (local.get 0) (i64.const 7)) (i64.xor (local.get 0) (i64.const 3))))"
-            .repeat(length);
-    let function = format!("(func (param i64) (result i64) {body} (local.get 0))");
-    Core {
-        fields: function.repeat(functions),
-        ..Core::default()
-    }
-    .component()
-    .unwrap()
-}
-
 #[tokio::test]
 async fn a_component_compiles_in_a_child_and_is_the_same() {
     let row = Row::begin().await;
@@ -720,7 +465,7 @@ async fn a_component_compiles_in_a_child_and_is_the_same() {
 
 #[tokio::test]
 async fn a_compile_bomb_runs_out_of_time_and_is_remembered() {
-    let bytes = made(|| bomb(3000, 400)).await;
+    let bytes = made(|| guest::bomb(3000, 400).unwrap()).await;
     let engine = in_a_child(Limits {
         compile_seconds: 1,
         ..limits()
@@ -737,7 +482,7 @@ async fn a_compile_bomb_runs_out_of_time_and_is_remembered() {
 
 #[tokio::test]
 async fn a_compile_bomb_runs_out_of_memory_in_the_child() {
-    let bytes = made(|| bomb(1, 100_000)).await;
+    let bytes = made(|| guest::bomb(1, 100_000).unwrap()).await;
     let engine = in_a_child(Limits {
         compile_memory_bytes: 100 << 20,
         compile_seconds: 60,
@@ -854,10 +599,7 @@ async fn a_timer_beside_looping_guests_stays_on_time() {
         ..Setup::default()
     };
     let engine = Engine::new(setup).unwrap();
-    let rule = engine
-        .load(&Core::that(FOR_EVER).component().unwrap())
-        .await
-        .unwrap();
+    let rule = engine.load(&looping()).await.unwrap();
     let timer = async || -> Duration {
         let handle = engine.handle().unwrap();
         let ticks = async {
@@ -898,10 +640,7 @@ async fn a_dropped_evaluation_gives_its_turn_back() {
         ..Setup::default()
     };
     let engine = Engine::new(setup).unwrap();
-    let looping = engine
-        .load(&Core::that(FOR_EVER).component().unwrap())
-        .await
-        .unwrap();
+    let looping = engine.load(&looping()).await.unwrap();
     let good = engine.load(&Core::default().component().unwrap()).await.unwrap();
     let terms = Terms::default();
     let ask = looping.evaluate(input("{}"), &terms, nothing());

@@ -22,7 +22,7 @@ pub use quarantine::is_quarantined;
 use crate::{
     action::{Action, Event, EventAction, Planned},
     gates, ledger,
-    observed::{ChangeView, Key, Observed, RunConfigView},
+    observed::{ChangeView, Key, Observed},
     report::{LastWord, NodeReport, PoolReport, Report, RunPhase, Why},
     rules::{self, Progress, Subject},
     verdict::{Answers, Question},

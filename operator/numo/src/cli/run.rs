@@ -66,7 +66,7 @@ pub struct RunArgs {
     /// Certificates as PEM of authorities that registries may show, beside the system's
     #[arg(long, env = "NUMO_REGISTRY_CA", value_name = "FILE")]
     registry_ca: Option<PathBuf>,
-    /// Registries, or paths in them, that components of rules may be from [default: any]
+    /// Registries, or paths in them, that components of rules may be from, inside the cluster too [default: any outside]
     #[arg(
         long,
         env = "NUMO_REGISTRIES",
@@ -101,7 +101,7 @@ pub struct RunArgs {
         requires = "prometheus_url"
     )]
     prometheus_ca: Option<PathBuf>,
-    /// Addresses of pods, services and nodes, which a rule reaches only if its namespace may
+    /// Addresses of pods, services and nodes: rules reach them, and registries there, only if their namespace may
     #[arg(
         long,
         env = "NUMO_CLUSTER_NETWORKS",
@@ -198,6 +198,7 @@ pub async fn run(args: RunArgs) -> Result<(), CliError> {
             .collect(),
         plain: args.plain_registries,
         proxies: Proxies::from_env(|name| std::env::var(name).ok()).map_err(CliError::Wrong)?,
+        cluster_networks: args.cluster_networks.clone(),
     };
     let prometheus = match args.prometheus_url {
         None => None,

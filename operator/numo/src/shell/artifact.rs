@@ -10,6 +10,7 @@ use kube::{
 };
 use numo_api::{Reason, WasmRule};
 use numo_plugin::{
+    address::AddressRange,
     oci::{
         Credentials, MirrorSet, Mirrors, OciError, Pinned, Proxies, Reference, Registry, Setup, Store,
         Version,
@@ -45,6 +46,8 @@ pub struct ArtifactOptions {
     pub plain: Vec<String>,
     /// The cluster's proxy.
     pub proxies: Proxies,
+    /// Addresses of pods, services and nodes: registries there must be named by an administrator.
+    pub cluster_networks: Vec<AddressRange>,
 }
 
 impl ArtifactOptions {
@@ -109,12 +112,13 @@ impl Artifacts {
     }
 
     /// The component of an image, of at most `most` bytes. `resolved` is what its tag was resolved to before, for this
-    /// generation of the rule.
+    /// generation of the rule; `inside` is whether rules of its namespace may reach what is inside the cluster.
     pub async fn fetch(
         &self,
         namespace: &str,
         spec: &WasmRule,
         resolved: Option<&str>,
+        inside: bool,
         most: u64,
     ) -> Result<Fetched, NotFetched> {
         let unfetched = |error: &OciError| NotFetched::Unfetched(fault(error));
@@ -129,7 +133,7 @@ impl Artifacts {
         }
         let policies = self.policies(spec).map_err(NotFetched::Unfetched)?;
         let credentials = self.credentials(namespace, spec).await?;
-        let registry = self.registry().await?;
+        let registry = self.registry(inside).await?;
         let pinned = match (&reference.version, known(&reference, resolved)) {
             (Version::Digest(digest), _) => reference.pinned(digest.clone()),
             (Version::Tag(_), Some(pinned)) => pinned,
@@ -241,7 +245,7 @@ impl Artifacts {
     }
 
     /// A client that knows the cluster's mirrors as they are now.
-    async fn registry(&self) -> Result<Registry, NotFetched> {
+    async fn registry(&self, inside: bool) -> Result<Registry, NotFetched> {
         let (by_digest, by_tag) = futures::try_join!(
             self.mirrors(
                 "ImageDigestMirrorSet",
@@ -250,11 +254,28 @@ impl Artifacts {
             ),
             self.mirrors("ImageTagMirrorSet", "imagetagmirrorsets", "imageTagMirrors"),
         )?;
+        let mirrors = by_digest.iter().chain(&by_tag).flat_map(|set| &set.mirrors);
+        let named = self
+            .options
+            .allowed
+            .iter()
+            .chain(&self.options.plain)
+            .chain(mirrors);
+        let named = named
+            .filter_map(|place| place.split('/').next())
+            .map(ToOwned::to_owned);
+        let named = named.collect();
         let setup = Setup {
             authorities: self.options.authorities.clone(),
             proxies: self.options.proxies.clone(),
             mirrors: Mirrors { by_digest, by_tag },
             plain: self.options.plain.clone(),
+            cluster: if inside {
+                Vec::new()
+            } else {
+                self.options.cluster_networks.clone()
+            },
+            inside: named,
             ..Setup::default()
         };
         Registry::new(setup).map_err(|error| {

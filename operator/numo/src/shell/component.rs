@@ -125,7 +125,9 @@ impl Inner {
             .and_then(|status| status.wasm.as_ref())
             .and_then(|wasm| wasm.image.as_deref());
         let most = engine.limits().component_bytes;
-        self.artifacts.fetch(namespace, spec, resolved, most).await
+        let inside = self.is_inside(namespace).await.ok_or(NotFetched::NoAnswer)?;
+        let artifacts = &self.artifacts;
+        artifacts.fetch(namespace, spec, resolved, inside, most).await
     }
 
     /// The component in a ConfigMap; none if the API server gave no answer.

@@ -670,6 +670,8 @@ const fn is_of_others(reason: Reason) -> bool {
             | Reason::ConfigMapForbidden
             | Reason::RuleUnavailable
             | Reason::RegistryUnavailable
+            // A mirror may be named, or its namespace allowed to go there.
+            | Reason::RegistryNotAllowed
             | Reason::ImageNotFound
             | Reason::ImageUnauthorised
             | Reason::DigestMismatch

@@ -1,5 +1,6 @@
 //! One HTTP request to a registry over one fresh connection, its answer read frame by frame. It follows no redirect,
-//! adds no credentials, retries nothing, and connects to no link-local or metadata address whatever a name leads to.
+//! adds no credentials, retries nothing, and connects to no link-local or metadata address whatever a name leads to, nor
+//! to one of the ranges that are closed to it.
 
 use std::{
     io,
@@ -24,7 +25,10 @@ use tokio_rustls::TlsConnector;
 use url::Url;
 
 use super::Proxies;
-use crate::{address::refusal, text::clean};
+use crate::{
+    address::{AddressRange, refusal},
+    text::clean,
+};
 
 /// Bytes of the head of an answer.
 const HEAD_BYTES: usize = 64 * 1024;
@@ -118,12 +122,12 @@ impl Transport {
         })
     }
 
-    /// Sends and waits for the head of the answer.
-    pub(super) async fn send(&self, ask: Ask) -> Result<Answer, Failure> {
+    /// Sends and waits for the head of the answer. Without a proxy, it does not go into the ranges that are `closed`.
+    pub(super) async fn send(&self, ask: Ask, closed: &[AddressRange]) -> Result<Answer, Failure> {
         let secure = ask.url.scheme() == "https";
         let port = ask.url.port_or_known_default().unwrap_or_default();
         let proxy = self.proxies.for_host(host(&ask.url), port, secure);
-        let stream = timeout(CONNECT, self.connect(&ask.url, port, secure, proxy))
+        let stream = timeout(CONNECT, self.connect(&ask.url, port, secure, proxy, closed))
             .await
             .unwrap_or_else(|_| {
                 Err(Failure::Passing(format!(
@@ -163,11 +167,12 @@ impl Transport {
         port: u16,
         secure: bool,
         proxy: Option<&Url>,
+        closed: &[AddressRange],
     ) -> Result<Box<dyn Stream>, Failure> {
         let name = host(url);
         let stream = match proxy {
             Some(proxy) => through(proxy, name, port, secure).await?,
-            None => direct(name, port).await?,
+            None => direct(name, port, closed).await?,
         };
         if !secure {
             return Ok(Box::new(stream));
@@ -194,22 +199,13 @@ fn tls_failure(error: &io::Error) -> Failure {
 }
 
 /// Resolves, checks, and connects to an address that was checked.
-async fn direct(name: &str, port: u16) -> Result<TcpStream, Failure> {
-    let resolved: Vec<SocketAddr> = match name.parse::<IpAddr>() {
-        Ok(address) => vec![SocketAddr::new(address, port)],
-        Err(_) => tokio::net::lookup_host((name, port))
-            .await
-            .map_err(|error| {
-                Failure::Passing(format!("the name {} is not found: {error}", clean(name, 253)))
-            })?
-            .collect(),
+async fn direct(name: &str, port: u16, closed: &[AddressRange]) -> Result<TcpStream, Failure> {
+    let resolved = match name.parse::<IpAddr>() {
+        Ok(address) => Ok(vec![SocketAddr::new(address, port)]),
+        Err(_) => tokio::net::lookup_host((name, port)).await.map(Iterator::collect),
     };
     let mut failed = Failure::Passing(format!("{} has no address", clean(name, 253)));
-    for address in resolved.into_iter().take(TRIED) {
-        if let Some(why) = forbidden(name, address.ip()) {
-            failed = Failure::NotAllowed(format!("{} leads to {why}", clean(name, 253)));
-            continue;
-        }
+    for address in open(name, resolved, closed)? {
         match TcpStream::connect(address).await {
             Ok(stream) => return Ok(stream),
             Err(error) => failed = Failure::Passing(format!("no connection to {address}: {error}")),
@@ -218,13 +214,47 @@ async fn direct(name: &str, port: u16) -> Result<TcpStream, Failure> {
     Err(failed)
 }
 
+/// The addresses that may be connected to, of those that a name leads to.
+///
 /// References are written by people of one namespace; what they name must not make numo talk to its own machine's
-/// metadata. Loopback is reached where the reference itself says so.
-fn forbidden(name: &str, address: IpAddr) -> Option<&'static str> {
-    if is_loopback(name) {
-        None
-    } else {
-        refusal(address, &[])
+/// metadata, or tell whether a Service of another namespace exists: where ranges are closed, a name that is not found and
+/// one that leads only there are the same answer.
+fn open(
+    name: &str,
+    resolved: io::Result<Vec<SocketAddr>>,
+    closed: &[AddressRange],
+) -> Result<Vec<SocketAddr>, Failure> {
+    let shown = clean(name, 253);
+    let hidden = || {
+        Failure::Passing(format!(
+            "{shown} leads to no address outside the cluster; one inside is for an administrator to name (--registries)"
+        ))
+    };
+    let resolved = match resolved {
+        Ok(resolved) => resolved,
+        Err(error) if closed.is_empty() => {
+            return Err(Failure::Passing(format!(
+                "the name {shown} is not found: {error}"
+            )));
+        }
+        Err(_) => return Err(hidden()),
+    };
+    let mut refused = None;
+    let mut open = Vec::new();
+    for address in resolved.into_iter().take(TRIED) {
+        match refusal(address.ip(), closed) {
+            // Loopback is reached where the reference itself says so.
+            Some(why) if !is_loopback(name) => refused = Some(why),
+            _ => open.push(address),
+        }
+    }
+    match refused.filter(|_| open.is_empty()) {
+        None if !open.is_empty() || closed.is_empty() => Ok(open),
+        // An address that was written as one tells nothing; what a name leads to does.
+        Some(why) if closed.is_empty() || name.parse::<IpAddr>().is_ok() => {
+            Err(Failure::NotAllowed(format!("{shown} leads to {why}")))
+        }
+        _ => Err(hidden()),
     }
 }
 
@@ -382,5 +412,61 @@ impl Answer {
         } else {
             format!("answer {status}: {said}")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_names_a_registry_learns_nothing_of_the_cluster() {
+        let cluster: [AddressRange; 1] = ["10.0.0.0/8".parse().unwrap()];
+        let ask = |name: &str, addresses: Option<&[&str]>, closed: &[AddressRange]| {
+            let resolved = addresses.map(|all| {
+                let all = all
+                    .iter()
+                    .map(|address| SocketAddr::new(address.parse().unwrap(), 443));
+                all.collect::<Vec<_>>()
+            });
+            let resolved = resolved.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound));
+            match open(name, resolved, closed) {
+                Ok(open) => open
+                    .iter()
+                    .map(|at| at.ip().to_string())
+                    .collect::<Vec<_>>()
+                    .join(" "),
+                Err(Failure::Passing(why)) => format!("passing: {why}"),
+                Err(Failure::NotAllowed(why)) => format!("not allowed: {why}"),
+                Err(_) => unreachable!(),
+            }
+        };
+        // A Service that exists, one that does not, one without an address: the same words.
+        let words = ask("shop.other.svc", Some(&["10.1.2.3"]), &cluster);
+        assert!(
+            words.starts_with("passing: shop.other.svc leads to no address outside"),
+            "{words}"
+        );
+        assert_eq!(ask("shop.other.svc", None, &cluster), words);
+        assert_eq!(ask("shop.other.svc", Some(&[]), &cluster), words);
+        assert_eq!(ask("shop.other.svc", Some(&["169.254.169.254"]), &cluster), words);
+        assert_eq!(
+            ask("10.1.2.3", Some(&["10.1.2.3"]), &cluster),
+            "not allowed: 10.1.2.3 leads to an address of the cluster"
+        );
+        // Of several addresses only those outside; named by an administrator, all but the machine's own.
+        assert_eq!(
+            ask("r.example", Some(&["10.1.2.3", "192.0.2.1"]), &cluster),
+            "192.0.2.1"
+        );
+        assert_eq!(ask("shop.other.svc", Some(&["10.1.2.3"]), &[]), "10.1.2.3");
+        assert!(
+            ask("r.example", Some(&["169.254.169.254"]), &[])
+                .starts_with("not allowed: r.example leads to a link-local")
+        );
+        assert!(ask("r.example", None, &[]).starts_with("passing: the name r.example is not found"));
+        // Loopback by its own name, and by no other.
+        assert_eq!(ask("localhost", Some(&["127.0.0.1"]), &cluster), "127.0.0.1");
+        assert!(ask("r.example", Some(&["127.0.0.1"]), &[]).starts_with("not allowed"));
     }
 }

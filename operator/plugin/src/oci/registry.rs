@@ -21,7 +21,7 @@ use super::{
     http::{Answer, Ask, Failure, Transport, basic, host, is_loopback},
     mirrors::Place,
 };
-use crate::text::clean;
+use crate::{address::AddressRange, text::clean};
 
 /// Redirects of one request.
 const REDIRECTS: usize = 5;
@@ -63,6 +63,11 @@ pub struct Setup {
     pub mirrors: Mirrors,
     /// Hosts (`registry.lan:5000`) that are spoken to in plain HTTP. Loopback needs no mention.
     pub plain: Vec<String>,
+    /// Addresses of pods, services and nodes. Who may name a registry would learn from the answer what is there: numo
+    /// connects to none of them, but for a registry in `inside`. Empty refuses none.
+    pub cluster: Vec<AddressRange>,
+    /// Registries (`registry.lan:5000`) that an administrator named: they, and where they lead, may be anywhere.
+    pub inside: Vec<String>,
     /// How often and how long.
     pub bounds: Bounds,
 }
@@ -144,6 +149,15 @@ impl Registry {
             repository: place.1.to_owned(),
         };
         Session::new(self, shown, place, credentials, "pull,push", deadline)
+    }
+
+    /// Addresses that are not connected to for the sake of this registry.
+    fn closed(&self, registry: &str) -> &[AddressRange] {
+        if self.setup.inside.iter().any(|inside| inside == registry) {
+            &[]
+        } else {
+            &self.setup.cluster
+        }
     }
 
     fn is_plain(&self, registry: &str) -> bool {
@@ -412,7 +426,8 @@ impl<'a> Session<'a> {
     /// Sends. Nothing when a loopback registry turned out to speak plain HTTP: then its URLs are other ones.
     async fn send(&self, ask: Ask) -> Result<Option<Answer>, Attempt> {
         let url = ask.url.clone();
-        match self.registry.transport.send(ask).await {
+        let closed = self.registry.closed(&self.place.registry);
+        match self.registry.transport.send(ask, closed).await {
             Ok(answer) => Ok(Some(answer)),
             Err(Failure::NotTls(_)) if self.is_own(&url) && is_loopback(host(&url)) => {
                 let mut found = self
@@ -495,10 +510,11 @@ impl<'a> Session<'a> {
         let realm = self.redirected(url, realm)?;
         let ask = self.token_request(realm, service.as_deref());
         let server = ask.url.clone();
+        let closed = self.registry.closed(&self.place.registry);
         let mut answer = self
             .registry
             .transport
-            .send(ask)
+            .send(ask, closed)
             .await
             .map_err(|failure| self.failed(failure))?;
         match answer.status.as_u16() {

@@ -3,17 +3,14 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use numo_e2e::{Said, call_in, call_with, cargo_with, crates};
 use numo_plugin_tests::programs;
 use tokio::task::spawn_blocking;
 
 /// Where a program lies that may have to be installed first.
 async fn folder_of(program: fn() -> Result<PathBuf>) -> Result<PathBuf> {
-    let kept = spawn_blocking(program).await??;
-    // The cache remembers it by a link.
-    let program = std::fs::read_link(&kept).unwrap_or(kept);
-    Ok(program.parent().context("a program in a folder")?.to_owned())
+    programs::folder_of(&spawn_blocking(program).await??)
 }
 
 fn fine(said: Said) -> Result<Said> {

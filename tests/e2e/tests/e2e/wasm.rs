@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use base64::prelude::{BASE64_STANDARD as STANDARD, Engine as _};
 use k8s_openapi::{ByteString, api::core::v1::ConfigMap};
 use kube::api::{PatchParams, PostParams};
-use numo_api::{MutexRule, Outcome, Phase};
+use numo_api::{MutexRule, Outcome, Phase, RuleWait};
 use numo_e2e::{Numo, Stage, manifests, rules::Rules};
 use numo_plugin_tests::{
     registry::{Kind, PASSWORD, Running, USER},
@@ -83,6 +83,12 @@ fn wants_disk() -> Value {
     }})
 }
 
+/// Since when rules make worker-0 wait, as its journal has it.
+async fn waiting(stage: &Stage) -> Result<Vec<RuleWait>> {
+    let status = stage.change("worker-0").await?.context("a journal")?.status;
+    Ok(status.map(|status| status.rule_waits).unwrap_or_default())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_component_makes_a_node_wait_with_its_own_words_until_it_passes() -> Result<()> {
     let mut stage = set(workers(2), Vec::new()).await?;
@@ -121,11 +127,7 @@ async fn a_component_makes_a_node_wait_with_its_own_words_until_it_passes() -> R
     );
 
     // Its time counts on under another leader.
-    let waiting = || async {
-        let status = stage.change("worker-0").await?.context("a journal")?.status;
-        anyhow::Ok(status.map(|status| status.rule_waits).unwrap_or_default())
-    };
-    let since = waiting().await?;
+    let since = waiting(&stage).await?;
     assert_eq!(since.len(), 1, "{since:?}");
     assert!(
         since[0].rule.ends_with("/disk") && since[0].phase == Phase::Pre,
@@ -134,14 +136,14 @@ async fn a_component_makes_a_node_wait_with_its_own_words_until_it_passes() -> R
     stage.kill_numo().await?;
     stage.start_numo()?;
     waits(&stage, "RuleWaits").await?;
-    assert_eq!(waiting().await?, since);
+    assert_eq!(waiting(&stage).await?, since);
 
     for node in ["worker-0", "worker-1"] {
         let label = json!({"metadata": {"labels": {"example.com/disk": "checked"}}});
         stage.patch_node(node, label).await?;
     }
     finish(&stage).await?;
-    assert_eq!(waiting().await?, []);
+    assert_eq!(waiting(&stage).await?, []);
     let change = stage.change("worker-0").await?.context("a journal")?;
     assert_eq!(verdicts(&change, "disk", Phase::Pre), [(1, Outcome::Pass, None)]);
     assert!(jobs(&stage).await?.is_empty(), "no Job was made");
@@ -636,6 +638,12 @@ async fn components_come_from_the_mirrors_that_the_cluster_names() -> Result<()>
             })
             .await?;
     }
+    // What nobody but the rule's author names is not asked inside the cluster.
+    let mut inside = object("MutexRule", "inside", json!({"type": "wasm", "wasm": wants_disk()}));
+    inside["spec"]["wasm"]["image"] = json!("10.9.8.7:5000/team/node-requirement:1");
+    apply(&stage, &[inside]).await?;
+    let why = rule_says(&stage, "inside", "Fetched", "False", "RegistryNotAllowed").await?;
+    assert!(why.contains("an address of the cluster"), "{why}");
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "registry"},
         "type": "kubernetes.io/dockerconfigjson", "stringData": {".dockerconfigjson": auths},

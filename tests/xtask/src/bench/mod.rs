@@ -2,6 +2,7 @@
 //! machine under load is no fault of the code.
 
 mod decide;
+mod foreign;
 mod latency;
 mod memory;
 mod wasm;
@@ -30,6 +31,10 @@ pub struct Arguments {
     /// Print what another component costs, one of componentize-py say, beside the numbers; may be repeated
     #[arg(long, value_name = "FILE")]
     component: Vec<PathBuf>,
+    /// Print what rules in Python and JavaScript cost too: needs Python 3.10 and Node, and installs their toolchains into
+    /// the cache (minutes)
+    #[arg(long)]
+    all_tools: bool,
 }
 
 /// A number, and what it should not exceed.
@@ -141,6 +146,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     for component in &arguments.component {
         command.arg("--component").arg(std::path::absolute(component)?);
     }
+    if arguments.all_tools {
+        command.arg("--all-tools");
+    }
     let passed = step::succeeds(&mut command)?;
     Ok(if passed {
         ExitCode::SUCCESS
@@ -185,7 +193,12 @@ pub async fn measure(arguments: &Arguments) -> Result<ExitCode> {
     for line in table(&entries) {
         println!("{line}");
     }
-    for component in &arguments.component {
+    let folder = tempfile::tempdir()?;
+    let mut others = arguments.component.clone();
+    if arguments.all_tools {
+        others.extend(foreign::components(folder.path()).await?);
+    }
+    for component in &others {
         println!("beside: {}", wasm::beside(component).await?);
     }
     if let Some(path) = &arguments.json {

@@ -35,16 +35,19 @@ pub enum Asks {
     Nothing,
     /// `get-object`, answered from memory.
     OneObject,
+    /// Whatever a rule does without any configuration.
+    ItsOwn,
 }
 
 impl Asks {
     fn rule(self) -> Result<WasmRule> {
-        let what = match self {
-            Self::Nothing => "nothing",
-            Self::OneObject => "get",
+        let config = match self {
+            Self::Nothing => json!({"do": "nothing"}),
+            Self::OneObject => json!({"do": "get"}),
+            Self::ItsOwn => json!({}),
         };
         Ok(serde_json::from_value(json!({
-            "config": {"do": what},
+            "config": config,
             "grants": {"kubernetes": [{"apiVersion": "v1", "kind": "Pod"}]},
         }))?)
     }
@@ -348,7 +351,7 @@ pub async fn beside(path: &std::path::Path) -> Result<String> {
         taken.push(load(&engine, &bytes).await?);
     }
     let rule = engine.load(&bytes).await?;
-    let question = Question::new(rule, Asks::Nothing)?;
+    let question = Question::new(rule, Asks::ItsOwn)?;
     let asked = match question.turn_here().await {
         Ok(each) => format!("{each:.0} us an evaluation"),
         // A rule of its own mind about its configuration.

@@ -1,0 +1,4 @@
+;; Unknown import.
+;; reason: UnknownImport
+;; == whole
+(component (import "module" (core module)))

@@ -1,0 +1,4 @@
+;; Unknown import.
+;; reason: UnknownImport
+;; == whole
+(component (import "plain" (func)))

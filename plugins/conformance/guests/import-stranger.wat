@@ -1,0 +1,4 @@
+;; Unknown import.
+;; reason: UnknownImport
+;; == whole
+(component (import "evil:corp/backdoor@1.0.0" (instance)))

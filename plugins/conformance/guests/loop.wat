@@ -1,0 +1,4 @@
+;; Infinite loop.
+;; reason: EvaluationTimeout
+;; == evaluate
+(loop $again (br $again))

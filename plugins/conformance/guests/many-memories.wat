@@ -1,0 +1,11 @@
+;; Many memories.
+;; reason: MemoryLimit
+;; == fields
+(memory 0)
+(memory 0)
+(memory 0)
+(memory 0)
+(memory 0)
+(memory 0)
+(memory 0)
+(memory 0)

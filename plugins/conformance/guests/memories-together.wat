@@ -1,0 +1,6 @@
+;; Two memories, each within the limit.
+;; reason: MemoryLimit
+;; says: together
+;; == fields
+(memory 640)
+(memory 640)

@@ -1,0 +1,4 @@
+;; A component without the export.
+;; reason: WrongWorld
+;; == whole
+(component)

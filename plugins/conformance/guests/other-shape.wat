@@ -1,0 +1,9 @@
+;; An export of another shape.
+;; reason: WrongWorld
+;; == whole
+(component
+  (core module $m (func (export "f") (result i32) (i32.const 0)))
+  (core instance $i (instantiate $m))
+  (func $f (result u32) (canon lift (core func $i "f")))
+  (instance $e (export "describe" (func $f)) (export "validate-config" (func $f)) (export "evaluate" (func $f)))
+  (export "numo:rule/evaluation@1.0.0" (instance $e)))
