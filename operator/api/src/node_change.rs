@@ -183,6 +183,8 @@ pub struct RuleWait {
     pub attempt: i32,
     /// The attempt of the node it belongs to.
     pub round: i32,
+    /// The generation of the rule: one that is edited has its whole time.
+    pub generation: i64,
     /// When it was asked first.
     pub since: String,
 }

@@ -20,8 +20,10 @@ const RETRY_AFTER_SECONDS: (i64, i64) = (5, 3600);
 const STIRRED_SECONDS: i64 = 1;
 /// First and longest pause before a rule is asked again that gave no verdict (seconds).
 const NO_VERDICT_SECONDS: (i64, i64) = (5, 300);
-/// How old a Pass may be when it is written down, or the rule is asked again (seconds).
-const PASS_SECONDS: i64 = 60;
+/// How old a Pass may be when it is written down, or the rule is asked again.
+pub const PASS: std::time::Duration = std::time::Duration::from_mins(1);
+/// The same in seconds.
+const PASS_SECONDS: i64 = PASS.as_secs().cast_signed();
 /// Longest message of a verdict (characters), as the NodeChange schema bounds it.
 const MESSAGE_MAX: usize = 512;
 
@@ -267,6 +269,7 @@ fn next(
             phase,
             attempt,
             round: subject.round,
+            generation: rule.generation,
             since: since.to_string(),
         };
         let noted = subject.waits.iter().find(|noted| {

@@ -4,7 +4,7 @@
 use std::{fmt, path::PathBuf, sync::Arc};
 
 use sha2::{Digest, Sha256};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wasmtime::{Config, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig, component::Linker};
 
 use crate::{
@@ -91,9 +91,50 @@ pub(crate) struct Inner {
     pub(crate) ceilings: Limits,
     pub(crate) compiler: Compiler,
     pub(crate) cache: Option<Cache>,
-    pub(crate) turns: Arc<Semaphore>,
+    pub(crate) turns: Turns,
     pub(crate) ticker: Ticker,
     runtime: Option<tokio::runtime::Runtime>,
+}
+
+/// Who may be asked now: so many at one time, and together of so much memory.
+#[derive(Clone)]
+pub(crate) struct Turns {
+    evaluations: Arc<Semaphore>,
+    /// One permit a MiB.
+    memory: Arc<Semaphore>,
+    most_mib: u32,
+}
+
+/// Over when dropped.
+pub(crate) struct Turn {
+    _evaluation: OwnedSemaphorePermit,
+    _memory: OwnedSemaphorePermit,
+}
+
+impl Turns {
+    fn new(limits: &Limits) -> Self {
+        let evaluations = usize::try_from(limits.concurrent_evaluations).unwrap_or(usize::MAX);
+        let most_mib = u32::try_from(limits.concurrent_memory_bytes >> 20)
+            .unwrap_or(u32::MAX)
+            .max(1);
+        let memory = usize::try_from(most_mib).unwrap_or(usize::MAX);
+        Self {
+            evaluations: Arc::new(Semaphore::new(evaluations.min(Semaphore::MAX_PERMITS))),
+            memory: Arc::new(Semaphore::new(memory.min(Semaphore::MAX_PERMITS))),
+            most_mib,
+        }
+    }
+
+    /// Waits for the turn of what may have so many bytes; none once the engine has stopped.
+    pub(crate) async fn take(&self, memory_bytes: u64) -> Option<Turn> {
+        let mib = u32::try_from(memory_bytes.div_ceil(1 << 20)).unwrap_or(u32::MAX);
+        // What may have more than all together is asked alone.
+        let memory = self.memory.clone().acquire_many_owned(mib.min(self.most_mib));
+        Some(Turn {
+            _memory: memory.await.ok()?,
+            _evaluation: self.evaluations.clone().acquire_owned().await.ok()?,
+        })
+    }
 }
 
 impl fmt::Debug for Engine {
@@ -136,12 +177,12 @@ impl Engine {
             .cache
             .map(|folder| Cache::open(folder, setup.limits.cache_bytes, &hash))
             .transpose()?;
-        let turns = usize::try_from(setup.limits.concurrent_evaluations).unwrap_or(usize::MAX);
+        let turns = Turns::new(&setup.limits);
         Ok(Self(Arc::new(Inner {
             ticker: Ticker::start(&wasmtime)?,
             compiler: Compiler::new(setup.compile),
             cache,
-            turns: Arc::new(Semaphore::new(turns.min(Semaphore::MAX_PERMITS))),
+            turns,
             limits: Arc::new(setup.limits),
             ceilings: setup.ceilings,
             linker,

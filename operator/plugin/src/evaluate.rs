@@ -62,7 +62,8 @@ impl Rule {
             .map_err(|error| Refused::new(Reason::TooLarge, error.to_string()))?;
         self.check(&input, &terms.grants, &limits)?;
         let (loaded, grants) = (self.0.clone(), terms.grants.clone());
-        on_own_runtime(&self.0.engine, async move {
+        let memory_bytes = limits.memory_bytes;
+        on_own_runtime(&self.0.engine, memory_bytes, async move {
             evaluate(&loaded, input, limits, grants, services).await
         })
         .await
@@ -149,7 +150,7 @@ async fn evaluate(
 /// Asks a component that is being loaded what it is.
 pub(crate) async fn describe(engine: &Arc<Inner>, pre: &RulePre<Sandbox>) -> Result<Description, Refused> {
     let (of_task, pre) = (engine.clone(), pre.clone());
-    on_own_runtime(engine, async move {
+    on_own_runtime(engine, engine.limits.memory_bytes, async move {
         let time = describe_time(&of_task.limits);
         let mut store = store(&of_task, of_task.limits.clone(), Instant::now() + time, None);
         let description = bounded(&of_task, &pre, &mut store, time, async |guest, store| {
@@ -166,7 +167,7 @@ pub(crate) async fn validate_config(
     json: &str,
 ) -> Result<Result<(), Vec<ConfigProblem>>, Refused> {
     let (of_task, json) = (loaded.clone(), json.to_owned());
-    on_own_runtime(&loaded.engine, async move {
+    on_own_runtime(&loaded.engine, loaded.engine.limits.memory_bytes, async move {
         let engine = &of_task.engine;
         if json.len() as u64 > engine.limits.config_bytes {
             let message = format!(
@@ -201,6 +202,7 @@ pub(crate) async fn validate_config(
 /// need not change threads.
 async fn on_own_runtime<T: Send + 'static>(
     engine: &Arc<Inner>,
+    memory_bytes: u64,
     work: impl Future<Output = Result<T, Refused>> + Send + 'static,
 ) -> Result<T, Refused> {
     struct Abort(tokio::task::AbortHandle);
@@ -212,11 +214,11 @@ async fn on_own_runtime<T: Send + 'static>(
     let gone = || Refused::new(Reason::Trap, "the rule engine has stopped");
     let turns = engine.turns.clone();
     if engine.is_current() {
-        let _turn = turns.acquire().await.map_err(|_| gone())?;
+        let _turn = turns.take(memory_bytes).await.ok_or_else(gone)?;
         return work.await;
     }
     let task = engine.spawn(async move {
-        let _turn = turns.acquire().await.map_err(|_| gone())?;
+        let _turn = turns.take(memory_bytes).await.ok_or_else(gone)?;
         work.await
     });
     let task = task.ok_or_else(gone)?;

@@ -95,6 +95,8 @@ pub struct Limits {
     pub cache_bytes: u64,
     /// Evaluations at one time, over all rules. Others wait for their turn, and their time has not begun.
     pub concurrent_evaluations: u64,
+    /// Bytes that the evaluations at one time may have together, each counted with all that it may have.
+    pub concurrent_memory_bytes: u64,
 }
 
 impl Default for Limits {
@@ -130,11 +132,12 @@ impl Default for Limits {
             findings: 64,
             reasons: 32,
             component_bytes: 32 * MIB,
-            compile_memory_bytes: 1024 * MIB,
+            compile_memory_bytes: 640 * MIB,
             compile_seconds: 120,
             compiled_bytes: 128 * MIB,
             cache_bytes: 512 * MIB,
             concurrent_evaluations: 32,
+            concurrent_memory_bytes: 512 * MIB,
         }
     }
 }
@@ -178,10 +181,11 @@ impl Limits {
         compiled_bytes: 512 * MIB,
         cache_bytes: 64 * 1024 * MIB,
         concurrent_evaluations: 512,
+        concurrent_memory_bytes: 16 * 1024 * MIB,
     };
 
     /// Name and number of each limit, in the order of the fields; names as they are written in configuration.
-    pub fn named(&self) -> [(&'static str, u64); 35] {
+    pub fn named(&self) -> [(&'static str, u64); 36] {
         [
             ("evaluationSeconds", self.evaluation_seconds),
             ("describeSeconds", self.describe_seconds),
@@ -218,6 +222,7 @@ impl Limits {
             ("compiledBytes", self.compiled_bytes),
             ("cacheBytes", self.cache_bytes),
             ("concurrentEvaluations", self.concurrent_evaluations),
+            ("concurrentMemoryBytes", self.concurrent_memory_bytes),
         ]
     }
 

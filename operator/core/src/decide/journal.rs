@@ -16,6 +16,8 @@ pub const JOURNAL_VERSION: i32 = 1;
 /// Bounds of the lists, as the schemas have them.
 pub const MAX_VERDICTS: usize = 32;
 const MAX_ENTRIES: usize = 64;
+/// Bytes of a verdict's data that stay with a node that is done.
+const DATA_KEPT: usize = 1024;
 
 /// A journal in the making.
 #[derive(Debug)]
@@ -48,6 +50,12 @@ impl<'a> Journal<'a> {
             attempt: self.status.attempt,
             reason: why.map(|why| why.reason.name().to_owned()),
         });
+        if matches!(step, Step::Done | Step::Skipped) {
+            // No rule is asked about it again: what is left is for people to read, and is kept of every node.
+            let large = |data: &String| data.len() > DATA_KEPT;
+            let verdicts = self.status.verdicts.iter_mut();
+            verdicts.for_each(|verdict| verdict.data = verdict.data.take().filter(|data| !large(data)));
+        }
         while self.status.entries.len() > MAX_ENTRIES {
             let last = |step: Step| self.status.entries.iter().rposition(|entry| entry.step == step);
             let kept = [last(Step::PreRules), last(Step::Released)];

@@ -766,6 +766,7 @@ impl Cluster {
             phase: phase(parts.next().expect("a phase")),
             attempt: parts.next().and_then(|n| n.parse().ok()).expect("an attempt"),
             round: i32::try_from(line.number("round", 1)).expect("small"),
+            generation: line.number("of-generation", 1),
             since: at(line.number("noted", line.number("first", -60))).to_string(),
         };
         if line.word(3) == "run" {

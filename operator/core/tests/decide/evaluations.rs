@@ -151,6 +151,11 @@ fn a_timeout_counts_from_the_first_question_whoever_asked_it() {
         &later("Wait:DiskFull/30 first:0 noted:-200 round:2"),
         "? evaluate disk/Pre/1 of a",
     );
+    // Who mended the rule has the whole time.
+    check(
+        &later("Wait:DiskFull/30 first:0 noted:-200 of-generation:2"),
+        "node a PreRules RuleWaits\n > journal a waits disk/Pre/1",
+    );
     let of_run = "cluster 4.17.0
          pool worker 4.17.0 ours
          node a worker 4.16.0

@@ -23,10 +23,13 @@ pub fn fault(text: &str) -> Option<String> {
     None
 }
 
+/// Makes a fact safe where it stands; none where it cannot be.
+pub type Quote = fn(&str) -> Option<String>;
+
 /// The text with every name replaced; `quote` makes a fact safe where it stands.
 ///
-/// Errors: a fact is not known in this phase; the text names it.
-pub fn fill(text: &str, request: &EvaluationRequest, quote: fn(&str) -> String) -> Result<String, String> {
+/// Errors: a fact is not known in this phase, or cannot stand there; the text names it.
+pub fn fill(text: &str, request: &EvaluationRequest, quote: Quote) -> Result<String, String> {
     let mut filled = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("${") {
@@ -46,7 +49,8 @@ pub fn fill(text: &str, request: &EvaluationRequest, quote: fn(&str) -> String) 
                 request.phase.name()
             ));
         }
-        filled.push_str(&quote(fact));
+        let quoted = quote(fact).ok_or_else(|| format!("${{{name}}} cannot stand here: it is {fact:?}"))?;
+        filled.push_str(&quoted);
         rest = after;
     }
     filled.push_str(rest);
@@ -54,16 +58,16 @@ pub fn fill(text: &str, request: &EvaluationRequest, quote: fn(&str) -> String) 
 }
 
 /// Quotes a fact for a double-quoted string of PromQL.
-pub fn in_promql(fact: &str) -> String {
-    fact.replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('\n', "\\n")
+pub fn in_promql(fact: &str) -> Option<String> {
+    let quoted = fact.replace('\\', "\\\\");
+    Some(quoted.replace('"', "\\\"").replace('\n', "\\n"))
 }
 
-/// For a selector, where names of nodes, pools and versions need no quotes; what is none of them is left out.
-pub fn in_selector(fact: &str) -> String {
-    let harmless = |c: &char| c.is_ascii_alphanumeric() || "-._/+".contains(*c);
-    fact.chars().filter(harmless).collect()
+/// For a selector, where names of nodes, pools and versions need no quotes. Left out, a character would make it another
+/// selector, and a list of nothing satisfies all that is asked of each.
+pub fn in_selector(fact: &str) -> Option<String> {
+    let harmless = |c: char| c.is_ascii_alphanumeric() || "-._/+".contains(c);
+    fact.chars().all(harmless).then(|| fact.to_owned())
 }
 
 #[cfg(test)]

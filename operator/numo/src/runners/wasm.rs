@@ -7,6 +7,7 @@ use numo_api::{
 use numo_core::{
     action::{Earlier, EarlierWord, EvaluationRequest},
     observed::{RuleAnswer, RuleWords},
+    rules::clip,
 };
 use numo_plugin::{
     Grants, Input, ObjectRef, Refused, Rule, Terms, Verdict,
@@ -186,7 +187,7 @@ pub fn describe(rule: &Rule, terms: &Terms) -> WasmStatus {
         signer: None,
         digest: Some(rule.digest().to_owned()),
         size: i64::try_from(inspection.size).ok(),
-        contract_version: Some(inspection.contract.to_string()),
+        contract_version: Some(clip(&inspection.contract.to_string(), 64)),
         imports: imports.take(64).collect(),
         wants: wants.take(64).collect(),
         missing_grants: missing.take(64).collect(),

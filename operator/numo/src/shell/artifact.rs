@@ -23,7 +23,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Bytes of all components that are kept.
-const KEPT_BYTES: u64 = 512 * 1024 * 1024;
+pub(super) const KEPT_BYTES: u64 = 512 * 1024 * 1024;
 /// Where a Secret keeps what pulls images.
 const PULL_SECRET_KEY: &str = ".dockerconfigjson";
 

@@ -23,7 +23,7 @@ use numo_api::{CelRule, MutexRule, PrometheusRule, Reason, RuleType, marks};
 use numo_core::{
     action::EvaluationRequest,
     observed::{Key, RuleAnswer, Validity},
-    ready,
+    ready, rules,
 };
 use numo_plugin::{
     Compile, Engine, Setup,
@@ -43,10 +43,11 @@ use tokio::{
     task::AbortHandle,
 };
 
-/// Rules that are looked at together.
-const LOOKS: usize = 2;
-/// Longest that one look may take, with every try of a registry, the compiler's own bounds and the wait for a turn.
-const LOOK: Duration = Duration::from_mins(10);
+/// Rules that are looked at together, and of them those of one namespace. One compiles at a time.
+const LOOKS: usize = 4;
+const LOOKS_OF_ONE: usize = 2;
+/// Longest that one look may take, with every try of a registry and the compiler's own bounds, once it has its turn.
+const LOOK: Duration = Duration::from_mins(6);
 /// Longest that reading what a rule is asked about may take.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -155,8 +156,12 @@ pub(super) struct Inner {
     loaded: Mutex<BTreeMap<Key, Loaded>>,
     /// What is being looked at.
     examining: Mutex<BTreeSet<(Key, Edition)>>,
-    /// Who looks at a rule now: each may hold its bytes and has a compiler at work.
+    /// Who looks at a rule now: each may hold its bytes.
     looks: Semaphore,
+    /// The same in each namespace: one that names slow registries holds up itself.
+    looks_in: Mutex<BTreeMap<String, Arc<Semaphore>>>,
+    /// The edition of each rule that was to be looked at last: what comes later of an earlier one is not loaded.
+    newest: Mutex<BTreeMap<Key, Edition>>,
     /// Who watches what a waiting rule has read, by the key of its evaluation.
     watching: Mutex<BTreeMap<String, (Key, AbortHandle)>>,
     /// What is watched at once: each is a connection.
@@ -187,6 +192,8 @@ impl AskedRules {
             loaded: Mutex::default(),
             examining: Mutex::default(),
             looks: Semaphore::new(LOOKS),
+            looks_in: Mutex::default(),
+            newest: Mutex::default(),
             watching: Mutex::default(),
             watches: Arc::new(Semaphore::new(stir::WATCHES)),
             children: Semaphore::new(expressions::TOGETHER),
@@ -200,11 +207,19 @@ impl AskedRules {
         let Some(turn) = Turn::begin(&self.0, (key.clone(), edition.clone())) else {
             return;
         };
+        let newest = self.0.newest.lock();
+        newest
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(key.clone(), edition.clone());
+        if rule.spec.rule_type == Some(RuleType::Wasm) {
+            // Its runtime is where a component is looked at: what fails here is told by the look.
+            let _ = self.0.engine();
+        }
         let work = async move {
-            let looked = tokio::time::timeout(LOOK, async {
-                let _looks = this.0.looks.acquire().await;
-                this.0.look_at(&key, &edition, &rule).await
-            });
+            let in_namespace = this.0.looks_in(&key.namespace);
+            let _own = in_namespace.acquire().await;
+            let _looks = this.0.looks.acquire().await;
+            let looked = tokio::time::timeout(LOOK, this.0.look_at(&key, &edition, &rule));
             // No answer of the API server is no judgement: it is asked for again.
             let found = looked.await.ok().flatten();
             drop(turn);
@@ -232,6 +247,14 @@ impl AskedRules {
             let answer = this.0.evaluate(what, &request, &reader).await;
             let now = this.0.connection.clock.now();
             let (at, wait) = match answer {
+                // Asked again at once it would be as late again.
+                RuleAnswer::Pass(_) if reader.age() > rules::PASS => {
+                    let seconds = reader.age().as_secs();
+                    let (reason, message) =
+                        unavailable(format!("what it passed on was {seconds} s old when it passed"));
+                    unanswered.answer(now, RuleAnswer::NoVerdict(reason, message));
+                    return;
+                }
                 // A Pass is as old as what it is from.
                 RuleAnswer::Pass(_) => (before(now, reader.age()), None),
                 RuleAnswer::Wait(_, seconds) => (now, u64::try_from(seconds).ok()),
@@ -250,6 +273,10 @@ impl AskedRules {
     pub fn keep_only(&self, rules: &BTreeSet<Key>) {
         let mut loaded = self.0.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         loaded.retain(|key, _| rules.contains(key));
+        let mut newest = self.0.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        newest.retain(|key, _| rules.contains(key));
+        let mut looks_in = self.0.looks_in.lock().unwrap_or_else(PoisonError::into_inner);
+        looks_in.retain(|_, looks| Arc::strong_count(looks) > 1);
         let mut watching = self.0.watching.lock().unwrap_or_else(PoisonError::into_inner);
         watching.retain(|_, (rule, task)| {
             let stays = rules.contains(rule) || *rule == ready::key();
@@ -294,6 +321,14 @@ impl Inner {
             Some(runtime) => drop(runtime.spawn(work)),
             None => drop(tokio::spawn(work)),
         }
+    }
+
+    fn looks_in(&self, namespace: &str) -> Arc<Semaphore> {
+        let mut all = self.looks_in.lock().unwrap_or_else(PoisonError::into_inner);
+        let looks = all
+            .entry(namespace.to_owned())
+            .or_insert_with(|| Arc::new(Semaphore::new(LOOKS_OF_ONE)));
+        looks.clone()
     }
 
     pub(super) fn engine(&self) -> Result<Begun, Fault> {
@@ -393,7 +428,10 @@ impl Inner {
         let validity = match what {
             Ok(what) => {
                 let edition = edition.clone();
-                all.insert(key.clone(), Loaded { edition, what });
+                let newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+                if newest.get(key) == Some(&edition) {
+                    all.insert(key.clone(), Loaded { edition, what });
+                }
                 Validity::Valid
             }
             Err((reason, message)) => {
@@ -474,8 +512,8 @@ impl Inner {
         answer.unwrap_or_else(|(reason, message)| RuleAnswer::NoVerdict(reason, message))
     }
 
-    /// The Node that a rule is asked about; none for what is asked once per run. Images, which no rule needs and which
-    /// are long, are left out.
+    /// The Node that a rule is asked about, as the contract has it: without `status.images`. None for what is asked once
+    /// per run.
     pub(super) async fn node(
         &self,
         request: &EvaluationRequest,
@@ -565,4 +603,34 @@ fn before(now: Timestamp, age: Duration) -> Timestamp {
 /// A rule could not be asked, for reasons that are not its own.
 pub(super) fn unavailable(message: String) -> Fault {
     (Reason::RuleUnavailable, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shell::artifact;
+
+    /// The number after `key` in MiB, of a manifest in which it stands once behind `section`.
+    fn mib(manifest: &str, section: &str, key: &str) -> u64 {
+        let (_, rest) = manifest.split_once(section).unwrap();
+        let (_, rest) = rest.split_once(key).unwrap();
+        let word = rest.split_whitespace().next().unwrap();
+        match word.strip_suffix("Gi") {
+            Some(number) => number.parse::<u64>().unwrap() * 1024,
+            None => word.strip_suffix("Mi").unwrap().parse().unwrap(),
+        }
+    }
+
+    /// Else whoever writes a rule could have the kubelet end numo.
+    #[test]
+    fn the_deployment_holds_all_that_rules_may_have() {
+        let manifest = include_str!("../../../../deploy/kustomize/base/deployment.yaml");
+        let limits = numo_plugin::Limits::default();
+        let children = expressions::MEMORY * u64::try_from(expressions::TOGETHER).unwrap();
+        let memory = limits.compile_memory_bytes + limits.concurrent_memory_bytes + children;
+        assert!(mib(manifest, "limits:", "memory:") >= (memory >> 20) + 128);
+        // Both write before they make room.
+        let disk = limits.cache_bytes + artifact::KEPT_BYTES + 2 * limits.compiled_bytes;
+        assert!(mib(manifest, "emptyDir:", "sizeLimit:") >= disk >> 20);
+    }
 }

@@ -15,6 +15,7 @@ use numo_api::{MutexRule, Reason, WasmRule, WasmStatus, marks};
 use numo_core::{
     action::EvaluationRequest,
     observed::{Key, RuleAnswer},
+    rules::clip,
 };
 use numo_plugin::{
     Rule, Services, Terms,
@@ -81,7 +82,10 @@ impl Inner {
         examined.compiled = Some(Ok(()));
         examined.status = Some(WasmStatus {
             image: fetched.image.map(|image| image.to_string()),
-            signer: fetched.verified.and_then(Result::ok),
+            signer: fetched
+                .verified
+                .and_then(Result::ok)
+                .map(|signer| clip(&signer, 2048)),
             ..wasm::describe(&component, &terms)
         });
         let fits = match wasm::mismatch(rule, &component, &terms) {
@@ -205,7 +209,10 @@ impl Inner {
         let services = Services {
             reader: Some(reader.clone()),
             secrets: self.lends_secrets(),
-            prometheus: self.prometheus(&begun)?,
+            prometheus: match grants.prometheus {
+                Some(_) => self.prometheus(&begun)?,
+                None => None,
+            },
             fetch: Some(begun.fetch),
             credentials: Arc::new(credentials),
             history: wasm::history(request),

@@ -9,8 +9,12 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
 use numo_api::marks;
-use numo_plugin::{Grants, services::Credential};
-use std::collections::{BTreeMap, BTreeSet};
+use numo_plugin::{
+    Grants,
+    grants::{HttpGrant, Scheme},
+    services::Credential,
+};
+use std::collections::BTreeMap;
 
 /// What the grants name, by name.
 ///
@@ -20,14 +24,14 @@ pub(super) async fn of(
     namespace: &str,
     grants: &Grants,
 ) -> Result<BTreeMap<String, Credential>, Fault> {
-    let mut wanted: BTreeMap<&String, BTreeSet<&str>> = BTreeMap::new();
+    let mut wanted: BTreeMap<&String, Vec<&HttpGrant>> = BTreeMap::new();
     for grant in &grants.http {
         for name in &grant.credentials {
-            wanted.entry(name).or_default().insert(&grant.host);
+            wanted.entry(name).or_default().push(grant);
         }
     }
     let mut all = BTreeMap::new();
-    for (name, hosts) in wanted {
+    for (name, servers) in wanted {
         let wrong = |why: String| {
             unavailable(format!(
                 "spec.wasm.grants.http.credentials: Secret {namespace}/{name}: {why}"
@@ -45,10 +49,16 @@ pub(super) async fn of(
             }
             Ok(Err(error)) => return Err(wrong(error.to_string())),
         };
-        if let Some(host) = hosts.into_iter().find(|host| !is_for(&secret, host)) {
+        if let Some(grant) = servers.into_iter().find(|grant| !is_for(&secret, grant)) {
+            let plain = if grant.scheme == Scheme::Http {
+                "http://"
+            } else {
+                ""
+            };
             return Err(wrong(format!(
-                "its annotation {} does not name {host}",
-                marks::RULE_HOSTS
+                "its annotation {} does not name {plain}{}",
+                marks::RULE_HOSTS,
+                grant.host
             )));
         }
         let credential = credential(&secret).ok_or_else(|| {
@@ -59,11 +69,24 @@ pub(super) async fn of(
     Ok(all)
 }
 
-/// Whether its owner says that it is for this server.
-fn is_for(secret: &Secret, host: &str) -> bool {
+/// Whether its owner says that it is for this server: `host` or `host:port` for TLS, `http://host` where it may be sent
+/// in the clear.
+fn is_for(secret: &Secret, grant: &HttpGrant) -> bool {
     let annotations = secret.metadata.annotations.as_ref();
-    let hosts = annotations.and_then(|annotations| annotations.get(marks::RULE_HOSTS));
-    hosts.is_some_and(|hosts| hosts.split(',').any(|one| one.trim().eq_ignore_ascii_case(host)))
+    let servers = annotations.and_then(|annotations| annotations.get(marks::RULE_HOSTS));
+    let names = |one: &str| {
+        let (scheme, server) = match one.split_once("://") {
+            Some((scheme, server)) => (scheme, server),
+            None => ("https", one),
+        };
+        let with_port = |port: u16| format!("{}:{port}", grant.host);
+        let is_host = server.eq_ignore_ascii_case(&grant.host)
+            || grant
+                .port
+                .is_some_and(|port| server.eq_ignore_ascii_case(&with_port(port)));
+        scheme == grant.scheme.as_str() && is_host
+    };
+    servers.is_some_and(|servers| servers.split(',').any(|one| names(one.trim())))
 }
 
 /// `token` is a bearer token; `username` and `password` are basic authorisation, as in type kubernetes.io/basic-auth;
@@ -126,10 +149,26 @@ mod tests {
     #[test]
     fn a_secret_goes_only_where_its_owner_says() {
         let mut secret = secret(&[("token", "abc")]);
-        assert!(!is_for(&secret, "status.example.com"));
-        let hosts = "status.example.com, other.example.com".to_owned();
+        let server = |host: &str, scheme: &str, port: u16| {
+            serde_json::from_value(serde_json::json!({"host": host, "scheme": scheme, "port": port})).unwrap()
+        };
+        assert!(!is_for(&secret, &server("status.example.com", "https", 443)));
+        let hosts = "status.example.com, other.example.com:8443, http://plain.example.com".to_owned();
         secret.metadata.annotations = Some([(marks::RULE_HOSTS.to_owned(), hosts)].into());
-        assert!(is_for(&secret, "other.example.com") && is_for(&secret, "Status.Example.com"));
-        assert!(!is_for(&secret, "example.com"));
+        for (host, scheme, port, is) in [
+            ("Status.Example.com", "https", 443, true),
+            ("status.example.com", "http", 80, false),
+            ("other.example.com", "https", 8443, true),
+            ("other.example.com", "https", 443, false),
+            ("plain.example.com", "http", 8080, true),
+            ("plain.example.com", "https", 443, false),
+            ("example.com", "https", 443, false),
+        ] {
+            assert_eq!(
+                is_for(&secret, &server(host, scheme, port)),
+                is,
+                "{scheme}://{host}:{port}"
+            );
+        }
     }
 }

@@ -32,7 +32,7 @@ pub const EVALUATE_VERB: &str = "evaluate-expressions";
 /// Children at once.
 pub(super) const TOGETHER: usize = 2;
 /// Address space of a child (bytes): its code counts too.
-const MEMORY: u64 = 512 << 20;
+pub(super) const MEMORY: u64 = 512 << 20;
 /// Bytes of what a child is told, and of what it answers.
 const TOLD: usize = 8 << 20;
 const ANSWER: u64 = 256 << 10;

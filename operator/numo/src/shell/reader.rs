@@ -270,7 +270,9 @@ impl Reader for RuleReader {
 
     async fn list(&self, query: &ListQuery) -> Result<ObjectPage, HostError> {
         let last = self.page.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some((_, page)) = last.filter(|(asked, _)| asked == query) {
+        if let Some((_, page)) =
+            last.filter(|(asked, _)| asked == query && (!query.live || query.continue_token.is_some()))
+        {
             return Ok(page);
         }
         let kind = (query.api_version.as_str(), query.kind.as_str());

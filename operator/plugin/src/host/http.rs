@@ -177,6 +177,13 @@ fn parse_headers(headers: &[(String, String)]) -> Result<Vec<(HeaderName, Header
 pub(crate) fn header_of(credential: &Credential) -> Result<(HeaderName, HeaderValue), HostError> {
     let wrong = || HostError::new(ErrorCode::Other, "the credential of the grant is no valid header");
     let name = HeaderName::from_bytes(credential.header.as_bytes()).map_err(|_| wrong())?;
+    // Not what frames the request, or says to whom it is.
+    let is_ours = name == http::header::AUTHORIZATION
+        || name == http::header::COOKIE
+        || !REFUSED.contains(&name.as_str());
+    if !is_ours || name.as_str().starts_with("proxy-") {
+        return Err(wrong());
+    }
     let mut value = HeaderValue::from_str(&credential.value).map_err(|_| wrong())?;
     value.set_sensitive(true);
     Ok((name, value))

@@ -189,8 +189,30 @@ async fn fails(runner: Runner) -> Result<()> {
     scene.stage.strike().await
 }
 
+/// Its time is over before it passes: it has failed, and its policy decides.
+async fn times_out(runner: Runner) -> Result<()> {
+    let scene = Scene::set(runner).await?;
+    let more = json!({"retries": 0, "timeoutSeconds": 10, "failurePolicy": "Skip"});
+    scene.begin(scene.rule(false, more)).await?;
+    let skipped = scene.stage.step("worker-0", Step::Skipped).await?;
+    let all = verdicts(&skipped, "gate", Phase::Pre);
+    assert!(
+        matches!(all.as_slice(), [(1, Outcome::Failure, _)]),
+        "{runner:?}: {all:?}"
+    );
+    let status = skipped.status.unwrap_or_default();
+    let words = status.message.unwrap_or_default();
+    assert!(words.contains("gate"), "{runner:?}: {words}");
+    assert!(status.rule_waits.is_empty(), "{:?}", status.rule_waits);
+    assert!(
+        released_after_a_while(&scene.stage).await.is_empty(),
+        "{runner:?} lets go"
+    );
+    scene.stage.strike().await
+}
+
 macro_rules! contract {
-    ($($runner:ident: $gates:ident, $fails:ident;)*) => {$(
+    ($($runner:ident: $gates:ident, $fails:ident, $times_out:ident;)*) => {$(
         #[tokio::test(flavor = "multi_thread")]
         async fn $gates() -> Result<()> {
             gates(Runner::$runner).await
@@ -200,12 +222,17 @@ macro_rules! contract {
         async fn $fails() -> Result<()> {
             fails(Runner::$runner).await
         }
+
+        #[tokio::test(flavor = "multi_thread")]
+        async fn $times_out() -> Result<()> {
+            times_out(Runner::$runner).await
+        }
     )*};
 }
 
 contract! {
-    Job: a_job_gates, a_job_fails;
-    Wasm: a_component_gates, a_component_fails;
-    Cel: expressions_gate, expressions_fail;
-    Prometheus: a_query_gates, a_query_fails;
+    Job: a_job_gates, a_job_fails, a_job_times_out;
+    Wasm: a_component_gates, a_component_fails, a_component_times_out;
+    Cel: expressions_gate, expressions_fail, expressions_time_out;
+    Prometheus: a_query_gates, a_query_fails, a_query_times_out;
 }

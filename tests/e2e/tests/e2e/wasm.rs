@@ -311,7 +311,7 @@ async fn a_component_is_pushed_signed_fetched_verified_and_outlives_its_registry
     apply(&stage, &[secret]).await?;
     rule_says(&stage, "disk", "Fetched", "True", "Fetched").await?;
     disk["spec"]["wasm"]["signature"] = json!({"keys": [own_public]});
-    apply(&stage, &[disk]).await?;
+    apply(&stage, &[disk.clone()]).await?;
     let why = rule_says(&stage, "disk", "Verified", "False", "Unsigned").await?;
     assert!(why.contains("sha256:"), "{why}");
     let sign = |key: &str| {
@@ -328,6 +328,13 @@ async fn a_component_is_pushed_signed_fetched_verified_and_outlives_its_registry
     };
     said(sign(&other)).await?;
     rule_says(&stage, "disk", "Verified", "False", "SignatureMismatch").await?;
+    disk["spec"]["wasm"]["signature"]["mode"] = json!("Warn");
+    apply(&stage, &[disk.clone()]).await?;
+    rule_says(&stage, "disk", "ValidConfig", "True", "ValidConfig").await?;
+    rule_says(&stage, "disk", "Verified", "False", "SignatureMismatch").await?;
+    disk["spec"]["wasm"]["signature"]["mode"] = json!("Enforce");
+    apply(&stage, &[disk.clone()]).await?;
+    rule_says(&stage, "disk", "ValidConfig", "False", "SignatureMismatch").await?;
     said(sign(&own)).await?;
     rule_says(&stage, "disk", "Verified", "True", "Verified").await?;
     rule_says(&stage, "disk", "ValidConfig", "True", "ValidConfig").await?;
@@ -340,6 +347,14 @@ async fn a_component_is_pushed_signed_fetched_verified_and_outlives_its_registry
             .signer
             .is_some_and(|signer| signer.starts_with("key sha256:"))
     );
+
+    // The tag is another component's now, which this generation of the rule does not notice.
+    std::fs::write(path("other.wasm"), component("http-check").await?)?;
+    let other = path("other.wasm");
+    let moved = stage
+        .say(&[&["plugin", "push", &other, &image], &reach[..]].concat())
+        .await?;
+    assert_ne!(moved.trim(), pinned);
 
     // The registry is gone, and numo begins anew: what it fetched and verified once still gates.
     registry.stop();
@@ -575,12 +590,12 @@ async fn a_secret_is_attached_to_the_servers_that_it_names_and_no_others() -> Re
         })
     };
     apply(&stage, &[secret("elsewhere.example.com")]).await?;
-    says("does not name 127.0.0.1").await?;
+    says("does not name http://127.0.0.1").await?;
     assert!(
         released_after_a_while(&stage).await.is_empty(),
         "nothing is released"
     );
-    apply(&stage, &[secret("elsewhere.example.com, 127.0.0.1")]).await?;
+    apply(&stage, &[secret("127.0.0.1, http://127.0.0.1")]).await?;
     finish(&stage).await?;
     let change = stage.change("worker-0").await?.context("a journal")?;
     assert_eq!(
@@ -639,7 +654,11 @@ async fn components_come_from_the_mirrors_that_the_cluster_names() -> Result<()>
             .await?;
     }
     // What nobody but the rule's author names is not asked inside the cluster.
-    let mut inside = object("MutexRule", "inside", json!({"type": "wasm", "wasm": wants_disk()}));
+    let mut inside = object(
+        "MutexRule",
+        "inside",
+        json!({"type": "wasm", "wasm": wants_disk()}),
+    );
     inside["spec"]["wasm"]["image"] = json!("10.9.8.7:5000/team/node-requirement:1");
     apply(&stage, &[inside]).await?;
     let why = rule_says(&stage, "inside", "Fetched", "False", "RegistryNotAllowed").await?;
@@ -717,6 +736,36 @@ impl Door {
         }
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     }
+}
+
+/// A namespace whose registry never answers holds up the rules of no other.
+#[tokio::test(flavor = "multi_thread")]
+async fn registries_that_never_answer_hold_up_their_own_namespace() -> Result<()> {
+    let stage = set(workers(1), Vec::new()).await?;
+    let door = Door::default();
+    let port = door.stand()?;
+    store(&stage, "node-requirement", component("node-requirement").await?).await?;
+    let team = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}});
+    let slow = |number: usize| {
+        let image = format!("127.0.0.1:{port}/team/slow:{number}");
+        let mut rule = object(
+            "MutexRule",
+            &format!("slow-{number}"),
+            json!({"type": "wasm", "wasm": {"image": image}}),
+        );
+        rule["metadata"]["namespace"] = json!("team");
+        rule
+    };
+    let all: Vec<_> = std::iter::once(team).chain((0..12).map(slow)).collect();
+    apply(&stage, &all).await?;
+    stage
+        .until("the registry is asked", 60, || async {
+            Ok((door.asked.load(Relaxed) > 0).then_some(()))
+        })
+        .await?;
+    apply(&stage, &[wasm_rule("disk", "node-requirement", wants_disk())]).await?;
+    rule_says(&stage, "disk", "ValidConfig", "True", "ValidConfig").await?;
+    stage.strike().await
 }
 
 /// A rule that is asked about two nodes and does not come to an end holds up neither the other node's question nor
