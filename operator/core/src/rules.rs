@@ -274,6 +274,8 @@ fn next(
         };
         let noted = subject.waits.iter().find(|noted| {
             noted.rule == name && (noted.phase, noted.attempt, noted.round) == (phase, attempt, subject.round)
+                // What was mended has its whole time.
+                && noted.generation == rule.generation
         });
         let noted = noted.and_then(|noted| noted.since.parse().ok());
         return evaluated(rule, request, view, noted, now, wait, |passed, words, started| {
