@@ -98,8 +98,10 @@ mod tests {
     fn facts_are_quoted_for_their_place() {
         let filled = fill(r#"up{node="${node}"} > ${run}"#, &request(), in_promql);
         assert_eq!(filled.unwrap(), r#"up{node="worker-\"0"} > run-1"#);
-        let filled = fill("spec.nodeName=${node}", &request(), in_selector);
-        assert_eq!(filled.unwrap(), "spec.nodeName=worker-0");
+        let filled = fill("spec.version=${toVersion}", &request(), in_selector);
+        assert_eq!(filled.unwrap(), "spec.version=4.17.0");
+        let error = fill("spec.nodeName=${node}", &request(), in_selector).unwrap_err();
+        assert!(error.contains("${node} cannot stand here"), "{error}");
     }
 
     #[test]

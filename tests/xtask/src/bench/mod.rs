@@ -44,7 +44,7 @@ struct Measure {
     bound: Option<f64>,
 }
 
-const MEASURES: [Measure; 12] = [
+const MEASURES: [Measure; 13] = [
     Measure {
         name: "added_latency_seconds_per_node",
         unit: "s",
@@ -99,6 +99,11 @@ const MEASURES: [Measure; 12] = [
         name: "wasm_idle_rule_kib",
         unit: "KiB",
         bound: Some(1024.0),
+    },
+    Measure {
+        name: "wasm_growth_kib_10000",
+        unit: "KiB",
+        bound: Some(64.0),
     },
     Measure {
         name: "job_rule_vs_wasm_rule",
@@ -175,6 +180,7 @@ pub async fn measure(arguments: &Arguments) -> Result<ExitCode> {
             "wasm_compile_ms" => wasm::compile().await,
             "wasm_cached_load_ms" => wasm::cached_load().await,
             "wasm_idle_rule_kib" => wasm::idle().await,
+            "wasm_growth_kib_10000" => wasm::growth().await,
             "job_rule_vs_wasm_rule" => latency::kinds().await,
             other => bail!("nothing measures {other}"),
         };

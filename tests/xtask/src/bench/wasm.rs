@@ -295,6 +295,20 @@ async fn load(engine: &Engine, bytes: &[u8]) -> Result<f64> {
 
 /// `wasm_idle_rule_kib`: what each of many loaded rules adds to the memory of this process, after each was asked often.
 pub async fn idle() -> Result<Measured> {
+    let (value, _, notes) = resident().await?;
+    Ok(Measured { value, notes })
+}
+
+/// KiB by which this process grows over so many evaluations more of a rule that has been asked before.
+pub async fn growth() -> Result<Measured> {
+    let (_, value, notes) = resident().await?;
+    // Less than before is no growth.
+    let value = value.max(0.0);
+    Ok(Measured { value, notes })
+}
+
+/// KiB of an idle rule, KiB by which further evaluations grow this process, and where both come from.
+async fn resident() -> Result<(f64, f64, Vec<String>)> {
     let bytes = component()?;
     let folder = tempfile::tempdir()?;
     let cache = folder.path().join("cache");
@@ -327,17 +341,15 @@ pub async fn idle() -> Result<Measured> {
     let flat = resident_kib()? - asked;
     drop(rules);
     let each = |end: f64| (end - before) / f64::from(RULES);
-    Ok(Measured {
-        value: each(asked),
-        notes: vec![
-            format!(
-                "{:.0} KiB of each when loaded ({} KiB of component)",
-                each(loaded),
-                bytes.len() / 1024,
-            ),
-            format!("{flat:+.0} KiB of the process by {EVALUATIONS} further evaluations"),
-        ],
-    })
+    let notes = vec![
+        format!(
+            "{:.0} KiB of each when loaded ({} KiB of component)",
+            each(loaded),
+            bytes.len() / 1024,
+        ),
+        format!("{flat:+.0} KiB of the process by {EVALUATIONS} further evaluations"),
+    ];
+    Ok((each(asked), flat, notes))
 }
 
 /// One line on a component of the user's: what it costs, without any bound.
