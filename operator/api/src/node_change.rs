@@ -183,7 +183,10 @@ pub struct RuleWait {
     pub attempt: i32,
     /// The attempt of the node it belongs to.
     pub round: i32,
-    /// The generation of the rule: one that is edited has its whole time.
+    /// uid of the rule, and its generation: one that is edited or made anew has its whole time.
+    #[schemars(length(max = 64))]
+    pub rule_uid: String,
+    /// See `ruleUid`.
     pub generation: i64,
     /// When it was asked first.
     pub since: String,

@@ -62,6 +62,11 @@ pub struct AlertMatch {
     /// The same names as in `query` are filled in.
     #[schemars(length(min = 1, max = 16), inner(length(min = 4, max = 512)))]
     pub matchers: Vec<String>,
+    /// Matchers of an alert that always fires, for example alertname="Watchdog". While it does not, nobody would know of
+    /// others, and the step waits. Default: none is looked for, and a Prometheus without alerting rules has no alerts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 16), inner(length(min = 4, max = 512)))]
+    pub watchdog: Option<Vec<String>>,
 }
 
 /// How a value and the threshold are compared.

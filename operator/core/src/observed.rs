@@ -46,6 +46,8 @@ pub type Map = BTreeMap<String, String>;
 /// All that was seen at one time.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
+    /// The NodeChange kind is of an older numo and drops what it does not know of a journal.
+    pub forgets_waits: bool,
     /// Nodes by name.
     pub nodes: BTreeMap<String, NodeView>,
     /// MachineConfigPools by name.
@@ -379,8 +381,12 @@ pub struct EvaluationView {
     pub rule: Key,
     /// The rule's generation that was asked last.
     pub generation: i64,
-    /// When it was asked for the first time.
+    /// When it was asked for the first time, or anew: a Pass that nobody could go on did not make the node wait.
     pub first_asked: Timestamp,
+    /// Whether its time began anew with `first_asked`, whatever is written down.
+    pub anew: bool,
+    /// When it was asked last.
+    pub asked: Timestamp,
     /// Whether an answer is under way.
     pub under_way: bool,
     /// What it said last, and when.

@@ -269,15 +269,20 @@ fn next(
             phase,
             attempt,
             round: subject.round,
+            rule_uid: rule.uid.clone(),
             generation: rule.generation,
             since: since.to_string(),
         };
         let noted = subject.waits.iter().find(|noted| {
             noted.rule == name && (noted.phase, noted.attempt, noted.round) == (phase, attempt, subject.round)
                 // What was mended has its whole time.
-                && noted.generation == rule.generation
+                && (&noted.rule_uid, noted.generation) == (&rule.uid, rule.generation)
         });
         let noted = noted.and_then(|noted| noted.since.parse().ok());
+        let noted = Noted {
+            since: noted,
+            is_lost: observed.forgets_waits,
+        };
         return evaluated(rule, request, view, noted, now, wait, |passed, words, started| {
             let outcome = if passed { Outcome::Pass } else { failed };
             VerdictRecord {
@@ -534,13 +539,22 @@ fn evaluation(
     }
 }
 
+/// What the journal has of a wait.
+#[derive(Clone, Copy)]
+struct Noted {
+    /// Since when it goes on.
+    since: Option<Timestamp>,
+    /// Whether what is noted would not be kept.
+    is_lost: bool,
+}
+
 /// How one attempt of a rule that is asked comes along. Whatever it waits for, it is asked a last time when its time is
 /// over; what it does not pass by then has failed. Its time began when it was asked first, by whichever leader: `noted`.
 fn evaluated(
     rule: &RuleView,
     request: EvaluationRequest,
     view: Option<&EvaluationView>,
-    noted: Option<Timestamp>,
+    noted: Noted,
     now: Timestamp,
     wait: impl Fn(Timestamp) -> RuleWait,
     record: impl Fn(bool, &RuleWords, Timestamp) -> VerdictRecord,
@@ -554,7 +568,10 @@ fn evaluated(
     let Some(view) = view else {
         return Progress::Evaluate(Box::new(request));
     };
-    let begun = noted.map_or(view.first_asked, |noted| noted.min(view.first_asked));
+    let begun = match noted.since {
+        Some(noted) if !view.anew => noted.min(view.first_asked),
+        _ => view.first_asked,
+    };
     let write = |passed, words: &RuleWords| Progress::Record(Box::new(record(passed, words, begun)), None);
     let own = |reason: &str, summary: String| RuleWords {
         reason: reason.to_owned(),
@@ -563,7 +580,8 @@ fn evaluated(
     };
     let deadline = later(begun, rule.timeout_seconds);
     if view.under_way {
-        let given_up = later(deadline, DEADLINE_GRACE_SECONDS);
+        // Asked after its time was over it still has its answer waited for.
+        let given_up = later(deadline.max(view.asked), DEADLINE_GRACE_SECONDS);
         if now >= given_up {
             let message = format!("{what}: no answer within timeoutSeconds {}", rule.timeout_seconds);
             return write(false, &own(Reason::EvaluationTimeout.name(), message));
@@ -601,12 +619,12 @@ fn evaluated(
         );
         return write(false, &own(reason, message));
     }
-    if noted.is_none() {
-        return Progress::Note(wait(begun), why);
-    }
     let again = later(*at, unless_stirred(view, pause)).min(deadline);
     if now >= again {
         return Progress::Evaluate(Box::new(request));
+    }
+    if noted.since != Some(begun) && !noted.is_lost {
+        return Progress::Note(wait(begun), why);
     }
     Progress::Wait(why, Some(again))
 }

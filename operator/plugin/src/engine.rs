@@ -105,8 +105,9 @@ pub(crate) struct Turns {
     most_mib: u32,
 }
 
-/// Over when dropped.
-pub(crate) struct Turn {
+/// The turn of one evaluation; over when dropped.
+#[derive(Debug)]
+pub struct Turn {
     _evaluation: OwnedSemaphorePermit,
     _memory: OwnedSemaphorePermit,
 }

@@ -13,7 +13,7 @@ use wasmtime::{Store, UpdateDeadline};
 use crate::{
     bindings::{Rule as Guest, RulePre},
     description::{Description, PHASES_OF_A_RUN},
-    engine::Inner,
+    engine::{Inner, Turn},
     grants::Grants,
     host::{Read, Sandbox},
     limits::Limits,
@@ -57,16 +57,42 @@ impl Rule {
     /// future stops the component at its next tick.
     /// Errors are never a pass: any [`Reason`] but those of loading.
     pub async fn evaluate(&self, input: Input, terms: &Terms, services: Services) -> Result<Answer, Refused> {
-        let limits = self
-            .limits(&terms.limits)
-            .map_err(|error| Refused::new(Reason::TooLarge, error.to_string()))?;
+        let turn = self.turn(terms).await?;
+        self.evaluate_in(turn, input, terms, services).await
+    }
+
+    /// Waits until it is the rule's turn, at most [`Limits::concurrent_evaluations`] having theirs and together at most
+    /// [`Limits::concurrent_memory_bytes`]. What it is asked about is best read after that: it ages.
+    ///
+    /// Errors: the limits of `terms` are not within the ceilings; the engine has stopped.
+    pub async fn turn(&self, terms: &Terms) -> Result<Turn, Refused> {
+        let limits = self.limits_of(terms)?;
+        let turn = self.0.engine.turns.take(limits.memory_bytes).await;
+        turn.ok_or_else(gone)
+    }
+
+    /// Asks the rule in its turn, which ends with the answer.
+    ///
+    /// Errors: as [`Self::evaluate`].
+    pub async fn evaluate_in(
+        &self,
+        turn: Turn,
+        input: Input,
+        terms: &Terms,
+        services: Services,
+    ) -> Result<Answer, Refused> {
+        let limits = self.limits_of(terms)?;
         self.check(&input, &terms.grants, &limits)?;
         let (loaded, grants) = (self.0.clone(), terms.grants.clone());
-        let memory_bytes = limits.memory_bytes;
-        on_own_runtime(&self.0.engine, memory_bytes, async move {
+        on_own_runtime(&self.0.engine, turn, async move {
             evaluate(&loaded, input, limits, grants, services).await
         })
         .await
+    }
+
+    fn limits_of(&self, terms: &Terms) -> Result<Limits, Refused> {
+        let limits = self.limits(&terms.limits);
+        limits.map_err(|error| Refused::new(Reason::TooLarge, error.to_string()))
     }
 
     /// What is refused without asking the component.
@@ -150,7 +176,12 @@ async fn evaluate(
 /// Asks a component that is being loaded what it is.
 pub(crate) async fn describe(engine: &Arc<Inner>, pre: &RulePre<Sandbox>) -> Result<Description, Refused> {
     let (of_task, pre) = (engine.clone(), pre.clone());
-    on_own_runtime(engine, engine.limits.memory_bytes, async move {
+    let turn = engine
+        .turns
+        .take(engine.limits.memory_bytes)
+        .await
+        .ok_or_else(gone)?;
+    on_own_runtime(engine, turn, async move {
         let time = describe_time(&of_task.limits);
         let mut store = store(&of_task, of_task.limits.clone(), Instant::now() + time, None);
         let description = bounded(&of_task, &pre, &mut store, time, async |guest, store| {
@@ -167,7 +198,13 @@ pub(crate) async fn validate_config(
     json: &str,
 ) -> Result<Result<(), Vec<ConfigProblem>>, Refused> {
     let (of_task, json) = (loaded.clone(), json.to_owned());
-    on_own_runtime(&loaded.engine, loaded.engine.limits.memory_bytes, async move {
+    let engine = &loaded.engine;
+    let turn = engine
+        .turns
+        .take(engine.limits.memory_bytes)
+        .await
+        .ok_or_else(gone)?;
+    on_own_runtime(engine, turn, async move {
         let engine = &of_task.engine;
         if json.len() as u64 > engine.limits.config_bytes {
             let message = format!(
@@ -198,11 +235,15 @@ pub(crate) async fn validate_config(
     .await
 }
 
-/// Runs on the engine's runtime, when it is its turn. Aborted when the caller goes away. Who already is on that runtime
-/// need not change threads.
+fn gone() -> Refused {
+    Refused::new(Reason::Trap, "the rule engine has stopped")
+}
+
+/// Runs on the engine's runtime, in a turn that ends with it. Aborted when the caller goes away. Who already is on that
+/// runtime need not change threads.
 async fn on_own_runtime<T: Send + 'static>(
     engine: &Arc<Inner>,
-    memory_bytes: u64,
+    turn: Turn,
     work: impl Future<Output = Result<T, Refused>> + Send + 'static,
 ) -> Result<T, Refused> {
     struct Abort(tokio::task::AbortHandle);
@@ -211,14 +252,12 @@ async fn on_own_runtime<T: Send + 'static>(
             self.0.abort();
         }
     }
-    let gone = || Refused::new(Reason::Trap, "the rule engine has stopped");
-    let turns = engine.turns.clone();
     if engine.is_current() {
-        let _turn = turns.take(memory_bytes).await.ok_or_else(gone)?;
+        let _turn = turn;
         return work.await;
     }
     let task = engine.spawn(async move {
-        let _turn = turns.take(memory_bytes).await.ok_or_else(gone)?;
+        let _turn = turn;
         work.await
     });
     let task = task.ok_or_else(gone)?;

@@ -41,7 +41,7 @@ pub mod verdict;
 
 pub use compile::compile_child;
 pub use description::Description;
-pub use engine::{Compile, Engine, Setup, SetupError};
+pub use engine::{Compile, Engine, Setup, SetupError, Turn};
 pub use evaluate::{Answer, Usage};
 pub use grants::{Grants, MissingGrant};
 pub use host::{Read, check_kind, check_name};

@@ -137,7 +137,7 @@ impl Default for Limits {
             compiled_bytes: 128 * MIB,
             cache_bytes: 512 * MIB,
             concurrent_evaluations: 32,
-            concurrent_memory_bytes: 512 * MIB,
+            concurrent_memory_bytes: 1024 * MIB,
         }
     }
 }

@@ -1,4 +1,5 @@
 ;; Unknown import.
 ;; reason: UnknownImport
+;; says: component
 ;; == whole
 (component (import "component" (component)))

@@ -1,4 +1,5 @@
 ;; Unknown import.
 ;; reason: UnknownImport
+;; says: module
 ;; == whole
 (component (import "module" (core module)))

@@ -1,4 +1,5 @@
 ;; Unknown import.
 ;; reason: UnknownImport
+;; says: plain
 ;; == whole
 (component (import "plain" (func)))

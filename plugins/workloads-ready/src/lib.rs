@@ -106,7 +106,8 @@ pub fn evaluate(input: &Input, host: &(impl Kubernetes + History)) -> Result<Ver
     if input.phase == "pre" {
         let earlier = host.entries(0)?;
         return object::confirmed(|freshness| {
-            let earlier = Memory::recall(&earlier, &input.run)?.unwrap_or_default();
+            // What was not kept is of a change that is over.
+            let earlier = Memory::kept(&earlier, &input.run)?.unwrap_or_default();
             remember(host, &node.name, &config, earlier, freshness)
         });
     }

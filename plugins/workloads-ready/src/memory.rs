@@ -34,6 +34,13 @@ impl Before {
     }
 }
 
+/// The passes in Pre of a run.
+fn passes<'e>(history: &'e [Entry], run: &'e str) -> impl Iterator<Item = &'e Entry> {
+    history
+        .iter()
+        .filter(move |entry| entry.run == run && entry.phase == "pre" && entry.verdict == "pass")
+}
+
 /// The remembered workloads.
 #[derive(Debug, Default)]
 pub struct Memory(BTreeMap<Id, Before>);
@@ -96,23 +103,25 @@ impl Memory {
     /// All that passes in Pre of this run remembered: an attempt after a drain that stopped half-way saw
     /// fewer pods than the one before. None if Pre never passed.
     ///
-    /// The host may keep the data of the newest pass alone, so that each holds what those before it held.
+    /// The host may keep the data of the newest pass alone, so that each holds what those before it held; once the node
+    /// is done it may keep none, which is an error.
     pub fn recall(history: &[Entry], run: &str) -> Result<Option<Memory>, RuleError> {
-        let of_run = |entry: &&Entry| entry.run == run && entry.phase == "pre" && entry.verdict == "pass";
-        let passes: Vec<_> = history.iter().filter(of_run).collect();
-        if passes.is_empty() {
+        if passes(history, run).next().is_none() {
             return Ok(None);
         }
-        let mut memory = Memory::default();
-        let mut read = 0;
-        for data in passes.iter().filter_map(|pass| pass.data_json.as_deref()) {
-            memory.read(data)?;
-            read += 1;
+        match Self::kept(history, run)? {
+            None => Err(failed("what this rule remembers was not kept")),
+            memory => Ok(memory),
         }
-        if read == 0 {
-            return Err(failed("what this rule remembers was not kept"));
+    }
+
+    /// The same, for a pass that remembers anew: none if nothing is kept.
+    pub fn kept(history: &[Entry], run: &str) -> Result<Option<Memory>, RuleError> {
+        let mut memory = None;
+        for data in passes(history, run).filter_map(|pass| pass.data_json.as_deref()) {
+            memory.get_or_insert_with(Memory::default).read(data)?;
         }
-        Ok(Some(memory))
+        Ok(memory)
     }
 
     fn read(&mut self, data: &str) -> Result<(), RuleError> {

@@ -9,5 +9,5 @@ mod process;
 pub mod rules;
 mod stage;
 
-pub use process::{Numo, Said, call_in, call_with, cargo_with, crates};
+pub use process::{Numo, Said, binary, call_in, call_with, cargo_with, crates};
 pub use stage::{NAMESPACE, Stage, StageOptions, install};

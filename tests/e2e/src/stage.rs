@@ -80,8 +80,13 @@ impl Stage {
 
     /// Starts numo, if it does not run.
     pub fn start_numo(&mut self) -> Result<()> {
+        self.start_numo_with(&[])
+    }
+
+    /// The same with further arguments.
+    pub fn start_numo_with(&mut self, more: &[&str]) -> Result<()> {
         if self.numo.is_none() {
-            self.numo = Some(self.another_numo()?);
+            self.numo = Some(self.numo_of(&self.kubeconfig, more)?);
         }
         Ok(())
     }

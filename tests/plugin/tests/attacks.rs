@@ -153,7 +153,9 @@ fn looping() -> Vec<u8> {
 /// Each guest of `plugins/conformance/guests` ends with the reason in its head, in bounded time and memory.
 #[tokio::test]
 async fn each_hostile_guest_ends_with_its_reason() {
-    for name in guest::all_hostile().unwrap() {
+    let names = guest::all_hostile().unwrap();
+    assert!(names.len() > 30, "{names:?}");
+    for name in names {
         let hostile = made(|| guest::hostile(&name).unwrap()).await;
         let row = Row::begin().await;
         let answer = ask(&hostile.component, "{}", &Terms::default(), nothing()).await;
@@ -650,5 +652,34 @@ async fn a_dropped_evaluation_gives_its_turn_back() {
             .is_err()
     );
     good.evaluate(input("{}"), &terms, nothing()).await.unwrap();
+    row.end(Duration::from_secs(20));
+}
+
+#[tokio::test]
+async fn evaluations_have_so_much_memory_together_and_no_more() {
+    let row = Row::begin().await;
+    let setup = Setup {
+        limits: Limits {
+            concurrent_memory_bytes: limits().memory_bytes,
+            ..limits()
+        },
+        ..Setup::default()
+    };
+    let engine = Engine::new(setup).unwrap();
+    let rule = engine.load(&Core::default().component().unwrap()).await.unwrap();
+    let terms = Terms::default();
+    // More than there is for all is asked for alone.
+    let mut large = Terms::default();
+    large.limits.memory_bytes = Some(4 * limits().memory_bytes);
+    for terms in [&terms, &large] {
+        let first = rule.turn(terms).await.unwrap();
+        let second = tokio::time::timeout(Duration::from_millis(200), rule.turn(terms)).await;
+        assert!(second.is_err(), "two at once");
+        drop(first);
+        let second = rule.turn(terms).await.unwrap();
+        rule.evaluate_in(second, input("{}"), terms, nothing())
+            .await
+            .unwrap();
+    }
     row.end(Duration::from_secs(20));
 }

@@ -50,8 +50,8 @@ impl<'a> Journal<'a> {
             attempt: self.status.attempt,
             reason: why.map(|why| why.reason.name().to_owned()),
         });
-        if matches!(step, Step::Done | Step::Skipped) {
-            // No rule is asked about it again: what is left is for people to read, and is kept of every node.
+        if step == Step::Done {
+            // What its rules left for themselves has been read, and would be kept of every node.
             let large = |data: &String| data.len() > DATA_KEPT;
             let verdicts = self.status.verdicts.iter_mut();
             verdicts.for_each(|verdict| verdict.data = verdict.data.take().filter(|data| !large(data)));

@@ -749,6 +749,8 @@ impl Cluster {
             rule: Key::new(NAMESPACE, rule),
             generation: line.number("generation", 1),
             first_asked: at(line.number("first", -60)),
+            anew: line.has("anew"),
+            asked: at(line.number("asked", line.number("first", -60))),
             under_way: line.has("under-way"),
             answer,
             waited: waits,
@@ -766,6 +768,11 @@ impl Cluster {
             phase: phase(parts.next().expect("a phase")),
             attempt: parts.next().and_then(|n| n.parse().ok()).expect("an attempt"),
             round: i32::try_from(line.number("round", 1)).expect("small"),
+            rule_uid: format!(
+                "{}rule-{}",
+                line.option("of-uid").unwrap_or_default(),
+                line.word(1).split('/').next().expect("a rule")
+            ),
             generation: line.number("of-generation", 1),
             since: at(line.number("noted", line.number("first", -60))).to_string(),
         };

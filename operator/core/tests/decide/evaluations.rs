@@ -151,10 +151,26 @@ fn a_timeout_counts_from_the_first_question_whoever_asked_it() {
         &later("Wait:DiskFull/30 first:0 noted:-200 round:2"),
         "? evaluate disk/Pre/1 of a",
     );
-    // Who mended the rule has the whole time.
+    // Who mended the rule, or made it anew, has the whole time.
+    for edited in ["of-generation:2", "of-uid:old-"] {
+        check(
+            &later(&format!("Wait:DiskFull/30 first:0 noted:-200 {edited}")),
+            "node a PreRules RuleWaits\n > journal a waits disk/Pre/1",
+        );
+    }
+    // Its last answer is waited for, however late it was asked.
     check(
-        &later("Wait:DiskFull/30 first:0 noted:-200 of-generation:2"),
+        &later("under-way first:0 noted:-200"),
+        "node a PreRules RuleRunning\n wake 60\n > nothing",
+    );
+    // A Pass that nobody could go on made nobody wait.
+    check(
+        &later("Wait:DiskFull/30 first:0 noted:-200 anew"),
         "node a PreRules RuleWaits\n > journal a waits disk/Pre/1",
+    );
+    check(
+        &later("Wait:DiskFull/30 first:0 noted:0 anew"),
+        "wake 30\n not ?\n > nothing",
     );
     let of_run = "cluster 4.17.0
          pool worker 4.17.0 ours

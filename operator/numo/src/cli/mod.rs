@@ -15,9 +15,10 @@ use crate::shell::{
     client::{self, ConnectError, Connection},
     component, expressions,
 };
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use numo_plugin::signature::TrustRoot;
 use std::{
+    ffi::OsStr,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -143,15 +144,24 @@ fn trust_root(path: &Path) -> Result<TrustRoot, CliError> {
         .map_err(|error| CliError::Wrong(format!("--sigstore-trusted-root {}: {error}", path.display())))
 }
 
+/// The arguments. kubectl runs a binary called `kubectl-numo` as its own verb: then usage and errors say so.
+fn parse() -> Cli {
+    let called = std::env::args_os().next().map(PathBuf::from).unwrap_or_default();
+    let is_plugin = called.file_stem() == Some(OsStr::new("kubectl-numo"));
+    let name = if is_plugin { "kubectl numo" } else { "numo" };
+    let matches = Cli::command().bin_name(name).get_matches();
+    Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+}
+
 /// Parses the arguments, does what they say, and returns the exit code.
 pub fn main() -> ExitCode {
     // The children that bound themselves do so before anything else is set up.
-    match std::env::args().nth(1).as_deref() {
+    match std::env::args_os().nth(1).as_deref().and_then(OsStr::to_str) {
         Some(component::COMPILE_VERB) => return numo_plugin::compile_child(),
         Some(expressions::EVALUATE_VERB) => return expressions::evaluate_child(),
         _ => {}
     }
-    let cli = Cli::parse();
+    let cli = parse();
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

@@ -66,7 +66,7 @@ pub struct RunArgs {
     /// Certificates as PEM of authorities that registries may show, beside the system's
     #[arg(long, env = "NUMO_REGISTRY_CA", value_name = "FILE")]
     registry_ca: Option<PathBuf>,
-    /// Registries, or paths in them, that components of rules may be from, inside the cluster too [default: any outside]
+    /// Registries, or paths in them, that components of rules may be from, inside the cluster too [default: any at an address outside --cluster-networks]
     #[arg(
         long,
         env = "NUMO_REGISTRIES",
@@ -101,7 +101,8 @@ pub struct RunArgs {
         requires = "prometheus_url"
     )]
     prometheus_ca: Option<PathBuf>,
-    /// Addresses of pods, services and nodes: rules reach them, and registries there, only if their namespace may
+    /// Addresses of pods, services and nodes: rules reach them, and registries there that no administrator named, only if
+    /// their namespace may
     #[arg(
         long,
         env = "NUMO_CLUSTER_NETWORKS",

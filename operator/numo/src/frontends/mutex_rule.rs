@@ -326,3 +326,43 @@ fn status_of_asked(
         wasm: component,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn who_asks_for_secrets_is_found_by_its_field() {
+        for (spec, field) in [
+            (
+                json!({"type": "wasm", "wasm": {"grants": {"kubernetes": [
+                    {"apiVersion": "v1", "kind": "Pod"}, {"apiVersion": "v1", "kind": "Secret"},
+                ]}}}),
+                Some("spec.wasm.grants.kubernetes"),
+            ),
+            (
+                json!({"type": "cel", "cel": {"validations": [], "objects": [
+                    {"name": "s", "apiVersion": "v1", "kind": "Secret"},
+                ]}}),
+                Some("spec.cel.objects"),
+            ),
+            // Somebody else's kind of that name.
+            (
+                json!({"type": "wasm", "wasm": {"grants": {"kubernetes": [{"apiVersion": "example.com/v1", "kind": "Secret"}]}}}),
+                None,
+            ),
+            (json!({"jobSpec": {}}), None),
+        ] {
+            let rule = MutexRule::new("rule", serde_json::from_value(spec.clone()).unwrap());
+            let found = asks_for_secrets(&rule);
+            match (found, field) {
+                (Some((Reason::FieldNotServed, message)), Some(field)) => {
+                    assert!(message.starts_with(field), "{message}");
+                }
+                (None, None) => {}
+                (found, _) => panic!("{spec}: {found:?}"),
+            }
+        }
+    }
+}

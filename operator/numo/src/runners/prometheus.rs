@@ -4,7 +4,9 @@
 
 use super::{facts, wasm::Fault};
 use jiff::Timestamp;
-use numo_api::{Comparison, Matching, NoData, NotANumber, PrometheusRule, Reason, Unmet, Warnings};
+use numo_api::{
+    AlertMatch, Comparison, Matching, NoData, NotANumber, PrometheusRule, Reason, Unmet, Warnings,
+};
 use numo_core::{
     action::{Earlier, EvaluationRequest},
     names,
@@ -19,6 +21,9 @@ const SUMMARY: usize = 512;
 const NAMED: usize = 3;
 const RETRY_AFTER_SECONDS: i32 = 30;
 const MAX_GAP_SECONDS: i32 = 300;
+/// The label that tells which question a sample answers, and its value for the alert that always fires.
+const MARK: &str = "numo_question";
+const WATCHDOG: &str = "watchdog";
 
 /// What is wrong with a rule, whatever Prometheus says.
 pub fn shape(rule: &PrometheusRule) -> Result<(), Fault> {
@@ -49,12 +54,15 @@ pub fn shape(rule: &PrometheusRule) -> Result<(), Fault> {
                     ".{field}: found it beside alerts, wanted it with query only"
                 ));
             }
-            if alerts.matchers.is_empty() {
-                return invalid(".alerts.matchers: found none, wanted one at least".to_owned());
-            }
-            for (index, matcher) in alerts.matchers.iter().enumerate() {
-                if let Some(fault) = fault_of_matcher(matcher) {
-                    return invalid(format!(".alerts.matchers[{index}]: {fault}"));
+            let watchdog = alerts.watchdog.as_ref().map(|watchdog| ("watchdog", watchdog));
+            for (field, matchers) in [("matchers", &alerts.matchers)].into_iter().chain(watchdog) {
+                if matchers.is_empty() {
+                    return invalid(format!(".alerts.{field}: found none, wanted one at least"));
+                }
+                for (index, matcher) in matchers.iter().enumerate() {
+                    if let Some(fault) = fault_of_matcher(matcher) {
+                        return invalid(format!(".alerts.{field}[{index}]: {fault}"));
+                    }
                 }
             }
             Ok(())
@@ -106,7 +114,24 @@ fn fault_of_matcher(matcher: &str) -> Option<String> {
 pub fn promql(rule: &PrometheusRule, request: &EvaluationRequest) -> Result<String, Fault> {
     let query = match (&rule.query, &rule.alerts) {
         (Some(query), _) => query.clone(),
-        (None, Some(alerts)) => format!("ALERTS{{alertstate=\"firing\",{}}}", alerts.matchers.join(",")),
+        (None, Some(alerts)) => {
+            let firing =
+                |matchers: &[String]| format!("ALERTS{{alertstate=\"firing\",{}}}", matchers.join(","));
+            let marked = |matchers: &[String], mark: &str| {
+                format!(
+                    "label_replace({},\"{MARK}\",\"{mark}\",\"\",\"\")",
+                    firing(matchers)
+                )
+            };
+            match &alerts.watchdog {
+                None => firing(&alerts.matchers),
+                Some(watchdog) => format!(
+                    "{} or {}",
+                    marked(&alerts.matchers, "match"),
+                    marked(watchdog, WATCHDOG)
+                ),
+            }
+        }
         (None, None) => String::new(),
     };
     facts::fill(&query, request, facts::in_promql)
@@ -141,8 +166,8 @@ pub fn judge(
             "AnswerIncomplete".to_owned(),
             format!("Prometheus warns of its answer: {warnings}"),
         )
-    } else if rule.alerts.is_some() {
-        of_alerts(answer)
+    } else if let Some(alerts) = &rule.alerts {
+        of_alerts(alerts, answer)
     } else {
         of_query(rule, answer)
     };
@@ -157,11 +182,25 @@ pub fn judge(
     }
 }
 
-fn of_alerts(answer: &Answer) -> Judged {
-    if answer.samples.is_empty() {
-        return Judged::Met("NoAlertFires".to_owned(), "no such alert fires".to_owned());
+fn of_alerts(wanted: &AlertMatch, answer: &Answer) -> Judged {
+    let is_watchdog = |sample: &&Sample| {
+        let marked = |(name, value): &(String, String)| name == MARK && value == WATCHDOG;
+        sample.labels.iter().any(marked)
+    };
+    let (watchdogs, alerts): (Vec<&Sample>, Vec<&Sample>) = answer.samples.iter().partition(is_watchdog);
+    if alerts.is_empty() {
+        return match &wanted.watchdog {
+            Some(watchdog) if watchdogs.is_empty() => Judged::Unknown(
+                "WatchdogSilent".to_owned(),
+                format!(
+                    "no alert fires that matches {}, so that nobody would know of others",
+                    watchdog.join(", ")
+                ),
+            ),
+            _ => Judged::Met("NoAlertFires".to_owned(), "no such alert fires".to_owned()),
+        };
     }
-    let mut names: Vec<String> = answer.samples.iter().map(alert).collect();
+    let mut names: Vec<String> = alerts.into_iter().map(alert).collect();
     names.sort();
     names.dedup();
     let verb = if names.len() == 1 { "fires" } else { "fire" };

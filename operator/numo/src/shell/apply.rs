@@ -156,11 +156,15 @@ pub async fn apply(
                     &object,
                 )
                 .await;
-            keep(
-                store,
-                Kind::NodeChange,
-                answer.map_err(|error| ApplyError::of(error, &about))?,
-            );
+            let object = answer.map_err(|error| ApplyError::of(error, &about))?;
+            let kept = object.data.pointer("/status/ruleWaits").is_some();
+            if !status.rule_waits.is_empty() && !kept && !store.observed.forgets_waits {
+                tracing::warn!(
+                    "the CRD of NodeChange is of an older numo: apply deploy/crds; timeouts of rules begin anew with each restart"
+                );
+            }
+            store.observed.forgets_waits = !status.rule_waits.is_empty() && !kept;
+            keep(store, Kind::NodeChange, object);
             Ok(())
         }
         Action::DeleteChange {

@@ -46,8 +46,9 @@ use tokio::{
 /// Rules that are looked at together, and of them those of one namespace. One compiles at a time.
 const LOOKS: usize = 4;
 const LOOKS_OF_ONE: usize = 2;
-/// Longest that one look may take, with every try of a registry and the compiler's own bounds, once it has its turn.
-const LOOK: Duration = Duration::from_mins(6);
+/// Longest that one look may take once it has its turn: with every try of a registry, and with the compilers of the others,
+/// as one compiles at a time.
+const LOOK: Duration = Duration::from_mins(12);
 /// Longest that reading what a rule is asked about may take.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -627,7 +628,8 @@ mod tests {
         let manifest = include_str!("../../../../deploy/kustomize/base/deployment.yaml");
         let limits = numo_plugin::Limits::default();
         let children = expressions::MEMORY * u64::try_from(expressions::TOGETHER).unwrap();
-        let memory = limits.compile_memory_bytes + limits.concurrent_memory_bytes + children;
+        let looks = limits.component_bytes * u64::try_from(LOOKS).unwrap();
+        let memory = limits.compile_memory_bytes + limits.concurrent_memory_bytes + children + looks;
         assert!(mib(manifest, "limits:", "memory:") >= (memory >> 20) + 128);
         // Both write before they make room.
         let disk = limits.cache_bytes + artifact::KEPT_BYTES + 2 * limits.compiled_bytes;

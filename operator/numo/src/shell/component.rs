@@ -198,6 +198,9 @@ impl Inner {
         reader: &Arc<RuleReader>,
     ) -> Result<RuleAnswer, Fault> {
         let begun = self.engine()?;
+        // Before anything is read: what waits for its turn holds nothing, and what is read is not old when it has it.
+        let turn = component.rule.turn(&component.terms).await;
+        let turn = turn.map_err(|refused| (wasm::reason(&refused), refused.message))?;
         let node = self.node(request, reader).await?;
         let namespace = &request.rule.namespace;
         // A label that is taken away holds from the next evaluation on.
@@ -223,7 +226,10 @@ impl Inner {
             ..Services::none(now)
         };
         let input = wasm::input(request, &component.spec, node.map(|node| node.to_string()));
-        let answer = component.rule.evaluate(input, &component.terms, services).await;
+        let answer = component
+            .rule
+            .evaluate_in(turn, input, &component.terms, services)
+            .await;
         if let Ok(answer) = &answer {
             tracing::info!(
                 rule = %request.rule,

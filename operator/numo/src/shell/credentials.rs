@@ -80,10 +80,12 @@ fn is_for(secret: &Secret, grant: &HttpGrant) -> bool {
             None => ("https", one),
         };
         let with_port = |port: u16| format!("{}:{port}", grant.host);
-        let is_host = server.eq_ignore_ascii_case(&grant.host)
-            || grant
-                .port
-                .is_some_and(|port| server.eq_ignore_ascii_case(&with_port(port)));
+        let port = grant.port.unwrap_or(match grant.scheme {
+            Scheme::Https => 443,
+            Scheme::Http => 80,
+        });
+        let is_host =
+            server.eq_ignore_ascii_case(&grant.host) || server.eq_ignore_ascii_case(&with_port(port));
         scheme == grant.scheme.as_str() && is_host
     };
     servers.is_some_and(|servers| servers.split(',').any(|one| names(one.trim())))

@@ -252,6 +252,8 @@ impl Store {
                 rule: request.rule.clone(),
                 generation: request.generation,
                 first_asked: now,
+                anew: false,
+                asked: now,
                 under_way: true,
                 answer: None,
                 waited: None,
@@ -260,14 +262,17 @@ impl Store {
                 stirs: 0,
             });
         view.under_way = true;
+        view.asked = now;
         view.stirred = false;
         if matches!(view.answer, Some((_, RuleAnswer::Pass(_)))) {
             // It did not make anybody wait until now.
             view.first_asked = now;
+            view.anew = true;
         }
         if view.generation != request.generation {
             // What was mended has its whole time.
             view.first_asked = now;
+            view.anew = true;
             view.generation = request.generation;
             view.answer = None;
             view.waited = None;

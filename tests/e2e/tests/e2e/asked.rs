@@ -251,7 +251,10 @@ pub fn network() -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_query_and_alerts_of_a_real_prometheus_gate_nodes() -> Result<()> {
     let server = tokio::task::spawn_blocking(|| {
-        Running::start(&[("ShopDown", "shop_errors > 100"), ("Watchdog", "vector(1)")])
+        Running::start(&[
+            ("ShopDown", "shop_errors > 100"),
+            ("Watchdog", "shop_watched > 0"),
+        ])
     })
     .await??;
     server.set(r#"shop_errors{node="worker-0"}"#, 50.0);
@@ -266,7 +269,13 @@ async fn a_query_and_alerts_of_a_real_prometheus_gate_nodes() -> Result<()> {
     );
     let alerts = prometheus_rule(
         "alerts",
-        json!({"alerts": {"matchers": ["severity=\"critical\"", "alertname!=\"Watchdog\""]}, "retryAfterSeconds": 5}),
+        json!({
+            "alerts": {
+                "matchers": ["severity=\"critical\"", "alertname!=\"Watchdog\""],
+                "watchdog": ["alertname=\"Watchdog\""],
+            },
+            "retryAfterSeconds": 5,
+        }),
     );
     let rules = [errors, alerts];
     apply(&stage, &rules).await?;
@@ -295,6 +304,9 @@ async fn a_query_and_alerts_of_a_real_prometheus_gate_nodes() -> Result<()> {
         "nothing is released"
     );
     server.set(r#"shop_errors{node="worker-9"}"#, 0.0);
+    // Silence is no good news while nobody watches.
+    says("WatchdogSilent: no alert fires that matches alertname=\"Watchdog\"").await?;
+    server.set("shop_watched", 1.0);
     finish(&stage).await?;
     let change = stage.change("worker-0").await?.context("a journal")?;
     for rule in ["errors", "alerts"] {
@@ -309,12 +321,46 @@ async fn a_query_and_alerts_of_a_real_prometheus_gate_nodes() -> Result<()> {
     stage.strike().await
 }
 
+/// A ServiceAccount of team-a that may create MutexRules there and nothing else; and what lets numo read components there.
+fn author() -> Vec<Value> {
+    let rbac = "rbac.authorization.k8s.io";
+    let bound = |role: Value, kind: &str, name: &str, namespace: &str| {
+        json!({
+            "apiVersion": format!("{rbac}/v1"), "kind": "RoleBinding",
+            "metadata": {"name": format!("{name}-{}", role.as_str().unwrap_or_default()), "namespace": "team-a"},
+            "roleRef": {"apiGroup": rbac, "kind": kind, "name": role},
+            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": namespace}],
+        })
+    };
+    vec![
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "author", "namespace": "team-a"}}),
+        json!({
+            "apiVersion": format!("{rbac}/v1"), "kind": "Role", "metadata": {"name": "author", "namespace": "team-a"},
+            "rules": [{"apiGroups": ["openshift-optional.skrzypek.io"], "resources": ["mutexrules"], "verbs": ["create"]}],
+        }),
+        bound(json!("author"), "Role", "author", "team-a"),
+        bound(
+            json!("numo-rule-components"),
+            "ClusterRole",
+            "numo",
+            numo_e2e::NAMESPACE,
+        ),
+    ]
+}
+
+async fn client_of(kubeconfig: &std::path::Path) -> Result<kube::Client> {
+    let kubeconfig = kube::config::Kubeconfig::read_from(kubeconfig)?;
+    let config =
+        kube::Config::from_custom_kubeconfig(kubeconfig, &kube::config::KubeConfigOptions::default()).await?;
+    Ok(kube::Client::try_from(config)?)
+}
+
 /// Who may only create MutexRules in one namespace learns nothing of another: not through the verdict, not through the
 /// status, and not by whether an object exists.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rule_reads_no_more_than_its_namespace_may() -> Result<()> {
-    let names = ["by-name", "not-there", "by-list", "of-all"];
-    let pools = ["worker", "infra", "logging", "storage"];
+    let names = ["by-name", "not-there", "by-list", "of-all", "component"];
+    let pools = ["worker", "infra", "logging", "storage", "batch"];
     let world = WorldSpec {
         pools: pools.map(|pool| PoolSpec::new(pool, 1)).to_vec(),
         ..workers(1)
@@ -364,7 +410,44 @@ async fn a_rule_reads_no_more_than_its_namespace_may() -> Result<()> {
         spy("by-list", seen(json!({"namespace": "team-b"}))),
         spy("of-all", seen(json!({}))),
     ];
-    apply(&stage, &rules).await?;
+    // Who writes the rules may do nothing else there.
+    apply(&stage, &author()).await?;
+    let kubeconfig = stage
+        .cluster
+        .service_account_kubeconfig("team-a", "author")
+        .await?;
+    let author = client_of(&kubeconfig).await?;
+    let mutex_rules: kube::Api<MutexRule> = kube::Api::namespaced(author.clone(), "team-a");
+    for rule in rules {
+        let rule = serde_json::from_value(rule)?;
+        mutex_rules
+            .create(&kube::api::PostParams::default(), &rule)
+            .await?;
+    }
+    // A component with every grant reads what is the cluster's no better.
+    let bytes = crate::wasm::component("cluster-operators").await?;
+    let map = k8s_openapi::api::core::v1::ConfigMap {
+        metadata: kube::api::ObjectMeta {
+            name: Some("component".to_owned()),
+            ..Default::default()
+        },
+        binary_data: Some([("rule.wasm".to_owned(), k8s_openapi::ByteString(bytes))].into()),
+        ..Default::default()
+    };
+    let maps: kube::Api<k8s_openapi::api::core::v1::ConfigMap> =
+        kube::Api::namespaced(stage.client.clone(), "team-a");
+    maps.create(&kube::api::PostParams::default(), &map).await?;
+    let component = json!({
+        "apiVersion": "openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexRule", "metadata": {"name": "component"},
+        "spec": {"type": "wasm", "timeoutSeconds": 600, "wasm": {
+            "configMap": {"name": "component", "key": "rule.wasm"},
+            "grants": {"kubernetes": [{"apiVersion": "config.openshift.io/v1", "kind": "ClusterOperator"}]},
+        }},
+    });
+    let component = serde_json::from_value(component)?;
+    mutex_rules
+        .create(&kube::api::PostParams::default(), &component)
+        .await?;
     for (name, pool) in names.into_iter().zip(pools) {
         let mut target = crate::target(name, &[pool]);
         let mut run = crate::run_of(&[name], json!({"mutexTargets": [{"name": name}]}));
@@ -397,6 +480,13 @@ async fn a_rule_reads_no_more_than_its_namespace_may() -> Result<()> {
             })
             .await?;
         assert!(!text.contains("tulip") && !text.contains("password"), "{text}");
+        if name == "component" {
+            assert!(
+                text.contains("ServiceAccount team-a/default may not list clusteroperators"),
+                "{text}"
+            );
+            continue;
+        }
         let why = text.lines().find(|line| line.contains("configmaps"));
         said.push(why.unwrap_or_default().to_owned());
     }

@@ -397,3 +397,23 @@ async fn a_rule_is_asked_about_a_node_of_a_cluster_and_its_recording_replays_any
     );
     stage.strike().await
 }
+
+/// kubectl finds its plugins by their names.
+#[tokio::test(flavor = "multi_thread")]
+async fn it_is_kubectl_numo_by_that_name() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let plugin = folder.path().join("kubectl-numo");
+    std::os::unix::fs::symlink(numo_e2e::binary()?, &plugin)?;
+    let said = |arguments: &'static [&'static str]| {
+        let output = std::process::Command::new(&plugin).args(arguments).output();
+        output.map(|output| String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+    };
+    let help = said(&["plugin", "new", "--help"])?;
+    assert!(help.contains("Usage: kubectl numo plugin new"), "{help}");
+    let wrong = said(&["explian"])?;
+    assert!(
+        wrong.contains("kubectl numo") && wrong.contains("explain"),
+        "{wrong}"
+    );
+    Ok(())
+}

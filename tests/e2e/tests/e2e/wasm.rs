@@ -63,10 +63,20 @@ fn wasm_rule(name: &str, map: &str, mut wasm: Value) -> Value {
 
 /// Waits until a condition of a rule has this status and reason; its message.
 async fn rule_says(stage: &Stage, name: &str, type_: &str, status: &str, reason: &str) -> Result<String> {
-    let what = format!("MutexRule {name} has {type_}={status} {reason}");
+    rule_of_says(stage, numo_e2e::NAMESPACE, name, (type_, status, reason)).await
+}
+
+async fn rule_of_says(
+    stage: &Stage,
+    namespace: &str,
+    name: &str,
+    (type_, status, reason): (&str, &str, &str),
+) -> Result<String> {
+    let what = format!("MutexRule {namespace}/{name} has {type_}={status} {reason}");
+    let rules: kube::Api<MutexRule> = kube::Api::namespaced(stage.client.clone(), namespace);
     stage
         .until(&what, 90, || async {
-            let rule = stage.api::<MutexRule>().get(name).await?;
+            let rule = rules.get(name).await?;
             let conditions = rule.status.map(|status| status.conditions).unwrap_or_default();
             Ok(conditions
                 .into_iter()
@@ -284,7 +294,7 @@ async fn a_component_is_pushed_signed_fetched_verified_and_outlives_its_registry
 
     // Each step names what is missing.
     let (own, own_public) = key(folder.path(), "own.key")?;
-    let (other, _) = key(folder.path(), "other.key")?;
+    let (other, other_public) = key(folder.path(), "other.key")?;
     let mut disk = object(
         "MutexRule",
         "disk",
@@ -348,6 +358,14 @@ async fn a_component_is_pushed_signed_fetched_verified_and_outlives_its_registry
             .is_some_and(|signer| signer.starts_with("key sha256:"))
     );
 
+    // What numo keeps for one namespace it gives to no other: that has to fetch it itself.
+    let team = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}});
+    let mut stranger = object("MutexRule", "disk", json!({"type": "wasm", "wasm": wants_disk()}));
+    stranger["metadata"]["namespace"] = json!("team");
+    stranger["spec"]["wasm"]["image"] = json!(pinned);
+    apply(&stage, &[team, stranger]).await?;
+    rule_of_says(&stage, "team", "disk", ("Fetched", "False", "ImageUnauthorised")).await?;
+
     // The tag is another component's now, which this generation of the rule does not notice.
     std::fs::write(path("other.wasm"), component("http-check").await?)?;
     let other = path("other.wasm");
@@ -373,6 +391,20 @@ async fn a_component_is_pushed_signed_fetched_verified_and_outlives_its_registry
     }
     finish(&stage).await?;
     stage.judge(&judgement(&[], &[])).await?;
+
+    // A policy that has changed counts for what is kept. Who is asked for now may have signed it since, which nobody can
+    // find out.
+    let (_, third_public) = key(folder.path(), "third.key")?;
+    std::fs::write(path("third.pem"), third_public)?;
+    std::fs::write(path("other.pem"), other_public)?;
+    for (keys, status, reason) in [
+        ("third.pem", "False", "RegistryUnavailable"),
+        ("other.pem", "True", "Verified"),
+    ] {
+        stage.kill_numo().await?;
+        stage.start_numo_with(&["--rule-keys", &path(keys)])?;
+        rule_says(&stage, "disk", "Verified", status, reason).await?;
+    }
     stage.strike().await
 }
 
