@@ -1,5 +1,5 @@
 ;; Unknown import.
 ;; reason: UnknownImport
-;; says: numo:host/backdoor@1.0.0
+;; says: numo:host/backdoor
 ;; == whole
 (component (import "numo:host/backdoor@1.0.0" (instance)))
