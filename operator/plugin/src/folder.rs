@@ -98,6 +98,15 @@ impl Folder {
 
     /// Removes what was used longest ago, and what a crash left half written, until the rest is within bounds.
     pub(crate) fn make_room(&self) -> io::Result<()> {
+        self.keep_newest("", self.most_bytes)
+    }
+
+    /// The same among the files whose names end so, until they are within their share of the bounds.
+    pub(crate) fn make_room_among(&self, suffix: &str, share: u64) -> io::Result<()> {
+        self.keep_newest(suffix, self.most_bytes / share)
+    }
+
+    fn keep_newest(&self, suffix: &str, most_bytes: u64) -> io::Result<()> {
         let _room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
         let mut files = Vec::new();
         for entry in fs::read_dir(&self.path)? {
@@ -118,13 +127,15 @@ impl Folder {
                 }
                 continue;
             }
-            files.push((age, about.len(), entry.path()));
+            if name.to_string_lossy().ends_with(suffix) {
+                files.push((age, about.len(), entry.path()));
+            }
         }
         files.sort();
         let mut sum = 0_u64;
         for (_, size, path) in files {
             sum = sum.saturating_add(size);
-            if sum > self.most_bytes {
+            if sum > most_bytes {
                 self.discard(&path);
             }
         }

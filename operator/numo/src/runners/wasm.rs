@@ -16,7 +16,7 @@ use numo_plugin::{
     signature::{Identity, Mode, Policy, PublicKey},
     verdict::{Node, Report, Severity},
 };
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 /// What is wrong, by its reason.
 pub type Fault = (Reason, String);
@@ -70,6 +70,22 @@ pub fn terms(wasm: &WasmRule) -> Result<Terms, Fault> {
     let grants = serde_json::to_value(wasm.grants.clone().unwrap_or_default())
         .and_then(serde_json::from_value::<Grants>)
         .map_err(|error| wrong("grants", &error))?;
+    let mut servers = BTreeSet::new();
+    for (index, grant) in grants.http.iter().enumerate() {
+        // The first would count alone, and say nothing of what the second was for.
+        let server = (
+            grant.scheme.as_str(),
+            grant.host.to_lowercase(),
+            grant.effective_port(),
+        );
+        if !servers.insert(server) {
+            let field = format!("grants.http[{index}]");
+            return Err(wrong(
+                &field,
+                &"found a server twice, wanted addresses and credentials in one grant",
+            ));
+        }
+    }
     let asked = wasm.limits.clone().unwrap_or_default();
     Ok(Terms {
         grants: Arc::new(grants),
@@ -340,6 +356,21 @@ mod tests {
 
     fn of(value: serde_json::Value) -> WasmRule {
         serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn a_server_has_one_grant() {
+        let with = |second: &str| {
+            of(
+                json!({"grants": {"http": [{"host": "a.example", "credentials": ["door"]}, {"host": second, "port": 443}]}}),
+            )
+        };
+        assert!(terms(&with("b.example")).is_ok());
+        let (_, message) = terms(&with("A.example")).unwrap_err();
+        assert!(
+            message.starts_with("spec.wasm.grants.http[1]: found a server twice"),
+            "{message}"
+        );
     }
 
     #[test]

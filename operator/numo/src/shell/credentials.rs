@@ -80,10 +80,7 @@ fn is_for(secret: &Secret, grant: &HttpGrant) -> bool {
             None => ("https", one),
         };
         let with_port = |port: u16| format!("{}:{port}", grant.host);
-        let port = grant.port.unwrap_or(match grant.scheme {
-            Scheme::Https => 443,
-            Scheme::Http => 80,
-        });
+        let port = grant.effective_port();
         let is_host =
             server.eq_ignore_ascii_case(&grant.host) || server.eq_ignore_ascii_case(&with_port(port));
         scheme == grant.scheme.as_str() && is_host

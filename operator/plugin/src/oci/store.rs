@@ -15,6 +15,9 @@ use super::{
 };
 use crate::{folder::Folder, signature::Candidate};
 
+/// One part in so many is the most that one tenant has of the folder.
+const SHARE: u64 = 4;
+
 /// A folder of artifacts.
 #[derive(Debug)]
 pub struct Store(Folder);
@@ -55,7 +58,8 @@ impl Store {
         })
     }
 
-    /// Keeps what this tenant has just fetched. What was used longest ago goes when there is too much.
+    /// Keeps what this tenant has just fetched. What was used longest ago goes when there is too much, and of what this
+    /// tenant fetched when that is more than its share: nobody pushes out what all others have.
     pub fn put(&self, artifact: &Artifact, signatures: &[Candidate], tenant: &str) -> io::Result<()> {
         let about = About {
             manifest: String::from_utf8_lossy(&artifact.manifest).into_owned(),
@@ -63,6 +67,7 @@ impl Store {
         };
         let path = self.path(&artifact.pinned.digest, tenant);
         self.write(&path, &about, &artifact.component)?;
+        self.0.make_room_among(&suffix(tenant), SHARE)?;
         self.0.make_room()
     }
 
@@ -84,10 +89,13 @@ impl Store {
     }
 
     fn path(&self, digest: &Digest, tenant: &str) -> PathBuf {
-        let of = Digest::of(tenant.as_bytes());
-        self.0
-            .path(&format!("{}.{}.artifact", digest.hex(), &of.hex()[..32]))
+        self.0.path(&format!("{}{}", digest.hex(), suffix(tenant)))
     }
+}
+
+/// How the names of a tenant's files end.
+fn suffix(tenant: &str) -> String {
+    format!(".{}.artifact", &Digest::of(tenant.as_bytes()).hex()[..32])
 }
 
 fn parts(digest: &Digest, bytes: &[u8]) -> Option<(About, Vec<u8>)> {
@@ -109,7 +117,10 @@ mod tests {
     use crate::oci::{CONFIG, LAYER, Pinned};
 
     fn artifact() -> Artifact {
-        let component = b"a component".to_vec();
+        of(b"a component".to_vec())
+    }
+
+    fn of(component: Vec<u8>) -> Artifact {
         let config = Descriptor::new(CONFIG, b"{}");
         let manifest = Manifest::new(config, vec![Descriptor::new(LAYER, &component)]);
         let manifest = serde_json::to_vec(&manifest).unwrap();
@@ -144,6 +155,24 @@ mod tests {
         assert_eq!(found.component, artifact.component);
         assert_eq!(found.signatures, signatures);
         assert_eq!(store.get(digest, "b"), None);
+    }
+
+    #[test]
+    fn nobody_pushes_out_what_others_fetched() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path().join("artifacts"), 100_000).unwrap();
+        let quiet = artifact();
+        store.put(&quiet, &[], "quiet").unwrap();
+        let many: Vec<_> = (0..20_u8).map(|byte| of(vec![byte; 10_000])).collect();
+        for artifact in &many {
+            store.put(artifact, &[], "loud").unwrap();
+        }
+        assert!(store.get(&quiet.pinned.digest, "quiet").is_some());
+        let kept = many
+            .iter()
+            .filter(|one| store.get(&one.pinned.digest, "loud").is_some());
+        assert_eq!(kept.count(), 2, "a quarter of what there is");
+        assert!(store.get(&many[19].pinned.digest, "loud").is_some(), "the newest");
     }
 
     #[test]
