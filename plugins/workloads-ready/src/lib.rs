@@ -172,7 +172,10 @@ fn remember(
         let report = with_findings(report("WorkloadsNotReady", summary), findings);
         return Ok(wait(report, config.retry_after_seconds));
     }
-    let summary = format!("{} with pods on {node}", count(states.len(), "workload"));
+    let summary = format!(
+        "{} with pods on {node}",
+        count(states.values().flatten().count(), "workload")
+    );
     let mut report = with_findings(report("WorkloadsRemembered", summary), findings);
     report.data_json = Some(memory.write()?);
     Ok(Verdict::Pass(report))

@@ -54,11 +54,6 @@ impl Memory {
             .or_insert(before);
     }
 
-    /// How many workloads there are.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
     /// How a workload was.
     pub fn get(&self, id: &Id) -> Option<Before> {
         self.0.get(id).copied()
