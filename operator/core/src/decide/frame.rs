@@ -6,7 +6,9 @@ use crate::{
     gates,
     intent::Intent,
     mark, names,
-    observed::{ChangeView, JobView, Key, NodeView, Observed, PoolView, RunConfigView},
+    observed::{
+        ChangeView, JobView, Key, MachineApi, MachineView, NodeView, Observed, PoolView, RunConfigView,
+    },
     pools::{self, Home, Selector},
     report::Why,
     rules,
@@ -83,6 +85,18 @@ impl Member<'_> {
     }
 }
 
+/// A Machine and where it is.
+pub type Placed<'a> = (&'a (MachineApi, Key), &'a MachineView);
+
+/// The Machines of each node.
+fn machines(observed: &Observed) -> HashMap<&str, Vec<Placed<'_>>> {
+    let mut all: HashMap<&str, Vec<Placed<'_>>> = HashMap::with_capacity(observed.machines.len());
+    for (place, machine) in &observed.machines {
+        all.entry(&machine.node).or_default().push((place, machine));
+    }
+    all
+}
+
 /// Everything one decision needs.
 #[derive(Debug)]
 pub struct Frame<'a> {
@@ -111,6 +125,8 @@ pub struct Frame<'a> {
     pub orphans: Vec<&'a ChangeView>,
     /// All journals of this owner, whatever run they belong to, in the order of their names.
     own: Vec<&'a ChangeView>,
+    /// The Machines of each node: a pass over all of them for each node in flight would be most of a decision.
+    machines: HashMap<&'a str, Vec<Placed<'a>>>,
     /// Verdicts of this run's PreRun and PostRun rules.
     pub run_verdicts: &'a [VerdictRecord],
     /// Since when rules of those phases make it wait.
@@ -187,12 +203,18 @@ impl<'a> Frame<'a> {
             run_id,
             version_id,
             own,
+            machines: machines(observed),
         }
     }
 
     /// All journals of this owner, whatever run they belong to.
     pub fn changes(&self) -> impl Iterator<Item = &'a ChangeView> {
         self.own.iter().copied()
+    }
+
+    /// The Machines of a node, one as a rule.
+    pub fn machines_of(&self, node: &str) -> impl Iterator<Item = Placed<'a>> + '_ {
+        self.machines.get(node).into_iter().flatten().copied()
     }
 
     /// Number of nodes that have their turn.

@@ -18,12 +18,9 @@ const PAUSE: [(&str, &str); 1] = [(marks::HEALTH_CHECK_PAUSED, marks::FIELD_MANA
 pub fn shields(frame: &Frame<'_>, node: &NodeView) -> Vec<Action> {
     let observed = frame.observed;
     let owner = &frame.run.uid;
-    let machines = observed
-        .machines
-        .iter()
-        .filter(|(_, machine)| {
-            machine.node == node.name && !machine.deleting && !is_marked(&machine.object.annotations, owner)
-        })
+    let machines = frame
+        .machines_of(&node.name)
+        .filter(|(_, machine)| !machine.deleting && !is_marked(&machine.object.annotations, owner))
         .map(|(place, machine)| {
             let changes = on(&machine.object.annotations, owner, &SHIELD);
             patch(place, &machine.object, MachinePurpose::Shield, changes)
