@@ -67,8 +67,7 @@ impl Rule {
     /// Errors: the limits of `terms` are not within the ceilings; the engine has stopped.
     pub async fn turn(&self, terms: &Terms) -> Result<Turn, Refused> {
         let limits = self.limits_of(terms)?;
-        let turn = self.0.engine.turns.take(limits.memory_bytes).await;
-        turn.ok_or_else(gone)
+        turn(&self.0.engine, limits.memory_bytes).await
     }
 
     /// Asks the rule in its turn, which ends with the answer.
@@ -176,11 +175,7 @@ async fn evaluate(
 /// Asks a component that is being loaded what it is.
 pub(crate) async fn describe(engine: &Arc<Inner>, pre: &RulePre<Sandbox>) -> Result<Description, Refused> {
     let (of_task, pre) = (engine.clone(), pre.clone());
-    let turn = engine
-        .turns
-        .take(engine.limits.memory_bytes)
-        .await
-        .ok_or_else(gone)?;
+    let turn = turn(engine, engine.limits.memory_bytes).await?;
     on_own_runtime(engine, turn, async move {
         let time = describe_time(&of_task.limits);
         let mut store = store(&of_task, of_task.limits.clone(), Instant::now() + time, None);
@@ -199,11 +194,7 @@ pub(crate) async fn validate_config(
 ) -> Result<Result<(), Vec<ConfigProblem>>, Refused> {
     let (of_task, json) = (loaded.clone(), json.to_owned());
     let engine = &loaded.engine;
-    let turn = engine
-        .turns
-        .take(engine.limits.memory_bytes)
-        .await
-        .ok_or_else(gone)?;
+    let turn = turn(engine, engine.limits.memory_bytes).await?;
     on_own_runtime(engine, turn, async move {
         let engine = &of_task.engine;
         if json.len() as u64 > engine.limits.config_bytes {
@@ -233,6 +224,11 @@ pub(crate) async fn validate_config(
         }))
     })
     .await
+}
+
+/// Waits for the turn of what may have so many bytes.
+async fn turn(engine: &Inner, memory_bytes: u64) -> Result<Turn, Refused> {
+    engine.turns.take(memory_bytes).await.ok_or_else(gone)
 }
 
 fn gone() -> Refused {

@@ -68,7 +68,7 @@ impl<'a> Journal<'a> {
 
     /// Adds a verdict.
     pub fn record(&mut self, verdict: VerdictRecord, log_tail: Option<String>) {
-        ended(&mut self.status.rule_waits, &verdict);
+        ended(&mut self.status.rule_waits, &verdict.rule, verdict.phase);
         keep(&mut self.status.verdicts, verdict);
         if log_tail.is_some() {
             self.status.log_tail = log_tail;
@@ -107,7 +107,7 @@ impl<'a> Journal<'a> {
 
 /// Notes since when a rule is waited for. Of each rule and phase only the newest attempt is of use.
 pub fn note(waits: &mut Vec<RuleWait>, wait: RuleWait) {
-    waits.retain(|old| old.rule != wait.rule || old.phase != wait.phase);
+    ended(waits, &wait.rule, wait.phase);
     waits.push(wait);
     if waits.len() > MAX_VERDICTS {
         waits.remove(0);
@@ -115,8 +115,8 @@ pub fn note(waits: &mut Vec<RuleWait>, wait: RuleWait) {
 }
 
 /// Nobody waits any more for a rule that has a verdict.
-pub fn ended(waits: &mut Vec<RuleWait>, verdict: &VerdictRecord) {
-    waits.retain(|wait| wait.rule != verdict.rule || wait.phase != verdict.phase);
+pub fn ended(waits: &mut Vec<RuleWait>, rule: &str, phase: Phase) {
+    waits.retain(|wait| wait.rule != rule || wait.phase != phase);
 }
 
 /// Adds a verdict to a bounded list. What goes first is what a later attempt outdates; then older

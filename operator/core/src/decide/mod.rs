@@ -678,7 +678,7 @@ fn record_run_verdict(draft: &mut Draft<'_>, verdict: VerdictRecord) {
         action: EventAction::EvaluateRule,
         note,
     };
-    journal::ended(&mut status.rule_waits, &verdict);
+    journal::ended(&mut status.rule_waits, &verdict.rule, verdict.phase);
     journal::keep(&mut status.verdicts, verdict);
     record_run(draft, status, Some(event));
 }

@@ -199,7 +199,6 @@ pub async fn run(args: RunArgs) -> Result<(), CliError> {
             .collect(),
         plain: args.plain_registries,
         proxies: Proxies::from_env(|name| std::env::var(name).ok()).map_err(CliError::Wrong)?,
-        cluster_networks: args.cluster_networks.clone(),
     };
     let prometheus = match args.prometheus_url {
         None => None,

@@ -46,8 +46,6 @@ pub struct ArtifactOptions {
     pub plain: Vec<String>,
     /// The cluster's proxy.
     pub proxies: Proxies,
-    /// Addresses of pods, services and nodes: registries there must be named by an administrator.
-    pub cluster_networks: Vec<AddressRange>,
 }
 
 impl ArtifactOptions {
@@ -112,13 +110,13 @@ impl Artifacts {
     }
 
     /// The component of an image, of at most `most` bytes. `resolved` is what its tag was resolved to before, for this
-    /// generation of the rule; `inside` is whether rules of its namespace may reach what is inside the cluster.
+    /// generation of the rule; `closed` are the addresses at which a registry must be named by an administrator.
     pub async fn fetch(
         &self,
         namespace: &str,
         spec: &WasmRule,
         resolved: Option<&str>,
-        inside: bool,
+        closed: &[AddressRange],
         most: u64,
     ) -> Result<Fetched, NotFetched> {
         let unfetched = |error: &OciError| NotFetched::Unfetched(fault(error));
@@ -133,7 +131,7 @@ impl Artifacts {
         }
         let policies = self.policies(spec).map_err(NotFetched::Unfetched)?;
         let credentials = self.credentials(namespace, spec).await?;
-        let registry = self.registry(inside).await?;
+        let registry = self.registry(closed).await?;
         let pinned = match (&reference.version, known(&reference, resolved)) {
             (Version::Digest(digest), _) => reference.pinned(digest.clone()),
             (Version::Tag(_), Some(pinned)) => pinned,
@@ -245,7 +243,7 @@ impl Artifacts {
     }
 
     /// A client that knows the cluster's mirrors as they are now.
-    async fn registry(&self, inside: bool) -> Result<Registry, NotFetched> {
+    async fn registry(&self, closed: &[AddressRange]) -> Result<Registry, NotFetched> {
         let (by_digest, by_tag) = futures::try_join!(
             self.mirrors(
                 "ImageDigestMirrorSet",
@@ -270,11 +268,7 @@ impl Artifacts {
             proxies: self.options.proxies.clone(),
             mirrors: Mirrors { by_digest, by_tag },
             plain: self.options.plain.clone(),
-            cluster: if inside {
-                Vec::new()
-            } else {
-                self.options.cluster_networks.clone()
-            },
+            cluster: closed.to_vec(),
             inside: named,
             ..Setup::default()
         };

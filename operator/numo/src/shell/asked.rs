@@ -457,6 +457,11 @@ impl Inner {
         )
     }
 
+    /// Addresses of pods, services and nodes.
+    pub(super) fn cluster_networks(&self) -> &[AddressRange] {
+        &self.options.cluster_networks
+    }
+
     /// Whether rules may read Secrets.
     pub(super) fn lends_secrets(&self) -> bool {
         self.options.secrets

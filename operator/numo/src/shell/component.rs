@@ -130,8 +130,9 @@ impl Inner {
             .and_then(|wasm| wasm.image.as_deref());
         let most = engine.limits().component_bytes;
         let inside = self.is_inside(namespace).await.ok_or(NotFetched::NoAnswer)?;
+        let closed = if inside { &[] } else { self.cluster_networks() };
         let artifacts = &self.artifacts;
-        artifacts.fetch(namespace, spec, resolved, inside, most).await
+        artifacts.fetch(namespace, spec, resolved, closed, most).await
     }
 
     /// The component in a ConfigMap; none if the API server gave no answer.

@@ -79,10 +79,8 @@ fn is_for(secret: &Secret, grant: &HttpGrant) -> bool {
             Some((scheme, server)) => (scheme, server),
             None => ("https", one),
         };
-        let with_port = |port: u16| format!("{}:{port}", grant.host);
-        let port = grant.effective_port();
-        let is_host =
-            server.eq_ignore_ascii_case(&grant.host) || server.eq_ignore_ascii_case(&with_port(port));
+        let with_port = format!("{}:{}", grant.host, grant.effective_port());
+        let is_host = server.eq_ignore_ascii_case(&grant.host) || server.eq_ignore_ascii_case(&with_port);
         scheme == grant.scheme.as_str() && is_host
     };
     servers.is_some_and(|servers| servers.split(',').any(|one| names(one.trim())))
