@@ -5,6 +5,7 @@ use kube::CustomResourceExt;
 
 /// Every CRD numo defines, in the order in which they are installed.
 pub fn all() -> Vec<CustomResourceDefinition> {
+    let [medik8s, kubevirt] = crate::node_maintenance::crds();
     vec![
         without_required_spec(crate::MutexRule::crd()),
         without_required_spec(crate::MutexTarget::crd()),
@@ -12,6 +13,8 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         crate::NodeChange::crd(),
         crate::MutexBudget::crd(),
         crate::MutexBinding::crd(),
+        medik8s,
+        kubevirt,
     ]
 }
 

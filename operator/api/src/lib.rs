@@ -11,6 +11,7 @@
 pub mod cel_rule;
 pub mod conditions;
 pub mod crds;
+pub mod drain;
 pub mod marks;
 pub mod mutex_binding;
 pub mod mutex_budget;
@@ -18,12 +19,14 @@ pub mod mutex_rule;
 pub mod mutex_run_config;
 pub mod mutex_target;
 pub mod node_change;
+pub mod node_maintenance;
 pub mod prometheus_rule;
 mod schema;
 pub mod wasm_rule;
 
 pub use cel_rule::{CelObjects, CelRule, CelValidation, CelVariable, Unmet};
 pub use conditions::{Condition, Reason};
+pub use drain::{DrainOrder, DrainSettings};
 pub use mutex_binding::{MutexBinding, MutexBindingSpec};
 pub use mutex_budget::{MutexBudget, MutexBudgetSpec, MutexBudgetStatus};
 pub use mutex_rule::{FailurePolicy, MutexRule, MutexRuleSpec, MutexRuleStatus, Phase, Placement, RuleType};
@@ -36,6 +39,7 @@ pub use node_change::{
     Directive, DirectiveAction, Entry, NodeChange, NodeChangeSpec, NodeChangeStatus, Outcome, OwnerRef, Pin,
     RuleWait, Step, Target, Terms, VerdictRecord,
 };
+pub use node_maintenance::{NodeMaintenance, NodeMaintenanceSpec, NodeMaintenanceStatus, PodRef};
 pub use prometheus_rule::{AlertMatch, Comparison, Matching, NoData, NotANumber, PrometheusRule, Warnings};
 pub use wasm_rule::{
     ConfigMapKey, HttpGrant, KeylessIdentity, KubernetesGrant, PrometheusGrant, RuleGrants, RuleLimits,

@@ -69,6 +69,19 @@ pub const RULE_NETWORK_CLUSTER: &str = "cluster";
 /// Label key that parks the page's canary pool: no node carries it.
 pub const IS_CANARY: &str = "isCanary";
 
+/// Finalizer of node-maintenance-operator on a NodeMaintenance (without a domain).
+pub const MAINTENANCE_FINALIZER: &str = "foregroundDeleteNodeMaintenance";
+/// Taint (NoSchedule) on a node in maintenance, group `nodemaintenance.medik8s.io`.
+pub const MEDIK8S_DRAIN: &str = "medik8s.io/drain";
+/// Taint (NoSchedule) on a node in maintenance, group `nodemaintenance.kubevirt.io`.
+pub const KUBEVIRT_DRAIN: &str = "kubevirt.io/drain";
+/// Taint (NoSchedule) that goes with `spec.unschedulable`.
+pub const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
+/// Who holds the lease of a node in maintenance, as node-maintenance-operator writes it.
+pub const MAINTENANCE_HOLDER: &str = "node-maintenance";
+/// Label of the pods of a Plan's Jobs: they are never evicted.
+pub const PLAN_CONTROLLER: &str = "upgrade.cattle.io/controller";
+
 /// Shield: medik8s remediation leaves a node with this label alone.
 pub const EXCLUDE_FROM_REMEDIATION: &str = "remediation.medik8s.io/exclude-from-remediation";
 /// Shield: the cluster autoscaler does not scale down a node with this annotation set to `true`.

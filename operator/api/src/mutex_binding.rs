@@ -1,6 +1,9 @@
 //! MutexBinding: how kinds that are not numo's own are gated.
 
-use crate::mutex_run_config::{ObjectRef, Order};
+use crate::{
+    drain::DrainSettings,
+    mutex_run_config::{ObjectRef, Order},
+};
 use k8s_openapi::apimachinery::pkg::{apis::meta::v1::LabelSelector, util::intstr::IntOrString};
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -44,7 +47,7 @@ pub struct MutexBindingSpec {
     pub soak_seconds: Option<i64>,
     /// Drain settings for owners that have none of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub drain: Option<BindingDrain>,
+    pub drain: Option<DrainSettings>,
 }
 
 /// Selects owners.
@@ -61,14 +64,4 @@ pub struct OwnerSelector {
     /// Labels of the owners; absent means all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub labels: Option<LabelSelector>,
-}
-
-/// Drain settings.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct BindingDrain {
-    /// How long a drain may take, in seconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 604_800))]
-    pub timeout_seconds: Option<i64>,
 }

@@ -3,7 +3,11 @@
 //! A change of a foreign object names for each field what was read and what is to be written; the shell
 //! turns it into a JSON Patch that tests the former. Nothing here knows how to write.
 
-use crate::observed::{Key, MachineApi, NodeView};
+use crate::{
+    drain::Eviction,
+    observed::{Key, MachineApi, NodeView},
+    owner::Owner,
+};
 use numo_api::{NodeChangeSpec, NodeChangeStatus, Phase, Placement, Reason, RunStatus};
 use serde_json::Value;
 
@@ -35,6 +39,10 @@ pub enum NodePurpose {
     BringHome,
     /// Put back a cordon that the MCO took away.
     Recordon,
+    /// Cordon it, with the taints of a maintenance.
+    Cordon,
+    /// Put it back as it was before the cordon.
+    Uncordon,
     /// Remember, or forget, a cordon that the MCO is going to take away.
     MindCordon,
     /// Keep new pods off a node that failed.
@@ -200,7 +208,7 @@ pub struct EvaluationRequest {
     /// Number of the attempt, from 1.
     pub attempt: i32,
     /// The owner.
-    pub owner: Key,
+    pub owner: Owner,
     /// Name of the node; empty for rules that are asked once per run.
     pub node: String,
     /// uid of the node.
@@ -253,16 +261,20 @@ pub enum Action {
     /// Put our finalizer on the owner, before the first mark.
     AddFinalizer {
         /// The owner.
-        owner: Key,
+        owner: Owner,
         /// Its uid.
         uid: String,
+        /// The finalizer.
+        finalizer: &'static str,
     },
     /// Take our finalizer off the owner: nothing is left to restore.
     RemoveFinalizer {
         /// The owner.
-        owner: Key,
+        owner: Owner,
         /// Its uid.
         uid: String,
+        /// The finalizer.
+        finalizer: &'static str,
         /// Where in the list of finalizers it stands.
         index: usize,
     },
@@ -317,6 +329,13 @@ pub enum Action {
         /// `ttlSecondsAfterFinished`.
         seconds: i64,
     },
+    /// Ask a pod of a node in a drain to go.
+    Evict {
+        /// The node.
+        node: String,
+        /// The pod, and how.
+        eviction: Eviction,
+    },
     /// Take the node lease, new or expired.
     AcquireLease {
         /// The node.
@@ -367,6 +386,8 @@ pub enum EventAction {
     Hold,
     /// Something was put back as it was.
     Restore,
+    /// A node was cordoned, or is being drained.
+    Drain,
 }
 
 impl EventAction {
@@ -382,6 +403,7 @@ impl EventAction {
             Self::Unpause => "Unpause",
             Self::Hold => "Hold",
             Self::Restore => "Restore",
+            Self::Drain => "Drain",
         }
     }
 }

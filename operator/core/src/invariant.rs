@@ -7,10 +7,13 @@ use crate::{
         PoolPurpose,
     },
     decide::{Decision, Frame, Member, Snapshot, lease_holder},
+    drain,
     intent::InForce,
     ledger::{self, Ledger},
-    mark,
-    observed::{NodeView, Observed, RunConfigView},
+    maintenance, mark,
+    observed::{MaintenanceView, NodeView, Observed, RunConfigView},
+    owner::OwnerKind,
+    quorum,
     report::Why,
     rules,
 };
@@ -31,24 +34,43 @@ pub fn lint(snapshot: &Snapshot<'_>, decision: &mut Decision) -> Vec<Breach> {
     if decision.actions.is_empty() {
         return Vec::new();
     }
-    let Some(run) = snapshot.observed.runs.get(snapshot.owner) else {
-        decision.actions.clear();
-        return Vec::new();
-    };
-    let sight = Sight {
-        snapshot,
-        observed: snapshot.observed,
-        run,
-        frame: OnceCell::new(),
-    };
+    let observed = snapshot.observed;
     let mut ledger = None;
+    match snapshot.owner.kind {
+        OwnerKind::MutexRunConfig => {
+            let Some(run) = observed.runs.get(&snapshot.owner.key) else {
+                decision.actions.clear();
+                return Vec::new();
+            };
+            let sight = Sight {
+                snapshot,
+                observed,
+                run,
+                frame: OnceCell::new(),
+            };
+            keep(decision, |planned| check(&sight, &mut ledger, planned))
+        }
+        OwnerKind::NodeMaintenance(_) => {
+            let Some(view) = observed.maintenances.get(snapshot.owner) else {
+                decision.actions.clear();
+                return Vec::new();
+            };
+            keep(decision, |planned| {
+                of_maintenance(snapshot, view, &mut ledger, planned)
+            })
+        }
+    }
+}
+
+/// Takes out what the check is against, with everything later of the same chain.
+fn keep(decision: &mut Decision, mut check: impl FnMut(&Planned) -> Result<(), Breach>) -> Vec<Breach> {
     let mut breaches = Vec::new();
     let mut broken_chains = Vec::new();
     decision.actions.retain(|planned| {
         if broken_chains.contains(&planned.chain) {
             return false;
         }
-        match check(&sight, &mut ledger, planned) {
+        match check(planned) {
             Ok(()) => true,
             Err(breach) => {
                 breaches.push(breach);
@@ -102,6 +124,9 @@ fn check<'a>(
             Some(lease) if lease.holder == lease_holder(&sight.run.uid) => Ok(()),
             _ => breach(4, format!("the lease of {node} is not ours to give back")),
         },
+        Action::Evict { eviction, .. } => {
+            breach(1, format!("Pod {} would be evicted by a run", eviction.pod))
+        }
         Action::AddFinalizer { .. }
         | Action::RemoveFinalizer { .. }
         | Action::DeleteChange { .. }
@@ -145,6 +170,157 @@ fn admitted<'a>(
 
 fn stopped(frame: &Frame<'_>, node: &NodeView) -> Option<Why> {
     ledger::stop(frame.observed, node).or_else(|| frame.intent.suspended.clone())
+}
+
+/// The checks of a NodeMaintenance's actions.
+fn of_maintenance<'a>(
+    snapshot: &Snapshot<'a>,
+    view: &MaintenanceView,
+    ledger: &mut Option<Ledger<'a>>,
+    planned: &Planned,
+) -> Result<(), Breach> {
+    let observed = snapshot.observed;
+    let name = &view.spec.node_name;
+    let node = observed.nodes.get(name);
+    let stop = |node: &NodeView, what: &str| match ledger::stop(observed, node) {
+        Some(why) => breach(
+            13,
+            format!("{name} would be {what} while stopped: {}", why.message),
+        ),
+        None => Ok(()),
+    };
+    match &planned.action {
+        Action::CreateChange { spec, .. } => {
+            let Some(node) = node.filter(|node| node.uid == spec.node_uid && node.name == spec.node_name)
+            else {
+                return breach(
+                    3,
+                    format!("{} ({}) does not exist", spec.node_name, spec.node_uid),
+                );
+            };
+            stop(node, "admitted")?;
+            if let Some(why) = quorum::refusal(observed, node) {
+                return breach(10, why.message.to_string());
+            }
+            let ledger = ledger.get_or_insert_with(|| Ledger::of(observed, snapshot.now));
+            match ledger.refusal(node) {
+                Some(why) => breach(
+                    2,
+                    format!("{name} would be admitted beyond a budget: {}", why.message),
+                ),
+                None => Ok(()),
+            }
+        }
+        Action::PatchNode(patch) => {
+            let Some(node) = observed
+                .nodes
+                .get(&patch.node)
+                .filter(|node| node.uid == patch.uid)
+            else {
+                return breach(3, format!("{} ({}) does not exist", patch.node, patch.uid));
+            };
+            maintenance_patch(observed, view, node, patch)
+        }
+        Action::Evict { node: of, eviction } => {
+            let Some(node) = node.filter(|node| node.name == *of) else {
+                return breach(3, format!("{of} is not the node of this maintenance"));
+            };
+            stop(node, "drained")?;
+            if mark::cordoned_by(node).is_none_or(|mark| mark.owner != view.uid) || !node.unschedulable {
+                return breach(
+                    1,
+                    format!(
+                        "Pod {} would be evicted from a node that is not cordoned",
+                        eviction.pod
+                    ),
+                );
+            }
+            let pod = observed.pods.get(of).and_then(|pods| pods.get(&eviction.pod));
+            if pod.is_none_or(|pod| pod.uid != eviction.uid || drain::is_needed(pod) || pod.mirror) {
+                return breach(12, format!("Pod {} is not to be evicted", eviction.pod));
+            }
+            if view.deleting {
+                return breach(13, format!("{name} would be drained while it is given back"));
+            }
+            Ok(())
+        }
+        Action::CreateJob(job) => job_is_the_only_one(observed, job),
+        Action::ReleaseLease { node, .. } => match observed.leases.get(node) {
+            Some(lease) if lease.holder == marks::MAINTENANCE_HOLDER => Ok(()),
+            _ => breach(4, format!("the lease of {node} is not ours to give back")),
+        },
+        Action::PatchPool(patch) => breach(4, format!("pool {} is nothing to a maintenance", patch.pool)),
+        Action::PatchMachine(_)
+        | Action::WriteJournal { .. }
+        | Action::AddFinalizer { .. }
+        | Action::RemoveFinalizer { .. }
+        | Action::DeleteChange { .. }
+        | Action::RecordRun { .. }
+        | Action::SetJobTtl { .. }
+        | Action::AcquireLease { .. }
+        | Action::RenewLease { .. } => Ok(()),
+    }
+}
+
+/// 1, 4 and 13: a node is cordoned in its turn, after its rules, and only our own is taken off.
+fn maintenance_patch(
+    observed: &Observed,
+    view: &MaintenanceView,
+    node: &NodeView,
+    patch: &NodePatch,
+) -> Result<(), Breach> {
+    let name = &patch.node;
+    match patch.purpose {
+        NodePurpose::Cordon => {
+            let change = observed.changes.values().find(|change| {
+                change.in_flight()
+                    && change.spec.owner_ref.uid == view.uid
+                    && change.spec.node_uid == node.uid
+            });
+            let Some(change) = change else {
+                return breach(1, format!("{name} has no turn"));
+            };
+            if view.deleting {
+                return breach(5, format!("{name} would be cordoned while it is given back"));
+            }
+            let again = mark::cordoned_by(node).is_some_and(|mark| mark.owner == view.uid);
+            if again {
+                return Ok(());
+            }
+            if let Some(why) = ledger::stop(observed, node) {
+                return breach(
+                    13,
+                    format!("{name} would be cordoned while stopped: {}", why.message),
+                );
+            }
+            for (key, rule) in maintenance::rules_of(view, observed) {
+                let Some(rule) = rule else {
+                    return breach(1, format!("{name}: rule {key} does not exist"));
+                };
+                let last = rules::last_word(
+                    &change.status.verdicts,
+                    &key,
+                    Phase::Pre,
+                    change.status.attempt.max(1),
+                );
+                let passed = last.is_some_and(|verdict| verdict.outcome == Outcome::Pass);
+                if rule.runs_in(Phase::Pre) && !passed {
+                    return breach(1, format!("{name}: rule {key} has not passed in phase Pre"));
+                }
+            }
+            Ok(())
+        }
+        NodePurpose::Uncordon => match mark::cordoned_by(node) {
+            Some(mark) if mark.owner != view.uid => breach(4, format!("the cordon of {name} is not ours")),
+            _ => Ok(()),
+        },
+        NodePurpose::Shield => Ok(()),
+        NodePurpose::Unshield => match mark::shielded(node) {
+            Some(mark) if mark.owner == view.uid => Ok(()),
+            _ => breach(4, format!("the shield of {name} is not ours")),
+        },
+        other => breach(4, format!("{name}: {other:?} is nothing to a maintenance")),
+    }
 }
 
 /// 3: one Job for each attempt.
@@ -191,6 +367,9 @@ fn node_patch(sight: &Sight<'_, '_>, patch: &NodePatch) -> Result<(), Breach> {
         }
         NodePurpose::Recordon if node.annotation(marks::CORDONED_BY).is_empty() => {
             breach(4, format!("no cordon of {name} is ours to put back"))
+        }
+        NodePurpose::Cordon | NodePurpose::Uncordon => {
+            breach(4, format!("{name}: the MCO cordons the nodes of a run"))
         }
         NodePurpose::Shield
         | NodePurpose::Label

@@ -8,17 +8,22 @@
 
 pub mod action;
 pub mod decide;
+pub mod drain;
 pub mod gates;
 pub mod intent;
 pub mod invariant;
 pub mod ledger;
+pub mod maintenance;
 pub mod mark;
 pub mod names;
 pub mod observed;
+pub mod owner;
 pub mod pools;
+pub mod quorum;
 pub mod ready;
 pub mod report;
 pub mod rules;
 pub mod verdict;
 
 pub use decide::{Decision, Snapshot, decide};
+pub use owner::{MaintenanceGroup, Owner, OwnerKind};

@@ -48,6 +48,21 @@ pub struct Shielded {
     pub prior: BTreeMap<String, Option<String>>,
 }
 
+/// On a node that numo cordoned.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CordonedBy {
+    /// uid of the owner.
+    pub owner: String,
+    /// Whether the node was cordoned before.
+    pub prior: bool,
+    /// The taints that were there before, of those that numo set.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub taints: Vec<String>,
+    /// How often somebody's uncordoning was corrected.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub corrections: u32,
+}
+
 /// On a node that carries rule labels: `<owner uid> <labels> <corrections>`, the shortest form being the uid
 /// alone. Not JSON, because it is compared for every node in every pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,6 +111,11 @@ pub fn is_outlived(pool: &PoolView) -> bool {
 /// What selector the pool had, if numo changed it.
 pub fn prior_selector(pool: &PoolView) -> Option<PriorSelector> {
     read(&pool.annotations, marks::PRIOR_NODE_SELECTOR)
+}
+
+/// Who cordoned the node, if numo did.
+pub fn cordoned_by(node: &NodeView) -> Option<CordonedBy> {
+    read(&node.annotations, marks::CORDONED_BY)
 }
 
 /// Who shields the node, if numo does.

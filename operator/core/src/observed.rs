@@ -3,10 +3,11 @@
 //! Views hold only the fields in use, so that an update that changes nothing else (a heartbeat) compares
 //! equal and never reaches a decision.
 
+use crate::owner::Owner;
 use jiff::Timestamp;
 use numo_api::{
     FailurePolicy, MutexBudgetStatus, MutexRunConfigSpec, MutexRunConfigStatus, MutexTargetStatus,
-    NodeChangeSpec, NodeChangeStatus, Phase, Placement, Step,
+    NodeChangeSpec, NodeChangeStatus, NodeMaintenanceSpec, NodeMaintenanceStatus, Phase, Placement, Step,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -86,6 +87,21 @@ pub struct Observed {
     pub settings: Settings,
     /// Writes that the API server refused for a reason a user must hear of, by what they were about.
     pub refusals: BTreeMap<Key, Refusal>,
+    /// NodeMaintenances of both groups.
+    pub maintenances: BTreeMap<Owner, MaintenanceView>,
+    /// The pods of nodes that are being drained or kept drained, by node. A node that is missing has not been looked
+    /// at; nobody may take it for empty.
+    pub pods: BTreeMap<String, BTreeMap<Key, PodView>>,
+    /// PodDisruptionBudgets.
+    pub disruption_budgets: BTreeMap<Key, DisruptionBudgetView>,
+    /// What came of evictions, by the pod's uid.
+    pub evictions: BTreeMap<String, EvictionView>,
+    /// How often pods came back to a node that was cordoned, by node and controller.
+    pub returns: BTreeMap<(String, String), Returned>,
+    /// Static pods of etcd, and on OpenShift its guards: the nodes they are on.
+    pub etcd_pods: BTreeMap<Key, EtcdPodView>,
+    /// Operators that numo replaces and that are running, by the object that shows it: what they own.
+    pub foreign_controllers: BTreeMap<Key, ForeignController>,
     /// Evaluations of rules that are asked by their key ([`crate::names::evaluation`]): under way, or as they ended last.
     pub evaluations: BTreeMap<String, EvaluationView>,
 }
@@ -123,6 +139,8 @@ pub struct Settings {
     pub namespace: String,
     /// Namespaces besides its own in which MutexRunConfigs are honoured.
     pub run_namespaces: Vec<String>,
+    /// The operator's own pod, where it runs in one.
+    pub own_pod: Option<Key>,
     /// Whether node leases can be had; false after the API server refused one for want of the namespace
     /// or the right.
     pub leases_unavailable: Option<String>,
@@ -160,6 +178,10 @@ pub struct NodeView {
     pub ready: bool,
     /// Why it is being taken away, if it is: deletion timestamp or an autoscaler's taint.
     pub leaving: Option<String>,
+    /// Condition `EtcdIsVoter`, as RKE2 and k3s set it: whether it holds a vote.
+    pub etcd_voter: Option<bool>,
+    /// `status.volumesAttached`: their names.
+    pub volumes: Vec<String>,
 }
 
 impl NodeView {
@@ -565,6 +587,8 @@ pub struct LeaseView {
     pub renewed: Option<Timestamp>,
     /// How long it holds, in seconds.
     pub duration_seconds: i64,
+    /// How often it changed hands.
+    pub transitions: i64,
     /// uid of the Lease.
     pub uid: String,
     /// resourceVersion it was read at.
@@ -579,4 +603,139 @@ impl LeaseView {
                 .renewed
                 .is_none_or(|at| now.as_second() - at.as_second() > self.duration_seconds)
     }
+}
+
+/// A NodeMaintenance.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MaintenanceView {
+    /// Group and name.
+    pub owner: Owner,
+    /// uid.
+    pub uid: String,
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// Creation time.
+    pub created: Timestamp,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// Its finalizers.
+    pub finalizers: Vec<String>,
+    /// The annotations in use: ours.
+    pub annotations: Map,
+    /// All labels.
+    pub labels: Map,
+    /// The spec.
+    pub spec: NodeMaintenanceSpec,
+    /// The status last written.
+    pub status: NodeMaintenanceStatus,
+}
+
+/// A pod of a node that is being drained.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of the pod")]
+pub struct PodView {
+    /// Namespace and name.
+    pub key: Key,
+    /// uid.
+    pub uid: String,
+    /// Creation time.
+    pub created: Timestamp,
+    /// All labels.
+    pub labels: Map,
+    /// Kind, name and uid of its controller.
+    pub controller: Option<(String, String, String)>,
+    /// A static pod's image on the API server: it cannot be evicted.
+    pub mirror: bool,
+    /// Phase Succeeded or Failed.
+    pub finished: bool,
+    /// Phase Pending: no PodDisruptionBudget counts it.
+    pub pending: bool,
+    /// Condition Ready.
+    pub ready: bool,
+    /// Condition DisruptionTarget: somebody disrupts it already.
+    pub disrupted: bool,
+    /// When it is to be gone at the latest, if it is being deleted.
+    pub deleting: Option<Timestamp>,
+    /// Whether it has an emptyDir volume.
+    pub empty_dir: bool,
+    /// `spec.priority`.
+    pub priority: i32,
+}
+
+/// A PodDisruptionBudget.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DisruptionBudgetView {
+    /// `spec.selector` as given; null selects no pod, `{}` every pod of the namespace.
+    pub selector: serde_json::Value,
+    /// `spec.unhealthyPodEvictionPolicy: AlwaysAllow`.
+    pub unhealthy_always: bool,
+    /// `status.disruptionsAllowed`.
+    pub allowed: i64,
+    /// `status.currentHealthy`.
+    pub healthy: i64,
+    /// `status.desiredHealthy`.
+    pub desired: i64,
+    /// `status.expectedPods`.
+    pub expected: i64,
+}
+
+/// What came of evicting a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EvictionView {
+    /// When it was tried last.
+    pub at: Timestamp,
+    /// How often in a row it was refused.
+    pub refusals: u32,
+    /// What was said.
+    pub said: Said,
+    /// Whether a budget has changed since that may let it go.
+    pub stirred: bool,
+}
+
+/// What the API server said to an eviction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// The pod is on its way out.
+    Accepted,
+    /// A PodDisruptionBudget is against it: the API server's words, which name it.
+    Budget(String),
+    /// A virtual machine is moving away instead.
+    Migrating(String),
+    /// A virtual machine cannot move.
+    NotMigratable(String),
+    /// The pod's namespace is being deleted, and the pod with it.
+    NamespaceTerminating,
+    /// The API server has no time, or failed.
+    Busy(String),
+    /// It is not allowed, or a webhook is against it.
+    Refused(String),
+}
+
+/// How often a controller's pods came back to a cordoned node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Returned {
+    /// How often they were evicted after the cordon.
+    pub times: u32,
+    /// When the last time.
+    pub at: Timestamp,
+}
+
+/// A static pod of etcd, or OpenShift's guard of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EtcdPodView {
+    /// The node.
+    pub node: String,
+    /// Condition Ready; none where it is missing.
+    pub ready: Option<bool>,
+    /// All labels.
+    pub labels: Map,
+}
+
+/// An operator that numo replaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ForeignController {
+    /// node-maintenance-operator.
+    NodeMaintenance,
+    /// system-upgrade-controller.
+    Plan,
 }

@@ -1,6 +1,7 @@
 //! Why: for every node of an owner, and for the owner as a whole. Status, events, metrics and the
 //! command line render this one value.
 
+use crate::observed::Key;
 use numo_api::{Reason, RuleWait, RunResult, Step, Strategy, VerdictRecord};
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -115,8 +116,46 @@ pub struct Report {
     pub nodes: BTreeMap<String, NodeReport>,
     /// The node whose Pre rules came last: the reference's condition JobRun speaks of it.
     pub last_job_run: Option<LastWord>,
+    /// How a maintenance comes along.
+    pub maintenance: Option<MaintenanceReport>,
     /// The node that changed last: the reference's condition NodeUpgrade speaks of it.
     pub last_upgrade: Option<LastWord>,
+}
+
+/// How a maintenance comes along, as its status has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MaintenanceReport {
+    /// Running, Succeeded or Failed.
+    pub phase: MaintenancePhase,
+    /// What keeps it from going on.
+    pub error: Option<String>,
+    /// The pods that are yet to go, and how many there are on the node; none while they are not known.
+    pub pods: Option<(Vec<Key>, usize)>,
+    /// How often in a row the lease was held by another.
+    pub lease_errors: i64,
+}
+
+/// The phase of a maintenance.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MaintenancePhase {
+    /// It goes on, or waits.
+    #[default]
+    Running,
+    /// The node is drained.
+    Succeeded,
+    /// It cannot go on.
+    Failed,
+}
+
+impl MaintenancePhase {
+    /// As the status has it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Running => "Running",
+            Self::Succeeded => "Succeeded",
+            Self::Failed => "Failed",
+        }
+    }
 }
 
 /// What became of the node that came last.

@@ -5,6 +5,7 @@ use crate::{
     action::{Earlier, EarlierWord, EvaluationRequest, JobRequest},
     names::{self, JobIdentity},
     observed::{EvaluationView, JobEnd, JobView, Key, Observed, RuleAnswer, RuleView, RuleWords},
+    owner::Owner,
     report::Why,
     verdict::{Answers, Question},
 };
@@ -31,7 +32,7 @@ const MESSAGE_MAX: usize = 512;
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
     /// The owner.
-    pub owner: &'a Key,
+    pub owner: &'a Owner,
     /// uid of the owner.
     pub owner_uid: &'a str,
     /// The node; name and uid are empty for rules that are asked once per run.

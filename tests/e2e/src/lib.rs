@@ -5,7 +5,7 @@
 //! It applies what `deploy/` holds; it does not speak for numo, and nothing here judges.
 
 pub mod manifests;
-mod process;
+pub mod process;
 pub mod rules;
 mod stage;
 

@@ -96,6 +96,11 @@ impl Stage {
         self.numo_of(&self.kubeconfig, &[])
     }
 
+    /// Starts one more numo with further arguments.
+    pub fn numo_of_with(&self, more: &[&str]) -> Result<Numo> {
+        self.numo_of(&self.kubeconfig, more)
+    }
+
     /// Starts a numo with another kubeconfig and further arguments.
     pub fn numo_of(&self, kubeconfig: &std::path::Path, more: &[&str]) -> Result<Numo> {
         let mut arguments = vec!["--metrics-address", "127.0.0.1:0"];

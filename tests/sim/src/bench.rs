@@ -3,7 +3,7 @@
 use crate::{Options, run, setup::Setup};
 use numo_api::{Outcome, Phase, Pin, Step, Strategy, VerdictRecord, marks::openshift};
 use numo_core::{
-    Snapshot, decide,
+    Owner, Snapshot, decide,
     observed::{Key, Observed},
     verdict::Answers,
 };
@@ -35,7 +35,7 @@ pub fn bench_cluster(nodes: usize) -> Observed {
         let snapshot = Snapshot {
             now: world.time(),
             observed: &seen,
-            owner: &owner,
+            owner: &Owner::run(owner.clone()),
         };
         for planned in decide(&snapshot, &Answers::default()).actions {
             // Nobody else writes here: a refusal would only make the cluster a little less busy.
@@ -134,7 +134,7 @@ fn settle_half(seen: &mut Observed, nodes: usize) {
 
 /// How long decisions over `seen` take, sorted.
 pub fn decide_times(seen: &Observed, times: usize) -> Vec<Duration> {
-    let owner = bench_owner();
+    let owner = Owner::run(bench_owner());
     let answers = Answers::default();
     let snapshot = Snapshot {
         now: crate::world::timestamp(3600),

@@ -72,6 +72,7 @@ impl Judge {
             }
             Action::PatchNode(_) | Action::PatchPool(_) => homes(world),
             Action::AddFinalizer { .. }
+            | Action::Evict { .. }
             | Action::RemoveFinalizer { .. }
             | Action::PatchMachine(_)
             | Action::DeleteChange { .. }

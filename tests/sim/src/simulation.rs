@@ -10,7 +10,7 @@ use crate::{
 };
 use numo_api::{Reason, RunStatus, Step, marks};
 use numo_core::{
-    Decision, Snapshot,
+    Decision, Owner, Snapshot,
     action::{Action, Planned},
     decide, invariant,
     observed::{JobEnd, Key, Observed, Refusal},
@@ -301,7 +301,7 @@ impl Simulation {
         let snapshot = Snapshot {
             now: self.world.time(),
             observed: &self.view.seen,
-            owner,
+            owner: &Owner::run(owner.clone()),
         };
         let answers = self.answers.entry(owner.clone()).or_default();
         let mut decision = decide(&snapshot, answers);
@@ -731,6 +731,7 @@ fn gives_back_late(action: &Action) -> bool {
         | Action::CreateChange { .. }
         | Action::RecordRun { .. }
         | Action::CreateJob(_)
+        | Action::Evict { .. }
         | Action::AcquireLease { .. } => false,
     }
 }

@@ -36,9 +36,11 @@ fn why<'d>(decision: &'d Decision, planned: &'d Planned) -> &'d str {
             NodePurpose::Quarantine => "it failed after it was let go",
             NodePurpose::Unquarantine => "it is mended, or its run is over",
             NodePurpose::MindCordon => "the MCO will take it away",
-            NodePurpose::Release | NodePurpose::BringHome | NodePurpose::Recordon => {
-                of_report(decision, planned)
-            }
+            NodePurpose::Release
+            | NodePurpose::BringHome
+            | NodePurpose::Recordon
+            | NodePurpose::Cordon
+            | NodePurpose::Uncordon => of_report(decision, planned),
         },
         Action::PatchMachine(patch) => match patch.purpose {
             MachinePurpose::Shield | MachinePurpose::PauseHealthCheck => "a turn has begun",
@@ -50,6 +52,7 @@ fn why<'d>(decision: &'d Decision, planned: &'d Planned) -> &'d str {
         | Action::WriteJournal { .. }
         | Action::DeleteChange { .. }
         | Action::RecordRun { .. }
+        | Action::Evict { .. }
         | Action::CreateJob(_) => of_report(decision, planned),
     }
 }
@@ -82,8 +85,9 @@ fn what(world: &World, seen: &Observed, action: &Action) -> String {
         change.map_or_else(String::new, |change| change.spec.node_name.clone())
     };
     match action {
-        Action::AddFinalizer { owner, .. } => format!("puts its finalizer on {owner}"),
-        Action::RemoveFinalizer { owner, .. } => format!("takes its finalizer off {owner}"),
+        Action::Evict { eviction, .. } => format!("asks Pod {} to go", eviction.pod),
+        Action::AddFinalizer { owner, .. } => format!("puts its finalizer on {}", owner.key),
+        Action::RemoveFinalizer { owner, .. } => format!("takes its finalizer off {}", owner.key),
         Action::PatchPool(patch) => {
             let verb = match patch.purpose {
                 PoolPurpose::Pause => "pauses",
@@ -105,6 +109,8 @@ fn what(world: &World, seen: &Observed, action: &Action) -> String {
                 NodePurpose::BringHome => format!("brings {node} home"),
                 NodePurpose::Recordon => format!("cordons {node} again, as a person had"),
                 NodePurpose::MindCordon => format!("notes whether a person cordoned {node}"),
+                NodePurpose::Cordon => format!("cordons {node}"),
+                NodePurpose::Uncordon => format!("uncordons {node}"),
                 NodePurpose::Quarantine => format!("taints {node}, which failed"),
                 NodePurpose::Unquarantine => format!("takes the taint off {node}"),
             }

@@ -8,6 +8,7 @@ use crate::{
     ledger::{self, Ledger},
     names,
     observed::{ChangeView, Key, NodeView, RunConfigView},
+    owner::OwnerKind,
     pools,
     report::Why,
     rules::{self, Subject},
@@ -16,7 +17,7 @@ use numo_api::{DirectiveAction, NodeChangeSpec, OwnerRef, Reason, Step, Target, 
 use std::{cell::OnceCell, collections::BTreeMap};
 
 /// API version and kind of the owner, as NodeChanges refer to it.
-pub const OWNER_KIND: (&str, &str) = ("openshift-optional.skrzypek.io/v1alpha1", "MutexRunConfig");
+const OWNER_KIND: OwnerKind = OwnerKind::MutexRunConfig;
 
 /// Admits as many nodes as may go, and reports the rest.
 pub fn admit(draft: &mut Draft<'_>, hold: Option<&Why>) {
@@ -116,7 +117,7 @@ fn ask_first(draft: &mut Draft<'_>, member: &Member<'_>, asking: &mut usize) -> 
     let frame = &draft.frame;
     let attempt = member.change.map_or(0, |change| change.status.attempt);
     let subject = Subject {
-        owner: &frame.run.key,
+        owner: frame.owner,
         owner_uid: &frame.run.uid,
         node: &member.node.name,
         node_uid: &member.node.uid,
@@ -413,11 +414,11 @@ fn take_turn(draft: &mut Draft<'_>, member: &Member<'_>) {
 /// The NodeChange of a node in a run, by its one name: the turn that numo gives, or what a person says of a node
 /// that has had none.
 pub fn reservation(run: &RunConfigView, node: &NodeView, target: Target) -> (Key, NodeChangeSpec) {
-    let (api_version, kind) = OWNER_KIND;
+    let kind = OWNER_KIND.name();
     let name = names::change_name(kind, &run.key.name, &run.uid, &node.uid, &target.run_id);
     let spec = NodeChangeSpec {
         owner_ref: OwnerRef {
-            api_version: api_version.to_owned(),
+            api_version: OWNER_KIND.api_version(),
             kind: kind.to_owned(),
             namespace: Some(run.key.namespace.clone()),
             name: run.key.name.clone(),

@@ -9,6 +9,7 @@ use crate::{
     observed::{
         ChangeView, JobView, Key, MachineApi, MachineView, NodeView, Observed, PoolView, RunConfigView,
     },
+    owner::Owner,
     pools::{self, Home, Selector},
     report::Why,
     rules,
@@ -104,6 +105,8 @@ pub struct Frame<'a> {
     pub now: Timestamp,
     /// What was seen.
     pub observed: &'a Observed,
+    /// The owner, by name.
+    pub owner: &'a Owner,
     /// The owner.
     pub run: &'a RunConfigView,
     /// What it asks.
@@ -189,6 +192,7 @@ impl<'a> Frame<'a> {
         let run_waits = last.map_or(&[][..], |last| last.rule_waits.as_slice());
         Self {
             now: snapshot.now,
+            owner: snapshot.owner,
             observed,
             run,
             intent,

@@ -2,7 +2,7 @@
 
 use super::Draft;
 use crate::{
-    action::{Action, Event},
+    action::{Action, Event, Planned},
     observed::ChangeView,
     ready,
     report::Why,
@@ -92,16 +92,21 @@ impl<'a> Journal<'a> {
 
     /// Plans the write, if anything differs.
     pub fn write(self, draft: &mut Draft<'_>, event: Option<Event>) {
-        if self.status == self.change.status {
-            return;
-        }
-        let action = Action::WriteJournal {
-            key: self.change.key.clone(),
-            uid: self.change.uid.clone(),
-            resource_version: self.change.resource_version.clone(),
-            status: Box::new(self.status),
-        };
-        draft.act(&self.change.spec.node_name, action, event);
+        draft.out.actions.extend(self.planned(event));
+    }
+
+    /// The write, if anything differs.
+    pub fn planned(self, event: Option<Event>) -> Option<Planned> {
+        (self.status != self.change.status).then(|| Planned {
+            chain: self.change.spec.node_name.clone(),
+            action: Action::WriteJournal {
+                key: self.change.key.clone(),
+                uid: self.change.uid.clone(),
+                resource_version: self.change.resource_version.clone(),
+                status: Box::new(self.status),
+            },
+            event,
+        })
     }
 }
 

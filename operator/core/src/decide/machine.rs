@@ -39,6 +39,32 @@ pub fn shields(frame: &Frame<'_>, node: &NodeView) -> Vec<Action> {
     machines.chain(checks).collect()
 }
 
+/// What keeps remediation off the Machine of a node, for an owner of another kind than MutexRunConfig.
+pub fn machine_shields(observed: &Observed, node: &str, owner: &str) -> Vec<Action> {
+    let of_node = observed
+        .machines
+        .iter()
+        .filter(|(_, machine)| machine.node == node);
+    of_node
+        .filter(|(_, machine)| !machine.deleting && !is_marked(&machine.object.annotations, owner))
+        .map(|(place, machine)| {
+            let changes = on(&machine.object.annotations, owner, &SHIELD);
+            patch(place, &machine.object, MachinePurpose::Shield, changes)
+        })
+        .collect()
+}
+
+/// Takes all of an owner's shields off Machines.
+pub fn machine_unshields(observed: &Observed, owner: &str) -> Vec<Action> {
+    let ours = observed.machines.iter();
+    ours.filter(|(_, machine)| is_marked(&machine.object.annotations, owner))
+        .map(|(place, machine)| {
+            let changes = off(&machine.object.annotations, &SHIELD);
+            patch(place, &machine.object, MachinePurpose::Unshield, changes)
+        })
+        .collect()
+}
+
 /// Takes the shield off Machines whose node has no turn in this run.
 pub fn unshield(draft: &mut Draft<'_>) {
     let frame = &draft.frame;

@@ -1,4 +1,5 @@
-//! The decision for one MutexRunConfig: what to do next, and why for every node. The page to read first.
+//! The decision for one owner: what to do next, and why for every node. The page to read first. Of a MutexRunConfig it is
+//! made here, of a NodeMaintenance in `maintenance.rs`.
 //!
 //! Order of a pass: finish before starting. Nodes in flight move on; then, if the run is being left,
 //! what numo changed is given back; otherwise pools are armed, and nodes are admitted while every gate
@@ -15,14 +16,18 @@ mod quarantine;
 pub use admit::reservation;
 pub use frame::{Frame, Member};
 pub use journal::MAX_VERDICTS;
-pub use node::{LEASE_SECONDS, lease_holder};
+pub(crate) use journal::{Journal, time};
+pub(crate) use machine::{machine_shields, machine_unshields};
+pub use node::{LEASE_SECONDS, hosts_in_flight, lease_holder};
+pub(crate) use node::{expiry, freeing, persons_words, shield, unshield};
 pub use pool::{MAX_CORRECTIONS, is_of_a_run, unlabelled_by_other};
 pub use quarantine::is_quarantined;
 
 use crate::{
     action::{Action, Event, EventAction, Planned},
-    gates, ledger,
-    observed::{ChangeView, Key, Observed},
+    gates, ledger, maintenance,
+    observed::{ChangeView, Key, Observed, RunConfigView},
+    owner::{Owner, OwnerKind},
     report::{LastWord, NodeReport, PoolReport, Report, RunPhase, Why},
     rules::{self, Progress, Subject},
     verdict::{Answers, Question},
@@ -46,7 +51,7 @@ pub struct Snapshot<'a> {
     /// What was seen.
     pub observed: &'a Observed,
     /// The owner.
-    pub owner: &'a Key,
+    pub owner: &'a Owner,
 }
 
 /// What to do next, and why for every node.
@@ -119,11 +124,22 @@ impl Draft<'_> {
 
 /// Decides everything this pass will do, and says why for every node.
 ///
-/// The owner must be a MutexRunConfig that was seen; for one that was not, the decision is empty.
+/// For an owner that was not seen the decision is empty.
 pub fn decide(snapshot: &Snapshot<'_>, answers: &Answers) -> Decision {
-    let Some(run) = snapshot.observed.runs.get(snapshot.owner) else {
-        return Decision::default();
-    };
+    match snapshot.owner.kind {
+        OwnerKind::MutexRunConfig => match snapshot.observed.runs.get(&snapshot.owner.key) {
+            Some(run) => decide_run(snapshot, run, answers),
+            None => Decision::default(),
+        },
+        OwnerKind::NodeMaintenance(_) => match snapshot.observed.maintenances.get(snapshot.owner) {
+            Some(view) => maintenance::decide(snapshot, view, answers),
+            None => Decision::default(),
+        },
+    }
+}
+
+/// The decision for a MutexRunConfig.
+fn decide_run(snapshot: &Snapshot<'_>, run: &RunConfigView, answers: &Answers) -> Decision {
     let mut draft = Draft {
         frame: Frame::of(snapshot, run),
         answers,
@@ -597,7 +613,7 @@ fn run_rules_hold(draft: &mut Draft<'_>, phase: Phase) -> Option<Why> {
 /// What rules that are asked once per run are asked about.
 fn run_subject<'a>(frame: &'a Frame<'_>) -> Subject<'a> {
     Subject {
-        owner: &frame.run.key,
+        owner: frame.owner,
         owner_uid: &frame.run.uid,
         node: "",
         node_uid: "",

@@ -2,20 +2,19 @@
 //! seen. A crash between any two writes finds the same next step.
 
 use super::{
-    Draft, Member,
-    admit::{self, OWNER_KIND},
-    at_target,
+    Draft, Member, admit, at_target,
     journal::{self, Journal},
     machine,
 };
 use crate::{
-    action::{Action, Change, EvaluationRequest, Event, EventAction, NodePatch, NodePurpose},
+    action::{Action, Change, EvaluationRequest, Event, EventAction, NodePatch, NodePurpose, Planned},
     gates,
     intent::InForce,
     ledger,
     mark::{self, Shielded},
     names,
     observed::{ChangeView, JobView, Key, LeaseView, NodeView, Observed, RuleView},
+    owner::OwnerKind,
     pools,
     report::Why,
     rules::{self, Progress, Subject, later},
@@ -36,7 +35,7 @@ const DEFAULT_JOB_TTL_SECONDS: i64 = 24 * 3600;
 
 /// Our name on node leases.
 pub fn lease_holder(owner_uid: &str) -> String {
-    format!("numo/{}/{owner_uid}", OWNER_KIND.1)
+    format!("numo/{}/{owner_uid}", OwnerKind::MutexRunConfig.name())
 }
 
 /// What is the same for every node of a pass.
@@ -136,7 +135,7 @@ pub fn advance(draft: &mut Draft<'_>, pass: &Pass<'_>, member: &Member<'_>, chan
 }
 
 /// When a lease that nobody renews can be taken over.
-pub(super) fn expiry(lease: &LeaseView) -> Timestamp {
+pub fn expiry(lease: &LeaseView) -> Timestamp {
     lease
         .renewed
         .map_or(Timestamp::UNIX_EPOCH, |at| later(at, lease.duration_seconds + 1))
@@ -209,7 +208,8 @@ const SHIELD_ANNOTATIONS: [(&str, &str); 2] = [
     (marks::DO_NOT_DISRUPT, "true"),
 ];
 
-fn shield(node: &NodeView, owner: &str) -> Action {
+/// Keeps remediation and autoscalers off the node.
+pub fn shield(node: &NodeView, owner: &str) -> Action {
     let found = SHIELD_LABELS.iter().map(|(key, _)| (*key, node.labels.get(*key)));
     let found = found.chain(
         SHIELD_ANNOTATIONS
@@ -225,7 +225,8 @@ fn shield(node: &NodeView, owner: &str) -> Action {
     })
 }
 
-fn unshield(node: &NodeView, mark: &Shielded) -> Action {
+/// Takes the shield off, and puts back what was there.
+pub fn unshield(node: &NodeView, mark: &Shielded) -> Action {
     let mut annotations = mark::restore(&node.annotations, mark, &SHIELD_ANNOTATIONS);
     annotations.push(mark::unshielding(&node.annotations));
     Action::PatchNode(NodePatch {
@@ -236,7 +237,7 @@ fn unshield(node: &NodeView, mark: &Shielded) -> Action {
 }
 
 /// What a person said, in a sentence.
-pub(super) fn persons_words(what: &str, change: &ChangeView, directive: &Directive) -> String {
+pub fn persons_words(what: &str, change: &ChangeView, directive: &Directive) -> String {
     let by = directive.by.as_deref().unwrap_or("someone");
     let why = directive
         .reason
@@ -332,7 +333,7 @@ impl Turn<'_, '_> {
             .last()
             .and_then(|verdict| journal::time(Some(&verdict.at)));
         Subject {
-            owner: &frame.run.key,
+            owner: frame.owner,
             owner_uid: &frame.run.uid,
             node: &self.member.node.name,
             node_uid: &self.member.node.uid,
@@ -1485,20 +1486,21 @@ pub fn free_jobs(draft: &mut Draft<'_>, all: bool) {
                 .iter()
                 .any(|planned| frees(&planned.action, key))
         })
-        .map(|(key, job)| {
-            (
-                key.clone(),
-                job.uid.clone(),
-                job.wanted_ttl_seconds.unwrap_or(DEFAULT_JOB_TTL_SECONDS),
-            )
-        })
+        .map(|(key, job)| freeing(key.clone(), job))
         .collect();
-    for (job, uid, seconds) in due {
-        draft.act(
-            &format!("{}{job}", super::JOB_CHAIN),
-            Action::SetJobTtl { job, uid, seconds },
-            None,
-        );
+    draft.out.actions.extend(due);
+}
+
+/// Lets a Job go as late as its author asked for.
+pub fn freeing(job: Key, view: &JobView) -> Planned {
+    Planned {
+        chain: format!("{}{job}", super::JOB_CHAIN),
+        action: Action::SetJobTtl {
+            job,
+            uid: view.uid.clone(),
+            seconds: view.wanted_ttl_seconds.unwrap_or(DEFAULT_JOB_TTL_SECONDS),
+        },
+        event: None,
     }
 }
 

@@ -120,8 +120,9 @@ fn add_finalizer(draft: &mut Draft<'_>) {
         .any(|finalizer| finalizer == marks::FINALIZER)
     {
         let action = Action::AddFinalizer {
-            owner: run.key.clone(),
+            owner: draft.frame.owner.clone(),
             uid: run.uid.clone(),
+            finalizer: marks::FINALIZER,
         };
         draft.act("run", action, None);
     }
@@ -609,8 +610,9 @@ pub fn drop_finalizer(draft: &mut Draft<'_>) {
         && (!held || run.deleting)
     {
         let action = Action::RemoveFinalizer {
-            owner: run.key.clone(),
+            owner: draft.frame.owner.clone(),
             uid: run.uid.clone(),
+            finalizer: marks::FINALIZER,
             index,
         };
         draft.act("run", action, None);

@@ -19,6 +19,7 @@ use numo_api::{
     mutex_run_config::NotAdmitted,
 };
 use numo_core::{
+    MaintenanceGroup, Owner,
     decide::lease_holder,
     intent,
     mark::{self, PausedBy, PriorSelector, Shielded},
@@ -61,8 +62,8 @@ pub struct Cluster {
 }
 
 /// One line in its words, and the `key:value` options among them.
-struct Line<'t> {
-    text: &'t str,
+pub(crate) struct Line<'t> {
+    pub(crate) text: &'t str,
     words: Vec<&'t str>,
     options: Vec<(&'t str, &'t str)>,
 }
@@ -79,28 +80,28 @@ impl<'t> Line<'t> {
         Self { text, words, options }
     }
 
-    fn word(&self, index: usize) -> &'t str {
+    pub(crate) fn word(&self, index: usize) -> &'t str {
         self.words
             .get(index)
             .unwrap_or_else(|| panic!("word {index} is missing in: {}", self.text))
     }
 
-    fn has(&self, word: &str) -> bool {
+    pub(crate) fn has(&self, word: &str) -> bool {
         self.words.contains(&word)
     }
 
-    fn option(&self, key: &str) -> Option<&'t str> {
+    pub(crate) fn option(&self, key: &str) -> Option<&'t str> {
         self.all(key).next()
     }
 
-    fn all(&self, key: &str) -> impl Iterator<Item = &'t str> {
+    pub(crate) fn all(&self, key: &str) -> impl Iterator<Item = &'t str> {
         self.options
             .iter()
             .filter(move |(found, _)| *found == key)
             .map(|(_, value)| *value)
     }
 
-    fn number(&self, key: &str, default: i64) -> i64 {
+    pub(crate) fn number(&self, key: &str, default: i64) -> i64 {
         self.option(key)
             .map_or(default, |text| text.parse().expect("a number"))
     }
@@ -206,11 +207,23 @@ impl Cluster {
         for line in &lines {
             cluster.read(line);
         }
-        if !cluster.observed.runs.contains_key(&run_key()) {
+        if cluster.observed.maintenances.is_empty() && !cluster.observed.runs.contains_key(&run_key()) {
             cluster.run(&Line::of("run"));
         }
-        cluster.complete();
+        if cluster.observed.maintenances.is_empty() {
+            cluster.complete();
+        }
         cluster
+    }
+
+    /// The owner under test.
+    pub fn owner(&self) -> Owner {
+        let maintenance = Owner::maintenance(MaintenanceGroup::Medik8s, crate::maintained::NAME);
+        if self.observed.maintenances.is_empty() {
+            Owner::run(run_key())
+        } else {
+            maintenance
+        }
     }
 
     fn read(&mut self, line: &Line<'_>) {
@@ -249,7 +262,7 @@ impl Cluster {
                     namespace.clone_into(&mut self.observed.settings.namespace);
                 }
             }
-            other => panic!("unknown line {other}: {}", line.text),
+            other => assert!(self.read_maintenance(line), "unknown line {other}: {}", line.text),
         }
     }
 
@@ -417,6 +430,7 @@ impl Cluster {
                     holder,
                     renewed: Some(at(line.number("renewed", 0))),
                     duration_seconds: 3600,
+                    transitions: 0,
                     uid: format!("lease-{name}"),
                     resource_version: "1".to_owned(),
                 },
@@ -434,6 +448,8 @@ impl Cluster {
                 taints: taints(line),
                 ready: !line.has("NotReady"),
                 leaving: line.option("leaving").map(str::to_owned),
+                etcd_voter: line.option("voter").map(|voter| voter == "yes"),
+                volumes: line.all("volume").map(str::to_owned).collect(),
             },
         );
     }
@@ -1026,7 +1042,7 @@ fn terms(text: &str) -> Terms {
 }
 
 /// `backup/Pre/1/Pass`, in round 2: `backup/Pre/1/Pass@2`; said 90 s ago, not 30: `backup/Pre/1/Pass~90`.
-fn verdict(text: &str, round: i32) -> VerdictRecord {
+pub fn verdict(text: &str, round: i32) -> VerdictRecord {
     let (text, ago) = text.split_once('~').map_or((text, 30), |(text, ago)| {
         (text, ago.parse::<i64>().expect("a number"))
     });

@@ -12,7 +12,7 @@ fn looked_at(good: &str, bad: &str) -> (Vec<u8>, Vec<Planned>) {
     let mut decided = decision(&Cluster::parse(good));
     assert!(!decided.actions.is_empty(), "nothing is written in:\n{good}");
     let cluster = Cluster::parse(bad);
-    let owner = run_key();
+    let owner = numo_core::Owner::run(run_key());
     let snapshot = Snapshot {
         now: now(),
         observed: &cluster.observed,
@@ -72,7 +72,7 @@ fn no_node_is_let_go_before_its_rules_and_gates_passed() {
     let node = again.observed.nodes.get_mut("a").expect("node a");
     "another".clone_into(&mut node.uid);
     let mut decided = decision(&Cluster::parse(RELEASE));
-    let owner = run_key();
+    let owner = numo_core::Owner::run(run_key());
     let snapshot = Snapshot {
         now: now(),
         observed: &again.observed,

@@ -18,6 +18,8 @@ mod journal;
 mod last_look;
 mod leaving;
 mod machines;
+mod maintained;
+mod maintenance;
 mod order;
 mod preflight;
 mod quarantine;

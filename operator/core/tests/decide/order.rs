@@ -102,7 +102,7 @@ fn the_order_of_the_input_does_not_matter() {
 #[test]
 fn a_look_at_the_decision_does_not_change_it() {
     let cluster = Cluster::parse(BUSY);
-    let owner = run_key();
+    let owner = numo_core::Owner::run(run_key());
     let snapshot = Snapshot {
         now: now(),
         observed: &cluster.observed,

@@ -1,11 +1,13 @@
 //! A decision in words: what a test compares.
 
-use crate::cluster::{Cluster, NAMESPACE, RUN_UID, now, run_key};
+use crate::cluster::{Cluster, NAMESPACE, RUN_UID, now};
 use numo_api::{Outcome, RuleWait, marks};
 use numo_core::{
     Decision, Snapshot,
     action::{Action, MachinePurpose, NodePurpose, PoolPurpose},
-    decide, invariant,
+    decide,
+    drain::Eviction,
+    invariant,
     mark::PausedBy,
     observed::Key,
     verdict::Question,
@@ -13,7 +15,7 @@ use numo_core::{
 
 /// Decides, and checks that no invariant would be broken.
 pub fn decision(cluster: &Cluster) -> Decision {
-    let owner = run_key();
+    let owner = cluster.owner();
     let snapshot = Snapshot {
         now: now(),
         observed: &cluster.observed,
@@ -73,6 +75,13 @@ pub fn words(cluster: &Cluster, decision: &Decision) -> Vec<String> {
     let mut words = vec![format!("phase {:?}", report.phase)];
     words.push(report.hold.as_ref().map_or("hold -".to_owned(), |why| {
         format!("hold {}: {}", why.reason, why.message)
+    }));
+    words.extend(report.maintenance.as_ref().map(|said| {
+        let left = said.pods.as_ref().map_or_else(String::new, |(pending, total)| {
+            format!(" {} of {total} pods left", pending.len())
+        });
+        let error = said.error.as_deref().unwrap_or("-");
+        format!("maintenance {}{left}: {error}", said.phase.name())
     }));
     words.extend(
         report
@@ -186,13 +195,16 @@ fn action(cluster: &Cluster, action: &Action) -> String {
                 })
                 .collect();
             let keys = keys.join(" ");
-            let left = || match patch.taints.as_ref().and_then(|(_, to)| to.as_array()) {
-                None => "no taints".to_owned(),
-                Some(taints) => format!("{} taints", taints.len()),
+            let left = || match patch.taints.as_ref().map(|(_, to)| to.as_array()) {
+                None => "the same taints".to_owned(),
+                Some(None) => "no taints".to_owned(),
+                Some(Some(taints)) => format!("{} taints", taints.len()),
             };
             match patch.purpose {
                 NodePurpose::Quarantine => format!("quarantine {node} to {}", left()),
                 NodePurpose::Unquarantine => format!("unquarantine {node} to {}", left()),
+                NodePurpose::Cordon => format!("cordon {node} with {}", left()),
+                NodePurpose::Uncordon => format!("uncordon {node} {:?} with {}", patch.unschedulable, left()),
                 NodePurpose::Shield => format!("shield {node}"),
                 NodePurpose::Unshield => format!("unshield {node}"),
                 NodePurpose::Label => format!("label {node} {keys}").trim_end().to_owned(),
@@ -269,6 +281,7 @@ fn action(cluster: &Cluster, action: &Action) -> String {
             }
             text
         }
+        Action::Evict { eviction, .. } => evict(eviction),
         Action::DeleteChange { key, .. } => {
             let spec = &observed.changes[key].spec;
             format!("forget {} {}", spec.node_name, spec.target.version)
@@ -313,6 +326,15 @@ fn action(cluster: &Cluster, action: &Action) -> String {
         Action::RenewLease { node, .. } => format!("renew lease {node}"),
         Action::ReleaseLease { node, .. } => format!("release lease {node}"),
     }
+}
+
+fn evict(eviction: &Eviction) -> String {
+    let verb = if eviction.delete { "delete" } else { "evict" };
+    let again = if eviction.returned.is_some() { " again" } else { "" };
+    let grace = eviction
+        .grace_period_seconds
+        .map_or_else(String::new, |seconds| format!(" in {seconds}"));
+    format!("{verb} {}{grace}{again}", eviction.pod.name)
 }
 
 /// A selector in words: `worker, rule Exists, release In [..]`.

@@ -12,7 +12,7 @@ use numo_api::{
 };
 use numo_core::{
     Decision,
-    observed::{ChangeView, Key},
+    observed::{ChangeView, Key, MaintenanceView},
     report::NodeReport,
 };
 
@@ -24,7 +24,7 @@ pub struct ExplainArgs {
     /// Namespace of the object [default: all]
     #[arg(short, long, value_name = "NS")]
     namespace: Option<String>,
-    /// A node, or KIND/NAME: node, mutexrunconfig, mutexrule, mutextarget
+    /// A node, or KIND/NAME: node, mutexrunconfig, nodemaintenance, mutexrule, mutextarget
     #[arg(value_name = "NODE|KIND/NAME")]
     object: String,
 }
@@ -74,9 +74,17 @@ pub async fn explain(args: ExplainArgs) -> Result<(), CliError> {
             }
             !targets.is_empty()
         }
+        kind if view::is_maintenance(kind) => {
+            let all = look.store.observed.maintenances.values();
+            let views: Vec<_> = all.filter(|view| in_namespace(&view.owner.key)).collect();
+            for view in &views {
+                maintenance(&look, view);
+            }
+            !views.is_empty()
+        }
         other => {
             return Err(CliError::Wrong(format!(
-                "found kind {other}, wanted node, mutexrunconfig, mutexrule or mutextarget"
+                "found kind {other}, wanted node, mutexrunconfig, nodemaintenance, mutexrule or mutextarget"
             )));
         }
     };
@@ -102,8 +110,15 @@ fn node(look: &Look, name: &str) -> bool {
             chain(look, name, key, decision, node);
         }
     }
+    let maintenances = look.store.observed.maintenances.values();
+    for view in maintenances.filter(|view| view.spec.node_name == name) {
+        told = true;
+        maintenance(look, view);
+    }
     if !told {
-        println!("Node {name} belongs to no run: its primary pool is in no target of a MutexRunConfig.");
+        println!(
+            "Node {name} belongs to no run: its primary pool is in no target of a MutexRunConfig, and no NodeMaintenance names it."
+        );
     }
     if seen.unschedulable {
         println!("  it is cordoned");
@@ -112,6 +127,50 @@ fn node(look: &Look, name: &str) -> bool {
         println!("  it is not Ready");
     }
     true
+}
+
+/// What a maintenance of the node waits for, and who can end it.
+fn maintenance(look: &Look, view: &MaintenanceView) {
+    let status = &view.status;
+    let (reason, message) = view::maintenance_words(view);
+    println!(
+        "Node {}: maintenance {} ({} {})",
+        view.spec.node_name,
+        status.phase.as_deref().unwrap_or("not begun"),
+        view.owner,
+        view.spec
+            .reason
+            .as_deref()
+            .map_or_else(String::new, |reason| format!("\"{reason}\""))
+            .trim()
+    );
+    println!("  why     {}: {message}", reason.map_or("-", Reason::name));
+    if let Some(reason) = reason {
+        println!("  means   {}", reason.meaning());
+        ends(reason);
+    }
+    let (total, done) = (
+        status.eviction_pods.unwrap_or(0),
+        status.drain_progress.unwrap_or(0),
+    );
+    if total > 0 {
+        println!("  drained {done}% of {total} pods");
+    }
+    let pods = status.pending_pods_refs.as_deref().unwrap_or_default();
+    for pod in pods.iter().take(10) {
+        println!(
+            "  left    Pod {}/{}",
+            pod.namespace.as_deref().unwrap_or_default(),
+            pod.name
+        );
+    }
+    if pods.len() > 10 {
+        println!("          and {} more", pods.len() - 10);
+    }
+    let changes = look.store.observed.changes.values();
+    for change in changes.filter(|change| change.spec.owner_ref.uid == view.uid) {
+        journal(look, change);
+    }
 }
 
 /// The chain from the node up to whoever can end its wait.

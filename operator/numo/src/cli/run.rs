@@ -5,9 +5,10 @@ use crate::shell::{
     artifact::ArtifactOptions,
     asked::{AskedOptions, PrometheusServer},
     client, operator,
+    webhook::{WebhookCerts, WebhookOptions},
 };
 use clap::{Args, ValueEnum};
-use numo_core::observed::Settings;
+use numo_core::observed::{Key, Settings};
 use numo_plugin::{
     address::AddressRange,
     fetch::authorities,
@@ -43,6 +44,23 @@ pub struct RunArgs {
         default_value = "0.0.0.0:8080"
     )]
     metrics_address: String,
+    /// Where the certificate of the webhook of NodeMaintenances comes from: "self" makes one, a folder holds tls.crt and
+    /// tls.key, "off" serves no webhook
+    #[arg(
+        long,
+        env = "NUMO_WEBHOOK_CERTS",
+        value_name = "self|FOLDER|off",
+        default_value = "off"
+    )]
+    webhook_certs: String,
+    /// Address that serves the webhook
+    #[arg(
+        long,
+        env = "NUMO_WEBHOOK_ADDRESS",
+        value_name = "ADDRESS",
+        default_value = "0.0.0.0:9443"
+    )]
+    webhook_address: SocketAddr,
     /// Folder that keeps components of rules and their compiled forms; "off" keeps none [default: a private folder
     /// under the folder for temporary files]
     #[arg(long, env = "NUMO_CACHE_DIR", value_name = "FOLDER")]
@@ -154,7 +172,10 @@ pub async fn run(args: RunArgs) -> Result<(), CliError> {
     )
     .await?;
     let connection = client::connect(config, &format!("numo/{}", env!("CARGO_PKG_VERSION")))?;
+    let identity = args.identity.unwrap_or_else(identity);
     let settings = Settings {
+        // In a Deployment the name of the instance is that of its pod.
+        own_pod: Some(Key::new(&args.namespace, &identity)),
         namespace: args.namespace,
         run_namespaces: args
             .run_namespaces
@@ -217,10 +238,19 @@ pub async fn run(args: RunArgs) -> Result<(), CliError> {
             },
         }),
     };
+    let certs = match args.webhook_certs.as_str() {
+        "off" => None,
+        "self" => Some(WebhookCerts::SelfMade),
+        folder => Some(WebhookCerts::Folder(PathBuf::from(folder))),
+    };
     let options = operator::Options {
+        webhook: certs.map(|certs| WebhookOptions {
+            address: args.webhook_address,
+            certs,
+        }),
         settings,
         metrics_address,
-        identity: args.identity.unwrap_or_else(identity),
+        identity,
         asked: AskedOptions {
             cache,
             artifacts,

@@ -14,8 +14,8 @@ use numo_api::{
     mutex_run_config::WaitCount,
 };
 use numo_core::{
-    Decision, Snapshot, decide,
-    observed::{Key, Settings},
+    Decision, Owner, Snapshot, decide,
+    observed::{Key, MaintenanceView, Settings},
     report::{Report, Why},
     verdict::Answers,
 };
@@ -63,10 +63,11 @@ pub async fn look(cluster: &ClusterArgs, verb: &str) -> Result<Look, CliError> {
     let answers = Answers::default();
     let mut runs = Vec::new();
     for owner in keys {
+        let run = Owner::run(owner.clone());
         let snapshot = Snapshot {
             now,
             observed: &store.observed,
-            owner: &owner,
+            owner: &run,
         };
         let mut decision = decide(&snapshot, &answers);
         let recorded = store
@@ -156,10 +157,23 @@ pub fn table(rows: &[Vec<String>]) {
 /// Prints the state of all runs, or of one.
 pub async fn status(args: StatusArgs) -> Result<(), CliError> {
     let look = look(&args.cluster, "status").await?;
-    let wanted = args
-        .object
-        .as_deref()
-        .map(|object| object.rsplit('/').next().unwrap_or(object));
+    let (kind, wanted) = match args.object.as_deref().map(|object| object.rsplit_once('/')) {
+        None => (None, None),
+        Some(None) => (None, args.object.as_deref()),
+        Some(Some((kind, name))) => (Some(kind.to_lowercase()), Some(name)),
+    };
+    let of_maintenance = kind.as_deref().is_some_and(is_maintenance);
+    let maintenances: Vec<&MaintenanceView> = look
+        .store
+        .observed
+        .maintenances
+        .values()
+        .filter(|view| {
+            args.namespace.is_none()
+                && (kind.is_none() || of_maintenance)
+                && wanted.is_none_or(|name| view.owner.key.name == name)
+        })
+        .collect();
     let shown: Vec<&(Key, Decision)> = look
         .runs
         .iter()
@@ -168,15 +182,17 @@ pub async fn status(args: StatusArgs) -> Result<(), CliError> {
                 .as_ref()
                 .is_none_or(|namespace| key.namespace == *namespace)
         })
-        .filter(|(key, _)| wanted.is_none_or(|name| key.name == name))
+        .filter(|(key, _)| !of_maintenance && wanted.is_none_or(|name| key.name == name))
         .collect();
-    if shown.is_empty() {
+    if shown.is_empty() && maintenances.is_empty() {
         let where_ = args
             .namespace
             .map_or_else(String::new, |namespace| format!(" in namespace {namespace}"));
         return Err(CliError::Wrong(match wanted {
-            Some(name) => format!("found no MutexRunConfig {name}{where_}; `numo status` lists all"),
-            None => format!("found no MutexRunConfig{where_}"),
+            Some(name) => {
+                format!("found no MutexRunConfig or NodeMaintenance {name}{where_}; `numo status` lists all")
+            }
+            None => format!("found no MutexRunConfig or NodeMaintenance{where_}"),
         }));
     }
     for (index, (key, decision)) in shown.iter().enumerate() {
@@ -185,6 +201,10 @@ pub async fn status(args: StatusArgs) -> Result<(), CliError> {
         }
         one(&look, key, decision);
     }
+    if !shown.is_empty() && !maintenances.is_empty() {
+        println!();
+    }
+    in_maintenance(&look, &maintenances);
     budgets(&look);
     for unseen in &look.unseen {
         eprintln!("numo: could not see {unseen}");
@@ -276,6 +296,60 @@ pub fn said(look: &Look, key: &Key, report: &Report) -> (Reason, String) {
         Some((reason, ready.message.clone().unwrap_or_default()))
     };
     recorded().unwrap_or_else(|| summary(report))
+}
+
+/// Whether a kind on the command line is NodeMaintenance.
+pub fn is_maintenance(kind: &str) -> bool {
+    matches!(kind, "nodemaintenance" | "nodemaintenances" | "nm")
+}
+
+/// What a maintenance waits for, in the operator's own words: reason and sentence.
+pub fn maintenance_words(view: &MaintenanceView) -> (Option<Reason>, String) {
+    let ready = view
+        .status
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == types::READY);
+    let Some(ready) = ready else {
+        return (None, "numo has not looked at it yet".to_owned());
+    };
+    let reason = Reason::ALL
+        .iter()
+        .find(|reason| ready.reason.as_deref() == Some(reason.name()));
+    (reason.copied(), ready.message.clone().unwrap_or_default())
+}
+
+fn in_maintenance(look: &Look, maintenances: &[&MaintenanceView]) {
+    if maintenances.is_empty() {
+        return;
+    }
+    let head = [
+        "MAINTENANCE",
+        "NODE",
+        "PHASE",
+        "DRAINED",
+        "PODS-LEFT",
+        "SINCE",
+        "REASON",
+        "MESSAGE",
+    ];
+    let mut rows = vec![head.map(ToOwned::to_owned).to_vec()];
+    for view in maintenances {
+        let status = &view.status;
+        let (reason, message) = maintenance_words(view);
+        let left = status.pending_pods.as_ref().map_or(0, Vec::len);
+        rows.push(vec![
+            view.owner.key.name.clone(),
+            view.spec.node_name.clone(),
+            status.phase.clone().unwrap_or_else(|| "-".to_owned()),
+            format!("{}%", status.drain_progress.unwrap_or(0)),
+            left.to_string(),
+            ago(Some(&view.created.to_string()), look.now),
+            reason.map_or("-", Reason::name).to_owned(),
+            message,
+        ]);
+    }
+    table(&rows);
 }
 
 fn budgets(look: &Look) {

@@ -123,19 +123,10 @@ fn of_query(rule: &MutexRule) -> Option<(Reason, String)> {
 fn of_phases(rule: &MutexRule) -> Option<(Reason, String)> {
     let kind = rule.spec.rule_type.unwrap_or_default();
     let mut phases = rule.spec.phases.iter().flatten();
-    let unserved = phases.find(|phase| match phase {
-        // A Job would do its work for a node that may go much later.
-        Phase::Admit => kind == RuleType::Kubernetes,
-        Phase::BeforeUncordon => true,
-        _ => false,
-    })?;
-    let admit = if kind == RuleType::Kubernetes {
-        ""
-    } else {
-        "Admit, "
-    };
+    // A Job would do its work for a node that may go much later.
+    let unserved = phases.find(|phase| **phase == Phase::Admit && kind == RuleType::Kubernetes)?;
     let message = format!(
-        "spec.phases: found {}, wanted PreRun, {admit}Pre, PreRelease, Post, OnFailure or PostRun for a rule of type {}",
+        "spec.phases: found {}, wanted PreRun, Pre, PreRelease, BeforeUncordon, Post, OnFailure or PostRun for a rule of type {}",
         unserved.name(),
         type_name(kind)
     );

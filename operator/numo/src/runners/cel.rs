@@ -488,7 +488,7 @@ pub fn values(
     let Value::Object(values) = serde_json::json!({
         "node": node, "pool": pool, "objects": objects,
         "config": rule.config.clone().unwrap_or_else(|| Value::Object(Map::new())),
-        "run": {"namespace": request.owner.namespace, "name": request.owner.name, "id": request.run},
+        "run": {"namespace": request.owner.key.namespace, "name": request.owner.key.name, "id": request.run},
         "phase": request.phase.name(), "attempt": request.attempt,
         "versions": {"from": request.from_version, "to": request.to_version},
         "history": history,

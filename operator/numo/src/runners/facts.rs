@@ -83,7 +83,7 @@ mod tests {
             generation: 1,
             phase: numo_api::Phase::Pre,
             attempt: 1,
-            owner: Key::new("numo", "run"),
+            owner: numo_core::Owner::run(Key::new("numo", "run")),
             node: "worker-\"0".to_owned(),
             node_uid: String::new(),
             pool: String::new(),

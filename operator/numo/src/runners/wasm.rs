@@ -246,10 +246,10 @@ pub fn input(request: &EvaluationRequest, wasm: &WasmRule, node_json: Option<Str
     Input {
         run: request.run.clone(),
         owner: ObjectRef {
-            api_version: format!("{}/{}", numo_api::GROUP, numo_api::VERSION),
-            kind: "MutexRunConfig".to_owned(),
-            namespace: given(&request.owner.namespace),
-            name: request.owner.name.clone(),
+            api_version: request.owner.kind.api_version(),
+            kind: request.owner.kind.name().to_owned(),
+            namespace: given(&request.owner.key.namespace),
+            name: request.owner.key.name.clone(),
         },
         phase: phase(request.phase).to_owned(),
         attempt: u32::try_from(request.attempt).unwrap_or(1),

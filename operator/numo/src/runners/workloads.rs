@@ -195,7 +195,7 @@ mod tests {
             generation: 1,
             phase: Phase::Post,
             attempt: 1,
-            owner: Key::new("numo", "run"),
+            owner: numo_core::Owner::run(Key::new("numo", "run")),
             node: "worker-0".to_owned(),
             node_uid: String::new(),
             pool: String::new(),

@@ -9,16 +9,19 @@ use super::{
 };
 use crate::runners;
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, Client,
-    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
-    core::DynamicObject,
+    api::{DeleteParams, EvictParams, Patch, PatchParams, PostParams, Preconditions},
+    core::{DynamicObject, Status},
 };
 use numo_api::marks;
 use numo_core::{
+    MaintenanceGroup, Owner, OwnerKind,
     action::{Action, Change, JobRequest, MachinePatch, NodePatch, PoolPatch},
     decide::LEASE_SECONDS,
-    observed::{Key, MachineApi},
+    drain::Eviction,
+    observed::{Key, MachineApi, Said},
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -102,32 +105,37 @@ pub async fn apply(
         Action::PatchNode(patch) => patch_node(client, store, patch).await,
         Action::PatchPool(patch) => patch_pool(client, store, patch).await,
         Action::PatchMachine(patch) => patch_machine(client, store, patch).await,
-        Action::AddFinalizer { owner, uid } => {
-            let has = store
-                .observed
-                .runs
-                .get(owner)
-                .is_some_and(|run| !run.finalizers.is_empty());
+        Action::AddFinalizer {
+            owner,
+            uid,
+            finalizer,
+        } => {
+            let has = has_finalizers(store, owner);
             let add = if has {
-                json!({"op": "add", "path": "/metadata/finalizers/-", "value": marks::FINALIZER})
+                json!({"op": "add", "path": "/metadata/finalizers/-", "value": finalizer})
             } else {
-                json!({"op": "add", "path": "/metadata/finalizers", "value": [marks::FINALIZER]})
+                json!({"op": "add", "path": "/metadata/finalizers", "value": [finalizer]})
             };
             let mut operations = vec![test("/metadata/uid", json!(uid))];
             if !has {
                 operations.push(test("/metadata/finalizers", Value::Null));
             }
             operations.push(add);
-            json_patch(client, store, Kind::MutexRunConfig, owner, operations).await
+            json_patch(client, store, kind_of(owner), &owner.key, operations).await
         }
-        Action::RemoveFinalizer { owner, uid, index } => {
+        Action::RemoveFinalizer {
+            owner,
+            uid,
+            finalizer,
+            index,
+        } => {
             let path = format!("/metadata/finalizers/{index}");
             let operations = vec![
                 test("/metadata/uid", json!(uid)),
-                test(&path, json!(marks::FINALIZER)),
+                test(&path, json!(finalizer)),
                 json!({"op": "remove", "path": path}),
             ];
-            json_patch(client, store, Kind::MutexRunConfig, owner, operations).await
+            json_patch(client, store, kind_of(owner), &owner.key, operations).await
         }
         Action::CreateChange { key, spec } => create_change(client, store, key, spec).await,
         Action::WriteJournal {
@@ -175,6 +183,11 @@ pub async fn apply(
             let api = watch::api(client, Kind::NodeChange, &key.namespace);
             delete(&api, store, Kind::NodeChange, key, uid, Some(resource_version)).await
         }
+        Action::Evict { node, eviction } => {
+            let said = evict(client, eviction).await;
+            store.evicted(node, eviction, said, now);
+            Ok(())
+        }
         Action::RecordRun { owner, run } => record_run(client, store, owner, run).await,
         Action::CreateJob(request) => create_job(client, store, request).await,
         Action::SetJobTtl { job, uid, seconds } => {
@@ -213,6 +226,82 @@ pub async fn apply(
                 .map(|lease| lease.resource_version.clone());
             delete(&api, store, Kind::Lease, &key, uid, read.as_ref()).await
         }
+    }
+}
+
+/// The kind an owner is watched as.
+pub const fn kind_of(owner: &Owner) -> Kind {
+    match owner.kind {
+        OwnerKind::MutexRunConfig => Kind::MutexRunConfig,
+        OwnerKind::NodeMaintenance(MaintenanceGroup::Medik8s) => Kind::NodeMaintenance,
+        OwnerKind::NodeMaintenance(MaintenanceGroup::KubeVirt) => Kind::KubeVirtMaintenance,
+    }
+}
+
+fn has_finalizers(store: &Store, owner: &Owner) -> bool {
+    let observed = &store.observed;
+    match owner.kind {
+        OwnerKind::MutexRunConfig => observed
+            .runs
+            .get(&owner.key)
+            .is_some_and(|run| !run.finalizers.is_empty()),
+        OwnerKind::NodeMaintenance(_) => observed
+            .maintenances
+            .get(owner)
+            .is_some_and(|view| !view.finalizers.is_empty()),
+    }
+}
+
+/// Asks a pod to go, once, and says what came of it. Whatever it is, the pod is never deleted for it.
+pub async fn evict(client: &Client, eviction: &Eviction) -> Said {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), &eviction.pod.namespace);
+    let params = DeleteParams {
+        grace_period_seconds: eviction
+            .grace_period_seconds
+            .and_then(|seconds| u32::try_from(seconds).ok()),
+        preconditions: Some(Preconditions {
+            uid: Some(eviction.uid.clone()),
+            resource_version: None,
+        }),
+        ..DeleteParams::default()
+    };
+    let name = &eviction.pod.name;
+    let answer = if eviction.delete {
+        pods.delete(name, &params).await.map(|_| ())
+    } else {
+        let params = EvictParams {
+            delete_options: Some(params),
+            ..EvictParams::default()
+        };
+        pods.evict(name, &params).await.map(|_| ())
+    };
+    match answer {
+        Ok(()) => Said::Accepted,
+        Err(kube::Error::Api(status)) => what_was_said(&status),
+        Err(error) => Said::Busy(error.to_string()),
+    }
+}
+
+/// What an answer to an eviction means. A PodDisruptionBudget is known by its cause; KubeVirt's webhook by its words,
+/// which its users' tools rely on too.
+fn what_was_said(status: &Status) -> Said {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    let cause = |reason: &str| causes.clone().find(|cause| cause.reason == reason);
+    let message = status.message.clone();
+    match status.code {
+        // Gone, or another pod by now: the watch tells.
+        404 | 409 => Said::Accepted,
+        429 => match cause("DisruptionBudget") {
+            Some(cause) if cause.message.is_empty() => Said::Budget(message),
+            Some(cause) => Said::Budget(format!("{message} {}", cause.message)),
+            None if message.contains("not live-migratable") => Said::NotMigratable(message),
+            None if message.to_lowercase().contains("evacuation") => Said::Migrating(message),
+            None => Said::Busy(message),
+        },
+        403 if cause("NamespaceTerminating").is_some() => Said::NamespaceTerminating,
+        500 if message.contains("more than one PodDisruptionBudget") => Said::Refused(message),
+        500..=599 => Said::Busy(message),
+        _ => Said::Refused(message),
     }
 }
 
@@ -561,12 +650,13 @@ fn micro(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
 }
 
-fn lease_spec(holder: &str, now: Timestamp, acquired: bool) -> Value {
+fn lease_spec(holder: &str, now: Timestamp, transitions: Option<i64>) -> Value {
     // Five seconds back: a reader whose clock is a little behind must not see a lease from the future.
     let at = micro(now - SignedDuration::from_secs(5));
     let mut spec = json!({"holderIdentity": holder, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": at});
-    if acquired {
+    if let Some(transitions) = transitions {
         spec["acquireTime"] = json!(at);
+        spec["leaseTransitions"] = json!(transitions);
     }
     spec
 }
@@ -592,7 +682,7 @@ async fn acquire_lease(
             "namespace": key.namespace,
             "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": node, "uid": node_uid}],
         },
-        "spec": lease_spec(holder, now, true),
+        "spec": lease_spec(holder, now, Some(0)),
     });
     let about = format!("Lease {key}");
     match create(client, store, Kind::Lease, &key, body).await {
@@ -621,16 +711,17 @@ async fn replace_lease(
     now: Timestamp,
 ) -> Result<(), ApplyError> {
     let key = Key::new(marks::LEASE_NAMESPACE, format!("node-{node}"));
-    let ours = store
+    let taken_over = store
         .observed
         .leases
         .get(node)
-        .is_some_and(|lease| lease.holder == holder);
+        .filter(|lease| lease.holder != holder)
+        .map(|lease| lease.transitions + 1);
     let mut operations = vec![
         test("/metadata/uid", json!(uid)),
         test("/metadata/resourceVersion", json!(resource_version)),
     ];
-    if let Value::Object(fields) = lease_spec(holder, now, !ours) {
+    if let Value::Object(fields) = lease_spec(holder, now, taken_over) {
         operations.extend(
             fields
                 .into_iter()

@@ -4,17 +4,23 @@
 use super::clock::ServerClock;
 use kube::{Api, Client, api::PostParams, core::DynamicObject};
 use numo_core::{action::Event, names, observed::Key};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::{sync::mpsc, task::JoinHandle};
 
 /// Longest note the API server takes (bytes).
 const NOTE_MAX_BYTES: usize = 1024;
+/// Who reports events.
+const CONTROLLER: &str = "numo.openshift-optional.skrzypek.io/numo";
+/// Component that node-maintenance-operator reports events as, and the kind they are about.
+const MAINTENANCE: &str = "NodeMaintenance";
 /// Events that may wait to be written; more are dropped.
 const QUEUE: usize = 1024;
 
 /// An event with what it is about.
 #[derive(Debug)]
 pub struct Published {
+    /// Group and version of the kind.
+    pub api_version: String,
     /// Kind of ours that it is about, or that a node's event is related to.
     pub kind: &'static str,
     /// Its namespace and name.
@@ -59,6 +65,7 @@ impl Events {
 
 async fn write(client: &Client, clock: &ServerClock, instance: &str, published: Published, number: u64) {
     let Published {
+        api_version,
         kind,
         owner,
         owner_uid,
@@ -66,7 +73,7 @@ async fn write(client: &Client, clock: &ServerClock, instance: &str, published: 
         event,
     } = published;
     let run = json!({
-        "apiVersion": format!("{}/{}", numo_api::GROUP, numo_api::VERSION),
+        "apiVersion": api_version,
         "kind": kind,
         "namespace": owner.namespace,
         "name": owner.name,
@@ -78,6 +85,7 @@ async fn write(client: &Client, clock: &ServerClock, instance: &str, published: 
             let node = json!({"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid});
             ("default".to_owned(), node, Some(run))
         }
+        _ if owner.namespace.is_empty() => ("default".to_owned(), run, None),
         _ => (owner.namespace.clone(), run, None),
     };
     let now = clock.now();
@@ -87,12 +95,34 @@ async fn write(client: &Client, clock: &ServerClock, instance: &str, published: 
         "numo-{}",
         names::hash(&[about, event.reason, &stamp, &number.to_string(), instance], 20)
     );
+    // Scripts that watch the operator numo replaces look for its component, which events.k8s.io has no place for.
+    if kind == MAINTENANCE {
+        let at = now.round(jiff::Unit::Second).unwrap_or(now).to_string();
+        let body = json!({
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": name, "namespace": namespace},
+            "involvedObject": regarding,
+            "related": related,
+            "reason": event.reason,
+            "message": clip(&event.note),
+            "type": if event.warning { "Warning" } else { "Normal" },
+            "source": {"component": MAINTENANCE},
+            "firstTimestamp": at,
+            "lastTimestamp": at,
+            "count": 1,
+            "action": event.action.name(),
+            "reportingComponent": CONTROLLER,
+            "reportingInstance": instance,
+        });
+        return create(client, "", &namespace, body, event.reason).await;
+    }
     let mut body = json!({
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
         "metadata": {"name": name, "namespace": namespace},
         "eventTime": now.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string(),
-        "reportingController": "numo.openshift-optional.skrzypek.io/numo",
+        "reportingController": CONTROLLER,
         "reportingInstance": instance,
         "action": event.action.name(),
         "reason": event.reason,
@@ -103,16 +133,20 @@ async fn write(client: &Client, clock: &ServerClock, instance: &str, published: 
     if let Some(related) = related {
         body["related"] = related;
     }
+    create(client, "events.k8s.io", &namespace, body, event.reason).await;
+}
+
+async fn create(client: &Client, group: &str, namespace: &str, body: Value, reason: &str) {
     let resource = kube::discovery::ApiResource::from_gvk_with_plural(
-        &kube::core::GroupVersionKind::gvk("events.k8s.io", "v1", "Event"),
+        &kube::core::GroupVersionKind::gvk(group, "v1", "Event"),
         "events",
     );
-    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &namespace, &resource);
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
     let Ok(object) = serde_json::from_value(body) else {
         return;
     };
     if let Err(error) = api.create(&PostParams::default(), &object).await {
-        tracing::warn!(%error, reason = event.reason, "an event was not written");
+        tracing::warn!(%error, reason, "an event was not written");
     }
 }
 

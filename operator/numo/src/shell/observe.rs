@@ -61,7 +61,11 @@ async fn list(
         let page = match api.list(&params).await {
             Ok(page) => page,
             // Not every cluster has them.
-            Err(kube::Error::Api(status)) if status.code == 404 && watch::may_be_absent(kind) => {
+            Err(kube::Error::Api(status))
+                if status.code == 404
+                    && (watch::may_be_absent(kind)
+                        || matches!(kind, Kind::NodeMaintenance | Kind::KubeVirtMaintenance)) =>
+            {
                 return Ok(());
             }
             Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => {

@@ -9,6 +9,7 @@ use super::{
     leader::Candidate,
     metrics::Metrics,
     planner::Planner,
+    webhook::{self, WebhookError, WebhookOptions},
 };
 use numo_core::observed::Settings;
 use std::{net::SocketAddr, sync::atomic::Ordering, time::Duration};
@@ -23,6 +24,8 @@ pub struct Options {
     pub metrics_address: Option<SocketAddr>,
     /// Our name in leases and events.
     pub identity: String,
+    /// How the webhook of NodeMaintenances is served; none serves none.
+    pub webhook: Option<WebhookOptions>,
     /// How rules that are asked are treated.
     pub asked: AskedOptions,
 }
@@ -39,6 +42,9 @@ pub enum OperatorError {
         #[source]
         source: std::io::Error,
     },
+    /// The webhook cannot be served.
+    #[error(transparent)]
+    Webhook(#[from] WebhookError),
     /// The API server cannot be asked for its version.
     #[error("cannot reach the API server: {0}")]
     Unreachable(#[source] kube::Error),
@@ -73,6 +79,10 @@ pub async fn run(
             .await
             .map_err(|source| OperatorError::Metrics { address, source })?;
         tracing::info!(address = %bound, "serving /healthz, /readyz and /metrics");
+    }
+    if let Some(webhook) = options.webhook {
+        let bound = webhook::serve(&connection, &options.settings.namespace, webhook).await?;
+        tracing::info!(address = %bound, "serving the webhook");
     }
     let Connection { write, clock, .. } = &connection;
     let clock: ServerClock = clock.clone();

@@ -19,13 +19,16 @@ use super::{
     wire::Kind,
 };
 use crate::frontends;
+use futures::{StreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
 use numo_api::{Reason, conditions::types, marks};
 use numo_core::{
-    Decision, Snapshot,
+    Decision, Owner, OwnerKind, Snapshot,
     action::{Action, Event, EventAction, Planned},
-    decide, invariant,
-    observed::{Key, RunConfigView, Settings, Validity},
+    decide,
+    drain::Eviction,
+    invariant,
+    observed::{Key, RunConfigView, Said, Settings, Validity},
     report::RunPhase,
     verdict::{Answers, Question},
 };
@@ -36,6 +39,7 @@ use std::{
 };
 use tokio::{
     sync::{mpsc, watch as signal},
+    task::JoinHandle,
     time::Instant,
 };
 
@@ -61,7 +65,7 @@ const EXAMINE_DOUBLINGS: u32 = 6;
 /// How long a drain that could not pass is taken for such.
 const DRAIN_MEMORY: Duration = Duration::from_secs(15);
 /// Kinds that are watched in all namespaces from the start.
-pub const CLUSTER_KINDS: [Kind; 17] = [
+pub const CLUSTER_KINDS: [Kind; 19] = [
     Kind::Node,
     Kind::MachineConfigPool,
     Kind::MachineConfig,
@@ -78,8 +82,21 @@ pub const CLUSTER_KINDS: [Kind; 17] = [
     Kind::MutexTarget,
     Kind::NodeChange,
     Kind::MutexBudget,
+    Kind::NodeMaintenance,
+    Kind::KubeVirtMaintenance,
     Kind::Namespace,
 ];
+/// Kinds that only the operator itself needs to see.
+const OPERATOR_KINDS: [Kind; 4] = [
+    Kind::DisruptionBudget,
+    Kind::NodeMaintenanceOperator,
+    Kind::NodeMaintenanceOperatorOld,
+    Kind::SystemUpgradeController,
+];
+/// Namespace of OpenShift's etcd.
+const OPENSHIFT_ETCD: &str = "openshift-etcd";
+/// Evictions that are under way at once.
+const EVICTIONS_AT_ONCE: usize = 16;
 /// Kinds that are watched in the namespaces that rules run Jobs in.
 pub const JOB_KINDS: [Kind; 3] = [Kind::Job, Kind::Pod, Kind::JobEvent];
 /// Namespaces that rules may run Jobs in, at most: each costs three watches.
@@ -98,14 +115,16 @@ pub struct Planner {
     seen: mpsc::UnboundedReceiver<Seen>,
     job_namespaces: BTreeSet<String>,
     judging: BTreeMap<Key, Judging>,
-    wakes: BTreeMap<Key, Timestamp>,
-    failures: BTreeMap<Key, u32>,
+    wakes: BTreeMap<Owner, Timestamp>,
+    failures: BTreeMap<Owner, u32>,
     blocked_drains: BTreeMap<String, (Instant, String)>,
     /// The words of a refusal, by owner and chain, until a write of the chain succeeds or none is due.
-    refused: BTreeMap<(Key, String), String>,
-    shown: BTreeSet<Key>,
+    refused: BTreeMap<(Owner, String), String>,
+    shown: BTreeSet<Owner>,
     /// Runs whose last decision was that there is nothing to do.
-    idle: BTreeSet<Key>,
+    idle: BTreeSet<Owner>,
+    /// The watches of the pods of nodes in maintenance.
+    pod_watches: BTreeMap<String, JoinHandle<()>>,
     said_no_leases: bool,
     /// Whose decisions the writes of this turn can change.
     changed: Reach,
@@ -140,11 +159,15 @@ impl Planner {
             refused: BTreeMap::new(),
             shown: BTreeSet::new(),
             idle: BTreeSet::new(),
+            pod_watches: BTreeMap::new(),
             said_no_leases: false,
             changed: Reach::Nobody,
         };
-        for kind in CLUSTER_KINDS {
+        for kind in CLUSTER_KINDS.into_iter().chain(OPERATOR_KINDS) {
             planner.watch(kind, "");
+        }
+        for namespace in [watch::KUBE_SYSTEM, OPENSHIFT_ETCD] {
+            planner.watch(Kind::EtcdPod, namespace);
         }
         planner.watch(Kind::Lease, numo_api::marks::LEASE_NAMESPACE);
         planner
@@ -170,7 +193,8 @@ impl Planner {
                 seen = self.seen.recv() => {
                     let Some(seen) = seen else { return };
                     dirty = dirty.max(self.store.take_in(seen));
-                    if dirty == Reach::Nobody && self.seen.is_empty() {
+                    self.wake_touched();
+                    if dirty == Reach::Nobody && self.seen.is_empty() && !self.is_woken() {
                         continue;
                     }
                     tokio::time::sleep(GATHER).await;
@@ -178,6 +202,7 @@ impl Planner {
                 () = tokio::time::sleep(wake) => {}
             }
             dirty = dirty.max(self.take_in());
+            self.wake_touched();
             self.watch_job_namespaces();
             self.judge_rules();
             if !self.store.is_complete() {
@@ -185,6 +210,7 @@ impl Planner {
             }
             self.metrics.ready.store(true, Ordering::Release);
             self.pass_over(std::mem::take(&mut dirty), &stop).await;
+            self.watch_pods();
             // What was seen meanwhile may be a rule, or the list that its judgement waited for.
             self.watch_job_namespaces();
             self.judge_rules();
@@ -200,17 +226,45 @@ impl Planner {
         reach
     }
 
-    /// The runs that are to be decided: those within reach, and those whose time has come.
-    fn due(&self, reach: Reach) -> Vec<Key> {
+    /// Has those decided again whose node's pods have changed.
+    fn wake_touched(&mut self) {
+        let touched = self.store.take_touched();
+        if touched.is_empty() {
+            return;
+        }
         let now = self.connection.clock.now();
-        let within = |key: &Key| match reach {
+        let maintenances = self.store.observed.maintenances.values();
+        let woken = maintenances.filter(|view| touched.contains(&view.spec.node_name));
+        for owner in woken.map(|view| view.owner.clone()).collect::<Vec<_>>() {
+            self.wakes.insert(owner, now);
+        }
+    }
+
+    /// Whether anybody's time has come.
+    fn is_woken(&self) -> bool {
+        let now = self.connection.clock.now();
+        self.wakes.values().any(|at| *at <= now)
+    }
+
+    /// Every owner that was seen.
+    fn owners(&self) -> BTreeSet<Owner> {
+        let observed = &self.store.observed;
+        let runs = observed.runs.keys().cloned().map(Owner::run);
+        runs.chain(observed.maintenances.keys().cloned()).collect()
+    }
+
+    /// The owners that are to be decided: those within reach, and those whose time has come.
+    fn due(&self, reach: Reach) -> Vec<Owner> {
+        let now = self.connection.clock.now();
+        let within = |key: &Owner| match reach {
             Reach::Everyone => true,
             Reach::Busy => !self.idle.contains(key),
             Reach::Nobody => false,
         };
-        let woken = |key: &Key| self.wakes.get(key).is_some_and(|at| *at <= now);
-        let runs = self.store.observed.runs.keys();
-        runs.filter(|key| within(key) || woken(key)).cloned().collect()
+        let woken = |key: &Owner| self.wakes.get(key).is_some_and(|at| *at <= now);
+        let mut owners = self.owners();
+        owners.retain(|owner| within(owner) || woken(owner));
+        owners.into_iter().collect()
     }
 
     async fn pass_over(&mut self, reach: Reach, stop: &signal::Receiver<bool>) {
@@ -218,9 +272,11 @@ impl Planner {
         if due.is_empty() && reach < Reach::Everyone {
             return;
         }
-        let runs: BTreeSet<Key> = self.store.observed.runs.keys().cloned().collect();
+        let runs = self.owners();
         for gone in self.shown.iter().filter(|key| !runs.contains(key)) {
-            self.metrics.forget(&gone.namespace, &gone.name);
+            if gone.kind == OwnerKind::MutexRunConfig {
+                self.metrics.forget(&gone.key.namespace, &gone.key.name);
+            }
         }
         self.idle.retain(|key| runs.contains(key));
         self.failures.retain(|key, _| runs.contains(key));
@@ -252,7 +308,7 @@ impl Planner {
     }
 
     /// One pass over one owner.
-    async fn pass(&mut self, owner: &Key) {
+    async fn pass(&mut self, owner: &Owner) {
         let begun = Instant::now();
         let mut answers = Answers::default();
         let mut blocked: BTreeSet<String> = BTreeSet::new();
@@ -291,6 +347,9 @@ impl Planner {
             if due.is_empty() && decision.questions.is_empty() {
                 break;
             }
+            let (evictions, due): (Vec<_>, Vec<_>) = due
+                .into_iter()
+                .partition(|planned| matches!(planned.action, Action::Evict { .. }));
             for planned in due {
                 if blocked.contains(&planned.chain) {
                     continue;
@@ -302,14 +361,18 @@ impl Planner {
                     blocked.insert(planned.chain);
                 }
             }
+            if !evictions.is_empty() && self.fence.holds() {
+                self.evict(owner, evictions).await;
+            }
             self.changed = self.changed.max(self.take_in());
+            self.wake_touched();
         }
         self.settle(owner, &answers, !blocked.is_empty()).await;
         self.metrics.passes.inc();
         self.metrics.pass_seconds.observe(begun.elapsed().as_secs_f64());
     }
 
-    fn decide(&self, owner: &Key, answers: &Answers) -> Decision {
+    fn decide(&self, owner: &Owner, answers: &Answers) -> Decision {
         let snapshot = Snapshot {
             now: self.connection.clock.now(),
             observed: &self.store.observed,
@@ -327,8 +390,35 @@ impl Planner {
         decision
     }
 
+    /// Asks pods to go, some at once, and notes what came of each.
+    async fn evict(&mut self, owner: &Owner, evictions: Vec<Planned>) {
+        let client = &self.connection.write;
+        let answers: Vec<(String, Eviction, Said)> = stream::iter(evictions)
+            .filter_map(|planned| async move {
+                match planned.action {
+                    Action::Evict { node, eviction } => Some((node, eviction)),
+                    _ => None,
+                }
+            })
+            .map(|(node, eviction)| async move {
+                let asked = tokio::time::timeout(PATIENCE, apply::evict(client, &eviction)).await;
+                let said = asked.unwrap_or_else(|_| Said::Busy("not answered in time".to_owned()));
+                (node, eviction, said)
+            })
+            .buffer_unordered(EVICTIONS_AT_ONCE)
+            .collect()
+            .await;
+        let now = self.connection.clock.now();
+        for (node, eviction, said) in answers {
+            let word = if said == Said::Accepted { "ok" } else { "refused" };
+            self.metrics.wrote("Evict", word);
+            tracing::info!(owner = %owner, node, pod = %eviction.pod, ?said, "asked to go");
+            self.store.evicted(&node, &eviction, said, now);
+        }
+    }
+
     /// Carries out one action; true if it was.
-    async fn carry_out(&mut self, owner: &Key, planned: Planned) -> bool {
+    async fn carry_out(&mut self, owner: &Owner, planned: Planned) -> bool {
         let Planned { action, event, chain } = planned;
         let name = action_name(&action);
         // The object may be gone by the time the event is written: its uid is taken now.
@@ -381,7 +471,7 @@ impl Planner {
     }
 
     /// Keeps the words of a refusal for the status, and says them once.
-    fn note_refusal(&mut self, owner: &Key, chain: String, words: String) {
+    fn note_refusal(&mut self, owner: &Owner, chain: String, words: String) {
         let event = Event {
             node: self
                 .store
@@ -402,7 +492,7 @@ impl Planner {
     }
 
     /// Puts refusals that still stand into the report; those of writes that are due no more are forgotten.
-    fn report_refusals(&mut self, owner: &Key, decision: &mut Decision) {
+    fn report_refusals(&mut self, owner: &Owner, decision: &mut Decision) {
         self.refused.retain(|(of, chain), _| {
             of != owner || decision.actions.iter().any(|planned| planned.chain == *chain)
         });
@@ -415,7 +505,7 @@ impl Planner {
     }
 
     /// Node leases that cannot be had stop nothing, and are said once.
-    fn say_once_without_leases(&mut self, owner: &Key) {
+    fn say_once_without_leases(&mut self, owner: &Owner) {
         let Some(why) = self
             .store
             .observed
@@ -444,24 +534,29 @@ impl Planner {
         }
     }
 
-    fn publishable(&self, owner: &Key, event: Event) -> Option<Published> {
-        let run = self.store.observed.runs.get(owner)?;
+    fn publishable(&self, owner: &Owner, event: Event) -> Option<Published> {
+        let observed = &self.store.observed;
+        let owner_uid = match owner.kind {
+            OwnerKind::MutexRunConfig => observed.runs.get(&owner.key)?.uid.clone(),
+            OwnerKind::NodeMaintenance(_) => observed.maintenances.get(owner)?.uid.clone(),
+        };
         let node_uid = event
             .node
             .as_ref()
             .and_then(|node| self.store.observed.nodes.get(node))
             .map(|node| node.uid.clone());
         Some(Published {
-            kind: "MutexRunConfig",
-            owner: owner.clone(),
-            owner_uid: run.uid.clone(),
+            api_version: owner.kind.api_version(),
+            kind: owner.kind.name(),
+            owner: owner.key.clone(),
+            owner_uid,
             node_uid,
             event,
         })
     }
 
     /// Writes the status, and notes when to come back.
-    async fn settle(&mut self, owner: &Key, answers: &Answers, failed: bool) {
+    async fn settle(&mut self, owner: &Owner, answers: &Answers, failed: bool) {
         let mut decision = self.decide(owner, answers);
         self.report_refusals(owner, &mut decision);
         let failures = self.failures.entry(owner.clone()).or_default();
@@ -471,7 +566,8 @@ impl Planner {
             let wait = SignedDuration::from_millis(i64::try_from(wait).unwrap_or(i64::MAX));
             self.connection.clock.now() + wait.min(SignedDuration::from_secs(RETRY_LONGEST_SECONDS))
         });
-        let idle = decision.report.phase == RunPhase::Idle && decision.report.hold.is_none();
+        let is_run = owner.kind == OwnerKind::MutexRunConfig;
+        let idle = decision.report.phase == RunPhase::Idle && (!is_run || decision.report.hold.is_none());
         if idle {
             self.idle.insert(owner.clone());
         } else {
@@ -485,7 +581,56 @@ impl Planner {
             Some(at) => self.wakes.insert(owner.clone(), at),
             None => self.wakes.remove(owner),
         };
-        let Some(run) = self.store.observed.runs.get(owner).cloned() else {
+        match owner.kind {
+            OwnerKind::MutexRunConfig => self.settle_run(owner, &decision).await,
+            OwnerKind::NodeMaintenance(_) => self.settle_maintenance(owner, &decision).await,
+        }
+    }
+
+    async fn settle_maintenance(&mut self, owner: &Owner, decision: &Decision) {
+        let Some(view) = self.store.observed.maintenances.get(owner).cloned() else {
+            return;
+        };
+        let now = self.connection.clock.now();
+        let status = frontends::node_maintenance::status(&view, &decision.report, now);
+        if status == view.status || !self.fence.holds() {
+            return;
+        }
+        let due = frontends::node_maintenance::due(&view.status, &status, now);
+        if now < due {
+            let wake = self.wakes.entry(owner.clone()).or_insert(due);
+            *wake = (*wake).min(due);
+            return;
+        }
+        let written =
+            status::write_maintenance(&self.connection, &mut self.store, owner, &view.uid, &status).await;
+        if let Err(error) = written {
+            tracing::warn!(%owner, %error, "the status was not written");
+            self.metrics.wrote("WriteStatus", "failed");
+            let again = now + SignedDuration::from_secs(STATUS_AGAIN_SECONDS);
+            self.wakes.insert(owner.clone(), again);
+            return;
+        }
+        self.metrics.wrote("WriteStatus", "ok");
+        self.changed = self.changed.max(self.store.take_news());
+        let said = frontends::node_maintenance::transition(&view.status, &status);
+        let said = said.map(|(reason, note, warning)| Event {
+            node: None,
+            warning,
+            reason,
+            action: EventAction::Drain,
+            note: note.to_owned(),
+        });
+        let conditions = transitions(&view.status.conditions, &status.conditions);
+        for event in said.into_iter().chain(conditions) {
+            if let Some(published) = self.publishable(owner, event) {
+                self.events.publish(published);
+            }
+        }
+    }
+
+    async fn settle_run(&mut self, owner: &Owner, decision: &Decision) {
+        let Some(run) = self.store.observed.runs.get(&owner.key).cloned() else {
             return;
         };
         let now = self.connection.clock.now();
@@ -495,7 +640,7 @@ impl Planner {
             .iter()
             .any(|condition| condition.type_ == types::STALLED);
         self.metrics
-            .show(&owner.namespace, &owner.name, &decision.report, stalled);
+            .show(&owner.key.namespace, &owner.key.name, &decision.report, stalled);
         if status == run.status || !self.fence.holds() {
             return;
         }
@@ -503,7 +648,7 @@ impl Planner {
             &self.connection,
             &mut self.store,
             Kind::MutexRunConfig,
-            owner,
+            &owner.key,
             &run.uid,
             &status,
         )
@@ -533,8 +678,8 @@ impl Planner {
             return LONGEST;
         }
         let now = self.connection.clock.now();
-        self.wakes
-            .retain(|key, _| self.store.observed.runs.contains_key(key));
+        let owners = self.owners();
+        self.wakes.retain(|owner, _| owners.contains(owner));
         let decided = self
             .wakes
             .values()
@@ -554,6 +699,35 @@ impl Planner {
             .clamp(Duration::from_millis(1), LONGEST)
     }
 
+    /// Watches the pods of the nodes that have their turn in a maintenance, and of no others.
+    fn watch_pods(&mut self) {
+        let observed = &self.store.observed;
+        let wanted: BTreeSet<String> = observed
+            .maintenances
+            .values()
+            .filter(|view| {
+                let mut changes = observed.changes.values();
+                changes.any(|change| change.in_flight() && change.spec.owner_ref.uid == view.uid)
+            })
+            .map(|view| view.spec.node_name.clone())
+            .collect();
+        self.pod_watches.retain(|node, task| {
+            let keep = wanted.contains(node);
+            if !keep {
+                task.abort();
+                self.store.forget_pods(node);
+            }
+            keep
+        });
+        for node in wanted {
+            if self.store.keep_pods(&node) {
+                let client = self.connection.read.clone();
+                let task = watch::watch(client, Kind::NodePod, node.clone(), self.sender.clone());
+                self.pod_watches.insert(node, tokio::spawn(task));
+            }
+        }
+    }
+
     /// Begins to watch the namespaces that rules run Jobs in.
     fn watch_job_namespaces(&mut self) {
         let observed = &self.store.observed;
@@ -562,8 +736,11 @@ impl Planner {
         let honoured = observed.runs.values().filter(|run| {
             gives_back(run) || numo_core::gates::run::not_honoured(run, &observed.settings).is_none()
         });
+        let maintenances = observed.maintenances.values();
+        let of_maintenances = maintenances.flat_map(|view| numo_core::maintenance::rules_of(view, observed));
         let wanted: BTreeSet<String> = honoured
             .flat_map(|run| numo_core::intent::Intent::parse(run, observed).rules)
+            .chain(of_maintenances)
             .filter_map(|(_, rule)| rule)
             .filter(|rule| !rule.is_asked)
             .filter(|rule| frontends::mutex_rule::is_namespace(&rule.job_namespace))
@@ -739,6 +916,7 @@ const fn reach(action: &Action) -> Reach {
         | Action::RecordRun { .. }
         | Action::CreateJob(_)
         | Action::SetJobTtl { .. }
+        | Action::Evict { .. }
         | Action::AcquireLease { .. }
         | Action::RenewLease { .. }
         | Action::ReleaseLease { .. } => Reach::Busy,
@@ -757,6 +935,7 @@ fn action_name(action: &Action) -> &'static str {
         Action::DeleteChange { .. } => "DeleteChange",
         Action::RecordRun { .. } => "RecordRun",
         Action::CreateJob(_) => "CreateJob",
+        Action::Evict { .. } => "Evict",
         Action::SetJobTtl { .. } => "SetJobTtl",
         Action::AcquireLease { .. } => "AcquireLease",
         Action::RenewLease { .. } => "RenewLease",

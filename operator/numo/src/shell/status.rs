@@ -14,8 +14,9 @@ use kube::{
     api::{Patch, PatchParams},
     core::DynamicObject,
 };
-use numo_api::conditions::types::VALID_CONFIG;
+use numo_api::{NodeMaintenanceStatus, conditions::types::VALID_CONFIG};
 use numo_core::{
+    Owner,
     action::{Event, EventAction},
     observed::Key,
 };
@@ -105,6 +106,56 @@ pub async fn apply(
     api.patch_status(&key.name, &params, &Patch::Apply(body)).await
 }
 
+/// Writes the status of a NodeMaintenance whole: what node-maintenance-operator left in it goes too.
+pub async fn write_maintenance(
+    connection: &Connection,
+    store: &mut Store,
+    owner: &Owner,
+    uid: &str,
+    status: &NodeMaintenanceStatus,
+) -> Result<(), kube::Error> {
+    const FIELDS: [&str; 10] = [
+        "phase",
+        "lastError",
+        "pendingPods",
+        "pendingPodsRefs",
+        "totalpods",
+        "evictionPods",
+        "drainProgress",
+        "errorOnLeaseCount",
+        "lastUpdate",
+        "conditions",
+    ];
+    let mut fields = serde_json::to_value(status).unwrap_or_default();
+    for field in FIELDS {
+        if fields.get(field).is_none() {
+            fields[field] = Value::Null;
+        }
+    }
+    let body = json!({"metadata": {"uid": uid}, "status": fields});
+    let params = PatchParams {
+        field_manager: Some(format!("{FIELD_MANAGER}-status")),
+        ..PatchParams::default()
+    };
+    let kind = super::apply::kind_of(owner);
+    let api = watch::api(&connection.write, kind, "");
+    match api
+        .patch_status(&owner.key.name, &params, &Patch::Merge(body))
+        .await
+    {
+        Ok(object) => {
+            let number = wire::version(&object.metadata);
+            if let Some(object) = wire::object(kind, object) {
+                store.own_status(kind, number, object);
+            }
+            Ok(())
+        }
+        // Gone, or created anew under its name: there is nothing to write to any more.
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
 /// Writes the status of every rule, target and budget that differs.
 pub async fn others(connection: &Connection, store: &mut Store, events: &Events) {
     let now = connection.clock.now();
@@ -189,6 +240,7 @@ fn announce(
         return;
     }
     events.publish(Published {
+        api_version: format!("{}/{}", numo_api::GROUP, numo_api::VERSION),
         kind,
         owner: key.clone(),
         owner_uid: uid.to_owned(),

@@ -11,10 +11,12 @@ use crate::runners::wasm::Examined;
 use jiff::Timestamp;
 use numo_api::MutexRule;
 use numo_core::{
+    MaintenanceGroup, Owner,
     action::EvaluationRequest,
+    drain::{Eviction, controller_of, covers},
     observed::{
-        EvaluationView, JobView, Key, MachineApi, Observed, RuleAnswer, RuleView, RunConfigView, Settings,
-        Validity,
+        DisruptionBudgetView, EvaluationView, EvictionView, JobView, Key, MachineApi, MaintenanceView,
+        Observed, PodView, Returned, RuleAnswer, RuleView, RunConfigView, Said, Settings, Validity,
     },
     ready,
 };
@@ -54,6 +56,9 @@ pub enum Reach {
     Everyone,
 }
 
+/// Namespace of OpenShift's etcd.
+const OPENSHIFT_ETCD: &str = "openshift-etcd";
+
 /// Everything that was seen.
 #[derive(Debug, Default)]
 pub struct Store {
@@ -69,6 +74,18 @@ pub struct Store {
     listing: BTreeMap<(Kind, String), BTreeSet<Key>>,
     waiting_for: BTreeSet<(Kind, String)>,
     news: Reach,
+    node_pods: BTreeMap<String, NodePods>,
+    touched: BTreeSet<String>,
+}
+
+/// What the watch of one node's pods has said beside the pods themselves.
+#[derive(Debug, Default)]
+struct NodePods {
+    /// The pods that a list has mentioned so far.
+    listing: Option<BTreeSet<Key>>,
+    numbers: BTreeMap<Key, u64>,
+    pods: BTreeMap<Key, PodView>,
+    is_listed: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -149,6 +166,15 @@ impl Store {
     /// Takes in what a watch says; true if a decision could change by it.
     pub fn see(&mut self, seen: Seen) -> bool {
         match seen {
+            Seen::Applied(_, number, Object::NodePod(node, pod)) => self.put_pod(&node, number, *pod),
+            Seen::Deleted(Kind::NodePod, key, number) => self.remove_pod(&key, number),
+            Seen::Listing(Kind::NodePod, node) => {
+                if let Some(known) = self.node_pods.get_mut(&node) {
+                    known.listing = Some(BTreeSet::new());
+                }
+                false
+            }
+            Seen::Listed(Kind::NodePod, node) => self.listed_pods(&node),
             Seen::Applied(kind, number, object) => self.put(kind, number, object, false),
             Seen::Deleted(kind, key, number) => self.remove(kind, &key, number),
             Seen::Listing(kind, scope) => {
@@ -201,6 +227,13 @@ impl Store {
                 };
                 known != **run
             }),
+            Object::Maintenance(view) => observed.maintenances.get(&view.owner).is_some_and(|known| {
+                let known = MaintenanceView {
+                    status: view.status.clone(),
+                    ..known.clone()
+                };
+                known != **view
+            }),
             Object::Rule(rule) => self
                 .rules
                 .get(&wire::key(&rule.metadata))
@@ -214,6 +247,132 @@ impl Store {
                 .get(&budget.name)
                 .is_some_and(|known| known.generation != budget.generation),
             _ => false,
+        }
+    }
+
+    /// Begins to keep the pods of a node; true if that is new.
+    pub fn keep_pods(&mut self, node: &str) -> bool {
+        let is_new = !self.node_pods.contains_key(node);
+        if is_new {
+            self.node_pods.insert(node.to_owned(), NodePods::default());
+        }
+        is_new
+    }
+
+    /// Forgets the pods of a node, and what came of their evictions.
+    pub fn forget_pods(&mut self, node: &str) {
+        self.node_pods.remove(node);
+        if let Some(pods) = self.observed.pods.remove(node) {
+            for pod in pods.values() {
+                self.observed.evictions.remove(&pod.uid);
+            }
+        }
+        self.observed.returns.retain(|(of, _), _| of != node);
+    }
+
+    /// The nodes whose pods, or the budgets over them, have changed since this was asked last.
+    pub fn take_touched(&mut self) -> BTreeSet<String> {
+        std::mem::take(&mut self.touched)
+    }
+
+    fn put_pod(&mut self, node: &str, number: u64, pod: PodView) -> bool {
+        let Some(known) = self.node_pods.get_mut(node) else {
+            return false;
+        };
+        if let Some(listing) = &mut known.listing {
+            listing.insert(pod.key.clone());
+        }
+        if known.numbers.get(&pod.key).is_some_and(|seen| *seen >= number) {
+            return false;
+        }
+        known.numbers.insert(pod.key.clone(), number);
+        if known.pods.get(&pod.key) != Some(&pod) {
+            known.pods.insert(pod.key.clone(), pod.clone());
+            if known.is_listed {
+                let pods = self.observed.pods.entry(node.to_owned()).or_default();
+                pods.insert(pod.key.clone(), pod);
+                self.touched.insert(node.to_owned());
+            }
+        }
+        false
+    }
+
+    fn remove_pod(&mut self, key: &Key, number: u64) -> bool {
+        let holder = self
+            .node_pods
+            .iter_mut()
+            .find(|(_, known)| known.pods.contains_key(key));
+        let Some((node, known)) = holder else {
+            return false;
+        };
+        if known.numbers.get(key).is_some_and(|seen| *seen > number) {
+            return false;
+        }
+        known.numbers.remove(key);
+        if let Some(pod) = known.pods.remove(key) {
+            self.observed.evictions.remove(&pod.uid);
+        }
+        if let Some(pods) = self.observed.pods.get_mut(node) {
+            pods.remove(key);
+        }
+        self.touched.insert(node.clone());
+        false
+    }
+
+    fn listed_pods(&mut self, node: &str) -> bool {
+        let Some(known) = self.node_pods.get_mut(node) else {
+            return false;
+        };
+        if let Some(mentioned) = known.listing.take() {
+            known.numbers.retain(|key, _| mentioned.contains(key));
+            known.pods.retain(|key, _| mentioned.contains(key));
+        }
+        known.is_listed = true;
+        self.observed.pods.insert(node.to_owned(), known.pods.clone());
+        self.touched.insert(node.to_owned());
+        false
+    }
+
+    /// Notes what came of evicting a pod.
+    pub fn evicted(&mut self, node: &str, eviction: &Eviction, said: Said, at: Timestamp) {
+        let observed = &mut self.observed;
+        let pod = observed.pods.get(node).and_then(|pods| pods.get(&eviction.pod));
+        let Some(pod) = pod.filter(|pod| pod.uid == eviction.uid) else {
+            return;
+        };
+        let known = observed.evictions.get(&eviction.uid);
+        let accepted = said == Said::Accepted;
+        let refusals = known.map_or(0, |known| known.refusals);
+        if accepted {
+            let place = (node.to_owned(), controller_of(pod));
+            let times = observed.returns.get(&place).map_or(0, |known| known.times);
+            let again = u32::from(eviction.returned.is_some());
+            let times = times.saturating_add(again).max(1);
+            observed.returns.insert(place, Returned { times, at });
+        }
+        let view = EvictionView {
+            at,
+            refusals: if accepted { 0 } else { refusals.saturating_add(1) },
+            said,
+            stirred: false,
+        };
+        observed.evictions.insert(eviction.uid.clone(), view);
+    }
+
+    /// A budget has changed: pods that wait for it are asked again, if it lets any go now.
+    fn stir_evictions(&mut self, key: &Key, budget: &DisruptionBudgetView) {
+        for (node, pods) in &self.observed.pods {
+            let behind = pods
+                .values()
+                .filter(|pod| pod.key.namespace == key.namespace && covers(budget, pod));
+            for pod in behind {
+                self.touched.insert(node.clone());
+                if let Some(known) = self.observed.evictions.get_mut(&pod.uid)
+                    && budget.allowed > 0
+                {
+                    known.stirred = true;
+                }
+            }
         }
     }
 
@@ -392,6 +551,19 @@ impl Store {
             Object::Budget(budget) => replace(&mut observed.budgets, budget.name.clone(), *budget),
             Object::Namespace(name, terminating) => replace(&mut observed.namespaces, name, terminating),
             Object::Lease(node, lease) => replace(&mut observed.leases, node, lease),
+            Object::Maintenance(view) => replace(&mut observed.maintenances, view.owner.clone(), *view),
+            Object::DisruptionBudget(key, budget) => {
+                let of_etcd = key.namespace == OPENSHIFT_ETCD;
+                let news = replace(&mut observed.disruption_budgets, key.clone(), (*budget).clone());
+                if news {
+                    self.stir_evictions(&key, &budget);
+                }
+                news && of_etcd
+            }
+            Object::EtcdPod(key, pod) => replace(&mut observed.etcd_pods, key, pod),
+            Object::Foreign(key, Some(what)) => replace(&mut observed.foreign_controllers, key, what),
+            Object::Foreign(key, None) => observed.foreign_controllers.remove(&key).is_some(),
+            Object::NodePod(..) => false,
             Object::Rule(rule) => {
                 let key = wire::key(&rule.metadata);
                 self.rules.insert(key.clone(), *rule);
@@ -446,6 +618,26 @@ impl Store {
                 .name
                 .strip_prefix("node-")
                 .is_some_and(|node| observed.leases.remove(node).is_some()),
+            Kind::NodeMaintenance => {
+                let owner = Owner::maintenance(MaintenanceGroup::Medik8s, &key.name);
+                observed.maintenances.remove(&owner).is_some()
+            }
+            Kind::KubeVirtMaintenance => {
+                let owner = Owner::maintenance(MaintenanceGroup::KubeVirt, &key.name);
+                observed.maintenances.remove(&owner).is_some()
+            }
+            Kind::DisruptionBudget => {
+                if let Some(gone) = observed.disruption_budgets.remove(key) {
+                    let open = DisruptionBudgetView { allowed: 1, ..gone };
+                    self.stir_evictions(key, &open);
+                }
+                key.namespace == OPENSHIFT_ETCD
+            }
+            Kind::EtcdPod => observed.etcd_pods.remove(key).is_some(),
+            Kind::NodeMaintenanceOperator
+            | Kind::NodeMaintenanceOperatorOld
+            | Kind::SystemUpgradeController => observed.foreign_controllers.remove(key).is_some(),
+            Kind::NodePod => false,
             Kind::MutexRule => {
                 self.rules.remove(key);
                 self.validity.remove(key);
@@ -591,7 +783,14 @@ fn place(object: &Object) -> (Key, String) {
             numo_api::marks::LEASE_NAMESPACE,
             format!("node-{node}"),
         )),
-        Object::Job(key, _) | Object::Pod(key, _, _) | Object::JobEvent(key, _, _) => of(key),
+        Object::Job(key, _)
+        | Object::Pod(key, _, _)
+        | Object::JobEvent(key, _, _)
+        | Object::DisruptionBudget(key, _)
+        | Object::EtcdPod(key, _)
+        | Object::Foreign(key, _) => of(key),
+        Object::Maintenance(view) => cluster(&view.owner.key.name),
+        Object::NodePod(_, pod) => of(&pod.key),
     }
 }
 

@@ -20,6 +20,9 @@ const RETRY_REFUSED: Duration = Duration::from_secs(10);
 /// The same for a kind that older releases of OpenShift do not have.
 const RETRY_ABSENT: Duration = Duration::from_mins(5);
 
+/// Namespace of the static pods of kubeadm's clusters.
+pub const KUBE_SYSTEM: &str = "kube-system";
+
 /// kured's DaemonSet, wherever it is installed.
 pub const KURED: &str = "metadata.name=kured";
 
@@ -40,11 +43,18 @@ pub fn api(client: &Client, kind: Kind, namespace: &str) -> Api<DynamicObject> {
 }
 
 /// What of a kind is watched.
-fn selection(kind: Kind) -> watcher::Config {
+fn selection(kind: Kind, scope: &str) -> watcher::Config {
     let config = watcher::Config::default();
     match kind {
         Kind::Job | Kind::Pod => config.labels(numo_api::marks::JOB_RUN),
         Kind::JobEvent => config.fields("involvedObject.kind=Job,reason=FailedCreate"),
+        Kind::NodePod => config.fields(&format!("spec.nodeName={scope}")),
+        Kind::EtcdPod if scope == KUBE_SYSTEM => config.labels("component=etcd"),
+        Kind::NodeMaintenanceOperator => {
+            config.fields("metadata.name=node-maintenance-operator-controller-manager")
+        }
+        Kind::NodeMaintenanceOperatorOld => config.fields("metadata.name=node-maintenance-operator"),
+        Kind::SystemUpgradeController => config.fields("metadata.name=system-upgrade-controller"),
         Kind::Kured => config.fields(KURED),
         _ => config,
     }
@@ -55,7 +65,7 @@ pub async fn watch(client: Client, kind: Kind, scope: String, to: UnboundedSende
     match kind {
         Kind::Node => {
             // Pages bound the memory of the first list: 100 nodes of 17 KB each.
-            let config = selection(kind).page_size(100);
+            let config = selection(kind, &scope).page_size(100);
             let stream = watcher(Api::<SlimNode>::all(client), config);
             forward(kind, scope, to, stream, |node| {
                 let number = wire::version(kube::Resource::meta(&node));
@@ -65,7 +75,7 @@ pub async fn watch(client: Client, kind: Kind, scope: String, to: UnboundedSende
         }
         Kind::MachineConfig | Kind::Kured | Kind::OpenShiftHealthCheck | Kind::ClusterApiHealthCheck => {
             let api: Api<PartialObjectMeta<DynamicObject>> = Api::all_with(client, &resource(kind));
-            let stream = watcher(api, selection(kind).page_size(100));
+            let stream = watcher(api, selection(kind, &scope).page_size(100));
             forward(kind, scope, to, stream, |meta| {
                 let number = wire::version(&meta.metadata);
                 let object = DynamicObject {
@@ -78,7 +88,9 @@ pub async fn watch(client: Client, kind: Kind, scope: String, to: UnboundedSende
             .await;
         }
         _ => {
-            let stream = watcher(api(&client, kind, &scope), selection(kind));
+            // The scope of a node's pods is the node, not a namespace.
+            let namespace = if kind == Kind::NodePod { "" } else { &scope };
+            let stream = watcher(api(&client, kind, namespace), selection(kind, &scope));
             forward(kind, scope, to, stream, |object| {
                 let number = wire::version(&object.metadata);
                 wire::object(kind, object).map(|object| (number, object))
@@ -169,7 +181,7 @@ fn is_optional(kind: Kind, error: &watcher::Error) -> bool {
     let absent = matches!(error,
         watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 404);
     match kind {
-        Kind::Job | Kind::Pod | Kind::JobEvent | Kind::Lease => true,
+        Kind::Job | Kind::Pod | Kind::JobEvent | Kind::Lease | Kind::NodePod => true,
         Kind::MachineConfigPool
         | Kind::MachineConfig
         | Kind::ClusterVersion
@@ -178,7 +190,9 @@ fn is_optional(kind: Kind, error: &watcher::Error) -> bool {
         | Kind::OpenShiftMachine
         | Kind::OpenShiftHealthCheck
         | Kind::ClusterApiMachine
-        | Kind::ClusterApiHealthCheck => absent,
+        | Kind::ClusterApiHealthCheck
+        | Kind::NodeMaintenance
+        | Kind::KubeVirtMaintenance => absent,
         Kind::Node
         | Kind::MutexRunConfig
         | Kind::MutexRule
@@ -186,6 +200,11 @@ fn is_optional(kind: Kind, error: &watcher::Error) -> bool {
         | Kind::NodeChange
         | Kind::MutexBudget
         | Kind::Kured
+        | Kind::DisruptionBudget
+        | Kind::EtcdPod
+        | Kind::NodeMaintenanceOperator
+        | Kind::NodeMaintenanceOperatorOld
+        | Kind::SystemUpgradeController
         | Kind::Namespace => false,
     }
 }

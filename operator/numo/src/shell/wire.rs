@@ -5,11 +5,16 @@ use crate::frontends;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::DynamicObject;
-use numo_api::{MutexBudget, MutexRule, MutexRunConfig, MutexTarget, NodeChange, marks};
-use numo_core::observed::{
-    Annotated, BudgetView, ChangeView, ClusterVersionView, ConfigView, IntOrPercent, JobEnd, JobView, Key,
-    LeaseView, MachineApi, MachineView, Map, NodeView, PoolView, RebootLock, RunConfigView, TargetView,
+use numo_api::{
+    MutexBudget, MutexRule, MutexRunConfig, MutexTarget, NodeChange, NodeMaintenance, marks,
+    node_maintenance::{KUBEVIRT_GROUP, MAINTENANCE_VERSION, MEDIK8S_GROUP},
 };
+use numo_core::observed::{
+    Annotated, BudgetView, ChangeView, ClusterVersionView, ConfigView, DisruptionBudgetView, EtcdPodView,
+    ForeignController, IntOrPercent, JobEnd, JobView, Key, LeaseView, MachineApi, MachineView,
+    MaintenanceView, Map, NodeView, PodView, PoolView, RebootLock, RunConfigView, TargetView,
+};
+use numo_core::{MaintenanceGroup, Owner};
 use serde::Deserialize;
 use serde_json::Value;
 use std::{borrow::Cow, collections::BTreeMap};
@@ -34,11 +39,21 @@ pub enum Kind {
     MutexTarget,
     NodeChange,
     MutexBudget,
+    NodeMaintenance,
+    KubeVirtMaintenance,
     Namespace,
     Lease,
     Job,
     Pod,
     JobEvent,
+    /// Pods of one node that is being drained; the scope of its watch is the node.
+    NodePod,
+    DisruptionBudget,
+    EtcdPod,
+    /// Deployments of the operators that numo replaces, by their names.
+    NodeMaintenanceOperator,
+    NodeMaintenanceOperatorOld,
+    SystemUpgradeController,
 }
 
 impl Kind {
@@ -104,7 +119,23 @@ impl Kind {
             Self::Namespace => ("", "v1", "Namespace", "namespaces"),
             Self::Lease => ("coordination.k8s.io", "v1", "Lease", "leases"),
             Self::Job => ("batch", "v1", "Job", "jobs"),
-            Self::Pod => ("", "v1", "Pod", "pods"),
+            Self::Pod | Self::NodePod | Self::EtcdPod => ("", "v1", "Pod", "pods"),
+            Self::DisruptionBudget => ("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets"),
+            Self::NodeMaintenanceOperator
+            | Self::NodeMaintenanceOperatorOld
+            | Self::SystemUpgradeController => ("apps", "v1", "Deployment", "deployments"),
+            Self::NodeMaintenance => (
+                MEDIK8S_GROUP,
+                MAINTENANCE_VERSION,
+                "NodeMaintenance",
+                "nodemaintenances",
+            ),
+            Self::KubeVirtMaintenance => (
+                KUBEVIRT_GROUP,
+                MAINTENANCE_VERSION,
+                "NodeMaintenance",
+                "nodemaintenances",
+            ),
             Self::JobEvent => ("", "v1", "Event", "events"),
         }
     }
@@ -137,6 +168,13 @@ pub enum Object {
     Pod(Key, Key, Option<(String, String)>),
     /// Job it is about: reason and message.
     JobEvent(Key, Key, (String, String)),
+    Maintenance(Box<MaintenanceView>),
+    /// The node it is on.
+    NodePod(String, Box<PodView>),
+    DisruptionBudget(Key, Box<DisruptionBudgetView>),
+    EtcdPod(Key, EtcdPodView),
+    /// What it works on, while it runs.
+    Foreign(Key, Option<ForeignController>),
 }
 
 /// A Node without what nobody here reads: images, managed fields, addresses.
@@ -163,6 +201,13 @@ struct SlimNodeSpec {
 struct SlimNodeStatus {
     #[serde(default)]
     conditions: Vec<SlimCondition>,
+    #[serde(rename = "volumesAttached", default)]
+    volumes_attached: Vec<SlimVolume>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct SlimVolume {
+    name: String,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -280,6 +325,13 @@ pub fn node(node: SlimNode) -> NodeView {
             .map(|key| format!("taint {key}"))
     };
     NodeView {
+        etcd_voter: condition("EtcdIsVoter").map(|status| status == "True"),
+        volumes: node
+            .status
+            .volumes_attached
+            .iter()
+            .map(|volume| volume.name.clone())
+            .collect(),
         created: created(&node.metadata),
         unschedulable: node.spec.unschedulable,
         taints: node.spec.taints,
@@ -378,7 +430,115 @@ pub fn object(kind: Kind, object: DynamicObject) -> Option<Object> {
             };
             Object::JobEvent(key(&object.metadata), job, (text("reason"), text("message")))
         }
+        Kind::NodeMaintenance => maintenance(MaintenanceGroup::Medik8s, typed(object)?),
+        Kind::KubeVirtMaintenance => maintenance(MaintenanceGroup::KubeVirt, typed(object)?),
+        Kind::NodePod => {
+            let node = text(&object.data, "/spec/nodeName");
+            Object::NodePod(node, Box::new(node_pod(&object)))
+        }
+        Kind::DisruptionBudget => {
+            Object::DisruptionBudget(key(&object.metadata), Box::new(disruption_budget(&object.data)))
+        }
+        Kind::EtcdPod => Object::EtcdPod(key(&object.metadata), etcd_pod(&object)),
+        Kind::NodeMaintenanceOperator | Kind::NodeMaintenanceOperatorOld => Object::Foreign(
+            key(&object.metadata),
+            running(&object, ForeignController::NodeMaintenance),
+        ),
+        Kind::SystemUpgradeController => {
+            Object::Foreign(key(&object.metadata), running(&object, ForeignController::Plan))
+        }
     })
+}
+
+fn maintenance(group: MaintenanceGroup, object: NodeMaintenance) -> Object {
+    let meta = object.metadata;
+    Object::Maintenance(Box::new(MaintenanceView {
+        owner: Owner::maintenance(group, meta.name.clone().unwrap_or_default()),
+        uid: meta.uid.clone().unwrap_or_default(),
+        generation: meta.generation.unwrap_or(0),
+        created: created(&meta),
+        deleting: meta.deletion_timestamp.is_some(),
+        finalizers: meta.finalizers.unwrap_or_default(),
+        annotations: kept(meta.annotations.unwrap_or_default()),
+        labels: meta.labels.unwrap_or_default(),
+        spec: object.spec,
+        status: object.status.unwrap_or_default(),
+    }))
+}
+
+/// What a drain must know of a pod.
+fn node_pod(object: &DynamicObject) -> PodView {
+    let (meta, data) = (&object.metadata, &object.data);
+    let condition = |wanted: &str| {
+        let conditions = data.pointer("/status/conditions").and_then(Value::as_array)?;
+        let found = conditions.iter().find(|one| text(one, "/type") == wanted)?;
+        Some(text(found, "/status"))
+    };
+    let controller = meta
+        .owner_references
+        .iter()
+        .flatten()
+        .find(|owner| owner.controller == Some(true));
+    let annotations = meta.annotations.as_ref();
+    let volumes = data.pointer("/spec/volumes").and_then(Value::as_array);
+    let phase = text(data, "/status/phase");
+    PodView {
+        key: key(meta),
+        uid: meta.uid.clone().unwrap_or_default(),
+        created: created(meta),
+        labels: meta.labels.clone().unwrap_or_default(),
+        controller: controller.map(|owner| (owner.kind.clone(), owner.name.clone(), owner.uid.clone())),
+        mirror: annotations.is_some_and(|all| all.contains_key("kubernetes.io/config.mirror")),
+        finished: phase == "Succeeded" || phase == "Failed",
+        pending: phase == "Pending",
+        ready: condition("Ready").as_deref() == Some("True"),
+        disrupted: condition("DisruptionTarget").as_deref() == Some("True"),
+        deleting: meta.deletion_timestamp.as_ref().map(|time| time.0),
+        empty_dir: volumes
+            .into_iter()
+            .flatten()
+            .any(|volume| volume.get("emptyDir").is_some()),
+        priority: data
+            .pointer("/spec/priority")
+            .and_then(Value::as_i64)
+            .and_then(|priority| i32::try_from(priority).ok())
+            .unwrap_or(0),
+    }
+}
+
+fn disruption_budget(data: &Value) -> DisruptionBudgetView {
+    let number = |pointer: &str| data.pointer(pointer).and_then(Value::as_i64).unwrap_or(0);
+    DisruptionBudgetView {
+        selector: data.pointer("/spec/selector").cloned().unwrap_or(Value::Null),
+        unhealthy_always: text(data, "/spec/unhealthyPodEvictionPolicy") == "AlwaysAllow",
+        allowed: number("/status/disruptionsAllowed"),
+        healthy: number("/status/currentHealthy"),
+        desired: number("/status/desiredHealthy"),
+        expected: number("/status/expectedPods"),
+    }
+}
+
+fn etcd_pod(object: &DynamicObject) -> EtcdPodView {
+    let conditions = object
+        .data
+        .pointer("/status/conditions")
+        .and_then(Value::as_array);
+    let ready = conditions
+        .into_iter()
+        .flatten()
+        .find(|condition| text(condition, "/type") == "Ready");
+    EtcdPodView {
+        node: text(&object.data, "/spec/nodeName"),
+        ready: ready.map(|condition| text(condition, "/status") != "False"),
+        labels: object.metadata.labels.clone().unwrap_or_default(),
+    }
+}
+
+/// Whether a Deployment runs, or is about to.
+fn running(object: &DynamicObject, what: ForeignController) -> Option<ForeignController> {
+    let number = |pointer: &str| object.data.pointer(pointer).and_then(Value::as_i64);
+    let wanted = number("/spec/replicas").unwrap_or(1) > 0 && object.metadata.deletion_timestamp.is_none();
+    (wanted || number("/status/replicas").unwrap_or(0) > 0).then_some(what)
 }
 
 fn typed<K: serde::de::DeserializeOwned>(object: DynamicObject) -> Option<K> {
@@ -622,6 +782,11 @@ fn lease(object: &DynamicObject) -> LeaseView {
         duration_seconds: object
             .data
             .pointer("/spec/leaseDurationSeconds")
+            .and_then(Value::as_i64)
+            .unwrap_or(0),
+        transitions: object
+            .data
+            .pointer("/spec/leaseTransitions")
             .and_then(Value::as_i64)
             .unwrap_or(0),
         uid: object.metadata.uid.clone().unwrap_or_default(),

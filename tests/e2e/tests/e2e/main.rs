@@ -23,6 +23,7 @@ mod jobs;
 mod joiners;
 mod leader;
 mod leaving;
+mod maintenance;
 mod mco;
 mod nodes;
 mod page;

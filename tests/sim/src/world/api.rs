@@ -48,7 +48,8 @@ impl World {
     /// Carries out one write; the object it was about, or why it was refused.
     pub fn apply(&mut self, action: &Action) -> Result<Object, Refused> {
         let object = match action {
-            Action::AddFinalizer { owner, uid } => {
+            Action::AddFinalizer { owner, uid, .. } => {
+                let owner = &owner.key;
                 let Some(run) = self.truth.runs.get_mut(owner).filter(|run| run.uid == *uid) else {
                     return refused(404, "the run is gone");
                 };
@@ -61,7 +62,10 @@ impl World {
                 run.finalizers.push(marks::FINALIZER.to_owned());
                 Object::Run(owner.clone())
             }
-            Action::RemoveFinalizer { owner, uid, index } => {
+            Action::RemoveFinalizer {
+                owner, uid, index, ..
+            } => {
+                let owner = &owner.key;
                 let Some(run) = self.truth.runs.get_mut(owner).filter(|run| run.uid == *uid) else {
                     return refused(404, "the run is gone");
                 };
@@ -74,6 +78,7 @@ impl World {
                 }
                 Object::Run(owner.clone())
             }
+            Action::Evict { .. } => return refused(403, "a run evicts nothing"),
             Action::PatchPool(patch) => return self.patch_pool(patch),
             Action::PatchNode(patch) => return self.patch_node(patch),
             Action::PatchMachine(patch) => return self.patch_machine(patch),
@@ -183,6 +188,7 @@ impl World {
                     return conflict("the Lease");
                 }
                 let view = LeaseView {
+                    transitions: 0,
                     holder: holder.clone(),
                     renewed: Some(now),
                     duration_seconds: LEASE_SECONDS,

@@ -225,6 +225,8 @@ impl World {
             (openshift::LAST_APPLIED_DRAIN, &drained),
         ]);
         NodeView {
+            etcd_voter: None,
+            volumes: Vec::new(),
             taints: serde_json::Value::Null,
             name: name.to_owned(),
             uid,
@@ -497,6 +499,7 @@ impl World {
                     return;
                 };
                 let view = LeaseView {
+                    transitions: 0,
                     holder: "node-maintenance".to_owned(),
                     renewed: Some(self.time()),
                     duration_seconds: 3600,

@@ -10,7 +10,7 @@ use super::{Measured, percentile};
 /// Decides again and again over a cluster in mid-run.
 pub fn measure(nodes: usize, times: usize) -> Measured {
     let observed = numo_sim::bench_cluster(nodes);
-    let owner = numo_sim::bench::bench_owner();
+    let owner = numo_core::Owner::run(numo_sim::bench::bench_owner());
     let answers = Answers::default();
     let snapshot = Snapshot {
         now: numo_sim::world::timestamp(3600),

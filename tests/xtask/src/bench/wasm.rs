@@ -111,7 +111,7 @@ impl Question {
             generation: 1,
             phase: Phase::Pre,
             attempt: 1,
-            owner: key("run"),
+            owner: numo_core::Owner::run(key("run")),
             node: "worker-0".to_owned(),
             node_uid: "2".to_owned(),
             pool: "worker".to_owned(),

@@ -89,7 +89,7 @@ pub async fn look(site: &Site, run: &str) -> Result<Look> {
     let snapshot = Snapshot {
         now: jiff::Timestamp::now(),
         observed: &store.observed,
-        owner: &owner,
+        owner: &numo_core::Owner::run(owner.clone()),
     };
     let report = decide(&snapshot, &answers).report;
     let status = &store

@@ -1,0 +1,665 @@
+//! The drain of one node: which pods are evicted next, which are waited for, and why. Pure; it knows neither a
+//! client nor a clock, and it never turns a refused eviction into a deletion.
+//!
+//! Which pods go and which stay is as in `kubectl drain` (filters of `k8s.io/kubectl/pkg/drain`), by option. What is
+//! otherwise: a pod behind a PodDisruptionBudget that is known to be closed is not asked again until the budget
+//! opens or its pause is over; pods can be asked in an order; pods that come back are told apart from those that
+//! were there; what numo needs itself is left (design, invariant 12).
+
+use crate::{
+    observed::{DisruptionBudgetView, EvictionView, Key, NodeView, Observed, PodView, Said},
+    pools,
+    report::Why,
+};
+use jiff::{SignedDuration, Timestamp};
+use numo_api::{DrainOrder, DrainSettings, Reason, marks};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// First and longest pause after an eviction that a PodDisruptionBudget refused (seconds). A budget that opens ends
+/// it at once.
+const BUDGET_SECONDS: (i64, i64) = (5, 60);
+/// The same after any other refusal (seconds).
+const REFUSED_SECONDS: (i64, i64) = (5, 120);
+/// How long a pod whose eviction was accepted may take to show it, before it is asked again (seconds).
+const ACCEPTED_SECONDS: i64 = 15;
+/// First and longest pause before pods are evicted again that came back past the cordon (seconds).
+const RETURN_SECONDS: (i64, i64) = (30, 1800);
+/// Pods of a node on their way out at once, unless the settings say otherwise.
+const AT_ONCE: i64 = 100;
+/// The same over all nodes.
+const AT_ONCE_OVERALL: usize = 1000;
+/// How much later than the cordon a pod must have been made to have come past it (seconds): times have whole seconds.
+const PAST_CORDON_SECONDS: i64 = 2;
+/// Names in a sentence.
+const NAMED: usize = 3;
+
+/// How a node is drained, with every default filled in.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::struct_excessive_bools, reason = "each is an option of kubectl drain")]
+pub struct DrainOptions {
+    /// Pods without a controller go.
+    pub force: bool,
+    /// Pods with an emptyDir volume go.
+    pub delete_emptydir_data: bool,
+    /// Pods of a DaemonSet stay.
+    pub ignore_daemonsets: bool,
+    /// Grace period (seconds); none is the pod's own.
+    pub grace_period_seconds: Option<i64>,
+    /// Time after which the drain is reported as failing (seconds).
+    pub timeout_seconds: Option<i64>,
+    /// Pods that have been ending for longer are not waited for (seconds).
+    pub skip_wait_seconds: Option<i64>,
+    /// Delete instead of evict.
+    pub disable_eviction: bool,
+    /// Which pods; null is all.
+    pub pod_selector: Value,
+    /// In which order.
+    pub order: DrainOrder,
+    /// Label of the ranks.
+    pub order_label: String,
+    /// Pods on their way out at once.
+    pub at_once: usize,
+    /// Wait until no volume of the node is attached but those of pods that stay.
+    pub await_volume_detach: bool,
+    /// Try by dry run before the cordon.
+    pub probe: bool,
+}
+
+impl DrainOptions {
+    /// Fills the defaults in.
+    pub fn of(settings: Option<&DrainSettings>) -> Self {
+        let none = DrainSettings::default();
+        let given = settings.unwrap_or(&none);
+        let selector = given
+            .pod_selector
+            .as_ref()
+            .and_then(|selector| serde_json::to_value(selector).ok());
+        Self {
+            force: given.force.unwrap_or(true),
+            delete_emptydir_data: given.delete_emptydir_data.unwrap_or(true),
+            ignore_daemonsets: given.ignore_daemonsets.unwrap_or(true),
+            grace_period_seconds: given.grace_period_seconds.filter(|seconds| *seconds >= 0),
+            timeout_seconds: given.timeout_seconds.filter(|seconds| *seconds > 0),
+            skip_wait_seconds: given
+                .skip_wait_for_delete_timeout_seconds
+                .filter(|seconds| *seconds > 0),
+            disable_eviction: given.disable_eviction.unwrap_or(false),
+            pod_selector: selector.unwrap_or(Value::Null),
+            order: given.order.unwrap_or_default(),
+            order_label: given.order_label.clone().unwrap_or_default(),
+            at_once: usize::try_from(given.max_concurrent.unwrap_or(AT_ONCE))
+                .unwrap_or(1)
+                .max(1),
+            await_volume_detach: given.await_volume_detach.unwrap_or(false),
+            probe: given.probe.unwrap_or(false),
+        }
+    }
+
+    /// What is wrong with the settings, as field and sentence.
+    pub fn problem(settings: &DrainSettings) -> Option<String> {
+        let label = settings.order_label.as_deref().unwrap_or_default();
+        match settings.order {
+            Some(DrainOrder::Label) if label.is_empty() => {
+                Some("orderLabel: found none, wanted a label key, as order is Label".to_owned())
+            }
+            None | Some(DrainOrder::Together | DrainOrder::Priority) if !label.is_empty() => {
+                Some(format!("orderLabel: found {label}, wanted order: Label with it"))
+            }
+            _ => {
+                let selector = settings.pod_selector.as_ref()?;
+                let selector = serde_json::to_value(selector).ok()?;
+                wrong_selector(&selector).map(|problem| format!("podSelector: {problem}"))
+            }
+        }
+    }
+}
+
+/// What keeps a label selector from being understood.
+pub fn wrong_selector(selector: &Value) -> Option<String> {
+    let expressions = selector.get("matchExpressions").and_then(Value::as_array);
+    expressions.into_iter().flatten().find_map(|expression| {
+        let key = expression.get("key").and_then(Value::as_str).unwrap_or_default();
+        let operator = expression
+            .get("operator")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        let values = expression.get("values").and_then(Value::as_array);
+        let has_values = values.is_some_and(|values| !values.is_empty());
+        match operator {
+            _ if key.is_empty() => Some("found a requirement without key".to_owned()),
+            "In" | "NotIn" if !has_values => Some(format!("{key}: found operator {operator} without values")),
+            "Exists" | "DoesNotExist" if has_values => Some(format!(
+                "{key}: found operator {operator} with values, wanted none"
+            )),
+            "In" | "NotIn" | "Exists" | "DoesNotExist" => None,
+            _ => Some(format!(
+                "{key}: found operator {operator:?}, wanted In, NotIn, Exists or DoesNotExist"
+            )),
+        }
+    })
+}
+
+/// A pod that is asked to go now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Eviction {
+    /// The pod.
+    pub pod: Key,
+    /// uid: one that was made again under its name is not meant.
+    pub uid: String,
+    /// Grace period (seconds); none is the pod's own.
+    pub grace_period_seconds: Option<i64>,
+    /// Deleted instead, past its budgets.
+    pub delete: bool,
+    /// Its controller, if it came past the cordon.
+    pub returned: Option<String>,
+}
+
+/// How a drain comes along.
+#[derive(Clone, Debug, Default)]
+pub struct Drain {
+    /// The pods to ask now.
+    pub evict: Vec<Eviction>,
+    /// The pods that are yet to go, in order.
+    pub pending: Vec<Key>,
+    /// All pods of the node.
+    pub total: usize,
+    /// What is waited for, the worst first; none once drained.
+    pub why: Option<Why>,
+    /// Pods that came past the cordon and come again; they hold nobody up.
+    pub returning: Option<Why>,
+    /// When to look again even if nothing changes.
+    pub wake_at: Option<Timestamp>,
+}
+
+impl Drain {
+    /// Whether no pod is left to go.
+    pub fn is_done(&self) -> bool {
+        self.why.is_none()
+    }
+}
+
+/// What becomes of a pod in a drain.
+enum Class {
+    /// It stays, and nobody waits for it.
+    Stays,
+    /// It must not be evicted by these settings: kubectl's words.
+    Refused(&'static str),
+    /// It is not evicted, but waited for.
+    Needed,
+    /// It goes.
+    Goes,
+}
+
+/// Why pods are left, the worst first: the place in this list is the rank.
+const RANKS: [Reason; 9] = [
+    Reason::LastPlace,
+    Reason::NotMigratable,
+    Reason::EvictionRefused,
+    Reason::EvictionBlocked,
+    Reason::MigrationInProgress,
+    Reason::NamespaceTerminating,
+    Reason::PodNeeded,
+    Reason::Draining,
+    Reason::VolumesAttached,
+];
+
+/// How the drain of a node that was cordoned at `cordoned` comes along. None while its pods are not known.
+pub fn drain(
+    observed: &Observed,
+    node: &NodeView,
+    options: &DrainOptions,
+    cordoned: Timestamp,
+    now: Timestamp,
+) -> Option<Drain> {
+    let pods = observed.pods.get(&node.name)?;
+    let mut out = Drain {
+        total: pods.len(),
+        ..Drain::default()
+    };
+    let mut refused: BTreeMap<&'static str, Vec<&Key>> = BTreeMap::new();
+    let mut left: Vec<(&PodView, bool)> = Vec::new();
+    let mut returned: Vec<&PodView> = Vec::new();
+    for pod in pods.values() {
+        match class(pod, options, now) {
+            Class::Stays => {}
+            Class::Refused(words) => refused.entry(words).or_default().push(&pod.key),
+            Class::Needed => left.push((pod, true)),
+            Class::Goes if is_returned(observed, node, pod, cordoned) => returned.push(pod),
+            Class::Goes => left.push((pod, false)),
+        }
+    }
+    if !refused.is_empty() {
+        // As kubectl: all or nothing.
+        out.pending = left.iter().map(|(pod, _)| pod.key.clone()).collect();
+        out.why = Some(refusal(&refused));
+        return Some(out);
+    }
+    left.sort_by_cached_key(|(pod, _)| (rank(observed, pod, options), pod.key.clone()));
+    out.pending = left.iter().map(|(pod, _)| pod.key.clone()).collect();
+    let first = left
+        .iter()
+        .filter(|(_, needed)| !needed)
+        .map(|(pod, _)| rank(observed, pod, options))
+        .min();
+    let mut asking = Asking {
+        observed,
+        options,
+        cordoned,
+        now,
+        room: room(observed, node, options),
+        budgets: Budgets::of(observed),
+        evict: Vec::new(),
+        wake_at: None,
+    };
+    let mut whys: Vec<(usize, Why)> = Vec::new();
+    for (pod, needed) in &left {
+        let why = if *needed {
+            needed_for(pod)
+        } else if is_own(observed, pod) && !has_other_place(observed, node) {
+            let message = format!(
+                "Pod {} is numo's own, and no other node is Ready and schedulable",
+                pod.key
+            );
+            Why::new(Reason::LastPlace, message)
+        } else if Some(rank(observed, pod, options)) == first {
+            asking.ask(pod, None)
+        } else {
+            Why::new(Reason::Draining, format!("Pod {} goes later", pod.key))
+        };
+        let place = RANKS.iter().position(|reason| *reason == why.reason).unwrap_or(0);
+        whys.push((place, why));
+    }
+    out.returning = asking.come_again(node, &returned);
+    out.wake_at = asking.wake_at;
+    out.evict = asking.evict;
+    if whys.is_empty() && options.await_volume_detach && !node.volumes.is_empty() {
+        let message = format!(
+            "Node {} status.volumesAttached: {}",
+            node.name,
+            some(node.volumes.iter())
+        );
+        whys.push((RANKS.len(), Why::new(Reason::VolumesAttached, message)));
+    }
+    out.why = worst(whys);
+    Some(out)
+}
+
+/// The worst of what is waited for, and how much of it there is.
+fn worst(mut whys: Vec<(usize, Why)>) -> Option<Why> {
+    whys.sort_by_key(|(place, _)| *place);
+    let total = whys.len();
+    let (place, first) = whys.first()?.clone();
+    if first.reason == Reason::VolumesAttached {
+        return Some(first);
+    }
+    let same = whys.iter().filter(|(other, _)| *other == place).count();
+    let more = match (same - 1, total - same) {
+        (0, 0) => String::new(),
+        (0, others) => format!(" ({total} pods left, {others} on their way)"),
+        (same, 0) => format!(" (and {same} more)"),
+        (same, others) => format!(" (and {same} more; {total} pods left, {others} on their way)"),
+    };
+    Some(Why::new(first.reason, format!("{}{more}", first.message)))
+}
+
+/// Filters of `kubectl drain`, and what numo must not evict.
+fn class(pod: &PodView, options: &DrainOptions, now: Timestamp) -> Class {
+    if pod.mirror {
+        return Class::Stays;
+    }
+    if !options.pod_selector.is_null() && !pools::matches(&options.pod_selector, &pod.labels) {
+        return Class::Stays;
+    }
+    if let (Some(limit), Some(deadline)) = (options.skip_wait_seconds, pod.deleting)
+        && now.as_second() - deadline.as_second() > limit
+    {
+        return Class::Stays;
+    }
+    if is_needed(pod) {
+        return Class::Needed;
+    }
+    if !pod.finished && is_of_daemon_set(pod) {
+        return if options.ignore_daemonsets {
+            Class::Stays
+        } else {
+            Class::Refused("DaemonSet-managed Pods (use --ignore-daemonsets to ignore)")
+        };
+    }
+    if pod.empty_dir && !pod.finished && !options.delete_emptydir_data {
+        return Class::Refused("Pods with local storage (use --delete-emptydir-data to override)");
+    }
+    if pod.controller.is_none() && !pod.finished && !options.force {
+        return Class::Refused("Pods that declare no controller (use --force to override)");
+    }
+    Class::Goes
+}
+
+/// Whether numo needs the pod: it is of an upgrade or of a rule that is under way (design, invariant 12).
+pub fn is_needed(pod: &PodView) -> bool {
+    let of_rule = pod.deleting.is_none() && pod.labels.contains_key(marks::JOB_RUN);
+    !pod.finished && (of_rule || pod.labels.contains_key(marks::PLAN_CONTROLLER))
+}
+
+fn is_of_daemon_set(pod: &PodView) -> bool {
+    pod.controller
+        .as_ref()
+        .is_some_and(|(kind, ..)| kind == "DaemonSet")
+}
+
+fn refusal(refused: &BTreeMap<&'static str, Vec<&Key>>) -> Why {
+    let words: Vec<String> = refused
+        .iter()
+        .map(|(words, pods)| format!("cannot delete {words}: {}", some(pods.iter())))
+        .collect();
+    Why::new(Reason::DrainRefused, words.join("; "))
+}
+
+fn needed_for(pod: &PodView) -> Why {
+    let what = if pod.labels.contains_key(marks::PLAN_CONTROLLER) {
+        "an upgrade that is under way"
+    } else {
+        "a rule that is running"
+    };
+    Why::new(Reason::PodNeeded, format!("Pod {} is of {what}", pod.key))
+}
+
+/// The pod of the operator that decides this.
+fn is_own(observed: &Observed, pod: &PodView) -> bool {
+    observed.settings.own_pod.as_ref() == Some(&pod.key)
+}
+
+/// Whether another node could take what must run somewhere.
+fn has_other_place(observed: &Observed, node: &NodeView) -> bool {
+    let mut others = observed.nodes.values().filter(|other| other.name != node.name);
+    others.any(|other| other.ready && !other.unschedulable && other.leaving.is_none())
+}
+
+/// The pods of one rank are gone before the next are asked. numo's own is the last.
+fn rank(observed: &Observed, pod: &PodView, options: &DrainOptions) -> (bool, i64) {
+    let rank = match options.order {
+        DrainOrder::Together => 0,
+        DrainOrder::Priority => i64::from(pod.priority),
+        DrainOrder::Label => {
+            let value = pod.labels.get(&options.order_label);
+            value.and_then(|value| value.parse().ok()).unwrap_or(i64::MIN)
+        }
+    };
+    (is_own(observed, pod), rank)
+}
+
+/// A pod that was made after the cordon, whose like was evicted since: it tolerates the cordon.
+fn is_returned(observed: &Observed, node: &NodeView, pod: &PodView, cordoned: Timestamp) -> bool {
+    is_late(pod, cordoned)
+        && observed
+            .returns
+            .contains_key(&(node.name.clone(), controller_of(pod)))
+}
+
+fn is_late(pod: &PodView, cordoned: Timestamp) -> bool {
+    pod.created.as_second() >= cordoned.as_second() + PAST_CORDON_SECONDS
+}
+
+/// What makes a pod anew, in words; the pod itself where nothing does.
+pub fn controller_of(pod: &PodView) -> String {
+    match &pod.controller {
+        Some((kind, name, _)) => format!("{kind} {}/{name}", pod.key.namespace),
+        None => format!("Pod {}", pod.key),
+    }
+}
+
+/// How many more pods of the node may be asked to go.
+fn room(observed: &Observed, node: &NodeView, options: &DrainOptions) -> usize {
+    let away = |pod: &PodView| {
+        pod.deleting.is_some()
+            || matches!(
+                observed.evictions.get(&pod.uid),
+                Some(EvictionView {
+                    said: Said::Accepted,
+                    ..
+                })
+            )
+    };
+    let mut overall = 0;
+    let mut here = 0;
+    for (name, pods) in &observed.pods {
+        let going = pods.values().filter(|pod| away(pod)).count();
+        overall += going;
+        if *name == node.name {
+            here = going;
+        }
+    }
+    let overall = AT_ONCE_OVERALL.saturating_sub(overall);
+    options.at_once.saturating_sub(here).min(overall)
+}
+
+/// The pods that are asked in one look, and what they have taken of what is allowed.
+struct Asking<'a> {
+    observed: &'a Observed,
+    options: &'a DrainOptions,
+    cordoned: Timestamp,
+    now: Timestamp,
+    /// How many more may be asked.
+    room: usize,
+    budgets: Budgets<'a>,
+    evict: Vec<Eviction>,
+    wake_at: Option<Timestamp>,
+}
+
+impl Asking<'_> {
+    fn wake(&mut self, at: Timestamp) {
+        self.wake_at = Some(self.wake_at.map_or(at, |known| known.min(at)));
+    }
+
+    /// Asks the pod to go if that can lead to anything now. Why it is still there.
+    fn ask(&mut self, pod: &PodView, returned: Option<&String>) -> Why {
+        let name = &pod.key;
+        if let Some(deadline) = pod.deleting {
+            if let Some(limit) = self.options.skip_wait_seconds {
+                self.wake(later(deadline, limit + 1));
+            }
+            let words = if pod.disrupted {
+                "is being evicted"
+            } else {
+                "is being deleted"
+            };
+            let message = format!("Pod {name} {words}, it has until {}", seconds(deadline));
+            return Why::new(Reason::Draining, message);
+        }
+        let known = self.observed.evictions.get(&pod.uid);
+        if let Some(known) = known {
+            let again = pause(known);
+            if self.now < again {
+                self.wake(again);
+                return said(pod, known);
+            }
+        }
+        let delete = self.options.disable_eviction && !is_virtual_machine(pod);
+        if !delete && let Some(closed) = self.budgets.closed(pod) {
+            // Nothing to ask for: the budget's own change ends this. A look now and then, should that be missed.
+            let last = known.map_or(self.cordoned, |known| known.at);
+            let again = later(last, BUDGET_SECONDS.1);
+            if self.now < again {
+                self.wake(again);
+                return Why::new(Reason::EvictionBlocked, closed);
+            }
+        }
+        if self.room == 0 {
+            let message = format!("Pod {name} waits until others are gone");
+            return Why::new(Reason::Draining, message);
+        }
+        self.room -= 1;
+        self.budgets.take(pod);
+        self.evict.push(Eviction {
+            pod: name.clone(),
+            uid: pod.uid.clone(),
+            grace_period_seconds: self.options.grace_period_seconds,
+            delete,
+            returned: returned.cloned(),
+        });
+        Why::new(Reason::Draining, format!("Pod {name} is asked to go"))
+    }
+
+    /// Evicts pods that came back, ever more seldom.
+    fn come_again(&mut self, node: &NodeView, returned: &[&PodView]) -> Option<Why> {
+        let mut who = BTreeSet::new();
+        for pod in returned {
+            let controller = controller_of(pod);
+            let place = (node.name.clone(), controller.clone());
+            let Some(known) = self.observed.returns.get(&place) else {
+                continue;
+            };
+            let again = later(known.at, doubled(RETURN_SECONDS, known.times.saturating_sub(1)));
+            if self.now < again {
+                self.wake(again);
+            } else {
+                self.ask(pod, Some(&controller));
+            }
+            who.insert(controller);
+        }
+        if who.is_empty() {
+            return None;
+        }
+        let message = format!(
+            "pods come back to cordoned Node {} past its taints, of {}: they are evicted ever more seldom",
+            node.name,
+            some(who.iter())
+        );
+        Some(Why::new(Reason::PodsReturn, message))
+    }
+}
+
+/// KubeVirt's pod of a virtual machine: to delete it is to switch the machine off.
+fn is_virtual_machine(pod: &PodView) -> bool {
+    pod.labels
+        .get("kubevirt.io")
+        .is_some_and(|value| value == "virt-launcher")
+}
+
+/// When a pod may be asked again.
+fn pause(known: &EvictionView) -> Timestamp {
+    let refusals = known.refusals.saturating_sub(1);
+    let pause = match known.said {
+        Said::Accepted => ACCEPTED_SECONDS,
+        Said::Budget(_) if known.stirred => 0,
+        Said::Budget(_) => doubled(BUDGET_SECONDS, refusals),
+        Said::Busy(_) => doubled((1, 30), refusals),
+        Said::Migrating(_) | Said::NotMigratable(_) | Said::NamespaceTerminating | Said::Refused(_) => {
+            doubled(REFUSED_SECONDS, refusals)
+        }
+    };
+    later(known.at, pause)
+}
+
+fn doubled((first, longest): (i64, i64), times: u32) -> i64 {
+    (first << times.min(16)).min(longest)
+}
+
+/// What a refusal means, in words.
+fn said(pod: &PodView, known: &EvictionView) -> Why {
+    let name = &pod.key;
+    let of = match &pod.controller {
+        Some((kind, owner, _)) => format!("Pod {name} of {kind} {owner}"),
+        None => format!("Pod {name}"),
+    };
+    match &known.said {
+        Said::Accepted => Why::new(Reason::Draining, format!("{of} is on its way out")),
+        Said::Budget(words) => Why::new(Reason::EvictionBlocked, format!("{of}: {words}")),
+        Said::Migrating(words) => Why::new(Reason::MigrationInProgress, format!("{of}: {words}")),
+        Said::NotMigratable(words) => Why::new(Reason::NotMigratable, format!("{of}: {words}")),
+        Said::NamespaceTerminating => {
+            let message = format!(
+                "{of}: Namespace {} is being deleted, and the pod with it",
+                name.namespace
+            );
+            Why::new(Reason::NamespaceTerminating, message)
+        }
+        Said::Busy(words) => Why::new(Reason::Draining, format!("{of}: {words}; asked again")),
+        Said::Refused(words) => Why::new(Reason::EvictionRefused, format!("{of}: {words}")),
+    }
+}
+
+/// What the PodDisruptionBudgets allow, less what is being taken now.
+struct Budgets<'a> {
+    by_namespace: BTreeMap<&'a str, Vec<(&'a Key, &'a DisruptionBudgetView, i64)>>,
+}
+
+impl<'a> Budgets<'a> {
+    fn of(observed: &'a Observed) -> Self {
+        let mut by_namespace: BTreeMap<&str, Vec<_>> = BTreeMap::new();
+        for (key, budget) in &observed.disruption_budgets {
+            by_namespace
+                .entry(&key.namespace)
+                .or_default()
+                .push((key, budget, budget.allowed));
+        }
+        Self { by_namespace }
+    }
+
+    /// The budget that would refuse the pod, in words. A pod that has ended, has not begun or is not Ready may pass
+    /// one (Kubernetes: eviction of unhealthy pods).
+    fn closed(&self, pod: &PodView) -> Option<String> {
+        if pod.finished || pod.pending {
+            return None;
+        }
+        let (key, budget, _) = self.covering(pod).find(|(_, budget, left)| {
+            let unhealthy = !pod.ready && (budget.unhealthy_always || budget.healthy >= budget.desired);
+            *left <= 0 && !unhealthy
+        })?;
+        let controller = match &pod.controller {
+            Some((kind, owner, _)) => format!(" of {kind} {owner}"),
+            None => String::new(),
+        };
+        Some(format!(
+            "Pod {}{controller} is behind PodDisruptionBudget {key}: {} of {} pods are healthy, it wants {}",
+            pod.key, budget.healthy, budget.expected, budget.desired
+        ))
+    }
+
+    fn covering(&self, pod: &PodView) -> impl Iterator<Item = &(&'a Key, &'a DisruptionBudgetView, i64)> {
+        let all = self.by_namespace.get(pod.key.namespace.as_str());
+        all.into_iter()
+            .flatten()
+            .filter(|(_, budget, _)| covers(budget, pod))
+    }
+
+    fn take(&mut self, pod: &PodView) {
+        if pod.finished || pod.pending {
+            return;
+        }
+        for (_, budget, left) in self
+            .by_namespace
+            .get_mut(pod.key.namespace.as_str())
+            .into_iter()
+            .flatten()
+        {
+            if covers(budget, pod) {
+                *left -= 1;
+            }
+        }
+    }
+}
+
+/// Whether the budget speaks of the pod.
+pub fn covers(budget: &DisruptionBudgetView, pod: &PodView) -> bool {
+    !budget.selector.is_null() && pools::matches(&budget.selector, &pod.labels)
+}
+
+/// The first few of a list, and how many more there are.
+fn some<T: std::fmt::Display>(all: impl Iterator<Item = T>) -> String {
+    let all: Vec<String> = all.map(|one| one.to_string()).collect();
+    let shown = all.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+    match all.len().saturating_sub(NAMED) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+fn later(at: Timestamp, seconds: i64) -> Timestamp {
+    at.checked_add(SignedDuration::from_secs(seconds))
+        .unwrap_or(Timestamp::MAX)
+}
+
+fn seconds(at: Timestamp) -> Timestamp {
+    at.round(jiff::Unit::Second).unwrap_or(at)
+}

@@ -1,0 +1,86 @@
+//! Who asks for node changes. Names only; nothing here decides.
+
+use crate::observed::Key;
+use numo_api::node_maintenance::{KUBEVIRT_GROUP, MAINTENANCE_VERSION, MEDIK8S_GROUP};
+
+/// A kind whose objects ask for node changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum OwnerKind {
+    /// `openshift-optional.skrzypek.io` MutexRunConfig.
+    MutexRunConfig,
+    /// NodeMaintenance of one of its two groups.
+    NodeMaintenance(MaintenanceGroup),
+}
+
+/// The group of a NodeMaintenance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum MaintenanceGroup {
+    /// `nodemaintenance.medik8s.io`.
+    Medik8s,
+    /// `nodemaintenance.kubevirt.io`.
+    KubeVirt,
+}
+
+impl MaintenanceGroup {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Medik8s, Self::KubeVirt];
+
+    /// The API group.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Medik8s => MEDIK8S_GROUP,
+            Self::KubeVirt => KUBEVIRT_GROUP,
+        }
+    }
+}
+
+impl OwnerKind {
+    /// The kind's name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::MutexRunConfig => "MutexRunConfig",
+            Self::NodeMaintenance(_) => "NodeMaintenance",
+        }
+    }
+
+    /// Group and version.
+    pub fn api_version(self) -> String {
+        match self {
+            Self::MutexRunConfig => format!("{}/{}", numo_api::GROUP, numo_api::VERSION),
+            Self::NodeMaintenance(group) => format!("{}/{MAINTENANCE_VERSION}", group.name()),
+        }
+    }
+}
+
+/// An object that asks for node changes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Owner {
+    /// Its kind.
+    pub kind: OwnerKind,
+    /// Namespace (empty for cluster-scoped kinds) and name.
+    pub key: Key,
+}
+
+impl Owner {
+    /// A MutexRunConfig.
+    pub const fn run(key: Key) -> Self {
+        Self {
+            kind: OwnerKind::MutexRunConfig,
+            key,
+        }
+    }
+
+    /// A NodeMaintenance.
+    pub fn maintenance(group: MaintenanceGroup, name: impl Into<String>) -> Self {
+        Self {
+            kind: OwnerKind::NodeMaintenance(group),
+            key: Key::new("", name),
+        }
+    }
+}
+
+impl std::fmt::Display for Owner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.kind.name(), self.key)
+    }
+}

@@ -1,0 +1,166 @@
+//! Whether the control plane can do without a node (design, invariant 10): never are two members unavailable by our
+//! doing, and never so many that those left are no majority. Where it cannot be told who the members are, a
+//! control-plane node waits.
+//!
+//! Sources of membership, the first that is there counts: OpenShift's guard PodDisruptionBudget in `openshift-etcd`
+//! (`spec/node-maintenance.md` §2, webhook), the node condition `EtcdIsVoter` (RKE2, k3s), static pods with the label
+//! `component=etcd` (kubeadm), and where etcd is not to be seen, the control-plane nodes themselves, whose API servers
+//! are then what must be left.
+
+use crate::{
+    drain,
+    observed::{EtcdPodView, Key, NodeView, Observed, PodView},
+    report::Why,
+};
+use numo_api::Reason;
+use std::collections::BTreeSet;
+
+/// Namespace of OpenShift's etcd.
+const OPENSHIFT_ETCD: &str = "openshift-etcd";
+/// Labels of nodes that run the control plane.
+const CONTROL_PLANE: [&str; 5] = [
+    "node-role.kubernetes.io/control-plane",
+    "node-role.kubernetes.io/master",
+    "node-role.kubernetes.io/etcd",
+    "node-role.kubernetes.io/arbiter",
+    "node-role.kubernetes.io/controlplane",
+];
+
+/// Whether the node runs a part of the control plane.
+pub fn is_control_plane(node: &NodeView) -> bool {
+    node.etcd_voter == Some(true) || CONTROL_PLANE.iter().any(|label| node.labels.contains_key(*label))
+}
+
+/// Why the node may not be taken away now, if the control plane would suffer.
+pub fn refusal(observed: &Observed, node: &NodeView) -> Option<Why> {
+    let on_it = || observed.etcd_pods.values().any(|pod| pod.node == node.name);
+    if !is_control_plane(node) && !on_it() {
+        return None;
+    }
+    let message = format!(
+        "can not put master/control-plane node into maintenance at this moment, disrupting node {} will violate etcd quorum",
+        node.name
+    );
+    let refused = |why: String| Some(Why::new(Reason::EtcdQuorum, format!("{message}: {why}")));
+    let guards: Vec<_> = observed
+        .disruption_budgets
+        .iter()
+        .filter(|(key, _)| key.namespace == OPENSHIFT_ETCD)
+        .collect();
+    if !guards.is_empty()
+        || observed
+            .etcd_pods
+            .keys()
+            .any(|key| key.namespace == OPENSHIFT_ETCD)
+    {
+        return guarded(observed, node, &guards).and_then(refused);
+    }
+    let voters: BTreeSet<&str> = names(observed, |node| node.etcd_voter == Some(true));
+    let with_pods: BTreeSet<&str> = observed.etcd_pods.values().map(|pod| pod.node.as_str()).collect();
+    let (members, what) = match (voters.is_empty(), with_pods.is_empty()) {
+        (false, _) => (voters, "etcd members (condition EtcdIsVoter)"),
+        (true, false) => (with_pods, "etcd members (pods with component=etcd)"),
+        (true, true) => (
+            names(observed, is_control_plane),
+            "control-plane nodes; etcd is not to be seen",
+        ),
+    };
+    if !members.contains(node.name.as_str()) {
+        return None;
+    }
+    let away: BTreeSet<&str> = members
+        .iter()
+        .copied()
+        .filter(|name| *name != node.name && !is_well(observed, name))
+        .collect();
+    let left = members.len() - away.len() - 1;
+    let majority = members.len() / 2 + 1;
+    if !is_up(observed, node) {
+        // It is away already: nothing is lost.
+        return None;
+    }
+    if !away.is_empty() {
+        let away: Vec<&str> = away.into_iter().collect();
+        return refused(format!(
+            "of {} {what}, {} is away already",
+            members.len(),
+            away.join(", ")
+        ));
+    }
+    (left < majority)
+        .then(|| {
+            refused(format!(
+                "of {} {what}, {left} would be left, wanted {majority}",
+                members.len()
+            ))
+        })
+        .flatten()
+}
+
+/// OpenShift: the guard's budget allows a disruption, or the node's member is down already.
+fn guarded(
+    observed: &Observed,
+    node: &NodeView,
+    guards: &[(&Key, &crate::observed::DisruptionBudgetView)],
+) -> Option<String> {
+    let [(key, guard)] = guards else {
+        let found = guards.len();
+        return Some(format!(
+            "found {found} PodDisruptionBudgets in {OPENSHIFT_ETCD}, wanted one"
+        ));
+    };
+    if guard.allowed >= 1 {
+        return None;
+    }
+    let mut pods = observed
+        .etcd_pods
+        .iter()
+        .filter(|(pod, view)| pod.namespace == OPENSHIFT_ETCD && view.node == node.name)
+        .filter(|(pod, view)| drain::covers(guard, &as_pod(pod, view)));
+    pods.any(|(_, view)| view.ready == Some(true))
+        .then(|| format!("PodDisruptionBudget {key} allows none, and the member of the node is up"))
+}
+
+fn as_pod(key: &Key, view: &EtcdPodView) -> PodView {
+    PodView {
+        key: key.clone(),
+        uid: String::new(),
+        created: jiff::Timestamp::UNIX_EPOCH,
+        labels: view.labels.clone(),
+        controller: None,
+        mirror: false,
+        finished: false,
+        pending: false,
+        ready: view.ready == Some(true),
+        disrupted: false,
+        deleting: None,
+        empty_dir: false,
+        priority: 0,
+    }
+}
+
+fn names(observed: &Observed, select: impl Fn(&NodeView) -> bool) -> BTreeSet<&str> {
+    let nodes = observed.nodes.values().filter(|node| select(node));
+    nodes.map(|node| node.name.as_str()).collect()
+}
+
+/// Whether the member on the node can be counted on: it is Ready, nobody has its turn with it, and its pod is not
+/// known to be down.
+fn is_well(observed: &Observed, name: &str) -> bool {
+    let Some(node) = observed.nodes.get(name) else {
+        return false;
+    };
+    let in_flight = || {
+        let mut changes = observed.changes.values();
+        changes.any(|change| {
+            change.spec.node_name == name && change.spec.node_uid == node.uid && change.in_flight()
+        })
+    };
+    is_up(observed, node) && !node.unschedulable && node.leaving.is_none() && !in_flight()
+}
+
+/// Whether the member on the node runs, whatever is going to happen to it.
+fn is_up(observed: &Observed, node: &NodeView) -> bool {
+    let mut pods = observed.etcd_pods.values().filter(|pod| pod.node == node.name);
+    node.ready && !pods.any(|pod| pod.ready == Some(false))
+}
