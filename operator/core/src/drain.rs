@@ -29,6 +29,8 @@ const RETURN_SECONDS: (i64, i64) = (30, 1800);
 const AT_ONCE: i64 = 100;
 /// The same over all nodes.
 const AT_ONCE_OVERALL: usize = 1000;
+/// How soon a pod is looked at again for which there was no room (seconds).
+const ROOM_SECONDS: i64 = 5;
 /// How much later than the cordon a pod must have been made to have come past it (seconds): times have whole seconds.
 const PAST_CORDON_SECONDS: i64 = 2;
 /// Names in a sentence.
@@ -204,6 +206,20 @@ const RANKS: [Reason; 9] = [
     Reason::VolumesAttached,
 ];
 
+/// The pods that a drain of the node would ask the API server to evict, past what numo needs itself; none while they
+/// are not known.
+pub fn evictable(
+    observed: &Observed,
+    node: &NodeView,
+    options: &DrainOptions,
+    now: Timestamp,
+) -> Option<Vec<Key>> {
+    let pods = observed.pods.get(&node.name)?.values();
+    let goes =
+        |pod: &&PodView| pod.deleting.is_none() && matches!(class(observed, pod, options, now), Class::Goes);
+    Some(pods.filter(goes).map(|pod| pod.key.clone()).collect())
+}
+
 /// How the drain of a node that was cordoned at `cordoned` comes along. None while its pods are not known.
 pub fn drain(
     observed: &Observed,
@@ -220,12 +236,15 @@ pub fn drain(
     let mut refused: BTreeMap<&'static str, Vec<&Key>> = BTreeMap::new();
     let mut left: Vec<(&PodView, bool)> = Vec::new();
     let mut returned: Vec<&PodView> = Vec::new();
+    // Claims of pods that stay.
+    let mut staying = 0;
     for pod in pods.values() {
-        match class(pod, options, now) {
-            Class::Stays => {}
+        match class(observed, pod, options, now) {
+            Class::Stays => staying += pod.claims,
             Class::Refused(words) => refused.entry(words).or_default().push(&pod.key),
             Class::Needed => left.push((pod, true)),
-            Class::Goes if is_returned(observed, node, pod, cordoned) => returned.push(pod),
+            // Who came past the cordon is evicted, and holds nobody up: kubectl waits for those only that were there.
+            Class::Goes if is_late(pod, cordoned) => returned.push(pod),
             Class::Goes => left.push((pod, false)),
         }
     }
@@ -247,7 +266,7 @@ pub fn drain(
         options,
         cordoned,
         now,
-        room: room(observed, node, options),
+        room: room(observed, &left, options),
         budgets: Budgets::of(observed),
         evict: Vec::new(),
         wake_at: None,
@@ -273,11 +292,12 @@ pub fn drain(
     out.returning = asking.come_again(node, &returned);
     out.wake_at = asking.wake_at;
     out.evict = asking.evict;
-    if whys.is_empty() && options.await_volume_detach && !node.volumes.is_empty() {
+    let volumes = observed.volumes.get(&node.name).map_or(&[][..], Vec::as_slice);
+    if whys.is_empty() && options.await_volume_detach && volumes.len() > staying {
         let message = format!(
             "Node {} status.volumesAttached: {}",
             node.name,
-            some(node.volumes.iter())
+            some(volumes.iter())
         );
         whys.push((RANKS.len(), Why::new(Reason::VolumesAttached, message)));
     }
@@ -304,7 +324,7 @@ fn worst(mut whys: Vec<(usize, Why)>) -> Option<Why> {
 }
 
 /// Filters of `kubectl drain`, and what numo must not evict.
-fn class(pod: &PodView, options: &DrainOptions, now: Timestamp) -> Class {
+fn class(observed: &Observed, pod: &PodView, options: &DrainOptions, now: Timestamp) -> Class {
     if pod.mirror {
         return Class::Stays;
     }
@@ -316,15 +336,21 @@ fn class(pod: &PodView, options: &DrainOptions, now: Timestamp) -> Class {
     {
         return Class::Stays;
     }
-    if is_needed(pod) {
-        return Class::Needed;
+    match daemon_set(observed, pod) {
+        Some(true) if !pod.finished => {
+            return if options.ignore_daemonsets {
+                Class::Stays
+            } else {
+                Class::Refused("DaemonSet-managed Pods (use --ignore-daemonsets to ignore)")
+            };
+        }
+        Some(false) if !pod.finished && !options.force => {
+            return Class::Refused("Pods whose DaemonSet is gone (use --force to override)");
+        }
+        _ => {}
     }
-    if !pod.finished && is_of_daemon_set(pod) {
-        return if options.ignore_daemonsets {
-            Class::Stays
-        } else {
-            Class::Refused("DaemonSet-managed Pods (use --ignore-daemonsets to ignore)")
-        };
+    if is_needed(observed, pod) {
+        return Class::Needed;
     }
     if pod.empty_dir && !pod.finished && !options.delete_emptydir_data {
         return Class::Refused("Pods with local storage (use --delete-emptydir-data to override)");
@@ -335,16 +361,24 @@ fn class(pod: &PodView, options: &DrainOptions, now: Timestamp) -> Class {
     Class::Goes
 }
 
-/// Whether numo needs the pod: it is of an upgrade or of a rule that is under way (design, invariant 12).
-pub fn is_needed(pod: &PodView) -> bool {
-    let of_rule = pod.deleting.is_none() && pod.labels.contains_key(marks::JOB_RUN);
-    !pod.finished && (of_rule || pod.labels.contains_key(marks::PLAN_CONTROLLER))
+/// Whether numo needs the pod: a Job of an upgrade, or of a rule of numo's, is under way in it (design, invariant 12).
+/// A label alone is anybody's: the Job of a rule must be one that numo knows.
+pub fn is_needed(observed: &Observed, pod: &PodView) -> bool {
+    let Some((kind, name, uid)) = &pod.controller else {
+        return false;
+    };
+    if pod.finished || kind != "Job" {
+        return false;
+    }
+    let job = || observed.jobs.get(&Key::new(&pod.key.namespace, name));
+    let of_rule = || job().is_some_and(|job| job.uid == *uid && job.ended.is_none() && !job.deleting);
+    pod.labels.contains_key(marks::PLAN_CONTROLLER) || pod.deleting.is_none() && of_rule()
 }
 
-fn is_of_daemon_set(pod: &PodView) -> bool {
-    pod.controller
-        .as_ref()
-        .is_some_and(|(kind, ..)| kind == "DaemonSet")
+/// Whether the pod is of a DaemonSet: none if it is not, else whether that exists.
+fn daemon_set(observed: &Observed, pod: &PodView) -> Option<bool> {
+    let (_, _, uid) = pod.controller.as_ref().filter(|(kind, ..)| kind == "DaemonSet")?;
+    Some(observed.daemon_sets.contains(uid))
 }
 
 fn refusal(refused: &BTreeMap<&'static str, Vec<&Key>>) -> Why {
@@ -388,14 +422,7 @@ fn rank(observed: &Observed, pod: &PodView, options: &DrainOptions) -> (bool, i6
     (is_own(observed, pod), rank)
 }
 
-/// A pod that was made after the cordon, whose like was evicted since: it tolerates the cordon.
-fn is_returned(observed: &Observed, node: &NodeView, pod: &PodView, cordoned: Timestamp) -> bool {
-    is_late(pod, cordoned)
-        && observed
-            .returns
-            .contains_key(&(node.name.clone(), controller_of(pod)))
-}
-
+/// A pod that was made after the cordon: it tolerates it, or was put on the node by name.
 fn is_late(pod: &PodView, cordoned: Timestamp) -> bool {
     pod.created.as_second() >= cordoned.as_second() + PAST_CORDON_SECONDS
 }
@@ -408,29 +435,18 @@ pub fn controller_of(pod: &PodView) -> String {
     }
 }
 
-/// How many more pods of the node may be asked to go.
-fn room(observed: &Observed, node: &NodeView, options: &DrainOptions) -> usize {
-    let away = |pod: &PodView| {
-        pod.deleting.is_some()
-            || matches!(
-                observed.evictions.get(&pod.uid),
-                Some(EvictionView {
-                    said: Said::Accepted,
-                    ..
-                })
-            )
-    };
-    let mut overall = 0;
-    let mut here = 0;
-    for (name, pods) in &observed.pods {
-        let going = pods.values().filter(|pod| away(pod)).count();
-        overall += going;
-        if *name == node.name {
-            here = going;
-        }
-    }
-    let overall = AT_ONCE_OVERALL.saturating_sub(overall);
+/// How many more pods of the node may be asked to go. Those that nobody waits for take no room.
+fn room(observed: &Observed, left: &[(&PodView, bool)], options: &DrainOptions) -> usize {
+    let away = |pod: &PodView| pod.deleting.is_some() || was_accepted(observed, pod);
+    let here = left.iter().filter(|(pod, _)| away(pod)).count();
+    let all = observed.pods.values().flat_map(BTreeMap::values);
+    let overall = AT_ONCE_OVERALL.saturating_sub(all.filter(|pod| away(pod)).count());
     options.at_once.saturating_sub(here).min(overall)
+}
+
+fn was_accepted(observed: &Observed, pod: &PodView) -> bool {
+    let known = observed.evictions.get(&pod.uid);
+    known.is_some_and(|known| known.said == Said::Accepted)
 }
 
 /// The pods that are asked in one look, and what they have taken of what is allowed.
@@ -484,11 +500,15 @@ impl Asking<'_> {
                 return Why::new(Reason::EvictionBlocked, closed);
             }
         }
-        if self.room == 0 {
-            let message = format!("Pod {name} waits until others are gone");
-            return Why::new(Reason::Draining, message);
+        // One that was asked already has its room.
+        if !was_accepted(self.observed, pod) {
+            if self.room == 0 {
+                self.wake(later(self.now, ROOM_SECONDS));
+                let message = format!("Pod {name} waits until others are gone");
+                return Why::new(Reason::Draining, message);
+            }
+            self.room -= 1;
         }
-        self.room -= 1;
         self.budgets.take(pod);
         self.evict.push(Eviction {
             pod: name.clone(),
@@ -507,6 +527,7 @@ impl Asking<'_> {
             let controller = controller_of(pod);
             let place = (node.name.clone(), controller.clone());
             let Some(known) = self.observed.returns.get(&place) else {
+                self.ask(pod, Some(&controller));
                 continue;
             };
             let again = later(known.at, doubled(RETURN_SECONDS, known.times.saturating_sub(1)));
@@ -603,7 +624,8 @@ impl<'a> Budgets<'a> {
             return None;
         }
         let (key, budget, _) = self.covering(pod).find(|(_, budget, left)| {
-            let unhealthy = !pod.ready && (budget.unhealthy_always || budget.healthy >= budget.desired);
+            let spare = budget.desired > 0 && budget.healthy >= budget.desired;
+            let unhealthy = !pod.ready && (budget.unhealthy_always || spare);
             *left <= 0 && !unhealthy
         })?;
         let controller = match &pod.controller {

@@ -236,7 +236,8 @@ fn of_maintenance<'a>(
                 );
             }
             let pod = observed.pods.get(of).and_then(|pods| pods.get(&eviction.pod));
-            if pod.is_none_or(|pod| pod.uid != eviction.uid || drain::is_needed(pod) || pod.mirror) {
+            if pod.is_none_or(|pod| pod.uid != eviction.uid || drain::is_needed(observed, pod) || pod.mirror)
+            {
                 return breach(12, format!("Pod {} is not to be evicted", eviction.pod));
             }
             if view.deleting {
@@ -250,8 +251,22 @@ fn of_maintenance<'a>(
             _ => breach(4, format!("the lease of {node} is not ours to give back")),
         },
         Action::PatchPool(patch) => breach(4, format!("pool {} is nothing to a maintenance", patch.pool)),
+        Action::WriteJournal { key, status, .. } => match observed.changes.get(key) {
+            Some(change) if !change.in_flight() && status.step == Some(Step::Admitted) => {
+                let Some(node) = node.filter(|node| node.uid == change.spec.node_uid) else {
+                    return breach(
+                        3,
+                        format!(
+                            "{} ({}) does not exist",
+                            change.spec.node_name, change.spec.node_uid
+                        ),
+                    );
+                };
+                stop(node, "admitted")
+            }
+            _ => Ok(()),
+        },
         Action::PatchMachine(_)
-        | Action::WriteJournal { .. }
         | Action::AddFinalizer { .. }
         | Action::RemoveFinalizer { .. }
         | Action::DeleteChange { .. }
@@ -272,11 +287,8 @@ fn maintenance_patch(
     let name = &patch.node;
     match patch.purpose {
         NodePurpose::Cordon => {
-            let change = observed.changes.values().find(|change| {
-                change.in_flight()
-                    && change.spec.owner_ref.uid == view.uid
-                    && change.spec.node_uid == node.uid
-            });
+            let change = maintenance::changes(observed, &view.uid)
+                .find(|change| change.in_flight() && change.spec.node_uid == node.uid);
             let Some(change) = change else {
                 return breach(1, format!("{name} has no turn"));
             };
@@ -293,19 +305,25 @@ fn maintenance_patch(
                     format!("{name} would be cordoned while stopped: {}", why.message),
                 );
             }
+            if let Some(why) = quorum::refusal(observed, node) {
+                return breach(10, why.message.to_string());
+            }
             for (key, rule) in maintenance::rules_of(view, observed) {
                 let Some(rule) = rule else {
                     return breach(1, format!("{name}: rule {key} does not exist"));
                 };
-                let last = rules::last_word(
-                    &change.status.verdicts,
-                    &key,
-                    Phase::Pre,
-                    change.status.attempt.max(1),
-                );
-                let passed = last.is_some_and(|verdict| verdict.outcome == Outcome::Pass);
-                if rule.runs_in(Phase::Pre) && !passed {
-                    return breach(1, format!("{name}: rule {key} has not passed in phase Pre"));
+                for phase in [Phase::Pre, Phase::PreRelease]
+                    .into_iter()
+                    .filter(|phase| rule.runs_in(*phase))
+                {
+                    let attempt = change.status.attempt.max(1);
+                    let last = rules::last_word(&change.status.verdicts, &key, phase, attempt);
+                    if last.is_none_or(|verdict| verdict.outcome != Outcome::Pass) {
+                        return breach(
+                            1,
+                            format!("{name}: rule {key} has not passed in phase {}", phase.name()),
+                        );
+                    }
                 }
             }
             Ok(())

@@ -48,6 +48,7 @@ impl<'a> Ledger<'a> {
             .changes
             .values()
             .filter(|change| change.in_flight() && !change.deleting && counts(change))
+            .filter(|change| observed.is_trusted(change))
             .filter(|change| {
                 observed
                     .nodes

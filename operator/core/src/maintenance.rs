@@ -10,22 +10,24 @@ use crate::{
     action::{Action, Change, Event, EventAction, NodePatch, NodePurpose, Planned},
     decide::{self, Decision, Journal, Snapshot, lease_holder},
     drain::{self, DrainOptions},
+    intent,
     ledger::{self, Ledger},
     mark::{self, CordonedBy},
     names,
     observed::{ChangeView, Key, LeaseView, MaintenanceView, NodeView, Observed, RuleView, Validity},
     owner::{MaintenanceGroup, Owner, OwnerKind},
-    quorum,
+    pools, quorum,
     report::{MaintenancePhase, MaintenanceReport, NodeReport, RunPhase, Why},
     rules::{self, Progress, Subject, later},
     verdict::{Answers, Question},
 };
 use jiff::Timestamp;
 use numo_api::{
-    DirectiveAction, NodeChangeSpec, NodeMaintenanceSpec, Outcome, OwnerRef, Phase, Reason, RunResult, Step,
-    Target, marks, marks::openshift,
+    DirectiveAction, MutexBindingSpec, NodeChangeSpec, NodeMaintenanceSpec, Outcome, OwnerRef, Phase, Reason,
+    RunResult, Step, Target, marks, marks::openshift,
 };
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 /// The phases in which a maintenance asks its rules.
 const PHASES: [Phase; 4] = [Phase::Pre, Phase::PreRelease, Phase::BeforeUncordon, Phase::Post];
@@ -42,6 +44,8 @@ struct Intent<'a> {
     rules: Vec<(Key, Option<&'a RuleView>)>,
     drain: DrainOptions,
     suspended: Option<Why>,
+    /// What is wrong with its drain settings.
+    of_drain: Option<Why>,
     /// What is wrong with it.
     problem: Option<Why>,
 }
@@ -69,7 +73,7 @@ pub fn decide(snapshot: &Snapshot<'_>, view: &MaintenanceView, answers: &Answers
         observed,
         view,
         group,
-        intent: intent(view, observed),
+        intent: asked(view, observed),
         answers,
         out: Decision::default(),
         report: MaintenanceReport {
@@ -98,52 +102,109 @@ fn last_phase(view: &MaintenanceView) -> MaintenancePhase {
     }
 }
 
-/// The rules that a NodeMaintenance refers to; their namespace is the operator's if none is given.
-pub fn rules_of<'a>(view: &MaintenanceView, observed: &'a Observed) -> Vec<(Key, Option<&'a RuleView>)> {
-    let mut rules: Vec<(Key, Option<&RuleView>)> = Vec::new();
-    for reference in view.spec.mutex_rules.iter().flatten() {
-        let namespace = reference
-            .namespace
-            .clone()
-            .filter(|namespace| !namespace.is_empty());
+/// The MutexBindings that speak of a NodeMaintenance, in the order of their names. It is in no namespace: one for
+/// certain namespaces does not speak of it.
+fn bindings<'a>(
+    view: &MaintenanceView,
+    observed: &'a Observed,
+) -> impl Iterator<Item = (&'a String, &'a MutexBindingSpec)> {
+    let labels = view.labels.clone();
+    observed.bindings.iter().filter(move |(_, binding)| {
+        let owners = &binding.owner_selector;
+        let selector = owners
+            .labels
+            .as_ref()
+            .map(|labels| serde_json::to_value(labels).unwrap_or_default());
+        owners.kind == "NodeMaintenance"
+            && owners.namespaces.is_none()
+            && selector.is_none_or(|selector| pools::matches(&selector, &labels))
+    })
+}
+
+/// What a NodeMaintenance must pass: its own rules, then those of the MutexBindings that speak of it, each once and
+/// with the field that names it. The namespace of a rule is the operator's if none is given.
+fn named_rules<'a>(
+    view: &MaintenanceView,
+    observed: &'a Observed,
+) -> Vec<(String, Key, Option<&'a RuleView>)> {
+    let own = view.spec.mutex_rules.iter().flatten().enumerate();
+    let own = own.map(|(index, reference)| (format!("spec.mutexRules[{index}]"), reference.clone()));
+    let bound = bindings(view, observed).flat_map(|(name, binding)| {
+        let rules = binding.rules.iter().flatten().enumerate();
+        rules.map(move |(index, reference)| {
+            (
+                format!("MutexBinding {name} spec.rules[{index}]"),
+                reference.clone(),
+            )
+        })
+    });
+    let mut rules: Vec<(String, Key, Option<&RuleView>)> = Vec::new();
+    for (field, reference) in own.chain(bound) {
+        let namespace = reference.namespace.filter(|namespace| !namespace.is_empty());
         let key = Key::new(
             namespace.unwrap_or_else(|| observed.settings.namespace.clone()),
-            reference.name.clone().unwrap_or_default(),
+            reference.name.unwrap_or_default(),
         );
-        if !rules.iter().any(|(seen, _)| *seen == key) {
+        if !rules.iter().any(|(_, seen, _)| *seen == key) {
             let rule = observed.rules.get(&key);
-            rules.push((key, rule));
+            rules.push((field, key, rule));
         }
     }
     rules
 }
 
-fn intent<'a>(view: &MaintenanceView, observed: &'a Observed) -> Intent<'a> {
-    let rules = rules_of(view, observed);
-    let of_rules = rules.iter().enumerate().find_map(|(index, (key, rule))| {
-        let field = format!("spec.mutexRules[{index}]");
-        match rule.map(|rule| &rule.validity) {
-            None => Some(Why::new(
-                Reason::RuleNotFound,
-                format!("{field}: found no MutexRule {key}, wanted an existing one"),
-            )),
-            Some(Validity::Invalid(_, message)) => Some(Why::new(
-                Reason::RuleInvalid,
-                format!("{field}: MutexRule {key} is not valid: {message}"),
-            )),
-            Some(Validity::Unknown) => Some(Why::new(
-                Reason::Validating,
-                format!("{field}: MutexRule {key} has not been judged by the API server yet"),
-            )),
-            Some(Validity::Valid) => rule.filter(|rule| !PHASES.iter().any(|phase| rule.runs_in(*phase))).map(|_| {
-                let message = format!(
-                    "{field}: MutexRule {key} spec.phases: found none that a NodeMaintenance asks, wanted one such as Pre"
-                );
-                Why::new(Reason::FieldNotServed, message)
-            }),
+/// The rules that a NodeMaintenance must pass.
+pub fn rules_of<'a>(view: &MaintenanceView, observed: &'a Observed) -> Vec<(Key, Option<&'a RuleView>)> {
+    let rules = named_rules(view, observed).into_iter();
+    rules.map(|(_, key, rule)| (key, rule)).collect()
+}
+
+/// What is wrong with one of the rules.
+fn wrong_rule(field: &str, key: &Key, rule: Option<&RuleView>) -> Option<Why> {
+    let (reason, message) = match rule.map(|rule| &rule.validity) {
+        None => (
+            Reason::RuleNotFound,
+            format!("{field}: found no MutexRule {key}, wanted an existing one"),
+        ),
+        Some(Validity::Invalid(_, message)) => (
+            Reason::RuleInvalid,
+            format!("{field}: MutexRule {key} is not valid: {message}"),
+        ),
+        Some(Validity::Unknown) => (
+            Reason::Validating,
+            format!("{field}: MutexRule {key} has not been judged by the API server yet"),
+        ),
+        Some(Validity::Valid) if rule.is_some_and(|rule| PHASES.iter().any(|phase| rule.runs_in(*phase))) => {
+            return None;
         }
-    });
-    let of_drain = invalid(&view.spec).map(|problem| Why::new(Reason::InvalidField, problem));
+        Some(Validity::Valid) => (
+            Reason::FieldNotServed,
+            format!(
+                "{field}: MutexRule {key} spec.phases: found none that a NodeMaintenance asks, wanted one such as Pre"
+            ),
+        ),
+    };
+    Some(Why::new(reason, message))
+}
+
+fn asked<'a>(view: &MaintenanceView, observed: &'a Observed) -> Intent<'a> {
+    let rules = named_rules(view, observed);
+    let of_rules = rules
+        .iter()
+        .find_map(|(field, key, rule)| wrong_rule(field, key, *rule));
+    let bound = || bindings(view, observed).find_map(|(name, binding)| Some((name, binding.drain.as_ref()?)));
+    let (of_drain, drain) = match (&view.spec.drain, bound()) {
+        (Some(drain), _) => (invalid(&view.spec), Some(drain)),
+        (None, Some((name, drain))) => {
+            let problem = DrainOptions::problem(drain);
+            (
+                problem.map(|problem| format!("MutexBinding {name} spec.drain.{problem}")),
+                Some(drain),
+            )
+        }
+        (None, None) => (None, None),
+    };
+    let of_drain = of_drain.map(|problem| Why::new(Reason::InvalidField, problem));
     let suspended = view.annotations.get(marks::SUSPEND).map(|by| {
         let message = format!(
             "NodeMaintenance {} has annotation {}: {by}",
@@ -153,11 +214,41 @@ fn intent<'a>(view: &MaintenanceView, observed: &'a Observed) -> Intent<'a> {
         Why::new(Reason::Suspended, message)
     });
     Intent {
-        rules,
-        drain: DrainOptions::of(view.spec.drain.as_ref()),
+        drain: DrainOptions::of(drain),
+        rules: rules.into_iter().map(|(_, key, rule)| (key, rule)).collect(),
         suspended,
-        problem: of_drain.or(of_rules),
+        problem: of_drain.clone().or(of_rules),
+        of_drain,
     }
+}
+
+/// As many nodes are in maintenance as a MutexBinding that speaks of this one allows.
+fn no_room(view: &MaintenanceView, observed: &Observed) -> Option<Why> {
+    bindings(view, observed).find_map(|(name, binding)| {
+        let limit = intent::parse_limit(binding.max_unavailable.as_ref()?);
+        let limit = match limit {
+            Ok(limit) => limit.of(observed.nodes.len()),
+            Err(problem) => {
+                let message = format!("MutexBinding {name} spec.maxUnavailable: {problem}");
+                return Some(Why::new(Reason::InvalidField, message));
+            }
+        };
+        let flying: Vec<&str> = observed
+            .maintenances
+            .values()
+            .filter(|other| bindings(other, observed).any(|(of_other, _)| of_other == name))
+            .filter(|other| changes(observed, &other.uid).any(ChangeView::in_flight))
+            .map(|other| other.spec.node_name.as_str())
+            .collect();
+        (flying.len() >= limit).then(|| {
+            let message = format!(
+                "{} of {limit} nodes are in maintenance (MutexBinding {name} spec.maxUnavailable): {}",
+                flying.len(),
+                flying.iter().take(5).copied().collect::<Vec<_>>().join(", ")
+            );
+            Why::new(Reason::WaitingForTurn, message)
+        })
+    })
 }
 
 /// Whose turn it is among the NodeMaintenances of one node: who has it, then who was first. None if this one's.
@@ -178,7 +269,7 @@ fn other_of_node<'a>(view: &MaintenanceView, observed: &'a Observed) -> Option<&
 }
 
 /// The journals of an owner. Only those of the operator's own namespace: who may write elsewhere could forge one.
-fn changes<'a>(observed: &'a Observed, uid: &str) -> impl Iterator<Item = &'a ChangeView> {
+pub(crate) fn changes<'a>(observed: &'a Observed, uid: &str) -> impl Iterator<Item = &'a ChangeView> {
     observed.changes.values().filter(move |change| {
         change.spec.owner_ref.uid == uid
             && !change.deleting
@@ -257,13 +348,7 @@ fn gate(view: &MaintenanceView, observed: &Observed, node: &NodeView, now: Times
     if let Some(why) = quorum::refusal(observed, node) {
         return Some(why);
     }
-    let others = observed.changes.values().find(|change| {
-        change.in_flight()
-            && change.spec.node_name == *name
-            && change.spec.node_uid == node.uid
-            && change.spec.owner_ref.uid != view.uid
-    });
-    if let Some(other) = others {
+    if let Some(other) = observed.turn_of_other(node, &view.uid) {
         let of = &other.spec.owner_ref;
         let message = format!("Node {name} has its turn with {} {}", of.kind, of.name);
         return Some(Why::new(Reason::NodeBusy, message));
@@ -271,7 +356,9 @@ fn gate(view: &MaintenanceView, observed: &Observed, node: &NodeView, now: Times
     if let Lease::Held(lease, _) = lease(observed, name, now) {
         return Some(held(&lease.holder));
     }
-    ledger::stop(observed, node).or_else(|| Ledger::of(observed, now).refusal(node))
+    ledger::stop(observed, node)
+        .or_else(|| no_room(view, observed))
+        .or_else(|| Ledger::of(observed, now).refusal(node))
 }
 
 /// Words of the reference.
@@ -359,7 +446,9 @@ impl Pass<'_> {
             .any(|one| one == marks::MAINTENANCE_FINALIZER);
         if view.deleting {
             self.out.report.phase = RunPhase::Leaving;
-            if has_finalizer && self.has_given_back(node, true) {
+            // Without our finalizer there may be something left if others hold the object.
+            let has_turn = changes(observed, &view.uid).any(ChangeView::in_flight);
+            if (has_finalizer || has_turn) && self.has_given_back(node, true) {
                 self.remove_finalizer();
             }
             return;
@@ -418,8 +507,20 @@ impl Pass<'_> {
                     Some(change),
                 );
             }
+            None if self.was_given_up() => {
+                self.report.phase = MaintenancePhase::Failed;
+                self.report.lease_errors = view.status.error_on_lease_count.unwrap_or(0);
+                let message = view.status.last_error.clone().unwrap_or_default();
+                self.say(Step::Failed, Why::new(Reason::NodeLeaseLost, message), None);
+            }
             other => self.admit(node, other),
         }
+    }
+
+    /// node-maintenance-operator lost the lease of the node and gave the node back: it stays so.
+    fn was_given_up(&self) -> bool {
+        last_phase(self.view) == MaintenancePhase::Failed
+            && self.view.status.error_on_lease_count.unwrap_or(0) > MAX_LEASE_ERRORS
     }
 
     /// The node's turn begins once nothing is against it.
@@ -451,6 +552,18 @@ impl Pass<'_> {
             return;
         }
         let admitted = Why::new(Reason::Admitting, "its turn has come");
+        let status = &view.status;
+        if status
+            .eviction_pods
+            .or(status.total_pods)
+            .or(status.drain_progress)
+            .is_some()
+        {
+            // What was counted was of another node of this name, or by another operator: it is forgotten first.
+            self.wake(self.now);
+            self.say(Step::Selected, admitted, said);
+            return;
+        }
         if let Some(change) = said {
             let mut journal = Journal::open(change, self.now);
             journal.enter(Step::Admitted, Some(&admitted));
@@ -468,6 +581,28 @@ impl Pass<'_> {
         self.say(Step::Admitted, admitted, said);
     }
 
+    /// A person asks for the rules once more.
+    fn retries(&mut self, change: &ChangeView) -> bool {
+        let fresh = change.status.observed_generation.unwrap_or(1) < change.generation;
+        let Some(directive) = &change.spec.directive else {
+            return false;
+        };
+        if directive.action != DirectiveAction::Retry || !fresh {
+            return false;
+        }
+        let why = Why::new(
+            Reason::Admitting,
+            decide::persons_words("retried", change, directive),
+        );
+        let mut journal = Journal::open(change, self.now);
+        journal.obey();
+        journal.next_attempt();
+        journal.enter(Step::Admitted, Some(&why));
+        self.out.actions.extend(journal.planned(None));
+        self.say(Step::Admitted, why, Some(change));
+        true
+    }
+
     /// One step further with a node that has its turn.
     fn advance(&mut self, node: &NodeView, change: &ChangeView) {
         self.report.phase = MaintenancePhase::Running;
@@ -481,13 +616,18 @@ impl Pass<'_> {
             self.keep_drained(node, change, &mark);
             return;
         }
+        if self.retries(change) {
+            return;
+        }
         let closed = self
             .intent
             .problem
             .clone()
             .or_else(|| self.intent.suspended.clone())
             .or_else(|| held_by_person(change))
-            .or_else(|| ledger::stop(self.observed, node));
+            .or_else(|| ledger::stop(self.observed, node))
+            // The rules may have taken hours.
+            .or_else(|| quorum::refusal(self.observed, node));
         if !self.passed(node, change, Phase::Pre, Step::PreRules, closed.as_ref()) {
             return;
         }
@@ -501,7 +641,8 @@ impl Pass<'_> {
         if !self.is_confirmed(node, change) {
             return;
         }
-        if self.intent.drain.probe && !self.can_drain(node, change) {
+        let probe = self.intent.drain.probe && !self.intent.drain.disable_eviction;
+        if probe && !self.can_drain(node, change) {
             return;
         }
         self.act(Action::PatchNode(cordoning(node, self.view, self.group, 0)), None);
@@ -526,10 +667,12 @@ impl Pass<'_> {
                 false
             }
             None => {
-                self.out.questions.push(Question::DrainProbe {
-                    node: node.name.clone(),
-                });
                 let why = Why::new(Reason::Draining, "its evictions are being tried by dry run");
+                let pods = drain::evictable(self.observed, node, &self.intent.drain, self.now);
+                if let Some(pods) = pods {
+                    let node = node.name.clone();
+                    self.out.questions.push(Question::Evictions { node, pods });
+                }
                 self.say(Step::PreRelease, why, Some(change));
                 false
             }
@@ -596,7 +739,7 @@ impl Pass<'_> {
     ) -> bool {
         let known = self.view.status.error_on_lease_count.unwrap_or(0);
         let last = self.view.status.last_update.as_deref();
-        let last = decide::time(last).unwrap_or(self.now);
+        let last = decide::time(last).unwrap_or(Timestamp::UNIX_EPOCH);
         let due = if known == 0 {
             self.now
         } else {
@@ -645,10 +788,14 @@ impl Pass<'_> {
         if was_drained {
             self.report.phase = MaintenancePhase::Succeeded;
         }
-        if self.corrects(node, change, mark) {
+        let suspended = self.intent.suspended.clone();
+        let stop = suspended
+            .or_else(|| held_by_person(change))
+            .or_else(|| ledger::stop(self.observed, node));
+        if stop.is_none() && self.corrects(node, change, mark) {
             return;
         }
-        if let Some(why) = self.intent.problem.clone() {
+        if let Some(why) = self.intent.of_drain.clone() {
             // Which pods are to go cannot be told.
             self.say(
                 if was_drained {
@@ -662,26 +809,18 @@ impl Pass<'_> {
             return;
         }
         let Some(drain) = drain::drain(self.observed, node, &self.intent.drain, cordoned, self.now) else {
-            let why = Why::new(Reason::Draining, "its pods are being looked at");
-            self.say(
-                if was_drained {
-                    Step::Drained
-                } else {
-                    Step::Cordoned
-                },
-                why,
-                Some(change),
-            );
+            if was_drained {
+                self.say(Step::Drained, kept(), Some(change));
+            } else {
+                let why = Why::new(Reason::Draining, "its pods are being listed");
+                self.say(Step::Cordoned, why, Some(change));
+            }
             return;
         };
         if let Some(at) = drain.wake_at {
             self.wake(at);
         }
         self.report.pods = Some((drain.pending.clone(), drain.total));
-        let suspended = self.intent.suspended.clone();
-        let stop = suspended
-            .or_else(|| held_by_person(change))
-            .or_else(|| ledger::stop(self.observed, node));
         let counted = was_drained || drain.pending.is_empty() || self.view.status.eviction_pods.is_some();
         if stop.is_none() && counted {
             for eviction in drain.evict.iter().cloned() {
@@ -722,12 +861,8 @@ impl Pass<'_> {
                 self.say(Step::Drained, why, Some(change));
             }
             (None, true) => {
-                let kept = Why::new(
-                    Reason::InMaintenance,
-                    "the node is kept cordoned and drained until this object is deleted",
-                );
                 let idle = drain.returning.is_none();
-                let why = drain.returning.clone().unwrap_or(kept);
+                let why = drain.returning.clone().unwrap_or_else(kept);
                 self.out.report.phase = if idle { RunPhase::Idle } else { RunPhase::Active };
                 self.say(Step::Drained, why, Some(change));
                 // Pods that come back hold nobody up.
@@ -823,7 +958,7 @@ impl Pass<'_> {
             if mark.is_some() || adopted {
                 if with_rules
                     && let Some(change) = change
-                    && !self.passed_or_over(node, change, Phase::BeforeUncordon, Step::Drained)
+                    && !self.passed_or_over(node, change, Phase::BeforeUncordon, Step::Ready)
                 {
                     return false;
                 }
@@ -835,24 +970,27 @@ impl Pass<'_> {
                         to: None,
                     }];
                 }
-                let event = self.event(
-                    true,
-                    false,
-                    "UncordonNode",
-                    EventAction::Restore,
-                    "Uncordon a node",
-                );
-                self.act(Action::PatchNode(patch), Some(event));
+                let event = patch.unschedulable.map(|_| {
+                    self.event(
+                        true,
+                        false,
+                        "UncordonNode",
+                        EventAction::Restore,
+                        "Uncordon a node",
+                    )
+                });
+                self.act(Action::PatchNode(patch), event);
                 self.say(Step::Uncordoned, giving, change);
                 return false;
             }
             if with_rules
                 && let Some(change) = change
-                && change
+                && (change
                     .status
                     .entries
                     .iter()
                     .any(|entry| entry.step == Step::Cordoned)
+                    || !change.status.verdicts.is_empty())
                 && !self.passed_or_over(node, change, Phase::Post, Step::PostRules)
             {
                 return false;
@@ -1006,6 +1144,21 @@ impl Pass<'_> {
             .filter(|(_, rule)| rule.is_some())
             .cloned();
         self.intent.rules = known.collect();
+        let asks = self
+            .intent
+            .rules
+            .iter()
+            .flat_map(|(_, rule)| rule)
+            .any(|rule| rule.runs_in(phase));
+        if asks && change.status.step != Some(step) {
+            // Their time begins now, not when the node was drained.
+            let mut journal = Journal::open(change, self.now);
+            journal.enter(step, None);
+            self.out.actions.extend(journal.planned(None));
+            let why = Why::new(Reason::GivingBack, "its rules are asked before it is given back");
+            self.say(step, why, Some(change));
+            return false;
+        }
         let progress = self.progress(node, change, phase);
         self.go_on(change, (phase, step), None, progress, true)
     }
@@ -1110,13 +1263,15 @@ impl Pass<'_> {
     /// Lets Jobs go whose verdict is journaled.
     fn free_jobs(&mut self) {
         let verdicts = changes(self.observed, &self.view.uid).flat_map(|change| &change.status.verdicts);
-        let freed: Vec<Planned> = verdicts
-            .filter_map(|verdict| {
-                let (namespace, name) = verdict.job.as_deref()?.split_once('/')?;
-                let key = Key::new(namespace, name);
-                let job = self.observed.jobs.get(&key)?;
-                (job.ttl_seconds.is_none() && !job.deleting).then(|| decide::freeing(key, job))
-            })
+        let judged: BTreeSet<&str> = verdicts.filter_map(|verdict| verdict.job.as_deref()).collect();
+        let id = run_id(self.view);
+        // Once the turn is over nobody waits for a Job any more.
+        let over = self.view.deleting && !changes(self.observed, &self.view.uid).any(ChangeView::in_flight);
+        let jobs = self.observed.jobs.iter();
+        let freed: Vec<Planned> = jobs
+            .filter(|(key, job)| judged.contains(key.to_string().as_str()) || over && job.run == id)
+            .filter(|(_, job)| job.ttl_seconds.is_none() && !job.deleting)
+            .map(|(key, job)| decide::freeing(key.clone(), job))
             .collect();
         for planned in freed {
             let known = |other: &Planned| other.action == planned.action;
@@ -1125,6 +1280,11 @@ impl Pass<'_> {
             }
         }
     }
+}
+
+fn kept() -> Why {
+    let message = "the node is kept cordoned and drained until this object is deleted";
+    Why::new(Reason::InMaintenance, message)
 }
 
 fn held_by_person(change: &ChangeView) -> Option<Why> {
@@ -1241,7 +1401,11 @@ fn cordoning(
     group: MaintenanceGroup,
     corrections: u32,
 ) -> NodePatch {
-    let known = mark::cordoned_by(node).filter(|mark| mark.owner == view.uid);
+    // Over the mark of an owner that is gone, what was there before it is what counts.
+    let known = mark::cordoned_by(node).map(|mark| CordonedBy {
+        owner: view.uid.clone(),
+        ..mark
+    });
     let adopted = view.status.phase.is_some() && has_taint(&node.taints, taints(group)[0]);
     let fresh = || CordonedBy {
         owner: view.uid.clone(),
@@ -1271,6 +1435,8 @@ fn cordoning(
             to: Some(mark::render(&mark)),
         }],
         unschedulable: Some(true),
+        // A person's cordon of this very moment must not be taken for numo's.
+        must_be_schedulable: !node.unschedulable,
         taints: (wanted != node.taints).then(|| (node.taints.clone(), wanted)),
         ..NodePatch::of(node, NodePurpose::Cordon)
     }

@@ -6,11 +6,12 @@
 use crate::owner::Owner;
 use jiff::Timestamp;
 use numo_api::{
-    FailurePolicy, MutexBudgetStatus, MutexRunConfigSpec, MutexRunConfigStatus, MutexTargetStatus,
-    NodeChangeSpec, NodeChangeStatus, NodeMaintenanceSpec, NodeMaintenanceStatus, Phase, Placement, Step,
+    FailurePolicy, MutexBindingSpec, MutexBudgetStatus, MutexRunConfigSpec, MutexRunConfigStatus,
+    MutexTargetStatus, NodeChangeSpec, NodeChangeStatus, NodeMaintenanceSpec, NodeMaintenanceStatus, Phase,
+    Placement, Step,
 };
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Namespace and name of an object; the namespace of cluster-scoped objects is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -89,9 +90,16 @@ pub struct Observed {
     pub refusals: BTreeMap<Key, Refusal>,
     /// NodeMaintenances of both groups.
     pub maintenances: BTreeMap<Owner, MaintenanceView>,
+    /// MutexBindings by name.
+    pub bindings: BTreeMap<String, MutexBindingSpec>,
     /// The pods of nodes that are being drained or kept drained, by node. A node that is missing has not been looked
     /// at; nobody may take it for empty.
     pub pods: BTreeMap<String, BTreeMap<Key, PodView>>,
+    /// Volumes that are attached to nodes (`status.volumesAttached`), by node; none where there are none. Beside the
+    /// nodes, as they change often and matter to a drain alone.
+    pub volumes: BTreeMap<String, Vec<String>>,
+    /// uids of the DaemonSets (apps/v1) that exist.
+    pub daemon_sets: BTreeSet<String>,
     /// PodDisruptionBudgets.
     pub disruption_budgets: BTreeMap<Key, DisruptionBudgetView>,
     /// What came of evictions, by the pod's uid.
@@ -107,6 +115,24 @@ pub struct Observed {
 }
 
 impl Observed {
+    /// Whether a NodeChange can be believed: it is where only numo and those may write whom an administrator trusts with
+    /// node changes. Elsewhere anyone could have made it.
+    pub fn is_trusted(&self, change: &ChangeView) -> bool {
+        let namespace = &change.key.namespace;
+        *namespace == self.settings.namespace || self.settings.run_namespaces.contains(namespace)
+    }
+
+    /// The NodeChange by which an owner other than this one has the node, if one has.
+    pub fn turn_of_other(&self, node: &NodeView, owner_uid: &str) -> Option<&ChangeView> {
+        self.changes.values().find(|change| {
+            change.in_flight()
+                && change.spec.node_name == node.name
+                && change.spec.node_uid == node.uid
+                && change.spec.owner_ref.uid != owner_uid
+                && self.is_trusted(change)
+        })
+    }
+
     /// Nodes that someone else is about to take away or reboot, as other objects than the Node tell: its Machine
     /// is being deleted, or it holds kured's lock. Nodes by name, with the words for it.
     pub fn taken(&self, now: Timestamp) -> BTreeMap<&str, String> {
@@ -180,8 +206,6 @@ pub struct NodeView {
     pub leaving: Option<String>,
     /// Condition `EtcdIsVoter`, as RKE2 and k3s set it: whether it holds a vote.
     pub etcd_voter: Option<bool>,
-    /// `status.volumesAttached`: their names.
-    pub volumes: Vec<String>,
 }
 
 impl NodeView {
@@ -642,7 +666,7 @@ pub struct PodView {
     pub created: Timestamp,
     /// All labels.
     pub labels: Map,
-    /// Kind, name and uid of its controller.
+    /// Kind, name and uid of its controller; the kind with its group where that is not one of Kubernetes' own.
     pub controller: Option<(String, String, String)>,
     /// A static pod's image on the API server: it cannot be evicted.
     pub mirror: bool,
@@ -658,6 +682,8 @@ pub struct PodView {
     pub deleting: Option<Timestamp>,
     /// Whether it has an emptyDir volume.
     pub empty_dir: bool,
+    /// How many of its volumes are claims.
+    pub claims: usize,
     /// `spec.priority`.
     pub priority: i32,
 }

@@ -47,11 +47,14 @@ pub fn refusal(observed: &Observed, node: &NodeView) -> Option<Why> {
         .iter()
         .filter(|(key, _)| key.namespace == OPENSHIFT_ETCD)
         .collect();
-    if !guards.is_empty()
-        || observed
-            .etcd_pods
-            .keys()
-            .any(|key| key.namespace == OPENSHIFT_ETCD)
+    // Anywhere else a namespace of that name is anybody's.
+    let is_openshift = observed.cluster_version.is_some() || observed.control_plane_topology.is_some();
+    if is_openshift
+        && (!guards.is_empty()
+            || observed
+                .etcd_pods
+                .keys()
+                .any(|key| key.namespace == OPENSHIFT_ETCD))
     {
         return guarded(observed, node, &guards).and_then(refused);
     }
@@ -109,6 +112,14 @@ fn guarded(
             "found {found} PodDisruptionBudgets in {OPENSHIFT_ETCD}, wanted one"
         ));
     };
+    // A guard's pod may be ready long after its node was cordoned.
+    let mut others = observed
+        .nodes
+        .values()
+        .filter(|other| other.name != node.name && is_control_plane(other));
+    if let Some(other) = others.find(|other| has_turn(observed, other)) {
+        return Some(format!("{} has its turn already", other.name));
+    }
     if guard.allowed >= 1 {
         return None;
     }
@@ -135,6 +146,7 @@ fn as_pod(key: &Key, view: &EtcdPodView) -> PodView {
         disrupted: false,
         deleting: None,
         empty_dir: false,
+        claims: 0,
         priority: 0,
     }
 }
@@ -150,13 +162,18 @@ fn is_well(observed: &Observed, name: &str) -> bool {
     let Some(node) = observed.nodes.get(name) else {
         return false;
     };
-    let in_flight = || {
-        let mut changes = observed.changes.values();
-        changes.any(|change| {
-            change.spec.node_name == name && change.spec.node_uid == node.uid && change.in_flight()
-        })
-    };
-    is_up(observed, node) && !node.unschedulable && node.leaving.is_none() && !in_flight()
+    is_up(observed, node) && !node.unschedulable && node.leaving.is_none() && !has_turn(observed, node)
+}
+
+/// Whether an owner has the node in hand.
+fn has_turn(observed: &Observed, node: &NodeView) -> bool {
+    let mut changes = observed.changes.values();
+    changes.any(|change| {
+        change.in_flight()
+            && change.spec.node_name == node.name
+            && change.spec.node_uid == node.uid
+            && observed.is_trusted(change)
+    })
 }
 
 /// Whether the member on the node runs, whatever is going to happen to it.

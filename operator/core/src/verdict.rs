@@ -21,6 +21,13 @@ pub enum Question {
         /// The node.
         node: String,
     },
+    /// Whether these pods of a node could be evicted now. Answered as a drain probe is.
+    Evictions {
+        /// The node.
+        node: String,
+        /// The pods.
+        pods: Vec<Key>,
+    },
     /// What a wasm rule says. It is answered later, among the evaluations that were seen.
     Evaluate(Box<EvaluationRequest>),
 }

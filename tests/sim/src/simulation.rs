@@ -359,8 +359,8 @@ impl Simulation {
                         blocked.then(|| "Pod shop/db-0: its disruption budget allows none".to_owned());
                     answers.drains.insert(node.clone(), words);
                 }
-                // No rule of these worlds is a component.
-                Question::Evaluate(_) => {}
+                // No rule of these worlds is a component, and nothing in them is drained by numo.
+                Question::Evaluate(_) | Question::Evictions { .. } => {}
             }
         }
         !decision.questions.is_empty()

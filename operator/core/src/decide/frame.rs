@@ -120,6 +120,8 @@ pub struct Frame<'a> {
     pub version_id: String,
     /// The nodes of the run in the order of their turns.
     pub members: Vec<Member<'a>>,
+    /// Nodes that have their turn with another owner.
+    pub busy: HashMap<&'a str, &'a ChangeView>,
     /// Nodes that match two custom pools, of which one is a target.
     pub in_two_pools: Vec<(&'a NodeView, Vec<&'a str>)>,
     /// Nodes that someone else is about to take away or reboot, and in what words.
@@ -186,6 +188,17 @@ impl<'a> Frame<'a> {
                 None | Some(_) => {}
             }
         }
+        let busy = observed.changes.values().filter(|change| {
+            change.in_flight() && change.spec.owner_ref.uid != run.uid && observed.is_trusted(change)
+        });
+        let busy = busy
+            .filter(|change| {
+                nodes
+                    .get(change.spec.node_name.as_str())
+                    .is_some_and(|node| node.uid == change.spec.node_uid)
+            })
+            .map(|change| (change.spec.node_name.as_str(), change))
+            .collect();
         let (members, in_two_pools) = members(observed, &intent, &current, &superseded, &mut orphans);
         let last = run.status.run.as_ref().filter(|last| last.id == run_id);
         let run_verdicts = last.map_or(&[][..], |last| last.verdicts.as_slice());
@@ -193,6 +206,7 @@ impl<'a> Frame<'a> {
         Self {
             now: snapshot.now,
             owner: snapshot.owner,
+            busy,
             observed,
             run,
             intent,

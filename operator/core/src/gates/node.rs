@@ -50,6 +50,11 @@ pub fn not_fit(frame: &Frame<'_>, member: &Member<'_>) -> Option<Why> {
             format!("Node {name} spec.unschedulable: found true, wanted false; uncordon it to let it change");
         return Some(Why::new(Reason::CordonedByOther, message));
     }
+    if let Some(other) = frame.busy.get(name.as_str()) {
+        let of = &other.spec.owner_ref;
+        let message = format!("Node {name} has its turn with {} {}", of.kind, of.name);
+        return Some(Why::new(Reason::NodeBusy, message));
+    }
     let lease = frame.observed.leases.get(name)?;
     let ours = lease_holder(&frame.run.uid);
     if lease.holder != ours && !lease.expired(frame.now) {

@@ -436,6 +436,10 @@ impl Cluster {
                 },
             );
         }
+        let volumes: Vec<String> = line.all("volume").map(str::to_owned).collect();
+        if !volumes.is_empty() {
+            self.observed.volumes.insert(name.to_owned(), volumes);
+        }
         self.observed.nodes.insert(
             name.to_owned(),
             NodeView {
@@ -449,7 +453,6 @@ impl Cluster {
                 ready: !line.has("NotReady"),
                 leaving: line.option("leaving").map(str::to_owned),
                 etcd_voter: line.option("voter").map(|voter| voter == "yes"),
-                volumes: line.all("volume").map(str::to_owned).collect(),
             },
         );
     }

@@ -11,6 +11,7 @@
 //! evicted web-0 Budget at:-3 times:1       what came of its eviction
 //! returned a ReplicaSet/web at:-3 times:1  pods of it were evicted since the cordon
 //! etcd a ready                             a static pod of etcd on node a
+//! binding all spec {"ownerSelector":{…}}   a MutexBinding
 //! foreign                                  node-maintenance-operator runs
 //! ```
 
@@ -23,8 +24,8 @@ use numo_core::{
     MaintenanceGroup, Owner, maintenance,
     mark::{self, CordonedBy, Shielded},
     observed::{
-        ChangeView, DisruptionBudgetView, EtcdPodView, EvictionView, ForeignController, Key, LeaseView,
-        MaintenanceView, PodView, Returned, Said,
+        ChangeView, DisruptionBudgetView, EtcdPodView, EvictionView, ForeignController, JobView, Key,
+        LeaseView, MaintenanceView, PodView, Returned, Said,
     },
 };
 use serde_json::json;
@@ -71,6 +72,11 @@ impl Cluster {
                 let key = Key::new(namespace, format!("etcd-{node}"));
                 self.observed.etcd_pods.insert(key, view);
             }
+            "binding" => {
+                let (_, json) = line.text.split_once(" spec ").expect("a spec");
+                let spec = serde_json::from_str(json).expect("a MutexBinding's spec");
+                self.observed.bindings.insert(line.word(1).to_owned(), spec);
+            }
             "foreign" => {
                 let key = Key::new("operators", "node-maintenance-operator-controller-manager");
                 let what = ForeignController::NodeMaintenance;
@@ -115,7 +121,11 @@ impl Cluster {
                 Vec::new()
             },
             annotations,
-            labels: BTreeMap::new(),
+            labels: line
+                .all("label")
+                .filter_map(|label| label.split_once('='))
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .collect(),
             spec: NodeMaintenanceSpec {
                 node_name: line.word(1).to_owned(),
                 mutex_rules: Some(rules).filter(|rules| !rules.is_empty()),
@@ -205,6 +215,15 @@ impl Cluster {
         if let Some(uid) = line.option("uid") {
             uid.clone_into(&mut spec.node_uid);
         }
+        if line.has("retry") {
+            spec.directive = Some(numo_api::Directive {
+                action: numo_api::DirectiveAction::Retry,
+                reason: None,
+                by: None,
+            });
+        }
+        let namespace = line.option("namespace");
+        let key = namespace.map_or_else(|| key.clone(), |namespace| Key::new(namespace, &key.name));
         let step = (line.word(2) != "new").then(|| step(line.word(2)));
         let since = at(line.number("since", -60)).to_string();
         let mut entries: Vec<Entry> = Vec::new();
@@ -239,7 +258,7 @@ impl Cluster {
         let view = ChangeView {
             uid: format!("change-{name}"),
             resource_version: "1".to_owned(),
-            generation: 1,
+            generation: line.number("generation", 1),
             created: at(-60),
             deleting: false,
             key: key.clone(),
@@ -275,9 +294,33 @@ impl Cluster {
             disrupted: line.has("disrupted"),
             deleting: line.option("deleting").map(|_| at(line.number("deleting", 0))),
             empty_dir: line.has("emptydir"),
+            claims: usize::from(line.has("claim")),
             priority: i32::try_from(line.number("priority", 0)).expect("small"),
             key: key.clone(),
         };
+        if let Some((kind, _, uid)) = &view.controller
+            && kind == "DaemonSet"
+            && !line.has("orphan")
+        {
+            self.observed.daemon_sets.insert(uid.clone());
+        }
+        if line.has("ours") {
+            let job = JobView {
+                uid: format!("uid-{}", line.option("of").map_or("", |of| split(of).1)),
+                created: at(-30),
+                deleting: false,
+                run: "x".to_owned(),
+                ended: None,
+                started: true,
+                ttl_seconds: Some(1),
+                wanted_ttl_seconds: None,
+                trouble: None,
+            };
+            let name = line.option("of").map_or("", |of| split(of).1);
+            self.observed
+                .jobs
+                .insert(Key::new(&view.key.namespace, name), job);
+        }
         self.observed.pods.entry(node).or_default().insert(key, view);
     }
 

@@ -240,12 +240,23 @@ fn what_numo_needs_is_waited_for() {
         &draining("pod job on a of:Job/apply label:upgrade.cattle.io/controller=suc"),
         "hold PodNeeded ~ an upgrade that is under way\n > nothing",
     );
-    let rule = format!("pod rule on a of:Job/rule label:{}=x", numo_api::marks::JOB_RUN);
+    let rule = "pod rule on a of:Job/rule ours";
     check(
-        &draining(&rule),
+        &draining(rule),
         "hold PodNeeded ~ a rule that is running\n > nothing",
     );
     check(&draining(&format!("{rule} finished")), "> evict rule");
+    // A label alone is anybody's.
+    let forged = format!("pod rule on a of:Job/rule label:{}=x", numo_api::marks::JOB_RUN);
+    check(&draining(&forged), "> evict rule");
+    check(
+        &draining("pod web on a of:ReplicaSet/web label:upgrade.cattle.io/controller=x"),
+        "> evict web",
+    );
+    check(
+        &draining("pod agent on a of:DaemonSet/agent label:upgrade.cattle.io/controller=x"),
+        "> journal a Drained",
+    );
 }
 
 #[test]
@@ -290,10 +301,9 @@ fn ranks_go_one_after_the_other() {
 #[test]
 fn pods_that_come_back_hold_nobody_up_and_are_evicted_ever_more_seldom() {
     let cluster = |rest: &str| draining(&format!("pod web-9 on a of:ReplicaSet/web created:-20\n {rest}"));
-    // The first to come past the cordon goes like any other.
     check(
         &cluster(""),
-        "maintenance Running 1 of 1 pods left\n > evict web-9",
+        "maintenance Succeeded 0 of 1 pods left\n > evict web-9 again\n > journal a Drained",
     );
     check(
         &cluster("returned a ReplicaSet/web at:-31 times:1"),
@@ -331,7 +341,7 @@ fn a_drained_node_is_kept_drained() {
     );
     check(
         &kept("kept a cordoned\n pod web on a created:-5"),
-        "maintenance Succeeded 0 of 1 pods left: -\n > evict web",
+        "maintenance Succeeded 0 of 1 pods left: -\n > evict web again",
     );
     check(
         &kept("kept a uncordoned\n pods a"),
@@ -534,7 +544,8 @@ fn a_control_plane_never_loses_its_quorum() {
 fn openshift_guards_its_quorum_itself() {
     let cluster = |rest: &str| {
         format!(
-            "node a master 4.16.0
+            "cluster 4.16.0
+             node a master 4.16.0
              maintenance a finalizer
              etcd a namespace:openshift-etcd {rest}"
         )
@@ -647,12 +658,16 @@ fn rules_stand_before_the_cordon_and_before_the_node_is_given_back() {
     let after = "maintenance a finalizer deleting phase:Succeeded rule:backup rule:settled\n kept a cordoned";
     check(
         &cluster(&format!("{after}\n turn a Drained")),
+        "> journal a Ready",
+    );
+    check(
+        &cluster(&format!("{after}\n turn a Ready")),
         "> job settled/BeforeUncordon/1 of a",
     );
     // Deletion ends even if the rule fails.
     check(
         &cluster(&format!(
-            "{after}\n turn a Drained verdict:settled/BeforeUncordon/1/Failure"
+            "{after}\n turn a Ready verdict:settled/BeforeUncordon/1/Failure"
         )),
         "> uncordon a Some(false) with no taints",
     );
@@ -706,7 +721,7 @@ fn nothing_is_evicted_before_the_pods_are_known_and_counted() {
     };
     check(
         &cluster("counted:9"),
-        "hold Draining ~ are being looked at\n > nothing",
+        "hold Draining ~ are being listed\n > nothing",
     );
     check(
         &format!("{}\n pod web on a", cluster("")),
@@ -753,4 +768,239 @@ fn nothing_is_evicted_before_the_pods_are_known_and_counted() {
     };
     check(&gone(29), "> journal a Drained");
     check(&gone(30), "wake 1\n > nothing");
+}
+
+#[test]
+fn bindings_gate_the_maintenances_that_they_speak_of() {
+    let cluster = |binding: &str, rest: &str| {
+        format!(
+            "node a worker 4.16.0
+             node b worker 4.16.0
+             rule backup Pre
+             maintenance a finalizer label:team=db
+             binding gate spec {{\"ownerSelector\":{binding}}}
+             {rest}"
+        )
+    };
+    let turn = "turn a new\n kept a";
+    let of_all = "{\"kind\":\"NodeMaintenance\"},\"rules\":[{\"name\":\"backup\"}]";
+    check(&cluster(of_all, turn), "> job backup/Pre/1 of a");
+    let of_team = "{\"kind\":\"NodeMaintenance\",\"labels\":{\"matchLabels\":{\"team\":\"db\"}}},\"rules\":[{\"name\":\"backup\"}]";
+    check(&cluster(of_team, turn), "> job backup/Pre/1 of a");
+    for other in [
+        "{\"kind\":\"Plan\"},\"rules\":[{\"name\":\"backup\"}]",
+        "{\"kind\":\"NodeMaintenance\",\"namespaces\":[\"x\"]},\"rules\":[{\"name\":\"backup\"}]",
+        "{\"kind\":\"NodeMaintenance\",\"labels\":{\"matchLabels\":{\"team\":\"web\"}}},\"rules\":[{\"name\":\"backup\"}]",
+    ] {
+        check(&cluster(other, turn), "> cordon a with 2 taints");
+    }
+    check(
+        &cluster(
+            "{\"kind\":\"NodeMaintenance\"},\"rules\":[{\"name\":\"none\"}]",
+            "",
+        ),
+        "hold RuleNotFound ~ MutexBinding gate spec.rules[0]\n > nothing",
+    );
+    // How many may be in maintenance at once.
+    let two = |limit: &str| {
+        format!(
+            "node a worker 4.16.0
+             node b worker 4.16.0
+             maintenance a finalizer
+             maintenance b name:other created:-200 finalizer
+             turn b Drained of:other
+             binding gate spec {{\"ownerSelector\":{{\"kind\":\"NodeMaintenance\"}},\"maxUnavailable\":{limit}}}"
+        )
+    };
+    check(
+        &two("1"),
+        "hold WaitingForTurn ~ 1 of 1 nodes are in maintenance (MutexBinding gate spec.maxUnavailable): b\n > nothing",
+    );
+    check(&two("2"), "> admit a");
+    check(&two("\"100%\""), "> admit a");
+    check(
+        &two("\"many\""),
+        "hold InvalidField ~ MutexBinding gate spec.maxUnavailable\n > nothing",
+    );
+    // Drain settings, for who has none of its own.
+    let drained = |own: &str| {
+        format!(
+            "node a worker 4.16.0
+             maintenance a finalizer phase:Running counted:9{own}
+             kept a cordoned
+             turn a Cordoned
+             pod web on a
+             binding gate spec {{\"ownerSelector\":{{\"kind\":\"NodeMaintenance\"}},\"drain\":{{\"gracePeriodSeconds\":3}}}}"
+        )
+    };
+    check(&drained(""), "> evict web in 3");
+    check(&drained(" drain {\"gracePeriodSeconds\":5}"), "> evict web in 5");
+}
+
+#[test]
+fn a_daemon_set_that_is_gone_or_another_makers_keeps_no_pod() {
+    check(
+        &draining("pod agent on a of:DaemonSet/agent orphan"),
+        "> evict agent",
+    );
+    check(
+        &draining("pod agent on a of:DaemonSet.kruise.io/agent"),
+        "> evict agent",
+    );
+    check(
+        "node a worker 4.16.0
+         maintenance a finalizer phase:Running counted:9 drain {\"force\":false}
+         kept a cordoned
+         turn a Cordoned
+         pod agent on a of:DaemonSet/agent orphan",
+        "hold DrainRefused ~ Pods whose DaemonSet is gone\n > nothing",
+    );
+}
+
+#[test]
+fn who_waits_for_room_is_looked_at_again_and_who_stays_takes_none() {
+    let cluster = |rest: &str| {
+        format!(
+            "node a worker 4.16.0
+             maintenance a finalizer phase:Running counted:9 drain {{\"maxConcurrent\":1,\"skipWaitForDeleteTimeoutSeconds\":5}}
+             kept a cordoned
+             turn a Cordoned since:-40
+             {rest}"
+        )
+    };
+    check(
+        &cluster("pod stuck on a deleting:-60\n pod web on a"),
+        "> evict web",
+    );
+    check(
+        &cluster("pod web on a\n evicted web Accepted at:-16"),
+        "> evict web",
+    );
+    check(
+        &cluster("pod going on a deleting:60\n pod web on a"),
+        "wake 5\n > nothing",
+    );
+}
+
+#[test]
+fn a_claim_of_a_pod_that_stays_does_not_keep_a_node_from_being_drained() {
+    let cluster = |rest: &str| {
+        format!(
+            "node a worker 4.16.0 volume:pvc-1
+             maintenance a finalizer phase:Running counted:9 drain {{\"awaitVolumeDetach\":true}}
+             kept a cordoned
+             turn a Cordoned
+             pod agent on a of:DaemonSet/agent {rest}"
+        )
+    };
+    check(&cluster("claim"), "> journal a Drained");
+    check(&cluster(""), "hold VolumesAttached\n > nothing");
+}
+
+#[test]
+fn what_somebody_else_began_is_not_begun_again() {
+    // Another owner's mark, whose owner is gone: what was there before it is what counts.
+    let mut left = crate::cluster::Cluster::parse(
+        "node a worker 4.16.0
+         maintenance a finalizer phase:Running
+         turn a new
+         kept a cordoned",
+    );
+    let node = left.observed.nodes.get_mut("a").expect("node a");
+    let mark = node.annotations[numo_api::marks::CORDONED_BY].replace("uid-nm", "uid-before");
+    node.annotations
+        .insert(numo_api::marks::CORDONED_BY.to_owned(), mark);
+    let decided = crate::words::decision(&left);
+    let numo_core::action::Action::PatchNode(patch) = &decided.actions[0].action else {
+        panic!("{:?}", decided.actions);
+    };
+    let mark = patch.annotations[0].to.clone().expect("a mark");
+    assert!(
+        mark.contains("\"owner\":\"uid-nm\"") && mark.contains("\"prior\":false"),
+        "{mark}"
+    );
+    assert!(!mark.contains("taints"), "{mark}");
+    // Who gave the node up in the reference's time does not take it again.
+    check(
+        "node a worker 4.16.0\n maintenance a finalizer phase:Failed lease-errors:4",
+        "maintenance Failed\n hold NodeLeaseLost\n > nothing",
+    );
+    // What was counted of another node is forgotten before this one is taken.
+    check(
+        "node a worker 4.16.0\n maintenance a finalizer phase:Failed counted:7",
+        "node a Selected Admitting\n wake 0\n > nothing",
+    );
+}
+
+#[test]
+fn nobody_is_believed_who_writes_elsewhere() {
+    let forged = |namespace: &str| {
+        format!(
+            "node a worker 4.16.0
+             maintenance a finalizer
+             maintenance a name:other created:-5 finalizer
+             turn a Cordoned of:other namespace:{namespace}"
+        )
+    };
+    check(&forged("numo"), "not > admit\n > nothing");
+    check(&forged("team"), "> admit a");
+}
+
+#[test]
+fn a_failed_rule_is_asked_again_when_a_person_says_so() {
+    let cluster = |turn: &str| {
+        format!(
+            "node a worker 4.16.0
+             rule backup Pre
+             maintenance a finalizer phase:Running rule:backup
+             kept a
+             turn a PreRules verdict:backup/Pre/1/Failure {turn}"
+        )
+    };
+    check(&cluster(""), "hold RuleFailed\n > nothing");
+    check(
+        &cluster("retry generation:2"),
+        "> journal a Admitted Admitting attempt 2",
+    );
+    check(&cluster("retry"), "hold RuleFailed\n > nothing");
+}
+
+#[test]
+fn the_quorum_holds_when_the_rules_have_passed_too() {
+    let cluster = |c: &str| {
+        format!(
+            "node a master 4.16.0
+             node b master 4.16.0
+             node c master 4.16.0 {c}
+             etcd a ready
+             etcd b ready
+             etcd c ready
+             maintenance a finalizer phase:Running
+             kept a
+             turn a PreRules"
+        )
+    };
+    check(&cluster(""), "> cordon a with 2 taints");
+    check(&cluster("NotReady"), "hold EtcdQuorum\n > nothing");
+}
+
+#[test]
+fn an_edit_of_its_rules_does_not_stop_a_drain() {
+    check(
+        "node a worker 4.16.0
+         maintenance a finalizer phase:Running counted:9 rule:gone
+         kept a cordoned
+         turn a Cordoned
+         pod web on a",
+        "> evict web",
+    );
+    // But a suspension does, and what somebody undid stays undone meanwhile.
+    check(
+        "node a worker 4.16.0
+         maintenance a finalizer phase:Succeeded counted:9 suspended
+         kept a uncordoned
+         turn a Drained
+         pods a",
+        "> nothing",
+    );
 }

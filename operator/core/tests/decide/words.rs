@@ -105,6 +105,7 @@ pub fn words(cluster: &Cluster, decision: &Decision) -> Vec<String> {
             .map(|at| format!("wake {}", at.as_second() - now().as_second())),
     );
     words.extend(decision.questions.iter().map(|question| match question {
+        Question::Evictions { node, pods } => format!("? evictions {node} {}", pods.len()),
         Question::Evidence { job, .. } => format!("? evidence {}", job_words(cluster, job)),
         Question::DrainProbe { node } => format!("? drain {node}"),
         Question::Evaluate(request) => format!(

@@ -18,7 +18,13 @@ const LISTED: usize = 500;
 
 /// What the maintenance waits for, or that it does not.
 pub fn summary(report: &Report) -> (Reason, String) {
-    match &report.hold {
+    // What could not be written is what it waits for.
+    let refused = report
+        .nodes
+        .values()
+        .map(|node| &node.why)
+        .find(|why| why.reason == Reason::WriteRefused);
+    match refused.or(report.hold.as_ref()) {
         Some(Why { reason, message }) => (*reason, message.to_string()),
         None => (Reason::Progressing, Reason::Progressing.meaning().to_owned()),
     }
@@ -31,22 +37,26 @@ pub fn status(view: &MaintenanceView, report: &Report, now: Timestamp) -> NodeMa
         return old.clone();
     };
     let (reason, message) = summary(report);
+    if reason == Reason::ForeignController {
+        // The object is the other's, and so is its status.
+        return old.clone();
+    }
     let ready = said.phase == MaintenancePhase::Succeeded && reason == Reason::InMaintenance;
     let stalled = !ready && reason.who() == Who::ClusterAdmin;
     let mut conditions = Conditions::over(&old.conditions, view.generation, now);
     conditions.kstatus(ready, !ready && !stalled, stalled, reason.name(), &message);
     let mut status = NodeMaintenanceStatus {
         phase: Some(said.phase.name().to_owned()),
-        last_error: said.error.clone().filter(|error| !error.is_empty()),
+        last_error: if reason == Reason::WriteRefused {
+            Some(message.clone())
+        } else {
+            said.error.clone().filter(|error| !error.is_empty())
+        },
         error_on_lease_count: Some(said.lease_errors).filter(|count| *count > 0),
         conditions: conditions.done(),
         ..old.clone()
     };
-    if reason == Reason::ForeignController {
-        // The status is the other's.
-        status.phase.clone_from(&old.phase);
-        status.error_on_lease_count = old.error_on_lease_count;
-    }
+
     let begins = |step| matches!(step, Step::Selected | Step::Admitted | Step::PreRules);
     let node = report.nodes.get(&view.spec.node_name);
     match &said.pods {

@@ -30,6 +30,11 @@ pub async fn answer(read: &Client, write: &Client, question: &Question, answers:
             let found = drain_probe(read, write, node).await;
             answers.drains.insert(node.clone(), found);
         }
+        Question::Evictions { node, pods } => {
+            let pods = pods.iter().map(|pod| (pod.namespace.clone(), pod.name.clone()));
+            let found = tried(write, node, pods.collect()).await;
+            answers.drains.insert(node.clone(), found);
+        }
         // The planner has it asked; the answer comes later.
         Question::Evaluate(_) => {}
     }
@@ -42,7 +47,7 @@ pub fn unanswered(question: &Question, answers: &mut Answers) {
         Question::Evidence { job, .. } => {
             answers.evidence.insert(job.clone(), Evidence::default());
         }
-        Question::DrainProbe { node } => {
+        Question::DrainProbe { node } | Question::Evictions { node, .. } => {
             let why = format!("the drain of Node {node} could not be tried by dry run in time");
             answers.drains.insert(node.clone(), Some(why));
         }
@@ -130,6 +135,11 @@ async fn drain_probe(read: &Client, write: &Client, node: &str) -> Option<String
         .filter(|pod| is_evicted(pod))
         .filter_map(|pod| Some((pod.metadata.namespace.clone()?, pod.metadata.name.clone()?)))
         .collect();
+    tried(write, node, names).await
+}
+
+/// The first of these pods that could not be evicted now, in words.
+async fn tried(write: &Client, node: &str, names: Vec<(String, String)>) -> Option<String> {
     let refusals: Vec<String> = stream::iter(names)
         .map(|(namespace, name)| try_eviction(write, namespace, name))
         .buffer_unordered(PROBES_AT_ONCE)
@@ -300,6 +310,52 @@ async fn uninvited(client: &Client, namespace: &str, words: &str) -> numo_core::
 fn no_namespace(namespace: &str) -> numo_core::observed::Validity {
     let message = format!("spec.jobNamespace: found no namespace {namespace}, wanted an existing one");
     numo_core::observed::Validity::Invalid(numo_api::Reason::InvalidConfig, message)
+}
+
+/// Whether a ServiceAccount may write what an operator of this kind writes; none if the API server does not say.
+pub async fn may_do_work(
+    client: &Client,
+    namespace: &str,
+    account: &str,
+    what: numo_core::observed::ForeignController,
+) -> Option<bool> {
+    use k8s_openapi::api::authorization::v1::{
+        ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
+    };
+    use numo_core::observed::ForeignController;
+    let groups: &[(&str, &str)] = match what {
+        ForeignController::NodeMaintenance => &[
+            (numo_api::node_maintenance::MEDIK8S_GROUP, "nodemaintenances"),
+            (numo_api::node_maintenance::KUBEVIRT_GROUP, "nodemaintenances"),
+        ],
+        ForeignController::Plan => &[("upgrade.cattle.io", "plans")],
+    };
+    let api: Api<SubjectAccessReview> = Api::all(client.clone());
+    let mut may = false;
+    for (group, resource) in groups {
+        let review = SubjectAccessReview {
+            spec: SubjectAccessReviewSpec {
+                user: Some(format!("system:serviceaccount:{namespace}:{account}")),
+                groups: Some(vec![
+                    "system:serviceaccounts".to_owned(),
+                    format!("system:serviceaccounts:{namespace}"),
+                    "system:authenticated".to_owned(),
+                ]),
+                resource_attributes: Some(ResourceAttributes {
+                    group: Some((*group).to_owned()),
+                    resource: Some((*resource).to_owned()),
+                    subresource: Some("status".to_owned()),
+                    verb: Some("update".to_owned()),
+                    ..ResourceAttributes::default()
+                }),
+                ..SubjectAccessReviewSpec::default()
+            },
+            ..SubjectAccessReview::default()
+        };
+        let answer = api.create(&PostParams::default(), &review).await.ok()?;
+        may |= answer.status.is_some_and(|status| status.allowed);
+    }
+    Some(may)
 }
 
 #[cfg(test)]

@@ -457,7 +457,7 @@ async fn patch_node(client: &Client, store: &mut Store, wanted: &NodePatch) -> R
         .await
         .map_err(|error| ApplyError::of(error, &about))?;
     let number = wire::version(kube::Resource::meta(&node));
-    store.own(Kind::Node, number, wire::Object::Node(Box::new(wire::node(node))));
+    store.own(Kind::Node, number, wire::node_object(node));
     Ok(())
 }
 
@@ -688,7 +688,7 @@ async fn acquire_lease(
     match create(client, store, Kind::Lease, &key, body).await {
         // Without the namespace or the right there are no node leases here; that is said once and
         // stops nothing.
-        Err(ApplyError::Gone { .. } | ApplyError::Refused { code: 403, .. }) => {
+        Err(ApplyError::Gone { .. } | ApplyError::Refused { code: 403 | 404, .. }) => {
             let why = format!(
                 "{about}: the namespace {} or the right to it is missing",
                 marks::LEASE_NAMESPACE

@@ -21,7 +21,7 @@ use super::{
 use crate::frontends;
 use futures::{StreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
-use numo_api::{Reason, conditions::types, marks};
+use numo_api::{NodeMaintenanceStatus, Reason, conditions::types, marks};
 use numo_core::{
     Decision, Owner, OwnerKind, Snapshot,
     action::{Action, Event, EventAction, Planned},
@@ -65,7 +65,7 @@ const EXAMINE_DOUBLINGS: u32 = 6;
 /// How long a drain that could not pass is taken for such.
 const DRAIN_MEMORY: Duration = Duration::from_secs(15);
 /// Kinds that are watched in all namespaces from the start.
-pub const CLUSTER_KINDS: [Kind; 19] = [
+pub const CLUSTER_KINDS: [Kind; 20] = [
     Kind::Node,
     Kind::MachineConfigPool,
     Kind::MachineConfig,
@@ -84,10 +84,12 @@ pub const CLUSTER_KINDS: [Kind; 19] = [
     Kind::MutexBudget,
     Kind::NodeMaintenance,
     Kind::KubeVirtMaintenance,
+    Kind::MutexBinding,
     Kind::Namespace,
 ];
 /// Kinds that only the operator itself needs to see.
-const OPERATOR_KINDS: [Kind; 4] = [
+const OPERATOR_KINDS: [Kind; 5] = [
+    Kind::DaemonSet,
     Kind::DisruptionBudget,
     Kind::NodeMaintenanceOperator,
     Kind::NodeMaintenanceOperatorOld,
@@ -95,6 +97,8 @@ const OPERATOR_KINDS: [Kind; 4] = [
 ];
 /// Namespace of OpenShift's etcd.
 const OPENSHIFT_ETCD: &str = "openshift-etcd";
+/// How often it is looked again whether another operator may do its work.
+const CLAIMS_AGAIN: Duration = Duration::from_mins(1);
 /// Evictions that are under way at once.
 const EVICTIONS_AT_ONCE: usize = 16;
 /// Kinds that are watched in the namespaces that rules run Jobs in.
@@ -123,6 +127,12 @@ pub struct Planner {
     shown: BTreeSet<Owner>,
     /// Runs whose last decision was that there is nothing to do.
     idle: BTreeSet<Owner>,
+    /// Maintenances that are left to another operator, as has been said.
+    stood_off: BTreeSet<Owner>,
+    /// The status of a maintenance as it was sent, and as the API server keeps it.
+    sent: BTreeMap<Owner, (NodeMaintenanceStatus, NodeMaintenanceStatus)>,
+    /// When claims were judged last.
+    claims_judged: Option<Instant>,
     /// The watches of the pods of nodes in maintenance.
     pod_watches: BTreeMap<String, JoinHandle<()>>,
     said_no_leases: bool,
@@ -159,6 +169,9 @@ impl Planner {
             refused: BTreeMap::new(),
             shown: BTreeSet::new(),
             idle: BTreeSet::new(),
+            stood_off: BTreeSet::new(),
+            sent: BTreeMap::new(),
+            claims_judged: None,
             pod_watches: BTreeMap::new(),
             said_no_leases: false,
             changed: Reach::Nobody,
@@ -203,6 +216,7 @@ impl Planner {
             }
             dirty = dirty.max(self.take_in());
             self.wake_touched();
+            self.judge_claims();
             self.watch_job_namespaces();
             self.judge_rules();
             if !self.store.is_complete() {
@@ -280,6 +294,8 @@ impl Planner {
         }
         self.idle.retain(|key| runs.contains(key));
         self.failures.retain(|key, _| runs.contains(key));
+        self.stood_off.retain(|owner| runs.contains(owner));
+        self.sent.retain(|owner, _| runs.contains(owner));
         self.refused.retain(|(key, _), _| runs.contains(key));
         self.shown = runs;
         self.store.forget_refusals();
@@ -577,7 +593,10 @@ impl Planner {
         let asks = |question: &Question| matches!(question, Question::Evaluate(_));
         let asked = decision.questions.iter().any(asks);
         let asked = asked.then(|| self.connection.clock.now());
-        match [decision.wake_at, retry, asked].into_iter().flatten().min() {
+        // What became due since the last round is carried out soon, and what was too much for one pass.
+        let left = !is_run && !failed && !decision.actions.is_empty();
+        let left = left.then(|| self.connection.clock.now() + SignedDuration::from_secs(1));
+        match [decision.wake_at, retry, asked, left].into_iter().flatten().min() {
             Some(at) => self.wakes.insert(owner.clone(), at),
             None => self.wakes.remove(owner),
         };
@@ -592,11 +611,38 @@ impl Planner {
             return;
         };
         let now = self.connection.clock.now();
-        let status = frontends::node_maintenance::status(&view, &decision.report, now);
-        if status == view.status || !self.fence.holds() {
+        let hold = decision.report.hold.as_ref();
+        if let Some(why) = hold.filter(|why| why.reason == Reason::ForeignController) {
+            // Nothing is written to objects that are another's; it is said once.
+            if self.stood_off.insert(owner.clone()) {
+                let event = Event {
+                    node: None,
+                    warning: true,
+                    reason: Reason::ForeignController.name(),
+                    action: EventAction::Hold,
+                    note: why.message.to_string(),
+                };
+                if let Some(published) = self.publishable(owner, event) {
+                    self.events.publish(published);
+                }
+            }
             return;
         }
-        let due = frontends::node_maintenance::due(&view.status, &status, now);
+        self.stood_off.remove(owner);
+        // A CRD of another's may not keep all of what is written: that is no reason to write it again.
+        let mut before = view.status.clone();
+        if let Some((sent, kept)) = self.sent.get(owner)
+            && *kept == view.status
+        {
+            before.clone_from(sent);
+        }
+        let mut status = frontends::node_maintenance::status(&view, &decision.report, now);
+        status.last_update.clone_from(&before.last_update);
+        if status == before || !self.fence.holds() {
+            return;
+        }
+        status.last_update = Some(frontends::conditions::seconds(now));
+        let due = frontends::node_maintenance::due(&before, &status, now);
         if now < due {
             let wake = self.wakes.entry(owner.clone()).or_insert(due);
             *wake = (*wake).min(due);
@@ -612,8 +658,12 @@ impl Planner {
             return;
         }
         self.metrics.wrote("WriteStatus", "ok");
+        if let Some(kept) = self.store.observed.maintenances.get(owner) {
+            self.sent
+                .insert(owner.clone(), (status.clone(), kept.status.clone()));
+        }
         self.changed = self.changed.max(self.store.take_news());
-        let said = frontends::node_maintenance::transition(&view.status, &status);
+        let said = frontends::node_maintenance::transition(&before, &status);
         let said = said.map(|(reason, note, warning)| Event {
             node: None,
             warning,
@@ -621,7 +671,7 @@ impl Planner {
             action: EventAction::Drain,
             note: note.to_owned(),
         });
-        let conditions = transitions(&view.status.conditions, &status.conditions);
+        let conditions = transitions(&before.conditions, &status.conditions);
         for event in said.into_iter().chain(conditions) {
             if let Some(published) = self.publishable(owner, event) {
                 self.events.publish(published);
@@ -702,13 +752,18 @@ impl Planner {
     /// Watches the pods of the nodes that have their turn in a maintenance, and of no others.
     fn watch_pods(&mut self) {
         let observed = &self.store.observed;
+        if observed.maintenances.is_empty() && self.pod_watches.is_empty() {
+            return;
+        }
+        let changes = observed.changes.values();
+        let flying: BTreeSet<&str> = changes
+            .filter(|change| change.in_flight() && observed.is_trusted(change))
+            .map(|change| change.spec.owner_ref.uid.as_str())
+            .collect();
         let wanted: BTreeSet<String> = observed
             .maintenances
             .values()
-            .filter(|view| {
-                let mut changes = observed.changes.values();
-                changes.any(|change| change.in_flight() && change.spec.owner_ref.uid == view.uid)
-            })
+            .filter(|view| flying.contains(view.uid.as_str()))
             .map(|view| view.spec.node_name.clone())
             .collect();
         self.pod_watches.retain(|node, task| {
@@ -726,6 +781,28 @@ impl Planner {
                 self.pod_watches.insert(node, tokio::spawn(task));
             }
         }
+    }
+
+    /// Asks the API server whether those may do the work of an operator who have its name, now and then.
+    fn judge_claims(&mut self) {
+        let unjudged = self.store.claims().any(|(_, claim)| claim.stale);
+        let due = self.claims_judged.is_none_or(|at| at.elapsed() > CLAIMS_AGAIN);
+        if !unjudged && !due {
+            return;
+        }
+        for (key, claim) in self.store.claims() {
+            let client = self.connection.write.clone();
+            let (key, claim, sender) = (key.clone(), claim.clone(), self.sender.clone());
+            tokio::spawn(async move {
+                if let Some(may) =
+                    answer::may_do_work(&client, &key.namespace, &claim.account, claim.what).await
+                {
+                    let _ = sender.send(Seen::Claim(key, may));
+                }
+            });
+        }
+        self.store.ask_claims();
+        self.claims_judged = Some(Instant::now());
     }
 
     /// Begins to watch the namespaces that rules run Jobs in.

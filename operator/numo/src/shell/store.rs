@@ -15,8 +15,9 @@ use numo_core::{
     action::EvaluationRequest,
     drain::{Eviction, controller_of, covers},
     observed::{
-        DisruptionBudgetView, EvaluationView, EvictionView, JobView, Key, MachineApi, MaintenanceView,
-        Observed, PodView, Returned, RuleAnswer, RuleView, RunConfigView, Said, Settings, Validity,
+        DisruptionBudgetView, EvaluationView, EvictionView, ForeignController, JobView, Key, MachineApi,
+        MaintenanceView, Observed, PodView, Returned, RuleAnswer, RuleView, RunConfigView, Said, Settings,
+        Validity,
     },
     ready,
 };
@@ -42,6 +43,8 @@ pub enum Seen {
     Evaluated(String, Timestamp, RuleAnswer),
     /// Something has changed that a rule read, by the key of its evaluation.
     Stirred(String),
+    /// Whether a Deployment's ServiceAccount may do the work of the operator whose name it has.
+    Claim(Key, bool),
 }
 
 /// Whose decisions something new can change.
@@ -75,7 +78,26 @@ pub struct Store {
     waiting_for: BTreeSet<(Kind, String)>,
     news: Reach,
     node_pods: BTreeMap<String, NodePods>,
+    daemon_sets: BTreeMap<Key, String>,
+    claims: BTreeMap<Key, Claim>,
     touched: BTreeSet<String>,
+}
+
+/// Controllers whose pods' returns are counted, at most.
+const RETURNS: usize = 10_000;
+
+/// A Deployment that has the name of an operator which numo replaces. Anybody may make one: it counts only while its
+/// ServiceAccount may do that operator's work.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// What that operator works on.
+    pub what: ForeignController,
+    /// Its ServiceAccount.
+    pub account: String,
+    /// Whether it may; taken for true until the API server has said so.
+    pub may: Option<bool>,
+    /// Whether the Deployment has changed since that was asked.
+    pub stale: bool,
 }
 
 /// What the watch of one node's pods has said beside the pods themselves.
@@ -154,6 +176,7 @@ impl Store {
             | Seen::Listing(..)
             | Seen::Listed(..)
             | Seen::Judged(..)
+            | Seen::Claim(..)
             | Seen::Examined(..) => false,
         };
         match (self.see(seen), of_a_turn) {
@@ -194,6 +217,7 @@ impl Store {
             }
             Seen::Evaluated(key, at, answer) => self.evaluated(&key, at, answer),
             Seen::Stirred(key) => self.stirred(&key),
+            Seen::Claim(key, may) => self.judged_claim(&key, may),
         }
     }
 
@@ -270,6 +294,51 @@ impl Store {
         self.observed.returns.retain(|(of, _), _| of != node);
     }
 
+    /// Deployments that claim to be an operator which numo replaces.
+    pub fn claims(&self) -> impl Iterator<Item = (&Key, &Claim)> {
+        self.claims.iter()
+    }
+
+    fn claim(&mut self, key: Key, claim: Option<(ForeignController, String)>) -> bool {
+        let Some((what, account)) = claim else {
+            self.claims.remove(&key);
+            return self.observed.foreign_controllers.remove(&key).is_some();
+        };
+        let known = self.claims.get(&key).filter(|known| known.account == account);
+        let may = known.and_then(|known| known.may);
+        let claim = Claim {
+            what,
+            account,
+            may,
+            stale: true,
+        };
+        self.claims.insert(key.clone(), claim);
+        match may {
+            Some(false) => false,
+            None | Some(true) => replace(&mut self.observed.foreign_controllers, key, what),
+        }
+    }
+
+    /// What is asked about claims now is asked of them as they are.
+    pub fn ask_claims(&mut self) {
+        for claim in self.claims.values_mut() {
+            claim.stale = false;
+        }
+    }
+
+    fn judged_claim(&mut self, key: &Key, may: bool) -> bool {
+        let Some(claim) = self.claims.get_mut(key) else {
+            return false;
+        };
+        claim.may = Some(may);
+        let what = claim.what;
+        if may {
+            replace(&mut self.observed.foreign_controllers, key.clone(), what)
+        } else {
+            self.observed.foreign_controllers.remove(key).is_some()
+        }
+    }
+
     /// The nodes whose pods, or the budgets over them, have changed since this was asked last.
     pub fn take_touched(&mut self) -> BTreeSet<String> {
         std::mem::take(&mut self.touched)
@@ -287,7 +356,10 @@ impl Store {
         }
         known.numbers.insert(pod.key.clone(), number);
         if known.pods.get(&pod.key) != Some(&pod) {
-            known.pods.insert(pod.key.clone(), pod.clone());
+            let before = known.pods.insert(pod.key.clone(), pod.clone());
+            if let Some(before) = before.filter(|before| before.uid != pod.uid) {
+                self.observed.evictions.remove(&before.uid);
+            }
             if known.is_listed {
                 let pods = self.observed.pods.entry(node.to_owned()).or_default();
                 pods.insert(pod.key.clone(), pod);
@@ -301,13 +373,11 @@ impl Store {
         let holder = self
             .node_pods
             .iter_mut()
-            .find(|(_, known)| known.pods.contains_key(key));
+            // A pod of the same name may be on another node by now: it is newer than this deletion.
+            .find(|(_, known)| known.numbers.get(key).is_some_and(|seen| *seen <= number));
         let Some((node, known)) = holder else {
             return false;
         };
-        if known.numbers.get(key).is_some_and(|seen| *seen > number) {
-            return false;
-        }
         known.numbers.remove(key);
         if let Some(pod) = known.pods.remove(key) {
             self.observed.evictions.remove(&pod.uid);
@@ -325,7 +395,13 @@ impl Store {
         };
         if let Some(mentioned) = known.listing.take() {
             known.numbers.retain(|key, _| mentioned.contains(key));
-            known.pods.retain(|key, _| mentioned.contains(key));
+            known.pods.retain(|key, pod| {
+                let keep = mentioned.contains(key);
+                if !keep {
+                    self.observed.evictions.remove(&pod.uid);
+                }
+                keep
+            });
         }
         known.is_listed = true;
         self.observed.pods.insert(node.to_owned(), known.pods.clone());
@@ -343,7 +419,7 @@ impl Store {
         let known = observed.evictions.get(&eviction.uid);
         let accepted = said == Said::Accepted;
         let refusals = known.map_or(0, |known| known.refusals);
-        if accepted {
+        if accepted && observed.returns.len() < RETURNS {
             let place = (node.to_owned(), controller_of(pod));
             let times = observed.returns.get(&place).map_or(0, |known| known.times);
             let again = u32::from(eviction.returned.is_some());
@@ -536,7 +612,21 @@ impl Store {
     fn insert(&mut self, object: Object) -> bool {
         let observed = &mut self.observed;
         match object {
-            Object::Node(node) => replace(&mut observed.nodes, node.name.clone(), *node),
+            Object::Node(node, volumes) => {
+                let name = node.name.clone();
+                let known = observed.volumes.get(&name).map_or(&[][..], Vec::as_slice);
+                if *known != *volumes {
+                    if self.node_pods.contains_key(&name) {
+                        self.touched.insert(name.clone());
+                    }
+                    if volumes.is_empty() {
+                        observed.volumes.remove(&name);
+                    } else {
+                        observed.volumes.insert(name.clone(), volumes);
+                    }
+                }
+                replace(&mut observed.nodes, name, *node)
+            }
             Object::Pool(pool) => replace(&mut observed.pools, pool.name.clone(), *pool),
             Object::Config(name, config) => replace(&mut observed.configs, name, config),
             Object::ClusterVersion(version) => set(&mut observed.cluster_version, Some(version)),
@@ -551,6 +641,7 @@ impl Store {
             Object::Budget(budget) => replace(&mut observed.budgets, budget.name.clone(), *budget),
             Object::Namespace(name, terminating) => replace(&mut observed.namespaces, name, terminating),
             Object::Lease(node, lease) => replace(&mut observed.leases, node, lease),
+            Object::Binding(name, binding) => replace(&mut observed.bindings, name, *binding),
             Object::Maintenance(view) => replace(&mut observed.maintenances, view.owner.clone(), *view),
             Object::DisruptionBudget(key, budget) => {
                 let of_etcd = key.namespace == OPENSHIFT_ETCD;
@@ -561,8 +652,14 @@ impl Store {
                 news && of_etcd
             }
             Object::EtcdPod(key, pod) => replace(&mut observed.etcd_pods, key, pod),
-            Object::Foreign(key, Some(what)) => replace(&mut observed.foreign_controllers, key, what),
-            Object::Foreign(key, None) => observed.foreign_controllers.remove(&key).is_some(),
+            Object::DaemonSet(key, uid) => {
+                if let Some(before) = self.daemon_sets.insert(key, uid.clone()) {
+                    observed.daemon_sets.remove(&before);
+                }
+                observed.daemon_sets.insert(uid);
+                false
+            }
+            Object::Foreign(key, claim) => self.claim(key, claim),
             Object::NodePod(..) => false,
             Object::Rule(rule) => {
                 let key = wire::key(&rule.metadata);
@@ -596,7 +693,10 @@ impl Store {
         self.versions.remove(&slot);
         let observed = &mut self.observed;
         match kind {
-            Kind::Node => observed.nodes.remove(&key.name).is_some(),
+            Kind::Node => {
+                observed.volumes.remove(&key.name);
+                observed.nodes.remove(&key.name).is_some()
+            }
             Kind::MachineConfigPool => observed.pools.remove(&key.name).is_some(),
             Kind::MachineConfig => observed.configs.remove(&key.name).is_some(),
             Kind::ClusterVersion => observed.cluster_version.take().is_some(),
@@ -618,6 +718,7 @@ impl Store {
                 .name
                 .strip_prefix("node-")
                 .is_some_and(|node| observed.leases.remove(node).is_some()),
+            Kind::MutexBinding => observed.bindings.remove(&key.name).is_some(),
             Kind::NodeMaintenance => {
                 let owner = Owner::maintenance(MaintenanceGroup::Medik8s, &key.name);
                 observed.maintenances.remove(&owner).is_some()
@@ -636,7 +737,13 @@ impl Store {
             Kind::EtcdPod => observed.etcd_pods.remove(key).is_some(),
             Kind::NodeMaintenanceOperator
             | Kind::NodeMaintenanceOperatorOld
-            | Kind::SystemUpgradeController => observed.foreign_controllers.remove(key).is_some(),
+            | Kind::SystemUpgradeController => self.claim(key.clone(), None),
+            Kind::DaemonSet => {
+                if let Some(uid) = self.daemon_sets.remove(key) {
+                    observed.daemon_sets.remove(&uid);
+                }
+                false
+            }
             Kind::NodePod => false,
             Kind::MutexRule => {
                 self.rules.remove(key);
@@ -766,9 +873,12 @@ fn place(object: &Object) -> (Key, String) {
     let of = |key: &Key| (key.clone(), key.namespace.clone());
     let cluster = |name: &str| (Key::new("", name), String::new());
     match object {
-        Object::Node(node) => cluster(&node.name),
+        Object::Node(node, _) => cluster(&node.name),
         Object::Pool(pool) => cluster(&pool.name),
-        Object::Config(name, _) | Object::Namespace(name, _) | Object::Layered(name, _) => cluster(name),
+        Object::Config(name, _)
+        | Object::Namespace(name, _)
+        | Object::Layered(name, _)
+        | Object::Binding(name, _) => cluster(name),
         Object::Machine((_, key), _) | Object::HealthCheck((_, key), _) | Object::RebootLocks(key, _) => {
             of(key)
         }
@@ -788,6 +898,7 @@ fn place(object: &Object) -> (Key, String) {
         | Object::JobEvent(key, _, _)
         | Object::DisruptionBudget(key, _)
         | Object::EtcdPod(key, _)
+        | Object::DaemonSet(key, _)
         | Object::Foreign(key, _) => of(key),
         Object::Maintenance(view) => cluster(&view.owner.key.name),
         Object::NodePod(_, pod) => of(&pod.key),

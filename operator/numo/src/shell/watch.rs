@@ -69,11 +69,15 @@ pub async fn watch(client: Client, kind: Kind, scope: String, to: UnboundedSende
             let stream = watcher(Api::<SlimNode>::all(client), config);
             forward(kind, scope, to, stream, |node| {
                 let number = wire::version(kube::Resource::meta(&node));
-                Some((number, wire::Object::Node(Box::new(wire::node(node)))))
+                Some((number, wire::node_object(node)))
             })
             .await;
         }
-        Kind::MachineConfig | Kind::Kured | Kind::OpenShiftHealthCheck | Kind::ClusterApiHealthCheck => {
+        Kind::MachineConfig
+        | Kind::Kured
+        | Kind::DaemonSet
+        | Kind::OpenShiftHealthCheck
+        | Kind::ClusterApiHealthCheck => {
             let api: Api<PartialObjectMeta<DynamicObject>> = Api::all_with(client, &resource(kind));
             let stream = watcher(api, selection(kind, &scope).page_size(100));
             forward(kind, scope, to, stream, |meta| {
@@ -181,7 +185,7 @@ fn is_optional(kind: Kind, error: &watcher::Error) -> bool {
     let absent = matches!(error,
         watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 404);
     match kind {
-        Kind::Job | Kind::Pod | Kind::JobEvent | Kind::Lease | Kind::NodePod => true,
+        Kind::Job | Kind::Pod | Kind::JobEvent | Kind::Lease => true,
         Kind::MachineConfigPool
         | Kind::MachineConfig
         | Kind::ClusterVersion
@@ -199,7 +203,11 @@ fn is_optional(kind: Kind, error: &watcher::Error) -> bool {
         | Kind::MutexTarget
         | Kind::NodeChange
         | Kind::MutexBudget
+        | Kind::MutexBinding
         | Kind::Kured
+        // To take pods that may not be seen for none would call a node drained that is not.
+        | Kind::NodePod
+        | Kind::DaemonSet
         | Kind::DisruptionBudget
         | Kind::EtcdPod
         | Kind::NodeMaintenanceOperator

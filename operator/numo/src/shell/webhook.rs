@@ -354,6 +354,8 @@ impl Admission {
             &mut observed,
         )
         .await?;
+        self.list(Kind::ClusterVersion, "", ListParams::default(), &mut observed)
+            .await?;
         self.list(Kind::NodeChange, "", ListParams::default(), &mut observed)
             .await?;
         self.nodes(&ListParams::default(), &mut observed).await?;
@@ -366,7 +368,7 @@ impl Admission {
         loop {
             let page = api.list(&params).await?;
             for node in page.items {
-                let node = wire::node(node);
+                let (node, _) = wire::node(node);
                 observed.nodes.insert(node.name.clone(), node);
             }
             match page.metadata.continue_.filter(|token| !token.is_empty()) {
@@ -397,6 +399,7 @@ impl Admission {
                     Some(Object::Maintenance(view)) => {
                         observed.maintenances.insert(view.owner.clone(), *view);
                     }
+                    Some(Object::ClusterVersion(version)) => observed.cluster_version = Some(version),
                     Some(Object::EtcdPod(key, pod)) => {
                         observed.etcd_pods.insert(key, pod);
                     }

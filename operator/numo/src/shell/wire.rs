@@ -6,7 +6,8 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::DynamicObject;
 use numo_api::{
-    MutexBudget, MutexRule, MutexRunConfig, MutexTarget, NodeChange, NodeMaintenance, marks,
+    MutexBinding, MutexBindingSpec, MutexBudget, MutexRule, MutexRunConfig, MutexTarget, NodeChange,
+    NodeMaintenance, marks,
     node_maintenance::{KUBEVIRT_GROUP, MAINTENANCE_VERSION, MEDIK8S_GROUP},
 };
 use numo_core::observed::{
@@ -41,6 +42,7 @@ pub enum Kind {
     MutexBudget,
     NodeMaintenance,
     KubeVirtMaintenance,
+    MutexBinding,
     Namespace,
     Lease,
     Job,
@@ -50,6 +52,8 @@ pub enum Kind {
     NodePod,
     DisruptionBudget,
     EtcdPod,
+    /// Whether they exist.
+    DaemonSet,
     /// Deployments of the operators that numo replaces, by their names.
     NodeMaintenanceOperator,
     NodeMaintenanceOperatorOld,
@@ -95,7 +99,7 @@ impl Kind {
                 "MachineHealthCheck",
                 "machinehealthchecks",
             ),
-            Self::Kured => ("apps", "v1", "DaemonSet", "daemonsets"),
+            Self::Kured | Self::DaemonSet => ("apps", "v1", "DaemonSet", "daemonsets"),
             Self::MutexRunConfig => (
                 numo_api::GROUP,
                 numo_api::VERSION,
@@ -115,6 +119,12 @@ impl Kind {
                 numo_api::VERSION,
                 "MutexBudget",
                 "mutexbudgets",
+            ),
+            Self::MutexBinding => (
+                numo_api::NUMO_GROUP,
+                numo_api::VERSION,
+                "MutexBinding",
+                "mutexbindings",
             ),
             Self::Namespace => ("", "v1", "Namespace", "namespaces"),
             Self::Lease => ("coordination.k8s.io", "v1", "Lease", "leases"),
@@ -145,7 +155,8 @@ impl Kind {
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "the names are the kinds")]
 pub enum Object {
-    Node(Box<NodeView>),
+    /// With the volumes that are attached to it.
+    Node(Box<NodeView>, Vec<String>),
     Pool(Box<PoolView>),
     Config(String, ConfigView),
     ClusterVersion(ClusterVersionView),
@@ -169,12 +180,15 @@ pub enum Object {
     /// Job it is about: reason and message.
     JobEvent(Key, Key, (String, String)),
     Maintenance(Box<MaintenanceView>),
+    Binding(String, Box<MutexBindingSpec>),
     /// The node it is on.
     NodePod(String, Box<PodView>),
     DisruptionBudget(Key, Box<DisruptionBudgetView>),
     EtcdPod(Key, EtcdPodView),
-    /// What it works on, while it runs.
-    Foreign(Key, Option<ForeignController>),
+    /// What it works on and its ServiceAccount, while it runs.
+    Foreign(Key, Option<(ForeignController, String)>),
+    /// Its uid.
+    DaemonSet(Key, String),
 }
 
 /// A Node without what nobody here reads: images, managed fields, addresses.
@@ -301,7 +315,7 @@ fn created(meta: &ObjectMeta) -> Timestamp {
 }
 
 /// The view of a Node.
-pub fn node(node: SlimNode) -> NodeView {
+pub fn node(node: SlimNode) -> (NodeView, Vec<String>) {
     let condition = |wanted: &str| {
         node.status
             .conditions
@@ -324,14 +338,11 @@ pub fn node(node: SlimNode) -> NodeView {
             .find(|key| LEAVING_TAINTS.contains(key))
             .map(|key| format!("taint {key}"))
     };
-    NodeView {
+    let volumes = &node.status.volumes_attached;
+    let volumes = volumes.iter().map(|volume| volume.name.clone()).collect();
+    let view = NodeView {
         etcd_voter: condition("EtcdIsVoter").map(|status| status == "True"),
-        volumes: node
-            .status
-            .volumes_attached
-            .iter()
-            .map(|volume| volume.name.clone())
-            .collect(),
+
         created: created(&node.metadata),
         unschedulable: node.spec.unschedulable,
         taints: node.spec.taints,
@@ -341,15 +352,23 @@ pub fn node(node: SlimNode) -> NodeView {
         uid: node.metadata.uid.unwrap_or_default(),
         labels: node.metadata.labels.unwrap_or_default(),
         annotations: node.metadata.annotations.unwrap_or_default(),
-    }
+    };
+    (view, volumes)
+}
+
+/// The view of a Node with its place in the store.
+pub fn node_object(slim: SlimNode) -> Object {
+    let (view, volumes) = node(slim);
+    Object::Node(Box::new(view), volumes)
 }
 
 /// The view of any other object; none for what is not understood (it is then as if it were not there).
 pub fn object(kind: Kind, object: DynamicObject) -> Option<Object> {
     Some(match kind {
-        Kind::Node => Object::Node(Box::new(node(
-            serde_json::from_value(serde_json::to_value(object).ok()?).ok()?,
-        ))),
+        Kind::Node => {
+            let slim = serde_json::from_value(serde_json::to_value(object).ok()?).ok()?;
+            node_object(slim)
+        }
         Kind::MachineConfigPool => Object::Pool(Box::new(pool(&object))),
         Kind::MachineConfig => {
             let version = object
@@ -432,6 +451,10 @@ pub fn object(kind: Kind, object: DynamicObject) -> Option<Object> {
         }
         Kind::NodeMaintenance => maintenance(MaintenanceGroup::Medik8s, typed(object)?),
         Kind::KubeVirtMaintenance => maintenance(MaintenanceGroup::KubeVirt, typed(object)?),
+        Kind::MutexBinding => {
+            let binding: MutexBinding = typed(object)?;
+            Object::Binding(binding.metadata.name?, Box::new(binding.spec))
+        }
         Kind::NodePod => {
             let node = text(&object.data, "/spec/nodeName");
             Object::NodePod(node, Box::new(node_pod(&object)))
@@ -439,6 +462,7 @@ pub fn object(kind: Kind, object: DynamicObject) -> Option<Object> {
         Kind::DisruptionBudget => {
             Object::DisruptionBudget(key(&object.metadata), Box::new(disruption_budget(&object.data)))
         }
+        Kind::DaemonSet => Object::DaemonSet(key(&object.metadata), object.metadata.uid?),
         Kind::EtcdPod => Object::EtcdPod(key(&object.metadata), etcd_pod(&object)),
         Kind::NodeMaintenanceOperator | Kind::NodeMaintenanceOperatorOld => Object::Foreign(
             key(&object.metadata),
@@ -487,7 +511,17 @@ fn node_pod(object: &DynamicObject) -> PodView {
         uid: meta.uid.clone().unwrap_or_default(),
         created: created(meta),
         labels: meta.labels.clone().unwrap_or_default(),
-        controller: controller.map(|owner| (owner.kind.clone(), owner.name.clone(), owner.uid.clone())),
+        controller: controller.map(|owner| {
+            // A DaemonSet of another group is none of Kubernetes'.
+            let (group, _) = owner.api_version.split_once('/').unwrap_or_default();
+            let own = matches!(group, "" | "apps" | "batch");
+            let kind = if own {
+                owner.kind.clone()
+            } else {
+                format!("{}.{group}", owner.kind)
+            };
+            (kind, owner.name.clone(), owner.uid.clone())
+        }),
         mirror: annotations.is_some_and(|all| all.contains_key("kubernetes.io/config.mirror")),
         finished: phase == "Succeeded" || phase == "Failed",
         pending: phase == "Pending",
@@ -498,6 +532,15 @@ fn node_pod(object: &DynamicObject) -> PodView {
             .into_iter()
             .flatten()
             .any(|volume| volume.get("emptyDir").is_some()),
+        claims: data
+            .pointer("/spec/volumes")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter(|volume| {
+                volume.get("persistentVolumeClaim").is_some() || volume.get("ephemeral").is_some()
+            })
+            .count(),
         priority: data
             .pointer("/spec/priority")
             .and_then(Value::as_i64)
@@ -535,10 +578,16 @@ fn etcd_pod(object: &DynamicObject) -> EtcdPodView {
 }
 
 /// Whether a Deployment runs, or is about to.
-fn running(object: &DynamicObject, what: ForeignController) -> Option<ForeignController> {
+fn running(object: &DynamicObject, what: ForeignController) -> Option<(ForeignController, String)> {
     let number = |pointer: &str| object.data.pointer(pointer).and_then(Value::as_i64);
     let wanted = number("/spec/replicas").unwrap_or(1) > 0 && object.metadata.deletion_timestamp.is_none();
-    (wanted || number("/status/replicas").unwrap_or(0) > 0).then_some(what)
+    let account = text(&object.data, "/spec/template/spec/serviceAccountName");
+    let account = if account.is_empty() {
+        "default".to_owned()
+    } else {
+        account
+    };
+    (wanted || number("/status/replicas").unwrap_or(0) > 0).then_some((what, account))
 }
 
 fn typed<K: serde::de::DeserializeOwned>(object: DynamicObject) -> Option<K> {

@@ -396,12 +396,12 @@ async fn lifecycle(group: &str, taint: &str) -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_is_kept_in_maintenance_and_put_back_as_it_was() -> Result<()> {
-    lifecycle(MEDIK8S_GROUP, "medik8s.io/drain").await
+    Box::pin(lifecycle(MEDIK8S_GROUP, "medik8s.io/drain")).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_older_group_is_served_too() -> Result<()> {
-    lifecycle(KUBEVIRT_GROUP, "kubevirt.io/drain").await
+    Box::pin(lifecycle(KUBEVIRT_GROUP, "kubevirt.io/drain")).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -886,17 +886,33 @@ async fn beside_a_live_node_maintenance_operator_numo_stands_off() -> Result<()>
         })
     };
     stage.stop_numo().await?;
+    // Who has only its name stops nobody.
     apply(&stage, &[theirs(1)]).await?;
     stage.start_numo()?;
+    maintain(&stage, "free", "worker-1", json!({})).await?;
+    phase(&stage, MEDIK8S_GROUP, "free", "Succeeded").await?;
+    stage.stop_numo().await?;
+    let right = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": {"name": "nmo"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "numo-for-nmo"},
+        "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": "default"}],
+    });
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "numo-for-nmo"},
+        "rules": [{"apiGroups": [MEDIK8S_GROUP], "resources": ["nodemaintenances/status"], "verbs": ["update"]}],
+    });
+    apply(&stage, &[role, right]).await?;
+    stage.start_numo()?;
     maintain(&stage, "nm", "worker-0", json!({})).await?;
-    let why = waits(&stage, "nm", "ForeignController").await?;
+    let event = stage.event("NodeMaintenance", "nm", "ForeignController").await?;
+    let why = event.note.unwrap_or_default();
     assert!(why.contains(name), "{why}");
     let object = api(&stage, MEDIK8S_GROUP).get("nm").await?;
     assert!(object.finalizers().is_empty());
     assert_eq!(
-        status(&stage, MEDIK8S_GROUP, "nm").await?.phase,
-        None,
-        "the phase is theirs"
+        status(&stage, MEDIK8S_GROUP, "nm").await?,
+        NodeMaintenanceStatus::default()
     );
     apply(&stage, &[theirs(0)]).await?;
     phase(&stage, MEDIK8S_GROUP, "nm", "Succeeded").await?;

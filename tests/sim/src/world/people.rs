@@ -226,7 +226,7 @@ impl World {
         ]);
         NodeView {
             etcd_voter: None,
-            volumes: Vec::new(),
+
             taints: serde_json::Value::Null,
             name: name.to_owned(),
             uid,
