@@ -89,9 +89,13 @@ pub fn decide(snapshot: &Snapshot<'_>, view: &MaintenanceView, answers: &Answers
     pass.out
 }
 
-/// Id of what the maintenance asks of its node.
+/// Id of what a maintenance asks of its node.
+pub fn id(uid: &str) -> String {
+    names::run_id(uid, "maintenance")
+}
+
 fn run_id(view: &MaintenanceView) -> String {
-    names::run_id(&view.uid, "maintenance")
+    id(&view.uid)
 }
 
 fn last_phase(view: &MaintenanceView) -> MaintenancePhase {

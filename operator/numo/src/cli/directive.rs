@@ -116,6 +116,20 @@ async fn turn_of(
                 .map(ToOwned::to_owned)
         })
         .collect();
+    let mut live = live;
+    for kind in [Kind::NodeMaintenance, Kind::KubeVirtMaintenance] {
+        let api = watch::api(&connection.read, kind, "");
+        match api.list_metadata(&ListParams::default()).await {
+            Ok(list) => live.extend(
+                list.items
+                    .iter()
+                    .filter_map(|object| Some(numo_core::maintenance::id(object.metadata.uid.as_ref()?))),
+            ),
+            // A cluster without them has none.
+            Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => {}
+            Err(error) => return Err(CliError::api("nodemaintenances")(error)),
+        }
+    }
     let all = watch::api(&connection.read, Kind::NodeChange, namespace.unwrap_or_default());
     let params = ListParams::default().fields(&format!("spec.nodeName={node}"));
     let list = all.list(&params).await.map_err(CliError::api("nodechanges"))?;

@@ -792,6 +792,40 @@ async fn rules_gate_a_maintenance_and_its_end() -> Result<()> {
     stage.strike().await
 }
 
+/// A MutexBinding gates maintenances that know nothing of numo; a rule that failed is asked again when a person says so.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_binding_gates_maintenances_and_a_failed_rule_is_retried() -> Result<()> {
+    let stage = set(workers(2), Vec::new()).await?;
+    let gate = Gate::new()?;
+    let backup = rule("backup", json!({"jobSpec": job(&gate.is_open("$NODE_NAME"))}));
+    let binding = json!({
+        "apiVersion": "numo.openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexBinding",
+        "metadata": {"name": "gate"},
+        "spec": {
+            "ownerSelector": {"kind": "NodeMaintenance"},
+            "rules": [{"name": "backup"}],
+            "maxUnavailable": 1,
+        },
+    });
+    apply(&stage, &[backup, binding]).await?;
+    maintain(&stage, "nm", "worker-0", json!({})).await?;
+    let why = waits(&stage, "nm", "RuleFailed").await?;
+    assert!(why.contains("backup"), "{why}");
+    assert!(!is_cordoned(&node(&stage, "worker-0").await?));
+    gate.open_for_all()?;
+    stage.say(&["retry", "worker-0"]).await?;
+    phase(&stage, MEDIK8S_GROUP, "nm", "Succeeded").await?;
+    maintain(&stage, "other", "worker-1", json!({})).await?;
+    let why = waits(&stage, "other", "WaitingForTurn").await?;
+    assert!(
+        why.contains("MutexBinding gate spec.maxUnavailable") && why.contains("worker-0"),
+        "{why}"
+    );
+    delete(&stage, MEDIK8S_GROUP, "nm").await?;
+    phase(&stage, MEDIK8S_GROUP, "other", "Succeeded").await?;
+    stage.strike().await
+}
+
 /// A run, a maintenance and a person share one ledger: no budget is exceeded by numo's doing, and no node has two
 /// owners.
 #[tokio::test(flavor = "multi_thread")]
