@@ -140,12 +140,14 @@ fn with_rules(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
             if let Some(name) = name {
                 name.default = None;
             }
-            spec.x_kubernetes_validations = Some(vec![ValidationRule {
-                rule: "self.nodeName == oldSelf.nodeName".to_owned(),
-                message: Some("updating spec.NodeName isn't allowed".to_owned()),
-                ..ValidationRule::default()
-            }]);
         }
+        // At the root: a spec that is taken away and put back is an update too.
+        schema.x_kubernetes_validations = Some(vec![ValidationRule {
+            rule: "!has(oldSelf.spec) || (has(self.spec) && self.spec.nodeName == oldSelf.spec.nodeName)"
+                .to_owned(),
+            message: Some("updating spec.NodeName isn't allowed".to_owned()),
+            ..ValidationRule::default()
+        }]);
     }
     crd
 }

@@ -29,6 +29,10 @@ const RETURN_SECONDS: (i64, i64) = (30, 1800);
 const AT_ONCE: i64 = 100;
 /// The same over all nodes.
 const AT_ONCE_OVERALL: usize = 1000;
+/// How long after its grace period a pod that is still there takes no room any more (seconds).
+const OVERDUE_SECONDS: i64 = 30;
+/// How young a pod of a DaemonSet may be whose DaemonSet is not known yet (seconds).
+const YOUNG_SECONDS: i64 = 10;
 /// How soon a pod is looked at again for which there was no room (seconds).
 const ROOM_SECONDS: i64 = 5;
 /// How much later than the cordon a pod must have been made to have come past it (seconds): times have whole seconds.
@@ -266,7 +270,7 @@ pub fn drain(
         options,
         cordoned,
         now,
-        room: room(observed, &left, options),
+        room: room(observed, &left, options, now),
         budgets: Budgets::of(observed),
         evict: Vec::new(),
         wake_at: None,
@@ -344,6 +348,8 @@ fn class(observed: &Observed, pod: &PodView, options: &DrainOptions, now: Timest
                 Class::Refused("DaemonSet-managed Pods (use --ignore-daemonsets to ignore)")
             };
         }
+        // The news of its DaemonSet may come after it.
+        Some(false) if now < later(pod.created, YOUNG_SECONDS) => return Class::Stays,
         Some(false) if !pod.finished && !options.force => {
             return Class::Refused("Pods whose DaemonSet is gone (use --force to override)");
         }
@@ -436,8 +442,13 @@ pub fn controller_of(pod: &PodView) -> String {
 }
 
 /// How many more pods of the node may be asked to go. Those that nobody waits for take no room.
-fn room(observed: &Observed, left: &[(&PodView, bool)], options: &DrainOptions) -> usize {
-    let away = |pod: &PodView| pod.deleting.is_some() || was_accepted(observed, pod);
+fn room(observed: &Observed, left: &[(&PodView, bool)], options: &DrainOptions, now: Timestamp) -> usize {
+    // Whose time is long over is not on its way: its node may be down.
+    let overdue = |deadline: Timestamp| now > later(deadline, OVERDUE_SECONDS);
+    let away = |pod: &PodView| match pod.deleting {
+        Some(deadline) => !overdue(deadline),
+        None => was_accepted(observed, pod),
+    };
     let here = left.iter().filter(|(pod, _)| away(pod)).count();
     let all = observed.pods.values().flat_map(BTreeMap::values);
     let overall = AT_ONCE_OVERALL.saturating_sub(all.filter(|pod| away(pod)).count());
@@ -446,7 +457,7 @@ fn room(observed: &Observed, left: &[(&PodView, bool)], options: &DrainOptions) 
 
 fn was_accepted(observed: &Observed, pod: &PodView) -> bool {
     let known = observed.evictions.get(&pod.uid);
-    known.is_some_and(|known| known.said == Said::Accepted)
+    known.is_some_and(|known| matches!(known.said, Said::Accepted | Said::Asked))
 }
 
 /// The pods that are asked in one look, and what they have taken of what is allowed.
@@ -491,7 +502,11 @@ impl Asking<'_> {
             }
         }
         let delete = self.options.disable_eviction && !is_virtual_machine(pod);
-        if !delete && let Some(closed) = self.budgets.closed(pod) {
+        // KubeVirt closes the budget of every machine that can move, and moves it when its eviction is asked for.
+        if !delete
+            && !is_virtual_machine(pod)
+            && let Some(closed) = self.budgets.closed(pod)
+        {
             // Nothing to ask for: the budget's own change ends this. A look now and then, should that be missed.
             let last = known.map_or(self.cordoned, |known| known.at);
             let again = later(last, BUDGET_SECONDS.1);
@@ -523,26 +538,35 @@ impl Asking<'_> {
     /// Evicts pods that came back, ever more seldom.
     fn come_again(&mut self, node: &NodeView, returned: &[&PodView]) -> Option<Why> {
         let mut who = BTreeSet::new();
+        let mut kept = None;
         for pod in returned {
             let controller = controller_of(pod);
             let place = (node.name.clone(), controller.clone());
             let Some(known) = self.observed.returns.get(&place) else {
-                self.ask(pod, Some(&controller));
+                let why = self.ask(pod, Some(&controller));
+                if why.reason != Reason::Draining {
+                    kept.get_or_insert(why.message);
+                    who.insert(controller);
+                }
                 continue;
             };
             let again = later(known.at, doubled(RETURN_SECONDS, known.times.saturating_sub(1)));
             if self.now < again {
                 self.wake(again);
             } else {
-                self.ask(pod, Some(&controller));
+                let why = self.ask(pod, Some(&controller));
+                if why.reason != Reason::Draining {
+                    kept.get_or_insert(why.message);
+                }
             }
             who.insert(controller);
         }
         if who.is_empty() {
             return None;
         }
+        let kept = kept.map_or_else(String::new, |kept| format!("; {kept}"));
         let message = format!(
-            "pods come back to cordoned Node {} past its taints, of {}: they are evicted ever more seldom",
+            "pods come back to cordoned Node {} past its taints, of {}: they are evicted ever more seldom{kept}",
             node.name,
             some(who.iter())
         );
@@ -550,18 +574,18 @@ impl Asking<'_> {
     }
 }
 
-/// KubeVirt's pod of a virtual machine: to delete it is to switch the machine off.
+/// A pod of a virtual machine of KubeVirt's: to delete it is to switch the machine off, or to take a disk from it.
 fn is_virtual_machine(pod: &PodView) -> bool {
     pod.labels
         .get("kubevirt.io")
-        .is_some_and(|value| value == "virt-launcher")
+        .is_some_and(|value| value == "virt-launcher" || value.starts_with("hotplug"))
 }
 
 /// When a pod may be asked again.
 fn pause(known: &EvictionView) -> Timestamp {
     let refusals = known.refusals.saturating_sub(1);
     let pause = match known.said {
-        Said::Accepted => ACCEPTED_SECONDS,
+        Said::Accepted | Said::Asked => ACCEPTED_SECONDS,
         Said::Budget(_) if known.stirred => 0,
         Said::Budget(_) => doubled(BUDGET_SECONDS, refusals),
         Said::Busy(_) => doubled((1, 30), refusals),
@@ -584,6 +608,7 @@ fn said(pod: &PodView, known: &EvictionView) -> Why {
         None => format!("Pod {name}"),
     };
     match &known.said {
+        Said::Asked => Why::new(Reason::Draining, format!("{of} is asked to go")),
         Said::Accepted => Why::new(Reason::Draining, format!("{of} is on its way out")),
         Said::Budget(words) => Why::new(Reason::EvictionBlocked, format!("{of}: {words}")),
         Said::Migrating(words) => Why::new(Reason::MigrationInProgress, format!("{of}: {words}")),

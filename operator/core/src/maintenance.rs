@@ -55,6 +55,8 @@ struct Pass<'a> {
     now: Timestamp,
     observed: &'a Observed,
     view: &'a MaintenanceView,
+    /// The node that it has in hand, or is to have.
+    node: &'a str,
     group: MaintenanceGroup,
     intent: Intent<'a>,
     answers: &'a Answers,
@@ -72,6 +74,7 @@ pub fn decide(snapshot: &Snapshot<'_>, view: &MaintenanceView, answers: &Answers
         now: snapshot.now,
         observed,
         view,
+        node: in_hand(view, observed).unwrap_or(&view.spec.node_name),
         group,
         intent: asked(view, observed),
         answers,
@@ -87,6 +90,14 @@ pub fn decide(snapshot: &Snapshot<'_>, view: &MaintenanceView, answers: &Answers
     pass.out.report.run_id = run_id(view);
     pass.out.report.maintenance = Some(pass.report);
     pass.out
+}
+
+/// The node that the maintenance has in hand, if its spec names another by now.
+fn in_hand<'a>(view: &MaintenanceView, observed: &'a Observed) -> Option<&'a str> {
+    let mut changes = changes(observed, &view.uid).filter(|change| change.in_flight());
+    let change = changes.find(|change| change.spec.node_name != view.spec.node_name)?;
+    let node = observed.nodes.get(&change.spec.node_name)?;
+    (node.uid == change.spec.node_uid).then_some(node.name.as_str())
 }
 
 /// Id of what a maintenance asks of its node.
@@ -119,9 +130,12 @@ fn bindings<'a>(
             .labels
             .as_ref()
             .map(|labels| serde_json::to_value(labels).unwrap_or_default());
+        // One that cannot be understood speaks of all: none of them may go ungated for a slip of the pen.
         owners.kind == "NodeMaintenance"
             && owners.namespaces.is_none()
-            && selector.is_none_or(|selector| pools::matches(&selector, &labels))
+            && selector.is_none_or(|selector| {
+                drain::wrong_selector(&selector).is_some() || pools::matches(&selector, &labels)
+            })
     })
 }
 
@@ -209,6 +223,12 @@ fn asked<'a>(view: &MaintenanceView, observed: &'a Observed) -> Intent<'a> {
         (None, None) => (None, None),
     };
     let of_drain = of_drain.map(|problem| Why::new(Reason::InvalidField, problem));
+    let of_selector = bindings(view, observed).find_map(|(name, binding)| {
+        let labels = serde_json::to_value(binding.owner_selector.labels.as_ref()?).ok()?;
+        let problem = drain::wrong_selector(&labels)?;
+        let message = format!("MutexBinding {name} spec.ownerSelector.labels: {problem}");
+        Some(Why::new(Reason::InvalidField, message))
+    });
     let suspended = view.annotations.get(marks::SUSPEND).map(|by| {
         let message = format!(
             "NodeMaintenance {} has annotation {}: {by}",
@@ -221,7 +241,7 @@ fn asked<'a>(view: &MaintenanceView, observed: &'a Observed) -> Intent<'a> {
         drain: DrainOptions::of(drain),
         rules: rules.into_iter().map(|(_, key, rule)| (key, rule)).collect(),
         suspended,
-        problem: of_drain.clone().or(of_rules),
+        problem: of_selector.or_else(|| of_drain.clone()).or(of_rules),
         of_drain,
     }
 }
@@ -349,6 +369,13 @@ fn lease<'a>(observed: &'a Observed, node: &str, now: Timestamp) -> Lease<'a> {
 /// Why a person must not expect the node to be taken yet, before it has its turn.
 fn gate(view: &MaintenanceView, observed: &Observed, node: &NodeView, now: Timestamp) -> Option<Why> {
     let name = &node.name;
+    let taken = observed.taken(now);
+    if let Some(why) = node.leaving.as_ref().or_else(|| taken.get(name.as_str())) {
+        return Some(Why::new(
+            Reason::NodeLeaving,
+            format!("Node {name} is going away: {why}"),
+        ));
+    }
     if let Some(why) = quorum::refusal(observed, node) {
         return Some(why);
     }
@@ -375,7 +402,7 @@ fn held(holder: &str) -> Why {
 
 impl Pass<'_> {
     fn act(&mut self, action: Action, event: Option<Event>) {
-        let chain = self.view.spec.node_name.clone();
+        let chain = self.node.to_owned();
         self.out.actions.push(Planned { chain, action, event });
     }
 
@@ -393,7 +420,7 @@ impl Pass<'_> {
         note: &str,
     ) -> Event {
         Event {
-            node: on_node.then(|| self.view.spec.node_name.clone()),
+            node: on_node.then(|| self.node.to_owned()),
             warning,
             reason,
             action,
@@ -423,7 +450,7 @@ impl Pass<'_> {
             change: change.map(|change| change.key.to_string()),
         };
         let nodes = &mut self.out.report.nodes;
-        nodes.insert(self.view.spec.node_name.clone(), report);
+        nodes.insert(self.node.to_owned(), report);
         self.out.report.hold = Some(why);
     }
 
@@ -442,7 +469,16 @@ impl Pass<'_> {
             self.out.report.hold = Some(Why::new(Reason::ForeignController, message));
             return;
         }
-        let node = observed.nodes.get(&view.spec.node_name);
+        let node = observed.nodes.get(self.node);
+        if !view.deleting && self.node != view.spec.node_name {
+            let message = format!(
+                "updating spec.NodeName isn't allowed: found {}, Node {} is in maintenance; set it back, or delete the object",
+                view.spec.node_name, self.node
+            );
+            self.report.phase = last_phase(view);
+            self.say(Step::Held, Why::new(Reason::InvalidField, message), None);
+            return;
+        }
         self.end_orphans(node);
         let has_finalizer = view
             .finalizers
@@ -452,6 +488,7 @@ impl Pass<'_> {
             self.out.report.phase = RunPhase::Leaving;
             // Without our finalizer there may be something left if others hold the object.
             let has_turn = changes(observed, &view.uid).any(ChangeView::in_flight);
+
             if (has_finalizer || has_turn) && self.has_given_back(node, true) {
                 self.remove_finalizer();
             }
@@ -1029,7 +1066,7 @@ impl Pass<'_> {
 
     /// The lease is given back if it is ours and no other maintenance of the node holds it.
     fn release_lease(&mut self, is_over: bool) {
-        let name = &self.view.spec.node_name;
+        let name = self.node;
         let Some(lease) = self.observed.leases.get(name) else {
             return;
         };
@@ -1040,7 +1077,7 @@ impl Pass<'_> {
         });
         if is_over && lease.holder == marks::MAINTENANCE_HOLDER && !others {
             let action = Action::ReleaseLease {
-                node: name.clone(),
+                node: name.to_owned(),
                 uid: lease.uid.clone(),
             };
             self.act(action, None);

@@ -721,6 +721,8 @@ pub struct EvictionView {
 /// What the API server said to an eviction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
+    /// It has not answered yet.
+    Asked,
     /// The pod is on its way out.
     Accepted,
     /// A PodDisruptionBudget is against it: the API server's words, which name it.

@@ -33,7 +33,7 @@ pub fn is_control_plane(node: &NodeView) -> bool {
 
 /// Why the node may not be taken away now, if the control plane would suffer.
 pub fn refusal(observed: &Observed, node: &NodeView) -> Option<Why> {
-    let on_it = || observed.etcd_pods.values().any(|pod| pod.node == node.name);
+    let on_it = || members(observed).any(|pod| pod.node == node.name);
     if !is_control_plane(node) && !on_it() {
         return None;
     }
@@ -48,8 +48,7 @@ pub fn refusal(observed: &Observed, node: &NodeView) -> Option<Why> {
         .filter(|(key, _)| key.namespace == OPENSHIFT_ETCD)
         .collect();
     // Anywhere else a namespace of that name is anybody's.
-    let is_openshift = observed.cluster_version.is_some() || observed.control_plane_topology.is_some();
-    if is_openshift
+    if is_openshift(observed)
         && (!guards.is_empty()
             || observed
                 .etcd_pods
@@ -59,7 +58,7 @@ pub fn refusal(observed: &Observed, node: &NodeView) -> Option<Why> {
         return guarded(observed, node, &guards).and_then(refused);
     }
     let voters: BTreeSet<&str> = names(observed, |node| node.etcd_voter == Some(true));
-    let with_pods: BTreeSet<&str> = observed.etcd_pods.values().map(|pod| pod.node.as_str()).collect();
+    let with_pods: BTreeSet<&str> = members(observed).map(|pod| pod.node.as_str()).collect();
     let (members, what) = match (voters.is_empty(), with_pods.is_empty()) {
         (false, _) => (voters, "etcd members (condition EtcdIsVoter)"),
         (true, false) => (with_pods, "etcd members (pods with component=etcd)"),
@@ -165,6 +164,19 @@ fn is_well(observed: &Observed, name: &str) -> bool {
     is_up(observed, node) && !node.unschedulable && node.leaving.is_none() && !has_turn(observed, node)
 }
 
+/// OpenShift keeps its etcd in a namespace of its own, which anywhere else is anybody's.
+fn is_openshift(observed: &Observed) -> bool {
+    observed.cluster_version.is_some() || observed.control_plane_topology.is_some()
+}
+
+/// The pods that tell of etcd's members.
+fn members(observed: &Observed) -> impl Iterator<Item = &EtcdPodView> {
+    let openshift = is_openshift(observed);
+    let pods = observed.etcd_pods.iter();
+    pods.filter(move |(key, _)| openshift || key.namespace != OPENSHIFT_ETCD)
+        .map(|(_, pod)| pod)
+}
+
 /// Whether an owner has the node in hand.
 fn has_turn(observed: &Observed, node: &NodeView) -> bool {
     let mut changes = observed.changes.values();
@@ -178,6 +190,6 @@ fn has_turn(observed: &Observed, node: &NodeView) -> bool {
 
 /// Whether the member on the node runs, whatever is going to happen to it.
 fn is_up(observed: &Observed, node: &NodeView) -> bool {
-    let mut pods = observed.etcd_pods.values().filter(|pod| pod.node == node.name);
+    let mut pods = members(observed).filter(|pod| pod.node == node.name);
     node.ready && !pods.any(|pod| pod.ready == Some(false))
 }

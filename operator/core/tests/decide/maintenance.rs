@@ -1004,3 +1004,128 @@ fn an_edit_of_its_rules_does_not_stop_a_drain() {
         "> nothing",
     );
 }
+
+#[test]
+fn a_virtual_machine_is_asked_to_move_whatever_its_budget_says() {
+    let machine = "pod vm on a of:VirtualMachineInstance/vm app:vm label:kubevirt.io=virt-launcher";
+    check(&draining(&format!("{machine}\n pdb vm allows:0")), "> evict vm");
+    check(
+        &draining(&format!("{machine}\n pdb vm allows:0\n evicted vm Migrating")),
+        "hold MigrationInProgress\n > nothing",
+    );
+    let disk = "node a worker 4.16.0
+         maintenance a finalizer phase:Running counted:9 drain {\"disableEviction\":true}
+         kept a cordoned
+         turn a Cordoned
+         pod disk on a label:kubevirt.io=hotplug-disk";
+    check(disk, "> evict disk");
+}
+
+#[test]
+fn a_pod_that_came_late_and_cannot_go_is_named() {
+    check(
+        &draining("pod web-9 on a of:ReplicaSet/web app:web created:-20\n pdb web allows:0"),
+        "phase Active
+         maintenance Succeeded 0 of 1 pods left",
+    );
+    check(
+        "node a worker 4.16.0
+         maintenance a finalizer phase:Succeeded counted:9
+         kept a cordoned
+         turn a Drained since:-40
+         pod web-9 on a of:ReplicaSet/web app:web created:-20
+         pdb web allows:0",
+        "phase Active
+         hold PodsReturn ~ is behind PodDisruptionBudget shop/web
+         > nothing",
+    );
+}
+
+#[test]
+fn a_node_that_is_going_away_is_not_taken() {
+    check(
+        "node a worker 4.16.0 leaving:soon\n maintenance a finalizer",
+        "hold NodeLeaving\n > nothing",
+    );
+    check(
+        "node a worker 4.16.0\n kured a\n maintenance a finalizer",
+        "hold NodeLeaving ~ kured\n > nothing",
+    );
+}
+
+#[test]
+fn another_node_name_is_refused_and_the_node_in_hand_is_given_back() {
+    let moved = |more: &str| {
+        let mut cluster = crate::cluster::Cluster::parse(&format!(
+            "node a worker 4.16.0
+             node b worker 4.16.0
+             maintenance a finalizer phase:Succeeded {more}
+             kept a cordoned
+             turn a Drained
+             pods a"
+        ));
+        for view in cluster.observed.maintenances.values_mut() {
+            "b".clone_into(&mut view.spec.node_name);
+        }
+        cluster
+    };
+    crate::words::check_cluster(
+        &moved(""),
+        "hold InvalidField ~ updating spec.NodeName isn't allowed: found b, Node a is in maintenance\n > nothing",
+    );
+    crate::words::check_cluster(&moved("deleting"), "> uncordon a Some(false) with no taints");
+}
+
+#[test]
+fn a_binding_that_cannot_be_understood_lets_nobody_go_ungated() {
+    check(
+        "node a worker 4.16.0
+         maintenance a finalizer
+         binding gate spec {\"ownerSelector\":{\"kind\":\"NodeMaintenance\",\"labels\":{\"matchExpressions\":[{\"key\":\"x\",\"operator\":\"In\"}]}}}",
+        "hold InvalidField ~ MutexBinding gate spec.ownerSelector.labels: x\n > nothing",
+    );
+}
+
+#[test]
+fn pods_whose_time_is_over_take_no_room_and_young_ones_of_a_daemon_set_are_left() {
+    let cluster = |rest: &str| {
+        format!(
+            "node a worker 4.16.0
+             maintenance a finalizer phase:Running counted:9 drain {{\"maxConcurrent\":1}}
+             kept a cordoned
+             turn a Cordoned since:-40
+             {rest}"
+        )
+    };
+    check(
+        &cluster("pod dead on a deleting:-31\n pod web on a"),
+        "> evict web",
+    );
+    check(
+        &cluster("pod going on a deleting:-20\n pod web on a"),
+        "> nothing",
+    );
+    check(
+        &cluster("pod agent on a of:DaemonSet/agent orphan created:-5"),
+        "not > evict\n > journal a Drained",
+    );
+}
+
+#[test]
+fn a_namespace_by_the_name_of_openshifts_etcd_tells_nothing_elsewhere() {
+    let cluster = |rest: &str| {
+        format!(
+            "node a master 4.16.0
+             node b master 4.16.0
+             node c master 4.16.0
+             node w worker 4.16.0
+             maintenance a finalizer
+             etcd w namespace:openshift-etcd {rest}"
+        )
+    };
+    check(&cluster(""), "> admit a");
+    check(
+        &cluster("ready\n pdb guard namespace:openshift-etcd allows:0"),
+        "> admit a",
+    );
+}

@@ -295,7 +295,9 @@ fn what_was_said(status: &Status) -> Said {
             Some(cause) if cause.message.is_empty() => Said::Budget(message),
             Some(cause) => Said::Budget(format!("{message} {}", cause.message)),
             None if message.contains("not live-migratable") => Said::NotMigratable(message),
-            None if message.to_lowercase().contains("evacuation") => Said::Migrating(message),
+            None if message.to_lowercase().contains("evacuation") || message.contains("hotplug") => {
+                Said::Migrating(message)
+            }
             None => Said::Busy(message),
         },
         403 if cause("NamespaceTerminating").is_some() => Said::NamespaceTerminating,
@@ -759,6 +761,60 @@ async fn delete(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn refusal(code: u16, message: &str, cause: Option<(&str, &str)>) -> Said {
+        let causes = cause.map(|(reason, message)| json!({"reason": reason, "message": message}));
+        let status = json!({
+            "status": "Failure", "code": code, "message": message, "reason": "",
+            "details": {"causes": causes.into_iter().collect::<Vec<_>>()},
+        });
+        what_was_said(&serde_json::from_value(status).unwrap())
+    }
+
+    #[test]
+    fn refused_evictions_are_told_apart() {
+        let budget = "Cannot evict pod as it would violate the pod's disruption budget.";
+        let cause = (
+            "DisruptionBudget",
+            "The disruption budget web needs 2 healthy pods and has 2 currently",
+        );
+        assert_eq!(
+            refusal(429, budget, Some(cause)),
+            Said::Budget(format!("{budget} {}", cause.1))
+        );
+        let webhook =
+            "admission webhook \"virt-launcher-eviction-interceptor.kubevirt.io\" denied the request: ";
+        for (words, said) in [
+            (
+                "Eviction triggered evacuation of VMI \"a/b\"",
+                Said::Migrating as fn(String) -> Said,
+            ),
+            ("Evacuation in progress: a/b", Said::Migrating),
+            (
+                "VMI b is configured with an eviction strategy but is not live-migratable",
+                Said::NotMigratable,
+            ),
+            ("the server has too many requests", Said::Busy),
+        ] {
+            let message = format!("{webhook}{words}");
+            assert_eq!(refusal(429, &message, None), said(message));
+        }
+        let terminating = ("NamespaceTerminating", "namespace a is being terminated");
+        assert_eq!(
+            refusal(403, "forbidden", Some(terminating)),
+            Said::NamespaceTerminating
+        );
+        assert_eq!(
+            refusal(403, "forbidden", None),
+            Said::Refused("forbidden".to_owned())
+        );
+        let two = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+        assert_eq!(refusal(500, two, None), Said::Refused(two.to_owned()));
+        assert_eq!(refusal(503, "etcd", None), Said::Busy("etcd".to_owned()));
+        // Gone, or another pod by now.
+        assert_eq!(refusal(404, "not found", None), Said::Accepted);
+        assert_eq!(refusal(409, "uid mismatch", None), Said::Accepted);
+    }
 
     #[test]
     fn keys_are_escaped_for_json_pointer() {

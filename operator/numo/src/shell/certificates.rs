@@ -93,12 +93,24 @@ impl Certificate {
         if let Some(kept) = known.as_ref().and_then(|secret| Self::kept(secret, now)) {
             return Ok(kept);
         }
-        let (made, until) = Self::make(namespace, now)?;
+        let (mut made, until) = Self::make(namespace, now)?;
+        // Replicas that still serve the one before are believed until they have looked.
+        let before = known
+            .as_ref()
+            .and_then(|secret| secret.data.as_ref()?.get("ca.crt").cloned());
+        if let (Some(authority), Some(before)) = (&mut made.authority, before) {
+            let first = String::from_utf8_lossy(&before.0);
+            let end = "-----END CERTIFICATE-----";
+            if let Some((first, _)) = first.split_once(end) {
+                authority.extend_from_slice(format!("{first}{end}\n").as_bytes());
+            }
+        }
         let mut secret = known.clone().unwrap_or_default();
         secret.metadata.name = Some(NAME.to_owned());
         let annotations = secret.metadata.annotations.get_or_insert_default();
         annotations.insert(UNTIL.to_owned(), until.to_string());
-        secret.type_ = Some("kubernetes.io/tls".to_owned());
+        // The type of a Secret cannot be changed.
+        secret.type_.get_or_insert_with(|| "kubernetes.io/tls".to_owned());
         secret.data = Some(made.data());
         let params = PostParams::default();
         let written = match known {
@@ -137,11 +149,13 @@ impl Certificate {
         let data = secret.data.as_ref()?;
         let part = |name: &str| data.get(name).map(|bytes| bytes.0.clone());
         (until > soon).then_some(())?;
-        Some(Self {
+        let kept = Self {
             chain: part("tls.crt")?,
             key: part("tls.key")?,
             authority: Some(part("ca.crt")?),
-        })
+        };
+        // What somebody damaged is made anew.
+        kept.server().is_ok().then_some(kept)
     }
 
     fn data(&self) -> BTreeMap<String, ByteString> {

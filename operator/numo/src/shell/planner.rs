@@ -19,26 +19,24 @@ use super::{
     wire::Kind,
 };
 use crate::frontends;
-use futures::{StreamExt, stream};
+
 use jiff::{SignedDuration, Timestamp};
 use numo_api::{NodeMaintenanceStatus, Reason, conditions::types, marks};
 use numo_core::{
     Decision, Owner, OwnerKind, Snapshot,
     action::{Action, Event, EventAction, Planned},
-    decide,
-    drain::Eviction,
-    invariant,
+    decide, invariant,
     observed::{Key, RunConfigView, Said, Settings, Validity},
     report::RunPhase,
     verdict::{Answers, Question},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::atomic::Ordering,
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 use tokio::{
-    sync::{mpsc, watch as signal},
+    sync::{Semaphore, mpsc, watch as signal},
     task::JoinHandle,
     time::Instant,
 };
@@ -127,6 +125,8 @@ pub struct Planner {
     shown: BTreeSet<Owner>,
     /// Runs whose last decision was that there is nothing to do.
     idle: BTreeSet<Owner>,
+    /// Places for evictions that are under way.
+    places: Arc<Semaphore>,
     /// Maintenances that are left to another operator, as has been said.
     stood_off: BTreeSet<Owner>,
     /// The status of a maintenance as it was sent, and as the API server keeps it.
@@ -169,6 +169,7 @@ impl Planner {
             refused: BTreeMap::new(),
             shown: BTreeSet::new(),
             idle: BTreeSet::new(),
+            places: Arc::new(Semaphore::new(EVICTIONS_AT_ONCE)),
             stood_off: BTreeSet::new(),
             sent: BTreeMap::new(),
             claims_judged: None,
@@ -378,7 +379,7 @@ impl Planner {
                 }
             }
             if !evictions.is_empty() && self.fence.holds() {
-                self.evict(owner, evictions).await;
+                self.evict(owner, evictions);
             }
             self.changed = self.changed.max(self.take_in());
             self.wake_touched();
@@ -406,30 +407,30 @@ impl Planner {
         decision
     }
 
-    /// Asks pods to go, some at once, and notes what came of each.
-    async fn evict(&mut self, owner: &Owner, evictions: Vec<Planned>) {
-        let client = &self.connection.write;
-        let answers: Vec<(String, Eviction, Said)> = stream::iter(evictions)
-            .filter_map(|planned| async move {
-                match planned.action {
-                    Action::Evict { node, eviction } => Some((node, eviction)),
-                    _ => None,
-                }
-            })
-            .map(|(node, eviction)| async move {
-                let asked = tokio::time::timeout(PATIENCE, apply::evict(client, &eviction)).await;
-                let said = asked.unwrap_or_else(|_| Said::Busy("not answered in time".to_owned()));
-                (node, eviction, said)
-            })
-            .buffer_unordered(EVICTIONS_AT_ONCE)
-            .collect()
-            .await;
+    /// Has pods asked to go, some at once; what comes of it is seen later. A slow webhook holds up nobody else.
+    fn evict(&mut self, owner: &Owner, evictions: Vec<Planned>) {
         let now = self.connection.clock.now();
-        for (node, eviction, said) in answers {
-            let word = if said == Said::Accepted { "ok" } else { "refused" };
-            self.metrics.wrote("Evict", word);
-            tracing::info!(owner = %owner, node, pod = %eviction.pod, ?said, "asked to go");
-            self.store.evicted(&node, &eviction, said, now);
+        for planned in evictions {
+            let Action::Evict { node, eviction } = planned.action else {
+                continue;
+            };
+            self.store.asks_to_go(&eviction, now);
+            let (client, clock) = (self.connection.write.clone(), self.connection.clock.clone());
+            let (fence, places, sender) = (self.fence.clone(), self.places.clone(), self.sender.clone());
+            let (metrics, owner) = (self.metrics.clone(), owner.clone());
+            tokio::spawn(async move {
+                let Ok(_place) = places.acquire().await else {
+                    return;
+                };
+                if !fence.holds() {
+                    return;
+                }
+                let asked = tokio::time::timeout(PATIENCE, apply::evict(&client, &eviction)).await;
+                let said = asked.unwrap_or_else(|_| Said::Busy("not answered in time".to_owned()));
+                metrics.wrote("Evict", if said == Said::Accepted { "ok" } else { "refused" });
+                tracing::info!(%owner, node, pod = %eviction.pod, ?said, "asked to go");
+                let _ = sender.send(Seen::Evicted(node, Box::new(eviction), said, clock.now()));
+            });
         }
     }
 

@@ -45,6 +45,8 @@ pub enum Seen {
     Stirred(String),
     /// Whether a Deployment's ServiceAccount may do the work of the operator whose name it has.
     Claim(Key, bool),
+    /// What came of asking a pod of a node to go, and when.
+    Evicted(String, Box<Eviction>, Said, Timestamp),
 }
 
 /// Whose decisions something new can change.
@@ -78,6 +80,8 @@ pub struct Store {
     waiting_for: BTreeSet<(Kind, String)>,
     news: Reach,
     node_pods: BTreeMap<String, NodePods>,
+    /// uids of pods whose virtual machine moves away.
+    moving: BTreeSet<String>,
     daemon_sets: BTreeMap<Key, String>,
     claims: BTreeMap<Key, Claim>,
     touched: BTreeSet<String>,
@@ -94,7 +98,7 @@ pub struct Claim {
     pub what: ForeignController,
     /// Its ServiceAccount.
     pub account: String,
-    /// Whether it may; taken for true until the API server has said so.
+    /// Whether it may, once the API server has said so.
     pub may: Option<bool>,
     /// Whether the Deployment has changed since that was asked.
     pub stale: bool,
@@ -177,6 +181,7 @@ impl Store {
             | Seen::Listed(..)
             | Seen::Judged(..)
             | Seen::Claim(..)
+            | Seen::Evicted(..)
             | Seen::Examined(..) => false,
         };
         match (self.see(seen), of_a_turn) {
@@ -218,6 +223,11 @@ impl Store {
             Seen::Evaluated(key, at, answer) => self.evaluated(&key, at, answer),
             Seen::Stirred(key) => self.stirred(&key),
             Seen::Claim(key, may) => self.judged_claim(&key, may),
+            Seen::Evicted(node, eviction, said, at) => {
+                self.touched.insert(node.clone());
+                self.evicted(&node, &eviction, said, at);
+                false
+            }
         }
     }
 
@@ -289,6 +299,7 @@ impl Store {
         if let Some(pods) = self.observed.pods.remove(node) {
             for pod in pods.values() {
                 self.observed.evictions.remove(&pod.uid);
+                self.moving.remove(&pod.uid);
             }
         }
         self.observed.returns.retain(|(of, _), _| of != node);
@@ -313,9 +324,11 @@ impl Store {
             stale: true,
         };
         self.claims.insert(key.clone(), claim);
-        match may {
-            Some(false) => false,
-            None | Some(true) => replace(&mut self.observed.foreign_controllers, key, what),
+        // One that is there from the start may be writing already; of one that comes later it is found out first.
+        if may.unwrap_or(!self.is_complete()) {
+            replace(&mut self.observed.foreign_controllers, key, what)
+        } else {
+            self.observed.foreign_controllers.remove(&key).is_some()
         }
     }
 
@@ -381,6 +394,7 @@ impl Store {
         known.numbers.remove(key);
         if let Some(pod) = known.pods.remove(key) {
             self.observed.evictions.remove(&pod.uid);
+            self.moving.remove(&pod.uid);
         }
         if let Some(pods) = self.observed.pods.get_mut(node) {
             pods.remove(key);
@@ -409,7 +423,19 @@ impl Store {
         false
     }
 
-    /// Notes what came of evicting a pod.
+    /// Notes that a pod is being asked to go.
+    pub fn asks_to_go(&mut self, eviction: &Eviction, at: Timestamp) {
+        let known = self.observed.evictions.get(&eviction.uid);
+        let view = EvictionView {
+            at,
+            refusals: known.map_or(0, |known| known.refusals),
+            said: Said::Asked,
+            stirred: false,
+        };
+        self.observed.evictions.insert(eviction.uid.clone(), view);
+    }
+
+    /// Notes what came of evicting a pod. A virtual machine that moves is refused by its own budget while it does.
     pub fn evicted(&mut self, node: &str, eviction: &Eviction, said: Said, at: Timestamp) {
         let observed = &mut self.observed;
         let pod = observed.pods.get(node).and_then(|pods| pods.get(&eviction.pod));
@@ -425,6 +451,14 @@ impl Store {
             let again = u32::from(eviction.returned.is_some());
             let times = times.saturating_add(again).max(1);
             observed.returns.insert(place, Returned { times, at });
+        }
+        let moves = self.moving.contains(&eviction.uid);
+        let said = match said {
+            Said::Budget(words) if moves => Said::Migrating(words),
+            other => other,
+        };
+        if matches!(said, Said::Migrating(_)) {
+            self.moving.insert(eviction.uid.clone());
         }
         let view = EvictionView {
             at,

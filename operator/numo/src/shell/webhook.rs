@@ -9,6 +9,11 @@ use super::{
     wire::{self, Kind, Object, SlimNode},
 };
 use axum::{Json, Router, extract::State, routing::post};
+use hyper::server::conn::http1;
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    service::TowerToHyperService,
+};
 use kube::{
     Api, Client,
     api::{ListParams, Patch, PatchParams},
@@ -28,11 +33,8 @@ use std::{
     sync::{Arc, RwLock},
     time::Duration,
 };
-use tokio::{
-    net::{TcpListener, TcpStream},
-    sync::{Semaphore, mpsc},
-};
-use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use tokio::{net::TcpListener, sync::Semaphore};
+use tokio_rustls::TlsAcceptor;
 
 /// Where the certificate comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,11 +74,17 @@ pub enum WebhookError {
 /// Name of the ValidatingWebhookConfiguration.
 const CONFIGURATION: &str = "numo";
 /// How often the certificate is looked at again.
-const LOOK_AGAIN: Duration = Duration::from_hours(1);
-/// The same after a look that failed.
-const LOOK_SOON: Duration = Duration::from_secs(30);
-/// How long a client may take to shake hands, and how many may at once.
-const HANDSHAKE: (Duration, usize) = (Duration::from_secs(5), 64);
+const LOOK_AGAIN: Duration = Duration::from_mins(1);
+/// The same while there is none.
+const LOOK_SOON: Duration = Duration::from_secs(5);
+/// How long a client may take to shake hands, and to send the head of a request.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a connection may last; the API server opens another.
+const CONNECTION: Duration = Duration::from_mins(10);
+/// Connections at once; more are closed at once.
+const CONNECTIONS: usize = 256;
+/// Reviews that look at the cluster at once, and how long one may take, less than the API server waits.
+const REVIEWS: (usize, Duration) = (4, Duration::from_secs(8));
 /// Objects of a page.
 const PAGE: u32 = 500;
 
@@ -92,20 +100,21 @@ pub async fn serve(
     };
     let listener = TcpListener::bind(options.address).await.map_err(listen)?;
     let bound = listener.local_addr().map_err(listen)?;
-    let certificate = obtain(connection, namespace, &options.certs).await?;
-    let config = Arc::new(RwLock::new(TlsAcceptor::from(certificate.server()?)));
+    if let WebhookCerts::Folder(folder) = &options.certs {
+        // What an administrator gave wrong is said at once.
+        Certificate::from_folder(folder)?.server()?;
+    }
+    let served = Arc::new(RwLock::new(None));
     tokio::spawn(keep(
         connection.clone(),
         namespace.to_owned(),
         options.certs,
-        certificate,
-        config.clone(),
+        served.clone(),
     ));
-    let (sender, accepted) = mpsc::channel(1);
-    tokio::spawn(accept(listener, config, sender));
     let admission = Admission {
         client: connection.read.clone(),
         namespace: namespace.to_owned(),
+        places: Arc::new(Semaphore::new(REVIEWS.0)),
     };
     let router = Router::new()
         .route(
@@ -125,16 +134,11 @@ pub async fn serve(
             ),
         )
         .with_state(admission);
-    tokio::spawn(async move {
-        if let Err(error) = axum::serve(Accepted { accepted, bound }, router).await {
-            tracing::error!(%error, "the webhook ended");
-        }
-    });
+    tokio::spawn(accept(listener, served, router));
     Ok(bound)
 }
 
-/// Certificates are looked for again and again before numo goes on without one: the Secret may be made by another
-/// replica in this moment.
+/// The certificate as it is now: that of the folder, or the one that all replicas share.
 async fn obtain(
     connection: &Connection,
     namespace: &str,
@@ -148,40 +152,47 @@ async fn obtain(
     }
 }
 
-/// Keeps the certificate that is served and the one that the API server trusts the same, and young.
+/// Keeps the certificate that is served and the one that the API server trusts the same, and young. Without one numo goes
+/// on, and nobody is served.
 async fn keep(
     connection: Connection,
     namespace: String,
     certs: WebhookCerts,
-    mut served: Certificate,
-    config: Arc<RwLock<TlsAcceptor>>,
+    served: Arc<RwLock<Option<TlsAcceptor>>>,
 ) {
+    let mut last: Option<Certificate> = None;
     loop {
-        let told = match &served.authority {
-            Some(authority) => tell(&connection.write, authority).await,
-            None => Ok(()),
-        };
-        if let Err(error) = &told {
-            tracing::warn!(%error, "ValidatingWebhookConfiguration {CONFIGURATION} does not know the webhook's authority");
-        }
-        tokio::time::sleep(if told.is_ok() { LOOK_AGAIN } else { LOOK_SOON }).await;
         match obtain(&connection, &namespace, &certs).await {
-            Ok(now) if now != served => match now.server() {
+            Ok(now) if last.as_ref() != Some(&now) => match now.server() {
                 Ok(server) => {
-                    let mut config = config.write().unwrap_or_else(std::sync::PoisonError::into_inner);
-                    *config = TlsAcceptor::from(server);
-                    served = now;
+                    let mut slot = served.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+                    *slot = Some(TlsAcceptor::from(server));
+                    last = Some(now);
                 }
-                Err(error) => tracing::error!(%error, "the webhook goes on with the certificate that it has"),
+                Err(error) => tracing::error!(%error, "the webhook's certificate cannot be served"),
             },
             Ok(_) => {}
-            Err(error) => tracing::error!(%error, "the webhook goes on with the certificate that it has"),
+            Err(error) => tracing::error!(%error, "the webhook has no new certificate"),
         }
+        let told = match last.as_ref().and_then(|served| served.authority.as_ref()) {
+            Some(authority) => tell(&connection.write, authority).await,
+            None => Ok(true),
+        };
+        let told = told.unwrap_or_else(|error| {
+            tracing::warn!(%error, "ValidatingWebhookConfiguration {CONFIGURATION} does not know the webhook's authority");
+            false
+        });
+        let pause = if told && last.is_some() {
+            LOOK_AGAIN
+        } else {
+            LOOK_SOON
+        };
+        tokio::time::sleep(pause).await;
     }
 }
 
-/// Writes who vouches for the webhook into its configuration, where it differs.
-async fn tell(client: &Client, authority: &[u8]) -> Result<(), kube::Error> {
+/// Writes who vouches for the webhook into its configuration, where it differs; false while there is none.
+async fn tell(client: &Client, authority: &[u8]) -> Result<bool, kube::Error> {
     let resource = ApiResource::from_gvk_with_plural(
         &GroupVersionKind::gvk(
             "admissionregistration.k8s.io",
@@ -193,7 +204,7 @@ async fn tell(client: &Client, authority: &[u8]) -> Result<(), kube::Error> {
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
     let Some(found) = api.get_opt(CONFIGURATION).await? else {
         // It is not installed, or comes later.
-        return Ok(());
+        return Ok(false);
     };
     let bundle = json!(k8s_openapi::ByteString(authority.to_vec()));
     let webhooks = found.data.get("webhooks").and_then(Value::as_array);
@@ -210,69 +221,50 @@ async fn tell(client: &Client, authority: &[u8]) -> Result<(), kube::Error> {
         })
         .collect();
     if differing.is_empty() {
-        return Ok(());
+        return Ok(true);
     }
     let Ok(patch) = serde_json::from_value(Value::Array(differing)) else {
-        return Ok(());
+        return Ok(true);
     };
     api.patch(CONFIGURATION, &PatchParams::default(), &Patch::<()>::Json(patch))
         .await?;
     tracing::info!("ValidatingWebhookConfiguration {CONFIGURATION} knows the webhook's authority ({NAME})");
-    Ok(())
+    Ok(true)
 }
 
-/// Shakes hands beside one another, so that a slow client holds up nobody.
-async fn accept(
-    listener: TcpListener,
-    config: Arc<RwLock<TlsAcceptor>>,
-    to: mpsc::Sender<(TlsStream<TcpStream>, SocketAddr)>,
-) {
-    let places = Arc::new(Semaphore::new(HANDSHAKE.1));
+/// Serves each connection beside the others: neither a silent nor a slow client holds up anybody, and no connection
+/// lasts for ever.
+async fn accept(listener: TcpListener, served: Arc<RwLock<Option<TlsAcceptor>>>, router: Router) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
-        let Ok(place) = places.clone().acquire_owned().await else {
-            return;
-        };
-        let (stream, from) = match listener.accept().await {
-            Ok(accepted) => accepted,
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
             Err(error) => {
                 tracing::warn!(%error, "the webhook could not accept a connection");
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             }
         };
-        let acceptor = config
+        let acceptor = served
             .read()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
             .clone();
-        let to = to.clone();
+        let (Ok(place), Some(acceptor)) = (places.clone().try_acquire_owned(), acceptor) else {
+            continue;
+        };
+        let service = TowerToHyperService::new(router.clone());
         tokio::spawn(async move {
             let _place = place;
-            if let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE.0, acceptor.accept(stream)).await {
-                let _ = to.send((stream, from)).await;
-            }
+            let Ok(Ok(stream)) = tokio::time::timeout(PATIENCE, acceptor.accept(stream)).await else {
+                return;
+            };
+            let connection = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(PATIENCE)
+                .serve_connection(TokioIo::new(stream), service);
+            // A client that breaks off is no news.
+            let _ = tokio::time::timeout(CONNECTION, connection).await;
         });
-    }
-}
-
-/// Connections that have shaken hands.
-struct Accepted {
-    accepted: mpsc::Receiver<(TlsStream<TcpStream>, SocketAddr)>,
-    bound: SocketAddr,
-}
-
-impl axum::serve::Listener for Accepted {
-    type Io = TlsStream<TcpStream>;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        match self.accepted.recv().await {
-            Some(accepted) => accepted,
-            None => std::future::pending().await,
-        }
-    }
-
-    fn local_addr(&self) -> std::io::Result<Self::Addr> {
-        Ok(self.bound)
     }
 }
 
@@ -281,21 +273,28 @@ impl axum::serve::Listener for Accepted {
 struct Admission {
     client: Client,
     namespace: String,
+    places: Arc<Semaphore>,
 }
 
 impl Admission {
     /// The answer to an AdmissionReview (`admission.k8s.io/v1`).
     async fn review(&self, group: MaintenanceGroup, review: &Value) -> Value {
         let request = &review["request"];
-        let refusal = match self.refusal(group, request).await {
-            Ok(refusal) => refusal,
-            Err(error) => Some(format!("numo could not look at the cluster: {error}")),
+        let look = async {
+            let _place = self.places.acquire().await;
+            self.refusal(group, request).await
+        };
+        let refusal = match tokio::time::timeout(REVIEWS.1, look).await {
+            Ok(Ok(refusal)) => refusal,
+            Ok(Err(error)) => Some(format!("numo could not look at the cluster: {error}")),
+            Err(_) => Some("numo could not look at the cluster in time".to_owned()),
         };
         let mut response = json!({"uid": request["uid"], "allowed": refusal.is_none()});
         if let Some(message) = refusal {
             response["status"] = json!({"code": 403, "reason": "Forbidden", "message": message});
         }
-        json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
+        let version = review["apiVersion"].as_str().unwrap_or("admission.k8s.io/v1");
+        json!({"apiVersion": version, "kind": "AdmissionReview", "response": response})
     }
 
     async fn refusal(&self, group: MaintenanceGroup, request: &Value) -> Result<Option<String>, kube::Error> {

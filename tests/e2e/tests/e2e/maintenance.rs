@@ -454,6 +454,85 @@ async fn thirty_pods_behind_a_budget_that_opens_late() -> Result<()> {
     stage.strike().await
 }
 
+/// Twenty nodes at once, a thousand pods: each is asked once, and every node is done.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_pods_over_twenty_nodes() -> Result<()> {
+    const NODES: usize = 20;
+    const PODS: usize = 1000;
+    let stage = set(workers(NODES), Vec::new()).await?;
+    apply(&stage, &[deployment("web", PODS, json!({}))]).await?;
+    let pods: Api<Pod> = Api::namespaced(stage.client.clone(), "default");
+    let params = ListParams::default().labels("app=web");
+    stage
+        .until("all pods run", 300, || async {
+            let all = pods.list(&params).await?.items;
+            let running = |pod: &&Pod| {
+                pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running")
+            };
+            Ok((all.iter().filter(running).count() == PODS).then_some(()))
+        })
+        .await?;
+    let before: usize = pods.list(&params).await?.items.len();
+    for index in 0..NODES {
+        maintain(
+            &stage,
+            &format!("nm-{index}"),
+            &format!("worker-{index}"),
+            json!({}),
+        )
+        .await?;
+    }
+    for index in 0..NODES {
+        let name = format!("nm-{index}");
+        let done = stage
+            .until(&format!("NodeMaintenance {name} is done"), 300, || async {
+                let status = status(&stage, MEDIK8S_GROUP, &name).await?;
+                Ok((status.phase.as_deref() == Some("Succeeded")).then_some(status))
+            })
+            .await?;
+        assert_eq!((done.drain_progress, done.last_error), (Some(100), None));
+    }
+    let asked = evictions(&stage)?.len();
+    // Pods that moved to a node which was cordoned a moment later are asked there once more.
+    assert!(
+        asked >= before && asked <= 2 * before,
+        "{asked} evictions of {before} pods"
+    );
+    let late = pods.list(&params).await?.items;
+    let on_nodes = late.iter().filter(|pod| {
+        pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some())
+            && pod.metadata.deletion_timestamp.is_none()
+    });
+    assert_eq!(on_nodes.count(), 0, "nothing is left on a drained node");
+    stage.strike().await
+}
+
+/// Pods with a name of their own: the next waits for the one before it, on another node.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stateful_set_moves_pod_by_pod() -> Result<()> {
+    let stage = set(workers(2), Vec::new()).await?;
+    stage.cordon("worker-1", true).await?;
+    let set = json!({
+        "apiVersion": "apps/v1", "kind": "StatefulSet",
+        "metadata": {"name": "db", "namespace": "default"},
+        "spec": {
+            "replicas": 3, "serviceName": "db",
+            "selector": {"matchLabels": {"app": "db"}},
+            "template": {"metadata": {"labels": {"app": "db"}}, "spec": {
+                "terminationGracePeriodSeconds": 1,
+                "containers": [{"name": "app", "image": "app", "command": ["sleep", "36000"]}],
+            }},
+        },
+    });
+    apply(&stage, &[set, budget("db", json!(1))]).await?;
+    running(&stage, "db", "worker-0", 3).await?;
+    stage.cordon("worker-1", false).await?;
+    maintain(&stage, "nm", "worker-0", json!({})).await?;
+    phase(&stage, MEDIK8S_GROUP, "nm", "Succeeded").await?;
+    running(&stage, "db", "worker-1", 3).await?;
+    stage.strike().await
+}
+
 /// A budget that lets one pod go at a time, whose replacement must be Ready before the next.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_budget_of_one_at_a_time_is_kept_and_followed_without_rounds() -> Result<()> {
