@@ -1,5 +1,5 @@
 //! The decision for one owner: what to do next, and why for every node. The page to read first. Of a MutexRunConfig it is
-//! made here, of a NodeMaintenance in `maintenance.rs`.
+//! made here, of a NodeMaintenance in `maintenance/`.
 //!
 //! Order of a pass: finish before starting. Nodes in flight move on; then, if the run is being left,
 //! what numo changed is given back; otherwise pools are armed, and nodes are admitted while every gate

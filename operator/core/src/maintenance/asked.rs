@@ -1,0 +1,204 @@
+//! What a NodeMaintenance asks: its own rules and drain settings, and those of the MutexBindings that speak of it. Parsing
+//! never fails as a whole: what is wrong becomes a reason to wait.
+
+use super::{
+    ChangeView, DrainOptions, Key, MaintenanceView, MutexBindingSpec, NodeMaintenanceSpec, Observed, Owner,
+    Phase, Reason, RuleView, Validity, Why, changes, drain, intent, marks, pools, quorum,
+};
+
+/// The phases in which a maintenance asks its rules.
+pub(super) const PHASES: [Phase; 4] = [Phase::Pre, Phase::PreRelease, Phase::BeforeUncordon, Phase::Post];
+
+/// What the maintenance asks, with every default filled in.
+pub(super) struct Intent<'a> {
+    pub(super) rules: Vec<(Key, Option<&'a RuleView>)>,
+    pub(super) drain: DrainOptions,
+    pub(super) suspended: Option<Why>,
+    /// What is wrong with its drain settings.
+    pub(super) of_drain: Option<Why>,
+    /// What is wrong with it.
+    pub(super) problem: Option<Why>,
+}
+
+/// The MutexBindings that speak of a NodeMaintenance, in the order of their names. It is in no namespace: one for
+/// certain namespaces does not speak of it.
+pub(super) fn bindings<'a>(
+    view: &MaintenanceView,
+    observed: &'a Observed,
+) -> impl Iterator<Item = (&'a String, &'a MutexBindingSpec)> {
+    let labels = view.labels.clone();
+    observed.bindings.iter().filter(move |(_, binding)| {
+        let owners = &binding.owner_selector;
+        let selector = owners
+            .labels
+            .as_ref()
+            .map(|labels| serde_json::to_value(labels).unwrap_or_default());
+        // One that cannot be understood speaks of all: none of them may go ungated for a slip of the pen.
+        owners.kind == "NodeMaintenance"
+            && owners.namespaces.is_none()
+            && selector.is_none_or(|selector| {
+                drain::wrong_selector(&selector).is_some() || pools::matches(&selector, &labels)
+            })
+    })
+}
+
+/// What a NodeMaintenance must pass: its own rules, then those of the MutexBindings that speak of it, each once and
+/// with the field that names it. The namespace of a rule is the operator's if none is given.
+pub(super) fn named_rules<'a>(
+    view: &MaintenanceView,
+    observed: &'a Observed,
+) -> Vec<(String, Key, Option<&'a RuleView>)> {
+    let own = view.spec.mutex_rules.iter().flatten().enumerate();
+    let own = own.map(|(index, reference)| (format!("spec.mutexRules[{index}]"), reference.clone()));
+    let bound = bindings(view, observed).flat_map(|(name, binding)| {
+        let rules = binding.rules.iter().flatten().enumerate();
+        rules.map(move |(index, reference)| {
+            (
+                format!("MutexBinding {name} spec.rules[{index}]"),
+                reference.clone(),
+            )
+        })
+    });
+    let mut rules: Vec<(String, Key, Option<&RuleView>)> = Vec::new();
+    for (field, reference) in own.chain(bound) {
+        let namespace = reference.namespace.filter(|namespace| !namespace.is_empty());
+        let key = Key::new(
+            namespace.unwrap_or_else(|| observed.settings.namespace.clone()),
+            reference.name.unwrap_or_default(),
+        );
+        if !rules.iter().any(|(_, seen, _)| *seen == key) {
+            let rule = observed.rules.get(&key);
+            rules.push((field, key, rule));
+        }
+    }
+    rules
+}
+
+/// The rules that a NodeMaintenance must pass.
+pub fn rules_of<'a>(view: &MaintenanceView, observed: &'a Observed) -> Vec<(Key, Option<&'a RuleView>)> {
+    let rules = named_rules(view, observed).into_iter();
+    rules.map(|(_, key, rule)| (key, rule)).collect()
+}
+
+/// What is wrong with one of the rules.
+pub(super) fn wrong_rule(field: &str, key: &Key, rule: Option<&RuleView>) -> Option<Why> {
+    let (reason, message) = match rule.map(|rule| &rule.validity) {
+        None => (
+            Reason::RuleNotFound,
+            format!("{field}: found no MutexRule {key}, wanted an existing one"),
+        ),
+        Some(Validity::Invalid(_, message)) => (
+            Reason::RuleInvalid,
+            format!("{field}: MutexRule {key} is not valid: {message}"),
+        ),
+        Some(Validity::Unknown) => (
+            Reason::Validating,
+            format!("{field}: MutexRule {key} has not been judged by the API server yet"),
+        ),
+        Some(Validity::Valid) if rule.is_some_and(|rule| PHASES.iter().any(|phase| rule.runs_in(*phase))) => {
+            return None;
+        }
+        Some(Validity::Valid) => (
+            Reason::FieldNotServed,
+            format!(
+                "{field}: MutexRule {key} spec.phases: found none that a NodeMaintenance asks, wanted one such as Pre"
+            ),
+        ),
+    };
+    Some(Why::new(reason, message))
+}
+
+pub(super) fn asked<'a>(view: &MaintenanceView, observed: &'a Observed) -> Intent<'a> {
+    let rules = named_rules(view, observed);
+    let of_rules = rules
+        .iter()
+        .find_map(|(field, key, rule)| wrong_rule(field, key, *rule));
+    let bound = || bindings(view, observed).find_map(|(name, binding)| Some((name, binding.drain.as_ref()?)));
+    let (of_drain, drain) = match (&view.spec.drain, bound()) {
+        (Some(drain), _) => (invalid(&view.spec), Some(drain)),
+        (None, Some((name, drain))) => {
+            let problem = DrainOptions::problem(drain);
+            (
+                problem.map(|problem| format!("MutexBinding {name} spec.drain.{problem}")),
+                Some(drain),
+            )
+        }
+        (None, None) => (None, None),
+    };
+    let of_drain = of_drain.map(|problem| Why::new(Reason::InvalidField, problem));
+    let of_selector = bindings(view, observed).find_map(|(name, binding)| {
+        let labels = serde_json::to_value(binding.owner_selector.labels.as_ref()?).ok()?;
+        let problem = drain::wrong_selector(&labels)?;
+        let message = format!("MutexBinding {name} spec.ownerSelector.labels: {problem}");
+        Some(Why::new(Reason::InvalidField, message))
+    });
+    let suspended = view.annotations.get(marks::SUSPEND).map(|by| {
+        let message = format!(
+            "NodeMaintenance {} has annotation {}: {by}",
+            view.owner.key,
+            marks::SUSPEND
+        );
+        Why::new(Reason::Suspended, message)
+    });
+    Intent {
+        drain: DrainOptions::of(drain),
+        rules: rules.into_iter().map(|(_, key, rule)| (key, rule)).collect(),
+        suspended,
+        problem: of_selector.or_else(|| of_drain.clone()).or(of_rules),
+        of_drain,
+    }
+}
+
+/// As many nodes are in maintenance as a MutexBinding that speaks of this one allows.
+pub(super) fn no_room(view: &MaintenanceView, observed: &Observed) -> Option<Why> {
+    bindings(view, observed).find_map(|(name, binding)| {
+        let limit = intent::parse_limit(binding.max_unavailable.as_ref()?);
+        let limit = match limit {
+            Ok(limit) => limit.of(observed.nodes.len()),
+            Err(problem) => {
+                let message = format!("MutexBinding {name} spec.maxUnavailable: {problem}");
+                return Some(Why::new(Reason::InvalidField, message));
+            }
+        };
+        let flying: Vec<&str> = observed
+            .maintenances
+            .values()
+            .filter(|other| bindings(other, observed).any(|(of_other, _)| of_other == name))
+            .filter(|other| changes(observed, &other.uid).any(ChangeView::in_flight))
+            .map(|other| other.spec.node_name.as_str())
+            .collect();
+        (flying.len() >= limit).then(|| {
+            let message = format!(
+                "{} of {limit} nodes are in maintenance (MutexBinding {name} spec.maxUnavailable): {}",
+                flying.len(),
+                flying.iter().take(5).copied().collect::<Vec<_>>().join(", ")
+            );
+            Why::new(Reason::WaitingForTurn, message)
+        })
+    })
+}
+
+/// Why a NodeMaintenance is not admitted, in the words of the reference's webhook and in its order; none if it is.
+/// `observed` needs the nodes, maintenances, NodeChanges, budgets of etcd and its pods only.
+pub fn inadmissible(observed: &Observed, owner: &Owner, spec: &NodeMaintenanceSpec) -> Option<String> {
+    let name = &spec.node_name;
+    let Some(node) = observed.nodes.get(name) else {
+        return Some(format!("invalid nodeName, no node with name {name} found"));
+    };
+    let mut others = observed.maintenances.values();
+    if others.any(|other| other.owner != *owner && other.spec.node_name == *name) {
+        return Some(format!(
+            "invalid nodeName, a NodeMaintenance for node {name} already exists"
+        ));
+    }
+    if let Some(why) = quorum::refusal(observed, node) {
+        return Some(why.message.to_string());
+    }
+    invalid(spec)
+}
+
+/// What is wrong with the spec whatever the cluster looks like.
+pub fn invalid(spec: &NodeMaintenanceSpec) -> Option<String> {
+    let problem = DrainOptions::problem(spec.drain.as_ref()?)?;
+    Some(format!("spec.drain.{problem}"))
+}

@@ -1,0 +1,192 @@
+//! A node that is cordoned for its maintenance: it is drained, and kept so. It is never let go here.
+
+use super::{
+    Action, ChangeView, CordonedBy, EventAction, Journal, MaintenancePhase, NodeView, Pass, Planned, Reason,
+    RunPhase, Step, Timestamp, Why, cordoning, decide, drain, has_taint, held_by_person, later, ledger,
+    marks, taints,
+};
+
+/// How often somebody's uncordoning is corrected before it is left to people.
+pub const MAX_CORRECTIONS: u32 = 3;
+
+pub(super) fn kept() -> Why {
+    let message = "the node is kept cordoned and drained until this object is deleted";
+    Why::new(Reason::InMaintenance, message)
+}
+
+impl Pass<'_> {
+    /// The node is cordoned by this maintenance: it is drained, and kept so.
+    pub(super) fn keep_drained(&mut self, node: &NodeView, change: &ChangeView, mark: &CordonedBy) {
+        let entries = &change.status.entries;
+        let cordoned = entries.iter().rfind(|entry| entry.step == Step::Cordoned);
+        let Some(cordoned) = cordoned.and_then(|entry| decide::time(Some(&entry.at))) else {
+            let mut journal = Journal::open(change, self.now);
+            journal.enter(Step::Cordoned, None);
+            self.out.actions.extend(journal.planned(None));
+            self.say(
+                Step::Cordoned,
+                Why::new(Reason::Draining, "it is cordoned"),
+                Some(change),
+            );
+            return;
+        };
+        let was_drained = entries.iter().any(|entry| entry.step == Step::Drained);
+        if was_drained {
+            self.report.phase = MaintenancePhase::Succeeded;
+        }
+        let suspended = self.intent.suspended.clone();
+        let stop = suspended
+            .or_else(|| held_by_person(change))
+            .or_else(|| ledger::stop(self.observed, node));
+        if stop.is_none() && self.corrects(node, change, mark) {
+            return;
+        }
+        if let Some(why) = self.intent.of_drain.clone() {
+            // Which pods are to go cannot be told.
+            self.say(
+                if was_drained {
+                    Step::Drained
+                } else {
+                    Step::Cordoned
+                },
+                why,
+                Some(change),
+            );
+            return;
+        }
+        let Some(drain) = drain::drain(self.observed, node, &self.intent.drain, cordoned, self.now) else {
+            if was_drained {
+                self.say(Step::Drained, kept(), Some(change));
+            } else {
+                let why = Why::new(Reason::Draining, "its pods are being listed");
+                self.say(Step::Cordoned, why, Some(change));
+            }
+            return;
+        };
+        if let Some(at) = drain.wake_at {
+            self.wake(at);
+        }
+        self.report.pods = Some((drain.pending.clone(), drain.total));
+        let counted = was_drained || drain.pending.is_empty() || self.view.status.eviction_pods.is_some();
+        if stop.is_none() && counted {
+            for eviction in drain.evict.iter().cloned() {
+                let chain = format!("evict {}", eviction.uid);
+                let action = Action::Evict {
+                    node: node.name.clone(),
+                    eviction,
+                };
+                self.out.actions.push(Planned {
+                    chain,
+                    action,
+                    event: None,
+                });
+            }
+        } else if stop.is_none() {
+            // How many there were is written before the first is gone.
+            self.wake(self.now);
+        }
+        self.tell(change, &drain, stop, cordoned, was_drained);
+    }
+
+    /// Says how the drain comes along, and journals its end.
+    pub(super) fn tell(
+        &mut self,
+        change: &ChangeView,
+        drain: &drain::Drain,
+        stop: Option<Why>,
+        cordoned: Timestamp,
+        was_drained: bool,
+    ) {
+        match (&drain.why, was_drained) {
+            (None, false) => {
+                let mut journal = Journal::open(change, self.now);
+                journal.enter(Step::Drained, None);
+                self.out.actions.extend(journal.planned(None));
+                self.report.phase = MaintenancePhase::Succeeded;
+                let why = Why::new(Reason::InMaintenance, "the node is cordoned and drained");
+                self.say(Step::Drained, why, Some(change));
+            }
+            (None, true) => {
+                let idle = drain.returning.is_none();
+                let why = drain.returning.clone().unwrap_or_else(kept);
+                self.out.report.phase = if idle { RunPhase::Idle } else { RunPhase::Active };
+                self.say(Step::Drained, why, Some(change));
+                // Pods that come back hold nobody up.
+                self.report.error = None;
+            }
+            (Some(why), _) => {
+                let why = stop.unwrap_or_else(|| self.timed_out(why, cordoned));
+                self.say(
+                    if was_drained {
+                        Step::Drained
+                    } else {
+                        Step::Cordoned
+                    },
+                    why,
+                    Some(change),
+                );
+                if was_drained {
+                    self.report.error = None;
+                    self.report.pods = Some((Vec::new(), drain.total));
+                }
+            }
+        }
+    }
+
+    /// A drain that takes longer than it may is said to; it goes on.
+    pub(super) fn timed_out(&mut self, why: &Why, cordoned: Timestamp) -> Why {
+        let Some(limit) = self.intent.drain.timeout_seconds else {
+            return why.clone();
+        };
+        let end = later(cordoned, limit);
+        if self.now < end {
+            self.wake(end);
+            return why.clone();
+        }
+        let message = format!(
+            "drain did not complete within {limit} s (spec.drain.timeoutSeconds), it goes on: {}",
+            why.message
+        );
+        Why::new(Reason::DrainTimeout, message)
+    }
+
+    /// Puts back a cordon or a taint that somebody took away, a few times. True while there is something to put back.
+    pub(super) fn corrects(&mut self, node: &NodeView, change: &ChangeView, mark: &CordonedBy) -> bool {
+        let missing: Vec<&str> = taints(self.group)
+            .into_iter()
+            .filter(|key| !has_taint(&node.taints, key))
+            // This one is the node controller's too: it follows spec.unschedulable by itself.
+            .filter(|key| *key != marks::UNSCHEDULABLE)
+            .collect();
+        if node.unschedulable && missing.is_empty() {
+            return false;
+        }
+        let what = if node.unschedulable {
+            format!("took taint {} off", missing.join(", "))
+        } else {
+            "uncordoned it".to_owned()
+        };
+        if mark.corrections >= MAX_CORRECTIONS {
+            let message = format!(
+                "Node {}: someone {what}, {} times in all; cordon it, or delete NodeMaintenance {}",
+                node.name,
+                mark.corrections + 1,
+                self.view.owner.key
+            );
+            let step = change.status.step.unwrap_or(Step::Cordoned);
+            self.say(step, Why::new(Reason::ForeignWriter, message), Some(change));
+            return true;
+        }
+        let note = format!(
+            "Node {} is in maintenance and someone {what}: cordoned again",
+            node.name
+        );
+        let event = self.event(true, true, "CordonedAgain", EventAction::Drain, &note);
+        let patch = cordoning(node, self.view, self.group, mark.corrections + 1);
+        self.act(Action::PatchNode(patch), Some(event));
+        let step = change.status.step.unwrap_or(Step::Cordoned);
+        self.say(step, Why::new(Reason::Draining, note), Some(change));
+        self.report.error = None;
+        true
+    }
+}

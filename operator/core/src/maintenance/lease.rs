@@ -1,0 +1,165 @@
+//! The lease of the node, shared with other operators: taken, kept, and lost. No other lease is touched.
+
+use super::{
+    Action, ChangeView, Journal, LeaseView, MaintenancePhase, NodeView, Observed, Pass, Reason, Step,
+    Timestamp, Why, changes, decide, held, last_phase, later, mark, marks, shielding,
+};
+
+/// How often a lease that was ours may be found with another before the maintenance is given up
+/// (`spec/node-maintenance.md` §2).
+pub(super) const MAX_LEASE_ERRORS: i64 = 3;
+
+/// How far ahead the renewal of a lease may be before nobody believes it (seconds).
+pub(super) const LEASE_AHEAD_SECONDS: i64 = 10;
+
+/// How the lease of the node stands.
+pub(super) enum Lease<'a> {
+    /// It is ours, and need not be renewed before then.
+    Ours(Timestamp),
+    /// It is ours, and is to be renewed.
+    Due(&'a LeaseView),
+    /// It is nobody's; it is there if it expired.
+    Free(Option<&'a LeaseView>),
+    /// It is held by another, until then.
+    Held(&'a LeaseView, Timestamp),
+    /// There are no leases in this cluster.
+    None,
+}
+
+pub(super) fn lease<'a>(observed: &'a Observed, node: &str, now: Timestamp) -> Lease<'a> {
+    if observed.settings.leases_unavailable.is_some() {
+        return Lease::None;
+    }
+    let Some(lease) = observed.leases.get(node) else {
+        return Lease::Free(None);
+    };
+    if lease.holder == marks::MAINTENANCE_HOLDER {
+        let due = lease.renewed.map_or(Timestamp::UNIX_EPOCH, |at| {
+            later(at, lease.duration_seconds / 2 + 1)
+        });
+        return if now < due {
+            Lease::Ours(due)
+        } else {
+            Lease::Due(lease)
+        };
+    }
+    let ahead = lease
+        .renewed
+        .is_some_and(|at| at > later(now, LEASE_AHEAD_SECONDS));
+    if lease.expired(now) || ahead {
+        return Lease::Free(Some(lease));
+    }
+    Lease::Held(lease, decide::expiry(lease))
+}
+
+impl Pass<'_> {
+    /// Takes lease and shield; true once they are there, or cannot be had.
+    pub(super) fn holds_lease(&mut self, node: &NodeView, change: &ChangeView, cordoned: bool) -> bool {
+        let holder = marks::MAINTENANCE_HOLDER.to_owned();
+        let mut actions = Vec::new();
+        match lease(self.observed, &node.name, self.now) {
+            Lease::None => {}
+            Lease::Ours(until) => self.wake(until),
+            Lease::Due(lease) => self.act(
+                Action::RenewLease {
+                    node: node.name.clone(),
+                    holder,
+                    resource_version: lease.resource_version.clone(),
+                },
+                None,
+            ),
+            Lease::Free(over) => actions.push(Action::AcquireLease {
+                node: node.name.clone(),
+                node_uid: node.uid.clone(),
+                holder,
+                over: over.map(|lease| (lease.uid.clone(), lease.resource_version.clone())),
+            }),
+            Lease::Held(lease, until) if cordoned => return self.lost_lease(node, change, lease, until),
+            Lease::Held(lease, until) => {
+                self.wake(until);
+                self.say(Step::Admitted, held(&lease.holder), Some(change));
+                return false;
+            }
+        }
+        if mark::shielded(node).is_none_or(|mark| mark.owner != self.view.uid) {
+            actions.push(shielding(node, self.view, self.group));
+        }
+        actions.extend(decide::machine_shields(self.observed, &node.name, &self.view.uid));
+        if actions.is_empty() {
+            return true;
+        }
+        for action in actions {
+            self.act(action, None);
+        }
+        let step = change.status.step.unwrap_or(Step::Admitted);
+        let why = Why::new(Reason::Admitting, "lease and shield are being taken");
+        self.report.phase = if step == Step::Drained {
+            last_phase(self.view)
+        } else {
+            MaintenancePhase::Running
+        };
+        self.say(step, why, Some(change));
+        false
+    }
+
+    /// Somebody took the lease while the node was in maintenance: after a while the node is theirs. Whether the work
+    /// may go on.
+    pub(super) fn lost_lease(
+        &mut self,
+        node: &NodeView,
+        change: &ChangeView,
+        lease: &LeaseView,
+        until: Timestamp,
+    ) -> bool {
+        let known = self.view.status.error_on_lease_count.unwrap_or(0);
+        let last = self.view.status.last_update.as_deref();
+        let last = decide::time(last).unwrap_or(Timestamp::UNIX_EPOCH);
+        let due = if known == 0 {
+            self.now
+        } else {
+            later(last, 1 << known.min(6))
+        };
+        let count = if self.now >= due { known + 1 } else { known };
+        self.report.lease_errors = count;
+        self.report.phase = last_phase(self.view);
+        if count > MAX_LEASE_ERRORS {
+            let message = format!("maintenance failed: lease could not be extended after {count} attempts");
+            let why = Why::new(Reason::NodeLeaseLost, message);
+            self.report.phase = MaintenancePhase::Failed;
+            if self.has_given_back(Some(node), false) {
+                let mut journal = Journal::open(change, self.now);
+                journal.enter(Step::Failed, Some(&why));
+                self.out.actions.extend(journal.planned(None));
+            }
+            self.say(Step::Failed, why, Some(change));
+            return false;
+        }
+        self.wake(due.max(later(self.now, 1)).min(until.max(later(self.now, 1))));
+        let message = format!(
+            "failed to extend a lease that used to be owned by us, can't update or invalidate the lease because it is held by different owner: {}",
+            lease.holder
+        );
+        self.say(Step::Held, Why::new(Reason::NodeLeaseLost, message), Some(change));
+        false
+    }
+
+    /// The lease is given back if it is ours and no other maintenance of the node holds it.
+    pub(super) fn release_lease(&mut self, is_over: bool) {
+        let name = self.node;
+        let Some(lease) = self.observed.leases.get(name) else {
+            return;
+        };
+        let others = self.observed.maintenances.values().any(|other| {
+            other.owner != self.view.owner
+                && other.spec.node_name == *name
+                && changes(self.observed, &other.uid).any(ChangeView::in_flight)
+        });
+        if is_over && lease.holder == marks::MAINTENANCE_HOLDER && !others {
+            let action = Action::ReleaseLease {
+                node: name.to_owned(),
+                uid: lease.uid.clone(),
+            };
+            self.act(action, None);
+        }
+    }
+}

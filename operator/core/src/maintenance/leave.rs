@@ -1,0 +1,132 @@
+//! A maintenance that is over: everything is given back, to exactly what it was. Nothing begins here.
+
+use super::{
+    Action, Change, ChangeView, EventAction, Journal, NodeView, Pass, Phase, Reason, RunResult, Step, Why,
+    changes, decide, is_references, last_phase, mark, marks, uncordoning,
+};
+
+impl Pass<'_> {
+    /// Gives back everything that is held of the node; true once nothing is left. With `rules` those have their say
+    /// that are asked before the node is put back, and after.
+    pub(super) fn has_given_back(&mut self, node: Option<&NodeView>, with_rules: bool) -> bool {
+        let view = self.view;
+        let change = changes(self.observed, &view.uid)
+            .find(|change| change.in_flight() && node.is_some_and(|node| node.uid == change.spec.node_uid));
+        let giving = Why::new(Reason::GivingBack, "the node is being put back as it was");
+        if let Some(node) = node {
+            let mark = mark::cordoned_by(node).filter(|mark| mark.owner == view.uid);
+            let adopted =
+                mark.is_none() && change.is_none() && is_references(node, self.group, view, self.observed);
+            if mark.is_some() || adopted {
+                if with_rules
+                    && let Some(change) = change
+                    && !self.passed_or_over(node, change, Phase::BeforeUncordon, Step::Ready)
+                {
+                    return false;
+                }
+                let mut patch = uncordoning(node, mark.as_ref(), self.group);
+                if adopted && let Some(label) = node.labels.get(marks::EXCLUDE_FROM_REMEDIATION) {
+                    patch.labels = vec![Change {
+                        key: marks::EXCLUDE_FROM_REMEDIATION.to_owned(),
+                        from: Some(label.clone()),
+                        to: None,
+                    }];
+                }
+                let event = patch.unschedulable.map(|_| {
+                    self.event(
+                        true,
+                        false,
+                        "UncordonNode",
+                        EventAction::Restore,
+                        "Uncordon a node",
+                    )
+                });
+                self.act(Action::PatchNode(patch), event);
+                self.say(Step::Uncordoned, giving, change);
+                return false;
+            }
+            if with_rules
+                && let Some(change) = change
+                && (change
+                    .status
+                    .entries
+                    .iter()
+                    .any(|entry| entry.step == Step::Cordoned)
+                    || !change.status.verdicts.is_empty())
+                && !self.passed_or_over(node, change, Phase::Post, Step::PostRules)
+            {
+                return false;
+            }
+        }
+        let before = self.out.actions.len();
+        let shields = self.observed.nodes.values().filter_map(|node| {
+            let mark = mark::shielded(node).filter(|mark| mark.owner == view.uid)?;
+            Some(decide::unshield(node, &mark))
+        });
+        let shields: Vec<Action> = shields.collect();
+        for action in shields {
+            self.act(action, None);
+        }
+        for action in decide::machine_unshields(self.observed, &view.uid) {
+            self.act(action, None);
+        }
+        self.release_lease(with_rules || change.is_none());
+        if with_rules && let Some(change) = change {
+            let why = Why::new(Reason::Done, "the node is as it was");
+            let mut journal = Journal::open(change, self.now);
+            journal.enter(Step::Done, Some(&why));
+            self.out.actions.extend(journal.planned(None));
+        }
+        let done = self.out.actions.len() == before;
+        self.say(Step::Uncordoned, giving, change);
+        if with_rules {
+            self.report.phase = last_phase(view);
+        }
+        done
+    }
+
+    pub(super) fn remove_finalizer(&mut self) {
+        let view = self.view;
+        let place = view
+            .finalizers
+            .iter()
+            .position(|one| one == marks::MAINTENANCE_FINALIZER);
+        if let Some(index) = place {
+            let event = self.event(
+                false,
+                false,
+                "RemovedMaintenance",
+                EventAction::Complete,
+                "Removed a node maintenance",
+            );
+            let action = Action::RemoveFinalizer {
+                owner: view.owner.clone(),
+                uid: view.uid.clone(),
+                finalizer: marks::MAINTENANCE_FINALIZER,
+                index,
+            };
+            self.act(action, Some(event));
+            self.out.report.result = Some(RunResult::Succeeded);
+        }
+    }
+
+    /// Ends the journals of nodes that are gone, or were made again under their name.
+    pub(super) fn end_orphans(&mut self, node: Option<&NodeView>) {
+        let uid = node.map(|node| node.uid.as_str());
+        let orphans: Vec<&ChangeView> = changes(self.observed, &self.view.uid)
+            .filter(|change| change.in_flight() && Some(change.spec.node_uid.as_str()) != uid)
+            .collect();
+        for change in orphans {
+            let message = format!(
+                "Node {} with uid {} no longer exists",
+                change.spec.node_name, change.spec.node_uid
+            );
+            let mut journal = Journal::open(change, self.now);
+            journal.enter(Step::Failed, Some(&Why::new(Reason::NodeGone, message)));
+            self.out.actions.extend(journal.planned(None));
+        }
+        if node.is_none() {
+            self.release_lease(true);
+        }
+    }
+}

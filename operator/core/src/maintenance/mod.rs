@@ -1,0 +1,546 @@
+//! The decision for one NodeMaintenance: its node is cordoned and drained, kept so while the object exists, and put
+//! back as it was when it is deleted. Nothing here reads or writes anything.
+//!
+//! Order of a pass: what is held of nodes that are gone is given back; then either everything is given back, or the
+//! node is taken one step further: finalizer, turn (NodeChange), lease and shield, rules, cordon, drain. Behaviour and
+//! words as in node-maintenance-operator (`spec/node-maintenance.md` §2); what is otherwise is in the table of
+//! deviations in ARCHITECTURE.md.
+
+mod asked;
+mod keep;
+mod lease;
+mod leave;
+mod node;
+mod phases;
+
+use crate::{
+    action::{Action, Change, Event, EventAction, NodePatch, NodePurpose, Planned},
+    decide::{self, Decision, Journal, Snapshot, lease_holder},
+    drain::{self, DrainOptions},
+    intent,
+    ledger::{self, Ledger},
+    mark::{self, CordonedBy},
+    names,
+    observed::{ChangeView, Key, LeaseView, MaintenanceView, NodeView, Observed, RuleView, Validity},
+    owner::{MaintenanceGroup, Owner, OwnerKind},
+    pools, quorum,
+    report::{MaintenancePhase, MaintenanceReport, NodeReport, RunPhase, Why},
+    rules::{self, Progress, Subject, later},
+    verdict::{Answers, Question},
+};
+use jiff::Timestamp;
+use numo_api::{
+    DirectiveAction, MutexBindingSpec, NodeChangeSpec, NodeMaintenanceSpec, Outcome, OwnerRef, Phase, Reason,
+    RunResult, Step, Target, marks, marks::openshift,
+};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+use asked::{Intent, asked, no_room};
+pub use asked::{inadmissible, invalid, rules_of};
+pub use keep::MAX_CORRECTIONS;
+use lease::{Lease, MAX_LEASE_ERRORS, lease};
+use node::{cordoning, has_taint, is_references, shielding, taints, uncordoning};
+
+/// One decision in the making.
+struct Pass<'a> {
+    now: Timestamp,
+    observed: &'a Observed,
+    view: &'a MaintenanceView,
+    /// The node that it has in hand, or is to have.
+    node: &'a str,
+    group: MaintenanceGroup,
+    intent: Intent<'a>,
+    answers: &'a Answers,
+    out: Decision,
+    report: MaintenanceReport,
+}
+
+/// Decides for a NodeMaintenance.
+pub fn decide(snapshot: &Snapshot<'_>, view: &MaintenanceView, answers: &Answers) -> Decision {
+    let OwnerKind::NodeMaintenance(group) = view.owner.kind else {
+        return Decision::default();
+    };
+    let observed = snapshot.observed;
+    let mut pass = Pass {
+        now: snapshot.now,
+        observed,
+        view,
+        node: in_hand(view, observed).unwrap_or(&view.spec.node_name),
+        group,
+        intent: asked(view, observed),
+        answers,
+        out: Decision::default(),
+        report: MaintenanceReport {
+            phase: last_phase(view),
+            ..MaintenanceReport::default()
+        },
+    };
+    pass.out.report.phase = RunPhase::Active;
+    pass.decide();
+    pass.free_jobs();
+    pass.out.report.run_id = run_id(view);
+    pass.out.report.maintenance = Some(pass.report);
+    pass.out
+}
+
+/// The node that the maintenance has in hand, if its spec names another by now.
+fn in_hand<'a>(view: &MaintenanceView, observed: &'a Observed) -> Option<&'a str> {
+    let mut changes = changes(observed, &view.uid).filter(|change| change.in_flight());
+    let change = changes.find(|change| change.spec.node_name != view.spec.node_name)?;
+    let node = observed.nodes.get(&change.spec.node_name)?;
+    (node.uid == change.spec.node_uid).then_some(node.name.as_str())
+}
+
+/// Id of what a maintenance asks of its node.
+pub fn id(uid: &str) -> String {
+    names::run_id(uid, "maintenance")
+}
+
+fn run_id(view: &MaintenanceView) -> String {
+    id(&view.uid)
+}
+
+fn last_phase(view: &MaintenanceView) -> MaintenancePhase {
+    match view.status.phase.as_deref() {
+        Some("Succeeded") => MaintenancePhase::Succeeded,
+        Some("Failed") => MaintenancePhase::Failed,
+        _ => MaintenancePhase::Running,
+    }
+}
+
+/// Whose turn it is among the NodeMaintenances of one node: who has it, then who was first. None if this one's.
+fn other_of_node<'a>(view: &MaintenanceView, observed: &'a Observed) -> Option<&'a MaintenanceView> {
+    let place = |one: &MaintenanceView| {
+        let has_turn = changes(observed, &one.uid).any(ChangeView::in_flight);
+        (!has_turn, one.deleting, one.created, one.owner.clone())
+    };
+    let mut others: Vec<_> = observed
+        .maintenances
+        .values()
+        .filter(|other| other.spec.node_name == view.spec.node_name && other.owner != view.owner)
+        .filter(|other| !other.deleting || changes(observed, &other.uid).any(ChangeView::in_flight))
+        .collect();
+    others.sort_by_cached_key(|other| place(other));
+    let first = others.into_iter().next()?;
+    (place(first) < place(view)).then_some(first)
+}
+
+/// The journals of an owner. Only those of the operator's own namespace: who may write elsewhere could forge one.
+pub(crate) fn changes<'a>(observed: &'a Observed, uid: &str) -> impl Iterator<Item = &'a ChangeView> {
+    observed.changes.values().filter(move |change| {
+        change.spec.owner_ref.uid == uid
+            && !change.deleting
+            && change.key.namespace == observed.settings.namespace
+    })
+}
+
+/// Why a person must not expect the node to be taken yet, before it has its turn.
+fn gate(view: &MaintenanceView, observed: &Observed, node: &NodeView, now: Timestamp) -> Option<Why> {
+    let name = &node.name;
+    let taken = observed.taken(now);
+    if let Some(why) = node.leaving.as_ref().or_else(|| taken.get(name.as_str())) {
+        return Some(Why::new(
+            Reason::NodeLeaving,
+            format!("Node {name} is going away: {why}"),
+        ));
+    }
+    if let Some(why) = quorum::refusal(observed, node) {
+        return Some(why);
+    }
+    if let Some(other) = observed.turn_of_other(node, &view.uid) {
+        let of = &other.spec.owner_ref;
+        let message = format!("Node {name} has its turn with {} {}", of.kind, of.name);
+        return Some(Why::new(Reason::NodeBusy, message));
+    }
+    if let Lease::Held(lease, _) = lease(observed, name, now) {
+        return Some(held(&lease.holder));
+    }
+    ledger::stop(observed, node)
+        .or_else(|| no_room(view, observed))
+        .or_else(|| Ledger::of(observed, now).refusal(node))
+}
+
+/// Words of the reference.
+fn held(holder: &str) -> Why {
+    let message = format!(
+        "failed to obtain a lease that is not owned by us : can't update or invalidate the lease because it is held by different owner: {holder}"
+    );
+    Why::new(Reason::NodeLeaseHeld, message)
+}
+
+fn held_by_person(change: &ChangeView) -> Option<Why> {
+    let directive = change.spec.directive.as_ref()?;
+    (directive.action == DirectiveAction::Hold).then(|| {
+        Why::new(
+            Reason::HeldByPerson,
+            decide::persons_words("held", change, directive),
+        )
+    })
+}
+
+/// What node-maintenance-operator works on.
+const fn drain_owner() -> crate::observed::ForeignController {
+    crate::observed::ForeignController::NodeMaintenance
+}
+
+fn group_of(view: &MaintenanceView) -> &'static str {
+    match view.owner.kind {
+        OwnerKind::NodeMaintenance(group) => group.name(),
+        OwnerKind::MutexRunConfig => numo_api::GROUP,
+    }
+}
+
+/// The NodeChange of a node in maintenance, by its one name.
+pub fn reservation(view: &MaintenanceView, node: &NodeView, namespace: &str) -> (Key, NodeChangeSpec) {
+    let kind = view.owner.kind;
+    let run_id = run_id(view);
+    let name = names::change_name(kind.name(), &view.owner.key.name, &view.uid, &node.uid, &run_id);
+    let spec = NodeChangeSpec {
+        owner_ref: OwnerRef {
+            api_version: kind.api_version(),
+            kind: kind.name().to_owned(),
+            namespace: None,
+            name: view.owner.key.name.clone(),
+            uid: view.uid.clone(),
+        },
+        node_name: node.name.clone(),
+        node_uid: node.uid.clone(),
+        target: Target {
+            run_id,
+            version: String::new(),
+            pool: String::new(),
+        },
+        directive: None,
+    };
+    (Key::new(namespace, name), spec)
+}
+
+/// The holder's name on the leases of an owner.
+pub fn holder(kind: OwnerKind, uid: &str) -> String {
+    match kind {
+        OwnerKind::MutexRunConfig => lease_holder(uid),
+        OwnerKind::NodeMaintenance(_) => marks::MAINTENANCE_HOLDER.to_owned(),
+    }
+}
+
+impl Pass<'_> {
+    fn act(&mut self, action: Action, event: Option<Event>) {
+        let chain = self.node.to_owned();
+        self.out.actions.push(Planned { chain, action, event });
+    }
+
+    fn wake(&mut self, at: Timestamp) {
+        self.out.wake_at = Some(self.out.wake_at.map_or(at, |known| known.min(at)));
+    }
+
+    /// An event on the NodeMaintenance, or on its node.
+    fn event(
+        &self,
+        on_node: bool,
+        warning: bool,
+        reason: &'static str,
+        action: EventAction,
+        note: &str,
+    ) -> Event {
+        Event {
+            node: on_node.then(|| self.node.to_owned()),
+            warning,
+            reason,
+            action,
+            note: note.to_owned(),
+        }
+    }
+
+    /// Says where the node is. What waits for anybody but numo is the last error too.
+    fn say(&mut self, step: Step, why: Why, change: Option<&ChangeView>) {
+        let is_error = !matches!(
+            why.reason,
+            Reason::Admitting
+                | Reason::Draining
+                | Reason::RuleStarting
+                | Reason::RuleRunning
+                | Reason::InMaintenance
+                | Reason::GivingBack
+        );
+        if is_error {
+            self.report.error = Some(why.message.to_string());
+        }
+        let report = NodeReport {
+            pool: "".into(),
+            step,
+            why: why.clone(),
+            since: change.and_then(|change| change.status.since.clone()),
+            change: change.map(|change| change.key.to_string()),
+        };
+        let nodes = &mut self.out.report.nodes;
+        nodes.insert(self.node.to_owned(), report);
+        self.out.report.hold = Some(why);
+    }
+
+    fn decide(&mut self) {
+        let (view, observed) = (self.view, self.observed);
+        let foreign = observed
+            .foreign_controllers
+            .iter()
+            .find(|(_, what)| **what == drain_owner());
+        if let Some((key, _)) = foreign {
+            let message = format!(
+                "node-maintenance-operator runs (Deployment {key}): numo leaves NodeMaintenances to it"
+            );
+            self.out.report.phase = RunPhase::Refused;
+            self.report.error.clone_from(&view.status.last_error);
+            self.out.report.hold = Some(Why::new(Reason::ForeignController, message));
+            return;
+        }
+        let node = observed.nodes.get(self.node);
+        if !view.deleting && self.node != view.spec.node_name {
+            let message = format!(
+                "updating spec.NodeName isn't allowed: found {}, Node {} is in maintenance; set it back, or delete the object",
+                view.spec.node_name, self.node
+            );
+            self.report.phase = last_phase(view);
+            self.say(Step::Held, Why::new(Reason::InvalidField, message), None);
+            return;
+        }
+        self.end_orphans(node);
+        let has_finalizer = view
+            .finalizers
+            .iter()
+            .any(|one| one == marks::MAINTENANCE_FINALIZER);
+        if view.deleting {
+            self.out.report.phase = RunPhase::Leaving;
+            // Without our finalizer there may be something left if others hold the object.
+            let has_turn = changes(observed, &view.uid).any(ChangeView::in_flight);
+
+            if (has_finalizer || has_turn) && self.has_given_back(node, true) {
+                self.remove_finalizer();
+            }
+            return;
+        }
+        if !has_finalizer {
+            let event = self.event(
+                false,
+                false,
+                "BeginMaintenance",
+                EventAction::Admit,
+                "Begin a node maintenance",
+            );
+            let action = Action::AddFinalizer {
+                owner: view.owner.clone(),
+                uid: view.uid.clone(),
+                finalizer: marks::MAINTENANCE_FINALIZER,
+            };
+            self.act(action, Some(event));
+            self.say(
+                Step::Selected,
+                Why::new(Reason::Admitting, "its finalizer is being set"),
+                None,
+            );
+            return;
+        }
+        let Some(node) = node else {
+            self.report.phase = MaintenancePhase::Failed;
+            let message = format!("nodes \"{}\" not found", view.spec.node_name);
+            self.say(Step::Failed, Why::new(Reason::NodeNotFound, message), None);
+            return;
+        };
+        if let Some(other) = other_of_node(view, observed) {
+            let message = format!(
+                "invalid nodeName, a NodeMaintenance for node {} already exists: {} of {}",
+                node.name,
+                other.owner.key,
+                group_of(other)
+            );
+            self.report.phase = MaintenancePhase::Running;
+            self.say(Step::Selected, Why::new(Reason::NodeInMaintenance, message), None);
+            return;
+        }
+        let change = changes(observed, &view.uid).find(|change| change.spec.node_uid == node.uid);
+        match change {
+            Some(change) if change.in_flight() => self.advance(node, change),
+            Some(change) if change.status.step.is_some_and(Step::is_terminal) => {
+                // It was given up, and nothing is held any more.
+                self.report.phase = MaintenancePhase::Failed;
+                let message = change.status.message.clone().unwrap_or_default();
+                let known = view.status.error_on_lease_count.unwrap_or(0);
+                self.report.lease_errors = known.max(MAX_LEASE_ERRORS + 1);
+                self.has_given_back(Some(node), false);
+                self.say(
+                    Step::Failed,
+                    Why::new(Reason::NodeLeaseLost, message),
+                    Some(change),
+                );
+            }
+            None if self.was_given_up() => {
+                self.report.phase = MaintenancePhase::Failed;
+                self.report.lease_errors = view.status.error_on_lease_count.unwrap_or(0);
+                let message = view.status.last_error.clone().unwrap_or_default();
+                self.say(Step::Failed, Why::new(Reason::NodeLeaseLost, message), None);
+            }
+            other => self.admit(node, other),
+        }
+    }
+
+    /// node-maintenance-operator lost the lease of the node and gave the node back: it stays so.
+    fn was_given_up(&self) -> bool {
+        last_phase(self.view) == MaintenancePhase::Failed
+            && self.view.status.error_on_lease_count.unwrap_or(0) > MAX_LEASE_ERRORS
+    }
+
+    /// The node's turn begins once nothing is against it.
+    fn admit(&mut self, node: &NodeView, said: Option<&ChangeView>) {
+        let (view, observed) = (self.view, self.observed);
+        self.report.phase = MaintenancePhase::Running;
+        let persons = said.and_then(|change| {
+            let directive = change.spec.directive.as_ref()?;
+            let held = matches!(directive.action, DirectiveAction::Hold | DirectiveAction::Skip);
+            held.then(|| {
+                Why::new(
+                    Reason::HeldByPerson,
+                    decide::persons_words("held", change, directive),
+                )
+            })
+        });
+        let why = self
+            .intent
+            .problem
+            .clone()
+            .or_else(|| self.intent.suspended.clone())
+            .or(persons)
+            .or_else(|| gate(view, observed, node, self.now));
+        if let Some(why) = why {
+            if let Lease::Held(_, until) = lease(observed, &node.name, self.now) {
+                self.wake(until);
+            }
+            self.say(Step::Selected, why, said);
+            return;
+        }
+        let admitted = Why::new(Reason::Admitting, "its turn has come");
+        let status = &view.status;
+        if status
+            .eviction_pods
+            .or(status.total_pods)
+            .or(status.drain_progress)
+            .is_some()
+        {
+            // What was counted was of another node of this name, or by another operator: it is forgotten first.
+            self.wake(self.now);
+            self.say(Step::Selected, admitted, said);
+            return;
+        }
+        if let Some(change) = said {
+            let mut journal = Journal::open(change, self.now);
+            journal.enter(Step::Admitted, Some(&admitted));
+            self.out.actions.extend(journal.planned(None));
+        } else {
+            let (key, spec) = reservation(view, node, &observed.settings.namespace);
+            self.act(
+                Action::CreateChange {
+                    key,
+                    spec: Box::new(spec),
+                },
+                None,
+            );
+        }
+        self.say(Step::Admitted, admitted, said);
+    }
+
+    /// A person asks for the rules once more.
+    fn retries(&mut self, change: &ChangeView) -> bool {
+        let fresh = change.status.observed_generation.unwrap_or(1) < change.generation;
+        let Some(directive) = &change.spec.directive else {
+            return false;
+        };
+        if directive.action != DirectiveAction::Retry || !fresh {
+            return false;
+        }
+        let why = Why::new(
+            Reason::Admitting,
+            decide::persons_words("retried", change, directive),
+        );
+        let mut journal = Journal::open(change, self.now);
+        journal.obey();
+        journal.next_attempt();
+        journal.enter(Step::Admitted, Some(&why));
+        self.out.actions.extend(journal.planned(None));
+        self.say(Step::Admitted, why, Some(change));
+        true
+    }
+
+    /// One step further with a node that has its turn.
+    fn advance(&mut self, node: &NodeView, change: &ChangeView) {
+        self.report.phase = MaintenancePhase::Running;
+        let cordon = mark::cordoned_by(node).filter(|mark| mark.owner == self.view.uid);
+        let entries = &change.status.entries;
+        let has_begun = cordon.is_some() || entries.iter().any(|entry| entry.step == Step::Cordoned);
+        if !self.holds_lease(node, change, has_begun) {
+            return;
+        }
+        if let Some(mark) = cordon {
+            self.keep_drained(node, change, &mark);
+            return;
+        }
+        if self.retries(change) {
+            return;
+        }
+        let closed = self
+            .intent
+            .problem
+            .clone()
+            .or_else(|| self.intent.suspended.clone())
+            .or_else(|| held_by_person(change))
+            .or_else(|| ledger::stop(self.observed, node))
+            // The rules may have taken hours.
+            .or_else(|| quorum::refusal(self.observed, node));
+        if !self.passed(node, change, Phase::Pre, Step::PreRules, closed.as_ref()) {
+            return;
+        }
+        if !self.passed(node, change, Phase::PreRelease, Step::PreRelease, closed.as_ref()) {
+            return;
+        }
+        if let Some(why) = closed {
+            self.say(Step::PreRelease, why, Some(change));
+            return;
+        }
+        if !self.is_confirmed(node, change) {
+            return;
+        }
+        let probe = self.intent.drain.probe && !self.intent.drain.disable_eviction;
+        if probe && !self.can_drain(node, change) {
+            return;
+        }
+        self.act(Action::PatchNode(cordoning(node, self.view, self.group, 0)), None);
+        self.say(
+            Step::Cordoned,
+            Why::new(Reason::Draining, "it is being cordoned"),
+            Some(change),
+        );
+    }
+
+    /// Whether every eviction that is needed passes a dry run.
+    fn can_drain(&mut self, node: &NodeView, change: &ChangeView) -> bool {
+        match self.answers.drains.get(&node.name) {
+            Some(None) => true,
+            Some(Some(why)) => {
+                self.say(
+                    Step::PreRelease,
+                    Why::new(Reason::DrainBlocked, why.clone()),
+                    Some(change),
+                );
+                self.wake(later(self.now, 15));
+                false
+            }
+            None => {
+                let why = Why::new(Reason::Draining, "its evictions are being tried by dry run");
+                let pods = drain::evictable(self.observed, node, &self.intent.drain, self.now);
+                if let Some(pods) = pods {
+                    let node = node.name.clone();
+                    self.out.questions.push(Question::Evictions { node, pods });
+                }
+                self.say(Step::PreRelease, why, Some(change));
+                false
+            }
+        }
+    }
+}
