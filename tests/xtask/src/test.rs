@@ -39,6 +39,9 @@ pub struct Arguments {
 /// The tests that need foreign toolchains: their package, and how their names begin.
 const FOREIGN: (&str, &str) = ("tests/e2e", "tools::");
 
+/// The tests that take the whole machine, and would starve others beside them.
+const ALONE: (&str, &str) = ("tests/e2e", "alone::");
+
 /// Runs all steps, also after one has failed, unless what follows cannot be built.
 ///
 /// The last line on standard output is `N passed, N failed, N skipped`: tests, and
@@ -73,6 +76,20 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     if built {
         for test in &tests {
             run.step(&test.title(), |counts| test.run(&arguments.filter, counts));
+        }
+        let alone =
+            arguments.filter.is_empty() || arguments.filter.iter().any(|filter| filter.contains("alone"));
+        for test in tests
+            .iter()
+            .filter(|test| alone && test.package == ALONE.0 && test.target == "e2e")
+        {
+            run.step("tests that take the whole machine", |counts| {
+                let test = TestBinary {
+                    at_once: Some(1),
+                    ..test.clone()
+                };
+                test.run(&["--ignored".to_owned(), ALONE.1.to_owned()], counts)
+            });
         }
         for test in tests
             .iter()
