@@ -7,11 +7,12 @@
 //! were there; what numo needs itself is left (design, invariant 12).
 
 use crate::{
-    observed::{DisruptionBudgetView, EvictionView, Key, NodeView, Observed, PodView, Said},
+    observed::{DisruptionBudgetView, EvictionView, Key, Map, NodeView, Observed, PodView, Said},
     pools,
     report::Why,
+    rules::later,
 };
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use numo_api::{DrainOrder, DrainSettings, Reason, marks};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -176,13 +177,6 @@ pub struct Drain {
     pub returning: Option<Why>,
     /// When to look again even if nothing changes.
     pub wake_at: Option<Timestamp>,
-}
-
-impl Drain {
-    /// Whether no pod is left to go.
-    pub fn is_done(&self) -> bool {
-        self.why.is_none()
-    }
 }
 
 /// What becomes of a pod in a drain.
@@ -625,21 +619,20 @@ fn said(pod: &PodView, known: &EvictionView) -> Why {
     }
 }
 
-/// What the PodDisruptionBudgets allow, less what is being taken now.
+/// What the PodDisruptionBudgets allow, less what is being taken now. They are looked up by the namespaces of the pods
+/// that are asked: a cluster has thousands.
 struct Budgets<'a> {
-    by_namespace: BTreeMap<&'a str, Vec<(&'a Key, &'a DisruptionBudgetView, i64)>>,
+    observed: &'a Observed,
+    /// What is being taken now, by budget.
+    taken: BTreeMap<&'a Key, i64>,
 }
 
 impl<'a> Budgets<'a> {
-    fn of(observed: &'a Observed) -> Self {
-        let mut by_namespace: BTreeMap<&str, Vec<_>> = BTreeMap::new();
-        for (key, budget) in &observed.disruption_budgets {
-            by_namespace
-                .entry(&key.namespace)
-                .or_default()
-                .push((key, budget, budget.allowed));
+    const fn of(observed: &'a Observed) -> Self {
+        Self {
+            observed,
+            taken: BTreeMap::new(),
         }
-        Self { by_namespace }
     }
 
     /// The budget that would refuse the pod, in words. A pod that has ended, has not begun or is not Ready may pass
@@ -648,10 +641,10 @@ impl<'a> Budgets<'a> {
         if pod.finished || pod.pending {
             return None;
         }
-        let (key, budget, _) = self.covering(pod).find(|(_, budget, left)| {
+        let (key, budget) = self.covering(pod).find(|(key, budget)| {
             let spare = budget.desired > 0 && budget.healthy >= budget.desired;
             let unhealthy = !pod.ready && (budget.unhealthy_always || spare);
-            *left <= 0 && !unhealthy
+            budget.allowed - self.taken.get(key).unwrap_or(&0) <= 0 && !unhealthy
         })?;
         let controller = match &pod.controller {
             Some((kind, owner, _)) => format!(" of {kind} {owner}"),
@@ -663,33 +656,27 @@ impl<'a> Budgets<'a> {
         ))
     }
 
-    fn covering(&self, pod: &PodView) -> impl Iterator<Item = &(&'a Key, &'a DisruptionBudgetView, i64)> {
-        let all = self.by_namespace.get(pod.key.namespace.as_str());
-        all.into_iter()
-            .flatten()
-            .filter(|(_, budget, _)| covers(budget, pod))
+    fn covering(&self, pod: &PodView) -> impl Iterator<Item = (&'a Key, &'a DisruptionBudgetView)> {
+        let namespace = &pod.key.namespace;
+        let from = self.observed.disruption_budgets.range(Key::new(namespace, "")..);
+        from.take_while(move |(key, _)| key.namespace == *namespace)
+            .filter(|(_, budget)| covers(budget, &pod.labels))
     }
 
     fn take(&mut self, pod: &PodView) {
         if pod.finished || pod.pending {
             return;
         }
-        for (_, budget, left) in self
-            .by_namespace
-            .get_mut(pod.key.namespace.as_str())
-            .into_iter()
-            .flatten()
-        {
-            if covers(budget, pod) {
-                *left -= 1;
-            }
+        let covering: Vec<&Key> = self.covering(pod).map(|(key, _)| key).collect();
+        for key in covering {
+            *self.taken.entry(key).or_default() += 1;
         }
     }
 }
 
-/// Whether the budget speaks of the pod.
-pub fn covers(budget: &DisruptionBudgetView, pod: &PodView) -> bool {
-    !budget.selector.is_null() && pools::matches(&budget.selector, &pod.labels)
+/// Whether the budget speaks of a pod with these labels.
+pub fn covers(budget: &DisruptionBudgetView, labels: &Map) -> bool {
+    !budget.selector.is_null() && pools::matches(&budget.selector, labels)
 }
 
 /// The first few of a list, and how many more there are.
@@ -700,11 +687,6 @@ fn some<T: std::fmt::Display>(all: impl Iterator<Item = T>) -> String {
         0 => shown,
         more => format!("{shown} and {more} more"),
     }
-}
-
-fn later(at: Timestamp, seconds: i64) -> Timestamp {
-    at.checked_add(SignedDuration::from_secs(seconds))
-        .unwrap_or(Timestamp::MAX)
 }
 
 fn seconds(at: Timestamp) -> Timestamp {

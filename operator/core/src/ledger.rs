@@ -45,16 +45,8 @@ impl<'a> Ledger<'a> {
 
     fn counting(observed: &'a Observed, now: Timestamp, counts: impl Fn(&ChangeView) -> bool) -> Self {
         let held: BTreeSet<&str> = observed
-            .changes
-            .values()
-            .filter(|change| change.in_flight() && !change.deleting && counts(change))
-            .filter(|change| observed.is_trusted(change))
-            .filter(|change| {
-                observed
-                    .nodes
-                    .get(&change.spec.node_name)
-                    .is_some_and(|node| node.uid == change.spec.node_uid)
-            })
+            .turns()
+            .filter(|change| !change.deleting && counts(change))
             .map(|change| change.spec.node_name.as_str())
             .collect();
         let taken = observed.taken(now);

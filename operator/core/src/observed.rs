@@ -3,7 +3,7 @@
 //! Views hold only the fields in use, so that an update that changes nothing else (a heartbeat) compares
 //! equal and never reaches a decision.
 
-use crate::owner::Owner;
+use crate::owner::{Owner, OwnerKind};
 use jiff::Timestamp;
 use numo_api::{
     FailurePolicy, MutexBindingSpec, MutexBudgetStatus, MutexRunConfigSpec, MutexRunConfigStatus,
@@ -122,14 +122,30 @@ impl Observed {
         *namespace == self.settings.namespace || self.settings.run_namespaces.contains(namespace)
     }
 
-    /// The NodeChange by which an owner other than this one has the node, if one has.
-    pub fn turn_of_other(&self, node: &NodeView, owner_uid: &str) -> Option<&ChangeView> {
-        self.changes.values().find(|change| {
+    /// The turns that nodes have now, with whatever owner: NodeChanges that can be believed, of nodes that exist.
+    pub fn turns(&self) -> impl Iterator<Item = &ChangeView> {
+        self.changes.values().filter(|change| {
+            let spec = &change.spec;
             change.in_flight()
-                && change.spec.node_name == node.name
-                && change.spec.node_uid == node.uid
-                && change.spec.owner_ref.uid != owner_uid
                 && self.is_trusted(change)
+                && self
+                    .nodes
+                    .get(&spec.node_name)
+                    .is_some_and(|node| node.uid == spec.node_uid)
+        })
+    }
+
+    /// The turn that the node has with an owner other than this one, if it has one.
+    pub fn turn_of_other(&self, node: &NodeView, owner_uid: &str) -> Option<&ChangeView> {
+        let mut turns = self.turns();
+        turns.find(|change| change.spec.node_name == node.name && change.spec.owner_ref.uid != owner_uid)
+    }
+
+    /// uid of an owner, if it was seen.
+    pub fn uid_of(&self, owner: &Owner) -> Option<&str> {
+        Some(match owner.kind {
+            OwnerKind::MutexRunConfig => &self.runs.get(&owner.key)?.uid,
+            OwnerKind::NodeMaintenance(_) => &self.maintenances.get(owner)?.uid,
         })
     }
 
@@ -620,6 +636,12 @@ pub struct LeaseView {
 }
 
 impl LeaseView {
+    /// When its holder is to renew it: at half of its duration.
+    pub fn renewal(&self) -> Timestamp {
+        self.renewed.map_or(Timestamp::UNIX_EPOCH, |at| {
+            crate::rules::later(at, self.duration_seconds / 2 + 1)
+        })
+    }
     /// Whether the lease no longer holds at `now` (the API server's time).
     pub fn expired(&self, now: Timestamp) -> bool {
         self.holder.is_empty()

@@ -9,14 +9,14 @@
 
 use crate::{
     drain,
-    observed::{EtcdPodView, Key, NodeView, Observed, PodView},
+    observed::{EtcdPodView, Key, NodeView, Observed},
     report::Why,
 };
 use numo_api::Reason;
 use std::collections::BTreeSet;
 
 /// Namespace of OpenShift's etcd.
-const OPENSHIFT_ETCD: &str = "openshift-etcd";
+pub const OPENSHIFT_ETCD: &str = "openshift-etcd";
 /// Labels of nodes that run the control plane.
 const CONTROL_PLANE: [&str; 5] = [
     "node-role.kubernetes.io/control-plane",
@@ -126,28 +126,9 @@ fn guarded(
         .etcd_pods
         .iter()
         .filter(|(pod, view)| pod.namespace == OPENSHIFT_ETCD && view.node == node.name)
-        .filter(|(pod, view)| drain::covers(guard, &as_pod(pod, view)));
+        .filter(|(_, view)| drain::covers(guard, &view.labels));
     pods.any(|(_, view)| view.ready == Some(true))
         .then(|| format!("PodDisruptionBudget {key} allows none, and the member of the node is up"))
-}
-
-fn as_pod(key: &Key, view: &EtcdPodView) -> PodView {
-    PodView {
-        key: key.clone(),
-        uid: String::new(),
-        created: jiff::Timestamp::UNIX_EPOCH,
-        labels: view.labels.clone(),
-        controller: None,
-        mirror: false,
-        finished: false,
-        pending: false,
-        ready: view.ready == Some(true),
-        disrupted: false,
-        deleting: None,
-        empty_dir: false,
-        claims: 0,
-        priority: 0,
-    }
 }
 
 fn names(observed: &Observed, select: impl Fn(&NodeView) -> bool) -> BTreeSet<&str> {
@@ -179,13 +160,7 @@ fn members(observed: &Observed) -> impl Iterator<Item = &EtcdPodView> {
 
 /// Whether an owner has the node in hand.
 fn has_turn(observed: &Observed, node: &NodeView) -> bool {
-    let mut changes = observed.changes.values();
-    changes.any(|change| {
-        change.in_flight()
-            && change.spec.node_name == node.name
-            && change.spec.node_uid == node.uid
-            && observed.is_trusted(change)
-    })
+    observed.turns().any(|change| change.spec.node_name == node.name)
 }
 
 /// Whether the member on the node runs, whatever is going to happen to it.

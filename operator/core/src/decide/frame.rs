@@ -188,15 +188,9 @@ impl<'a> Frame<'a> {
                 None | Some(_) => {}
             }
         }
-        let busy = observed.changes.values().filter(|change| {
-            change.in_flight() && change.spec.owner_ref.uid != run.uid && observed.is_trusted(change)
-        });
-        let busy = busy
-            .filter(|change| {
-                nodes
-                    .get(change.spec.node_name.as_str())
-                    .is_some_and(|node| node.uid == change.spec.node_uid)
-            })
+        let busy = observed
+            .turns()
+            .filter(|change| change.spec.owner_ref.uid != run.uid)
             .map(|change| (change.spec.node_name.as_str(), change))
             .collect();
         let (members, in_two_pools) = members(observed, &intent, &current, &superseded, &mut orphans);

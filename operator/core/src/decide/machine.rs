@@ -6,7 +6,7 @@ use super::{Draft, Frame};
 use crate::{
     action::{Action, Change, Event, EventAction, MachinePatch, MachinePurpose},
     mark,
-    observed::{Annotated, Key, MachineApi, Map, NodeView, Observed},
+    observed::{Annotated, Key, MachineApi, MachineView, Map, NodeView, Observed},
 };
 use numo_api::marks;
 use std::collections::BTreeSet;
@@ -18,13 +18,7 @@ const PAUSE: [(&str, &str); 1] = [(marks::HEALTH_CHECK_PAUSED, marks::FIELD_MANA
 pub fn shields(frame: &Frame<'_>, node: &NodeView) -> Vec<Action> {
     let observed = frame.observed;
     let owner = &frame.run.uid;
-    let machines = frame
-        .machines_of(&node.name)
-        .filter(|(_, machine)| !machine.deleting && !is_marked(&machine.object.annotations, owner))
-        .map(|(place, machine)| {
-            let changes = on(&machine.object.annotations, owner, &SHIELD);
-            patch(place, &machine.object, MachinePurpose::Shield, changes)
-        });
+    let machines = shielding(frame.machines_of(&node.name), owner);
     // One that someone paused, be it another run, does nothing already.
     let checks = observed
         .health_checks
@@ -39,19 +33,23 @@ pub fn shields(frame: &Frame<'_>, node: &NodeView) -> Vec<Action> {
     machines.chain(checks).collect()
 }
 
-/// What keeps remediation off the Machine of a node, for an owner of another kind than MutexRunConfig.
-pub fn machine_shields(observed: &Observed, node: &str, owner: &str) -> Vec<Action> {
-    let of_node = observed
-        .machines
-        .iter()
-        .filter(|(_, machine)| machine.node == node);
-    of_node
-        .filter(|(_, machine)| !machine.deleting && !is_marked(&machine.object.annotations, owner))
-        .map(|(place, machine)| {
+/// What keeps remediation off those of these Machines that the owner does not shield yet.
+fn shielding<'a>(
+    machines: impl Iterator<Item = (&'a (MachineApi, Key), &'a MachineView)>,
+    owner: &str,
+) -> impl Iterator<Item = Action> {
+    machines
+        .filter(move |(_, machine)| !machine.deleting && !is_marked(&machine.object.annotations, owner))
+        .map(move |(place, machine)| {
             let changes = on(&machine.object.annotations, owner, &SHIELD);
             patch(place, &machine.object, MachinePurpose::Shield, changes)
         })
-        .collect()
+}
+
+/// What keeps remediation off the Machine of a node, for an owner of another kind than MutexRunConfig.
+pub fn machine_shields(observed: &Observed, node: &str, owner: &str) -> Vec<Action> {
+    let machines = observed.machines.iter();
+    shielding(machines.filter(|(_, machine)| machine.node == node), owner).collect()
 }
 
 /// Takes all of an owner's shields off Machines.

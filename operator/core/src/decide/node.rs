@@ -151,9 +151,7 @@ fn holds_lease_and_shield(draft: &mut Draft<'_>, member: &Member<'_>) -> bool {
     if frame.observed.settings.leases_unavailable.is_none() {
         match lease {
             Some(lease) if lease.holder == holder => {
-                let due = lease.renewed.map_or(Timestamp::UNIX_EPOCH, |at| {
-                    later(at, lease.duration_seconds / 2 + 1)
-                });
+                let due = lease.renewal();
                 if frame.now < due {
                     draft.wake(due);
                 } else {

@@ -9,6 +9,14 @@ use super::{
 /// How often somebody's uncordoning is corrected before it is left to people.
 pub const MAX_CORRECTIONS: u32 = 3;
 
+const fn step_of(was_drained: bool) -> Step {
+    if was_drained {
+        Step::Drained
+    } else {
+        Step::Cordoned
+    }
+}
+
 pub(super) fn kept() -> Why {
     let message = "the node is kept cordoned and drained until this object is deleted";
     Why::new(Reason::InMaintenance, message)
@@ -43,15 +51,7 @@ impl Pass<'_> {
         }
         if let Some(why) = self.intent.of_drain.clone() {
             // Which pods are to go cannot be told.
-            self.say(
-                if was_drained {
-                    Step::Drained
-                } else {
-                    Step::Cordoned
-                },
-                why,
-                Some(change),
-            );
+            self.say(step_of(was_drained), why, Some(change));
             return;
         }
         let Some(drain) = drain::drain(self.observed, node, &self.intent.drain, cordoned, self.now) else {
@@ -116,15 +116,7 @@ impl Pass<'_> {
             }
             (Some(why), _) => {
                 let why = stop.unwrap_or_else(|| self.timed_out(why, cordoned));
-                self.say(
-                    if was_drained {
-                        Step::Drained
-                    } else {
-                        Step::Cordoned
-                    },
-                    why,
-                    Some(change),
-                );
+                self.say(step_of(was_drained), why, Some(change));
                 if was_drained {
                     self.report.error = None;
                     self.report.pods = Some((Vec::new(), drain.total));

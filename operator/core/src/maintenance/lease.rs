@@ -34,9 +34,7 @@ pub(super) fn lease<'a>(observed: &'a Observed, node: &str, now: Timestamp) -> L
         return Lease::Free(None);
     };
     if lease.holder == marks::MAINTENANCE_HOLDER {
-        let due = lease.renewed.map_or(Timestamp::UNIX_EPOCH, |at| {
-            later(at, lease.duration_seconds / 2 + 1)
-        });
+        let due = lease.renewal();
         return if now < due {
             Lease::Ours(due)
         } else {

@@ -15,7 +15,7 @@ mod phases;
 
 use crate::{
     action::{Action, Change, Event, EventAction, NodePatch, NodePurpose, Planned},
-    decide::{self, Decision, Journal, Snapshot, lease_holder},
+    decide::{self, Decision, Journal, Snapshot},
     drain::{self, DrainOptions},
     intent,
     ledger::{self, Ledger},
@@ -214,14 +214,6 @@ pub fn reservation(view: &MaintenanceView, node: &NodeView, namespace: &str) -> 
         directive: None,
     };
     (Key::new(namespace, name), spec)
-}
-
-/// The holder's name on the leases of an owner.
-pub fn holder(kind: OwnerKind, uid: &str) -> String {
-    match kind {
-        OwnerKind::MutexRunConfig => lease_holder(uid),
-        OwnerKind::NodeMaintenance(_) => marks::MAINTENANCE_HOLDER.to_owned(),
-    }
 }
 
 impl Pass<'_> {

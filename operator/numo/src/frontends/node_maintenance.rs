@@ -1,7 +1,7 @@
 //! NodeMaintenance: what its status says, by the exact names and meanings of node-maintenance-operator
 //! (`spec/node-maintenance.md` §1). Decides nothing.
 
-use super::conditions::{Conditions, seconds};
+use super::conditions::Conditions;
 use jiff::{SignedDuration, Timestamp};
 use numo_api::{NodeMaintenanceStatus, PodRef, Reason, Step, conditions::Who};
 use numo_core::{
@@ -30,17 +30,14 @@ pub fn summary(report: &Report) -> (Reason, String) {
     }
 }
 
-/// The status as it shall be.
+/// The status as it shall be, but for `lastUpdate`, which is the time of the write.
 pub fn status(view: &MaintenanceView, report: &Report, now: Timestamp) -> NodeMaintenanceStatus {
     let old = &view.status;
     let Some(said) = &report.maintenance else {
         return old.clone();
     };
     let (reason, message) = summary(report);
-    if reason == Reason::ForeignController {
-        // The object is the other's, and so is its status.
-        return old.clone();
-    }
+
     let ready = said.phase == MaintenancePhase::Succeeded && reason == Reason::InMaintenance;
     let stalled = !ready && reason.who() == Who::ClusterAdmin;
     let mut conditions = Conditions::over(&old.conditions, view.generation, now);
@@ -75,9 +72,6 @@ pub fn status(view: &MaintenanceView, report: &Report, now: Timestamp) -> NodeMa
         status.drain_progress = Some(100);
         status.pending_pods = None;
         status.pending_pods_refs = None;
-    }
-    if status != *old {
-        status.last_update = Some(seconds(now));
     }
     status
 }

@@ -27,6 +27,7 @@ use numo_core::{
     action::{Action, Event, EventAction, Planned},
     decide, invariant,
     observed::{Key, RunConfigView, Said, Settings, Validity},
+    quorum::OPENSHIFT_ETCD,
     report::RunPhase,
     verdict::{Answers, Question},
 };
@@ -93,8 +94,7 @@ const OPERATOR_KINDS: [Kind; 5] = [
     Kind::NodeMaintenanceOperatorOld,
     Kind::SystemUpgradeController,
 ];
-/// Namespace of OpenShift's etcd.
-const OPENSHIFT_ETCD: &str = "openshift-etcd";
+
 /// How often it is looked again whether another operator may do its work.
 const CLAIMS_AGAIN: Duration = Duration::from_mins(1);
 /// Evictions that are under way at once.
@@ -553,10 +553,7 @@ impl Planner {
 
     fn publishable(&self, owner: &Owner, event: Event) -> Option<Published> {
         let observed = &self.store.observed;
-        let owner_uid = match owner.kind {
-            OwnerKind::MutexRunConfig => observed.runs.get(&owner.key)?.uid.clone(),
-            OwnerKind::NodeMaintenance(_) => observed.maintenances.get(owner)?.uid.clone(),
-        };
+        let owner_uid = observed.uid_of(owner)?.to_owned();
         let node_uid = event
             .node
             .as_ref()
@@ -729,8 +726,8 @@ impl Planner {
             return LONGEST;
         }
         let now = self.connection.clock.now();
-        let owners = self.owners();
-        self.wakes.retain(|owner, _| owners.contains(owner));
+        let observed = &self.store.observed;
+        self.wakes.retain(|owner, _| observed.uid_of(owner).is_some());
         let decided = self
             .wakes
             .values()

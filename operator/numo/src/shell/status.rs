@@ -32,12 +32,23 @@ pub async fn write(
     uid: &str,
     status: &impl Serialize,
 ) -> Result<(), kube::Error> {
-    match apply(&connection.write, kind, key, uid, status).await {
+    let mut answer = apply(&connection.write, kind, key, uid, status).await;
+    if let Ok(object) = &answer
+        && let Some(whole) = leftovers(object, status)
+    {
+        answer = Ok(whole_list(&connection.write, kind, key, &whole).await?);
+    }
+    keep(store, kind, answer)
+}
+
+/// Puts the answer to a status write into the store.
+fn keep(
+    store: &mut Store,
+    kind: Kind,
+    answer: Result<DynamicObject, kube::Error>,
+) -> Result<(), kube::Error> {
+    match answer {
         Ok(object) => {
-            let object = match leftovers(&object, status) {
-                Some(whole) => whole_list(&connection.write, kind, key, &whole).await?,
-                None => object,
-            };
             let number = wire::version(&object.metadata);
             if let Some(object) = wire::object(kind, object) {
                 store.own_status(kind, number, object);
@@ -139,21 +150,10 @@ pub async fn write_maintenance(
     };
     let kind = super::apply::kind_of(owner);
     let api = watch::api(&connection.write, kind, "");
-    match api
+    let answer = api
         .patch_status(&owner.key.name, &params, &Patch::Merge(body))
-        .await
-    {
-        Ok(object) => {
-            let number = wire::version(&object.metadata);
-            if let Some(object) = wire::object(kind, object) {
-                store.own_status(kind, number, object);
-            }
-            Ok(())
-        }
-        // Gone, or created anew under its name: there is nothing to write to any more.
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
-        Err(error) => Err(error),
-    }
+        .await;
+    keep(store, kind, answer)
 }
 
 /// Writes the status of every rule, target and budget that differs.

@@ -19,6 +19,7 @@ use numo_core::{
         MaintenanceView, Observed, PodView, Returned, RuleAnswer, RuleView, RunConfigView, Said, Settings,
         Validity,
     },
+    quorum::OPENSHIFT_ETCD,
     ready,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,9 +61,6 @@ pub enum Reach {
     /// Everyone's.
     Everyone,
 }
-
-/// Namespace of OpenShift's etcd.
-const OPENSHIFT_ETCD: &str = "openshift-etcd";
 
 /// Everything that was seen.
 #[derive(Debug, Default)]
@@ -474,7 +472,7 @@ impl Store {
         for (node, pods) in &self.observed.pods {
             let behind = pods
                 .values()
-                .filter(|pod| pod.key.namespace == key.namespace && covers(budget, pod));
+                .filter(|pod| pod.key.namespace == key.namespace && covers(budget, &pod.labels));
             for pod in behind {
                 self.touched.insert(node.clone());
                 if let Some(known) = self.observed.evictions.get_mut(&pod.uid)

@@ -24,7 +24,7 @@ use numo_api::NodeMaintenanceSpec;
 use numo_core::{
     MaintenanceGroup, Owner, maintenance,
     observed::{Observed, Settings},
-    quorum,
+    quorum::{self, OPENSHIFT_ETCD},
 };
 use serde_json::{Value, json};
 use std::{
@@ -418,6 +418,3 @@ impl Admission {
         }
     }
 }
-
-/// Namespace of OpenShift's etcd.
-const OPENSHIFT_ETCD: &str = "openshift-etcd";
