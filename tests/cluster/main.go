@@ -1,5 +1,6 @@
-// Command cluster is etcd, kube-apiserver, kube-controller-manager and
-// kube-scheduler in one binary: the first argument says which of them to be.
+// Command cluster is etcd, kube-apiserver, kube-controller-manager,
+// kube-scheduler and kubectl in one binary: the first argument says which of
+// them to be.
 //
 // It exists so that tests and the demo run against the real control plane on a
 // machine without a container engine. Each component must run as a process of
@@ -20,6 +21,8 @@ import (
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
+	kubectl "k8s.io/kubectl/pkg/cmd"
+	"k8s.io/kubectl/pkg/cmd/util"
 )
 
 func main() {
@@ -40,6 +43,11 @@ func main() {
 		os.Exit(cli.Run(controllermanager.NewControllerManagerCommand()))
 	case "kube-scheduler":
 		os.Exit(cli.Run(scheduler.NewSchedulerCommand()))
+	case "kubectl":
+		// The client that drains in a Plan's Jobs, and that numo's drain is measured against.
+		if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
+			util.CheckErr(err)
+		}
 	default:
 		usage()
 	}
@@ -55,6 +63,6 @@ func dieWithParent() {
 }
 
 func usage() {
-	fmt.Fprintln(os.Stderr, "usage: cluster etcd|kube-apiserver|kube-controller-manager|kube-scheduler [flags]")
+	fmt.Fprintln(os.Stderr, "usage: cluster etcd|kube-apiserver|kube-controller-manager|kube-scheduler|kubectl [flags]")
 	os.Exit(2)
 }

@@ -68,6 +68,12 @@ pub mod types {
     pub const COMPILED: &str = "Compiled";
     /// The nodes of the pools are known. (MutexTarget)
     pub const NODE_LIST_GATHERED: &str = "NodeListGathered";
+    /// The version is known. (Plan)
+    pub const LATEST_RESOLVED: &str = "LatestResolved";
+    /// The spec is good. (Plan)
+    pub const VALIDATED: &str = "Validated";
+    /// Every selected node is at the version. (Plan)
+    pub const COMPLETE: &str = "Complete";
     /// kstatus: the object is as it should be.
     pub const READY: &str = "Ready";
     /// kstatus: work goes on; present only while true.
@@ -95,6 +101,8 @@ pub enum Who {
     OtherNode,
     /// Another MutexRunConfig.
     OtherRun,
+    /// Another Plan.
+    OtherPlan,
     /// A controller that is not numo.
     OtherController,
 }
@@ -111,6 +119,7 @@ impl Who {
             Self::ClusterItself => "the cluster's own operators, by themselves",
             Self::OtherNode => "the nodes in flight, when they are done",
             Self::OtherRun => "the other run, when it is done",
+            Self::OtherPlan => "the other Plan, when it is complete",
             Self::OtherController => "the controller that holds it",
         }
     }
@@ -283,6 +292,27 @@ reasons! {
     Ungated: Node, "The node is changing without its rules: it was rolling already, or someone else let it go.";
     RunGivenUp: Nobody, "The run was left before the node was released.";
     Done: Nobody, "The node is at the target and its rules have passed.";
+    OutsideWindow: Numo, "It is outside spec.window: no further node is begun.";
+    WaitsForPlan: OtherPlan, "Another Plan must be complete first, and every control-plane kubelet at its version.";
+    PlanNotFound: ClusterAdmin, "There is no Plan of the name that spec.prepare.args waits for.";
+    PlanCycle: ClusterAdmin, "Plans wait for each other in a circle.";
+    FirstNodes: OtherNode, "The nodes of spec.mutex.first, or of a MutexBinding's, go before all others.";
+    ConcurrencyZero: ClusterAdmin, "spec.concurrency is 0 or absent: the Plan selects no node.";
+    VersionUnresolved: ClusterAdmin, "The version of the Plan could not be found out.";
+    ChannelAsked: Numo, "The channel is being asked for the newest version.";
+    SecretNotFound: ClusterAdmin, "A Secret that the Plan refers to does not exist.";
+    SecretsForbidden: ClusterAdmin, "numo may not read Secrets in the namespace of the Plan, which go into its hash.";
+    Upgrading: Node, "The Job of the node runs.";
+    UpgradeStarting: Numo, "The Job of the node is about to start.";
+    UpgradeCannotStart: ClusterAdmin, "The Job of the node cannot start a pod.";
+    JobFailed: ClusterAdmin, "The Job of the node failed, and no retry is left.";
+    Rebooted: Numo, "The node rebooted under its Job: what came of it is judged by the node, or the Job runs once more.";
+    JobLost: ClusterAdmin, "The Job of the node is gone, and nothing tells how it ended.";
+    JobBeingDeleted: ClusterItself, "An earlier Job of the node is being deleted.";
+    CompleteDelay: Numo, "The Job of the node is complete, and spec.postCompleteDelay is not over.";
+    GateLost: ClusterAdmin, "The Plan had spec.mutex, and somebody or another controller's CRD has dropped it.";
+    Superseded: Nobody, "The Plan goes to another version by now: the node is taken up anew.";
+    NotSelected: Nobody, "The Plan does not select the node any more.";
     InvariantBreach: Numo, "A decision would have broken an invariant and was not carried out; this is a fault in numo.";
     ValidConfig: Nobody, "The object is valid.";
     InvalidConfig: RuleAuthor, "The object is not valid.";

@@ -15,6 +15,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         crate::MutexBinding::crd(),
         medik8s,
         kubevirt,
+        crate::plan::crd(),
     ]
 }
 

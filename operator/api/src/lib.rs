@@ -17,9 +17,11 @@ pub mod mutex_binding;
 pub mod mutex_budget;
 pub mod mutex_rule;
 pub mod mutex_run_config;
+pub mod mutex_settings;
 pub mod mutex_target;
 pub mod node_change;
 pub mod node_maintenance;
+pub mod plan;
 pub mod prometheus_rule;
 mod schema;
 pub mod wasm_rule;
@@ -34,12 +36,16 @@ pub use mutex_run_config::{
     MutexRunConfig, MutexRunConfigSpec, MutexRunConfigStatus, ObjectRef, Order, RunResult, RunStatus,
     Strategy,
 };
+pub use mutex_settings::{DrainBy, MutexSettings};
 pub use mutex_target::{MutexTarget, MutexTargetSpec, MutexTargetStatus};
 pub use node_change::{
     Directive, DirectiveAction, Entry, NodeChange, NodeChangeSpec, NodeChangeStatus, Outcome, OwnerRef, Pin,
     RuleWait, Step, Target, Terms, VerdictRecord,
 };
 pub use node_maintenance::{NodeMaintenance, NodeMaintenanceSpec, NodeMaintenanceStatus, PodRef};
+pub use plan::{
+    Plan, PlanCondition, PlanContainer, PlanDrain, PlanSecret, PlanSpec, PlanStatus, PlanVolume, PlanWindow,
+};
 pub use prometheus_rule::{AlertMatch, Comparison, Matching, NoData, NotANumber, PrometheusRule, Warnings};
 pub use wasm_rule::{
     ConfigMapKey, HttpGrant, KeylessIdentity, KubernetesGrant, PrometheusGrant, RuleGrants, RuleLimits,

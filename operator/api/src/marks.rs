@@ -79,8 +79,29 @@ pub const KUBEVIRT_DRAIN: &str = "kubevirt.io/drain";
 pub const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 /// Who holds the lease of a node in maintenance, as node-maintenance-operator writes it.
 pub const MAINTENANCE_HOLDER: &str = "node-maintenance";
-/// Label of the pods of a Plan's Jobs: they are never evicted.
+/// Label of a Plan's Jobs and their pods, whose value is the controller's name: those pods are never evicted.
 pub const PLAN_CONTROLLER: &str = "upgrade.cattle.io/controller";
+/// Label of a Plan's Jobs and pods: whether the Plan is exclusive.
+pub const PLAN_EXCLUSIVE: &str = "upgrade.cattle.io/exclusive";
+/// Label of a Plan's Jobs and pods: the node.
+pub const PLAN_NODE: &str = "upgrade.cattle.io/node";
+/// Label of a Plan's Jobs and pods: the Plan.
+pub const PLAN: &str = "upgrade.cattle.io/plan";
+/// Label of a Plan's Jobs and pods: the version.
+pub const PLAN_VERSION: &str = "upgrade.cattle.io/version";
+/// Prefix of the label of nodes, Jobs and pods that says which hash of a Plan they are at:
+/// `plan.upgrade.cattle.io/<plan>`.
+pub const PLAN_HASH_PREFIX: &str = "plan.upgrade.cattle.io/";
+/// The value of that label by which a node is left out.
+pub const PLAN_DISABLED: &str = "disabled";
+/// Annotation of a Plan: paths of fields, separated by commas, whose values go into the hash.
+pub const PLAN_DIGEST: &str = "upgrade.cattle.io/digest";
+/// Annotation of a Plan's Jobs, for clusters that drop the field of that name.
+pub const PLAN_JOB_TTL: &str = "upgrade.cattle.io/ttl-seconds-after-finished";
+/// Annotation of a Plan: hash of its `spec.mutex`, so that it is missed when it is lost.
+pub const PLAN_GATE: &str = "numo.openshift-optional.skrzypek.io/gate";
+/// Annotation of a Job that only prepares a node which numo drains.
+pub const PLAN_PREPARES: &str = "numo.openshift-optional.skrzypek.io/prepares";
 
 /// Shield: medik8s remediation leaves a node with this label alone.
 pub const EXCLUDE_FROM_REMEDIATION: &str = "remediation.medik8s.io/exclude-from-remediation";

@@ -1,10 +1,7 @@
 //! MutexBinding: how kinds that are not numo's own are gated.
 
-use crate::{
-    drain::DrainSettings,
-    mutex_run_config::{ObjectRef, Order},
-};
-use k8s_openapi::apimachinery::pkg::{apis::meta::v1::LabelSelector, util::intstr::IntOrString};
+use crate::{drain::DrainSettings, mutex_settings::MutexSettings};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -29,22 +26,9 @@ use serde::{Deserialize, Serialize};
 pub struct MutexBindingSpec {
     /// The owners it speaks of.
     pub owner_selector: OwnerSelector,
-    /// The rules every node of such an owner must pass, in order.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 64))]
-    pub rules: Option<Vec<ObjectRef>>,
-    /// How many nodes of one owner may be in flight at once: a number or a percentage, rounded down, at
-    /// least 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "crate::schema::int_or_percent")]
-    pub max_unavailable: Option<IntOrString>,
-    /// The order of nodes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub order: Option<Order>,
-    /// How long a node that has passed its Post rules keeps its turn, in seconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = 604_800))]
-    pub soak_seconds: Option<i64>,
+    /// Rules, limits and order.
+    #[serde(flatten)]
+    pub settings: MutexSettings,
     /// Drain settings for owners that have none of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain: Option<DrainSettings>,

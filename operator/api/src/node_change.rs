@@ -45,6 +45,9 @@ pub struct NodeChangeSpec {
     pub node_uid: String,
     /// What the node changes to.
     pub target: Target,
+    /// Whether the node stays in service while it changes: it then counts against no budget, and holds no lease.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_service: bool,
     /// What a person wants done with this node. `by` is what the client says, not proof.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub directive: Option<Directive>,
@@ -205,6 +208,13 @@ pub struct Pin {
     /// Version the node came from.
     #[schemars(length(max = 128))]
     pub from_version: String,
+    /// Boot of the node before its change, as `status.nodeInfo.bootID` has it. (Plan)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub boot_id: Option<String>,
+    /// The owner's generation that the node's Job was made from. (Plan)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<i64>,
     /// What the owner's spec said then: edits hold for nodes that are admitted after them. A retry takes
     /// the spec as it is by then.
     #[serde(default, skip_serializing_if = "Option::is_none")]

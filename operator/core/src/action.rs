@@ -192,6 +192,38 @@ pub struct JobRequest {
     pub timeout_seconds: i64,
 }
 
+/// Everything that makes the Job of a node of a Plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanJobRequest {
+    /// Namespace and name of the Job.
+    pub job: Key,
+    /// The Plan.
+    pub plan: Key,
+    /// Name of the node.
+    pub node: String,
+    /// The node's host name label.
+    pub hostname: String,
+    /// Whether the node runs Windows.
+    pub windows: bool,
+    /// `status.latestVersion`.
+    pub version: String,
+    /// `status.latestHash`.
+    pub hash: String,
+    /// What of it runs.
+    pub parts: PlanParts,
+}
+
+/// What of a Plan a Job runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PlanParts {
+    /// Prepare, cordon or drain, upgrade: as system-upgrade-controller has it.
+    All,
+    /// Prepare alone: numo drains after it.
+    Prepare,
+    /// Upgrade alone: numo has drained.
+    Upgrade,
+}
+
 /// Everything that a rule is asked about. Asking writes nothing.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EvaluationRequest {
@@ -328,6 +360,33 @@ pub enum Action {
         uid: String,
         /// `ttlSecondsAfterFinished`.
         seconds: i64,
+    },
+    /// Create the Job of a node of a Plan.
+    CreatePlanJob(Box<PlanJobRequest>),
+    /// Let a Job of a Plan start that was created paused.
+    StartPlanJob {
+        /// The Job.
+        job: Key,
+        /// uid.
+        uid: String,
+    },
+    /// Delete a Job of a Plan that ended or never began.
+    DeletePlanJob {
+        /// The Job.
+        job: Key,
+        /// uid.
+        uid: String,
+    },
+    /// Remember on a Plan which gate it has of itself.
+    MarkGate {
+        /// The Plan.
+        plan: Key,
+        /// uid.
+        uid: String,
+        /// The annotation.
+        change: Change,
+        /// Whether the object has annotations already.
+        has_annotations: bool,
     },
     /// Ask a pod of a node in a drain to go.
     Evict {

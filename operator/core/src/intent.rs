@@ -6,7 +6,7 @@
 use crate::{
     decide::MAX_VERDICTS,
     names,
-    observed::{IntOrPercent, Key, Observed, PoolView, RuleView, RunConfigView, Validity},
+    observed::{IntOrPercent, Key, NodeView, Observed, PoolView, RuleView, RunConfigView, Validity},
     pools::{BUILT_IN, CONTROL_PLANE},
     ready,
     report::Why,
@@ -426,5 +426,20 @@ fn hold_without_trigger(spec: &MutexRunConfigSpec, problems: &mut Vec<Why>) {
             Reason::InvalidField,
             format!("spec.hold: found Always with spec.trigger {found:?}, wanted spec.trigger: AnyConfig"),
         ));
+    }
+}
+
+/// The order of turns within a pool. Zone is the MCO's: by zone, nodes without one last, then oldest
+/// first (`spec/mutex.md` §4.4).
+pub(crate) fn turn(order: Order, node: &NodeView) -> (bool, &str, i64) {
+    let created = node.created.as_second();
+    match order {
+        Order::Zone => {
+            let zone = node.label(numo_api::marks::openshift::ZONE);
+            (zone.is_empty(), zone, created)
+        }
+        Order::Oldest => (false, "", created),
+        Order::Newest => (false, "", -created),
+        Order::Name => (false, "", 0),
     }
 }

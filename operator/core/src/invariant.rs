@@ -3,17 +3,17 @@
 
 use crate::{
     action::{
-        Action, JobRequest, MachinePatch, MachinePurpose, NodePatch, NodePurpose, Planned, PoolPatch,
-        PoolPurpose,
+        Action, JobRequest, MachinePatch, MachinePurpose, NodePatch, NodePurpose, PlanParts, Planned,
+        PoolPatch, PoolPurpose,
     },
-    decide::{Decision, Frame, Member, Snapshot, lease_holder},
+    decide::{Decision, Frame, Member, Snapshot, holder_of, lease_holder},
     drain,
     intent::InForce,
     ledger::{self, Ledger},
     maintenance, mark,
-    observed::{MaintenanceView, NodeView, Observed, RunConfigView},
+    observed::{ChangeView, MaintenanceView, NodeView, Observed, PlanView, RunConfigView},
     owner::OwnerKind,
-    quorum,
+    plan, quorum,
     report::Why,
     rules,
 };
@@ -58,6 +58,13 @@ pub fn lint(snapshot: &Snapshot<'_>, decision: &mut Decision) -> Vec<Breach> {
             keep(decision, |planned| {
                 of_maintenance(snapshot, view, &mut ledger, planned)
             })
+        }
+        OwnerKind::Plan => {
+            let Some(view) = observed.plans.get(&snapshot.owner.key) else {
+                decision.actions.clear();
+                return Vec::new();
+            };
+            keep(decision, |planned| of_plan(snapshot, view, &mut ledger, planned))
         }
     }
 }
@@ -127,6 +134,10 @@ fn check<'a>(
         Action::Evict { eviction, .. } => {
             breach(1, format!("Pod {} would be evicted by a run", eviction.pod))
         }
+        Action::CreatePlanJob(_)
+        | Action::StartPlanJob { .. }
+        | Action::DeletePlanJob { .. }
+        | Action::MarkGate { .. } => breach(4, "a run has nothing to do with Plans".to_owned()),
         Action::AddFinalizer { .. }
         | Action::RemoveFinalizer { .. }
         | Action::DeleteChange { .. }
@@ -266,6 +277,10 @@ fn of_maintenance<'a>(
             }
             _ => Ok(()),
         },
+        Action::CreatePlanJob(_)
+        | Action::StartPlanJob { .. }
+        | Action::DeletePlanJob { .. }
+        | Action::MarkGate { .. } => breach(4, "a maintenance has nothing to do with Plans".to_owned()),
         Action::PatchMachine(_)
         | Action::AddFinalizer { .. }
         | Action::RemoveFinalizer { .. }
@@ -274,6 +289,239 @@ fn of_maintenance<'a>(
         | Action::SetJobTtl { .. }
         | Action::AcquireLease { .. }
         | Action::RenewLease { .. } => Ok(()),
+    }
+}
+
+/// The checks of a Plan's actions.
+fn of_plan<'a>(
+    snapshot: &Snapshot<'a>,
+    view: &'a PlanView,
+    ledger: &mut Option<Ledger<'a>>,
+    planned: &Planned,
+) -> Result<(), Breach> {
+    let observed = snapshot.observed;
+    let here = |name: &str, uid: Option<&str>| {
+        let node = observed.nodes.get(name);
+        node.filter(|node| uid.is_none_or(|uid| uid == node.uid))
+    };
+    let turn = |node: &NodeView| {
+        let mut turns = plan::changes(observed, view);
+        turns.find(|change| change.in_flight() && change.spec.node_uid == node.uid)
+    };
+    match &planned.action {
+        Action::CreateChange { spec, .. } => {
+            let Some(node) = here(&spec.node_name, Some(&spec.node_uid)) else {
+                return breach(3, format!("{} does not exist", spec.node_name));
+            };
+            if plan::has_job(observed, view, node) {
+                // It was begun before numo came.
+                return Ok(());
+            }
+            plan_begins(snapshot, view, node, spec.in_service, ledger)
+        }
+        Action::WriteJournal { key, status, .. } => match observed.changes.get(key) {
+            Some(change) if !change.in_flight() && status.step == Some(Step::Admitted) => {
+                let Some(node) = here(&change.spec.node_name, Some(&change.spec.node_uid)) else {
+                    return breach(3, format!("{} does not exist", change.spec.node_name));
+                };
+                plan_begins(snapshot, view, node, change.spec.in_service, ledger)
+            }
+            _ => Ok(()),
+        },
+        Action::CreatePlanJob(request) => {
+            let name = &request.node;
+            let Some(node) = here(name, None) else {
+                return breach(3, format!("{name} does not exist"));
+            };
+            if observed.plan_jobs.contains_key(&request.job) {
+                return breach(3, format!("Job {} exists already", request.job));
+            }
+            plan_released(snapshot, view, node, turn(node), request.parts)
+        }
+        Action::StartPlanJob { job, .. } => {
+            let node = observed.plan_jobs.get(job).and_then(|job| here(&job.node, None));
+            let Some(node) = node else {
+                return breach(3, format!("the node of Job {job} does not exist"));
+            };
+            plan_released(snapshot, view, node, turn(node), PlanParts::All)
+        }
+        Action::DeletePlanJob { job, .. } => {
+            let runs = observed.plan_jobs.get(job).is_some_and(|known| {
+                !known.paused && known.ended.is_none() && observed.nodes.contains_key(&known.node)
+            });
+            if runs {
+                return breach(5, format!("Job {job} would be killed while it runs"));
+            }
+            Ok(())
+        }
+        Action::PatchNode(patch) => {
+            let Some(node) = here(&patch.node, Some(&patch.uid)) else {
+                return breach(3, format!("{} ({}) does not exist", patch.node, patch.uid));
+            };
+            plan_patch(observed, view, node, turn(node), patch)
+        }
+        Action::Evict { node: of, eviction } => {
+            let Some(node) = here(of, None) else {
+                return breach(3, format!("{of} does not exist"));
+            };
+            if let Some(why) = ledger::stop(observed, node) {
+                return breach(
+                    13,
+                    format!("{of} would be drained while stopped: {}", why.message),
+                );
+            }
+            if turn(node).is_none() || !node.unschedulable {
+                return breach(1, format!("Pod {} would be evicted out of turn", eviction.pod));
+            }
+            let pod = observed.pods.get(of).and_then(|pods| pods.get(&eviction.pod));
+            if pod.is_none_or(|pod| pod.uid != eviction.uid || drain::is_needed(observed, pod) || pod.mirror)
+            {
+                return breach(12, format!("Pod {} is not to be evicted", eviction.pod));
+            }
+            Ok(())
+        }
+        Action::CreateJob(job) => job_is_the_only_one(observed, job),
+        Action::ReleaseLease { node, .. } => match observed.leases.get(node) {
+            Some(lease) if lease.holder == holder_of(OwnerKind::Plan, &view.uid) => Ok(()),
+            _ => breach(4, format!("the lease of {node} is not ours to give back")),
+        },
+        Action::PatchPool(patch) => breach(4, format!("pool {} is nothing to a Plan", patch.pool)),
+        Action::PatchMachine(_)
+        | Action::AddFinalizer { .. }
+        | Action::RemoveFinalizer { .. }
+        | Action::DeleteChange { .. }
+        | Action::RecordRun { .. }
+        | Action::SetJobTtl { .. }
+        | Action::MarkGate { .. }
+        | Action::AcquireLease { .. }
+        | Action::RenewLease { .. } => Ok(()),
+    }
+}
+
+/// 2, 10 and 13: a node of a Plan is begun only where it may be.
+fn plan_begins<'a>(
+    snapshot: &Snapshot<'a>,
+    view: &PlanView,
+    node: &'a NodeView,
+    in_service: bool,
+    ledger: &mut Option<Ledger<'a>>,
+) -> Result<(), Breach> {
+    let (observed, name) = (snapshot.observed, &node.name);
+    if view.deleting {
+        return breach(
+            5,
+            format!("{name} would be begun for a Plan that is being deleted"),
+        );
+    }
+    if let Some(why) = ledger::stop(observed, node) {
+        return breach(
+            13,
+            format!("{name} would be admitted while stopped: {}", why.message),
+        );
+    }
+    if let Some(why) = quorum::refusal_of_change(observed, node) {
+        return breach(10, why.message.to_string());
+    }
+    if in_service {
+        return Ok(());
+    }
+    let ledger = ledger.get_or_insert_with(|| Ledger::of(observed, snapshot.now));
+    if let Some(why) = ledger.refusal(node) {
+        return breach(
+            2,
+            format!("{name} would be admitted beyond a budget: {}", why.message),
+        );
+    }
+    ledger.take(node);
+    Ok(())
+}
+
+/// 1, 10 and 13: a Job begins in the node's turn, after its rules.
+fn plan_released(
+    snapshot: &Snapshot<'_>,
+    view: &PlanView,
+    node: &NodeView,
+    turn: Option<&ChangeView>,
+    parts: PlanParts,
+) -> Result<(), Breach> {
+    let (observed, name) = (snapshot.observed, &node.name);
+    let Some(change) = turn else {
+        return breach(1, format!("{name} has no turn"));
+    };
+    if let Some(why) = ledger::stop(observed, node) {
+        return breach(
+            13,
+            format!("{name} would be upgraded while stopped: {}", why.message),
+        );
+    }
+    if let Some(why) = quorum::refusal_of_change(observed, node) {
+        return breach(10, why.message.to_string());
+    }
+    let phases: &[Phase] = if parts == PlanParts::Prepare {
+        &[Phase::Pre]
+    } else {
+        &[Phase::Pre, Phase::PreRelease]
+    };
+    for (key, rule) in plan::rules_of(view, observed) {
+        let Some(rule) = rule else {
+            return breach(1, format!("{name}: rule {key} does not exist"));
+        };
+        for phase in phases.iter().filter(|phase| rule.runs_in(**phase)) {
+            let attempt = change.status.attempt.max(1);
+            let last = rules::last_word(&change.status.verdicts, &key, *phase, attempt);
+            if last.is_none_or(|verdict| verdict.outcome != Outcome::Pass) {
+                return breach(
+                    1,
+                    format!("{name}: rule {key} has not passed in phase {}", phase.name()),
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+/// 1 and 4: a node is cordoned in its turn, and only our own is taken off.
+fn plan_patch(
+    observed: &Observed,
+    view: &PlanView,
+    node: &NodeView,
+    turn: Option<&ChangeView>,
+    patch: &NodePatch,
+) -> Result<(), Breach> {
+    let name = &patch.node;
+    let ours = |owner: Option<String>| owner.is_none_or(|owner| owner == view.uid);
+    match patch.purpose {
+        NodePurpose::Shield | NodePurpose::Cordon if turn.is_none() => {
+            breach(1, format!("{name} has no turn"))
+        }
+        NodePurpose::Cordon => match ledger::stop(observed, node) {
+            Some(why) => breach(
+                13,
+                format!("{name} would be cordoned while stopped: {}", why.message),
+            ),
+            None => Ok(()),
+        },
+        NodePurpose::Uncordon => {
+            let uncordons = patch.unschedulable == Some(false);
+            let mark = mark::cordoned_by(node);
+            if uncordons
+                && mark
+                    .as_ref()
+                    .is_none_or(|mark| mark.owner != view.uid || mark.prior)
+            {
+                return breach(4, format!("the cordon of {name} is not ours"));
+            }
+            let touches = |key: &str| patch.annotations.iter().any(|change| change.key == key);
+            if touches(marks::CORDONED_BY) && !ours(mark.map(|mark| mark.owner)) {
+                return breach(4, format!("the mark on {name} is not ours"));
+            }
+            if touches(marks::SHIELDED_BY) && !ours(mark::shielded(node).map(|mark| mark.owner)) {
+                return breach(4, format!("the shield of {name} is not ours"));
+            }
+            Ok(())
+        }
+        NodePurpose::Shield => Ok(()),
+        other => breach(4, format!("{name}: {other:?} is nothing to a Plan")),
     }
 }
 

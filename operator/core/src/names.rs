@@ -25,6 +25,15 @@ pub fn hash(parts: &[&str], length: usize) -> String {
         .collect()
 }
 
+/// The SHA-256 of a text, 64 hex digits.
+pub fn hex(text: &str) -> String {
+    let digest = Sha256::digest(text.as_bytes());
+    let digits = digest.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits
+        .filter_map(|digit| char::from_digit(u32::from(digit), 16))
+        .collect()
+}
+
 /// Id of the run of one owner to one version.
 pub fn run_id(owner_uid: &str, target: &str) -> String {
     hash(&["run", owner_uid, target], 10)

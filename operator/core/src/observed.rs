@@ -3,12 +3,15 @@
 //! Views hold only the fields in use, so that an update that changes nothing else (a heartbeat) compares
 //! equal and never reaches a decision.
 
-use crate::owner::{Owner, OwnerKind};
+use crate::{
+    owner::{Owner, OwnerKind},
+    plan::Window,
+};
 use jiff::Timestamp;
 use numo_api::{
     FailurePolicy, MutexBindingSpec, MutexBudgetStatus, MutexRunConfigSpec, MutexRunConfigStatus,
     MutexTargetStatus, NodeChangeSpec, NodeChangeStatus, NodeMaintenanceSpec, NodeMaintenanceStatus, Phase,
-    Placement, Step,
+    Placement, PlanSpec, PlanStatus, Step,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -110,6 +113,18 @@ pub struct Observed {
     pub etcd_pods: BTreeMap<Key, EtcdPodView>,
     /// Operators that numo replaces and that are running, by the object that shows it: what they own.
     pub foreign_controllers: BTreeMap<Key, ForeignController>,
+    /// Plans.
+    pub plans: BTreeMap<Key, PlanView>,
+    /// Jobs of Plans.
+    pub plan_jobs: BTreeMap<Key, PlanJobView>,
+    /// What the channels of Plans answered, by Plan.
+    pub channels: BTreeMap<Key, ChannelView>,
+    /// Hashes of the Secrets in namespaces with Plans that use some, as kubectl makes them.
+    pub secrets: BTreeMap<Key, String>,
+    /// Namespaces whose Secrets are not known: not listed yet, or not to be seen, with the words for it.
+    pub unseen_secrets: BTreeMap<String, Option<String>>,
+    /// Namespaces with Plans whose Jobs may not be seen, with the words for it.
+    pub unseen_plan_jobs: BTreeMap<String, String>,
     /// Evaluations of rules that are asked by their key ([`crate::names::evaluation`]): under way, or as they ended last.
     pub evaluations: BTreeMap<String, EvaluationView>,
 }
@@ -119,11 +134,20 @@ impl Observed {
     /// node changes. Elsewhere anyone could have made it.
     pub fn is_trusted(&self, change: &ChangeView) -> bool {
         let namespace = &change.key.namespace;
-        *namespace == self.settings.namespace || self.settings.run_namespaces.contains(namespace)
+        let settings = &self.settings;
+        *namespace == settings.namespace
+            || settings.run_namespaces.contains(namespace)
+            || settings.plan_namespaces.contains(namespace)
     }
 
-    /// The turns that nodes have now, with whatever owner: NodeChanges that can be believed, of nodes that exist.
+    /// The turns that nodes have now, with whatever owner, and that take them out of service.
     pub fn turns(&self) -> impl Iterator<Item = &ChangeView> {
+        self.changing().filter(|change| !change.spec.in_service)
+    }
+
+    /// The changes of nodes that are under way, with whatever owner: NodeChanges that can be believed, of nodes that
+    /// exist.
+    pub fn changing(&self) -> impl Iterator<Item = &ChangeView> {
         self.changes.values().filter(|change| {
             let spec = &change.spec;
             change.in_flight()
@@ -146,6 +170,7 @@ impl Observed {
         Some(match owner.kind {
             OwnerKind::MutexRunConfig => &self.runs.get(&owner.key)?.uid,
             OwnerKind::NodeMaintenance(_) => &self.maintenances.get(owner)?.uid,
+            OwnerKind::Plan => &self.plans.get(&owner.key)?.uid,
         })
     }
 
@@ -181,11 +206,63 @@ pub struct Settings {
     pub namespace: String,
     /// Namespaces besides its own in which MutexRunConfigs are honoured.
     pub run_namespaces: Vec<String>,
+    /// Namespaces besides its own in which Plans are honoured.
+    pub plan_namespaces: Vec<String>,
+    /// It is decided for people to read, and nothing is written: what only the operator may see is as the status has it.
+    pub only_looks: bool,
+    /// How the Jobs of Plans are made.
+    pub plan_jobs: PlanJobSettings,
     /// The operator's own pod, where it runs in one.
     pub own_pod: Option<Key>,
     /// Whether node leases can be had; false after the API server refused one for want of the namespace
     /// or the right.
     pub leases_unavailable: Option<String>,
+}
+
+/// How the Jobs of Plans are made: what system-upgrade-controller is told by its environment
+/// (`spec/system-upgrade-controller.md` §2), with its defaults.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanJobSettings {
+    /// Value of the label `upgrade.cattle.io/controller`, and component of events.
+    pub controller: String,
+    /// `activeDeadlineSeconds` of Jobs whose Plan says nothing.
+    pub active_deadline_seconds: i64,
+    /// The most it may be; 0 is without limit.
+    pub active_deadline_seconds_max: i64,
+    /// `backoffLimit`.
+    pub backoff_limit: i64,
+    /// Image that cordons and drains.
+    pub kubectl_image: String,
+    /// The same on Windows; empty refuses such Plans there.
+    pub kubectl_image_windows: String,
+    /// Whether the container `upgrade` is privileged.
+    pub privileged: bool,
+    /// `imagePullPolicy`.
+    pub image_pull_policy: String,
+    /// `ttlSecondsAfterFinished`.
+    pub ttl_seconds_after_finished: i64,
+    /// `podReplacementPolicy`.
+    pub pod_replacement_policy: String,
+    /// How often channels are asked (seconds).
+    pub polling_seconds: i64,
+}
+
+impl Default for PlanJobSettings {
+    fn default() -> Self {
+        Self {
+            controller: "system-upgrade-controller".to_owned(),
+            active_deadline_seconds: 600,
+            active_deadline_seconds_max: 0,
+            backoff_limit: 2,
+            kubectl_image: "rancher/kubectl:v1.30.3".to_owned(),
+            kubectl_image_windows: String::new(),
+            privileged: true,
+            image_pull_policy: "IfNotPresent".to_owned(),
+            ttl_seconds_after_finished: 900,
+            pod_replacement_policy: "TerminatingOrFailed".to_owned(),
+            polling_seconds: 15 * 60,
+        }
+    }
 }
 
 /// A write that was refused.
@@ -220,6 +297,10 @@ pub struct NodeView {
     pub ready: bool,
     /// Why it is being taken away, if it is: deletion timestamp or an autoscaler's taint.
     pub leaving: Option<String>,
+    /// `status.nodeInfo.bootID`: another one after each boot.
+    pub boot_id: String,
+    /// `status.nodeInfo.kubeletVersion`.
+    pub kubelet_version: String,
     /// Condition `EtcdIsVoter`, as RKE2 and k3s set it: whether it holds a vote.
     pub etcd_voter: Option<bool>,
 }
@@ -674,6 +755,88 @@ pub struct MaintenanceView {
     pub spec: NodeMaintenanceSpec,
     /// The status last written.
     pub status: NodeMaintenanceStatus,
+}
+
+/// A Plan.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlanView {
+    /// Namespace and name.
+    pub key: Key,
+    /// uid.
+    pub uid: String,
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// Creation time.
+    pub created: Timestamp,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// Its finalizers.
+    pub finalizers: Vec<String>,
+    /// The annotations in use: ours.
+    pub annotations: Map,
+    /// Whether the object has any annotation at all.
+    pub has_annotations: bool,
+    /// All labels.
+    pub labels: Map,
+    /// Annotations that its Jobs and pods get too.
+    pub copied_annotations: Map,
+    /// Annotation `upgrade.cattle.io/digest`: paths of fields whose values go into the hash.
+    pub digest: String,
+    /// The spec.
+    pub spec: PlanSpec,
+    /// `spec.nodeSelector` as given; null selects no node.
+    pub selector: serde_json::Value,
+    /// `spec.window`, understood or not.
+    pub window: Option<Result<Window, String>>,
+    /// The status last written.
+    pub status: PlanStatus,
+}
+
+/// A Job of a Plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of the Job")]
+pub struct PlanJobView {
+    /// uid.
+    pub uid: String,
+    /// uid of the Plan that controls it; empty if none does.
+    pub plan_uid: String,
+    /// Label `upgrade.cattle.io/node`.
+    pub node: String,
+    /// Label `upgrade.cattle.io/version`.
+    pub version: String,
+    /// Label `plan.upgrade.cattle.io/<plan>`.
+    pub hash: String,
+    /// Whether numo drains, and this Job only prepares for that.
+    pub prepares: bool,
+    /// Creation time.
+    pub created: Timestamp,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// `spec.parallelism: 0`: no pod is started.
+    pub paused: bool,
+    /// How it ended, if it has.
+    pub ended: Option<JobEnd>,
+    /// When it ended.
+    pub ended_at: Option<Timestamp>,
+    /// Which of its containers runs, if one does.
+    pub runs: Option<String>,
+    /// What keeps it from starting, if something does: reason and message.
+    pub trouble: Option<(String, String)>,
+}
+
+/// What a channel answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChannelView {
+    /// The URL that was asked.
+    pub url: String,
+    /// When it was asked last.
+    pub at: Timestamp,
+    /// Whether an answer is under way.
+    pub under_way: bool,
+    /// The version as it was answered, or why there is none.
+    pub answer: Option<Result<String, String>>,
+    /// How often in a row there was none.
+    pub failures: u32,
 }
 
 /// A pod of a node that is being drained.

@@ -1,7 +1,10 @@
 //! Who asks for node changes. Names only; nothing here decides.
 
 use crate::observed::Key;
-use numo_api::node_maintenance::{KUBEVIRT_GROUP, MAINTENANCE_VERSION, MEDIK8S_GROUP};
+use numo_api::{
+    node_maintenance::{KUBEVIRT_GROUP, MAINTENANCE_VERSION, MEDIK8S_GROUP},
+    plan::{PLAN_GROUP, PLAN_VERSION},
+};
 
 /// A kind whose objects ask for node changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -10,6 +13,8 @@ pub enum OwnerKind {
     MutexRunConfig,
     /// NodeMaintenance of one of its two groups.
     NodeMaintenance(MaintenanceGroup),
+    /// `upgrade.cattle.io` Plan.
+    Plan,
 }
 
 /// The group of a NodeMaintenance.
@@ -40,6 +45,7 @@ impl OwnerKind {
         match self {
             Self::MutexRunConfig => "MutexRunConfig",
             Self::NodeMaintenance(_) => "NodeMaintenance",
+            Self::Plan => "Plan",
         }
     }
 
@@ -48,6 +54,7 @@ impl OwnerKind {
         match self {
             Self::MutexRunConfig => format!("{}/{}", numo_api::GROUP, numo_api::VERSION),
             Self::NodeMaintenance(group) => format!("{}/{MAINTENANCE_VERSION}", group.name()),
+            Self::Plan => format!("{PLAN_GROUP}/{PLAN_VERSION}"),
         }
     }
 }
@@ -66,6 +73,14 @@ impl Owner {
     pub const fn run(key: Key) -> Self {
         Self {
             kind: OwnerKind::MutexRunConfig,
+            key,
+        }
+    }
+
+    /// A Plan.
+    pub const fn plan(key: Key) -> Self {
+        Self {
+            kind: OwnerKind::Plan,
             key,
         }
     }

@@ -33,6 +33,16 @@ pub fn is_control_plane(node: &NodeView) -> bool {
 
 /// Why the node may not be taken away now, if the control plane would suffer.
 pub fn refusal(observed: &Observed, node: &NodeView) -> Option<Why> {
+    judged(observed, node, true)
+}
+
+/// Why the node may not change and come back now: only if another member is away already. A control plane of one or
+/// two members is upgraded too, which costs it its majority for as long.
+pub fn refusal_of_change(observed: &Observed, node: &NodeView) -> Option<Why> {
+    judged(observed, node, false)
+}
+
+fn judged(observed: &Observed, node: &NodeView, keeps_majority: bool) -> Option<Why> {
     let on_it = || members(observed).any(|pod| pod.node == node.name);
     if !is_control_plane(node) && !on_it() {
         return None;
@@ -89,7 +99,7 @@ pub fn refusal(observed: &Observed, node: &NodeView) -> Option<Why> {
             away.join(", ")
         ));
     }
-    (left < majority)
+    (keeps_majority && left < majority)
         .then(|| {
             refused(format!(
                 "of {} {what}, {left} would be left, wanted {majority}",
@@ -160,7 +170,9 @@ fn members(observed: &Observed) -> impl Iterator<Item = &EtcdPodView> {
 
 /// Whether an owner has the node in hand.
 fn has_turn(observed: &Observed, node: &NodeView) -> bool {
-    observed.turns().any(|change| change.spec.node_name == node.name)
+    observed
+        .changing()
+        .any(|change| change.spec.node_name == node.name)
 }
 
 /// Whether the member on the node runs, whatever is going to happen to it.

@@ -118,8 +118,35 @@ pub struct Report {
     pub last_job_run: Option<LastWord>,
     /// How a maintenance comes along.
     pub maintenance: Option<MaintenanceReport>,
+    /// How a Plan comes along.
+    pub plan: Option<PlanReport>,
     /// The node that changed last: the reference's condition NodeUpgrade speaks of it.
     pub last_upgrade: Option<LastWord>,
+}
+
+/// How a Plan comes along, as its status has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PlanReport {
+    /// What is wrong with the spec; none if it is valid.
+    pub invalid: Option<String>,
+    /// Whether the version is the channel's word.
+    pub by_channel: bool,
+    /// Why the version is not known, or no longer sure.
+    pub unresolved: Option<String>,
+    /// Whether that is for want of an answer that is on its way.
+    pub is_asked: bool,
+    /// The version; empty while none is known.
+    pub version: String,
+    /// The hash; empty while it is not known.
+    pub hash: String,
+    /// Host names of the nodes that are being upgraded.
+    pub applying: Vec<String>,
+    /// Whether every selected node is done.
+    pub complete: bool,
+    /// The reference's reason for that.
+    pub reason: &'static str,
+    /// In a sentence, where there is more to say.
+    pub message: String,
 }
 
 /// How a maintenance comes along, as its status has it.

@@ -28,6 +28,15 @@ pub enum Question {
         /// The pods.
         pods: Vec<Key>,
     },
+    /// Which version a Plan's channel names. It is answered later, among the channels that were seen.
+    Channel {
+        /// The Plan.
+        plan: Key,
+        /// The URL.
+        url: String,
+        /// The version that is known, for the server to know.
+        latest: String,
+    },
     /// What a wasm rule says. It is answered later, among the evaluations that were seen.
     Evaluate(Box<EvaluationRequest>),
 }

@@ -41,6 +41,14 @@ impl Binaries {
         cached_or_built().map(Self::Multicall)
     }
 
+    /// The words that run kubectl, without its arguments. Archives of setup-envtest have it beside the others.
+    pub(crate) fn kubectl(&self) -> Vec<String> {
+        match self {
+            Self::Multicall(path) => vec![path.display().to_string(), "kubectl".to_owned()],
+            Self::Assets(dir) => vec![dir.join("kubectl").display().to_string()],
+        }
+    }
+
     /// A command that runs `component`, without its flags.
     pub(crate) fn command(&self, component: Component) -> Command {
         match self {

@@ -59,6 +59,7 @@ pub struct Cluster {
     stopped: bool,
     /// What is there between two tests, if it serves more than one.
     pub(crate) baseline: Option<Keys>,
+    kubectl: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -97,6 +98,7 @@ impl Cluster {
             started: false,
             stopped: false,
             baseline: None,
+            kubectl: binaries.kubectl(),
         };
         cluster.launch(&binaries, Component::Etcd)?;
         cluster.launch(&binaries, Component::ApiServer)?;
@@ -127,6 +129,11 @@ impl Cluster {
     /// user's name.
     pub async fn client(&self, user: User) -> Result<Client> {
         client(&self.kubeconfig(user), user.name()).await
+    }
+
+    /// The words that run kubectl, without its arguments, and the kubeconfig of `user` for it.
+    pub fn kubectl(&self, user: User) -> (Vec<String>, PathBuf) {
+        (self.kubectl.clone(), self.kubeconfig(user))
     }
 
     /// Writes a kubeconfig for an existing ServiceAccount, with a token the API server

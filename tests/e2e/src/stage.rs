@@ -12,7 +12,7 @@ use kube::{
 };
 use numo_api::{MutexRule, MutexRunConfig, MutexTarget, NodeChange};
 use numo_cluster::{AuditEvent, Cluster, Options, User};
-use numo_world::{Breach, Judgement, World, WorldSpec};
+use numo_world::{Breach, Judgement, Kubectl, World, WorldSpec};
 use serde_json::{Value, json};
 use std::{fmt::Write as _, path::PathBuf, time::Duration};
 
@@ -59,7 +59,12 @@ impl Stage {
                 cluster
             }
         };
-        let world = World::create(cluster.client(User::World).await?, options.world).await?;
+        let (command, kubeconfig) = cluster.kubectl(User::World);
+        let spec = WorldSpec {
+            kubectl: Some(Kubectl { command, kubeconfig }),
+            ..options.world
+        };
+        let world = World::create(cluster.client(User::World).await?, spec).await?;
         let client = cluster.client(User::Admin).await?;
         let kubeconfig = cluster.service_account_kubeconfig(NAMESPACE, "numo").await?;
         let person = cluster.client(User::Person).await?;

@@ -106,6 +106,7 @@ fn settle_half(seen: &mut Observed, nodes: usize) {
             from_config: from,
             from_version: "4.16.0".to_owned(),
             terms: None,
+            ..Pin::default()
         });
         for (rule, phase) in [
             ("backup", Phase::Pre),

@@ -73,6 +73,10 @@ impl Judge {
             Action::PatchNode(_) | Action::PatchPool(_) => homes(world),
             Action::AddFinalizer { .. }
             | Action::Evict { .. }
+            | Action::CreatePlanJob(_)
+            | Action::StartPlanJob { .. }
+            | Action::DeletePlanJob { .. }
+            | Action::MarkGate { .. }
             | Action::RemoveFinalizer { .. }
             | Action::PatchMachine(_)
             | Action::DeleteChange { .. }

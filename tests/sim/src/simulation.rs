@@ -360,7 +360,7 @@ impl Simulation {
                     answers.drains.insert(node.clone(), words);
                 }
                 // No rule of these worlds is a component, and nothing in them is drained by numo.
-                Question::Evaluate(_) | Question::Evictions { .. } => {}
+                Question::Evaluate(_) | Question::Evictions { .. } | Question::Channel { .. } => {}
             }
         }
         !decision.questions.is_empty()
@@ -732,6 +732,10 @@ fn gives_back_late(action: &Action) -> bool {
         | Action::RecordRun { .. }
         | Action::CreateJob(_)
         | Action::Evict { .. }
+        | Action::CreatePlanJob(_)
+        | Action::StartPlanJob { .. }
+        | Action::DeletePlanJob { .. }
+        | Action::MarkGate { .. }
         | Action::AcquireLease { .. } => false,
     }
 }

@@ -53,6 +53,10 @@ fn why<'d>(decision: &'d Decision, planned: &'d Planned) -> &'d str {
         | Action::DeleteChange { .. }
         | Action::RecordRun { .. }
         | Action::Evict { .. }
+        | Action::CreatePlanJob(_)
+        | Action::StartPlanJob { .. }
+        | Action::DeletePlanJob { .. }
+        | Action::MarkGate { .. }
         | Action::CreateJob(_) => of_report(decision, planned),
     }
 }
@@ -86,6 +90,10 @@ fn what(world: &World, seen: &Observed, action: &Action) -> String {
     };
     match action {
         Action::Evict { eviction, .. } => format!("asks Pod {} to go", eviction.pod),
+        Action::CreatePlanJob(request) => format!("creates Job {}", request.job),
+        Action::StartPlanJob { job, .. } => format!("starts Job {job}"),
+        Action::DeletePlanJob { job, .. } => format!("deletes Job {job}"),
+        Action::MarkGate { plan, .. } => format!("remembers the gate of Plan {plan}"),
         Action::AddFinalizer { owner, .. } => format!("puts its finalizer on {}", owner.key),
         Action::RemoveFinalizer { owner, .. } => format!("takes its finalizer off {}", owner.key),
         Action::PatchPool(patch) => {

@@ -33,6 +33,17 @@ pub struct WorldSpec {
     pub windows: usize,
     /// Durations at factor 1.
     pub timings: Timings,
+    /// The real kubectl, which containers of an image of that name run; without it they only take their time.
+    pub kubectl: Option<Kubectl>,
+}
+
+/// The real kubectl.
+#[derive(Clone, Debug)]
+pub struct Kubectl {
+    /// Program, and arguments before its own.
+    pub command: Vec<String>,
+    /// A kubeconfig of the cluster, whoever it is of: a pod's containers use it as their ServiceAccount.
+    pub kubeconfig: std::path::PathBuf,
 }
 
 impl Default for WorldSpec {
@@ -50,6 +61,7 @@ impl Default for WorldSpec {
             compact: false,
             windows: 0,
             timings: Timings::default(),
+            kubectl: None,
         }
     }
 }

@@ -258,6 +258,21 @@ impl World {
         cloud::replace(&self.ctx, &old).await
     }
 
+    /// Reboots a machine, whatever runs on it. Returns when it is back; its kubelet has this version then, if one is given.
+    pub async fn reboot(&self, name: &str, kubelet: Option<&str>) -> Result<()> {
+        let machine = self
+            .ctx
+            .machine(name)
+            .with_context(|| format!("no machine {name}"))?;
+        let image = crate::content::os_image(&self.ctx.spec.version);
+        crate::machine::reboot(&self.ctx, &machine, &image).await;
+        if let Some(version) = kubelet {
+            let patch = json!({ "status": { "nodeInfo": { "kubeletVersion": version } } });
+            self.ctx.patch_node_status(name, patch).await?;
+        }
+        Ok(())
+    }
+
     /// Makes a pool layered: from now on its nodes run an image built on the cluster. What that does
     /// to nodes is not simulated.
     pub async fn layer(&self, pool: &str) -> Result<()> {

@@ -427,6 +427,7 @@ pub fn reservation(run: &RunConfigView, node: &NodeView, target: Target) -> (Key
         node_name: node.name.clone(),
         node_uid: node.uid.clone(),
         target,
+        in_service: false,
         directive: None,
     };
     (Key::new(&run.key.namespace, name), spec)

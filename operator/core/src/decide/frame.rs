@@ -15,7 +15,7 @@ use crate::{
     rules,
 };
 use jiff::Timestamp;
-use numo_api::{DirectiveAction, FailurePolicy, Order, Phase, Reason, RuleWait, Step, VerdictRecord, marks};
+use numo_api::{DirectiveAction, FailurePolicy, Phase, Reason, RuleWait, Step, VerdictRecord, marks};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// A node of the run.
@@ -574,7 +574,7 @@ fn members<'a>(
     // They come in the order of their names, and equals stay in it.
     members.sort_by_cached_key(|member| {
         let rank = rank.get(member.pool.name.as_str()).copied();
-        (rank, turn(intent.order, member.node))
+        (rank, crate::intent::turn(intent.order, member.node))
     });
     (members, in_two_pools)
 }
@@ -637,20 +637,5 @@ fn strayed<'a>(
             );
             (None, Why::new(Reason::NodeInTwoPools, message))
         }
-    }
-}
-
-/// The order of turns within a pool. Zone is the MCO's: by zone, nodes without one last, then oldest
-/// first (`spec/mutex.md` §4.4).
-fn turn(order: Order, node: &NodeView) -> (bool, &str, i64) {
-    let created = node.created.as_second();
-    match order {
-        Order::Zone => {
-            let zone = node.label(marks::openshift::ZONE);
-            (zone.is_empty(), zone, created)
-        }
-        Order::Oldest => (false, "", created),
-        Order::Newest => (false, "", -created),
-        Order::Name => (false, "", 0),
     }
 }

@@ -52,10 +52,10 @@ pub fn machine_shields(observed: &Observed, node: &str, owner: &str) -> Vec<Acti
     shielding(machines.filter(|(_, machine)| machine.node == node), owner).collect()
 }
 
-/// Takes all of an owner's shields off Machines.
-pub fn machine_unshields(observed: &Observed, owner: &str) -> Vec<Action> {
+/// Takes an owner's shields off the Machines of nodes that do not need them any more.
+pub fn machine_unshields(observed: &Observed, owner: &str, is_over: impl Fn(&str) -> bool) -> Vec<Action> {
     let ours = observed.machines.iter();
-    ours.filter(|(_, machine)| is_marked(&machine.object.annotations, owner))
+    ours.filter(|(_, machine)| is_marked(&machine.object.annotations, owner) && is_over(&machine.node))
         .map(|(place, machine)| {
             let changes = off(&machine.object.annotations, &SHIELD);
             patch(place, &machine.object, MachinePurpose::Unshield, changes)

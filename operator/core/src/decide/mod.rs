@@ -1,5 +1,5 @@
 //! The decision for one owner: what to do next, and why for every node. The page to read first. Of a MutexRunConfig it is
-//! made here, of a NodeMaintenance in `maintenance/`.
+//! made here, of a NodeMaintenance in `maintenance/`, of a Plan in `plan/`.
 //!
 //! Order of a pass: finish before starting. Nodes in flight move on; then, if the run is being left,
 //! what numo changed is given back; otherwise pools are armed, and nodes are admitted while every gate
@@ -16,10 +16,11 @@ mod quarantine;
 pub use admit::reservation;
 pub use frame::{Frame, Member};
 pub use journal::MAX_VERDICTS;
+pub(crate) use journal::is_for;
 pub(crate) use journal::{Journal, time};
 pub(crate) use machine::{machine_shields, machine_unshields};
 pub use node::{LEASE_SECONDS, hosts_in_flight, lease_holder};
-pub(crate) use node::{expiry, freeing, persons_words, shield, unshield};
+pub(crate) use node::{expiry, freeing, holder_of, persons_words, shield, unshield};
 pub use pool::{MAX_CORRECTIONS, is_of_a_run, unlabelled_by_other};
 pub use quarantine::is_quarantined;
 
@@ -28,6 +29,7 @@ use crate::{
     gates, ledger, maintenance,
     observed::{ChangeView, Key, Observed, RunConfigView},
     owner::{Owner, OwnerKind},
+    plan,
     report::{LastWord, NodeReport, PoolReport, Report, RunPhase, Why},
     rules::{self, Progress, Subject},
     verdict::{Answers, Question},
@@ -65,6 +67,13 @@ pub struct Decision {
     pub report: Report,
     /// When to decide again even if nothing changes.
     pub wake_at: Option<Timestamp>,
+}
+
+impl Decision {
+    /// Asks to decide again at `at`.
+    pub(crate) fn wake(&mut self, at: Timestamp) {
+        self.wake_at = Some(self.wake_at.map_or(at, |known| known.min(at)));
+    }
 }
 
 /// A decision in the making.
@@ -116,9 +125,7 @@ impl Draft<'_> {
 
     /// Asks to decide again at `at`.
     pub fn wake(&mut self, at: Timestamp) {
-        if self.out.wake_at.is_none_or(|earlier| at < earlier) {
-            self.out.wake_at = Some(at);
-        }
+        self.out.wake(at);
     }
 }
 
@@ -133,6 +140,10 @@ pub fn decide(snapshot: &Snapshot<'_>, answers: &Answers) -> Decision {
         },
         OwnerKind::NodeMaintenance(_) => match snapshot.observed.maintenances.get(snapshot.owner) {
             Some(view) => maintenance::decide(snapshot, view, answers),
+            None => Decision::default(),
+        },
+        OwnerKind::Plan => match snapshot.observed.plans.get(&snapshot.owner.key) {
+            Some(view) => plan::decide(snapshot, view, answers),
             None => Decision::default(),
         },
     }
@@ -701,31 +712,37 @@ fn record_run_verdict(draft: &mut Draft<'_>, verdict: VerdictRecord) {
 
 /// Journals that ended are kept for the last three targets of each node, thirty days at most.
 fn forget(draft: &mut Draft<'_>) {
-    const KEPT_PER_NODE: usize = 3;
-    const KEPT_SECONDS: i64 = 30 * 24 * 3600;
-    let mut by_node: std::collections::BTreeMap<&str, Vec<&ChangeView>> = std::collections::BTreeMap::new();
-    for change in draft
-        .frame
-        .changes()
-        .filter(|c| !c.in_flight() && c.spec.target.run_id != draft.frame.run_id)
-    {
-        by_node.entry(&change.spec.node_name).or_default().push(change);
-    }
-    let mut old = Vec::new();
-    for changes in by_node.values_mut() {
-        changes.sort_by_key(|change| std::cmp::Reverse((change.created, change.key.clone())));
-        for (index, change) in changes.iter().enumerate() {
-            let age = draft.frame.now.as_second() - change.created.as_second();
-            if index + 1 >= KEPT_PER_NODE || age > KEPT_SECONDS {
-                old.push(Action::DeleteChange {
-                    key: change.key.clone(),
-                    uid: change.uid.clone(),
-                    resource_version: change.resource_version.clone(),
-                });
-            }
-        }
-    }
+    let frame = &draft.frame;
+    let old: Vec<Action> = forgotten(frame.changes(), &frame.run_id, frame.now).collect();
     for action in old {
         draft.act(FORGET_CHAIN, action, None);
     }
+}
+
+/// The journals of an owner to be forgotten: of each node the last three targets are kept, thirty days at most. Those of
+/// the present one are.
+pub(crate) fn forgotten<'a>(
+    changes: impl Iterator<Item = &'a ChangeView>,
+    run_id: &str,
+    now: Timestamp,
+) -> impl Iterator<Item = Action> {
+    const KEPT_PER_NODE: usize = 3;
+    const KEPT_SECONDS: i64 = 30 * 24 * 3600;
+    let mut by_node: std::collections::BTreeMap<&str, Vec<&ChangeView>> = std::collections::BTreeMap::new();
+    for change in changes.filter(|change| !change.in_flight() && change.spec.target.run_id != run_id) {
+        by_node.entry(&change.spec.node_name).or_default().push(change);
+    }
+    let old = by_node.into_values().flat_map(move |mut changes| {
+        changes.sort_by_key(|change| std::cmp::Reverse((change.created, change.key.clone())));
+        let old = changes.into_iter().enumerate().filter(move |(index, change)| {
+            let age = now.as_second() - change.created.as_second();
+            index + 1 >= KEPT_PER_NODE || age > KEPT_SECONDS
+        });
+        old.map(|(_, change)| change)
+    });
+    old.map(|change| Action::DeleteChange {
+        key: change.key.clone(),
+        uid: change.uid.clone(),
+        resource_version: change.resource_version.clone(),
+    })
 }

@@ -33,9 +33,14 @@ pub const LEASE_SECONDS: i64 = 3600;
 /// How long a finished Job stays when its author did not say (seconds).
 const DEFAULT_JOB_TTL_SECONDS: i64 = 24 * 3600;
 
-/// Our name on node leases.
+/// A run's name on node leases.
 pub fn lease_holder(owner_uid: &str) -> String {
-    format!("numo/{}/{owner_uid}", OwnerKind::MutexRunConfig.name())
+    holder_of(OwnerKind::MutexRunConfig, owner_uid)
+}
+
+/// An owner's name on node leases.
+pub fn holder_of(kind: OwnerKind, owner_uid: &str) -> String {
+    format!("numo/{}/{owner_uid}", kind.name())
 }
 
 /// What is the same for every node of a pass.
@@ -252,6 +257,7 @@ fn begin(draft: &mut Draft<'_>, member: &Member<'_>, change: &ChangeView) {
         from_config: member.node.annotation(openshift::CURRENT_CONFIG).to_owned(),
         from_version: member.version.unwrap_or_default().to_owned(),
         terms: Some(draft.frame.intent.terms()),
+        ..Pin::default()
     });
     journal.enter(Step::PreRules, None);
     journal.write(draft, None);

@@ -51,7 +51,7 @@ pub(super) fn named_rules<'a>(
     let own = view.spec.mutex_rules.iter().flatten().enumerate();
     let own = own.map(|(index, reference)| (format!("spec.mutexRules[{index}]"), reference.clone()));
     let bound = bindings(view, observed).flat_map(|(name, binding)| {
-        let rules = binding.rules.iter().flatten().enumerate();
+        let rules = binding.settings.rules.iter().flatten().enumerate();
         rules.map(move |(index, reference)| {
             (
                 format!("MutexBinding {name} spec.rules[{index}]"),
@@ -152,7 +152,7 @@ pub(super) fn asked<'a>(view: &MaintenanceView, observed: &'a Observed) -> Inten
 /// As many nodes are in maintenance as a MutexBinding that speaks of this one allows.
 pub(super) fn no_room(view: &MaintenanceView, observed: &Observed) -> Option<Why> {
     bindings(view, observed).find_map(|(name, binding)| {
-        let limit = intent::parse_limit(binding.max_unavailable.as_ref()?);
+        let limit = intent::parse_limit(binding.settings.max_unavailable.as_ref()?);
         let limit = match limit {
             Ok(limit) => limit.of(observed.nodes.len()),
             Err(problem) => {

@@ -4,50 +4,15 @@ use super::{
     Action, ChangeView, Journal, LeaseView, MaintenancePhase, NodeView, Observed, Pass, Reason, Step,
     Timestamp, Why, changes, decide, held, last_phase, later, mark, marks, shielding,
 };
+use crate::lease::{self, Lease};
 
 /// How often a lease that was ours may be found with another before the maintenance is given up
 /// (`spec/node-maintenance.md` §2).
 pub(super) const MAX_LEASE_ERRORS: i64 = 3;
 
-/// How far ahead the renewal of a lease may be before nobody believes it (seconds).
-pub(super) const LEASE_AHEAD_SECONDS: i64 = 10;
-
-/// How the lease of the node stands.
-pub(super) enum Lease<'a> {
-    /// It is ours, and need not be renewed before then.
-    Ours(Timestamp),
-    /// It is ours, and is to be renewed.
-    Due(&'a LeaseView),
-    /// It is nobody's; it is there if it expired.
-    Free(Option<&'a LeaseView>),
-    /// It is held by another, until then.
-    Held(&'a LeaseView, Timestamp),
-    /// There are no leases in this cluster.
-    None,
-}
-
+/// How the lease of the node stands for a maintenance.
 pub(super) fn lease<'a>(observed: &'a Observed, node: &str, now: Timestamp) -> Lease<'a> {
-    if observed.settings.leases_unavailable.is_some() {
-        return Lease::None;
-    }
-    let Some(lease) = observed.leases.get(node) else {
-        return Lease::Free(None);
-    };
-    if lease.holder == marks::MAINTENANCE_HOLDER {
-        let due = lease.renewal();
-        return if now < due {
-            Lease::Ours(due)
-        } else {
-            Lease::Due(lease)
-        };
-    }
-    let ahead = lease
-        .renewed
-        .is_some_and(|at| at > later(now, LEASE_AHEAD_SECONDS));
-    if lease.expired(now) || ahead {
-        return Lease::Free(Some(lease));
-    }
-    Lease::Held(lease, decide::expiry(lease))
+    lease::of(observed, node, marks::MAINTENANCE_HOLDER, now)
 }
 
 impl Pass<'_> {

@@ -67,7 +67,7 @@ impl Pass<'_> {
         for action in shields {
             self.act(action, None);
         }
-        for action in decide::machine_unshields(self.observed, &view.uid) {
+        for action in decide::machine_unshields(self.observed, &view.uid, |_| true) {
             self.act(action, None);
         }
         self.release_lease(with_rules || change.is_none());

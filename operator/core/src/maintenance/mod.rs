@@ -23,23 +23,25 @@ use crate::{
     names,
     observed::{ChangeView, Key, LeaseView, MaintenanceView, NodeView, Observed, RuleView, Validity},
     owner::{MaintenanceGroup, Owner, OwnerKind},
+    phases::{Phases, Went},
     pools, quorum,
     report::{MaintenancePhase, MaintenanceReport, NodeReport, RunPhase, Why},
-    rules::{self, Progress, Subject, later},
+    rules::later,
     verdict::{Answers, Question},
 };
 use jiff::Timestamp;
 use numo_api::{
-    DirectiveAction, MutexBindingSpec, NodeChangeSpec, NodeMaintenanceSpec, Outcome, OwnerRef, Phase, Reason,
-    RunResult, Step, Target, marks, marks::openshift,
+    DirectiveAction, MutexBindingSpec, NodeChangeSpec, NodeMaintenanceSpec, OwnerRef, Phase, Reason,
+    RunResult, Step, Target, marks, plan::PLAN_GROUP,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
+use crate::lease::Lease;
 use asked::{Intent, asked, no_room};
 pub use asked::{inadmissible, invalid, rules_of};
 pub use keep::MAX_CORRECTIONS;
-use lease::{Lease, MAX_LEASE_ERRORS, lease};
+use lease::{MAX_LEASE_ERRORS, lease};
 use node::{cordoning, has_taint, is_references, shielding, taints, uncordoning};
 
 /// One decision in the making.
@@ -188,6 +190,7 @@ fn group_of(view: &MaintenanceView) -> &'static str {
     match view.owner.kind {
         OwnerKind::NodeMaintenance(group) => group.name(),
         OwnerKind::MutexRunConfig => numo_api::GROUP,
+        OwnerKind::Plan => PLAN_GROUP,
     }
 }
 
@@ -211,6 +214,7 @@ pub fn reservation(view: &MaintenanceView, node: &NodeView, namespace: &str) -> 
             version: String::new(),
             pool: String::new(),
         },
+        in_service: false,
         directive: None,
     };
     (Key::new(namespace, name), spec)
@@ -223,7 +227,7 @@ impl Pass<'_> {
     }
 
     fn wake(&mut self, at: Timestamp) {
-        self.out.wake_at = Some(self.out.wake_at.map_or(at, |known| known.min(at)));
+        self.out.wake(at);
     }
 
     /// An event on the NodeMaintenance, or on its node.

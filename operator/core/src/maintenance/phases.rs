@@ -1,43 +1,21 @@
-//! The rules of a maintenance, phase by phase: what is asked, journaled and waited for.
+//! The rules of a maintenance, phase by phase, and what a failed one means for it.
 
 use super::{
-    Action, BTreeSet, ChangeView, EventAction, Journal, NodeView, Outcome, Pass, Phase, Planned, Progress,
-    Question, Reason, Step, Subject, Why, changes, decide, openshift, rules, run_id,
+    BTreeSet, ChangeView, Journal, NodeView, Pass, Phase, Phases, Planned, Reason, Step, Went, Why, changes,
+    decide, run_id,
 };
 
 impl Pass<'_> {
-    pub(super) fn subject<'s>(&'s self, node: &'s NodeView, change: &'s ChangeView) -> Subject<'s> {
-        let status = &change.status;
-        let last = status
-            .verdicts
-            .last()
-            .and_then(|verdict| decide::time(Some(&verdict.at)));
-        Subject {
+    fn phases(&self) -> Phases<'_> {
+        Phases {
             owner: &self.view.owner,
             owner_uid: &self.view.uid,
-            node: &node.name,
-            node_uid: &node.uid,
-            hostname: node.label(openshift::HOSTNAME),
-            pool: "",
-            from_version: "",
+            rules: &self.intent.rules,
             to_version: "",
-            run: &change.spec.target.run_id,
-            round: status.attempt.max(1),
-            since: decide::time(status.since.as_deref()).max(last),
-            waits: &status.rule_waits,
+            observed: self.observed,
+            answers: self.answers,
+            now: self.now,
         }
-    }
-
-    pub(super) fn progress(&self, node: &NodeView, change: &ChangeView, phase: Phase) -> Progress {
-        rules::progress(
-            &self.intent.rules,
-            phase,
-            &change.status.verdicts,
-            &self.subject(node, change),
-            self.observed,
-            self.answers,
-            self.now,
-        )
     }
 
     /// Moves a phase of rules along; true once all have passed.
@@ -49,8 +27,12 @@ impl Pass<'_> {
         step: Step,
         closed: Option<&Why>,
     ) -> bool {
-        let progress = self.progress(node, change, phase);
-        self.go_on(change, (phase, step), closed, progress, false)
+        let mut out = std::mem::take(&mut self.out);
+        let went = self
+            .phases()
+            .pass(&mut out, (node, change), (phase, step), closed);
+        self.out = out;
+        self.has_passed(change, step, went)
     }
 
     /// The same where the node is given back: a rule may make it wait until its time is over, and no longer.
@@ -83,105 +65,32 @@ impl Pass<'_> {
             self.say(step, why, Some(change));
             return false;
         }
-        let progress = self.progress(node, change, phase);
-        self.go_on(change, (phase, step), None, progress, true)
+        let mut out = std::mem::take(&mut self.out);
+        let went = self.phases().pass(&mut out, (node, change), (phase, step), None);
+        self.out = out;
+        match went {
+            // Deletion must end: it is in the journal, and said.
+            Went::Failed(..) => true,
+            other => self.has_passed(change, step, other),
+        }
     }
 
     /// Whether every component's Pass is young enough.
     pub(super) fn is_confirmed(&mut self, node: &NodeView, change: &ChangeView) -> bool {
-        let stale = rules::stale(
-            &self.intent.rules,
-            &change.status.verdicts,
-            &self.subject(node, change),
-            self.observed,
-            self.answers,
-            self.now,
-        );
-        match stale {
-            None => true,
-            Some((phase, progress)) => self.go_on(change, (phase, Step::PreRules), None, progress, false),
-        }
+        let mut out = std::mem::take(&mut self.out);
+        let went = self.phases().confirm(&mut out, (node, change));
+        self.out = out;
+        self.has_passed(change, Step::PreRules, went)
     }
 
-    pub(super) fn go_on(
-        &mut self,
-        change: &ChangeView,
-        (phase, step): (Phase, Step),
-        closed: Option<&Why>,
-        progress: Progress,
-        over: bool,
-    ) -> bool {
-        let mut journal = Journal::open(change, self.now);
-        let why = match progress {
-            Progress::Passed => return true,
-            Progress::Failed(_, why) if over => {
-                // Deletion must end: it is in the journal, and said.
-                let _ = why;
-                return true;
-            }
-            Progress::Failed(_, why) => why,
-            Progress::Ask(question) => {
-                self.out.questions.push(question);
-                Why::new(Reason::RuleRunning, "its result is being read")
-            }
-            Progress::Wait(why, wake) => {
-                if let Some(at) = wake {
-                    self.wake(at);
-                }
-                why
-            }
-            Progress::Start(_) | Progress::Evaluate(_) if closed.is_some() => {
-                closed.cloned().unwrap_or_else(|| Why::new(Reason::Suspended, ""))
-            }
-            Progress::Start(mut job) => {
-                let own = job.hostname.clone();
-                let hosts = decide::hosts_in_flight(self.observed);
-                let others = hosts.into_iter().filter(|host| *host != own);
-                job.avoid = others.map(ToOwned::to_owned).collect();
-                let why = Why::new(Reason::RuleStarting, format!("rule {} is starting", job.rule));
-                self.act(Action::CreateJob(job), None);
-                why
-            }
-            Progress::Evaluate(request) => {
-                let why = Why::new(
-                    Reason::RuleStarting,
-                    format!("rule {} is being asked", request.rule),
-                );
-                self.out.questions.push(Question::Evaluate(request));
-                why
-            }
-            Progress::Note(wait, why) => {
-                journal.note(wait);
-                self.out.actions.extend(journal.planned(None));
+    fn has_passed(&mut self, change: &ChangeView, step: Step, went: Went) -> bool {
+        match went {
+            Went::Passed => true,
+            Went::Waits(why) | Went::Failed(_, why) => {
                 self.say(step, why, Some(change));
-                return false;
+                false
             }
-            Progress::Record(verdict, log) => {
-                let passed = verdict.outcome == Outcome::Pass;
-                let said = log
-                    .as_deref()
-                    .and_then(|log| log.lines().rfind(|line| !line.trim().is_empty()))
-                    .or(verdict.message.as_deref())
-                    .unwrap_or_default();
-                let word = if passed { "passed" } else { "failed" };
-                let note = format!(
-                    "rule {} {word} in phase {}: {}",
-                    verdict.rule,
-                    phase.name(),
-                    rules::clip(said.trim(), 256)
-                );
-                let reason = if passed { "RulePassed" } else { "RuleFailed" };
-                let event = self.event(true, !passed, reason, EventAction::EvaluateRule, &note);
-                journal.record(*verdict, log);
-                if change.status.step != Some(step) {
-                    journal.enter(step, None);
-                }
-                self.out.actions.extend(journal.planned(Some(event)));
-                Why::new(Reason::RuleRunning, note)
-            }
-        };
-        self.say(step, why, Some(change));
-        false
+        }
     }
 
     /// Lets Jobs go whose verdict is journaled.

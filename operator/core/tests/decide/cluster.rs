@@ -207,22 +207,30 @@ impl Cluster {
         for line in &lines {
             cluster.read(line);
         }
-        if cluster.observed.maintenances.is_empty() && !cluster.observed.runs.contains_key(&run_key()) {
+        if cluster.is_of_a_run() && !cluster.observed.runs.contains_key(&run_key()) {
             cluster.run(&Line::of("run"));
         }
-        if cluster.observed.maintenances.is_empty() {
+        if cluster.is_of_a_run() {
             cluster.complete();
         }
         cluster
     }
 
-    /// The owner under test.
+    /// Whether a MutexRunConfig is under test.
+    fn is_of_a_run(&self) -> bool {
+        let observed = &self.observed;
+        observed.maintenances.is_empty() && !observed.plans.contains_key(&crate::planned::key())
+    }
+
+    /// The owner under test: a Plan if there is one, else a NodeMaintenance, else the run.
     pub fn owner(&self) -> Owner {
-        let maintenance = Owner::maintenance(MaintenanceGroup::Medik8s, crate::maintained::NAME);
-        if self.observed.maintenances.is_empty() {
+        let plan = crate::planned::key();
+        if self.observed.plans.contains_key(&plan) {
+            Owner::plan(plan)
+        } else if self.is_of_a_run() {
             Owner::run(run_key())
         } else {
-            maintenance
+            Owner::maintenance(MaintenanceGroup::Medik8s, crate::maintained::NAME)
         }
     }
 
@@ -262,7 +270,11 @@ impl Cluster {
                     namespace.clone_into(&mut self.observed.settings.namespace);
                 }
             }
-            other => assert!(self.read_maintenance(line), "unknown line {other}: {}", line.text),
+            other => assert!(
+                self.read_maintenance(line) || self.read_plan(line),
+                "unknown line {other}: {}",
+                line.text
+            ),
         }
     }
 
@@ -453,6 +465,8 @@ impl Cluster {
                 ready: !line.has("NotReady"),
                 leaving: line.option("leaving").map(str::to_owned),
                 etcd_voter: line.option("voter").map(|voter| voter == "yes"),
+                boot_id: line.option("boot").unwrap_or("b1").to_owned(),
+                kubelet_version: line.option("kubelet").unwrap_or("v0").to_owned(),
             },
         );
     }
@@ -671,6 +685,7 @@ impl Cluster {
                 from_config: rendered(pool, line.option("from").unwrap_or("4.16.0")),
                 from_version: line.option("from").unwrap_or("4.16.0").to_owned(),
                 terms: line.option("under").map(terms),
+                ..Pin::default()
             }),
             verdicts: line.all("verdict").map(|text| verdict(text, round)).collect(),
             entries,
@@ -718,6 +733,7 @@ impl Cluster {
                     version: target_version(to).to_owned(),
                     pool: pool.to_owned(),
                 },
+                in_service: false,
                 directive,
             },
             status,

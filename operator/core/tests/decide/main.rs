@@ -21,6 +21,8 @@ mod machines;
 mod maintained;
 mod maintenance;
 mod order;
+mod plan;
+mod planned;
 mod preflight;
 mod quarantine;
 mod release;

@@ -4,7 +4,7 @@ use crate::cluster::{Cluster, NAMESPACE, RUN_UID, now};
 use numo_api::{Outcome, RuleWait, marks};
 use numo_core::{
     Decision, Snapshot,
-    action::{Action, MachinePurpose, NodePurpose, PoolPurpose},
+    action::{Action, MachinePurpose, NodePurpose, PlanParts, PoolPurpose},
     decide,
     drain::Eviction,
     invariant,
@@ -83,6 +83,26 @@ pub fn words(cluster: &Cluster, decision: &Decision) -> Vec<String> {
         let error = said.error.as_deref().unwrap_or("-");
         format!("maintenance {}{left}: {error}", said.phase.name())
     }));
+    if let Some(said) = &report.plan {
+        words.push(format!(
+            "plan {} {}{}: {}",
+            said.complete,
+            said.reason,
+            if said.applying.is_empty() {
+                String::new()
+            } else {
+                format!(" applying {}", said.applying.join(","))
+            },
+            said.message
+        ));
+        words.extend(said.invalid.iter().map(|problem| format!("invalid {problem}")));
+        words.extend(
+            said.unresolved
+                .iter()
+                .map(|problem| format!("unresolved {problem}")),
+        );
+        words.push(format!("version {}", said.version));
+    }
     words.extend(
         report
             .problems
@@ -108,6 +128,7 @@ pub fn words(cluster: &Cluster, decision: &Decision) -> Vec<String> {
         Question::Evictions { node, pods } => format!("? evictions {node} {}", pods.len()),
         Question::Evidence { job, .. } => format!("? evidence {}", job_words(cluster, job)),
         Question::DrainProbe { node } => format!("? drain {node}"),
+        Question::Channel { url, .. } => format!("? channel {url}"),
         Question::Evaluate(request) => format!(
             "? evaluate {}/{}/{} of {}",
             request.rule.name,
@@ -205,6 +226,13 @@ fn action(cluster: &Cluster, action: &Action) -> String {
                 NodePurpose::Quarantine => format!("quarantine {node} to {}", left()),
                 NodePurpose::Unquarantine => format!("unquarantine {node} to {}", left()),
                 NodePurpose::Cordon => format!("cordon {node} with {}", left()),
+                NodePurpose::Uncordon if observed.maintenances.is_empty() => {
+                    let cordon = match patch.unschedulable {
+                        Some(false) => " uncordoned",
+                        _ => "",
+                    };
+                    format!("restore {node}{cordon} {keys}").trim_end().to_owned()
+                }
                 NodePurpose::Uncordon => format!("uncordon {node} {:?} with {}", patch.unschedulable, left()),
                 NodePurpose::Shield => format!("shield {node}"),
                 NodePurpose::Unshield => format!("unshield {node}"),
@@ -282,6 +310,13 @@ fn action(cluster: &Cluster, action: &Action) -> String {
             }
             text
         }
+        Action::CreatePlanJob(request) => match request.parts {
+            PlanParts::All => format!("job {}", request.node),
+            parts => format!("job {} {parts:?}", request.node),
+        },
+        Action::StartPlanJob { job, .. } => format!("start {}", observed.plan_jobs[job].node),
+        Action::DeletePlanJob { job, .. } => format!("remove job {}", observed.plan_jobs[job].node),
+        Action::MarkGate { .. } => "mark the gate".to_owned(),
         Action::Evict { eviction, .. } => evict(eviction),
         Action::DeleteChange { key, .. } => {
             let spec = &observed.changes[key].spec;

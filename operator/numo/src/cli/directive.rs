@@ -6,10 +6,14 @@ use crate::shell::{apply, client::Connection, watch, wire::Kind};
 use clap::Args;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use numo_api::{
-    Directive, DirectiveAction, MutexRunConfigStatus, NodeChange, Outcome, Phase, RunResult, Step, Target,
-    marks,
+    Directive, DirectiveAction, MutexRunConfigStatus, NodeChange, NodeChangeSpec, Outcome, Phase, RunResult,
+    Step, Target, marks,
 };
-use numo_core::{decide::reservation, report::RunPhase};
+use numo_core::{
+    decide::reservation,
+    observed::{Key, NodeView},
+    report::RunPhase,
+};
 use serde_json::json;
 use std::collections::BTreeSet;
 
@@ -130,6 +134,15 @@ async fn turn_of(
             Err(error) => return Err(CliError::api("nodemaintenances")(error)),
         }
     }
+    let plans = watch::api(&connection.read, Kind::Plan, namespace.unwrap_or_default());
+    match plans.list(&ListParams::default()).await {
+        Ok(list) => live.extend(list.items.iter().filter_map(|plan| {
+            let hash = plan.data.pointer("/status/latestHash")?.as_str()?;
+            Some(numo_core::plan::run_id(plan.metadata.uid.as_ref()?, hash))
+        })),
+        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => {}
+        Err(error) => return Err(CliError::api("plans")(error)),
+    }
     let all = watch::api(&connection.read, Kind::NodeChange, namespace.unwrap_or_default());
     let params = ListParams::default().fields(&format!("spec.nodeName={node}"));
     let list = all.list(&params).await.map_err(CliError::api("nodechanges"))?;
@@ -171,6 +184,13 @@ async fn before_its_turn(
         waits && report.phase == RunPhase::Active && namespace.is_none_or(|wanted| key.namespace == wanted)
     });
     let observed = &look.store.observed;
+    if waits.is_none()
+        && let Some(seen) = observed.nodes.get(node)
+        && let Some((change, mut spec)) = waits_in_plan(&look, seen, namespace)
+    {
+        spec.directive = Some(directive);
+        return create_change(connection, &change, &spec, node).await;
+    }
     let (Some((key, decision)), Some(seen)) = (waits, observed.nodes.get(node)) else {
         return Err(no_turn());
     };
@@ -184,8 +204,35 @@ async fn before_its_turn(
     };
     let (change, mut spec) = reservation(run, seen, target);
     spec.directive = Some(directive);
+    create_change(connection, &change, &spec, node).await
+}
+
+/// The NodeChange that the turn of a node would make that waits in a Plan.
+fn waits_in_plan(
+    look: &view::Look,
+    node: &NodeView,
+    namespace: Option<&str>,
+) -> Option<(Key, NodeChangeSpec)> {
+    let (key, decision) = look.plans.iter().find(|(key, decision)| {
+        let of_node = decision.report.nodes.get(&node.name);
+        of_node.is_some_and(|node| node.step == Step::Selected)
+            && namespace.is_none_or(|wanted| key.namespace == wanted)
+    })?;
+    let view = look.store.observed.plans.get(key)?;
+    let said = decision.report.plan.as_ref()?;
+    let in_service = view.spec.drain.is_none() && view.spec.cordon != Some(true);
+    let of = (said.hash.as_str(), said.version.as_str());
+    Some(numo_core::plan::reservation(view, node, of, in_service))
+}
+
+async fn create_change(
+    connection: &Connection,
+    change: &Key,
+    spec: &NodeChangeSpec,
+    node: &str,
+) -> Result<(), CliError> {
     let doing = format!("NodeChange {change}");
-    let body = serde_json::from_value(apply::change_body(&change, &spec))
+    let body = serde_json::from_value(apply::change_body(change, spec))
         .map_err(|error| CliError::Wrong(format!("{doing}: {error}")))?;
     let params = PostParams {
         field_manager: Some("numo-cli".to_owned()),

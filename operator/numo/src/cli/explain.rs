@@ -24,7 +24,7 @@ pub struct ExplainArgs {
     /// Namespace of the object [default: all]
     #[arg(short, long, value_name = "NS")]
     namespace: Option<String>,
-    /// A node, or KIND/NAME: node, mutexrunconfig, nodemaintenance, mutexrule, mutextarget
+    /// A node, or KIND/NAME: node, mutexrunconfig, plan, nodemaintenance, mutexrule, mutextarget
     #[arg(value_name = "NODE|KIND/NAME")]
     object: String,
 }
@@ -74,6 +74,13 @@ pub async fn explain(args: ExplainArgs) -> Result<(), CliError> {
             }
             !targets.is_empty()
         }
+        kind if view::is_plan(kind) => {
+            let plans: Vec<_> = look.plans.iter().filter(|(key, _)| in_namespace(key)).collect();
+            for (key, decision) in &plans {
+                plan(&look, key, decision);
+            }
+            !plans.is_empty()
+        }
         kind if view::is_maintenance(kind) => {
             let all = look.store.observed.maintenances.values();
             let views: Vec<_> = all.filter(|view| in_namespace(&view.owner.key)).collect();
@@ -84,7 +91,7 @@ pub async fn explain(args: ExplainArgs) -> Result<(), CliError> {
         }
         other => {
             return Err(CliError::Wrong(format!(
-                "found kind {other}, wanted node, mutexrunconfig, nodemaintenance, mutexrule or mutextarget"
+                "found kind {other}, wanted node, mutexrunconfig, plan, nodemaintenance, mutexrule or mutextarget"
             )));
         }
     };
@@ -107,7 +114,18 @@ fn node(look: &Look, name: &str) -> bool {
     for (key, decision) in &look.runs {
         if let Some(node) = decision.report.nodes.get(name) {
             told = true;
-            chain(look, name, key, decision, node);
+            let of = format!("pool {}, MutexRunConfig {key}", node.pool);
+            chain(look, name, &of, decision, node);
+        }
+    }
+    for (key, decision) in &look.plans {
+        if let Some(node) = decision.report.nodes.get(name) {
+            told = true;
+            chain(look, name, &format!("Plan {key}"), decision, node);
+            if is_in_flight(node) {
+                let (reason, message) = view::plan_words(look, key, &decision.report);
+                println!("  says    {reason}: {message}");
+            }
         }
     }
     let maintenances = look.store.observed.maintenances.values();
@@ -117,7 +135,7 @@ fn node(look: &Look, name: &str) -> bool {
     }
     if !told {
         println!(
-            "Node {name} belongs to no run: its primary pool is in no target of a MutexRunConfig, and no NodeMaintenance names it."
+            "Node {name} belongs to no run: its primary pool is in no target of a MutexRunConfig, no Plan selects it, and no NodeMaintenance names it."
         );
     }
     if seen.unschedulable {
@@ -174,7 +192,7 @@ fn maintenance(look: &Look, view: &MaintenanceView) {
 }
 
 /// The chain from the node up to whoever can end its wait.
-fn chain(look: &Look, name: &str, key: &Key, decision: &Decision, node: &NodeReport) {
+fn chain(look: &Look, name: &str, of: &str, decision: &Decision, node: &NodeReport) {
     let version = decision.report.target.as_deref().unwrap_or("?");
     let since = view::ago(node.since.as_deref(), look.now);
     let since = if since == "-" {
@@ -182,11 +200,7 @@ fn chain(look: &Look, name: &str, key: &Key, decision: &Decision, node: &NodeRep
     } else {
         format!(", for {since}")
     };
-    println!(
-        "Node {name}: {}{since} (pool {}, MutexRunConfig {key}, to {version})",
-        node.step.name(),
-        node.pool
-    );
+    println!("Node {name}: {}{since} ({of}, to {version})", node.step.name());
     println!("  why     {}: {}", node.why.reason, node.why.message);
     println!("  means   {}", node.why.reason.meaning());
     ends(node.why.reason);
@@ -264,6 +278,24 @@ fn journal(look: &Look, change: &ChangeView) {
         for line in log.lines().rev().take(5).collect::<Vec<_>>().into_iter().rev() {
             println!("          {line}");
         }
+    }
+}
+
+/// A Plan: what it waits for, who can end it, and its nodes in flight.
+fn plan(look: &Look, key: &Key, decision: &Decision) {
+    let (reason, message) = view::plan_words(look, key, &decision.report);
+    println!("Plan {key}: {reason}");
+    println!("  why     {message}");
+    println!("  means   {}", reason.meaning());
+    ends(reason);
+    let nodes = decision.report.nodes.iter();
+    for (name, node) in nodes.filter(|(_, node)| is_in_flight(node)).take(10) {
+        println!(
+            "  flight  Node {name}: {}, {}: {}",
+            node.step.name(),
+            node.why.reason,
+            node.why.message
+        );
     }
 }
 

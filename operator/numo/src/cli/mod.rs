@@ -175,7 +175,7 @@ pub fn main() -> ExitCode {
     };
     let result = runtime.block_on(async {
         match cli.verb {
-            Verb::Run(args) => run::run(*args).await,
+            Verb::Run(args) => Box::pin(run::run(*args)).await,
             Verb::Status(args) => view::status(args).await,
             Verb::Explain(args) => explain::explain(args).await,
             Verb::Stop(args) => stop::set_paused(args, true).await,

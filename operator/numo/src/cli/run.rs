@@ -4,11 +4,15 @@ use super::{CliError, ClusterArgs, read, read_text, trust_root};
 use crate::shell::{
     artifact::ArtifactOptions,
     asked::{AskedOptions, PrometheusServer},
+    channel::ChannelOptions,
     client, operator,
     webhook::{WebhookCerts, WebhookOptions},
 };
 use clap::{Args, ValueEnum};
-use numo_core::observed::{Key, Settings};
+use numo_core::{
+    observed::{Key, PlanJobSettings, Settings},
+    plan::duration_millis,
+};
 use numo_plugin::{
     address::AddressRange,
     fetch::authorities,
@@ -36,6 +40,17 @@ pub struct RunArgs {
     /// Further namespaces in which MutexRunConfigs are honoured, separated by commas
     #[arg(long, env = "NUMO_RUN_NAMESPACES", value_name = "NS,…", value_delimiter = ',')]
     run_namespaces: Vec<String>,
+    /// Namespaces besides the operator's in which Plans are honoured, separated by commas
+    #[arg(
+        long,
+        env = "NUMO_PLAN_NAMESPACES",
+        value_name = "NS,…",
+        value_delimiter = ',',
+        default_value = "system-upgrade"
+    )]
+    plan_namespaces: Vec<String>,
+    #[command(flatten)]
+    plans: PlanArgs,
     /// Address that serves /healthz, /readyz and /metrics; "off" serves nothing
     #[arg(
         long,
@@ -149,6 +164,136 @@ pub struct RunArgs {
     log_format: LogFormat,
 }
 
+/// How Plans are treated. The environment variables are those of system-upgrade-controller: its ConfigMap
+/// `default-controller-env` serves here too.
+#[derive(Debug, Args)]
+#[allow(clippy::struct_field_names, reason = "each is the name of a flag")]
+struct PlanArgs {
+    /// Name in the label upgrade.cattle.io/controller of Jobs, and component of the events of Plans
+    #[arg(
+        long,
+        env = "SYSTEM_UPGRADE_CONTROLLER_NAME",
+        value_name = "NAME",
+        default_value = "system-upgrade-controller"
+    )]
+    plan_controller_name: String,
+    /// How often channels are asked, for example 15m; a minute and less counts as 15m
+    #[arg(
+        long,
+        env = "SYSTEM_UPGRADE_PLAN_POLLING_INTERVAL",
+        value_name = "DURATION",
+        default_value = "15m"
+    )]
+    plan_polling_interval: String,
+    /// Certificates as PEM of authorities that channels may show, beside the system's
+    #[arg(long, env = "NUMO_PLAN_CHANNEL_CA", value_name = "FILE")]
+    plan_channel_ca: Option<PathBuf>,
+    /// activeDeadlineSeconds of Jobs whose Plan says nothing
+    #[arg(
+        long,
+        env = "SYSTEM_UPGRADE_JOB_ACTIVE_DEADLINE_SECONDS",
+        value_name = "SECONDS",
+        default_value_t = 600
+    )]
+    plan_job_active_deadline_seconds: i64,
+    /// The most that activeDeadlineSeconds may be; 0 is without limit
+    #[arg(
+        long,
+        env = "SYSTEM_UPGRADE_JOB_ACTIVE_DEADLINE_SECONDS_MAX",
+        value_name = "SECONDS",
+        default_value_t = 0
+    )]
+    plan_job_active_deadline_seconds_max: i64,
+    /// backoffLimit of Jobs
+    #[arg(
+        long,
+        env = "SYSTEM_UPGRADE_JOB_BACKOFF_LIMIT",
+        value_name = "COUNT",
+        default_value_t = 2
+    )]
+    plan_job_backoff_limit: i64,
+    /// Image that cordons and drains in Jobs
+    #[arg(
+        long,
+        env = "SYSTEM_UPGRADE_JOB_KUBECTL_IMAGE",
+        value_name = "IMAGE",
+        default_value = "rancher/kubectl:v1.30.3"
+    )]
+    plan_job_kubectl_image: String,
+    /// The same on Windows nodes
+    #[arg(
+        long,
+        env = "SYSTEM_UPGRADE_JOB_KUBECTL_IMAGE_WINDOWS",
+        value_name = "IMAGE",
+        default_value = ""
+    )]
+    plan_job_kubectl_image_windows: String,
+    /// Whether the container that upgrades is privileged
+    #[arg(
+        long,
+        env = "SYSTEM_UPGRADE_JOB_PRIVILEGED",
+        value_name = "BOOL",
+        default_value = "true",
+        value_parser = clap::builder::BoolishValueParser::new(),
+        action = clap::ArgAction::Set
+    )]
+    plan_job_privileged: bool,
+    /// imagePullPolicy in Jobs
+    #[arg(
+        long,
+        env = "SYSTEM_UPGRADE_JOB_IMAGE_PULL_POLICY",
+        value_name = "POLICY",
+        default_value = "IfNotPresent"
+    )]
+    plan_job_image_pull_policy: String,
+    /// ttlSecondsAfterFinished of Jobs
+    #[arg(
+        long,
+        env = "SYSTEM_UPGRADE_JOB_TTL_SECONDS_AFTER_FINISH",
+        value_name = "SECONDS",
+        default_value_t = 900
+    )]
+    plan_job_ttl_seconds_after_finish: i64,
+    /// podReplacementPolicy of Jobs
+    #[arg(
+        long,
+        env = "SYSTEM_UPGRADE_JOB_POD_REPLACEMENT_POLICY",
+        value_name = "POLICY",
+        default_value = "TerminatingOrFailed"
+    )]
+    plan_job_pod_replacement_policy: String,
+}
+
+impl PlanArgs {
+    fn settings(&self) -> Result<PlanJobSettings, CliError> {
+        let text = &self.plan_polling_interval;
+        let millis = duration_millis(text).ok_or_else(|| {
+            CliError::Wrong(format!(
+                "--plan-polling-interval {text}: wanted a duration such as 15m"
+            ))
+        })?;
+        let defaults = PlanJobSettings::default();
+        Ok(PlanJobSettings {
+            controller: self.plan_controller_name.clone(),
+            active_deadline_seconds: self.plan_job_active_deadline_seconds,
+            active_deadline_seconds_max: self.plan_job_active_deadline_seconds_max,
+            backoff_limit: self.plan_job_backoff_limit,
+            kubectl_image: self.plan_job_kubectl_image.clone(),
+            kubectl_image_windows: self.plan_job_kubectl_image_windows.clone(),
+            privileged: self.plan_job_privileged,
+            image_pull_policy: self.plan_job_image_pull_policy.clone(),
+            ttl_seconds_after_finished: self.plan_job_ttl_seconds_after_finish,
+            pod_replacement_policy: self.plan_job_pod_replacement_policy.clone(),
+            // As the reference has it, so that a slip does not storm a server.
+            polling_seconds: if millis > 60_000 {
+                millis / 1000
+            } else {
+                defaults.polling_seconds
+            },
+        })
+    }
+}
+
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum LogFormat {
     Json,
@@ -182,7 +327,30 @@ pub async fn run(args: RunArgs) -> Result<(), CliError> {
             .into_iter()
             .filter(|namespace| !namespace.is_empty())
             .collect(),
+        plan_namespaces: args
+            .plan_namespaces
+            .into_iter()
+            .filter(|namespace| !namespace.is_empty())
+            .collect(),
+        plan_jobs: args.plans.settings()?,
+        only_looks: false,
         leases_unavailable: None,
+    };
+    let proxies = Proxies::from_env(|name| std::env::var(name).ok()).map_err(CliError::Wrong)?;
+    let channels = ChannelOptions {
+        authorities: match &args.plans.plan_channel_ca {
+            None => Vec::new(),
+            Some(path) => {
+                let pem = read("--plan-channel-ca", path)?;
+                authorities(&pem).map_err(|error| {
+                    CliError::Wrong(format!("--plan-channel-ca {}: {error}", path.display()))
+                })?;
+                pem
+            }
+        },
+        https_proxy: proxies.https.clone(),
+        http_proxy: proxies.http.clone(),
+        no_proxy: proxies.except.clone(),
     };
     let cache = match args.cache_dir {
         Some(folder) if folder.as_os_str() == "off" => None,
@@ -219,7 +387,7 @@ pub async fn run(args: RunArgs) -> Result<(), CliError> {
             .filter(|place| !place.is_empty())
             .collect(),
         plain: args.plain_registries,
-        proxies: Proxies::from_env(|name| std::env::var(name).ok()).map_err(CliError::Wrong)?,
+        proxies,
     };
     let prometheus = match args.prometheus_url {
         None => None,
@@ -251,6 +419,7 @@ pub async fn run(args: RunArgs) -> Result<(), CliError> {
         settings,
         metrics_address,
         identity,
+        channels,
         asked: AskedOptions {
             cache,
             artifacts,

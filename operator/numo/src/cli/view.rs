@@ -38,8 +38,10 @@ pub struct StatusArgs {
 pub struct Look {
     /// What was seen.
     pub store: Store,
-    /// The decisions.
+    /// The decisions for MutexRunConfigs.
     pub runs: Vec<(Key, Decision)>,
+    /// The decisions for Plans.
+    pub plans: Vec<(Key, Decision)>,
     /// What could not be seen.
     pub unseen: Vec<String>,
     /// The API server's time.
@@ -52,6 +54,7 @@ pub async fn look(cluster: &ClusterArgs, verb: &str) -> Result<Look, CliError> {
     // A namespace in which runs are not honoured is the operator's to judge: it says so in the status.
     let settings = Settings {
         namespace: DEFAULT_NAMESPACE.to_owned(),
+        only_looks: true,
         ..Settings::default()
     };
     let (mut store, unseen) = observe::once(&connection.read, settings)
@@ -59,8 +62,20 @@ pub async fn look(cluster: &ClusterArgs, verb: &str) -> Result<Look, CliError> {
         .map_err(CliError::api("looking at the cluster"))?;
     let keys: Vec<Key> = store.observed.runs.keys().cloned().collect();
     store.observed.settings.run_namespaces = keys.iter().map(|key| key.namespace.clone()).collect();
+    let plans: Vec<Key> = store.observed.plans.keys().cloned().collect();
+    store.observed.settings.plan_namespaces = plans.iter().map(|key| key.namespace.clone()).collect();
     let now = connection.clock.now();
     let answers = Answers::default();
+    let plans = plans.into_iter().map(|key| {
+        let owner = Owner::plan(key.clone());
+        let snapshot = Snapshot {
+            now,
+            observed: &store.observed,
+            owner: &owner,
+        };
+        (key, decide(&snapshot, &answers))
+    });
+    let plans: Vec<(Key, Decision)> = plans.collect();
     let mut runs = Vec::new();
     for owner in keys {
         let run = Owner::run(owner.clone());
@@ -83,6 +98,7 @@ pub async fn look(cluster: &ClusterArgs, verb: &str) -> Result<Look, CliError> {
     Ok(Look {
         store,
         runs,
+        plans,
         unseen,
         now,
     })
@@ -182,17 +198,35 @@ pub async fn status(args: StatusArgs) -> Result<(), CliError> {
                 .as_ref()
                 .is_none_or(|namespace| key.namespace == *namespace)
         })
-        .filter(|(key, _)| !of_maintenance && wanted.is_none_or(|name| key.name == name))
+        .filter(|(key, _)| {
+            !of_maintenance
+                && !kind.as_deref().is_some_and(is_plan)
+                && wanted.is_none_or(|name| key.name == name)
+        })
         .collect();
-    if shown.is_empty() && maintenances.is_empty() {
+    let of_plan = kind.as_deref().is_some_and(is_plan);
+    let in_namespace = |key: &Key| {
+        args.namespace
+            .as_ref()
+            .is_none_or(|namespace| key.namespace == *namespace)
+    };
+    let plans: Vec<&(Key, Decision)> = look
+        .plans
+        .iter()
+        .filter(|(key, _)| in_namespace(key) && wanted.is_none_or(|name| key.name == name))
+        .filter(|_| kind.is_none() || of_plan)
+        .collect();
+    if shown.is_empty() && maintenances.is_empty() && plans.is_empty() {
         let where_ = args
             .namespace
             .map_or_else(String::new, |namespace| format!(" in namespace {namespace}"));
         return Err(CliError::Wrong(match wanted {
             Some(name) => {
-                format!("found no MutexRunConfig or NodeMaintenance {name}{where_}; `numo status` lists all")
+                format!(
+                    "found no MutexRunConfig, Plan or NodeMaintenance {name}{where_}; `numo status` lists all"
+                )
             }
-            None => format!("found no MutexRunConfig or NodeMaintenance{where_}"),
+            None => format!("found no MutexRunConfig, Plan or NodeMaintenance{where_}"),
         }));
     }
     for (index, (key, decision)) in shown.iter().enumerate() {
@@ -201,7 +235,14 @@ pub async fn status(args: StatusArgs) -> Result<(), CliError> {
         }
         one(&look, key, decision);
     }
-    if !shown.is_empty() && !maintenances.is_empty() {
+    for (index, (key, decision)) in plans.iter().enumerate() {
+        if index > 0 || !shown.is_empty() {
+            println!();
+        }
+        plan(&look, key, decision);
+    }
+    let above = !(shown.is_empty() && plans.is_empty());
+    if above && !maintenances.is_empty() {
         println!();
     }
     in_maintenance(&look, &maintenances);
@@ -242,6 +283,46 @@ fn one(look: &Look, key: &Key, decision: &Decision) {
         ]);
     }
     table(&rows);
+    nodes(look, report);
+}
+
+/// A Plan: what it waits for, in the operator's own words, and the nodes that are behind.
+fn plan(look: &Look, key: &Key, decision: &Decision) {
+    let report = &decision.report;
+    let (reason, message) = plan_words(look, key, report);
+    let done = report.count(|node| node.step == Step::Done);
+    println!(
+        "Plan {key}   {reason}   {done}/{} nodes done   to {}",
+        report.nodes.len(),
+        report.target.as_deref().unwrap_or("?")
+    );
+    println!("  {message}");
+    nodes(look, report);
+}
+
+/// What a Plan waits for: as its status has it, and before that as it is decided here.
+pub fn plan_words(look: &Look, key: &Key, report: &Report) -> (Reason, String) {
+    let recorded = || {
+        let view = look.store.observed.plans.get(key)?;
+        let ready = view.status.conditions.iter().flatten();
+        let ready = ready
+            .into_iter()
+            .find(|condition| condition.type_ == types::READY)?;
+        let reason = Reason::ALL
+            .iter()
+            .find(|reason| ready.reason.as_deref() == Some(reason.name()))?;
+        Some((*reason, ready.message.clone().unwrap_or_default()))
+    };
+    recorded().unwrap_or_else(|| crate::frontends::plan::summary(report))
+}
+
+/// Whether a kind on the command line is Plan.
+pub fn is_plan(kind: &str) -> bool {
+    matches!(kind, "plan" | "plans" | "plans.upgrade.cattle.io")
+}
+
+/// The nodes that are behind.
+fn nodes(look: &Look, report: &Report) {
     let mut rows = vec![
         ["  NODE", "POOL", "STEP", "SINCE", "REASON", "MESSAGE"]
             .map(ToOwned::to_owned)
@@ -255,7 +336,11 @@ fn one(look: &Look, key: &Key, decision: &Decision) {
     {
         rows.push(vec![
             format!("  {name}"),
-            node.pool.to_string(),
+            if node.pool.is_empty() {
+                "-".to_owned()
+            } else {
+                node.pool.to_string()
+            },
             node.step.name().to_owned(),
             ago(node.since.as_deref(), look.now),
             node.why.reason.name().to_owned(),

@@ -7,3 +7,4 @@ pub mod mutex_rule;
 pub mod mutex_run_config;
 pub mod mutex_target;
 pub mod node_maintenance;
+pub mod plan;

@@ -3,6 +3,7 @@
 pub mod cel;
 pub mod facts;
 pub mod job;
+pub mod plan_job;
 pub mod prometheus;
 pub mod wasm;
 pub mod workloads;

@@ -36,7 +36,7 @@ pub async fn answer(read: &Client, write: &Client, question: &Question, answers:
             answers.drains.insert(node.clone(), found);
         }
         // The planner has it asked; the answer comes later.
-        Question::Evaluate(_) => {}
+        Question::Evaluate(_) | Question::Channel { .. } => {}
     }
 }
 
@@ -51,7 +51,7 @@ pub fn unanswered(question: &Question, answers: &mut Answers) {
             let why = format!("the drain of Node {node} could not be tried by dry run in time");
             answers.drains.insert(node.clone(), Some(why));
         }
-        Question::Evaluate(_) => {}
+        Question::Evaluate(_) | Question::Channel { .. } => {}
     }
 }
 

@@ -18,7 +18,7 @@ use kube::{
 use numo_api::marks;
 use numo_core::{
     MaintenanceGroup, Owner, OwnerKind,
-    action::{Action, Change, JobRequest, MachinePatch, NodePatch, PoolPatch},
+    action::{Action, Change, JobRequest, MachinePatch, NodePatch, PlanJobRequest, PoolPatch},
     decide::LEASE_SECONDS,
     drain::Eviction,
     observed::{Key, MachineApi, Said},
@@ -190,6 +190,54 @@ pub async fn apply(
         }
         Action::RecordRun { owner, run } => record_run(client, store, owner, run).await,
         Action::CreateJob(request) => create_job(client, store, request).await,
+        Action::CreatePlanJob(request) => create_plan_job(client, store, request).await,
+        Action::StartPlanJob { job, uid } => {
+            let operations = vec![
+                test("/metadata/uid", json!(uid)),
+                test("/spec/parallelism", json!(0)),
+                json!({"op": "replace", "path": "/spec/parallelism", "value": 1}),
+            ];
+            json_patch(client, store, Kind::PlanJob, job, operations).await
+        }
+        Action::DeletePlanJob { job, uid } => {
+            let about = format!("Job {job}");
+            let api = watch::api(client, Kind::PlanJob, &job.namespace);
+            let params = DeleteParams {
+                preconditions: Some(Preconditions {
+                    uid: Some(uid.clone()),
+                    resource_version: None,
+                }),
+                ..DeleteParams::background()
+            };
+            // Its pods go first: the Job controller's finalizers keep them, and the watch tells when it is gone.
+            match api.delete(&job.name, &params).await {
+                Ok(answer) => {
+                    match answer
+                        .left()
+                        .filter(|left| left.metadata.deletion_timestamp.is_some())
+                    {
+                        Some(object) => keep(store, Kind::PlanJob, object),
+                        None => store.own_deletion(Kind::PlanJob, job),
+                    }
+                    Ok(())
+                }
+                Err(kube::Error::Api(status)) if status.code == 404 => {
+                    store.own_deletion(Kind::PlanJob, job);
+                    Ok(())
+                }
+                Err(error) => Err(ApplyError::of(error, &about)),
+            }
+        }
+        Action::MarkGate {
+            plan,
+            uid,
+            change,
+            has_annotations,
+        } => {
+            let mut operations = vec![test("/metadata/uid", json!(uid))];
+            operations.extend(annotations(std::slice::from_ref(change), *has_annotations));
+            json_patch(client, store, Kind::Plan, plan, operations).await
+        }
         Action::SetJobTtl { job, uid, seconds } => {
             let operations = vec![
                 test("/metadata/uid", json!(uid)),
@@ -235,6 +283,7 @@ pub const fn kind_of(owner: &Owner) -> Kind {
         OwnerKind::MutexRunConfig => Kind::MutexRunConfig,
         OwnerKind::NodeMaintenance(MaintenanceGroup::Medik8s) => Kind::NodeMaintenance,
         OwnerKind::NodeMaintenance(MaintenanceGroup::KubeVirt) => Kind::KubeVirtMaintenance,
+        OwnerKind::Plan => Kind::Plan,
     }
 }
 
@@ -248,6 +297,10 @@ fn has_finalizers(store: &Store, owner: &Owner) -> bool {
         OwnerKind::NodeMaintenance(_) => observed
             .maintenances
             .get(owner)
+            .is_some_and(|view| !view.finalizers.is_empty()),
+        OwnerKind::Plan => observed
+            .plans
+            .get(&owner.key)
             .is_some_and(|view| !view.finalizers.is_empty()),
     }
 }
@@ -646,6 +699,22 @@ async fn create_job(client: &Client, store: &mut Store, request: &JobRequest) ->
         message,
     })?;
     create(client, store, Kind::Job, &request.job, body).await
+}
+
+async fn create_plan_job(
+    client: &Client,
+    store: &mut Store,
+    request: &PlanJobRequest,
+) -> Result<(), ApplyError> {
+    let view = store
+        .observed
+        .plans
+        .get(&request.plan)
+        .ok_or_else(|| ApplyError::Gone {
+            about: format!("Plan {}", request.plan),
+        })?;
+    let body = runners::plan_job::render(view, request, &store.observed.settings.plan_jobs);
+    create(client, store, Kind::PlanJob, &request.job, body).await
 }
 
 fn micro(at: Timestamp) -> String {

@@ -13,6 +13,8 @@ const NOTE_MAX_BYTES: usize = 1024;
 const CONTROLLER: &str = "numo.openshift-optional.skrzypek.io/numo";
 /// Component that node-maintenance-operator reports events as, and the kind they are about.
 const MAINTENANCE: &str = "NodeMaintenance";
+/// The kind whose events system-upgrade-controller reports, under the name it is given.
+const PLAN: &str = "Plan";
 /// Events that may wait to be written; more are dropped.
 const QUEUE: usize = 1024;
 
@@ -40,16 +42,21 @@ pub struct Events {
 }
 
 impl Events {
-    /// Starts the writer.
+    /// Starts the writer. Events of Plans are reported as of component `plans`.
     ///
     /// The second part ends once every [`Events`] is dropped and what waited then is written.
-    pub fn start(client: Client, clock: ServerClock, instance: String) -> (Self, JoinHandle<()>) {
+    pub fn start(
+        client: Client,
+        clock: ServerClock,
+        instance: String,
+        plans: String,
+    ) -> (Self, JoinHandle<()>) {
         let (queue, mut waiting) = mpsc::channel::<Published>(QUEUE);
         let writer = tokio::spawn(async move {
             let mut number = 0_u64;
             while let Some(published) = waiting.recv().await {
                 number += 1;
-                write(&client, &clock, &instance, published, number).await;
+                write(&client, &clock, (&instance, &plans), published, number).await;
             }
         });
         (Self { queue }, writer)
@@ -63,7 +70,13 @@ impl Events {
     }
 }
 
-async fn write(client: &Client, clock: &ServerClock, instance: &str, published: Published, number: u64) {
+async fn write(
+    client: &Client,
+    clock: &ServerClock,
+    (instance, plans): (&str, &str),
+    published: Published,
+    number: u64,
+) {
     let Published {
         api_version,
         kind,
@@ -95,8 +108,13 @@ async fn write(client: &Client, clock: &ServerClock, instance: &str, published: 
         "numo-{}",
         names::hash(&[about, event.reason, &stamp, &number.to_string(), instance], 20)
     );
-    // Scripts that watch the operator numo replaces look for its component, which events.k8s.io has no place for.
-    if kind == MAINTENANCE {
+    // Scripts that watch the operators numo replaces look for their component, which events.k8s.io has no place for.
+    let component = match kind {
+        MAINTENANCE => Some(MAINTENANCE),
+        PLAN => Some(plans),
+        _ => None,
+    };
+    if let Some(component) = component {
         let at = now.round(jiff::Unit::Second).unwrap_or(now).to_string();
         let body = json!({
             "apiVersion": "v1",
@@ -107,7 +125,7 @@ async fn write(client: &Client, clock: &ServerClock, instance: &str, published: 
             "reason": event.reason,
             "message": clip(&event.note),
             "type": if event.warning { "Warning" } else { "Normal" },
-            "source": {"component": MAINTENANCE},
+            "source": {"component": component},
             "firstTimestamp": at,
             "lastTimestamp": at,
             "count": 1,

@@ -6,6 +6,7 @@ pub mod apply;
 pub mod artifact;
 pub mod asked;
 pub mod certificates;
+pub mod channel;
 pub mod client;
 pub mod clock;
 pub mod component;

@@ -2,7 +2,7 @@
 //! operator sees, as far as its user may.
 
 use super::{
-    planner::{CLUSTER_KINDS, JOB_KINDS},
+    planner::{CLUSTER_KINDS, JOB_KINDS, PLAN_KINDS},
     store::{Seen, Store},
     watch,
     wire::{self, Edition, Kind},
@@ -38,6 +38,19 @@ pub async fn once(client: &Client, settings: Settings) -> Result<(Store, Vec<Str
             list(client, kind, &namespace, &mut store, &mut unseen).await?;
         }
     }
+    let with_plans: BTreeSet<String> = store
+        .observed
+        .plans
+        .keys()
+        .map(|key| key.namespace.clone())
+        .collect();
+    for namespace in with_plans {
+        for kind in PLAN_KINDS {
+            list(client, kind, &namespace, &mut store, &mut unseen).await?;
+        }
+        // Secrets are not looked at: the hash that is in the status stands for them.
+        store.observed.unseen_secrets.insert(namespace, None);
+    }
     judge_by_status(&mut store);
     Ok((store, unseen))
 }
@@ -52,6 +65,7 @@ async fn list(
     let api = watch::api(client, kind, scope);
     let mut params = match kind {
         Kind::Job | Kind::Pod => ListParams::default().labels(numo_api::marks::JOB_RUN),
+        Kind::PlanJob | Kind::PlanPod => ListParams::default().labels(numo_api::marks::PLAN_CONTROLLER),
         Kind::JobEvent => ListParams::default().fields("involvedObject.kind=Job,reason=FailedCreate"),
         Kind::Kured => ListParams::default().fields(watch::KURED),
         _ => ListParams::default(),
@@ -64,7 +78,10 @@ async fn list(
             Err(kube::Error::Api(status))
                 if status.code == 404
                     && (watch::may_be_absent(kind)
-                        || matches!(kind, Kind::NodeMaintenance | Kind::KubeVirtMaintenance)) =>
+                        || matches!(
+                            kind,
+                            Kind::NodeMaintenance | Kind::KubeVirtMaintenance | Kind::Plan
+                        )) =>
             {
                 return Ok(());
             }

@@ -2,6 +2,7 @@
 
 use super::{
     asked::{AskedOptions, AskedRules},
+    channel::{ChannelOptions, Channels},
     client::Connection,
     clock::ServerClock,
     events::Events,
@@ -28,6 +29,8 @@ pub struct Options {
     pub webhook: Option<WebhookOptions>,
     /// How rules that are asked are treated.
     pub asked: AskedOptions,
+    /// How channels of Plans are asked.
+    pub channels: ChannelOptions,
 }
 
 /// Why the operator ended by itself.
@@ -104,10 +107,16 @@ pub async fn run(
     tracing::info!(identity = options.identity, "leading");
     metrics.leader.set(1);
     metrics.ready.store(false, Ordering::Release);
-    let (events, writer) = Events::start(write.clone(), clock, options.identity.clone());
+    let (events, writer) = Events::start(
+        write.clone(),
+        clock,
+        options.identity.clone(),
+        options.settings.plan_jobs.controller.clone(),
+    );
     let mut planner = Planner::new(
         connection.clone(),
         AskedRules::new(connection.clone(), options.asked),
+        Channels::new(connection.clone(), &options.channels),
         options.settings,
         metrics.clone(),
         events,

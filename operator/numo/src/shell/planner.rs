@@ -9,6 +9,7 @@ use super::{
     answer,
     apply::{self, ApplyError},
     asked::AskedRules,
+    channel::Channels,
     client::Connection,
     events::{Events, Published},
     leader::Fence,
@@ -64,7 +65,7 @@ const EXAMINE_DOUBLINGS: u32 = 6;
 /// How long a drain that could not pass is taken for such.
 const DRAIN_MEMORY: Duration = Duration::from_secs(15);
 /// Kinds that are watched in all namespaces from the start.
-pub const CLUSTER_KINDS: [Kind; 20] = [
+pub const CLUSTER_KINDS: [Kind; 21] = [
     Kind::Node,
     Kind::MachineConfigPool,
     Kind::MachineConfig,
@@ -83,6 +84,7 @@ pub const CLUSTER_KINDS: [Kind; 20] = [
     Kind::MutexBudget,
     Kind::NodeMaintenance,
     Kind::KubeVirtMaintenance,
+    Kind::Plan,
     Kind::MutexBinding,
     Kind::Namespace,
 ];
@@ -101,6 +103,8 @@ const CLAIMS_AGAIN: Duration = Duration::from_mins(1);
 const EVICTIONS_AT_ONCE: usize = 16;
 /// Kinds that are watched in the namespaces that rules run Jobs in.
 pub const JOB_KINDS: [Kind; 3] = [Kind::Job, Kind::Pod, Kind::JobEvent];
+/// Kinds that are watched in namespaces with Plans.
+pub const PLAN_KINDS: [Kind; 2] = [Kind::PlanJob, Kind::PlanPod];
 /// Namespaces that rules may run Jobs in, at most: each costs three watches.
 const MAX_JOB_NAMESPACES: usize = 64;
 
@@ -109,6 +113,7 @@ const MAX_JOB_NAMESPACES: usize = 64;
 pub struct Planner {
     connection: Connection,
     asked: AskedRules,
+    channels: Channels,
     store: Store,
     metrics: Metrics,
     events: Events,
@@ -116,6 +121,8 @@ pub struct Planner {
     sender: mpsc::UnboundedSender<Seen>,
     seen: mpsc::UnboundedReceiver<Seen>,
     job_namespaces: BTreeSet<String>,
+    plan_namespaces: BTreeSet<String>,
+    secret_namespaces: BTreeSet<String>,
     judging: BTreeMap<Key, Judging>,
     wakes: BTreeMap<Owner, Timestamp>,
     failures: BTreeMap<Owner, u32>,
@@ -146,6 +153,7 @@ impl Planner {
     pub fn new(
         connection: Connection,
         asked: AskedRules,
+        channels: Channels,
         settings: Settings,
         metrics: Metrics,
         events: Events,
@@ -155,6 +163,7 @@ impl Planner {
         let mut planner = Self {
             connection,
             asked,
+            channels,
             store: Store::new(settings),
             metrics,
             events,
@@ -162,6 +171,8 @@ impl Planner {
             sender,
             seen,
             job_namespaces: BTreeSet::new(),
+            plan_namespaces: BTreeSet::new(),
+            secret_namespaces: BTreeSet::new(),
             judging: BTreeMap::new(),
             wakes: BTreeMap::new(),
             failures: BTreeMap::new(),
@@ -218,6 +229,7 @@ impl Planner {
             dirty = dirty.max(self.take_in());
             self.wake_touched();
             self.judge_claims();
+            self.watch_plan_namespaces();
             self.watch_job_namespaces();
             self.judge_rules();
             if !self.store.is_complete() {
@@ -226,7 +238,8 @@ impl Planner {
             self.metrics.ready.store(true, Ordering::Release);
             self.pass_over(std::mem::take(&mut dirty), &stop).await;
             self.watch_pods();
-            // What was seen meanwhile may be a rule, or the list that its judgement waited for.
+            // What was seen meanwhile may be a Plan, a rule, or the list that its judgement waited for.
+            self.watch_plan_namespaces();
             self.watch_job_namespaces();
             self.judge_rules();
         }
@@ -250,7 +263,16 @@ impl Planner {
         let now = self.connection.clock.now();
         let maintenances = self.store.observed.maintenances.values();
         let woken = maintenances.filter(|view| touched.contains(&view.spec.node_name));
-        for owner in woken.map(|view| view.owner.clone()).collect::<Vec<_>>() {
+        let mut woken: Vec<Owner> = woken.map(|view| view.owner.clone()).collect();
+        for change in self.store.observed.changing() {
+            if change.spec.owner_ref.kind == OwnerKind::Plan.name()
+                && touched.contains(&change.spec.node_name)
+            {
+                let key = Key::new(&change.key.namespace, &change.spec.owner_ref.name);
+                woken.push(Owner::plan(key));
+            }
+        }
+        for owner in woken {
             self.wakes.insert(owner, now);
         }
     }
@@ -265,7 +287,10 @@ impl Planner {
     fn owners(&self) -> BTreeSet<Owner> {
         let observed = &self.store.observed;
         let runs = observed.runs.keys().cloned().map(Owner::run);
-        runs.chain(observed.maintenances.keys().cloned()).collect()
+        let plans = observed.plans.keys().cloned().map(Owner::plan);
+        runs.chain(observed.maintenances.keys().cloned())
+            .chain(plans)
+            .collect()
     }
 
     /// The owners that are to be decided: those within reach, and those whose time has come.
@@ -278,7 +303,11 @@ impl Planner {
         };
         let woken = |key: &Owner| self.wakes.get(key).is_some_and(|at| *at <= now);
         let mut owners = self.owners();
-        owners.retain(|owner| within(owner) || woken(owner));
+        // Until the Jobs of its namespace have been listed, nobody knows what a Plan has begun.
+        let is_known = |owner: &Owner| {
+            owner.kind != OwnerKind::Plan || self.store.has_listed_plans(&owner.key.namespace)
+        };
+        owners.retain(|owner| (within(owner) || woken(owner)) && is_known(owner));
         owners.into_iter().collect()
     }
 
@@ -340,6 +369,12 @@ impl Planner {
                 if let Question::Evaluate(request) = question {
                     self.store.ask(request, self.connection.clock.now());
                     self.asked.ask((**request).clone(), self.sender.clone());
+                    continue;
+                }
+                if let Question::Channel { plan, url, latest } = question {
+                    self.store.asks_channel(plan, url, self.connection.clock.now());
+                    let (plan, url, latest) = (plan.clone(), url.clone(), latest.clone());
+                    self.channels.ask(plan, url, latest, self.sender.clone());
                     continue;
                 }
                 let Connection { read, write, .. } = &self.connection;
@@ -581,7 +616,9 @@ impl Planner {
             self.connection.clock.now() + wait.min(SignedDuration::from_secs(RETRY_LONGEST_SECONDS))
         });
         let is_run = owner.kind == OwnerKind::MutexRunConfig;
-        let idle = decision.report.phase == RunPhase::Idle && (!is_run || decision.report.hold.is_none());
+        let is_maintenance = matches!(owner.kind, OwnerKind::NodeMaintenance(_));
+        let idle =
+            decision.report.phase == RunPhase::Idle && (is_maintenance || decision.report.hold.is_none());
         if idle {
             self.idle.insert(owner.clone());
         } else {
@@ -601,6 +638,66 @@ impl Planner {
         match owner.kind {
             OwnerKind::MutexRunConfig => self.settle_run(owner, &decision).await,
             OwnerKind::NodeMaintenance(_) => self.settle_maintenance(owner, &decision).await,
+            OwnerKind::Plan => self.settle_plan(owner, &decision).await,
+        }
+    }
+
+    /// Whether the owner is left to another operator, which is said once.
+    fn stands_off(&mut self, owner: &Owner, decision: &Decision) -> bool {
+        let hold = decision.report.hold.as_ref();
+        let Some(why) = hold.filter(|why| why.reason == Reason::ForeignController) else {
+            self.stood_off.remove(owner);
+            return false;
+        };
+        if self.stood_off.insert(owner.clone()) {
+            let event = Event {
+                node: None,
+                warning: true,
+                reason: Reason::ForeignController.name(),
+                action: EventAction::Hold,
+                note: why.message.to_string(),
+            };
+            if let Some(published) = self.publishable(owner, event) {
+                self.events.publish(published);
+            }
+        }
+        true
+    }
+
+    async fn settle_plan(&mut self, owner: &Owner, decision: &Decision) {
+        let Some(view) = self.store.observed.plans.get(&owner.key).cloned() else {
+            return;
+        };
+        if self.stands_off(owner, decision) {
+            return;
+        }
+        let now = self.connection.clock.now();
+        let status = frontends::plan::status(&view, &decision.report, now);
+        if status == view.status || !self.fence.holds() {
+            return;
+        }
+        let written =
+            status::write_plan(&self.connection, &mut self.store, &owner.key, &view.uid, &status).await;
+        if let Err(error) = written {
+            tracing::warn!(%owner, %error, "the status was not written");
+            self.metrics.wrote("WriteStatus", "failed");
+            let again = now + SignedDuration::from_secs(STATUS_AGAIN_SECONDS);
+            self.wakes.insert(owner.clone(), again);
+            return;
+        }
+        self.metrics.wrote("WriteStatus", "ok");
+        self.changed = self.changed.max(self.store.take_news());
+        for (reason, note, warning) in frontends::plan::transitions(&view, &view.status, &status) {
+            let event = Event {
+                node: None,
+                warning,
+                reason,
+                action: EventAction::Change,
+                note,
+            };
+            if let Some(published) = self.publishable(owner, event) {
+                self.events.publish(published);
+            }
         }
     }
 
@@ -609,24 +706,10 @@ impl Planner {
             return;
         };
         let now = self.connection.clock.now();
-        let hold = decision.report.hold.as_ref();
-        if let Some(why) = hold.filter(|why| why.reason == Reason::ForeignController) {
-            // Nothing is written to objects that are another's; it is said once.
-            if self.stood_off.insert(owner.clone()) {
-                let event = Event {
-                    node: None,
-                    warning: true,
-                    reason: Reason::ForeignController.name(),
-                    action: EventAction::Hold,
-                    note: why.message.to_string(),
-                };
-                if let Some(published) = self.publishable(owner, event) {
-                    self.events.publish(published);
-                }
-            }
+        // Nothing is written to objects that are another's.
+        if self.stands_off(owner, decision) {
             return;
         }
-        self.stood_off.remove(owner);
         // A CRD of another's may not keep all of what is written: that is no reason to write it again.
         let mut before = view.status.clone();
         if let Some((sent, kept)) = self.sent.get(owner)
@@ -750,7 +833,7 @@ impl Planner {
     /// Watches the pods of the nodes that have their turn in a maintenance, and of no others.
     fn watch_pods(&mut self) {
         let observed = &self.store.observed;
-        if observed.maintenances.is_empty() && self.pod_watches.is_empty() {
+        if observed.maintenances.is_empty() && observed.plans.is_empty() && self.pod_watches.is_empty() {
             return;
         }
         let changes = observed.changes.values();
@@ -758,12 +841,13 @@ impl Planner {
             .filter(|change| change.in_flight() && observed.is_trusted(change))
             .map(|change| change.spec.owner_ref.uid.as_str())
             .collect();
-        let wanted: BTreeSet<String> = observed
+        let mut wanted: BTreeSet<String> = observed
             .maintenances
             .values()
             .filter(|view| flying.contains(view.uid.as_str()))
             .map(|view| view.spec.node_name.clone())
             .collect();
+        wanted.extend(self.drained_for_plans());
         self.pod_watches.retain(|node, task| {
             let keep = wanted.contains(node);
             if !keep {
@@ -777,6 +861,57 @@ impl Planner {
                 let client = self.connection.read.clone();
                 let task = watch::watch(client, Kind::NodePod, node.clone(), self.sender.clone());
                 self.pod_watches.insert(node, tokio::spawn(task));
+            }
+        }
+    }
+
+    /// The nodes that are drained for Plans now, by a Job or by numo itself.
+    fn drained_for_plans(&self) -> BTreeSet<String> {
+        let observed = &self.store.observed;
+        let by_job = observed
+            .plan_jobs
+            .values()
+            .filter(|job| job.ended.is_none() && job.runs.as_deref() == Some("drain") && !job.deleting);
+        let mut nodes: BTreeSet<String> = by_job.map(|job| job.node.clone()).collect();
+        for view in observed.plans.values().filter(|view| view.spec.drain.is_some()) {
+            let intent = numo_core::plan::Intent::parse(view, observed);
+            if !intent.drains {
+                continue;
+            }
+            let turns = observed.turns().filter(|change| {
+                let drained = change.status.entries.iter().any(|entry| {
+                    entry.step == numo_api::Step::Drained && entry.attempt == change.status.attempt.max(1)
+                });
+                change.spec.owner_ref.uid == view.uid && !drained
+            });
+            nodes.extend(turns.map(|change| change.spec.node_name.clone()));
+        }
+        nodes
+    }
+
+    /// Begins to watch the namespaces that have Plans which are honoured, and their Secrets where Plans use some.
+    fn watch_plan_namespaces(&mut self) {
+        let observed = &self.store.observed;
+        let honoured = observed.plans.values().filter(|view| {
+            !view.deleting && numo_core::plan::not_honoured(view, observed).is_none()
+                || view.finalizers.iter().any(|one| one == marks::FINALIZER)
+        });
+        let honoured: Vec<(String, bool)> = honoured
+            .map(|view| {
+                let mut secrets = view.spec.secrets.iter().flatten();
+                let uses = secrets.any(|secret| secret.ignore_updates != Some(true));
+                (view.key.namespace.clone(), uses)
+            })
+            .collect();
+        for (namespace, uses_secrets) in honoured {
+            if self.plan_namespaces.insert(namespace.clone()) {
+                for kind in PLAN_KINDS {
+                    self.watch(kind, &namespace);
+                }
+            }
+            if uses_secrets && self.secret_namespaces.insert(namespace.clone()) {
+                self.store.observed.unseen_secrets.insert(namespace.clone(), None);
+                self.watch(Kind::Secret, &namespace);
             }
         }
     }
@@ -813,13 +948,18 @@ impl Planner {
         });
         let maintenances = observed.maintenances.values();
         let of_maintenances = maintenances.flat_map(|view| numo_core::maintenance::rules_of(view, observed));
+        let plans = observed.plans.values();
+        let of_plans = plans.flat_map(|view| numo_core::plan::rules_of(view, observed));
         let wanted: BTreeSet<String> = honoured
             .flat_map(|run| numo_core::intent::Intent::parse(run, observed).rules)
             .chain(of_maintenances)
+            .chain(of_plans)
             .filter_map(|(_, rule)| rule)
             .filter(|rule| !rule.is_asked)
             .filter(|rule| frontends::mutex_rule::is_namespace(&rule.job_namespace))
             .map(|rule| rule.job_namespace.clone())
+            // Events tell why the Job of a Plan gets no pod.
+            .chain(self.plan_namespaces.iter().cloned())
             .collect();
         for namespace in wanted {
             if self.job_namespaces.contains(&namespace) {
@@ -991,6 +1131,10 @@ const fn reach(action: &Action) -> Reach {
         | Action::RecordRun { .. }
         | Action::CreateJob(_)
         | Action::SetJobTtl { .. }
+        | Action::CreatePlanJob(_)
+        | Action::StartPlanJob { .. }
+        | Action::DeletePlanJob { .. }
+        | Action::MarkGate { .. }
         | Action::Evict { .. }
         | Action::AcquireLease { .. }
         | Action::RenewLease { .. }
@@ -1010,6 +1154,10 @@ fn action_name(action: &Action) -> &'static str {
         Action::DeleteChange { .. } => "DeleteChange",
         Action::RecordRun { .. } => "RecordRun",
         Action::CreateJob(_) => "CreateJob",
+        Action::CreatePlanJob(_) => "CreatePlanJob",
+        Action::StartPlanJob { .. } => "StartPlanJob",
+        Action::DeletePlanJob { .. } => "DeletePlanJob",
+        Action::MarkGate { .. } => "MarkGate",
         Action::Evict { .. } => "Evict",
         Action::SetJobTtl { .. } => "SetJobTtl",
         Action::AcquireLease { .. } => "AcquireLease",

@@ -14,7 +14,7 @@ use kube::{
     api::{Patch, PatchParams},
     core::DynamicObject,
 };
-use numo_api::{NodeMaintenanceStatus, conditions::types::VALID_CONFIG};
+use numo_api::{NodeMaintenanceStatus, PlanStatus, conditions::types::VALID_CONFIG};
 use numo_core::{
     Owner,
     action::{Event, EventAction},
@@ -137,12 +137,7 @@ pub async fn write_maintenance(
         "lastUpdate",
         "conditions",
     ];
-    let mut fields = serde_json::to_value(status).unwrap_or_default();
-    for field in FIELDS {
-        if fields.get(field).is_none() {
-            fields[field] = Value::Null;
-        }
-    }
+    let fields = whole(status, &FIELDS);
     let body = json!({"metadata": {"uid": uid}, "status": fields});
     let params = PatchParams {
         field_manager: Some(format!("{FIELD_MANAGER}-status")),
@@ -154,6 +149,37 @@ pub async fn write_maintenance(
         .patch_status(&owner.key.name, &params, &Patch::Merge(body))
         .await;
     keep(store, kind, answer)
+}
+
+/// Writes the status of a Plan whole: what system-upgrade-controller left in it goes too.
+pub async fn write_plan(
+    connection: &Connection,
+    store: &mut Store,
+    key: &Key,
+    uid: &str,
+    status: &PlanStatus,
+) -> Result<(), kube::Error> {
+    const FIELDS: [&str; 4] = ["conditions", "latestVersion", "latestHash", "applying"];
+    let fields = whole(status, &FIELDS);
+    let body = json!({"metadata": {"uid": uid}, "status": fields});
+    let params = PatchParams {
+        field_manager: Some(format!("{FIELD_MANAGER}-status")),
+        ..PatchParams::default()
+    };
+    let api = watch::api(&connection.write, Kind::Plan, &key.namespace);
+    let answer = api.patch_status(&key.name, &params, &Patch::Merge(body)).await;
+    keep(store, Kind::Plan, answer)
+}
+
+/// A status in which what is absent is null, so that a merge takes it away.
+fn whole(status: &impl Serialize, fields: &[&str]) -> Value {
+    let mut whole = serde_json::to_value(status).unwrap_or_default();
+    for field in fields {
+        if whole.get(*field).is_none() {
+            whole[*field] = Value::Null;
+        }
+    }
+    whole
 }
 
 /// Writes the status of every rule, target and budget that differs.

@@ -5,6 +5,7 @@
 
 use super::{
     planner::JOB_KINDS,
+    watch,
     wire::{self, Edition, Kind, Object},
 };
 use crate::runners::wasm::Examined;
@@ -15,9 +16,9 @@ use numo_core::{
     action::EvaluationRequest,
     drain::{Eviction, controller_of, covers},
     observed::{
-        DisruptionBudgetView, EvaluationView, EvictionView, ForeignController, JobView, Key, MachineApi,
-        MaintenanceView, Observed, PodView, Returned, RuleAnswer, RuleView, RunConfigView, Said, Settings,
-        Validity,
+        ChannelView, DisruptionBudgetView, EvaluationView, EvictionView, ForeignController, JobView, Key,
+        MachineApi, MaintenanceView, Observed, PlanJobView, PlanView, PodView, Returned, RuleAnswer,
+        RuleView, RunConfigView, Said, Settings, Validity,
     },
     quorum::OPENSHIFT_ETCD,
     ready,
@@ -44,6 +45,10 @@ pub enum Seen {
     Evaluated(String, Timestamp, RuleAnswer),
     /// Something has changed that a rule read, by the key of its evaluation.
     Stirred(String),
+    /// A kind may not be seen in a namespace: the API server's words.
+    Unseen(Kind, String, String),
+    /// What a Plan's channel answered, by the URL that was asked.
+    Channel(Key, String, Timestamp, Result<String, String>),
     /// Whether a Deployment's ServiceAccount may do the work of the operator whose name it has.
     Claim(Key, bool),
     /// What came of asking a pod of a node to go, and when.
@@ -74,6 +79,9 @@ pub struct Store {
     pods: BTreeMap<Key, (Key, Option<(String, String)>)>,
     job_events: BTreeMap<Key, (Key, (String, String))>,
     jobs: BTreeMap<Key, JobView>,
+    plan_jobs: BTreeMap<Key, PlanJobView>,
+    /// Pods of Plans' Jobs: the Job, the container that runs, and what keeps it from starting.
+    plan_pods: BTreeMap<Key, PlanPod>,
     listing: BTreeMap<(Kind, String), BTreeSet<Key>>,
     waiting_for: BTreeSet<(Kind, String)>,
     news: Reach,
@@ -84,6 +92,9 @@ pub struct Store {
     claims: BTreeMap<Key, Claim>,
     touched: BTreeSet<String>,
 }
+
+/// What is known of a pod of a Plan's Job.
+type PlanPod = (Key, Option<String>, Option<(String, String)>);
 
 /// Controllers whose pods' returns are counted, at most.
 const RETURNS: usize = 10_000;
@@ -140,7 +151,17 @@ impl Store {
     /// Whether every watch that all decisions need has listed. The watches of one rule's namespace hold up
     /// that rule only.
     pub fn is_complete(&self) -> bool {
-        self.waiting_for.iter().all(|(kind, _)| JOB_KINDS.contains(kind))
+        let waited = |kind: &Kind| !JOB_KINDS.contains(kind) && !watch::is_plans(*kind);
+        !self.waiting_for.iter().any(|(kind, _)| waited(kind))
+    }
+
+    /// Whether the Jobs of Plans in this namespace have been listed: before that nobody may take one for lost.
+    pub fn has_listed_plans(&self, namespace: &str) -> bool {
+        let waited = |kind: &Kind| matches!(kind, Kind::PlanJob | Kind::PlanPod);
+        !self
+            .waiting_for
+            .iter()
+            .any(|(kind, scope)| waited(kind) && scope == namespace)
     }
 
     /// Whether the watches of this namespace have listed.
@@ -166,20 +187,32 @@ impl Store {
     /// Takes in what a watch says: whose decision could change by it.
     pub fn take_in(&mut self, seen: Seen) -> Reach {
         let of_a_turn = match &seen {
-            Seen::Applied(_, _, Object::Job(..) | Object::Pod(..) | Object::JobEvent(..))
+            Seen::Applied(
+                _,
+                _,
+                Object::Job(..)
+                | Object::Pod(..)
+                | Object::JobEvent(..)
+                | Object::PlanJob(..)
+                | Object::PlanPod(..),
+            )
             | Seen::Evaluated(..)
             | Seen::Stirred(..) => true,
             Seen::Applied(_, _, Object::Change(change)) => {
                 let known = self.observed.changes.get(&change.key);
                 known.is_some_and(|known| known.spec == change.spec && known.deleting == change.deleting)
             }
-            Seen::Deleted(kind, ..) => JOB_KINDS.contains(kind),
+            Seen::Deleted(kind, ..) => {
+                JOB_KINDS.contains(kind) || matches!(kind, Kind::PlanJob | Kind::PlanPod)
+            }
             Seen::Applied(..)
             | Seen::Listing(..)
             | Seen::Listed(..)
             | Seen::Judged(..)
             | Seen::Claim(..)
             | Seen::Evicted(..)
+            | Seen::Unseen(..)
+            | Seen::Channel(..)
             | Seen::Examined(..) => false,
         };
         match (self.see(seen), of_a_turn) {
@@ -221,6 +254,8 @@ impl Store {
             Seen::Evaluated(key, at, answer) => self.evaluated(&key, at, answer),
             Seen::Stirred(key) => self.stirred(&key),
             Seen::Claim(key, may) => self.judged_claim(&key, may),
+            Seen::Unseen(kind, scope, words) => self.unseen(kind, scope, words),
+            Seen::Channel(plan, url, at, answer) => self.answered(&plan, &url, at, answer),
             Seen::Evicted(node, eviction, said, at) => {
                 self.touched.insert(node.clone());
                 self.evicted(&node, &eviction, said, at);
@@ -266,6 +301,13 @@ impl Store {
                 };
                 known != **view
             }),
+            Object::Plan(view) => observed.plans.get(&view.key).is_some_and(|known| {
+                let known = PlanView {
+                    status: view.status.clone(),
+                    ..known.clone()
+                };
+                known != **view
+            }),
             Object::Rule(rule) => self
                 .rules
                 .get(&wire::key(&rule.metadata))
@@ -280,6 +322,65 @@ impl Store {
                 .is_some_and(|known| known.generation != budget.generation),
             _ => false,
         }
+    }
+
+    fn unseen(&mut self, kind: Kind, scope: String, words: String) -> bool {
+        // The list that had begun says nothing.
+        self.listing.remove(&(kind, scope.clone()));
+        match kind {
+            Kind::Secret => replace(&mut self.observed.unseen_secrets, scope, Some(words)),
+            _ => replace(&mut self.observed.unseen_plan_jobs, scope, words),
+        }
+    }
+
+    /// What was not to be seen has been listed.
+    fn seen_at_last(&mut self, kind: Kind, scope: &str) {
+        match kind {
+            Kind::Secret => {
+                self.observed.unseen_secrets.remove(scope);
+            }
+            Kind::PlanJob => {
+                self.observed.unseen_plan_jobs.remove(scope);
+            }
+            _ => {}
+        }
+    }
+
+    /// Notes that the channel of a Plan is being asked.
+    pub fn asks_channel(&mut self, plan: &Key, url: &str, at: Timestamp) {
+        let known = self
+            .observed
+            .channels
+            .remove(plan)
+            .filter(|known| known.url == url);
+        let view = ChannelView {
+            at,
+            under_way: true,
+            url: url.to_owned(),
+            answer: known.as_ref().and_then(|known| known.answer.clone()),
+            failures: known.map_or(0, |known| known.failures),
+        };
+        self.observed.channels.insert(plan.clone(), view);
+    }
+
+    fn answered(&mut self, plan: &Key, url: &str, at: Timestamp, answer: Result<String, String>) -> bool {
+        let Some(view) = self
+            .observed
+            .channels
+            .get_mut(plan)
+            .filter(|view| view.url == url)
+        else {
+            return false;
+        };
+        view.failures = if answer.is_ok() {
+            0
+        } else {
+            view.failures.saturating_add(1)
+        };
+        view.under_way = false;
+        view.at = at;
+        view.answer = Some(answer);
+        true
     }
 
     /// Begins to keep the pods of a node; true if that is new.
@@ -693,6 +794,16 @@ impl Store {
             }
             Object::Foreign(key, claim) => self.claim(key, claim),
             Object::NodePod(..) => false,
+            Object::Plan(plan) => replace(&mut observed.plans, plan.key.clone(), *plan),
+            Object::Secret(key, hash) => replace(&mut observed.secrets, key, hash),
+            Object::PlanJob(key, job) => {
+                self.plan_jobs.insert(key.clone(), *job);
+                self.refresh_plan_job(&key)
+            }
+            Object::PlanPod(pod, job, runs, trouble) => {
+                self.plan_pods.insert(pod, (job.clone(), runs, trouble));
+                self.refresh_plan_job(&job)
+            }
             Object::Rule(rule) => {
                 let key = wire::key(&rule.metadata);
                 self.rules.insert(key.clone(), *rule);
@@ -708,7 +819,7 @@ impl Store {
             }
             Object::JobEvent(event, job, trouble) => {
                 self.job_events.insert(event, (job.clone(), trouble));
-                self.refresh_job(&job)
+                self.refresh_plan_job(&job) | self.refresh_job(&job)
             }
         }
     }
@@ -777,6 +888,19 @@ impl Store {
                 false
             }
             Kind::NodePod => false,
+            Kind::Plan => {
+                observed.channels.remove(key);
+                observed.plans.remove(key).is_some()
+            }
+            Kind::Secret => observed.secrets.remove(key).is_some(),
+            Kind::PlanJob => {
+                self.plan_jobs.remove(key);
+                observed.plan_jobs.remove(key).is_some()
+            }
+            Kind::PlanPod => {
+                let job = self.plan_pods.remove(key);
+                job.is_some_and(|(job, ..)| self.refresh_plan_job(&job))
+            }
             Kind::MutexRule => {
                 self.rules.remove(key);
                 self.validity.remove(key);
@@ -793,7 +917,7 @@ impl Store {
             }
             Kind::JobEvent => {
                 let job = self.job_events.remove(key);
-                job.is_some_and(|(job, _)| self.refresh_job(&job))
+                job.is_some_and(|(job, _)| self.refresh_plan_job(&job) | self.refresh_job(&job))
             }
         }
     }
@@ -802,6 +926,9 @@ impl Store {
     fn listed(&mut self, kind: Kind, scope: String) -> bool {
         let slot = (kind, scope);
         let mut changed = self.waiting_for.remove(&slot);
+        if self.listing.contains_key(&slot) {
+            self.seen_at_last(kind, &slot.1);
+        }
         let Some(mentioned) = self.listing.remove(&slot) else {
             return changed;
         };
@@ -836,6 +963,23 @@ impl Store {
             .map_or(Validity::Unknown, |(_, validity)| validity.clone());
         let view: RuleView = wire::rule(rule, validity);
         replace(&mut self.observed.rules, key.clone(), view)
+    }
+
+    fn refresh_plan_job(&mut self, key: &Key) -> bool {
+        let Some(job) = self.plan_jobs.get(key) else {
+            return false;
+        };
+        let pods = || self.plan_pods.values().filter(|(of, ..)| of == key);
+        let events = self.job_events.values().filter(|(of, _)| of == key);
+        let has_pods = pods().next().is_some();
+        let trouble = pods().find_map(|(_, _, trouble)| trouble.clone());
+        let by_event = events.map(|(_, trouble)| trouble.clone()).next_back();
+        let view = PlanJobView {
+            runs: pods().find_map(|(_, runs, _)| runs.clone()),
+            trouble: trouble.or(by_event.filter(|_| !has_pods)),
+            ..job.clone()
+        };
+        replace(&mut self.observed.plan_jobs, key.clone(), view)
     }
 
     fn refresh_job(&mut self, key: &Key) -> bool {
@@ -928,11 +1072,15 @@ fn place(object: &Object) -> (Key, String) {
         Object::Job(key, _)
         | Object::Pod(key, _, _)
         | Object::JobEvent(key, _, _)
+        | Object::PlanJob(key, _)
+        | Object::PlanPod(key, ..)
+        | Object::Secret(key, _)
         | Object::DisruptionBudget(key, _)
         | Object::EtcdPod(key, _)
         | Object::DaemonSet(key, _)
         | Object::Foreign(key, _) => of(key),
         Object::Maintenance(view) => cluster(&view.owner.key.name),
+        Object::Plan(plan) => of(&plan.key),
         Object::NodePod(_, pod) => of(&pod.key),
     }
 }

@@ -47,6 +47,7 @@ fn selection(kind: Kind, scope: &str) -> watcher::Config {
     let config = watcher::Config::default();
     match kind {
         Kind::Job | Kind::Pod => config.labels(numo_api::marks::JOB_RUN),
+        Kind::PlanJob | Kind::PlanPod => config.labels(numo_api::marks::PLAN_CONTROLLER),
         Kind::JobEvent => config.fields("involvedObject.kind=Job,reason=FailedCreate"),
         Kind::NodePod => config.fields(&format!("spec.nodeName={scope}")),
         Kind::EtcdPod if scope == KUBE_SYSTEM => config.labels("component=etcd"),
@@ -139,6 +140,13 @@ async fn forward<K: kube::Resource + Send>(
                 let first = absent && !refused;
                 refused |= absent;
                 if absent {
+                    if first && is_plans(kind) {
+                        // Who has Plans there is told what is missing.
+                        let unseen = Seen::Unseen(kind, scope.clone(), error.to_string());
+                        if to.send(unseen).is_err() {
+                            return;
+                        }
+                    }
                     if first
                         && is_optional(kind, &error)
                         && to.send(Seen::Listed(kind, scope.clone())).is_err()
@@ -179,13 +187,24 @@ pub const fn may_be_absent(kind: Kind) -> bool {
     )
 }
 
+/// Kinds that are watched in namespaces with Plans, where numo may not be invited.
+pub const fn is_plans(kind: Kind) -> bool {
+    matches!(kind, Kind::PlanJob | Kind::PlanPod | Kind::Secret)
+}
+
 /// Whether numo can do its work without seeing this kind: rule Jobs and leases where it is not invited, and
 /// OpenShift's kinds where there is no OpenShift.
 fn is_optional(kind: Kind, error: &watcher::Error) -> bool {
     let absent = matches!(error,
         watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 404);
     match kind {
-        Kind::Job | Kind::Pod | Kind::JobEvent | Kind::Lease => true,
+        Kind::Job
+        | Kind::Pod
+        | Kind::JobEvent
+        | Kind::Lease
+        | Kind::PlanJob
+        | Kind::PlanPod
+        | Kind::Secret => true,
         Kind::MachineConfigPool
         | Kind::MachineConfig
         | Kind::ClusterVersion
@@ -196,7 +215,8 @@ fn is_optional(kind: Kind, error: &watcher::Error) -> bool {
         | Kind::ClusterApiMachine
         | Kind::ClusterApiHealthCheck
         | Kind::NodeMaintenance
-        | Kind::KubeVirtMaintenance => absent,
+        | Kind::KubeVirtMaintenance
+        | Kind::Plan => absent,
         Kind::Node
         | Kind::MutexRunConfig
         | Kind::MutexRule

@@ -9,11 +9,13 @@ use numo_api::{
     MutexBinding, MutexBindingSpec, MutexBudget, MutexRule, MutexRunConfig, MutexTarget, NodeChange,
     NodeMaintenance, marks,
     node_maintenance::{KUBEVIRT_GROUP, MAINTENANCE_VERSION, MEDIK8S_GROUP},
+    plan::{PLAN_GROUP, PLAN_VERSION},
 };
 use numo_core::observed::{
     Annotated, BudgetView, ChangeView, ClusterVersionView, ConfigView, DisruptionBudgetView, EtcdPodView,
     ForeignController, IntOrPercent, JobEnd, JobView, Key, LeaseView, MachineApi, MachineView,
-    MaintenanceView, Map, NodeView, PodView, PoolView, RebootLock, RunConfigView, TargetView,
+    MaintenanceView, Map, NodeView, PlanJobView, PlanView, PodView, PoolView, RebootLock, RunConfigView,
+    TargetView,
 };
 use numo_core::{MaintenanceGroup, Owner};
 use serde::Deserialize;
@@ -48,6 +50,11 @@ pub enum Kind {
     Job,
     Pod,
     JobEvent,
+    Plan,
+    PlanJob,
+    PlanPod,
+    /// Secrets of a namespace with Plans that use some: only their hashes are kept.
+    Secret,
     /// Pods of one node that is being drained; the scope of its watch is the node.
     NodePod,
     DisruptionBudget,
@@ -128,8 +135,10 @@ impl Kind {
             ),
             Self::Namespace => ("", "v1", "Namespace", "namespaces"),
             Self::Lease => ("coordination.k8s.io", "v1", "Lease", "leases"),
-            Self::Job => ("batch", "v1", "Job", "jobs"),
-            Self::Pod | Self::NodePod | Self::EtcdPod => ("", "v1", "Pod", "pods"),
+            Self::Job | Self::PlanJob => ("batch", "v1", "Job", "jobs"),
+            Self::Plan => (PLAN_GROUP, PLAN_VERSION, "Plan", "plans"),
+            Self::Secret => ("", "v1", "Secret", "secrets"),
+            Self::Pod | Self::PlanPod | Self::NodePod | Self::EtcdPod => ("", "v1", "Pod", "pods"),
             Self::DisruptionBudget => ("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets"),
             Self::NodeMaintenanceOperator
             | Self::NodeMaintenanceOperatorOld
@@ -180,6 +189,12 @@ pub enum Object {
     /// Job it is about: reason and message.
     JobEvent(Key, Key, (String, String)),
     Maintenance(Box<MaintenanceView>),
+    Plan(Box<PlanView>),
+    PlanJob(Key, Box<PlanJobView>),
+    /// Job it belongs to, the container that runs, and what keeps it from starting.
+    PlanPod(Key, Key, Option<String>, Option<(String, String)>),
+    /// Its hash.
+    Secret(Key, String),
     Binding(String, Box<MutexBindingSpec>),
     /// The node it is on.
     NodePod(String, Box<PodView>),
@@ -217,6 +232,16 @@ struct SlimNodeStatus {
     conditions: Vec<SlimCondition>,
     #[serde(rename = "volumesAttached", default)]
     volumes_attached: Vec<SlimVolume>,
+    #[serde(rename = "nodeInfo", default)]
+    node_info: SlimNodeInfo,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct SlimNodeInfo {
+    #[serde(rename = "bootID", default)]
+    boot_id: String,
+    #[serde(rename = "kubeletVersion", default)]
+    kubelet_version: String,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -342,7 +367,8 @@ pub fn node(node: SlimNode) -> (NodeView, Vec<String>) {
     let volumes = volumes.iter().map(|volume| volume.name.clone()).collect();
     let view = NodeView {
         etcd_voter: condition("EtcdIsVoter").map(|status| status == "True"),
-
+        boot_id: node.status.node_info.boot_id,
+        kubelet_version: node.status.node_info.kubelet_version,
         created: created(&node.metadata),
         unschedulable: node.spec.unschedulable,
         taints: node.spec.taints,
@@ -427,13 +453,29 @@ pub fn object(kind: Kind, object: DynamicObject) -> Option<Object> {
             Object::Lease(node, lease(&object))
         }
         Kind::Job => Object::Job(key(&object.metadata), job(&object)),
-        Kind::Pod => {
-            let labels = object.metadata.labels.as_ref()?;
-            let job = labels
-                .get("batch.kubernetes.io/job-name")
-                .or_else(|| labels.get("job-name"))?;
-            let job = Key::new(object.metadata.namespace.clone()?, job);
-            Object::Pod(key(&object.metadata), job, pod_trouble(&object.data))
+        Kind::Pod => Object::Pod(
+            key(&object.metadata),
+            job_of(&object.metadata)?,
+            pod_trouble(&object.data),
+        ),
+        Kind::Plan => Object::Plan(Box::new(frontends::plan::view(typed(object)?))),
+        Kind::PlanJob => Object::PlanJob(key(&object.metadata), Box::new(plan_job(&object)?)),
+        Kind::PlanPod => Object::PlanPod(
+            key(&object.metadata),
+            job_of(&object.metadata)?,
+            running_container(&object.data),
+            pod_trouble(&object.data),
+        ),
+        Kind::Secret => {
+            let data = object.data.get("data");
+            let empty = Value::Null;
+            let hash = numo_core::plan::secret_hash(
+                object.metadata.name.as_deref()?,
+                &text(&object.data, "/type"),
+                Some(data.unwrap_or(&empty)),
+                object.data.get("immutable").and_then(Value::as_bool),
+            );
+            Object::Secret(key(&object.metadata), hash)
         }
         Kind::JobEvent => {
             let about = object.data.get("involvedObject")?;
@@ -888,6 +930,74 @@ fn job(object: &DynamicObject) -> JobView {
         wanted_ttl_seconds: annotation(marks::JOB_TTL).and_then(|seconds| seconds.parse().ok()),
         trouble: None,
     }
+}
+
+/// The Job that a pod is of.
+fn job_of(meta: &ObjectMeta) -> Option<Key> {
+    let labels = meta.labels.as_ref()?;
+    let job = labels
+        .get("batch.kubernetes.io/job-name")
+        .or_else(|| labels.get("job-name"))?;
+    Some(Key::new(meta.namespace.clone()?, job))
+}
+
+/// The view of a Plan's Job; none without the labels that say what it is about.
+fn plan_job(object: &DynamicObject) -> Option<PlanJobView> {
+    let meta = &object.metadata;
+    let labels = meta.labels.as_ref()?;
+    let plan = labels.get(marks::PLAN)?;
+    let known = job(object);
+    let controller = meta.owner_references.iter().flatten();
+    let controller = controller
+        .filter(|owner| owner.controller == Some(true) && owner.kind == "Plan")
+        .map(|owner| owner.uid.clone())
+        .next();
+    let conditions = object
+        .data
+        .pointer("/status/conditions")
+        .and_then(Value::as_array);
+    let ended_at = conditions
+        .into_iter()
+        .flatten()
+        .filter(|condition| {
+            matches!(
+                text(condition, "/type").as_str(),
+                "Complete" | "Failed" | "FailureTarget"
+            ) && text(condition, "/status") == "True"
+        })
+        .filter_map(|condition| text(condition, "/lastTransitionTime").parse().ok())
+        .max();
+    Some(PlanJobView {
+        uid: known.uid,
+        plan_uid: controller.unwrap_or_default(),
+        node: labels.get(marks::PLAN_NODE)?.clone(),
+        version: labels.get(marks::PLAN_VERSION).cloned().unwrap_or_default(),
+        hash: labels
+            .get(&numo_core::plan::label(plan))
+            .cloned()
+            .unwrap_or_default(),
+        prepares: meta
+            .annotations
+            .as_ref()
+            .is_some_and(|annotations| annotations.contains_key(marks::PLAN_PREPARES)),
+        created: known.created,
+        deleting: known.deleting,
+        paused: object.data.pointer("/spec/parallelism").and_then(Value::as_i64) == Some(0),
+        ended: known.ended,
+        ended_at,
+        runs: None,
+        trouble: None,
+    })
+}
+
+/// Name of the container that runs, the first of them.
+fn running_container(pod: &Value) -> Option<String> {
+    ["/status/initContainerStatuses", "/status/containerStatuses"]
+        .iter()
+        .filter_map(|pointer| pod.pointer(pointer).and_then(Value::as_array))
+        .flatten()
+        .find(|status| status.pointer("/state/running").is_some())
+        .map(|status| text(status, "/name"))
 }
 
 /// Why a pod does not start: a container that waits for its image or its configuration, or no node to

@@ -28,6 +28,7 @@ mod mco;
 mod nodes;
 mod page;
 mod phases;
+mod plans;
 mod pools;
 mod quiet;
 mod refused;

@@ -43,7 +43,7 @@ fn object(group: &str, name: &str, node: &str, more: Value) -> Value {
     })
 }
 
-async fn maintain(stage: &Stage, name: &str, node: &str, more: Value) -> Result<()> {
+pub async fn maintain(stage: &Stage, name: &str, node: &str, more: Value) -> Result<()> {
     apply(stage, &[object(MEDIK8S_GROUP, name, node, more)]).await
 }
 
@@ -54,7 +54,7 @@ async fn status(stage: &Stage, group: &str, name: &str) -> Result<NodeMaintenanc
 }
 
 /// Waits for a phase; the status.
-async fn phase(stage: &Stage, group: &str, name: &str, wanted: &str) -> Result<NodeMaintenanceStatus> {
+pub async fn phase(stage: &Stage, group: &str, name: &str, wanted: &str) -> Result<NodeMaintenanceStatus> {
     let what = format!("NodeMaintenance {name} in phase {wanted}");
     let found = stage
         .until(&what, 90, || async {
@@ -85,13 +85,13 @@ async fn waits(stage: &Stage, name: &str, reason: &str) -> Result<String> {
     }
 }
 
-async fn delete(stage: &Stage, group: &str, name: &str) -> Result<()> {
+pub async fn delete(stage: &Stage, group: &str, name: &str) -> Result<()> {
     let api = api(stage, group);
     api.delete(name, &DeleteParams::default()).await?;
     gone(stage, &api, name).await
 }
 
-async fn node(stage: &Stage, name: &str) -> Result<Node> {
+pub async fn node(stage: &Stage, name: &str) -> Result<Node> {
     Ok(Api::<Node>::all(stage.client.clone()).get(name).await?)
 }
 
@@ -103,11 +103,11 @@ fn taints(node: &Node) -> Vec<String> {
         .collect()
 }
 
-fn is_cordoned(node: &Node) -> bool {
+pub fn is_cordoned(node: &Node) -> bool {
     node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true)
 }
 
-fn leases(stage: &Stage) -> Api<Lease> {
+pub fn leases(stage: &Stage) -> Api<Lease> {
     Api::namespaced(stage.client.clone(), "medik8s-leases")
 }
 
@@ -172,7 +172,7 @@ async fn one_event(stage: &Stage, reason: &str, about: &str, type_: &str, messag
 }
 
 /// A Deployment whose pods run until they are asked to end.
-fn deployment(name: &str, replicas: usize, pod: Value) -> Value {
+pub fn deployment(name: &str, replicas: usize, pod: Value) -> Value {
     let mut spec = json!({
         "terminationGracePeriodSeconds": 1,
         "containers": [{"name": "app", "image": "app", "command": ["sleep", "36000"]}],
@@ -192,7 +192,7 @@ fn deployment(name: &str, replicas: usize, pod: Value) -> Value {
 }
 
 /// A PodDisruptionBudget of the pods of a Deployment.
-fn budget(name: &str, max_unavailable: Value) -> Value {
+pub fn budget(name: &str, max_unavailable: Value) -> Value {
     json!({
         "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
         "metadata": {"name": name, "namespace": "default"},
@@ -224,7 +224,7 @@ async fn pods_on(stage: &Stage, app: &str, node: &str) -> Result<Vec<String>> {
 }
 
 /// Waits until so many pods of an application are Ready on a node.
-async fn running(stage: &Stage, app: &str, node: &str, number: usize) -> Result<()> {
+pub async fn running(stage: &Stage, app: &str, node: &str, number: usize) -> Result<()> {
     stage
         .until(&format!("{number} pods of {app} on {node}"), 90, || async {
             let found = pods_on(stage, app, node).await?;
@@ -233,7 +233,7 @@ async fn running(stage: &Stage, app: &str, node: &str, number: usize) -> Result<
         .await
 }
 
-fn on(node: &str) -> Value {
+pub fn on(node: &str) -> Value {
     json!({"nodeSelector": {"kubernetes.io/hostname": node}})
 }
 

@@ -79,6 +79,10 @@ impl World {
                 Object::Run(owner.clone())
             }
             Action::Evict { .. } => return refused(403, "a run evicts nothing"),
+            Action::CreatePlanJob(_)
+            | Action::StartPlanJob { .. }
+            | Action::DeletePlanJob { .. }
+            | Action::MarkGate { .. } => return refused(403, "a run has nothing to do with Plans"),
             Action::PatchPool(patch) => return self.patch_pool(patch),
             Action::PatchNode(patch) => return self.patch_node(patch),
             Action::PatchMachine(patch) => return self.patch_machine(patch),

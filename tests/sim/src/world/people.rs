@@ -226,7 +226,8 @@ impl World {
         ]);
         NodeView {
             etcd_voter: None,
-
+            boot_id: String::new(),
+            kubelet_version: String::new(),
             taints: serde_json::Value::Null,
             name: name.to_owned(),
             uid,
@@ -765,6 +766,7 @@ impl World {
                     version,
                     pool: "worker".to_owned(),
                 },
+                in_service: false,
                 directive: Some(directive),
             },
             status: numo_api::NodeChangeStatus::default(),

@@ -31,6 +31,12 @@ pub(super) fn argv(container: &Container, env: &[(String, String)]) -> Vec<Strin
         .collect()
 }
 
+/// The arguments alone, for an image whose entrypoint is known.
+pub(super) fn arguments(container: &Container, env: &[(String, String)]) -> Vec<String> {
+    let args = container.args.iter().flatten();
+    args.map(|word| expand(word, env)).collect()
+}
+
 /// Replaces `$(NAME)`; an unknown name stays, and `$$` is one dollar.
 pub(super) fn expand(text: &str, env: &[(String, String)]) -> String {
     let mut out = String::new();

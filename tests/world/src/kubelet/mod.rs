@@ -5,6 +5,7 @@
 //! pulled, volumes not mounted, probes not asked.
 
 mod env;
+mod kubectl;
 mod pod;
 mod process;
 mod server;

@@ -184,6 +184,13 @@ impl Life {
         let phase = if init { "Pending" } else { "Running" };
         let env = resolve(&self.pod, container);
         let words = argv(container, &env);
+        if words.is_empty() && super::kubectl::is_kubectl(container) && self.ctx.spec.kubectl.is_some() {
+            let args = super::env::arguments(container, &env);
+            let (code, message) = self.kubectl(container, args, &env, phase).await;
+            let reason = if code == 0 { "Completed" } else { "Error" };
+            self.end(container, code, reason, message, started);
+            return code;
+        }
         if words.is_empty() {
             self.write_status(phase).await;
             if !self.is_job() && !init {
@@ -193,7 +200,7 @@ impl Life {
             self.end(container, 0, "Completed", String::new(), started);
             return 0;
         }
-        let (code, message) = self.process(container, &words, &env, phase).await;
+        let (code, message) = self.process(container, &words, &env, phase, false).await;
         let reason = match code {
             0 => "Completed",
             128 if !message.is_empty() => "StartError",
@@ -203,6 +210,27 @@ impl Life {
         code
     }
 
+    /// Runs the real kubectl, as the pod's ServiceAccount.
+    async fn kubectl(
+        &self,
+        container: &Container,
+        args: Vec<String>,
+        env: &[(String, String)],
+        phase: &str,
+    ) -> (i32, String) {
+        let Some(kubectl) = &self.ctx.spec.kubectl else {
+            return (128, "there is no kubectl".to_owned());
+        };
+        let folder = match self.ctx.containers.folder() {
+            Ok(folder) => folder,
+            Err(error) => return (128, error.to_string()),
+        };
+        match super::kubectl::words(&self.ctx, kubectl, &self.pod, folder.path(), args).await {
+            Ok(words) => self.process(container, &words, env, phase, true).await,
+            Err(error) => (128, format!("{error:#}")),
+        }
+    }
+
     /// Runs a command to its end. Exit code and termination message.
     async fn process(
         &self,
@@ -210,6 +238,7 @@ impl Life {
         words: &[String],
         env: &[(String, String)],
         phase: &str,
+        is_trusted: bool,
     ) -> (i32, String) {
         let folder = match self.ctx.containers.folder() {
             Ok(folder) => folder,
@@ -225,7 +254,11 @@ impl Life {
         let words: Vec<String> = words.iter().map(replace).collect();
         let env: Vec<(String, String)> = env.iter().map(|(k, v)| (k.clone(), replace(v))).collect();
         let log = self.ctx.containers.log(&self.key, &container.name);
-        let process = match self.ctx.containers.start(&words, &env, folder.path(), &log) {
+        let process = match self
+            .ctx
+            .containers
+            .start(&words, &env, folder.path(), &log, is_trusted)
+        {
             Ok(process) => process,
             Err(error) => return (128, error.to_string()),
         };

@@ -1,0 +1,55 @@
+//! What gates the nodes of a Plan: on the Plan itself (`spec.mutex`) or in a MutexBinding that speaks of it. Data only.
+
+use crate::mutex_run_config::{ObjectRef, Order};
+use k8s_openapi::apimachinery::pkg::{apis::meta::v1::LabelSelector, util::intstr::IntOrString};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Rules, limits and order of the nodes of an owner.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MutexSettings {
+    /// The rules every node of such an owner must pass, in order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub rules: Option<Vec<ObjectRef>>,
+    /// How many nodes of one owner may be in flight at once: a number or a percentage, rounded down, at
+    /// least 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::schema::int_or_percent")]
+    pub max_unavailable: Option<IntOrString>,
+    /// The order of nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<Order>,
+    /// How long a node that has passed its Post rules keeps its turn, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 604_800))]
+    pub soak_seconds: Option<i64>,
+    /// Nodes that go before all others: these begin only once every one of them is done. (Plan)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first: Option<LabelSelector>,
+    /// How many nodes may fail before no further one is begun. Default: no bound. (Plan)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 100_000))]
+    pub failure_budget: Option<i64>,
+    /// How often a node whose Job failed is tried again by itself before it is held. Default: 0. (Plan)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 100))]
+    pub retries: Option<i32>,
+    /// Who cordons and drains: the Job itself, by an init container whose ServiceAccount needs the right to, or numo.
+    /// Default: Job. (Plan)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain_by: Option<DrainBy>,
+}
+
+/// Who cordons and drains the nodes of a Plan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[allow(
+    missing_docs,
+    reason = "doc comments would turn the schema's enum into a oneOf; the field documents them"
+)]
+pub enum DrainBy {
+    #[default]
+    Job,
+    Numo,
+}

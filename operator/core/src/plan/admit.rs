@@ -1,0 +1,457 @@
+//! Which nodes of a Plan are begun. Every node that is not is reported with the first thing that keeps it from it.
+
+use super::{Pass, edge, node, reservation};
+use crate::{
+    action::{Action, Change},
+    decide::{self, Journal},
+    intent, lease,
+    lease::Lease,
+    ledger,
+    observed::{ChangeView, NodeView},
+    owner::OwnerKind,
+    quorum,
+    report::Why,
+    rules::{self, Subject, later},
+    verdict::Question,
+};
+use numo_api::{DirectiveAction, Order, Reason, Step, marks, marks::openshift};
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How old a Plan is before its first node is begun (seconds): what is made in one breath with it may be seen after it.
+const SETTLED_SECONDS: i64 = 2;
+/// Nodes that rules of phase Admit are asked about at once.
+const ASKED_AT_ONCE: usize = 32;
+
+impl<'a> Pass<'a> {
+    /// Begins as many nodes as may be, reports the rest, and says why nothing is begun at all, if so.
+    pub(super) fn admit(
+        &mut self,
+        flying: &[&'a ChangeView],
+        over: &[&'a ChangeView],
+        in_flight: &BTreeSet<&str>,
+    ) -> Option<Why> {
+        let observed = self.observed;
+        let all: Vec<&'a NodeView> = observed
+            .nodes
+            .values()
+            .filter(|node| self.selects(node))
+            .collect();
+        let done = Why::new(Reason::UpToDate, "it is at the version");
+        let ended: BTreeMap<&str, &ChangeView> = over
+            .iter()
+            .filter(|change| change.spec.target.run_id == self.run_id)
+            .map(|change| (change.spec.node_uid.as_str(), *change))
+            .collect();
+        let mut waiting: Vec<&'a NodeView> = Vec::new();
+        for node in &all {
+            if in_flight.contains(node.name.as_str()) {
+                continue;
+            }
+            if !self.is_behind(node) {
+                self.say(node, Step::Done, done.clone(), None);
+                continue;
+            }
+            waiting.push(node);
+        }
+        let mut hold = self.hold(flying, over);
+        let gate = self.marks_gate();
+        hold = hold.or(gate);
+        let is_first = |node: &NodeView| self.intent.is_first(&node.labels);
+        let firsts: BTreeSet<&str> = {
+            let behind = all.iter().filter(|node| self.is_behind(node) && is_first(node));
+            behind.map(|node| node.name.as_str()).collect()
+        };
+        let mut room = self.intent.room(all.len()).saturating_sub(in_flight.len());
+        if hold.is_none() && self.intent.concurrency <= 0 && !waiting.is_empty() {
+            let message = format!(
+                "spec.concurrency is {}: no node is selected, and the Plan counts as complete; wanted at least 1",
+                self.intent.concurrency
+            );
+            hold = Some(Why::new(Reason::ConcurrencyZero, message));
+        }
+        if hold.is_none() && room > 0 {
+            self.order(&mut waiting);
+        }
+        let limit = self.intent.room(all.len());
+        let full = Why::new(
+            Reason::WaitingForTurn,
+            format!("{} of {limit} nodes are in flight", in_flight.len()),
+        );
+        let mut books = ledger::Ledger::of(observed, self.now);
+        let taken = observed.taken(self.now);
+        let mut asking = 0;
+        let mut took_control_plane = false;
+        let mut window = None;
+        let unsettled = self.unsettled(flying, over);
+        for node in waiting {
+            let said = ended.get(node.uid.as_str()).copied();
+            if let Some(change) = said
+                && self.is_left_out(node, change)
+            {
+                continue;
+            }
+            let adopted = self.is_ready()
+                && self.leaving.is_none()
+                && self
+                    .jobs
+                    .get(&(node.name.as_str(), self.hash.as_str(), false))
+                    .is_some_and(|(_, job)| !job.paused && !job.deleting);
+            if adopted {
+                // Another controller, or a numo that died, has begun it: it goes on whatever else is so.
+                self.take_turn(node, said, &mut books);
+                continue;
+            }
+            let why = hold
+                .clone()
+                .or_else(|| window.get_or_insert_with(|| self.outside()).clone());
+            let why = why
+                .or_else(|| unsettled.clone())
+                .or_else(|| {
+                    let refusal = quorum::refusal_of_change(observed, node);
+                    let also = || {
+                        let message = "another control-plane node is begun at this moment";
+                        (took_control_plane && quorum::is_control_plane(node))
+                            .then(|| Why::new(Reason::EtcdQuorum, message))
+                    };
+                    refusal.or_else(also)
+                })
+                .or_else(|| {
+                    let other = firsts.iter().find(|name| **name != node.name)?;
+                    (!firsts.contains(node.name.as_str())).then(|| {
+                        let message =
+                            format!("Node {other} goes first (spec.mutex.first or a MutexBinding's)");
+                        Why::new(Reason::FirstNodes, message)
+                    })
+                })
+                .or_else(|| {
+                    let why = node.leaving.as_ref().or_else(|| taken.get(node.name.as_str()))?;
+                    let message = format!("Node {} is going away: {why}", node.name);
+                    Some(Why::new(Reason::NodeLeaving, message))
+                })
+                .or_else(|| self.of_windows(node))
+                .or_else(|| Self::persons(said))
+                .or_else(|| (room == 0).then(|| full.clone()))
+                .or_else(|| self.out_of_service(node, &books));
+            let Some(why) = why else {
+                if let Some((why, keeps_place)) = self.ask_first(node, said, &mut asking) {
+                    if keeps_place {
+                        room -= 1;
+                    }
+                    self.say(node, Step::Selected, why, said);
+                    continue;
+                }
+                room -= 1;
+                took_control_plane |= quorum::is_control_plane(node);
+                self.take_turn(node, said, &mut books);
+                continue;
+            };
+            self.say(node, Step::Selected, why, said);
+        }
+        let settled = later(self.view.created, SETTLED_SECONDS);
+        if self.now < settled {
+            self.out.wake(settled);
+        }
+        let outside = self.outside();
+        if let Some(window) = &self.view.window
+            && let Ok(window) = window
+            && let Some(at) = window.changes_after(self.now)
+        {
+            self.out.wake(at);
+        }
+        hold.or(outside).or(unsettled)
+    }
+
+    /// What is made in one breath with a Plan may be seen after it.
+    fn unsettled(&self, flying: &[&ChangeView], over: &[&ChangeView]) -> Option<Why> {
+        let settled = later(self.view.created, SETTLED_SECONDS);
+        (self.now < settled && flying.is_empty() && over.is_empty()).then(|| {
+            let message = "it is new: MutexBindings that are made together with it are waited for";
+            Why::new(Reason::Admitting, message)
+        })
+    }
+
+    /// Why no node is begun at all.
+    fn hold(&self, flying: &[&ChangeView], over: &[&ChangeView]) -> Option<Why> {
+        let view = self.view;
+        if let Some(why) = &self.leaving {
+            return Some(why.clone());
+        }
+        if let Some(problem) = &self.intent.invalid {
+            return Some(Why::new(Reason::InvalidField, problem.clone()));
+        }
+        if let Some(why) = &self.intent.of_secrets {
+            return Some(why.clone());
+        }
+        if self.resolved.version.is_empty() {
+            let (reason, message) = self.resolved.problem.clone()?;
+            return Some(Why::new(reason, message));
+        }
+        if let Some(problem) = &self.intent.of_selector {
+            return Some(Why::new(Reason::InvalidField, problem.clone()));
+        }
+
+        let suspended = self.intent.suspended.clone();
+        if let Some(why) = suspended.or_else(|| self.intent.of_gates.clone()) {
+            return Some(why);
+        }
+        if view.spec.mutex.is_none() && view.annotations.contains_key(marks::PLAN_GATE) {
+            let message = format!(
+                "spec.mutex is gone: it was dropped by another controller's CRD or writer, or taken away; put it back, or take annotation {} away too",
+                marks::PLAN_GATE
+            );
+            return Some(Why::new(Reason::GateLost, message));
+        }
+        if let Some(change) = flying
+            .iter()
+            .find(|change| decide::is_for(change, Reason::Aborted))
+        {
+            let message = change.status.message.clone().unwrap_or_default();
+            return Some(Why::new(Reason::Aborted, message));
+        }
+        if let Some(budget) = self.intent.failure_budget {
+            let current = flying.iter().chain(over);
+            let failed = current.filter(|change| change.spec.target.run_id == self.run_id);
+            let failed = failed.filter(|change| {
+                let step = change.status.step;
+                let held = [Reason::JobFailed, Reason::JobLost, Reason::RuleFailed];
+                step == Some(Step::Failed)
+                    || (step == Some(Step::Held) && held.iter().any(|reason| decide::is_for(change, *reason)))
+            });
+            let failed: Vec<&str> = failed.map(|change| change.spec.node_name.as_str()).collect();
+            if failed.len() >= budget {
+                let message = format!(
+                    "{} of {budget} nodes may fail, and have: {}",
+                    failed.len(),
+                    failed.iter().take(5).copied().collect::<Vec<_>>().join(", ")
+                );
+                return Some(Why::new(Reason::FailureBudgetSpent, message));
+            }
+        }
+        edge::waits(view, self.observed)
+    }
+
+    /// It is outside the window.
+    pub(super) fn outside(&self) -> Option<Why> {
+        let Some(Ok(window)) = &self.view.window else {
+            return None;
+        };
+        if window.contains(self.now) {
+            return None;
+        }
+        let next = window
+            .changes_after(self.now)
+            .map_or_else(|| "never".to_owned(), |at| at.to_string());
+        let message = format!(
+            "it is outside spec.window ({}), which opens {next}",
+            window.words()
+        );
+        Some(Why::new(Reason::OutsideWindow, message))
+    }
+
+    /// Remembers on the Plan that it has a gate of its own, before the first node is begun.
+    fn marks_gate(&mut self) -> Option<Why> {
+        let view = self.view;
+        let settings = view.spec.mutex.as_ref()?;
+        if self.leaving.is_some() {
+            return None;
+        }
+        let value = serde_json::to_string(settings).unwrap_or_default();
+        let wanted = crate::names::hash(&["gate", &value], 10);
+        let found = view.annotations.get(marks::PLAN_GATE);
+        if found == Some(&wanted) {
+            return None;
+        }
+        let action = Action::MarkGate {
+            plan: view.key.clone(),
+            uid: view.uid.clone(),
+            change: Change {
+                key: marks::PLAN_GATE.to_owned(),
+                from: found.cloned(),
+                to: Some(wanted),
+            },
+            has_annotations: view.has_annotations,
+        };
+        self.act("owner", action, None);
+        Some(Why::new(Reason::Admitting, "spec.mutex is being remembered"))
+    }
+
+    /// The order of turns: the reference's by hash, unless one is asked for; those that go first before all.
+    fn order(&self, nodes: &mut [&NodeView]) {
+        let by_hash = |node: &NodeView| {
+            let mut digest = Sha256::new();
+            for part in [&node.uid, &self.view.uid, &self.hash] {
+                digest.update(part.as_bytes());
+            }
+            <[u8; 32]>::from(digest.finalize())
+        };
+        nodes.sort_by_cached_key(|node| {
+            let (no_zone, zone, age) = match self.intent.order {
+                None => (false, "", 0),
+                Some(order) => intent::turn(order, node),
+            };
+            let hash = match self.intent.order {
+                None => by_hash(node),
+                Some(Order::Zone | Order::Oldest | Order::Newest | Order::Name) => [0; 32],
+            };
+            let first = !self.intent.is_first(&node.labels);
+            (first, no_zone, zone.to_owned(), age, hash, node.name.clone())
+        });
+    }
+
+    /// A node that was left out, or failed for good, in this upgrade: it stays so unless a person asks for it again.
+    fn is_left_out(&mut self, node: &NodeView, change: &ChangeView) -> bool {
+        let terminal = change.status.step.is_some_and(Step::is_terminal);
+        if !terminal || node::retry_asked(change) {
+            return false;
+        }
+        // One that was done has lost its label since, or the hash: it is done again.
+        if change.status.step == Some(Step::Done) {
+            return false;
+        }
+        if decide::is_for(change, Reason::RunGivenUp) || decide::is_for(change, Reason::NotSelected) {
+            return false;
+        }
+        let step = change.status.step.unwrap_or(Step::Skipped);
+        let reason = Reason::ALL.iter().find(|reason| decide::is_for(change, **reason));
+        let message = change.status.message.clone().unwrap_or_default();
+        self.say(
+            node,
+            step,
+            Why::new(reason.copied().unwrap_or(Reason::SkippedByPerson), message),
+            Some(change),
+        );
+        true
+    }
+
+    /// What a person said of a node that waits.
+    fn persons(said: Option<&ChangeView>) -> Option<Why> {
+        let change = said?;
+        let directive = change.spec.directive.as_ref()?;
+        let word = match directive.action {
+            DirectiveAction::Hold => (Reason::HeldByPerson, "held"),
+            DirectiveAction::Skip if change.status.step.is_none() => (Reason::SkippedByPerson, "skipped"),
+            DirectiveAction::Skip | DirectiveAction::Retry | DirectiveAction::Abort => return None,
+        };
+        Some(Why::new(word.0, decide::persons_words(word.1, change, directive)))
+    }
+
+    /// A Windows node needs an image of kubectl of its own.
+    fn of_windows(&self, node: &NodeView) -> Option<Why> {
+        let settings = &self.observed.settings.plan_jobs;
+        let by_job = self.intent.cordons && !self.intent.drains;
+        let none = node::is_windows(node) && by_job && settings.kubectl_image_windows.is_empty();
+        none.then(|| {
+            let message = format!(
+                "Node {} runs Windows, and there is no image to cordon it with: set SYSTEM_UPGRADE_JOB_KUBECTL_IMAGE_WINDOWS, or drainBy: Numo",
+                node.name
+            );
+            Why::new(Reason::FieldNotServed, message)
+        })
+    }
+
+    /// What keeps the node's turn from beginning: a stop, or another owner; and where it goes out of service, the lease
+    /// and the budgets.
+    fn out_of_service(&mut self, node: &NodeView, books: &ledger::Ledger<'_>) -> Option<Why> {
+        if let Some(why) = ledger::stop(self.observed, node) {
+            return Some(why);
+        }
+        if let Some(other) = self.observed.turn_of_other(node, &self.view.uid) {
+            let of = &other.spec.owner_ref;
+            let message = format!("Node {} has its turn with {} {}", node.name, of.kind, of.name);
+            return Some(Why::new(Reason::NodeBusy, message));
+        }
+        if !self.intent.cordons {
+            return None;
+        }
+        let holder = decide::holder_of(OwnerKind::Plan, &self.view.uid);
+        if let Lease::Held(found, until) = lease::of(self.observed, &node.name, &holder, self.now) {
+            self.out.wake(until);
+            let message = format!("the lease of Node {} is held by {}", node.name, found.holder);
+            return Some(Why::new(Reason::NodeLeaseHeld, message));
+        }
+        books.refusal(node)
+    }
+
+    /// Asks the rules of phase Admit about a node that could have its turn now. If it may not have it yet: why, and
+    /// whether its place is kept meanwhile.
+    fn ask_first(
+        &mut self,
+        node: &NodeView,
+        said: Option<&ChangeView>,
+        asking: &mut usize,
+    ) -> Option<(Why, bool)> {
+        let attempt = said.map_or(0, |change| change.status.attempt);
+        let subject = Subject {
+            owner: self.owner,
+            owner_uid: &self.view.uid,
+            node: &node.name,
+            node_uid: &node.uid,
+            hostname: node.label(openshift::HOSTNAME),
+            pool: "",
+            from_version: &node.kubelet_version,
+            to_version: &self.resolved.version,
+            run: &self.run_id,
+            round: attempt.saturating_add(1),
+            since: None,
+            waits: &[],
+        };
+        let mut said = rules::admission(&self.intent.rules, &subject, self.observed, self.now);
+        let why = said.why?;
+        if said.under_way || !said.asks.is_empty() {
+            if *asking < ASKED_AT_ONCE {
+                *asking += 1;
+            } else if said.against {
+                said.asks.clear();
+            } else {
+                let message = format!("{ASKED_AT_ONCE} nodes are being asked about in phase Admit");
+                return Some((Why::new(Reason::WaitingForTurn, message), false));
+            }
+        }
+        for request in said.asks {
+            self.out.questions.push(Question::Evaluate(Box::new(request)));
+        }
+        if let Some(wake) = said.wake {
+            self.out.wake(wake);
+        }
+        Some((why, !said.against))
+    }
+
+    /// The node's turn begins. Before the first there is our finalizer.
+    fn take_turn(&mut self, node: &'a NodeView, said: Option<&ChangeView>, books: &mut ledger::Ledger<'a>) {
+        let view = self.view;
+        let why = Why::new(Reason::Admitting, "its turn has come");
+        if !self.has_finalizer() {
+            let action = Action::AddFinalizer {
+                owner: self.owner.clone(),
+                uid: view.uid.clone(),
+                finalizer: marks::FINALIZER,
+            };
+            let known = self.out.actions.iter().any(|planned| planned.action == action);
+            if !known {
+                self.act("owner", action, None);
+            }
+            self.say(node, Step::Selected, why, said);
+            return;
+        }
+        books.take(node);
+        if let Some(change) = said {
+            let mut journal = Journal::open(change, self.now);
+            journal.obey();
+            if change.status.step.is_some() {
+                journal.next_attempt();
+            }
+            journal.enter(Step::Admitted, Some(&why));
+            self.out.actions.extend(journal.planned(None));
+        } else {
+            let of = (self.hash.as_str(), self.resolved.version.as_str());
+            let (key, spec) = reservation(view, node, of, !self.intent.cordons);
+            let action = Action::CreateChange {
+                key,
+                spec: Box::new(spec),
+            };
+            self.act(&node.name, action, None);
+        }
+        self.say(node, Step::Admitted, why, said);
+    }
+}

@@ -1,0 +1,367 @@
+//! What a Plan asks, with every default filled in, and what is wrong with it. Parsing never fails as a whole: what is
+//! wrong becomes a reason to wait, in the reference's words where it has some.
+
+use super::resolve::duration_millis;
+use crate::{
+    drain::{self, DrainOptions},
+    intent,
+    observed::{IntOrPercent, Key, Observed, PlanView, RuleView, Validity},
+    pools,
+    report::Why,
+};
+use numo_api::{
+    DrainBy, DrainSettings, MutexBindingSpec, MutexSettings, Order, Phase, PlanDrain, Reason, marks,
+};
+use serde_json::{Value, json};
+
+/// The phases in which the nodes of a Plan ask their rules.
+pub const PHASES: [Phase; 5] = [
+    Phase::Admit,
+    Phase::Pre,
+    Phase::PreRelease,
+    Phase::BeforeUncordon,
+    Phase::Post,
+];
+
+/// What a Plan asks.
+#[derive(Clone, Debug)]
+pub struct Intent<'a> {
+    /// The rules, each once, in order.
+    pub rules: Vec<(Key, Option<&'a RuleView>)>,
+    /// How many nodes may be upgraded at once, before any binding.
+    pub concurrency: i64,
+    /// Bounds of the bindings and of the Plan itself.
+    pub limits: Vec<IntOrPercent>,
+    /// The order of nodes; none is the reference's, by hash.
+    pub order: Option<Order>,
+    /// How long a node that passed its Post rules keeps its turn (seconds).
+    pub soak_seconds: i64,
+    /// Selectors of the nodes that go first.
+    pub first: Vec<Value>,
+    /// How many nodes may fail.
+    pub failure_budget: Option<usize>,
+    /// How often a node is tried again by itself.
+    pub retries: i32,
+    /// Whether numo cordons and drains.
+    pub drains: bool,
+    /// Whether the nodes are cordoned, by whomever: they are then out of service.
+    pub cordons: bool,
+    /// How nodes are drained; none is not.
+    pub drain: Option<DrainOptions>,
+    /// How long after its Job a node counts as done (seconds).
+    pub delay_seconds: i64,
+    /// What the reference would call invalid: its words.
+    pub invalid: Option<String>,
+    /// A Secret that is missing, or not to be seen.
+    pub of_secrets: Option<Why>,
+    /// What is wrong with the node selector.
+    pub of_selector: Option<String>,
+    /// What is wrong with rules and bindings.
+    pub of_gates: Option<Why>,
+    /// Why nothing begins.
+    pub suspended: Option<Why>,
+}
+
+/// The MutexBindings that speak of a Plan, in the order of their names.
+pub fn bindings<'a>(
+    view: &'a PlanView,
+    observed: &'a Observed,
+) -> impl Iterator<Item = (&'a String, &'a MutexBindingSpec)> {
+    observed.bindings.iter().filter(move |(_, binding)| {
+        let owners = &binding.owner_selector;
+        let selector = owners
+            .labels
+            .as_ref()
+            .map(|labels| serde_json::to_value(labels).unwrap_or_default());
+        let in_namespace = owners
+            .namespaces
+            .as_ref()
+            .is_none_or(|namespaces| namespaces.contains(&view.key.namespace));
+        // One that cannot be understood speaks of all: none of them may go ungated for a slip of the pen.
+        owners.kind == "Plan"
+            && in_namespace
+            && selector.is_none_or(|selector| {
+                drain::wrong_selector(&selector).is_some() || pools::matches(&selector, &view.labels)
+            })
+    })
+}
+
+/// Everything that gates the Plan, its own first, with the field that says it and the namespace of its rules.
+fn settings<'a>(
+    view: &'a PlanView,
+    observed: &'a Observed,
+) -> impl Iterator<Item = (String, &'a str, &'a MutexSettings)> {
+    let own = view
+        .spec
+        .mutex
+        .iter()
+        .map(|settings| ("spec.mutex".to_owned(), view.key.namespace.as_str(), settings));
+    let bound = bindings(view, observed).map(|(name, binding)| {
+        (
+            format!("MutexBinding {name} spec"),
+            observed.settings.namespace.as_str(),
+            &binding.settings,
+        )
+    });
+    own.chain(bound)
+}
+
+fn named_rules<'a>(view: &'a PlanView, observed: &'a Observed) -> Vec<(String, Key, Option<&'a RuleView>)> {
+    let mut rules: Vec<(String, Key, Option<&RuleView>)> = Vec::new();
+    for (field, namespace, settings) in settings(view, observed) {
+        for (index, reference) in settings.rules.iter().flatten().enumerate() {
+            let given = reference.namespace.clone().filter(|given| !given.is_empty());
+            let key = Key::new(
+                given.unwrap_or_else(|| namespace.to_owned()),
+                reference.name.clone().unwrap_or_default(),
+            );
+            if !rules.iter().any(|(_, seen, _)| *seen == key) {
+                let rule = observed.rules.get(&key);
+                rules.push((format!("{field}.rules[{index}]"), key, rule));
+            }
+        }
+    }
+    rules
+}
+
+/// The rules that the nodes of a Plan must pass.
+pub fn rules_of<'a>(view: &'a PlanView, observed: &'a Observed) -> Vec<(Key, Option<&'a RuleView>)> {
+    let rules = named_rules(view, observed).into_iter();
+    rules.map(|(_, key, rule)| (key, rule)).collect()
+}
+
+fn wrong_rule(field: &str, key: &Key, rule: Option<&RuleView>) -> Option<Why> {
+    let (reason, message) = match rule.map(|rule| &rule.validity) {
+        None => (
+            Reason::RuleNotFound,
+            format!("{field}: found no MutexRule {key}, wanted an existing one"),
+        ),
+        Some(Validity::Invalid(_, message)) => (
+            Reason::RuleInvalid,
+            format!("{field}: MutexRule {key} is not valid: {message}"),
+        ),
+        Some(Validity::Unknown) => (
+            Reason::Validating,
+            format!("{field}: MutexRule {key} has not been judged by the API server yet"),
+        ),
+        Some(Validity::Valid) if rule.is_some_and(|rule| PHASES.iter().any(|phase| rule.runs_in(*phase))) => {
+            return None;
+        }
+        Some(Validity::Valid) => (
+            Reason::FieldNotServed,
+            format!(
+                "{field}: MutexRule {key} spec.phases: found none that a Plan asks, wanted one such as Pre"
+            ),
+        ),
+    };
+    Some(Why::new(reason, message))
+}
+
+impl<'a> Intent<'a> {
+    /// Parses a Plan.
+    pub fn parse(view: &'a PlanView, observed: &'a Observed) -> Self {
+        let spec = &view.spec;
+        let rules = named_rules(view, observed);
+        let mut of_gates = rules
+            .iter()
+            .find_map(|(field, key, rule)| wrong_rule(field, key, *rule));
+        let mut wrong = |message: String| {
+            of_gates.get_or_insert(Why::new(Reason::InvalidField, message));
+        };
+        for (name, binding) in bindings(view, observed) {
+            let labels = binding.owner_selector.labels.as_ref();
+            let labels = labels.and_then(|labels| serde_json::to_value(labels).ok());
+            if let Some(problem) = labels.and_then(|labels| drain::wrong_selector(&labels)) {
+                wrong(format!(
+                    "MutexBinding {name} spec.ownerSelector.labels: {problem}"
+                ));
+            }
+        }
+        let (mut limits, mut first) = (Vec::new(), Vec::new());
+        let (mut order, mut soak_seconds, mut failure_budget) = (None, 0, None::<usize>);
+        let (mut retries, mut drain_by) = (None, None);
+        for (field, _, settings) in settings(view, observed) {
+            match settings.max_unavailable.as_ref().map(intent::parse_limit) {
+                Some(Ok(limit)) => limits.push(limit),
+                Some(Err(problem)) => wrong(format!("{field}.maxUnavailable: {problem}")),
+                None => {}
+            }
+            if let Some(selector) = settings.first.as_ref() {
+                let selector = serde_json::to_value(selector).unwrap_or_default();
+                match drain::wrong_selector(&selector) {
+                    Some(problem) => wrong(format!("{field}.first: {problem}")),
+                    None => first.push(selector),
+                }
+            }
+            order = order.or(settings.order);
+            soak_seconds = soak_seconds.max(settings.soak_seconds.unwrap_or(0));
+            let budget = settings
+                .failure_budget
+                .and_then(|budget| usize::try_from(budget).ok());
+            failure_budget = match (failure_budget, budget) {
+                (Some(one), Some(other)) => Some(one.min(other)),
+                (one, other) => one.or(other),
+            };
+            retries = retries.or(settings.retries);
+            drain_by = drain_by.or(settings.drain_by);
+        }
+        let bound = bindings(view, observed).find_map(|(_, binding)| binding.drain.as_ref());
+        let drain = spec.drain.as_ref().map(|drain| options(drain, bound));
+        let cordons = drain.is_some() || spec.cordon == Some(true);
+        let delay = spec
+            .post_complete_delay
+            .as_deref()
+            .filter(|text| !text.is_empty());
+        let delay_millis = delay.map_or(Some(0), duration_millis);
+        let selector_problem = drain::wrong_selector(&view.selector);
+        Self {
+            rules: rules.into_iter().map(|(_, key, rule)| (key, rule)).collect(),
+            concurrency: spec.concurrency.unwrap_or(0),
+            limits,
+            order,
+            soak_seconds,
+            first,
+            failure_budget,
+            retries: retries.unwrap_or(0),
+            drains: cordons && drain_by == Some(DrainBy::Numo),
+            cordons,
+            drain,
+            delay_seconds: delay_millis.map_or(0, |millis| (millis + 999) / 1000),
+            invalid: invalid(view, delay_millis),
+            of_secrets: of_secrets(view, observed),
+            of_selector: selector_problem.map(|problem| format!("spec.nodeSelector: {problem}")),
+            of_gates,
+            suspended: view.annotations.get(marks::SUSPEND).map(|by| {
+                let message = format!("Plan {} has annotation {}: {by}", view.key, marks::SUSPEND);
+                Why::new(Reason::Suspended, message)
+            }),
+        }
+    }
+
+    /// How many nodes may be in flight of so many that are selected.
+    pub fn room(&self, selected: usize) -> usize {
+        let concurrency = usize::try_from(self.concurrency).unwrap_or(0);
+        let limits = self.limits.iter().map(|limit| limit.of(selected));
+        limits.fold(concurrency, usize::min)
+    }
+
+    /// Whether the node goes before those that are not.
+    pub fn is_first(&self, labels: &crate::observed::Map) -> bool {
+        self.first.iter().any(|selector| pools::matches(selector, labels))
+    }
+}
+
+/// What the reference calls invalid, in its words, and what its Jobs could never be.
+fn invalid(view: &PlanView, delay_millis: Option<i64>) -> Option<String> {
+    let spec = &view.spec;
+    if let Some(drain) = &spec.drain {
+        if drain.delete_emptydir_data.is_some() && drain.delete_local_data.is_some() {
+            return Some("spec.drain cannot specify both deleteEmptydirData and deleteLocalData".to_owned());
+        }
+        let selector = drain.pod_selector.as_ref();
+        let selector = selector.and_then(|selector| serde_json::to_value(selector).ok());
+        if let Some(problem) = selector.and_then(|selector| drain::wrong_selector(&selector)) {
+            return Some(format!("spec.drain.podSelector is not selectable: {problem}"));
+        }
+        if let Some(found) = &drain.timeout
+            && timeout_seconds(found).is_none()
+        {
+            return Some(format!(
+                "spec.drain.timeout: found {found}, wanted a duration such as \"5m\", or nanoseconds"
+            ));
+        }
+    }
+    if let Some(Err(problem)) = &view.window {
+        return Some(format!("spec.window is invalid: {problem}"));
+    }
+    match delay_millis {
+        Some(0..) => {}
+        Some(_) => return Some("spec.postCompleteDelay is negative".to_owned()),
+        None => {
+            let found = spec.post_complete_delay.as_deref().unwrap_or_default();
+            return Some(format!(
+                "spec.postCompleteDelay: found {found:?}, wanted a duration such as \"30s\""
+            ));
+        }
+    }
+    if spec
+        .upgrade
+        .as_ref()
+        .is_none_or(|upgrade| upgrade.image.is_empty())
+    {
+        return Some("spec.upgrade.image: found none, wanted an image".to_owned());
+    }
+    None
+}
+
+/// The words are those of the API server for a Secret that is not there.
+fn of_secrets(view: &PlanView, observed: &Observed) -> Option<Why> {
+    let namespace = &view.key.namespace;
+    let needed = || {
+        let secrets = view.spec.secrets.iter().flatten();
+        secrets.filter(|secret| secret.ignore_updates != Some(true))
+    };
+    needed().next()?;
+    if observed.settings.only_looks {
+        return None;
+    }
+    match observed.unseen_secrets.get(namespace) {
+        Some(Some(words)) => {
+            let message = format!(
+                "numo may not read the Secrets of namespace {namespace}, wanted a RoleBinding to ClusterRole numo-plans: {words}"
+            );
+            return Some(Why::new(Reason::SecretsForbidden, message));
+        }
+        Some(None) => {
+            let message = format!("the Secrets of namespace {namespace} are being listed");
+            return Some(Why::new(Reason::Validating, message));
+        }
+        None => {}
+    }
+    let missing: Vec<String> = needed()
+        .filter(|secret| {
+            let key = Key::new(namespace, &secret.name);
+            !observed.secrets.contains_key(&key)
+        })
+        .map(|secret| format!("secrets {:?} not found", secret.name))
+        .collect();
+    (!missing.is_empty()).then(|| Why::new(Reason::SecretNotFound, missing.join(", ")))
+}
+
+/// A drain's timeout in seconds: a duration, or nanoseconds. 0 is without limit.
+pub fn timeout_seconds(found: &Value) -> Option<i64> {
+    let millis = match found {
+        Value::Number(nanos) => nanos.as_i64()? / 1_000_000,
+        Value::String(text) => duration_millis(text)?,
+        _ => return None,
+    };
+    (millis >= 0).then_some((millis + 999) / 1000)
+}
+
+/// kubectl's options as numo's drain has them. Pods of any Plan's Jobs stay, as the reference's selector has it. A
+/// binding may order and bound the drain, which the Plan's own settings cannot.
+fn options(drain: &PlanDrain, bound: Option<&DrainSettings>) -> DrainOptions {
+    let mut settings = bound.cloned().unwrap_or_default();
+    settings.force = Some(drain.force == Some(true));
+    settings.delete_emptydir_data =
+        Some(drain.delete_local_data != Some(false) && drain.delete_emptydir_data != Some(false));
+    settings.ignore_daemonsets = Some(drain.ignore_daemon_sets != Some(false));
+    settings.grace_period_seconds = drain.grace_period.map(i64::from);
+    settings.timeout_seconds = drain.timeout.as_ref().and_then(timeout_seconds);
+    settings.skip_wait_for_delete_timeout_seconds = drain.skip_wait_for_delete_timeout;
+    settings.disable_eviction = drain.disable_eviction;
+    settings.pod_selector = None;
+    let mut options = DrainOptions::of(Some(&settings));
+    let mut selector = drain
+        .pod_selector
+        .as_ref()
+        .and_then(|selector| serde_json::to_value(selector).ok())
+        .unwrap_or_else(|| json!({}));
+    let more = json!({"key": marks::PLAN_CONTROLLER, "operator": "DoesNotExist"});
+    match selector.get_mut("matchExpressions").and_then(Value::as_array_mut) {
+        Some(expressions) => expressions.push(more),
+        None => selector["matchExpressions"] = json!([more]),
+    }
+    options.pod_selector = selector;
+    options
+}

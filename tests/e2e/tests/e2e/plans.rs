@@ -1,0 +1,1202 @@
+//! Plans, as the users, scripts and upgrade images of system-upgrade-controller see them. The Job controller and the
+//! scheduler are real, and so is the kubectl that drains in the Jobs, with the rights of the Plan's ServiceAccount.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use anyhow::{Context, Result};
+use k8s_openapi::api::{
+    batch::v1::Job,
+    core::v1::{Event, Node, Pod},
+};
+use kube::{
+    Api, ResourceExt,
+    api::{DeleteParams, ListParams, Patch, PatchParams},
+};
+use numo_api::{NodeChange, Plan, PlanStatus, Step};
+use numo_e2e::{Stage, manifests};
+use numo_world::WorldSpec;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use crate::{
+    Gate, NEW, apply, finish, gone, job, judgement,
+    maintenance::{budget, deployment, is_cordoned, leases, maintain, node, on, phase, running},
+    prepare, quick, rule, set, with, workers,
+};
+
+/// Namespace of Plans.
+const PLANS: &str = "system-upgrade";
+
+/// A stage with so many workers, the namespace of Plans, and a ServiceAccount that may drain.
+async fn stage(number: usize, numo: Vec<&'static str>) -> Result<Stage> {
+    stage_of(workers(number), numo).await
+}
+
+async fn stage_of(world: WorldSpec, numo: Vec<&'static str>) -> Result<Stage> {
+    let stage = set(world, numo).await?;
+    let objects = manifests::kustomize(&manifests::root().join("deploy/kustomize/plans"))?;
+    manifests::apply(&stage.client, &objects, PLANS).await?;
+    let account = json!({
+        "apiVersion": "v1", "kind": "ServiceAccount",
+        "metadata": {"name": "system-upgrade", "namespace": PLANS},
+    });
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "drainer"},
+        "rules": [
+            {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "patch"]},
+            {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]},
+            {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]},
+            {"apiGroups": ["apps"], "resources": ["daemonsets"], "verbs": ["get"]},
+        ],
+    });
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "drainer"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "drainer"},
+        "subjects": [{"kind": "ServiceAccount", "name": "system-upgrade", "namespace": PLANS}],
+    });
+    apply(&stage, &[account, role, binding]).await?;
+    Ok(stage)
+}
+
+/// A Plan over all workers that runs a shell command on each; `spec` is laid over it.
+fn plan(name: &str, command: &str, spec: Value) -> Value {
+    let all = json!({
+        "concurrency": 1,
+        "nodeSelector": {"matchExpressions": [
+            {"key": "node-role.kubernetes.io/worker", "operator": "Exists"},
+        ]},
+        "serviceAccountName": "system-upgrade",
+        "version": "v1.30.1+k3s1",
+        "upgrade": {"image": "rancher/k3s-upgrade", "command": ["/bin/sh", "-c"], "args": [command]},
+    });
+    json!({
+        "apiVersion": "upgrade.cattle.io/v1", "kind": "Plan",
+        "metadata": {"name": name, "namespace": PLANS},
+        "spec": with(all, spec),
+    })
+}
+
+fn plans(stage: &Stage) -> Api<Plan> {
+    Api::namespaced(stage.person.clone(), PLANS)
+}
+
+async fn status(stage: &Stage, name: &str) -> Result<PlanStatus> {
+    Ok(plans(stage).get(name).await?.status.unwrap_or_default())
+}
+
+/// A condition: status, reason, message.
+fn condition(status: &PlanStatus, type_: &str) -> (String, String, String) {
+    let conditions = status.conditions.iter().flatten();
+    let found = conditions.into_iter().find(|one| one.type_ == type_);
+    found.map_or_else(Default::default, |one| {
+        (
+            one.status.clone(),
+            one.reason.clone().unwrap_or_default(),
+            one.message.clone().unwrap_or_default(),
+        )
+    })
+}
+
+/// Waits until a condition has this status and reason; the status of the Plan, and the condition's message.
+async fn until(
+    stage: &Stage,
+    name: &str,
+    type_: &str,
+    wanted: &str,
+    reason: &str,
+) -> Result<(PlanStatus, String)> {
+    let what = format!("Plan {name} {type_}={wanted}/{reason}");
+    let found = stage
+        .until(&what, 90, || async {
+            let status = status(stage, name).await?;
+            let (is, why, message) = condition(&status, type_);
+            Ok((is == wanted && why == reason).then_some((status, message)))
+        })
+        .await;
+    match found {
+        Ok(found) => Ok(found),
+        Err(error) => Err(error.context(format!("{:#?}", status(stage, name).await))),
+    }
+}
+
+async fn complete(stage: &Stage, name: &str) -> Result<PlanStatus> {
+    Ok(until(stage, name, "Complete", "True", "Complete").await?.0)
+}
+
+/// Waits until the Plan waits for this reason of numo's; the message.
+async fn waits(stage: &Stage, name: &str, reason: &str) -> Result<String> {
+    Ok(until(stage, name, "Ready", "False", reason).await?.1)
+}
+
+async fn patch(stage: &Stage, name: &str, patch: Value) -> Result<()> {
+    let api = plans(stage);
+    api.patch(name, &PatchParams::default(), &Patch::Merge(patch))
+        .await?;
+    Ok(())
+}
+
+async fn jobs(stage: &Stage) -> Result<Vec<Job>> {
+    let api: Api<Job> = Api::namespaced(stage.client.clone(), PLANS);
+    Ok(api.list(&ListParams::default()).await?.items)
+}
+
+async fn changes(stage: &Stage) -> Result<Vec<NodeChange>> {
+    let api: Api<NodeChange> = Api::namespaced(stage.client.clone(), PLANS);
+    Ok(api.list(&ListParams::default()).await?.items)
+}
+
+/// Waits until the node's newest NodeChange is in this step.
+async fn step(stage: &Stage, node: &str, step: Step) -> Result<NodeChange> {
+    stage
+        .until(&format!("Node {node} in step {step:?}"), 90, || async {
+            let mut all = changes(stage).await?;
+            all.retain(|change| change.spec.node_name == node);
+            all.sort_by_key(|change| change.creation_timestamp().map(|time| time.0));
+            let last = all.pop();
+            Ok(last.filter(|change| change.status.as_ref().and_then(|status| status.step) == Some(step)))
+        })
+        .await
+}
+
+/// Reasons of the events about a Plan, oldest first, each with its type and message; by the component of the reference.
+async fn events(stage: &Stage, name: &str) -> Result<Vec<(String, String, String)>> {
+    let api: Api<Event> = Api::namespaced(stage.client.clone(), PLANS);
+    let mut found: Vec<Event> = api.list(&ListParams::default()).await?.items;
+    found.retain(|event| {
+        event.involved_object.kind.as_deref() == Some("Plan")
+            && event.involved_object.name.as_deref() == Some(name)
+    });
+    found.sort_by_key(|event| event.metadata.creation_timestamp.clone().map(|time| time.0));
+    Ok(found
+        .into_iter()
+        .map(|event| {
+            let component = event.source.and_then(|source| source.component);
+            assert_eq!(component.as_deref(), Some("system-upgrade-controller"));
+            (
+                event.reason.unwrap_or_default(),
+                event.type_.unwrap_or_default(),
+                event.message.unwrap_or_default(),
+            )
+        })
+        .collect())
+}
+
+async fn said(stage: &Stage, name: &str, reason: &str) -> Result<String> {
+    stage
+        .until(&format!("event {reason} of Plan {name}"), 60, || async {
+            let events = events(stage, name).await?;
+            let found = events.into_iter().find(|(of, ..)| of == reason);
+            Ok(found.map(|(_, _, message)| message))
+        })
+        .await
+}
+
+async fn all_workers(stage: &Stage) -> Result<Vec<Node>> {
+    let api: Api<Node> = Api::all(stage.client.clone());
+    let params = ListParams::default().labels("node-role.kubernetes.io/worker");
+    Ok(api.list(&params).await?.items)
+}
+
+/// Nothing of numo's is left on nodes and Plan.
+async fn is_given_back(stage: &Stage, name: &str) -> Result<()> {
+    stage
+        .until("everything is given back", 30, || async {
+            let clean = all_workers(stage).await?.iter().all(|node| {
+                let marks = node.annotations().keys();
+                let marked = marks
+                    .into_iter()
+                    .any(|key| key.starts_with(numo_api::marks::PREFIX));
+                !is_cordoned(node)
+                    && !marked
+                    && !node
+                        .labels()
+                        .contains_key(numo_api::marks::EXCLUDE_FROM_REMEDIATION)
+            });
+            let held = leases(stage).list(&ListParams::default()).await?.items.len();
+            let finalizers = match plans(stage).get_opt(name).await? {
+                Some(plan) => plan.finalizers().len(),
+                None => 0,
+            };
+            Ok((clean && held == 0 && finalizers == 0).then_some(()))
+        })
+        .await
+}
+
+/// How many nodes whose names begin so were cordoned at once, at most, by the world's records.
+fn most_cordoned(stage: &Stage, of: &str) -> usize {
+    let mut cordoned: BTreeSet<String> = BTreeSet::new();
+    let mut most = 0;
+    for record in stage.world.records() {
+        if let numo_world::Change::Node(name, view) = record.change
+            && name.starts_with(of)
+        {
+            match view {
+                Some(view) if view.unschedulable => cordoned.insert(name),
+                _ => cordoned.remove(&name),
+            };
+            most = most.max(cordoned.len());
+        }
+    }
+    most
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_roll_drains_upgrades_and_gives_back_every_node() -> Result<()> {
+    let stage = stage(3, Vec::new()).await?;
+    apply(
+        &stage,
+        &[deployment("web", 3, json!({})), budget("web", json!(1))],
+    )
+    .await?;
+    let spec = json!({
+        "drain": {"force": true},
+        "prepare": {"image": "prep:1", "command": ["/bin/sh", "-c", "true"]},
+        "postCompleteLabels": {"example.com/at": "$(LATEST_VERSION)"},
+    });
+    apply(&stage, &[plan("k3s", "echo upgraded", spec)]).await?;
+    let done = complete(&stage, "k3s").await?;
+    assert_eq!(done.latest_version.as_deref(), Some("v1.30.1-k3s1"));
+    let hash = done.latest_hash.clone().context("a hash")?;
+    assert_eq!(hash.len(), 56, "{hash}");
+    assert_eq!(done.applying, None);
+    assert_eq!(condition(&done, "Validated").1, "PlanIsValid");
+    assert_eq!(condition(&done, "LatestResolved").1, "Version");
+    is_given_back(&stage, "k3s").await?;
+    for node in all_workers(&stage).await? {
+        assert_eq!(node.labels()["plan.upgrade.cattle.io/k3s"], hash);
+        assert_eq!(node.labels()["example.com/at"], "v1.30.1-k3s1");
+    }
+    assert_eq!(most_cordoned(&stage, "worker"), 1, "one at a time");
+    for reason in ["Validated", "Resolved", "SyncJob", "JobComplete", "Complete"] {
+        said(&stage, "k3s", reason).await?;
+    }
+    let events = events(&stage, "k3s").await?;
+    let number = |reason: &str| events.iter().filter(|(of, ..)| of == reason).count();
+    assert_eq!(number("JobComplete"), 3, "{events:#?}");
+    assert_eq!(number("Complete"), 1, "{events:#?}");
+
+    // What has been written is what the reference writes.
+    let jobs = jobs(&stage).await?;
+    assert_eq!(jobs.len(), 3);
+    for job in &jobs {
+        let name = job.name_any();
+        let node = &job.labels()["upgrade.cattle.io/node"];
+        assert!(name.starts_with(&format!("apply-k3s-on-{node}-with-")), "{name}");
+        assert_eq!(
+            job.labels()["upgrade.cattle.io/controller"],
+            "system-upgrade-controller"
+        );
+        assert_eq!(job.labels()["plan.upgrade.cattle.io/k3s"], hash);
+        let pod = job.spec.clone().unwrap().template.spec.unwrap();
+        let inits: Vec<String> = pod
+            .init_containers
+            .unwrap()
+            .into_iter()
+            .map(|one| one.name)
+            .collect();
+        assert_eq!(inits, ["prepare", "drain"]);
+        assert_eq!(
+            pod.containers[0].image.as_deref(),
+            Some("rancher/k3s-upgrade:v1.30.1-k3s1")
+        );
+    }
+    stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_without_cordon_stays_in_service_and_needs_no_lease() -> Result<()> {
+    let stage = stage(2, Vec::new()).await?;
+    let stop = json!({
+        "apiVersion": "numo.openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexBudget",
+        "metadata": {"name": "none"}, "spec": {"nodeSelector": {}, "maxUnavailable": 0},
+    });
+    apply(&stage, &[stop, plan("os", "true", json!({"concurrency": 2}))]).await?;
+    complete(&stage, "os").await?;
+    is_given_back(&stage, "os").await?;
+    let leased = stage.requests()?.into_iter().any(|request| {
+        request.resource == "leases" && request.verb == "create" && request.uri.contains("medik8s-leases")
+    });
+    assert!(!leased, "no lease is taken");
+    assert_eq!(most_cordoned(&stage, "worker"), 0);
+    stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_node_is_held_with_its_reason_and_goes_on() -> Result<()> {
+    let stage = stage(2, Vec::new()).await?;
+    let gate = Gate::new()?;
+    let command = format!("echo no space left; {} && exit 0; exit 3", gate.is_open("mended"));
+    let settings = ["--plan-job-backoff-limit", "0"];
+    let mut stage = stage;
+    stage.stop_numo().await?;
+    stage.start_numo_with(&settings)?;
+    apply(&stage, &[plan("k3s", &command, json!({"cordon": true}))]).await?;
+    let message = waits(&stage, "k3s", "JobFailed").await?;
+    assert!(
+        message.contains("failed on Node worker-") && message.contains("(exit code 3)"),
+        "{message}"
+    );
+    let (failed, said_so) = until(&stage, "k3s", "Complete", "False", "JobFailed").await?;
+    assert_eq!(said_so, message);
+    let applying = failed.applying.context("the node is being applied")?;
+    assert_eq!(applying.len(), 1);
+    let held = applying[0].clone();
+    let change = step(&stage, &held, Step::Held).await?;
+    let journal = change.status.clone().unwrap();
+    assert_eq!(journal.reason.as_deref(), Some("JobFailed"));
+    assert!(journal.log_tail.unwrap().contains("no space left"));
+    assert!(is_cordoned(&node(&stage, &held).await?), "it stays cordoned");
+    let told = stage.say(&["explain", &held]).await?;
+    assert!(
+        told.contains("JobFailed") && told.contains("exit code 3"),
+        "{told}"
+    );
+    let shown = stage.say(&["status"]).await?;
+    assert!(shown.contains("system-upgrade/k3s"), "{shown}");
+    // A person mends it and says so.
+    gate.open("mended")?;
+    stage.say(&["retry", &held]).await?;
+    complete(&stage, "k3s").await?;
+    is_given_back(&stage, "k3s").await?;
+    stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_edited_plan_retries_what_failed_and_nothing_else() -> Result<()> {
+    let mut stage = stage(2, Vec::new()).await?;
+    stage.stop_numo().await?;
+    stage.start_numo_with(&["--plan-job-backoff-limit", "0"])?;
+    let bad = "[ \"$SYSTEM_UPGRADE_NODE_NAME\" = worker-0 ] || exit 1";
+    apply(
+        &stage,
+        &[plan("k3s", bad, json!({"cordon": true, "concurrency": 2}))],
+    )
+    .await?;
+    waits(&stage, "k3s", "JobFailed").await?;
+    let first = stage
+        .until("worker-0 is done", 60, || async {
+            let node = node(&stage, "worker-0").await?;
+            Ok(node.labels().get("plan.upgrade.cattle.io/k3s").cloned())
+        })
+        .await?;
+    patch(&stage, "k3s", json!({"spec": {"upgrade": {"args": ["true"]}}})).await?;
+    let done = complete(&stage, "k3s").await?;
+    assert_eq!(done.latest_hash, Some(first), "arguments are not in the hash");
+    let api: Api<Job> = Api::namespaced(stage.client.clone(), PLANS);
+    let again: Vec<String> = api
+        .list(&ListParams::default())
+        .await?
+        .items
+        .iter()
+        .filter(|job| {
+            let args = job.spec.clone().unwrap().template.spec.unwrap().containers[0]
+                .args
+                .clone();
+            args == Some(vec!["true".to_owned()])
+        })
+        .map(|job| job.labels()["upgrade.cattle.io/node"].clone())
+        .collect();
+    assert_eq!(again, ["worker-1"]);
+    stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reboot_inside_the_job_is_judged_by_what_is_true() -> Result<()> {
+    let stage = stage(1, Vec::new()).await?;
+    let gate = Gate::new()?;
+    // The first run hangs until the machine goes down under it; after the reboot there is nothing left to do.
+    let marker = gate.is_open("rebooted");
+    let command = format!("{marker} && exit 0; sleep 36000");
+    apply(&stage, &[plan("k3s", &command, json!({"cordon": true}))]).await?;
+    let before = stage
+        .until("the upgrade runs", 60, || async {
+            let changes = changes(&stage).await?;
+            let released = changes
+                .into_iter()
+                .find(|change| change.status.as_ref().and_then(|status| status.step) == Some(Step::Released));
+            let told = stage.say(&["explain", "worker-0"]).await?;
+            Ok(released.filter(|_| told.contains("runs: upgrade")))
+        })
+        .await?;
+    gate.open("rebooted")?;
+    stage.world.reboot("worker-0", Some("v1.30.1+k3s1")).await?;
+    complete(&stage, "k3s").await?;
+    is_given_back(&stage, "k3s").await?;
+    let after = step(&stage, "worker-0", Step::Done).await?;
+    assert_eq!(after.name_any(), before.name_any());
+    stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_plan_lets_what_runs_end_and_gives_the_node_back() -> Result<()> {
+    let stage = stage(2, Vec::new()).await?;
+    let gate = Gate::new()?;
+    let wait = gate.wait_for("all");
+    apply(&stage, &[plan("k3s", &wait, json!({"cordon": true}))]).await?;
+    let applying = stage
+        .until("a node is being upgraded", 60, || async {
+            let applying = status(&stage, "k3s").await?.applying.unwrap_or_default();
+            let first = applying.first().cloned();
+            let Some(first) = first else { return Ok(None) };
+            let told = stage.say(&["explain", &first]).await?;
+            Ok(told.contains("runs: upgrade").then_some(first))
+        })
+        .await?;
+    plans(&stage).delete("k3s", &DeleteParams::default()).await?;
+    waits(&stage, "k3s", "Deleting").await?;
+    let pods: Api<Pod> = Api::namespaced(stage.client.clone(), PLANS);
+    let all = pods.list(&ListParams::default()).await?.items;
+    assert!(
+        all.iter().all(|pod| pod.metadata.deletion_timestamp.is_none()),
+        "nothing is killed"
+    );
+    assert!(is_cordoned(&node(&stage, &applying).await?));
+    gate.open_for_all()?;
+    gone(&stage, &plans(&stage), "k3s").await?;
+    is_given_back(&stage, "k3s").await?;
+    let began: Vec<String> = stage
+        .requests()?
+        .into_iter()
+        .filter(|request| request.resource == "jobs" && request.verb == "create")
+        .map(|request| request.uri)
+        .collect();
+    assert_eq!(began.len(), 1, "no other node was begun");
+    stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_persons_cordon_survives_and_an_opt_out_is_respected() -> Result<()> {
+    let stage = stage(3, Vec::new()).await?;
+    stage.cordon("worker-0", true).await?;
+    let out = json!({"metadata": {"labels": {"plan.upgrade.cattle.io/k3s": "disabled"}}});
+    stage.patch_node("worker-1", out).await?;
+    apply(&stage, &[plan("k3s", "true", json!({"cordon": true}))]).await?;
+    let done = complete(&stage, "k3s").await?;
+    let zero = node(&stage, "worker-0").await?;
+    assert!(is_cordoned(&zero), "it was there before");
+    assert_eq!(
+        Some(&zero.labels()["plan.upgrade.cattle.io/k3s"]),
+        done.latest_hash.as_ref()
+    );
+    let one = node(&stage, "worker-1").await?;
+    assert_eq!(one.labels()["plan.upgrade.cattle.io/k3s"], "disabled");
+    let of: BTreeSet<String> = jobs(&stage)
+        .await?
+        .iter()
+        .map(|job| job.labels()["upgrade.cattle.io/node"].clone())
+        .collect();
+    assert!(!of.contains("worker-1"), "{of:?}");
+    stage.cordon("worker-0", false).await?;
+    is_given_back(&stage, "k3s").await?;
+    stage.strike().await
+}
+
+/// A Plan as system-upgrade-controller leaves it when it stops: one node done, one with a Job that runs, one with a Job
+/// that it made paused.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_of_a_stopped_controller_goes_on_where_it_was() -> Result<()> {
+    let mut stage = stage(3, Vec::new()).await?;
+    let gate = Gate::new()?;
+    let command = gate.wait_for("all");
+    // The hash is by the book: this numo makes it, and is then forgotten.
+    apply(
+        &stage,
+        &[plan("k3s", &command, json!({"cordon": true, "concurrency": 0}))],
+    )
+    .await?;
+    let known = complete(&stage, "k3s").await?;
+    let hash = known.latest_hash.clone().context("a hash")?;
+    stage.stop_numo().await?;
+    let done = json!({"metadata": {"labels": {"plan.upgrade.cattle.io/k3s": hash}}});
+    stage.patch_node("worker-0", done).await?;
+    let uid = plans(&stage).get("k3s").await?.uid().context("a uid")?;
+    let theirs = |node: &str, parallelism: i32| {
+        let labels = json!({
+            "upgrade.cattle.io/controller": "system-upgrade-controller",
+            "upgrade.cattle.io/exclusive": "false",
+            "upgrade.cattle.io/node": node,
+            "upgrade.cattle.io/plan": "k3s",
+            "upgrade.cattle.io/version": "v1.30.1-k3s1",
+            "plan.upgrade.cattle.io/k3s": hash,
+            "objectset.rio.cattle.io/hash": "6f2a99b8c2b5b8a0c0c5f9c9d2f4",
+        });
+        let name = format!("apply-k3s-on-{node}-with-{hash}");
+        json!({
+            "apiVersion": "batch/v1", "kind": "Job",
+            "metadata": {
+                "name": &name[..63].trim_end_matches('-'), "namespace": PLANS, "labels": labels,
+                "ownerReferences": [{"apiVersion": "upgrade.cattle.io/v1", "kind": "Plan", "name": "k3s",
+                    "uid": uid, "controller": true, "blockOwnerDeletion": false}],
+            },
+            "spec": {
+                "parallelism": parallelism, "completions": 1, "backoffLimit": 2, "ttlSecondsAfterFinished": 900,
+                "template": {"metadata": {"labels": labels}, "spec": {
+                    "restartPolicy": "Never",
+                    "serviceAccountName": "system-upgrade",
+                    "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
+                        "nodeSelectorTerms": [{"matchExpressions": [
+                            {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]}]}}},
+                    "tolerations": [{"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule"}],
+                    "initContainers": [{"name": "cordon", "image": "rancher/kubectl:v1.30.3", "args": ["cordon", node]}],
+                    "containers": [{"name": "upgrade", "image": "u", "command": ["/bin/sh", "-c", command]}],
+                }},
+            },
+        })
+    };
+    apply(&stage, &[theirs("worker-1", 1), theirs("worker-2", 0)]).await?;
+    stage
+        .until("worker-1 is cordoned by its Job", 60, || async {
+            Ok(is_cordoned(&node(&stage, "worker-1").await?).then_some(()))
+        })
+        .await?;
+    patch(&stage, "k3s", json!({"spec": {"concurrency": 1}})).await?;
+    let applying = json!({"status": {"applying": ["worker-1", "worker-2"]}});
+    let api = plans(&stage);
+    api.patch_status("k3s", &PatchParams::default(), &Patch::Merge(applying))
+        .await?;
+    stage.start_numo()?;
+    step(&stage, "worker-1", Step::Released).await?;
+    gate.open_for_all()?;
+    let after = complete(&stage, "k3s").await?;
+    assert_eq!(after.latest_hash, Some(hash));
+    is_given_back(&stage, "k3s").await?;
+    let created: Vec<String> = stage
+        .requests()?
+        .into_iter()
+        .filter(|request| request.resource == "jobs" && request.verb == "create")
+        .map(|request| request.uri)
+        .collect();
+    assert_eq!(created, Vec::<String>::new(), "no node was upgraded twice");
+    stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn beside_a_live_controller_numo_writes_nothing_to_plans() -> Result<()> {
+    let mut stage = stage(2, Vec::new()).await?;
+    stage.stop_numo().await?;
+    let theirs = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "system-upgrade-controller", "namespace": PLANS},
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": {"app": "suc"}},
+            "template": {"metadata": {"labels": {"app": "suc"}}, "spec": {
+                "terminationGracePeriodSeconds": 1, "serviceAccountName": "suc",
+                "containers": [{"name": "suc", "image": "suc", "command": ["sleep", "36000"]}],
+            }},
+        },
+    });
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "suc", "namespace": PLANS}});
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "suc"},
+        "rules": [{"apiGroups": ["upgrade.cattle.io"], "resources": ["plans/status"], "verbs": ["update"]}],
+    });
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "suc"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "suc"},
+        "subjects": [{"kind": "ServiceAccount", "name": "suc", "namespace": PLANS}],
+    });
+    apply(
+        &stage,
+        &[
+            account,
+            role,
+            binding,
+            theirs,
+            plan("k3s", "true", json!({"cordon": true})),
+        ],
+    )
+    .await?;
+    stage.start_numo()?;
+    let why = said(&stage, "k3s", "ForeignController").await?;
+    assert!(why.contains("system-upgrade/system-upgrade-controller"), "{why}");
+    assert_eq!(status(&stage, "k3s").await?, PlanStatus::default());
+    let api: Api<k8s_openapi::api::apps::v1::Deployment> = Api::namespaced(stage.client.clone(), PLANS);
+    api.delete("system-upgrade-controller", &DeleteParams::default())
+        .await?;
+    complete(&stage, "k3s").await?;
+    stage.strike().await
+}
+
+/// A server of channels: what it answers, and the headers that it was asked with, names in lower case.
+#[derive(Clone, Default)]
+struct Channel {
+    answer: Arc<Mutex<(u16, String)>>,
+    asked: Arc<Mutex<Vec<BTreeMap<String, String>>>>,
+}
+
+impl Channel {
+    async fn serve(status: u16, text: &str) -> Result<(Self, String)> {
+        let channel = Self::default();
+        channel.says(status, text);
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+        let url = format!("http://{}/channels/stable", listener.local_addr()?);
+        let serving = channel.clone();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(serving.clone().answer(stream));
+            }
+        });
+        Ok((channel, url))
+    }
+
+    async fn answer(self, mut stream: tokio::net::TcpStream) -> Result<()> {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(stream.read_u8().await?);
+        }
+        let text = String::from_utf8_lossy(&head).into_owned();
+        let headers = text.lines().skip(1).filter_map(|line| line.split_once(": "));
+        let headers = headers.map(|(name, value)| (name.to_lowercase(), value.to_owned()));
+        self.asked.lock().unwrap().push(headers.collect());
+        let (status, text) = self.answer.lock().unwrap().clone();
+        let answer = match status {
+            0 => std::future::pending().await,
+            302 => format!("HTTP/1.1 302 Found\r\nlocation: {text}\r\ncontent-length: 0\r\n\r\n"),
+            other => format!(
+                "HTTP/1.1 {other} Said\r\ncontent-type: text/html\r\ncontent-length: {}\r\n\r\n{text}",
+                text.len()
+            ),
+        };
+        stream.write_all(answer.as_bytes()).await?;
+        Ok(())
+    }
+
+    fn says(&self, status: u16, text: &str) {
+        *self.answer.lock().unwrap() = (status, text.to_owned());
+    }
+
+    fn asked(&self) -> Vec<BTreeMap<String, String>> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_channel_names_the_version_and_a_bad_one_is_said() -> Result<()> {
+    let stage = stage(1, Vec::new()).await?;
+    let (channel, url) = Channel::serve(302, "/releases/tag/v1.31.0+k3s1").await?;
+    let spec = json!({"version": null, "channel": url, "cordon": true});
+    apply(&stage, &[plan("k3s", "true", spec)]).await?;
+    let done = complete(&stage, "k3s").await?;
+    assert_eq!(done.latest_version.as_deref(), Some("v1.31.0-k3s1"));
+    assert_eq!(
+        condition(&done, "LatestResolved"),
+        ("True".into(), "Channel".into(), String::new())
+    );
+    let asked = channel.asked();
+    assert_eq!(asked.len(), 1, "once, whatever the nodes do");
+    let cluster = Api::<k8s_openapi::api::core::v1::Namespace>::all(stage.client.clone())
+        .get("kube-system")
+        .await?
+        .uid()
+        .context("a uid")?;
+    assert_eq!(asked[0]["x-suc-cluster-id"], cluster.as_str());
+    assert!(!asked[0].contains_key("x-suc-latest-version"));
+
+    // Answers that name no version: condition, event, and no Job.
+    for (name, status, text, words) in [
+        ("failing", 500, "", "unexpected response: 500"),
+        ("page", 200, "<html>log in</html>", "\"stable\" is no version"),
+        ("nowhere", 302, "", "which ends in no version"),
+    ] {
+        let (_channel, url) = Channel::serve(status, text).await?;
+        let url = if status == 302 {
+            url.replace("/channels/stable", "/")
+        } else {
+            url
+        };
+        let spec = json!({"version": null, "channel": url, "cordon": true});
+        apply(&stage, &[plan(name, "true", spec)]).await?;
+        let (_, message) = until(&stage, name, "LatestResolved", "False", "Error").await?;
+        assert!(message.contains(words), "{message}");
+        until(&stage, name, "Complete", "False", "NotReady").await?;
+        said(&stage, name, "ResolveFailed").await?;
+    }
+    // One that hangs holds up nobody, and one that loops is asked once.
+    let (hangs, url) = Channel::serve(0, "").await?;
+    apply(
+        &stage,
+        &[plan(
+            "hangs",
+            "true",
+            json!({"version": null, "channel": url, "cordon": true}),
+        )],
+    )
+    .await?;
+    stage
+        .until("it is asked", 30, || async {
+            Ok((!hangs.asked().is_empty()).then_some(()))
+        })
+        .await?;
+    let (loops, url) = Channel::serve(302, "/channels/stable").await?;
+    apply(
+        &stage,
+        &[plan(
+            "loops",
+            "true",
+            json!({"version": null, "channel": url, "cordon": true}),
+        )],
+    )
+    .await?;
+    assert_eq!(
+        complete(&stage, "loops").await?.latest_version.as_deref(),
+        Some("stable")
+    );
+    assert_eq!(loops.asked().len(), 1);
+    for spec in [
+        json!({"version": null, "cordon": true}),
+        json!({"version": null, "channel": "no url", "cordon": true}),
+        json!({"version": "a/b", "cordon": true}),
+    ] {
+        apply(&stage, &[plan("bad", "true", spec)]).await?;
+        until(&stage, "bad", "LatestResolved", "False", "Error").await?;
+        plans(&stage).delete("bad", &DeleteParams::default()).await?;
+        gone(&stage, &plans(&stage), "bad").await?;
+    }
+    stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_channel_that_fails_keeps_the_version_it_named() -> Result<()> {
+    let stage = stage(1, vec!["--plan-polling-interval", "61s"]).await?;
+    let (channel, url) = Channel::serve(302, "/v1.31.0").await?;
+    let spec = json!({"version": null, "channel": url, "cordon": true});
+    apply(&stage, &[plan("k3s", "true", spec)]).await?;
+    complete(&stage, "k3s").await?;
+    channel.says(500, "");
+    let mut stage = stage;
+    stage.kill_numo().await?;
+    // A restart does not ask again before its time.
+    stage.start_numo()?;
+    let message = stage
+        .until("it says that the channel fails", 120, || async {
+            let events = events(&stage, "k3s").await?;
+            Ok(events.into_iter().find(|(reason, ..)| reason == "ResolveFailed"))
+        })
+        .await?;
+    let asked = channel.asked();
+    assert_eq!(asked.len(), 2, "{message:?}, and no sooner");
+    assert_eq!(asked[1]["x-suc-latest-version"], "v1.31.0");
+    let after = status(&stage, "k3s").await?;
+    assert_eq!(after.latest_version.as_deref(), Some("v1.31.0"));
+    assert_eq!(condition(&after, "Complete").0, "True");
+    assert!(condition(&after, "LatestResolved").2.contains("500"));
+    stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_changed_secret_begins_a_new_round_and_a_missing_one_is_named() -> Result<()> {
+    let stage = stage(1, Vec::new()).await?;
+    let spec = json!({
+        "cordon": true,
+        "secrets": [{"name": "conf", "path": ""}, {"name": "other", "path": "x", "ignoreUpdates": true}],
+    });
+    let command = "cat /dev/null";
+    apply(&stage, &[plan("k3s", command, spec)]).await?;
+    let (_, message) = until(&stage, "k3s", "Validated", "False", "Error").await?;
+    assert_eq!(message, "secrets \"conf\" not found");
+    said(&stage, "k3s", "ValidateFailed").await?;
+    let secret = |value: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "conf", "namespace": PLANS},
+            "stringData": {"a": value},
+        })
+    };
+    apply(&stage, &[secret("1")]).await?;
+    let first = complete(&stage, "k3s").await?.latest_hash;
+    apply(&stage, &[secret("2")]).await?;
+    let second = stage
+        .until("another hash", 60, || async {
+            let status = status(&stage, "k3s").await?;
+            let done = condition(&status, "Complete").0 == "True" && status.latest_hash != first;
+            Ok(done.then_some(status.latest_hash))
+        })
+        .await?;
+    let label = node(&stage, "worker-0").await?.labels()["plan.upgrade.cattle.io/k3s"].clone();
+    assert_eq!(second, Some(label));
+    stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bad_input_is_refused_or_said_and_nothing_is_half_done() -> Result<()> {
+    let mut stage = stage(1, Vec::new()).await?;
+    // What the schema of the reference refuses is refused here too.
+    for spec in [
+        json!({"window": {"days": ["noday"], "startTime": "1", "endTime": "2"}}),
+        json!({"window": {"days": [], "startTime": "1", "endTime": "2"}}),
+        json!({"concurrency": "many"}),
+        json!({"upgrade": null}),
+    ] {
+        let refused = apply(&stage, &[plan("bad", "true", spec.clone())]).await;
+        assert!(refused.is_err(), "{spec}");
+    }
+    for (index, (spec, words)) in [
+        (
+            json!({"drain": {"deleteEmptydirData": true, "deleteLocalData": true}}),
+            "spec.drain cannot specify both deleteEmptydirData and deleteLocalData",
+        ),
+        (
+            json!({"drain": {"podSelector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}}}),
+            "spec.drain.podSelector is not selectable",
+        ),
+        (
+            json!({"window": {"days": ["mon"], "startTime": "25:00", "endTime": "2"}}),
+            "spec.window is invalid: spec.window.startTime: found \"25:00\"",
+        ),
+        (
+            json!({"window": {"days": ["mon"], "startTime": "1", "endTime": "2", "timeZone": "Mars/Base"}}),
+            "spec.window is invalid: spec.window.timeZone: found \"Mars/Base\"",
+        ),
+        (
+            json!({"postCompleteDelay": "-5s"}),
+            "spec.postCompleteDelay is negative",
+        ),
+        (
+            json!({"postCompleteDelay": "soon"}),
+            "spec.postCompleteDelay: found \"soon\"",
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let name = format!("bad{index}");
+        apply(&stage, &[plan(&name, "true", spec)]).await?;
+        let (_, message) = until(&stage, &name, "Validated", "False", "Error").await?;
+        assert!(message.starts_with(words), "{message}");
+        let (_, message) = until(&stage, &name, "Complete", "False", "NotReady").await?;
+        assert_eq!(message, "plan is not valid and resolved");
+        said(&stage, &name, "ValidateFailed").await?;
+    }
+    // Concurrency 0 completes at once, and is said.
+    apply(&stage, &[plan("zero", "true", json!({"concurrency": 0}))]).await?;
+    complete(&stage, "zero").await?;
+    waits(&stage, "zero", "ConcurrencyZero").await?;
+    said(&stage, "zero", "ConcurrencyZero").await?;
+    // Elsewhere it is not honoured.
+    let mut elsewhere = plan("k3s", "true", json!({"cordon": true}));
+    elsewhere["metadata"]["namespace"] = json!("default");
+    apply(&stage, &[elsewhere]).await?;
+    let api: Api<Plan> = Api::namespaced(stage.client.clone(), "default");
+    stage
+        .until("NamespaceNotAllowed", 30, || async {
+            let status = api.get("k3s").await?.status.unwrap_or_default();
+            Ok((condition(&status, "Stalled").1 == "NamespaceNotAllowed").then_some(()))
+        })
+        .await?;
+    assert_eq!(jobs(&stage).await?.len(), 0);
+    assert_eq!(changes(&stage).await?.len(), 0);
+
+    // A Job that is refused, and an image that is not there.
+    let privileged = json!({"upgrade": {"image": "u", "command": ["true"],
+        "envs": [{"name": "bad name=", "value": "1"}]}});
+    apply(
+        &stage,
+        &[plan("refused", "true", with(privileged, json!({"cordon": true})))],
+    )
+    .await?;
+    let message = waits(&stage, "refused", "WriteRefused").await;
+    if let Ok(message) = &message {
+        assert!(message.contains("Job"), "{message}");
+    }
+    plans(&stage).delete("refused", &DeleteParams::default()).await?;
+    gone(&stage, &plans(&stage), "refused").await?;
+    is_given_back(&stage, "refused").await?;
+    let image = json!({"upgrade": {"image": "does-not-exist", "command": ["true"]}});
+    apply(&stage, &[plan("image", "true", image)]).await?;
+    let message = stage
+        .until("the image is named", 60, || async {
+            let status = status(&stage, "image").await?;
+            let message = condition(&status, "Ready").2;
+            Ok(message.contains("ImagePull").then_some(message))
+        })
+        .await?;
+    assert!(message.contains("UpgradeCannotStart"), "{message}");
+    // Where numo is not invited, it says how to.
+    stage.may_lack_rights = true;
+    let bindings: Api<k8s_openapi::api::rbac::v1::RoleBinding> = Api::namespaced(stage.client.clone(), PLANS);
+    bindings.delete("numo-plans", &DeleteParams::default()).await?;
+    stage.stop_numo().await?;
+    stage.start_numo()?;
+    let message = waits(&stage, "zero", "JobsForbidden").await?;
+    assert!(message.contains("numo-plans"), "{message}");
+    stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn numo_drains_by_option_and_the_account_needs_no_right_to() -> Result<()> {
+    let stage = stage(2, Vec::new()).await?;
+    let gate = Gate::new()?;
+    apply(
+        &stage,
+        &[
+            deployment("web", 2, on("worker-0")),
+            budget("web", json!(0)),
+            json!({
+                "apiVersion": "numo.openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexBinding",
+                "metadata": {"name": "plans"},
+                "spec": {
+                    "ownerSelector": {"kind": "Plan"}, "drainBy": "Numo", "order": "Name",
+                    "rules": [{"name": "check"}], "soakSeconds": 1,
+                },
+            }),
+            rule(
+                "check",
+                json!({"jobSpec": job("true"), "cleanUpJobSpec": job(&gate.wait())}),
+            ),
+        ],
+    )
+    .await?;
+    running(&stage, "web", "worker-0", 2).await?;
+    let spec = json!({
+        "serviceAccountName": "default",
+        "prepare": {"image": "p", "command": ["/bin/sh", "-c", "true"]},
+        "drain": {},
+    });
+    apply(&stage, &[plan("k3s", "true", spec)]).await?;
+    let message = stage
+        .until("the budget is named", 60, || async {
+            let told = stage.say(&["explain", "worker-0"]).await?;
+            Ok(told.contains("EvictionBlocked").then_some(told))
+        })
+        .await?;
+    assert!(message.contains("PodDisruptionBudget default/web"), "{message}");
+    assert!(is_cordoned(&node(&stage, "worker-0").await?));
+    apply(&stage, &[budget("web", json!(2))]).await?;
+    // Its Post rule keeps the turn: the next node waits.
+    stage
+        .until("worker-0 is uncordoned", 60, || async {
+            let change = step(&stage, "worker-0", Step::PostRules).await;
+            Ok(change.is_ok().then_some(()))
+        })
+        .await
+        .ok();
+    assert!(!is_cordoned(&node(&stage, "worker-1").await?));
+    gate.open_for_all()?;
+    complete(&stage, "k3s").await?;
+    is_given_back(&stage, "k3s").await?;
+    let mut names: Vec<String> = jobs(&stage).await?.iter().map(ResourceExt::name_any).collect();
+    names.sort();
+    let kinds: Vec<&str> = names.iter().map(|name| name.split('-').next().unwrap()).collect();
+    assert_eq!(kinds, ["apply", "apply", "prepare", "prepare"]);
+    stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_jobs_own_drain_waits_for_is_said() -> Result<()> {
+    let stage = stage(2, Vec::new()).await?;
+    apply(
+        &stage,
+        &[deployment("web", 1, on("worker-0")), budget("web", json!(0))],
+    )
+    .await?;
+    running(&stage, "web", "worker-0", 1).await?;
+    let only = json!({"matchLabels": {"kubernetes.io/hostname": "worker-0"}});
+    apply(
+        &stage,
+        &[plan(
+            "k3s",
+            "true",
+            json!({"drain": {"force": true}, "nodeSelector": only}),
+        )],
+    )
+    .await?;
+    let told = stage
+        .until("the budget is named", 60, || async {
+            let status = status(&stage, "k3s").await?;
+            let message = condition(&status, "Ready").2;
+            Ok(message
+                .contains("PodDisruptionBudget default/web")
+                .then_some(message))
+        })
+        .await?;
+    assert!(
+        told.contains("Deployment") || told.contains("ReplicaSet"),
+        "{told}"
+    );
+    apply(&stage, &[budget("web", json!(1))]).await?;
+    complete(&stage, "k3s").await?;
+    is_given_back(&stage, "k3s").await?;
+    stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_again_and_again_every_node_is_upgraded_once() -> Result<()> {
+    // A pod keeps its name when its container is started again, and so its place as the leader.
+    let mut stage = stage(4, vec!["--identity", "numo-0"]).await?;
+    let spec = json!({"cordon": true, "concurrency": 2});
+    apply(&stage, &[plan("k3s", "sleep 0.3", spec)]).await?;
+    let mut lives = 0;
+    loop {
+        let before = stage.requests()?.len();
+        // So many requests later each time, so that every write is the last of some life.
+        let quota = 1 + lives % 9;
+        stage
+            .until("it has written something", 60, || async {
+                let requests = stage.requests()?.split_off(before);
+                let writes = requests.iter().filter(|request| {
+                    request.verb != "list" && request.verb != "watch" && request.verb != "get"
+                });
+                let done = condition(&status(&stage, "k3s").await?, "Complete").0 == "True";
+                Ok((done || writes.count() >= quota).then_some(()))
+            })
+            .await?;
+        if condition(&status(&stage, "k3s").await?, "Complete").0 == "True" {
+            break;
+        }
+        lives += 1;
+        anyhow::ensure!(lives < 60, "it never ends");
+        stage.kill_numo().await?;
+        stage.start_numo()?;
+    }
+    assert!(lives > 5, "{lives} lives");
+    is_given_back(&stage, "k3s").await?;
+    let mut runs: BTreeMap<String, usize> = BTreeMap::new();
+    for pod in Api::<Pod>::namespaced(stage.client.clone(), PLANS)
+        .list(&ListParams::default())
+        .await?
+        .items
+    {
+        let node = pod.labels()["upgrade.cattle.io/node"].clone();
+        *runs.entry(node).or_default() += 1;
+    }
+    assert_eq!(
+        runs.values().copied().collect::<Vec<_>>(),
+        [1, 1, 1, 1],
+        "{runs:?}"
+    );
+    assert!(most_cordoned(&stage, "worker") <= 2);
+    stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn agents_wait_for_servers_and_never_two_servers_at_once() -> Result<()> {
+    let world = WorldSpec {
+        masters: 3,
+        ..workers(1)
+    };
+    let stage = stage_of(world, Vec::new()).await?;
+    let gate = Gate::new()?;
+    let servers = json!({
+        "concurrency": 3, "cordon": true, "version": "v1.30.1",
+        "nodeSelector": {"matchLabels": {"node-role.kubernetes.io/control-plane": ""}},
+        "tolerations": [{"operator": "Exists"}],
+    });
+    let agents = json!({
+        "cordon": true, "version": "v1.30.1",
+        "prepare": {"image": "p", "command": ["/bin/true"], "args": ["prepare", "servers"]},
+    });
+    let command = gate.wait_for("all");
+    apply(
+        &stage,
+        &[plan("agents", "true", agents), plan("servers", &command, servers)],
+    )
+    .await?;
+    waits(&stage, "agents", "WaitsForPlan").await?;
+    stage
+        .until("a server is being upgraded", 60, || async {
+            Ok(status(&stage, "servers")
+                .await?
+                .applying
+                .filter(|applying| !applying.is_empty()))
+        })
+        .await?;
+    gate.open_for_all()?;
+    complete(&stage, "servers").await?;
+    assert_eq!(
+        most_cordoned(&stage, "master"),
+        1,
+        "one server at a time, whatever its concurrency"
+    );
+    // The servers' kubelets are not at the version yet.
+    let message = waits(&stage, "agents", "WaitsForPlan").await?;
+    assert!(message.contains("control-plane kubelets"), "{message}");
+    assert_eq!(
+        changes(&stage)
+            .await?
+            .iter()
+            .filter(|change| change.spec.node_name == "worker-0")
+            .count(),
+        0
+    );
+    for server in ["master-0", "master-1", "master-2"] {
+        stage.world.reboot(server, Some("v1.30.1")).await?;
+    }
+    complete(&stage, "agents").await?;
+    stage.strike().await
+}
+
+/// A Plan, a MutexRunConfig and a NodeMaintenance want the same nodes, and together no more than the budget allows; a
+/// person cordons one by hand meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn all_owners_share_one_ledger() -> Result<()> {
+    let stage = stage(4, Vec::new()).await?;
+    let limit = json!({
+        "apiVersion": "numo.openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexBudget",
+        "metadata": {"name": "two"},
+        "spec": {"nodeSelector": {"matchLabels": {"node-role.kubernetes.io/worker": ""}}, "maxUnavailable": 2},
+    });
+    apply(&stage, &[limit]).await?;
+    prepare(&stage, &[quick()], json!({"maxUnavailable": 3})).await?;
+    stage.world.upgrade_to(NEW).await?;
+    apply(
+        &stage,
+        &[plan(
+            "k3s",
+            "sleep 0.5",
+            json!({"cordon": true, "concurrency": 4}),
+        )],
+    )
+    .await?;
+    maintain(&stage, "nm", "worker-3", json!({})).await?;
+    phase(&stage, "nodemaintenance.medik8s.io", "nm", "Succeeded").await?;
+    crate::maintenance::delete(&stage, "nodemaintenance.medik8s.io", "nm").await?;
+    complete(&stage, "k3s").await?;
+    finish(&stage).await?;
+    let most = most_cordoned(&stage, "worker");
+    assert!(most <= 2, "{most} at once");
+    let mut expected = judgement(&["quick"], &["quick"]);
+    expected.max_in_flight = 2;
+    stage.judge(&expected).await?;
+    is_given_back(&stage, "k3s").await?;
+    stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_closed_window_begins_no_node_and_idle_plans_ask_nothing() -> Result<()> {
+    let stage = stage(2, Vec::new()).await?;
+    // Never is a window too: no day is in it but the one that is farthest away.
+    let day = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).weekday();
+    let far = (i64::from(day.to_sunday_zero_offset()) + 3) % 7;
+    let window = json!({"days": [far.to_string()], "startTime": "00:00", "endTime": "23:59:59"});
+    for index in 0..5 {
+        let name = format!("k3s-{index}");
+        apply(
+            &stage,
+            &[plan(&name, "true", json!({"cordon": true, "window": window}))],
+        )
+        .await?;
+        let (_, message) = until(&stage, &name, "Complete", "False", "Waiting").await?;
+        assert!(message.contains("spec.window"), "{message}");
+        waits(&stage, &name, "OutsideWindow").await?;
+        said(&stage, &name, "Waiting").await?;
+    }
+    let before = stage.requests()?.len();
+    let passes = || stage.numo().map(|numo| numo.log().len());
+    let log = passes();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let after: Vec<String> = stage.requests()?[before..]
+        .iter()
+        .filter(|request| request.resource != "leases")
+        .map(|request| format!("{} {}", request.verb, request.uri))
+        .collect();
+    // Watches are begun anew now and then.
+    let after: Vec<&String> = after.iter().filter(|one| !one.starts_with("watch")).collect();
+    assert!(after.is_empty(), "{after:?}");
+    assert_eq!(passes(), log, "and does nothing");
+    assert_eq!(jobs(&stage).await?.len(), 0);
+    stage.strike().await
+}
