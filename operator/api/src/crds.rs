@@ -1,7 +1,10 @@
 //! All CRDs, as `deploy/crds` holds them.
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray,
+};
 use kube::CustomResourceExt;
+use std::collections::BTreeMap;
 
 /// Every CRD numo defines, in the order in which they are installed.
 pub fn all() -> Vec<CustomResourceDefinition> {
@@ -15,8 +18,43 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         crate::MutexBinding::crd(),
         medik8s,
         kubevirt,
-        crate::plan::crd(),
+        without_required_referents(crate::plan::crd()),
     ]
+}
+
+/// Kubernetes lets the names of references be empty, and so does the schema of the replaced operator.
+fn without_required_referents(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
+    fn walk(schema: &mut JSONSchemaProps) {
+        let is_reference = |properties: &BTreeMap<String, JSONSchemaProps>| {
+            let name = properties
+                .get("name")
+                .and_then(|name| name.description.as_deref());
+            name.is_some_and(|words| words.starts_with("Name of the referent"))
+        };
+        if schema.properties.as_ref().is_some_and(is_reference)
+            && let Some(required) = &mut schema.required
+        {
+            required.retain(|field| field != "name");
+        }
+        schema.required.take_if(|required| required.is_empty());
+        if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
+            walk(items);
+        }
+        schema
+            .properties
+            .iter_mut()
+            .flat_map(BTreeMap::values_mut)
+            .for_each(walk);
+    }
+    let schemas = crd
+        .spec
+        .versions
+        .iter_mut()
+        .filter_map(|version| version.schema.as_mut());
+    schemas
+        .filter_map(|schema| schema.open_api_v3_schema.as_mut())
+        .for_each(walk);
+    crd
 }
 
 /// The replaced operator's schemas require nothing, not even a spec: what they admitted stays admitted.

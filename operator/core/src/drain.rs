@@ -7,6 +7,7 @@
 //! were there; what numo needs itself is left (design, invariant 12).
 
 use crate::{
+    names,
     observed::{DisruptionBudgetView, EvictionView, Key, Map, NodeView, Observed, PodView, Said},
     pools,
     report::Why,
@@ -124,6 +125,14 @@ impl DrainOptions {
 
 /// What keeps a label selector from being understood.
 pub fn wrong_selector(selector: &Value) -> Option<String> {
+    let labels = selector.get("matchLabels").and_then(Value::as_object);
+    let wrong = labels.into_iter().flatten().find_map(|(key, value)| {
+        let value = || names::wrong_label_value(value.as_str().unwrap_or_default());
+        names::wrong_label_key(key).or_else(value)
+    });
+    if wrong.is_some() {
+        return wrong;
+    }
     let expressions = selector.get("matchExpressions").and_then(Value::as_array);
     expressions.into_iter().flatten().find_map(|expression| {
         let key = expression.get("key").and_then(Value::as_str).unwrap_or_default();
@@ -133,8 +142,11 @@ pub fn wrong_selector(selector: &Value) -> Option<String> {
             .unwrap_or_default();
         let values = expression.get("values").and_then(Value::as_array);
         let has_values = values.is_some_and(|values| !values.is_empty());
+        let mut each = values.into_iter().flatten().filter_map(Value::as_str);
+        let wrong = names::wrong_label_key(key).or_else(|| each.find_map(names::wrong_label_value));
         match operator {
             _ if key.is_empty() => Some("found a requirement without key".to_owned()),
+            _ if wrong.is_some() => wrong,
             "In" | "NotIn" if !has_values => Some(format!("{key}: found operator {operator} without values")),
             "Exists" | "DoesNotExist" if has_values => Some(format!(
                 "{key}: found operator {operator} with values, wanted none"

@@ -324,6 +324,9 @@ fn of_plan<'a>(
                 let Some(node) = here(&change.spec.node_name, Some(&change.spec.node_uid)) else {
                     return breach(3, format!("{} does not exist", change.spec.node_name));
                 };
+                if plan::has_job(observed, view, node) {
+                    return Ok(());
+                }
                 plan_begins(snapshot, view, node, change.spec.in_service, ledger)
             }
             _ => Ok(()),
@@ -454,8 +457,11 @@ fn plan_released(
             format!("{name} would be upgraded while stopped: {}", why.message),
         );
     }
-    if let Some(why) = quorum::refusal_of_change(observed, node) {
+    if let Some(why) = quorum::refusal_of_turn(observed, node, change) {
         return breach(10, why.message.to_string());
+    }
+    if plan::is_gate_lost(view) {
+        return breach(1, format!("{name}: the gate of its Plan is lost"));
     }
     let phases: &[Phase] = if parts == PlanParts::Prepare {
         &[Phase::Pre]

@@ -61,6 +61,9 @@ pub struct CordonedBy {
     /// How often somebody's uncordoning was corrected.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub corrections: u32,
+    /// Plan: numo itself has cordoned it. Before that a cordon is somebody else's.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub done: bool,
 }
 
 /// On a node that carries rule labels: `<owner uid> <labels> <corrections>`, the shortest form being the uid

@@ -9,6 +9,49 @@ pub const LABEL_MAX: usize = 63;
 /// Longest name of a Job whose pods can be named after it (characters).
 const JOB_NAME_MAX: usize = 63;
 
+/// What is wrong with a label value, if something is.
+pub fn wrong_label_value(value: &str) -> Option<String> {
+    (!value.is_empty() && !is_part(value)).then(|| {
+        format!(
+            "found {:?}, wanted a label value: at most {LABEL_MAX} letters, digits, '-', '_' and '.', letters or digits at its ends",
+            crate::rules::clip(value, 100)
+        )
+    })
+}
+
+/// What is wrong with a label key, if something is.
+pub fn wrong_label_key(key: &str) -> Option<String> {
+    let (prefix, name) = key
+        .split_once('/')
+        .map_or((None, key), |(prefix, name)| (Some(prefix), name));
+    let is_domain = |prefix: &str| {
+        prefix.len() <= 253
+            && prefix.split('.').all(|part| {
+                is_part(part)
+                    && part
+                        .bytes()
+                        .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+            })
+    };
+    (!is_part(name) || !prefix.is_none_or(is_domain)).then(|| {
+        format!(
+            "found {:?}, wanted a label key: a domain and '/' or neither, and at most {LABEL_MAX} letters, digits, '-', '_' and '.'",
+            crate::rules::clip(key, 100)
+        )
+    })
+}
+
+fn is_part(text: &str) -> bool {
+    let ends = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    let bytes = text.as_bytes();
+    bytes.len() <= LABEL_MAX
+        && ends(bytes.first())
+        && ends(bytes.last())
+        && bytes
+            .iter()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
+}
+
 /// The first `length` hex digits of the SHA-256 over the parts, each ended by a zero byte so that no two
 /// different lists of parts meet.
 pub fn hash(parts: &[&str], length: usize) -> String {

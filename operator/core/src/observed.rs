@@ -159,9 +159,9 @@ impl Observed {
         })
     }
 
-    /// The turn that the node has with an owner other than this one, if it has one.
+    /// The turn that the node has with an owner other than this one, in service or not, if it has one.
     pub fn turn_of_other(&self, node: &NodeView, owner_uid: &str) -> Option<&ChangeView> {
-        let mut turns = self.turns();
+        let mut turns = self.changing();
         turns.find(|change| change.spec.node_name == node.name && change.spec.owner_ref.uid != owner_uid)
     }
 
@@ -800,6 +800,8 @@ pub struct PlanJobView {
     pub uid: String,
     /// uid of the Plan that controls it; empty if none does.
     pub plan_uid: String,
+    /// Label `upgrade.cattle.io/plan`.
+    pub plan: String,
     /// Label `upgrade.cattle.io/node`.
     pub node: String,
     /// Label `upgrade.cattle.io/version`.

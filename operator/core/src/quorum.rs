@@ -9,10 +9,10 @@
 
 use crate::{
     drain,
-    observed::{EtcdPodView, Key, NodeView, Observed},
+    observed::{ChangeView, EtcdPodView, Key, NodeView, Observed},
     report::Why,
 };
-use numo_api::Reason;
+use numo_api::{Reason, Step};
 use std::collections::BTreeSet;
 
 /// Namespace of OpenShift's etcd.
@@ -33,16 +33,27 @@ pub fn is_control_plane(node: &NodeView) -> bool {
 
 /// Why the node may not be taken away now, if the control plane would suffer.
 pub fn refusal(observed: &Observed, node: &NodeView) -> Option<Why> {
-    judged(observed, node, true)
+    judged(observed, node, true, None)
 }
 
 /// Why the node may not change and come back now: only if another member is away already. A control plane of one or
 /// two members is upgraded too, which costs it its majority for as long.
 pub fn refusal_of_change(observed: &Observed, node: &NodeView) -> Option<Why> {
-    judged(observed, node, false)
+    judged(observed, node, false, None)
 }
 
-fn judged(observed: &Observed, node: &NodeView, keeps_majority: bool) -> Option<Why> {
+/// The same for a node that has its turn: of others' turns only those count that have begun to change their nodes, or
+/// came first. Two that came at the same moment would wait for each other for ever.
+pub fn refusal_of_turn(observed: &Observed, node: &NodeView, turn: &ChangeView) -> Option<Why> {
+    judged(observed, node, false, Some(turn))
+}
+
+fn judged(
+    observed: &Observed,
+    node: &NodeView,
+    keeps_majority: bool,
+    turn: Option<&ChangeView>,
+) -> Option<Why> {
     let on_it = || members(observed).any(|pod| pod.node == node.name);
     if !is_control_plane(node) && !on_it() {
         return None;
@@ -65,7 +76,7 @@ fn judged(observed: &Observed, node: &NodeView, keeps_majority: bool) -> Option<
                 .keys()
                 .any(|key| key.namespace == OPENSHIFT_ETCD))
     {
-        return guarded(observed, node, &guards).and_then(refused);
+        return guarded(observed, node, &guards, turn).and_then(refused);
     }
     let voters: BTreeSet<&str> = names(observed, |node| node.etcd_voter == Some(true));
     let with_pods: BTreeSet<&str> = members(observed).map(|pod| pod.node.as_str()).collect();
@@ -83,7 +94,7 @@ fn judged(observed: &Observed, node: &NodeView, keeps_majority: bool) -> Option<
     let away: BTreeSet<&str> = members
         .iter()
         .copied()
-        .filter(|name| *name != node.name && !is_well(observed, name))
+        .filter(|name| *name != node.name && !is_well(observed, name, turn))
         .collect();
     let left = members.len() - away.len() - 1;
     let majority = members.len() / 2 + 1;
@@ -114,6 +125,7 @@ fn guarded(
     observed: &Observed,
     node: &NodeView,
     guards: &[(&Key, &crate::observed::DisruptionBudgetView)],
+    turn: Option<&ChangeView>,
 ) -> Option<String> {
     let [(key, guard)] = guards else {
         let found = guards.len();
@@ -126,7 +138,7 @@ fn guarded(
         .nodes
         .values()
         .filter(|other| other.name != node.name && is_control_plane(other));
-    if let Some(other) = others.find(|other| has_turn(observed, other)) {
+    if let Some(other) = others.find(|other| has_turn(observed, other, turn)) {
         return Some(format!("{} has its turn already", other.name));
     }
     if guard.allowed >= 1 {
@@ -148,11 +160,11 @@ fn names(observed: &Observed, select: impl Fn(&NodeView) -> bool) -> BTreeSet<&s
 
 /// Whether the member on the node can be counted on: it is Ready, nobody has its turn with it, and its pod is not
 /// known to be down.
-fn is_well(observed: &Observed, name: &str) -> bool {
+fn is_well(observed: &Observed, name: &str, turn: Option<&ChangeView>) -> bool {
     let Some(node) = observed.nodes.get(name) else {
         return false;
     };
-    is_up(observed, node) && !node.unschedulable && node.leaving.is_none() && !has_turn(observed, node)
+    is_up(observed, node) && !node.unschedulable && node.leaving.is_none() && !has_turn(observed, node, turn)
 }
 
 /// OpenShift keeps its etcd in a namespace of its own, which anywhere else is anybody's.
@@ -168,11 +180,20 @@ fn members(observed: &Observed) -> impl Iterator<Item = &EtcdPodView> {
         .map(|(_, pod)| pod)
 }
 
-/// Whether an owner has the node in hand.
-fn has_turn(observed: &Observed, node: &NodeView) -> bool {
+/// Whether an owner has the node in hand; seen from a turn of another node: first, or beyond the beginning.
+fn has_turn(observed: &Observed, node: &NodeView, than: Option<&ChangeView>) -> bool {
+    let counts = |change: &ChangeView| {
+        let begun = |step: Option<Step>| {
+            let not_yet = [Step::Admitted, Step::PreRules, Step::PreRelease];
+            step.is_some_and(|step| !not_yet.contains(&step))
+        };
+        than.is_none_or(|turn| {
+            begun(change.status.step) || (change.created, &change.key) < (turn.created, &turn.key)
+        })
+    };
     observed
         .changing()
-        .any(|change| change.spec.node_name == node.name)
+        .any(|change| change.spec.node_name == node.name && counts(change))
 }
 
 /// Whether the member on the node runs, whatever is going to happen to it.

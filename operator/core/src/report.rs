@@ -126,6 +126,7 @@ pub struct Report {
 
 /// How a Plan comes along, as its status has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of the Plan")]
 pub struct PlanReport {
     /// What is wrong with the spec; none if it is valid.
     pub invalid: Option<String>,
@@ -135,6 +136,10 @@ pub struct PlanReport {
     pub unresolved: Option<String>,
     /// Whether that is for want of an answer that is on its way.
     pub is_asked: bool,
+    /// Whether its Secrets are yet to be listed: nobody knows whether it is valid.
+    pub is_validating: bool,
+    /// Whether numo may not see what it would need to judge: what the status says stays.
+    pub is_unjudged: bool,
     /// The version; empty while none is known.
     pub version: String,
     /// The hash; empty while it is not known.

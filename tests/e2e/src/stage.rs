@@ -26,6 +26,8 @@ pub struct StageOptions {
     pub world: WorldSpec,
     /// Further arguments of `numo run`.
     pub numo: Vec<&'static str>,
+    /// Containers of kubectl take their time and do nothing.
+    pub without_kubectl: bool,
     /// Options of a control plane of its own; none takes one that served another test.
     pub cluster: Option<Options>,
 }
@@ -61,7 +63,7 @@ impl Stage {
         };
         let (command, kubeconfig) = cluster.kubectl(User::World);
         let spec = WorldSpec {
-            kubectl: Some(Kubectl { command, kubeconfig }),
+            kubectl: (!options.without_kubectl).then_some(Kubectl { command, kubeconfig }),
             ..options.world
         };
         let world = World::create(cluster.client(User::World).await?, spec).await?;

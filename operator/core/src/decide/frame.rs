@@ -189,7 +189,7 @@ impl<'a> Frame<'a> {
             }
         }
         let busy = observed
-            .turns()
+            .changing()
             .filter(|change| change.spec.owner_ref.uid != run.uid)
             .map(|change| (change.spec.node_name.as_str(), change))
             .collect();

@@ -87,6 +87,7 @@ pub(super) fn cordoning(
             .map(ToOwned::to_owned)
             .collect(),
         corrections: 0,
+        done: false,
     };
     let mark = CordonedBy {
         corrections,

@@ -6,8 +6,8 @@ use crate::{
     decide::{self, Journal},
     intent, lease,
     lease::Lease,
-    ledger,
-    observed::{ChangeView, NodeView},
+    ledger, names,
+    observed::{ChangeView, Key, NodeView, PlanJobView},
     owner::OwnerKind,
     quorum,
     report::Why,
@@ -30,6 +30,7 @@ impl<'a> Pass<'a> {
         flying: &[&'a ChangeView],
         over: &[&'a ChangeView],
         in_flight: &BTreeSet<&str>,
+        mut hold: Option<Why>,
     ) -> Option<Why> {
         let observed = self.observed;
         let all: Vec<&'a NodeView> = observed
@@ -54,12 +55,20 @@ impl<'a> Pass<'a> {
             }
             waiting.push(node);
         }
-        let mut hold = self.hold(flying, over);
         let gate = self.marks_gate();
         hold = hold.or(gate);
         let is_first = |node: &NodeView| self.intent.is_first(&node.labels);
         let firsts: BTreeSet<&str> = {
-            let behind = all.iter().filter(|node| self.is_behind(node) && is_first(node));
+            let is_left_out = |node: &NodeView| {
+                let ended = ended.get(node.uid.as_str());
+                ended.is_some_and(|change| {
+                    matches!(change.status.step, Some(Step::Skipped | Step::Failed))
+                        && !node::retry_asked(change)
+                })
+            };
+            let behind = all
+                .iter()
+                .filter(|node| self.is_behind(node) && is_first(node) && !is_left_out(node));
             behind.map(|node| node.name.as_str()).collect()
         };
         let mut room = self.intent.room(all.len()).saturating_sub(in_flight.len());
@@ -80,6 +89,16 @@ impl<'a> Pass<'a> {
         );
         let mut books = ledger::Ledger::of(observed, self.now);
         let taken = observed.taken(self.now);
+        let busy = self.busy();
+        let mut hosts: BTreeMap<&str, &str> = BTreeMap::new();
+        let mut twice: BTreeMap<&str, [&str; 2]> = BTreeMap::new();
+        for node in observed.nodes.values() {
+            let host = node.label(openshift::HOSTNAME);
+            if let Some(other) = hosts.insert(host, &node.name) {
+                twice.insert(host, [other, &node.name]);
+            }
+        }
+        let hosts = twice;
         let mut asking = 0;
         let mut took_control_plane = false;
         let mut window = None;
@@ -91,12 +110,27 @@ impl<'a> Pass<'a> {
             {
                 continue;
             }
+            let job = self
+                .jobs
+                .get(&(node.name.as_str(), self.hash.as_str(), false))
+                .copied();
+            if let Some((key, job)) = job
+                && self.is_ready()
+                && self.leaving.is_none()
+                && self.is_removed(node, said, (key, job))
+            {
+                let message = format!("Job {key} is being deleted: the node is to be upgraded once more");
+                self.say(
+                    node,
+                    Step::Selected,
+                    Why::new(Reason::JobBeingDeleted, message),
+                    said,
+                );
+                continue;
+            }
             let adopted = self.is_ready()
                 && self.leaving.is_none()
-                && self
-                    .jobs
-                    .get(&(node.name.as_str(), self.hash.as_str(), false))
-                    .is_some_and(|(_, job)| !job.paused && !job.deleting);
+                && job.is_some_and(|(_, job)| !job.paused && !job.deleting);
             if adopted {
                 // Another controller, or a numo that died, has begun it: it goes on whatever else is so.
                 self.take_turn(node, said, &mut books);
@@ -107,6 +141,7 @@ impl<'a> Pass<'a> {
                 .or_else(|| window.get_or_insert_with(|| self.outside()).clone());
             let why = why
                 .or_else(|| unsettled.clone())
+                .or_else(|| Self::unfit(node, &hosts))
                 .or_else(|| {
                     let refusal = quorum::refusal_of_change(observed, node);
                     let also = || {
@@ -132,7 +167,7 @@ impl<'a> Pass<'a> {
                 .or_else(|| self.of_windows(node))
                 .or_else(|| Self::persons(said))
                 .or_else(|| (room == 0).then(|| full.clone()))
-                .or_else(|| self.out_of_service(node, &books));
+                .or_else(|| self.out_of_service(node, &books, &busy));
             let Some(why) = why else {
                 if let Some((why, keeps_place)) = self.ask_first(node, said, &mut asking) {
                     if keeps_place {
@@ -172,35 +207,43 @@ impl<'a> Pass<'a> {
     }
 
     /// Why no node is begun at all.
-    fn hold(&self, flying: &[&ChangeView], over: &[&ChangeView]) -> Option<Why> {
+    pub(super) fn hold(&self, flying: &[&ChangeView], over: &[&ChangeView]) -> Option<Why> {
         let view = self.view;
         if let Some(why) = &self.leaving {
             return Some(why.clone());
         }
         if let Some(problem) = &self.intent.invalid {
-            return Some(Why::new(Reason::InvalidField, problem.clone()));
+            let reason = if self.in_cycle {
+                Reason::PlanCycle
+            } else {
+                Reason::InvalidField
+            };
+            return Some(Why::new(reason, problem.clone()));
         }
         if let Some(why) = &self.intent.of_secrets {
             return Some(why.clone());
         }
         if self.resolved.version.is_empty() {
-            let (reason, message) = self.resolved.problem.clone()?;
+            let none = || (Reason::VersionUnresolved, "the version is not known".to_owned());
+            let (reason, message) = self.resolved.problem.clone().unwrap_or_else(none);
             return Some(Why::new(reason, message));
+        }
+        if self.hash.is_empty() {
+            return Some(Why::new(Reason::VersionUnresolved, "the hash is not known"));
         }
         if let Some(problem) = &self.intent.of_selector {
             return Some(Why::new(Reason::InvalidField, problem.clone()));
         }
 
+        if let Some(problem) = self.wrong_labels() {
+            return Some(Why::new(Reason::InvalidField, problem));
+        }
         let suspended = self.intent.suspended.clone();
         if let Some(why) = suspended.or_else(|| self.intent.of_gates.clone()) {
             return Some(why);
         }
-        if view.spec.mutex.is_none() && view.annotations.contains_key(marks::PLAN_GATE) {
-            let message = format!(
-                "spec.mutex is gone: it was dropped by another controller's CRD or writer, or taken away; put it back, or take annotation {} away too",
-                marks::PLAN_GATE
-            );
-            return Some(Why::new(Reason::GateLost, message));
+        if let Some(why) = self.gate_lost() {
+            return Some(why);
         }
         if let Some(change) = flying
             .iter()
@@ -213,10 +256,9 @@ impl<'a> Pass<'a> {
             let current = flying.iter().chain(over);
             let failed = current.filter(|change| change.spec.target.run_id == self.run_id);
             let failed = failed.filter(|change| {
-                let step = change.status.step;
                 let held = [Reason::JobFailed, Reason::JobLost, Reason::RuleFailed];
-                step == Some(Step::Failed)
-                    || (step == Some(Step::Held) && held.iter().any(|reason| decide::is_for(change, *reason)))
+                change.status.step == Some(Step::Held)
+                    && held.iter().any(|reason| decide::is_for(change, *reason))
             });
             let failed: Vec<&str> = failed.map(|change| change.spec.node_name.as_str()).collect();
             if failed.len() >= budget {
@@ -228,7 +270,38 @@ impl<'a> Pass<'a> {
                 return Some(Why::new(Reason::FailureBudgetSpent, message));
             }
         }
-        edge::waits(view, self.observed)
+        edge::waits(view, self.observed, &self.resolved.version)
+    }
+
+    /// What no node could be labelled with.
+    fn wrong_labels(&self) -> Option<String> {
+        let name = &self.view.key.name;
+        if name.len() > names::LABEL_MAX {
+            return Some(format!(
+                "metadata.name: found {} characters, wanted at most {}: it is part of a label of nodes and Jobs",
+                name.len(),
+                names::LABEL_MAX
+            ));
+        }
+        let labels = self.view.spec.post_complete_labels.iter().flatten();
+        labels.into_iter().find_map(|(key, value)| {
+            let problem = names::wrong_label_key(key).or_else(|| {
+                let value = node::filled(value, &self.hash, &self.resolved.version);
+                names::wrong_label_value(&value)
+            });
+            problem.map(|problem| format!("spec.postCompleteLabels[{key}]: {problem}"))
+        })
+    }
+
+    /// The Plan had a gate of its own, and somebody has dropped it.
+    pub(super) fn gate_lost(&self) -> Option<Why> {
+        super::is_gate_lost(self.view).then(|| {
+            let message = format!(
+                "spec.mutex is gone: it was dropped by another controller's CRD or writer, or taken away; put it back, or take annotation {} away too",
+                marks::PLAN_GATE
+            );
+            Why::new(Reason::GateLost, message)
+        })
     }
 
     /// It is outside the window.
@@ -309,7 +382,8 @@ impl<'a> Pass<'a> {
         if change.status.step == Some(Step::Done) {
             return false;
         }
-        if decide::is_for(change, Reason::RunGivenUp) || decide::is_for(change, Reason::NotSelected) {
+        let again = [Reason::RunGivenUp, Reason::NotSelected, Reason::Superseded];
+        if again.iter().any(|reason| decide::is_for(change, *reason)) {
             return false;
         }
         let step = change.status.step.unwrap_or(Step::Skipped);
@@ -350,13 +424,73 @@ impl<'a> Pass<'a> {
         })
     }
 
+    /// Nodes that have their turn with somebody else. Two that leave a node in service may be there together, as the
+    /// reference has it.
+    fn busy(&self) -> BTreeMap<&'a str, &'a ChangeView> {
+        let others = self.observed.changing().filter(|change| {
+            change.spec.owner_ref.uid != self.view.uid && (self.intent.cordons || !change.spec.in_service)
+        });
+        others
+            .map(|change| (change.spec.node_name.as_str(), change))
+            .collect()
+    }
+
+    /// Whether the node's Job must go before the node is begun: it is on its way out, or it ended, and the node was done
+    /// and has lost its label since. It is deleted if so.
+    fn is_removed(
+        &mut self,
+        node: &NodeView,
+        said: Option<&ChangeView>,
+        (key, job): (&Key, &PlanJobView),
+    ) -> bool {
+        let was_done = said.is_some_and(|change| change.status.step == Some(Step::Done));
+        if job.deleting {
+            return true;
+        }
+        if was_done && job.ended.is_some() {
+            let action = Action::DeletePlanJob {
+                job: key.clone(),
+                uid: job.uid.clone(),
+            };
+            self.act(&node.name, action, None);
+            return true;
+        }
+        false
+    }
+
+    /// The node cannot have a Job of its own.
+    fn unfit(node: &NodeView, twice: &BTreeMap<&str, [&str; 2]>) -> Option<Why> {
+        let host = node.label(openshift::HOSTNAME);
+        let message = if let Some([one, other]) = twice.get(host) {
+            format!(
+                "Nodes {one} and {other} have the same label {} {host:?}: the Job of one could run on the other",
+                openshift::HOSTNAME
+            )
+        } else if node.name.len() > names::LABEL_MAX {
+            format!(
+                "Node {}: found a name of {} characters, wanted at most {}: it is a label of its Job",
+                node.name,
+                node.name.len(),
+                names::LABEL_MAX
+            )
+        } else {
+            return None;
+        };
+        Some(Why::new(Reason::InvalidField, message))
+    }
+
     /// What keeps the node's turn from beginning: a stop, or another owner; and where it goes out of service, the lease
     /// and the budgets.
-    fn out_of_service(&mut self, node: &NodeView, books: &ledger::Ledger<'_>) -> Option<Why> {
+    fn out_of_service(
+        &mut self,
+        node: &NodeView,
+        books: &ledger::Ledger<'_>,
+        busy: &BTreeMap<&str, &ChangeView>,
+    ) -> Option<Why> {
         if let Some(why) = ledger::stop(self.observed, node) {
             return Some(why);
         }
-        if let Some(other) = self.observed.turn_of_other(node, &self.view.uid) {
+        if let Some(other) = busy.get(node.name.as_str()) {
             let of = &other.spec.owner_ref;
             let message = format!("Node {} has its turn with {} {}", node.name, of.kind, of.name);
             return Some(Why::new(Reason::NodeBusy, message));
@@ -435,7 +569,16 @@ impl<'a> Pass<'a> {
             return;
         }
         books.take(node);
-        if let Some(change) = said {
+        if let Some(change) = said.filter(|change| change.spec.in_service == self.intent.cordons) {
+            // Whether it stays in service is settled when it is made.
+            let action = Action::DeleteChange {
+                key: change.key.clone(),
+                uid: change.uid.clone(),
+                resource_version: change.resource_version.clone(),
+            };
+            self.act(&node.name, action, None);
+            self.out.wake(self.now);
+        } else if let Some(change) = said {
             let mut journal = Journal::open(change, self.now);
             journal.obey();
             if change.status.step.is_some() {

@@ -46,8 +46,9 @@ pub fn cycle(view: &PlanView, observed: &Observed) -> Option<String> {
     }
 }
 
-/// Why the Plan must wait for another one, if so.
-pub fn waits(view: &PlanView, observed: &Observed) -> Option<Why> {
+/// Why the Plan, which goes to version `own`, must wait for another one, if so. As k3s' own `prepare` has it, the servers
+/// must be at that version too.
+pub fn waits(view: &PlanView, observed: &Observed, own: &str) -> Option<Why> {
     let key = awaited(view)?;
     let Some(other) = observed.plans.get(&key) else {
         let message = format!("spec.prepare.args: found no Plan {key}, wanted the one to wait for");
@@ -57,6 +58,11 @@ pub fn waits(view: &PlanView, observed: &Observed) -> Option<Why> {
     let version = other.status.latest_version.as_deref().unwrap_or_default();
     if !other.is_complete() || version.is_empty() {
         return waits(format!("Plan {key} is not complete (spec.prepare.args)"));
+    }
+    if version != own {
+        return waits(format!(
+            "Plan {key} goes to {version} (spec.prepare.args), this one to {own}: wanted the same version"
+        ));
     }
     let is_behind = |node: &&NodeView| {
         CONTROL_PLANE.iter().any(|label| node.labels.contains_key(*label))

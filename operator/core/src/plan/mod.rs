@@ -28,7 +28,8 @@ use crate::{
 };
 use jiff::Timestamp;
 use numo_api::{
-    NodeChangeSpec, OwnerRef, Reason, RunResult, Step, Target, conditions::types, marks, marks::openshift,
+    DirectiveAction, NodeChangeSpec, OwnerRef, Reason, RunResult, Step, Target, conditions::types, marks,
+    marks::openshift,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -55,6 +56,12 @@ struct Pass<'a> {
     jobs: BTreeMap<(&'a str, &'a str, bool), (&'a Key, &'a PlanJobView)>,
     /// Host names of the nodes that are being upgraded, by node.
     applying: BTreeMap<&'a str, String>,
+    /// It waits for Plans that wait for it.
+    in_cycle: bool,
+    /// Its Jobs may not be seen, and it is to go: turns end without them.
+    blind: bool,
+    /// Ended Jobs of nodes that have gone since, and were made again under the same names.
+    stale: Vec<(&'a Key, &'a PlanJobView)>,
     out: Decision,
     pool: Arc<str>,
 }
@@ -137,6 +144,11 @@ pub fn reservation(
     (Key::new(&view.key.namespace, name), spec)
 }
 
+/// Whether the Plan had `spec.mutex`, and has it no more.
+pub(crate) fn is_gate_lost(view: &PlanView) -> bool {
+    view.spec.mutex.is_none() && view.annotations.contains_key(marks::PLAN_GATE)
+}
+
 /// Whether a Job of the Plan has begun on the node, or has ended, whoever made it.
 pub(crate) fn has_job(observed: &Observed, view: &PlanView, node: &NodeView) -> bool {
     let found = jobs(view, observed);
@@ -153,7 +165,10 @@ pub fn decide(snapshot: &Snapshot<'_>, view: &PlanView, answers: &Answers) -> De
         out.report.hold = Some(why);
         return out;
     }
-    if let Some(words) = observed.unseen_plan_jobs.get(&view.key.namespace) {
+    let unseen = observed.unseen_plan_jobs.get(&view.key.namespace);
+    let terminating = observed.namespaces.get(&view.key.namespace) == Some(&true);
+    let blind = unseen.is_some() && (view.deleting || terminating);
+    if let Some(words) = unseen.filter(|_| !blind) {
         // A Job that may not be seen must not be taken for one that is gone.
         let message = format!(
             "numo may not see the Jobs of Plans in namespace {}, wanted a RoleBinding to ClusterRole numo-plans: {words}",
@@ -163,10 +178,7 @@ pub fn decide(snapshot: &Snapshot<'_>, view: &PlanView, answers: &Answers) -> De
         let why = not_honoured(view, observed).unwrap_or_else(|| Why::new(Reason::JobsForbidden, message));
         out.report.hold = Some(why);
         out.report.plan = Some(PlanReport {
-            reason: "NotReady",
-            version: view.status.latest_version.clone().unwrap_or_default(),
-            hash: view.status.latest_hash.clone().unwrap_or_default(),
-            applying: view.status.applying.clone().unwrap_or_default(),
+            is_unjudged: true,
             ..PlanReport::default()
         });
         return out;
@@ -190,6 +202,9 @@ pub fn decide(snapshot: &Snapshot<'_>, view: &PlanView, answers: &Answers) -> De
         label,
         jobs: jobs(view, observed),
         applying: BTreeMap::new(),
+        in_cycle: false,
+        blind,
+        stale: stale(view, observed),
         out: Decision::default(),
         pool: "".into(),
     };
@@ -241,13 +256,31 @@ fn leaving(view: &PlanView, observed: &Observed, run_id: &str) -> Option<Why> {
     })
 }
 
+fn is_of(job: &PlanJobView, view: &PlanView) -> bool {
+    // The oldest controllers, and backups that are restored, have no owner on their Jobs.
+    job.plan_uid == view.uid || (job.plan_uid.is_empty() && job.plan == view.key.name)
+}
+
+/// Whether the Job ended on a node that has gone since.
+fn is_stale(job: &PlanJobView, observed: &Observed) -> bool {
+    let node = observed.nodes.get(&job.node);
+    job.ended.is_some() && node.is_some_and(|node| job.ended_at.unwrap_or(job.created) < node.created)
+}
+
+fn stale<'a>(view: &PlanView, observed: &'a Observed) -> Vec<(&'a Key, &'a PlanJobView)> {
+    let from = observed.plan_jobs.range(Key::new(&view.key.namespace, "")..);
+    from.take_while(|(key, _)| key.namespace == view.key.namespace)
+        .filter(|(_, job)| is_of(job, view) && is_stale(job, observed))
+        .collect()
+}
+
 fn jobs<'a>(
     view: &PlanView,
     observed: &'a Observed,
 ) -> BTreeMap<(&'a str, &'a str, bool), (&'a Key, &'a PlanJobView)> {
     let from = observed.plan_jobs.range(Key::new(&view.key.namespace, "")..);
     from.take_while(|(key, _)| key.namespace == view.key.namespace)
-        .filter(|(_, job)| job.plan_uid == view.uid)
+        .filter(|(_, job)| is_of(job, view) && !is_stale(job, observed))
         .map(|(key, job)| ((job.node.as_str(), job.hash.as_str(), job.prepares), (key, job)))
         .collect()
 }
@@ -328,7 +361,10 @@ impl Pass<'_> {
         let changes: Vec<&ChangeView> = changes(observed, view).collect();
         let (flying, over): (Vec<&ChangeView>, Vec<&ChangeView>) =
             changes.into_iter().partition(|change| change.in_flight());
-        self.intent.invalid = self.intent.invalid.take().or_else(|| edge::cycle(view, observed));
+        if self.intent.invalid.is_none() {
+            self.intent.invalid = edge::cycle(view, observed);
+            self.in_cycle = self.intent.invalid.is_some();
+        }
         let mut in_flight: BTreeSet<&str> = BTreeSet::new();
         for change in &flying {
             let node = observed.nodes.get(&change.spec.node_name);
@@ -340,9 +376,11 @@ impl Pass<'_> {
                 None => self.end_orphan(change),
             }
         }
-        let kept = self.give_back(&in_flight, &over);
+        let hold = self.hold(&flying, &over);
+        let kept = self.give_back(&in_flight, &over, hold.as_ref());
         self.remove_jobs(&in_flight);
-        let hold = self.admit(&flying, &over, &in_flight);
+        let hold = self.admit(&flying, &over, &in_flight, hold);
+        self.free_jobs(&flying, &over);
         let held = !in_flight.is_empty() || kept;
         self.keep_finalizer(held);
         for action in decide::forgotten(over.iter().copied(), &self.run_id, self.now).collect::<Vec<_>>() {
@@ -363,13 +401,34 @@ impl Pass<'_> {
     }
 
     /// Takes our marks off nodes that have no turn any more; true while there are some.
-    fn give_back(&mut self, in_flight: &BTreeSet<&str>, over: &[&ChangeView]) -> bool {
+    fn give_back(&mut self, in_flight: &BTreeSet<&str>, over: &[&ChangeView], hold: Option<&Why>) -> bool {
         let (view, observed) = (self.view, self.observed);
         // A node that goes on to the next version keeps its cordon until then.
+        let waits = hold.is_some_and(|why| {
+            let soon = [Reason::Admitting, Reason::Validating, Reason::ChannelAsked];
+            !soon.contains(&why.reason)
+        });
+        let waits = waits || self.leaving.is_some() || self.outside().is_some();
+        let skips = |change: &&&ChangeView| {
+            let directive = change.spec.directive.as_ref();
+            directive.is_some_and(|directive| directive.action == DirectiveAction::Skip)
+        };
+        let skipped: BTreeSet<&str> = over
+            .iter()
+            .filter(skips)
+            .map(|change| change.spec.node_name.as_str())
+            .collect();
         let goes_on: BTreeSet<&str> = over
             .iter()
-            .filter(|change| decide::is_for(change, Reason::Superseded) && self.leaving.is_none())
+            .filter(|change| decide::is_for(change, Reason::Superseded) && !waits)
             .map(|change| change.spec.node_name.as_str())
+            .filter(|name| !skipped.contains(name))
+            .collect();
+        let running: BTreeSet<&str> = self
+            .jobs
+            .values()
+            .filter(|(_, job)| !job.paused && job.ended.is_none())
+            .map(|(_, job)| job.node.as_str())
             .collect();
         let before = self.out.actions.len();
         let mut kept = false;
@@ -381,6 +440,8 @@ impl Pass<'_> {
             }
             kept = true;
             if in_flight.contains(node.name.as_str())
+                // Its NodeChange was deleted under a Job that runs.
+                || running.contains(node.name.as_str())
                 || (goes_on.contains(node.name.as_str()) && self.is_behind(node))
             {
                 continue;
@@ -395,7 +456,7 @@ impl Pass<'_> {
         let holder = decide::holder_of(OwnerKind::Plan, &view.uid);
         let leases = observed.leases.iter();
         for (name, lease) in leases.filter(|(_, lease)| lease.holder == holder) {
-            if in_flight.contains(name.as_str()) {
+            if in_flight.contains(name.as_str()) || running.contains(name.as_str()) {
                 continue;
             }
             let action = Action::ReleaseLease {
@@ -418,14 +479,51 @@ impl Pass<'_> {
                 let gone = !self.observed.nodes.contains_key(&job.node);
                 let idle = job.paused && job.ended.is_none();
                 let outdated = !self.hash.is_empty() && job.hash != self.hash;
-                gone || (idle
-                    && (outdated || self.leaving.is_some())
-                    && !in_flight.contains(job.node.as_str()))
+                // One that ended for another hash must not stand for it if the Plan comes back to that.
+                let due = (idle && (outdated || self.leaving.is_some())) || (outdated && job.ended.is_some());
+                gone || (due && !in_flight.contains(job.node.as_str()))
             })
+            .chain(self.stale.iter().filter(|(_, job)| !job.deleting))
             .map(|(key, job)| ((*key).clone(), job.uid.clone()))
             .collect();
         for (job, uid) in due {
             self.act(&format!("job {job}"), Action::DeletePlanJob { job, uid }, None);
+        }
+    }
+
+    /// Lets Jobs of rules go whose verdict is journaled, and those of upgrades that are over.
+    fn free_jobs(&mut self, flying: &[&ChangeView], over: &[&ChangeView]) {
+        let all = || flying.iter().chain(over);
+        let verdicts = all().flat_map(|change| &change.status.verdicts);
+        let judged: BTreeSet<&str> = verdicts.filter_map(|verdict| verdict.job.as_deref()).collect();
+        let busy: BTreeSet<&str> = flying
+            .iter()
+            .map(|change| change.spec.target.run_id.as_str())
+            .collect();
+        let nodes = &self.out.report.nodes;
+        let waits = nodes.values().any(|node| node.step == Step::Selected) && self.leaving.is_none();
+        let mut ended: BTreeSet<&str> = all().map(|change| change.spec.target.run_id.as_str()).collect();
+        ended.insert(&self.run_id);
+        ended.retain(|run| !(busy.contains(run) || *run == self.run_id && waits));
+        let freed: Vec<Planned> = self
+            .observed
+            .jobs
+            .iter()
+            .filter(|(key, job)| {
+                ended.contains(job.run.as_str()) || judged.contains(key.to_string().as_str())
+            })
+            .filter(|(_, job)| job.ttl_seconds.is_none() && !job.deleting)
+            .map(|(key, job)| decide::freeing(key.clone(), job))
+            .collect();
+        for planned in freed {
+            if !self
+                .out
+                .actions
+                .iter()
+                .any(|other| other.action == planned.action)
+            {
+                self.out.actions.push(planned);
+            }
         }
     }
 
@@ -445,6 +543,17 @@ impl Pass<'_> {
             };
             self.act("owner", action, None);
             self.out.report.result = Some(RunResult::Succeeded);
+        }
+        if held && place.is_none() && !view.deleting {
+            // Somebody has taken it away: without it nobody would give the nodes back.
+            let action = Action::AddFinalizer {
+                owner: self.owner.clone(),
+                uid: view.uid.clone(),
+                finalizer: marks::FINALIZER,
+            };
+            if !self.out.actions.iter().any(|planned| planned.action == action) {
+                self.act("owner", action, None);
+            }
         }
     }
 
@@ -484,6 +593,11 @@ impl Pass<'_> {
             }),
             by_channel: self.resolved.by_channel,
             unresolved: self.resolved.problem.as_ref().map(|(_, message)| message.clone()),
+            is_validating: self
+                .intent
+                .of_secrets
+                .as_ref()
+                .is_some_and(|why| why.reason == Reason::Validating),
             is_asked: self
                 .resolved
                 .problem
@@ -502,7 +616,9 @@ impl Pass<'_> {
         } else if !is_busy && (!behind || nothing) {
             (true, "Complete", String::new())
         } else if let Some(failed) = failed {
-            (false, "JobFailed", failed.why.message.to_string())
+            let words = &failed.why.message;
+            let words = words.split(EXIT_CODE).next().unwrap_or(words);
+            (false, "JobFailed", words.to_owned())
         } else if let Some(problem) = nodes
             .values()
             .find(|node| node.why.reason == Reason::FieldNotServed)
@@ -530,12 +646,15 @@ impl Pass<'_> {
     }
 }
 
+/// What follows the reference's words of a failed Job.
+const EXIT_CODE: &str = " (exit code ";
+
 /// Words of a failed Job, as system-upgrade-controller has them.
 fn failure(job: &Key, node: &str, end: &JobEnd, exit_code: Option<i32>) -> String {
     let JobEnd::Failed(reason, message) = end else {
         return String::new();
     };
-    let code = exit_code.map_or_else(String::new, |code| format!(" (exit code {code})"));
+    let code = exit_code.map_or_else(String::new, |code| format!("{EXIT_CODE}{code})"));
     format!("Job {job} failed on Node {node}: {reason}: {message}{code}")
 }
 
@@ -546,7 +665,12 @@ impl PlanView {
         let resolved = conditions
             .into_iter()
             .find(|one| one.type_ == types::LATEST_RESOLVED)?;
-        let good = resolved.status == "True" && self.status.latest_version.is_some();
+        let named = self
+            .status
+            .latest_version
+            .as_deref()
+            .is_some_and(|version| !version.is_empty());
+        let good = named && resolved.status == "True" && resolved.reason.as_deref() == Some("Channel");
         if !good {
             return None;
         }

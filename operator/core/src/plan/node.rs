@@ -4,7 +4,7 @@
 //! By default one Job does it all: prepare, cordon or drain, upgrade. With `drainBy: Numo` a Job prepares, numo cordons and
 //! drains, and a second Job upgrades.
 
-use super::{Pass, failure, job_name, label, munged};
+use super::{Pass, edge, failure, job_name, label, munged};
 use crate::{
     action::{
         Action, Change, Event, EventAction, NodePatch, NodePurpose, PlanJobRequest, PlanParts, Planned,
@@ -82,6 +82,13 @@ fn unmarking(node: &NodeView) -> Change {
         from: node.annotations.get(marks::CORDONED_BY).cloned(),
         to: None,
     }
+}
+
+/// The value of a label of `spec.postCompleteLabels`.
+pub(super) fn filled(value: &str, hash: &str, version: &str) -> String {
+    value
+        .replace("$(LATEST_HASH)", hash)
+        .replace("$(LATEST_VERSION)", version)
 }
 
 /// One node's turn.
@@ -163,7 +170,7 @@ impl<'a> Pass<'a> {
         if is_current && node.label(&self.label) == self.hash && !turn.runs() {
             return self.finish(&turn, &[]);
         }
-        if self.gives_up(&turn) {
+        if self.gives_up(&turn) || self.is_made_anew(&turn) {
             return;
         }
         if !self.holds_node(&turn) {
@@ -201,12 +208,18 @@ impl<'a> Pass<'a> {
             || turn
                 .job
                 .is_some_and(|(_, job)| matches!(job.ended, Some(JobEnd::Failed(..))));
-        if turn.has_begun() && !failed {
-            // What runs is never killed; what is complete is finished.
-            return false;
-        }
         let directive = turn.change.spec.directive.as_ref();
         let skips = directive.filter(|directive| directive.action == DirectiveAction::Skip);
+        // What is complete is finished, unless something keeps it from that which may last for ever.
+        let lasts = skips.is_some()
+            || !turn.node.ready
+            || !self.intent.rules.is_empty()
+            || self.gate_lost().is_some();
+        let stuck = turn.is_changed() && lasts && (skips.is_some() || self.leaving.is_some());
+        if turn.has_begun() && !failed && !stuck && !self.blind {
+            // What runs is never killed.
+            return false;
+        }
         let (step, why) = if let Some(directive) = skips {
             let words = decide::persons_words("skipped", turn.change, directive);
             (Step::Skipped, Why::new(Reason::SkippedByPerson, words))
@@ -237,6 +250,45 @@ impl<'a> Pass<'a> {
             return true;
         }
         self.end(turn, step, &why);
+        true
+    }
+
+    /// Whether the node is to be in service while it changes is settled when its turn begins. If the Plan says otherwise
+    /// by now, and nothing runs, the turn ends and another one begins.
+    fn is_made_anew(&mut self, turn: &Turn<'a>) -> bool {
+        let same = turn.change.spec.in_service != self.intent.cordons;
+        if same || turn.is_changed() || turn.runs() {
+            return false;
+        }
+        let failed = self.failed_jobs(turn);
+        let paused = turn.job.filter(|(_, job)| job.paused && job.ended.is_none());
+        let jobs: Vec<_> = failed.into_iter().chain(paused).collect();
+        let message = "whether the Plan cordons has changed: its turn begins anew";
+        let why = Why::new(Reason::Superseded, message);
+        for (job, view) in &jobs {
+            if !view.deleting {
+                let action = Action::DeletePlanJob {
+                    job: (*job).clone(),
+                    uid: view.uid.clone(),
+                };
+                self.act(&turn.node.name, action, None);
+            }
+        }
+        if jobs.is_empty() {
+            let patch = restoring(turn.node, &self.view.uid, NodePurpose::Uncordon);
+            if !patch.annotations.is_empty() {
+                self.act(&turn.node.name, Action::PatchNode(patch), None);
+            }
+            self.release_lease(turn.node);
+            let change = turn.change;
+            let action = Action::DeleteChange {
+                key: change.key.clone(),
+                uid: change.uid.clone(),
+                resource_version: change.resource_version.clone(),
+            };
+            self.act(&turn.node.name, action, None);
+        }
+        self.say_turn(turn, turn.step(), why);
         true
     }
 
@@ -333,9 +385,22 @@ impl<'a> Pass<'a> {
     /// The patch that begins a turn: shield, and the mark of the cordon that is coming, with what was there before.
     fn marking(&self, turn: &Turn<'a>) -> Option<NodePatch> {
         let (node, uid) = (turn.node, &self.view.uid);
-        let shields = mark::shielded(node).is_none_or(|mark| mark.owner != *uid);
+        // A mark of somebody who has the node in hand as well is his: it is ours once he has put it back.
+        let is_others = |owner: &str| {
+            let mut turns = self.observed.changing();
+            owner != uid
+                && turns
+                    .any(|change| change.spec.node_name == node.name && change.spec.owner_ref.uid == owner)
+        };
+        let shields = mark::shielded(node).is_none_or(|mark| mark.owner != *uid && !is_others(&mark.owner));
         let known = mark::cordoned_by(node);
-        let cordons = !turn.change.spec.in_service && known.as_ref().is_none_or(|mark| mark.owner != *uid);
+        // Until it is cordoned for us, what people make of it is what was there before.
+        let is_free = !turn.has_begun() && turn.entered(Step::Cordoned).is_none();
+        let cordons = !turn.change.spec.in_service
+            && known.as_ref().is_none_or(|mark| {
+                (mark.owner != *uid && !is_others(&mark.owner))
+                    || (is_free && mark.owner == *uid && !mark.done && mark.prior != node.unschedulable)
+            });
         if !shields && !cordons {
             return None;
         }
@@ -348,15 +413,16 @@ impl<'a> Pass<'a> {
             let prior = node.unschedulable && !turn.has_begun();
             let mark = match known {
                 // Over the mark of an owner that is gone, what was there before it is what counts.
-                Some(mark) => CordonedBy {
+                Some(mark) if mark.owner != *uid => CordonedBy {
                     owner: uid.clone(),
                     ..mark
                 },
-                None => CordonedBy {
+                _ => CordonedBy {
                     owner: uid.clone(),
                     prior,
                     taints: Vec::new(),
                     corrections: 0,
+                    done: false,
                 },
             };
             patch.annotations.push(Change {
@@ -395,6 +461,7 @@ impl<'a> Pass<'a> {
             let mut journal = Journal::open(turn.change, self.now);
             journal.obey();
             journal.next_attempt();
+            journal.status.pin = Some(self.made_now(turn));
             journal.enter(Step::Changed, Some(&why));
             self.write(journal);
             self.applies(turn.node);
@@ -434,6 +501,7 @@ impl<'a> Pass<'a> {
         let mut journal = Journal::open(turn.change, self.now);
         journal.obey();
         journal.next_attempt();
+        journal.status.pin = Some(self.made_now(turn));
         journal.enter(Step::Admitted, Some(why));
         self.write(journal);
         self.say_turn(turn, Step::Admitted, why.clone());
@@ -452,6 +520,11 @@ impl<'a> Pass<'a> {
             let problem = self.intent.invalid.clone()?;
             Some(Why::new(Reason::InvalidField, problem))
         };
+        // What was cordoned, or has run already, is brought to its end.
+        let outside = || {
+            let is_fresh = turn.change.status.attempt <= 1 && turn.entered(Step::Cordoned).is_none();
+            is_fresh.then(|| self.outside()).flatten()
+        };
         self.intent
             .suspended
             .clone()
@@ -460,8 +533,10 @@ impl<'a> Pass<'a> {
             .or_else(invalid)
             .or_else(|| self.intent.of_secrets.clone())
             .or_else(|| self.intent.of_gates.clone())
-            .or_else(|| self.outside())
-            .or_else(|| quorum::refusal_of_change(self.observed, turn.node))
+            .or_else(|| self.gate_lost())
+            .or_else(|| edge::waits(self.view, self.observed, &self.resolved.version))
+            .or_else(outside)
+            .or_else(|| quorum::refusal_of_turn(self.observed, turn.node, turn.change))
     }
 
     fn phases(&self) -> Phases<'_> {
@@ -515,12 +590,43 @@ impl<'a> Pass<'a> {
         }
     }
 
+    /// Says why the node is held, as its journal has it.
+    fn say_held(&mut self, turn: &Turn<'a>) {
+        let reason = Reason::ALL
+            .iter()
+            .find(|reason| decide::is_for(turn.change, **reason));
+        let message = turn.change.status.message.clone().unwrap_or_default();
+        let why = Why::new(reason.copied().unwrap_or(Reason::JobFailed), message);
+        self.say_turn(turn, Step::Held, why);
+    }
+
+    /// The pin of an attempt that is made from the Plan as it is now: only a later change of it is a reason for another.
+    fn made_now(&self, turn: &Turn<'a>) -> Pin {
+        Pin {
+            generation: Some(self.view.generation),
+            ..turn.pin()
+        }
+    }
+
+    /// Where the node was before its Job, for the judgement after it.
+    fn pinned(&self, turn: &Turn<'a>) -> Pin {
+        Pin {
+            from_version: turn.node.kubelet_version.clone(),
+            boot_id: Some(turn.node.boot_id.clone()).filter(|id| !id.is_empty()),
+            generation: Some(self.view.generation),
+            ..turn.pin()
+        }
+    }
+
     /// Holds the node until a person says what is to become of it.
     fn hold_node(&mut self, turn: &Turn<'a>, why: Why, log_tail: Option<String>) {
         let known = turn.step() == Step::Held && decide::is_for(turn.change, why.reason);
         if !known {
             let mut journal = Journal::open(turn.change, self.now);
             journal.enter(Step::Held, Some(&why));
+            if journal.status.pin.is_none() {
+                journal.status.pin = Some(self.pinned(turn));
+            }
             if log_tail.is_some() {
                 journal.status.log_tail = log_tail;
             }
@@ -615,6 +721,14 @@ impl<'a> Pass<'a> {
             return true;
         }
         let request = self.request(turn, parts);
+        if let Some(other) = self.observed.plan_jobs.get(&request.job) {
+            let message = format!(
+                "Job {} exists already, for Node {} of Plan {}: it is waited for until it is gone",
+                request.job, other.node, other.plan
+            );
+            self.say_turn(turn, Step::PreRelease, Why::new(Reason::JobBeingDeleted, message));
+            return false;
+        }
         self.act(&turn.node.name, Action::CreatePlanJob(Box::new(request)), None);
         self.say_turn(turn, Step::PreRelease, starting());
         false
@@ -785,6 +899,7 @@ impl<'a> Pass<'a> {
             prior: known.is_some_and(|mark| mark.prior),
             taints: Vec::new(),
             corrections,
+            done: true,
         };
         patch.annotations.push(Change {
             key: marks::CORDONED_BY.to_owned(),
@@ -833,6 +948,9 @@ impl<'a> Pass<'a> {
             return self.complete(turn);
         }
         let Some((job, view)) = turn.job else {
+            if turn.step() == Step::Held {
+                return self.say_held(turn);
+            }
             let message = format!(
                 "the Job of Node {} is gone, and nothing tells how it ended; `numo retry` runs it again, `numo skip` leaves the node out",
                 turn.node.name
@@ -860,12 +978,7 @@ impl<'a> Pass<'a> {
             return;
         }
         let mut journal = Journal::open(turn.change, self.now);
-        journal.status.pin = Some(Pin {
-            from_version: turn.node.kubelet_version.clone(),
-            boot_id: Some(turn.node.boot_id.clone()).filter(|id| !id.is_empty()),
-            generation: Some(self.view.generation),
-            ..turn.pin()
-        });
+        journal.status.pin = Some(self.pinned(turn));
         journal.enter(Step::Released, None);
         self.write(journal);
     }
@@ -875,12 +988,7 @@ impl<'a> Pass<'a> {
         let node = turn.node;
         let pin = turn.pin();
         if turn.step() == Step::Held {
-            let reason = Reason::ALL
-                .iter()
-                .find(|reason| decide::is_for(turn.change, **reason));
-            let message = turn.change.status.message.clone().unwrap_or_default();
-            let why = Why::new(reason.copied().unwrap_or(Reason::JobFailed), message);
-            return self.say_turn(turn, Step::Held, why);
+            return self.say_held(turn);
         }
         if !node.ready {
             let message = format!("Job {job} failed; it is judged when Node {} is Ready", node.name);
@@ -927,9 +1035,6 @@ impl<'a> Pass<'a> {
             return self.again(turn, &Why::new(Reason::JobFailed, message));
         }
         let log_tail = evidence.log_tail.clone();
-        if turn.change.status.pin.is_none() {
-            self.note_release(turn);
-        }
         self.hold_node(turn, Why::new(Reason::JobFailed, message), log_tail);
     }
 
@@ -937,13 +1042,11 @@ impl<'a> Pass<'a> {
     /// every delay is over.
     fn complete(&mut self, turn: &Turn<'a>) {
         let node = turn.node;
+        if let Some(why) = self.gate_lost() {
+            return self.say_turn(turn, Step::Changed, why);
+        }
         if turn.step() == Step::Held {
-            let reason = Reason::ALL
-                .iter()
-                .find(|reason| decide::is_for(turn.change, **reason));
-            let message = turn.change.status.message.clone().unwrap_or_default();
-            let why = Why::new(reason.copied().unwrap_or(Reason::RuleFailed), message);
-            return self.say_turn(turn, Step::Held, why);
+            return self.say_held(turn);
         }
         let asks = |phase| {
             let mut rules = self.intent.rules.iter().filter_map(|(_, rule)| *rule);
@@ -962,6 +1065,16 @@ impl<'a> Pass<'a> {
             let mut journal = Journal::open(turn.change, self.now);
             journal.enter(Step::Changed, None);
             self.write(journal);
+            if let Some(planned) = self.out.actions.last_mut()
+                && self.now < delay
+            {
+                let note = format!(
+                    "Job of Node {} is complete, it counts as done in {} s (spec.postCompleteDelay)",
+                    node.name,
+                    delay.as_second() - self.now.as_second()
+                );
+                planned.event = Some(said("JobCompleteWaiting", EventAction::Change, note));
+            }
             let why = Why::new(Reason::Upgrading, "its Job is complete");
             return self.say_turn(turn, Step::Changed, why);
         }
@@ -979,15 +1092,7 @@ impl<'a> Pass<'a> {
             let mut patch = NodePatch::of(node, NodePurpose::Uncordon);
             patch.annotations.push(unmarking(node));
             patch.unschedulable = (!mark.prior && node.unschedulable).then_some(false);
-            let event = (self.now < delay).then(|| {
-                let note = format!(
-                    "Job of Node {} is complete, it counts as done in {} s (spec.postCompleteDelay)",
-                    node.name,
-                    delay.as_second() - self.now.as_second()
-                );
-                said("JobCompleteWaiting", EventAction::Change, note)
-            });
-            self.act(&node.name, Action::PatchNode(patch), event);
+            self.act(&node.name, Action::PatchNode(patch), None);
             let why = Why::new(Reason::GivingBack, "it is being uncordoned");
             return self.say_turn(turn, Step::Uncordoned, why);
         }
@@ -1011,10 +1116,8 @@ impl<'a> Pass<'a> {
         let version = turn.change.spec.target.version.clone();
         let mut labels = vec![(label(&self.view.key.name), hash.clone())];
         let more = self.view.spec.post_complete_labels.iter().flatten();
-        labels.extend(more.map(|(key, value)| {
-            let value = value.replace("$(LATEST_HASH)", &hash);
-            (key.clone(), value.replace("$(LATEST_VERSION)", &version))
-        }));
+        let more = more.filter(|(key, _)| **key != self.label);
+        labels.extend(more.map(|(key, value)| (key.clone(), filled(value, &hash, &version))));
         self.finish(turn, &labels);
     }
 
@@ -1041,7 +1144,9 @@ impl<'a> Pass<'a> {
         let mut patch = restoring(node, &self.view.uid, NodePurpose::Uncordon);
         for (key, value) in labels {
             let is_there = node.labels.get(key) == Some(value);
-            if is_there || *key == self.label && value.is_empty() {
+            // Somebody has left the node out of the Plan meanwhile.
+            let is_disabled = *key == self.label && node.label(key) == marks::PLAN_DISABLED;
+            if is_there || is_disabled || *key == self.label && value.is_empty() {
                 continue;
             }
             patch.labels.push(Change {

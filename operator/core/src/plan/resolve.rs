@@ -2,7 +2,8 @@
 //! finished (`spec/system-upgrade-controller.md` §2, B4–B6).
 
 use crate::{
-    observed::{Observed, PlanView},
+    names,
+    observed::{Map, Observed, PlanView},
     rules::later,
 };
 use jiff::Timestamp;
@@ -28,8 +29,6 @@ pub struct Resolved {
 
 /// First and longest pause before a channel that gave no version is asked again (seconds).
 const CHANNEL_AGAIN_SECONDS: (i64, i64) = (5, 15 * 60);
-/// Longest label value.
-const VERSION_MAX: usize = 63;
 
 /// Every `+` as `-`: no label and no image tag may have one.
 pub fn munged(version: &str) -> String {
@@ -38,17 +37,12 @@ pub fn munged(version: &str) -> String {
 
 /// What keeps a version from being a label value.
 fn unfit(version: &str) -> Option<String> {
-    let inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-    let ends = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
-    let bytes = version.as_bytes();
-    let fits = bytes.len() <= VERSION_MAX
-        && ends(bytes.first().copied())
-        && ends(bytes.last().copied())
-        && bytes.iter().all(|byte| inner(*byte));
+    let fits = !version.is_empty() && names::wrong_label_value(version).is_none();
     (!fits).then(|| {
         format!(
-            "found version {:?}, wanted a label value: at most {VERSION_MAX} letters, digits, '-', '_' and '.'",
-            crate::rules::clip(version, 100)
+            "found version {:?}, wanted a label value: at most {} letters, digits, '-', '_' and '.'",
+            crate::rules::clip(version, 100),
+            names::LABEL_MAX
         )
     })
 }
@@ -149,10 +143,20 @@ pub fn hash<'s>(view: &PlanView, version: &str, secrets: impl Iterator<Item = &'
             .as_bytes(),
     );
     if !view.digest.is_empty() {
-        let whole = serde_json::json!({
-            "metadata": {"name": view.key.name, "namespace": view.key.namespace, "labels": view.labels},
+        let annotations: Map = view
+            .copied_annotations
+            .iter()
+            .chain(&view.annotations)
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect();
+        let mut whole = serde_json::json!({
+            "metadata": {
+                "name": view.key.name, "namespace": view.key.namespace,
+                "labels": view.labels, "annotations": annotations,
+            },
             "spec": view.spec,
         });
+        prune(&mut whole);
         for path in view.digest.split(',') {
             digest.update(field(&whole, path).as_bytes());
         }
@@ -164,6 +168,44 @@ pub fn hash<'s>(view: &PlanView, version: &str, secrets: impl Iterator<Item = &'
         let _ = write!(text, "{byte:02x}");
         text
     })
+}
+
+/// Takes out what Go's encoder leaves out of a Plan: empty strings, lists and maps, `false` and 0, except where the
+/// field is a pointer there.
+fn prune(value: &mut Value) {
+    const POINTERS: [&str; 9] = [
+        "jobActiveDeadlineSecs",
+        "gracePeriod",
+        "deleteLocalData",
+        "deleteEmptydirData",
+        "ignoreDaemonSets",
+        "timeout",
+        "defaultMode",
+        "tolerationSeconds",
+        "optional",
+    ];
+    const MAPS: [&str; 4] = ["matchLabels", "postCompleteLabels", "labels", "annotations"];
+    match value {
+        Value::Array(list) => list.iter_mut().for_each(prune),
+        Value::Object(map) => {
+            for (key, inner) in map.iter_mut() {
+                // Of a security context every field is a pointer.
+                if key != "securityContext" {
+                    prune(inner);
+                }
+            }
+            map.retain(|key, inner| match inner {
+                _ if POINTERS.contains(&key.as_str()) => !inner.is_null(),
+                Value::Null | Value::Bool(false) => false,
+                Value::String(text) => !text.is_empty(),
+                Value::Array(list) => !list.is_empty(),
+                Value::Number(number) => number.as_f64() != Some(0.0),
+                Value::Object(map) => !map.is_empty() || !MAPS.contains(&key.as_str()),
+                Value::Bool(true) => true,
+            });
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }
 
 /// The value at a path, as a string: of a list its first element counts, as Go prints it.
@@ -320,6 +362,30 @@ mod tests {
                 "spec.upgrade",
                 "map[envs:[map[name:A value:1] map[name:B value:2]]]",
             ),
+        ] {
+            assert_eq!(field(&whole, path), text, "{path}");
+        }
+    }
+
+    #[test]
+    fn what_go_leaves_out_is_no_part_of_a_hash() {
+        let mut whole = json!({"metadata": {"labels": {}, "annotations": {"a": "b"}}, "spec": {
+            "exclusive": false, "concurrency": 0, "cordon": true, "jobActiveDeadlineSecs": 0,
+            "drain": {"force": false, "ignoreDaemonSets": false, "gracePeriod": 0},
+            "upgrade": {"image": "i", "args": [], "envs": [{"name": "A", "value": ""}],
+                "securityContext": {"privileged": false}},
+        }});
+        prune(&mut whole);
+        for (path, text) in [
+            ("spec.exclusive", ""),
+            ("spec.concurrency", ""),
+            ("spec.cordon", "true"),
+            ("spec.jobActiveDeadlineSecs", "0"),
+            ("spec.drain", "map[gracePeriod:0 ignoreDaemonSets:false]"),
+            ("spec.upgrade.envs", "map[name:A]"),
+            ("spec.upgrade.args", ""),
+            ("spec.upgrade.securityContext", "map[privileged:false]"),
+            ("metadata.annotations.a", "b"),
         ] {
             assert_eq!(field(&whole, path), text, "{path}");
         }

@@ -176,6 +176,7 @@ impl Cluster {
                 prior: line.has("prior"),
                 taints: Vec::new(),
                 corrections: u32::try_from(line.number("corrections", 0)).expect("small"),
+                done: line.has("done"),
             };
             node.annotations
                 .insert(marks::CORDONED_BY.to_owned(), mark::render(&mark));
@@ -259,7 +260,7 @@ impl Cluster {
             uid: format!("change-{name}"),
             resource_version: "1".to_owned(),
             generation: line.number("generation", 1),
-            created: at(-60),
+            created: at(line.number("created", -60)),
             deleting: false,
             key: key.clone(),
             spec,

@@ -168,7 +168,7 @@ fn a_failed_job_is_judged_by_what_is_true_of_the_node() {
     check(&failed(node, "", ""), "? evidence ~ apply-p-on-a\n > nothing");
     check(
         &failed(node, "", "exit:3"),
-        "plan false JobFailed applying a ~ failed on Node a: BackoffLimitExceeded: it failed (exit code 3)
+        "plan false JobFailed applying a ~ failed on Node a: BackoffLimitExceeded: it failed
          node a Held JobFailed
          node b Selected WaitingForTurn
          > journal a Held JobFailed",
@@ -627,7 +627,7 @@ fn numo_drains_by_option_after_a_job_that_prepares() {
         "> cordon a with the same taints",
     );
     check(
-        &at("begun a new\n keeps a cordoned\n planjob a complete prepares"),
+        &at("begun a new\n keeps a cordoned done\n planjob a complete prepares"),
         "> journal a Cordoned",
     );
     check(
@@ -686,5 +686,257 @@ fn beside_a_live_controller_and_elsewhere_nothing_is_begun() {
     check(
         &two("plan concurrency:1 cordon finalizer\n begun a new directive:Hold"),
         "node a Selected HeldByPerson",
+    );
+}
+
+#[test]
+fn a_node_whose_label_was_taken_off_is_done_once_more() {
+    let plan = "plan concurrency:1 cordon finalizer\n at b";
+    check(
+        &two(&format!("{plan}\n begun a Done\n planjob a complete")),
+        "node a Selected JobBeingDeleted
+         > remove job a",
+    );
+    check(
+        &two(&format!("{plan}\n begun a Done\n planjob a complete deleting")),
+        "node a Selected JobBeingDeleted
+         > finalizer 0 off",
+    );
+    check(
+        &two(&format!("{plan}\n begun a Done")),
+        "> journal a Admitted Admitting attempt 2",
+    );
+}
+
+#[test]
+fn a_job_of_another_hash_or_an_earlier_node_stands_for_nothing() {
+    check(
+        &two("plan concurrency:1 cordon finalizer\n at b\n planjob a complete hash:old"),
+        "> remove job a
+         > admit a",
+    );
+    // The node was made again under its name after the Job had ended.
+    let anew = "node a worker v0 age:0";
+    check(
+        &format!("{anew}\n plan concurrency:1 cordon finalizer\n planjob a complete"),
+        "> remove job a
+         > admit a",
+    );
+    // The name is taken until it is gone.
+    check(
+        &format!(
+            "{anew}\n plan concurrency:1 cordon finalizer applying:a\n begun a new\n keeps a\n planjob a complete deleting"
+        ),
+        "node a PreRelease JobBeingDeleted
+         > nothing",
+    );
+}
+
+#[test]
+fn a_turn_that_was_made_for_another_cordon_is_made_anew() {
+    check(
+        &two("plan concurrency:1 cordon finalizer\n at b\n begun a Done in-service"),
+        "> forget a v1",
+    );
+    check(
+        &two("plan concurrency:1 cordon finalizer\n at b\n begun a new in-service\n keeps a in-service"),
+        "> restore a
+         > forget a v1",
+    );
+}
+
+#[test]
+fn what_is_held_is_given_back_while_nothing_may_begin() {
+    let superseded = "begun a Failed hash:old to:v1 reason:Superseded\n keeps a cordoned";
+    check(
+        &two(&format!(
+            "plan version:v2 concurrency:1 cordon finalizer suspended\n {superseded}"
+        )),
+        "hold Suspended
+         > restore a uncordoned
+         > release lease a",
+    );
+    // Not under a Job that still runs: its turn is taken up again.
+    check(
+        &two("plan concurrency:1 cordon finalizer applying:a\n at b\n keeps a cordoned\n planjob a running"),
+        "> admit a",
+    );
+    // Back to a version that was given up for another one before.
+    check(
+        &two("plan concurrency:1 cordon finalizer\n at b\n begun a Failed reason:Superseded"),
+        "> journal a Admitted Admitting attempt 2",
+    );
+}
+
+#[test]
+fn a_node_that_is_complete_and_never_ready_can_be_left() {
+    let stuck = |more: &str, directive: &str| {
+        format!(
+            "node a worker v0 NotReady
+             plan concurrency:1 cordon finalizer applying:a {more}
+             begun a Changed boot:b1 entered:Released {directive}
+             keeps a cordoned"
+        )
+    };
+    check(&stuck("", ""), "node a Changed NodeNotReady\n > nothing");
+    check(
+        &stuck("", "directive:Skip generation:2"),
+        "> restore a uncordoned
+         > journal a Skipped SkippedByPerson
+         > release lease a",
+    );
+    check(
+        &stuck("deleting", ""),
+        "> restore a uncordoned
+         > journal a Failed RunGivenUp
+         > release lease a",
+    );
+}
+
+#[test]
+fn a_plan_is_deleted_though_its_jobs_may_not_be_seen() {
+    let at = |more: &str| {
+        two(&format!(
+            "plan concurrency:1 cordon finalizer applying:a {more}
+             begun a Released boot:b1
+             keeps a cordoned
+             blind"
+        ))
+    };
+    check(&at(""), "hold JobsForbidden\n > nothing");
+    check(
+        &at("deleting"),
+        "> restore a uncordoned
+         > journal a Failed RunGivenUp
+         > release lease a",
+    );
+}
+
+#[test]
+fn an_edit_retries_a_node_once() {
+    // The pin says from which state of the Plan the attempt was made.
+    check(
+        &two("plan concurrency:1 cordon finalizer applying:a generation:3
+             begun a Held reason:JobFailed entered:Released boot:b1 made-from:3
+             keeps a cordoned
+             planjob a failed exit:3"),
+        "node a Held JobFailed\n > nothing",
+    );
+}
+
+#[test]
+fn a_closed_window_does_not_leave_a_node_cordoned() {
+    let window = r#"spec {"window":{"days":["mon"],"startTime":"1","endTime":"2"}}"#;
+    let drained = format!(
+        "plan concurrency:1 finalizer applying:a drain {window}
+         binding x spec {{\"ownerSelector\":{{\"kind\":\"Plan\"}},\"drainBy\":\"Numo\"}}
+         begun a Drained entered:Cordoned
+         keeps a cordoned
+         pods a"
+    );
+    check(&two(&drained), "> job a Upgrade");
+}
+
+#[test]
+fn a_failure_budget_counts_what_failed_only() {
+    check(
+        &two("plan concurrency:1 cordon finalizer
+             binding x spec {\"ownerSelector\":{\"kind\":\"Plan\"},\"failureBudget\":1}
+             begun a Failed reason:RunGivenUp
+             at b"),
+        "> journal a Admitted Admitting attempt 2",
+    );
+}
+
+#[test]
+fn a_finalizer_that_somebody_took_away_is_put_back() {
+    check(
+        &two("plan concurrency:1 cordon applying:a
+             begun a Released boot:b1
+             keeps a cordoned
+             planjob a running runs:upgrade"),
+        "> finalizer on",
+    );
+}
+
+#[test]
+fn labels_that_no_node_can_have_begin_nothing() {
+    for (labels, words) in [
+        (r#"{"a b":"x"}"#, "spec.postCompleteLabels[a b]: found \"a b\""),
+        (
+            r#"{"x":"$(LATEST_HASH)-$(LATEST_HASH)"}"#,
+            "spec.postCompleteLabels[x]: found",
+        ),
+        (r#"{"x":"a/b"}"#, "spec.postCompleteLabels[x]: found \"a/b\""),
+    ] {
+        check(
+            &two(&format!(
+                "plan concurrency:1 cordon finalizer spec {{\"postCompleteLabels\":{labels}}}"
+            )),
+            &format!("hold InvalidField ~ {words}\n > finalizer 0 off"),
+        );
+    }
+    // A node that is left out of the Plan meanwhile stays so; the Plan's own label is its own.
+    check(
+        &two(
+            "plan concurrency:1 cordon finalizer applying:a spec {\"postCompleteLabels\":{\"plan.upgrade.cattle.io/p\":\"x\"}}
+             begun a Changed boot:b1 entered:Released
+             at a is:disabled
+             keeps a cordoned",
+        ),
+        "> restore a uncordoned
+         > journal a Done
+         > release lease a",
+    );
+}
+
+#[test]
+fn two_nodes_with_one_host_name_are_refused() {
+    check(
+        "node a worker v0\n node b worker v0 label:kubernetes.io/hostname=a\n plan concurrency:2 cordon finalizer",
+        "node a Selected InvalidField ~ have the same label
+         node b Selected InvalidField
+         > finalizer 0 off",
+    );
+}
+
+#[test]
+fn agents_go_to_the_version_of_their_servers_only() {
+    check(
+        &format!(
+            "node s master v0 kubelet:v1\n{TWO}\n plan version:v2 concurrency:1 cordon finalizer spec {}\n other-plan servers complete",
+            r#"{"prepare":{"image":"i","args":["prepare","servers"]}}"#
+        ),
+        "hold WaitsForPlan ~ wanted the same version",
+    );
+}
+
+#[test]
+fn two_control_plane_nodes_begun_at_one_moment_do_not_wait_for_each_other() {
+    let both = |created: &str| {
+        format!(
+            "node a master v0
+             node b master v0
+             node c master v0
+             maintenance b
+             turn b new created:{created}
+             plan concurrency:1 cordon finalizer applying:a
+             begun a new
+             keeps a"
+        )
+    };
+    check(&both("-10"), "> job a");
+    check(&both("-90"), "node a PreRelease EtcdQuorum\n > nothing");
+}
+
+#[test]
+fn jobs_of_rules_are_let_go_when_nobody_waits_for_them() {
+    check(
+        &two("plan concurrency:1 cordon\n at a\n at b\n rulejob r"),
+        "> ttl numo/r 7",
+    );
+    check(
+        &two("plan concurrency:1 cordon finalizer\n at b\n begun a new\n keeps a\n rulejob r"),
+        "wake 0\n > nothing",
     );
 }

@@ -11,6 +11,8 @@
 //! planjob a running|complete|failed|paused           its Job; `runs:drain ended:-5 at:v0 deleting prepares`
 //! channel v2 at:-30 failed under-way                 what the channel answered
 //! secret s hash                                      a Secret
+//! rulejob r                                          a Job of a rule, for its present upgrade
+//! blind                                                the Jobs of Plans are not to be seen
 //! ```
 
 use crate::cluster::{Cluster, Line, at, now};
@@ -20,7 +22,9 @@ use numo_api::{
 };
 use numo_core::{
     mark::{self, CordonedBy, Shielded},
-    observed::{ChangeView, ChannelView, ForeignController, JobEnd, Key, LeaseView, PlanJobView, PlanView},
+    observed::{
+        ChangeView, ChannelView, ForeignController, JobEnd, JobView, Key, LeaseView, PlanJobView, PlanView,
+    },
     plan::{self, Window},
 };
 use serde_json::{Value, json};
@@ -81,6 +85,24 @@ impl Cluster {
             "secret" => {
                 let key = Key::new(PLANS, line.word(1));
                 self.observed.secrets.insert(key, line.word(2).to_owned());
+            }
+            "rulejob" => {
+                let view = JobView {
+                    uid: "job-of-rule".to_owned(),
+                    created: at(-30),
+                    deleting: false,
+                    run: plan::run_id(UID, &self.hash()),
+                    started: true,
+                    ended: None,
+                    ttl_seconds: None,
+                    wanted_ttl_seconds: Some(7),
+                    trouble: None,
+                };
+                self.observed.jobs.insert(Key::new("numo", line.word(1)), view);
+            }
+            "blind" => {
+                let words = "forbidden".to_owned();
+                self.observed.unseen_plan_jobs.insert(PLANS.to_owned(), words);
             }
             "foreign-plans" => {
                 let key = Key::new("cattle-system", "system-upgrade-controller");
@@ -143,6 +165,7 @@ impl Cluster {
             type_: type_.to_owned(),
             status: status.to_owned(),
             last_update_time: Some(at(line.number("updated", -3600)).to_string()),
+            reason: Some("Channel".to_owned()),
             ..PlanCondition::default()
         };
         let mut conditions = vec![condition("LatestResolved", "True")];
@@ -195,7 +218,8 @@ impl Cluster {
         let view = self.observed.plans[&key()].clone();
         let hash = line.option("hash").map_or_else(|| self.hash(), str::to_owned);
         let version = line.option("to").unwrap_or("v1");
-        let in_service = view.spec.cordon != Some(true) && view.spec.drain.is_none();
+        let in_service =
+            line.has("in-service") || (view.spec.cordon != Some(true) && view.spec.drain.is_none());
         let (change_key, mut spec) = plan::reservation(&view, &node, (&hash, version), in_service);
         if let Some(uid) = line.option("uid") {
             uid.clone_into(&mut spec.node_uid);
@@ -289,6 +313,7 @@ impl Cluster {
                 prior: line.has("prior"),
                 taints: Vec::new(),
                 corrections: u32::try_from(line.number("corrections", 0)).expect("small"),
+                done: line.has("done"),
             };
             node.annotations
                 .insert(marks::CORDONED_BY.to_owned(), mark::render(&cordon));
@@ -331,6 +356,7 @@ impl Cluster {
         let view = PlanJobView {
             uid: format!("job-{name}"),
             plan_uid: UID.to_owned(),
+            plan: "p".to_owned(),
             node: name.to_owned(),
             version: line.option("to").unwrap_or("v1").to_owned(),
             hash,

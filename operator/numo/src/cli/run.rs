@@ -193,7 +193,8 @@ struct PlanArgs {
         long,
         env = "SYSTEM_UPGRADE_JOB_ACTIVE_DEADLINE_SECONDS",
         value_name = "SECONDS",
-        default_value_t = 600
+        default_value_t = 600,
+        value_parser = number::<600>
     )]
     plan_job_active_deadline_seconds: i64,
     /// The most that activeDeadlineSeconds may be; 0 is without limit
@@ -201,7 +202,8 @@ struct PlanArgs {
         long,
         env = "SYSTEM_UPGRADE_JOB_ACTIVE_DEADLINE_SECONDS_MAX",
         value_name = "SECONDS",
-        default_value_t = 0
+        default_value_t = 0,
+        value_parser = number::<0>
     )]
     plan_job_active_deadline_seconds_max: i64,
     /// backoffLimit of Jobs
@@ -209,7 +211,8 @@ struct PlanArgs {
         long,
         env = "SYSTEM_UPGRADE_JOB_BACKOFF_LIMIT",
         value_name = "COUNT",
-        default_value_t = 2
+        default_value_t = 2,
+        value_parser = number::<2>
     )]
     plan_job_backoff_limit: i64,
     /// Image that cordons and drains in Jobs
@@ -234,7 +237,7 @@ struct PlanArgs {
         env = "SYSTEM_UPGRADE_JOB_PRIVILEGED",
         value_name = "BOOL",
         default_value = "true",
-        value_parser = clap::builder::BoolishValueParser::new(),
+        value_parser = yes_unless_empty,
         action = clap::ArgAction::Set
     )]
     plan_job_privileged: bool,
@@ -251,7 +254,8 @@ struct PlanArgs {
         long,
         env = "SYSTEM_UPGRADE_JOB_TTL_SECONDS_AFTER_FINISH",
         value_name = "SECONDS",
-        default_value_t = 900
+        default_value_t = 900,
+        value_parser = number::<900>
     )]
     plan_job_ttl_seconds_after_finish: i64,
     /// podReplacementPolicy of Jobs
@@ -264,26 +268,47 @@ struct PlanArgs {
     plan_job_pod_replacement_policy: String,
 }
 
+/// A whole number; a variable that is set to nothing counts as not set.
+fn number<const DEFAULT: i64>(text: &str) -> Result<i64, std::num::ParseIntError> {
+    if text.is_empty() {
+        Ok(DEFAULT)
+    } else {
+        text.parse()
+    }
+}
+
+fn yes_unless_empty(text: &str) -> Result<bool, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "" | "true" | "t" | "yes" | "y" | "on" | "1" => Ok(true),
+        "false" | "f" | "no" | "n" | "off" | "0" => Ok(false),
+        _ => Err("wanted true or false".to_owned()),
+    }
+}
+
 impl PlanArgs {
     fn settings(&self) -> Result<PlanJobSettings, CliError> {
-        let text = &self.plan_polling_interval;
+        let defaults = PlanJobSettings::default();
+        let given = |text: &str, default: &str| if text.is_empty() { default } else { text }.to_owned();
+        let text = &given(&self.plan_polling_interval, "15m");
         let millis = duration_millis(text).ok_or_else(|| {
             CliError::Wrong(format!(
                 "--plan-polling-interval {text}: wanted a duration such as 15m"
             ))
         })?;
-        let defaults = PlanJobSettings::default();
         Ok(PlanJobSettings {
-            controller: self.plan_controller_name.clone(),
+            controller: given(&self.plan_controller_name, &defaults.controller),
             active_deadline_seconds: self.plan_job_active_deadline_seconds,
             active_deadline_seconds_max: self.plan_job_active_deadline_seconds_max,
             backoff_limit: self.plan_job_backoff_limit,
-            kubectl_image: self.plan_job_kubectl_image.clone(),
+            kubectl_image: given(&self.plan_job_kubectl_image, &defaults.kubectl_image),
             kubectl_image_windows: self.plan_job_kubectl_image_windows.clone(),
             privileged: self.plan_job_privileged,
-            image_pull_policy: self.plan_job_image_pull_policy.clone(),
+            image_pull_policy: given(&self.plan_job_image_pull_policy, &defaults.image_pull_policy),
             ttl_seconds_after_finished: self.plan_job_ttl_seconds_after_finish,
-            pod_replacement_policy: self.plan_job_pod_replacement_policy.clone(),
+            pod_replacement_policy: given(
+                &self.plan_job_pod_replacement_policy,
+                &defaults.pod_replacement_policy,
+            ),
             // As the reference has it, so that a slip does not storm a server.
             polling_seconds: if millis > 60_000 {
                 millis / 1000

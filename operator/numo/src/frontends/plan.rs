@@ -151,19 +151,26 @@ pub fn status(view: &PlanView, report: &Report, now: Timestamp) -> PlanStatus {
     let Some(said) = &report.plan else {
         return view.status.clone();
     };
+    if said.is_validating {
+        // What it needs is being listed: what was said of it holds until then.
+        return view.status.clone();
+    }
     let old = view.status.conditions.as_deref().unwrap_or_default();
     let mut conditions = Conditions {
         old,
         new: old.to_vec(),
         now,
     };
-    let (latest_version, latest_hash) = resolved(view, said, &mut conditions);
-    conditions.set(
-        types::COMPLETE,
-        status_of(said.complete),
-        said.reason,
-        &said.message,
-    );
+    let judged = (!said.is_unjudged).then(|| {
+        let found = resolved(view, said, &mut conditions);
+        conditions.set(
+            types::COMPLETE,
+            status_of(said.complete),
+            said.reason,
+            &said.message,
+        );
+        found
+    });
     let (reason, message) = summary(report);
     let ready = said.complete && reason == Reason::UpToDate;
     let stalled = !ready && reason.who() == Who::ClusterAdmin;
@@ -178,6 +185,13 @@ pub fn status(view: &PlanView, report: &Report, now: Timestamp) -> PlanStatus {
             conditions.unset(type_);
         }
     }
+    let Some((latest_version, latest_hash)) = judged else {
+        // Nobody knows what it has come to: its Jobs are not to be seen.
+        return PlanStatus {
+            conditions: Some(conditions.new),
+            ..view.status.clone()
+        };
+    };
     PlanStatus {
         conditions: Some(conditions.new),
         latest_version,
@@ -214,8 +228,24 @@ fn resolved(
     let hash = Some(said.hash.clone()).filter(|hash| !hash.is_empty());
     (
         Some(said.version.clone()),
-        hash.or_else(|| old.latest_hash.clone()),
+        hash.or_else(|| {
+            let same = old.latest_version.as_deref() == Some(said.version.as_str());
+            old.latest_hash.clone().filter(|_| same)
+        }),
     )
+}
+
+/// Whether two statuses differ in no more than the messages of their conditions.
+pub fn is_the_same_but_for_words(old: &PlanStatus, new: &PlanStatus) -> bool {
+    let bare = |status: &PlanStatus| {
+        let mut bare = status.clone();
+        for condition in bare.conditions.iter_mut().flatten() {
+            condition.message = None;
+            condition.last_update_time = None;
+        }
+        bare
+    };
+    bare(old) == bare(new)
 }
 
 /// An event that the change of a status stands for: reason, sentence, and whether it is a warning.

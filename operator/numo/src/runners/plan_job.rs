@@ -91,7 +91,7 @@ fn deadline_seconds(view: &PlanView, settings: &PlanJobSettings) -> Option<i64> 
     let wanted = match view.spec.job_active_deadline_secs {
         Some(0) => None,
         Some(seconds) if seconds > 0 => Some(seconds),
-        _ => Some(settings.active_deadline_seconds),
+        _ => Some(settings.active_deadline_seconds).filter(|seconds| *seconds > 0),
     };
     match (wanted, most) {
         (Some(wanted), Some(most)) => Some(wanted.min(most)),
@@ -228,6 +228,11 @@ fn containers(
         (None, _) => None,
     };
     let context = match &upgrade.security_context {
+        Some(context) if request.windows => {
+            let mut context = context.clone();
+            context["windowsOptions"] = windows()["windowsOptions"].clone();
+            context
+        }
         Some(context) => context.clone(),
         None if request.windows => windows(),
         None => json!({
@@ -287,8 +292,8 @@ fn container(
     for secret in view.spec.secrets.iter().flatten() {
         let path = match secret.path.as_str() {
             "" => format!("{SECRETS}/{}", secret.name),
-            path if path.starts_with('/') => path.to_owned(),
-            path => format!("{SECRETS}/{path}"),
+            path if path.starts_with('/') => cleaned(path),
+            path => cleaned(&format!("{SECRETS}/{path}")),
         };
         mounts.push(json!({"name": volume_name(&secret.name), "mountPath": path, "readOnly": true}));
     }
@@ -317,6 +322,21 @@ fn container(
         built["securityContext"] = context;
     }
     built
+}
+
+/// A path from the root without `.`, `..` and doubled slashes.
+fn cleaned(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    format!("/{}", parts.join("/"))
 }
 
 /// Arguments of `kubectl drain`.
@@ -506,6 +526,220 @@ mod tests {
             (3_661_000_000_000, "1h1m1s"),
         ] {
             assert_eq!(go_duration(nanos), text);
+        }
+    }
+
+    /// Every field that a user or an upgrade image may rely on, from the specification (§2, D).
+    #[test]
+    #[allow(clippy::too_many_lines, reason = "it is one Job, whole")]
+    fn a_job_is_the_references_field_by_field() {
+        let plan: numo_api::Plan = serde_json::from_value(json!({
+            "apiVersion": "upgrade.cattle.io/v1", "kind": "Plan",
+            "metadata": {
+                "name": "k3s", "namespace": "system-upgrade", "uid": "u1",
+                "labels": {"team": "a", "objectset.rio.cattle.io/hash": "h"},
+                "annotations": {"note": "n", "upgrade.cattle.io/digest": "spec.concurrency"},
+            },
+            "spec": {
+                "concurrency": 1, "exclusive": true, "serviceAccountName": "sa", "priorityClassName": "high",
+                "imagePullSecrets": [{"name": "pull"}],
+                "tolerations": [{"key": "k", "operator": "Exists"}],
+                "jobActiveDeadlineSecs": 30, "postCompleteDelay": "20m",
+                "nodeSelector": {}, "version": "v1+k3s1",
+                "secrets": [
+                    {"name": "conf", "path": ""},
+                    {"name": "rel", "path": "a/../b//c", "ignoreUpdates": true, "defaultMode": 256},
+                    {"name": "abs", "path": "/etc/./x/"},
+                ],
+                "prepare": {"image": "rancher/prepare:1", "args": ["prepare"], "envs": [{"name": "P", "value": "1"}]},
+                "drain": {"force": true, "timeout": 60_000_000_000_i64, "gracePeriod": 0, "skipWaitForDeleteTimeout": 5,
+                    "podSelector": {"matchLabels": {"app": "x"}}},
+                "upgrade": {
+                    "image": "docker.io/rancher/k3s-upgrade", "command": ["go"], "args": ["up"],
+                    "envs": [{"name": "U", "value": "2"}],
+                    "envFrom": [{"secretRef": {"name": "e"}}],
+                    "volumes": [{"name": "v", "source": "/src", "destination": "/dst"}],
+                },
+            },
+        }))
+        .unwrap();
+        let view = crate::frontends::plan::view(plan);
+        let request = PlanJobRequest {
+            job: numo_core::observed::Key::new("system-upgrade", "apply-k3s-on-n1-with-h0"),
+            plan: view.key.clone(),
+            node: "n1.example".to_owned(),
+            hostname: "n1".to_owned(),
+            windows: false,
+            version: "v1-k3s1".to_owned(),
+            hash: "h0".to_owned(),
+            parts: PlanParts::All,
+        };
+        let labels = json!({
+            "upgrade.cattle.io/controller": "system-upgrade-controller",
+            "upgrade.cattle.io/exclusive": "true",
+            "upgrade.cattle.io/node": "n1.example",
+            "upgrade.cattle.io/plan": "k3s",
+            "upgrade.cattle.io/version": "v1-k3s1",
+            "plan.upgrade.cattle.io/k3s": "h0",
+            "team": "a",
+        });
+        let field =
+            |name: &str, path: &str| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}});
+        let env = |own: Vec<Value>| -> Value {
+            let first = vec![
+                field("SYSTEM_UPGRADE_NODE_NAME", "spec.nodeName"),
+                field("SYSTEM_UPGRADE_POD_NAME", "metadata.name"),
+                field("SYSTEM_UPGRADE_POD_UID", "metadata.uid"),
+            ];
+            let last = vec![
+                json!({"name": "SYSTEM_UPGRADE_PLAN_NAME", "value": "k3s"}),
+                json!({"name": "SYSTEM_UPGRADE_PLAN_LATEST_HASH", "value": "h0"}),
+                json!({"name": "SYSTEM_UPGRADE_PLAN_LATEST_VERSION", "value": "v1-k3s1"}),
+            ];
+            first.into_iter().chain(own).chain(last).collect()
+        };
+        let mounts = |own: Vec<Value>| -> Value {
+            let all = vec![
+                json!({"name": "host-root", "mountPath": "/host"}),
+                json!({"name": "pod-info", "mountPath": "/run/system-upgrade/pod", "readOnly": true}),
+                json!({"name": "secret-conf", "mountPath": "/run/system-upgrade/secrets/conf", "readOnly": true}),
+                json!({"name": "secret-rel", "mountPath": "/run/system-upgrade/secrets/b/c", "readOnly": true}),
+                json!({"name": "secret-abs", "mountPath": "/etc/x", "readOnly": true}),
+            ];
+            all.into_iter().chain(own).collect()
+        };
+        let own = || vec![json!({"name": "v", "mountPath": "/dst"})];
+        let pod = json!({
+            "hostIPC": true, "hostPID": true, "hostNetwork": true,
+            "dnsPolicy": "ClusterFirstWithHostNet", "restartPolicy": "Never",
+            "serviceAccountName": "sa", "priorityClassName": "high",
+            "imagePullSecrets": [{"name": "pull"}],
+            "tolerations": [
+                {"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule"},
+                {"key": "k", "operator": "Exists"},
+            ],
+            "affinity": {
+                "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+                    {"matchExpressions": [
+                        {"key": "kubernetes.io/hostname", "operator": "In", "values": ["n1"]},
+                    ]},
+                ]}},
+                "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{
+                    "labelSelector": {"matchExpressions": [
+                        {"key": "upgrade.cattle.io/exclusive", "operator": "In", "values": ["true"]},
+                    ]},
+                    "topologyKey": "kubernetes.io/hostname",
+                }]},
+            },
+            "volumes": [
+                {"name": "host-root", "hostPath": {"path": "/", "type": "Directory"}},
+                {"name": "pod-info", "downwardAPI": {"defaultMode": 420, "items": [
+                    {"path": "labels", "fieldRef": {"fieldPath": "metadata.labels", "apiVersion": "v1"}},
+                    {"path": "annotations", "fieldRef": {"fieldPath": "metadata.annotations", "apiVersion": "v1"}},
+                ]}},
+                {"name": "secret-conf", "secret": {"secretName": "conf", "optional": false}},
+                {"name": "secret-rel", "secret": {"secretName": "rel", "optional": true, "defaultMode": 256}},
+                {"name": "secret-abs", "secret": {"secretName": "abs", "optional": false}},
+                {"name": "v", "hostPath": {"path": "/src"}},
+            ],
+            "initContainers": [
+                {
+                    "name": "prepare", "image": "rancher/prepare:1", "imagePullPolicy": "IfNotPresent",
+                    "args": ["prepare"], "env": env(vec![json!({"name": "P", "value": "1"})]),
+                    "volumeMounts": mounts(vec![]),
+                },
+                {
+                    "name": "drain", "image": "rancher/kubectl:v1.30.3", "imagePullPolicy": "IfNotPresent",
+                    "args": ["drain", "n1.example", "--pod-selector", "app=x,!upgrade.cattle.io/controller",
+                        "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout", "1m0s",
+                        "--grace-period", "0", "--skip-wait-for-delete-timeout", "5"],
+                    "env": env(vec![]), "volumeMounts": mounts(own()),
+                },
+            ],
+            "containers": [{
+                "name": "upgrade", "image": "rancher/k3s-upgrade:v1-k3s1", "imagePullPolicy": "IfNotPresent",
+                "command": ["go"], "args": ["up"], "env": env(vec![json!({"name": "U", "value": "2"})]),
+                "envFrom": [{"secretRef": {"name": "e"}}], "volumeMounts": mounts(own()),
+                "securityContext": {"privileged": true, "capabilities": {"add": ["CAP_SYS_BOOT"]}},
+            }],
+        });
+        let wanted = json!({
+            "apiVersion": "batch/v1", "kind": "Job",
+            "metadata": {
+                "name": "apply-k3s-on-n1-with-h0", "namespace": "system-upgrade", "labels": labels,
+                "annotations": {"note": "n", "upgrade.cattle.io/ttl-seconds-after-finished": "1260"},
+                "ownerReferences": [{
+                    "apiVersion": "upgrade.cattle.io/v1", "kind": "Plan", "name": "k3s", "uid": "u1",
+                    "controller": true, "blockOwnerDeletion": false,
+                }],
+            },
+            "spec": {
+                "parallelism": 1, "completions": 1, "backoffLimit": 2, "ttlSecondsAfterFinished": 1260,
+                "podReplacementPolicy": "TerminatingOrFailed", "activeDeadlineSeconds": 30,
+                "template": {
+                    "metadata": {"labels": labels, "annotations": {"note": "n"}},
+                    "spec": pod,
+                },
+            },
+        });
+        let settings = PlanJobSettings::default();
+        let found = render(&view, &request, &settings);
+        let mut places = Vec::new();
+        differing("", &found, &wanted, &mut places);
+        assert!(places.is_empty(), "{places:#?}");
+        // On Windows every container is a process of the host, whatever else its context says.
+        let on_windows = PlanJobRequest {
+            windows: true,
+            ..request.clone()
+        };
+        let settings = PlanJobSettings {
+            kubectl_image_windows: "kubectl-windows".to_owned(),
+            active_deadline_seconds: 0,
+            ..settings
+        };
+        let mut own = view.clone();
+        own.spec.job_active_deadline_secs = None;
+        if let Some(upgrade) = &mut own.spec.upgrade {
+            upgrade.security_context = Some(json!({"runAsNonRoot": true}));
+        }
+        let found = render(&own, &on_windows, &settings);
+        let options = json!({"hostProcess": true, "runAsUserName": "NT AUTHORITY\\SYSTEM"});
+        let pod = &found["spec"]["template"]["spec"];
+        for at in ["/initContainers/0", "/initContainers/1", "/containers/0"] {
+            assert_eq!(
+                pod.pointer(&format!("{at}/securityContext/windowsOptions")),
+                Some(&options),
+                "{at}"
+            );
+        }
+        assert_eq!(
+            pod["containers"][0]["securityContext"]["runAsNonRoot"],
+            json!(true)
+        );
+        assert_eq!(pod["initContainers"][1]["image"], "kubectl-windows");
+        assert_eq!(
+            found["spec"].get("activeDeadlineSeconds"),
+            None,
+            "0 is without limit"
+        );
+    }
+
+    /// Every place where two values differ, so that a failure can be read.
+    fn differing(at: &str, found: &Value, wanted: &Value, places: &mut Vec<String>) {
+        match (found, wanted) {
+            (Value::Object(found), Value::Object(wanted)) => {
+                for key in found.keys().chain(wanted.keys()) {
+                    let of = |map: &Map<String, Value>| map.get(key).cloned().unwrap_or_default();
+                    differing(&format!("{at}/{key}"), &of(found), &of(wanted), places);
+                }
+            }
+            (Value::Array(found), Value::Array(wanted)) if found.len() == wanted.len() => {
+                for (index, (found, wanted)) in found.iter().zip(wanted).enumerate() {
+                    differing(&format!("{at}/{index}"), found, wanted, places);
+                }
+            }
+            (found, wanted) if found == wanted => {}
+            _ => places.push(format!("{at}: found {found}, wanted {wanted}")),
         }
     }
 }

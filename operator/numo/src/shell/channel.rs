@@ -172,7 +172,7 @@ fn version(
         200..=399 => {
             let found = last(url).ok_or("the channel is no redirect, and ends in no version")?;
             let page = content_type.is_some_and(|content| content.starts_with("text/html"));
-            if page && !found.bytes().any(|byte| byte.is_ascii_digit()) {
+            if page && found.matches('.').count() != 2 {
                 return Err(format!(
                     "unexpected response: {status} with a page (text/html) instead of a redirect, and {found:?} is no version"
                 ));
@@ -207,6 +207,9 @@ mod tests {
             assert!(answer.is_err(), "{status} {location:?}: {answer:?}");
         }
         assert_eq!(of(200, None, None), Ok("stable".to_owned()));
+        // A page about a product of two numbers is no version.
+        let page = Url::parse("https://example.com/products/k3s-2").unwrap();
+        assert!(version(&page, 200, None, Some("text/html")).is_err());
         let page = Url::parse("https://example.com/releases/tag/v0.9.0").unwrap();
         assert_eq!(
             version(&page, 200, None, Some("text/html")),

@@ -55,6 +55,8 @@ const GATHER: Duration = Duration::from_millis(10);
 /// First and longest wait after a write that failed.
 const RETRY_FIRST: SignedDuration = SignedDuration::from_millis(250);
 const RETRY_LONGEST_SECONDS: i64 = 30;
+/// How long a status of a Plan that differs in words only waits after the one before it.
+const PLAN_WORDS: SignedDuration = SignedDuration::from_secs(5);
 /// How long after a status that could not be written (seconds).
 const STATUS_AGAIN_SECONDS: i64 = 5;
 /// How often a rule that was refused for want of a right or a namespace is judged again.
@@ -138,6 +140,8 @@ pub struct Planner {
     stood_off: BTreeSet<Owner>,
     /// The status of a maintenance as it was sent, and as the API server keeps it.
     sent: BTreeMap<Owner, (NodeMaintenanceStatus, NodeMaintenanceStatus)>,
+    /// When the status of each Plan was written last.
+    plans_said: BTreeMap<Key, Timestamp>,
     /// When claims were judged last.
     claims_judged: Option<Instant>,
     /// The watches of the pods of nodes in maintenance.
@@ -183,6 +187,7 @@ impl Planner {
             places: Arc::new(Semaphore::new(EVICTIONS_AT_ONCE)),
             stood_off: BTreeSet::new(),
             sent: BTreeMap::new(),
+            plans_said: BTreeMap::new(),
             claims_judged: None,
             pod_watches: BTreeMap::new(),
             said_no_leases: false,
@@ -625,7 +630,7 @@ impl Planner {
             self.idle.remove(owner);
         }
         // What became due since the last round is asked in the next pass.
-        let asks = |question: &Question| matches!(question, Question::Evaluate(_));
+        let asks = |question: &Question| matches!(question, Question::Evaluate(_) | Question::Channel { .. });
         let asked = decision.questions.iter().any(asks);
         let asked = asked.then(|| self.connection.clock.now());
         // What became due since the last round is carried out soon, and what was too much for one pass.
@@ -676,6 +681,17 @@ impl Planner {
         if status == view.status || !self.fence.holds() {
             return;
         }
+        // What differs in words only can wait: a drain says something new of every pod.
+        let last = self.plans_said.get(&owner.key).copied();
+        let due = last.and_then(|last| last.checked_add(PLAN_WORDS).ok());
+        if let Some(due) = due.filter(|due| now < *due)
+            && frontends::plan::is_the_same_but_for_words(&view.status, &status)
+        {
+            let wake = self.wakes.entry(owner.clone()).or_insert(due);
+            *wake = (*wake).min(due);
+            return;
+        }
+        self.plans_said.insert(owner.key.clone(), now);
         let written =
             status::write_plan(&self.connection, &mut self.store, &owner.key, &view.uid, &status).await;
         if let Err(error) = written {

@@ -12,7 +12,7 @@ use kube::{
     discovery::ApiResource,
     runtime::{WatchStreamExt, watcher},
 };
-use std::{pin::pin, time::Duration};
+use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 
 /// How long a watch whose kind is not served, or not allowed, waits before it asks again.
@@ -66,9 +66,11 @@ pub async fn watch(client: Client, kind: Kind, scope: String, to: UnboundedSende
     match kind {
         Kind::Node => {
             // Pages bound the memory of the first list: 100 nodes of 17 KB each.
-            let config = selection(kind, &scope).page_size(100);
-            let stream = watcher(Api::<SlimNode>::all(client), config);
-            forward(kind, scope, to, stream, |node| {
+            let open = |scope: &str| {
+                let config = selection(kind, scope).page_size(100);
+                watcher(Api::<SlimNode>::all(client.clone()), config)
+            };
+            forward(kind, scope, to, open, |node| {
                 let number = wire::version(kube::Resource::meta(&node));
                 Some((number, wire::node_object(node)))
             })
@@ -79,9 +81,12 @@ pub async fn watch(client: Client, kind: Kind, scope: String, to: UnboundedSende
         | Kind::DaemonSet
         | Kind::OpenShiftHealthCheck
         | Kind::ClusterApiHealthCheck => {
-            let api: Api<PartialObjectMeta<DynamicObject>> = Api::all_with(client, &resource(kind));
-            let stream = watcher(api, selection(kind, &scope).page_size(100));
-            forward(kind, scope, to, stream, |meta| {
+            let open = |scope: &str| {
+                let api: Api<PartialObjectMeta<DynamicObject>> =
+                    Api::all_with(client.clone(), &resource(kind));
+                watcher(api, selection(kind, scope).page_size(100))
+            };
+            forward(kind, scope, to, open, |meta| {
                 let number = wire::version(&meta.metadata);
                 let object = DynamicObject {
                     types: None,
@@ -94,9 +99,11 @@ pub async fn watch(client: Client, kind: Kind, scope: String, to: UnboundedSende
         }
         _ => {
             // The scope of a node's pods is the node, not a namespace.
-            let namespace = if kind == Kind::NodePod { "" } else { &scope };
-            let stream = watcher(api(&client, kind, namespace), selection(kind, &scope));
-            forward(kind, scope, to, stream, |object| {
+            let open = |scope: &str| {
+                let namespace = if kind == Kind::NodePod { "" } else { scope };
+                watcher(api(&client, kind, namespace), selection(kind, scope))
+            };
+            forward(kind, scope, to, open, |object| {
                 let number = wire::version(&object.metadata);
                 wire::object(kind, object).map(|object| (number, object))
             })
@@ -105,14 +112,14 @@ pub async fn watch(client: Client, kind: Kind, scope: String, to: UnboundedSende
     }
 }
 
-async fn forward<K: kube::Resource + Send>(
+async fn forward<K: kube::Resource + Send, S: Stream<Item = watcher::Result<watcher::Event<K>>> + Send>(
     kind: Kind,
     scope: String,
     to: UnboundedSender<Seen>,
-    stream: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send,
+    open: impl Fn(&str) -> S + Send,
     project: impl Fn(K) -> Option<(u64, wire::Object)> + Send,
 ) {
-    let mut stream = pin!(stream.default_backoff());
+    let mut stream = Box::pin(open(&scope).default_backoff());
     let mut refused = false;
     while let Some(event) = stream.next().await {
         let seen = match event {
@@ -140,7 +147,7 @@ async fn forward<K: kube::Resource + Send>(
                 let first = absent && !refused;
                 refused |= absent;
                 if absent {
-                    if first && is_plans(kind) {
+                    if first && matches!(kind, Kind::PlanJob | Kind::Secret) {
                         // Who has Plans there is told what is missing.
                         let unseen = Seen::Unseen(kind, scope.clone(), error.to_string());
                         if to.send(unseen).is_err() {
@@ -154,6 +161,8 @@ async fn forward<K: kube::Resource + Send>(
                         return;
                     }
                     tokio::time::sleep(retry_after(kind)).await;
+                    // It lists once more: what was not to be seen is known again only after that.
+                    stream = Box::pin(open(&scope).default_backoff());
                 }
                 None
             }

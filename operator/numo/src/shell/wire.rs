@@ -970,6 +970,7 @@ fn plan_job(object: &DynamicObject) -> Option<PlanJobView> {
     Some(PlanJobView {
         uid: known.uid,
         plan_uid: controller.unwrap_or_default(),
+        plan: plan.clone(),
         node: labels.get(marks::PLAN_NODE)?.clone(),
         version: labels.get(marks::PLAN_VERSION).cloned().unwrap_or_default(),
         hash: labels

@@ -47,6 +47,8 @@ async fn every_example_is_accepted_and_valid() -> Result<()> {
     stage
         .apply("apiVersion: v1\nkind: Namespace\nmetadata: {name: team-storage}")
         .await?;
+    let plans = manifests::kustomize(&manifests::root().join("deploy/kustomize/plans"))?;
+    manifests::apply(&stage.client, &plans, NAMESPACE).await?;
     let folder = manifests::root().join("examples");
     let mut files: Vec<_> = std::fs::read_dir(&folder)?
         .filter_map(|entry| Some(entry.ok()?.path()))

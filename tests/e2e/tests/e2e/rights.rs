@@ -150,6 +150,7 @@ async fn numo_asks_for_nothing_beyond_its_rights_and_has_none_that_it_does_not_u
     stage.judge(&expected).await?;
     delete_run(&stage, "upgrade").await?;
     crate::maintenance::there_and_back(&stage, "worker-0").await?;
+    crate::plans::there_and_back(&stage).await?;
 
     assert_eq!(stage.beyond_rights()?, Vec::<String>::new());
     let used: BTreeSet<String> = stage

@@ -46,7 +46,7 @@ pub async fn measure() -> Result<Measured> {
     })
 }
 
-fn peak_kib(status: &str) -> Option<f64> {
+pub fn peak_kib(status: &str) -> Option<f64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     line.trim().strip_suffix("kB")?.trim().parse().ok()
 }

@@ -2,9 +2,11 @@
 //! machine under load is no fault of the code.
 
 mod decide;
+mod drains;
 mod foreign;
 mod latency;
 mod memory;
+mod plans;
 mod wasm;
 mod writes;
 
@@ -18,6 +20,7 @@ use numo_world::WorldSpec;
 use serde::Serialize;
 
 use crate::step;
+use plans::Part;
 
 /// What `cargo xtask bench` takes.
 #[derive(clap::Args)]
@@ -35,6 +38,10 @@ pub struct Arguments {
     /// the cache (minutes)
     #[arg(long)]
     all_tools: bool,
+    /// A controller to compare rolls of Plans with: a command that runs it in the foreground, with KUBECONFIG set and
+    /// Plans in the namespace system-upgrade
+    #[arg(long, value_name = "COMMAND")]
+    rival: Option<String>,
 }
 
 /// A number, and what it should not exceed.
@@ -44,7 +51,7 @@ struct Measure {
     bound: Option<f64>,
 }
 
-const MEASURES: [Measure; 13] = [
+const MEASURES: [Measure; 24] = [
     Measure {
         name: "added_latency_seconds_per_node",
         unit: "s",
@@ -106,6 +113,61 @@ const MEASURES: [Measure; 13] = [
         bound: Some(64.0),
     },
     Measure {
+        name: "plan_roll_200_wall_seconds",
+        unit: "s",
+        bound: None,
+    },
+    Measure {
+        name: "plan_roll_200_cpu_seconds",
+        unit: "s",
+        bound: None,
+    },
+    Measure {
+        name: "plan_roll_200_resident_mib",
+        unit: "MiB",
+        bound: None,
+    },
+    Measure {
+        name: "plan_roll_200_writes_per_node",
+        unit: "requests",
+        bound: Some(10.0),
+    },
+    Measure {
+        name: "plan_roll_200_wall_seconds_ratio",
+        unit: "x",
+        bound: Some(1.0),
+    },
+    Measure {
+        name: "plan_roll_200_cpu_seconds_ratio",
+        unit: "x",
+        bound: Some(0.2),
+    },
+    Measure {
+        name: "plan_roll_200_resident_mib_ratio",
+        unit: "x",
+        bound: Some(0.5),
+    },
+    Measure {
+        name: "plan_roll_200_writes_per_node_ratio",
+        unit: "x",
+        bound: None,
+    },
+    Measure {
+        name: "drain_wall_ratio_to_kubectl",
+        unit: "x",
+        bound: Some(1.0),
+    },
+    Measure {
+        name: "drain_requests_ratio_to_kubectl",
+        unit: "x",
+        bound: Some(1.0),
+    },
+    Measure {
+        name: "idle_requests_per_minute",
+        unit: "1/min",
+        bound: None,
+    },
+    Measure {
         name: "job_rule_vs_wasm_rule",
         unit: "x",
         bound: None,
@@ -154,6 +216,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.all_tools {
         command.arg("--all-tools");
     }
+    if let Some(rival) = &arguments.rival {
+        command.args(["--rival", rival]);
+    }
     let passed = step::succeeds(&mut command)?;
     Ok(if passed {
         ExitCode::SUCCESS
@@ -164,7 +229,14 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 /// Measures.
 pub async fn measure(arguments: &Arguments) -> Result<ExitCode> {
-    let wanted = |name: &str| arguments.names.is_empty() || arguments.names.iter().any(|other| other == name);
+    // Without a rival there is nothing to compare with.
+    let rival = arguments.rival.as_deref();
+    let is_named = |name: &str| arguments.names.iter().any(|other| other == name);
+    let wanted = |name: &str| {
+        let all = arguments.names.is_empty()
+            && (rival.is_some() || !name.starts_with("plan_roll") || !name.ends_with("_ratio"));
+        all || is_named(name)
+    };
     let mut entries: BTreeMap<&'static str, Entry> = BTreeMap::new();
     for measure in MEASURES.iter().filter(|measure| wanted(measure.name)) {
         eprintln!("measuring {}", measure.name);
@@ -181,6 +253,17 @@ pub async fn measure(arguments: &Arguments) -> Result<ExitCode> {
             "wasm_cached_load_ms" => wasm::cached_load().await,
             "wasm_idle_rule_kib" => wasm::idle().await,
             "wasm_growth_kib_10000" => wasm::growth().await,
+            "plan_roll_200_wall_seconds" => plans::roll(Part::Wall).await,
+            "plan_roll_200_cpu_seconds" => plans::roll(Part::Cpu).await,
+            "plan_roll_200_resident_mib" => plans::roll(Part::Resident).await,
+            "plan_roll_200_writes_per_node" => plans::roll(Part::Writes).await,
+            "plan_roll_200_wall_seconds_ratio" => plans::ratio(Part::Wall, rival).await,
+            "plan_roll_200_cpu_seconds_ratio" => plans::ratio(Part::Cpu, rival).await,
+            "plan_roll_200_resident_mib_ratio" => plans::ratio(Part::Resident, rival).await,
+            "plan_roll_200_writes_per_node_ratio" => plans::ratio(Part::Writes, rival).await,
+            "drain_wall_ratio_to_kubectl" => drains::wall().await,
+            "drain_requests_ratio_to_kubectl" => drains::requests().await,
+            "idle_requests_per_minute" => plans::idle().await,
             "job_rule_vs_wasm_rule" => latency::kinds().await,
             other => bail!("nothing measures {other}"),
         };
