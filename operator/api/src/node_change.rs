@@ -215,6 +215,10 @@ pub struct Pin {
     /// The owner's generation that the node's Job was made from. (Plan)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<i64>,
+    /// uid of the Job of the attempt before, which is deleted before this one goes on. (Plan)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub failed_job: Option<String>,
     /// What the owner's spec said then: edits hold for nodes that are admitted after them. A retry takes
     /// the spec as it is by then.
     #[serde(default, skip_serializing_if = "Option::is_none")]

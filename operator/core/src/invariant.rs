@@ -313,7 +313,7 @@ fn of_plan<'a>(
             let Some(node) = here(&spec.node_name, Some(&spec.node_uid)) else {
                 return breach(3, format!("{} does not exist", spec.node_name));
             };
-            if plan::has_job(observed, view, node) {
+            if plan::has_job(observed, view, node, &spec.target.run_id) {
                 // It was begun before numo came.
                 return Ok(());
             }
@@ -324,7 +324,7 @@ fn of_plan<'a>(
                 let Some(node) = here(&change.spec.node_name, Some(&change.spec.node_uid)) else {
                     return breach(3, format!("{} does not exist", change.spec.node_name));
                 };
-                if plan::has_job(observed, view, node) {
+                if plan::has_job(observed, view, node, &change.spec.target.run_id) {
                     return Ok(());
                 }
                 plan_begins(snapshot, view, node, change.spec.in_service, ledger)
@@ -336,6 +336,9 @@ fn of_plan<'a>(
             let Some(node) = here(name, None) else {
                 return breach(3, format!("{name} does not exist"));
             };
+            if request.hash.is_empty() || request.version.is_empty() {
+                return breach(1, format!("{name} would be upgraded to nobody knows what"));
+            }
             if observed.plan_jobs.contains_key(&request.job) {
                 return breach(3, format!("Job {} exists already", request.job));
             }

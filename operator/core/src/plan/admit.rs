@@ -23,6 +23,14 @@ const SETTLED_SECONDS: i64 = 2;
 /// Nodes that rules of phase Admit are asked about at once.
 const ASKED_AT_ONCE: usize = 32;
 
+/// Whether the node was left out, or failed for good, in this upgrade, and nobody has asked for it since.
+fn stays_out(change: &ChangeView) -> bool {
+    // One that was done has lost its label since, or the hash: it is done again.
+    let over = matches!(change.status.step, Some(Step::Skipped | Step::Failed));
+    let again = [Reason::RunGivenUp, Reason::NotSelected, Reason::Superseded];
+    over && !node::retry_asked(change) && !again.iter().any(|reason| decide::is_for(change, *reason))
+}
+
 impl<'a> Pass<'a> {
     /// Begins as many nodes as may be, reports the rest, and says why nothing is begun at all, if so.
     pub(super) fn admit(
@@ -61,10 +69,7 @@ impl<'a> Pass<'a> {
         let firsts: BTreeSet<&str> = {
             let is_left_out = |node: &NodeView| {
                 let ended = ended.get(node.uid.as_str());
-                ended.is_some_and(|change| {
-                    matches!(change.status.step, Some(Step::Skipped | Step::Failed))
-                        && !node::retry_asked(change)
-                })
+                ended.is_some_and(|change| stays_out(change))
             };
             let behind = all
                 .iter()
@@ -100,7 +105,21 @@ impl<'a> Pass<'a> {
         }
         let hosts = twice;
         let mut asking = 0;
-        let mut took_control_plane = false;
+        // What was begun by another controller, or under a NodeChange that was deleted, counts from the first.
+        let begun = |node: &NodeView| {
+            let job = self.jobs.get(&(node.name.as_str(), self.hash.as_str(), false));
+            let begun = job.is_some_and(|(_, job)| !job.paused && !job.deleting);
+            begun && self.is_ready() && self.leaving.is_none()
+        };
+        let adopted: BTreeSet<&str> = waiting
+            .iter()
+            .filter(|node| begun(node))
+            .map(|node| node.name.as_str())
+            .collect();
+        room = room.saturating_sub(adopted.len());
+        let mut took_control_plane = waiting
+            .iter()
+            .any(|node| adopted.contains(node.name.as_str()) && quorum::is_control_plane(node));
         let mut window = None;
         let unsettled = self.unsettled(flying, over);
         for node in waiting {
@@ -128,16 +147,15 @@ impl<'a> Pass<'a> {
                 );
                 continue;
             }
-            let adopted = self.is_ready()
-                && self.leaving.is_none()
-                && job.is_some_and(|(_, job)| !job.paused && !job.deleting);
-            if adopted {
+            if adopted.contains(node.name.as_str()) {
                 // Another controller, or a numo that died, has begun it: it goes on whatever else is so.
                 self.take_turn(node, said, &mut books);
                 continue;
             }
+            let other = self.others_job(node);
             let why = hold
                 .clone()
+                .or(other)
                 .or_else(|| window.get_or_insert_with(|| self.outside()).clone());
             let why = why
                 .or_else(|| unsettled.clone())
@@ -374,16 +392,7 @@ impl<'a> Pass<'a> {
 
     /// A node that was left out, or failed for good, in this upgrade: it stays so unless a person asks for it again.
     fn is_left_out(&mut self, node: &NodeView, change: &ChangeView) -> bool {
-        let terminal = change.status.step.is_some_and(Step::is_terminal);
-        if !terminal || node::retry_asked(change) {
-            return false;
-        }
-        // One that was done has lost its label since, or the hash: it is done again.
-        if change.status.step == Some(Step::Done) {
-            return false;
-        }
-        let again = [Reason::RunGivenUp, Reason::NotSelected, Reason::Superseded];
-        if again.iter().any(|reason| decide::is_for(change, *reason)) {
+        if !stays_out(change) {
             return false;
         }
         let step = change.status.step.unwrap_or(Step::Skipped);
@@ -456,6 +465,21 @@ impl<'a> Pass<'a> {
             return true;
         }
         false
+    }
+
+    /// A Job of the Plan for another version runs on the node: two must not.
+    fn others_job(&self, node: &NodeView) -> Option<Why> {
+        let of = node.name.as_str();
+        let here = self
+            .jobs
+            .range((of, "", false)..)
+            .take_while(|((node, ..), _)| *node == of);
+        let mut here = here.filter(|((_, hash, _), (_, job))| {
+            *hash != self.hash && !job.paused && job.ended.is_none() && !job.deleting
+        });
+        let (_, (key, job)) = here.next()?;
+        let message = format!("Job {key} to version {} still runs on Node {of}", job.version);
+        Some(Why::new(Reason::NodeBusy, message))
     }
 
     /// The node cannot have a Job of its own.

@@ -19,7 +19,7 @@ pub use window::Window;
 use crate::{
     action::{Action, Event, NodePurpose, Planned},
     decide::{self, Decision, Journal, Snapshot},
-    mark, names,
+    ledger, mark, names,
     observed::{ChangeView, ForeignController, JobEnd, Key, NodeView, Observed, PlanJobView, PlanView},
     owner::{Owner, OwnerKind},
     pools,
@@ -149,12 +149,13 @@ pub(crate) fn is_gate_lost(view: &PlanView) -> bool {
     view.spec.mutex.is_none() && view.annotations.contains_key(marks::PLAN_GATE)
 }
 
-/// Whether a Job of the Plan has begun on the node, or has ended, whoever made it.
-pub(crate) fn has_job(observed: &Observed, view: &PlanView, node: &NodeView) -> bool {
+/// Whether the Job of the Plan for what this run goes to has begun on the node, or has ended, whoever made it.
+pub(crate) fn has_job(observed: &Observed, view: &PlanView, node: &NodeView, of_run: &str) -> bool {
     let found = jobs(view, observed);
-    found
-        .values()
-        .any(|(_, job)| job.node == node.name && !job.paused && !job.prepares)
+    found.values().any(|(_, job)| {
+        let begun = job.node == node.name && !job.paused && !job.prepares;
+        begun && run_id(&view.uid, &job.hash) == of_run
+    })
 }
 
 /// Decides for a Plan.
@@ -408,10 +409,13 @@ impl Pass<'_> {
             let soon = [Reason::Admitting, Reason::Validating, Reason::ChannelAsked];
             !soon.contains(&why.reason)
         });
-        let waits = waits || self.leaving.is_some() || self.outside().is_some();
+        let waits =
+            waits || self.leaving.is_some() || self.outside().is_some() || self.intent.concurrency <= 0;
         let skips = |change: &&&ChangeView| {
             let directive = change.spec.directive.as_ref();
-            directive.is_some_and(|directive| directive.action == DirectiveAction::Skip)
+            directive.is_some_and(|directive| {
+                matches!(directive.action, DirectiveAction::Skip | DirectiveAction::Hold)
+            })
         };
         let skipped: BTreeSet<&str> = over
             .iter()
@@ -442,7 +446,9 @@ impl Pass<'_> {
             if in_flight.contains(node.name.as_str())
                 // Its NodeChange was deleted under a Job that runs.
                 || running.contains(node.name.as_str())
-                || (goes_on.contains(node.name.as_str()) && self.is_behind(node))
+                || (goes_on.contains(node.name.as_str())
+                    && self.is_behind(node)
+                    && ledger::stop(observed, node).is_none())
             {
                 continue;
             }
@@ -580,9 +586,9 @@ impl Pass<'_> {
         let behind = nodes
             .values()
             .any(|node| !matches!(node.step, Step::Done | Step::Skipped));
-        let failed = nodes
-            .values()
-            .find(|node| matches!(node.why.reason, Reason::JobFailed | Reason::JobLost));
+        let failed = nodes.values().find(|node| {
+            node.step == Step::Held && matches!(node.why.reason, Reason::JobFailed | Reason::JobLost)
+        });
         let nothing = self.intent.concurrency <= 0 && !is_busy;
         let status = &self.view.status;
         let is_new = status.latest_version.as_deref() != Some(self.resolved.version.as_str());

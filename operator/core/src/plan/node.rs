@@ -125,6 +125,17 @@ impl Turn<'_> {
                 .is_some_and(|(_, job)| !job.paused || job.ended.is_some())
     }
 
+    /// Whether a Job of it has begun in any attempt: the cordon may then be that Job's.
+    fn was_begun(&self) -> bool {
+        let failed = [Reason::JobFailed, Reason::JobLost, Reason::Rebooted];
+        self.change.status.entries.iter().any(|entry| {
+            matches!(entry.step, Step::Released | Step::Changed)
+                || failed
+                    .iter()
+                    .any(|reason| entry.reason.as_deref() == Some(reason.name()))
+        })
+    }
+
     /// Whether its Job is complete.
     fn is_changed(&self) -> bool {
         self.entered(Step::Changed).is_some()
@@ -148,15 +159,21 @@ impl<'a> Pass<'a> {
     /// Moves a node that has its turn one step further.
     pub(super) fn advance(&mut self, node: &'a NodeView, change: &'a ChangeView) {
         let is_current = change.spec.target.run_id == self.run_id && !self.hash.is_empty();
+        let failed = change
+            .status
+            .pin
+            .as_ref()
+            .and_then(|pin| pin.failed_job.as_deref());
+        let of = node.name.as_str();
         let mut own = self
             .jobs
-            .iter()
-            .filter(|((of, hash, prepares), _)| {
-                *of == node.name
-                    && !prepares
-                    && super::run_id(&self.view.uid, hash) == change.spec.target.run_id
+            .range((of, "", false)..)
+            .take_while(|((node, ..), _)| *node == of)
+            .filter(|((_, hash, prepares), _)| {
+                !prepares && super::run_id(&self.view.uid, hash) == change.spec.target.run_id
             })
-            .map(|((_, hash, _), job)| (*hash, *job));
+            .map(|((_, hash, _), job)| (*hash, *job))
+            .filter(|(_, (_, job))| failed != Some(job.uid.as_str()));
         let found = own.next();
         drop(own);
         let hash: &'a str = found.map_or("", |(hash, _)| hash);
@@ -176,7 +193,7 @@ impl<'a> Pass<'a> {
         if !self.holds_node(&turn) {
             return;
         }
-        if self.retries(&turn) {
+        if self.retries(&turn) || self.removes_failed(&turn) {
             return;
         }
         if turn.has_begun() {
@@ -211,12 +228,11 @@ impl<'a> Pass<'a> {
         let directive = turn.change.spec.directive.as_ref();
         let skips = directive.filter(|directive| directive.action == DirectiveAction::Skip);
         // What is complete is finished, unless something keeps it from that which may last for ever.
-        let lasts = skips.is_some()
-            || !turn.node.ready
-            || !self.intent.rules.is_empty()
-            || self.gate_lost().is_some();
-        let stuck = turn.is_changed() && lasts && (skips.is_some() || self.leaving.is_some());
-        if turn.has_begun() && !failed && !stuck && !self.blind {
+        let lasts = !turn.node.ready || !self.intent.rules.is_empty() || self.gate_lost().is_some();
+        let is_left = self.leaving.is_some() || (skips.is_some() && turn.entered(Step::Changed).is_some());
+        let stuck = turn.is_changed() && lasts && is_left;
+        let is_lost = self.blind && !turn.runs();
+        if turn.has_begun() && !failed && !stuck && !is_lost {
             // What runs is never killed.
             return false;
         }
@@ -237,6 +253,11 @@ impl<'a> Pass<'a> {
         } else {
             return false;
         };
+        if let Some(job) = self.preparing(turn) {
+            let message = format!("Job {job} runs and comes to its end first: {}", why.message);
+            self.say_turn(turn, turn.step(), Why::new(why.reason, message));
+            return true;
+        }
         if let Some((job, view)) = turn.job.filter(|(_, view)| view.paused && view.ended.is_none()) {
             if !view.deleting {
                 let action = Action::DeletePlanJob {
@@ -257,7 +278,7 @@ impl<'a> Pass<'a> {
     /// by now, and nothing runs, the turn ends and another one begins.
     fn is_made_anew(&mut self, turn: &Turn<'a>) -> bool {
         let same = turn.change.spec.in_service != self.intent.cordons;
-        if same || turn.is_changed() || turn.runs() {
+        if same || turn.is_changed() || turn.runs() || self.preparing(turn).is_some() {
             return false;
         }
         let failed = self.failed_jobs(turn);
@@ -292,6 +313,22 @@ impl<'a> Pass<'a> {
         true
     }
 
+    /// The Job that prepares the node for numo's drain, while it runs.
+    fn preparing(&self, turn: &Turn<'a>) -> Option<&'a Key> {
+        let of = turn.node.name.as_str();
+        let here = self
+            .jobs
+            .range((of, "", false)..)
+            .take_while(|((node, ..), _)| *node == of);
+        let mut here = here.filter(|((_, hash, prepares), (_, job))| {
+            *prepares
+                && !job.paused
+                && job.ended.is_none()
+                && super::run_id(&self.view.uid, hash) == turn.change.spec.target.run_id
+        });
+        here.next().map(|(_, (key, _))| *key)
+    }
+
     fn intent_is_broken(&self) -> bool {
         self.intent.of_selector.is_some()
     }
@@ -304,6 +341,17 @@ impl<'a> Pass<'a> {
             if !patch.annotations.is_empty() {
                 self.act(&turn.node.name, Action::PatchNode(patch), None);
             }
+        } else if (turn.has_begun() || turn.was_begun())
+            && let Some(mark) = mark::cordoned_by(turn.node).filter(|mark| mark.owner == *uid && !mark.done)
+        {
+            // The next turn must not take the Job's cordon for a person's.
+            let mut patch = NodePatch::of(turn.node, NodePurpose::Shield);
+            patch.annotations.push(Change {
+                key: marks::CORDONED_BY.to_owned(),
+                from: turn.node.annotations.get(marks::CORDONED_BY).cloned(),
+                to: Some(mark::render(&CordonedBy { done: true, ..mark })),
+            });
+            self.act(&turn.node.name, Action::PatchNode(patch), None);
         }
         let mut journal = Journal::open(turn.change, self.now);
         journal.obey();
@@ -395,7 +443,10 @@ impl<'a> Pass<'a> {
         let shields = mark::shielded(node).is_none_or(|mark| mark.owner != *uid && !is_others(&mark.owner));
         let known = mark::cordoned_by(node);
         // Until it is cordoned for us, what people make of it is what was there before.
-        let is_free = !turn.has_begun() && turn.entered(Step::Cordoned).is_none();
+        let is_free = !turn.has_begun()
+            && turn.entered(Step::Cordoned).is_none()
+            && turn.step() != Step::Held
+            && !turn.was_begun();
         let cordons = !turn.change.spec.in_service
             && known.as_ref().is_none_or(|mark| {
                 (mark.owner != *uid && !is_others(&mark.owner))
@@ -415,6 +466,7 @@ impl<'a> Pass<'a> {
                 // Over the mark of an owner that is gone, what was there before it is what counts.
                 Some(mark) if mark.owner != *uid => CordonedBy {
                     owner: uid.clone(),
+                    done: true,
                     ..mark
                 },
                 _ => CordonedBy {
@@ -480,28 +532,40 @@ impl<'a> Pass<'a> {
             .collect()
     }
 
-    /// Begins the next attempt of a node, once its Job is gone.
+    /// Deletes the Job of the attempt before; true until it is gone.
+    fn removes_failed(&mut self, turn: &Turn<'a>) -> bool {
+        let Some(uid) = turn.pin().failed_job else {
+            return false;
+        };
+        let found = self.jobs.values().find(|(_, job)| job.uid == uid);
+        let Some((job, view)) = found.copied() else {
+            return false;
+        };
+        if !view.deleting {
+            let action = Action::DeletePlanJob {
+                job: job.clone(),
+                uid,
+            };
+            self.act(&turn.node.name, action, None);
+        }
+        self.applies(turn.node);
+        let message = format!("Job {job} of the attempt before is being deleted");
+        self.say_turn(turn, turn.step(), Why::new(Reason::JobBeingDeleted, message));
+        true
+    }
+
+    /// Begins the next attempt of a node; its Job is deleted first.
     fn again(&mut self, turn: &Turn<'a>, why: &Why) {
         self.applies(turn.node);
         let failed = self.failed_jobs(turn);
-        if let Some((job, _)) = failed.first() {
-            let message = format!("Job {job} is being deleted: {}", why.message);
-            for (job, view) in &failed {
-                if !view.deleting {
-                    let action = Action::DeletePlanJob {
-                        job: (*job).clone(),
-                        uid: view.uid.clone(),
-                    };
-                    self.act(&turn.node.name, action, None);
-                }
-            }
-            self.say_turn(turn, turn.step(), Why::new(Reason::JobBeingDeleted, message));
-            return;
-        }
         let mut journal = Journal::open(turn.change, self.now);
         journal.obey();
         journal.next_attempt();
-        journal.status.pin = Some(self.made_now(turn));
+        // Written down before it is deleted: one that is gone without a word is lost.
+        journal.status.pin = Some(Pin {
+            failed_job: failed.first().map(|(_, job)| job.uid.clone()),
+            ..self.made_now(turn)
+        });
         journal.enter(Step::Admitted, Some(why));
         self.write(journal);
         self.say_turn(turn, Step::Admitted, why.clone());
@@ -521,6 +585,13 @@ impl<'a> Pass<'a> {
             Some(Why::new(Reason::InvalidField, problem))
         };
         // What was cordoned, or has run already, is brought to its end.
+        let unresolved = || {
+            let none = || (Reason::VersionUnresolved, "the version is not known".to_owned());
+            self.hash.is_empty().then(|| {
+                let (reason, message) = self.resolved.problem.clone().unwrap_or_else(none);
+                Why::new(reason, message)
+            })
+        };
         let outside = || {
             let is_fresh = turn.change.status.attempt <= 1 && turn.entered(Step::Cordoned).is_none();
             is_fresh.then(|| self.outside()).flatten()
@@ -532,6 +603,7 @@ impl<'a> Pass<'a> {
             .or_else(|| ledger::stop(self.observed, turn.node))
             .or_else(invalid)
             .or_else(|| self.intent.of_secrets.clone())
+            .or_else(unresolved)
             .or_else(|| self.intent.of_gates.clone())
             .or_else(|| self.gate_lost())
             .or_else(|| edge::waits(self.view, self.observed, &self.resolved.version))
@@ -644,6 +716,10 @@ impl<'a> Pass<'a> {
 
     /// Rules, prepare, cordon and drain, and then the Job.
     fn before_release(&mut self, turn: &Turn<'a>) {
+        if turn.step() == Step::Held {
+            // Its Job may be gone by now: it is a person's all the same.
+            return self.say_held(turn);
+        }
         let closed = self.closed(turn);
         if !self.passed(turn, Phase::Pre, Step::PreRules, closed.as_ref()) {
             return;
@@ -1010,11 +1086,20 @@ impl<'a> Pass<'a> {
             .iter()
             .filter(|entry| entry.reason.as_deref() == Some(Reason::Rebooted.name()))
             .count();
-        if rebooted && reboots < REBOOTS {
-            let message = format!(
-                "Node {} rebooted under Job {job}, which runs once more",
-                node.name
-            );
+        // It may have rebooted while no numo ran to see its Job begin: that is asked once.
+        let unseen = pin.boot_id.is_none() && turn.entered(Step::Released).is_none() && !view.prepares;
+        if (rebooted && reboots < REBOOTS) || (unseen && reboots == 0) {
+            let message = if rebooted {
+                format!(
+                    "Node {} rebooted under Job {job}, which runs once more",
+                    node.name
+                )
+            } else {
+                format!(
+                    "nobody saw Job {job} begin on Node {}: it runs once more",
+                    node.name
+                )
+            };
             return self.again(turn, &Why::new(Reason::Rebooted, message));
         }
         let Some(evidence) = self.answers.evidence.get(job) else {

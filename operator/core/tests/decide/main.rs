@@ -27,4 +27,5 @@ mod preflight;
 mod quarantine;
 mod release;
 mod rules;
+mod stepped;
 mod words;

@@ -1129,3 +1129,24 @@ fn a_namespace_by_the_name_of_openshifts_etcd_tells_nothing_elsewhere() {
         "> admit a",
     );
 }
+
+#[test]
+fn a_thousand_pods_at_most_are_on_their_way_over_all_nodes() {
+    let elsewhere = |count: usize| -> String {
+        let pods = (0..count).map(|number| format!("pod p{number} on b of:ReplicaSet/x deleting:30\n"));
+        pods.collect()
+    };
+    let here = "pod api on a of:ReplicaSet/api\n pod web on a of:ReplicaSet/web";
+    check(
+        &draining(&format!("{}{here}", elsewhere(998))),
+        "> evict api\n > evict web",
+    );
+    check(&draining(&format!("{}{here}", elsewhere(999))), "> evict api");
+    check(&draining(&format!("{}{here}", elsewhere(1000))), "> nothing");
+    // One whose time is long over is not on its way.
+    let overdue = elsewhere(1000).replace("deleting:30", "deleting:-60");
+    check(
+        &draining(&format!("{overdue}{here}")),
+        "> evict api\n > evict web",
+    );
+}

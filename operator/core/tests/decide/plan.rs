@@ -181,8 +181,7 @@ fn a_failed_job_is_judged_by_what_is_true_of_the_node() {
     // It rebooted: once more.
     check(
         &failed("node a worker v0 kubelet:v0 boot:b2", "", "exit:143"),
-        "node a Released JobBeingDeleted
-         > remove job a",
+        "> journal a Admitted Rebooted attempt 2",
     );
     // The kubelet is at the version: it did its work.
     check(
@@ -192,8 +191,27 @@ fn a_failed_job_is_judged_by_what_is_true_of_the_node() {
     // By policy.
     check(
         &failed(node, "spec {\"mutex\":{\"retries\":1}}", "exit:3"),
-        "node a Released JobBeingDeleted",
+        "plan false SyncJob applying a
+         node a Admitted JobFailed",
     );
+    // The Job of the attempt before is deleted, and only then another one made.
+    let again = |job: &str| {
+        two(&format!(
+            "plan concurrency:1 cordon finalizer applying:a
+             begun a Admitted attempt:2 boot:b1 entered:Admitted/JobFailed failed-job:job-a
+             keeps a cordoned
+             {job}"
+        ))
+    };
+    check(
+        &again("planjob a failed"),
+        "node a Admitted JobBeingDeleted\n > remove job a",
+    );
+    check(
+        &again("planjob a failed deleting"),
+        "node a Admitted JobBeingDeleted\n > nothing",
+    );
+    check(&again(""), "> job a");
 }
 
 #[test]
@@ -211,12 +229,18 @@ fn a_held_node_goes_on_by_a_persons_word_or_an_edit() {
         &held("", "", job),
         "node a Held JobFailed: words of the journal\n > nothing",
     );
-    check(&held("directive:Retry generation:2", "", job), "> remove job a");
+    check(
+        &held("directive:Retry generation:2", "", job),
+        "> journal a Admitted Admitting attempt 2",
+    );
     check(
         &held("directive:Retry generation:2", "", ""),
         "> journal a Admitted Admitting attempt 2",
     );
-    check(&held("made-from:1", "generation:2", job), "> remove job a");
+    check(
+        &held("made-from:1", "generation:2", job),
+        "> journal a Admitted Admitting attempt 2",
+    );
     check(
         &held("directive:Skip generation:2", "", job),
         "node a Skipped SkippedByPerson
@@ -311,7 +335,8 @@ fn another_version_takes_the_node_up_anew() {
              begun a Held hash:old to:v1 reason:JobFailed entered:Released boot:b1
              keeps a cordoned
              planjob a failed hash:old"),
-        "> journal a Failed Superseded
+        "> shield a
+         > journal a Failed Superseded
          > release lease a",
     );
     check(
@@ -938,5 +963,85 @@ fn jobs_of_rules_are_let_go_when_nobody_waits_for_them() {
     check(
         &two("plan concurrency:1 cordon finalizer\n at b\n begun a new\n keeps a\n rulejob r"),
         "wake 0\n > nothing",
+    );
+}
+
+#[test]
+fn the_cordon_of_a_failed_job_is_not_taken_for_a_persons() {
+    check(
+        &two("plan concurrency:1 cordon finalizer applying:a
+             begun a Admitted attempt:2 entered:Held/JobFailed
+             keeps a cordoned"),
+        "> job a",
+    );
+    // The version that follows is told.
+    check(
+        &two("plan version:v2 concurrency:1 cordon finalizer applying:a
+             begun a Held hash:old to:v1 reason:JobFailed entered:Released boot:b1
+             keeps a cordoned"),
+        "> shield a
+         > journal a Failed Superseded
+         > release lease a",
+    );
+}
+
+#[test]
+fn a_held_node_stays_so_when_its_job_is_gone() {
+    check(
+        &two("plan concurrency:1 cordon finalizer applying:a
+             begun a Held reason:JobFailed entered:Held/JobFailed boot:b1
+             keeps a cordoned"),
+        "node a Held JobFailed
+         > nothing",
+    );
+}
+
+#[test]
+fn a_job_that_another_controller_began_counts_from_the_first() {
+    check(
+        &two("plan concurrency:1 cordon finalizer applying:a\n planjob a running"),
+        "node b Selected WaitingForTurn
+         > admit a",
+    );
+    // Of another version: it comes to its end first.
+    check(
+        &two("plan concurrency:1 cordon finalizer\n at b\n planjob a running hash:old to:v0"),
+        "node a Selected NodeBusy ~ to version v0 still runs
+         > finalizer 0 off",
+    );
+}
+
+#[test]
+fn a_turn_waits_while_nobody_knows_the_version() {
+    check(
+        &two("plan channel concurrency:1 cordon finalizer applying:a
+             begun a new hash:old
+             keeps a"),
+        "node a PreRelease ChannelAsked
+         > nothing",
+    );
+}
+
+#[test]
+fn those_that_go_first_do_so_after_an_abort_too() {
+    let binding = r#"binding x spec {"ownerSelector":{"kind":"Plan"},"first":{"matchLabels":{"kubernetes.io/hostname":"a"}}}"#;
+    check(
+        &two(&format!(
+            "plan concurrency:2 cordon finalizer\n {binding}\n begun a Failed reason:RunGivenUp"
+        )),
+        "node b Selected FirstNodes
+         > journal a Admitted Admitting attempt 2",
+    );
+}
+
+#[test]
+fn a_superseded_node_is_given_back_where_nothing_begins() {
+    check(
+        &two("plan version:v2 concurrency:0 cordon finalizer
+             begun a Failed hash:old to:v1 reason:Superseded
+             keeps a cordoned"),
+        "hold ConcurrencyZero
+         > restore a uncordoned
+         > release lease a",
     );
 }

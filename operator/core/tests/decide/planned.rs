@@ -270,6 +270,7 @@ impl Cluster {
                 boot_id: Some(boot.to_owned()),
                 from_version: line.option("of").unwrap_or("v0").to_owned(),
                 generation: Some(line.number("made-from", 1)),
+                failed_job: line.option("failed-job").map(str::to_owned),
                 ..Pin::default()
             }),
             entries,
