@@ -127,10 +127,9 @@ fn check<'a>(
         Action::PatchNode(patch) => node_patch(sight, patch),
         Action::PatchPool(patch) => pool_patch(sight, patch),
         Action::PatchMachine(patch) => machine_patch(sight, patch),
-        Action::ReleaseLease { node, .. } => match sight.observed.leases.get(node) {
-            Some(lease) if lease.holder == lease_holder(&sight.run.uid) => Ok(()),
-            _ => breach(4, format!("the lease of {node} is not ours to give back")),
-        },
+        Action::ReleaseLease { node, .. } => {
+            lease_is_ours(sight.observed, node, &lease_holder(&sight.run.uid))
+        }
         Action::Evict { eviction, .. } => {
             breach(1, format!("Pod {} would be evicted by a run", eviction.pod))
         }
@@ -257,10 +256,7 @@ fn of_maintenance<'a>(
             Ok(())
         }
         Action::CreateJob(job) => job_is_the_only_one(observed, job),
-        Action::ReleaseLease { node, .. } => match observed.leases.get(node) {
-            Some(lease) if lease.holder == marks::MAINTENANCE_HOLDER => Ok(()),
-            _ => breach(4, format!("the lease of {node} is not ours to give back")),
-        },
+        Action::ReleaseLease { node, .. } => lease_is_ours(observed, node, marks::MAINTENANCE_HOLDER),
         Action::PatchPool(patch) => breach(4, format!("pool {} is nothing to a maintenance", patch.pool)),
         Action::WriteJournal { key, status, .. } => match observed.changes.get(key) {
             Some(change) if !change.in_flight() && status.step == Some(Step::Admitted) => {
@@ -289,6 +285,14 @@ fn of_maintenance<'a>(
         | Action::SetJobTtl { .. }
         | Action::AcquireLease { .. }
         | Action::RenewLease { .. } => Ok(()),
+    }
+}
+
+/// 4: only the lease that an owner holds itself is given back.
+fn lease_is_ours(observed: &Observed, node: &str, holder: &str) -> Result<(), Breach> {
+    match observed.leases.get(node) {
+        Some(lease) if lease.holder == holder => Ok(()),
+        _ => breach(4, format!("the lease of {node} is not ours to give back")),
     }
 }
 
@@ -387,10 +391,9 @@ fn of_plan<'a>(
             Ok(())
         }
         Action::CreateJob(job) => job_is_the_only_one(observed, job),
-        Action::ReleaseLease { node, .. } => match observed.leases.get(node) {
-            Some(lease) if lease.holder == holder_of(OwnerKind::Plan, &view.uid) => Ok(()),
-            _ => breach(4, format!("the lease of {node} is not ours to give back")),
-        },
+        Action::ReleaseLease { node, .. } => {
+            lease_is_ours(observed, node, &holder_of(OwnerKind::Plan, &view.uid))
+        }
         Action::PatchPool(patch) => breach(4, format!("pool {} is nothing to a Plan", patch.pool)),
         Action::PatchMachine(_)
         | Action::AddFinalizer { .. }

@@ -4,7 +4,7 @@
 use crate::{
     action::{Earlier, EarlierWord, EvaluationRequest, JobRequest},
     names::{self, JobIdentity},
-    observed::{EvaluationView, JobEnd, JobView, Key, Observed, RuleAnswer, RuleView, RuleWords},
+    observed::{EvaluationView, JobEnd, JobView, Key, Observed, RuleAnswer, RuleView, RuleWords, Validity},
     owner::Owner,
     report::Why,
     verdict::{Answers, Question},
@@ -17,6 +17,9 @@ use numo_api::{FailurePolicy, Outcome, Phase, Reason, RuleWait, VerdictRecord};
 const DEADLINE_GRACE_SECONDS: i64 = 60;
 /// Bounds of what a rule asks to wait before it is asked again (seconds).
 const RETRY_AFTER_SECONDS: (i64, i64) = (5, 3600);
+/// Nodes that rules of phase Admit are asked about at once: a rule that is against all of 7,500 nodes is not to be asked
+/// about all of them in one moment.
+const ASKED_AT_ONCE: usize = 32;
 /// Least pause before a rule is asked again because what it read has changed (seconds).
 const STIRRED_SECONDS: i64 = 1;
 /// First and longest pause before a rule is asked again that gave no verdict (seconds).
@@ -57,6 +60,39 @@ pub struct Subject<'a> {
     pub waits: &'a [RuleWait],
 }
 
+/// What is wrong with a rule that a field names, for an owner of a kind that asks rules in these phases.
+pub fn wrong(
+    field: &str,
+    key: &Key,
+    rule: Option<&RuleView>,
+    (phases, kind): (&[Phase], &str),
+) -> Option<Why> {
+    let (reason, message) = match rule.map(|rule| &rule.validity) {
+        None => (
+            Reason::RuleNotFound,
+            format!("{field}: found no MutexRule {key}, wanted an existing one"),
+        ),
+        Some(Validity::Invalid(_, message)) => (
+            Reason::RuleInvalid,
+            format!("{field}: MutexRule {key} is not valid: {message}"),
+        ),
+        Some(Validity::Unknown) => (
+            Reason::Validating,
+            format!("{field}: MutexRule {key} has not been judged by the API server yet"),
+        ),
+        Some(Validity::Valid) if rule.is_some_and(|rule| phases.iter().any(|phase| rule.runs_in(*phase))) => {
+            return None;
+        }
+        Some(Validity::Valid) => (
+            Reason::FieldNotServed,
+            format!(
+                "{field}: MutexRule {key} spec.phases: found none that a {kind} asks, wanted one such as Pre"
+            ),
+        ),
+    };
+    Some(Why::new(reason, message))
+}
+
 /// What the rules of phase Admit say of a node that has no turn yet.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Admission {
@@ -71,6 +107,25 @@ pub struct Admission {
     pub under_way: bool,
     /// When a rule that is against it is asked again.
     pub wake: Option<Timestamp>,
+}
+
+impl Admission {
+    /// Counts the node among those that are being asked about. Past the most, one that rules are against is not asked
+    /// again now, and any other has to wait: why.
+    pub fn takes_place(&mut self, asking: &mut usize) -> Option<Why> {
+        if !self.under_way && self.asks.is_empty() {
+            return None;
+        }
+        if *asking < ASKED_AT_ONCE {
+            *asking += 1;
+        } else if self.against {
+            self.asks.clear();
+        } else {
+            let message = format!("{ASKED_AT_ONCE} nodes are being asked about in phase Admit");
+            return Some(Why::new(Reason::WaitingForTurn, message));
+        }
+        None
+    }
 }
 
 /// How a phase of rules comes along.

@@ -107,10 +107,6 @@ pub fn admit(draft: &mut Draft<'_>, hold: Option<&Why>) {
     draft.frame.members = members;
 }
 
-/// Nodes that rules of phase Admit are asked about at once: a rule that is against all of 7,500 nodes is not to be asked
-/// about all of them in one moment.
-const ASKED_AT_ONCE: usize = 32;
-
 /// Asks the rules of phase Admit about a node that could have its turn now. If it may not have it yet: why, and whether
 /// its place is kept meanwhile.
 fn ask_first(draft: &mut Draft<'_>, member: &Member<'_>, asking: &mut usize) -> Option<(Why, bool)> {
@@ -131,22 +127,15 @@ fn ask_first(draft: &mut Draft<'_>, member: &Member<'_>, asking: &mut usize) -> 
         waits: &[],
     };
     let mut said = rules::admission(&frame.intent.rules, &subject, frame.observed, frame.now);
-    let mut why = said.why?;
+    let mut why = said.why.take()?;
     if !said.against
         && let Some(noted) = noted(frame, member)
     {
         // Who has just started, or only looks on, has not heard the rule itself.
         (why, said.against) = (noted, true);
     }
-    if said.under_way || !said.asks.is_empty() {
-        if *asking < ASKED_AT_ONCE {
-            *asking += 1;
-        } else if said.against {
-            said.asks.clear();
-        } else {
-            let message = format!("{ASKED_AT_ONCE} nodes are being asked about in phase Admit");
-            return Some((Why::new(Reason::WaitingForTurn, message), false));
-        }
+    if let Some(full) = said.takes_place(asking) {
+        return Some((full, false));
     }
     for request in said.asks {
         let _ = node::asks(draft, Box::new(request));

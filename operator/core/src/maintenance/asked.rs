@@ -3,7 +3,7 @@
 
 use super::{
     ChangeView, DrainOptions, Key, MaintenanceView, MutexBindingSpec, NodeMaintenanceSpec, Observed, Owner,
-    Phase, Reason, RuleView, Validity, Why, changes, drain, intent, marks, pools, quorum,
+    Phase, Reason, RuleView, Why, changes, drain, intent, marks, pools, quorum,
 };
 
 /// The phases in which a maintenance asks its rules.
@@ -80,39 +80,11 @@ pub fn rules_of<'a>(view: &MaintenanceView, observed: &'a Observed) -> Vec<(Key,
     rules.map(|(_, key, rule)| (key, rule)).collect()
 }
 
-/// What is wrong with one of the rules.
-pub(super) fn wrong_rule(field: &str, key: &Key, rule: Option<&RuleView>) -> Option<Why> {
-    let (reason, message) = match rule.map(|rule| &rule.validity) {
-        None => (
-            Reason::RuleNotFound,
-            format!("{field}: found no MutexRule {key}, wanted an existing one"),
-        ),
-        Some(Validity::Invalid(_, message)) => (
-            Reason::RuleInvalid,
-            format!("{field}: MutexRule {key} is not valid: {message}"),
-        ),
-        Some(Validity::Unknown) => (
-            Reason::Validating,
-            format!("{field}: MutexRule {key} has not been judged by the API server yet"),
-        ),
-        Some(Validity::Valid) if rule.is_some_and(|rule| PHASES.iter().any(|phase| rule.runs_in(*phase))) => {
-            return None;
-        }
-        Some(Validity::Valid) => (
-            Reason::FieldNotServed,
-            format!(
-                "{field}: MutexRule {key} spec.phases: found none that a NodeMaintenance asks, wanted one such as Pre"
-            ),
-        ),
-    };
-    Some(Why::new(reason, message))
-}
-
 pub(super) fn asked<'a>(view: &MaintenanceView, observed: &'a Observed) -> Intent<'a> {
     let rules = named_rules(view, observed);
     let of_rules = rules
         .iter()
-        .find_map(|(field, key, rule)| wrong_rule(field, key, *rule));
+        .find_map(|(field, key, rule)| crate::rules::wrong(field, key, *rule, (&PHASES, "NodeMaintenance")));
     let bound = || bindings(view, observed).find_map(|(name, binding)| Some((name, binding.drain.as_ref()?)));
     let (of_drain, drain) = match (&view.spec.drain, bound()) {
         (Some(drain), _) => (invalid(&view.spec), Some(drain)),

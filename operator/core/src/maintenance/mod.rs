@@ -21,7 +21,7 @@ use crate::{
     ledger::{self, Ledger},
     mark::{self, CordonedBy},
     names,
-    observed::{ChangeView, Key, LeaseView, MaintenanceView, NodeView, Observed, RuleView, Validity},
+    observed::{ChangeView, Key, LeaseView, MaintenanceView, NodeView, Observed, RuleView},
     owner::{MaintenanceGroup, Owner, OwnerKind},
     phases::{Phases, Went},
     pools, quorum,

@@ -20,8 +20,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// How old a Plan is before its first node is begun (seconds): what is made in one breath with it may be seen after it.
 const SETTLED_SECONDS: i64 = 2;
-/// Nodes that rules of phase Admit are asked about at once.
-const ASKED_AT_ONCE: usize = 32;
 
 /// Whether the node was left out, or failed for good, in this upgrade, and nobody has asked for it since.
 fn stays_out(change: &ChangeView) -> bool {
@@ -241,13 +239,8 @@ impl<'a> Pass<'a> {
         if let Some(why) = &self.intent.of_secrets {
             return Some(why.clone());
         }
-        if self.resolved.version.is_empty() {
-            let none = || (Reason::VersionUnresolved, "the version is not known".to_owned());
-            let (reason, message) = self.resolved.problem.clone().unwrap_or_else(none);
-            return Some(Why::new(reason, message));
-        }
-        if self.hash.is_empty() {
-            return Some(Why::new(Reason::VersionUnresolved, "the hash is not known"));
+        if let Some(why) = self.unresolved() {
+            return Some(why);
         }
         if let Some(problem) = &self.intent.of_selector {
             return Some(Why::new(Reason::InvalidField, problem.clone()));
@@ -309,6 +302,18 @@ impl<'a> Pass<'a> {
             });
             problem.map(|problem| format!("spec.postCompleteLabels[{key}]: {problem}"))
         })
+    }
+
+    /// Why nobody knows what the nodes are to go to.
+    pub(super) fn unresolved(&self) -> Option<Why> {
+        if self.resolved.version.is_empty() {
+            let none = || (Reason::VersionUnresolved, "the version is not known".to_owned());
+            let (reason, message) = self.resolved.problem.clone().unwrap_or_else(none);
+            return Some(Why::new(reason, message));
+        }
+        self.hash
+            .is_empty()
+            .then(|| Why::new(Reason::VersionUnresolved, "the hash is not known"))
     }
 
     /// The Plan had a gate of its own, and somebody has dropped it.
@@ -457,11 +462,7 @@ impl<'a> Pass<'a> {
             return true;
         }
         if was_done && job.ended.is_some() {
-            let action = Action::DeletePlanJob {
-                job: key.clone(),
-                uid: job.uid.clone(),
-            };
-            self.act(&node.name, action, None);
+            self.delete_job(node, key, job);
             return true;
         }
         false
@@ -470,14 +471,9 @@ impl<'a> Pass<'a> {
     /// A Job of the Plan for another version runs on the node: two must not.
     fn others_job(&self, node: &NodeView) -> Option<Why> {
         let of = node.name.as_str();
-        let here = self
-            .jobs
-            .range((of, "", false)..)
-            .take_while(|((node, ..), _)| *node == of);
-        let mut here = here.filter(|((_, hash, _), (_, job))| {
-            *hash != self.hash && !job.paused && job.ended.is_none() && !job.deleting
-        });
-        let (_, (key, job)) = here.next()?;
+        let (key, job) = self
+            .jobs_on(of)
+            .find(|(_, job)| job.hash != self.hash && !job.paused && job.ended.is_none() && !job.deleting)?;
         let message = format!("Job {key} to version {} still runs on Node {of}", job.version);
         Some(Why::new(Reason::NodeBusy, message))
     }
@@ -555,16 +551,9 @@ impl<'a> Pass<'a> {
             waits: &[],
         };
         let mut said = rules::admission(&self.intent.rules, &subject, self.observed, self.now);
-        let why = said.why?;
-        if said.under_way || !said.asks.is_empty() {
-            if *asking < ASKED_AT_ONCE {
-                *asking += 1;
-            } else if said.against {
-                said.asks.clear();
-            } else {
-                let message = format!("{ASKED_AT_ONCE} nodes are being asked about in phase Admit");
-                return Some((Why::new(Reason::WaitingForTurn, message), false));
-            }
+        let why = said.why.take()?;
+        if let Some(full) = said.takes_place(asking) {
+            return Some((full, false));
         }
         for request in said.asks {
             self.out.questions.push(Question::Evaluate(Box::new(request)));
@@ -580,27 +569,14 @@ impl<'a> Pass<'a> {
         let view = self.view;
         let why = Why::new(Reason::Admitting, "its turn has come");
         if !self.has_finalizer() {
-            let action = Action::AddFinalizer {
-                owner: self.owner.clone(),
-                uid: view.uid.clone(),
-                finalizer: marks::FINALIZER,
-            };
-            let known = self.out.actions.iter().any(|planned| planned.action == action);
-            if !known {
-                self.act("owner", action, None);
-            }
+            self.add_finalizer();
             self.say(node, Step::Selected, why, said);
             return;
         }
         books.take(node);
         if let Some(change) = said.filter(|change| change.spec.in_service == self.intent.cordons) {
             // Whether it stays in service is settled when it is made.
-            let action = Action::DeleteChange {
-                key: change.key.clone(),
-                uid: change.uid.clone(),
-                resource_version: change.resource_version.clone(),
-            };
-            self.act(&node.name, action, None);
+            self.forget(node, change);
             self.out.wake(self.now);
         } else if let Some(change) = said {
             let mut journal = Journal::open(change, self.now);

@@ -5,7 +5,7 @@ use super::resolve::duration_millis;
 use crate::{
     drain::{self, DrainOptions},
     intent,
-    observed::{IntOrPercent, Key, Observed, PlanView, RuleView, Validity},
+    observed::{IntOrPercent, Key, Observed, PlanView, RuleView},
     pools,
     report::Why,
 };
@@ -130,33 +130,6 @@ pub fn rules_of<'a>(view: &'a PlanView, observed: &'a Observed) -> Vec<(Key, Opt
     rules.map(|(_, key, rule)| (key, rule)).collect()
 }
 
-fn wrong_rule(field: &str, key: &Key, rule: Option<&RuleView>) -> Option<Why> {
-    let (reason, message) = match rule.map(|rule| &rule.validity) {
-        None => (
-            Reason::RuleNotFound,
-            format!("{field}: found no MutexRule {key}, wanted an existing one"),
-        ),
-        Some(Validity::Invalid(_, message)) => (
-            Reason::RuleInvalid,
-            format!("{field}: MutexRule {key} is not valid: {message}"),
-        ),
-        Some(Validity::Unknown) => (
-            Reason::Validating,
-            format!("{field}: MutexRule {key} has not been judged by the API server yet"),
-        ),
-        Some(Validity::Valid) if rule.is_some_and(|rule| PHASES.iter().any(|phase| rule.runs_in(*phase))) => {
-            return None;
-        }
-        Some(Validity::Valid) => (
-            Reason::FieldNotServed,
-            format!(
-                "{field}: MutexRule {key} spec.phases: found none that a Plan asks, wanted one such as Pre"
-            ),
-        ),
-    };
-    Some(Why::new(reason, message))
-}
-
 impl<'a> Intent<'a> {
     /// Parses a Plan.
     pub fn parse(view: &'a PlanView, observed: &'a Observed) -> Self {
@@ -164,7 +137,7 @@ impl<'a> Intent<'a> {
         let rules = named_rules(view, observed);
         let mut of_gates = rules
             .iter()
-            .find_map(|(field, key, rule)| wrong_rule(field, key, *rule));
+            .find_map(|(field, key, rule)| crate::rules::wrong(field, key, *rule, (&PHASES, "Plan")));
         let mut wrong = |message: String| {
             of_gates.get_or_insert(Why::new(Reason::InvalidField, message));
         };

@@ -151,11 +151,12 @@ pub(crate) fn is_gate_lost(view: &PlanView) -> bool {
 
 /// Whether the Job of the Plan for what this run goes to has begun on the node, or has ended, whoever made it.
 pub(crate) fn has_job(observed: &Observed, view: &PlanView, node: &NodeView, of_run: &str) -> bool {
-    let found = jobs(view, observed);
-    found.values().any(|(_, job)| {
-        let begun = job.node == node.name && !job.paused && !job.prepares;
-        begun && run_id(&view.uid, &job.hash) == of_run
-    })
+    own_jobs(view, observed)
+        .filter(|(_, job)| !is_stale(job, observed))
+        .any(|(_, job)| {
+            let begun = job.node == node.name && !job.paused && !job.prepares;
+            begun && run_id(&view.uid, &job.hash) == of_run
+        })
 }
 
 /// Decides for a Plan.
@@ -257,9 +258,17 @@ fn leaving(view: &PlanView, observed: &Observed, run_id: &str) -> Option<Why> {
     })
 }
 
-fn is_of(job: &PlanJobView, view: &PlanView) -> bool {
-    // The oldest controllers, and backups that are restored, have no owner on their Jobs.
-    job.plan_uid == view.uid || (job.plan_uid.is_empty() && job.plan == view.key.name)
+/// The Jobs of the Plan, whoever made them.
+fn own_jobs<'a>(
+    view: &'a PlanView,
+    observed: &'a Observed,
+) -> impl Iterator<Item = (&'a Key, &'a PlanJobView)> {
+    let from = observed.plan_jobs.range(Key::new(&view.key.namespace, "")..);
+    from.take_while(|(key, _)| key.namespace == view.key.namespace)
+        .filter(|(_, job)| {
+            // The oldest controllers, and backups that are restored, have no owner on their Jobs.
+            job.plan_uid == view.uid || (job.plan_uid.is_empty() && job.plan == view.key.name)
+        })
 }
 
 /// Whether the Job ended on a node that has gone since.
@@ -268,20 +277,18 @@ fn is_stale(job: &PlanJobView, observed: &Observed) -> bool {
     job.ended.is_some() && node.is_some_and(|node| job.ended_at.unwrap_or(job.created) < node.created)
 }
 
-fn stale<'a>(view: &PlanView, observed: &'a Observed) -> Vec<(&'a Key, &'a PlanJobView)> {
-    let from = observed.plan_jobs.range(Key::new(&view.key.namespace, "")..);
-    from.take_while(|(key, _)| key.namespace == view.key.namespace)
-        .filter(|(_, job)| is_of(job, view) && is_stale(job, observed))
+fn stale<'a>(view: &'a PlanView, observed: &'a Observed) -> Vec<(&'a Key, &'a PlanJobView)> {
+    own_jobs(view, observed)
+        .filter(|(_, job)| is_stale(job, observed))
         .collect()
 }
 
 fn jobs<'a>(
-    view: &PlanView,
+    view: &'a PlanView,
     observed: &'a Observed,
 ) -> BTreeMap<(&'a str, &'a str, bool), (&'a Key, &'a PlanJobView)> {
-    let from = observed.plan_jobs.range(Key::new(&view.key.namespace, "")..);
-    from.take_while(|(key, _)| key.namespace == view.key.namespace)
-        .filter(|(_, job)| is_of(job, view) && !is_stale(job, observed))
+    own_jobs(view, observed)
+        .filter(|(_, job)| !is_stale(job, observed))
         .map(|(key, job)| ((job.node.as_str(), job.hash.as_str(), job.prepares), (key, job)))
         .collect()
 }
@@ -315,7 +322,39 @@ pub fn joined(parts: &[&str]) -> String {
     format!("{}-{}", &name[..kept], &digest[..digits])
 }
 
+impl<'a> Pass<'a> {
+    /// The Jobs on a node, those that only prepare among them.
+    fn jobs_on<'s>(&'s self, node: &'s str) -> impl Iterator<Item = (&'a Key, &'a PlanJobView)> + 's {
+        self.jobs
+            .range((node, "", false)..)
+            .take_while(move |((of, ..), _)| *of == node)
+            .map(|(_, job)| *job)
+    }
+}
+
 impl Pass<'_> {
+    /// Deletes a Job, unless it is on its way out.
+    fn delete_job(&mut self, node: &NodeView, job: &Key, view: &PlanJobView) {
+        if view.deleting {
+            return;
+        }
+        let action = Action::DeletePlanJob {
+            job: job.clone(),
+            uid: view.uid.clone(),
+        };
+        self.act(&node.name, action, None);
+    }
+
+    /// Deletes the journal of a turn that is to begin anew.
+    fn forget(&mut self, node: &NodeView, change: &ChangeView) {
+        let action = Action::DeleteChange {
+            key: change.key.clone(),
+            uid: change.uid.clone(),
+            resource_version: change.resource_version.clone(),
+        };
+        self.act(&node.name, action, None);
+    }
+
     fn act(&mut self, chain: &str, action: Action, event: Option<Event>) {
         self.out.actions.push(Planned {
             chain: chain.to_owned(),
@@ -552,14 +591,19 @@ impl Pass<'_> {
         }
         if held && place.is_none() && !view.deleting {
             // Somebody has taken it away: without it nobody would give the nodes back.
-            let action = Action::AddFinalizer {
-                owner: self.owner.clone(),
-                uid: view.uid.clone(),
-                finalizer: marks::FINALIZER,
-            };
-            if !self.out.actions.iter().any(|planned| planned.action == action) {
-                self.act("owner", action, None);
-            }
+            self.add_finalizer();
+        }
+    }
+
+    /// Puts our finalizer on the Plan, once a pass.
+    fn add_finalizer(&mut self) {
+        let action = Action::AddFinalizer {
+            owner: self.owner.clone(),
+            uid: self.view.uid.clone(),
+            finalizer: marks::FINALIZER,
+        };
+        if !self.out.actions.iter().any(|planned| planned.action == action) {
+            self.act("owner", action, None);
         }
     }
 

@@ -164,23 +164,16 @@ impl<'a> Pass<'a> {
             .pin
             .as_ref()
             .and_then(|pin| pin.failed_job.as_deref());
-        let of = node.name.as_str();
-        let mut own = self
-            .jobs
-            .range((of, "", false)..)
-            .take_while(|((node, ..), _)| *node == of)
-            .filter(|((_, hash, prepares), _)| {
-                !prepares && super::run_id(&self.view.uid, hash) == change.spec.target.run_id
-            })
-            .map(|((_, hash, _), job)| (*hash, *job))
-            .filter(|(_, (_, job))| failed != Some(job.uid.as_str()));
-        let found = own.next();
-        drop(own);
-        let hash: &'a str = found.map_or("", |(hash, _)| hash);
+        let found = self.jobs_on(&node.name).find(|(_, job)| {
+            !job.prepares
+                && super::run_id(&self.view.uid, &job.hash) == change.spec.target.run_id
+                && failed != Some(job.uid.as_str())
+        });
+        let hash: &'a str = found.map_or("", |(_, job)| job.hash.as_str());
         let turn = Turn {
             node,
             change,
-            job: found.map(|(_, job)| job),
+            job: found,
             hash,
             is_current,
         };
@@ -259,13 +252,7 @@ impl<'a> Pass<'a> {
             return true;
         }
         if let Some((job, view)) = turn.job.filter(|(_, view)| view.paused && view.ended.is_none()) {
-            if !view.deleting {
-                let action = Action::DeletePlanJob {
-                    job: job.clone(),
-                    uid: view.uid.clone(),
-                };
-                self.act(&turn.node.name, action, None);
-            }
+            self.delete_job(turn.node, job, view);
             let why = Why::new(Reason::JobBeingDeleted, format!("Job {job} never began"));
             self.say_turn(turn, step, why);
             return true;
@@ -287,13 +274,7 @@ impl<'a> Pass<'a> {
         let message = "whether the Plan cordons has changed: its turn begins anew";
         let why = Why::new(Reason::Superseded, message);
         for (job, view) in &jobs {
-            if !view.deleting {
-                let action = Action::DeletePlanJob {
-                    job: (*job).clone(),
-                    uid: view.uid.clone(),
-                };
-                self.act(&turn.node.name, action, None);
-            }
+            self.delete_job(turn.node, job, view);
         }
         if jobs.is_empty() {
             let patch = restoring(turn.node, &self.view.uid, NodePurpose::Uncordon);
@@ -301,13 +282,7 @@ impl<'a> Pass<'a> {
                 self.act(&turn.node.name, Action::PatchNode(patch), None);
             }
             self.release_lease(turn.node);
-            let change = turn.change;
-            let action = Action::DeleteChange {
-                key: change.key.clone(),
-                uid: change.uid.clone(),
-                resource_version: change.resource_version.clone(),
-            };
-            self.act(&turn.node.name, action, None);
+            self.forget(turn.node, turn.change);
         }
         self.say_turn(turn, turn.step(), why);
         true
@@ -315,18 +290,14 @@ impl<'a> Pass<'a> {
 
     /// The Job that prepares the node for numo's drain, while it runs.
     fn preparing(&self, turn: &Turn<'a>) -> Option<&'a Key> {
-        let of = turn.node.name.as_str();
-        let here = self
-            .jobs
-            .range((of, "", false)..)
-            .take_while(|((node, ..), _)| *node == of);
-        let mut here = here.filter(|((_, hash, prepares), (_, job))| {
-            *prepares
+        let mut here = self.jobs_on(&turn.node.name);
+        let found = here.find(|(_, job)| {
+            job.prepares
                 && !job.paused
                 && job.ended.is_none()
-                && super::run_id(&self.view.uid, hash) == turn.change.spec.target.run_id
+                && super::run_id(&self.view.uid, &job.hash) == turn.change.spec.target.run_id
         });
-        here.next().map(|(_, (key, _))| *key)
+        found.map(|(key, _)| key)
     }
 
     fn intent_is_broken(&self) -> bool {
@@ -541,13 +512,7 @@ impl<'a> Pass<'a> {
         let Some((job, view)) = found.copied() else {
             return false;
         };
-        if !view.deleting {
-            let action = Action::DeletePlanJob {
-                job: job.clone(),
-                uid,
-            };
-            self.act(&turn.node.name, action, None);
-        }
+        self.delete_job(turn.node, job, view);
         self.applies(turn.node);
         let message = format!("Job {job} of the attempt before is being deleted");
         self.say_turn(turn, turn.step(), Why::new(Reason::JobBeingDeleted, message));
@@ -585,13 +550,7 @@ impl<'a> Pass<'a> {
             Some(Why::new(Reason::InvalidField, problem))
         };
         // What was cordoned, or has run already, is brought to its end.
-        let unresolved = || {
-            let none = || (Reason::VersionUnresolved, "the version is not known".to_owned());
-            self.hash.is_empty().then(|| {
-                let (reason, message) = self.resolved.problem.clone().unwrap_or_else(none);
-                Why::new(reason, message)
-            })
-        };
+
         let outside = || {
             let is_fresh = turn.change.status.attempt <= 1 && turn.entered(Step::Cordoned).is_none();
             is_fresh.then(|| self.outside()).flatten()
@@ -603,7 +562,7 @@ impl<'a> Pass<'a> {
             .or_else(|| ledger::stop(self.observed, turn.node))
             .or_else(invalid)
             .or_else(|| self.intent.of_secrets.clone())
-            .or_else(unresolved)
+            .or_else(|| self.unresolved())
             .or_else(|| self.intent.of_gates.clone())
             .or_else(|| self.gate_lost())
             .or_else(|| edge::waits(self.view, self.observed, &self.resolved.version))
