@@ -115,7 +115,14 @@ impl Pass<'_> {
                 self.report.error = None;
             }
             (Some(why), _) => {
-                let why = stop.unwrap_or_else(|| self.timed_out(why, cordoned));
+                // Who comes back is worse than who is on the way out.
+                let returning = drain
+                    .returning
+                    .clone()
+                    .filter(|_| was_drained && why.reason == Reason::Draining);
+                let why = stop
+                    .or(returning)
+                    .unwrap_or_else(|| self.timed_out(why, cordoned));
                 self.say(step_of(was_drained), why, Some(change));
                 if was_drained {
                     self.report.error = None;

@@ -1022,6 +1022,21 @@ fn a_virtual_machine_is_asked_to_move_whatever_its_budget_says() {
 }
 
 #[test]
+fn a_pod_on_its_way_out_does_not_hide_who_comes_back() {
+    check(
+        "node a worker 4.16.0
+         maintenance a finalizer phase:Succeeded counted:9
+         kept a cordoned
+         turn a Drained since:-40
+         pod web-1 on a of:ReplicaSet/web app:web created:-40 deleting:-10
+         pod web-9 on a of:ReplicaSet/web app:web created:-20
+         pdb web allows:0",
+        "phase Active
+         hold PodsReturn ~ is behind PodDisruptionBudget shop/web",
+    );
+}
+
+#[test]
 fn a_pod_that_came_late_and_cannot_go_is_named() {
     check(
         &draining("pod web-9 on a of:ReplicaSet/web app:web created:-20\n pdb web allows:0"),

@@ -1171,8 +1171,13 @@ async fn agents_wait_for_servers_and_never_two_servers_at_once() -> Result<()> {
         "one server at a time, whatever its concurrency"
     );
     // The servers' kubelets are not at the version yet.
-    let message = waits(&stage, "agents", "WaitsForPlan").await?;
-    assert!(message.contains("control-plane kubelets"), "{message}");
+    stage
+        .until("the agents wait for the servers' kubelets", 60, || async {
+            let (_, reason, message) = condition(&status(&stage, "agents").await?, "Ready");
+            Ok((reason == "WaitsForPlan" && message.contains("control-plane kubelets")).then_some(()))
+        })
+        .await?;
+
     assert_eq!(
         changes(&stage)
             .await?

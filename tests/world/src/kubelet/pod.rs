@@ -292,7 +292,10 @@ impl Life {
             .unwrap_or(30);
         let seconds = f64::from(i32::try_from(seconds).unwrap_or(i32::MAX));
         let grace = self.ctx.time().of(seconds).max(SHORTEST_GRACE);
-        if !groups.is_empty() {
+        if groups.is_empty() {
+            // It may be in the middle of a write, which the last one would wait for.
+            drop(containers);
+        } else {
             for group in groups {
                 terminate(group);
             }
@@ -314,11 +317,15 @@ impl Life {
             }),
             ..DeleteParams::default()
         };
-        match api.delete(&self.pod.name_any(), &params).await {
-            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
-            Err(error) => tracing::debug!(%error, pod = self.key, "not removed"),
-            Ok(_) => {}
+        loop {
+            match api.delete(&self.pod.name_any(), &params).await {
+                Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => break,
+                Err(error) => tracing::debug!(%error, pod = self.key, "not removed"),
+                Ok(_) => break,
+            }
+            tokio::time::sleep(SHORTEST_GRACE).await;
         }
+
         self.ctx.containers.forget_logs(&self.key);
     }
 
