@@ -116,6 +116,17 @@ impl Numo {
     /// Starts it. Its log is written to a file in `logs`. It leads its own process group, so that Ctrl-C in
     /// a terminal reaches us alone and we stop the parts in order.
     pub fn start(kubeconfig: &Path, namespace: &str, logs: &Path, extra: &[&str]) -> Result<Self> {
+        Self::start_in(kubeconfig, namespace, logs, extra, &[])
+    }
+
+    /// The same with variables in its environment.
+    pub fn start_in(
+        kubeconfig: &Path,
+        namespace: &str,
+        logs: &Path,
+        extra: &[&str],
+        environment: &[(&str, String)],
+    ) -> Result<Self> {
         static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let log = logs.join(format!("numo-{number}.log"));
@@ -130,6 +141,7 @@ impl Numo {
             .args(["--namespace", namespace])
             .args(extra)
             .env_remove("KUBECONFIG")
+            .envs(environment.iter().map(|(name, value)| (name, value)))
             .stdin(watched)
             .stdout(Stdio::null())
             .stderr(file)

@@ -98,6 +98,23 @@ impl Stage {
         Ok(())
     }
 
+    /// The same with variables in its environment.
+    pub fn start_numo_in(&mut self, more: &[&str], environment: &[(&str, String)]) -> Result<()> {
+        if self.numo.is_none() {
+            let (arguments, logs) = (self.arguments(more), self.cluster.logs());
+            let numo = Numo::start_in(&self.kubeconfig, NAMESPACE, &logs, &arguments, environment)?;
+            self.numo = Some(numo);
+        }
+        Ok(())
+    }
+
+    fn arguments<'a>(&self, more: &[&'a str]) -> Vec<&'a str> {
+        let mut arguments = vec!["--metrics-address", "127.0.0.1:0"];
+        arguments.extend(&self.extra);
+        arguments.extend(more);
+        arguments
+    }
+
     /// Starts one more numo.
     pub fn another_numo(&self) -> Result<Numo> {
         self.numo_of(&self.kubeconfig, &[])
@@ -110,10 +127,7 @@ impl Stage {
 
     /// Starts a numo with another kubeconfig and further arguments.
     pub fn numo_of(&self, kubeconfig: &std::path::Path, more: &[&str]) -> Result<Numo> {
-        let mut arguments = vec!["--metrics-address", "127.0.0.1:0"];
-        arguments.extend(&self.extra);
-        arguments.extend(more);
-        Numo::start(kubeconfig, NAMESPACE, &self.cluster.logs(), &arguments)
+        Numo::start(kubeconfig, NAMESPACE, &self.cluster.logs(), &self.arguments(more))
     }
 
     /// Runs a verb of numo's command line as an administrator; one that fails is an error.

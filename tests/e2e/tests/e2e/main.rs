@@ -12,6 +12,7 @@
 mod actors;
 mod asked;
 mod author;
+mod channels;
 mod configs;
 mod contract;
 mod cordons;

@@ -3,7 +3,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -20,7 +19,6 @@ use numo_api::{NodeChange, Plan, PlanStatus, Step};
 use numo_e2e::{Stage, manifests};
 use numo_world::WorldSpec;
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::{
     Gate, NEW, apply, finish, gone, job, judgement,
@@ -29,10 +27,10 @@ use crate::{
 };
 
 /// Namespace of Plans.
-const PLANS: &str = "system-upgrade";
+pub const PLANS: &str = "system-upgrade";
 
 /// A stage with so many workers, the namespace of Plans, and a ServiceAccount that may drain.
-async fn stage(number: usize, numo: Vec<&'static str>) -> Result<Stage> {
+pub async fn stage(number: usize, numo: Vec<&'static str>) -> Result<Stage> {
     stage_of(workers(number), numo).await
 }
 
@@ -63,7 +61,7 @@ async fn stage_of(world: WorldSpec, numo: Vec<&'static str>) -> Result<Stage> {
 }
 
 /// A Plan over all workers that runs a shell command on each; `spec` is laid over it.
-fn plan(name: &str, command: &str, spec: Value) -> Value {
+pub fn plan(name: &str, command: &str, spec: Value) -> Value {
     let all = json!({
         "concurrency": 1,
         "nodeSelector": {"matchExpressions": [
@@ -117,16 +115,16 @@ pub async fn there_and_back(stage: &Stage) -> Result<()> {
         .await
 }
 
-fn plans(stage: &Stage) -> Api<Plan> {
+pub fn plans(stage: &Stage) -> Api<Plan> {
     Api::namespaced(stage.person.clone(), PLANS)
 }
 
-async fn status(stage: &Stage, name: &str) -> Result<PlanStatus> {
+pub async fn status(stage: &Stage, name: &str) -> Result<PlanStatus> {
     Ok(plans(stage).get(name).await?.status.unwrap_or_default())
 }
 
 /// A condition: status, reason, message.
-fn condition(status: &PlanStatus, type_: &str) -> (String, String, String) {
+pub fn condition(status: &PlanStatus, type_: &str) -> (String, String, String) {
     let conditions = status.conditions.iter().flatten();
     let found = conditions.into_iter().find(|one| one.type_ == type_);
     found.map_or_else(Default::default, |one| {
@@ -139,7 +137,7 @@ fn condition(status: &PlanStatus, type_: &str) -> (String, String, String) {
 }
 
 /// Waits until a condition has this status and reason; the status of the Plan, and the condition's message.
-async fn until(
+pub async fn until(
     stage: &Stage,
     name: &str,
     type_: &str,
@@ -160,12 +158,12 @@ async fn until(
     }
 }
 
-async fn complete(stage: &Stage, name: &str) -> Result<PlanStatus> {
+pub async fn complete(stage: &Stage, name: &str) -> Result<PlanStatus> {
     Ok(until(stage, name, "Complete", "True", "Complete").await?.0)
 }
 
 /// Waits until the Plan waits for this reason of numo's; the message.
-async fn waits(stage: &Stage, name: &str, reason: &str) -> Result<String> {
+pub async fn waits(stage: &Stage, name: &str, reason: &str) -> Result<String> {
     Ok(until(stage, name, "Ready", "False", reason).await?.1)
 }
 
@@ -200,7 +198,7 @@ async fn step(stage: &Stage, node: &str, step: Step) -> Result<NodeChange> {
 }
 
 /// Reasons of the events about a Plan, oldest first, each with its type and message; by the component of the reference.
-async fn events(stage: &Stage, name: &str) -> Result<Vec<(String, String, String)>> {
+pub async fn events(stage: &Stage, name: &str) -> Result<Vec<(String, String, String)>> {
     let api: Api<Event> = Api::namespaced(stage.client.clone(), PLANS);
     let mut found: Vec<Event> = api.list(&ListParams::default()).await?.items;
     found.retain(|event| {
@@ -222,7 +220,7 @@ async fn events(stage: &Stage, name: &str) -> Result<Vec<(String, String, String
         .collect())
 }
 
-async fn said(stage: &Stage, name: &str, reason: &str) -> Result<String> {
+pub async fn said(stage: &Stage, name: &str, reason: &str) -> Result<String> {
     stage
         .until(&format!("event {reason} of Plan {name}"), 60, || async {
             let events = events(stage, name).await?;
@@ -399,6 +397,74 @@ async fn a_failed_node_is_held_with_its_reason_and_goes_on() -> Result<()> {
     stage.say(&["retry", &held]).await?;
     complete(&stage, "k3s").await?;
     is_given_back(&stage, "k3s").await?;
+    stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_plan_asks_of_its_pods_reaches_them_on_a_windows_node_too() -> Result<()> {
+    let world = WorldSpec {
+        windows: 1,
+        ..workers(1)
+    };
+    let flags = [
+        "--plan-job-ttl-seconds-after-finish",
+        "600",
+        "--plan-job-kubectl-image-windows",
+        "rancher/kubectl:windows",
+    ];
+    let stage = stage_of(world, flags.to_vec()).await?;
+    let class = json!({
+        "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "upgrades"},
+        "value": 1_000_000,
+    });
+    let pull = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "pull", "namespace": PLANS},
+        "type": "kubernetes.io/dockerconfigjson", "stringData": {".dockerconfigjson": "{\"auths\":{}}"},
+    });
+    let spec = json!({
+        "cordon": true,
+        "nodeSelector": {"matchLabels": {"kubernetes.io/os": "windows"}},
+        "priorityClassName": "upgrades",
+        "imagePullSecrets": [{"name": "pull"}],
+        "tolerations": [{"key": "os", "operator": "Equal", "value": "Windows", "effect": "NoSchedule"}],
+        "jobActiveDeadlineSecs": 300,
+        "postCompleteLabels": {"example.com/on": "$(LATEST_VERSION)"},
+        "upgrade": {
+            "image": "rancher/wins", "command": ["/bin/sh", "-c"],
+            "envs": [{"name": "COLOUR", "value": "blue"}], "envFrom": [{"secretRef": {"name": "pull"}}],
+            "volumes": [{"name": "etc", "source": "/etc", "destination": "/host/etc"}],
+            "args": ["test \"$COLOUR\" = blue"],
+        },
+    });
+    apply(&stage, &[class, pull, plan("k3s", "true", spec)]).await?;
+    complete(&stage, "k3s").await?;
+    is_given_back(&stage, "k3s").await?;
+    let job = jobs(&stage).await?.into_iter().next().context("its Job")?;
+    let asked = job.spec.context("a spec")?;
+    assert_eq!(
+        (asked.active_deadline_seconds, asked.ttl_seconds_after_finished),
+        (Some(300), Some(600))
+    );
+    let pods: Api<Pod> = Api::namespaced(stage.client.clone(), PLANS);
+    let pod = pods.list(&ListParams::default()).await?.items.into_iter().next();
+    let pod = serde_json::to_value(pod.context("its pod")?.spec)?;
+    assert_eq!(pod["nodeName"], "windows-0");
+    assert_eq!(
+        (&pod["priorityClassName"], &pod["priority"]),
+        (&json!("upgrades"), &json!(1_000_000))
+    );
+    assert_eq!(pod["imagePullSecrets"], json!([{"name": "pull"}]));
+    for container in [&pod["initContainers"][0], &pod["containers"][0]] {
+        assert_eq!(
+            container["securityContext"]["windowsOptions"],
+            json!({"hostProcess": true, "runAsUserName": "NT AUTHORITY\\SYSTEM"}),
+            "{container}"
+        );
+    }
+    assert_eq!(
+        node(&stage, "windows-0").await?.labels()["example.com/on"],
+        "v1.30.1-k3s1"
+    );
     stage.strike().await
 }
 
@@ -678,172 +744,6 @@ async fn beside_a_live_controller_numo_writes_nothing_to_plans() -> Result<()> {
     api.delete("system-upgrade-controller", &DeleteParams::default())
         .await?;
     complete(&stage, "k3s").await?;
-    stage.strike().await
-}
-
-/// A server of channels: what it answers, and the headers that it was asked with, names in lower case.
-#[derive(Clone, Default)]
-struct Channel {
-    answer: Arc<Mutex<(u16, String)>>,
-    asked: Arc<Mutex<Vec<BTreeMap<String, String>>>>,
-}
-
-impl Channel {
-    async fn serve(status: u16, text: &str) -> Result<(Self, String)> {
-        let channel = Self::default();
-        channel.says(status, text);
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
-        let url = format!("http://{}/channels/stable", listener.local_addr()?);
-        let serving = channel.clone();
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serving.clone().answer(stream));
-            }
-        });
-        Ok((channel, url))
-    }
-
-    async fn answer(self, mut stream: tokio::net::TcpStream) -> Result<()> {
-        let mut head = Vec::new();
-        while !head.ends_with(b"\r\n\r\n") {
-            head.push(stream.read_u8().await?);
-        }
-        let text = String::from_utf8_lossy(&head).into_owned();
-        let headers = text.lines().skip(1).filter_map(|line| line.split_once(": "));
-        let headers = headers.map(|(name, value)| (name.to_lowercase(), value.to_owned()));
-        self.asked.lock().unwrap().push(headers.collect());
-        let (status, text) = self.answer.lock().unwrap().clone();
-        let answer = match status {
-            0 => std::future::pending().await,
-            302 => format!("HTTP/1.1 302 Found\r\nlocation: {text}\r\ncontent-length: 0\r\n\r\n"),
-            other => format!(
-                "HTTP/1.1 {other} Said\r\ncontent-type: text/html\r\ncontent-length: {}\r\n\r\n{text}",
-                text.len()
-            ),
-        };
-        stream.write_all(answer.as_bytes()).await?;
-        Ok(())
-    }
-
-    fn says(&self, status: u16, text: &str) {
-        *self.answer.lock().unwrap() = (status, text.to_owned());
-    }
-
-    fn asked(&self) -> Vec<BTreeMap<String, String>> {
-        self.asked.lock().unwrap().clone()
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_channel_names_the_version_and_a_bad_one_is_said() -> Result<()> {
-    let stage = stage(1, Vec::new()).await?;
-    let (channel, url) = Channel::serve(302, "/releases/tag/v1.31.0+k3s1").await?;
-    let spec = json!({"version": null, "channel": url, "cordon": true});
-    apply(&stage, &[plan("k3s", "true", spec)]).await?;
-    let done = complete(&stage, "k3s").await?;
-    assert_eq!(done.latest_version.as_deref(), Some("v1.31.0-k3s1"));
-    assert_eq!(
-        condition(&done, "LatestResolved"),
-        ("True".into(), "Channel".into(), String::new())
-    );
-    let asked = channel.asked();
-    assert_eq!(asked.len(), 1, "once, whatever the nodes do");
-    let cluster = Api::<k8s_openapi::api::core::v1::Namespace>::all(stage.client.clone())
-        .get("kube-system")
-        .await?
-        .uid()
-        .context("a uid")?;
-    assert_eq!(asked[0]["x-suc-cluster-id"], cluster.as_str());
-    assert!(!asked[0].contains_key("x-suc-latest-version"));
-
-    // Answers that name no version: condition, event, and no Job.
-    for (name, status, text, words) in [
-        ("failing", 500, "", "unexpected response: 500"),
-        ("page", 200, "<html>log in</html>", "\"stable\" is no version"),
-        ("nowhere", 302, "", "which ends in no version"),
-    ] {
-        let (_channel, url) = Channel::serve(status, text).await?;
-        let url = if status == 302 {
-            url.replace("/channels/stable", "/")
-        } else {
-            url
-        };
-        let spec = json!({"version": null, "channel": url, "cordon": true});
-        apply(&stage, &[plan(name, "true", spec)]).await?;
-        let (_, message) = until(&stage, name, "LatestResolved", "False", "Error").await?;
-        assert!(message.contains(words), "{message}");
-        until(&stage, name, "Complete", "False", "NotReady").await?;
-        said(&stage, name, "ResolveFailed").await?;
-    }
-    // One that hangs holds up nobody, and one that loops is asked once.
-    let (hangs, url) = Channel::serve(0, "").await?;
-    apply(
-        &stage,
-        &[plan(
-            "hangs",
-            "true",
-            json!({"version": null, "channel": url, "cordon": true}),
-        )],
-    )
-    .await?;
-    stage
-        .until("it is asked", 30, || async {
-            Ok((!hangs.asked().is_empty()).then_some(()))
-        })
-        .await?;
-    let (loops, url) = Channel::serve(302, "/channels/stable").await?;
-    apply(
-        &stage,
-        &[plan(
-            "loops",
-            "true",
-            json!({"version": null, "channel": url, "cordon": true}),
-        )],
-    )
-    .await?;
-    assert_eq!(
-        complete(&stage, "loops").await?.latest_version.as_deref(),
-        Some("stable")
-    );
-    assert_eq!(loops.asked().len(), 1);
-    for spec in [
-        json!({"version": null, "cordon": true}),
-        json!({"version": null, "channel": "no url", "cordon": true}),
-        json!({"version": "a/b", "cordon": true}),
-    ] {
-        apply(&stage, &[plan("bad", "true", spec)]).await?;
-        until(&stage, "bad", "LatestResolved", "False", "Error").await?;
-        plans(&stage).delete("bad", &DeleteParams::default()).await?;
-        gone(&stage, &plans(&stage), "bad").await?;
-    }
-    stage.strike().await
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_channel_that_fails_keeps_the_version_it_named() -> Result<()> {
-    let stage = stage(1, vec!["--plan-polling-interval", "61s"]).await?;
-    let (channel, url) = Channel::serve(302, "/v1.31.0").await?;
-    let spec = json!({"version": null, "channel": url, "cordon": true});
-    apply(&stage, &[plan("k3s", "true", spec)]).await?;
-    complete(&stage, "k3s").await?;
-    channel.says(500, "");
-    let mut stage = stage;
-    stage.kill_numo().await?;
-    // A restart does not ask again before its time.
-    stage.start_numo()?;
-    let message = stage
-        .until("it says that the channel fails", 120, || async {
-            let events = events(&stage, "k3s").await?;
-            Ok(events.into_iter().find(|(reason, ..)| reason == "ResolveFailed"))
-        })
-        .await?;
-    let asked = channel.asked();
-    assert_eq!(asked.len(), 2, "{message:?}, and no sooner");
-    assert_eq!(asked[1]["x-suc-latest-version"], "v1.31.0");
-    let after = status(&stage, "k3s").await?;
-    assert_eq!(after.latest_version.as_deref(), Some("v1.31.0"));
-    assert_eq!(condition(&after, "Complete").0, "True");
-    assert!(condition(&after, "LatestResolved").2.contains("500"));
     stage.strike().await
 }
 
