@@ -310,7 +310,7 @@ reasons! {
     JobLost: ClusterAdmin, "The Job of the node is gone, and nothing tells how it ended.";
     JobBeingDeleted: ClusterItself, "An earlier Job of the node is being deleted.";
     CompleteDelay: Numo, "The Job of the node is complete, and spec.postCompleteDelay is not over.";
-    GateLost: ClusterAdmin, "The Plan had spec.mutex, and somebody or another controller's CRD has dropped it.";
+    GateLost: ClusterAdmin, "The object had a gate of its own, and somebody or the CRD of another controller has dropped it.";
     Superseded: Nobody, "The Plan goes to another version by now: the node is taken up anew.";
     NotSelected: Nobody, "The Plan does not select the node any more.";
     InvariantBreach: Numo, "A decision would have broken an invariant and was not carried out; this is a fault in numo.";

@@ -81,8 +81,8 @@ pub struct NodePatch {
     pub annotations: Vec<Change>,
     /// `spec.unschedulable`: what it shall be.
     pub unschedulable: Option<bool>,
-    /// Tests that `spec.unschedulable` is not true: a cordon that came meanwhile is not undone.
-    pub must_be_schedulable: bool,
+    /// Tests that `spec.unschedulable` is still this: a cordon that came or went meanwhile is not taken for another's.
+    pub while_unschedulable: Option<bool>,
     /// `spec.taints`: what was read and what they shall be; null is absent. One list that others write too.
     pub taints: Option<(Value, Value)>,
 }
@@ -97,7 +97,7 @@ impl NodePatch {
             labels: Vec::new(),
             annotations: Vec::new(),
             unschedulable: None,
-            must_be_schedulable: false,
+            while_unschedulable: None,
             taints: None,
         }
     }

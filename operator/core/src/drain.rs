@@ -12,6 +12,7 @@ use crate::{
     pools,
     report::Why,
     rules::later,
+    verdict::{Answers, Question},
 };
 use jiff::Timestamp;
 use numo_api::{DrainOrder, DrainSettings, Reason, marks};
@@ -39,6 +40,8 @@ const YOUNG_SECONDS: i64 = 10;
 const ROOM_SECONDS: i64 = 5;
 /// How much later than the cordon a pod must have been made to have come past it (seconds): times have whole seconds.
 const PAST_CORDON_SECONDS: i64 = 2;
+/// When it is looked again at volumes that could not be read.
+const UNKNOWN_SECONDS: i64 = 15;
 /// Names in a sentence.
 const NAMED: usize = 3;
 
@@ -187,6 +190,8 @@ pub struct Drain {
     pub why: Option<Why>,
     /// Pods that came past the cordon and come again; they hold nobody up.
     pub returning: Option<Why>,
+    /// What must be known first.
+    pub question: Option<Question>,
     /// When to look again even if nothing changes.
     pub wake_at: Option<Timestamp>,
 }
@@ -236,7 +241,7 @@ pub fn drain(
     node: &NodeView,
     options: &DrainOptions,
     cordoned: Timestamp,
-    now: Timestamp,
+    (answers, now): (&Answers, Timestamp),
 ) -> Option<Drain> {
     let pods = observed.pods.get(&node.name)?;
     let mut out = Drain {
@@ -247,10 +252,13 @@ pub fn drain(
     let mut left: Vec<(&PodView, bool)> = Vec::new();
     let mut returned: Vec<&PodView> = Vec::new();
     // Claims of pods that stay.
-    let mut staying = 0;
+    let mut staying: Vec<Key> = Vec::new();
     for pod in pods.values() {
         match class(observed, pod, options, now) {
-            Class::Stays => staying += pod.claims,
+            Class::Stays => {
+                let claims = pod.claims.iter();
+                staying.extend(claims.map(|claim| Key::new(&pod.key.namespace, claim)));
+            }
             Class::Refused(words) => refused.entry(words).or_default().push(&pod.key),
             Class::Needed => left.push((pod, true)),
             // Who came past the cordon is evicted, and holds nobody up: kubectl waits for those only that were there.
@@ -302,17 +310,50 @@ pub fn drain(
     out.returning = asking.come_again(node, &returned);
     out.wake_at = asking.wake_at;
     out.evict = asking.evict;
-    let volumes = observed.volumes.get(&node.name).map_or(&[][..], Vec::as_slice);
-    if whys.is_empty() && options.await_volume_detach && volumes.len() > staying {
-        let message = format!(
-            "Node {} status.volumesAttached: {}",
-            node.name,
-            some(volumes.iter())
-        );
-        whys.push((RANKS.len(), Why::new(Reason::VolumesAttached, message)));
+    if whys.is_empty() && options.await_volume_detach {
+        let why = attached(&mut out, observed, node, staying, (answers, now));
+        whys.extend(why.map(|why| (RANKS.len(), why)));
     }
     out.why = worst(whys);
     Some(out)
+}
+
+/// The volumes that are yet to be detached: all but those of pods that stay.
+fn attached(
+    out: &mut Drain,
+    observed: &Observed,
+    node: &NodeView,
+    staying: Vec<Key>,
+    (answers, now): (&Answers, Timestamp),
+) -> Option<Why> {
+    let volumes = observed.volumes.get(&node.name).map_or(&[][..], Vec::as_slice);
+    let kept = match answers.volumes.get(&node.name) {
+        _ if volumes.is_empty() || staying.is_empty() => &BTreeSet::new(),
+        Some(Ok(kept)) => kept,
+        found => {
+            let mut message = format!("which volumes of Node {} are of pods that stay", node.name);
+            if let Some(Err(problem)) = found {
+                message = format!("{message} is not known: {problem}");
+                let again = later(now, UNKNOWN_SECONDS);
+                out.wake_at = Some(out.wake_at.map_or(again, |known| known.min(again)));
+            } else {
+                message.push_str(" is being read");
+                let node = node.name.clone();
+                let claims = staying;
+                out.question = Some(Question::Volumes { node, claims });
+            }
+            return Some(Why::new(Reason::VolumesAttached, message));
+        }
+    };
+    let left: Vec<&String> = volumes.iter().filter(|volume| !kept.contains(*volume)).collect();
+    (!left.is_empty()).then(|| {
+        let message = format!(
+            "Node {} status.volumesAttached: {}",
+            node.name,
+            some(left.into_iter())
+        );
+        Why::new(Reason::VolumesAttached, message)
+    })
 }
 
 /// The worst of what is waited for, and how much of it there is.

@@ -737,6 +737,9 @@ impl LeaseView {
 pub struct MaintenanceView {
     /// Group and name.
     pub owner: Owner,
+    /// Field of numo's own that the manifest has which `kubectl apply` remembers, and the object has not: the CRD of
+    /// another operator has pruned it.
+    pub pruned: Option<&'static str>,
     /// uid.
     pub uid: String,
     /// `metadata.generation`.
@@ -762,6 +765,9 @@ pub struct MaintenanceView {
 pub struct PlanView {
     /// Namespace and name.
     pub key: Key,
+    /// Field of numo's own that the manifest has which `kubectl apply` remembers, and the object has not: the CRD of
+    /// another operator has pruned it.
+    pub pruned: Option<&'static str>,
     /// uid.
     pub uid: String,
     /// `metadata.generation`.
@@ -869,8 +875,8 @@ pub struct PodView {
     pub deleting: Option<Timestamp>,
     /// Whether it has an emptyDir volume.
     pub empty_dir: bool,
-    /// How many of its volumes are claims.
-    pub claims: usize,
+    /// The PersistentVolumeClaims that it mounts, by name.
+    pub claims: Vec<String>,
     /// `spec.priority`.
     pub priority: i32,
 }

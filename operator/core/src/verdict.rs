@@ -4,7 +4,7 @@
 //! wait: silence is never a pass.
 
 use crate::{action::EvaluationRequest, observed::Key};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Something to be read.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,6 +28,13 @@ pub enum Question {
         /// The pods.
         pods: Vec<Key>,
     },
+    /// Which volumes that are attached to a node are those of pods that stay on it.
+    Volumes {
+        /// The node.
+        node: String,
+        /// The claims of those pods.
+        claims: Vec<Key>,
+    },
     /// Which version a Plan's channel names. It is answered later, among the channels that were seen.
     Channel {
         /// The Plan.
@@ -48,6 +55,9 @@ pub struct Answers {
     pub evidence: BTreeMap<Key, Evidence>,
     /// Drain probes by node: the first pod that cannot go, and why; none if all can.
     pub drains: BTreeMap<String, Option<String>>,
+    /// Names of volumes, as `status.volumesAttached` of a node has them, of the claims that were asked for; or why they
+    /// are not known.
+    pub volumes: BTreeMap<String, Result<BTreeSet<String>, String>>,
 }
 
 /// What an ended Job left behind.

@@ -360,7 +360,10 @@ impl Simulation {
                     answers.drains.insert(node.clone(), words);
                 }
                 // No rule of these worlds is a component, and nothing in them is drained by numo.
-                Question::Evaluate(_) | Question::Evictions { .. } | Question::Channel { .. } => {}
+                Question::Evaluate(_)
+                | Question::Evictions { .. }
+                | Question::Volumes { .. }
+                | Question::Channel { .. } => {}
             }
         }
         !decision.questions.is_empty()

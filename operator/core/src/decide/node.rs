@@ -869,7 +869,7 @@ impl Turn<'_, '_> {
                         to: Some(self.pin.rendered_config.clone()),
                     },
                 ],
-                must_be_schedulable: true,
+                while_unschedulable: Some(false),
                 ..NodePatch::of(node, NodePurpose::Release)
             },
             Strategy::CanaryPool => self.canary_patch(),
@@ -904,7 +904,7 @@ impl Turn<'_, '_> {
                 same(&node.annotations, openshift::DESIRED_CONFIG),
                 same(&node.annotations, openshift::STATE),
             ],
-            must_be_schedulable: true,
+            while_unschedulable: Some(false),
             ..NodePatch::of(node, NodePurpose::Release)
         }
     }

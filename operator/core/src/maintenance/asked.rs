@@ -112,11 +112,17 @@ pub(super) fn asked<'a>(view: &MaintenanceView, observed: &'a Observed) -> Inten
         );
         Why::new(Reason::Suspended, message)
     });
+    let pruned = view.pruned.map(|field| {
+        let message = format!(
+            "spec.{field} is in the manifest that was applied and not in the object: the CRD of another operator drops it; install numo's, or use a MutexBinding and apply the manifest without it"
+        );
+        Why::new(Reason::GateLost, message)
+    });
     Intent {
         drain: DrainOptions::of(drain),
         rules: rules.into_iter().map(|(_, key, rule)| (key, rule)).collect(),
         suspended,
-        problem: of_selector.or_else(|| of_drain.clone()).or(of_rules),
+        problem: of_selector.or_else(|| of_drain.clone()).or(of_rules).or(pruned),
         of_drain,
     }
 }

@@ -54,7 +54,8 @@ impl Pass<'_> {
             self.say(step_of(was_drained), why, Some(change));
             return;
         }
-        let Some(drain) = drain::drain(self.observed, node, &self.intent.drain, cordoned, self.now) else {
+        let known = (self.answers, self.now);
+        let Some(mut drain) = drain::drain(self.observed, node, &self.intent.drain, cordoned, known) else {
             if was_drained {
                 self.say(Step::Drained, kept(), Some(change));
             } else {
@@ -66,6 +67,7 @@ impl Pass<'_> {
         if let Some(at) = drain.wake_at {
             self.wake(at);
         }
+        self.out.questions.extend(drain.question.take());
         self.report.pods = Some((drain.pending.clone(), drain.total));
         let counted = was_drained || drain.pending.is_empty() || self.view.status.eviction_pods.is_some();
         if stop.is_none() && counted {

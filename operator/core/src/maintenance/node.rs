@@ -75,6 +75,8 @@ pub(super) fn cordoning(
     // Over the mark of an owner that is gone, what was there before it is what counts.
     let known = mark::cordoned_by(node).map(|mark| CordonedBy {
         owner: view.uid.clone(),
+        // Who uncordons a node takes back the cordon of before, too.
+        prior: mark.prior && node.unschedulable,
         ..mark
     });
     let adopted = view.status.phase.is_some() && has_taint(&node.taints, taints(group)[0]);
@@ -107,8 +109,8 @@ pub(super) fn cordoning(
             to: Some(mark::render(&mark)),
         }],
         unschedulable: Some(true),
-        // A person's cordon of this very moment must not be taken for numo's.
-        must_be_schedulable: !node.unschedulable,
+        // A person's cordon of this very moment must not be taken for numo's, nor numo's for a person's that is over.
+        while_unschedulable: Some(node.unschedulable),
         taints: (wanted != node.taints).then(|| (node.taints.clone(), wanted)),
         ..NodePatch::of(node, NodePurpose::Cordon)
     }

@@ -320,7 +320,7 @@ impl<'a> Pass<'a> {
     pub(super) fn gate_lost(&self) -> Option<Why> {
         super::is_gate_lost(self.view).then(|| {
             let message = format!(
-                "spec.mutex is gone: it was dropped by another controller's CRD or writer, or taken away; put it back, or take annotation {} away too",
+                "spec.mutex is gone: it was dropped by another controller's CRD or writer, or taken away; put it back, or take annotation {} away too, and spec.mutex out of the manifest that is applied",
                 marks::PLAN_GATE
             );
             Why::new(Reason::GateLost, message)

@@ -146,7 +146,7 @@ pub fn reservation(
 
 /// Whether the Plan had `spec.mutex`, and has it no more.
 pub(crate) fn is_gate_lost(view: &PlanView) -> bool {
-    view.spec.mutex.is_none() && view.annotations.contains_key(marks::PLAN_GATE)
+    view.spec.mutex.is_none() && (view.annotations.contains_key(marks::PLAN_GATE) || view.pruned.is_some())
 }
 
 /// Whether the Job of the Plan for what this run goes to has begun on the node, or has ended, whoever made it.

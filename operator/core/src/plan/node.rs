@@ -454,7 +454,7 @@ impl<'a> Pass<'a> {
                 to: Some(mark::render(&mark)),
             });
             // A person's cordon of this very moment must not be taken for the Job's.
-            patch.must_be_schedulable = !node.unschedulable && !turn.has_begun();
+            patch.while_unschedulable = (!node.unschedulable && !turn.has_begun()).then_some(false);
         }
         Some(patch)
     }
@@ -847,7 +847,8 @@ impl<'a> Pass<'a> {
             // Cordoned is all that was asked.
             return true;
         };
-        let Some(found) = drain::drain(self.observed, node, &options, cordoned, self.now) else {
+        let Some(found) = drain::drain(self.observed, node, &options, cordoned, (self.answers, self.now))
+        else {
             let why = Why::new(Reason::Draining, "its pods are being listed");
             self.say_turn(turn, Step::Cordoned, why);
             return false;
@@ -855,6 +856,7 @@ impl<'a> Pass<'a> {
         if let Some(at) = found.wake_at {
             self.out.wake(at);
         }
+        self.out.questions.extend(found.question);
         if closed.is_none() {
             for eviction in found.evict {
                 self.out.actions.push(Planned {
@@ -942,7 +944,7 @@ impl<'a> Pass<'a> {
             to: Some(mark::render(&mark)),
         });
         patch.unschedulable = Some(true);
-        patch.must_be_schedulable = true;
+        patch.while_unschedulable = Some(false);
         self.act(&node.name, Action::PatchNode(patch), None);
         let why = Why::new(Reason::Draining, "it is being cordoned");
         self.say_turn(turn, Step::Cordoned, why);
@@ -961,7 +963,13 @@ impl<'a> Pass<'a> {
             && let Some(options) = self.intent.drain.clone()
             && turn.node.unschedulable
         {
-            let found = drain::drain(self.observed, turn.node, &options, self.now, self.now);
+            let found = drain::drain(
+                self.observed,
+                turn.node,
+                &options,
+                self.now,
+                (self.answers, self.now),
+            );
             if let Some(found) = found
                 && let Some(why) = found.why
             {

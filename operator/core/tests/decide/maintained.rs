@@ -10,6 +10,7 @@
 //! pdb web allows:0 healthy:1 wants:1       a PodDisruptionBudget of pods with label app=web
 //! evicted web-0 Budget at:-3 times:1       what came of its eviction
 //! returned a ReplicaSet/web at:-3 times:1  pods of it were evicted since the cordon
+//! kept-volumes a pvc-1                     that volume is of a pod that stays on node a; or `unknown:why`
 //! etcd a ready                             a static pod of etcd on node a
 //! binding all spec {"ownerSelector":{…}}   a MutexBinding
 //! foreign                                  node-maintenance-operator runs
@@ -43,6 +44,13 @@ impl Cluster {
             "maintenance" => self.maintenance(line),
             "kept" => self.kept(line),
             "turn" => self.turn(line),
+            "kept-volumes" => {
+                let known = match line.option("unknown") {
+                    Some(problem) => Err(problem.to_owned()),
+                    None => Ok([line.word(2).to_owned()].into()),
+                };
+                self.answers.volumes.insert(line.word(1).to_owned(), known);
+            }
             "pods" => {
                 self.observed.pods.entry(line.word(1).to_owned()).or_default();
             }
@@ -111,6 +119,7 @@ impl Cluster {
             annotations.insert(marks::SUSPEND.to_owned(), "me".to_owned());
         }
         let view = MaintenanceView {
+            pruned: line.has("pruned").then_some("mutexRules"),
             uid: format!("uid-{name}"),
             generation: 1,
             created: at(line.number("created", -100)),
@@ -295,7 +304,7 @@ impl Cluster {
             disrupted: line.has("disrupted"),
             deleting: line.option("deleting").map(|_| at(line.number("deleting", 0))),
             empty_dir: line.has("emptydir"),
-            claims: usize::from(line.has("claim")),
+            claims: line.all("claim").map(str::to_owned).collect(),
             priority: i32::try_from(line.number("priority", 0)).expect("small"),
             key: key.clone(),
         };

@@ -675,6 +675,10 @@ fn rules_stand_before_the_cordon_and_before_the_node_is_given_back() {
         &cluster("maintenance a finalizer rule:other"),
         "hold RuleNotFound ~ spec.mutexRules[0]\n > nothing",
     );
+    check(
+        &cluster("maintenance a finalizer pruned"),
+        "hold GateLost ~ spec.mutexRules is in the manifest\n > nothing",
+    );
 }
 
 #[test]
@@ -893,8 +897,24 @@ fn a_claim_of_a_pod_that_stays_does_not_keep_a_node_from_being_drained() {
              pod agent on a of:DaemonSet/agent {rest}"
         )
     };
-    check(&cluster("claim"), "> journal a Drained");
-    check(&cluster(""), "hold VolumesAttached\n > nothing");
+    check(&cluster(""), "hold VolumesAttached ~ pvc-1\n > nothing");
+    check(
+        &cluster("claim:data"),
+        "hold VolumesAttached ~ is being read\n ? volumes a shop/data\n > nothing",
+    );
+    check(
+        &cluster("claim:data\n kept-volumes a pvc-1"),
+        "> journal a Drained",
+    );
+    // As many claims as volumes, and the volume is another's: that of a share is attached to no node.
+    check(
+        &cluster("claim:share\n kept-volumes a pvc-9"),
+        "hold VolumesAttached ~ pvc-1\n > nothing",
+    );
+    check(
+        &cluster("claim:share\n kept-volumes a unknown:forbidden"),
+        "hold VolumesAttached ~ forbidden\n wake 15\n > nothing",
+    );
 }
 
 #[test]

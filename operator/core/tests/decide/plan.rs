@@ -609,6 +609,12 @@ fn gates_of_bindings_and_of_the_plan_itself() {
         "hold GateLost
          > nothing",
     );
+    // Another's CRD pruned it at the first write.
+    check(
+        &format!("{four}\n plan concurrency:4 cordon pruned"),
+        "hold GateLost
+         > nothing",
+    );
 }
 
 #[test]

@@ -177,6 +177,7 @@ impl Cluster {
             .or_else(|| line.has("complete").then_some("v1"));
         let view = PlanView {
             key: Key::new(PLANS, name),
+            pruned: line.has("pruned").then_some("mutex"),
             uid: format!("uid-{name}"),
             generation: line.number("generation", 1),
             created: at(-100),

@@ -128,6 +128,10 @@ pub fn words(cluster: &Cluster, decision: &Decision) -> Vec<String> {
         Question::Evictions { node, pods } => format!("? evictions {node} {}", pods.len()),
         Question::Evidence { job, .. } => format!("? evidence {}", job_words(cluster, job)),
         Question::DrainProbe { node } => format!("? drain {node}"),
+        Question::Volumes { node, claims } => {
+            let claims: Vec<String> = claims.iter().map(ToString::to_string).collect();
+            format!("? volumes {node} {}", claims.join(","))
+        }
         Question::Channel { url, .. } => format!("? channel {url}"),
         Question::Evaluate(request) => format!(
             "? evaluate {}/{}/{} of {}",

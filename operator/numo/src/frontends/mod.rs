@@ -8,3 +8,49 @@ pub mod mutex_run_config;
 pub mod mutex_target;
 pub mod node_maintenance;
 pub mod plan;
+
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// A field of numo's own that stands in the manifest which `kubectl apply` remembers and not in the object: the CRD of
+/// another operator, which does not have it, has pruned it. `own`: such fields of the spec, and whether they are there.
+pub fn pruned(annotations: &BTreeMap<String, String>, own: &[(&'static str, bool)]) -> Option<&'static str> {
+    let applied = annotations.get("kubectl.kubernetes.io/last-applied-configuration")?;
+    let applied: Value = serde_json::from_str(applied).ok()?;
+    let is_filled = |field: &str| {
+        let found = applied.pointer("/spec").and_then(|spec| spec.get(field));
+        found.is_some_and(|found| ![json!(null), json!([]), json!({})].contains(found))
+    };
+    let mut lacking = own.iter().filter(|(_, is_there)| !is_there);
+    lacking
+        .find(|(field, _)| is_filled(field))
+        .map(|(field, _)| *field)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_that_was_applied_and_is_not_there_was_pruned() {
+        let applied = |spec: Value| {
+            let manifest = json!({"kind": "NodeMaintenance", "spec": spec}).to_string();
+            let key = "kubectl.kubernetes.io/last-applied-configuration".to_owned();
+            BTreeMap::from([(key, manifest)])
+        };
+        let own = |rules, drain| [("mutexRules", rules), ("drain", drain)];
+        let given = applied(json!({"mutexRules": [{"name": "r"}], "drain": {}}));
+        assert_eq!(pruned(&given, &own(false, false)), Some("mutexRules"));
+        assert_eq!(pruned(&given, &own(true, false)), None, "an empty one is none");
+        assert_eq!(
+            pruned(&applied(json!({"nodeName": "a"})), &own(false, false)),
+            None
+        );
+        assert_eq!(pruned(&BTreeMap::new(), &own(false, false)), None);
+        let torn = BTreeMap::from([(
+            "kubectl.kubernetes.io/last-applied-configuration".to_owned(),
+            "{".to_owned(),
+        )]);
+        assert_eq!(pruned(&torn, &own(false, false)), None);
+    }
+}

@@ -35,6 +35,7 @@ pub fn view(plan: Plan) -> PlanView {
             && !key.starts_with(marks::PREFIX)
     };
     PlanView {
+        pruned: super::pruned(&annotations, &[("mutex", plan.spec.mutex.is_some())]),
         key: Key::new(meta.namespace.unwrap_or_default(), meta.name.unwrap_or_default()),
         uid: meta.uid.unwrap_or_default(),
         generation: meta.generation.unwrap_or(0),

@@ -4,7 +4,7 @@
 use super::watch;
 use super::wire::Kind;
 use futures::{StreamExt, stream};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use kube::{
     Api, Client,
     api::{EvictParams, ListParams, LogParams, PostParams},
@@ -13,6 +13,7 @@ use numo_core::{
     observed::Key,
     verdict::{Answers, Evidence, Question},
 };
+use std::collections::BTreeSet;
 
 /// Dry-run evictions that run at once.
 const PROBES_AT_ONCE: usize = 16;
@@ -35,6 +36,10 @@ pub async fn answer(read: &Client, write: &Client, question: &Question, answers:
             let found = tried(write, node, pods.collect()).await;
             answers.drains.insert(node.clone(), found);
         }
+        Question::Volumes { node, claims } => {
+            let found = volumes(read, claims).await;
+            answers.volumes.insert(node.clone(), found);
+        }
         // The planner has it asked; the answer comes later.
         Question::Evaluate(_) | Question::Channel { .. } => {}
     }
@@ -51,8 +56,33 @@ pub fn unanswered(question: &Question, answers: &mut Answers) {
             let why = format!("the drain of Node {node} could not be tried by dry run in time");
             answers.drains.insert(node.clone(), Some(why));
         }
+        Question::Volumes { node, .. } => {
+            let why = "the API server did not answer in time".to_owned();
+            answers.volumes.insert(node.clone(), Err(why));
+        }
         Question::Evaluate(_) | Question::Channel { .. } => {}
     }
+}
+
+/// The volumes of claims, by the names that `status.volumesAttached` of a node has for those of CSI drivers. A claim that
+/// is gone, or of a volume that is attached to no node, has none.
+async fn volumes(client: &Client, claims: &[Key]) -> Result<BTreeSet<String>, String> {
+    let mut found = BTreeSet::new();
+    for key in claims {
+        let api: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), &key.namespace);
+        let problem = |error: kube::Error| format!("PersistentVolumeClaim {key}: {error}");
+        let claim = api.get_opt(&key.name).await.map_err(problem)?;
+        let Some(name) = claim.and_then(|claim| claim.spec?.volume_name) else {
+            continue;
+        };
+        let api: Api<PersistentVolume> = Api::all(client.clone());
+        let problem = |error: kube::Error| format!("PersistentVolume {name}: {error}");
+        let volume = api.get_opt(&name).await.map_err(problem)?;
+        if let Some(csi) = volume.and_then(|volume| volume.spec?.csi) {
+            found.insert(format!("kubernetes.io/csi/{}^{}", csi.driver, csi.volume_handle));
+        }
+    }
+    Ok(found)
 }
 
 /// Exit code and the end of the log of an ended Job's pod that ended last.

@@ -490,9 +490,10 @@ async fn patch_node(client: &Client, store: &mut Store, wanted: &NodePatch) -> R
             .iter()
             .flat_map(|change| operations("/metadata/annotations", change)),
     );
-    if wanted.must_be_schedulable {
+    if let Some(is) = wanted.while_unschedulable {
         // The field is absent on a schedulable node: the API server drops a false one.
-        list.push(test("/spec/unschedulable", Value::Null));
+        let found = if is { json!(true) } else { Value::Null };
+        list.push(test("/spec/unschedulable", found));
     }
     if let Some((from, to)) = &wanted.taints {
         list.push(test("/spec/taints", from.clone()));

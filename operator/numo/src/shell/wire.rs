@@ -518,14 +518,20 @@ pub fn object(kind: Kind, object: DynamicObject) -> Option<Object> {
 
 fn maintenance(group: MaintenanceGroup, object: NodeMaintenance) -> Object {
     let meta = object.metadata;
+    let annotations = meta.annotations.clone().unwrap_or_default();
+    let own = [
+        ("mutexRules", object.spec.mutex_rules.is_some()),
+        ("drain", object.spec.drain.is_some()),
+    ];
     Object::Maintenance(Box::new(MaintenanceView {
+        pruned: frontends::pruned(&annotations, &own),
         owner: Owner::maintenance(group, meta.name.clone().unwrap_or_default()),
         uid: meta.uid.clone().unwrap_or_default(),
         generation: meta.generation.unwrap_or(0),
         created: created(&meta),
         deleting: meta.deletion_timestamp.is_some(),
         finalizers: meta.finalizers.unwrap_or_default(),
-        annotations: kept(meta.annotations.unwrap_or_default()),
+        annotations: kept(annotations),
         labels: meta.labels.unwrap_or_default(),
         spec: object.spec,
         status: object.status.unwrap_or_default(),
@@ -574,15 +580,20 @@ fn node_pod(object: &DynamicObject) -> PodView {
             .into_iter()
             .flatten()
             .any(|volume| volume.get("emptyDir").is_some()),
-        claims: data
-            .pointer("/spec/volumes")
-            .and_then(Value::as_array)
+        claims: volumes
             .into_iter()
             .flatten()
-            .filter(|volume| {
-                volume.get("persistentVolumeClaim").is_some() || volume.get("ephemeral").is_some()
-            })
-            .count(),
+            .filter_map(
+                |volume| match volume.pointer("/persistentVolumeClaim/claimName") {
+                    Some(name) => name.as_str().map(str::to_owned),
+                    // The claim of an ephemeral volume is named after the pod.
+                    None => volume.get("ephemeral").map(|_| {
+                        let pod = meta.name.as_deref().unwrap_or_default();
+                        format!("{pod}-{}", text(volume, "/name"))
+                    }),
+                },
+            )
+            .collect(),
         priority: data
             .pointer("/spec/priority")
             .and_then(Value::as_i64)

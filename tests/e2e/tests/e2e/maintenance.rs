@@ -256,9 +256,9 @@ pub async fn there_and_back(stage: &Stage, node: &str) -> Result<()> {
     Ok(())
 }
 
-async fn lifecycle(group: &str, taint: &str) -> Result<()> {
-    let stage = set(workers(2), Vec::new()).await?;
-    let daemon = json!({
+/// A DaemonSet `agent` on worker-0, with these volumes.
+fn agent(volumes: &Value) -> Value {
+    json!({
         "apiVersion": "apps/v1", "kind": "DaemonSet",
         "metadata": {"name": "agent", "namespace": "default"},
         "spec": {
@@ -267,9 +267,73 @@ async fn lifecycle(group: &str, taint: &str) -> Result<()> {
                 "terminationGracePeriodSeconds": 1,
                 "nodeSelector": {"kubernetes.io/hostname": "worker-0"},
                 "containers": [{"name": "app", "image": "app", "command": ["sleep", "36000"]}],
+                "volumes": volumes,
             }},
         },
+    })
+}
+
+/// The volumes that are attached to worker-0, by their handles.
+async fn attach(stage: &Stage, handles: &[&str]) -> Result<()> {
+    let attached = handles.iter().map(|handle| {
+        let name = format!("kubernetes.io/csi/disks.example.com^{handle}");
+        json!({"name": name, "devicePath": ""})
     });
+    let attached: Vec<Value> = attached.collect();
+    let nodes: Api<Node> = Api::all(stage.client.clone());
+    let patch = Patch::Merge(json!({"status": {"volumesAttached": attached}}));
+    nodes
+        .patch_status("worker-0", &PatchParams::default(), &patch)
+        .await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn volumes_are_waited_for_but_for_those_of_pods_that_stay() -> Result<()> {
+    let stage = set(workers(2), Vec::new()).await?;
+    let size = json!({"storage": "1Gi"});
+    let volume = json!({
+        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "pv-agent"},
+        "spec": {
+            "capacity": size, "accessModes": ["ReadWriteOnce"], "storageClassName": "",
+            "csi": {"driver": "disks.example.com", "volumeHandle": "vol-agent"},
+            "claimRef": {"namespace": "default", "name": "agent"},
+        },
+    });
+    let claim = json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "agent", "namespace": "default"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"], "storageClassName": "", "volumeName": "pv-agent",
+            "resources": {"requests": size},
+        },
+    });
+    let mounted = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "agent"}}]);
+    apply(&stage, &[volume, claim, agent(&mounted)]).await?;
+    running(&stage, "agent", "worker-0", 1).await?;
+    attach(&stage, &["vol-agent", "vol-web"]).await?;
+    maintain(
+        &stage,
+        "nm",
+        "worker-0",
+        json!({"drain": {"awaitVolumeDetach": true}}),
+    )
+    .await?;
+    let why = waits(&stage, "nm", "VolumesAttached").await?;
+    assert!(why.contains("vol-web") && !why.contains("vol-agent"), "{why}");
+    // As many volumes as claims of pods that stay: it is another's all the same.
+    attach(&stage, &["vol-web"]).await?;
+    let why = waits(&stage, "nm", "VolumesAttached").await?;
+    assert!(why.contains("vol-web"), "{why}");
+    attach(&stage, &["vol-agent"]).await?;
+    phase(&stage, MEDIK8S_GROUP, "nm", "Succeeded").await?;
+    delete(&stage, MEDIK8S_GROUP, "nm").await?;
+    stage.strike().await
+}
+
+async fn lifecycle(group: &str, taint: &str) -> Result<()> {
+    let stage = set(workers(2), Vec::new()).await?;
+    let daemon = agent(&json!([]));
     let with_data = json!({
         "nodeSelector": {"kubernetes.io/hostname": "worker-0"},
         "volumes": [{"name": "data", "emptyDir": {}}],

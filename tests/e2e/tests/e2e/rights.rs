@@ -31,6 +31,11 @@ const UNUSED: &[(&str, &str)] = &[
     ),
     ("/configmaps get", "the component of a wasm rule (wasm.rs)"),
     (
+        "/persistentvolumeclaims get",
+        "whose volumes are attached, where a drain waits for volumes (maintenance.rs)",
+    ),
+    ("/persistentvolumes get", "the same"),
+    (
         "authorization.k8s.io/subjectaccessreviews create",
         "what the ServiceAccount of a wasm rule may read (wasm.rs)",
     ),

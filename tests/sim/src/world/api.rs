@@ -291,7 +291,10 @@ impl World {
         if !test(&node.annotations, &patch.annotations) {
             return conflict("an annotation");
         }
-        if patch.must_be_schedulable && node.unschedulable {
+        if patch
+            .while_unschedulable
+            .is_some_and(|is| is != node.unschedulable)
+        {
             return conflict("spec.unschedulable");
         }
         if patch

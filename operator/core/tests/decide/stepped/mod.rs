@@ -1,20 +1,25 @@
-//! Whole rolls of Plans, write by write: something goes wrong before each single write, and at the end every node is as it
-//! should be. The world is the least that a Plan needs: Jobs that run and end, pods that go, leases.
+//! Whole rolls of Plans and whole maintenances, write by write: something goes wrong before each single write, and at the
+//! end every node is as it should be. The world is the least that they need: Jobs that run and end, pods that go, leases,
+//! and the taint that the node controller keeps.
+
+mod maintenances;
+mod plans;
 
 use crate::{
     cluster::{Cluster, now},
     planned::key,
 };
 use jiff::{SignedDuration, Timestamp};
-use numo_api::{Directive, DirectiveAction, NodeChangeStatus, marks};
+use numo_api::{Directive, DirectiveAction, NodeChangeStatus, NodeMaintenanceStatus, marks};
 use numo_core::{
-    Owner, Snapshot,
+    Owner, OwnerKind, Snapshot,
     action::{Action, Change, NodePatch, Planned},
     decide, invariant,
-    observed::{ChangeView, JobEnd, JobView, LeaseView, Map, PlanJobView},
-    plan,
-    verdict::{Evidence, Question},
+    observed::{ChangeView, EvictionView, JobEnd, JobView, LeaseView, Map, NodeView, PlanJobView, Said},
+    report::Report,
+    verdict::{Answers, Evidence, Question},
 };
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// More passes than any of these rolls takes.
@@ -26,7 +31,7 @@ enum Fault {
     None,
     /// The operator dies: what it was about to write is not written, what it knew is gone.
     Crash,
-    /// The Plan is deleted.
+    /// The owner is deleted.
     Delete,
     /// The Plan goes to another version.
     NewVersion,
@@ -38,9 +43,22 @@ enum Fault {
     Reboot,
     /// Somebody takes the finalizer away.
     LoseFinalizer,
+    /// A person cordons the nodes that are not.
+    Cordon,
+    /// A person uncordons the nodes: a cordon of before is taken back, too.
+    Uncordon,
+    /// A node is deleted.
+    NodeGone,
+    /// A node is deleted, and made again under its name.
+    NodeRemade,
+    /// Another takes the lease of a node, once it is free.
+    LeaseTaken,
+    /// Pods come to the node past the cordon.
+    LatePod,
 }
 
 struct World {
+    owner: Owner,
     cluster: Cluster,
     now: Timestamp,
     /// Nodes that a person had cordoned before.
@@ -50,21 +68,29 @@ struct World {
     number: usize,
     writes: usize,
     skipped: bool,
+    /// What was said last.
+    said: String,
+    /// The nodes as they were, or as they were made again.
+    start: BTreeMap<String, NodeView>,
 }
 
 impl World {
     fn of(text: &str) -> Self {
-        let cluster = Cluster::parse(text);
+        let mut cluster = Cluster::parse(text);
+        follow_cordons(&mut cluster);
         let nodes = cluster.observed.nodes.values();
         let cordoned = nodes.filter(|node| node.unschedulable);
         Self {
             cordoned: cordoned.map(|node| node.name.clone()).collect(),
+            owner: cluster.owner(),
+            start: cluster.observed.nodes.clone().into_iter().collect(),
             cluster,
             now: now(),
             began: BTreeMap::new(),
             number: 0,
             writes: 0,
             skipped: false,
+            said: String::new(),
         }
     }
 
@@ -77,14 +103,13 @@ impl World {
     fn run(&mut self, before: usize, fault: Fault) -> Result<usize, String> {
         let mut quiet = 0;
         for _ in 0..PASSES {
-            if !self.cluster.observed.plans.contains_key(&key()) {
+            if self.finalizers().is_none() {
                 return Ok(self.writes);
             }
-            let owner = Owner::plan(key());
             let snapshot = Snapshot {
                 now: self.now,
                 observed: &self.cluster.observed,
-                owner: &owner,
+                owner: &self.owner,
             };
             let mut decision = decide(&snapshot, &self.cluster.answers);
             let breaches = invariant::lint(&snapshot, &mut decision);
@@ -92,28 +117,8 @@ impl World {
                 return Err(format!("{breaches:#?}"));
             }
             let acted = self.write(decision.actions, before, fault);
-            for question in decision.questions {
-                if let Question::Evidence { job, .. } = question {
-                    let failed = self
-                        .cluster
-                        .observed
-                        .plan_jobs
-                        .get(&job)
-                        .is_some_and(|job| matches!(job.ended, Some(JobEnd::Failed(..))));
-                    let evidence = Evidence {
-                        exit_code: Some(if failed { 143 } else { 0 }),
-                        log_tail: None,
-                    };
-                    self.cluster.answers.evidence.insert(job, evidence);
-                }
-            }
-            if let Some(said) = decision.report.plan
-                && let Some(view) = self.cluster.observed.plans.get_mut(&key())
-            {
-                view.status.applying = Some(said.applying);
-                view.status.latest_version = Some(said.version);
-                view.status.latest_hash = Some(said.hash);
-            }
+            self.answer(decision.questions);
+            self.record(decision.report);
             let turned = self.turn()?;
             self.now += SignedDuration::from_secs(1);
             quiet = if acted || turned { 0 } else { quiet + 1 };
@@ -130,7 +135,10 @@ impl World {
 
     /// Carries out what was decided, chain by chain as the shell does; true if there was anything.
     fn write(&mut self, actions: Vec<Planned>, before: usize, fault: Fault) -> bool {
-        let any = !actions.is_empty();
+        // A lease that is renewed again and again is no news.
+        let mut any = actions
+            .iter()
+            .any(|planned| !matches!(planned.action, Action::RenewLease { .. }));
         let mut broken = BTreeSet::new();
         for planned in actions {
             if broken.contains(&planned.chain) {
@@ -139,6 +147,7 @@ impl World {
             self.writes += 1;
             if self.writes == before {
                 self.strike(fault);
+                any |= fault != Fault::None;
                 if fault == Fault::Crash {
                     return true;
                 }
@@ -150,18 +159,87 @@ impl World {
         any
     }
 
-    fn strike(&mut self, fault: Fault) {
+    /// The finalizers of the owner, and whether it is being deleted; none once it is gone.
+    fn finalizers(&mut self) -> Option<(&mut Vec<String>, &mut bool)> {
         let observed = &mut self.cluster.observed;
-        let Some(view) = observed.plans.get_mut(&key()) else {
+        if self.owner.kind == OwnerKind::Plan {
+            let view = observed.plans.get_mut(&key())?;
+            return Some((&mut view.finalizers, &mut view.deleting));
+        }
+        let view = observed.maintenances.get_mut(&self.owner)?;
+        Some((&mut view.finalizers, &mut view.deleting))
+    }
+
+    fn answer(&mut self, questions: Vec<Question>) {
+        for question in questions {
+            match question {
+                Question::Evidence { job, .. } => {
+                    let known = self.cluster.observed.plan_jobs.get(&job);
+                    let failed = known.is_some_and(|job| matches!(job.ended, Some(JobEnd::Failed(..))));
+                    let evidence = Evidence {
+                        exit_code: Some(if failed { 143 } else { 0 }),
+                        log_tail: None,
+                    };
+                    self.cluster.answers.evidence.insert(job, evidence);
+                }
+                Question::Evictions { node, .. } => {
+                    self.cluster.answers.drains.insert(node, None);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Writes the status of the owner, as far as a decision reads it.
+    fn record(&mut self, report: Report) {
+        self.said = format!("{:?}", report.hold);
+        let observed = &mut self.cluster.observed;
+        if let Some(said) = report.plan
+            && let Some(view) = observed.plans.get_mut(&key())
+        {
+            view.status.applying = Some(said.applying);
+            view.status.latest_version = Some(said.version);
+            view.status.latest_hash = Some(said.hash);
+        }
+        if let Some(said) = report.maintenance
+            && let Some(view) = observed.maintenances.get_mut(&self.owner)
+        {
+            let counted = said.pods.as_ref().map(|(pending, _)| pending.len());
+            let counted = counted
+                .filter(|count| *count > 0)
+                .and_then(|count| i64::try_from(count).ok());
+            let begins = said.pods.is_none() && said.phase.name() == "Running";
+            let known = view.status.eviction_pods.filter(|_| !begins);
+            view.status = NodeMaintenanceStatus {
+                phase: Some(said.phase.name().to_owned()),
+                eviction_pods: known.or(counted),
+                last_error: said.error,
+                error_on_lease_count: Some(said.lease_errors).filter(|count| *count > 0),
+                ..NodeMaintenanceStatus::default()
+            };
+        }
+    }
+
+    fn strike(&mut self, fault: Fault) {
+        let Some((finalizers, deleting)) = self.finalizers() else {
             return;
         };
+        let was_deleting = *deleting;
         match fault {
-            Fault::None => {}
-            Fault::Crash => self.cluster.answers = numo_core::verdict::Answers::default(),
-            Fault::Delete => view.deleting = true,
+            Fault::Delete => *deleting = true,
+            // Once it is being deleted, it is gone with its finalizer.
+            Fault::LoseFinalizer if !was_deleting => finalizers.clear(),
+            _ => {}
+        }
+        let observed = &mut self.cluster.observed;
+        match fault {
+            Fault::None | Fault::Delete | Fault::LoseFinalizer => {}
+            Fault::Crash => self.cluster.answers = Answers::default(),
             Fault::NewVersion => {
-                view.spec.version = Some("v2".to_owned());
-                view.generation += 1;
+                for view in observed.plans.values_mut() {
+                    view.spec.version = Some("v2".to_owned());
+                    view.generation += 1;
+                }
             }
             Fault::Skip => {
                 for change in observed.changes.values_mut().filter(|change| change.in_flight()) {
@@ -185,14 +263,76 @@ impl World {
                     }
                 }
             }
-            Fault::LoseFinalizer => view.finalizers.clear(),
+            Fault::Cordon => {
+                for node in observed.nodes.values_mut().filter(|node| !node.unschedulable) {
+                    node.unschedulable = true;
+                    self.cordoned.insert(node.name.clone());
+                }
+            }
+            Fault::Uncordon => {
+                for node in observed.nodes.values_mut().filter(|node| node.unschedulable) {
+                    node.unschedulable = false;
+                    self.cordoned.remove(&node.name);
+                }
+            }
+            Fault::NodeGone | Fault::NodeRemade => {
+                let name = "a";
+                let Some(mut node) = observed.nodes.remove(name) else {
+                    return;
+                };
+                self.cordoned.remove(name);
+                self.start.remove(name);
+                // The lease goes with the node that owns it.
+                observed.leases.remove(name);
+                if fault == Fault::NodeGone {
+                    observed.pods.remove(name);
+                    return;
+                }
+                let ours = |key: &String| key.contains("numo") || key.contains("medik8s");
+                node.uid.push('+');
+                node.labels.retain(|key, _| !ours(key));
+                node.annotations.clear();
+                node.taints = Value::Null;
+                node.unschedulable = false;
+                self.start.insert(name.to_owned(), node.clone());
+                observed.nodes.insert(name.to_owned(), node);
+            }
+            Fault::LeaseTaken => {
+                for name in observed.nodes.keys() {
+                    let other = LeaseView {
+                        holder: "somebody".to_owned(),
+                        renewed: Some(self.now),
+                        duration_seconds: 60,
+                        transitions: 0,
+                        uid: "lease-other".to_owned(),
+                        resource_version: "1".to_owned(),
+                    };
+                    observed.leases.entry(name.clone()).or_insert(other);
+                }
+            }
+            Fault::LatePod => {
+                for (node, pods) in &mut observed.pods {
+                    let Some((_, pod)) = pods.first_key_value() else {
+                        continue;
+                    };
+                    let mut late = pod.clone();
+                    late.key.name = format!("late-{node}");
+                    late.uid = format!("pod-late-{node}");
+                    late.created = self.now;
+                    late.deleting = None;
+                    pods.insert(late.key.clone(), late);
+                }
+            }
         }
     }
 
     /// What happens without anybody's doing; true if something did.
     fn turn(&mut self) -> Result<bool, String> {
         let observed = &mut self.cluster.observed;
-        let before = format!("{:?} {:?}", observed.plan_jobs, observed.jobs);
+        let shown = |observed: &numo_core::observed::Observed| {
+            format!("{:?} {:?} {:?}", observed.plan_jobs, observed.jobs, observed.pods)
+        };
+        let before = shown(observed);
         observed.plan_jobs.retain(|_, job| !job.deleting);
         let view = observed.plans.get(&key()).cloned();
         let cordons = view
@@ -228,7 +368,17 @@ impl World {
             observed.plans.remove(&key());
             observed.plan_jobs.clear();
         }
-        Ok(before != format!("{:?} {:?}", observed.plan_jobs, observed.jobs))
+        for pods in observed.pods.values_mut() {
+            pods.retain(|_, pod| pod.deleting.is_none());
+        }
+        let changed = before != shown(observed);
+        if let Some((finalizers, true)) = self.finalizers().map(|(of, deleting)| (of, *deleting))
+            && finalizers.is_empty()
+        {
+            self.cluster.observed.maintenances.remove(&self.owner);
+        }
+        follow_cordons(&mut self.cluster);
+        Ok(changed)
     }
 
     /// Carries out one write as the API server would; false if it refuses.
@@ -238,15 +388,13 @@ impl World {
         let observed = &mut self.cluster.observed;
         match action {
             Action::AddFinalizer { finalizer, .. } => {
-                let view = observed.plans.get_mut(&key());
-                view.is_some_and(|view| {
-                    view.finalizers.push(finalizer.to_owned());
-                    !view.deleting
-                })
+                let of = self.finalizers().filter(|(_, deleting)| !**deleting);
+                of.map(|(finalizers, _)| finalizers.push(finalizer.to_owned()))
+                    .is_some()
             }
             Action::RemoveFinalizer { .. } => {
-                if let Some(view) = observed.plans.get_mut(&key()) {
-                    view.finalizers.clear();
+                if let Some((finalizers, _)) = self.finalizers() {
+                    finalizers.clear();
                 }
                 true
             }
@@ -319,7 +467,9 @@ impl World {
                 job.map(|job| job.deleting = true).is_some()
             }
             Action::PatchNode(patch) => self.patch(&patch),
-            Action::AcquireLease { node, holder, .. } => {
+            Action::AcquireLease {
+                node, holder, over, ..
+            } => {
                 let view = LeaseView {
                     holder,
                     renewed: Some(now),
@@ -328,15 +478,33 @@ impl World {
                     uid: format!("lease-{number}"),
                     resource_version: number,
                 };
-                let is_free = !observed.leases.contains_key(&node);
-                observed.leases.entry(node).or_insert(view);
-                is_free
+                let known = observed.leases.get(&node);
+                let found = known.map(|known| (known.uid.clone(), known.resource_version.clone()));
+                if found != over {
+                    return false;
+                }
+                observed.leases.insert(node, view);
+                true
             }
-            Action::RenewLease { node, .. } => {
+            Action::RenewLease {
+                node,
+                holder,
+                resource_version,
+            } => {
                 let lease = observed.leases.get_mut(&node);
-                lease.map(|lease| lease.renewed = Some(now)).is_some()
+                let lease = lease
+                    .filter(|lease| lease.resource_version == resource_version && lease.holder == holder);
+                let Some(lease) = lease else {
+                    return false;
+                };
+                lease.renewed = Some(now);
+                lease.resource_version = number;
+                true
             }
-            Action::ReleaseLease { node, .. } => observed.leases.remove(&node).is_some(),
+            Action::ReleaseLease { node, uid, .. } => {
+                let is_it = observed.leases.get(&node).is_some_and(|lease| lease.uid == uid);
+                is_it && observed.leases.remove(&node).is_some()
+            }
             Action::CreateJob(request) => {
                 let view = JobView {
                     uid: format!("job-{number}"),
@@ -357,13 +525,28 @@ impl World {
                 job.map(|job| job.ttl_seconds = Some(seconds)).is_some()
             }
             Action::Evict { node, eviction } => {
-                let pods = observed.pods.get_mut(&node);
-                pods.is_some_and(|pods| pods.remove(&eviction.pod).is_some())
+                let pod = observed
+                    .pods
+                    .get_mut(&node)
+                    .and_then(|pods| pods.get_mut(&eviction.pod));
+                let Some(pod) = pod.filter(|pod| pod.uid == eviction.uid) else {
+                    return false;
+                };
+                pod.deleting = Some(now);
+                pod.disrupted = true;
+                let accepted = EvictionView {
+                    at: now,
+                    refusals: 0,
+                    said: Said::Accepted,
+                    stirred: false,
+                };
+                observed.evictions.insert(eviction.uid, accepted);
+                true
             }
             Action::PatchPool(_)
             | Action::PatchMachine(_)
             | Action::RecordRun { .. }
-            | Action::MarkGate { .. } => panic!("{action:?} is nothing to these Plans"),
+            | Action::MarkGate { .. } => panic!("{action:?} is nothing to these owners"),
         }
     }
 
@@ -379,7 +562,13 @@ impl World {
         };
         if !holds(&node.labels, &patch.labels)
             || !holds(&node.annotations, &patch.annotations)
-            || (patch.must_be_schedulable && node.unschedulable)
+            || patch
+                .while_unschedulable
+                .is_some_and(|is| is != node.unschedulable)
+            || patch
+                .taints
+                .as_ref()
+                .is_some_and(|(from, _)| *from != node.taints)
         {
             return false;
         }
@@ -395,6 +584,9 @@ impl World {
             }
         }
         node.unschedulable = patch.unschedulable.unwrap_or(node.unschedulable);
+        if let Some((_, taints)) = &patch.taints {
+            node.taints = taints.clone();
+        }
         true
     }
 
@@ -409,9 +601,10 @@ impl World {
                 of.map(|(key, value)| format!("{key}={value}")).collect()
             };
             format!(
-                "{} unschedulable={} {:?} {:?}",
+                "{} unschedulable={} {} {:?} {:?}",
                 node.name,
                 node.unschedulable,
+                node.taints,
                 ours(&node.labels),
                 ours(&node.annotations)
             )
@@ -426,113 +619,35 @@ impl World {
             .plan_jobs
             .iter()
             .map(|(key, job)| format!("{key} {job:?}"));
-        let lines: Vec<String> = nodes.chain(changes).chain(jobs).collect();
+        let maintenances = observed
+            .maintenances
+            .values()
+            .map(|view| format!("{:?}", view.status));
+        let leases = observed
+            .leases
+            .iter()
+            .map(|(node, lease)| format!("lease {node} {}", lease.holder));
+        let lines = nodes.chain(changes).chain(jobs).chain(maintenances).chain(leases);
+        let lines = lines.chain([self.said.clone()]);
+        let lines: Vec<String> = lines.collect();
         lines.join("\n")
     }
+}
 
-    /// Whether everything is as it should be at the end.
-    fn judge(&self, fault: Fault) -> Result<(), String> {
-        let observed = &self.cluster.observed;
-        let fail = |what: &str| Err(format!("{what}\n{}", self.shown()));
-        for node in observed.nodes.values() {
-            if node.annotations.contains_key(marks::CORDONED_BY)
-                || node.annotations.contains_key(marks::SHIELDED_BY)
-            {
-                return fail("a mark is left");
-            }
-            if node.unschedulable != self.cordoned.contains(&node.name) {
-                return fail("a cordon is not as it was");
-            }
+/// The taint of a cordon follows it, as the node controller has it.
+fn follow_cordons(cluster: &mut Cluster) {
+    for node in cluster.observed.nodes.values_mut() {
+        let mut taints = node.taints.as_array().cloned().unwrap_or_default();
+        let is_cordon = |taint: &Value| taint["key"] == marks::UNSCHEDULABLE;
+        match (node.unschedulable, taints.iter().any(is_cordon)) {
+            (true, false) => taints.push(json!({"key": marks::UNSCHEDULABLE, "effect": "NoSchedule"})),
+            (false, true) => taints.retain(|taint| !is_cordon(taint)),
+            _ => continue,
         }
-        if !observed.leases.is_empty() {
-            return fail("a lease is left");
-        }
-        let Some(view) = observed.plans.get(&key()) else {
-            return Ok(());
+        node.taints = if taints.is_empty() {
+            Value::Null
+        } else {
+            Value::Array(taints)
         };
-        if fault == Fault::Delete {
-            return fail("the Plan is not gone");
-        }
-        if !view.finalizers.is_empty() {
-            return fail("the finalizer is left");
-        }
-        let hash = view.status.latest_hash.clone().unwrap_or_default();
-        let done = |labels: &Map| labels.get(&plan::label("p")) == Some(&hash);
-        if !self.skipped && !observed.nodes.values().all(|node| done(&node.labels)) {
-            return fail("a node is not done");
-        }
-        let twice = self.began.iter().find(|(_, times)| **times > 1);
-        if let Some((of, _)) = twice
-            && fault != Fault::Reboot
-        {
-            return fail(&format!("{of:?} was begun twice"));
-        }
-        Ok(())
-    }
-}
-
-const BINDING: &str = r#"{"ownerSelector":{"kind":"Plan"},"rules":[{"name":"r"}]"#;
-
-/// Rolls of each kind, as text.
-fn rolls() -> Vec<(&'static str, String)> {
-    let three = "node a worker v0\n node b worker v0 cordoned\n node c worker v0";
-    let rule = "rule r Pre,PreRelease,BeforeUncordon,Post";
-    vec![
-        ("its own cordon", format!("{three}\n plan concurrency:2 cordon")),
-        ("in service", format!("{three}\n plan concurrency:2")),
-        (
-            "with rules",
-            format!("{three}\n {rule}\n plan concurrency:2 cordon\n binding x spec {BINDING}}}"),
-        ),
-        (
-            "drained by numo",
-            format!(
-                "{three}\n pods b\n pods c\n pod web on a of:ReplicaSet/web
-                 plan concurrency:2 drain spec {{\"prepare\":{{\"image\":\"i\"}}}}
-                 binding x spec {{\"ownerSelector\":{{\"kind\":\"Plan\"}},\"drainBy\":\"Numo\"}}"
-            ),
-        ),
-        (
-            "with a soak and a delay",
-            format!(
-                "{three}\n {rule}\n plan concurrency:2 cordon spec {{\"postCompleteDelay\":\"30s\"}}
-                 binding x spec {BINDING},\"soakSeconds\":60}}"
-            ),
-        ),
-        (
-            "servers",
-            "node a master v0\n node b master v0\n node c master v0\n plan concurrency:3 cordon".to_owned(),
-        ),
-    ]
-}
-
-#[test]
-fn whatever_happens_before_any_write_every_node_is_given_back() {
-    for (name, text) in rolls() {
-        let mut plain = World::of(&text);
-        let writes = plain
-            .run(0, Fault::None)
-            .and_then(|writes| plain.judge(Fault::None).map(|()| writes));
-        let writes = writes.unwrap_or_else(|problem| panic!("{name}: {problem}"));
-        assert!(writes > 15, "{name}: {writes} writes");
-        for fault in [
-            Fault::Crash,
-            Fault::Delete,
-            Fault::NewVersion,
-            Fault::Skip,
-            Fault::ForgetJournals,
-            Fault::Reboot,
-            Fault::LoseFinalizer,
-        ] {
-            for before in 1..=writes {
-                let mut world = World::of(&text);
-                let end = world.run(before, fault).and_then(|_| world.judge(fault));
-                assert!(
-                    end.is_ok(),
-                    "{name}: {fault:?} before write {before} of {writes}: {}",
-                    end.err().unwrap_or_default()
-                );
-            }
-        }
     }
 }
