@@ -96,6 +96,24 @@ pub fn cargo_component() -> Result<PathBuf> {
     })
 }
 
+/// A program of a Go module that lists it as a tool, built once for the module's `go.mod` and `go.sum`. Blocks, the first
+/// time for minutes.
+pub fn go_tool(module: &Path, package: &str, name: &str) -> Result<PathBuf> {
+    let mut sources = Vec::new();
+    for file in ["go.mod", "go.sum"] {
+        sources.extend(fs::read(module.join(file)).with_context(|| format!("read {file}"))?);
+    }
+    let key = numo_plugin::oci::Digest::of(&sources).hex()[..16].to_owned();
+    cached(&format!("{name}-{key}"), |folder| {
+        let program = folder.join(name);
+        let mut go = Command::new("go");
+        go.current_dir(module).env("CGO_ENABLED", "0");
+        go.args(["build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o"]);
+        done(go.arg(&program).arg(package))?;
+        Ok(program)
+    })
+}
+
 /// The folder that a program lies in, for a PATH.
 pub fn folder_of(program: &Path) -> Result<PathBuf> {
     // The cache remembers it by a link.

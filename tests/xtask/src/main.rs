@@ -7,6 +7,7 @@ mod demo;
 mod deny;
 mod fuzz;
 mod lint;
+mod manifests;
 mod setup;
 mod step;
 mod test;
@@ -35,6 +36,8 @@ enum Task {
     Lint(lint::Arguments),
     /// Regenerate deploy/crds from the Rust types
     Crds,
+    /// Regenerate the rendered manifests and the Helm chart from deploy/kustomize and deploy/crds
+    Manifests,
     /// Start a control plane and hold it until Ctrl-C
     Cluster(cluster::Arguments),
     /// Fetch and build what the other tasks need
@@ -56,6 +59,7 @@ async fn main() -> ExitCode {
         Task::Test(arguments) => Ok(test::run(&arguments)),
         Task::Lint(arguments) => lint::run(&arguments),
         Task::Crds => crds::run(),
+        Task::Manifests => manifests::run(),
         Task::Cluster(arguments) => cluster::run(arguments).await,
         Task::Setup => setup::run(),
         Task::Demo(arguments) => Box::pin(demo::run(arguments)).await,

@@ -1115,7 +1115,7 @@ async fn refused(stage: &Stage, object: Value) -> String {
 
 /// The webhook as it ships, but for the address: numo is no pod here.
 async fn install_webhook(stage: &Stage, address: &str) -> Result<()> {
-    let folder = numo_e2e::manifests::root().join("deploy/kustomize/webhook");
+    let folder = numo_e2e::manifests::root().join("deploy/kustomize/components/webhook");
     for file in ["certificate_role.yaml", "webhook.yaml"] {
         let text = std::fs::read_to_string(folder.join(file))?;
         for mut object in numo_e2e::manifests::parse(&text)? {

@@ -1,0 +1,246 @@
+//! The templates of the Helm chart, made from the files of `deploy/kustomize` and `deploy/crds`: their text stays as it is,
+//! comments and all, but for what values decide. What is to be replaced must be there as often as is said, so that an
+//! edit of the source cannot pass the chart by.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::{GENERATED, NAMESPACE, read};
+
+/// The chart's templates, made and written by hand.
+pub const TEMPLATES: &str = "deploy/helm/numo/templates";
+
+/// The files of the base that are the same in the chart, but for the namespace.
+const BASE: [&str; 10] = [
+    "cluster_role",
+    "cluster_role_binding",
+    "leader_role",
+    "lease_role",
+    "rule_jobs",
+    "rule_components",
+    "plans",
+    "viewer",
+    "service",
+    "service_account",
+];
+
+/// Which definitions another operator may have, and the value that leaves them out.
+const FOREIGN: [(&str, &str); 3] = [
+    ("nodemaintenance.medik8s.io_nodemaintenances", "nodeMaintenances"),
+    ("nodemaintenance.kubevirt.io_nodemaintenances", "nodeMaintenances"),
+    ("upgrade.cattle.io_plans", "plans"),
+];
+
+/// The templates by their paths.
+pub fn templates() -> Result<BTreeMap<String, String>> {
+    let mut files = BTreeMap::new();
+    let mut add = |name: &str, text: String| {
+        let head = format!("{{{{- /* {GENERATED} */ -}}}}\n");
+        files.insert(format!("{TEMPLATES}/{name}.yaml"), head + &text);
+    };
+    for name in BASE {
+        let text = base(name)?;
+        add(name, text);
+    }
+    add("service_account", service_account()?);
+    add("deployment", deployment()?);
+    add("namespace", namespaces()?);
+    add("plans_invitation", invitations()?);
+    add(
+        "disruption_budget",
+        only_if(
+            "and .Values.podDisruptionBudget.enabled (gt (int .Values.replicas) 1)",
+            &base("disruption_budget")?,
+        ),
+    );
+    add(
+        "network_policy",
+        only_if(".Values.networkPolicy.enabled", &base("network_policy")?),
+    );
+    for name in ["service", "certificate_role", "webhook"] {
+        let text = placed(&read(&format!(
+            "deploy/kustomize/components/webhook/{name}.yaml"
+        ))?);
+        let name = if name == "webhook" {
+            name.to_owned()
+        } else {
+            format!("webhook_{name}")
+        };
+        add(&name, only_if(".Values.webhook.enabled", &text));
+    }
+    for (name, text) in definitions()? {
+        add(&format!("crd_{name}"), text);
+    }
+    Ok(files)
+}
+
+fn base(name: &str) -> Result<String> {
+    Ok(placed(&read(&format!("deploy/kustomize/base/{name}.yaml"))?))
+}
+
+/// In the namespace of the release.
+fn placed(text: &str) -> String {
+    text.replace(NAMESPACE, "{{ .Release.Namespace }}")
+}
+
+fn only_if(condition: &str, text: &str) -> String {
+    format!("{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n")
+}
+
+/// Replaces what must be there once.
+fn once(text: &str, from: &str, to: &str) -> Result<String> {
+    ensure!(
+        text.matches(from).count() == 1,
+        "wanted once in the source: {from}"
+    );
+    Ok(text.replacen(from, to, 1))
+}
+
+/// Replaces the value of a key that stands alone on its line, however many lines it has, by a value of the chart.
+fn value(text: &str, key: &str, of: &str) -> Result<String> {
+    let mut out = Vec::new();
+    let mut lines = text.lines().peekable();
+    let mut found = 0;
+    while let Some(line) = lines.next() {
+        let bare = line.trim_start();
+        if bare != format!("{key}:") {
+            out.push(line.to_owned());
+            continue;
+        }
+        found += 1;
+        let indent = line.len() - bare.len();
+        while let Some(next) = lines.peek() {
+            let inner = next.trim_start();
+            let deep = next.len() - inner.len();
+            if deep > indent || (deep == indent && inner.starts_with("- ")) {
+                lines.next();
+            } else {
+                break;
+            }
+        }
+        let space = " ".repeat(indent);
+        out.push(format!("{space}{{{{- with {of} }}}}"));
+        out.push(format!("{space}{key}:"));
+        out.push(format!("{space}  {{{{- toYaml . | nindent {} }}}}", indent + 2));
+        out.push(format!("{space}{{{{- end }}}}"));
+    }
+    ensure!(found == 1, "wanted once in the source: {key}:");
+    Ok(out.join("\n") + "\n")
+}
+
+fn service_account() -> Result<String> {
+    let text = base("service_account")?;
+    once(
+        &text,
+        "  namespace: {{ .Release.Namespace }}\n",
+        "  namespace: {{ .Release.Namespace }}\n  {{- with .Values.serviceAccount.annotations }}\n  annotations:\n    {{- toYaml . | nindent 4 }}\n  {{- end }}\n",
+    )
+}
+
+fn deployment() -> Result<String> {
+    let mut text = base("deployment")?;
+    let wanted = read("deploy/kustomize/components/webhook/deployment.yaml")?;
+    ensure!(
+        wanted.contains("- name: NUMO_WEBHOOK_CERTS\n              value: self\n")
+            && wanted.contains("- name: webhook\n              containerPort: 9443\n"),
+        "the webhook's patch of the Deployment is another: mend chart.rs"
+    );
+    for (from, to) in [
+        ("  replicas: 2\n", "  replicas: {{ .Values.replicas }}\n"),
+        (
+            "image: numo:0.1.0\n",
+            "image: {{ include \"numo.image\" . }}\n          imagePullPolicy: {{ .Values.image.pullPolicy }}\n",
+        ),
+        (
+            "      priorityClassName: system-cluster-critical\n",
+            "      {{- with .Values.priorityClassName }}\n      priorityClassName: {{ . }}\n      {{- end }}\n      {{- with .Values.imagePullSecrets }}\n      imagePullSecrets:\n        {{- toYaml . | nindent 8 }}\n      {{- end }}\n      {{- with .Values.nodeSelector }}\n      nodeSelector:\n        {{- toYaml . | nindent 8 }}\n      {{- end }}\n",
+        ),
+        (
+            "    metadata:\n      labels:\n        app.kubernetes.io/name: numo\n",
+            "    metadata:\n      {{- with .Values.podAnnotations }}\n      annotations:\n        {{- toYaml . | nindent 8 }}\n      {{- end }}\n      labels:\n        {{- with .Values.podLabels }}\n        {{- toYaml . | nindent 8 }}\n        {{- end }}\n        app.kubernetes.io/name: numo\n",
+        ),
+        (
+            "          env:\n",
+            "          env:\n            {{- if ne (.Values.plans.namespaces | join \",\") \"system-upgrade\" }}\n            - name: NUMO_PLAN_NAMESPACES\n              value: {{ .Values.plans.namespaces | join \",\" | quote }}\n            {{- end }}\n            {{- if .Values.webhook.enabled }}\n            - name: NUMO_WEBHOOK_CERTS\n              value: self\n            {{- end }}\n",
+        ),
+        (
+            "              value: /var/cache/numo/rules\n",
+            "              value: /var/cache/numo/rules\n            {{- with .Values.env }}\n            {{- toYaml . | nindent 12 }}\n            {{- end }}\n",
+        ),
+        (
+            "          ports:\n",
+            "          ports:\n            {{- if .Values.webhook.enabled }}\n            - name: webhook\n              containerPort: 9443\n            {{- end }}\n",
+        ),
+    ] {
+        text = once(&text, from, to)?;
+    }
+    for (key, of) in [
+        ("resources", ".Values.resources"),
+        ("affinity", ".Values.affinity"),
+        ("tolerations", ".Values.tolerations"),
+        ("topologySpreadConstraints", ".Values.topologySpreadConstraints"),
+    ] {
+        text = value(&text, key, of)?;
+    }
+    Ok(text)
+}
+
+/// The namespace of node leases, which other operators may have made. That of the release is Helm's to make.
+fn namespaces() -> Result<String> {
+    let text = read("deploy/kustomize/base/namespace.yaml")?;
+    let (_, leases) = text.split_once("---\n").context("two namespaces in the base")?;
+    let kept = once(
+        leases,
+        "  name: medik8s-leases\n",
+        "  name: medik8s-leases\n  annotations:\n    helm.sh/resource-policy: keep\n",
+    )?;
+    Ok(only_if(
+        r#"and .Values.leases.createNamespace (include "numo.ours" (list . "v1" "Namespace" "medik8s-leases"))"#,
+        &kept,
+    ))
+}
+
+/// Where Plans are served besides the namespace of the release.
+fn invitations() -> Result<String> {
+    let namespace = once(
+        &read("deploy/kustomize/plans/namespace.yaml")?,
+        "  name: system-upgrade\n",
+        "  name: {{ . }}\n  annotations:\n    helm.sh/resource-policy: keep\n",
+    )?;
+    let binding = read("deploy/kustomize/plans/role_binding.yaml")?;
+    let binding = once(&binding, "namespace: system-upgrade", "namespace: {{ . }}")?
+        .replace(NAMESPACE, "{{ $.Release.Namespace }}");
+    let made = only_if(
+        r#"and $.Values.plans.createNamespaces (include "numo.ours" (list $ "v1" "Namespace" .))"#,
+        &format!("---\n{namespace}"),
+    );
+    Ok(format!(
+        "{{{{- range .Values.plans.namespaces }}}}\n{made}---\n{binding}{{{{- end }}}}\n"
+    ))
+}
+
+/// The definitions, which stay when the release goes. Those of other operators are not written over.
+fn definitions() -> Result<BTreeMap<String, String>> {
+    let list = read("deploy/crds/kustomization.yaml")?;
+    let names = list.lines().filter_map(|line| line.trim().strip_prefix("- "));
+    let of = |file: &str| {
+        let name = file.strip_suffix(".yaml").context("a file of YAML")?;
+        let text = read(&format!("deploy/crds/{file}"))?;
+        // Helm would read them as its own.
+        let text = text.replace("{{", "{{ \"{{\" }}");
+        let (group, plural) = name.split_once('_').context("group and plural")?;
+        let full = format!("{plural}.{group}");
+        let from = format!("metadata:\n  name: {full}\n");
+        let kept = format!("{from}  annotations:\n    helm.sh/resource-policy: keep\n");
+        let text = once(&text, &from, &kept)?;
+        let condition = match FOREIGN.iter().find(|(of, _)| *of == name) {
+            Some((_, value)) => format!(
+                "and .Values.crds.install .Values.crds.{value} (include \"numo.ours\" (list . \"apiextensions.k8s.io/v1\" \"CustomResourceDefinition\" \"{full}\"))"
+            ),
+            None => ".Values.crds.install".to_owned(),
+        };
+        Ok((full, only_if(&condition, &text)))
+    };
+    names.map(of).collect()
+}

@@ -1,0 +1,129 @@
+//! The overlays of kustomize and the chart render equal objects, but for what `differences.yaml` names.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context as _, Result};
+use numo_install::{NAMESPACE, objects, rendered, said};
+use serde_json::Value;
+
+use crate::{HELMS, chart, program};
+
+/// Objects by kind and name, with the namespace where there is one.
+fn by_name(objects: Vec<Value>) -> BTreeMap<String, Value> {
+    let name = |object: &Value| {
+        let text = |pointer: &str| {
+            object
+                .pointer(pointer)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let place = text("/metadata/namespace");
+        let place = if place.is_empty() {
+            place
+        } else {
+            format!(" in {place}")
+        };
+        format!("{} {}{place}", text("/kind"), text("/metadata/name"))
+    };
+    let mut found = BTreeMap::new();
+    for object in objects {
+        let name = name(&object);
+        assert!(
+            found.insert(name.clone(), object).is_none(),
+            "{name} is there twice"
+        );
+    }
+    found
+}
+
+fn rendered_by(major: u8, platform: &str) -> Result<Vec<Value>> {
+    let mut helm = program(major)?;
+    helm.arg("template").arg("numo").arg(chart()).args([
+        "--namespace",
+        NAMESPACE,
+        "--kube-version",
+        "1.36.0",
+    ]);
+    if platform == "openshift" {
+        helm.arg("--values").arg(chart().join("values-openshift.yaml"));
+    }
+    objects(&said(&mut helm)?)
+}
+
+/// Takes what may differ from one side away; the differences that were there.
+fn forgive(side: &str, all: &mut BTreeMap<String, Value>, list: &[Value]) -> BTreeSet<usize> {
+    let mut used = BTreeSet::new();
+    for (index, difference) in list.iter().enumerate().filter(|(_, one)| one["on"] == side) {
+        let text = |field: &str| difference[field].as_str().unwrap_or_default();
+        assert!(!text("why").is_empty(), "{difference} says no reason");
+        if text("path") == "/" {
+            if all.remove(text("object")).is_some() {
+                used.insert(index);
+            }
+            continue;
+        }
+        let (parent, key) = text("path").rsplit_once('/').expect("a JSON pointer");
+        let key = key.replace("~1", "/").replace("~0", "~");
+        for (name, object) in all.iter_mut() {
+            let is_meant = text("object") == "*"
+                || *name == text("object")
+                || name.starts_with(&format!("{} in ", text("object")));
+            let Some(Value::Object(map)) = object.pointer_mut(parent).filter(|_| is_meant) else {
+                continue;
+            };
+            if map.remove(&key).is_some() {
+                used.insert(index);
+            }
+            if map.is_empty() && parent == "/metadata/annotations" {
+                let metadata = object.pointer_mut("/metadata").and_then(Value::as_object_mut);
+                metadata.map(|metadata| metadata.remove("annotations"));
+            }
+        }
+    }
+    used
+}
+
+/// Where two values differ first, and how. A whole number is the same with and without a fraction.
+fn difference(one: &Value, other: &Value, at: &str) -> Option<String> {
+    match (one, other) {
+        (Value::Object(a), Value::Object(b)) => {
+            let keys: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+            keys.into_iter().find_map(|key| {
+                let of = |map: &serde_json::Map<String, Value>| map.get(key).cloned().unwrap_or(Value::Null);
+                difference(&of(a), &of(b), &format!("{at}/{key}"))
+            })
+        }
+        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
+            let mut pairs = a.iter().zip(b).enumerate();
+            pairs.find_map(|(index, (a, b))| difference(a, b, &format!("{at}/{index}")))
+        }
+        (Value::Number(a), Value::Number(b)) if a.as_f64() == b.as_f64() => None,
+        _ => (one != other).then(|| format!("{at}: {one} and {other}")),
+    }
+}
+
+#[test]
+fn the_chart_and_the_overlays_render_equal_objects() -> Result<()> {
+    let list = objects(include_str!("differences.yaml"))?.into_iter().next();
+    let list = list
+        .and_then(|list| list.as_array().cloned())
+        .context("a list of differences")?;
+    let mut used = BTreeSet::new();
+    for platform in rendered::PLATFORMS {
+        let mut overlay = by_name(objects(&rendered::overlay(platform)?)?);
+        used.extend(forgive("kustomize", &mut overlay, &list));
+        for major in HELMS {
+            let mut chart = by_name(rendered_by(major, platform)?);
+            used.extend(forgive("helm", &mut chart, &list));
+            let names = |all: &BTreeMap<String, Value>| all.keys().cloned().collect::<BTreeSet<_>>();
+            assert_eq!(names(&overlay), names(&chart), "{platform}, Helm {major}");
+            for (name, object) in &overlay {
+                let differing = difference(object, &chart[name], "");
+                assert_eq!(differing, None, "{platform}, Helm {major}: {name}");
+            }
+        }
+    }
+    assert_eq!(used.len(), list.len(), "a difference is named that is not there");
+    Ok(())
+}

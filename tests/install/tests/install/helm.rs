@@ -1,0 +1,209 @@
+//! The chart, by both Helms on a real API server: linted, installed, upgraded with other values, rolled back, uninstalled.
+//! Custom resources survive, and what other operators wrote is left as it is.
+
+use std::{path::PathBuf, process::Command, time::Duration};
+
+use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::{
+    api::{apps::v1::Deployment, core::v1::Namespace, policy::v1::PodDisruptionBudget},
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{DeleteParams, Patch, PatchParams, PostParams},
+};
+use numo_api::MutexBudget;
+use numo_cluster::{Cluster, Options, User};
+use numo_install::{NAMESPACE, said};
+use serde_json::json;
+
+use crate::{HELMS, chart, program};
+
+struct Site {
+    major: u8,
+    kubeconfig: PathBuf,
+}
+
+impl Site {
+    fn helm(&self) -> Result<Command> {
+        let mut helm = program(self.major)?;
+        helm.arg("--kubeconfig")
+            .arg(&self.kubeconfig)
+            .args(["--namespace", NAMESPACE]);
+        Ok(helm)
+    }
+
+    fn run(&self, arguments: &[&str], with_chart: bool, more: &[&str]) -> Result<String> {
+        let mut helm = self.helm()?;
+        helm.args(arguments);
+        if with_chart {
+            helm.arg(chart());
+        }
+        said(helm.args(more))
+    }
+}
+
+async fn deployment(client: &Client) -> Result<Deployment> {
+    Ok(Api::<Deployment>::namespaced(client.clone(), NAMESPACE)
+        .get("numo")
+        .await?)
+}
+
+fn argument(deployment: &Deployment, name: &str) -> Option<String> {
+    let spec = deployment.spec.as_ref()?.template.spec.as_ref()?;
+    let env = spec.containers.first()?.env.as_ref()?;
+    env.iter().find(|one| one.name == name)?.value.clone()
+}
+
+async fn there_and_back(client: &Client, site: &Site) -> Result<()> {
+    let major = site.major;
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    // Another operator's definition is there already, and its namespace of leases.
+    let mut foreign: CustomResourceDefinition = numo_install::objects(&std::fs::read_to_string(
+        numo_install::root().join("deploy/crds/upgrade.cattle.io_plans.yaml"),
+    )?)?
+    .into_iter()
+    .next()
+    .map(serde_json::from_value)
+    .context("a definition")??;
+    foreign.labels_mut().insert("of".to_owned(), "another".to_owned());
+    if definitions.get_opt("plans.upgrade.cattle.io").await?.is_none() {
+        definitions.create(&PostParams::default(), &foreign).await?;
+    }
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let leases: Namespace = serde_json::from_value(json!({"metadata": {"name": "medik8s-leases"}}))?;
+    if namespaces.get_opt("medik8s-leases").await?.is_none() {
+        namespaces.create(&PostParams::default(), &leases).await?;
+    }
+
+    let notes = site.run(&["install", "numo"], true, &["--create-namespace"])?;
+    assert!(
+        notes.contains("plans.upgrade.cattle.io is of another release or operator"),
+        "{notes}"
+    );
+    assert_eq!(
+        deployment(client).await?.spec.context("a spec")?.replicas,
+        Some(2)
+    );
+    let found = definitions.get("plans.upgrade.cattle.io").await?;
+    assert_eq!(
+        found.labels().get("of").map(String::as_str),
+        Some("another"),
+        "Helm {major}: it stays as it is"
+    );
+    assert!(!found.annotations().contains_key("meta.helm.sh/release-name"));
+    assert!(namespaces.get("medik8s-leases").await?.annotations().is_empty());
+
+    // A custom resource of a user's.
+    let budgets: Api<MutexBudget> = Api::all(client.clone());
+    let budget: MutexBudget = serde_json::from_value(json!({
+        "metadata": {"name": "all"}, "spec": {"nodeSelector": {}, "maxUnavailable": 1},
+    }))?;
+    for _ in 0..100 {
+        if budgets.create(&PostParams::default(), &budget).await.is_ok() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    budgets.get("all").await?;
+
+    let more = [
+        "--set",
+        "replicas=1",
+        "--set",
+        "env[0].name=NUMO_LOG",
+        "--set",
+        "env[0].value=debug",
+        "--set",
+        "plans.namespaces={system-upgrade,upgrades}",
+        "--set",
+        "image.digest=",
+    ];
+    site.run(&["upgrade", "numo"], true, &more)?;
+    let upgraded = deployment(client).await?;
+    assert_eq!(upgraded.spec.as_ref().context("a spec")?.replicas, Some(1));
+    assert_eq!(argument(&upgraded, "NUMO_LOG").as_deref(), Some("debug"));
+    assert_eq!(
+        argument(&upgraded, "NUMO_PLAN_NAMESPACES").as_deref(),
+        Some("system-upgrade,upgrades")
+    );
+    namespaces.get("upgrades").await?;
+    let disruption: Api<PodDisruptionBudget> = Api::namespaced(client.clone(), NAMESPACE);
+    assert!(disruption.get_opt("numo").await?.is_none(), "none at one replica");
+    // The definitions follow the chart: what somebody changed in numo's own is put right.
+    let broken = json!({"spec": {"names": {"shortNames": ["other"]}}});
+    definitions
+        .patch(
+            "mutexbudgets.numo.openshift-optional.skrzypek.io",
+            &PatchParams::default(),
+            &Patch::Merge(broken),
+        )
+        .await?;
+
+    site.run(&["rollback", "numo", "1"], false, &[])?;
+    let back = deployment(client).await?;
+    assert_eq!(back.spec.as_ref().context("a spec")?.replicas, Some(2));
+    assert_eq!(argument(&back, "NUMO_LOG"), None);
+    disruption.get("numo").await?;
+    namespaces.get("upgrades").await.context("namespaces stay")?;
+
+    site.run(&["uninstall", "numo", "--wait"], false, &[])?;
+    assert!(
+        Api::<Deployment>::namespaced(client.clone(), NAMESPACE)
+            .get_opt("numo")
+            .await?
+            .is_none()
+    );
+    budgets.get("all").await.context("custom resources survive")?;
+    for name in ["medik8s-leases", "system-upgrade"] {
+        namespaces.get(name).await.context("namespaces survive")?;
+    }
+
+    // Installed again over what stayed.
+    site.run(&["install", "numo"], true, &["--create-namespace"])?;
+    budgets.get("all").await.context("custom resources survive")?;
+    site.run(&["uninstall", "numo", "--wait"], false, &[])?;
+    budgets.delete("all", &DeleteParams::default()).await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn both_helms_install_upgrade_roll_back_and_uninstall() -> Result<()> {
+    let cluster = Cluster::start(Options::default()).await?;
+    let client = cluster.client(User::Admin).await?;
+    for major in HELMS {
+        let site = Site {
+            major,
+            kubeconfig: cluster.kubeconfig(User::Admin),
+        };
+        there_and_back(&client, &site)
+            .await
+            .with_context(|| format!("Helm {major}"))?;
+    }
+    cluster.stop().await;
+    Ok(())
+}
+
+#[test]
+fn lint_finds_nothing_and_wrong_values_are_named() -> Result<()> {
+    for major in HELMS {
+        let said_of = said(program(major)?.arg("lint").arg("--strict").arg(chart()))?;
+        assert!(said_of.contains("0 chart(s) failed"), "{said_of}");
+        for (set, words) in [
+            ("replicas=many", "replicas"),
+            ("replica=2", "replica"),
+            ("image.digest=latest", "digest"),
+            ("plans.namespaces={Not_A_Namespace}", "namespaces"),
+            ("env[0].name=NUMO_NAMESPACE", "env"),
+            ("podLabels.app\\.kubernetes\\.io/name=x", "podLabels"),
+        ] {
+            let mut helm = program(major)?;
+            helm.arg("template").arg("numo").arg(chart()).args(["--set", set]);
+            let refused = said(&mut helm);
+            ensure!(refused.is_err(), "Helm {major}: {set} is not refused");
+            let why = format!("{:#}", refused.expect_err("refused"));
+            assert!(why.contains(words), "Helm {major}, {set}: {why}");
+        }
+    }
+    Ok(())
+}
