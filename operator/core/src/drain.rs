@@ -12,7 +12,7 @@ use crate::{
     pools,
     report::Why,
     rules::later,
-    verdict::{Answers, Question},
+    verdict::{Answers, KeptVolumes, Question},
 };
 use jiff::Timestamp;
 use numo_api::{DrainOrder, DrainSettings, Reason, marks};
@@ -251,18 +251,20 @@ pub fn drain(
     let mut refused: BTreeMap<&'static str, Vec<&Key>> = BTreeMap::new();
     let mut left: Vec<(&PodView, bool)> = Vec::new();
     let mut returned: Vec<&PodView> = Vec::new();
-    // Claims of pods that stay.
+    // Claims of pods that stay, or that come back and hold nobody up.
     let mut staying: Vec<Key> = Vec::new();
     for pod in pods.values() {
         match class(observed, pod, options, now) {
-            Class::Stays => {
-                let claims = pod.claims.iter();
-                staying.extend(claims.map(|claim| Key::new(&pod.key.namespace, claim)));
-            }
+            // Who is only not waited for any more leaves its volumes behind.
+            Class::Stays if is_given_up(pod, options, now) => {}
+            Class::Stays => staying.extend(claims(pod)),
             Class::Refused(words) => refused.entry(words).or_default().push(&pod.key),
             Class::Needed => left.push((pod, true)),
             // Who came past the cordon is evicted, and holds nobody up: kubectl waits for those only that were there.
-            Class::Goes if is_late(pod, cordoned) => returned.push(pod),
+            Class::Goes if is_late(pod, cordoned) => {
+                staying.extend(claims(pod));
+                returned.push(pod);
+            }
             Class::Goes => left.push((pod, false)),
         }
     }
@@ -328,7 +330,7 @@ fn attached(
 ) -> Option<Why> {
     let volumes = observed.volumes.get(&node.name).map_or(&[][..], Vec::as_slice);
     let kept = match answers.volumes.get(&node.name) {
-        _ if volumes.is_empty() || staying.is_empty() => &BTreeSet::new(),
+        _ if volumes.is_empty() || staying.is_empty() => &KeptVolumes::default(),
         Some(Ok(kept)) => kept,
         found => {
             let mut message = format!("which volumes of Node {} are of pods that stay", node.name);
@@ -345,8 +347,9 @@ fn attached(
             return Some(Why::new(Reason::VolumesAttached, message));
         }
     };
-    let left: Vec<&String> = volumes.iter().filter(|volume| !kept.contains(*volume)).collect();
-    (!left.is_empty()).then(|| {
+    let left = volumes.iter().filter(|volume| !kept.names.contains(*volume));
+    let left: Vec<&String> = left.collect();
+    (left.len() > kept.unnamed).then(|| {
         let message = format!(
             "Node {} status.volumesAttached: {}",
             node.name,
@@ -382,9 +385,7 @@ fn class(observed: &Observed, pod: &PodView, options: &DrainOptions, now: Timest
     if !options.pod_selector.is_null() && !pools::matches(&options.pod_selector, &pod.labels) {
         return Class::Stays;
     }
-    if let (Some(limit), Some(deadline)) = (options.skip_wait_seconds, pod.deleting)
-        && now.as_second() - deadline.as_second() > limit
-    {
+    if is_given_up(pod, options, now) {
         return Class::Stays;
     }
     match daemon_set(observed, pod) {
@@ -412,6 +413,16 @@ fn class(observed: &Observed, pod: &PodView, options: &DrainOptions, now: Timest
         return Class::Refused("Pods that declare no controller (use --force to override)");
     }
     Class::Goes
+}
+
+/// A pod that has been ending for so long that it is not waited for.
+fn is_given_up(pod: &PodView, options: &DrainOptions, now: Timestamp) -> bool {
+    let over = |deadline: Timestamp| now.as_second() - deadline.as_second();
+    matches!((options.skip_wait_seconds, pod.deleting), (Some(limit), Some(deadline)) if over(deadline) > limit)
+}
+
+fn claims(pod: &PodView) -> impl Iterator<Item = Key> {
+    pod.claims.iter().map(|claim| Key::new(&pod.key.namespace, claim))
 }
 
 /// Whether numo needs the pod: a Job of an upgrade, or of a rule of numo's, is under way in it (design, invariant 12).

@@ -55,9 +55,18 @@ pub struct Answers {
     pub evidence: BTreeMap<Key, Evidence>,
     /// Drain probes by node: the first pod that cannot go, and why; none if all can.
     pub drains: BTreeMap<String, Option<String>>,
-    /// Names of volumes, as `status.volumesAttached` of a node has them, of the claims that were asked for; or why they
-    /// are not known.
-    pub volumes: BTreeMap<String, Result<BTreeSet<String>, String>>,
+    /// By node the volumes of the claims that were asked for, or why they are not known.
+    pub volumes: BTreeMap<String, Result<KeptVolumes, String>>,
+}
+
+/// Attached volumes of pods that stay on their node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeptVolumes {
+    /// As `status.volumesAttached` of a node names them.
+    pub names: BTreeSet<String>,
+    /// How many more there are at most whose names cannot be told: those of plugins in the tree, which drivers attach
+    /// under names of their own.
+    pub unnamed: usize,
 }
 
 /// What an ended Job left behind.

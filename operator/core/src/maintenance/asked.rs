@@ -114,7 +114,7 @@ pub(super) fn asked<'a>(view: &MaintenanceView, observed: &'a Observed) -> Inten
     });
     let pruned = view.pruned.map(|field| {
         let message = format!(
-            "spec.{field} is in the manifest that was applied and not in the object: the CRD of another operator drops it; install numo's, or use a MutexBinding and apply the manifest without it"
+            "spec.{field} is in the manifest that kubectl apply remembers and not in the object: the CRD of another operator drops it, or somebody took it away; put it back, or apply the manifest without it (a MutexBinding gates as well)"
         );
         Why::new(Reason::GateLost, message)
     });

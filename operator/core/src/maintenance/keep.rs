@@ -55,7 +55,12 @@ impl Pass<'_> {
             return;
         }
         let known = (self.answers, self.now);
-        let Some(mut drain) = drain::drain(self.observed, node, &self.intent.drain, cordoned, known) else {
+        let options = drain::DrainOptions {
+            // Once the node is drained, its volumes are nobody's concern any more.
+            await_volume_detach: self.intent.drain.await_volume_detach && !was_drained,
+            ..self.intent.drain.clone()
+        };
+        let Some(mut drain) = drain::drain(self.observed, node, &options, cordoned, known) else {
             if was_drained {
                 self.say(Step::Drained, kept(), Some(change));
             } else {

@@ -77,6 +77,11 @@ pub(super) fn cordoning(
         owner: view.uid.clone(),
         // Who uncordons a node takes back the cordon of before, too.
         prior: mark.prior && node.unschedulable,
+        taints: mark
+            .taints
+            .into_iter()
+            .filter(|key| has_taint(&node.taints, key))
+            .collect(),
         ..mark
     });
     let adopted = view.status.phase.is_some() && has_taint(&node.taints, taints(group)[0]);

@@ -933,7 +933,8 @@ impl<'a> Pass<'a> {
         let known = mark::cordoned_by(node).filter(|mark| mark.owner == self.view.uid);
         let mark = CordonedBy {
             owner: self.view.uid.clone(),
-            prior: known.is_some_and(|mark| mark.prior),
+            // Who uncordons a node takes back the cordon of before, too.
+            prior: known.is_some_and(|mark| mark.prior && node.unschedulable),
             taints: Vec::new(),
             corrections,
             done: true,

@@ -47,7 +47,10 @@ impl Cluster {
             "kept-volumes" => {
                 let known = match line.option("unknown") {
                     Some(problem) => Err(problem.to_owned()),
-                    None => Ok([line.word(2).to_owned()].into()),
+                    None => Ok(numo_core::verdict::KeptVolumes {
+                        names: [line.word(2).to_owned()].into(),
+                        unnamed: usize::try_from(line.number("unnamed", 0)).expect("small"),
+                    }),
                 };
                 self.answers.volumes.insert(line.word(1).to_owned(), known);
             }

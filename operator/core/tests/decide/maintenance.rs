@@ -912,6 +912,27 @@ fn a_claim_of_a_pod_that_stays_does_not_keep_a_node_from_being_drained() {
         "hold VolumesAttached ~ pvc-1\n > nothing",
     );
     check(
+        &cluster("claim:share\n kept-volumes a pvc-9 unnamed:1"),
+        "> journal a Drained",
+    );
+    // One that is only not waited for any more leaves its volume behind; one that comes back holds nobody up.
+    let given_up = cluster("").replace(
+        "awaitVolumeDetach\":true",
+        "awaitVolumeDetach\":true,\"skipWaitForDeleteTimeoutSeconds\":5",
+    );
+    check(
+        &format!("{given_up}\n pod web on a of:ReplicaSet/web claim:data deleting:-60"),
+        "hold VolumesAttached ~ pvc-1\n > nothing",
+    );
+    let late = "pod web on a of:StatefulSet/web claim:data created:0 deleting:5\n kept-volumes a pvc-1";
+    check(
+        &format!(
+            "{}\n {late}",
+            cluster("").replace("turn a Cordoned", "turn a Cordoned since:-40")
+        ),
+        "> journal a Drained",
+    );
+    check(
         &cluster("claim:share\n kept-volumes a unknown:forbidden"),
         "hold VolumesAttached ~ forbidden\n wake 15\n > nothing",
     );

@@ -78,6 +78,11 @@ pub fn summary(report: &Report) -> (Reason, String) {
     let held = nodes.values().find(|node| node.step == Step::Held);
     let in_flight = report.in_flight();
     let why = |why: &Why| (why.reason, why.message.to_string());
+    let mut all = nodes.values().map(|node| &node.why);
+    // What could not be written is a person's to mend, whatever else goes on.
+    if let Some(refused) = all.find(|why| why.reason == Reason::WriteRefused) {
+        return why(refused);
+    }
     match (&report.hold, held) {
         (Some(hold), _) if report.phase == RunPhase::Leaving => why(hold),
         (Some(hold), _) if in_flight == 0 || hold.reason.who() == Who::ClusterAdmin => why(hold),

@@ -4,16 +4,15 @@
 use super::watch;
 use super::wire::Kind;
 use futures::{StreamExt, stream};
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec, Pod};
 use kube::{
     Api, Client,
     api::{EvictParams, ListParams, LogParams, PostParams},
 };
 use numo_core::{
     observed::Key,
-    verdict::{Answers, Evidence, Question},
+    verdict::{Answers, Evidence, KeptVolumes, Question},
 };
-use std::collections::BTreeSet;
 
 /// Dry-run evictions that run at once.
 const PROBES_AT_ONCE: usize = 16;
@@ -66,23 +65,45 @@ pub fn unanswered(question: &Question, answers: &mut Answers) {
 
 /// The volumes of claims, by the names that `status.volumesAttached` of a node has for those of CSI drivers. A claim that
 /// is gone, or of a volume that is attached to no node, has none.
-async fn volumes(client: &Client, claims: &[Key]) -> Result<BTreeSet<String>, String> {
-    let mut found = BTreeSet::new();
-    for key in claims {
+async fn volumes(client: &Client, claims: &[Key]) -> Result<KeptVolumes, String> {
+    let each = claims.iter().map(|key| async move {
         let api: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), &key.namespace);
         let problem = |error: kube::Error| format!("PersistentVolumeClaim {key}: {error}");
         let claim = api.get_opt(&key.name).await.map_err(problem)?;
         let Some(name) = claim.and_then(|claim| claim.spec?.volume_name) else {
-            continue;
+            return Ok(None);
         };
         let api: Api<PersistentVolume> = Api::all(client.clone());
         let problem = |error: kube::Error| format!("PersistentVolume {name}: {error}");
         let volume = api.get_opt(&name).await.map_err(problem)?;
-        if let Some(csi) = volume.and_then(|volume| volume.spec?.csi) {
-            found.insert(format!("kubernetes.io/csi/{}^{}", csi.driver, csi.volume_handle));
+        Ok::<_, String>(volume.and_then(|volume| volume.spec))
+    });
+    let mut found = KeptVolumes::default();
+    let mut read = stream::iter(each).buffer_unordered(PROBES_AT_ONCE);
+    while let Some(volume) = read.next().await {
+        let Some(volume) = volume? else { continue };
+        if let Some(csi) = &volume.csi {
+            let name = format!("kubernetes.io/csi/{}^{}", csi.driver, csi.volume_handle);
+            found.names.insert(name);
+        } else if is_attached(&volume) {
+            found.unnamed += 1;
         }
     }
     Ok(found)
+}
+
+/// Whether a volume of a plugin in the tree is one that is attached to its node.
+fn is_attached(volume: &PersistentVolumeSpec) -> bool {
+    volume.aws_elastic_block_store.is_some()
+        || volume.azure_disk.is_some()
+        || volume.cinder.is_some()
+        || volume.fc.is_some()
+        || volume.flex_volume.is_some()
+        || volume.gce_persistent_disk.is_some()
+        || volume.iscsi.is_some()
+        || volume.portworx_volume.is_some()
+        || volume.rbd.is_some()
+        || volume.vsphere_volume.is_some()
 }
 
 /// Exit code and the end of the log of an ended Job's pod that ended last.

@@ -79,6 +79,12 @@ impl ApplyError {
                     Self::Stale { about }
                 }
                 404 => Self::Gone { about },
+                // A webhook that must answer and does not is as good as one that refuses, and a person's to mend.
+                500 if status.message.contains("failed calling webhook") => Self::Refused {
+                    about,
+                    code: 500,
+                    message: status.message,
+                },
                 429 | 500..=599 => Self::Unreachable {
                     about,
                     source: kube::Error::Api(status),

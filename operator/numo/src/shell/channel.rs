@@ -166,8 +166,15 @@ fn version(
             let to = url
                 .join(location)
                 .map_err(|error| format!("unexpected response: 302 to {location:?}: {error}"))?;
-            last(&to)
-                .ok_or_else(|| format!("unexpected response: 302 to {location:?}, which ends in no version"))
+            let found = last(&to).ok_or_else(|| {
+                format!("unexpected response: 302 to {location:?}, which ends in no version")
+            })?;
+            if to == *url {
+                return Err(format!(
+                    "unexpected response: 302 to {location:?}, which is the channel itself"
+                ));
+            }
+            Ok(found)
         }
         200..=399 => {
             let found = last(url).ok_or("the channel is no redirect, and ends in no version")?;

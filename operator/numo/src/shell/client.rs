@@ -5,6 +5,7 @@
 
 use super::clock::ServerClock;
 use kube::{Client, Config, client::ClientBuilder, config::KubeConfigOptions};
+use numo_plugin::oci::Proxies;
 use std::path::Path;
 
 /// Where the cluster is.
@@ -52,7 +53,7 @@ pub async fn configuration(kubeconfig: Option<&Path>, context: Option<&str>) -> 
         context: context.map(ToOwned::to_owned),
         ..KubeConfigOptions::default()
     };
-    match kubeconfig {
+    let found = match kubeconfig {
         Some(path) => {
             let wrong = |source| ConnectError::Kubeconfig {
                 path: path.display().to_string(),
@@ -72,7 +73,27 @@ pub async fn configuration(kubeconfig: Option<&Path>, context: Option<&str>) -> 
                 })
         }
         None => Config::infer().await.map_err(ConnectError::Infer),
+    };
+    found.map(|config| around_the_proxy(config, |name| std::env::var(name).ok()))
+}
+
+/// kube takes `NO_PROXY` to be about proxies; for everybody else it is about where they lead.
+fn around_the_proxy(mut config: Config, variable: impl Fn(&str) -> Option<String>) -> Config {
+    let of_environment = ["HTTPS_PROXY", "https_proxy"].into_iter().filter_map(&variable);
+    let mut of_environment = of_environment.filter_map(|proxy| proxy.parse::<http::Uri>().ok());
+    let Some(proxy) = &config.proxy_url else {
+        return config;
+    };
+    if of_environment.any(|known| known == *proxy)
+        && let Ok(proxies) = Proxies::from_env(variable)
+        && let Some(host) = config.cluster_url.host()
+    {
+        let port = config.cluster_url.port_u16().unwrap_or(443);
+        if proxies.for_host(host, port, true).is_none() {
+            config.proxy_url = None;
+        }
     }
+    config
 }
 
 /// Connects. `agent` names us in audit logs.
@@ -104,4 +125,33 @@ pub fn connect(mut config: Config, agent: &str) -> Result<Connection, ConnectErr
     config.default_retry = false;
     let write = build(config)?;
     Ok(Connection { read, write, clock })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_proxy_is_about_the_api_server_and_a_kubeconfigs_own_proxy_stays() {
+        let proxy = "http://proxy.example:3128";
+        let config = |server: &str| {
+            let mut config = Config::new(server.parse().unwrap());
+            config.proxy_url = Some(proxy.parse().unwrap());
+            config
+        };
+        let environment = |name: &str| match name {
+            "HTTPS_PROXY" => Some(proxy.to_owned()),
+            "NO_PROXY" => Some("10.0.0.0/8,.inside".to_owned()),
+            _ => None,
+        };
+        let found = |server: &str| around_the_proxy(config(server), environment).proxy_url;
+        assert_eq!(found("https://10.0.0.5:6443"), None);
+        assert_eq!(found("https://api.inside:6443"), None);
+        assert!(found("https://api.example:6443").is_some());
+        let of_kubeconfig = around_the_proxy(config("https://10.0.0.5:6443"), |name| match name {
+            "HTTPS_PROXY" => Some("http://another:1".to_owned()),
+            other => environment(other),
+        });
+        assert!(of_kubeconfig.proxy_url.is_some());
+    }
 }

@@ -30,7 +30,7 @@ use numo_core::{
     observed::{Key, RunConfigView, Said, Settings, Validity},
     quorum::OPENSHIFT_ETCD,
     report::RunPhase,
-    verdict::{Answers, Question},
+    verdict::{Answers, KeptVolumes, Question},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -129,6 +129,8 @@ pub struct Planner {
     wakes: BTreeMap<Owner, Timestamp>,
     failures: BTreeMap<Owner, u32>,
     blocked_drains: BTreeMap<String, (Instant, String)>,
+    /// Volumes of pods that stay on a node.
+    kept_volumes: BTreeMap<String, (Instant, Result<KeptVolumes, String>)>,
     /// The words of a refusal, by owner and chain, until a write of the chain succeeds or none is due.
     refused: BTreeMap<(Owner, String), String>,
     shown: BTreeSet<Owner>,
@@ -181,6 +183,7 @@ impl Planner {
             wakes: BTreeMap::new(),
             failures: BTreeMap::new(),
             blocked_drains: BTreeMap::new(),
+            kept_volumes: BTreeMap::new(),
             refused: BTreeMap::new(),
             shown: BTreeSet::new(),
             idle: BTreeSet::new(),
@@ -368,6 +371,10 @@ impl Planner {
         for (node, (_, why)) in &self.blocked_drains {
             answers.drains.insert(node.clone(), Some(why.clone()));
         }
+        self.kept_volumes.retain(|_, (at, _)| at.elapsed() < DRAIN_MEMORY);
+        for (node, (_, found)) in &self.kept_volumes {
+            answers.volumes.insert(node.clone(), found.clone());
+        }
         for _ in 0..MAX_ROUNDS {
             let decision = self.decide(owner, &answers);
             for question in &decision.questions {
@@ -394,6 +401,11 @@ impl Planner {
                         .entry(node.clone())
                         .or_insert_with(|| (Instant::now(), why.clone()));
                 }
+            }
+            for (node, found) in &answers.volumes {
+                self.kept_volumes
+                    .entry(node.clone())
+                    .or_insert_with(|| (Instant::now(), found.clone()));
             }
             let due: Vec<Planned> = decision
                 .actions

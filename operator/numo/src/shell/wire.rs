@@ -519,10 +519,7 @@ pub fn object(kind: Kind, object: DynamicObject) -> Option<Object> {
 fn maintenance(group: MaintenanceGroup, object: NodeMaintenance) -> Object {
     let meta = object.metadata;
     let annotations = meta.annotations.clone().unwrap_or_default();
-    let own = [
-        ("mutexRules", object.spec.mutex_rules.is_some()),
-        ("drain", object.spec.drain.is_some()),
-    ];
+    let own = [("mutexRules", object.spec.mutex_rules.is_some())];
     Object::Maintenance(Box::new(MaintenanceView {
         pruned: frontends::pruned(&annotations, &own),
         owner: Owner::maintenance(group, meta.name.clone().unwrap_or_default()),

@@ -71,7 +71,7 @@ impl Proxies {
     }
 
     /// The proxy for a host, if it has one. Loopback never has.
-    pub(super) fn for_host(&self, host: &str, port: u16, secure: bool) -> Option<&Url> {
+    pub fn for_host(&self, host: &str, port: u16, secure: bool) -> Option<&Url> {
         let proxy = if secure {
             self.https.as_ref()
         } else {

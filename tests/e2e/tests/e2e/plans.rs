@@ -13,7 +13,7 @@ use k8s_openapi::api::{
 };
 use kube::{
     Api, ResourceExt,
-    api::{DeleteParams, ListParams, Patch, PatchParams},
+    api::{DeleteParams, EvictParams, ListParams, Patch, PatchParams},
 };
 use numo_api::{NodeChange, Plan, PlanStatus, Step};
 use numo_e2e::{Stage, manifests};
@@ -857,10 +857,8 @@ async fn bad_input_is_refused_or_said_and_nothing_is_half_done() -> Result<()> {
         &[plan("refused", "true", with(privileged, json!({"cordon": true})))],
     )
     .await?;
-    let message = waits(&stage, "refused", "WriteRefused").await;
-    if let Ok(message) = &message {
-        assert!(message.contains("Job"), "{message}");
-    }
+    let message = waits(&stage, "refused", "WriteRefused").await?;
+    assert!(message.contains("Job"), "{message}");
     plans(&stage).delete("refused", &DeleteParams::default()).await?;
     gone(&stage, &plans(&stage), "refused").await?;
     is_given_back(&stage, "refused").await?;
@@ -1093,11 +1091,13 @@ async fn agents_wait_for_servers_and_never_two_servers_at_once() -> Result<()> {
     stage.strike().await
 }
 
-/// A Plan, a MutexRunConfig and a NodeMaintenance want the same nodes, and together no more than the budget allows; a
-/// person cordons one by hand meanwhile.
+/// A Plan, a MutexRunConfig and a NodeMaintenance want the same nodes, and together no more than the budget allows, with
+/// one that a person has cordoned and drains by hand.
 #[tokio::test(flavor = "multi_thread")]
 async fn all_owners_share_one_ledger() -> Result<()> {
-    let stage = stage(4, Vec::new()).await?;
+    let stage = stage(5, Vec::new()).await?;
+    apply(&stage, &[deployment("web", 1, on("worker-4"))]).await?;
+    running(&stage, "web", "worker-4", 1).await?;
     let limit = json!({
         "apiVersion": "numo.openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexBudget",
         "metadata": {"name": "two"},
@@ -1105,6 +1105,8 @@ async fn all_owners_share_one_ledger() -> Result<()> {
     });
     apply(&stage, &[limit]).await?;
     prepare(&stage, &[quick()], json!({"maxUnavailable": 3})).await?;
+    let since = stage.world.records().last().map(|record| record.revision);
+    stage.cordon("worker-4", true).await?;
     stage.world.upgrade_to(NEW).await?;
     apply(
         &stage,
@@ -1116,14 +1118,29 @@ async fn all_owners_share_one_ledger() -> Result<()> {
     )
     .await?;
     maintain(&stage, "nm", "worker-3", json!({})).await?;
+    let pods: Api<Pod> = Api::namespaced(stage.person.clone(), "default");
+    for pod in pods.list(&ListParams::default().labels("app=web")).await? {
+        pods.evict(&pod.name_any(), &EvictParams::default()).await?;
+    }
     phase(&stage, "nodemaintenance.medik8s.io", "nm", "Succeeded").await?;
+    assert!(
+        is_cordoned(&node(&stage, "worker-4").await?),
+        "a person's cordon stays"
+    );
     crate::maintenance::delete(&stage, "nodemaintenance.medik8s.io", "nm").await?;
     complete(&stage, "k3s").await?;
+    assert!(
+        is_cordoned(&node(&stage, "worker-4").await?),
+        "a person's cordon stays"
+    );
+    stage.cordon("worker-4", false).await?;
     finish(&stage).await?;
     let most = most_cordoned(&stage, "worker");
     assert!(most <= 2, "{most} at once");
     let mut expected = judgement(&["quick"], &["quick"]);
     expected.max_in_flight = 2;
+    // The person's own cordon is not there any more at the end.
+    expected.since = since;
     stage.judge(&expected).await?;
     is_given_back(&stage, "k3s").await?;
     stage.strike().await

@@ -68,6 +68,8 @@ struct World {
     number: usize,
     writes: usize,
     skipped: bool,
+    /// A person uncordoned nodes, perhaps in the moment in which a Job began.
+    uncordoned: bool,
     /// What was said last.
     said: String,
     /// The nodes as they were, or as they were made again.
@@ -90,6 +92,7 @@ impl World {
             number: 0,
             writes: 0,
             skipped: false,
+            uncordoned: false,
             said: String::new(),
         }
     }
@@ -264,12 +267,17 @@ impl World {
                 }
             }
             Fault::Cordon => {
-                for node in observed.nodes.values_mut().filter(|node| !node.unschedulable) {
+                // Once a Job is about to cordon a node, nobody can tell a person's cordon from its.
+                let free = |node: &&mut NodeView| {
+                    !node.unschedulable && !node.annotations.contains_key(marks::CORDONED_BY)
+                };
+                for node in observed.nodes.values_mut().filter(free) {
                     node.unschedulable = true;
                     self.cordoned.insert(node.name.clone());
                 }
             }
             Fault::Uncordon => {
+                self.uncordoned = true;
                 for node in observed.nodes.values_mut().filter(|node| node.unschedulable) {
                     node.unschedulable = false;
                     self.cordoned.remove(&node.name);
@@ -349,7 +357,7 @@ impl World {
                 if cordons && !by_numo {
                     node.unschedulable = true;
                 }
-                if by_numo && !job.prepares && !node.unschedulable {
+                if by_numo && !job.prepares && !node.unschedulable && !self.uncordoned {
                     return Err(format!("{} is upgraded and not cordoned", job.node));
                 }
             } else {

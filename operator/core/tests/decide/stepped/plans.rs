@@ -18,7 +18,7 @@ impl World {
                 return fail("a cordon is not as it was");
             }
         }
-        if !observed.leases.is_empty() {
+        if observed.leases.values().any(|lease| lease.holder != "somebody") {
             return fail("a lease is left");
         }
         let Some(view) = observed.plans.get(&key()) else {
@@ -97,7 +97,21 @@ fn whatever_happens_before_any_write_every_node_is_given_back() {
             Fault::ForgetJournals,
             Fault::Reboot,
             Fault::LoseFinalizer,
+            Fault::Cordon,
+            Fault::Uncordon,
+            Fault::LeaseTaken,
+            Fault::LatePod,
         ] {
+            let out_of_place = match fault {
+                // Where the Job cordons, it does so again at once, and nobody sees what a person did in between.
+                Fault::Uncordon => name != "drained by numo",
+                // Servers that are all away are taken by nobody.
+                Fault::Cordon => name == "servers",
+                _ => false,
+            };
+            if out_of_place {
+                continue;
+            }
             for before in 1..=writes {
                 let mut world = World::of(&text);
                 let end = world.run(before, fault).and_then(|_| world.judge(fault));
