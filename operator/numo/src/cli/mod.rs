@@ -5,6 +5,7 @@
 mod abort;
 mod crds;
 mod directive;
+mod doctor;
 mod explain;
 mod plugin;
 mod run;
@@ -49,6 +50,8 @@ enum Verb {
     Retry(directive::DirectiveArgs),
     /// Leave a node out of its run
     Skip(directive::DirectiveArgs),
+    /// Check an installation, and say what mends it
+    Doctor(doctor::DoctorArgs),
     /// Begin, build, test, run, push and sign components of rules
     Plugin(plugin::PluginArgs),
     /// Print the custom resource definitions
@@ -183,6 +186,7 @@ pub fn main() -> ExitCode {
             Verb::Abort(args) => abort::abort(args).await,
             Verb::Retry(args) => directive::give(args, numo_api::DirectiveAction::Retry).await,
             Verb::Skip(args) => directive::give(args, numo_api::DirectiveAction::Skip).await,
+            Verb::Doctor(args) => doctor::doctor(args).await,
             Verb::Plugin(args) => plugin::plugin(args).await,
             Verb::Crds(args) => crds::crds(&args),
         }

@@ -11,6 +11,7 @@ pub mod client;
 pub mod clock;
 pub mod component;
 mod credentials;
+pub mod doctor;
 pub mod events;
 pub mod expressions;
 pub mod http;

@@ -16,6 +16,7 @@ mod channels;
 mod configs;
 mod contract;
 mod cordons;
+mod doctor;
 mod edits;
 mod examples;
 mod fields;

@@ -1,0 +1,653 @@
+//! What `numo doctor` looks at: an installation from outside, as its administrator sees it. It reads, asks the API server who
+//! may do what, and tries one object by dry run; it writes nothing, and the operator never asks it.
+
+use super::client::Connection;
+use futures::{StreamExt, stream};
+use k8s_openapi::{
+    api::{
+        admissionregistration::v1::ValidatingWebhookConfiguration,
+        apps::v1::Deployment,
+        authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
+        coordination::v1::Lease,
+        core::v1::Namespace,
+        rbac::v1::PolicyRule,
+    },
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+        CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray,
+    },
+};
+use kube::{
+    Api, ResourceExt,
+    api::{DynamicObject, ListParams, PostParams},
+    core::{ApiResource, GroupVersionKind},
+};
+use numo_api::marks;
+use serde::Serialize;
+use std::collections::BTreeSet;
+
+/// Reviews of access that are asked at once.
+const AT_ONCE: usize = 16;
+/// A Lease that was renewed within this time is held by somebody alive (seconds).
+const ALIVE_SECONDS: i64 = 60;
+/// The namespace that the manifests name.
+const SOURCE_NAMESPACE: &str = "node-upgrade-mutex-operator";
+/// What numo is granted, as it is installed: one source.
+const ROLES: [&str; 3] = [
+    include_str!("../../../../deploy/kustomize/base/cluster_role.yaml"),
+    include_str!("../../../../deploy/kustomize/base/leader_role.yaml"),
+    include_str!("../../../../deploy/kustomize/base/lease_role.yaml"),
+];
+/// Deployments of the operators that numo replaces, and the kind that numo leaves to one that runs.
+const OTHERS: [(&str, &str); 3] = [
+    ("node-maintenance-operator-controller-manager", "NodeMaintenance"),
+    ("node-maintenance-operator", "NodeMaintenance"),
+    ("system-upgrade-controller", "Plan"),
+];
+/// Fields of numo's own on kinds that other operators define too.
+const OWN_FIELDS: [&str; 3] = ["spec.mutex", "spec.mutexRules", "spec.drain"];
+
+/// How a check went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// As it should be.
+    Ok,
+    /// Not wrong, but to be known.
+    Note,
+    /// Something to mend.
+    Wrong,
+    /// It could not be looked at.
+    Unknown,
+}
+
+/// What was found, and what to do about it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Finding {
+    /// The check, by a stable name.
+    pub check: &'static str,
+    /// How it went.
+    pub state: State,
+    /// What was found, in a sentence that names the object.
+    pub message: String,
+    /// What mends it; none where there is nothing to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cure: Option<String>,
+}
+
+/// What was found so far.
+struct Findings {
+    check: &'static str,
+    all: Vec<Finding>,
+}
+
+impl Findings {
+    fn say(&mut self, state: State, message: impl Into<String>, cure: Option<String>) {
+        self.all.push(Finding {
+            check: self.check,
+            state,
+            message: message.into(),
+            cure,
+        });
+    }
+
+    fn ok(&mut self, message: impl Into<String>) {
+        self.say(State::Ok, message, None);
+    }
+
+    fn wrong(&mut self, message: impl Into<String>, cure: impl Into<String>) {
+        self.say(State::Wrong, message, Some(cure.into()));
+    }
+
+    fn note(&mut self, message: impl Into<String>, cure: impl Into<String>) {
+        self.say(State::Note, message, Some(cure.into()));
+    }
+
+    fn unknown(&mut self, what: &str, error: &kube::Error) {
+        let words = match error {
+            kube::Error::Api(status) => status.message.clone(),
+            other => other.to_string(),
+        };
+        let cure = "run it as somebody who may read that, for example as cluster-admin".to_owned();
+        self.say(State::Unknown, format!("{what}: {words}"), Some(cure));
+    }
+}
+
+/// Looks at the installation in `namespace`. What cannot be read is a finding, not an error.
+pub async fn examine(connection: &Connection, namespace: &str) -> Vec<Finding> {
+    let mut found = Findings {
+        check: "",
+        all: Vec::new(),
+    };
+    found.check = "Version";
+    version(connection, &mut found).await;
+    found.check = "Definitions";
+    definitions(connection, &mut found).await;
+    found.check = "Installation";
+    installation(connection, namespace, &mut found).await;
+    found.check = "Leader";
+    leader(connection, namespace, &mut found).await;
+    found.check = "Permissions";
+    permissions(connection, namespace, &mut found).await;
+    found.check = "OtherOperators";
+    others(connection, &mut found).await;
+    found.check = "Webhook";
+    webhook(connection, &mut found).await;
+    found.check = "Rules";
+    rules(connection, &mut found).await;
+    found.all
+}
+
+async fn version(connection: &Connection, found: &mut Findings) {
+    match connection.read.apiserver_version().await {
+        Ok(version) => {
+            let minor: String = version.minor.chars().take_while(char::is_ascii_digit).collect();
+            let is_old = version.major == "1" && minor.parse::<u32>().is_ok_and(|minor| minor < 31);
+            if is_old {
+                let message = format!("Kubernetes {} is too old", version.git_version);
+                found.wrong(message, "numo needs 1.31 or later (OpenShift 4.18 or later)");
+            } else {
+                found.ok(format!("Kubernetes {}", version.git_version));
+            }
+        }
+        Err(error) => found.unknown("the version of the API server", &error),
+    }
+}
+
+/// Paths of the properties of a schema; those of list items are their list's.
+fn paths(schema: &JSONSchemaProps, at: &str, out: &mut BTreeSet<String>) {
+    for (name, property) in schema.properties.iter().flatten() {
+        let path = if at.is_empty() {
+            name.clone()
+        } else {
+            format!("{at}.{name}")
+        };
+        paths(property, &path, out);
+        out.insert(path);
+    }
+    if let Some(JSONSchemaPropsOrArray::Schema(items)) = &schema.items {
+        paths(items, at, out);
+    }
+}
+
+/// What a definition has: the paths of the version, and whether it is served.
+fn fields(crd: &CustomResourceDefinition, version: &str) -> Option<BTreeSet<String>> {
+    let mut versions = crd.spec.versions.iter();
+    let served = versions.find(|one| one.name == version && one.served)?;
+    let mut out = BTreeSet::new();
+    let schema = served.schema.as_ref()?.open_api_v3_schema.as_ref()?;
+    paths(schema, "", &mut out);
+    Some(out)
+}
+
+async fn definitions(connection: &Connection, found: &mut Findings) {
+    let api: Api<CustomResourceDefinition> = Api::all(connection.read.clone());
+    let before = found.all.len();
+    let mut number = 0;
+    for wanted in numo_api::crds::all() {
+        let name = wanted.name_any();
+        let kind = &wanted.spec.names.kind;
+        let is_others = matches!(kind.as_str(), "NodeMaintenance" | "Plan");
+        let own = &wanted.spec.versions[0].name;
+        match api.get_opt(&name).await {
+            Err(error) => found.unknown(&format!("CustomResourceDefinition {name}"), &error),
+            Ok(None) if is_others => found.note(
+                format!("CustomResourceDefinition {name} is not there: numo serves no {kind}"),
+                "install it with numo, if such objects are to be served",
+            ),
+            Ok(None) => found.wrong(
+                format!("CustomResourceDefinition {name} is not there"),
+                "install numo's definitions: kubectl apply -k deploy/kustomize/kubernetes, or crds.install=true with Helm",
+            ),
+            Ok(Some(crd)) => {
+                number += 1;
+                let Some(has) = fields(&crd, own) else {
+                    let message = format!("CustomResourceDefinition {name} does not serve version {own}");
+                    found.wrong(message, "install the definitions of this numo");
+                    continue;
+                };
+                let lacks: Vec<String> = fields(&wanted, own)
+                    .unwrap_or_default()
+                    .difference(&has)
+                    .cloned()
+                    .collect();
+                let gates: Vec<&str> = OWN_FIELDS
+                    .into_iter()
+                    .filter(|field| lacks.iter().any(|one| one == field))
+                    .collect();
+                if is_others && !gates.is_empty() {
+                    found.note(
+                        format!(
+                            "CustomResourceDefinition {name} is another operator's and drops {}",
+                            gates.join(" and ")
+                        ),
+                        "gate such objects by a MutexBinding, or install numo's definition",
+                    );
+                } else if !is_others && !lacks.is_empty() {
+                    let first = lacks.iter().take(3).cloned().collect::<Vec<_>>().join(", ");
+                    let message = format!(
+                        "CustomResourceDefinition {name} lacks {} fields of this numo: {first}",
+                        lacks.len()
+                    );
+                    found.wrong(message, "install the definitions of this numo: Helm and kubectl apply do so");
+                }
+            }
+        }
+    }
+    if found.all.len() == before {
+        found.ok(format!(
+            "all {number} definitions are there, with every field of this numo"
+        ));
+    }
+}
+
+async fn installation(connection: &Connection, namespace: &str, found: &mut Findings) {
+    let api: Api<Deployment> = Api::all(connection.read.clone());
+    let params = ListParams::default().labels("app.kubernetes.io/name=numo");
+    match api.list(&params).await {
+        Err(error) => found.unknown("Deployments of numo", &error),
+        Ok(list) => {
+            let here = list
+                .items
+                .iter()
+                .find(|one| one.namespace().as_deref() == Some(namespace));
+            match here {
+                None => found.note(
+                    format!("there is no Deployment of numo in namespace {namespace}"),
+                    "install it, name its namespace with --namespace, or run it out of the cluster",
+                ),
+                Some(one) => {
+                    let wanted = one.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
+                    let ready = one
+                        .status
+                        .as_ref()
+                        .and_then(|status| status.ready_replicas)
+                        .unwrap_or(0);
+                    let name = format!("Deployment {namespace}/{}", one.name_any());
+                    if wanted == 0 {
+                        found.wrong(
+                            format!("{name} is scaled to 0"),
+                            format!(
+                                "kubectl -n {namespace} scale deployment {} --replicas 2",
+                                one.name_any()
+                            ),
+                        );
+                    } else if ready == 0 {
+                        found.wrong(
+                            format!("{name} has no ready pod of {wanted}"),
+                            format!("kubectl -n {namespace} describe pods -l app.kubernetes.io/name=numo"),
+                        );
+                    } else {
+                        found.ok(format!("{name}: {ready} of {wanted} pods are ready"));
+                    }
+                }
+            }
+            for other in list
+                .items
+                .iter()
+                .filter(|one| one.namespace().as_deref() != Some(namespace))
+            {
+                let place = other.namespace().unwrap_or_default();
+                found.wrong(
+                    format!(
+                        "a second numo is installed: Deployment {place}/{}",
+                        other.name_any()
+                    ),
+                    format!(
+                        "remove one of them: kubectl -n {place} delete deployment {}",
+                        other.name_any()
+                    ),
+                );
+            }
+        }
+    }
+    let namespaces: Api<Namespace> = Api::all(connection.read.clone());
+    match namespaces.get_opt(marks::LEASE_NAMESPACE).await {
+        Err(error) => found.unknown("the namespace of node leases", &error),
+        Ok(None) => found.wrong(
+            format!(
+                "Namespace {} is not there: no node can be leased, and none is taken",
+                marks::LEASE_NAMESPACE
+            ),
+            format!("kubectl create namespace {}", marks::LEASE_NAMESPACE),
+        ),
+        Ok(Some(_)) => {}
+    }
+}
+
+async fn leader(connection: &Connection, namespace: &str, found: &mut Findings) {
+    let api: Api<Lease> = Api::all(connection.read.clone());
+    let params = ListParams::default().fields("metadata.name=numo-leader");
+    let leases = match api.list(&params).await {
+        Ok(list) => list.items,
+        Err(error) => return found.unknown("Leases numo-leader", &error),
+    };
+    let now = connection.clock.now().as_second();
+    let age = |lease: &Lease| {
+        let renewed = lease.spec.as_ref()?.renew_time.as_ref()?;
+        Some(now - renewed.0.as_second())
+    };
+    let holder = |lease: &Lease| {
+        let spec = lease.spec.as_ref();
+        spec.and_then(|spec| spec.holder_identity.clone())
+            .unwrap_or_default()
+    };
+    let is_alive =
+        |lease: &&Lease| age(lease).is_some_and(|age| age < ALIVE_SECONDS) && !holder(lease).is_empty();
+    match leases
+        .iter()
+        .find(|one| one.namespace().as_deref() == Some(namespace))
+    {
+        Some(lease) if is_alive(&lease) => {
+            found.ok(format!("{} leads in namespace {namespace}", holder(lease)));
+        }
+        Some(lease) => found.wrong(
+            format!(
+                "nobody leads in namespace {namespace}: Lease numo-leader was renewed {} s ago",
+                age(lease).unwrap_or_default()
+            ),
+            format!("look at the pods: kubectl -n {namespace} logs -l app.kubernetes.io/name=numo"),
+        ),
+        None => found.wrong(
+            format!("numo has never run in namespace {namespace}: there is no Lease numo-leader"),
+            "start it, or name its namespace with --namespace",
+        ),
+    }
+    for other in leases
+        .iter()
+        .filter(|one| one.namespace().as_deref() != Some(namespace))
+        .filter(is_alive)
+    {
+        found.wrong(
+            format!(
+                "a second numo runs: {} leads in namespace {}",
+                holder(other),
+                other.namespace().unwrap_or_default()
+            ),
+            "stop one of them: both would change the same nodes",
+        );
+    }
+}
+
+/// One right: group, resource, subresource, name, verb, and the namespace it is for.
+type Right = (
+    String,
+    String,
+    Option<String>,
+    Option<String>,
+    String,
+    Option<String>,
+);
+
+fn rights(namespace: &str) -> Vec<Right> {
+    let mut out = Vec::new();
+    for text in ROLES {
+        let documents: Vec<serde_json::Value> = serde_saphyr::from_multiple(text).unwrap_or_default();
+        for role in documents.iter().filter(|one| one.get("rules").is_some()) {
+            let place = role
+                .pointer("/metadata/namespace")
+                .and_then(serde_json::Value::as_str);
+            let place = place.map(|place| {
+                if place == SOURCE_NAMESPACE {
+                    namespace
+                } else {
+                    place
+                }
+            });
+            let rules: Vec<PolicyRule> = serde_json::from_value(role["rules"].clone()).unwrap_or_default();
+            for rule in rules {
+                let names = rule.resource_names.clone().unwrap_or_default();
+                let names: Vec<Option<String>> = if names.is_empty() {
+                    vec![None]
+                } else {
+                    names.into_iter().map(Some).collect()
+                };
+                for group in rule.api_groups.iter().flatten() {
+                    for resource in rule.resources.iter().flatten() {
+                        let (resource, sub) = match resource.split_once('/') {
+                            Some((resource, sub)) => (resource, Some(sub.to_owned())),
+                            None => (resource.as_str(), None),
+                        };
+                        for (verb, name) in rule
+                            .verbs
+                            .iter()
+                            .flat_map(|verb| names.iter().map(move |name| (verb, name)))
+                        {
+                            out.push((
+                                group.clone(),
+                                resource.to_owned(),
+                                sub.clone(),
+                                name.clone(),
+                                verb.clone(),
+                                place.map(str::to_owned),
+                            ));
+                        }
+                    }
+                }
+            }
+        }
+    }
+    out
+}
+
+async fn permissions(connection: &Connection, namespace: &str, found: &mut Findings) {
+    let account = format!("system:serviceaccount:{namespace}:numo");
+    let all = rights(namespace);
+    let number = all.len();
+    let ask = |(group, resource, subresource, name, verb, place): Right| {
+        let api: Api<SubjectAccessReview> = Api::all(connection.write.clone());
+        let review = SubjectAccessReview {
+            spec: SubjectAccessReviewSpec {
+                user: Some(account.clone()),
+                groups: Some(vec![
+                    "system:serviceaccounts".to_owned(),
+                    format!("system:serviceaccounts:{namespace}"),
+                    "system:authenticated".to_owned(),
+                ]),
+                resource_attributes: Some(ResourceAttributes {
+                    group: Some(group.clone()),
+                    resource: Some(resource.clone()),
+                    subresource: subresource.clone(),
+                    name,
+                    namespace: place.clone(),
+                    verb: Some(verb.clone()),
+                    ..ResourceAttributes::default()
+                }),
+                ..SubjectAccessReviewSpec::default()
+            },
+            ..SubjectAccessReview::default()
+        };
+        async move {
+            let answer = api.create(&PostParams::default(), &review).await?;
+            let may = answer.status.is_some_and(|status| status.allowed);
+            let sub = subresource.map_or_else(String::new, |sub| format!("/{sub}"));
+            let group = if group.is_empty() {
+                String::new()
+            } else {
+                format!(".{group}")
+            };
+            let place = place.map_or_else(String::new, |place| format!(" in {place}"));
+            Ok::<_, kube::Error>((!may).then(|| format!("{verb} {resource}{sub}{group}{place}")))
+        }
+    };
+    let answers: Vec<_> = stream::iter(all.into_iter().map(ask))
+        .buffered(AT_ONCE)
+        .collect()
+        .await;
+    let mut lacks = Vec::new();
+    for answer in answers {
+        match answer {
+            Ok(lack) => lacks.extend(lack),
+            Err(error) => return found.unknown("what numo may do", &error),
+        }
+    }
+    if lacks.is_empty() {
+        return found.ok(format!("ServiceAccount {namespace}/numo has all {number} rights"));
+    }
+    let more = lacks.len().saturating_sub(5);
+    let more = if more > 0 {
+        format!(" and {more} more")
+    } else {
+        String::new()
+    };
+    let first = lacks.iter().take(5).cloned().collect::<Vec<_>>().join(", ");
+    found.wrong(
+        format!("ServiceAccount {namespace}/numo may not {first}{more}"),
+        "install numo's roles and bindings of this version, and look for who takes them away",
+    );
+}
+
+async fn others(connection: &Connection, found: &mut Findings) {
+    let api: Api<Deployment> = Api::all(connection.read.clone());
+    let before = found.all.len();
+    for (name, kind) in OTHERS {
+        let params = ListParams::default().fields(&format!("metadata.name={name}"));
+        match api.list(&params).await {
+            Err(error) => return found.unknown("Deployments of other operators", &error),
+            Ok(list) => {
+                let runs = |one: &&Deployment| one.spec.as_ref().and_then(|spec| spec.replicas) != Some(0);
+                for one in list.items.iter().filter(runs) {
+                    let place = one.namespace().unwrap_or_default();
+                    found.wrong(
+                        format!("Deployment {place}/{name} runs: numo writes nothing to {kind} objects (ForeignController)"),
+                        format!("hand over when it suits you: kubectl -n {place} scale deployment {name} --replicas 0"),
+                    );
+                }
+            }
+        }
+    }
+    if found.all.len() == before {
+        found.ok("no operator that numo replaces runs");
+    }
+}
+
+async fn webhook(connection: &Connection, found: &mut Findings) {
+    let api: Api<ValidatingWebhookConfiguration> = Api::all(connection.read.clone());
+    let webhook = match api.get_opt("numo").await {
+        Ok(webhook) => webhook,
+        Err(error) => return found.unknown("ValidatingWebhookConfiguration numo", &error),
+    };
+    let Some(webhook) = webhook else {
+        return found.note(
+            "the admission of NodeMaintenances is not installed: the same checks come as conditions",
+            "install it with the overlays or with webhook.enabled=true, if they are to be refused at once",
+        );
+    };
+    let hooks = webhook.webhooks.unwrap_or_default();
+    let vouched = |hook: &k8s_openapi::api::admissionregistration::v1::ValidatingWebhook| {
+        hook.client_config
+            .ca_bundle
+            .as_ref()
+            .is_some_and(|bundle| !bundle.0.is_empty())
+    };
+    if let Some(hook) = hooks.iter().find(|hook| !vouched(hook)) {
+        return found.wrong(
+            format!(
+                "webhook {} has no caBundle: every new NodeMaintenance is refused",
+                hook.name
+            ),
+            "numo fills it in within a minute if NUMO_WEBHOOK_CERTS is self; else fill it in by hand",
+        );
+    }
+    let kind = GroupVersionKind::gvk(
+        numo_api::node_maintenance::MEDIK8S_GROUP,
+        "v1beta1",
+        "NodeMaintenance",
+    );
+    let resource = ApiResource::from_gvk_with_plural(&kind, "nodemaintenances");
+    let nobody = "numo-doctor-asks-for-no-node";
+    let tried =
+        DynamicObject::new("numo-doctor", &resource).data(serde_json::json!({"spec": {"nodeName": nobody}}));
+    let dry = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    let api: Api<DynamicObject> = Api::all_with(connection.write.clone(), &resource);
+    match api.create(&dry, &tried).await {
+        Err(kube::Error::Api(status)) if status.message.contains(nobody) => {
+            found.ok("the webhook answers: a NodeMaintenance of a node that is not there is refused");
+        }
+        Err(kube::Error::Api(status)) if status.message.contains("failed calling webhook") => found.wrong(
+            format!("the webhook does not answer: {}", status.message),
+            "look at Service numo-webhook, its endpoints, and NetworkPolicies between the API server and numo",
+        ),
+        Err(kube::Error::Api(status)) if status.code == 404 => {
+            found.note("NodeMaintenances are not served: the webhook has nothing to do", "install its definition");
+        }
+        Err(error) => found.unknown("a NodeMaintenance by dry run", &error),
+        Ok(_) => found.wrong(
+            "a NodeMaintenance of a node that is not there is admitted: the webhook is not asked",
+            "compare ValidatingWebhookConfiguration numo with deploy/kustomize/components/webhook",
+        ),
+    }
+}
+
+async fn rules(connection: &Connection, found: &mut Findings) {
+    let api: Api<numo_api::MutexRule> = Api::all(connection.read.clone());
+    let list = match api.list(&ListParams::default()).await {
+        Ok(list) => list.items,
+        Err(kube::Error::Api(status)) if status.code == 404 => return,
+        Err(error) => return found.unknown("MutexRules", &error),
+    };
+    let before = found.all.len();
+    for rule in &list {
+        let key = format!("{}/{}", rule.namespace().unwrap_or_default(), rule.name_any());
+        let mut conditions = rule.status.iter().flat_map(|status| &status.conditions);
+        let ready = conditions.rfind(|one| one.type_ == "Ready" && one.status == "False");
+        if let Some(ready) = ready {
+            let reason = ready.reason.clone().unwrap_or_default();
+            let message = ready.message.clone().unwrap_or_default();
+            found.wrong(
+                format!("MutexRule {key} is not Ready ({reason}): {message}"),
+                format!(
+                    "numo explain mutexrule/{} -n {}",
+                    rule.name_any(),
+                    rule.namespace().unwrap_or_default()
+                ),
+            );
+        }
+    }
+    if found.all.len() == before {
+        found.ok(format!("all {} MutexRules can be asked", list.len()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_right_that_is_installed_is_asked_about() {
+        let all = rights("elsewhere");
+        assert!(all.len() > 50, "{}", all.len());
+        let in_own: Vec<&Right> = all
+            .iter()
+            .filter(|right| right.5.as_deref() == Some("elsewhere"))
+            .collect();
+        assert!(
+            in_own
+                .iter()
+                .any(|right| right.3.as_deref() == Some("numo-leader")),
+            "{in_own:?}"
+        );
+        assert!(
+            all.iter()
+                .any(|right| right.5.as_deref() == Some("medik8s-leases"))
+        );
+        assert!(all.iter().any(|right| right.2.as_deref() == Some("eviction")));
+    }
+
+    #[test]
+    fn what_a_definition_lacks_is_found_by_its_path() {
+        let plan = numo_api::crds::all()
+            .into_iter()
+            .find(|crd| crd.spec.names.kind == "Plan")
+            .unwrap();
+        let all = fields(&plan, "v1").unwrap();
+        assert!(
+            OWN_FIELDS[..1].iter().all(|field| all.contains(*field)),
+            "{all:?}"
+        );
+        assert!(all.contains("spec.upgrade.envs.name"));
+        assert_eq!(fields(&plan, "v2"), None);
+    }
+}
