@@ -162,7 +162,7 @@ fn deployment() -> Result<String> {
         ),
         (
             "          env:\n",
-            "          env:\n            {{- if ne (.Values.plans.namespaces | join \",\") \"system-upgrade\" }}\n            - name: NUMO_PLAN_NAMESPACES\n              value: {{ .Values.plans.namespaces | join \",\" | quote }}\n            {{- end }}\n            {{- if .Values.webhook.enabled }}\n            - name: NUMO_WEBHOOK_CERTS\n              value: self\n            {{- end }}\n",
+            "          env:\n            {{- if ne (.Values.plans.namespaces | join \",\") \"system-upgrade\" }}\n            - name: NUMO_PLAN_NAMESPACES\n              value: {{ .Values.plans.namespaces | join \",\" | default .Release.Namespace | quote }}\n            {{- end }}\n            {{- if .Values.webhook.enabled }}\n            - name: NUMO_WEBHOOK_CERTS\n              value: self\n            {{- end }}\n",
         ),
         (
             "              value: /var/cache/numo/rules\n",

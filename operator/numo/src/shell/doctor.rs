@@ -183,6 +183,7 @@ async fn definitions(connection: &Connection, found: &mut Findings) {
     let api: Api<CustomResourceDefinition> = Api::all(connection.read.clone());
     let before = found.all.len();
     let mut number = 0;
+    let mut missing = Vec::new();
     for wanted in numo_api::crds::all() {
         let name = wanted.name_any();
         let kind = &wanted.spec.names.kind;
@@ -194,10 +195,7 @@ async fn definitions(connection: &Connection, found: &mut Findings) {
                 format!("CustomResourceDefinition {name} is not there: numo serves no {kind}"),
                 "install it with numo, if such objects are to be served",
             ),
-            Ok(None) => found.wrong(
-                format!("CustomResourceDefinition {name} is not there"),
-                "install numo's definitions: kubectl apply -k deploy/kustomize/kubernetes, or crds.install=true with Helm",
-            ),
+            Ok(None) => missing.push(name),
             Ok(Some(crd)) => {
                 number += 1;
                 let Some(has) = fields(&crd, own) else {
@@ -228,10 +226,19 @@ async fn definitions(connection: &Connection, found: &mut Findings) {
                         "CustomResourceDefinition {name} lacks {} fields of this numo: {first}",
                         lacks.len()
                     );
-                    found.wrong(message, "install the definitions of this numo: Helm and kubectl apply do so");
+                    found.wrong(
+                        message,
+                        "install the definitions of this numo: Helm and kubectl apply do so",
+                    );
                 }
             }
         }
+    }
+    if !missing.is_empty() {
+        found.wrong(
+            format!("{} CustomResourceDefinitions are not there: {}", missing.len(), missing.join(", ")),
+            "install numo's definitions: kubectl apply -k deploy/kustomize/kubernetes, or crds.install=true with Helm",
+        );
     }
     if found.all.len() == before {
         found.ok(format!(

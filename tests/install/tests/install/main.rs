@@ -8,6 +8,7 @@
 
 mod equal;
 mod helm;
+mod manifest;
 mod source;
 
 use std::{path::PathBuf, process::Command};
