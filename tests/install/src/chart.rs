@@ -12,7 +12,7 @@ use crate::{GENERATED, NAMESPACE, read};
 pub const TEMPLATES: &str = "deploy/helm/numo/templates";
 
 /// The files of the base that are the same in the chart, but for the namespace.
-const BASE: [&str; 10] = [
+const BASE: [&str; 9] = [
     "cluster_role",
     "cluster_role_binding",
     "leader_role",
@@ -22,7 +22,6 @@ const BASE: [&str; 10] = [
     "plans",
     "viewer",
     "service",
-    "service_account",
 ];
 
 /// Which definitions another operator may have, and the value that leaves them out.

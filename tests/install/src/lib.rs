@@ -4,14 +4,15 @@
 pub mod chart;
 pub mod rendered;
 
+pub use numo_plugin_tests::programs::said;
+
 use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
 };
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use serde_json::Value;
 
 /// First line of each file that is made here.
@@ -32,17 +33,6 @@ fn read(path: &str) -> Result<String> {
 pub fn objects(text: &str) -> Result<Vec<Value>> {
     let documents: Vec<Value> = serde_saphyr::from_multiple(text)?;
     Ok(documents.into_iter().filter(|one| !one.is_null()).collect())
-}
-
-/// What a program prints; that it fails is an error with its own words.
-pub fn said(command: &mut Command) -> Result<String> {
-    let output = command
-        .stdin(Stdio::null())
-        .output()
-        .with_context(|| format!("{command:?}"))?;
-    let told = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{command:?}: {told}");
-    Ok(String::from_utf8(output.stdout)?)
 }
 
 /// Every generated file by its path from the root of the repository, with its text.

@@ -20,7 +20,7 @@ pub fn debian(name: &str) -> Result<PathBuf> {
     }
     cached(name, |folder| {
         let step = |command: &mut Command| {
-            done(command.current_dir(folder)).context(format!("(apt-get install {name} does as well)"))
+            said(command.current_dir(folder)).context(format!("(apt-get install {name} does as well)"))
         };
         let download = || step(Command::new("apt-get").args(["download", name]));
         // A fresh machine has no lists of packages yet, or old ones that name what is gone.
@@ -43,8 +43,8 @@ pub fn componentize_py() -> Result<PathBuf> {
     const VERSION: &str = "0.25.1";
     cached(&format!("componentize-py-{VERSION}"), |folder| {
         let venv = folder.join("venv");
-        done(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
-        done(Command::new(venv.join("bin/pip")).args([
+        said(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
+        said(Command::new(venv.join("bin/pip")).args([
             "install",
             "--quiet",
             "--disable-pip-version-check",
@@ -60,7 +60,7 @@ pub fn componentize_qjs() -> Result<PathBuf> {
     const VERSION: &str = "0.4.5";
     cached(&format!("componentize-qjs-{VERSION}"), |folder| {
         let package = format!("componentize-qjs@{VERSION}");
-        done(
+        said(
             Command::new("npm")
                 .args(["install", "--no-fund", "--no-audit", "--prefix"])
                 .arg(folder)
@@ -85,7 +85,7 @@ pub fn cargo_component() -> Result<PathBuf> {
             VERSION,
             "--root",
         ]);
-        done(
+        said(
             cargo
                 .arg(folder)
                 .env("CARGO_TARGET_DIR", &target)
@@ -96,11 +96,10 @@ pub fn cargo_component() -> Result<PathBuf> {
     })
 }
 
-/// A program of a Go module that lists it as a tool, built once for the module's `go.mod` and `go.sum`. Blocks, the first
-/// time for minutes.
-pub fn go_tool(module: &Path, package: &str, name: &str) -> Result<PathBuf> {
+/// A program of a Go module, built once for these files of the module. Blocks, the first time for minutes.
+pub fn go_program(module: &Path, files: &[&str], package: &str, name: &str) -> Result<PathBuf> {
     let mut sources = Vec::new();
-    for file in ["go.mod", "go.sum"] {
+    for file in files {
         sources.extend(fs::read(module.join(file)).with_context(|| format!("read {file}"))?);
     }
     let key = numo_plugin::oci::Digest::of(&sources).hex()[..16].to_owned();
@@ -110,7 +109,7 @@ pub fn go_tool(module: &Path, package: &str, name: &str) -> Result<PathBuf> {
         // The compiler's own garbage collection is a large part of the time.
         go.current_dir(module).env("CGO_ENABLED", "0").env("GOGC", "400");
         go.args(["build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o"]);
-        done(go.arg(&program).arg(package))?;
+        said(go.arg(&program).arg(package)).context("it is built with Go")?;
         Ok(program)
     })
 }
@@ -122,14 +121,15 @@ pub fn folder_of(program: &Path) -> Result<PathBuf> {
     Ok(program.parent().context("a program in a folder")?.to_owned())
 }
 
-fn done(command: &mut Command) -> Result<()> {
+/// What a program prints; that it fails is an error with its own words.
+pub fn said(command: &mut Command) -> Result<String> {
     let output = command
         .stdin(Stdio::null())
         .output()
         .with_context(|| format!("{command:?}"))?;
     let told = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{command:?}: {told}");
-    Ok(())
+    Ok(String::from_utf8(output.stdout)?)
 }
 
 /// What `make` made once, at a path that the cache remembers. Tests run in parallel processes: one makes, others wait.

@@ -52,29 +52,8 @@ impl Kind {
 
 fn go_containerregistry() -> Result<PathBuf> {
     let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("registry");
-    let mut sources = Vec::new();
-    for name in ["main.go", "go.mod", "go.sum"] {
-        sources.extend(fs::read(module.join(name)).with_context(|| format!("read {name}"))?);
-    }
-    let key = Digest::of(&sources).hex()[..16].to_owned();
-    programs::cached(&format!("go-containerregistry-{key}"), |folder| {
-        let program = folder.join("registry");
-        let output = Command::new("go")
-            .current_dir(&module)
-            .env("CGO_ENABLED", "0")
-            .args(["build", "-trimpath", "-buildvcs=false", "-o"])
-            .arg(&program)
-            .arg(".")
-            .stdin(Stdio::null())
-            .output()
-            .context("the registry is built with Go: install it")?;
-        ensure!(
-            output.status.success(),
-            "go build: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        Ok(program)
-    })
+    let files = ["main.go", "go.mod", "go.sum"];
+    programs::go_program(&module, &files, ".", "go-containerregistry")
 }
 
 /// A running registry; it ends with this value, and with this process.

@@ -1,6 +1,7 @@
 //! Answers to the core's questions: reads, never writes. What cannot be read is answered with nothing
 //! known, never with a pass.
 
+use super::access;
 use super::watch;
 use super::wire::Kind;
 use futures::{StreamExt, stream};
@@ -370,9 +371,7 @@ pub async fn may_do_work(
     account: &str,
     what: numo_core::observed::ForeignController,
 ) -> Option<bool> {
-    use k8s_openapi::api::authorization::v1::{
-        ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
-    };
+    use k8s_openapi::api::authorization::v1::ResourceAttributes;
     use numo_core::observed::ForeignController;
     let groups: &[(&str, &str)] = match what {
         ForeignController::NodeMaintenance => &[
@@ -381,30 +380,16 @@ pub async fn may_do_work(
         ],
         ForeignController::Plan => &[("upgrade.cattle.io", "plans")],
     };
-    let api: Api<SubjectAccessReview> = Api::all(client.clone());
     let mut may = false;
     for (group, resource) in groups {
-        let review = SubjectAccessReview {
-            spec: SubjectAccessReviewSpec {
-                user: Some(format!("system:serviceaccount:{namespace}:{account}")),
-                groups: Some(vec![
-                    "system:serviceaccounts".to_owned(),
-                    format!("system:serviceaccounts:{namespace}"),
-                    "system:authenticated".to_owned(),
-                ]),
-                resource_attributes: Some(ResourceAttributes {
-                    group: Some((*group).to_owned()),
-                    resource: Some((*resource).to_owned()),
-                    subresource: Some("status".to_owned()),
-                    verb: Some("update".to_owned()),
-                    ..ResourceAttributes::default()
-                }),
-                ..SubjectAccessReviewSpec::default()
-            },
-            ..SubjectAccessReview::default()
+        let what = ResourceAttributes {
+            group: Some((*group).to_owned()),
+            resource: Some((*resource).to_owned()),
+            subresource: Some("status".to_owned()),
+            verb: Some("update".to_owned()),
+            ..ResourceAttributes::default()
         };
-        let answer = api.create(&PostParams::default(), &review).await.ok()?;
-        may |= answer.status.is_some_and(|status| status.allowed);
+        may |= access::may(client, namespace, account, what).await.ok()?;
     }
     Some(may)
 }

@@ -1,15 +1,16 @@
 //! What `numo doctor` looks at: an installation from outside, as its administrator sees it. It reads, asks the API server who
 //! may do what, and tries one object by dry run; it writes nothing, and the operator never asks it.
 
-use super::client::Connection;
+use super::{
+    access,
+    client::Connection,
+    operator::{LEADER_LEASE, is_too_old},
+};
 use futures::{StreamExt, stream};
 use k8s_openapi::{
     api::{
-        admissionregistration::v1::ValidatingWebhookConfiguration,
-        apps::v1::Deployment,
-        authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
-        coordination::v1::Lease,
-        core::v1::Namespace,
+        admissionregistration::v1::ValidatingWebhookConfiguration, apps::v1::Deployment,
+        authorization::v1::ResourceAttributes, coordination::v1::Lease, core::v1::Namespace,
         rbac::v1::PolicyRule,
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::{
@@ -29,8 +30,6 @@ use std::collections::BTreeSet;
 const AT_ONCE: usize = 16;
 /// A Lease that was renewed within this time is held by somebody alive (seconds).
 const ALIVE_SECONDS: i64 = 60;
-/// The namespace that the manifests name.
-const SOURCE_NAMESPACE: &str = "node-upgrade-mutex-operator";
 /// What numo is granted, as it is installed: one source.
 const ROLES: [&str; 3] = [
     include_str!("../../../../deploy/kustomize/base/cluster_role.yaml"),
@@ -140,9 +139,7 @@ pub async fn examine(connection: &Connection, namespace: &str) -> Vec<Finding> {
 async fn version(connection: &Connection, found: &mut Findings) {
     match connection.read.apiserver_version().await {
         Ok(version) => {
-            let minor: String = version.minor.chars().take_while(char::is_ascii_digit).collect();
-            let is_old = version.major == "1" && minor.parse::<u32>().is_ok_and(|minor| minor < 31);
-            if is_old {
+            if is_too_old(&version) {
                 let message = format!("Kubernetes {} is too old", version.git_version);
                 found.wrong(message, "numo needs 1.31 or later (OpenShift 4.18 or later)");
             } else {
@@ -323,10 +320,10 @@ async fn installation(connection: &Connection, namespace: &str, found: &mut Find
 
 async fn leader(connection: &Connection, namespace: &str, found: &mut Findings) {
     let api: Api<Lease> = Api::all(connection.read.clone());
-    let params = ListParams::default().fields("metadata.name=numo-leader");
+    let params = ListParams::default().fields(&format!("metadata.name={LEADER_LEASE}"));
     let leases = match api.list(&params).await {
         Ok(list) => list.items,
-        Err(error) => return found.unknown("Leases numo-leader", &error),
+        Err(error) => return found.unknown(&format!("Leases {LEADER_LEASE}"), &error),
     };
     let now = connection.clock.now().as_second();
     let age = |lease: &Lease| {
@@ -349,13 +346,13 @@ async fn leader(connection: &Connection, namespace: &str, found: &mut Findings) 
         }
         Some(lease) => found.wrong(
             format!(
-                "nobody leads in namespace {namespace}: Lease numo-leader was renewed {} s ago",
+                "nobody leads in namespace {namespace}: Lease {LEADER_LEASE} was renewed {} s ago",
                 age(lease).unwrap_or_default()
             ),
             format!("look at the pods: kubectl -n {namespace} logs -l app.kubernetes.io/name=numo"),
         ),
         None => found.wrong(
-            format!("numo has never run in namespace {namespace}: there is no Lease numo-leader"),
+            format!("numo has never run in namespace {namespace}: there is no Lease {LEADER_LEASE}"),
             "start it, or name its namespace with --namespace",
         ),
     }
@@ -375,17 +372,9 @@ async fn leader(connection: &Connection, namespace: &str, found: &mut Findings) 
     }
 }
 
-/// One right: group, resource, subresource, name, verb, and the namespace it is for.
-type Right = (
-    String,
-    String,
-    Option<String>,
-    Option<String>,
-    String,
-    Option<String>,
-);
-
-fn rights(namespace: &str) -> Vec<Right> {
+/// Every right that numo is granted where it is installed. What is granted in a namespace other than that of node leases
+/// is granted in numo's own.
+fn rights(namespace: &str) -> Vec<ResourceAttributes> {
     let mut out = Vec::new();
     for text in ROLES {
         let documents: Vec<serde_json::Value> = serde_saphyr::from_multiple(text).unwrap_or_default();
@@ -394,87 +383,73 @@ fn rights(namespace: &str) -> Vec<Right> {
                 .pointer("/metadata/namespace")
                 .and_then(serde_json::Value::as_str);
             let place = place.map(|place| {
-                if place == SOURCE_NAMESPACE {
-                    namespace
-                } else {
+                if place == marks::LEASE_NAMESPACE {
                     place
+                } else {
+                    namespace
                 }
             });
             let rules: Vec<PolicyRule> = serde_json::from_value(role["rules"].clone()).unwrap_or_default();
-            for rule in rules {
-                let names = rule.resource_names.clone().unwrap_or_default();
-                let names: Vec<Option<String>> = if names.is_empty() {
-                    vec![None]
-                } else {
-                    names.into_iter().map(Some).collect()
-                };
-                for group in rule.api_groups.iter().flatten() {
-                    for resource in rule.resources.iter().flatten() {
-                        let (resource, sub) = match resource.split_once('/') {
-                            Some((resource, sub)) => (resource, Some(sub.to_owned())),
-                            None => (resource.as_str(), None),
-                        };
-                        for (verb, name) in rule
-                            .verbs
-                            .iter()
-                            .flat_map(|verb| names.iter().map(move |name| (verb, name)))
-                        {
-                            out.push((
-                                group.clone(),
-                                resource.to_owned(),
-                                sub.clone(),
-                                name.clone(),
-                                verb.clone(),
-                                place.map(str::to_owned),
-                            ));
-                        }
-                    }
-                }
+            for rule in &rules {
+                out.extend(rights_of(rule, place));
             }
         }
     }
     out
 }
 
+fn rights_of(rule: &PolicyRule, namespace: Option<&str>) -> Vec<ResourceAttributes> {
+    let names = rule.resource_names.iter().flatten().cloned().map(Some);
+    let names: Vec<Option<String>> = names.collect();
+    let names = if names.is_empty() { vec![None] } else { names };
+    let mut out = Vec::new();
+    for group in rule.api_groups.iter().flatten() {
+        for resource in rule.resources.iter().flatten() {
+            let (resource, sub) = match resource.split_once('/') {
+                Some((resource, sub)) => (resource, Some(sub.to_owned())),
+                None => (resource.as_str(), None),
+            };
+            let each = rule
+                .verbs
+                .iter()
+                .flat_map(|verb| names.iter().map(move |name| (verb, name)));
+            out.extend(each.map(|(verb, name)| ResourceAttributes {
+                group: Some(group.clone()),
+                resource: Some(resource.to_owned()),
+                subresource: sub.clone(),
+                name: name.clone(),
+                namespace: namespace.map(str::to_owned),
+                verb: Some(verb.clone()),
+                ..ResourceAttributes::default()
+            }));
+        }
+    }
+    out
+}
+
+/// A right in words, as `verb resource/subresource.group in namespace`.
+fn words(right: &ResourceAttributes) -> String {
+    let part = |sign: &str, of: &Option<String>| {
+        let found = of.as_deref().filter(|text| !text.is_empty());
+        found.map_or_else(String::new, |text| format!("{sign}{text}"))
+    };
+    format!(
+        "{} {}{}{}{}",
+        part("", &right.verb),
+        part("", &right.resource),
+        part("/", &right.subresource),
+        part(".", &right.group),
+        part(" in ", &right.namespace)
+    )
+}
+
 async fn permissions(connection: &Connection, namespace: &str, found: &mut Findings) {
-    let account = format!("system:serviceaccount:{namespace}:numo");
     let all = rights(namespace);
     let number = all.len();
-    let ask = |(group, resource, subresource, name, verb, place): Right| {
-        let api: Api<SubjectAccessReview> = Api::all(connection.write.clone());
-        let review = SubjectAccessReview {
-            spec: SubjectAccessReviewSpec {
-                user: Some(account.clone()),
-                groups: Some(vec![
-                    "system:serviceaccounts".to_owned(),
-                    format!("system:serviceaccounts:{namespace}"),
-                    "system:authenticated".to_owned(),
-                ]),
-                resource_attributes: Some(ResourceAttributes {
-                    group: Some(group.clone()),
-                    resource: Some(resource.clone()),
-                    subresource: subresource.clone(),
-                    name,
-                    namespace: place.clone(),
-                    verb: Some(verb.clone()),
-                    ..ResourceAttributes::default()
-                }),
-                ..SubjectAccessReviewSpec::default()
-            },
-            ..SubjectAccessReview::default()
-        };
-        async move {
-            let answer = api.create(&PostParams::default(), &review).await?;
-            let may = answer.status.is_some_and(|status| status.allowed);
-            let sub = subresource.map_or_else(String::new, |sub| format!("/{sub}"));
-            let group = if group.is_empty() {
-                String::new()
-            } else {
-                format!(".{group}")
-            };
-            let place = place.map_or_else(String::new, |place| format!(" in {place}"));
-            Ok::<_, kube::Error>((!may).then(|| format!("{verb} {resource}{sub}{group}{place}")))
-        }
+    let ask = |right: ResourceAttributes| async move {
+        let lack = words(&right);
+        let may = access::may(&connection.write, namespace, "numo", right).await?;
+        Ok::<_, kube::Error>((!may).then_some(lack))
     };
     let answers: Vec<_> = stream::iter(all.into_iter().map(ask))
         .buffered(AT_ONCE)
@@ -626,21 +601,18 @@ mod tests {
     fn every_right_that_is_installed_is_asked_about() {
         let all = rights("elsewhere");
         assert!(all.len() > 50, "{}", all.len());
-        let in_own: Vec<&Right> = all
+        let has = |of: fn(&ResourceAttributes) -> &Option<String>, wanted: &str| {
+            all.iter().any(|right| of(right).as_deref() == Some(wanted))
+        };
+        let in_own = all
             .iter()
-            .filter(|right| right.5.as_deref() == Some("elsewhere"))
-            .collect();
-        assert!(
-            in_own
-                .iter()
-                .any(|right| right.3.as_deref() == Some("numo-leader")),
-            "{in_own:?}"
-        );
-        assert!(
-            all.iter()
-                .any(|right| right.5.as_deref() == Some("medik8s-leases"))
-        );
-        assert!(all.iter().any(|right| right.2.as_deref() == Some("eviction")));
+            .filter(|right| right.namespace.as_deref() == Some("elsewhere"));
+        let mut names = in_own.filter_map(|right| right.name.as_deref());
+        assert!(names.any(|name| name == "numo-leader"), "{all:?}");
+        assert!(has(|right| &right.namespace, "medik8s-leases"));
+        assert!(has(|right| &right.subresource, "eviction"));
+        let eviction = all.iter().find(|right| right.subresource.is_some()).map(words);
+        assert_eq!(eviction.as_deref(), Some("create pods/eviction"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The shell: everything that talks to a cluster. It decides nothing; what it does was decided in
 //! numo-core. Only this folder names `kube::Client`.
 
+pub mod access;
 pub mod answer;
 pub mod apply;
 pub mod artifact;

@@ -154,14 +154,19 @@ async fn stopped(stop: &mut signal::Receiver<bool>) {
     }
 }
 
+/// Whether Kubernetes is older than numo supports (1.31).
+pub fn is_too_old(version: &k8s_openapi::apimachinery::pkg::version::Info) -> bool {
+    let digits: String = version.minor.chars().take_while(char::is_ascii_digit).collect();
+    version.major == "1" && digits.parse::<u32>().is_ok_and(|minor| minor < OLDEST_MINOR)
+}
+
 async fn check_version(connection: &Connection) -> Result<(), OperatorError> {
     let version = connection
         .read
         .apiserver_version()
         .await
         .map_err(OperatorError::Unreachable)?;
-    let digits: String = version.minor.chars().take_while(char::is_ascii_digit).collect();
-    if version.major == "1" && digits.parse::<u32>().is_ok_and(|minor| minor < OLDEST_MINOR) {
+    if is_too_old(&version) {
         return Err(OperatorError::TooOld {
             found: version.git_version,
         });

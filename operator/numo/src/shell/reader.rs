@@ -2,12 +2,13 @@
 //! rule's ServiceAccount may read it too, and only then numo reads it, with the rights of its own that
 //! `numo-rule-reader` gathers. Nobody is impersonated.
 
+use super::access;
 use super::stir::Mark;
 use async_trait::async_trait;
-use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
+use k8s_openapi::api::authorization::v1::ResourceAttributes;
 use kube::{
     Api, Client,
-    api::{ListParams, PostParams},
+    api::ListParams,
     core::{DynamicObject, GroupVersionKind, TypeMeta},
     discovery::{ApiResource, Scope, oneshot},
 };
@@ -87,33 +88,17 @@ impl Access {
             return Ok(known);
         }
         let [account, verb, group, resource, namespace, name] = right.clone();
-        let of = account.split(':').next().unwrap_or_default().to_owned();
-        let review = SubjectAccessReview {
-            spec: SubjectAccessReviewSpec {
-                user: Some(format!("system:serviceaccount:{account}")),
-                groups: Some(vec![
-                    "system:serviceaccounts".to_owned(),
-                    format!("system:serviceaccounts:{of}"),
-                    "system:authenticated".to_owned(),
-                ]),
-                resource_attributes: Some(ResourceAttributes {
-                    verb: Some(verb),
-                    group: Some(group),
-                    resource: Some(resource),
-                    namespace: Some(namespace),
-                    name: Some(name).filter(|name| !name.is_empty()),
-                    ..ResourceAttributes::default()
-                }),
-                ..SubjectAccessReviewSpec::default()
-            },
-            ..SubjectAccessReview::default()
+        let (of, account) = account.split_once(':').unwrap_or_default();
+        let what = ResourceAttributes {
+            verb: Some(verb),
+            group: Some(group),
+            resource: Some(resource),
+            namespace: Some(namespace),
+            name: Some(name).filter(|name| !name.is_empty()),
+            ..ResourceAttributes::default()
         };
-        let reviews: Api<SubjectAccessReview> = Api::all(self.client.clone());
-        let answer = reviews
-            .create(&PostParams::default(), &review)
-            .await
-            .map_err(|error| failed(&error))?;
-        let allowed = answer.status.is_some_and(|status| status.allowed);
+        let asked = access::may(&self.client, of, account, what).await;
+        let allowed = asked.map_err(|error| failed(&error))?;
         keep(&self.rights, right, allowed);
         Ok(allowed)
     }

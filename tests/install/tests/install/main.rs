@@ -25,7 +25,12 @@ fn chart() -> PathBuf {
 fn program(major: u8) -> Result<Command> {
     let module = root().join("tests/install/helm");
     let package = format!("helm.sh/helm/v{major}/cmd/helm");
-    let program = numo_plugin_tests::programs::go_tool(&module, &package, &format!("helm{major}"))?;
+    let program = numo_plugin_tests::programs::go_program(
+        &module,
+        &["go.mod", "go.sum"],
+        &package,
+        &format!("helm{major}"),
+    )?;
     let mut helm = Command::new(program);
     let home = std::env::temp_dir().join(format!("numo-helm{major}"));
     helm.env("HELM_CACHE_HOME", home.join("cache"))

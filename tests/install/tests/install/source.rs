@@ -8,9 +8,10 @@ use serde_json::Value;
 
 #[test]
 fn the_generated_files_are_those_of_their_source() -> Result<()> {
-    for (path, text) in all()? {
-        let found = fs::read_to_string(root().join(&path)).unwrap_or_default();
-        assert!(found == text, "{path} is stale: run `cargo xtask manifests`");
+    let made = all()?;
+    for (path, text) in &made {
+        let found = fs::read_to_string(root().join(path)).unwrap_or_default();
+        assert!(found == *text, "{path} is stale: run `cargo xtask manifests`");
     }
     for entry in fs::read_dir(root().join(numo_install::chart::TEMPLATES))? {
         let path = entry?.path();
@@ -21,7 +22,7 @@ fn the_generated_files_are_those_of_their_source() -> Result<()> {
         );
         let is_made = fs::read_to_string(&path)?.contains(numo_install::GENERATED);
         assert!(
-            !is_made || all()?.contains_key(&name),
+            !is_made || made.contains_key(&name),
             "{name} has no source any more"
         );
     }
