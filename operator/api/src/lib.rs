@@ -25,6 +25,7 @@ pub mod plan;
 pub mod prometheus_rule;
 mod schema;
 pub mod wasm_rule;
+pub mod words;
 
 pub use cel_rule::{CelObjects, CelRule, CelValidation, CelVariable, Unmet};
 pub use conditions::{Condition, Reason};

@@ -31,6 +31,8 @@ pub const ABORT: &str = "numo.openshift-optional.skrzypek.io/abort";
 /// Annotation on an owner: `<run id>/<round>`, the rules that are asked once per run are asked again in this
 /// round (from 2).
 pub const RETRY: &str = "numo.openshift-optional.skrzypek.io/retry";
+/// Annotation on what a person spoke of by the command line: JSON list of who said what, when and why, the latest ten.
+pub const SAID: &str = "numo.openshift-optional.skrzypek.io/said";
 /// Finalizer on an owner while a mark of it exists.
 pub const FINALIZER: &str = "numo.openshift-optional.skrzypek.io/restore";
 

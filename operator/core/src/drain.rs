@@ -197,7 +197,7 @@ pub struct Drain {
 }
 
 /// What becomes of a pod in a drain.
-enum Class {
+pub(crate) enum Class {
     /// It stays, and nobody waits for it.
     Stays,
     /// It must not be evicted by these settings: kubectl's words.
@@ -378,7 +378,7 @@ fn worst(mut whys: Vec<(usize, Why)>) -> Option<Why> {
 }
 
 /// Filters of `kubectl drain`, and what numo must not evict.
-fn class(observed: &Observed, pod: &PodView, options: &DrainOptions, now: Timestamp) -> Class {
+pub(crate) fn class(observed: &Observed, pod: &PodView, options: &DrainOptions, now: Timestamp) -> Class {
     if pod.mirror {
         return Class::Stays;
     }

@@ -27,6 +27,21 @@ struct Row<'a> {
     groups: BTreeMap<&'a str, (usize, BTreeSet<&'a str>)>,
 }
 
+/// How much of a budget is in use, in one group of its nodes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Use<'a> {
+    /// The budget.
+    pub budget: &'a crate::observed::BudgetView,
+    /// Value of the label that splits its nodes; empty without such a label.
+    pub group: &'a str,
+    /// Nodes of the group.
+    pub nodes: usize,
+    /// How many may be unavailable; none if `spec.maxUnavailable` cannot be understood.
+    pub allowed: Option<usize>,
+    /// Those that are, whoever made them so.
+    pub unavailable: Vec<&'a str>,
+}
+
 /// The group of nodes without the label.
 const NO_GROUP: &str = "";
 
@@ -71,6 +86,22 @@ impl<'a> Ledger<'a> {
             })
             .collect();
         Self { rows, held }
+    }
+
+    /// How much of every budget is in use, by budget and group.
+    pub fn uses(&self) -> Vec<Use<'a>> {
+        let of = |row: &Row<'a>| {
+            let budget = row.budget;
+            let uses = row.groups.iter().map(move |(group, (nodes, unavailable))| Use {
+                budget,
+                group,
+                nodes: *nodes,
+                allowed: budget.max_unavailable.as_ref().map(|limit| limit.of(*nodes)).ok(),
+                unavailable: unavailable.iter().copied().collect(),
+            });
+            uses.collect::<Vec<_>>()
+        };
+        self.rows.iter().flat_map(of).collect()
     }
 
     /// Why the node may not become unavailable, if so.
@@ -140,8 +171,8 @@ fn is_unavailable(node: &NodeView) -> bool {
     !node.ready || node.unschedulable || node.leaving.is_some()
 }
 
-/// `{}` selects all nodes, absent none.
-fn covers(budget: &crate::observed::BudgetView, node: &NodeView) -> bool {
+/// Whether the budget speaks of the node: `{}` selects all nodes, absent none.
+pub fn covers(budget: &crate::observed::BudgetView, node: &NodeView) -> bool {
     !budget.selector.is_null() && pools::matches(&budget.selector, &node.labels)
 }
 

@@ -9,7 +9,11 @@
 pub mod action;
 pub mod decide;
 pub mod drain;
+pub mod eta;
+pub mod forecast;
+
 pub mod gates;
+pub mod imagine;
 pub mod intent;
 pub mod invariant;
 mod lease;
@@ -24,6 +28,7 @@ pub mod plan;
 pub mod pools;
 pub mod quorum;
 pub mod ready;
+pub mod release;
 pub mod report;
 pub mod rules;
 pub mod verdict;

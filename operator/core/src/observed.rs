@@ -6,12 +6,13 @@
 use crate::{
     owner::{Owner, OwnerKind},
     plan::Window,
+    report::Why,
 };
 use jiff::Timestamp;
 use numo_api::{
     FailurePolicy, MutexBindingSpec, MutexBudgetStatus, MutexRunConfigSpec, MutexRunConfigStatus,
     MutexTargetStatus, NodeChangeSpec, NodeChangeStatus, NodeMaintenanceSpec, NodeMaintenanceStatus, Phase,
-    Placement, PlanSpec, PlanStatus, Step,
+    Placement, PlanSpec, PlanStatus, Reason, Step,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -955,8 +956,43 @@ pub struct EtcdPodView {
 /// An operator that numo replaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ForeignController {
+    /// openshift-node-upgrade-mutex-operator.
+    MutexRunConfig,
     /// node-maintenance-operator.
     NodeMaintenance,
     /// system-upgrade-controller.
     Plan,
+}
+
+impl ForeignController {
+    /// The kind that it works on.
+    pub const fn kind(self) -> &'static str {
+        match self {
+            Self::MutexRunConfig => "MutexRunConfig",
+            Self::NodeMaintenance => "NodeMaintenance",
+            Self::Plan => "Plan",
+        }
+    }
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::MutexRunConfig => "openshift-node-upgrade-mutex-operator",
+            Self::NodeMaintenance => "node-maintenance-operator",
+            Self::Plan => "system-upgrade-controller",
+        }
+    }
+}
+
+impl Observed {
+    /// Why objects of a kind are left to the operator that numo replaces, if it runs.
+    pub fn stood_off(&self, from: ForeignController) -> Option<Why> {
+        let (key, _) = self.foreign_controllers.iter().find(|(_, what)| **what == from)?;
+        let message = format!(
+            "{} runs (Deployment {key}): numo leaves {}s to it",
+            from.name(),
+            from.kind()
+        );
+        Some(Why::new(Reason::ForeignController, message))
+    }
 }

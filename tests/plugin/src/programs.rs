@@ -19,22 +19,45 @@ pub fn debian(name: &str) -> Result<PathBuf> {
         return Ok(program);
     }
     cached(name, |folder| {
-        let step = |command: &mut Command| {
-            said(command.current_dir(folder)).context(format!("(apt-get install {name} does as well)"))
-        };
-        let download = || step(Command::new("apt-get").args(["download", name]));
-        // A fresh machine has no lists of packages yet, or old ones that name what is gone.
-        if download().is_err() {
-            let _ = step(Command::new("apt-get").arg("update"));
-            download()?;
-        }
-        let package = fs::read_dir(folder)?
-            .filter_map(|entry| Some(entry.ok()?.path()))
-            .find(|path| path.extension().is_some_and(|extension| extension == "deb"))
-            .context("apt-get download left no package")?;
-        step(Command::new("dpkg-deb").arg("-x").arg(&package).arg("unpacked"))?;
+        unpacked(folder, name)?;
         Ok(folder.join("unpacked/usr/bin").join(name))
     })
+}
+
+/// A shared library that a program of Debian needs, by its package and the beginning of its file's name; from the package
+/// without installing it. Blocks, the first time for seconds.
+pub fn debian_library(package: &str, file: &str) -> Result<PathBuf> {
+    cached(package, |folder| {
+        unpacked(folder, package)?;
+        let libraries =
+            fs::read_dir(folder.join("unpacked/usr/lib"))?.filter_map(|entry| Some(entry.ok()?.path()));
+        let of_machine = libraries.filter(|path| path.to_string_lossy().ends_with("-linux-gnu"));
+        let mut files = of_machine
+            .filter_map(|path| fs::read_dir(path).ok())
+            .flatten()
+            .flatten();
+        let found = files.find(|entry| entry.file_name().to_string_lossy().starts_with(file));
+        Ok(found.context("a package with that library")?.path())
+    })
+}
+
+/// Downloads a package of Debian into the folder, and unpacks it there.
+fn unpacked(folder: &Path, package: &str) -> Result<()> {
+    let step = |command: &mut Command| {
+        said(command.current_dir(folder)).context(format!("(apt-get install {package} does as well)"))
+    };
+    let download = || step(Command::new("apt-get").args(["download", package]));
+    // A fresh machine has no lists of packages yet, or old ones that name what is gone.
+    if download().is_err() {
+        let _ = step(Command::new("apt-get").arg("update"));
+        download()?;
+    }
+    let file = fs::read_dir(folder)?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .find(|path| path.extension().is_some_and(|extension| extension == "deb"))
+        .context("apt-get download left no package")?;
+    step(Command::new("dpkg-deb").arg("-x").arg(&file).arg("unpacked"))?;
+    Ok(())
 }
 
 /// `componentize-py`, which makes components of Python. The first call installs it from the package index; it needs

@@ -31,8 +31,6 @@ pub struct Running {
 impl Running {
     /// Starts it. `alerts` are its rules: name and PromQL; they have the label `severity="critical"`. Blocks for seconds.
     pub fn start(alerts: &[(&str, &str)]) -> Result<Self> {
-        let program = programs::debian("prometheus")?;
-        let folder = tempfile::tempdir()?;
         let gauges = Gauges::default();
         let exporter = serve(gauges.clone())?;
         let mut rules = String::from("groups:\n- name: test\n  interval: 1s\n  rules:\n");
@@ -42,8 +40,19 @@ impl Running {
                 "  - alert: {name}\n    expr: {query:?}\n    labels: {{severity: critical}}\n"
             )?;
         }
+        Self::scraping(&exporter, if alerts.is_empty() { "" } else { &rules }, gauges)
+    }
+
+    /// Starts it on somebody else's metrics, with these rules (YAML of a rule file). Blocks for seconds.
+    pub fn of(target: &str, rules: &str) -> Result<Self> {
+        Self::scraping(target, rules, Gauges::default())
+    }
+
+    fn scraping(exporter: &str, rules: &str, gauges: Gauges) -> Result<Self> {
+        let program = programs::debian("prometheus")?;
+        let folder = tempfile::tempdir()?;
         std::fs::write(folder.path().join("rules.yml"), rules)?;
-        let files = if alerts.is_empty() {
+        let files = if rules.is_empty() {
             ""
         } else {
             "rule_files: [rules.yml]\n"
@@ -98,6 +107,16 @@ impl Running {
     pub fn unset(&self, series: &str) {
         let mut gauges = self.gauges.lock().unwrap_or_else(PoisonError::into_inner);
         gauges.remove(series);
+    }
+
+    /// What a query is answered with: `data.result` of Prometheus' own answer. An error is its words.
+    pub fn ask(&self, query: &str) -> Result<Vec<serde_json::Value>> {
+        let query: String = url::form_urlencoded::byte_serialize(query.as_bytes()).collect();
+        let answer = get(&self.address, &format!("/api/v1/query?query={query}"))?;
+        let (_, body) = answer.split_once("\r\n\r\n").context("an answer")?;
+        let body: serde_json::Value = serde_json::from_str(body).with_context(|| body.to_owned())?;
+        let result = body.pointer("/data/result").and_then(serde_json::Value::as_array);
+        result.cloned().with_context(|| body.to_string())
     }
 
     /// Waits until a query is answered with this value, at most half a minute.

@@ -27,7 +27,7 @@ pub use quarantine::is_quarantined;
 use crate::{
     action::{Action, Event, EventAction, Planned},
     gates, ledger, maintenance,
-    observed::{ChangeView, Key, Observed, RunConfigView},
+    observed::{ChangeView, ForeignController, Key, Observed, RunConfigView},
     owner::{Owner, OwnerKind},
     plan,
     report::{LastWord, NodeReport, PoolReport, Report, RunPhase, Why},
@@ -167,6 +167,13 @@ fn decide_run(snapshot: &Snapshot<'_>, run: &RunConfigView, answers: &Answers) -
         .any(|finalizer| finalizer == marks::FINALIZER);
     if let Some(why) = gates::run::not_honoured(run, &snapshot.observed.settings)
         && !(run.deleting && finalizer)
+        && !draft.frame.holds_anything()
+    {
+        return refused(draft, why);
+    }
+    // What is under way is finished; nothing begins beside the operator that numo replaces.
+    if let Some(why) = snapshot.observed.stood_off(ForeignController::MutexRunConfig)
+        && !finalizer
         && !draft.frame.holds_anything()
     {
         return refused(draft, why);

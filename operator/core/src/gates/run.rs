@@ -4,7 +4,7 @@ use crate::{
     decide::{Frame, MAX_CORRECTIONS, is_of_a_run, unlabelled_by_other},
     intent::key_of,
     mark,
-    observed::{ChangeView, PoolView, RunConfigView, Settings},
+    observed::{ChangeView, ForeignController, PoolView, RunConfigView, Settings},
     pools::{self, BUILT_IN, CONTROL_PLANE, Home},
     report::Why,
 };
@@ -57,6 +57,7 @@ pub fn hold(frame: &Frame<'_>, leaving: Option<&Why>, refusal: Option<&Why>) -> 
     leaving
         .or(refusal)
         .cloned()
+        .or_else(|| frame.observed.stood_off(ForeignController::MutexRunConfig))
         .or_else(|| frame.intent.problems.first().cloned())
         .or_else(|| paused_by_other(frame))
         .or_else(|| foreign_writer(frame))

@@ -181,11 +181,6 @@ fn held_by_person(change: &ChangeView) -> Option<Why> {
     })
 }
 
-/// What node-maintenance-operator works on.
-const fn drain_owner() -> crate::observed::ForeignController {
-    crate::observed::ForeignController::NodeMaintenance
-}
-
 fn group_of(view: &MaintenanceView) -> &'static str {
     match view.owner.kind {
         OwnerKind::NodeMaintenance(group) => group.name(),
@@ -276,17 +271,10 @@ impl Pass<'_> {
 
     fn decide(&mut self) {
         let (view, observed) = (self.view, self.observed);
-        let foreign = observed
-            .foreign_controllers
-            .iter()
-            .find(|(_, what)| **what == drain_owner());
-        if let Some((key, _)) = foreign {
-            let message = format!(
-                "node-maintenance-operator runs (Deployment {key}): numo leaves NodeMaintenances to it"
-            );
+        if let Some(why) = observed.stood_off(crate::observed::ForeignController::NodeMaintenance) {
             self.out.report.phase = RunPhase::Refused;
             self.report.error.clone_from(&view.status.last_error);
-            self.out.report.hold = Some(Why::new(Reason::ForeignController, message));
+            self.out.report.hold = Some(why);
             return;
         }
         let node = observed.nodes.get(self.node);

@@ -105,12 +105,7 @@ pub fn not_honoured(view: &PlanView, observed: &Observed) -> Option<Why> {
 
 /// Why a Plan is left to the operator that numo replaces, if so.
 pub fn stood_off(observed: &Observed) -> Option<Why> {
-    let (key, _) = observed
-        .foreign_controllers
-        .iter()
-        .find(|(_, what)| **what == ForeignController::Plan)?;
-    let message = format!("system-upgrade-controller runs (Deployment {key}): numo leaves Plans to it");
-    Some(Why::new(Reason::ForeignController, message))
+    observed.stood_off(ForeignController::Plan)
 }
 
 /// The NodeChange of a node of a Plan, by its one name.
@@ -738,4 +733,9 @@ impl PlanView {
         complete
             && version.is_none_or(|version| self.status.latest_version.as_deref() == Some(&munged(version)))
     }
+}
+
+/// How a Plan's nodes are drained; none if they are not.
+pub fn drain_options(view: &PlanView, observed: &Observed) -> Option<crate::drain::DrainOptions> {
+    asked::Intent::parse(view, observed).drain
 }

@@ -1,23 +1,28 @@
 //! `numo abort`: gives up the current run of a MutexRunConfig, or the current upgrade of a Plan.
 
-use super::{CliError, ClusterArgs};
-use crate::shell::{watch, wire::Kind};
+use super::{
+    CliError, ClusterArgs, completion,
+    object::{ObjectArg, What},
+    word::{Change, SayArgs, Speaker},
+};
+use crate::shell::watch;
 use clap::Args;
-use kube::api::{Patch, PatchParams};
 use numo_api::marks;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Arguments of `numo abort`.
 #[derive(Debug, Args)]
 pub struct AbortArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
+    #[command(flatten)]
+    say: SayArgs,
     /// Namespace of the object [default: that of the kubeconfig's context]
     #[arg(short, long, value_name = "NS")]
     namespace: Option<String>,
     /// The MutexRunConfig, or plan/NAME
-    #[arg(value_name = "RUN|plan/NAME")]
-    name: String,
+    #[arg(value_name = "RUN|plan/NAME", add = clap_complete::ArgValueCompleter::new(completion::owners))]
+    object: ObjectArg,
     /// Take the abort back: the run goes on
     #[arg(long)]
     undo: bool,
@@ -25,51 +30,60 @@ pub struct AbortArgs {
 
 /// Sets or removes the abort annotation.
 pub async fn abort(args: AbortArgs) -> Result<(), CliError> {
+    if args.object.what == Some(What::Maintenance) {
+        return Err(CliError::Usage(format!(
+            "nodemaintenance/{name} is ended by deleting it: kubectl delete nodemaintenance {name}",
+            name = args.object.name
+        )));
+    }
     let (connection, default) = args.cluster.connect("abort").await?;
     let namespace = args.namespace.unwrap_or(default);
-    let name = args.name.rsplit('/').next().unwrap_or_default().to_owned();
-    let of_plan = args
-        .name
-        .rsplit_once('/')
-        .is_some_and(|(kind, _)| super::view::is_plan(kind));
-    let kind = if of_plan { Kind::Plan } else { Kind::MutexRunConfig };
-    let api = watch::api(&connection.write, kind, &namespace);
-    let doing = format!("{} {namespace}/{name}", kind.resource().2);
-    let object = api.get(&name).await.map_err(CliError::api(&doing))?;
-    let text = |path: &str| object.data.pointer(path).and_then(serde_json::Value::as_str);
-    let uid = object.metadata.uid.as_deref().unwrap_or_default();
+    let found = args.object.owner(&connection, &namespace).await?;
+    let name = found.name();
+    let of_plan = found.what == What::Plan;
+    let text = |path: &str| found.object.data.pointer(path).and_then(Value::as_str);
+    let uid = found.object.metadata.uid.as_deref().unwrap_or_default();
     let id = if of_plan {
         text("/status/latestHash").map(|hash| numo_core::plan::run_id(uid, hash))
     } else {
         text("/status/run/id").map(ToOwned::to_owned)
     };
-    let finished = object.data.pointer("/status/run/finishedAt").is_some();
+    let finished = found.object.data.pointer("/status/run/finishedAt").is_some();
+    let annotations = found.object.metadata.annotations.as_ref();
+    let is_aborted = annotations.is_some_and(|annotations| annotations.contains_key(marks::ABORT));
     let value = match (args.undo, id) {
-        (true, _) => serde_json::Value::Null,
+        (true, _) if !is_aborted => {
+            return Err(CliError::Usage(format!(
+                "{name} in namespace {namespace} is not aborted: there is nothing to take back"
+            )));
+        }
+        (true, _) => Value::Null,
         (false, Some(id)) if !finished => json!(id),
         (false, _) => {
-            return Err(CliError::Wrong(format!(
-                "{doing} has no run under way; see `numo status`"
+            return Err(CliError::Usage(format!(
+                "{name} in namespace {namespace} has no run under way; see `numo status`"
             )));
         }
     };
-    let patch = json!({"metadata": {"uid": object.metadata.uid, "annotations": {marks::ABORT: value}}});
-    let params = PatchParams {
-        field_manager: Some("numo-cli".to_owned()),
-        ..PatchParams::default()
+    let speaker = Speaker::of(&connection, &args.say).await?;
+    let change = Change {
+        resource: &found.resource,
+        object: &found.object,
+        verb: if args.undo { "abort --undo" } else { "abort" },
+        event: if args.undo { "AbortTakenBack" } else { "AbortAsked" },
+        patch: json!({"metadata": {"annotations": {marks::ABORT: value}}}),
     };
-    api.patch(&name, &params, &Patch::Merge(patch))
-        .await
-        .map_err(CliError::api(&doing))?;
-    if of_plan && args.undo {
-        println!("plan/{name}: the abort is taken back");
+    speaker
+        .write(&watch::api(&connection.write, found.kind, &namespace), change)
+        .await?;
+    let suffix = args.say.suffix();
+    if args.undo {
+        println!("{name}: the abort is taken back{suffix}");
     } else if of_plan {
-        println!("plan/{name} aborted: no further node is begun; Jobs that run come to their end first");
-    } else if args.undo {
-        println!("mutexrunconfig/{name}: the abort is taken back");
+        println!("{name} aborted: no further node is begun; Jobs that run come to their end first{suffix}");
     } else {
         println!(
-            "mutexrunconfig/{name} aborted: no further node is admitted; nodes that were let go come back first"
+            "{name} aborted: no further node is admitted; nodes that were let go come back first{suffix}"
         );
         println!("pools with outdated nodes stay paused; see `numo status -n {namespace}`");
     }

@@ -1,10 +1,18 @@
 //! `numo retry` and `numo skip`: what a person wants done with one node, on its NodeChange; and
 //! `numo retry mutexrunconfig/NAME`: the rules that are asked before a run, again.
 
-use super::{CliError, ClusterArgs, view};
+use super::{
+    CliError, ClusterArgs, completion,
+    look::{self, Look},
+    object::{ObjectArg, What},
+    word::{Change, SayArgs, Speaker},
+};
 use crate::shell::{apply, client::Connection, watch, wire::Kind};
 use clap::Args;
-use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::{
+    api::{ListParams, Patch},
+    core::DynamicObject,
+};
 use numo_api::{
     Directive, DirectiveAction, MutexRunConfigStatus, NodeChange, NodeChangeSpec, Outcome, Phase, RunResult,
     Step, Target, marks,
@@ -22,77 +30,81 @@ use std::collections::BTreeSet;
 pub struct DirectiveArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// Namespace of the MutexRunConfig [default: all; of mutexrunconfig/NAME that of the kubeconfig's context]
+    #[command(flatten)]
+    say: SayArgs,
+    /// Namespace of the owner [default: all; of mutexrunconfig/NAME that of the kubeconfig's context]
     #[arg(short, long, value_name = "NS")]
     namespace: Option<String>,
     /// The node; `numo retry` also takes mutexrunconfig/NAME, whose PreRun rules are then asked again
-    #[arg(value_name = "NODE")]
-    object: String,
-    /// Why, for the journal of the node
-    #[arg(long, value_name = "TEXT")]
-    reason: Option<String>,
+    #[arg(value_name = "NODE", add = clap_complete::ArgValueCompleter::new(completion::nodes))]
+    object: ObjectArg,
 }
 
 /// Writes the directive on the node's latest NodeChange.
 pub async fn give(args: DirectiveArgs, action: DirectiveAction) -> Result<(), CliError> {
-    let (connection, default) = args.cluster.connect("directive").await?;
-    let node = match args.object.split_once('/') {
-        None => args.object.clone(),
-        Some(("node" | "nodes" | "no", name)) => name.to_owned(),
-        Some(("mutexrunconfig" | "mutexrunconfigs" | "run", name)) if action == DirectiveAction::Retry => {
-            return retry_run(&connection, &args.namespace.unwrap_or(default), name).await;
-        }
-        Some((kind, _)) => {
-            let wanted = match action {
-                DirectiveAction::Retry => "node or mutexrunconfig",
-                _ => "node",
-            };
-            return Err(CliError::Wrong(format!("found kind {kind}, wanted {wanted}")));
-        }
+    let verb = if action == DirectiveAction::Retry {
+        "retry"
+    } else {
+        "skip"
     };
-    let by = std::env::var("USER").unwrap_or_else(|_| "someone".to_owned());
-    let Some(change) = turn_of(&connection, &node, args.namespace.as_deref()).await? else {
-        let directive = Directive {
-            action,
-            reason: args.reason,
-            by: Some(by),
-        };
-        return before_its_turn(
-            &args.cluster,
-            &connection,
-            &node,
-            args.namespace.as_deref(),
-            directive,
-        )
-        .await;
+    let (connection, default) = args.cluster.connect(verb).await?;
+    let node = args.object.name.clone();
+    match args.object.what {
+        None | Some(What::Node) => {}
+        Some(What::Run) if action == DirectiveAction::Retry => {
+            let namespace = args.namespace.unwrap_or(default);
+            return retry_run(&connection, &args.say, &args.object, &namespace).await;
+        }
+        Some(what) => {
+            let wanted = if action == DirectiveAction::Retry {
+                "a node or mutexrunconfig/NAME"
+            } else {
+                "a node"
+            };
+            return Err(CliError::Usage(format!(
+                "found {}/{node}, wanted {wanted}",
+                what.singular()
+            )));
+        }
+    }
+    let speaker = Speaker::of(&connection, &args.say).await?;
+    let directive = Directive {
+        action,
+        reason: args.say.reason.clone(),
+        by: Some(speaker.by.clone()),
+    };
+    let Some((object, change)) = turn_of(&connection, &node, args.namespace.as_deref()).await? else {
+        return before_its_turn(&args, &speaker, &node, directive).await;
     };
     refuse_in_vain(&node, &change, action)?;
     let (namespace, name) = (
-        change.metadata.namespace.unwrap_or_default(),
-        change.metadata.name.unwrap_or_default(),
+        change.metadata.namespace.clone().unwrap_or_default(),
+        change.metadata.name.clone().unwrap_or_default(),
     );
     let api = watch::api(&connection.write, Kind::NodeChange, &namespace);
-    let manager = PatchParams {
-        field_manager: Some("numo-cli".to_owned()),
-        ..PatchParams::default()
-    };
-    let doing = format!("NodeChange {namespace}/{name}");
-    let directive = json!({"action": action, "reason": args.reason, "by": by});
     // One that is given twice must differ, or the second would change nothing: it is removed first.
-    let same = change.spec.directive.is_some_and(|before| {
-        before.action == action && before.reason == args.reason && before.by.as_ref() == Some(&by)
-    });
-    if same {
+    if change.spec.directive.as_ref() == Some(&directive) && speaker.sends() {
         let clear = json!({"spec": {"directive": null}});
-        api.patch(&name, &manager, &Patch::Merge(clear))
+        api.patch(&name, &speaker.params(), &Patch::Merge(clear))
             .await
-            .map_err(CliError::api(&doing))?;
+            .map_err(CliError::api(format!("NodeChange {namespace}/{name}")))?;
     }
-    let patch = json!({"metadata": {"uid": change.metadata.uid}, "spec": {"directive": directive}});
-    api.patch(&name, &manager, &Patch::Merge(patch))
-        .await
-        .map_err(CliError::api(&doing))?;
-    println!("nodechange/{name}: {action:?} for Node {node}");
+    let said = Change {
+        resource: &watch::resource(Kind::NodeChange),
+        object: &object,
+        verb,
+        event: if action == DirectiveAction::Retry {
+            "RetryAsked"
+        } else {
+            "SkipAsked"
+        },
+        patch: json!({"spec": {"directive": directive}}),
+    };
+    speaker.write(&api, said).await?;
+    println!(
+        "nodechange/{name}: {action:?} for Node {node}{}",
+        args.say.suffix()
+    );
     Ok(())
 }
 
@@ -102,7 +114,7 @@ async fn turn_of(
     connection: &Connection,
     node: &str,
     namespace: Option<&str>,
-) -> Result<Option<NodeChange>, CliError> {
+) -> Result<Option<(DynamicObject, NodeChange)>, CliError> {
     let runs = watch::api(
         &connection.read,
         Kind::MutexRunConfig,
@@ -147,26 +159,29 @@ async fn turn_of(
     let params = ListParams::default().fields(&format!("spec.nodeName={node}"));
     let list = all.list(&params).await.map_err(CliError::api("nodechanges"))?;
     let changes = list.items.into_iter().filter_map(|object| {
-        serde_json::to_value(object)
-            .ok()
-            .and_then(|value| serde_json::from_value::<NodeChange>(value).ok())
+        let value = serde_json::to_value(&object).ok()?;
+        Some((object, serde_json::from_value::<NodeChange>(value).ok()?))
     });
     Ok(changes
-        .filter(|change| live.contains(&change.spec.target.run_id))
-        .max_by_key(|change| change.metadata.creation_timestamp.as_ref().map(|time| time.0)))
+        .filter(|(_, change)| live.contains(&change.spec.target.run_id))
+        .max_by_key(|(_, change)| change.metadata.creation_timestamp.as_ref().map(|time| time.0)))
 }
 
 /// Leaves out a node that has had no turn: one that is dead, say, would keep its run from ever ending. The
 /// NodeChange is the one that its turn would have made.
 async fn before_its_turn(
-    cluster: &ClusterArgs,
-    connection: &Connection,
+    args: &DirectiveArgs,
+    speaker: &Speaker<'_>,
     node: &str,
-    namespace: Option<&str>,
     directive: Directive,
 ) -> Result<(), CliError> {
+    let look = look::look(&args.cluster, "skip").await?;
+    let namespace = args.namespace.as_deref();
+    if !look.store.observed.nodes.contains_key(node) {
+        return Err(CliError::no_node(node));
+    }
     let no_turn = || {
-        CliError::Wrong(format!(
+        CliError::Usage(format!(
             "Node {node} has no NodeChange of a run under way: it has not had its turn; `numo explain {node}` \
              says why"
         ))
@@ -174,7 +189,6 @@ async fn before_its_turn(
     if directive.action != DirectiveAction::Skip {
         return Err(no_turn());
     }
-    let look = view::look(cluster, "directive").await?;
     let waits = look.runs.iter().find(|(key, decision)| {
         let report = &decision.report;
         let waits = report
@@ -189,7 +203,7 @@ async fn before_its_turn(
         && let Some((change, mut spec)) = waits_in_plan(&look, seen, namespace)
     {
         spec.directive = Some(directive);
-        return create_change(connection, &change, &spec, node).await;
+        return create_change(speaker, &change, &spec, node).await;
     }
     let (Some((key, decision)), Some(seen)) = (waits, observed.nodes.get(node)) else {
         return Err(no_turn());
@@ -204,15 +218,11 @@ async fn before_its_turn(
     };
     let (change, mut spec) = reservation(run, seen, target);
     spec.directive = Some(directive);
-    create_change(connection, &change, &spec, node).await
+    create_change(speaker, &change, &spec, node).await
 }
 
 /// The NodeChange that the turn of a node would make that waits in a Plan.
-fn waits_in_plan(
-    look: &view::Look,
-    node: &NodeView,
-    namespace: Option<&str>,
-) -> Option<(Key, NodeChangeSpec)> {
+fn waits_in_plan(look: &Look, node: &NodeView, namespace: Option<&str>) -> Option<(Key, NodeChangeSpec)> {
     let (key, decision) = look.plans.iter().find(|(key, decision)| {
         let of_node = decision.report.nodes.get(&node.name);
         of_node.is_some_and(|node| node.step == Step::Selected)
@@ -226,25 +236,31 @@ fn waits_in_plan(
 }
 
 async fn create_change(
-    connection: &Connection,
+    speaker: &Speaker<'_>,
     change: &Key,
     spec: &NodeChangeSpec,
     node: &str,
 ) -> Result<(), CliError> {
     let doing = format!("NodeChange {change}");
-    let body = serde_json::from_value(apply::change_body(change, spec))
-        .map_err(|error| CliError::Wrong(format!("{doing}: {error}")))?;
-    let params = PostParams {
-        field_manager: Some("numo-cli".to_owned()),
-        ..PostParams::default()
-    };
-    watch::api(&connection.write, Kind::NodeChange, &change.namespace)
-        .create(&params, &body)
-        .await
-        .map_err(CliError::api(&doing))?;
+    let word = speaker.word("skip");
+    let mut body = apply::change_body(change, spec);
+    json_patch::merge(
+        &mut body,
+        &json!({"metadata": {"annotations": {marks::SAID: json!([word]).to_string()}}}),
+    );
+    let body = serde_json::from_value(body).map_err(|error| CliError::Wrong(format!("{doing}: {error}")))?;
+    if speaker.sends() {
+        let made = watch::api(&speaker.connection.write, Kind::NodeChange, &change.namespace)
+            .create(&speaker.post(), &body)
+            .await
+            .map_err(CliError::api(&doing))?;
+        let resource = watch::resource(Kind::NodeChange);
+        speaker.tell(&resource, &made, "SkipAsked", &word).await;
+    }
     println!(
-        "nodechange/{}: Skip for Node {node}, which has not had its turn",
-        change.name
+        "nodechange/{}: Skip for Node {node}, which has not had its turn{}",
+        change.name,
+        speaker.say.suffix()
     );
     Ok(())
 }
@@ -266,14 +282,18 @@ fn refuse_in_vain(node: &str, change: &NodeChange, action: DirectiveAction) -> R
         }
         _ => return Ok(()),
     };
-    Err(CliError::Wrong(format!("Node {node}: {vain}")))
+    Err(CliError::Closed(format!("Node {node}: {vain}")))
 }
 
 /// Has the rules of a run asked again: in the round after the last that has a verdict.
-async fn retry_run(connection: &Connection, namespace: &str, name: &str) -> Result<(), CliError> {
-    let api = watch::api(&connection.write, Kind::MutexRunConfig, namespace);
-    let doing = format!("MutexRunConfig {namespace}/{name}");
-    let object = api.get(name).await.map_err(CliError::api(&doing))?;
+async fn retry_run(
+    connection: &Connection,
+    say: &SayArgs,
+    object: &ObjectArg,
+    namespace: &str,
+) -> Result<(), CliError> {
+    let found = object.owner(connection, namespace).await?;
+    let (name, object) = (found.name(), &found.object);
     let status: MutexRunConfigStatus = object
         .data
         .get("status")
@@ -287,8 +307,8 @@ async fn retry_run(connection: &Connection, namespace: &str, name: &str) -> Resu
     // An abort by the rule's policy finishes the run: it can be taken up again all the same.
     let aborted = |run: &numo_api::RunStatus| run.result == Some(RunResult::Aborted);
     let Some(run) = status.run.filter(|run| failed(run) || aborted(run)) else {
-        return Err(CliError::Wrong(format!(
-            "{doing}: no rule of phase PreRun has failed in a run under way; `numo explain mutexrunconfig/{name}` \
+        return Err(CliError::Usage(format!(
+            "{name}: no rule of phase PreRun has failed in a run under way; `numo explain -n {namespace} {name}` \
              says what it waits for"
         )));
     };
@@ -299,17 +319,16 @@ async fn retry_run(connection: &Connection, namespace: &str, name: &str) -> Resu
         .max()
         .unwrap_or(1)
         + 1;
-    let patch = json!({"metadata": {
-        "uid": object.metadata.uid,
-        "annotations": {marks::RETRY: format!("{}/{round}", run.id)},
-    }});
-    let manager = PatchParams {
-        field_manager: Some("numo-cli".to_owned()),
-        ..PatchParams::default()
+    let speaker = Speaker::of(connection, say).await?;
+    let change = Change {
+        resource: &found.resource,
+        object,
+        verb: "retry",
+        event: "RetryAsked",
+        patch: json!({"metadata": {"annotations": {marks::RETRY: format!("{}/{round}", run.id)}}}),
     };
-    api.patch(name, &manager, &Patch::Merge(patch))
-        .await
-        .map_err(CliError::api(&doing))?;
-    println!("mutexrunconfig/{name}: its rules are asked again, round {round}");
+    let api = watch::api(&connection.write, found.kind, namespace);
+    speaker.write(&api, change).await?;
+    println!("{name}: its rules are asked again, round {round}{}", say.suffix());
     Ok(())
 }

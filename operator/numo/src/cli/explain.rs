@@ -1,245 +1,635 @@
-//! `numo explain`: the chain that holds a node or a run, and who can end it. The words are those of the
-//! report that the operator writes its status from.
+//! `numo explain`: the chain that holds a node or an owner, who can end it, when it could move at the earliest, and the
+//! node's journal. The words are those of the report that the operator writes its status from.
 
 use super::{
-    CliError, ClusterArgs,
-    view::{self, Look},
+    CliError, ClusterArgs, completion,
+    look::{self, Look, ago},
+    object::{ObjectArg, What},
+    output::{self, OutputArgs, paint},
+    status::say_unseen,
+    word::Word,
 };
+use crate::shell::observe;
 use clap::Args;
+use jiff::Timestamp;
 use numo_api::{
-    Outcome, Reason, Step,
+    Outcome, Phase, Reason, Step,
     conditions::{Who, types},
+    marks,
 };
 use numo_core::{
     Decision,
-    observed::{ChangeView, Key, MaintenanceView},
-    report::NodeReport,
+    drain::DrainOptions,
+    eta,
+    forecast::{Surroundings, Weight, forecast},
+    ledger::{self, Ledger},
+    observed::{ChangeView, Key, MaintenanceView, NodeView},
+    report::{NodeReport, Report},
 };
+use serde::Serialize;
+use std::fmt::Write as _;
+
+/// Things of one kind that are named, at most.
+const NAMED: usize = 10;
 
 /// Arguments of `numo explain`.
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
+    #[command(flatten)]
+    output: OutputArgs,
     /// Namespace of the object [default: all]
     #[arg(short, long, value_name = "NS")]
     namespace: Option<String>,
-    /// A node, or KIND/NAME: node, mutexrunconfig, plan, nodemaintenance, mutexrule, mutextarget
-    #[arg(value_name = "NODE|KIND/NAME")]
+    /// Objects of all namespaces, as without --namespace
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    all_namespaces: bool,
+    /// Go on, and explain again what has changed
+    #[arg(short, long)]
+    watch: bool,
+    /// End with exit code 3 if it waits for anything
+    #[arg(long, conflicts_with = "watch")]
+    exit_code: bool,
+    /// A node, or KIND/NAME: node, mutexrunconfig, plan, nodemaintenance, mutexrule, mutextarget, mutexbudget, reason
+    #[arg(value_name = "NODE|KIND/NAME", add = clap_complete::ArgValueCompleter::new(completion::explained))]
+    object: ObjectArg,
+}
+
+/// Why one thing is where it is, for one owner.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Explanation {
     object: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    owner: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    step: Option<Step>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    phase: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pool: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<Reason>,
+    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    means: Option<&'static str>,
+    /// Who can end it; none where nothing is waited for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ends_by: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    earliest: Option<Earliest>,
+    /// What else holds it or stands around it, in order.
+    chain: Vec<Link>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    journal: Option<Journal>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    said: Vec<Word>,
+}
+
+/// The earliest time at which it could move.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Earliest {
+    at: String,
+    why: String,
+}
+
+/// One thing of the chain.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Link {
+    what: &'static str,
+    message: String,
+}
+
+/// The journal of a node.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Journal {
+    change: String,
+    attempt: i32,
+    entries: Vec<Entry>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    log: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Entry {
+    at: String,
+    message: String,
 }
 
 /// Explains a node or an object.
 pub async fn explain(args: ExplainArgs) -> Result<(), CliError> {
-    let look = view::look(&args.cluster, "explain").await?;
-    let (kind, name) = args.object.split_once('/').unwrap_or(("node", &args.object));
-    let in_namespace = |key: &Key| {
-        key.name == name
-            && args
-                .namespace
-                .as_ref()
-                .is_none_or(|namespace| key.namespace == *namespace)
-    };
-    let known = match kind.to_lowercase().as_str() {
-        "node" | "nodes" | "no" => node(&look, name),
-        "mutexrunconfig" | "mutexrunconfigs" | "run" => {
-            let runs: Vec<_> = look.runs.iter().filter(|(key, _)| in_namespace(key)).collect();
-            for (key, decision) in &runs {
-                run(&look, key, decision);
-            }
-            !runs.is_empty()
-        }
-        "mutexrule" | "mutexrules" | "rule" => {
-            let rules: Vec<_> = look.store.rules().filter(|(key, _)| in_namespace(key)).collect();
-            for (key, rule) in &rules {
-                let conditions = rule
-                    .status
-                    .as_ref()
-                    .map(|status| status.conditions.as_slice())
-                    .unwrap_or_default();
-                verdict_of("MutexRule", key, conditions);
-            }
-            !rules.is_empty()
-        }
-        "mutextarget" | "mutextargets" | "target" => {
-            let targets: Vec<_> = look
-                .store
-                .observed
-                .targets
-                .values()
-                .filter(|t| in_namespace(&t.key))
-                .collect();
-            for target in &targets {
-                verdict_of("MutexTarget", &target.key, &target.status.conditions);
-            }
-            !targets.is_empty()
-        }
-        kind if view::is_plan(kind) => {
-            let plans: Vec<_> = look.plans.iter().filter(|(key, _)| in_namespace(key)).collect();
-            for (key, decision) in &plans {
-                plan(&look, key, decision);
-            }
-            !plans.is_empty()
-        }
-        kind if view::is_maintenance(kind) => {
-            let all = look.store.observed.maintenances.values();
-            let views: Vec<_> = all.filter(|view| in_namespace(&view.owner.key)).collect();
-            for view in &views {
-                maintenance(&look, view);
-            }
-            !views.is_empty()
-        }
-        other => {
-            return Err(CliError::Wrong(format!(
-                "found kind {other}, wanted node, mutexrunconfig, plan, nodemaintenance, mutexrule or mutextarget"
-            )));
-        }
-    };
-    for unseen in &look.unseen {
-        eprintln!("numo: could not see {unseen}");
+    if args.object.what == Some(What::Reason) {
+        return print(&[reason(&args.object.name)?], Timestamp::UNIX_EPOCH, args.output);
     }
-    if known {
-        return Ok(());
+    let (connection, _) = args.cluster.connect("explain").await?;
+    if args.watch {
+        let mut before = Vec::new();
+        return look::follow(&connection, None, |look| {
+            let found = explained(look, &args)?;
+            if found != before {
+                if !before.is_empty() && args.output.output.is_none() {
+                    println!("---");
+                }
+                print(&found, look.now, args.output)?;
+                before = found;
+            }
+            Ok(true)
+        })
+        .await;
     }
-    Err(CliError::Wrong(format!(
-        "found no {kind} {name}; `numo status` lists runs and the nodes that wait"
-    )))
+    let mut look = look::look_by(&connection).await?;
+    if args.object.what.is_none_or(|what| what == What::Node)
+        && let Some(node) = look.store.observed.nodes.get(&args.object.name)
+    {
+        let nodes = [node.name.clone()];
+        let unseen = observe::pods(&connection.read, &mut look.store, &nodes, &mut None)
+            .await
+            .map_err(CliError::api(format!("pods of Node {}", args.object.name)))?;
+        look.unseen.extend(unseen);
+    }
+    let found = explained(&look, &args)?;
+    print(&found, look.now, args.output)?;
+    say_unseen(&look.unseen);
+    let waits = found.iter().find_map(|one| one.ends_by.and(one.reason));
+    match waits.filter(|_| args.exit_code) {
+        Some(reason) => Err(CliError::Closed(format!("it waits: {reason}"))),
+        None => Ok(()),
+    }
 }
 
-fn node(look: &Look, name: &str) -> bool {
-    let Some(seen) = look.store.observed.nodes.get(name) else {
-        return false;
+/// What a reason means, wherever it was seen.
+fn reason(name: &str) -> Result<Explanation, CliError> {
+    let known = Reason::ALL
+        .iter()
+        .find(|reason| reason.name().eq_ignore_ascii_case(name));
+    if let Some(reason) = known {
+        let mut one = Explanation::of(
+            format!("Reason {reason}"),
+            (Some(*reason), reason.meaning().to_owned()),
+        );
+        one.means = None;
+        return Ok(one);
+    }
+    let mut others = numo_api::words::WORDS.iter();
+    match others.find(|(word, ..)| word.eq_ignore_ascii_case(name)) {
+        Some((word, seen, meaning)) => Ok(Explanation {
+            phase: Some(format!("of a {}", seen.name())),
+            ..Explanation::of(format!("Reason {word}"), (None, (*meaning).to_owned()))
+        }),
+        None => Err(CliError::Usage(format!(
+            "found no reason {name}; operator/docs/reference/reasons.md lists them all"
+        ))),
+    }
+}
+
+fn print(found: &[Explanation], now: Timestamp, output: OutputArgs) -> Result<(), CliError> {
+    output.print(
+        &found,
+        |_| {
+            found
+                .iter()
+                .map(|one| one.text(now))
+                .collect::<Vec<_>>()
+                .join("\n")
+        },
+        || {
+            found
+                .iter()
+                .map(|one| one.object.to_lowercase().replacen(' ', "/", 1))
+                .collect()
+        },
+    )
+}
+
+fn explained(look: &Look, args: &ExplainArgs) -> Result<Vec<Explanation>, CliError> {
+    let name = args.object.name.as_str();
+    let in_namespace = |key: &Key| {
+        let of_namespace = args.namespace.as_ref();
+        key.name == name && of_namespace.is_none_or(|namespace| key.namespace == *namespace)
     };
-    let mut told = false;
+    let observed = &look.store.observed;
+    let what = args.object.what.unwrap_or(What::Node);
+    let found: Vec<Explanation> = match what {
+        What::Node => match observed.nodes.get(name) {
+            Some(seen) => node(look, seen),
+            None => Vec::new(),
+        },
+        What::Run => {
+            let runs = look.runs.iter().filter(|(key, _)| in_namespace(key));
+            runs.map(|(key, decision)| run(look, key, decision)).collect()
+        }
+        What::Plan => {
+            let plans = look.plans.iter().filter(|(key, _)| in_namespace(key));
+            plans.map(|(key, decision)| plan(look, key, decision)).collect()
+        }
+        What::Maintenance => {
+            let all = observed.maintenances.values();
+            let views = all.filter(|view| in_namespace(&view.owner.key));
+            views.map(|view| maintenance(look, view)).collect()
+        }
+        What::Rule => {
+            let rules = look.store.rules().filter(|(key, _)| in_namespace(key));
+            rules
+                .map(|(key, rule)| {
+                    let status = rule.status.as_ref();
+                    verdict_of(
+                        "MutexRule",
+                        key,
+                        status.map_or(&[], |status| status.conditions.as_slice()),
+                    )
+                })
+                .collect()
+        }
+        What::Target => {
+            let targets = observed
+                .targets
+                .values()
+                .filter(|target| in_namespace(&target.key));
+            targets
+                .map(|target| verdict_of("MutexTarget", &target.key, &target.status.conditions))
+                .collect()
+        }
+        What::Budget => {
+            let budgets = observed.budgets.get(name).into_iter();
+            budgets.map(|_| budget(look, name)).collect()
+        }
+        What::Reason => vec![reason(name)?],
+    };
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    Err(match (what, args.object.what) {
+        // A name alone is a node's; who meant an owner is told so.
+        (What::Node, None) => {
+            let owners = look.runs.iter().map(|(key, _)| (What::Run, key));
+            let owners = owners.chain(look.plans.iter().map(|(key, _)| (What::Plan, key)));
+            let maintenances = observed
+                .maintenances
+                .keys()
+                .map(|owner| (What::Maintenance, &owner.key));
+            let meant = owners.chain(maintenances).find(|(_, key)| key.name == name);
+            match meant {
+                Some((what, _)) => CliError::Usage(format!(
+                    "found no node {name}, but {0}/{name}: `numo explain {0}/{name}`",
+                    what.singular()
+                )),
+                None => CliError::no_node(name),
+            }
+        }
+        (What::Node, _) => CliError::no_node(name),
+        (what, _) => {
+            let place = args
+                .namespace
+                .as_ref()
+                .map_or_else(String::new, |namespace| format!(" in namespace {namespace}"));
+            CliError::Usage(format!(
+                "found no {} {name}{place}; `numo status` lists owners and the nodes that wait",
+                what.singular()
+            ))
+        }
+    })
+}
+
+impl Explanation {
+    fn of(object: String, why: (Option<Reason>, String)) -> Self {
+        let (reason, message) = why;
+        let who = reason.map(Reason::who).filter(|who| *who != Who::Nobody);
+        Self {
+            object,
+            reason,
+            message,
+            means: reason.map(Reason::meaning),
+            ends_by: who.map(Who::phrase),
+            ..Self::default()
+        }
+    }
+
+    fn link(&mut self, what: &'static str, message: impl Into<String>) {
+        self.chain.push(Link {
+            what,
+            message: message.into(),
+        });
+    }
+
+    /// In flight nodes of the same owner, but for `but`.
+    fn behind(&mut self, what: &'static str, report: &Report, but: &str) {
+        let nodes = report
+            .nodes
+            .iter()
+            .filter(|(name, node)| is_in_flight(node) && *name != but);
+        for (name, node) in nodes.take(NAMED) {
+            let message = format!(
+                "Node {name}: {}, {}: {}",
+                node.step.name(),
+                node.why.reason,
+                node.why.message
+            );
+            self.link(what, message);
+        }
+    }
+
+    fn text(&self, now: Timestamp) -> String {
+        let mut text = String::new();
+        let mut line = |label: &str, words: &str| {
+            let _ = writeln!(text, "  {label:<8}{words}");
+        };
+        let reason = self.reason.map_or_else(
+            || "-".to_owned(),
+            |reason| paint(output::of_reason(reason), reason.name()),
+        );
+        line("why", &format!("{reason}: {}", self.message));
+        if let Some(means) = self.means {
+            line("means", means);
+        }
+        if let Some(who) = self.ends_by {
+            line("ends", &format!("by {who}"));
+        }
+        if let Some(earliest) = &self.earliest {
+            let in_ = earliest.at.parse::<Timestamp>().map_or_else(
+                |_| String::new(),
+                |at| format!(", in {}", eta::words(at.as_second() - now.as_second())),
+            );
+            line("earliest", &format!(" {}{in_}: {}", earliest.at, earliest.why));
+        }
+        for Link { what, message } in &self.chain {
+            line(what, message);
+        }
+        for word in &self.said {
+            line(
+                "said",
+                &format!("{} ago: {}", ago(Some(&word.at), now), word.sentence()),
+            );
+        }
+        if let Some(journal) = &self.journal {
+            line(
+                "journal",
+                &format!("NodeChange {}, attempt {}", journal.change, journal.attempt),
+            );
+            for entry in &journal.entries {
+                line(
+                    "",
+                    &format!("{:>4} ago  {}", ago(Some(&entry.at), now), entry.message),
+                );
+            }
+            if !journal.log.is_empty() {
+                line("log", "of the last rule:");
+                for words in &journal.log {
+                    line("", words);
+                }
+            }
+        }
+        format!("{}\n{text}", self.head(now))
+    }
+
+    fn head(&self, now: Timestamp) -> String {
+        let mut head = paint(output::head(), &self.object);
+        let state = self.step.map(|step| paint(output::of_step(step), step.name()));
+        if let Some(state) = state.or_else(|| self.phase.clone()) {
+            let _ = write!(head, ": {state}");
+            if let Some(since) = &self.since {
+                let _ = write!(head, ", for {}", ago(Some(since), now));
+            }
+        }
+        let pool = self.pool.as_ref().map(|pool| format!("pool {pool}"));
+        let target = self.target.as_ref().map(|target| format!("to {target}"));
+        let of: Vec<String> = [pool, self.owner.clone(), target].into_iter().flatten().collect();
+        if !of.is_empty() {
+            let _ = write!(head, " ({})", of.join(", "));
+        }
+        head
+    }
+}
+
+fn node(look: &Look, seen: &NodeView) -> Vec<Explanation> {
+    let name = seen.name.as_str();
+    let mut found = Vec::new();
     for (key, decision) in &look.runs {
         if let Some(node) = decision.report.nodes.get(name) {
-            told = true;
-            let of = format!("pool {}, MutexRunConfig {key}", node.pool);
-            chain(look, name, &of, decision, node);
+            found.push(of_node(
+                look,
+                seen,
+                &format!("MutexRunConfig {key}"),
+                decision,
+                node,
+            ));
         }
     }
     for (key, decision) in &look.plans {
         if let Some(node) = decision.report.nodes.get(name) {
-            told = true;
-            chain(look, name, &format!("Plan {key}"), decision, node);
+            let mut one = of_node(look, seen, &format!("Plan {key}"), decision, node);
             if is_in_flight(node) {
-                let (reason, message) = view::plan_words(look, key, &decision.report);
-                println!("  says    {reason}: {message}");
+                let (reason, message) = look::plan_words(look, key, &decision.report);
+                one.chain.insert(
+                    0,
+                    Link {
+                        what: "says",
+                        message: format!("{reason}: {message}"),
+                    },
+                );
             }
+            found.push(one);
         }
     }
     let maintenances = look.store.observed.maintenances.values();
-    for view in maintenances.filter(|view| view.spec.node_name == name) {
-        told = true;
-        maintenance(look, view);
+    let named = maintenances.filter(|view| view.spec.node_name == name);
+    found.extend(named.map(|view| maintenance(look, view)));
+    if found.is_empty() {
+        let mut one = Explanation::of(
+            format!("Node {name}"),
+            (
+                None,
+                "it belongs to no run: its primary pool is in no target of a MutexRunConfig, no Plan selects it, \
+                 and no NodeMaintenance names it"
+                    .to_owned(),
+            ),
+        );
+        around(&mut one, look, seen);
+        found.push(one);
     }
-    if !told {
-        println!(
-            "Node {name} belongs to no run: its primary pool is in no target of a MutexRunConfig, no Plan selects it, and no NodeMaintenance names it."
+    found
+}
+
+/// Why a node is where it is, for one owner.
+fn of_node(look: &Look, seen: &NodeView, owner: &str, decision: &Decision, node: &NodeReport) -> Explanation {
+    let why = (Some(node.why.reason), node.why.message.to_string());
+    let report = &decision.report;
+    let mut one = Explanation {
+        owner: Some(owner.to_owned()),
+        step: Some(node.step),
+        since: node.since.clone(),
+        pool: Some(node.pool.to_string()).filter(|pool| !pool.is_empty()),
+        target: Some(report.target.clone().unwrap_or_else(|| "?".to_owned())),
+        earliest: earliest(decision, node, look.now),
+        ..Explanation::of(format!("Node {}", seen.name), why)
+    };
+    if matches!(
+        node.why.reason,
+        Reason::WaitingForTurn
+            | Reason::BudgetExhausted
+            | Reason::MutexKeyBusy
+            | Reason::FirstNodes
+            | Reason::NodeBusy
+            | Reason::EtcdQuorum
+    ) {
+        one.behind("behind", report, &seen.name);
+    }
+    if let Some(hold) = report.hold.as_ref().filter(|hold| hold.reason != node.why.reason) {
+        one.link("owner", format!("{}: {}", hold.reason, hold.message));
+    }
+    let pools = report.pools.iter().filter(|pool| *pool.name == *node.pool);
+    for pool in pools {
+        let paused = match (pool.paused, pool.ours) {
+            (true, true) => "paused by numo",
+            (true, false) => "paused by another",
+            (false, _) => "not paused",
+        };
+        let message = format!(
+            "MachineConfigPool {} is {paused}, {} of its {} nodes would roll",
+            pool.name, pool.outdated, pool.nodes
+        );
+        one.link("pool", message);
+    }
+    if node.step != Step::Done {
+        around(&mut one, look, seen);
+    }
+    let changes = look.store.observed.changes.values();
+    let wanted = node.change.as_ref();
+    let change = wanted.and_then(|wanted| {
+        changes
+            .into_iter()
+            .find(|change| change.key.to_string() == *wanted)
+    });
+    one.journal = change.map(journal);
+    one
+}
+
+/// What stands around a node: budgets, lease, cordon, readiness, and pods that a drain would not get past.
+fn around(one: &mut Explanation, look: &Look, seen: &NodeView) {
+    let observed = &look.store.observed;
+    let uses = Ledger::of(observed, look.now).uses();
+    let of_node = |used: &&ledger::Use<'_>| {
+        let group = used.budget.group_by.as_ref().map_or("", |key| seen.label(key));
+        ledger::covers(used.budget, seen) && used.group == group
+    };
+    for used in uses.iter().filter(of_node) {
+        let allowed = used
+            .allowed
+            .map_or_else(|| "?".to_owned(), |allowed| allowed.to_string());
+        let paused = if used.budget.paused { ", paused" } else { "" };
+        let message = format!(
+            "MutexBudget {}: {} of {allowed} allowed are unavailable of {} nodes{paused}",
+            used.budget.name,
+            used.unavailable.len(),
+            used.nodes
+        );
+        one.link("budget", message);
+    }
+    if let Some(lease) = observed
+        .leases
+        .get(&seen.name)
+        .filter(|lease| !lease.holder.is_empty())
+    {
+        let until = lease.renewed.and_then(|renewed| {
+            let until = renewed.as_second() + lease.duration_seconds;
+            Timestamp::from_second(until).ok()
+        });
+        let until = until.map_or_else(String::new, |until| format!(" until {until}"));
+        one.link(
+            "lease",
+            format!("{} holds the lease of the node{until}", lease.holder),
         );
     }
     if seen.unschedulable {
-        println!("  it is cordoned");
+        one.link("node", "it is cordoned");
     }
     if !seen.ready {
-        println!("  it is not Ready");
+        one.link("node", "it is not Ready");
     }
-    true
+    if let Some(leaving) = &seen.leaving {
+        one.link("node", leaving.clone());
+    }
+    let options = DrainOptions {
+        force: true,
+        delete_emptydir_data: true,
+        ..DrainOptions::of(None)
+    };
+    let obstacles = forecast(observed, &Surroundings::default(), seen, &options, look.now);
+    let obstacles = obstacles.into_iter().flatten();
+    let hard: Vec<_> = obstacles.filter(|one| one.weight < Weight::Costs).collect();
+    for obstacle in hard.iter().take(NAMED) {
+        one.link("pod", obstacle.message.clone());
+    }
+    if hard.len() > NAMED {
+        one.link("pod", format!("and {} more", hard.len() - NAMED));
+    }
+}
+
+/// The earliest time at which a node could move, where time alone decides.
+fn earliest(decision: &Decision, node: &NodeReport, now: Timestamp) -> Option<Earliest> {
+    let why = match node.why.reason {
+        Reason::OutsideWindow => "spec.window opens",
+        Reason::Soaking => "spec.soakSeconds are over",
+        Reason::CompleteDelay => "spec.postCompleteDelay is over",
+        Reason::NodeLeaseHeld => "the lease of the other controller ends",
+        Reason::VersionUnresolved => "the channel is asked again",
+        _ => return None,
+    };
+    let at = decision.wake_at.filter(|at| *at > now)?;
+    Some(Earliest {
+        at: at.round(jiff::Unit::Second).unwrap_or(at).to_string(),
+        why: why.to_owned(),
+    })
 }
 
 /// What a maintenance of the node waits for, and who can end it.
-fn maintenance(look: &Look, view: &MaintenanceView) {
+fn maintenance(look: &Look, view: &MaintenanceView) -> Explanation {
     let status = &view.status;
-    let (reason, message) = view::maintenance_words(view);
-    println!(
-        "Node {}: maintenance {} ({} {})",
-        view.spec.node_name,
-        status.phase.as_deref().unwrap_or("not begun"),
-        view.owner,
-        view.spec
-            .reason
-            .as_deref()
-            .map_or_else(String::new, |reason| format!("\"{reason}\""))
-            .trim()
-    );
-    println!("  why     {}: {message}", reason.map_or("-", Reason::name));
-    if let Some(reason) = reason {
-        println!("  means   {}", reason.meaning());
-        ends(reason);
-    }
-    let (total, done) = (
-        status.eviction_pods.unwrap_or(0),
-        status.drain_progress.unwrap_or(0),
-    );
+    let reason = view.spec.reason.as_deref();
+    let reason = reason.map_or_else(String::new, |reason| format!(" \"{reason}\""));
+    let mut one = Explanation {
+        phase: Some(format!(
+            "maintenance {}",
+            status.phase.as_deref().unwrap_or("not begun")
+        )),
+        owner: Some(format!("{}{reason}", view.owner)),
+        said: Word::kept(view.annotations.get(marks::SAID)),
+        ..Explanation::of(
+            format!("Node {}", view.spec.node_name),
+            look::maintenance_words(view),
+        )
+    };
+    let total = status.eviction_pods.unwrap_or(0);
     if total > 0 {
-        println!("  drained {done}% of {total} pods");
+        let done = status.drain_progress.unwrap_or(0);
+        one.link("drained", format!("{done}% of {total} pods"));
     }
     let pods = status.pending_pods_refs.as_deref().unwrap_or_default();
-    for pod in pods.iter().take(10) {
-        println!(
-            "  left    Pod {}/{}",
-            pod.namespace.as_deref().unwrap_or_default(),
-            pod.name
-        );
+    for pod in pods.iter().take(NAMED) {
+        let namespace = pod.namespace.as_deref().unwrap_or_default();
+        one.link("left", format!("Pod {namespace}/{}", pod.name));
     }
-    if pods.len() > 10 {
-        println!("          and {} more", pods.len() - 10);
+    if pods.len() > NAMED {
+        one.link("left", format!("and {} more", pods.len() - NAMED));
     }
-    let changes = look.store.observed.changes.values();
-    for change in changes.filter(|change| change.spec.owner_ref.uid == view.uid) {
-        journal(look, change);
+    if let Some(seen) = look.store.observed.nodes.get(&view.spec.node_name)
+        && status.phase.as_deref() != Some("Succeeded")
+    {
+        around(&mut one, look, seen);
     }
-}
-
-/// The chain from the node up to whoever can end its wait.
-fn chain(look: &Look, name: &str, of: &str, decision: &Decision, node: &NodeReport) {
-    let version = decision.report.target.as_deref().unwrap_or("?");
-    let since = view::ago(node.since.as_deref(), look.now);
-    let since = if since == "-" {
-        String::new()
-    } else {
-        format!(", for {since}")
-    };
-    println!("Node {name}: {}{since} ({of}, to {version})", node.step.name());
-    println!("  why     {}: {}", node.why.reason, node.why.message);
-    println!("  means   {}", node.why.reason.meaning());
-    ends(node.why.reason);
-    if matches!(
-        node.why.reason,
-        Reason::WaitingForTurn | Reason::BudgetExhausted | Reason::MutexKeyBusy
-    ) {
-        for (other, held) in decision
-            .report
-            .nodes
-            .iter()
-            .filter(|(_, other)| is_in_flight(other))
-            .take(5)
-        {
-            println!(
-                "  behind  Node {other}: {}, {}: {}",
-                held.step.name(),
-                held.why.reason,
-                held.why.message
-            );
-        }
-    }
-    let change = node.change.as_ref().and_then(|wanted| {
-        look.store
-            .observed
-            .changes
-            .values()
-            .find(|change| change.key.to_string() == *wanted)
-    });
-    if let Some(change) = change {
-        journal(look, change);
-    }
-}
-
-/// Who can end it; nothing where nothing is waited for.
-fn ends(reason: Reason) {
-    if reason.who() != Who::Nobody {
-        println!("  ends    by {}", reason.who().phrase());
-    }
+    let mut changes = look.store.observed.changes.values();
+    one.journal = changes
+        .find(|change| change.spec.owner_ref.uid == view.uid)
+        .map(journal);
+    one
 }
 
 fn is_in_flight(node: &NodeReport) -> bool {
@@ -249,13 +639,20 @@ fn is_in_flight(node: &NodeReport) -> bool {
     )
 }
 
-fn journal(look: &Look, change: &ChangeView) {
-    println!(
-        "  journal NodeChange {}, attempt {}",
-        change.key,
-        change.status.attempt.max(1)
-    );
-    for verdict in &change.status.verdicts {
+/// Steps and verdicts, in the order of their times.
+fn journal(change: &ChangeView) -> Journal {
+    let status = &change.status;
+    let steps = status.entries.iter().map(|entry| {
+        let why = entry
+            .reason
+            .as_deref()
+            .map_or_else(String::new, |reason| format!(" ({reason})"));
+        Entry {
+            at: entry.at.clone(),
+            message: format!("{}{why}", entry.step.name()),
+        }
+    });
+    let verdicts = status.verdicts.iter().map(|verdict| {
         let outcome = match verdict.outcome {
             Outcome::Pass => "passed",
             Outcome::Failure => "failed",
@@ -264,99 +661,191 @@ fn journal(look: &Look, change: &ChangeView) {
         let code = verdict
             .exit_code
             .map_or_else(String::new, |code| format!(", exit code {code}"));
-        println!(
-            "          {} ago  rule {} {outcome} in {} (attempt {}{code}) {}",
-            view::ago(Some(&verdict.at), look.now),
+        let message = format!(
+            "rule {} {outcome} in {} (attempt {}{code}) {}",
             verdict.rule,
             verdict.phase.name(),
             verdict.attempt,
             verdict.message.as_deref().unwrap_or_default()
         );
-    }
-    if let Some(log) = &change.status.log_tail {
-        println!("  log     of the last rule:");
-        for line in log.lines().rev().take(5).collect::<Vec<_>>().into_iter().rev() {
-            println!("          {line}");
+        Entry {
+            at: verdict.at.clone(),
+            message: message.trim_end().to_owned(),
         }
+    });
+    let mut entries: Vec<Entry> = steps.chain(verdicts).collect();
+    entries.sort_by_key(|entry| entry.at.parse::<Timestamp>().ok());
+    let directive = change.spec.directive.as_ref().map(|directive| {
+        let by = directive.by.as_deref().unwrap_or("someone");
+        let why = directive
+            .reason
+            .as_deref()
+            .map_or_else(String::new, |why| format!(": {why}"));
+        format!("directive {:?} by {by}{why}", directive.action)
+    });
+    if let Some(message) = directive {
+        let at = entries
+            .last()
+            .map_or_else(|| change.created.to_string(), |entry| entry.at.clone());
+        entries.push(Entry { at, message });
+    }
+    let log = status.log_tail.as_deref().unwrap_or_default();
+    let log: Vec<String> = log.lines().map(ToOwned::to_owned).collect();
+    Journal {
+        change: change.key.to_string(),
+        attempt: status.attempt.max(1),
+        entries,
+        log: log[log.len().saturating_sub(5)..].to_vec(),
     }
 }
 
 /// A Plan: what it waits for, who can end it, and its nodes in flight.
-fn plan(look: &Look, key: &Key, decision: &Decision) {
-    let (reason, message) = view::plan_words(look, key, &decision.report);
-    println!("Plan {key}: {reason}");
-    println!("  why     {message}");
-    println!("  means   {}", reason.meaning());
-    ends(reason);
-    let nodes = decision.report.nodes.iter();
-    for (name, node) in nodes.filter(|(_, node)| is_in_flight(node)).take(10) {
-        println!(
-            "  flight  Node {name}: {}, {}: {}",
-            node.step.name(),
-            node.why.reason,
-            node.why.message
-        );
-    }
+fn plan(look: &Look, key: &Key, decision: &Decision) -> Explanation {
+    let report = &decision.report;
+    let (reason, message) = look::plan_words(look, key, report);
+    let mut one = Explanation::of(format!("Plan {key}"), (Some(reason), message));
+    one.target.clone_from(&report.target);
+    one.link("nodes", progress(look, report));
+    one.behind("flight", report, "");
+    let view = look.store.observed.plans.get(key);
+    one.said = view.map_or_else(Vec::new, |view| Word::kept(view.annotations.get(marks::SAID)));
+    one
 }
 
-fn run(look: &Look, key: &Key, decision: &Decision) {
+fn progress(look: &Look, report: &Report) -> String {
+    let done = report.count(|node| node.step == Step::Done);
+    let eta = eta::eta(report, &look.store.observed, look.now);
+    format!("{done} of {} done; {eta}", report.nodes.len())
+}
+
+fn run(look: &Look, key: &Key, decision: &Decision) -> Explanation {
     let report = &decision.report;
-    let (reason, message) = view::said(look, key, report);
-    println!("MutexRunConfig {key}: {reason}");
-    println!("  why     {message}");
-    println!("  means   {}", reason.meaning());
-    ends(reason);
+    let (reason, message) = look::said(look, key, report);
+    let mut one = Explanation::of(format!("MutexRunConfig {key}"), (Some(reason), message));
+    one.target.clone_from(&report.target);
     for problem in &report.problems {
-        println!("  wrong   {}: {}", problem.reason, problem.message);
+        one.link("wrong", format!("{}: {}", problem.reason, problem.message));
     }
-    if let Some(run) = look
-        .store
-        .observed
-        .runs
-        .get(key)
-        .and_then(|run| run.status.run.as_ref())
-    {
+    let view = look.store.observed.runs.get(key);
+    if let Some(run) = view.and_then(|run| run.status.run.as_ref()) {
+        for verdict in run
+            .verdicts
+            .iter()
+            .filter(|verdict| verdict.phase == Phase::PreRun)
+        {
+            let message = format!(
+                "rule {} {:?} in {}: {}",
+                verdict.rule,
+                verdict.outcome,
+                verdict.phase.name(),
+                verdict.message.as_deref().unwrap_or_default()
+            );
+            one.link("rule", message);
+        }
         for wait in &run.waiting {
-            println!(
-                "  waits   {} node(s), for example {}: {}: {}",
+            let message = format!(
+                "{} node(s), for example {}: {}: {}",
                 wait.count, wait.node, wait.reason, wait.message
             );
+            one.link("waits", message);
         }
         for node in &run.ungated {
-            println!("  ungated Node {node} changed without its rules");
+            one.link("ungated", format!("Node {node} changed without its rules"));
         }
     }
-    for (name, node) in report
-        .nodes
-        .iter()
-        .filter(|(_, node)| is_in_flight(node))
-        .take(10)
-    {
-        println!(
-            "  flight  Node {name}: {}, {}: {}",
-            node.step.name(),
-            node.why.reason,
-            node.why.message
-        );
+    if !report.nodes.is_empty() {
+        one.link("nodes", progress(look, report));
     }
+    one.behind("flight", report, "");
+    one.said = view.map_or_else(Vec::new, |view| Word::kept(view.annotations.get(marks::SAID)));
+    one
 }
 
-fn verdict_of(kind: &str, key: &Key, conditions: &[numo_api::Condition]) {
+/// How much of a budget is in use, by whom, and who waits for it.
+fn budget(look: &Look, name: &str) -> Explanation {
+    let uses = Ledger::of(&look.store.observed, look.now).uses();
+    let of_budget: Vec<_> = uses.iter().filter(|used| used.budget.name == name).collect();
+    let paused = look
+        .store
+        .observed
+        .budgets
+        .get(name)
+        .is_some_and(|budget| budget.paused);
+    let full = |used: &&&ledger::Use<'_>| {
+        used.allowed
+            .is_some_and(|allowed| used.unavailable.len() >= allowed)
+    };
+    let why = match of_budget.iter().find(full) {
+        _ if paused => (
+            Some(Reason::Stopped),
+            format!("MutexBudget/{name} has spec.paused: true; start again with `numo start {name}`"),
+        ),
+        Some(used) => (
+            Some(Reason::BudgetExhausted),
+            format!(
+                "{} of {} nodes are unavailable",
+                used.unavailable.len(),
+                used.nodes
+            ),
+        ),
+        None if of_budget.is_empty() => (None, "its spec.nodeSelector selects no node".to_owned()),
+        None => (None, "it lets further nodes become unavailable".to_owned()),
+    };
+    let mut one = Explanation::of(format!("MutexBudget {name}"), why);
+    for used in of_budget {
+        let group = used
+            .budget
+            .group_by
+            .as_ref()
+            .map_or_else(String::new, |key| format!("{key}={}: ", used.group));
+        let allowed = used
+            .allowed
+            .map_or_else(|| "?".to_owned(), |allowed| allowed.to_string());
+        let names: Vec<&str> = used.unavailable.iter().copied().take(NAMED).collect();
+        let message = format!(
+            "{group}{} of {allowed} allowed, of {} nodes: {}",
+            used.unavailable.len(),
+            used.nodes,
+            names.join(", ")
+        );
+        one.link("in use", message);
+    }
+    one
+}
+
+fn verdict_of(kind: &str, key: &Key, conditions: &[numo_api::Condition]) -> Explanation {
     let valid = conditions
         .iter()
         .find(|condition| condition.type_ == types::VALID_CONFIG);
-    match valid {
-        None => println!("{kind} {key}: not judged yet; is numo running?"),
-        Some(condition) => {
-            println!(
-                "{kind} {key}: {}",
-                if condition.status == "True" {
-                    "valid"
-                } else {
-                    "not valid"
-                }
-            );
-            println!("  why     {}", condition.message.as_deref().unwrap_or_default());
-        }
+    let object = format!("{kind} {key}");
+    let Some(condition) = valid else {
+        return Explanation {
+            phase: Some("not judged yet; is numo running?".to_owned()),
+            ..Explanation::of(object, (None, "it has no condition ValidConfig".to_owned()))
+        };
+    };
+    let is_valid = condition.status == "True";
+    let reason = Reason::ALL
+        .iter()
+        .find(|reason| condition.reason.as_deref() == Some(reason.name()));
+    let mut one = Explanation {
+        phase: Some(if is_valid { "valid" } else { "not valid" }.to_owned()),
+        ..Explanation::of(
+            object,
+            (reason.copied(), condition.message.clone().unwrap_or_default()),
+        )
+    };
+    for other in conditions
+        .iter()
+        .filter(|other| other.type_ != types::VALID_CONFIG)
+    {
+        let message = format!(
+            "{} {}: {}",
+            other.type_,
+            other.status,
+            other.message.as_deref().unwrap_or_default()
+        );
+        one.link("also", message);
     }
+    one
 }

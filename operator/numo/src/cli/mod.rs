@@ -1,22 +1,36 @@
 //! The command line: one file per verb. Data goes to standard output, talk to standard error.
 //!
-//! Exit codes: 0 done, 1 it failed, 2 the call was wrong.
+//! Exit codes: 0 it is done, 1 it failed, 2 the call was wrong (a flag, a name that nothing has), 3 the gate is closed:
+//! numo understood, and something stands against it.
 
 mod abort;
+mod cluster;
+mod completion;
 mod crds;
 mod directive;
 mod doctor;
 mod explain;
+mod look;
+mod object;
+mod output;
+mod pause;
 mod plugin;
+mod preview;
+mod reference;
+mod release;
 mod run;
+mod screen;
+mod selector;
+mod snapshot;
+mod status;
 mod stop;
-mod view;
+mod version;
+mod word;
 
-use crate::shell::{
-    client::{self, ConnectError, Connection},
-    component, expressions,
-};
-use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+pub use cluster::ClusterArgs;
+
+use crate::shell::{client::ConnectError, component, expressions};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use numo_plugin::signature::TrustRoot;
 use std::{
     ffi::OsStr,
@@ -24,9 +38,12 @@ use std::{
     process::ExitCode,
 };
 
+const AFTER_HELP: &str = "Exit codes: 0 done, 1 failed, 2 the call was wrong, 3 the gate is closed.
+Linked as kubectl-numo in a folder of the PATH, the same binary is `kubectl numo`.";
+
 /// Nodes of a cluster change only when their rules say so, one guarded step at a time.
 #[derive(Debug, Parser)]
-#[command(version, about, max_term_width = 100)]
+#[command(version, about, max_term_width = 100, after_help = AFTER_HELP)]
 struct Cli {
     #[command(subcommand)]
     verb: Verb,
@@ -36,46 +53,46 @@ struct Cli {
 enum Verb {
     /// Run the operator, in a cluster or out of one
     Run(Box<run::RunArgs>),
-    /// Show runs, pools, nodes by step and budgets in use
-    Status(view::StatusArgs),
+    /// Show owners, pools, nodes by step, budgets in use, and when it will be done
+    Status(status::StatusArgs),
     /// Say why a node, a run, a rule or a target is where it is
     Explain(explain::ExplainArgs),
+    /// Show what an owner would do, without a write: order, refusals, drains, rules
+    Preview(Box<preview::PreviewArgs>),
+    /// Write what a preview needs of this cluster to a file, scrubbed
+    Snapshot(snapshot::SnapshotArgs),
     /// Stop everything: nothing new begins on any node
     Stop(stop::StopArgs),
     /// Start again after `stop`
     Start(stop::StopArgs),
-    /// Give up the current run of a MutexRunConfig
+    /// Have one MutexRunConfig, Plan or NodeMaintenance begin nothing new
+    Pause(pause::PauseArgs),
+    /// Let it go on after `pause`
+    Resume(pause::PauseArgs),
+    /// Give up the current run of a MutexRunConfig, or the current upgrade of a Plan
     Abort(abort::AbortArgs),
     /// Run the rules of a held, failed or skipped node again, or those of a run
     Retry(directive::DirectiveArgs),
     /// Leave a node out of its run
     Skip(directive::DirectiveArgs),
+    /// Take every mark of numo's back from a cluster without an operator
+    Release(release::ReleaseArgs),
     /// Check an installation, and say what mends it
     Doctor(doctor::DoctorArgs),
     /// Begin, build, test, run, push and sign components of rules
     Plugin(plugin::PluginArgs),
     /// Print the custom resource definitions
     Crds(crds::CrdsArgs),
-}
-
-/// How to reach the cluster, as kubectl takes it.
-#[derive(Clone, Debug, Args)]
-pub struct ClusterArgs {
-    /// Path to a kubeconfig [default: the pod's own environment, $KUBECONFIG, or ~/.kube/config]
-    #[arg(long, env = "NUMO_KUBECONFIG", value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig
-    #[arg(long, env = "NUMO_CONTEXT", value_name = "NAME")]
-    context: Option<String>,
-}
-
-impl ClusterArgs {
-    async fn connect(&self, verb: &str) -> Result<(Connection, String), ConnectError> {
-        let config = client::configuration(self.kubeconfig.as_deref(), self.context.as_deref()).await?;
-        let namespace = config.default_namespace.clone();
-        let agent = format!("numo/{} {verb}", env!("CARGO_PKG_VERSION"));
-        Ok((client::connect(config, &agent)?, namespace))
-    }
+    /// Print the version of this numo, and of the API server
+    Version(version::VersionArgs),
+    /// Print the script that completes this command line in a shell
+    Completion(completion::CompletionArgs),
+    /// Write the reference pages of the docs
+    #[command(hide = true)]
+    Reference(reference::ReferenceArgs),
+    /// What kubectl_complete-numo asks for
+    #[command(name = completion::COMPLETE_VERB, hide = true, disable_help_flag = true)]
+    Complete(completion::CompleteArgs),
 }
 
 /// Why a verb failed.
@@ -92,6 +109,14 @@ pub enum CliError {
         /// The API server's words.
         message: String,
     },
+    /// The API server does not know the kind.
+    #[error(
+        "{doing}: this API server does not serve the kind; `numo doctor` says which definitions are missing"
+    )]
+    NotServed {
+        /// What was being done.
+        doing: String,
+    },
     /// The API server could not be asked.
     #[error("{doing}: {source}")]
     Api {
@@ -101,9 +126,15 @@ pub enum CliError {
         #[source]
         source: kube::Error,
     },
-    /// What was asked for is not there, or cannot be done; the text says what to do instead.
+    /// It cannot be done; the text says what to do instead.
     #[error("{0}")]
     Wrong(String),
+    /// The call was wrong: a flag, or a name that nothing has. The text says what is wanted.
+    #[error("{0}")]
+    Usage(String),
+    /// Something stands against it; the text says what.
+    #[error("{0}")]
+    Closed(String),
     /// A file cannot be written.
     #[error("{path}: {source}")]
     File {
@@ -122,11 +153,48 @@ impl CliError {
     fn api(doing: impl Into<String>) -> impl FnOnce(kube::Error) -> Self {
         let doing = doing.into();
         move |source| match source {
+            kube::Error::Api(status) if status.code == 404 => {
+                // Of an object that is missing it says which; of a kind it does not know.
+                if status
+                    .details
+                    .as_ref()
+                    .is_some_and(|details| !details.name.is_empty())
+                {
+                    Self::Usage(format!(
+                        "{doing}: {}; `numo status` lists what there is",
+                        status.message
+                    ))
+                } else {
+                    Self::NotServed { doing }
+                }
+            }
+            kube::Error::Api(status) if status.code == 403 => Self::Refused {
+                message: format!(
+                    "{}; a cluster administrator can lend the right (the ClusterRole numo-viewer is enough to look)",
+                    status.message
+                ),
+                doing,
+            },
             kube::Error::Api(status) => Self::Refused {
                 doing,
                 message: status.message,
             },
             source => Self::Api { doing, source },
+        }
+    }
+
+    fn no_node(name: &str) -> Self {
+        Self::Usage(format!(
+            "found no node {name}; `kubectl get nodes` lists them, `numo status` those that wait"
+        ))
+    }
+
+    /// The exit code.
+    fn code(&self) -> u8 {
+        match self {
+            Self::Usage(_) => 2,
+            Self::Closed(_) => 3,
+            _ => 1,
         }
     }
 }
@@ -147,12 +215,15 @@ fn trust_root(path: &Path) -> Result<TrustRoot, CliError> {
         .map_err(|error| CliError::Wrong(format!("--sigstore-trusted-root {}: {error}", path.display())))
 }
 
-/// The arguments. kubectl runs a binary called `kubectl-numo` as its own verb: then usage and errors say so.
-fn parse() -> Cli {
+/// The command line, by the name it is called by: kubectl runs a binary called `kubectl-numo` as its own verb.
+fn command() -> clap::Command {
     let called = std::env::args_os().next().map(PathBuf::from).unwrap_or_default();
     let is_plugin = called.file_stem() == Some(OsStr::new("kubectl-numo"));
-    let name = if is_plugin { "kubectl numo" } else { "numo" };
-    let matches = Cli::command().bin_name(name).get_matches();
+    Cli::command().bin_name(if is_plugin { "kubectl numo" } else { "numo" })
+}
+
+fn parse() -> Cli {
+    let matches = command().get_matches();
     Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }
 
@@ -164,6 +235,8 @@ pub fn main() -> ExitCode {
         Some(expressions::EVALUATE_VERB) => return expressions::evaluate_child(),
         _ => {}
     }
+    // A shell that completes a command line asks by its environment.
+    clap_complete::CompleteEnv::with_factory(command).complete();
     let cli = parse();
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -179,16 +252,25 @@ pub fn main() -> ExitCode {
     let result = runtime.block_on(async {
         match cli.verb {
             Verb::Run(args) => Box::pin(run::run(*args)).await,
-            Verb::Status(args) => view::status(args).await,
+            Verb::Status(args) => status::status(args).await,
             Verb::Explain(args) => explain::explain(args).await,
+            Verb::Preview(args) => Box::pin(preview::preview(*args)).await,
+            Verb::Snapshot(args) => snapshot::snapshot(args).await,
             Verb::Stop(args) => stop::set_paused(args, true).await,
             Verb::Start(args) => stop::set_paused(args, false).await,
+            Verb::Pause(args) => pause::set_suspended(args, true).await,
+            Verb::Resume(args) => pause::set_suspended(args, false).await,
             Verb::Abort(args) => abort::abort(args).await,
             Verb::Retry(args) => directive::give(args, numo_api::DirectiveAction::Retry).await,
             Verb::Skip(args) => directive::give(args, numo_api::DirectiveAction::Skip).await,
+            Verb::Release(args) => Box::pin(release::release(args)).await,
             Verb::Doctor(args) => doctor::doctor(args).await,
             Verb::Plugin(args) => plugin::plugin(args).await,
             Verb::Crds(args) => crds::crds(&args),
+            Verb::Reference(args) => reference::reference(&args),
+            Verb::Version(args) => version::version(args).await,
+            Verb::Completion(args) => completion::completion(&args),
+            Verb::Complete(args) => completion::complete(args),
         }
     });
     // Watches may hang in a read: nobody waits for them.
@@ -196,8 +278,8 @@ pub fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("numo: {}", chain(&error));
-            ExitCode::FAILURE
+            anstream::eprintln!("numo: {}", chain(&error));
+            ExitCode::from(error.code())
         }
     }
 }
@@ -225,6 +307,94 @@ mod tests {
     #[test]
     fn the_command_line_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    /// Every page of the docs.
+    fn pages(folder: &std::path::Path, all: &mut Vec<PathBuf>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
+            if path.is_dir() && !["target", "node_modules", ".git", "reference"].contains(&name.as_str()) {
+                pages(&path, all);
+            } else if path.extension().is_some_and(|extension| extension == "md") && name != "CHANGELOG.md" {
+                all.push(path);
+            }
+        }
+    }
+
+    /// Calls of numo in a page: lines of code blocks, and code between backticks.
+    fn calls(page: &str) -> Vec<String> {
+        let (mut found, mut inside) = (Vec::new(), false);
+        for line in page.lines() {
+            if line.trim_start().starts_with("```") {
+                inside = !inside;
+                continue;
+            }
+            let parts: Vec<&str> = if inside {
+                line.split(" && ").collect()
+            } else {
+                line.split('`').skip(1).step_by(2).collect()
+            };
+            for part in parts {
+                let part = part.trim().trim_start_matches("$ ");
+                let part = part.split(" # ").next().unwrap_or_default();
+                let part = part.split([';', '|', '>']).next().unwrap_or_default().trim();
+                let call = part
+                    .strip_prefix("kubectl numo ")
+                    .or_else(|| part.strip_prefix("numo "));
+                found.extend(call.map(ToOwned::to_owned));
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn every_call_in_the_docs_is_one_that_numo_takes() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut all = Vec::new();
+        for folder in ["operator/docs", "plugins", "deploy", "wit"] {
+            pages(&root.join(folder), &mut all);
+        }
+        all.push(root.join("README.md"));
+        let (mut number, mut wrong) = (0, Vec::new());
+        for page in all {
+            let text = std::fs::read_to_string(&page).unwrap();
+            for call in calls(&text) {
+                // What is left out, or a choice, is no call.
+                if call.contains(['…', '[', '<', '(', '*', '{']) || call.contains("...") {
+                    continue;
+                }
+                number += 1;
+                // Names in capitals stand for any.
+                let call = call
+                    .replace("KIND/NAME", "plan/name")
+                    .replace("NS/NAME", "ns/name");
+                let words = call.split_whitespace().map(|word| word.trim_matches(['\'', '"']));
+                let words = std::iter::once("numo").chain(words);
+                if let Err(error) = Cli::command().try_get_matches_from(words)
+                    && !matches!(
+                        error.kind(),
+                        clap::error::ErrorKind::DisplayHelp
+                            | clap::error::ErrorKind::DisplayVersion
+                            // A verb alone is its name in a sentence.
+                            | clap::error::ErrorKind::MissingRequiredArgument
+                            | clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+                    )
+                {
+                    let page = page.display();
+                    wrong.push(format!(
+                        "{page}: numo {call}: {}",
+                        error.to_string().lines().next().unwrap_or_default()
+                    ));
+                }
+            }
+        }
+        assert_eq!(wrong, Vec::<String>::new());
+        assert!(number > 60, "found {number} calls only");
     }
 
     #[test]

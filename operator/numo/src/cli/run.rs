@@ -1,6 +1,6 @@
 //! `numo run`: the operator.
 
-use super::{CliError, ClusterArgs, read, read_text, trust_root};
+use super::{CliError, cluster::KubeconfigArgs, read, read_text, trust_root};
 use crate::shell::{
     artifact::ArtifactOptions,
     asked::{AskedOptions, PrometheusServer},
@@ -33,7 +33,7 @@ pub const DEFAULT_NAMESPACE: &str = "node-upgrade-mutex-operator";
 #[derive(Debug, Args)]
 pub struct RunArgs {
     #[command(flatten)]
-    cluster: ClusterArgs,
+    cluster: KubeconfigArgs,
     /// Namespace of the operator: of its lease, and where MutexRunConfigs are honoured
     #[arg(short, long, env = "NUMO_NAMESPACE", value_name = "NS", default_value = DEFAULT_NAMESPACE)]
     namespace: String,
@@ -336,11 +336,7 @@ pub async fn run(args: RunArgs) -> Result<(), CliError> {
             ))
         })?),
     };
-    let config = client::configuration(
-        args.cluster.kubeconfig.as_deref(),
-        args.cluster.context.as_deref(),
-    )
-    .await?;
+    let config = args.cluster.configuration().await?;
     let connection = client::connect(config, &format!("numo/{}", env!("CARGO_PKG_VERSION")))?;
     let identity = args.identity.unwrap_or_else(identity);
     let settings = Settings {

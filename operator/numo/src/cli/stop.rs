@@ -1,10 +1,19 @@
-//! `numo stop` and `numo start`: `spec.paused` of a MutexBudget over all nodes, or of a named one.
+//! `numo stop` and `numo start`: `spec.paused` of a MutexBudget over all nodes, over those of a selector, or of a
+//! named one.
 
-use super::{CliError, ClusterArgs};
+use super::{
+    CliError, ClusterArgs, completion, selector,
+    word::{Change, SayArgs, Speaker},
+};
 use crate::shell::{watch, wire::Kind};
 use clap::Args;
-use kube::api::{Patch, PatchParams};
-use serde_json::json;
+use kube::{
+    api::{ListParams, Patch},
+    core::DynamicObject,
+};
+use numo_api::marks;
+use numo_core::names;
+use serde_json::{Value, json};
 
 /// The budget that `numo stop` makes when none is named.
 const STOP_BUDGET: &str = "stop";
@@ -14,64 +23,92 @@ const STOP_BUDGET: &str = "stop";
 pub struct StopArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
+    #[command(flatten)]
+    say: SayArgs,
     /// A MutexBudget: only its nodes stop [default: all nodes of the cluster]
-    #[arg(value_name = "BUDGET")]
+    #[arg(value_name = "BUDGET", add = clap_complete::ArgValueCompleter::new(completion::budgets))]
     budget: Option<String>,
+    /// Only nodes with these labels, as kubectl selects them
+    #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "budget")]
+    selector: Option<String>,
 }
 
 /// Pauses or resumes a budget.
 pub async fn set_paused(args: StopArgs, paused: bool) -> Result<(), CliError> {
     let verb = if paused { "stop" } else { "start" };
+    // Before anything is asked of the cluster: what cannot be meant is said at once.
+    let nodes = match &args.selector {
+        Some(given) => json!(selector::parse(given).map_err(CliError::Usage)?),
+        None => json!({}),
+    };
+    let name = match (&args.budget, &args.selector) {
+        (Some(name), _) => name.clone(),
+        (None, Some(_)) => format!("{STOP_BUDGET}-{}", names::hash(&[&nodes.to_string()], 8)),
+        (None, None) => STOP_BUDGET.to_owned(),
+    };
     let (connection, _) = args.cluster.connect(verb).await?;
     let api = watch::api(&connection.write, Kind::MutexBudget, "");
-    let name = args.budget.as_deref().unwrap_or(STOP_BUDGET);
-    let exists = api
-        .get_opt(name)
+    let found = api
+        .get_opt(&name)
         .await
-        .map_err(CliError::api(format!("MutexBudget {name}")))?
-        .is_some();
-    if !exists && args.budget.is_some() {
-        return Err(CliError::Wrong(format!(
+        .map_err(CliError::api(format!("MutexBudget {name}")))?;
+    let is_paused = |budget: &DynamicObject| budget.data.pointer("/spec/paused") == Some(&Value::Bool(true));
+    if found.is_none() && args.budget.is_some() {
+        return Err(CliError::Usage(format!(
             "found no MutexBudget {name}; list them with `kubectl get mutexbudgets`, or leave the name out to {verb} all nodes"
         )));
     }
-    if !exists && !paused {
-        println!("nothing is stopped");
-        return Ok(());
+    if !paused && !found.as_ref().is_some_and(is_paused) {
+        let all = api
+            .list(&ListParams::default())
+            .await
+            .map_err(CliError::api("mutexbudgets"))?;
+        let others = all.items.iter().filter(|budget| is_paused(budget));
+        let others: Vec<&str> = others
+            .filter_map(|budget| budget.metadata.name.as_deref())
+            .collect();
+        let next = if others.is_empty() {
+            "no MutexBudget is paused: nothing is stopped".to_owned()
+        } else {
+            format!("paused are {}: `numo start NAME` starts one", others.join(", "))
+        };
+        return Err(CliError::Usage(format!(
+            "MutexBudget {name} is not paused; {next}"
+        )));
     }
-    let params = PatchParams {
-        field_manager: Some("numo-cli".to_owned()),
-        force: true,
-        ..PatchParams::default()
-    };
-    let result = if exists {
-        api.patch(
-            name,
-            &params_without_force(),
-            &Patch::Merge(json!({"spec": {"paused": paused}})),
-        )
-        .await
+    let speaker = Speaker::of(&connection, &args.say).await?;
+    let resource = watch::resource(Kind::MutexBudget);
+    if let Some(budget) = &found {
+        let change = Change {
+            resource: &resource,
+            object: budget,
+            verb,
+            event: if paused { "Stopped" } else { "Started" },
+            patch: json!({"spec": {"paused": paused}}),
+        };
+        speaker.write(&api, change).await?;
     } else {
+        let word = speaker.word(verb);
         let budget = json!({
-            "apiVersion": format!("{}/{}", numo_api::NUMO_GROUP, numo_api::VERSION),
+            "apiVersion": resource.api_version,
             "kind": "MutexBudget",
-            "metadata": {"name": name},
-            "spec": {"nodeSelector": {}, "maxUnavailable": "100%", "paused": true},
+            "metadata": {"name": name, "annotations": {marks::SAID: json!([word]).to_string()}},
+            "spec": {"nodeSelector": nodes, "maxUnavailable": "100%", "paused": true},
         });
-        api.patch(name, &params, &Patch::Apply(budget)).await
-    };
-    result.map_err(CliError::api(format!("MutexBudget {name}")))?;
+        let params = speaker.params().force();
+        if speaker.sends() {
+            let made = api
+                .patch(&name, &params, &Patch::Apply(budget))
+                .await
+                .map_err(CliError::api(format!("MutexBudget {name}")))?;
+            speaker.tell(&resource, &made, "Stopped", &word).await;
+        }
+    }
+    let suffix = args.say.suffix();
     if paused {
-        println!("mutexbudget/{name} stopped: nothing new begins; what gives back goes on");
+        println!("mutexbudget/{name} stopped: nothing new begins; what gives back goes on{suffix}");
     } else {
-        println!("mutexbudget/{name} started");
+        println!("mutexbudget/{name} started{suffix}");
     }
     Ok(())
-}
-
-fn params_without_force() -> PatchParams {
-    PatchParams {
-        field_manager: Some("numo-cli".to_owned()),
-        ..PatchParams::default()
-    }
 }

@@ -379,6 +379,7 @@ pub async fn may_do_work(
             (numo_api::node_maintenance::KUBEVIRT_GROUP, "nodemaintenances"),
         ],
         ForeignController::Plan => &[("upgrade.cattle.io", "plans")],
+        ForeignController::MutexRunConfig => &[(numo_api::GROUP, "mutexrunconfigs")],
     };
     let mut may = false;
     for (group, resource) in groups {

@@ -7,6 +7,7 @@ use super::{
     clock::ServerClock,
     component::{COMPILE_VERB, Component},
     expressions,
+    metrics::Metrics,
     reader::{Access, RuleReader},
     stir::{self, Mark},
     store::Seen,
@@ -36,7 +37,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::{
     sync::{Semaphore, mpsc::UnboundedSender},
@@ -150,6 +151,7 @@ pub(super) struct Begun {
 pub(super) struct Inner {
     pub(super) connection: Connection,
     options: AskedOptions,
+    pub(super) metrics: Metrics,
     /// Begun with the first rule that needs it: a cluster without any pays nothing.
     engine: Mutex<Option<Begun>>,
     access: Arc<Access>,
@@ -181,12 +183,13 @@ impl std::fmt::Debug for AskedRules {
 
 impl AskedRules {
     /// No rule yet.
-    pub fn new(connection: Connection, options: AskedOptions) -> Self {
+    pub fn new(connection: Connection, options: AskedOptions, metrics: Metrics) -> Self {
         let access = Arc::new(Access::new(connection.read.clone()));
         let artifacts = Artifacts::new(connection.read.clone(), options.artifacts.clone());
         Self(Arc::new(Inner {
             connection,
             options,
+            metrics,
             engine: Mutex::default(),
             access,
             artifacts,
@@ -245,7 +248,10 @@ impl AskedRules {
             let account = what.as_ref().map_or(What::DEFAULT_ACCOUNT, What::account);
             let namespace = &request.rule.namespace;
             let reader = Arc::new(RuleReader::new(this.0.access.clone(), namespace, account));
+            let begun = Instant::now();
+            this.0.metrics.begins(&request.rule.to_string(), request.phase);
             let answer = this.0.evaluate(what, &request, &reader).await;
+            this.0.count(&request, &answer, begun.elapsed());
             let now = this.0.connection.clock.now();
             let (at, wait) = match answer {
                 // Asked again at once it would be as late again.
@@ -389,6 +395,20 @@ impl Inner {
             fetch: direct(Vec::new())?,
             prometheus: direct(private)?,
         })
+    }
+
+    /// Counts an evaluation. What a node is told counts when it is journaled.
+    fn count(&self, request: &EvaluationRequest, answer: &RuleAnswer, took: Duration) {
+        let rule = request.rule.to_string();
+        self.metrics.evaluated(&rule, took);
+        match answer {
+            RuleAnswer::Pass(_) | RuleAnswer::Block(_) => {}
+            RuleAnswer::Wait(..) => self.metrics.count_verdict(&rule, request.phase, "wait"),
+            RuleAnswer::NoVerdict(reason, _) => {
+                self.metrics.count_verdict(&rule, request.phase, "error");
+                self.metrics.gave_no_verdict(&rule, *reason);
+            }
+        }
     }
 
     /// None if the API server gave no answer.

@@ -47,12 +47,13 @@ pub enum ConnectError {
     Client(#[source] kube::Error),
 }
 
-/// Reads the kubeconfig, or the pod's environment, or `$KUBECONFIG` and `~/.kube/config`.
-pub async fn configuration(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Config, ConnectError> {
-    let options = KubeConfigOptions {
-        context: context.map(ToOwned::to_owned),
-        ..KubeConfigOptions::default()
-    };
+/// Reads the kubeconfig, or the pod's environment, or `$KUBECONFIG` and `~/.kube/config`. The pod's environment has no
+/// contexts: options are about a kubeconfig.
+pub async fn configuration(
+    kubeconfig: Option<&Path>,
+    options: &KubeConfigOptions,
+) -> Result<Config, ConnectError> {
+    let is_plain = options.context.is_none() && options.cluster.is_none() && options.user.is_none();
     let found = match kubeconfig {
         Some(path) => {
             let wrong = |source| ConnectError::Kubeconfig {
@@ -60,12 +61,12 @@ pub async fn configuration(kubeconfig: Option<&Path>, context: Option<&str>) -> 
                 source,
             };
             let kubeconfig = kube::config::Kubeconfig::read_from(path).map_err(wrong)?;
-            Config::from_custom_kubeconfig(kubeconfig, &options)
+            Config::from_custom_kubeconfig(kubeconfig, options)
                 .await
                 .map_err(wrong)
         }
-        None if context.is_some() => {
-            Config::from_kubeconfig(&options)
+        None if !is_plain => {
+            Config::from_kubeconfig(options)
                 .await
                 .map_err(|source| ConnectError::Kubeconfig {
                     path: "of the environment".to_owned(),

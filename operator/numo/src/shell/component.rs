@@ -232,6 +232,8 @@ impl Inner {
             .evaluate_in(turn, input, &component.terms, services)
             .await;
         if let Ok(answer) = &answer {
+            self.metrics
+                .used_memory(&request.rule.to_string(), answer.usage.memory_bytes);
             tracing::info!(
                 rule = %request.rule,
                 node = request.node,

@@ -2,9 +2,10 @@
 //! may do what, and tries one object by dry run; it writes nothing, and the operator never asks it.
 
 use super::{
-    access,
+    access, answer,
     client::Connection,
     operator::{LEADER_LEASE, is_too_old},
+    wire::Kind,
 };
 use futures::{StreamExt, stream};
 use k8s_openapi::{
@@ -35,12 +36,6 @@ const ROLES: [&str; 3] = [
     include_str!("../../../../deploy/kustomize/base/cluster_role.yaml"),
     include_str!("../../../../deploy/kustomize/base/leader_role.yaml"),
     include_str!("../../../../deploy/kustomize/base/lease_role.yaml"),
-];
-/// Deployments of the operators that numo replaces, and the kind that numo leaves to one that runs.
-const OTHERS: [(&str, &str); 3] = [
-    ("node-maintenance-operator-controller-manager", "NodeMaintenance"),
-    ("node-maintenance-operator", "NodeMaintenance"),
-    ("system-upgrade-controller", "Plan"),
 ];
 /// Fields of numo's own on kinds that other operators define too.
 const OWN_FIELDS: [&str; 3] = ["spec.mutex", "spec.mutexRules", "spec.drain"];
@@ -481,7 +476,8 @@ async fn permissions(connection: &Connection, namespace: &str, found: &mut Findi
 async fn others(connection: &Connection, found: &mut Findings) {
     let api: Api<Deployment> = Api::all(connection.read.clone());
     let before = found.all.len();
-    for (name, kind) in OTHERS {
+    for (name, what) in Kind::REPLACED.into_iter().filter_map(Kind::replaced) {
+        let kind = what.kind();
         let params = ListParams::default().fields(&format!("metadata.name={name}"));
         match api.list(&params).await {
             Err(error) => return found.unknown("Deployments of other operators", &error),
@@ -489,6 +485,22 @@ async fn others(connection: &Connection, found: &mut Findings) {
                 let runs = |one: &&Deployment| one.spec.as_ref().and_then(|spec| spec.replicas) != Some(0);
                 for one in list.items.iter().filter(runs) {
                     let place = one.namespace().unwrap_or_default();
+                    let account = one
+                        .spec
+                        .as_ref()
+                        .and_then(|spec| spec.template.spec.as_ref()?.service_account_name.clone());
+                    let account = account.unwrap_or_else(|| "default".to_owned());
+                    let may = answer::may_do_work(&connection.read, &place, &account, what).await;
+                    if may == Some(false) {
+                        found.note(
+                            format!(
+                                "Deployment {place}/{name} has the name of an operator that numo replaces, and its \
+                                 ServiceAccount may not write {kind} objects: numo does not stand off"
+                            ),
+                            "nothing is to be done if it is not meant to work on them",
+                        );
+                        continue;
+                    }
                     found.wrong(
                         format!("Deployment {place}/{name} runs: numo writes nothing to {kind} objects (ForeignController)"),
                         format!("hand over when it suits you: kubectl -n {place} scale deployment {name} --replicas 0"),

@@ -1,7 +1,7 @@
 //! Events on the run and on its nodes, one for each transition. Written in order by one task; an event
 //! that cannot be written is dropped and counted, never waited for.
 
-use super::clock::ServerClock;
+use super::{clock::ServerClock, metrics::Metrics};
 use kube::{Api, Client, api::PostParams, core::DynamicObject};
 use numo_core::{action::Event, names, observed::Key};
 use serde_json::{Value, json};
@@ -39,6 +39,7 @@ pub struct Published {
 #[derive(Clone, Debug)]
 pub struct Events {
     queue: mpsc::Sender<Published>,
+    metrics: Metrics,
 }
 
 impl Events {
@@ -50,6 +51,7 @@ impl Events {
         clock: ServerClock,
         instance: String,
         plans: String,
+        metrics: Metrics,
     ) -> (Self, JoinHandle<()>) {
         let (queue, mut waiting) = mpsc::channel::<Published>(QUEUE);
         let writer = tokio::spawn(async move {
@@ -59,12 +61,13 @@ impl Events {
                 write(&client, &clock, (&instance, &plans), published, number).await;
             }
         });
-        (Self { queue }, writer)
+        (Self { queue, metrics }, writer)
     }
 
     /// Publishes an event; drops it if too many wait.
     pub fn publish(&self, published: Published) {
         if self.queue.try_send(published).is_err() {
+            self.metrics.events_dropped.inc();
             tracing::warn!("too many events wait to be written: one is dropped");
         }
     }

@@ -103,6 +103,32 @@ impl Candidate {
         }
     }
 
+    /// Waits until the lease is ours; a request that fails ends it.
+    pub async fn try_win(&mut self) -> Result<Fence, kube::Error> {
+        loop {
+            if let Held::Us(at) = self.attempt().await? {
+                let fence = Fence::new();
+                fence.renew(at);
+                return Ok(fence);
+            }
+            tokio::time::sleep(RETRY_PERIOD).await;
+        }
+    }
+
+    /// Takes the lease from whoever holds it: that numo writes nothing more, as it finds the lease lost, and waits.
+    pub async fn seize(&self) -> Result<(), kube::Error> {
+        loop {
+            let Some(mut lease) = self.api.get_opt(&self.name).await? else {
+                return Ok(());
+            };
+            lease.spec = Some(self.spec(None));
+            match self.api.replace(&self.name, &PostParams::default(), &lease).await {
+                Err(kube::Error::Api(status)) if status.code == 409 => {}
+                other => return other.map(|_| ()),
+            }
+        }
+    }
+
     /// Renews until the lease is lost; returns then.
     pub async fn keep(&mut self, fence: &Fence) {
         loop {

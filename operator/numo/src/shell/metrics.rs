@@ -1,55 +1,256 @@
-//! Metrics, one prefix `numo_`. Node names appear nowhere: a label must not grow with the cluster.
+//! Metrics, one prefix `numo_`. A label never grows with the cluster: nodes are named only while they are in flight, and
+//! then so many of one owner at most.
+//!
+//! What [`ALL`] says of them is what the reference in the docs says; a test compares it with what is served.
 
-use numo_api::Step;
-use numo_core::report::{Report, RunPhase};
+use jiff::Timestamp;
+use numo_api::{Outcome, Phase, Reason, Step, VerdictRecord};
+use numo_core::{
+    Owner,
+    ledger::{self, Ledger},
+    observed::Observed,
+    report::{NodeReport, Report, RunPhase},
+};
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
-    registry::Registry,
+    registry::{Metric, Registry},
 };
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError, atomic::AtomicBool};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    hash::Hash,
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicBool, atomic::AtomicU64},
+    time::Duration,
+};
 
-/// A run.
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub struct RunLabels {
+/// Nodes in flight of one owner that are named, at most.
+const NAMED: usize = 100;
+/// Groups of one budget that are shown, at most.
+const GROUPS: usize = 100;
+
+/// What is known of a metric, for the docs.
+#[derive(Clone, Copy, Debug)]
+pub struct Described {
+    /// Name, without the prefix; of a counter without `_total`.
+    pub name: &'static str,
+    /// gauge, counter or histogram.
+    pub kind: &'static str,
+    /// Names of its labels.
+    pub labels: &'static [&'static str],
+    /// What it says.
+    pub help: &'static str,
+}
+
+const OWNER: [&str; 3] = ["kind", "namespace", "name"];
+
+macro_rules! described {
+    ($($constant:ident = $name:literal, $kind:literal, $labels:expr, $help:literal;)*) => {
+        $(const $constant: Described = Described { name: $name, kind: $kind, labels: $labels, help: $help };)*
+        /// Every metric.
+        pub const ALL: &[Described] = &[$($constant,)*];
+    };
+}
+
+described! {
+    BUILD_INFO = "build_info", "gauge", &["version"], "Version of numo";
+    LEADER = "leader", "gauge", &[], "Whether this numo holds the leader lease";
+    NODES = "nodes", "gauge", &["kind", "namespace", "name", "step"], "Nodes of an owner by step; every step is always there";
+    WAITING_NODES = "waiting_nodes", "gauge", &["kind", "namespace", "name", "reason"], "Nodes of an owner that are not done, by reason";
+    NODE_STEP = "node_step", "gauge", &["kind", "namespace", "name", "node", "step"], "1 for the step of a node in flight, 0 for the others";
+    NODE_STEP_SINCE = "node_step_since_timestamp_seconds", "gauge", &["kind", "namespace", "name", "node"], "When a node in flight came to its step (Unix time)";
+    OWNER_REASON = "owner_reason", "gauge", &["kind", "namespace", "name", "reason"], "1 for what an owner waits for, or is";
+    OWNER_STALLED = "owner_stalled", "gauge", &OWNER, "Whether an owner waits for a person";
+    POOL_PAUSED = "pool_paused", "gauge", &["namespace", "name", "pool"], "Whether numo keeps the pool of a MutexRunConfig paused";
+    POOL_HELD_NODES = "pool_held_nodes", "gauge", &["namespace", "name"], "Nodes that would roll if the pools a run left paused were unpaused";
+    BUDGET_NODES = "budget_nodes", "gauge", &["budget", "group"], "Nodes that a MutexBudget speaks of, by group";
+    BUDGET_ALLOWED = "budget_allowed_nodes", "gauge", &["budget", "group"], "Nodes of it that may be unavailable";
+    BUDGET_IN_USE = "budget_in_use_nodes", "gauge", &["budget", "group"], "Nodes of it that are unavailable, whoever made them so";
+    BUDGET_BLOCKED = "budget_blocked_nodes", "gauge", &["budget", "reason"], "Nodes that wait for it: BudgetExhausted or Stopped";
+    BUDGET_PAUSED = "budget_paused", "gauge", &["budget"], "Whether spec.paused is set: nothing begins on its nodes";
+    RULE_VERDICTS = "rule_verdicts", "counter", &["rule", "phase", "verdict"], "Verdicts that count for nodes: pass, fail, continued; and evaluations that were none: wait, error";
+    RULE_SECONDS = "rule_seconds", "histogram", &["rule", "phase"], "From when a rule was asked first to its verdict";
+    PLUGIN_SECONDS = "plugin_seconds", "counter", &["rule"], "Time that evaluations of a rule took which is asked";
+    PLUGIN_MEMORY = "plugin_memory_bytes", "gauge", &["rule"], "Most memory of the last evaluation of a component";
+    PLUGIN_FAILURES = "plugin_failures", "counter", &["rule", "reason"], "Evaluations without a verdict";
+    NODE_CHANGES = "node_changes", "gauge", &[], "Journals (NodeChange objects)";
+    PASSES = "passes", "counter", &[], "Passes of the planner";
+    DECIDE_SECONDS = "decide_seconds", "histogram", &[], "Time of one decision";
+    PASS_SECONDS = "pass_seconds", "histogram", &[], "Time of one pass with its writes";
+    WRITES = "writes", "counter", &["action", "result"], "Writes to the API server: ok, stale, refused or failed";
+    BREACHES = "invariant_breaches", "counter", &[], "Decisions that would have broken an invariant and were not carried out";
+    EVENTS_DROPPED = "events_dropped", "counter", &[], "Events that were not written, as too many waited";
+}
+
+/// An owner and something of it.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+struct OwnerLabels {
+    kind: &'static str,
     namespace: String,
     name: String,
 }
 
-/// Nodes of a run by step and reason.
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub struct NodeLabels {
+#[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+struct StepLabels {
+    kind: &'static str,
     namespace: String,
     name: String,
-    step: String,
-    reason: String,
+    step: &'static str,
 }
 
-/// A kind of write.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+struct ReasonLabels {
+    kind: &'static str,
+    namespace: String,
+    name: String,
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+struct NodeLabels {
+    kind: &'static str,
+    namespace: String,
+    name: String,
+    node: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+struct NodeStepLabels {
+    kind: &'static str,
+    namespace: String,
+    name: String,
+    node: String,
+    step: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+struct PoolLabels {
+    namespace: String,
+    name: String,
+    pool: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+struct RunLabels {
+    namespace: String,
+    name: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+struct GroupLabels {
+    budget: String,
+    group: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+struct BlockedLabels {
+    budget: String,
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+struct BudgetLabels {
+    budget: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+struct VerdictLabels {
+    rule: String,
+    phase: &'static str,
+    verdict: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+struct RulePhaseLabels {
+    rule: String,
+    phase: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+struct RuleLabels {
+    rule: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+struct FailureLabels {
+    rule: String,
+    reason: &'static str,
+}
+
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub struct WriteLabels {
+struct WriteLabels {
     action: &'static str,
     result: &'static str,
 }
 
-/// Build information.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct BuildLabels {
     version: &'static str,
 }
 
-/// The series that were shown last for each run, so that they can be taken back.
-type Known = BTreeMap<(String, String), Vec<NodeLabels>>;
+/// Gauges whose series come and go.
+#[derive(Clone, Debug)]
+struct Series<L: Clone + Hash + Eq + Ord> {
+    family: Family<L, Gauge>,
+    shown: Arc<Mutex<BTreeMap<Owner, BTreeSet<L>>>>,
+}
+
+impl<L: Clone + Hash + Eq + Ord> Default for Series<L> {
+    fn default() -> Self {
+        Self {
+            family: Family::default(),
+            shown: Arc::default(),
+        }
+    }
+}
+
+impl<L: Clone + Hash + Eq + Ord> Series<L> {
+    /// Shows these series of the owner, and takes back those that were shown before.
+    fn show(&self, owner: &Owner, series: impl IntoIterator<Item = (L, i64)>) {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = shown.remove(owner).unwrap_or_default();
+        let mut now = BTreeSet::new();
+        for (labels, value) in series {
+            self.family.get_or_create(&labels).set(value);
+            now.insert(labels);
+        }
+        for labels in before.difference(&now) {
+            self.family.remove(labels);
+        }
+        if !now.is_empty() {
+            shown.insert(owner.clone(), now);
+        }
+    }
+}
+
+/// Nodes that wait for a budget, by owner.
+type Blocked = BTreeMap<Owner, Vec<(String, Reason)>>;
+/// Histograms of rules.
+type RuleSeconds = Family<RulePhaseLabels, Histogram, fn() -> Histogram>;
 
 /// All metrics, and what the probes say.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     registry: Arc<Mutex<Registry>>,
-    nodes: Family<NodeLabels, Gauge>,
-    held_nodes: Family<RunLabels, Gauge>,
-    stalled: Family<RunLabels, Gauge>,
-    known: Arc<Mutex<Known>>,
+    nodes: Series<StepLabels>,
+    waiting: Series<ReasonLabels>,
+    node_step: Series<NodeStepLabels>,
+    node_since: Series<NodeLabels>,
+    owner_reason: Series<ReasonLabels>,
+    owner_stalled: Series<OwnerLabels>,
+    pool_paused: Series<PoolLabels>,
+    held_nodes: Series<RunLabels>,
+    budget_nodes: Series<GroupLabels>,
+    budget_allowed: Series<GroupLabels>,
+    budget_in_use: Series<GroupLabels>,
+    budget_blocked: Series<BlockedLabels>,
+    budget_paused: Series<BudgetLabels>,
+    blocked: Arc<Mutex<Blocked>>,
+    rule_verdicts: Family<VerdictLabels, Counter>,
+    rule_seconds: RuleSeconds,
+    plugin_seconds: Family<RuleLabels, Counter<f64, AtomicU64>>,
+    plugin_memory: Family<RuleLabels, Gauge>,
+    plugin_failures: Family<FailureLabels, Counter>,
+    node_changes: Gauge,
     /// Whether this numo leads.
     pub leader: Gauge,
     /// Passes of the planner.
@@ -58,147 +259,369 @@ pub struct Metrics {
     pub decide_seconds: Histogram,
     /// Time of one pass with its writes (seconds).
     pub pass_seconds: Histogram,
-    /// Writes by kind and result.
     writes: Family<WriteLabels, Counter>,
     /// Decisions that would have broken an invariant.
     pub breaches: Counter,
+    /// Events that were dropped.
+    pub events_dropped: Counter,
     /// Whether the process serves: its watches have listed, or it waits for the lease.
     pub ready: Arc<AtomicBool>,
 }
 
 impl Metrics {
     /// All metrics at zero.
+    #[allow(clippy::too_many_lines, reason = "one line for each metric")]
     pub fn new() -> Self {
-        let mut registry = Registry::with_prefix("numo");
-        let nodes = Family::<NodeLabels, Gauge>::default();
-        let held_nodes = Family::<RunLabels, Gauge>::default();
-        let stalled = Family::<RunLabels, Gauge>::default();
-        let leader = Gauge::default();
-        let passes = Counter::default();
-        let buckets = || {
-            [
+        let short = || {
+            Histogram::new([
                 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0,
-            ]
+            ])
         };
-        let decide_seconds = Histogram::new(buckets());
-        let pass_seconds = Histogram::new(buckets());
-        let writes = Family::<WriteLabels, Counter>::default();
-        let breaches = Counter::default();
         let build = Family::<BuildLabels, Gauge>::default();
-        build
-            .get_or_create(&BuildLabels {
-                version: env!("CARGO_PKG_VERSION"),
-            })
-            .set(1);
-        registry.register("build_info", "Version of numo", build);
-        registry.register("nodes", "Nodes of a run by step and reason", nodes.clone());
-        registry.register(
-            "pool_held_nodes",
-            "Nodes that would roll if the pools a run left paused were unpaused",
-            held_nodes.clone(),
-        );
-        registry.register("run_stalled", "Whether a run waits for a person", stalled.clone());
-        registry.register(
-            "leader",
-            "Whether this numo holds the leader lease",
-            leader.clone(),
-        );
-        registry.register("passes", "Passes of the planner", passes.clone());
-        registry.register("decide_seconds", "Time of one decision", decide_seconds.clone());
-        registry.register(
-            "pass_seconds",
-            "Time of one pass with its writes",
-            pass_seconds.clone(),
-        );
-        registry.register(
-            "writes",
-            "Writes to the API server by kind and result",
-            writes.clone(),
-        );
-        registry.register(
-            "invariant_breaches",
-            "Decisions that would have broken an invariant and were not carried out",
-            breaches.clone(),
-        );
-        Self {
-            registry: Arc::new(Mutex::new(registry)),
-            nodes,
-            held_nodes,
-            stalled,
-            known: Arc::default(),
-            leader,
-            passes,
-            decide_seconds,
-            pass_seconds,
-            writes,
-            breaches,
+        let version = env!("CARGO_PKG_VERSION");
+        build.get_or_create(&BuildLabels { version }).set(1);
+        let metrics = Self {
+            registry: Arc::new(Mutex::new(Registry::with_prefix("numo"))),
+            nodes: Series::default(),
+            waiting: Series::default(),
+            node_step: Series::default(),
+            node_since: Series::default(),
+            owner_reason: Series::default(),
+            owner_stalled: Series::default(),
+            pool_paused: Series::default(),
+            held_nodes: Series::default(),
+            budget_nodes: Series::default(),
+            budget_allowed: Series::default(),
+            budget_in_use: Series::default(),
+            budget_blocked: Series::default(),
+            budget_paused: Series::default(),
+            blocked: Arc::default(),
+            rule_verdicts: Family::default(),
+            rule_seconds: Family::new_with_constructor(|| {
+                Histogram::new([
+                    0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0,
+                ])
+            }),
+            plugin_seconds: Family::default(),
+            plugin_memory: Family::default(),
+            plugin_failures: Family::default(),
+            node_changes: Gauge::default(),
+            leader: Gauge::default(),
+            passes: Counter::default(),
+            decide_seconds: short(),
+            pass_seconds: short(),
+            writes: Family::default(),
+            breaches: Counter::default(),
+            events_dropped: Counter::default(),
             ready: Arc::default(),
-        }
+        };
+        let register = &metrics.registry;
+        of(register, BUILD_INFO, build);
+        of(register, LEADER, metrics.leader.clone());
+        of(register, NODES, metrics.nodes.family.clone());
+        of(register, WAITING_NODES, metrics.waiting.family.clone());
+        of(register, NODE_STEP, metrics.node_step.family.clone());
+        of(register, NODE_STEP_SINCE, metrics.node_since.family.clone());
+        of(register, OWNER_REASON, metrics.owner_reason.family.clone());
+        of(register, OWNER_STALLED, metrics.owner_stalled.family.clone());
+        of(register, POOL_PAUSED, metrics.pool_paused.family.clone());
+        of(register, POOL_HELD_NODES, metrics.held_nodes.family.clone());
+        of(register, BUDGET_NODES, metrics.budget_nodes.family.clone());
+        of(register, BUDGET_ALLOWED, metrics.budget_allowed.family.clone());
+        of(register, BUDGET_IN_USE, metrics.budget_in_use.family.clone());
+        of(register, BUDGET_BLOCKED, metrics.budget_blocked.family.clone());
+        of(register, BUDGET_PAUSED, metrics.budget_paused.family.clone());
+        of(register, RULE_VERDICTS, metrics.rule_verdicts.clone());
+        of(register, RULE_SECONDS, metrics.rule_seconds.clone());
+        of(register, PLUGIN_SECONDS, metrics.plugin_seconds.clone());
+        of(register, PLUGIN_MEMORY, metrics.plugin_memory.clone());
+        of(register, PLUGIN_FAILURES, metrics.plugin_failures.clone());
+        of(register, NODE_CHANGES, metrics.node_changes.clone());
+        of(register, PASSES, metrics.passes.clone());
+        of(register, DECIDE_SECONDS, metrics.decide_seconds.clone());
+        of(register, PASS_SECONDS, metrics.pass_seconds.clone());
+        of(register, WRITES, metrics.writes.clone());
+        of(register, BREACHES, metrics.breaches.clone());
+        of(register, EVENTS_DROPPED, metrics.events_dropped.clone());
+        metrics
     }
 
     /// Counts a write.
     pub fn wrote(&self, action: &'static str, result: &'static str) {
+        // A counter that begins with 1 has never grown.
+        for result in ["ok", "stale", "refused", "failed"] {
+            let _ = self.writes.get_or_create(&WriteLabels { action, result });
+        }
         self.writes.get_or_create(&WriteLabels { action, result }).inc();
     }
 
-    /// Shows a run's report.
-    pub fn show(&self, namespace: &str, name: &str, report: &Report, stalled: bool) {
-        let mut counts: std::collections::BTreeMap<(Step, &'static str), i64> =
-            std::collections::BTreeMap::new();
-        for node in report.nodes.values() {
-            *counts.entry((node.step, node.why.reason.name())).or_default() += 1;
-        }
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = known.entry((namespace.to_owned(), name.to_owned())).or_default();
-        for labels in before.drain(..) {
-            self.nodes.get_or_create(&labels).set(0);
-        }
-        for ((step, reason), count) in counts {
-            let labels = NodeLabels {
-                namespace: namespace.to_owned(),
-                name: name.to_owned(),
-                step: step.name().to_owned(),
-                reason: reason.to_owned(),
-            };
-            self.nodes.get_or_create(&labels).set(count);
-            before.push(labels);
-        }
-        let labels = RunLabels {
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
+    /// Shows an owner: its report, what it waits for, and whether that is a person.
+    pub fn show(&self, owner: &Owner, report: &Report, reason: Reason, stalled: bool) {
+        let (kind, key) = (owner.kind.name(), &owner.key);
+        let (namespace, name) = (key.namespace.clone(), key.name.clone());
+        let owner_labels = || OwnerLabels {
+            kind,
+            namespace: namespace.clone(),
+            name: name.clone(),
         };
+        let of_reason = |reason: Reason| ReasonLabels {
+            kind,
+            namespace: namespace.clone(),
+            name: name.clone(),
+            reason: reason.name(),
+        };
+        let of_step = |step: Step| StepLabels {
+            kind,
+            namespace: namespace.clone(),
+            name: name.clone(),
+            step: step.name(),
+        };
+        let mut steps: BTreeMap<Step, i64> = STEPS.iter().map(|step| (*step, 0)).collect();
+        let mut reasons: BTreeMap<Reason, i64> = BTreeMap::new();
+        let mut blocked = Vec::new();
+        for (node, said) in &report.nodes {
+            *steps.entry(said.step).or_default() += 1;
+            if said.step != Step::Done {
+                *reasons.entry(said.why.reason).or_default() += 1;
+            }
+            if matches!(said.why.reason, Reason::BudgetExhausted | Reason::Stopped) {
+                blocked.push((node.clone(), said.why.reason));
+            }
+        }
+        self.nodes.show(
+            owner,
+            steps.into_iter().map(|(step, count)| (of_step(step), count)),
+        );
+        self.waiting.show(
+            owner,
+            reasons
+                .into_iter()
+                .map(|(reason, count)| (of_reason(reason), count)),
+        );
+        self.owner_reason.show(owner, [(of_reason(reason), 1)]);
+        self.owner_stalled
+            .show(owner, [(owner_labels(), i64::from(stalled))]);
+        let flying: Vec<(&String, &NodeReport)> = report
+            .nodes
+            .iter()
+            .filter(|(_, said)| said.step != Step::Selected && !said.step.is_terminal())
+            .take(NAMED)
+            .collect();
+        let node_steps = flying.iter().flat_map(|(node, said)| {
+            STEPS.iter().map(|step| {
+                let labels = NodeStepLabels {
+                    kind,
+                    namespace: namespace.clone(),
+                    name: name.clone(),
+                    node: (*node).clone(),
+                    step: step.name(),
+                };
+                (labels, i64::from(*step == said.step))
+            })
+        });
+        self.node_step.show(owner, node_steps);
+        let since = flying.iter().filter_map(|(node, said)| {
+            let at: Timestamp = said.since.as_deref()?.parse().ok()?;
+            let labels = NodeLabels {
+                kind,
+                namespace: namespace.clone(),
+                name: name.clone(),
+                node: (*node).clone(),
+            };
+            Some((labels, at.as_second()))
+        });
+        self.node_since.show(owner, since);
+        let pools = report.pools.iter().map(|pool| {
+            let labels = PoolLabels {
+                namespace: namespace.clone(),
+                name: name.clone(),
+                pool: pool.name.clone(),
+            };
+            (labels, i64::from(pool.paused && pool.ours))
+        });
+        self.pool_paused.show(owner, pools);
         let held: usize = if report.phase == RunPhase::Held {
-            report
-                .pools
-                .iter()
-                .filter(|pool| pool.ours)
-                .map(|pool| pool.outdated)
-                .sum()
+            let ours = report.pools.iter().filter(|pool| pool.ours);
+            ours.map(|pool| pool.outdated).sum()
         } else {
             0
         };
-        self.held_nodes
-            .get_or_create(&labels)
-            .set(i64::try_from(held).unwrap_or(i64::MAX));
-        self.stalled.get_or_create(&labels).set(i64::from(stalled));
+        let labels = RunLabels {
+            namespace: namespace.clone(),
+            name: name.clone(),
+        };
+        let of_run = !report.pools.is_empty();
+        let held = (labels, i64::try_from(held).unwrap_or(i64::MAX));
+        self.held_nodes.show(owner, of_run.then_some(held));
+        let mut known = self.blocked.lock().unwrap_or_else(PoisonError::into_inner);
+        if blocked.is_empty() {
+            known.remove(owner);
+        } else {
+            known.insert(owner.clone(), blocked);
+        }
     }
 
-    /// Forgets a run that is gone.
-    pub fn forget(&self, namespace: &str, name: &str) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        for labels in known
-            .remove(&(namespace.to_owned(), name.to_owned()))
-            .into_iter()
-            .flatten()
-        {
-            self.nodes.remove(&labels);
+    /// Shows budgets and journals. `nobody` is the key under which series are kept that are no owner's.
+    pub fn show_cluster(&self, observed: &Observed, now: Timestamp) {
+        self.node_changes
+            .set(i64::try_from(observed.changes.len()).unwrap_or(i64::MAX));
+        let nobody = Owner::run(numo_core::observed::Key::new("", ""));
+        if observed.budgets.is_empty() {
+            for series in [&self.budget_nodes, &self.budget_allowed, &self.budget_in_use] {
+                series.show(&nobody, []);
+            }
+            self.budget_blocked.show(&nobody, []);
+            self.budget_paused.show(&nobody, []);
+            return;
         }
-        let labels = RunLabels {
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
+        let ledger = Ledger::of(observed, now);
+        let mut uses = ledger.uses();
+        let mut shown: BTreeMap<&str, usize> = BTreeMap::new();
+        uses.retain(|used| {
+            let groups = shown.entry(&used.budget.name).or_default();
+            *groups += 1;
+            *groups <= GROUPS
+        });
+        let series = |of: fn(&ledger::Use<'_>) -> usize| {
+            let rows = uses.iter().map(|used| {
+                let labels = GroupLabels {
+                    budget: used.budget.name.clone(),
+                    group: used.group.to_owned(),
+                };
+                (labels, i64::try_from(of(used)).unwrap_or(i64::MAX))
+            });
+            rows.collect::<Vec<_>>()
         };
-        self.held_nodes.remove(&labels);
-        self.stalled.remove(&labels);
+        self.budget_nodes.show(&nobody, series(|used| used.nodes));
+        self.budget_allowed
+            .show(&nobody, series(|used| used.allowed.unwrap_or(0)));
+        self.budget_in_use
+            .show(&nobody, series(|used| used.unavailable.len()));
+        let paused = observed.budgets.values().map(|budget| {
+            let labels = BudgetLabels {
+                budget: budget.name.clone(),
+            };
+            (labels, i64::from(budget.paused))
+        });
+        self.budget_paused.show(&nobody, paused);
+        let mut waiting: BTreeMap<(&str, Reason), i64> = BTreeMap::new();
+        for budget in observed.budgets.keys() {
+            waiting.insert((budget, Reason::BudgetExhausted), 0);
+            waiting.insert((budget, Reason::Stopped), 0);
+        }
+        let blocked = self.blocked.lock().unwrap_or_else(PoisonError::into_inner);
+        let nodes = blocked.values().flatten();
+        for (node, reason) in nodes.filter_map(|(node, reason)| Some((observed.nodes.get(node)?, reason))) {
+            let of_node = uses.iter().filter(|used| {
+                let group = used.budget.group_by.as_ref().map_or("", |key| node.label(key));
+                used.group == group && ledger::covers(used.budget, node)
+            });
+            for used in of_node {
+                let full = used
+                    .allowed
+                    .is_some_and(|allowed| used.unavailable.len() >= allowed);
+                let blocks = match reason {
+                    Reason::Stopped => used.budget.paused,
+                    _ => full,
+                };
+                if blocks {
+                    *waiting.entry((&used.budget.name, *reason)).or_default() += 1;
+                }
+            }
+        }
+        let waiting = waiting.into_iter().map(|((budget, reason), count)| {
+            let labels = BlockedLabels {
+                budget: budget.to_owned(),
+                reason: reason.name(),
+            };
+            (labels, count)
+        });
+        self.budget_blocked.show(&nobody, waiting);
+    }
+
+    /// A rule is asked: its counters are there, at zero.
+    pub fn begins(&self, rule: &str, phase: Phase) {
+        for verdict in ["pass", "fail", "continued", "wait", "error"] {
+            let labels = VerdictLabels {
+                rule: rule.to_owned(),
+                phase: phase.name(),
+                verdict,
+            };
+            let _ = self.rule_verdicts.get_or_create(&labels);
+        }
+    }
+
+    /// Counts a verdict that was journaled.
+    pub fn judged(&self, verdict: &VerdictRecord) {
+        let word = match verdict.outcome {
+            Outcome::Pass => "pass",
+            Outcome::Failure => "fail",
+            Outcome::ContinuedAfterFailure => "continued",
+        };
+        self.count_verdict(&verdict.rule, verdict.phase, word);
+        let at = |text: &str| text.parse::<Timestamp>().ok();
+        if let (Some(from), Some(to)) = (verdict.started_at.as_deref().and_then(at), at(&verdict.at)) {
+            let labels = RulePhaseLabels {
+                rule: verdict.rule.clone(),
+                phase: verdict.phase.name(),
+            };
+            let took = Duration::try_from(to.duration_since(from)).unwrap_or_default();
+            self.rule_seconds
+                .get_or_create(&labels)
+                .observe(took.as_secs_f64());
+        }
+    }
+
+    /// Counts an evaluation that was no verdict for a node: a wait, or none at all.
+    pub fn count_verdict(&self, rule: &str, phase: Phase, verdict: &'static str) {
+        let labels = VerdictLabels {
+            rule: rule.to_owned(),
+            phase: phase.name(),
+            verdict,
+        };
+        self.rule_verdicts.get_or_create(&labels).inc();
+    }
+
+    /// Counts what an evaluation took.
+    pub fn evaluated(&self, rule: &str, took: Duration) {
+        let labels = RuleLabels {
+            rule: rule.to_owned(),
+        };
+        self.plugin_seconds
+            .get_or_create(&labels)
+            .inc_by(took.as_secs_f64());
+    }
+
+    /// Notes how much memory the last evaluation of a component had (bytes).
+    pub fn used_memory(&self, rule: &str, bytes: u64) {
+        let labels = RuleLabels {
+            rule: rule.to_owned(),
+        };
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+        self.plugin_memory.get_or_create(&labels).set(bytes);
+    }
+
+    /// Counts an evaluation without a verdict.
+    pub fn gave_no_verdict(&self, rule: &str, reason: Reason) {
+        let labels = FailureLabels {
+            rule: rule.to_owned(),
+            reason: reason.name(),
+        };
+        self.plugin_failures.get_or_create(&labels).inc();
+    }
+
+    /// Forgets an owner that is gone.
+    pub fn forget(&self, owner: &Owner) {
+        self.nodes.show(owner, []);
+        self.waiting.show(owner, []);
+        self.node_step.show(owner, []);
+        self.node_since.show(owner, []);
+        self.owner_reason.show(owner, []);
+        self.owner_stalled.show(owner, []);
+        self.pool_paused.show(owner, []);
+        self.held_nodes.show(owner, None);
+        let mut known = self.blocked.lock().unwrap_or_else(PoisonError::into_inner);
+        known.remove(owner);
     }
 
     /// The text of `/metrics` (OpenMetrics).
@@ -215,5 +638,153 @@ impl Metrics {
 impl Default for Metrics {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+fn of(registry: &Mutex<Registry>, what: Described, metric: impl Metric) {
+    let mut registry = registry.lock().unwrap_or_else(PoisonError::into_inner);
+    registry.register(what.name, what.help, metric);
+}
+
+/// Every step, in order.
+const STEPS: [Step; 16] = [
+    Step::Selected,
+    Step::Admitted,
+    Step::PreRules,
+    Step::Cordoned,
+    Step::Drained,
+    Step::PreRelease,
+    Step::Released,
+    Step::Changed,
+    Step::Ready,
+    Step::Uncordoned,
+    Step::PostRules,
+    Step::Soaked,
+    Step::Done,
+    Step::Held,
+    Step::Failed,
+    Step::Skipped,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use numo_core::{observed::Key, report::Why};
+
+    /// Lines of the text that begin so.
+    fn lines(metrics: &Metrics, prefix: &str) -> Vec<String> {
+        let text = metrics.text();
+        let found = text.lines().filter(|line| line.starts_with(prefix));
+        found.map(ToOwned::to_owned).collect()
+    }
+
+    fn node(step: Step, reason: Reason) -> NodeReport {
+        NodeReport {
+            pool: "worker".into(),
+            step,
+            why: Why::new(reason, ""),
+            since: Some("2026-01-01T00:00:00Z".to_owned()),
+            change: None,
+        }
+    }
+
+    #[test]
+    fn every_metric_that_is_served_is_described_and_the_other_way_round() {
+        let metrics = Metrics::new();
+        // A family shows itself with its first series.
+        let owner = Owner::run(Key::new("ns", "upgrade"));
+        let mut report = Report::default();
+        report
+            .nodes
+            .insert("a".to_owned(), node(Step::PreRules, Reason::RuleRunning));
+        report.pools.push(numo_core::report::PoolReport::default());
+        metrics.show(&owner, &report, Reason::Progressing, false);
+        let mut observed = Observed::default();
+        let budget = numo_core::observed::BudgetView {
+            name: "all".to_owned(),
+            selector: serde_json::json!({}),
+            max_unavailable: Err("unknown".to_owned()),
+            group_by: None,
+            paused: false,
+            uid: String::new(),
+            generation: 1,
+            status: numo_api::MutexBudgetStatus::default(),
+        };
+        observed.budgets.insert("all".to_owned(), budget);
+        let some = numo_core::observed::NodeView {
+            name: "a".to_owned(),
+            uid: String::new(),
+            created: Timestamp::UNIX_EPOCH,
+            labels: BTreeMap::new(),
+            annotations: BTreeMap::new(),
+            unschedulable: false,
+            taints: serde_json::Value::Null,
+            ready: true,
+            leaving: None,
+            boot_id: String::new(),
+            kubelet_version: String::new(),
+            etcd_voter: None,
+        };
+        observed.nodes.insert("a".to_owned(), some);
+        metrics.show_cluster(&observed, Timestamp::UNIX_EPOCH);
+        metrics.begins("ns/rule", Phase::Pre);
+        let labels = RulePhaseLabels {
+            rule: "ns/rule".to_owned(),
+            phase: "Pre",
+        };
+        metrics.rule_seconds.get_or_create(&labels).observe(1.0);
+        metrics.evaluated("ns/rule", Duration::from_secs(1));
+        metrics.used_memory("ns/rule", 1);
+        metrics.gave_no_verdict("ns/rule", Reason::Trap);
+        metrics.wrote("PatchNode", "ok");
+        let served: BTreeSet<String> = lines(&metrics, "# TYPE ").into_iter().collect();
+        let described: BTreeSet<String> = ALL
+            .iter()
+            .map(|one| format!("# TYPE numo_{} {}", one.name, one.kind))
+            .collect();
+        assert_eq!(served, described);
+    }
+
+    #[test]
+    fn steps_are_always_there_and_what_is_over_is_taken_back() {
+        let metrics = Metrics::new();
+        let owner = Owner::run(Key::new("ns", "upgrade"));
+        let mut report = Report::default();
+        report
+            .nodes
+            .insert("a".to_owned(), node(Step::PreRules, Reason::RuleRunning));
+        report
+            .nodes
+            .insert("b".to_owned(), node(Step::Selected, Reason::WaitingForTurn));
+        metrics.show(&owner, &report, Reason::Progressing, false);
+        assert_eq!(lines(&metrics, "numo_nodes{").len(), 16);
+        let of_step = "numo_node_step{kind=\"MutexRunConfig\",namespace=\"ns\",name=\"upgrade\",node=\"a\",step=\"PreRules\"} 1";
+        assert_eq!(lines(&metrics, of_step).len(), 1);
+        assert_eq!(lines(&metrics, "numo_waiting_nodes{").len(), 2);
+        assert_eq!(
+            lines(&metrics, "numo_node_step_since_timestamp_seconds{").len(),
+            1
+        );
+        report
+            .nodes
+            .insert("a".to_owned(), node(Step::Done, Reason::Done));
+        metrics.show(&owner, &report, Reason::Suspended, true);
+        assert_eq!(lines(&metrics, "numo_node_step{").len(), 0);
+        assert_eq!(lines(&metrics, "numo_waiting_nodes{").len(), 1);
+        assert_eq!(
+            lines(&metrics, "numo_owner_reason{"),
+            [
+                r#"numo_owner_reason{kind="MutexRunConfig",namespace="ns",name="upgrade",reason="Suspended"} 1"#
+            ]
+        );
+        metrics.forget(&owner);
+        for name in [
+            "numo_nodes{",
+            "numo_waiting_nodes{",
+            "numo_owner_reason{",
+            "numo_owner_stalled{",
+        ] {
+            assert_eq!(lines(&metrics, name), Vec::<String>::new());
+        }
     }
 }

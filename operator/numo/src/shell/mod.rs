@@ -4,6 +4,7 @@
 pub mod access;
 pub mod answer;
 pub mod apply;
+pub mod around;
 pub mod artifact;
 pub mod asked;
 pub mod certificates;

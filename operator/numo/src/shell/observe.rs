@@ -2,99 +2,286 @@
 //! operator sees, as far as its user may.
 
 use super::{
+    answer,
     planner::{CLUSTER_KINDS, JOB_KINDS, PLAN_KINDS},
     store::{Seen, Store},
     watch,
     wire::{self, Edition, Kind},
 };
-use kube::{Client, api::ListParams};
+use kube::{Client, api::ListParams, core::DynamicObject};
 use numo_api::conditions::types::VALID_CONFIG;
 use numo_core::observed::{Key, Settings, Validity};
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
+use tokio::sync::mpsc;
 
 /// Looks at everything a decision reads. What may not be seen is named in the second part.
 pub async fn once(client: &Client, settings: Settings) -> Result<(Store, Vec<String>), kube::Error> {
+    recorded(client, settings, &mut None).await
+}
+
+/// What was listed, as the API server gave it.
+pub type Recording = Option<Vec<(Kind, String, DynamicObject)>>;
+
+/// The same, with what was listed put down where that is wanted.
+pub async fn recorded(
+    client: &Client,
+    settings: Settings,
+    recording: &mut Recording,
+) -> Result<(Store, Vec<String>), kube::Error> {
     let mut store = Store::new(settings);
     let mut unseen = Vec::new();
+    let mut looking = Looking {
+        store: &mut store,
+        unseen: &mut unseen,
+        recording,
+    };
     for kind in CLUSTER_KINDS {
-        list(client, kind, "", &mut store, &mut unseen).await?;
+        list(client, kind, "", &mut looking).await?;
     }
     list(
         client,
         Kind::Lease,
         numo_api::marks::LEASE_NAMESPACE,
-        &mut store,
-        &mut unseen,
+        &mut looking,
     )
     .await?;
-    let namespaces: BTreeSet<String> = store
-        .observed
-        .rules
-        .values()
-        .map(|rule| rule.job_namespace.clone())
-        .collect();
+    let rules = looking.store.observed.rules.values();
+    let namespaces: BTreeSet<String> = rules.map(|rule| rule.job_namespace.clone()).collect();
     for namespace in namespaces {
         for kind in JOB_KINDS {
-            list(client, kind, &namespace, &mut store, &mut unseen).await?;
+            list(client, kind, &namespace, &mut looking).await?;
         }
     }
-    let with_plans: BTreeSet<String> = store
+    let plans = looking.store.observed.plans.keys();
+    let with_plans: BTreeSet<String> = plans.map(|key| key.namespace.clone()).collect();
+    for namespace in with_plans {
+        for kind in PLAN_KINDS {
+            list(client, kind, &namespace, &mut looking).await?;
+        }
+    }
+    for kind in Kind::REPLACED {
+        list(client, kind, "", &mut looking).await?;
+    }
+    let claims: Vec<_> = store
+        .claims()
+        .map(|(key, claim)| (key.clone(), claim.clone()))
+        .collect();
+    for (key, claim) in claims {
+        // Who may not ask believes it: that numo acts beside another operator is the worse mistake.
+        let may = answer::may_do_work(client, &key.namespace, &claim.account, claim.what).await;
+        store.see(Seen::Claim(key, may.unwrap_or(true)));
+    }
+    settle(&mut store);
+    Ok((store, unseen))
+}
+
+/// What is known of a look once all has been listed.
+fn settle(store: &mut Store) {
+    // Secrets are not looked at: the hash that is in the status stands for them.
+    let plans: BTreeSet<String> = store
         .observed
         .plans
         .keys()
         .map(|key| key.namespace.clone())
         .collect();
-    for namespace in with_plans {
-        for kind in PLAN_KINDS {
-            list(client, kind, &namespace, &mut store, &mut unseen).await?;
-        }
-        // Secrets are not looked at: the hash that is in the status stands for them.
+    for namespace in plans {
         store.observed.unseen_secrets.insert(namespace, None);
     }
-    judge_by_status(&mut store);
-    Ok((store, unseen))
+    judge_by_status(store);
+}
+
+/// The look that was recorded. An object that cannot be read is passed over, as a watch would.
+pub fn replayed(settings: Settings, recording: Vec<(Kind, String, DynamicObject)>) -> Store {
+    let mut store = Store::new(settings);
+    let nodes: BTreeSet<&String> = recording
+        .iter()
+        .filter(|(kind, ..)| *kind == Kind::NodePod)
+        .map(|(_, node, _)| node)
+        .collect();
+    let nodes: Vec<String> = nodes.into_iter().cloned().collect();
+    for node in &nodes {
+        store.keep_pods(node);
+        store.see(Seen::Listing(Kind::NodePod, node.clone()));
+    }
+    for (kind, _, object) in recording {
+        let number = wire::version(&object.metadata);
+        if let Some(object) = wire::object(kind, object) {
+            store.see(Seen::Applied(kind, number, object));
+        }
+    }
+    for node in nodes {
+        store.see(Seen::Listed(Kind::NodePod, node));
+    }
+    let claims: Vec<_> = store.claims().map(|(key, _)| key.clone()).collect();
+    for key in claims {
+        store.see(Seen::Claim(key, true));
+    }
+    settle(&mut store);
+    store
+}
+
+/// How long changes are gathered before anybody is told.
+const GATHER: Duration = Duration::from_millis(200);
+
+/// The same look, kept up to date by watches.
+pub struct Following {
+    /// What was seen.
+    pub store: Store,
+    client: Client,
+    sender: mpsc::UnboundedSender<Seen>,
+    seen: mpsc::UnboundedReceiver<Seen>,
+    watched: BTreeSet<(Kind, String)>,
+}
+
+impl Following {
+    /// Begins to watch all but what [`once`] could not see.
+    pub fn begin(client: &Client, settings: Settings, unseen: &[String]) -> Self {
+        let (sender, seen) = mpsc::unbounded_channel();
+        let mut following = Self {
+            store: Store::new(settings),
+            client: client.clone(),
+            sender,
+            seen,
+            watched: BTreeSet::new(),
+        };
+        let is_seen = |kind: &Kind| {
+            let name = format!("{}: ", kind.resource().3);
+            !unseen.iter().any(|words| words.starts_with(&name))
+        };
+        for kind in CLUSTER_KINDS.into_iter().filter(is_seen) {
+            following.watch(kind, "");
+        }
+        following.watch(Kind::Lease, numo_api::marks::LEASE_NAMESPACE);
+        following
+    }
+
+    fn watch(&mut self, kind: Kind, scope: &str) {
+        if self.watched.insert((kind, scope.to_owned())) {
+            self.store.expect(kind, scope);
+            tokio::spawn(watch::watch(
+                self.client.clone(),
+                kind,
+                scope.to_owned(),
+                self.sender.clone(),
+            ));
+        }
+    }
+
+    /// Waits until something has changed, and takes it in.
+    pub async fn changed(&mut self) {
+        let mut is_new = false;
+        while !is_new {
+            let Some(seen) = self.seen.recv().await else {
+                return std::future::pending().await;
+            };
+            is_new = self.store.see(seen);
+            tokio::time::sleep(GATHER).await;
+            while let Ok(seen) = self.seen.try_recv() {
+                is_new |= self.store.see(seen);
+            }
+            self.extend();
+            is_new &= self.store.is_complete();
+        }
+        judge_by_status(&mut self.store);
+    }
+
+    /// Watches the namespaces that rules and Plans have Jobs in.
+    fn extend(&mut self) {
+        let observed = &mut self.store.observed;
+        let rules = observed.rules.values();
+        let rules: BTreeSet<String> = rules.map(|rule| rule.job_namespace.clone()).collect();
+        let plans: BTreeSet<String> = observed.plans.keys().map(|key| key.namespace.clone()).collect();
+        for namespace in &plans {
+            observed.unseen_secrets.insert(namespace.clone(), None);
+        }
+        for (namespaces, kinds) in [(rules, JOB_KINDS.as_slice()), (plans, PLAN_KINDS.as_slice())] {
+            for namespace in namespaces {
+                for kind in kinds {
+                    self.watch(*kind, &namespace);
+                }
+            }
+        }
+    }
+}
+
+/// Looks at what a drain of these nodes would meet: their pods, and the budgets that speak of them.
+pub async fn pods(
+    client: &Client,
+    store: &mut Store,
+    nodes: &[String],
+    recording: &mut Recording,
+) -> Result<Vec<String>, kube::Error> {
+    let mut unseen = Vec::new();
+    let mut looking = Looking {
+        store,
+        unseen: &mut unseen,
+        recording,
+    };
+    for kind in [Kind::DaemonSet, Kind::DisruptionBudget] {
+        list(client, kind, "", &mut looking).await?;
+    }
+    for node in nodes {
+        looking.store.keep_pods(node);
+        looking.store.see(Seen::Listing(Kind::NodePod, node.clone()));
+        let known = looking.unseen.len();
+        list(client, Kind::NodePod, node, &mut looking).await?;
+        if looking.unseen.len() > known {
+            // What may not be seen is not taken for empty; asking again leads to nothing.
+            looking.store.forget_pods(node);
+            break;
+        }
+        looking.store.see(Seen::Listed(Kind::NodePod, node.clone()));
+    }
+    Ok(unseen)
+}
+
+/// A look that is being taken.
+struct Looking<'l> {
+    store: &'l mut Store,
+    unseen: &'l mut Vec<String>,
+    recording: &'l mut Recording,
 }
 
 async fn list(
     client: &Client,
     kind: Kind,
     scope: &str,
-    store: &mut Store,
-    unseen: &mut Vec<String>,
+    looking: &mut Looking<'_>,
 ) -> Result<(), kube::Error> {
-    let api = watch::api(client, kind, scope);
+    // The scope of a node's pods is the node, not a namespace.
+    let namespace = if kind == Kind::NodePod { "" } else { scope };
+    let api = watch::api(client, kind, namespace);
     let mut params = match kind {
         Kind::Job | Kind::Pod => ListParams::default().labels(numo_api::marks::JOB_RUN),
         Kind::PlanJob | Kind::PlanPod => ListParams::default().labels(numo_api::marks::PLAN_CONTROLLER),
         Kind::JobEvent => ListParams::default().fields("involvedObject.kind=Job,reason=FailedCreate"),
         Kind::Kured => ListParams::default().fields(watch::KURED),
-        _ => ListParams::default(),
+        Kind::NodePod => ListParams::default().fields(&format!("spec.nodeName={scope}")),
+        _ => match kind.replaced() {
+            Some((name, _)) => ListParams::default().fields(&format!("metadata.name={name}")),
+            None => ListParams::default(),
+        },
     }
     .limit(500);
     loop {
         let page = match api.list(&params).await {
             Ok(page) => page,
-            // Not every cluster has them.
-            Err(kube::Error::Api(status))
-                if status.code == 404
-                    && (watch::may_be_absent(kind)
-                        || matches!(
-                            kind,
-                            Kind::NodeMaintenance | Kind::KubeVirtMaintenance | Kind::Plan
-                        )) =>
-            {
-                return Ok(());
-            }
+            // Not every cluster has what is not numo's own.
+            Err(kube::Error::Api(status)) if status.code == 404 && !is_own(kind) => return Ok(()),
             Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => {
-                unseen.push(format!("{}: {}", kind.resource().3, status.message));
+                let words = format!("{}: {}", kind.resource().3, status.message);
+                looking.unseen.push(words);
                 return Ok(());
             }
             Err(error) => return Err(error),
         };
         for object in page.items {
             let number = wire::version(&object.metadata);
+            if let Some(recording) = looking.recording {
+                recording.push((kind, scope.to_owned(), object.clone()));
+            }
             if let Some(object) = wire::object(kind, object) {
-                store.see(Seen::Applied(kind, number, object));
+                looking.store.see(Seen::Applied(kind, number, object));
             }
         }
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
@@ -102,6 +289,19 @@ async fn list(
             None => return Ok(()),
         }
     }
+}
+
+/// Kinds that come with numo: that one is missing is told.
+const fn is_own(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::MutexRunConfig
+            | Kind::MutexRule
+            | Kind::MutexTarget
+            | Kind::NodeChange
+            | Kind::MutexBudget
+            | Kind::MutexBinding
+    )
 }
 
 /// A person need not be allowed to create Jobs to read why a node waits: the rule's own condition says

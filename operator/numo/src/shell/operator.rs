@@ -112,10 +112,11 @@ pub async fn run(
         clock,
         options.identity.clone(),
         options.settings.plan_jobs.controller.clone(),
+        metrics.clone(),
     );
     let mut planner = Planner::new(
         connection.clone(),
-        AskedRules::new(connection.clone(), options.asked),
+        AskedRules::new(connection.clone(), options.asked, metrics.clone()),
         Channels::new(connection.clone(), &options.channels),
         options.settings,
         metrics.clone(),

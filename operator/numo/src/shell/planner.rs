@@ -22,7 +22,7 @@ use super::{
 use crate::frontends;
 
 use jiff::{SignedDuration, Timestamp};
-use numo_api::{NodeMaintenanceStatus, Reason, conditions::types, marks};
+use numo_api::{Condition, NodeMaintenanceStatus, Reason, VerdictRecord, conditions::types, marks};
 use numo_core::{
     Decision, Owner, OwnerKind, Snapshot,
     action::{Action, Event, EventAction, Planned},
@@ -91,13 +91,7 @@ pub const CLUSTER_KINDS: [Kind; 21] = [
     Kind::Namespace,
 ];
 /// Kinds that only the operator itself needs to see.
-const OPERATOR_KINDS: [Kind; 5] = [
-    Kind::DaemonSet,
-    Kind::DisruptionBudget,
-    Kind::NodeMaintenanceOperator,
-    Kind::NodeMaintenanceOperatorOld,
-    Kind::SystemUpgradeController,
-];
+const OPERATOR_KINDS: [Kind; 2] = [Kind::DaemonSet, Kind::DisruptionBudget];
 
 /// How often it is looked again whether another operator may do its work.
 const CLAIMS_AGAIN: Duration = Duration::from_mins(1);
@@ -196,7 +190,11 @@ impl Planner {
             said_no_leases: false,
             changed: Reach::Nobody,
         };
-        for kind in CLUSTER_KINDS.into_iter().chain(OPERATOR_KINDS) {
+        for kind in CLUSTER_KINDS
+            .into_iter()
+            .chain(OPERATOR_KINDS)
+            .chain(Kind::REPLACED)
+        {
             planner.watch(kind, "");
         }
         for namespace in [watch::KUBE_SYSTEM, OPENSHIFT_ETCD] {
@@ -326,9 +324,7 @@ impl Planner {
         }
         let runs = self.owners();
         for gone in self.shown.iter().filter(|key| !runs.contains(key)) {
-            if gone.kind == OwnerKind::MutexRunConfig {
-                self.metrics.forget(&gone.key.namespace, &gone.key.name);
-            }
+            self.metrics.forget(gone);
         }
         self.idle.retain(|key| runs.contains(key));
         self.failures.retain(|key, _| runs.contains(key));
@@ -356,6 +352,7 @@ impl Planner {
         let now = self.connection.clock.now();
         self.wakes.extend(due.into_iter().map(|key| (key, now)));
         status::others(&self.connection, &mut self.store, &self.events).await;
+        self.metrics.show_cluster(&self.store.observed, now);
         let news = self.store.take_news();
         let due = self.due(news);
         self.wakes.extend(due.into_iter().map(|key| (key, now)));
@@ -490,6 +487,7 @@ impl Planner {
     async fn carry_out(&mut self, owner: &Owner, planned: Planned) -> bool {
         let Planned { action, event, chain } = planned;
         let name = action_name(&action);
+        let judged = self.judged_by(&action);
         // The object may be gone by the time the event is written: its uid is taken now.
         let about = event.map(|event| self.publishable(owner, event));
         let now = self.connection.clock.now();
@@ -503,10 +501,14 @@ impl Planner {
             Ok(()) => {
                 tracing::info!(run = %owner, chain, action = name, "done");
                 self.metrics.wrote(name, "ok");
+                for verdict in &judged {
+                    self.metrics.judged(verdict);
+                }
                 self.changed = self.changed.max(reach(&action));
                 self.refused.remove(&(owner.clone(), chain));
                 if let Action::CreateJob(request) = &action {
                     self.store.accept(&request.job);
+                    self.metrics.begins(&request.rule.to_string(), request.phase);
                 }
                 if let Some(published) = about.flatten() {
                     self.events.publish(published);
@@ -537,6 +539,31 @@ impl Planner {
             }
         }
         result.is_ok()
+    }
+
+    /// The verdicts that a write adds to a journal.
+    fn judged_by(&self, action: &Action) -> Vec<VerdictRecord> {
+        let (known, written) = match action {
+            Action::WriteJournal { key, status, .. } => {
+                let known = self.store.observed.changes.get(key);
+                (
+                    known.map(|change| change.status.verdicts.as_slice()),
+                    &status.verdicts,
+                )
+            }
+            Action::RecordRun { owner, run } => {
+                let known = self.store.observed.runs.get(owner);
+                let known = known.and_then(|view| view.status.run.as_ref());
+                (known.map(|run| run.verdicts.as_slice()), &run.verdicts)
+            }
+            _ => return Vec::new(),
+        };
+        let known = known.unwrap_or_default();
+        written
+            .iter()
+            .filter(|verdict| !known.contains(verdict))
+            .cloned()
+            .collect()
     }
 
     /// Keeps the words of a refusal for the status, and says them once.
@@ -681,6 +708,13 @@ impl Planner {
         true
     }
 
+    /// Shows an owner in the metrics, with the reason of its Ready and whether it is Stalled.
+    fn show(&self, owner: &Owner, decision: &Decision, (ready, stalled): (Option<&str>, bool)) {
+        let reason = Reason::ALL.iter().find(|reason| ready == Some(reason.name()));
+        let reason = reason.copied().unwrap_or(Reason::Progressing);
+        self.metrics.show(owner, &decision.report, reason, stalled);
+    }
+
     async fn settle_plan(&mut self, owner: &Owner, decision: &Decision) {
         let Some(view) = self.store.observed.plans.get(&owner.key).cloned() else {
             return;
@@ -690,6 +724,14 @@ impl Planner {
         }
         let now = self.connection.clock.now();
         let status = frontends::plan::status(&view, &decision.report, now);
+        let conditions = status.conditions.iter().flatten();
+        let ready = conditions.clone().find(|one| one.type_ == types::READY);
+        let stalled = conditions.clone().any(|one| one.type_ == types::STALLED);
+        self.show(
+            owner,
+            decision,
+            (ready.and_then(|one| one.reason.as_deref()), stalled),
+        );
         if status == view.status || !self.fence.holds() {
             return;
         }
@@ -746,6 +788,7 @@ impl Planner {
             before.clone_from(sent);
         }
         let mut status = frontends::node_maintenance::status(&view, &decision.report, now);
+        self.show(owner, decision, ready_of(&status.conditions));
         status.last_update.clone_from(&before.last_update);
         if status == before || !self.fence.holds() {
             return;
@@ -792,14 +835,12 @@ impl Planner {
         let Some(run) = self.store.observed.runs.get(&owner.key).cloned() else {
             return;
         };
+        if self.stands_off(owner, decision) {
+            return;
+        }
         let now = self.connection.clock.now();
         let status = crate::frontends::mutex_run_config::status(&run, &decision.report, now);
-        let stalled = status
-            .conditions
-            .iter()
-            .any(|condition| condition.type_ == types::STALLED);
-        self.metrics
-            .show(&owner.key.namespace, &owner.key.name, &decision.report, stalled);
+        self.show(owner, decision, ready_of(&status.conditions));
         if status == run.status || !self.fence.holds() {
             return;
         }
@@ -1192,4 +1233,11 @@ fn action_name(action: &Action) -> &'static str {
         Action::RenewLease { .. } => "RenewLease",
         Action::ReleaseLease { .. } => "ReleaseLease",
     }
+}
+
+/// The reason of Ready, and whether there is a Stalled.
+fn ready_of(conditions: &[Condition]) -> (Option<&str>, bool) {
+    let ready = conditions.iter().find(|one| one.type_ == types::READY);
+    let stalled = conditions.iter().any(|one| one.type_ == types::STALLED);
+    (ready.and_then(|one| one.reason.as_deref()), stalled)
 }

@@ -880,6 +880,8 @@ impl Store {
             Kind::EtcdPod => observed.etcd_pods.remove(key).is_some(),
             Kind::NodeMaintenanceOperator
             | Kind::NodeMaintenanceOperatorOld
+            | Kind::NodeMaintenanceOperatorBundled
+            | Kind::NodeUpgradeMutexOperator
             | Kind::SystemUpgradeController => self.claim(key.clone(), None),
             Kind::DaemonSet => {
                 if let Some(uid) = self.daemon_sets.remove(key) {

@@ -51,13 +51,11 @@ fn selection(kind: Kind, scope: &str) -> watcher::Config {
         Kind::JobEvent => config.fields("involvedObject.kind=Job,reason=FailedCreate"),
         Kind::NodePod => config.fields(&format!("spec.nodeName={scope}")),
         Kind::EtcdPod if scope == KUBE_SYSTEM => config.labels("component=etcd"),
-        Kind::NodeMaintenanceOperator => {
-            config.fields("metadata.name=node-maintenance-operator-controller-manager")
-        }
-        Kind::NodeMaintenanceOperatorOld => config.fields("metadata.name=node-maintenance-operator"),
-        Kind::SystemUpgradeController => config.fields("metadata.name=system-upgrade-controller"),
         Kind::Kured => config.fields(KURED),
-        _ => config,
+        _ => match kind.replaced() {
+            Some((name, _)) => config.fields(&format!("metadata.name={name}")),
+            None => config,
+        },
     }
 }
 
@@ -241,6 +239,8 @@ fn is_optional(kind: Kind, error: &watcher::Error) -> bool {
         | Kind::EtcdPod
         | Kind::NodeMaintenanceOperator
         | Kind::NodeMaintenanceOperatorOld
+        | Kind::NodeMaintenanceOperatorBundled
+        | Kind::NodeUpgradeMutexOperator
         | Kind::SystemUpgradeController
         | Kind::Namespace => false,
     }

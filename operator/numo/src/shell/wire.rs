@@ -64,10 +64,45 @@ pub enum Kind {
     /// Deployments of the operators that numo replaces, by their names.
     NodeMaintenanceOperator,
     NodeMaintenanceOperatorOld,
+    NodeMaintenanceOperatorBundled,
     SystemUpgradeController,
+    NodeUpgradeMutexOperator,
 }
 
 impl Kind {
+    /// The Deployments of operators that numo replaces.
+    pub const REPLACED: [Self; 5] = [
+        Self::NodeMaintenanceOperator,
+        Self::NodeMaintenanceOperatorOld,
+        Self::NodeMaintenanceOperatorBundled,
+        Self::SystemUpgradeController,
+        Self::NodeUpgradeMutexOperator,
+    ];
+
+    /// Of a Deployment of an operator that numo replaces: its name, and what it works on. Their own manifests name them
+    /// so; one that was renamed is not known.
+    pub const fn replaced(self) -> Option<(&'static str, ForeignController)> {
+        Some(match self {
+            Self::NodeMaintenanceOperator => (
+                "node-maintenance-operator-controller-manager",
+                ForeignController::NodeMaintenance,
+            ),
+            Self::NodeMaintenanceOperatorOld => {
+                ("node-maintenance-operator", ForeignController::NodeMaintenance)
+            }
+            Self::NodeMaintenanceOperatorBundled => (
+                "node-maintenance-controller-manager",
+                ForeignController::NodeMaintenance,
+            ),
+            Self::SystemUpgradeController => ("system-upgrade-controller", ForeignController::Plan),
+            Self::NodeUpgradeMutexOperator => (
+                "openshift-node-upgrade-mutex-operator-controller-manager",
+                ForeignController::MutexRunConfig,
+            ),
+            _ => return None,
+        })
+    }
+
     /// Group, version, kind, plural.
     pub const fn resource(self) -> (&'static str, &'static str, &'static str, &'static str) {
         match self {
@@ -142,6 +177,8 @@ impl Kind {
             Self::DisruptionBudget => ("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets"),
             Self::NodeMaintenanceOperator
             | Self::NodeMaintenanceOperatorOld
+            | Self::NodeMaintenanceOperatorBundled
+            | Self::NodeUpgradeMutexOperator
             | Self::SystemUpgradeController => ("apps", "v1", "Deployment", "deployments"),
             Self::NodeMaintenance => (
                 MEDIK8S_GROUP,
@@ -506,12 +543,13 @@ pub fn object(kind: Kind, object: DynamicObject) -> Option<Object> {
         }
         Kind::DaemonSet => Object::DaemonSet(key(&object.metadata), object.metadata.uid?),
         Kind::EtcdPod => Object::EtcdPod(key(&object.metadata), etcd_pod(&object)),
-        Kind::NodeMaintenanceOperator | Kind::NodeMaintenanceOperatorOld => Object::Foreign(
-            key(&object.metadata),
-            running(&object, ForeignController::NodeMaintenance),
-        ),
-        Kind::SystemUpgradeController => {
-            Object::Foreign(key(&object.metadata), running(&object, ForeignController::Plan))
+        Kind::NodeMaintenanceOperator
+        | Kind::NodeMaintenanceOperatorOld
+        | Kind::NodeMaintenanceOperatorBundled
+        | Kind::SystemUpgradeController
+        | Kind::NodeUpgradeMutexOperator => {
+            let (_, what) = kind.replaced()?;
+            Object::Foreign(key(&object.metadata), running(&object, what))
         }
     })
 }

@@ -105,7 +105,16 @@ async fn a_sound_installation_is_found_so_and_a_broken_one_is_named_with_its_cur
             }},
         },
     });
-    apply(&stage, &[theirs]).await?;
+    let of_theirs = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "suc"},
+        "rules": [{"apiGroups": ["upgrade.cattle.io"], "resources": ["plans/status"], "verbs": ["update"]}],
+    });
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "suc"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "suc"},
+        "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": "default"}],
+    });
+    apply(&stage, &[of_theirs, binding, theirs]).await?;
     let vouches = rcgen::generate_simple_self_signed(vec!["nobody".to_owned()])?
         .cert
         .pem();

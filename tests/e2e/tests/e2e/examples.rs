@@ -29,6 +29,59 @@ fn status_of(conditions: &[Condition], type_: &str) -> Option<(String, String)> 
     ))
 }
 
+/// Manifests in the pages of a folder: blocks of YAML that name a kind, and leave nothing out.
+fn manifests_in(folder: &std::path::Path, found: &mut Vec<(String, String)>) -> Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            manifests_in(&path, found)?;
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            let text = std::fs::read_to_string(&path)?;
+            for (number, block) in text.split("```yaml\n").skip(1).enumerate() {
+                let block = block.split("```").next().unwrap_or_default();
+                if block.contains("apiVersion:")
+                    && block.contains("kind:")
+                    && block.contains("metadata:")
+                    && !block.contains('…')
+                {
+                    found.push((
+                        format!("{} block {}", path.display(), number + 1),
+                        block.to_owned(),
+                    ));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_manifest_in_the_docs_is_accepted() -> Result<()> {
+    let stage = Stage::set(StageOptions::default()).await?;
+    stage
+        .apply("apiVersion: v1\nkind: Namespace\nmetadata: {name: team-storage}")
+        .await?;
+    let plans = manifests::kustomize(&manifests::root().join("deploy/kustomize/plans"))?;
+    manifests::apply(&stage.client, &plans, NAMESPACE).await?;
+    let invitation = std::fs::read_to_string(manifests::root().join("examples/invite-namespace.yaml"))?;
+    manifests::apply(&stage.client, &manifests::parse(&invitation)?, NAMESPACE).await?;
+    let mut found = Vec::new();
+    manifests_in(&manifests::root().join("operator/docs"), &mut found)?;
+    let readme = std::fs::read_to_string(manifests::root().join("README.md"))?;
+    for block in readme.split("```yaml\n").skip(1) {
+        found.push((
+            "README.md".to_owned(),
+            block.split("```").next().unwrap_or_default().to_owned(),
+        ));
+    }
+    assert!(found.len() >= 6, "{found:?}");
+    for (place, text) in found {
+        let apply = async { manifests::apply(&stage.client, &manifests::parse(&text)?, NAMESPACE).await };
+        apply.await.with_context(|| format!("{place}: {text}"))?;
+    }
+    stage.strike().await
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn every_example_is_accepted_and_valid() -> Result<()> {
     let stage = Stage::set(StageOptions {

@@ -102,7 +102,7 @@ async fn an_aborted_run_ends_aborted_and_goes_on_when_that_is_taken_back() -> Re
     )];
     prepare(&stage, &rules, json!({})).await?;
     let said = stage.call(&["abort", "upgrade", "-n", NAMESPACE]).await?;
-    assert_eq!(said.code, Some(1), "there is nothing to abort: {said:?}");
+    assert_eq!(said.code, Some(2), "there is nothing to abort: {said:?}");
     stage.world.upgrade_to(NEW).await?;
     seen(&stage, "worker-0 is let go", |w| released(w) == ["worker-0"]).await?;
     stage.say(&["abort", "upgrade", "-n", NAMESPACE]).await?;

@@ -10,6 +10,7 @@
 )]
 
 mod actors;
+mod ask;
 mod asked;
 mod author;
 mod channels;
@@ -27,13 +28,17 @@ mod leader;
 mod leaving;
 mod maintenance;
 mod mco;
+mod metrics;
+mod migration;
 mod nodes;
 mod page;
 mod phases;
 mod plans;
 mod pools;
+mod preview;
 mod quiet;
 mod refused;
+mod release;
 mod restart;
 mod rights;
 mod rules;

@@ -1,0 +1,322 @@
+//! CamelCase words that a user can see and that are no [`Reason`](crate::Reason): reasons of events, of the conditions
+//! that the replaced operators have, and of the verdicts of numo's own runners. Each has its sentence, for the reference
+//! and for `numo explain reason/WORD`; a test looks for words in the code that have none.
+
+/// Where a word is seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Seen {
+    /// Reason of an event.
+    Event,
+    /// Reason of a condition that a replaced operator has, too.
+    Condition,
+    /// Reason of a verdict, in a journal.
+    Verdict,
+}
+
+impl Seen {
+    /// In a word or two.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Event => "event",
+            Self::Condition => "condition",
+            Self::Verdict => "verdict",
+        }
+    }
+}
+
+/// Every word: name, where it is seen, meaning.
+pub const WORDS: &[(&str, Seen, &str)] = &[
+    (
+        "AbortAsked",
+        Seen::Event,
+        "A person gave the run up (numo abort).",
+    ),
+    ("AbortTakenBack", Seen::Event, "A person took an abort back."),
+    (
+        "Started",
+        Seen::Event,
+        "A person let the nodes of a MutexBudget change again (numo start).",
+    ),
+    (
+        "Resumed",
+        Seen::Event,
+        "A person let an owner go on (numo resume).",
+    ),
+    (
+        "RetryAsked",
+        Seen::Event,
+        "A person asked for the rules to be asked again (numo retry).",
+    ),
+    ("SkipAsked", Seen::Event, "A person left a node out (numo skip)."),
+    ("BeginMaintenance", Seen::Event, "A NodeMaintenance begins."),
+    (
+        "SucceedMaintenance",
+        Seen::Event,
+        "The node of a NodeMaintenance is drained.",
+    ),
+    (
+        "FailedMaintenance",
+        Seen::Event,
+        "A NodeMaintenance cannot go on.",
+    ),
+    (
+        "UncordonNode",
+        Seen::Event,
+        "The node of a NodeMaintenance that is over is put back as it was.",
+    ),
+    (
+        "RemovedMaintenance",
+        Seen::Event,
+        "A NodeMaintenance is over, and its node is given back.",
+    ),
+    (
+        "CordonedAgain",
+        Seen::Event,
+        "Somebody uncordoned a node in maintenance; numo cordoned it again.",
+    ),
+    (
+        "BroughtHome",
+        Seen::Event,
+        "A node was taken out of the canary pool, back to its own.",
+    ),
+    (
+        "HealthCheckResumed",
+        Seen::Event,
+        "A MachineHealthCheck that was paused for nodes in flight goes on.",
+    ),
+    (
+        "NodeHeld",
+        Seen::Event,
+        "A node is held where it is, until somebody says what becomes of it.",
+    ),
+    (
+        "PausedAgain",
+        Seen::Event,
+        "Somebody unpaused a pool under a run; numo paused it again.",
+    ),
+    ("PoolPaused", Seen::Event, "A pool is paused for a run."),
+    (
+        "PoolUnpaused",
+        Seen::Event,
+        "A pool is given back: no node of it would roll.",
+    ),
+    (
+        "Quarantined",
+        Seen::Event,
+        "A node that failed takes no new pods (spec.quarantine).",
+    ),
+    ("QuarantineEnded", Seen::Event, "A node takes new pods again."),
+    ("RulePassed", Seen::Event, "A rule passed for a node."),
+    (
+        "SelectorSet",
+        Seen::Event,
+        "The node selector of a pool is set for a run through the canary pool.",
+    ),
+    (
+        "SelectorRestored",
+        Seen::Event,
+        "The node selector of a pool is as it was.",
+    ),
+    ("Released", Seen::Event, "A node was let go: it changes now."),
+    ("Changed", Seen::Event, "A node came back, changed."),
+    (
+        "JobComplete",
+        Seen::Event,
+        "The Job of a Plan is complete on a node.",
+    ),
+    (
+        "JobCompleteWaiting",
+        Seen::Event,
+        "The Job of a Plan is complete, and its delay runs.",
+    ),
+    (
+        "ApplyFailed",
+        Seen::Condition,
+        "MutexRulesApplied: not every node that needs them carries the rule labels.",
+    ),
+    (
+        "ApplySucceeded",
+        Seen::Condition,
+        "MutexRulesApplied: the nodes carry the rule labels.",
+    ),
+    (
+        "CheckFailed",
+        Seen::Condition,
+        "UpgradeChecked: it could not be found out whether an upgrade is available.",
+    ),
+    (
+        "CheckSucceeded",
+        Seen::Condition,
+        "UpgradeChecked: it is known whether an upgrade is available.",
+    ),
+    (
+        "FetchFailed",
+        Seen::Condition,
+        "NodeListGathered: the nodes of the pools are not known.",
+    ),
+    (
+        "FetchSucceeded",
+        Seen::Condition,
+        "NodeListGathered: the nodes of the pools are known.",
+    ),
+    (
+        "MachineConfigPoolFetchFailed",
+        Seen::Condition,
+        "A pool of a MutexTarget does not exist.",
+    ),
+    (
+        "MachineConfigPoolFetchSucceeded",
+        Seen::Condition,
+        "Every pool of a MutexTarget exists.",
+    ),
+    (
+        "JobRunFailed",
+        Seen::Condition,
+        "JobRun: a rule of the node that came last has failed.",
+    ),
+    (
+        "JobRunSucceeded",
+        Seen::Condition,
+        "JobRun: the rules of the node that came last have passed.",
+    ),
+    (
+        "NodeUpgradeFailed",
+        Seen::Condition,
+        "NodeUpgrade: the node that came last has not come back.",
+    ),
+    (
+        "NodeUpgradeSucceeded",
+        Seen::Condition,
+        "NodeUpgrade: the node that came last has changed.",
+    ),
+    (
+        "NotPaused",
+        Seen::Condition,
+        "TargetPoolsPaused: not every target pool is paused.",
+    ),
+    (
+        "UpdateFailed",
+        Seen::Condition,
+        "MCPUpdated: the pools' selectors are not as the strategy needs them.",
+    ),
+    (
+        "UpdateSucceeded",
+        Seen::Condition,
+        "MCPUpdated: the pools' selectors are as the strategy needs them.",
+    ),
+    (
+        "UpgradeNotReady",
+        Seen::Condition,
+        "UpgradeReady: no upgrade may begin now.",
+    ),
+    (
+        "UpgradeUnavailable",
+        Seen::Condition,
+        "UpgradeAvailable: nothing is left to upgrade.",
+    ),
+    (
+        "PlanIsValid",
+        Seen::Condition,
+        "Validated: the spec of the Plan is good.",
+    ),
+    ("ValidateFailed", Seen::Event, "The spec of a Plan is not good."),
+    (
+        "ValidationFailed",
+        Seen::Condition,
+        "Complete: the spec of the Plan is not good.",
+    ),
+    (
+        "ResolveFailed",
+        Seen::Event,
+        "The version of a Plan could not be found out.",
+    ),
+    (
+        "SelectNodesFailed",
+        Seen::Condition,
+        "Complete: the nodes of the Plan could not be selected.",
+    ),
+    (
+        "SyncJob",
+        Seen::Condition,
+        "Complete: Jobs of the Plan are under way.",
+    ),
+    (
+        "NotReady",
+        Seen::Condition,
+        "Complete: the Plan is not valid, or its version is not known.",
+    ),
+    (
+        "DeadlineExceeded",
+        Seen::Verdict,
+        "A rule took longer than its timeoutSeconds.",
+    ),
+    ("ExpressionsMet", Seen::Verdict, "cel: every expression holds."),
+    (
+        "ExpressionNotMet",
+        Seen::Verdict,
+        "cel: an expression does not hold.",
+    ),
+    (
+        "ThresholdMet",
+        Seen::Verdict,
+        "prometheus: the query is on the right side of its threshold.",
+    ),
+    (
+        "ThresholdNotMet",
+        Seen::Verdict,
+        "prometheus: the query is on the wrong side of its threshold.",
+    ),
+    (
+        "NoThreshold",
+        Seen::Verdict,
+        "prometheus: the query has no threshold.",
+    ),
+    ("NoData", Seen::Verdict, "prometheus: the query has no data."),
+    ("AlertFires", Seen::Verdict, "prometheus: an alert fires."),
+    ("NoAlertFires", Seen::Verdict, "prometheus: no alert fires."),
+    (
+        "WatchdogSilent",
+        Seen::Verdict,
+        "prometheus: the alert that must always fire is silent.",
+    ),
+    (
+        "AnswerIncomplete",
+        Seen::Verdict,
+        "prometheus: the answer says that it is not complete.",
+    ),
+    (
+        "Holding",
+        Seen::Verdict,
+        "prometheus: it holds, and must go on to for forSeconds.",
+    ),
+    (
+        "WorkloadsReady",
+        Seen::Verdict,
+        "The workloads that left the node are ready again.",
+    ),
+    (
+        "WorkloadsNotReady",
+        Seen::Verdict,
+        "Workloads that left the node are not ready again.",
+    ),
+    (
+        "WorkloadsRemembered",
+        Seen::Verdict,
+        "The workloads of the node are noted, to be compared with afterwards.",
+    ),
+    (
+        "WorkloadsUnknown",
+        Seen::Verdict,
+        "It is not known which workloads the node had.",
+    ),
+];
+
+/// What a word means, be it a reason or another.
+pub fn meaning(word: &str) -> Option<&'static str> {
+    let reasons = crate::Reason::ALL.iter();
+    reasons
+        .map(|reason| (reason.name(), reason.meaning()))
+        .chain(WORDS.iter().map(|(name, _, meaning)| (*name, *meaning)))
+        .find(|(name, _)| *name == word)
+        .map(|(_, meaning)| meaning)
+}

@@ -1,0 +1,385 @@
+//! What would come of it: the decision of an owner carried out on a copy of what was seen, as if the API server took every
+//! write and every node came back. The order of turns that comes of it is the core's own, with its budgets, windows and
+//! keys. Nothing here is written anywhere.
+
+use crate::{
+    Owner, OwnerKind, Snapshot,
+    action::{Action, Change, NodePatch, PoolPatch},
+    decide::{Decision, LEASE_SECONDS, decide},
+    mark,
+    observed::{
+        ChangeView, ClusterVersionView, ConfigView, EvaluationView, JobEnd, JobView, Key, LeaseView, Map,
+        Observed, RuleAnswer, RuleWords,
+    },
+    plan, pools,
+    report::Report,
+    verdict::{Answers, Evidence, Question},
+};
+use jiff::Timestamp;
+use numo_api::{Entry, NodeChangeStatus, Step, marks::openshift};
+
+/// Rounds without an admission after which nothing more is expected.
+const QUIET_ROUNDS: usize = 12;
+
+/// A copy of what was seen, in which things happen.
+#[derive(Clone, Debug)]
+pub struct Imagined {
+    /// What would be seen.
+    pub observed: Observed,
+    /// What would be answered.
+    pub answers: Answers,
+    now: Timestamp,
+    made: usize,
+}
+
+/// Who would have their turn after whom.
+#[derive(Clone, Debug, Default)]
+pub struct Waves {
+    /// Nodes that would be admitted together, wave after wave.
+    pub waves: Vec<Vec<String>>,
+    /// Whether it was broken off before the end.
+    pub more: bool,
+    /// What is decided at the end: why the nodes that are left have no turn.
+    pub last: Report,
+}
+
+impl Imagined {
+    /// Begins with what was seen.
+    pub fn new(observed: Observed, now: Timestamp) -> Self {
+        Self {
+            observed,
+            answers: Answers::default(),
+            now,
+            made: 0,
+        }
+    }
+
+    /// What is decided now.
+    pub fn decide(&self, owner: &Owner) -> Decision {
+        let snapshot = Snapshot {
+            now: self.now,
+            observed: &self.observed,
+            owner,
+        };
+        decide(&snapshot, &self.answers)
+    }
+
+    /// Lets turns be given until nobody gets one any more, at most so many waves. Each node is back at once. `settle` is
+    /// told of each decision: what the status says of a Plan is read by its next one.
+    pub fn waves(
+        &mut self,
+        owner: &Owner,
+        most: usize,
+        mut settle: impl FnMut(&mut Observed, &Report),
+    ) -> Waves {
+        let mut found = Waves::default();
+        let mut quiet = 0;
+        while quiet < QUIET_ROUNDS {
+            let decision = self.decide(owner);
+            settle(&mut self.observed, &decision.report);
+            let mut wave = Vec::new();
+            let acted = !decision.actions.is_empty() || !decision.questions.is_empty();
+            for question in &decision.questions {
+                self.pass(question);
+            }
+            for planned in &decision.actions {
+                if let Action::CreateChange { key, spec } = &planned.action {
+                    self.apply(&planned.action);
+                    self.finish(key, &decision.report);
+                    wave.push(spec.node_name.clone());
+                } else if !begins(&planned.action) {
+                    self.apply(&planned.action);
+                }
+            }
+            found.last = decision.report;
+            if wave.is_empty() {
+                quiet = if acted { quiet + 1 } else { QUIET_ROUNDS };
+            } else {
+                quiet = 0;
+                found.waves.push(wave);
+                if found.waves.len() >= most {
+                    found.more = true;
+                    break;
+                }
+            }
+        }
+        found
+    }
+
+    /// Has a question answered as well as can be: rules pass, pods can go.
+    pub fn pass(&mut self, question: &Question) {
+        match question {
+            Question::Evidence { job, .. } => {
+                let evidence = Evidence {
+                    exit_code: Some(0),
+                    log_tail: None,
+                };
+                self.answers.evidence.insert(job.clone(), evidence);
+            }
+            Question::DrainProbe { node } | Question::Evictions { node, .. } => {
+                self.answers.drains.insert(node.clone(), None);
+            }
+            Question::Volumes { node, .. } => {
+                self.answers
+                    .volumes
+                    .insert(node.clone(), Ok(crate::verdict::KeptVolumes::default()));
+            }
+            Question::Channel { .. } => {}
+            Question::Evaluate(request) => {
+                let words = RuleWords {
+                    reason: "Imagined".to_owned(),
+                    summary: "taken for passed".to_owned(),
+                    ..RuleWords::default()
+                };
+                let view = EvaluationView {
+                    rule: request.rule.clone(),
+                    generation: request.generation,
+                    first_asked: self.now,
+                    anew: false,
+                    asked: self.now,
+                    under_way: false,
+                    answer: Some((self.now, RuleAnswer::Pass(words))),
+                    waited: None,
+                    failures: 0,
+                    stirred: false,
+                    stirs: 0,
+                };
+                self.observed.evaluations.insert(request.key.clone(), view);
+            }
+        }
+    }
+
+    /// As if the API server had taken it.
+    pub fn apply(&mut self, action: &Action) {
+        self.made += 1;
+        match action {
+            Action::AddFinalizer { owner, finalizer, .. } => {
+                let finalizers = match owner.kind {
+                    OwnerKind::MutexRunConfig => self
+                        .observed
+                        .runs
+                        .get_mut(&owner.key)
+                        .map(|view| &mut view.finalizers),
+                    OwnerKind::Plan => self
+                        .observed
+                        .plans
+                        .get_mut(&owner.key)
+                        .map(|view| &mut view.finalizers),
+                    OwnerKind::NodeMaintenance(_) => self
+                        .observed
+                        .maintenances
+                        .get_mut(owner)
+                        .map(|view| &mut view.finalizers),
+                };
+                if let Some(all) = finalizers {
+                    all.push((*finalizer).to_owned());
+                }
+            }
+            Action::PatchPool(patch) => self.patch_pool(patch),
+            Action::PatchNode(patch) => self.patch_node(patch),
+            Action::CreateChange { key, spec } => {
+                let change = ChangeView {
+                    key: key.clone(),
+                    uid: format!("imagined-{}", self.made),
+                    resource_version: "1".to_owned(),
+                    generation: 1,
+                    created: self.now,
+                    deleting: false,
+                    spec: (**spec).clone(),
+                    status: NodeChangeStatus::default(),
+                };
+                self.observed.changes.insert(key.clone(), change);
+            }
+            Action::WriteJournal { key, status, .. } => {
+                if let Some(change) = self.observed.changes.get_mut(key) {
+                    change.status = (**status).clone();
+                }
+            }
+            Action::DeleteChange { key, .. } => {
+                self.observed.changes.remove(key);
+            }
+            Action::RecordRun { owner, run } => {
+                if let Some(view) = self.observed.runs.get_mut(owner) {
+                    view.status.run = Some((**run).clone());
+                }
+            }
+            Action::CreateJob(request) => {
+                let job = JobView {
+                    uid: format!("imagined-{}", self.made),
+                    created: self.now,
+                    deleting: false,
+                    run: request.run.clone(),
+                    ended: Some(JobEnd::Complete),
+                    started: true,
+                    ttl_seconds: None,
+                    wanted_ttl_seconds: None,
+                    trouble: None,
+                };
+                self.observed.jobs.insert(request.job.clone(), job);
+            }
+            Action::SetJobTtl { job, seconds, .. } => {
+                if let Some(view) = self.observed.jobs.get_mut(job) {
+                    view.ttl_seconds = Some(*seconds);
+                }
+            }
+            Action::MarkGate { plan, change, .. } => {
+                if let Some(view) = self.observed.plans.get_mut(plan) {
+                    lay(&mut view.annotations, std::slice::from_ref(change));
+                }
+            }
+            Action::AcquireLease { node, holder, .. } => {
+                let lease = LeaseView {
+                    holder: holder.clone(),
+                    renewed: Some(self.now),
+                    duration_seconds: LEASE_SECONDS,
+                    transitions: 0,
+                    uid: format!("imagined-{}", self.made),
+                    resource_version: "1".to_owned(),
+                };
+                self.observed.leases.insert(node.clone(), lease);
+            }
+            Action::ReleaseLease { node, .. } => {
+                self.observed.leases.remove(node);
+            }
+            Action::RemoveFinalizer { .. }
+            | Action::PatchMachine(_)
+            | Action::CreatePlanJob(_)
+            | Action::StartPlanJob { .. }
+            | Action::DeletePlanJob { .. }
+            | Action::Evict { .. }
+            | Action::RenewLease { .. } => {}
+        }
+    }
+
+    fn patch_pool(&mut self, patch: &PoolPatch) {
+        let Some(pool) = self.observed.pools.get_mut(&patch.pool) else {
+            return;
+        };
+        if let Some((_, wanted)) = patch.paused {
+            pool.paused = wanted;
+        }
+        if let Some((_, wanted)) = &patch.selector {
+            pool.selector = wanted.clone();
+        }
+        lay(&mut pool.annotations, std::slice::from_ref(&patch.annotation));
+        pool.has_annotations = true;
+    }
+
+    fn patch_node(&mut self, patch: &NodePatch) {
+        let Some(node) = self.observed.nodes.get_mut(&patch.node) else {
+            return;
+        };
+        lay(&mut node.labels, &patch.labels);
+        lay(&mut node.annotations, &patch.annotations);
+        if let Some(wanted) = patch.unschedulable {
+            node.unschedulable = wanted;
+        }
+        if let Some((_, wanted)) = &patch.taints {
+            node.taints = wanted.clone();
+        }
+    }
+
+    /// As if the node had been changed, and its rules had passed.
+    pub fn finish(&mut self, change: &Key, report: &Report) {
+        let Some(view) = self.observed.changes.get_mut(change) else {
+            return;
+        };
+        view.status.step = Some(Step::Done);
+        view.status.attempt = view.status.attempt.max(1);
+        view.status.entries.push(Entry {
+            at: self.now.to_string(),
+            step: Step::Done,
+            attempt: 1,
+            reason: None,
+        });
+        let (node, owner, uid) = (
+            view.spec.node_name.clone(),
+            view.spec.owner_ref.clone(),
+            view.spec.owner_ref.uid.clone(),
+        );
+        let pools = self.observed.pools.values();
+        let selectors: Vec<_> = pools
+            .map(|pool| (pool.name.clone(), mark::own_selector(pool)))
+            .collect();
+        if let Some(node) = self.observed.nodes.get_mut(&node) {
+            if owner.kind == OwnerKind::Plan.name() {
+                let hash = report
+                    .plan
+                    .as_ref()
+                    .map(|plan| plan.hash.clone())
+                    .unwrap_or_default();
+                node.labels.insert(plan::label(&owner.name), hash);
+            } else if owner.kind == OwnerKind::MutexRunConfig.name() {
+                let all = selectors.iter().map(|(name, selector)| (name.as_str(), selector));
+                if let pools::Home::Pool(home) = pools::home(&node.labels, all)
+                    && let Some(pool) = self.observed.pools.get(home)
+                {
+                    for key in [openshift::CURRENT_CONFIG, openshift::DESIRED_CONFIG] {
+                        node.annotations.insert(key.to_owned(), pool.config.clone());
+                    }
+                }
+            }
+            if mark::cordoned_by(node).is_some_and(|mark| mark.owner == uid) {
+                node.unschedulable = false;
+            }
+        }
+    }
+
+    /// As if this version had been asked for, and the control plane were at it.
+    pub fn upgrade_to(&mut self, version: &str) {
+        let cluster = self
+            .observed
+            .cluster_version
+            .get_or_insert_with(ClusterVersionView::default);
+        cluster.generation += 1;
+        cluster.observed_generation = cluster.generation;
+        cluster.desired_update = Some(version.to_owned());
+        cluster.has_desired_update = true;
+        version.clone_into(&mut cluster.desired);
+        cluster.latest = Some(("Completed".to_owned(), version.to_owned()));
+        let view = ConfigView {
+            version: Some(version.to_owned()),
+        };
+        for pool in self.observed.pools.values_mut() {
+            pool.config = format!("rendered-{}-imagined", pool.name);
+            self.observed.configs.insert(pool.config.clone(), view.clone());
+        }
+        // The control plane has rolled.
+        let masters = self.observed.pools.values();
+        let masters: Vec<_> = masters
+            .filter(|pool| pools::CONTROL_PLANE.contains(&pool.name.as_str()))
+            .map(|pool| (pool.selector.clone(), pool.config.clone()))
+            .collect();
+        for node in self.observed.nodes.values_mut() {
+            if let Some((_, config)) = masters
+                .iter()
+                .find(|(selector, _)| pools::matches(selector, &node.labels))
+            {
+                for key in [openshift::CURRENT_CONFIG, openshift::DESIRED_CONFIG] {
+                    node.annotations.insert(key.to_owned(), config.clone());
+                }
+            }
+        }
+    }
+}
+
+/// What lets a node go, or takes what runs on it away.
+pub const fn begins(action: &Action) -> bool {
+    matches!(
+        action,
+        Action::CreatePlanJob(_) | Action::StartPlanJob { .. } | Action::Evict { .. }
+    )
+}
+
+fn lay(map: &mut Map, changes: &[Change]) {
+    for change in changes {
+        match &change.to {
+            Some(value) => {
+                map.insert(change.key.clone(), value.clone());
+            }
+            None => {
+                map.remove(&change.key);
+            }
+        }
+    }
+}

@@ -1,0 +1,437 @@
+//! What is taken back where no operator is left to do it: every owner is looked at as one that is being deleted, and a
+//! mark whose owner is gone gets an owner that is. So what is given back, in which order and what is never let go is
+//! decided by the very code that decides it for an operator; nothing here writes.
+
+use crate::{
+    MaintenanceGroup, Owner, OwnerKind,
+    action::{Action, MachinePurpose, NodePurpose, PoolPurpose},
+    decide::{Decision, holder_of},
+    mark,
+    observed::{ChangeView, Key, MaintenanceView, NodeView, Observed, PlanView, RunConfigView},
+};
+use jiff::Timestamp;
+use numo_api::{
+    MutexRunConfigSpec, MutexRunConfigStatus, NodeMaintenanceSpec, NodeMaintenanceStatus, PlanSpec,
+    PlanStatus, marks, marks::openshift,
+};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Name of an owner that is gone, where a mark does not tell it.
+const GONE: &str = "gone";
+
+/// A mark that is left.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Left {
+    /// The object: `Node worker-1`.
+    pub object: String,
+    /// The mark: its key.
+    pub mark: String,
+    /// uid of the owner, where the mark tells it.
+    pub owner: String,
+    /// In a sentence: what stands there, and why it stays if that is plain.
+    pub message: String,
+}
+
+/// Makes of what was seen what would be seen if every owner were being deleted, and returns the owners to decide for.
+/// Journals of nodes that are not changing are put away: no rule can be asked any more.
+pub fn abandon(observed: &mut Observed, now: Timestamp) -> Vec<Owner> {
+    let changing: BTreeSet<Key> = observed
+        .changes
+        .values()
+        .filter(|change| is_changing(observed, change))
+        .map(|change| change.key.clone())
+        .collect();
+    observed.changes.retain(|key, _| changing.contains(key));
+    take_for_deleted(observed);
+    // Bindings lend rules to what is asked no more.
+    observed.bindings.clear();
+    // Whoever else runs, what is numo's is taken back.
+    observed.foreign_controllers.clear();
+    let known: BTreeSet<String> = observed
+        .runs
+        .values()
+        .map(|run| run.uid.clone())
+        .chain(observed.maintenances.values().map(|view| view.uid.clone()))
+        .chain(observed.plans.values().map(|view| view.uid.clone()))
+        .collect();
+    for (uid, gone) in orphaned(observed) {
+        if !known.contains(&uid) {
+            stand_in(observed, &uid, &gone, now);
+        }
+    }
+    let runs = observed.runs.keys().cloned();
+    let plans = observed.plans.keys().cloned();
+    observed.settings.run_namespaces = runs.clone().map(|key| key.namespace).collect();
+    observed.settings.plan_namespaces = plans.clone().map(|key| key.namespace).collect();
+    let maintenances = observed.maintenances.keys().cloned();
+    // Maintenances and Plans first: a run unpauses last what would roll.
+    maintenances
+        .chain(plans.map(Owner::plan))
+        .chain(runs.map(Owner::run))
+        .collect()
+}
+
+/// Looks at every owner as one that is being deleted: again after each write, whose answer says otherwise.
+pub fn take_for_deleted(observed: &mut Observed) {
+    for run in observed.runs.values_mut() {
+        run.deleting = true;
+    }
+    for view in observed.maintenances.values_mut() {
+        view.deleting = true;
+        view.spec.mutex_rules = None;
+    }
+    for view in observed.plans.values_mut() {
+        view.deleting = true;
+    }
+}
+
+/// Whether a write gives something back. Nothing else is written when an operator's work is taken back.
+pub fn gives_back(action: &Action) -> bool {
+    match action {
+        Action::PatchNode(patch) => matches!(
+            patch.purpose,
+            NodePurpose::Unshield
+                | NodePurpose::Unlabel
+                | NodePurpose::BringHome
+                | NodePurpose::Uncordon
+                | NodePurpose::Recordon
+                | NodePurpose::Unquarantine
+        ),
+        Action::PatchPool(patch) => matches!(
+            patch.purpose,
+            PoolPurpose::Unpause | PoolPurpose::Hold | PoolPurpose::Unselect
+        ),
+        Action::PatchMachine(patch) => matches!(
+            patch.purpose,
+            MachinePurpose::Unshield | MachinePurpose::ResumeHealthCheck
+        ),
+        Action::RemoveFinalizer { .. } | Action::ReleaseLease { .. } | Action::SetJobTtl { .. } => true,
+        Action::WriteJournal { .. }
+        | Action::AddFinalizer { .. }
+        | Action::CreateChange { .. }
+        | Action::DeleteChange { .. }
+        | Action::Evict { .. }
+        | Action::RecordRun { .. }
+        | Action::CreateJob(_)
+        | Action::CreatePlanJob(_)
+        | Action::StartPlanJob { .. }
+        | Action::DeletePlanJob { .. }
+        | Action::MarkGate { .. }
+        | Action::AcquireLease { .. }
+        | Action::RenewLease { .. } => false,
+    }
+}
+
+/// Takes out of a decision what does not give back.
+pub fn only_give_back(decision: &mut Decision) {
+    decision.actions.retain(|planned| gives_back(&planned.action));
+    decision.questions.clear();
+}
+
+/// A node that was let go and is not back yet, or whose Job runs: it is waited for.
+fn is_changing(observed: &Observed, change: &ChangeView) -> bool {
+    if !change.in_flight() {
+        return false;
+    }
+    let Some(node) = observed.nodes.get(&change.spec.node_name) else {
+        return false;
+    };
+    if node.uid != change.spec.node_uid {
+        return false;
+    }
+    match change.spec.owner_ref.kind.as_str() {
+        kind if kind == OwnerKind::MutexRunConfig.name() => rolls(node),
+        kind if kind == OwnerKind::Plan.name() => observed.plan_jobs.values().any(|job| {
+            job.node == node.name
+                && job.plan_uid == change.spec.owner_ref.uid
+                && !job.paused
+                && job.ended.is_none()
+        }),
+        _ => false,
+    }
+}
+
+/// Whether the MCO changes the node, or would as soon as it can.
+fn rolls(node: &NodeView) -> bool {
+    node.annotation(openshift::CURRENT_CONFIG) != node.annotation(openshift::DESIRED_CONFIG)
+}
+
+/// What is known of an owner that is gone: the node that its marks are on, and its name.
+#[derive(Debug, Default)]
+struct Gone {
+    name: Option<Key>,
+    nodes: BTreeSet<String>,
+    group: Option<MaintenanceGroup>,
+    kinds: BTreeSet<&'static str>,
+}
+
+/// Owners that marks name, by uid.
+fn orphaned(observed: &Observed) -> BTreeMap<String, Gone> {
+    let mut found: BTreeMap<String, Gone> = BTreeMap::new();
+    for node in observed.nodes.values() {
+        let cordon = mark::cordoned_by(node).map(|mark| mark.owner);
+        let shield = mark::shielded(node).map(|mark| mark.owner);
+        let labels = mark::labelled_by(node).map(|mark| mark.owner.to_owned());
+        for uid in [cordon, shield, labels].into_iter().flatten() {
+            let gone = found.entry(uid).or_default();
+            gone.nodes.insert(node.name.clone());
+            gone.group = gone.group.or_else(|| drained_for(node));
+        }
+    }
+    for pool in observed.pools.values() {
+        let paused = mark::paused_by(pool).map(|mark| (mark.owner, Some(mark.name)));
+        let selected = mark::prior_selector(pool).map(|mark| (mark.owner, None));
+        for (uid, name) in [paused, selected].into_iter().flatten() {
+            let gone = found.entry(uid).or_default();
+            gone.kinds.insert(OwnerKind::MutexRunConfig.name());
+            let key = name.and_then(|name| {
+                let (namespace, name) = name.split_once('/')?;
+                Some(Key::new(namespace, name))
+            });
+            gone.name = gone.name.take().or(key);
+        }
+    }
+    let machines = observed.machines.values().map(|machine| &machine.object);
+    for object in machines.chain(observed.health_checks.values()) {
+        if let Some(mark) = mark::shielded_by(&object.annotations) {
+            found.entry(mark.owner).or_default();
+        }
+    }
+    for (node, lease) in &observed.leases {
+        let mut parts = lease.holder.splitn(3, '/');
+        if let (Some("numo"), Some(kind), Some(uid)) = (parts.next(), parts.next(), parts.next()) {
+            let gone = found.entry(uid.to_owned()).or_default();
+            gone.nodes.insert(node.clone());
+            for known in [OwnerKind::MutexRunConfig, OwnerKind::Plan] {
+                if kind == known.name() {
+                    gone.kinds.insert(known.name());
+                }
+            }
+        }
+    }
+    found
+}
+
+/// The group of a maintenance whose taint the node has.
+fn drained_for(node: &NodeView) -> Option<MaintenanceGroup> {
+    let taints = node.taints.as_array().map_or(&[][..], Vec::as_slice);
+    let has = |key: &str| {
+        taints
+            .iter()
+            .any(|taint| taint.get("key").and_then(serde_json::Value::as_str) == Some(key))
+    };
+    if has(marks::MEDIK8S_DRAIN) {
+        Some(MaintenanceGroup::Medik8s)
+    } else if has(marks::KUBEVIRT_DRAIN) {
+        Some(MaintenanceGroup::KubeVirt)
+    } else {
+        None
+    }
+}
+
+/// An owner for marks whose own is gone. Which kind it was a mark of a node does not tell: a maintenance where the
+/// node has its taint, else a run and a Plan, each of which gives back what it knows.
+fn stand_in(observed: &mut Observed, uid: &str, gone: &Gone, now: Timestamp) {
+    let key = |kind: &str| {
+        gone.name
+            .clone()
+            .filter(|_| kind == OwnerKind::MutexRunConfig.name())
+            .unwrap_or_else(|| Key::new(GONE, format!("{GONE}-{uid}")))
+    };
+    if let Some(group) = gone.group {
+        for node in &gone.nodes {
+            let owner = Owner {
+                kind: OwnerKind::NodeMaintenance(group),
+                key: Key::new("", format!("{GONE}-{uid}")),
+            };
+            let view = MaintenanceView {
+                owner: owner.clone(),
+                pruned: None,
+                uid: uid.to_owned(),
+                generation: 1,
+                created: now,
+                deleting: true,
+                finalizers: vec![marks::MAINTENANCE_FINALIZER.to_owned()],
+                annotations: BTreeMap::new(),
+                labels: BTreeMap::new(),
+                spec: NodeMaintenanceSpec {
+                    node_name: node.clone(),
+                    ..NodeMaintenanceSpec::default()
+                },
+                status: NodeMaintenanceStatus::default(),
+            };
+            observed.maintenances.insert(owner, view);
+        }
+        return;
+    }
+    let run = key(OwnerKind::MutexRunConfig.name());
+    observed.runs.entry(run.clone()).or_insert_with(|| RunConfigView {
+        key: run,
+        uid: uid.to_owned(),
+        generation: 1,
+        created: now,
+        deleting: true,
+        finalizers: vec![marks::FINALIZER.to_owned()],
+        annotations: BTreeMap::new(),
+        spec: MutexRunConfigSpec::default(),
+        status: MutexRunConfigStatus::default(),
+    });
+    if gone.kinds.contains(OwnerKind::MutexRunConfig.name()) {
+        return;
+    }
+    let plan = key(OwnerKind::Plan.name());
+    observed.plans.entry(plan.clone()).or_insert_with(|| PlanView {
+        key: plan,
+        pruned: None,
+        uid: uid.to_owned(),
+        generation: 1,
+        created: now,
+        deleting: true,
+        finalizers: vec![marks::FINALIZER.to_owned()],
+        annotations: BTreeMap::new(),
+        has_annotations: false,
+        labels: BTreeMap::new(),
+        copied_annotations: BTreeMap::new(),
+        digest: String::new(),
+        spec: PlanSpec::default(),
+        selector: serde_json::Value::Null,
+        window: None,
+        status: PlanStatus::default(),
+    });
+}
+
+/// Every mark of numo's that is on the cluster.
+pub fn left(observed: &Observed) -> Vec<Left> {
+    let mut found = Vec::new();
+    let mut say = |object: String, mark: &str, owner: String, message: String| {
+        found.push(Left {
+            object,
+            mark: mark.to_owned(),
+            owner,
+            message,
+        });
+    };
+    for node in observed.nodes.values() {
+        let object = || format!("Node {}", node.name);
+        if let Some(mark) = mark::cordoned_by(node) {
+            say(
+                object(),
+                marks::CORDONED_BY,
+                mark.owner,
+                "it is cordoned by numo".to_owned(),
+            );
+        }
+        if let Some(mark) = mark::shielded(node) {
+            let message = "remediation and autoscalers are kept off it".to_owned();
+            say(object(), marks::SHIELDED_BY, mark.owner, message);
+        }
+        if let Some(mark) = mark::labelled_by(node) {
+            say(
+                object(),
+                marks::LABELLED_BY,
+                mark.owner.to_owned(),
+                "it carries labels of rules".to_owned(),
+            );
+        }
+        if !node.label(marks::RELEASE).is_empty() {
+            say(
+                object(),
+                marks::RELEASE,
+                String::new(),
+                "it is in the canary pool".to_owned(),
+            );
+        }
+        let taints = node.taints.as_array().map_or(&[][..], Vec::as_slice);
+        let quarantined = |taint: &serde_json::Value| {
+            taint.get("key").and_then(serde_json::Value::as_str) == Some(marks::QUARANTINE)
+        };
+        if taints.iter().any(quarantined) {
+            say(
+                object(),
+                marks::QUARANTINE,
+                String::new(),
+                "it takes no new pods".to_owned(),
+            );
+        }
+    }
+    for pool in observed.pools.values() {
+        let object = || format!("MachineConfigPool {}", pool.name);
+        if let Some(mark) = mark::paused_by(pool) {
+            let message = match mark.outdated {
+                Some(nodes) => format!(
+                    "it stays paused: {nodes} nodes would roll without rules if it were unpaused; unpause it by hand \
+                     when they may: kubectl patch machineconfigpool {} --type merge -p '{{\"spec\":{{\"paused\":false}}}}'",
+                    pool.name
+                ),
+                None => "it is paused by numo".to_owned(),
+            };
+            say(object(), marks::PAUSED_BY, mark.owner, message);
+        }
+        if let Some(mark) = mark::prior_selector(pool) {
+            let message = "its node selector is numo's".to_owned();
+            say(object(), marks::PRIOR_NODE_SELECTOR, mark.owner, message);
+        }
+    }
+    let machines = observed.machines.iter();
+    let machines = machines.map(|((_, key), machine)| (format!("Machine {key}"), &machine.object));
+    let checks = observed.health_checks.iter();
+    let checks = checks.map(|((_, key), object)| (format!("MachineHealthCheck {key}"), object));
+    for (name, object) in machines.chain(checks) {
+        if let Some(mark) = mark::shielded_by(&object.annotations) {
+            say(
+                name,
+                marks::SHIELDED_BY,
+                mark.owner,
+                "remediation is kept off it".to_owned(),
+            );
+        }
+    }
+    for (node, lease) in &observed.leases {
+        let kinds = [OwnerKind::MutexRunConfig, OwnerKind::Plan];
+        let owner = lease.holder.rsplit('/').next().unwrap_or_default();
+        if kinds.iter().any(|kind| holder_of(*kind, owner) == lease.holder) {
+            let message = format!("numo holds the lease of Node {node}");
+            say(
+                format!("Lease node-{node}"),
+                "spec.holderIdentity",
+                owner.to_owned(),
+                message,
+            );
+        }
+    }
+    for run in observed.runs.values() {
+        if run.finalizers.iter().any(|one| one == marks::FINALIZER) {
+            let message = "its deletion waits for numo".to_owned();
+            say(
+                format!("MutexRunConfig {}", run.key),
+                marks::FINALIZER,
+                run.uid.clone(),
+                message,
+            );
+        }
+    }
+    for view in observed.plans.values() {
+        if view.finalizers.iter().any(|one| one == marks::FINALIZER) {
+            let message = "its deletion waits for numo".to_owned();
+            say(
+                format!("Plan {}", view.key),
+                marks::FINALIZER,
+                view.uid.clone(),
+                message,
+            );
+        }
+    }
+    for view in observed.maintenances.values() {
+        if view
+            .finalizers
+            .iter()
+            .any(|one| one == marks::MAINTENANCE_FINALIZER)
+        {
+            let message = "its deletion waits for an operator".to_owned();
+            let object = format!("NodeMaintenance {}", view.owner.key);
+            say(object, marks::MAINTENANCE_FINALIZER, view.uid.clone(), message);
+        }
+    }
+    found
+}

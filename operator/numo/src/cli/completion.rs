@@ -1,0 +1,230 @@
+//! `numo completion`: what a shell needs to complete the command line, with the names that the cluster has at that
+//! moment. A cluster that does not answer at once completes nothing, and says nothing.
+
+use super::{CliError, cluster::KubeconfigArgs, command, object::What};
+use crate::shell::watch;
+use clap::{Args, ValueEnum};
+use clap_complete::CompletionCandidate;
+use kube::api::ListParams;
+use std::{ffi::OsString, path::PathBuf, time::Duration};
+
+/// The verb behind kubectl's completion.
+pub const COMPLETE_VERB: &str = "__complete";
+/// How long the cluster may take: a person has pressed Tab.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Names of one kind, at most.
+const NAMES: u32 = 500;
+
+/// Shells.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Shell {
+    /// source <(numo completion bash)
+    Bash,
+    /// source <(numo completion zsh)
+    Zsh,
+    /// numo completion fish | source
+    Fish,
+    /// A file kubectl_complete-numo for a folder of the PATH: `kubectl numo` is completed, too
+    Kubectl,
+}
+
+/// Arguments of `numo completion`.
+#[derive(Debug, Args)]
+pub struct CompletionArgs {
+    /// For which shell
+    shell: Shell,
+}
+
+/// Arguments of the verb behind kubectl's completion.
+#[derive(Debug, Args)]
+pub struct CompleteArgs {
+    /// The words so far; the last one is being completed
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    words: Vec<OsString>,
+}
+
+const KUBECTL: &str = "#!/bin/sh
+# kubectl runs this file to complete `kubectl numo`. Save it as kubectl_complete-numo, executable, in a folder of the PATH.
+exec kubectl-numo __complete \"$@\"
+";
+
+/// Prints the script.
+pub fn completion(args: &CompletionArgs) -> Result<(), CliError> {
+    let shell = match args.shell {
+        Shell::Kubectl => {
+            print!("{KUBECTL}");
+            return Ok(());
+        }
+        Shell::Bash => "bash",
+        Shell::Zsh => "zsh",
+        Shell::Fish => "fish",
+    };
+    let shells = clap_complete::env::Shells::builtins();
+    let failed =
+        |why: &dyn std::fmt::Display| CliError::Wrong(format!("the script cannot be written: {why}"));
+    let completer = shells.completer(shell).ok_or_else(|| failed(&"no such shell"))?;
+    let itself = std::env::current_exe().map_err(|error| failed(&error))?;
+    completer
+        .write_registration(
+            "COMPLETE",
+            "numo",
+            "numo",
+            &itself.to_string_lossy(),
+            &mut std::io::stdout(),
+        )
+        .map_err(|error| failed(&error))
+}
+
+/// Prints candidates as kubectl reads them: one a line, what it means after a tab, and that no files are meant.
+pub fn complete(args: CompleteArgs) -> Result<(), CliError> {
+    let mut words = vec![OsString::from("numo")];
+    words.extend(args.words);
+    let index = words.len() - 1;
+    let folder: Option<PathBuf> = std::env::current_dir().ok();
+    let found = clap_complete::engine::complete(&mut command(), words, index, folder.as_deref());
+    let found = found.map_err(|error| CliError::Wrong(format!("nothing can be completed: {error}")))?;
+    for candidate in found {
+        let value = candidate.get_value().to_string_lossy();
+        match candidate.get_help() {
+            Some(help) => println!("{value}\t{}", help.to_string().lines().next().unwrap_or_default()),
+            None => println!("{value}"),
+        }
+    }
+    println!(":4");
+    Ok(())
+}
+
+/// Which names are meant.
+#[derive(Clone, Copy, Debug)]
+pub struct Names {
+    /// Names of nodes, alone.
+    pub nodes: bool,
+    /// KIND/NAME of these.
+    pub kinds: &'static [What],
+    /// Names of budgets, alone.
+    pub budgets: bool,
+}
+
+/// Candidates that the cluster has now.
+pub fn names(of: Names, current: &std::ffi::OsStr) -> Vec<CompletionCandidate> {
+    let Some(current) = current.to_str() else {
+        return Vec::new();
+    };
+    let current = current.to_owned();
+    // The shell's question is asked outside of any runtime, or inside one that must not be held up.
+    let asked = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .ok()?;
+        let found = runtime.block_on(async { tokio::time::timeout(PATIENCE, list(of, &current)).await.ok() });
+        runtime.shutdown_background();
+        found
+    });
+    asked.join().ok().flatten().unwrap_or_default()
+}
+
+async fn list(of: Names, current: &str) -> Vec<CompletionCandidate> {
+    let kubeconfig = KubeconfigArgs {
+        kubeconfig: std::env::var_os("NUMO_KUBECONFIG").map(PathBuf::from),
+        context: std::env::var("NUMO_CONTEXT").ok(),
+    };
+    let Ok((connection, _)) = kubeconfig.connect("completion").await else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    let alone = [(of.nodes, What::Node), (of.budgets, What::Budget)];
+    let alone = alone
+        .into_iter()
+        .filter_map(|(wanted, what)| wanted.then_some((what, false)));
+    for (what, with_kind) in alone.chain(of.kinds.iter().map(|what| (*what, true))) {
+        let prefix = if with_kind {
+            format!("{}/", what.singular())
+        } else {
+            String::new()
+        };
+        // What nobody has begun to write is not listed, only its kind.
+        let is_begun = !with_kind || current.starts_with(&prefix);
+        if !is_begun {
+            if prefix.starts_with(current) {
+                found.push(CompletionCandidate::new(prefix));
+            }
+            continue;
+        }
+        if what == What::Reason {
+            let reasons = numo_api::Reason::ALL
+                .iter()
+                .map(|reason| format!("{prefix}{reason}"));
+            found.extend(
+                reasons
+                    .filter(|name| name.starts_with(current))
+                    .map(CompletionCandidate::new),
+            );
+        }
+        for kind in what.kinds() {
+            let params = ListParams::default().limit(NAMES);
+            let Ok(list) = watch::api(&connection.read, *kind, "")
+                .list_metadata(&params)
+                .await
+            else {
+                continue;
+            };
+            let names = list.items.into_iter().filter_map(|object| object.metadata.name);
+            let names = names.map(|name| format!("{prefix}{name}"));
+            found.extend(
+                names
+                    .filter(|name| name.starts_with(current))
+                    .map(CompletionCandidate::new),
+            );
+        }
+    }
+    found
+}
+
+/// Completes a node, or an owner and what is asked about.
+pub fn explained(current: &std::ffi::OsStr) -> Vec<CompletionCandidate> {
+    names(
+        Names {
+            nodes: true,
+            kinds: &What::ALL,
+            budgets: false,
+        },
+        current,
+    )
+}
+
+/// Completes an owner.
+pub fn owners(current: &std::ffi::OsStr) -> Vec<CompletionCandidate> {
+    names(
+        Names {
+            nodes: false,
+            kinds: &[What::Run, What::Plan, What::Maintenance],
+            budgets: false,
+        },
+        current,
+    )
+}
+
+/// Completes a node.
+pub fn nodes(current: &std::ffi::OsStr) -> Vec<CompletionCandidate> {
+    names(
+        Names {
+            nodes: true,
+            kinds: &[],
+            budgets: false,
+        },
+        current,
+    )
+}
+
+/// Completes a MutexBudget.
+pub fn budgets(current: &std::ffi::OsStr) -> Vec<CompletionCandidate> {
+    names(
+        Names {
+            nodes: false,
+            kinds: &[],
+            budgets: true,
+        },
+        current,
+    )
+}

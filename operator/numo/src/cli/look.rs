@@ -1,0 +1,251 @@
+//! A look at the cluster, and what the operator's own core decides on it: so the command line says the same as the
+//! operator. Writes nothing.
+
+use super::{CliError, ClusterArgs, run::DEFAULT_NAMESPACE};
+use crate::{
+    frontends::mutex_run_config::summary,
+    shell::{
+        client::Connection,
+        observe::{self, Following},
+        store::Store,
+    },
+};
+use jiff::Timestamp;
+use numo_api::{
+    Reason, Step,
+    conditions::{Who, types},
+    mutex_run_config::WaitCount,
+};
+use numo_core::{
+    Decision, Owner, Snapshot, decide,
+    observed::{Key, MaintenanceView, Settings},
+    report::{Report, Why},
+    verdict::Answers,
+};
+use std::time::Duration;
+
+/// A look at the cluster with the decision for every run.
+pub struct Look {
+    /// What was seen.
+    pub store: Store,
+    /// The decisions for MutexRunConfigs.
+    pub runs: Vec<(Key, Decision)>,
+    /// The decisions for Plans.
+    pub plans: Vec<(Key, Decision)>,
+    /// What could not be seen.
+    pub unseen: Vec<String>,
+    /// The API server's time.
+    pub now: Timestamp,
+}
+
+/// As the operator is told by default; a namespace in which owners are not honoured is its to judge: it says so in the
+/// status.
+pub fn settings() -> Settings {
+    Settings {
+        namespace: DEFAULT_NAMESPACE.to_owned(),
+        only_looks: true,
+        ..Settings::default()
+    }
+}
+
+/// Looks at the cluster once.
+pub async fn look(cluster: &ClusterArgs, verb: &str) -> Result<Look, CliError> {
+    let (connection, _) = cluster.connect(verb).await?;
+    look_by(&connection).await
+}
+
+/// Looks at the cluster once, by this connection.
+pub async fn look_by(connection: &Connection) -> Result<Look, CliError> {
+    let (store, unseen) = observe::once(&connection.read, settings())
+        .await
+        .map_err(CliError::api("looking at the cluster"))?;
+    if let Some(words) = unseen.iter().find(|words| words.starts_with("nodes: ")) {
+        return Err(CliError::Wrong(format!(
+            "cannot look at the cluster: {words}; a cluster administrator lends the ClusterRole numo-viewer"
+        )));
+    }
+    Ok(Look::of(store, unseen, connection.clock.now()))
+}
+
+/// Looks at the cluster until nobody wants to know any more: `show` is told of each change, and at least every `tick`
+/// where one is given, and says whether to go on.
+pub async fn follow(
+    connection: &Connection,
+    tick: Option<Duration>,
+    mut show: impl FnMut(&Look) -> Result<bool, CliError>,
+) -> Result<(), CliError> {
+    let first = look_by(connection).await?;
+    if !show(&first)? {
+        return Ok(());
+    }
+    let mut unseen = first.unseen;
+    let mut following = Following::begin(&connection.read, settings(), &unseen);
+    loop {
+        tokio::select! {
+            () = following.changed() => {}
+            () = tokio::time::sleep(tick.unwrap_or(Duration::MAX)), if tick.is_some() => {}
+            _ = tokio::signal::ctrl_c() => return Ok(()),
+        }
+        if !following.store.is_complete() {
+            continue;
+        }
+        let look = Look::of(
+            std::mem::take(&mut following.store),
+            unseen,
+            connection.clock.now(),
+        );
+        let goes_on = show(&look)?;
+        Look {
+            store: following.store,
+            unseen,
+            ..
+        } = look;
+        if !goes_on {
+            return Ok(());
+        }
+    }
+}
+
+impl Look {
+    /// What is decided on what was seen.
+    pub fn of(mut store: Store, unseen: Vec<String>, now: Timestamp) -> Self {
+        let keys: Vec<Key> = store.observed.runs.keys().cloned().collect();
+        store.observed.settings.run_namespaces = keys.iter().map(|key| key.namespace.clone()).collect();
+        let plans: Vec<Key> = store.observed.plans.keys().cloned().collect();
+        store.observed.settings.plan_namespaces = plans.iter().map(|key| key.namespace.clone()).collect();
+        let answers = Answers::default();
+        let decided = |owner: &Owner| {
+            let snapshot = Snapshot {
+                now,
+                observed: &store.observed,
+                owner,
+            };
+            decide(&snapshot, &answers)
+        };
+        let plans = plans.into_iter().map(|key| {
+            let decision = decided(&Owner::plan(key.clone()));
+            (key, decision)
+        });
+        let plans = plans.collect();
+        let runs = keys.into_iter().map(|key| {
+            let mut decision = decided(&Owner::run(key.clone()));
+            let recorded = store
+                .observed
+                .runs
+                .get(&key)
+                .and_then(|run| run.status.run.as_ref());
+            for wait in recorded.iter().flat_map(|run| &run.waiting) {
+                what_only_the_operator_knows(&mut decision, wait);
+            }
+            (key, decision)
+        });
+        let runs = runs.collect();
+        Self {
+            store,
+            runs,
+            plans,
+            unseen,
+            now,
+        }
+    }
+}
+
+/// A refused Job and a drain that would not pass are known to the operator alone: what it recorded takes
+/// the place of "is starting" and "is being tried".
+fn what_only_the_operator_knows(decision: &mut Decision, wait: &WaitCount) {
+    let Some(reason) = Reason::ALL.iter().find(|reason| reason.name() == wait.reason) else {
+        return;
+    };
+    let operators = reason.is_of_evaluation()
+        || matches!(
+            reason,
+            Reason::RuleJobCannotStart
+                | Reason::JobsForbidden
+                | Reason::DrainBlocked
+                | Reason::NodeLeaseHeld
+                | Reason::WriteRefused
+        );
+    let Some(node) = decision.report.nodes.get_mut(&wait.node).filter(|_| operators) else {
+        return;
+    };
+    let unsure = match reason {
+        // What numo would write next it could not.
+        Reason::WriteRefused => node.why.reason.who() == Who::Numo || node.why.reason == Reason::Changing,
+        _ => {
+            matches!(
+                node.why.reason,
+                Reason::RuleStarting | Reason::RuleRunning | Reason::Changing
+            ) && matches!(node.step, Step::PreRules | Step::PreRelease | Step::PostRules)
+        }
+    };
+    if unsure {
+        node.why = Why::new(*reason, wait.message.clone());
+    }
+}
+
+/// What a Plan waits for: as its status has it, and before that as it is decided here.
+pub fn plan_words(look: &Look, key: &Key, report: &Report) -> (Reason, String) {
+    let recorded = || {
+        let view = look.store.observed.plans.get(key)?;
+        let ready = view.status.conditions.iter().flatten();
+        let ready = ready
+            .into_iter()
+            .find(|condition| condition.type_ == types::READY)?;
+        let reason = Reason::ALL
+            .iter()
+            .find(|reason| ready.reason.as_deref() == Some(reason.name()))?;
+        Some((*reason, ready.message.clone().unwrap_or_default()))
+    };
+    recorded().unwrap_or_else(|| crate::frontends::plan::summary(report))
+}
+
+/// What the run is doing: in the operator's own words where only it can know, as in `Ready`.
+pub fn said(look: &Look, key: &Key, report: &Report) -> (Reason, String) {
+    let recorded = || {
+        let run = look.store.observed.runs.get(key)?;
+        let ready = run
+            .status
+            .conditions
+            .iter()
+            .find(|condition| condition.type_ == types::READY)?;
+        let reason = [
+            Reason::NamespaceNotAllowed,
+            Reason::WriteRefused,
+            Reason::InvariantBreach,
+        ]
+        .into_iter()
+        .find(|reason| ready.reason.as_deref() == Some(reason.name()))?;
+        Some((reason, ready.message.clone().unwrap_or_default()))
+    };
+    recorded().unwrap_or_else(|| summary(report))
+}
+
+/// What a maintenance waits for, in the operator's own words: reason and sentence.
+pub fn maintenance_words(view: &MaintenanceView) -> (Option<Reason>, String) {
+    let ready = view
+        .status
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == types::READY);
+    let Some(ready) = ready else {
+        return (None, "numo has not looked at it yet".to_owned());
+    };
+    let reason = Reason::ALL
+        .iter()
+        .find(|reason| ready.reason.as_deref() == Some(reason.name()));
+    (reason.copied(), ready.message.clone().unwrap_or_default())
+}
+
+/// How long ago, as kubectl writes it.
+pub fn ago(since: Option<&str>, now: Timestamp) -> String {
+    let Some(at) = since.and_then(|since| since.parse::<Timestamp>().ok()) else {
+        return "-".to_owned();
+    };
+    let seconds = (now.as_second() - at.as_second()).max(0);
+    match seconds {
+        0..120 => format!("{seconds}s"),
+        120..7200 => format!("{}m", seconds / 60),
+        7200..172_800 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}

@@ -1,0 +1,239 @@
+//! KIND/NAME on the command line: which kinds there are, by all their names, and the owner that is meant.
+
+use super::CliError;
+use crate::shell::{client::Connection, watch, wire::Kind};
+use kube::{core::DynamicObject, discovery::ApiResource};
+use std::str::FromStr;
+
+/// What can be asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// A Node.
+    Node,
+    /// A MutexRunConfig.
+    Run,
+    /// A Plan.
+    Plan,
+    /// A NodeMaintenance, of either group.
+    Maintenance,
+    /// A MutexRule.
+    Rule,
+    /// A MutexTarget.
+    Target,
+    /// A MutexBudget.
+    Budget,
+    /// A reason: its sentence, without a cluster.
+    Reason,
+}
+
+impl What {
+    /// Every kind.
+    pub const ALL: [Self; 8] = [
+        Self::Node,
+        Self::Run,
+        Self::Plan,
+        Self::Maintenance,
+        Self::Rule,
+        Self::Target,
+        Self::Budget,
+        Self::Reason,
+    ];
+
+    /// The kind as it is written, singular.
+    pub const fn singular(self) -> &'static str {
+        match self {
+            Self::Node => "node",
+            Self::Run => "mutexrunconfig",
+            Self::Plan => "plan",
+            Self::Maintenance => "nodemaintenance",
+            Self::Rule => "mutexrule",
+            Self::Target => "mutextarget",
+            Self::Budget => "mutexbudget",
+            Self::Reason => "reason",
+        }
+    }
+
+    const fn short(self) -> &'static [&'static str] {
+        match self {
+            Self::Node => &["no"],
+            Self::Run => &["run"],
+            Self::Plan | Self::Reason => &[],
+            Self::Maintenance => &["nm"],
+            Self::Rule => &["rule"],
+            Self::Target => &["target"],
+            Self::Budget => &["budget"],
+        }
+    }
+
+    /// The kinds whose objects change nodes.
+    pub const fn is_owner(self) -> bool {
+        matches!(self, Self::Run | Self::Plan | Self::Maintenance)
+    }
+
+    /// The API's kinds, the usual one first.
+    pub const fn kinds(self) -> &'static [Kind] {
+        match self {
+            Self::Node => &[Kind::Node],
+            Self::Run => &[Kind::MutexRunConfig],
+            Self::Plan => &[Kind::Plan],
+            Self::Maintenance => &[Kind::NodeMaintenance, Kind::KubeVirtMaintenance],
+            Self::Rule => &[Kind::MutexRule],
+            Self::Target => &[Kind::MutexTarget],
+            Self::Budget => &[Kind::MutexBudget],
+            Self::Reason => &[],
+        }
+    }
+
+    /// Whether objects of the kind are in namespaces.
+    pub const fn is_namespaced(self) -> bool {
+        matches!(self, Self::Run | Self::Plan | Self::Rule | Self::Target)
+    }
+}
+
+impl FromStr for What {
+    type Err = String;
+
+    fn from_str(given: &str) -> Result<Self, String> {
+        let lower = given.to_lowercase();
+        // kubectl writes plans.upgrade.cattle.io, and so may a person.
+        let word = lower.split('.').next().unwrap_or_default();
+        let is = |what: &Self| {
+            let singular = what.singular();
+            word == singular || word.strip_suffix('s') == Some(singular) || what.short().contains(&word)
+        };
+        Self::ALL.into_iter().find(is).ok_or_else(|| {
+            let all = Self::ALL.map(Self::singular);
+            format!("found kind {given}, wanted {}", all.join(", "))
+        })
+    }
+}
+
+/// KIND/NAME, or NAME alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectArg {
+    /// The kind, where it was given.
+    pub what: Option<What>,
+    /// The name.
+    pub name: String,
+}
+
+impl FromStr for ObjectArg {
+    type Err = String;
+
+    fn from_str(given: &str) -> Result<Self, String> {
+        let (what, name) = match given.split_once('/') {
+            None => (None, given),
+            Some((kind, name)) => (Some(kind.parse()?), name),
+        };
+        if name.is_empty() || name.contains('/') {
+            return Err(format!("found {given:?}, wanted NAME or KIND/NAME"));
+        }
+        Ok(Self {
+            what,
+            name: name.to_owned(),
+        })
+    }
+}
+
+/// An owner as the API server has it.
+#[derive(Debug)]
+pub struct Found {
+    /// What it is.
+    pub what: What,
+    /// Its kind.
+    pub kind: Kind,
+    /// Its kind, as the API has it.
+    pub resource: ApiResource,
+    /// The object.
+    pub object: DynamicObject,
+}
+
+impl Found {
+    /// As kubectl names it.
+    pub fn name(&self) -> String {
+        let name = self.object.metadata.name.as_deref().unwrap_or_default();
+        format!("{}/{name}", self.what.singular())
+    }
+
+    /// Its namespace; empty if it has none.
+    pub fn namespace(&self) -> &str {
+        self.object.metadata.namespace.as_deref().unwrap_or_default()
+    }
+}
+
+impl ObjectArg {
+    /// The owner that is meant; a name alone is a MutexRunConfig's.
+    pub async fn owner(&self, connection: &Connection, namespace: &str) -> Result<Found, CliError> {
+        let what = self.what.unwrap_or(What::Run);
+        if !what.is_owner() {
+            return Err(CliError::Usage(format!(
+                "found {}/{}, wanted mutexrunconfig/NAME, plan/NAME or nodemaintenance/NAME",
+                what.singular(),
+                self.name
+            )));
+        }
+        let namespace = if what.is_namespaced() { namespace } else { "" };
+        let mut refused = None;
+        for kind in what.kinds() {
+            let found = watch::api(&connection.read, *kind, namespace)
+                .get(&self.name)
+                .await;
+            match found {
+                Ok(object) => {
+                    return Ok(Found {
+                        what,
+                        kind: *kind,
+                        resource: watch::resource(*kind),
+                        object,
+                    });
+                }
+                Err(error) => {
+                    let place = if namespace.is_empty() {
+                        String::new()
+                    } else {
+                        format!(" in namespace {namespace}")
+                    };
+                    let doing = format!("{}/{}{place}", what.singular(), self.name);
+                    let error = CliError::api(doing)(error);
+                    // The usual group's word counts, unless that is not installed.
+                    if refused.is_none() || matches!(refused, Some(CliError::NotServed { .. })) {
+                        refused = Some(error);
+                    }
+                }
+            }
+        }
+        Err(refused.unwrap_or_else(|| CliError::Usage(format!("found no {}", self.name))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_have_all_their_names() {
+        for (given, wanted) in [
+            ("node", What::Node),
+            ("nodes", What::Node),
+            ("no", What::Node),
+            ("MutexRunConfig", What::Run),
+            ("run", What::Run),
+            ("plans.upgrade.cattle.io", What::Plan),
+            ("nm", What::Maintenance),
+            ("nodemaintenances", What::Maintenance),
+            ("mutexbudgets", What::Budget),
+        ] {
+            assert_eq!(given.parse(), Ok(wanted), "{given}");
+        }
+        let refused = "pod".parse::<What>().unwrap_err();
+        assert!(
+            refused.contains("found kind pod, wanted node, mutexrunconfig"),
+            "{refused}"
+        );
+        for bad in ["", "node/", "a/b/c", "plan/a/b"] {
+            assert!(bad.parse::<ObjectArg>().is_err(), "{bad}");
+        }
+        let name: ObjectArg = "worker-1".parse().unwrap();
+        assert_eq!((name.what, name.name.as_str()), (None, "worker-1"));
+    }
+}

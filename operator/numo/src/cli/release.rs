@@ -1,0 +1,313 @@
+//! `numo release --offline`: takes back every mark of numo's from a cluster that has no operator any more, and never
+//! lets a node go by it. What is decided is the core's; it is written as the operator would write it.
+
+use super::{
+    CliError, ClusterArgs,
+    look::settings,
+    output::{OutputArgs, Table},
+    run::DEFAULT_NAMESPACE,
+    status::say_unseen,
+    word::DryRun,
+};
+use crate::shell::{
+    apply::{self, ApplyError},
+    client::Connection,
+    leader::{Candidate, Fence},
+    observe,
+    operator::LEADER_LEASE,
+    store::Store,
+};
+use clap::Args;
+use numo_api::marks;
+use numo_core::{
+    Owner, Snapshot,
+    action::Action,
+    decide, invariant,
+    release::{self, Left},
+    verdict::Answers,
+};
+use std::{collections::BTreeSet, fmt::Write as _, time::Duration};
+use tokio::time::Instant;
+
+/// Rounds of one owner: each is at least one write further.
+const MAX_ROUNDS: usize = 200;
+/// How long after a look the next one is, while something is waited for.
+const AGAIN: Duration = Duration::from_secs(3);
+/// How long the leader lease is waited for: a leader that is gone holds it for fifteen seconds.
+const LEASE_PATIENCE: Duration = Duration::from_secs(25);
+
+/// Arguments of `numo release`.
+#[derive(Debug, Args)]
+pub struct ReleaseArgs {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+    /// Say that no operator is to do it. (With one, delete its objects: it gives everything back by itself)
+    #[arg(long, required = true)]
+    offline: bool,
+    /// Namespace of the operator, where its leader lease is
+    #[arg(short, long, env = "NUMO_NAMESPACE", value_name = "NS", default_value = DEFAULT_NAMESPACE)]
+    namespace: String,
+    /// Take the leader lease from an operator that runs, and keep it: it is about to be uninstalled
+    #[arg(long, env = "NUMO_TAKE_OVER")]
+    take_over: bool,
+    /// That pools stay paused whose nodes would roll is no failure
+    #[arg(long)]
+    leave_held: bool,
+    /// How long nodes that are changing are waited for (seconds)
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    timeout_seconds: u64,
+    /// Say what would be written (client)
+    #[arg(long, value_name = "HOW", default_value = "none", num_args = 0..=1, default_missing_value = "client")]
+    dry_run: DryRun,
+}
+
+/// What was given back, and what is left.
+#[derive(Debug, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Released {
+    given_back: Vec<String>,
+    left: Vec<Left>,
+    refused: Vec<String>,
+}
+
+/// Gives everything back that may be given back.
+pub async fn release(args: ReleaseArgs) -> Result<(), CliError> {
+    if args.dry_run == DryRun::Server {
+        return Err(CliError::Usage(
+            "--dry-run: found server, wanted client: what is given back in order depends on what was given back before"
+                .to_owned(),
+        ));
+    }
+    let (connection, _) = args.cluster.connect("release").await?;
+    let fence = if args.dry_run == DryRun::None {
+        Some(lead(&connection, &args).await?)
+    } else {
+        None
+    };
+    let mut released = Released {
+        given_back: Vec::new(),
+        left: Vec::new(),
+        refused: Vec::new(),
+    };
+    let until = Instant::now() + Duration::from_secs(args.timeout_seconds);
+    loop {
+        let (mut store, unseen) = observe::once(&connection.read, settings())
+            .await
+            .map_err(CliError::api("looking at the cluster"))?;
+        // What may not be seen may not be taken for free of marks.
+        let needed = ["nodes: ", "machineconfigpools: ", "leases: "];
+        if let Some(words) = unseen
+            .iter()
+            .find(|words| needed.iter().any(|kind| words.starts_with(kind)))
+        {
+            return Err(CliError::Wrong(format!(
+                "cannot see {words}; run it as a cluster administrator"
+            )));
+        }
+        released.left = release::left(&store.observed);
+        released.refused.clear();
+        let wrote = give_back(&connection, &mut store, fence.as_ref(), &mut released).await?;
+        if !wrote
+            && (released.left.is_empty() || Instant::now() >= until || fence.is_none() || !waits(&store))
+        {
+            say_unseen(&unseen);
+            break;
+        }
+        if !wrote {
+            tokio::time::sleep(AGAIN).await;
+        }
+        if fence.is_none() {
+            break;
+        }
+    }
+    say(&released, &args)
+}
+
+/// Whether a node is changing: it comes back by itself.
+fn waits(store: &Store) -> bool {
+    !store.observed.changes.is_empty()
+}
+
+/// Takes the lead, so that no operator acts meanwhile.
+async fn lead(connection: &Connection, args: &ReleaseArgs) -> Result<Fence, CliError> {
+    let identity = format!("numo-release-{}", std::process::id());
+    let mut candidate = Candidate::new(
+        connection.write.clone(),
+        &args.namespace,
+        LEADER_LEASE,
+        &identity,
+        connection.clock.clone(),
+    );
+    if args.take_over {
+        candidate
+            .seize()
+            .await
+            .map_err(CliError::api(format!("Lease {}/{LEADER_LEASE}", args.namespace)))?;
+    }
+    let won = tokio::time::timeout(LEASE_PATIENCE, candidate.try_win());
+    let fence = match won.await {
+        Ok(Ok(fence)) => fence,
+        Ok(Err(error)) => {
+            return Err(CliError::api(format!("Lease {}/{LEADER_LEASE}", args.namespace))(
+                error,
+            ));
+        }
+        Err(_) => {
+            return Err(CliError::Closed(format!(
+                "an operator leads (Lease {0}/{LEADER_LEASE}): it gives back what it holds if its objects are deleted. \
+                 Stop it first: kubectl -n {0} scale deployment/numo --replicas=0; or take over with --take-over",
+                args.namespace
+            )));
+        }
+    };
+    let keeping = fence.clone();
+    tokio::spawn(async move { candidate.keep(&keeping).await });
+    Ok(fence)
+}
+
+/// Gives back what can be given back now; true if anything was written.
+async fn give_back(
+    connection: &Connection,
+    store: &mut Store,
+    fence: Option<&Fence>,
+    released: &mut Released,
+) -> Result<bool, CliError> {
+    let now = connection.clock.now();
+    let owners = release::abandon(&mut store.observed, now);
+    let mut wrote = false;
+    for owner in &owners {
+        let mut blocked = BTreeSet::new();
+        for _ in 0..MAX_ROUNDS {
+            release::take_for_deleted(&mut store.observed);
+            let due = due(store, owner, connection.clock.now());
+            let due: Vec<_> = due
+                .into_iter()
+                .filter(|(chain, _)| !blocked.contains(chain))
+                .collect();
+            if due.is_empty() {
+                break;
+            }
+            for (chain, action) in due {
+                if blocked.contains(&chain) {
+                    continue;
+                }
+                let words = words(&action);
+                let Some(fence) = fence else {
+                    released.given_back.push(words);
+                    blocked.insert(chain);
+                    continue;
+                };
+                if !fence.holds() {
+                    return Err(CliError::Wrong(
+                        "the leader lease was taken by another: nothing more is written; run it again"
+                            .to_owned(),
+                    ));
+                }
+                match apply::apply(&connection.write, store, &action, now).await {
+                    Ok(()) => {
+                        anstream::eprintln!("numo: {words}");
+                        released.given_back.push(words);
+                        wrote = true;
+                    }
+                    // An owner that is gone has no finalizer.
+                    Err(ApplyError::Gone { .. }) => {
+                        blocked.insert(chain);
+                    }
+                    Err(error) => {
+                        released.refused.push(format!("{words}: {error}"));
+                        blocked.insert(chain);
+                    }
+                }
+            }
+        }
+    }
+    Ok(wrote)
+}
+
+/// What the core would give back of this owner now, checked once more.
+fn due(store: &Store, owner: &Owner, now: jiff::Timestamp) -> Vec<(String, Action)> {
+    let snapshot = Snapshot {
+        now,
+        observed: &store.observed,
+        owner,
+    };
+    let mut decision = decide(&snapshot, &Answers::default());
+    release::only_give_back(&mut decision);
+    for breach in invariant::lint(&snapshot, &mut decision) {
+        anstream::eprintln!(
+            "numo: not done: {} (invariant {})",
+            breach.message,
+            breach.invariant
+        );
+    }
+    let actions = decision.actions.into_iter();
+    actions.map(|planned| (planned.chain, planned.action)).collect()
+}
+
+fn words(action: &Action) -> String {
+    match action {
+        Action::PatchNode(patch) => format!("Node {}: {:?}", patch.node, patch.purpose),
+        Action::PatchPool(patch) => format!("MachineConfigPool {}: {:?}", patch.pool, patch.purpose),
+        Action::PatchMachine(patch) => format!("Machine {}: {:?}", patch.key, patch.purpose),
+        Action::RemoveFinalizer { owner, finalizer, .. } => format!("{owner}: finalizer {finalizer} is off"),
+        Action::ReleaseLease { node, .. } => format!("Node {node}: its lease is given back"),
+        Action::SetJobTtl { job, .. } => format!("Job {job}: it goes by itself"),
+        other => format!("{other:?}"),
+    }
+}
+
+fn say(released: &Released, args: &ReleaseArgs) -> Result<(), CliError> {
+    let dry = args.dry_run == DryRun::Client;
+    args.output.print(
+        released,
+        |output| {
+            let mut text = String::new();
+            if dry {
+                for words in &released.given_back {
+                    let _ = writeln!(text, "{words} (dry run)");
+                }
+            } else {
+                let (written, left) = (released.given_back.len(), released.left.len());
+                let _ = writeln!(text, "{written} writes, {left} marks left");
+            }
+            if !released.left.is_empty() {
+                let mut table = Table::new(0, ["OBJECT", "MARK", "MESSAGE"], output);
+                for left in &released.left {
+                    table.row([
+                        left.object.as_str().into(),
+                        left.mark.as_str().into(),
+                        left.message.as_str().into(),
+                    ]);
+                }
+                text += &table.text();
+            }
+            text
+        },
+        || {
+            released
+                .left
+                .iter()
+                .map(|left| left.object.to_lowercase().replacen(' ', "/", 1))
+                .collect()
+        },
+    )?;
+    if let Some(first) = released.refused.first() {
+        return Err(CliError::Wrong(format!(
+            "{} writes were refused, the first: {first}",
+            released.refused.len()
+        )));
+    }
+    let stays = released
+        .left
+        .iter()
+        .filter(|left| !(args.leave_held && left.mark == marks::PAUSED_BY));
+    if stays.count() == 0 || dry {
+        return Ok(());
+    }
+    Err(CliError::Closed(format!(
+        "{} marks stay: pools that would roll, or nodes that are changing; run it again when they are back",
+        released.left.len()
+    )))
+}

@@ -1,0 +1,320 @@
+//! `numo snapshot`: what a preview needs of a cluster, in one file, without what is nobody's business; and reading it again.
+
+use super::{CliError, ClusterArgs, look::settings, status::say_unseen};
+use crate::shell::{
+    observe::{self, Recording},
+    planner::{CLUSTER_KINDS, JOB_KINDS, PLAN_KINDS},
+    store::Store,
+    wire::Kind,
+};
+use clap::Args;
+use jiff::Timestamp;
+use kube::core::DynamicObject;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::{
+    io::Write as _,
+    path::{Path, PathBuf},
+};
+
+/// Version of the file's format.
+const FORMAT: u32 = 1;
+/// Groups whose annotations are kept: those that numo decides by.
+const KEPT: [&str; 8] = [
+    "numo.openshift-optional.skrzypek.io/",
+    "machineconfiguration.openshift.io/",
+    "upgrade.cattle.io/",
+    "plan.upgrade.cattle.io/",
+    "cluster.x-k8s.io/",
+    "cluster-autoscaler.kubernetes.io/",
+    "karpenter.sh/",
+    "weave.works/",
+];
+/// What stands where something was taken away.
+const SCRUBBED: &str = "scrubbed";
+
+/// Arguments of `numo snapshot`.
+#[derive(Debug, Args)]
+pub struct SnapshotArgs {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    /// File that it is written to; - is standard output
+    #[arg(short = 'f', long, value_name = "FILE", default_value = "-")]
+    file: PathBuf,
+    /// Without the pods of nodes: a preview then says nothing of drains
+    #[arg(long)]
+    without_pods: bool,
+}
+
+/// What is in the file.
+#[derive(Debug, Serialize, Deserialize)]
+struct File {
+    /// Version of the format.
+    format: u32,
+    /// Version of the numo that wrote it.
+    numo: String,
+    /// When, by the API server's clock.
+    at: Timestamp,
+    /// What could not be seen.
+    unseen: Vec<String>,
+    /// Kind, scope and object.
+    objects: Vec<(String, String, DynamicObject)>,
+}
+
+/// What tells whose the file is.
+#[derive(Debug, Deserialize)]
+struct Head {
+    format: u32,
+    numo: String,
+}
+
+/// A snapshot that was read.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// What was seen then.
+    pub store: Store,
+    /// When.
+    pub at: Timestamp,
+    /// What could not be seen.
+    pub unseen: Vec<String>,
+}
+
+/// Writes the file.
+pub async fn snapshot(args: SnapshotArgs) -> Result<(), CliError> {
+    let (connection, _) = args.cluster.connect("snapshot").await?;
+    let mut recording: Recording = Some(Vec::new());
+    let (mut store, mut unseen) = observe::recorded(&connection.read, settings(), &mut recording)
+        .await
+        .map_err(CliError::api("looking at the cluster"))?;
+    if !args.without_pods {
+        let nodes: Vec<String> = store.observed.nodes.keys().cloned().collect();
+        let found = observe::pods(&connection.read, &mut store, &nodes, &mut recording).await;
+        unseen.extend(found.map_err(CliError::api("pods"))?);
+    }
+    let mut objects = Vec::new();
+    for (kind, scope, mut object) in recording.unwrap_or_default() {
+        scrub(kind, &mut object);
+        objects.push((format!("{kind:?}"), scope, object));
+    }
+    let file = File {
+        format: FORMAT,
+        numo: env!("CARGO_PKG_VERSION").to_owned(),
+        at: connection.clock.now(),
+        unseen,
+        objects,
+    };
+    let text = serde_json::to_string(&file)
+        .map_err(|error| CliError::Wrong(format!("the snapshot cannot be written: {error}")))?;
+    say_unseen(&file.unseen);
+    if args.file == Path::new("-") {
+        let mut out = std::io::stdout().lock();
+        let written = out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n"));
+        return written.map_err(|source| CliError::File {
+            path: args.file,
+            source,
+        });
+    }
+    std::fs::write(&args.file, text + "\n").map_err(|source| CliError::File {
+        path: args.file.clone(),
+        source,
+    })?;
+    anstream::eprintln!(
+        "numo: {} objects in {}; names and labels are in it, values of variables, commands and logs are not",
+        file.objects.len(),
+        args.file.display()
+    );
+    Ok(())
+}
+
+/// Reads a file.
+pub fn read(path: &Path) -> Result<Snapshot, CliError> {
+    let wrong = |words: String| CliError::Usage(format!("--snapshot {}: {words}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    let again = "take it again: numo snapshot -f FILE";
+    // What another numo wrote may have another shape: its version is looked at first.
+    let head: Head = serde_json::from_str(&text).map_err(|error| {
+        let what = if error.is_eof() {
+            "it ends too early, so it is truncated"
+        } else {
+            "it is no snapshot of numo's"
+        };
+        wrong(format!("{what} ({error}); {again}"))
+    })?;
+    if head.format != FORMAT || head.numo != env!("CARGO_PKG_VERSION") {
+        return Err(wrong(format!(
+            "numo {} wrote it (format {}), this is numo {} (format {FORMAT}); use that numo, or {again}",
+            head.numo,
+            head.format,
+            env!("CARGO_PKG_VERSION")
+        )));
+    }
+    let file: File = serde_json::from_str(&text).map_err(|error| wrong(format!("{error}; {again}")))?;
+    let mut recording = Vec::new();
+    for (kind, scope, object) in file.objects {
+        let Some(known) = kinds().find(|known| format!("{known:?}") == kind) else {
+            return Err(wrong(format!(
+                "found an object of kind {kind}, which nothing is decided by; {again}"
+            )));
+        };
+        recording.push((known, scope, object));
+    }
+    Ok(Snapshot {
+        store: observe::replayed(settings(), recording),
+        at: file.at,
+        unseen: file.unseen,
+    })
+}
+
+fn kinds() -> impl Iterator<Item = Kind> {
+    let more = [
+        Kind::Lease,
+        Kind::NodePod,
+        Kind::DaemonSet,
+        Kind::DisruptionBudget,
+    ];
+    let jobs = JOB_KINDS.into_iter().chain(PLAN_KINDS);
+    CLUSTER_KINDS
+        .into_iter()
+        .chain(jobs)
+        .chain(more)
+        .chain(Kind::REPLACED)
+}
+
+/// Takes away what no decision reads and what may be a secret: managed fields, annotations of others, values of variables,
+/// commands, addresses, images, logs and what rules left for themselves.
+fn scrub(kind: Kind, object: &mut DynamicObject) {
+    let metadata = &mut object.metadata;
+    // Who paused a pool stands in its managed fields: names of fields and of programs.
+    if kind != Kind::MachineConfigPool {
+        metadata.managed_fields = None;
+    }
+    if let Some(annotations) = &mut metadata.annotations {
+        annotations.retain(|key, _| KEPT.iter().any(|kept| key.starts_with(kept)));
+    }
+    scrub_value(&mut object.data);
+    if let Some(status) = object.data.get_mut("status").and_then(Value::as_object_mut) {
+        for key in [
+            "addresses",
+            "images",
+            "hostIP",
+            "hostIPs",
+            "podIP",
+            "podIPs",
+            "logTail",
+        ] {
+            status.remove(key);
+        }
+    }
+    if matches!(kind, Kind::NodePod | Kind::Pod | Kind::PlanPod)
+        && let Some(spec) = object.data.get_mut("spec").and_then(Value::as_object_mut)
+    {
+        spec.retain(|key, _| ["nodeName", "volumes", "priority"].contains(&key.as_str()));
+        for volume in spec
+            .get_mut("volumes")
+            .and_then(Value::as_array_mut)
+            .into_iter()
+            .flatten()
+        {
+            if let Some(volume) = volume.as_object_mut() {
+                volume.retain(|key, _| ["name", "emptyDir", "persistentVolumeClaim"].contains(&key.as_str()));
+            }
+        }
+    }
+}
+
+fn scrub_value(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            for (key, field) in fields.iter_mut() {
+                match key.as_str() {
+                    "env" | "envs" | "envFrom" => {
+                        for variable in field.as_array_mut().into_iter().flatten() {
+                            if let Some(text) = variable.get_mut("value") {
+                                *text = SCRUBBED.into();
+                            }
+                        }
+                    }
+                    "command" | "args" => *field = Value::Array(vec![SCRUBBED.into()]),
+                    "providerID" | "data" | "stringData" => *field = Value::Null,
+                    _ => scrub_value(field),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(scrub_value),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_is_nobodys_business_is_taken_away() {
+        let mut pod: DynamicObject = serde_json::from_value(json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "p", "labels": {"app": "shop"}, "annotations": {
+                "vault.example/token": "hvs.secret", "numo.openshift-optional.skrzypek.io/phase": "Pre",
+            }},
+            "spec": {"nodeName": "n", "priority": 3, "hostname": "h",
+                "volumes": [{"name": "v", "emptyDir": {}}, {"name": "s", "secret": {"secretName": "hidden"}}],
+                "containers": [{"env": [{"name": "PASSWORD", "value": "swordfish"}], "command": ["sh", "-c", "curl -u me:pw"]}]},
+            "status": {"phase": "Running", "podIP": "10.1.2.3"},
+        }))
+        .unwrap();
+        scrub(Kind::NodePod, &mut pod);
+        let text = serde_json::to_string(&pod).unwrap();
+        for hidden in ["hvs.secret", "hidden", "swordfish", "me:pw", "10.1.2.3"] {
+            assert!(!text.contains(hidden), "{hidden} is left: {text}");
+        }
+        for kept in ["\"app\":\"shop\"", "\"phase\":\"Pre\"", "emptyDir", "Running"] {
+            assert!(
+                text.replace("numo.openshift-optional.skrzypek.io/", "")
+                    .contains(kept),
+                "{kept} is gone: {text}"
+            );
+        }
+        let mut rule: DynamicObject = serde_json::from_value(json!({
+            "apiVersion": "openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexRule", "metadata": {"name": "r"},
+            "spec": {"jobSpec": {"template": {"spec": {"containers": [
+                {"args": ["--token=x1y2"], "env": [{"name": "A", "value": "b2c3"}]}]}}}},
+        }))
+        .unwrap();
+        scrub(Kind::MutexRule, &mut rule);
+        let text = serde_json::to_string(&rule).unwrap();
+        assert!(
+            !text.contains("x1y2") && !text.contains("b2c3") && text.contains("\"A\""),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_file_that_is_no_snapshot_is_named_with_the_next_step() {
+        let folder = tempfile_dir();
+        let path = folder.join("snapshot.json");
+        let said = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            match read(&path) {
+                Err(CliError::Usage(words)) => words,
+                other => panic!("wanted a wrong call: {other:?}"),
+            }
+        };
+        assert!(said("{\"format\": 1, \"numo\": \"0.").contains("truncated"));
+        assert!(said("hello").contains("no snapshot"));
+        assert!(said("{\"format\": 9, \"numo\": \"7.0.0\"}").contains("numo 7.0.0 wrote it"));
+        let of_now = env!("CARGO_PKG_VERSION");
+        let unknown = format!(
+            "{{\"format\": 1, \"numo\": \"{of_now}\", \"at\": \"2026-01-01T00:00:00Z\", \"unseen\": [], \"objects\": [[\"Secret\", \"\", {{\"metadata\": {{}}}}]]}}"
+        );
+        assert!(said(&unknown).contains("kind Secret"));
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert!(matches!(read(&path), Err(CliError::Usage(words)) if words.contains("--snapshot")));
+    }
+
+    fn tempfile_dir() -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("numo-snapshot-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+}

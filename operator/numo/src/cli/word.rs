@@ -1,0 +1,308 @@
+//! What a person says to numo: who, why and when, kept on the object and told as an event. What it brings about is
+//! numo's to decide.
+
+use super::CliError;
+use crate::shell::client::Connection;
+use clap::{Args, ValueEnum};
+use jiff::Timestamp;
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
+use kube::{
+    Api,
+    api::{Patch, PatchParams, PostParams},
+    core::{DynamicObject, GroupVersionKind},
+    discovery::ApiResource,
+};
+use numo_api::marks;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// Who manages the fields that the command line writes.
+const FIELD_MANAGER: &str = "numo-cli";
+/// Words that are kept on an object, the latest.
+const KEPT: usize = 10;
+/// How often a write is tried whose object changes meanwhile.
+const ATTEMPTS: usize = 5;
+/// Longest reason that is kept (characters).
+const REASON_MAX: usize = 512;
+
+/// How far a write goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum DryRun {
+    /// It is written.
+    #[default]
+    None,
+    /// It is said, and not sent.
+    Client,
+    /// The API server judges it, and keeps nothing.
+    Server,
+}
+
+/// What every verb takes that writes.
+#[derive(Clone, Debug, Default, Args)]
+pub struct SayArgs {
+    /// Why; kept with who and when, and told as an event
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
+    /// Say what would be written (client), or have the API server judge it (server)
+    #[arg(long, value_name = "HOW", default_value = "none", num_args = 0..=1, default_missing_value = "client")]
+    pub dry_run: DryRun,
+}
+
+impl SayArgs {
+    /// What is written after a line, as kubectl does.
+    pub const fn suffix(&self) -> &'static str {
+        match self.dry_run {
+            DryRun::None => "",
+            DryRun::Client => " (dry run)",
+            DryRun::Server => " (server dry run)",
+        }
+    }
+}
+
+/// Something a person said about an object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Word {
+    /// When.
+    pub at: String,
+    /// The verb.
+    pub verb: String,
+    /// Who, as the API server knows them.
+    pub by: String,
+    /// Why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+impl Word {
+    /// In a sentence.
+    pub fn sentence(&self) -> String {
+        let why = self
+            .reason
+            .as_deref()
+            .map_or_else(String::new, |why| format!(": {why}"));
+        format!("{} by {}{why}", self.verb, self.by)
+    }
+
+    /// The words that are kept on an object, oldest first.
+    pub fn kept(annotation: Option<&String>) -> Vec<Self> {
+        annotation
+            .and_then(|text| serde_json::from_str(text).ok())
+            .unwrap_or_default()
+    }
+
+    /// The annotation with this word added.
+    fn added(&self, annotation: Option<&String>) -> String {
+        let mut all = Self::kept(annotation);
+        all.push(self.clone());
+        let from = all.len().saturating_sub(KEPT);
+        json!(all[from..]).to_string()
+    }
+}
+
+/// Who speaks, why, and how far it goes.
+#[derive(Debug)]
+pub struct Speaker<'a> {
+    /// The connection.
+    pub connection: &'a Connection,
+    /// What the verb was given.
+    pub say: &'a SayArgs,
+    /// Who, as the API server knows them.
+    pub by: String,
+}
+
+/// What of an object is written.
+#[derive(Debug)]
+pub struct Change<'a> {
+    /// Its kind.
+    pub resource: &'a ApiResource,
+    /// The object as it was read.
+    pub object: &'a DynamicObject,
+    /// The verb, for the journal: `pause`.
+    pub verb: &'a str,
+    /// The event's reason: `Paused`.
+    pub event: &'static str,
+    /// The merge patch, without the word.
+    pub patch: Value,
+}
+
+impl<'a> Speaker<'a> {
+    /// Asks the API server who we are.
+    pub async fn of(connection: &'a Connection, say: &'a SayArgs) -> Result<Self, CliError> {
+        if let Some(reason) = &say.reason
+            && reason.chars().count() > REASON_MAX
+        {
+            return Err(CliError::Usage(format!(
+                "--reason: found {} characters, wanted at most {REASON_MAX}",
+                reason.chars().count()
+            )));
+        }
+        let api: Api<SelfSubjectReview> = Api::all(connection.write.clone());
+        let review = api
+            .create(&PostParams::default(), &SelfSubjectReview::default())
+            .await;
+        let known = review.ok().and_then(|review| review.status?.user_info?.username);
+        let by = known
+            .or_else(|| std::env::var("USER").ok())
+            .unwrap_or_else(|| "someone".to_owned());
+        Ok(Self {
+            connection,
+            say,
+            by: by.chars().take(253).collect(),
+        })
+    }
+
+    /// The word of this verb.
+    pub fn word(&self, verb: &str) -> Word {
+        let now: Timestamp = self.connection.clock.now();
+        Word {
+            at: now.round(jiff::Unit::Second).unwrap_or(now).to_string(),
+            verb: verb.to_owned(),
+            by: self.by.clone(),
+            reason: self.say.reason.clone(),
+        }
+    }
+
+    /// How an object is written by us.
+    pub fn params(&self) -> PatchParams {
+        PatchParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            dry_run: self.say.dry_run == DryRun::Server,
+            ..PatchParams::default()
+        }
+    }
+
+    /// How an object is made by us.
+    pub fn post(&self) -> PostParams {
+        PostParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            dry_run: self.say.dry_run == DryRun::Server,
+        }
+    }
+
+    /// Whether anything is sent.
+    pub fn sends(&self) -> bool {
+        self.say.dry_run != DryRun::Client
+    }
+
+    /// Writes the patch with the word, over what was read, and tells it.
+    pub async fn write(&self, api: &Api<DynamicObject>, change: Change<'_>) -> Result<(), CliError> {
+        let metadata = &change.object.metadata;
+        let name = metadata.name.as_deref().unwrap_or_default();
+        let word = self.word(change.verb);
+        let mut read = change.object.clone();
+        for attempt in 1.. {
+            let annotations = read.metadata.annotations.as_ref();
+            let mut patch = json!({"metadata": {
+                "uid": metadata.uid,
+                "resourceVersion": read.metadata.resource_version,
+                "annotations": {marks::SAID: word.added(annotations.and_then(|all| all.get(marks::SAID)))},
+            }});
+            lay_over(&mut patch, &change.patch);
+            if !self.sends() {
+                break;
+            }
+            match api.patch(name, &self.params(), &Patch::Merge(patch)).await {
+                Ok(_) => break,
+                // numo writes its status all the time: what was read is read again.
+                Err(kube::Error::Api(status)) if status.code == 409 && attempt < ATTEMPTS => {
+                    let doing = CliError::api(format!("{} {name}", change.resource.kind));
+                    read = api.get(name).await.map_err(doing)?;
+                    if read.metadata.uid != metadata.uid {
+                        return Err(CliError::Usage(format!(
+                            "{} {name} was made anew meanwhile; look at it, and say it again",
+                            change.resource.kind
+                        )));
+                    }
+                }
+                Err(error) => return Err(CliError::api(format!("{} {name}", change.resource.kind))(error)),
+            }
+        }
+        self.tell(change.resource, change.object, change.event, &word)
+            .await;
+        Ok(())
+    }
+
+    /// Tells it as an event on the object. That it was not told fails nothing.
+    pub async fn tell(&self, resource: &ApiResource, object: &DynamicObject, event: &str, word: &Word) {
+        if self.say.dry_run != DryRun::None {
+            return;
+        }
+        let metadata = &object.metadata;
+        let namespace = metadata.namespace.as_deref().unwrap_or("default");
+        let body = json!({
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"generateName": "numo-cli-", "namespace": namespace},
+            "eventTime": self.connection.clock.now().strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string(),
+            "reportingController": "numo.openshift-optional.skrzypek.io/cli",
+            "reportingInstance": self.by.chars().take(128).collect::<String>(),
+            "action": "Say",
+            "reason": event,
+            "type": "Normal",
+            "note": word.sentence(),
+            "regarding": {
+                "apiVersion": resource.api_version,
+                "kind": resource.kind,
+                "namespace": metadata.namespace,
+                "name": metadata.name,
+                "uid": metadata.uid,
+            },
+        });
+        let events = ApiResource::from_gvk_with_plural(
+            &GroupVersionKind::gvk("events.k8s.io", "v1", "Event"),
+            "events",
+        );
+        let api: Api<DynamicObject> = Api::namespaced_with(self.connection.write.clone(), namespace, &events);
+        let Ok(body) = serde_json::from_value(body) else {
+            return;
+        };
+        if let Err(error) = api.create(&PostParams::default(), &body).await {
+            anstream::eprintln!("numo: it is done; the event that tells it was not written: {error}");
+        }
+    }
+}
+
+/// Lays one patch over another. A null in it stays: it takes something away from the object.
+fn lay_over(patch: &mut Value, over: &Value) {
+    match (patch, over) {
+        (Value::Object(patch), Value::Object(over)) => {
+            for (key, value) in over {
+                lay_over(patch.entry(key.clone()).or_insert(Value::Null), value);
+            }
+        }
+        (patch, over) => *patch = over.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_patch_takes_away_stays_taken_away() {
+        let mut patch = json!({"metadata": {"uid": "u", "annotations": {"said": "x"}}});
+        lay_over(&mut patch, &json!({"metadata": {"annotations": {"abort": null}}}));
+        let wanted = json!({"metadata": {"uid": "u", "annotations": {"said": "x", "abort": null}}});
+        assert_eq!(patch, wanted);
+    }
+
+    #[test]
+    fn the_latest_words_are_kept_and_nonsense_is_no_word() {
+        let word = |number: usize| Word {
+            at: number.to_string(),
+            verb: "pause".to_owned(),
+            by: "ada".to_owned(),
+            reason: None,
+        };
+        let mut kept = None;
+        for number in 0..KEPT + 3 {
+            kept = Some(word(number).added(kept.as_ref()));
+        }
+        let found = Word::kept(kept.as_ref());
+        assert_eq!(found.len(), KEPT);
+        assert_eq!(found.first().map(|word| word.at.as_str()), Some("3"));
+        let nonsense = "{".to_owned();
+        assert_eq!(Word::kept(Some(&nonsense)), []);
+        assert_eq!(Word::kept(Some(&word(1).added(Some(&nonsense)))).len(), 1);
+    }
+}

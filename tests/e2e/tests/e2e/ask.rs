@@ -1,0 +1,371 @@
+//! The command line's manners: formats, exit codes, who said what and why, dry runs, and errors that name the thing and
+//! the next step.
+
+use anyhow::{Context as _, Result};
+use k8s_openapi::api::{core::v1::Node, events::v1::Event};
+use kube::{Api, api::ListParams};
+use numo_api::{MutexBudget, marks};
+use numo_e2e::{NAMESPACE, Stage};
+use serde_json::{Value, json};
+
+use crate::{Gate, NEW, job, prepare, rule, rule_began, seen, set, workers};
+
+/// What a verb prints as JSON.
+async fn json_of(stage: &Stage, arguments: &[&str]) -> Result<Value> {
+    let said = stage.say(&[arguments, &["-o", "json"]].concat()).await?;
+    serde_json::from_str(&said).with_context(|| said)
+}
+
+/// A call that is wrong says so with exit code 2, on standard error, with these words.
+async fn is_wrong(stage: &Stage, code: i32, arguments: &[&str], words: &[&str]) -> Result<()> {
+    let said = stage.call(arguments).await?;
+    assert_eq!(
+        (said.code, said.out.as_str()),
+        (Some(code), ""),
+        "{arguments:?}: {said:?}"
+    );
+    for word in words {
+        assert!(
+            said.err.contains(word),
+            "{arguments:?} says nothing of {word}: {said:?}"
+        );
+    }
+    Ok(())
+}
+
+/// The reasons and notes of events about an object that a person's words brought about.
+async fn told(stage: &Stage, kind: &str, name: &str) -> Result<Vec<(String, String)>> {
+    let api: Api<Event> = Api::all(stage.client.clone());
+    let mut all = api.list(&ListParams::default()).await?.items;
+    all.sort_by_key(|event| event.event_time.as_ref().map(|time| time.0));
+    let of = all.into_iter().filter(|event| {
+        let about = event.regarding.as_ref();
+        let is = about
+            .is_some_and(|about| about.kind.as_deref() == Some(kind) && about.name.as_deref() == Some(name));
+        is && event
+            .reporting_controller
+            .as_deref()
+            .is_some_and(|by| by.ends_with("/cli"))
+    });
+    Ok(of
+        .map(|event| (event.reason.unwrap_or_default(), event.note.unwrap_or_default()))
+        .collect())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_asked_is_answered_in_every_format_and_what_is_wrong_is_named() -> Result<()> {
+    let stage = set(workers(3), Vec::new()).await?;
+    let gate = Gate::new()?;
+    prepare(
+        &stage,
+        &[rule("gated", json!({"jobSpec": job(&gate.wait())}))],
+        json!({}),
+    )
+    .await?;
+    stage.world.upgrade_to(NEW).await?;
+    seen(&stage, "a rule runs", |w| rule_began(w, "gated", "worker-0")).await?;
+
+    // Data for programs: the reasons are those of the status.
+    let status = json_of(&stage, &["status"]).await?;
+    let owner = &status["owners"][0];
+    assert_eq!(
+        (&owner["kind"], &owner["name"], &owner["nodes"], &owner["done"]),
+        (&json!("MutexRunConfig"), &json!("upgrade"), &json!(3), &json!(0))
+    );
+    assert_eq!(owner["steps"]["PreRules"], 1, "{owner:#}");
+    assert_eq!(
+        owner["behind"][0]["name"], "worker-0",
+        "who is under way comes first: {owner:#}"
+    );
+    assert!(
+        owner["eta"]
+            .as_str()
+            .is_some_and(|eta| eta.contains("no node of it is done yet"))
+    );
+    let names = stage.say(&["status", "-A", "-o", "name"]).await?;
+    assert_eq!(names, "mutexrunconfig.openshift-optional.skrzypek.io/upgrade\n");
+    let yaml = stage
+        .say(&["status", "mutexrunconfig/upgrade", "-o", "yaml"])
+        .await?;
+    assert!(yaml.contains("kind: MutexRunConfig"), "{yaml}");
+    let wide = stage.say(&["status", "-o", "wide"]).await?;
+    assert!(wide.contains("NODECHANGE"), "{wide}");
+    let bare = stage.say(&["status", "--no-headers"]).await?;
+    assert!(!bare.contains("STEP") && bare.contains("worker-0"), "{bare}");
+    let node = json_of(&stage, &["explain", "worker-1"]).await?;
+    assert_eq!(node[0]["reason"], "WaitingForTurn", "{node:#}");
+    assert!(
+        node[0]["chain"]
+            .as_array()
+            .is_some_and(|chain| chain.iter().any(|link| link["what"] == "behind"
+                && link["message"].as_str().is_some_and(|m| m.contains("worker-0")))),
+        "{node:#}"
+    );
+    let flying = json_of(&stage, &["explain", "node/worker-0"]).await?;
+    assert!(
+        flying[0]["journal"]["entries"]
+            .as_array()
+            .is_some_and(|all| !all.is_empty()),
+        "{flying:#}"
+    );
+    let text = stage.say(&["explain", "worker-0"]).await?;
+    for words in [
+        "holds the lease of the node",
+        "MachineConfigPool worker is paused by numo",
+        "journal",
+        "PreRules",
+    ] {
+        assert!(text.contains(words), "explain says nothing of {words}: {text}");
+    }
+    assert!(!text.contains('\u{1b}'), "no colours in a pipe: {text:?}");
+    let waits = stage.call(&["explain", "worker-1", "--exit-code"]).await?;
+    assert_eq!(waits.code, Some(3), "{waits:?}");
+    assert!(
+        stage
+            .say(&["explain", "reason/poolheld"])
+            .await?
+            .contains("cluster administrator")
+    );
+    let version = json_of(&stage, &["version"]).await?;
+    assert!(
+        version["server"]
+            .as_str()
+            .is_some_and(|server| server.starts_with("v1.")),
+        "{version}"
+    );
+
+    // Live names, as kubectl asks for them.
+    let found = stage.say(&["__complete", "explain", "worker-"]).await?;
+    assert_eq!(found, "worker-0\nworker-1\nworker-2\n:4\n");
+    let found = stage.say(&["__complete", "pause", "mutexrunconfig/"]).await?;
+    assert_eq!(found, "mutexrunconfig/upgrade\n:4\n");
+    let found = stage.say(&["__complete", "sta"]).await?;
+    assert!(found.contains("status\t") && found.contains("start\t"), "{found}");
+    for shell in ["bash", "zsh", "fish", "kubectl"] {
+        assert!(stage.say(&["completion", shell]).await?.contains("numo"));
+    }
+
+    // What is wrong is named, with the next step.
+    is_wrong(
+        &stage,
+        2,
+        &["explain", "worker-9"],
+        &["no node worker-9", "kubectl get nodes"],
+    )
+    .await?;
+    is_wrong(&stage, 2, &["explain", "upgrade"], &["mutexrunconfig/upgrade"]).await?;
+    is_wrong(
+        &stage,
+        2,
+        &["explain", "pod/x"],
+        &["found kind pod", "mutexrunconfig"],
+    )
+    .await?;
+    is_wrong(
+        &stage,
+        2,
+        &["explain", "plan/none"],
+        &["plan none", "numo status"],
+    )
+    .await?;
+    is_wrong(
+        &stage,
+        2,
+        &["status", "mutexrule/gated"],
+        &["numo explain mutexrule/NAME"],
+    )
+    .await?;
+    is_wrong(&stage, 2, &["status", "nobody"], &["nobody", "numo status"]).await?;
+    is_wrong(&stage, 2, &["pause", "nobody"], &["mutexrunconfig/nobody"]).await?;
+    is_wrong(
+        &stage,
+        2,
+        &["pause", "node/worker-0"],
+        &["node/worker-0", "plan/NAME"],
+    )
+    .await?;
+    is_wrong(
+        &stage,
+        2,
+        &["start"],
+        &["MutexBudget stop is not paused", "nothing is stopped"],
+    )
+    .await?;
+    is_wrong(&stage, 2, &["stop", "-l", "a in b"], &["--selector", "a in b"]).await?;
+    is_wrong(
+        &stage,
+        2,
+        &["stop", "nobody"],
+        &["no MutexBudget nobody", "kubectl get mutexbudgets"],
+    )
+    .await?;
+    is_wrong(&stage, 2, &["retry", "worker-9"], &["no node worker-9"]).await?;
+    is_wrong(
+        &stage,
+        2,
+        &["retry", "worker-2"],
+        &["has not had its turn", "numo explain worker-2"],
+    )
+    .await?;
+    is_wrong(
+        &stage,
+        2,
+        &["abort", "nm/x"],
+        &["kubectl delete nodemaintenance x"],
+    )
+    .await?;
+    is_wrong(
+        &stage,
+        2,
+        &["status", "--request-timeout", "soon"],
+        &["--request-timeout", "soon", "30s"],
+    )
+    .await?;
+    is_wrong(
+        &stage,
+        1,
+        &["status", "--as", "nobody@example.com"],
+        &["nodes", "nobody@example.com", "numo-viewer"],
+    )
+    .await?;
+    is_wrong(
+        &stage,
+        1,
+        &["pause", "-n", NAMESPACE, "upgrade", "--as", "nobody@example.com"],
+        &["nobody@example.com", "right"],
+    )
+    .await?;
+    gate.open_for_all()?;
+    crate::finish(&stage).await?;
+    let status = json_of(&stage, &["status"]).await?;
+    assert_eq!(status["owners"][0]["eta"], "done");
+    stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_paused_what_and_why_is_kept_and_told_and_a_dry_run_writes_nothing() -> Result<()> {
+    let stage = set(workers(2), Vec::new()).await?;
+    let gate = Gate::new()?;
+    prepare(
+        &stage,
+        &[rule("gated", json!({"jobSpec": job(&gate.wait())}))],
+        json!({}),
+    )
+    .await?;
+    let budgets: Api<MutexBudget> = Api::all(stage.client.clone());
+
+    // Dry runs: said, judged, not written.
+    for how in ["--dry-run", "--dry-run=server"] {
+        let before = stage.run("upgrade").await?.metadata.resource_version;
+        let said = stage.say(&["pause", "-n", NAMESPACE, "upgrade", how]).await?;
+        assert!(said.contains("dry run"), "{said}");
+        assert_eq!(stage.run("upgrade").await?.metadata.resource_version, before);
+        stage.say(&["stop", how]).await?;
+        assert!(budgets.list(&ListParams::default()).await?.items.is_empty());
+    }
+    assert_eq!(told(&stage, "MutexRunConfig", "upgrade").await?, []);
+
+    // Paused: nothing begins, and it says who and why.
+    let why = "the database is being moved";
+    stage
+        .say(&[
+            "pause",
+            "-n",
+            NAMESPACE,
+            "mutexrunconfig/upgrade",
+            "--reason",
+            why,
+        ])
+        .await?;
+    stage.world.upgrade_to(NEW).await?;
+    let message = stage.condition("upgrade", "Ready", "False", "Suspended").await?;
+    assert!(message.contains("admin") && message.contains(why), "{message}");
+    assert!(crate::released_after_a_while(&stage).await.is_empty());
+    let text = stage.say(&["explain", "mutexrunconfig/upgrade"]).await?;
+    assert!(text.contains("pause by admin") && text.contains(why), "{text}");
+    assert_eq!(
+        told(&stage, "MutexRunConfig", "upgrade").await?,
+        [("Suspended".to_owned(), format!("pause by admin: {why}"))]
+    );
+    stage
+        .say(&["resume", "-n", NAMESPACE, "upgrade", "--reason", "it is done"])
+        .await?;
+    seen(&stage, "a rule runs", |w| rule_began(w, "gated", "worker-0")).await?;
+    is_wrong(
+        &stage,
+        2,
+        &["resume", "-n", NAMESPACE, "upgrade"],
+        &["is not paused", "numo explain"],
+    )
+    .await?;
+    let said = stage
+        .run("upgrade")
+        .await?
+        .metadata
+        .annotations
+        .unwrap_or_default();
+    let said: Value = serde_json::from_str(&said[marks::SAID])?;
+    let verbs: Vec<&str> = said
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|word| word["verb"].as_str())
+        .collect();
+    assert_eq!(verbs, ["pause", "resume"], "{said:#}");
+
+    // What the spec itself says is whoever wrote it to change: the gate is closed.
+    stage
+        .patch_run("upgrade", json!({"spec": {"suspend": true}}))
+        .await?;
+    is_wrong(
+        &stage,
+        3,
+        &["resume", "-n", NAMESPACE, "upgrade"],
+        &["spec.suspend"],
+    )
+    .await?;
+    stage
+        .patch_run("upgrade", json!({"spec": {"suspend": false}}))
+        .await?;
+
+    // Stopped by a selector: only those nodes; another word for the same nodes is the same budget.
+    let nodes: Api<Node> = Api::all(stage.client.clone());
+    assert_eq!(
+        nodes
+            .list(&ListParams::default().labels("kubernetes.io/hostname=worker-1"))
+            .await?
+            .items
+            .len(),
+        1
+    );
+    let one = [
+        "stop",
+        "-l",
+        "kubernetes.io/hostname=worker-1",
+        "--reason",
+        "a disk",
+    ];
+    stage.say(&one).await?;
+    gate.open_for_all()?;
+    let why = crate::explained(&stage, "worker-1", "Stopped", 60).await?;
+    assert!(why.contains("spec.paused"), "{why}");
+    seen(&stage, "worker-0 is let go", |w| {
+        crate::released(w) == ["worker-0"]
+    })
+    .await?;
+    let made = budgets.list(&ListParams::default()).await?.items;
+    let [made] = made.as_slice() else {
+        anyhow::bail!("wanted one budget: {made:?}");
+    };
+    let name = made.metadata.name.clone().unwrap_or_default();
+    let told = told(&stage, "MutexBudget", &name).await?;
+    assert_eq!(told, [("Stopped".to_owned(), "stop by admin: a disk".to_owned())]);
+    let text = stage.say(&["explain", &format!("mutexbudget/{name}")]).await?;
+    assert!(text.contains("Stopped") && text.contains("numo start"), "{text}");
+    is_wrong(&stage, 2, &["start"], &["is not paused", &name]).await?;
+    stage
+        .say(&["start", "-l", "kubernetes.io/hostname=worker-1"])
+        .await?;
+    crate::finish(&stage).await?;
+    stage.strike().await
+}

@@ -1,0 +1,158 @@
+//! What numo measures, as a real Prometheus has it: the labels that the reference names, right after a restart, and data for
+//! every query of the dashboard.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context as _, Result};
+use numo_e2e::{manifests::root, process::Numo};
+use numo_plugin_tests::prometheus::Running;
+use serde_json::{Value, json};
+
+use crate::{Gate, NEW, apply, finish, job, prepare, rule, rule_began, seen, set, workers};
+
+/// Queries of the dashboard, with its variables filled in.
+fn queries(panels: &Value, found: &mut Vec<(String, String)>) {
+    for panel in panels.as_array().into_iter().flatten() {
+        let title = panel["title"].as_str().unwrap_or_default();
+        for target in panel["targets"].as_array().into_iter().flatten() {
+            let query = target["expr"].as_str().unwrap_or_default();
+            let query = query
+                .replace("$__rate_interval", "1m")
+                .replace("$__range", "5m")
+                .replace("$kind", ".+")
+                .replace("$namespace", ".*")
+                .replace("$name", ".+");
+            found.push((title.to_owned(), query));
+        }
+        queries(&panel["panels"], found);
+    }
+}
+
+/// Labels by metric, as the reference has them.
+fn reference() -> Result<BTreeMap<String, BTreeSet<String>>> {
+    let page = std::fs::read_to_string(root().join("operator/docs/reference/metrics.md"))?;
+    let rows = page.lines().filter(|line| line.starts_with("| `numo_"));
+    let of = |row: &str| {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let name = cells[1].trim_matches('`').to_owned();
+        let labels = cells[3]
+            .split(' ')
+            .map(|label| label.trim_matches('`').to_owned());
+        (name, labels.filter(|label| !label.is_empty()).collect())
+    };
+    Ok(rows.map(of).collect())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_dashboard_has_data_and_labels_are_those_of_the_reference() -> Result<()> {
+    let mut stage = set(workers(3), Vec::new()).await?;
+    let gate = Gate::new()?;
+    let cel = json!({"type": "cel", "cel": {"validations": [{"expression": "true"}]}});
+    let rules = [
+        rule("open", cel),
+        rule(
+            "gated",
+            json!({"jobSpec": job(&gate.wait()), "cleanUpJobSpec": job("true")}),
+        ),
+    ];
+    prepare(&stage, &rules, json!({})).await?;
+    let budget = json!({
+        "apiVersion": "numo.openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexBudget",
+        "metadata": {"name": "all"}, "spec": {"nodeSelector": {"matchLabels": {"node-role.kubernetes.io/worker": ""}}, "maxUnavailable": 1},
+    });
+    apply(&stage, &[budget]).await?;
+    stage.world.upgrade_to(NEW).await?;
+    seen(&stage, "a rule runs", |w| rule_began(w, "gated", "worker-0")).await?;
+    gate.open("worker-0")?;
+    seen(&stage, "a rule runs", |w| rule_began(w, "gated", "worker-1")).await?;
+    // A restart in mid-run: what alerts are made of is there again.
+    stage.kill_numo().await?;
+    stage.start_numo()?;
+    let address = stage
+        .until("it serves", 60, || async {
+            Ok(stage.numo().and_then(Numo::address))
+        })
+        .await?;
+    let prometheus = Running::of(&address, "")?;
+    let flying = r#"numo_node_step{kind="MutexRunConfig",name="upgrade",node="worker-1",step="PreRules"}"#;
+    let ask = |query: &str| prometheus.ask(query);
+    stage
+        .until("the node in flight is shown", 60, || async {
+            let found = ask(flying)?;
+            Ok(found.iter().any(|one| one["value"][1] == "1").then_some(()))
+        })
+        .await?;
+    let waiting = ask(r#"numo_budget_blocked_nodes{budget="all",reason="BudgetExhausted"}"#)?;
+    assert_eq!(waiting.len(), 1, "{waiting:?}");
+    let in_use = ask("numo_budget_in_use_nodes")?;
+    assert_eq!(in_use[0]["value"][1], "1", "{in_use:?}");
+    assert_eq!(ask(r#"numo_pool_paused{pool="worker"}"#)?[0]["value"][1], "1");
+
+    // Every query is one that Prometheus takes, and has data but where nothing has gone wrong, or a cluster's own metrics are
+    // asked for.
+    let dashboard = std::fs::read_to_string(root().join("deploy/monitoring/dashboard.json"))?;
+    let dashboard: Value = serde_json::from_str(&dashboard)?;
+    let mut all = Vec::new();
+    queries(&dashboard["panels"], &mut all);
+    assert!(all.len() > 30, "{}", all.len());
+    let quiet = [
+        "mco_",
+        "plugin_memory",
+        "plugin_failures",
+        "failed|refused",
+        "numo_budget_blocked_nodes) > 0",
+    ];
+    let changing = |query: &str| query.contains("[1m]") || query.contains("[5m]") || query.contains("[1h]");
+    gate.open("worker-1")?;
+    seen(&stage, "a rule runs", |w| rule_began(w, "gated", "worker-2")).await?;
+    for (title, query) in &all {
+        let found = ask(query).with_context(|| format!("{title}: {query}"))?;
+        let may_be_empty = quiet.iter().any(|part| query.contains(part)) || changing(query);
+        assert!(!found.is_empty() || may_be_empty, "{title} has no data: {query}");
+    }
+    gate.open_for_all()?;
+    finish(&stage).await?;
+    stage
+        .until("verdicts are counted by phase", 60, || async {
+            let found = ask("sum by (rule, phase, verdict) (increase(numo_rule_verdicts_total[5m])) > 0")?;
+            let has = |phase: &str| {
+                found
+                    .iter()
+                    .any(|one| one["metric"]["phase"] == phase && one["metric"]["verdict"] == "pass")
+            };
+            Ok((has("Pre") && has("Post")).then_some(()))
+        })
+        .await?;
+    // Labels: those of the reference, no more and no less.
+    let described = reference()?;
+    let series = ask(r#"{__name__=~"numo_.+"}"#)?;
+    for one in &series {
+        let name = one["metric"]["__name__"].as_str().unwrap_or_default();
+        let base = ["_bucket", "_sum", "_count"]
+            .iter()
+            .find_map(|suffix| name.strip_suffix(suffix));
+        let wanted = described
+            .get(name)
+            .or_else(|| base.and_then(|base| described.get(base)))
+            .with_context(|| format!("{name} is not in the reference"))?;
+        let labels = one["metric"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(label, _)| label.clone());
+        let found: BTreeSet<String> = labels
+            .filter(|label| !["__name__", "job", "instance", "le"].contains(&label.as_str()))
+            .map(|label| {
+                label
+                    .strip_prefix("exported_")
+                    .map_or(label.clone(), ToOwned::to_owned)
+            })
+            .collect();
+        // An empty label is none.
+        assert!(
+            found.is_subset(wanted),
+            "{name}: found {found:?}, described {wanted:?}"
+        );
+    }
+    stage.strike().await
+}
