@@ -233,12 +233,14 @@ fn definitions() -> Result<BTreeMap<String, String>> {
         let from = format!("metadata:\n  name: {full}\n");
         let kept = format!("{from}  annotations:\n    helm.sh/resource-policy: keep\n");
         let text = once(&text, &from, &kept)?;
-        let condition = match FOREIGN.iter().find(|(of, _)| *of == name) {
-            Some((_, value)) => format!(
-                "and .Values.crds.install .Values.crds.{value} (include \"numo.ours\" (list . \"apiextensions.k8s.io/v1\" \"CustomResourceDefinition\" \"{full}\"))"
-            ),
-            None => ".Values.crds.install".to_owned(),
-        };
+        let value = FOREIGN
+            .iter()
+            .find(|(of, _)| *of == name)
+            .map_or_else(String::new, |(_, value)| format!(" .Values.crds.{value}"));
+        // The operator that numo replaces has the Mutex kinds, too.
+        let condition = format!(
+            "and .Values.crds.install{value} (include \"numo.ours\" (list . \"apiextensions.k8s.io/v1\" \"CustomResourceDefinition\" \"{full}\"))"
+        );
         Ok((full, only_if(&condition, &text)))
     };
     names.map(of).collect()

@@ -2,6 +2,7 @@
 //! types; the rendered manifests and the templates of the Helm chart are made from them. It applies nothing.
 
 pub mod chart;
+pub mod olm;
 pub mod rendered;
 
 pub use numo_plugin_tests::programs::said;
@@ -39,22 +40,27 @@ pub fn objects(text: &str) -> Result<Vec<Value>> {
 pub fn all() -> Result<BTreeMap<String, String>> {
     let mut files = rendered::files()?;
     files.extend(chart::templates()?);
+    files.extend(olm::files()?);
     Ok(files)
 }
 
 /// Writes every generated file, and removes those that are made no more.
 pub fn write() -> Result<()> {
     let files = all()?;
-    let folder = root().join(chart::TEMPLATES);
-    for entry in fs::read_dir(&folder).with_context(|| chart::TEMPLATES.to_owned())? {
-        let path = entry?.path();
-        let is_ours = fs::read_to_string(&path)?.contains(GENERATED);
-        if is_ours {
-            fs::remove_file(&path)?;
+    for folder in [chart::TEMPLATES, &format!("{}/manifests", olm::BUNDLE)] {
+        let path = root().join(folder);
+        fs::create_dir_all(&path)?;
+        for entry in fs::read_dir(&path).with_context(|| folder.to_owned())? {
+            let path = entry?.path();
+            if fs::read_to_string(&path)?.contains(GENERATED) {
+                fs::remove_file(&path)?;
+            }
         }
     }
     for (path, text) in files {
-        fs::write(root().join(&path), text).with_context(|| path.clone())?;
+        let file = root().join(&path);
+        file.parent().map(fs::create_dir_all).transpose()?;
+        fs::write(file, text).with_context(|| path.clone())?;
     }
     Ok(())
 }

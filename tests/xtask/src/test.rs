@@ -91,6 +91,17 @@ pub fn run(arguments: &Arguments) -> ExitCode {
                 test.run(&["--ignored".to_owned(), ALONE.1.to_owned()], counts)
             });
         }
+        // The test of the image has left its binary there.
+        let of_image = step::root().join("target/image/numo");
+        let main_job = arguments.filter.is_empty() && of_image.is_file();
+        for test in tests
+            .iter()
+            .filter(|test| main_job && test.package == ALONE.0 && test.target == "e2e")
+        {
+            run.step("the main job by the binary of the image", |counts| {
+                test.run_by(&of_image, &["run::".to_owned()], counts)
+            });
+        }
         for test in tests
             .iter()
             .filter(|test| arguments.all_tools && test.package == FOREIGN.0)
@@ -283,19 +294,20 @@ impl TestBinary {
     }
 
     fn run(&self, filter: &[String], counts: &mut Counts) -> Result<Outcome> {
+        // Beside us lies what the same build has made.
+        let own = std::env::current_exe()?;
+        self.run_by(&own.with_file_name("numo"), filter, counts)
+    }
+
+    /// Runs the tests with this numo.
+    fn run_by(&self, numo: &Path, filter: &[String], counts: &mut Counts) -> Result<Outcome> {
         let mut command = Command::new(&self.executable);
         command
             .current_dir(&self.folder)
             .env("CARGO_MANIFEST_DIR", &self.folder)
             .args(filter);
-        // Beside us lies what the same build has made.
-        if let Some(numo) = std::env::current_exe()?
-            .parent()
-            .map(|folder| folder.join("numo"))
-        {
-            command.env("NUMO_BIN", numo);
-            command.env("NUMO_RULES", step::root().join(COMPONENTS));
-        }
+        command.env("NUMO_BIN", numo);
+        command.env("NUMO_RULES", step::root().join(COMPONENTS));
         if let Some(at_once) = self.at_once {
             command.arg(format!("--test-threads={at_once}"));
         }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::{HELMS, chart, program};
 
 /// Objects by kind and name, with the namespace where there is one.
-fn by_name(objects: Vec<Value>) -> BTreeMap<String, Value> {
+pub(crate) fn by_name(objects: Vec<Value>) -> BTreeMap<String, Value> {
     let name = |object: &Value| {
         let text = |pointer: &str| {
             object
@@ -52,7 +52,7 @@ fn rendered_by(major: u8, platform: &str) -> Result<Vec<Value>> {
 }
 
 /// Takes what may differ from one side away; the differences that were there.
-fn forgive(side: &str, all: &mut BTreeMap<String, Value>, list: &[Value]) -> BTreeSet<usize> {
+pub(crate) fn forgive(side: &str, all: &mut BTreeMap<String, Value>, list: &[Value]) -> BTreeSet<usize> {
     let mut used = BTreeSet::new();
     for (index, difference) in list.iter().enumerate().filter(|(_, one)| one["on"] == side) {
         let text = |field: &str| difference[field].as_str().unwrap_or_default();
@@ -85,7 +85,7 @@ fn forgive(side: &str, all: &mut BTreeMap<String, Value>, list: &[Value]) -> BTr
 }
 
 /// Where two values differ first, and how. A whole number is the same with and without a fraction.
-fn difference(one: &Value, other: &Value, at: &str) -> Option<String> {
+pub(crate) fn difference(one: &Value, other: &Value, at: &str) -> Option<String> {
     match (one, other) {
         (Value::Object(a), Value::Object(b)) => {
             let keys: BTreeSet<&String> = a.keys().chain(b.keys()).collect();

@@ -5,16 +5,20 @@ use std::{path::PathBuf, process::Command, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::{
-    api::{apps::v1::Deployment, core::v1::Namespace, policy::v1::PodDisruptionBudget},
+    api::{
+        apps::v1::Deployment,
+        core::v1::{Namespace, Pod},
+        policy::v1::PodDisruptionBudget,
+    },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{
     Api, Client, ResourceExt,
-    api::{DeleteParams, Patch, PatchParams, PostParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use numo_api::MutexBudget;
 use numo_cluster::{Cluster, Options, User};
-use numo_install::{NAMESPACE, said};
+use numo_install::{NAMESPACE, root, said};
 use serde_json::json;
 
 use crate::{HELMS, chart, program};
@@ -41,6 +45,50 @@ impl Site {
         }
         said(helm.args(more))
     }
+}
+
+impl Site {
+    /// Uninstalls the release. Its hook's pod is run here, as there is no kubelet: the binary with the pod's arguments, as the
+    /// pod's ServiceAccount.
+    async fn uninstall(&self, client: &Client) -> Result<()> {
+        let mut helm = self.helm()?;
+        helm.args(["uninstall", "numo", "--wait"]);
+        let uninstalled = tokio::task::spawn_blocking(move || said(&mut helm));
+        let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
+        let of_hook = ListParams::default().labels("app.kubernetes.io/component=release");
+        let pod = loop {
+            if let Some(pod) = pods.list(&of_hook).await?.items.into_iter().next() {
+                break pod;
+            }
+            anyhow::ensure!(!uninstalled.is_finished(), "the release went without its hook");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        };
+        let spec = pod.spec.clone().context("a spec")?;
+        assert_eq!(spec.service_account_name.as_deref(), Some("numo"));
+        let arguments = spec.containers[0].args.clone().context("arguments")?;
+        let mut numo = Command::new(numo());
+        numo.args(arguments)
+            .arg("--kubeconfig")
+            .arg(&self.kubeconfig)
+            .args(["--as", &format!("system:serviceaccount:{NAMESPACE}:numo")])
+            .env("NUMO_NAMESPACE", NAMESPACE);
+        let told = tokio::task::spawn_blocking(move || said(&mut numo)).await??;
+        assert!(told.contains("0 marks left"), "{told}");
+        let done = json!({"status": {"phase": "Succeeded", "containerStatuses": [{
+            "name": "numo", "image": "numo", "imageID": "", "ready": false, "restartCount": 0,
+            "state": {"terminated": {"exitCode": 0, "reason": "Completed"}},
+        }]}});
+        let name = pod.metadata.name.context("a name")?;
+        pods.patch_status(&name, &PatchParams::default(), &Patch::Strategic(done))
+            .await?;
+        uninstalled.await??;
+        Ok(())
+    }
+}
+
+/// The binary that `cargo build` made.
+fn numo() -> std::path::PathBuf {
+    std::env::var_os("NUMO_BIN").map_or_else(|| root().join("target/debug/numo"), Into::into)
 }
 
 async fn deployment(client: &Client) -> Result<Deployment> {
@@ -147,7 +195,7 @@ async fn there_and_back(client: &Client, site: &Site) -> Result<()> {
     disruption.get("numo").await?;
     namespaces.get("upgrades").await.context("namespaces stay")?;
 
-    site.run(&["uninstall", "numo", "--wait"], false, &[])?;
+    site.uninstall(client).await?;
     assert!(
         Api::<Deployment>::namespaced(client.clone(), NAMESPACE)
             .get_opt("numo")
@@ -162,7 +210,7 @@ async fn there_and_back(client: &Client, site: &Site) -> Result<()> {
     // Installed again over what stayed.
     site.run(&["install", "numo"], true, &["--create-namespace"])?;
     budgets.get("all").await.context("custom resources survive")?;
-    site.run(&["uninstall", "numo", "--wait"], false, &[])?;
+    site.uninstall(client).await?;
     budgets.delete("all", &DeleteParams::default()).await?;
     Ok(())
 }

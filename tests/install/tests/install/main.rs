@@ -8,7 +8,10 @@
 
 mod equal;
 mod helm;
+mod image;
 mod manifest;
+mod monitoring;
+mod olm;
 mod source;
 
 use std::{path::PathBuf, process::Command};

@@ -1,0 +1,388 @@
+//! The bundle and the catalogue for OLM, made from the overlay of OpenShift, the definitions and the examples. What OLM
+//! makes itself (the namespace, the ServiceAccount, the webhook's certificate) is left to it.
+
+use std::{collections::BTreeMap, fs};
+
+use anyhow::{Context as _, Result, bail};
+use base64::{Engine as _, prelude::BASE64_STANDARD as STANDARD};
+use serde_json::{Map, Value, json};
+
+use crate::{GENERATED, NAMESPACE, objects, read, rendered, root};
+
+/// Where the bundle is.
+pub const BUNDLE: &str = "deploy/olm/bundle";
+/// Where the catalogue is.
+pub const CATALOG: &str = "deploy/olm/catalog/catalog.yaml";
+/// The image that the source names.
+const IMAGE: &str = "numo:0.1.0";
+/// The bundle's image that the checked-in catalogue names.
+const BUNDLE_IMAGE: &str = "registry.example.com/numo/bundle:0.1.0";
+/// Channels, the default one first.
+const CHANNELS: [&str; 2] = ["stable-v0", "candidate-v0"];
+/// When the bundle was made: a fixed time, as the annotation goes on to the pods and a new one would roll them.
+const CREATED: &str = "2026-11-22T00:00:00Z";
+/// Kinds of other operators too: OLM gives an object to one of them only. numo serves them where they are installed.
+const SHARED: [&str; 2] = ["NodeMaintenance", "Plan"];
+
+/// Every file of the bundle and the catalogue, by its path from the root of the repository.
+pub(crate) fn files() -> Result<BTreeMap<String, String>> {
+    let mut files = BTreeMap::new();
+    for (path, text) in bundle(IMAGE)? {
+        files.insert(format!("{BUNDLE}/{path}"), text);
+    }
+    files.insert(CATALOG.to_owned(), catalog(IMAGE, BUNDLE_IMAGE)?);
+    Ok(files)
+}
+
+fn yaml(value: &Value) -> Result<String> {
+    Ok(format!("# {GENERATED}\n{}", serde_saphyr::to_string(value)?))
+}
+
+fn version() -> &'static str {
+    env!("CARGO_PKG_VERSION")
+}
+
+/// The bundle for an image: files by their path in it.
+pub fn bundle(image: &str) -> Result<BTreeMap<String, String>> {
+    let all = objects(&rendered::overlay("openshift")?)?;
+    let mut files = BTreeMap::new();
+    let mut permissions = Vec::new();
+    let (mut deployment, mut webhooks) = (None, Vec::new());
+    let mut definitions = Vec::new();
+    for mut object in all {
+        let text = |pointer: &str| {
+            object
+                .pointer(pointer)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let (kind, name, place) = (text("/kind"), text("/metadata/name"), text("/metadata/namespace"));
+        match kind.as_str() {
+            // OLM's own to make, or to find by the CSV.
+            "Namespace" | "ServiceAccount" => continue,
+            "Deployment" => {
+                deployment = Some(object);
+                continue;
+            }
+            "ValidatingWebhookConfiguration" => {
+                webhooks = object["webhooks"].as_array().cloned().unwrap_or_default();
+                continue;
+            }
+            "CustomResourceDefinition" => {
+                if SHARED.contains(&text("/spec/names/kind").as_str()) {
+                    continue;
+                }
+                definitions.push(object.clone());
+                files.insert(format!("manifests/{name}.crd.yaml"), yaml(&object)?);
+                continue;
+            }
+            // The certificate of the webhook is OLM's.
+            _ if name == "numo-webhook" => continue,
+            // A bundle's objects go into its own namespace: what is elsewhere an administrator applies.
+            "Role" | "RoleBinding" if place != NAMESPACE => continue,
+            "ClusterRole" if name == "numo" => {
+                permissions = object["rules"].as_array().cloned().unwrap_or_default();
+                continue;
+            }
+            "ClusterRoleBinding" if name == "numo" => continue,
+            _ => {}
+        }
+        if let Some(metadata) = object["metadata"].as_object_mut() {
+            metadata.remove("namespace");
+        }
+        // The namespace of the binding itself is meant.
+        if kind == "RoleBinding" {
+            for subject in object["subjects"].as_array_mut().into_iter().flatten() {
+                subject.as_object_mut().map(|subject| subject.remove("namespace"));
+            }
+        }
+        files.insert(
+            format!("manifests/{name}.{}.yaml", kind.to_lowercase()),
+            yaml(&object)?,
+        );
+    }
+    let deployment = deployment.context("a Deployment")?;
+    let csv = service_version(&deployment, &permissions, &webhooks, &definitions, image)?;
+    files.insert(
+        "manifests/numo.clusterserviceversion.yaml".to_owned(),
+        yaml(&csv)?,
+    );
+    files.insert(
+        "metadata/annotations.yaml".to_owned(),
+        yaml(&json!({"annotations": annotations()}))?,
+    );
+    Ok(files)
+}
+
+/// What the bundle's image says of it, as annotations and as labels.
+pub fn annotations() -> BTreeMap<&'static str, String> {
+    BTreeMap::from([
+        (
+            "operators.operatorframework.io.bundle.mediatype.v1",
+            "registry+v1".to_owned(),
+        ),
+        (
+            "operators.operatorframework.io.bundle.manifests.v1",
+            "manifests/".to_owned(),
+        ),
+        (
+            "operators.operatorframework.io.bundle.metadata.v1",
+            "metadata/".to_owned(),
+        ),
+        (
+            "operators.operatorframework.io.bundle.package.v1",
+            "numo".to_owned(),
+        ),
+        (
+            "operators.operatorframework.io.bundle.channels.v1",
+            CHANNELS.join(","),
+        ),
+        (
+            "operators.operatorframework.io.bundle.channel.default.v1",
+            CHANNELS[0].to_owned(),
+        ),
+        ("com.redhat.openshift.versions", "v4.18".to_owned()),
+    ])
+}
+
+fn service_version(
+    deployment: &Value,
+    permissions: &[Value],
+    webhooks: &[Value],
+    definitions: &[Value],
+    image: &str,
+) -> Result<Value> {
+    let mut csv = objects(&read("deploy/olm/base.yaml")?)?
+        .into_iter()
+        .next()
+        .context("a base")?;
+    let version = version();
+    csv["metadata"]["name"] = json!(format!("numo.v{version}"));
+    csv["metadata"]["namespace"] = json!("placeholder");
+    csv["spec"]["version"] = json!(version);
+    let notes = &mut csv["metadata"]["annotations"];
+    notes["containerImage"] = json!(image);
+    notes["createdAt"] = json!(CREATED);
+    notes["olm.skipRange"] = json!(format!("<{version}"));
+    notes["alm-examples"] = json!(serde_json::to_string_pretty(&examples(definitions)?)?);
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {
+        "name": NAMESPACE,
+        "labels": {"pod-security.kubernetes.io/enforce": "restricted", "openshift.io/cluster-monitoring": "true"},
+    }});
+    notes["operatorframework.io/suggested-namespace-template"] = json!(namespace.to_string());
+    let icon = STANDARD.encode(fs::read(root().join("deploy/olm/icon.svg"))?);
+    csv["spec"]["icon"] = json!([{"base64data": icon, "mediatype": "image/svg+xml"}]);
+    csv["spec"]["relatedImages"] = json!([{"name": "numo", "image": image}]);
+    let owned: Vec<Value> = definitions.iter().flat_map(owned).collect();
+    csv["spec"]["customresourcedefinitions"] = json!({"owned": owned});
+    csv["spec"]["webhookdefinitions"] = webhooks.iter().map(webhook).collect();
+    let mut spec = deployment["spec"].clone();
+    let container = spec
+        .pointer_mut("/template/spec/containers/0")
+        .context("a container")?;
+    container["image"] = json!(image);
+    for variable in container["env"].as_array_mut().into_iter().flatten() {
+        if variable["name"] == "NUMO_WEBHOOK_CERTS" {
+            variable["value"] = json!("/tmp/k8s-webhook-server/serving-certs");
+        }
+    }
+    csv["spec"]["install"] = json!({"strategy": "deployment", "spec": {
+        "clusterPermissions": [{"serviceAccountName": "numo", "rules": permissions}],
+        "deployments": [{"name": "numo", "label": {"app.kubernetes.io/name": "numo"}, "spec": spec}],
+    }});
+    Ok(csv)
+}
+
+/// One example of each kind: the first one of the examples that the docs have.
+fn examples(definitions: &[Value]) -> Result<Vec<Value>> {
+    let mut known = objects(&read("deploy/olm/examples.yaml")?)?;
+    let mut paths: Vec<_> = fs::read_dir(root().join("examples"))?
+        .map(|entry| Ok(entry?.path()))
+        .collect::<Result<_>>()?;
+    paths.sort();
+    for path in paths {
+        known.extend(objects(&fs::read_to_string(&path)?)?);
+    }
+    let mut found = Vec::new();
+    for definition in definitions {
+        let kind = &definition["spec"]["names"]["kind"];
+        let Some(mut example) = known.iter().find(|one| one["kind"] == *kind).cloned() else {
+            bail!("examples have no {kind}");
+        };
+        example["metadata"]
+            .as_object_mut()
+            .map(|metadata| metadata.remove("namespace"));
+        found.push(example);
+    }
+    Ok(found)
+}
+
+fn owned(definition: &Value) -> Vec<Value> {
+    let spec = &definition["spec"];
+    let versions = spec["versions"].as_array().into_iter().flatten();
+    let of = |version: &Value| {
+        let schema = &version["schema"]["openAPIV3Schema"];
+        let mut one = json!({
+            "name": definition["metadata"]["name"],
+            "kind": spec["names"]["kind"],
+            "version": version["name"],
+            "displayName": spec["names"]["kind"],
+            "description": schema["description"],
+        });
+        for part in ["spec", "status"] {
+            let shown = descriptors(schema, part);
+            // What is empty, OLM leaves out.
+            if !shown.is_empty() {
+                one[format!("{part}Descriptors")] = json!(shown);
+            }
+        }
+        one
+    };
+    versions.map(of).collect()
+}
+
+/// Fields as the console shows them.
+fn descriptors(schema: &Value, part: &str) -> Vec<Value> {
+    let fields = schema
+        .pointer(&format!("/properties/{part}/properties"))
+        .and_then(Value::as_object);
+    let of = |(name, field): (&String, &Value)| {
+        let shown: Vec<String> = match part {
+            "status" => shown_status(name),
+            _ => shown_spec(field),
+        };
+        let mut one = Map::from_iter([
+            ("path".to_owned(), json!(name)),
+            ("displayName".to_owned(), json!(title(name))),
+            ("description".to_owned(), field["description"].clone()),
+        ]);
+        if !shown.is_empty() {
+            one.insert("x-descriptors".to_owned(), json!(shown));
+        }
+        Value::Object(one)
+    };
+    fields.into_iter().flatten().map(of).collect()
+}
+
+fn shown_spec(field: &Value) -> Vec<String> {
+    let ui = |what: &str| format!("urn:alm:descriptor:com.tectonic.ui:{what}");
+    if let Some(values) = field["enum"].as_array() {
+        let values = values.iter().filter_map(Value::as_str);
+        return values.map(|value| ui(&format!("select:{value}"))).collect();
+    }
+    match field["type"].as_str() {
+        Some("integer") => vec![ui("number")],
+        Some("boolean") => vec![ui("booleanSwitch")],
+        Some("string") => vec![ui("text")],
+        _ => Vec::new(),
+    }
+}
+
+fn shown_status(name: &str) -> Vec<String> {
+    let what = match name {
+        "conditions" => "io.kubernetes.conditions",
+        "step" => "io.kubernetes.phase",
+        "reason" => "io.kubernetes.phase:reason",
+        _ => return Vec::new(),
+    };
+    vec![format!("urn:alm:descriptor:{what}")]
+}
+
+/// `maxUnavailable` is Max Unavailable.
+fn title(name: &str) -> String {
+    let mut out = String::new();
+    for (index, letter) in name.chars().enumerate() {
+        if index == 0 {
+            out.extend(letter.to_uppercase());
+        } else {
+            if letter.is_uppercase() && !out.ends_with(char::is_uppercase) {
+                out.push(' ');
+            }
+            out.push(letter);
+        }
+    }
+    out
+}
+
+/// OLM has no match conditions: that a NodeMaintenance can be released while nobody serves the webhook holds by leaving it
+/// open instead.
+fn webhook(webhook: &Value) -> Value {
+    json!({
+        "type": "ValidatingAdmissionWebhook",
+        "generateName": webhook["name"],
+        "deploymentName": "numo",
+        "containerPort": 443,
+        "targetPort": 9443,
+        "webhookPath": webhook["clientConfig"]["service"]["path"],
+        "admissionReviewVersions": webhook["admissionReviewVersions"],
+        "sideEffects": webhook["sideEffects"],
+        "failurePolicy": "Ignore",
+        "timeoutSeconds": webhook["timeoutSeconds"],
+        "rules": webhook["rules"],
+    })
+}
+
+/// The catalogue of one bundle, by the references of both images.
+pub fn catalog(image: &str, bundle_image: &str) -> Result<String> {
+    let files = bundle(image)?;
+    let csv = files
+        .get("manifests/numo.clusterserviceversion.yaml")
+        .context("a ClusterServiceVersion")?;
+    let csv = objects(csv)?
+        .into_iter()
+        .next()
+        .context("a ClusterServiceVersion")?;
+    let spec = &csv["spec"];
+    let name = &csv["metadata"]["name"];
+    let icon = &spec["icon"][0];
+    let package = json!({
+        "schema": "olm.package", "name": "numo", "defaultChannel": CHANNELS[0],
+        "description": csv["metadata"]["annotations"]["description"],
+        "icon": {"base64data": icon["base64data"], "mediatype": icon["mediatype"]},
+    });
+    let channel = |channel: &&str| {
+        json!({
+            "schema": "olm.channel", "package": "numo", "name": channel,
+            "entries": [{"name": name, "skipRange": format!("<{}", version())}],
+        })
+    };
+    let mut properties: Vec<Value> = spec["customresourcedefinitions"]["owned"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|one| {
+            let group = one["name"].as_str().and_then(|name| name.split_once('.')).map(|(_, group)| group);
+            json!({"type": "olm.gvk", "value": {"group": group, "kind": one["kind"], "version": one["version"]}})
+        })
+        .collect();
+    properties.push(json!({"type": "olm.package", "value": {"packageName": "numo", "version": version()}}));
+    properties.push(json!({"type": "olm.csv.metadata", "value": {
+        "annotations": csv["metadata"]["annotations"],
+        "apiServiceDefinitions": {},
+        "crdDescriptions": spec["customresourcedefinitions"],
+        "description": spec["description"],
+        "displayName": spec["displayName"],
+        "installModes": spec["installModes"],
+        "keywords": spec["keywords"],
+        "labels": csv["metadata"]["labels"],
+        "links": spec["links"],
+        "maintainers": spec["maintainers"],
+        "maturity": spec["maturity"],
+        "minKubeVersion": spec["minKubeVersion"],
+        "provider": spec["provider"],
+    }}));
+    let bundle = json!({
+        "schema": "olm.bundle", "name": name, "package": "numo", "image": bundle_image,
+        "properties": properties,
+        "relatedImages": [{"name": "", "image": bundle_image}, {"name": "numo", "image": image}],
+    });
+    let mut text = format!("# {GENERATED}\n");
+    let blobs = [package, channel(&CHANNELS[0]), channel(&CHANNELS[1]), bundle];
+    for (index, blob) in blobs.iter().enumerate() {
+        // An empty document before the first one is no blob.
+        text += if index > 0 { "---\n" } else { "" };
+        text += &serde_saphyr::to_string(blob)?;
+    }
+    Ok(text)
+}

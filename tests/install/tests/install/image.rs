@@ -1,0 +1,240 @@
+//! The image: built from the file that only copies, by Debian's buildah, pushed to a real registry, pulled by its digest, and run
+//! out of an empty, read-only root as any user. What is taken out of it is left in `target/image`, where the main job is run
+//! with it once more.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context as _, Result};
+use numo_install::{root, said};
+use numo_plugin_tests::{
+    programs,
+    registry::{Kind, PASSWORD, Running, USER},
+};
+use serde_json::Value;
+
+/// Largest sum of compressed layers (bytes).
+const LARGEST: u64 = 40_000_000;
+
+/// Debian's buildah, installed or not, with folders of its own.
+struct Buildah {
+    program: PathBuf,
+    libraries: PathBuf,
+    folder: PathBuf,
+}
+
+impl Buildah {
+    fn new(folder: &Path) -> Result<Self> {
+        let program = programs::debian("buildah")?;
+        let library = programs::debian_library("libgpgme11", "libgpgme.so.11")?;
+        let libraries = programs::folder_of(&library)?;
+        fs::write(
+            folder.join("policy.json"),
+            r#"{"default":[{"type":"insecureAcceptAnything"}]}"#,
+        )?;
+        fs::write(folder.join("registries.conf"), "")?;
+        Ok(Self {
+            program,
+            libraries,
+            folder: folder.to_owned(),
+        })
+    }
+
+    fn run(&self, verb: &str, arguments: &[&str]) -> Result<String> {
+        let mut command = Command::new(&self.program);
+        command
+            .env("LD_LIBRARY_PATH", &self.libraries)
+            .env("TMPDIR", &self.folder)
+            .args(["--storage-driver", "vfs", "--root"])
+            .arg(self.folder.join("store"))
+            .arg("--runroot")
+            .arg(self.folder.join("run"))
+            .arg("--registries-conf")
+            .arg(self.folder.join("registries.conf"))
+            .arg(verb)
+            .arg("--signature-policy")
+            .arg(self.folder.join("policy.json"));
+        said(command.args(arguments))
+    }
+}
+
+/// A static binary of what the tests were built of: only linked. It must say what the tests' own says.
+fn link(to: &Path) -> Result<()> {
+    let debug = root().join("target/debug");
+    let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+    rustc
+        .current_dir(root())
+        .args([
+            "--crate-name",
+            "numo",
+            "--edition",
+            "2024",
+            "operator/numo/src/main.rs",
+        ])
+        .args([
+            "-C",
+            "target-feature=+crt-static",
+            "-C",
+            "strip=symbols",
+            "--extern",
+        ])
+        .arg(format!("numo={}", debug.join("libnumo.rlib").display()))
+        .arg("-L")
+        .arg(format!("dependency={}", debug.join("deps").display()))
+        .arg("-o");
+    said(rustc.arg(to))?;
+    let definitions = |program: &Path| said(Command::new(program).arg("crds"));
+    assert_eq!(
+        definitions(to)?,
+        definitions(&debug.join("numo"))?,
+        "the library is older than the binary: cargo build --workspace"
+    );
+    Ok(())
+}
+
+/// Runs a program of the unpacked image: nothing else is there, nothing can be written, and the user is one that OpenShift made up.
+fn in_image(image: &Path, arguments: &[&str]) -> Command {
+    let enter = r#"PATH=/usr/sbin:/usr/bin:/sbin:/bin; mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec unshare --user --map-user=1000680000 --map-group=0 --root="$0" --wd=/ "$@""#;
+    let mut command = Command::new("unshare");
+    command
+        .env_clear()
+        .env("HOME", "/")
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+        .args(["--user", "--map-root-user", "--mount", "/bin/sh", "-c", enter])
+        .arg(image)
+        .args(arguments);
+    command
+}
+
+#[test]
+fn the_image_is_built_pushed_pulled_and_runs_as_any_user_on_a_read_only_root() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let at = |name: &str| folder.path().join(name);
+    let buildah = Buildah::new(folder.path())?;
+    fs::create_dir_all(at("context/bin"))?;
+    link(&at("context/bin/numo"))?;
+    std::os::unix::fs::symlink("numo", at("context/bin/kubectl-numo"))?;
+    fs::copy(
+        "/etc/ssl/certs/ca-certificates.crt",
+        at("context/ca-certificates.crt"),
+    )?;
+    fs::copy(root().join("LICENSE"), at("context/LICENSE"))?;
+    let file = root().join("deploy/Dockerfile.prebuilt");
+    let (file, context) = (
+        file.to_string_lossy(),
+        at("context").to_string_lossy().into_owned(),
+    );
+    let build = [
+        "--isolation",
+        "chroot",
+        "--format",
+        "oci",
+        "--timestamp",
+        "0",
+        "--file",
+        &file,
+        "--tag",
+        "numo:test",
+    ];
+    buildah.run("build", &[&build[..], &[&context]].concat())?;
+
+    let registry = Running::start_with(Kind::Distribution, false)?;
+    let login = format!("{USER}:{PASSWORD}");
+    let pushed = at("digest").to_string_lossy().into_owned();
+    let place = format!("docker://{}/numo:test", registry.address);
+    let plain = ["--tls-verify=false", "--creds", &login];
+    buildah.run(
+        "push",
+        &[&plain[..], &["--digestfile", &pushed, "numo:test", &place]].concat(),
+    )?;
+    let digest = fs::read_to_string(&pushed)?;
+    let reference = format!("{}/numo@{digest}", registry.address);
+    buildah.run(
+        "pull",
+        &[&plain[..], &[&format!("docker://{reference}")]].concat(),
+    )?;
+    let layout = at("layout");
+    let to = format!("oci:{}:numo", layout.display());
+    buildah.run("push", &[&reference, &to])?;
+
+    let blob = |digest: &Value| -> Result<PathBuf> {
+        let digest = digest.as_str().context("a digest")?;
+        Ok(layout.join("blobs").join(digest.replace(':', "/")))
+    };
+    let read = |path: &Path| -> Result<Value> { Ok(serde_json::from_slice(&fs::read(path)?)?) };
+    let index = read(&layout.join("index.json"))?;
+    let manifest = read(&blob(&index["manifests"][0]["digest"])?)?;
+    let layers = manifest["layers"].as_array().context("layers")?;
+    let size: u64 = layers.iter().filter_map(|layer| layer["size"].as_u64()).sum();
+    println!("image: {size} bytes compressed");
+    assert!(size < LARGEST, "{size} bytes");
+    let config = read(&blob(&manifest["config"]["digest"])?)?;
+    assert_eq!(config["config"]["User"], "65532:65532");
+    assert_eq!(config["config"]["Entrypoint"][0], "/numo");
+    assert_eq!(
+        config["config"]["Labels"]["org.opencontainers.image.version"],
+        env!("CARGO_PKG_VERSION")
+    );
+    let image = at("root");
+    fs::create_dir(&image)?;
+    for layer in layers {
+        said(
+            Command::new("tar")
+                .arg("-xzf")
+                .arg(blob(&layer["digest"])?)
+                .arg("-C")
+                .arg(&image),
+        )?;
+    }
+    assert!(image.join("licenses/LICENSE").is_file());
+
+    let version = said(&mut in_image(&image, &["/numo", "--version"]))?;
+    assert!(version.contains(env!("CARGO_PKG_VERSION")), "{version}");
+    let version = said(&mut in_image(&image, &["/kubectl-numo", "version", "--client"]))?;
+    assert!(version.contains("rule contract"), "{version}");
+    let written = said(&mut in_image(&image, &["/numo", "crds", "--output", "/x"]));
+    assert!(written.is_err_and(|error| error.to_string().contains("Read-only")));
+
+    let kept = root().join("target/image");
+    fs::create_dir_all(&kept)?;
+    // A new file: what runs there may be running.
+    let _ = fs::remove_file(kept.join("numo"));
+    fs::copy(image.join("numo"), kept.join("numo"))?;
+    Ok(())
+}
+
+#[test]
+fn the_files_for_users_have_what_a_certified_image_needs() -> Result<()> {
+    let read = |name: &str| fs::read_to_string(root().join("deploy").join(name));
+    for name in ["Dockerfile", "Dockerfile.ubi", "Dockerfile.prebuilt"] {
+        let text = read(name)?;
+        let version = format!("ARG VERSION={}", env!("CARGO_PKG_VERSION"));
+        for words in [
+            version.as_str(),
+            "USER 65532",
+            "/licenses",
+            "ENTRYPOINT [\"/numo\"]",
+        ] {
+            assert!(text.contains(words), "{name} has no {words}");
+        }
+    }
+    let ubi = read("Dockerfile.ubi")?;
+    for label in [
+        "name=",
+        "vendor=",
+        "version=",
+        "release=",
+        "summary=",
+        "description=",
+    ] {
+        assert!(ubi.contains(label), "Dockerfile.ubi has no label {label}");
+    }
+    let multi = read("Dockerfile")?;
+    for words in ["TARGETARCH", "BUILDPLATFORM", "--locked", "crt-static"] {
+        assert!(multi.contains(words), "Dockerfile has no {words}");
+    }
+    Ok(())
+}
