@@ -7,7 +7,9 @@ use crate::{
     action::{Action, MachinePurpose, NodePurpose, PoolPurpose},
     decide::{Decision, holder_of},
     mark,
-    observed::{ChangeView, Key, MaintenanceView, NodeView, Observed, PlanView, RunConfigView},
+    observed::{
+        ChangeView, ForeignController, Key, MaintenanceView, NodeView, Observed, PlanView, RunConfigView,
+    },
 };
 use jiff::Timestamp;
 use numo_api::{
@@ -36,6 +38,7 @@ pub struct Left {
 /// Makes of what was seen what would be seen if every owner were being deleted, and returns the owners to decide for.
 /// Journals of nodes that are not changing are put away: no rule can be asked any more.
 pub fn abandon(observed: &mut Observed, now: Timestamp) -> Vec<Owner> {
+    let ours: BTreeSet<Owner> = own_maintenances(observed).cloned().collect();
     let changing: BTreeSet<Key> = observed
         .changes
         .values()
@@ -43,11 +46,6 @@ pub fn abandon(observed: &mut Observed, now: Timestamp) -> Vec<Owner> {
         .map(|change| change.key.clone())
         .collect();
     observed.changes.retain(|key, _| changing.contains(key));
-    take_for_deleted(observed);
-    // Bindings lend rules to what is asked no more.
-    observed.bindings.clear();
-    // Whoever else runs, what is numo's is taken back.
-    observed.foreign_controllers.clear();
     let known: BTreeSet<String> = observed
         .runs
         .values()
@@ -55,6 +53,12 @@ pub fn abandon(observed: &mut Observed, now: Timestamp) -> Vec<Owner> {
         .chain(observed.maintenances.values().map(|view| view.uid.clone()))
         .chain(observed.plans.values().map(|view| view.uid.clone()))
         .collect();
+    observed.maintenances.retain(|owner, _| ours.contains(owner));
+    take_for_deleted(observed);
+    // Bindings lend rules to what is asked no more.
+    observed.bindings.clear();
+    // Whoever else runs, what is numo's is taken back.
+    observed.foreign_controllers.clear();
     for (uid, gone) in orphaned(observed) {
         if !known.contains(&uid) {
             stand_in(observed, &uid, &gone, now);
@@ -72,10 +76,30 @@ pub fn abandon(observed: &mut Observed, now: Timestamp) -> Vec<Owner> {
         .collect()
 }
 
+/// NodeMaintenances that numo has worked on. Finalizer, taint and lease are node-maintenance-operator's, too: what has no
+/// journal and no mark of numo's is that one's, and so is everything while it runs.
+fn own_maintenances(observed: &Observed) -> impl Iterator<Item = &Owner> {
+    let alive = observed.stood_off(ForeignController::NodeMaintenance).is_some();
+    let is_ours = move |view: &MaintenanceView| {
+        let mut changes = observed.changes.values();
+        let mut nodes = observed.nodes.values();
+        changes.any(|change| change.spec.owner_ref.uid == view.uid)
+            || nodes.any(|node| {
+                mark::cordoned_by(node).is_some_and(|mark| mark.owner == view.uid)
+                    || mark::shielded(node).is_some_and(|mark| mark.owner == view.uid)
+            })
+    };
+    let all = observed.maintenances.iter();
+    all.filter(move |(_, view)| !alive && is_ours(view))
+        .map(|(owner, _)| owner)
+}
+
 /// Looks at every owner as one that is being deleted: again after each write, whose answer says otherwise.
 pub fn take_for_deleted(observed: &mut Observed) {
     for run in observed.runs.values_mut() {
         run.deleting = true;
+        // Whatever the spec says of leaving: no node is let go by this.
+        run.spec.on_exit = None;
     }
     for view in observed.maintenances.values_mut() {
         view.deleting = true;
@@ -123,9 +147,13 @@ pub fn gives_back(action: &Action) -> bool {
     }
 }
 
-/// Takes out of a decision what does not give back.
-pub fn only_give_back(decision: &mut Decision) {
-    decision.actions.retain(|planned| gives_back(&planned.action));
+/// Takes out of a decision what does not give back. While nodes are `changing` no pool is unpaused: one of them may be in it.
+pub fn only_give_back(decision: &mut Decision, changing: bool) {
+    let unpauses =
+        |action: &Action| matches!(action, Action::PatchPool(patch) if patch.purpose == PoolPurpose::Unpause);
+    decision
+        .actions
+        .retain(|planned| gives_back(&planned.action) && !(changing && unpauses(&planned.action)));
     decision.questions.clear();
 }
 
@@ -174,9 +202,12 @@ fn orphaned(observed: &Observed) -> BTreeMap<String, Gone> {
         let shield = mark::shielded(node).map(|mark| mark.owner);
         let labels = mark::labelled_by(node).map(|mark| mark.owner.to_owned());
         for uid in [cordon, shield, labels].into_iter().flatten() {
+            let cordoned = mark::cordoned_by(node).is_some_and(|mark| mark.owner == uid);
+            let labelled = mark::labelled_by(node).is_some_and(|mark| mark.owner == uid);
+            let group = drained_for(node).filter(|_| cordoned && !labelled);
             let gone = found.entry(uid).or_default();
             gone.nodes.insert(node.name.clone());
-            gone.group = gone.group.or_else(|| drained_for(node));
+            gone.group = gone.group.or(group);
         }
     }
     for pool in observed.pools.values() {
@@ -422,7 +453,7 @@ pub fn left(observed: &Observed) -> Vec<Left> {
             );
         }
     }
-    for view in observed.maintenances.values() {
+    for view in own_maintenances(observed).filter_map(|owner| observed.maintenances.get(owner)) {
         if view
             .finalizers
             .iter()

@@ -12,12 +12,16 @@ use super::{
 use crate::shell::{
     apply::{self, ApplyError},
     client::Connection,
-    leader::{Candidate, Fence},
-    observe,
+    leader::{Candidate, Fence, RENEW_DEADLINE},
+    observe::{self, FORBIDDEN},
     operator::LEADER_LEASE,
     store::Store,
+    watch,
+    wire::Kind,
 };
 use clap::Args;
+use jiff::Timestamp;
+use kube::api::ListParams;
 use numo_api::marks;
 use numo_core::{
     Owner, Snapshot,
@@ -36,6 +40,23 @@ const AGAIN: Duration = Duration::from_secs(3);
 /// How long the leader lease is waited for: a leader that is gone holds it for fifteen seconds.
 const LEASE_PATIENCE: Duration = Duration::from_secs(25);
 
+/// How long the lease stays with who took it over (seconds): the operator must be gone by then.
+const HELD_SECONDS: i32 = 600;
+/// A leader in another namespace is alive if it renewed within this time (seconds).
+const ALIVE_SECONDS: i64 = 60;
+/// What must be seen, so that nothing is taken back that is under way.
+const NEEDED: [&str; 9] = [
+    "nodes",
+    "machineconfigpools",
+    "leases",
+    "nodechanges",
+    "mutexrunconfigs",
+    "plans",
+    "nodemaintenances",
+    "machines",
+    "machinehealthchecks",
+];
+
 /// Arguments of `numo release`.
 #[derive(Debug, Args)]
 pub struct ReleaseArgs {
@@ -49,7 +70,7 @@ pub struct ReleaseArgs {
     /// Namespace of the operator, where its leader lease is
     #[arg(short, long, env = "NUMO_NAMESPACE", value_name = "NS", default_value = DEFAULT_NAMESPACE)]
     namespace: String,
-    /// Take the leader lease from an operator that runs, and keep it: it is about to be uninstalled
+    /// Take the leader lease from an operator that runs, and keep it for ten minutes: it is about to be uninstalled
     #[arg(long, env = "NUMO_TAKE_OVER")]
     take_over: bool,
     /// That pools stay paused whose nodes would roll is no failure
@@ -81,10 +102,11 @@ pub async fn release(args: ReleaseArgs) -> Result<(), CliError> {
         ));
     }
     let (connection, _) = args.cluster.connect("release").await?;
-    let fence = if args.dry_run == DryRun::None {
-        Some(lead(&connection, &args).await?)
+    let (fence, candidate) = if args.dry_run == DryRun::None {
+        let (fence, candidate) = lead(&connection, &args).await?;
+        (Some(fence), Some(candidate))
     } else {
-        None
+        (None, None)
     };
     let mut released = Released {
         given_back: Vec::new(),
@@ -97,13 +119,17 @@ pub async fn release(args: ReleaseArgs) -> Result<(), CliError> {
             .await
             .map_err(CliError::api("looking at the cluster"))?;
         // What may not be seen may not be taken for free of marks.
-        let needed = ["nodes: ", "machineconfigpools: ", "leases: "];
-        if let Some(words) = unseen
-            .iter()
-            .find(|words| needed.iter().any(|kind| words.starts_with(kind)))
-        {
+        let hidden = unseen.iter().find(|words| {
+            words.ends_with(FORBIDDEN) && NEEDED.iter().any(|kind| words.starts_with(&format!("{kind}: ")))
+        });
+        if let Some(words) = hidden {
+            let leases = if words.starts_with("leases") {
+                "; with OLM, apply deploy/olm/examples/node-leases.yaml"
+            } else {
+                ""
+            };
             return Err(CliError::Wrong(format!(
-                "cannot see {words}; run it as a cluster administrator"
+                "cannot see {words}; run it as a cluster administrator{leases}"
             )));
         }
         released.left = release::left(&store.observed);
@@ -122,6 +148,13 @@ pub async fn release(args: ReleaseArgs) -> Result<(), CliError> {
             break;
         }
     }
+    if let Some(candidate) = candidate.filter(|_| args.take_over) {
+        let doing = format!("Lease {}/{LEADER_LEASE}", args.namespace);
+        candidate
+            .hold_on(HELD_SECONDS)
+            .await
+            .map_err(CliError::api(doing))?;
+    }
     say(&released, &args)
 }
 
@@ -131,29 +164,37 @@ fn waits(store: &Store) -> bool {
 }
 
 /// Takes the lead, so that no operator acts meanwhile.
-async fn lead(connection: &Connection, args: &ReleaseArgs) -> Result<Fence, CliError> {
-    let identity = format!("numo-release-{}", std::process::id());
-    let mut candidate = Candidate::new(
-        connection.write.clone(),
-        &args.namespace,
-        LEADER_LEASE,
-        &identity,
-        connection.clock.clone(),
-    );
-    if args.take_over {
-        candidate
-            .seize()
-            .await
-            .map_err(CliError::api(format!("Lease {}/{LEADER_LEASE}", args.namespace)))?;
+async fn lead(connection: &Connection, args: &ReleaseArgs) -> Result<(Fence, Candidate), CliError> {
+    if let Some(place) = leads_elsewhere(connection, &args.namespace).await {
+        return Err(CliError::Closed(format!(
+            "an operator leads in namespace {place}, and not in {}: say so with -n {place}",
+            args.namespace
+        )));
     }
-    let won = tokio::time::timeout(LEASE_PATIENCE, candidate.try_win());
+    // Two of them must not take each other for themselves.
+    let identity = format!(
+        "numo-release-{}-{}",
+        std::process::id(),
+        Timestamp::now().as_nanosecond()
+    );
+    let candidate = || {
+        Candidate::new(
+            connection.write.clone(),
+            &args.namespace,
+            LEADER_LEASE,
+            &identity,
+            connection.clock.clone(),
+        )
+    };
+    let doing = format!("Lease {}/{LEADER_LEASE}", args.namespace);
+    let mut leading = candidate();
+    if args.take_over {
+        leading.seize().await.map_err(CliError::api(&doing))?;
+    }
+    let won = tokio::time::timeout(LEASE_PATIENCE, leading.try_win());
     let fence = match won.await {
         Ok(Ok(fence)) => fence,
-        Ok(Err(error)) => {
-            return Err(CliError::api(format!("Lease {}/{LEADER_LEASE}", args.namespace))(
-                error,
-            ));
-        }
+        Ok(Err(error)) => return Err(CliError::api(doing)(error)),
         Err(_) => {
             return Err(CliError::Closed(format!(
                 "an operator leads (Lease {0}/{LEADER_LEASE}): it gives back what it holds if its objects are deleted. \
@@ -163,8 +204,33 @@ async fn lead(connection: &Connection, args: &ReleaseArgs) -> Result<Fence, CliE
         }
     };
     let keeping = fence.clone();
-    tokio::spawn(async move { candidate.keep(&keeping).await });
-    Ok(fence)
+    tokio::spawn(async move { leading.keep(&keeping).await });
+    if args.take_over {
+        // Who led writes until it sees that it leads no more, at most so long.
+        tokio::time::sleep(RENEW_DEADLINE).await;
+    }
+    Ok((fence, candidate()))
+}
+
+/// The namespace of a numo that leads elsewhere, as far as that may be seen.
+async fn leads_elsewhere(connection: &Connection, namespace: &str) -> Option<String> {
+    let leases = watch::api(&connection.read, Kind::Lease, "");
+    let params = ListParams::default().fields(&format!("metadata.name={LEADER_LEASE}"));
+    let all = leases.list(&params).await.ok()?;
+    let now = connection.clock.now();
+    let alive = all.items.into_iter().filter(|lease| {
+        let text = |pointer: &str| lease.data.pointer(pointer).and_then(serde_json::Value::as_str);
+        let renewed = text("/spec/renewTime").and_then(|at| at.parse::<Timestamp>().ok());
+        text("/spec/holderIdentity").is_some_and(|holder| !holder.is_empty())
+            && renewed.is_some_and(|at| now.as_second() - at.as_second() < ALIVE_SECONDS)
+    });
+    let places = alive.filter_map(|lease| lease.metadata.namespace);
+    let places: Vec<String> = places.collect();
+    places
+        .iter()
+        .find(|place| *place != namespace)
+        .filter(|_| !places.iter().any(|place| place == namespace))
+        .cloned()
 }
 
 /// Gives back what can be given back now; true if anything was written.
@@ -227,14 +293,14 @@ async fn give_back(
 }
 
 /// What the core would give back of this owner now, checked once more.
-fn due(store: &Store, owner: &Owner, now: jiff::Timestamp) -> Vec<(String, Action)> {
+fn due(store: &Store, owner: &Owner, now: Timestamp) -> Vec<(String, Action)> {
     let snapshot = Snapshot {
         now,
         observed: &store.observed,
         owner,
     };
     let mut decision = decide(&snapshot, &Answers::default());
-    release::only_give_back(&mut decision);
+    release::only_give_back(&mut decision, !store.observed.changes.is_empty());
     for breach in invariant::lint(&snapshot, &mut decision) {
         anstream::eprintln!(
             "numo: not done: {} (invariant {})",
@@ -268,6 +334,10 @@ fn say(released: &Released, args: &ReleaseArgs) -> Result<(), CliError> {
                 for words in &released.given_back {
                     let _ = writeln!(text, "{words} (dry run)");
                 }
+                let _ = writeln!(
+                    text,
+                    "these are the first steps; each may be followed by others (dry run)"
+                );
             } else {
                 let (written, left) = (released.given_back.len(), released.left.len());
                 let _ = writeln!(text, "{written} writes, {left} marks left");

@@ -10,6 +10,7 @@ use crate::shell::{
 use clap::Args;
 use jiff::Timestamp;
 use kube::core::DynamicObject;
+use numo_api::marks;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{
@@ -114,7 +115,15 @@ pub async fn snapshot(args: SnapshotArgs) -> Result<(), CliError> {
             source,
         });
     }
-    std::fs::write(&args.file, text + "\n").map_err(|source| CliError::File {
+    // Names and labels of a cluster are for who took it.
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let opened = options.open(&args.file);
+    let written =
+        opened.and_then(|mut out| out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")));
+    written.map_err(|source| CliError::File {
         path: args.file.clone(),
         source,
     })?;
@@ -183,13 +192,17 @@ fn kinds() -> impl Iterator<Item = Kind> {
 /// Takes away what no decision reads and what may be a secret: managed fields, annotations of others, values of variables,
 /// commands, addresses, images, logs and what rules left for themselves.
 fn scrub(kind: Kind, object: &mut DynamicObject) {
+    // Ignition holds password hashes, keys and pull secrets; its name and its version are all that is decided by.
+    if kind == Kind::MachineConfig {
+        object.data = Value::Null;
+    }
     let metadata = &mut object.metadata;
     // Who paused a pool stands in its managed fields: names of fields and of programs.
     if kind != Kind::MachineConfigPool {
         metadata.managed_fields = None;
     }
     if let Some(annotations) = &mut metadata.annotations {
-        annotations.retain(|key, _| KEPT.iter().any(|kept| key.starts_with(kept)));
+        annotations.retain(|key, _| *key != marks::SAID && KEPT.iter().any(|kept| key.starts_with(kept)));
     }
     scrub_value(&mut object.data);
     if let Some(status) = object.data.get_mut("status").and_then(Value::as_object_mut) {
@@ -234,8 +247,15 @@ fn scrub_value(value: &mut Value) {
                             }
                         }
                     }
+                    // What rules are given is free text.
+                    "wasm" | "cel" => {
+                        if let Some(config) = field.get_mut("config") {
+                            *config = Value::Null;
+                        }
+                        scrub_value(field);
+                    }
                     "command" | "args" => *field = Value::Array(vec![SCRUBBED.into()]),
-                    "providerID" | "data" | "stringData" => *field = Value::Null,
+                    "providerID" | "data" | "stringData" | "httpHeaders" | "headers" => *field = Value::Null,
                     _ => scrub_value(field),
                 }
             }
@@ -275,6 +295,16 @@ mod tests {
                 "{kept} is gone: {text}"
             );
         }
+        let mut config: DynamicObject = serde_json::from_value(json!({
+            "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
+            "metadata": {"name": "rendered-worker-1", "annotations": {
+                "machineconfiguration.openshift.io/release-image-version": "4.17.0"}},
+            "spec": {"config": {"passwd": {"users": [{"passwordHash": "$6$salt"}]}}},
+        }))
+        .unwrap();
+        scrub(Kind::MachineConfig, &mut config);
+        let text = serde_json::to_string(&config).unwrap();
+        assert!(!text.contains("salt") && text.contains("4.17.0"), "{text}");
         let mut rule: DynamicObject = serde_json::from_value(json!({
             "apiVersion": "openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexRule", "metadata": {"name": "r"},
             "spec": {"jobSpec": {"template": {"spec": {"containers": [

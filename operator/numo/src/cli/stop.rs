@@ -58,6 +58,18 @@ pub async fn set_paused(args: StopArgs, paused: bool) -> Result<(), CliError> {
             "found no MutexBudget {name}; list them with `kubectl get mutexbudgets`, or leave the name out to {verb} all nodes"
         )));
     }
+    // One of that name with other nodes would be a false all-clear.
+    if args.budget.is_none()
+        && let Some(other) = found
+            .as_ref()
+            .and_then(|budget| budget.data.pointer("/spec/nodeSelector"))
+        && !selects_the_same(other, &nodes)
+    {
+        return Err(CliError::Closed(format!(
+            "MutexBudget {name} is there and of other nodes ({other}); name a budget, or delete that one: \
+             kubectl delete mutexbudget {name}"
+        )));
+    }
     if !paused && !found.as_ref().is_some_and(is_paused) {
         let all = api
             .list(&ListParams::default())
@@ -111,4 +123,21 @@ pub async fn set_paused(args: StopArgs, paused: bool) -> Result<(), CliError> {
         println!("mutexbudget/{name} started{suffix}");
     }
     Ok(())
+}
+
+/// Whether two selectors are one; what is empty is not there.
+fn selects_the_same(one: &Value, other: &Value) -> bool {
+    let without_empty = |selector: &Value| {
+        let fields = selector.as_object().cloned().unwrap_or_default();
+        let is_there = |value: &Value| {
+            let empty = value.as_array().is_some_and(Vec::is_empty)
+                || value.as_object().is_some_and(serde_json::Map::is_empty);
+            !empty && !value.is_null()
+        };
+        fields
+            .into_iter()
+            .filter(|(_, value)| is_there(value))
+            .collect::<serde_json::Map<_, _>>()
+    };
+    without_empty(one) == without_empty(other)
 }

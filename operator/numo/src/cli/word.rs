@@ -239,7 +239,7 @@ impl<'a> Speaker<'a> {
             "action": "Say",
             "reason": event,
             "type": "Normal",
-            "note": word.sentence(),
+            "note": clip(&word.sentence()),
             "regarding": {
                 "apiVersion": resource.api_version,
                 "kind": resource.kind,
@@ -260,6 +260,14 @@ impl<'a> Speaker<'a> {
             anstream::eprintln!("numo: it is done; the event that tells it was not written: {error}");
         }
     }
+}
+
+/// As much as an event's note may hold (bytes).
+fn clip(note: &str) -> &str {
+    let end = (0..=note.len().min(1024))
+        .rev()
+        .find(|index| note.is_char_boundary(*index));
+    &note[..end.unwrap_or(0)]
 }
 
 /// Lays one patch over another. A null in it stays: it takes something away from the object.

@@ -129,6 +129,23 @@ impl Candidate {
         }
     }
 
+    /// Has the lease stay ours for so long (seconds) although nobody renews it: no numo leads until then.
+    pub async fn hold_on(&self, seconds: i32) -> Result<(), kube::Error> {
+        for _ in 0..5 {
+            let Some(mut lease) = self.api.get_opt(&self.name).await? else {
+                return Ok(());
+            };
+            let mut spec = self.spec(lease.spec.as_ref());
+            spec.lease_duration_seconds = Some(seconds);
+            lease.spec = Some(spec);
+            match self.api.replace(&self.name, &PostParams::default(), &lease).await {
+                Err(kube::Error::Api(status)) if status.code == 409 => {}
+                other => return other.map(|_| ()),
+            }
+        }
+        Ok(())
+    }
+
     /// Renews until the lease is lost; returns then.
     pub async fn keep(&mut self, fence: &Fence) {
         loop {

@@ -251,6 +251,8 @@ pub struct Metrics {
     plugin_memory: Family<RuleLabels, Gauge>,
     plugin_failures: Family<FailureLabels, Counter>,
     node_changes: Gauge,
+    /// Rules that have series.
+    counted: Arc<Mutex<BTreeSet<String>>>,
     /// Whether this numo leads.
     pub leader: Gauge,
     /// Passes of the planner.
@@ -306,6 +308,7 @@ impl Metrics {
             plugin_memory: Family::default(),
             plugin_failures: Family::default(),
             node_changes: Gauge::default(),
+            counted: Arc::default(),
             leader: Gauge::default(),
             passes: Counter::default(),
             decide_seconds: short(),
@@ -541,13 +544,39 @@ impl Metrics {
 
     /// A rule is asked: its counters are there, at zero.
     pub fn begins(&self, rule: &str, phase: Phase) {
-        for verdict in ["pass", "fail", "continued", "wait", "error"] {
+        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        counted.insert(rule.to_owned());
+        for verdict in VERDICTS {
             let labels = VerdictLabels {
                 rule: rule.to_owned(),
                 phase: phase.name(),
                 verdict,
             };
             let _ = self.rule_verdicts.get_or_create(&labels);
+        }
+    }
+
+    /// Forgets rules that are gone.
+    pub fn keep_rules(&self, is_there: impl Fn(&str) -> bool) {
+        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        let gone: Vec<String> = counted.iter().filter(|rule| !is_there(rule)).cloned().collect();
+        for rule in gone {
+            for phase in PHASES.map(Phase::name) {
+                for verdict in VERDICTS {
+                    let rule = rule.clone();
+                    self.rule_verdicts.remove(&VerdictLabels { rule, phase, verdict });
+                }
+                let rule = rule.clone();
+                self.rule_seconds.remove(&RulePhaseLabels { rule, phase });
+            }
+            let of_rule = RuleLabels { rule: rule.clone() };
+            self.plugin_seconds.remove(&of_rule);
+            self.plugin_memory.remove(&of_rule);
+            for reason in Reason::ALL.iter().map(|reason| reason.name()) {
+                let rule = rule.clone();
+                self.plugin_failures.remove(&FailureLabels { rule, reason });
+            }
+            counted.remove(&rule);
         }
     }
 
@@ -558,6 +587,7 @@ impl Metrics {
             Outcome::Failure => "fail",
             Outcome::ContinuedAfterFailure => "continued",
         };
+        self.begins(&verdict.rule, verdict.phase);
         self.count_verdict(&verdict.rule, verdict.phase, word);
         let at = |text: &str| text.parse::<Timestamp>().ok();
         if let (Some(from), Some(to)) = (verdict.started_at.as_deref().and_then(at), at(&verdict.at)) {
@@ -645,6 +675,21 @@ fn of(registry: &Mutex<Registry>, what: Described, metric: impl Metric) {
     let mut registry = registry.lock().unwrap_or_else(PoisonError::into_inner);
     registry.register(what.name, what.help, metric);
 }
+
+/// Every phase, in order.
+const PHASES: [Phase; 8] = [
+    Phase::PreRun,
+    Phase::Admit,
+    Phase::Pre,
+    Phase::PreRelease,
+    Phase::BeforeUncordon,
+    Phase::Post,
+    Phase::OnFailure,
+    Phase::PostRun,
+];
+
+/// What evaluations and Jobs come to.
+const VERDICTS: [&str; 5] = ["pass", "fail", "continued", "wait", "error"];
 
 /// Every step, in order.
 const STEPS: [Step; 16] = [
@@ -777,6 +822,11 @@ mod tests {
                 r#"numo_owner_reason{kind="MutexRunConfig",namespace="ns",name="upgrade",reason="Suspended"} 1"#
             ]
         );
+        metrics.begins("ns/rule", Phase::Pre);
+        metrics.keep_rules(|rule| rule == "ns/rule");
+        assert_eq!(lines(&metrics, "numo_rule_verdicts_total{").len(), VERDICTS.len());
+        metrics.keep_rules(|_| false);
+        assert_eq!(lines(&metrics, "numo_rule_verdicts_total{"), Vec::<String>::new());
         metrics.forget(&owner);
         for name in [
             "numo_nodes{",

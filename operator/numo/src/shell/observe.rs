@@ -10,7 +10,10 @@ use super::{
 };
 use kube::{Client, api::ListParams, core::DynamicObject};
 use numo_api::conditions::types::VALID_CONFIG;
-use numo_core::observed::{Key, Settings, Validity};
+use numo_core::{
+    observed::{Key, Settings, Validity},
+    quorum::OPENSHIFT_ETCD,
+};
 use std::{collections::BTreeSet, time::Duration};
 use tokio::sync::mpsc;
 
@@ -18,6 +21,9 @@ use tokio::sync::mpsc;
 pub async fn once(client: &Client, settings: Settings) -> Result<(Store, Vec<String>), kube::Error> {
     recorded(client, settings, &mut None).await
 }
+
+/// How the words end of what may not be seen.
+pub const FORBIDDEN: &str = " (403)";
 
 /// What was listed, as the API server gave it.
 pub type Recording = Option<Vec<(Kind, String, DynamicObject)>>;
@@ -45,6 +51,9 @@ pub async fn recorded(
         &mut looking,
     )
     .await?;
+    for namespace in [watch::KUBE_SYSTEM, OPENSHIFT_ETCD] {
+        list(client, Kind::EtcdPod, namespace, &mut looking).await?;
+    }
     let rules = looking.store.observed.rules.values();
     let namespaces: BTreeSet<String> = rules.map(|rule| rule.job_namespace.clone()).collect();
     for namespace in namespaces {
@@ -256,6 +265,7 @@ async fn list(
         Kind::PlanJob | Kind::PlanPod => ListParams::default().labels(numo_api::marks::PLAN_CONTROLLER),
         Kind::JobEvent => ListParams::default().fields("involvedObject.kind=Job,reason=FailedCreate"),
         Kind::Kured => ListParams::default().fields(watch::KURED),
+        Kind::EtcdPod if scope == watch::KUBE_SYSTEM => ListParams::default().labels("component=etcd"),
         Kind::NodePod => ListParams::default().fields(&format!("spec.nodeName={scope}")),
         _ => match kind.replaced() {
             Some((name, _)) => ListParams::default().fields(&format!("metadata.name={name}")),
@@ -269,7 +279,8 @@ async fn list(
             // Not every cluster has what is not numo's own.
             Err(kube::Error::Api(status)) if status.code == 404 && !is_own(kind) => return Ok(()),
             Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => {
-                let words = format!("{}: {}", kind.resource().3, status.message);
+                let forbidden = if status.code == 403 { FORBIDDEN } else { "" };
+                let words = format!("{}: {}{forbidden}", kind.resource().3, status.message);
                 looking.unseen.push(words);
                 return Ok(());
             }

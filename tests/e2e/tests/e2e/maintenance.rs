@@ -731,10 +731,8 @@ async fn two_maintenances_of_a_node_and_a_lease_of_somebody_else() -> Result<()>
     stage.strike().await
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn what_node_maintenance_operator_left_is_taken_over() -> Result<()> {
-    let mut stage = set(workers(2), Vec::new()).await?;
-    stage.stop_numo().await?;
+/// worker-0 as node-maintenance-operator keeps it: NodeMaintenance `theirs`, its taints, label, lease and finalizer.
+pub async fn left_by_another(stage: &Stage) -> Result<()> {
     let drain = json!([
         {"key": "medik8s.io/drain", "effect": "NoSchedule"},
         {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"},
@@ -753,17 +751,25 @@ async fn what_node_maintenance_operator_left_is_taken_over() -> Result<()> {
         "metadata": {"name": "node-worker-0"},
         "spec": {"holderIdentity": "node-maintenance", "leaseDurationSeconds": 3600, "acquireTime": now, "renewTime": now, "leaseTransitions": 0},
     }))?;
-    leases(&stage).create(&PostParams::default(), &lease).await?;
+    leases(stage).create(&PostParams::default(), &lease).await?;
     let mut theirs = object(MEDIK8S_GROUP, "theirs", "worker-0", json!({}));
     theirs["metadata"]["finalizers"] = json!(["foregroundDeleteNodeMaintenance"]);
-    apply(&stage, &[theirs]).await?;
+    apply(stage, &[theirs]).await?;
     let left = json!({"status": {
         "phase": "Succeeded", "drainProgress": 100, "totalpods": 3, "evictionPods": 2,
         "lastError": "an error that was never cleared", "lastUpdate": "2026-01-01T00:00:00Z",
     }});
-    api(&stage, MEDIK8S_GROUP)
+    api(stage, MEDIK8S_GROUP)
         .patch_status("theirs", &PatchParams::default(), &Patch::Merge(&left))
         .await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_node_maintenance_operator_left_is_taken_over() -> Result<()> {
+    let mut stage = set(workers(2), Vec::new()).await?;
+    stage.stop_numo().await?;
+    left_by_another(&stage).await?;
     stage.start_numo()?;
     stage
         .until("it is taken over", 60, || async {

@@ -156,3 +156,49 @@ async fn a_node_in_maintenance_is_given_back_and_a_running_operator_yields_to_wh
     );
     Ok(())
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_another_operators_stays_that_ones() -> Result<()> {
+    let mut stage = set(workers(2), Vec::new()).await?;
+    stage.stop_numo().await?;
+    crate::maintenance::left_by_another(&stage).await?;
+    let before = crate::maintenance::node(&stage, "worker-0").await?;
+    let (left, code) = release(&stage, &[]).await?;
+    assert_eq!((left, code), (Vec::new(), Some(0)), "none of it is numo's");
+    let after = crate::maintenance::node(&stage, "worker-0").await?;
+    assert_eq!(after.spec, before.spec, "cordon and taints are as they were");
+    assert_eq!(after.metadata.labels, before.metadata.labels);
+    assert!(
+        crate::maintenance::leases(&stage)
+            .get_opt("node-worker-0")
+            .await?
+            .is_some()
+    );
+    stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_says_so_is_not_unpaused_by_release() -> Result<()> {
+    let mut stage = set(workers(2), Vec::new()).await?;
+    let gate = Gate::new()?;
+    let spec = json!({"onExit": "Unpause"});
+    prepare(
+        &stage,
+        &[rule("gated", json!({"jobSpec": job(&gate.wait())}))],
+        spec,
+    )
+    .await?;
+    stage.world.upgrade_to(NEW).await?;
+    seen(&stage, "a rule runs", |w| rule_began(w, "gated", "worker-0")).await?;
+    stage.kill_numo().await?;
+    let (left, _) = release(&stage, &[]).await?;
+    assert_eq!(
+        left,
+        [("MachineConfigPool worker".to_owned(), marks::PAUSED_BY.to_owned())]
+    );
+    assert!(pool(&stage, "worker").await?.spec.paused, "its nodes would roll");
+    assert!(released_after_a_while(&stage).await.is_empty());
+    stage.pause("worker", false).await?;
+    stage.upgraded("worker", NEW).await?;
+    stage.strike().await
+}

@@ -7,6 +7,7 @@ mod foreign;
 mod latency;
 mod memory;
 mod plans;
+mod stop;
 mod wasm;
 mod writes;
 
@@ -51,7 +52,7 @@ struct Measure {
     bound: Option<f64>,
 }
 
-const MEASURES: [Measure; 24] = [
+const MEASURES: [Measure; 25] = [
     Measure {
         name: "added_latency_seconds_per_node",
         unit: "s",
@@ -168,6 +169,11 @@ const MEASURES: [Measure; 24] = [
         bound: None,
     },
     Measure {
+        name: "stop_last_begin_seconds",
+        unit: "s",
+        bound: Some(1.0),
+    },
+    Measure {
         name: "job_rule_vs_wasm_rule",
         unit: "x",
         bound: None,
@@ -264,6 +270,7 @@ pub async fn measure(arguments: &Arguments) -> Result<ExitCode> {
             "drain_wall_ratio_to_kubectl" => drains::wall().await,
             "drain_requests_ratio_to_kubectl" => drains::requests().await,
             "idle_requests_per_minute" => plans::idle().await,
+            "stop_last_begin_seconds" => stop::measure().await,
             "job_rule_vs_wasm_rule" => latency::kinds().await,
             other => bail!("nothing measures {other}"),
         };
