@@ -279,8 +279,14 @@ async fn list(
             // Not every cluster has what is not numo's own.
             Err(kube::Error::Api(status)) if status.code == 404 && !is_own(kind) => return Ok(()),
             Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => {
-                let forbidden = if status.code == 403 { FORBIDDEN } else { "" };
-                let words = format!("{}: {}{forbidden}", kind.resource().3, status.message);
+                let name = kind.resource().3;
+                let words = if status.code == 403 {
+                    format!("{name}: {}{FORBIDDEN}", status.message)
+                } else {
+                    format!(
+                        "{name}: this API server does not serve the kind; `numo doctor` says what to install"
+                    )
+                };
                 looking.unseen.push(words);
                 return Ok(());
             }
