@@ -107,6 +107,16 @@ impl DrainOptions {
         }
     }
 
+    /// As the machine-config operator drains: it forces, and takes local data.
+    pub fn of_machine_config() -> Self {
+        Self {
+            force: true,
+            delete_emptydir_data: true,
+            ignore_daemonsets: true,
+            ..Self::of(None)
+        }
+    }
+
     /// What is wrong with the settings, as field and sentence.
     pub fn problem(settings: &DrainSettings) -> Option<String> {
         let label = settings.order_label.as_deref().unwrap_or_default();

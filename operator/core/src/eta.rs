@@ -69,15 +69,15 @@ pub fn words(seconds: i64) -> String {
 
 /// When the owner of this report is done, by the journals of its run.
 pub fn eta(report: &Report, observed: &Observed, now: Timestamp) -> Eta {
-    let ends = |step: Step| matches!(step, Step::Done | Step::Failed | Step::Skipped);
-    let left: Vec<_> = report.nodes.iter().filter(|(_, node)| !ends(node.step)).collect();
+    let left: Vec<_> = report
+        .nodes
+        .iter()
+        .filter(|(_, node)| !node.step.is_terminal())
+        .collect();
     if left.is_empty() {
         return Eta::Done;
     }
-    let in_flight: Vec<_> = left
-        .iter()
-        .filter(|(_, node)| node.step != Step::Selected)
-        .collect();
+    let in_flight: Vec<_> = left.iter().filter(|(_, node)| node.in_flight()).collect();
     let hold = report.hold.as_ref().map(|why| why.reason);
     let held = in_flight
         .iter()

@@ -431,37 +431,24 @@ pub fn left(observed: &Observed) -> Vec<Left> {
             );
         }
     }
-    for run in observed.runs.values() {
-        if run.finalizers.iter().any(|one| one == marks::FINALIZER) {
-            let message = "its deletion waits for numo".to_owned();
-            say(
-                format!("MutexRunConfig {}", run.key),
-                marks::FINALIZER,
-                run.uid.clone(),
-                message,
-            );
-        }
-    }
-    for view in observed.plans.values() {
-        if view.finalizers.iter().any(|one| one == marks::FINALIZER) {
-            let message = "its deletion waits for numo".to_owned();
-            say(
-                format!("Plan {}", view.key),
-                marks::FINALIZER,
-                view.uid.clone(),
-                message,
-            );
-        }
-    }
-    for view in own_maintenances(observed).filter_map(|owner| observed.maintenances.get(owner)) {
-        if view
-            .finalizers
-            .iter()
-            .any(|one| one == marks::MAINTENANCE_FINALIZER)
-        {
-            let message = "its deletion waits for an operator".to_owned();
-            let object = format!("NodeMaintenance {}", view.owner.key);
-            say(object, marks::MAINTENANCE_FINALIZER, view.uid.clone(), message);
+    let runs = observed.runs.values().map(|run| {
+        let object = format!("MutexRunConfig {}", run.key);
+        (object, "numo", marks::FINALIZER, &run.uid, &run.finalizers)
+    });
+    let plans = observed.plans.values().map(|view| {
+        let object = format!("Plan {}", view.key);
+        (object, "numo", marks::FINALIZER, &view.uid, &view.finalizers)
+    });
+    let maintenances = own_maintenances(observed).filter_map(|owner| observed.maintenances.get(owner));
+    let maintenances = maintenances.map(|view| {
+        let object = format!("NodeMaintenance {}", view.owner.key);
+        let finalizer = marks::MAINTENANCE_FINALIZER;
+        (object, "an operator", finalizer, &view.uid, &view.finalizers)
+    });
+    for (object, who, finalizer, uid, finalizers) in runs.chain(plans).chain(maintenances) {
+        if finalizers.iter().any(|one| one == finalizer) {
+            let message = format!("its deletion waits for {who}");
+            say(object, finalizer, uid.clone(), message);
         }
     }
     found

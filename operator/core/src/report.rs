@@ -39,6 +39,13 @@ pub struct NodeReport {
     pub change: Option<String>,
 }
 
+impl NodeReport {
+    /// Whether the node has its turn: it neither waits for it nor has given it back.
+    pub fn in_flight(&self) -> bool {
+        self.step != Step::Selected && !self.step.is_terminal()
+    }
+}
+
 /// What the run as a whole is doing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RunPhase {

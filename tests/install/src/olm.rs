@@ -26,11 +26,11 @@ const SHARED: [&str; 2] = ["NodeMaintenance", "Plan"];
 
 /// Every file of the bundle and the catalogue, by its path from the root of the repository.
 pub(crate) fn files() -> Result<BTreeMap<String, String>> {
-    let mut files = BTreeMap::new();
-    for (path, text) in bundle(IMAGE)? {
-        files.insert(format!("{BUNDLE}/{path}"), text);
-    }
-    files.insert(CATALOG.to_owned(), catalog(IMAGE, BUNDLE_IMAGE)?);
+    let bundle = bundle(IMAGE)?;
+    let catalog = catalog(&bundle, IMAGE, BUNDLE_IMAGE)?;
+    let in_bundle = |(path, text)| (format!("{BUNDLE}/{path}"), text);
+    let mut files: BTreeMap<String, String> = bundle.into_iter().map(in_bundle).collect();
+    files.insert(CATALOG.to_owned(), catalog);
     Ok(files)
 }
 
@@ -323,9 +323,8 @@ fn webhook(webhook: &Value) -> Value {
     })
 }
 
-/// The catalogue of one bundle, by the references of both images.
-pub fn catalog(image: &str, bundle_image: &str) -> Result<String> {
-    let files = bundle(image)?;
+/// The catalogue of one bundle, by its files and the references of both images.
+pub fn catalog(files: &BTreeMap<String, String>, image: &str, bundle_image: &str) -> Result<String> {
     let csv = files
         .get("manifests/numo.clusterserviceversion.yaml")
         .context("a ClusterServiceVersion")?;

@@ -325,7 +325,7 @@ impl Explanation {
         let nodes = report
             .nodes
             .iter()
-            .filter(|(name, node)| is_in_flight(node) && *name != but);
+            .filter(|(name, node)| node.in_flight() && *name != but);
         for (name, node) in nodes.take(NAMED) {
             let message = format!(
                 "Node {name}: {}, {}: {}",
@@ -426,7 +426,7 @@ fn node(look: &Look, seen: &NodeView) -> Vec<Explanation> {
     for (key, decision) in &look.plans {
         if let Some(node) = decision.report.nodes.get(name) {
             let mut one = of_node(look, seen, &format!("Plan {key}"), decision, node);
-            if is_in_flight(node) {
+            if node.in_flight() {
                 let (reason, message) = look::plan_words(look, key, &decision.report);
                 one.chain.insert(
                     0,
@@ -557,11 +557,7 @@ fn around(one: &mut Explanation, look: &Look, seen: &NodeView) {
     if let Some(leaving) = &seen.leaving {
         one.link("node", leaving.clone());
     }
-    let options = DrainOptions {
-        force: true,
-        delete_emptydir_data: true,
-        ..DrainOptions::of(None)
-    };
+    let options = DrainOptions::of_machine_config();
     let obstacles = forecast(observed, &Surroundings::default(), seen, &options, look.now);
     let obstacles = obstacles.into_iter().flatten();
     let hard: Vec<_> = obstacles.filter(|one| one.weight < Weight::Costs).collect();
@@ -630,13 +626,6 @@ fn maintenance(look: &Look, view: &MaintenanceView) -> Explanation {
         .find(|change| change.spec.owner_ref.uid == view.uid)
         .map(journal);
     one
-}
-
-fn is_in_flight(node: &NodeReport) -> bool {
-    !matches!(
-        node.step,
-        Step::Selected | Step::Done | Step::Failed | Step::Skipped
-    )
 }
 
 /// Steps and verdicts, in the order of their times.

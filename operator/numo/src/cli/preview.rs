@@ -187,16 +187,25 @@ pub async fn preview(args: PreviewArgs) -> Result<(), CliError> {
     if let Some(object) = &args.object {
         owners = vec![owner_of(&store, object, &namespace)?];
     }
-    if let Some(connection) = &connection
-        && !args.without_rules
-    {
-        judge(connection, &mut store).await;
+    let mut site = None;
+    if let Some(connection) = &connection {
+        let asking = if args.without_rules {
+            None
+        } else {
+            Some(Asking::begin(connection, &mut store).await)
+        };
+        site = Some(Site {
+            connection,
+            asking,
+            around: around::surroundings(&connection.read, &mut unseen).await,
+            missing: missing(connection).await,
+        });
     }
     // Owners are honoured wherever they are: the operator's flags are not known here.
     let Look { mut store, .. } = Look::of(store, Vec::new(), now);
     let mut previews = Vec::new();
     for owner in &owners {
-        let one = of_owner(connection.as_ref(), &mut store, owner, &args, now, &mut unseen).await?;
+        let one = of_owner(site.as_mut(), &mut store, owner, &args, now, &mut unseen).await?;
         previews.push(one);
     }
     args.output.print(
@@ -365,40 +374,89 @@ fn owner_of(store: &Store, object: &ObjectArg, namespace: &str) -> Result<Owner,
     })
 }
 
-/// Has every rule judged that an owner may ask: a component is fetched and compiled, a Job is tried by dry run.
-async fn judge(connection: &Connection, store: &mut Store) {
-    let (sender, mut seen) = mpsc::unbounded_channel();
-    let asked = AskedRules::new(connection.clone(), AskedOptions::default(), Metrics::new());
-    let mut looked_at = 0;
-    let unjudged = store.unjudged();
-    for rule in unjudged {
-        if frontends::mutex_rule::is_asked(&rule) {
-            asked.examine(rule, sender.clone());
-            looked_at += 1;
-        } else {
-            let validity = answer::judge(&connection.write, &rule).await;
+/// Rules that are asked, as this preview asks them; their answers come as the operator's do.
+struct Asking {
+    asked: AskedRules,
+    sender: mpsc::UnboundedSender<Seen>,
+    seen: mpsc::UnboundedReceiver<Seen>,
+}
+
+impl Asking {
+    /// Has every rule judged that an owner may ask: a component is fetched and compiled, a Job is tried by dry run. What the
+    /// operator has judged stays its judgement.
+    async fn begin(connection: &Connection, store: &mut Store) -> Self {
+        let (sender, mut seen) = mpsc::unbounded_channel();
+        let asked = AskedRules::new(connection.clone(), AskedOptions::default(), Metrics::new());
+        let unjudged = store.unjudged();
+        let is_unjudged: BTreeSet<Key> = unjudged.iter().map(|rule| wire::key(&rule.metadata)).collect();
+        for rule in unjudged
+            .iter()
+            .filter(|rule| !frontends::mutex_rule::is_asked(rule))
+        {
+            let validity = answer::judge(&connection.write, rule).await;
             if validity != Validity::Unknown {
-                store.judge(
-                    &wire::key(&rule.metadata),
-                    wire::edition(&rule.metadata),
-                    validity,
-                );
+                let edition = wire::edition(&rule.metadata);
+                store.judge(&wire::key(&rule.metadata), edition, validity);
             }
         }
-    }
-    while looked_at > 0 {
-        match tokio::time::timeout(PATIENCE, seen.recv()).await {
-            Ok(Some(one)) => {
+        let all = store.rules().map(|(_, rule)| rule);
+        let mut looked_at = 0;
+        for rule in all.filter(|rule| frontends::mutex_rule::is_asked(rule)) {
+            asked.examine(rule.clone(), sender.clone());
+            looked_at += 1;
+        }
+        while looked_at > 0 {
+            let Ok(Some(one)) = tokio::time::timeout(PATIENCE, seen.recv()).await else {
+                break;
+            };
+            if matches!(&one, Seen::Examined(rule, ..) if is_unjudged.contains(rule)) {
                 store.see(one);
-                looked_at -= 1;
             }
-            _ => return,
+            looked_at -= 1;
+        }
+        Self { asked, sender, seen }
+    }
+
+    async fn ask(&mut self, request: &EvaluationRequest) -> RuleSaid {
+        self.asked.ask(request.clone(), self.sender.clone());
+        let answer = loop {
+            match tokio::time::timeout(PATIENCE, self.seen.recv()).await {
+                Ok(Some(Seen::Evaluated(key, _, answer))) if key == request.key => break Some(answer),
+                Ok(Some(_)) => {}
+                _ => break None,
+            }
+        };
+        let (verdict, message) = match answer {
+            Some(RuleAnswer::Pass(words)) => ("pass", words.shown()),
+            Some(RuleAnswer::Wait(words, seconds)) => (
+                "wait",
+                format!("{}; asked again after {seconds} s", words.shown()),
+            ),
+            Some(RuleAnswer::Block(words)) => ("block", words.shown()),
+            Some(RuleAnswer::NoVerdict(reason, message)) => ("error", format!("{reason}: {message}")),
+            None => ("error", "it did not answer in time".to_owned()),
+        };
+        RuleSaid {
+            rule: request.rule.to_string(),
+            phase: request.phase.name(),
+            node: request.node.clone(),
+            verdict,
+            message,
         }
     }
 }
 
+/// What is the same for every owner of a preview of a cluster.
+struct Site<'c> {
+    connection: &'c Connection,
+    /// None where no rule is to be asked.
+    asking: Option<Asking>,
+    around: Surroundings,
+    missing: Vec<String>,
+}
+
 async fn of_owner(
-    connection: Option<&Connection>,
+    site: Option<&mut Site<'_>>,
     store: &mut Store,
     owner: &Owner,
     args: &PreviewArgs,
@@ -465,27 +523,19 @@ async fn of_owner(
     one.waves = waves;
     let looked_at: Vec<String> = order.iter().take(args.drains).cloned().collect();
     one.not_looked_at = order.len() - looked_at.len();
-    if let Some(connection) = connection {
+    if let Some(site) = site {
+        let connection = site.connection;
         let found = observe::pods(&connection.read, store, &looked_at, &mut None).await;
         unseen.extend(found.map_err(CliError::api("pods"))?);
-        let around = around::surroundings(&connection.read, unseen).await;
-        drains(&mut one, &store.observed, &around, owner, &looked_at, now);
+        drains(&mut one, &store.observed, &site.around, owner, &looked_at, now);
         one.webhooks = around::webhooks(&connection.read, &looked_at, unseen).await;
-        if !args.without_rules
-            && let Some(node) = order.first()
-        {
-            one.rules = rules(connection, store, before, owner, node).await;
+        if let (Some(asking), Some(node)) = (&mut site.asking, order.first()) {
+            one.rules = rules(connection, asking, store, before, owner, node).await;
         }
-        one.missing = missing(connection).await;
+        one.missing.clone_from(&site.missing);
     } else {
-        drains(
-            &mut one,
-            &store.observed,
-            &Surroundings::default(),
-            owner,
-            &looked_at,
-            now,
-        );
+        let nothing = Surroundings::default();
+        drains(&mut one, &store.observed, &nothing, owner, &looked_at, now);
     }
     Ok(one)
 }
@@ -584,28 +634,13 @@ fn drains(
 /// What the rules say of the first node now: components, expressions and queries are asked, Jobs tried by dry run.
 async fn rules(
     connection: &Connection,
+    asking: &mut Asking,
     store: &Store,
     mut imagined: Imagined,
     owner: &Owner,
     node: &str,
 ) -> Vec<RuleSaid> {
     let mut said: Vec<RuleSaid> = Vec::new();
-    let (sender, mut seen) = mpsc::unbounded_channel();
-    let asked = AskedRules::new(connection.clone(), AskedOptions::default(), Metrics::new());
-    // It knows the components only by looking at them itself.
-    let mut looks = 0;
-    let of_asked: Vec<_> = store
-        .rules()
-        .map(|(_, rule)| rule.clone())
-        .filter(frontends::mutex_rule::is_asked)
-        .collect();
-    for rule in of_asked {
-        asked.examine(rule, sender.clone());
-        looks += 1;
-    }
-    while looks > 0 && matches!(tokio::time::timeout(PATIENCE, seen.recv()).await, Ok(Some(_))) {
-        looks -= 1;
-    }
     let now = connection.clock.now();
     for _ in 0..STEPS {
         let decision = imagined.decide(owner);
@@ -617,7 +652,7 @@ async fn rules(
             if let Question::Evaluate(request) = question
                 && (request.node.is_empty() || request.node == node)
             {
-                said.push(ask(&asked, &mut seen, &sender, request).await);
+                said.push(asking.ask(request).await);
             }
             imagined.pass(question);
         }
@@ -651,39 +686,6 @@ async fn rules(
         }
     }
     said
-}
-
-async fn ask(
-    asked: &AskedRules,
-    seen: &mut mpsc::UnboundedReceiver<Seen>,
-    sender: &mpsc::UnboundedSender<Seen>,
-    request: &EvaluationRequest,
-) -> RuleSaid {
-    asked.ask(request.clone(), sender.clone());
-    let answer = loop {
-        match tokio::time::timeout(PATIENCE, seen.recv()).await {
-            Ok(Some(Seen::Evaluated(key, _, answer))) if key == request.key => break Some(answer),
-            Ok(Some(_)) => {}
-            _ => break None,
-        }
-    };
-    let (verdict, message) = match answer {
-        Some(RuleAnswer::Pass(words)) => ("pass", words.shown()),
-        Some(RuleAnswer::Wait(words, seconds)) => (
-            "wait",
-            format!("{}; asked again after {seconds} s", words.shown()),
-        ),
-        Some(RuleAnswer::Block(words)) => ("block", words.shown()),
-        Some(RuleAnswer::NoVerdict(reason, message)) => ("error", format!("{reason}: {message}")),
-        None => ("error", "it did not answer in time".to_owned()),
-    };
-    RuleSaid {
-        rule: request.rule.to_string(),
-        phase: request.phase.name(),
-        node: request.node.clone(),
-        verdict,
-        message,
-    }
 }
 
 async fn try_job(

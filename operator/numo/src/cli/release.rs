@@ -12,16 +12,15 @@ use super::{
 use crate::shell::{
     apply::{self, ApplyError},
     client::Connection,
-    leader::{Candidate, Fence, RENEW_DEADLINE},
+    leader::{self, Candidate, Fence, RENEW_DEADLINE},
     observe::{self, FORBIDDEN},
     operator::LEADER_LEASE,
     store::Store,
-    watch,
-    wire::Kind,
 };
 use clap::Args;
 use jiff::Timestamp;
-use kube::api::ListParams;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{Api, api::ListParams};
 use numo_api::marks;
 use numo_core::{
     Owner, Snapshot,
@@ -42,8 +41,6 @@ const LEASE_PATIENCE: Duration = Duration::from_secs(25);
 
 /// How long the lease stays with who took it over (seconds): the operator must be gone by then.
 const HELD_SECONDS: i32 = 600;
-/// A leader in another namespace is alive if it renewed within this time (seconds).
-const ALIVE_SECONDS: i64 = 60;
 /// What must be seen, so that nothing is taken back that is under way.
 const NEEDED: [&str; 9] = [
     "nodes",
@@ -214,18 +211,12 @@ async fn lead(connection: &Connection, args: &ReleaseArgs) -> Result<(Fence, Can
 
 /// The namespace of a numo that leads elsewhere, as far as that may be seen.
 async fn leads_elsewhere(connection: &Connection, namespace: &str) -> Option<String> {
-    let leases = watch::api(&connection.read, Kind::Lease, "");
+    let leases: Api<Lease> = Api::all(connection.read.clone());
     let params = ListParams::default().fields(&format!("metadata.name={LEADER_LEASE}"));
     let all = leases.list(&params).await.ok()?;
     let now = connection.clock.now();
-    let alive = all.items.into_iter().filter(|lease| {
-        let text = |pointer: &str| lease.data.pointer(pointer).and_then(serde_json::Value::as_str);
-        let renewed = text("/spec/renewTime").and_then(|at| at.parse::<Timestamp>().ok());
-        text("/spec/holderIdentity").is_some_and(|holder| !holder.is_empty())
-            && renewed.is_some_and(|at| now.as_second() - at.as_second() < ALIVE_SECONDS)
-    });
-    let places = alive.filter_map(|lease| lease.metadata.namespace);
-    let places: Vec<String> = places.collect();
+    let alive = all.items.into_iter().filter(|lease| leader::is_alive(lease, now));
+    let places: Vec<String> = alive.filter_map(|lease| lease.metadata.namespace).collect();
     places
         .iter()
         .find(|place| *place != namespace)

@@ -4,6 +4,7 @@
 use super::{
     access, answer,
     client::Connection,
+    leader::{age_seconds, holder, is_alive},
     operator::{LEADER_LEASE, is_too_old},
     wire::Kind,
 };
@@ -29,8 +30,6 @@ use std::collections::BTreeSet;
 
 /// Reviews of access that are asked at once.
 const AT_ONCE: usize = 16;
-/// A Lease that was renewed within this time is held by somebody alive (seconds).
-const ALIVE_SECONDS: i64 = 60;
 /// What numo is granted, as it is installed: one source.
 const ROLES: [&str; 3] = [
     include_str!("../../../../deploy/kustomize/base/cluster_role.yaml"),
@@ -320,18 +319,8 @@ async fn leader(connection: &Connection, namespace: &str, found: &mut Findings) 
         Ok(list) => list.items,
         Err(error) => return found.unknown(&format!("Leases {LEADER_LEASE}"), &error),
     };
-    let now = connection.clock.now().as_second();
-    let age = |lease: &Lease| {
-        let renewed = lease.spec.as_ref()?.renew_time.as_ref()?;
-        Some(now - renewed.0.as_second())
-    };
-    let holder = |lease: &Lease| {
-        let spec = lease.spec.as_ref();
-        spec.and_then(|spec| spec.holder_identity.clone())
-            .unwrap_or_default()
-    };
-    let is_alive =
-        |lease: &&Lease| age(lease).is_some_and(|age| age < ALIVE_SECONDS) && !holder(lease).is_empty();
+    let now = connection.clock.now();
+    let is_alive = |lease: &&Lease| is_alive(lease, now);
     match leases
         .iter()
         .find(|one| one.namespace().as_deref() == Some(namespace))
@@ -342,7 +331,7 @@ async fn leader(connection: &Connection, namespace: &str, found: &mut Findings) 
         Some(lease) => found.wrong(
             format!(
                 "nobody leads in namespace {namespace}: Lease {LEADER_LEASE} was renewed {} s ago",
-                age(lease).unwrap_or_default()
+                age_seconds(lease, now).unwrap_or_default()
             ),
             format!("look at the pods: kubectl -n {namespace} logs -l app.kubernetes.io/name=numo"),
         ),

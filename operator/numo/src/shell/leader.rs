@@ -4,6 +4,7 @@
 //! change for its duration, by our monotonic clock, is free. A leader that could not renew in time stops
 //! writing before another may begin.
 
+use jiff::Timestamp;
 use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
     apimachinery::pkg::apis::meta::v1::MicroTime,
@@ -36,6 +37,27 @@ pub const RETRY_PERIOD: Duration = Duration::from_secs(2);
 pub struct Fence {
     started: Instant,
     renewed_milliseconds: Arc<AtomicU64>,
+}
+
+/// A Lease that was renewed within this time is held by somebody alive (seconds).
+const ALIVE_SECONDS: i64 = 60;
+
+/// Seconds since a Lease was renewed, as far as that is known.
+pub fn age_seconds(lease: &Lease, now: Timestamp) -> Option<i64> {
+    let renewed = lease.spec.as_ref()?.renew_time.as_ref()?;
+    Some(now.as_second() - renewed.0.as_second())
+}
+
+/// Who holds a Lease; empty if nobody does.
+pub fn holder(lease: &Lease) -> &str {
+    let spec = lease.spec.as_ref();
+    spec.and_then(|spec| spec.holder_identity.as_deref())
+        .unwrap_or_default()
+}
+
+/// Whether somebody alive holds a Lease.
+pub fn is_alive(lease: &Lease, now: Timestamp) -> bool {
+    age_seconds(lease, now).is_some_and(|age| age < ALIVE_SECONDS) && !holder(lease).is_empty()
 }
 
 impl Fence {

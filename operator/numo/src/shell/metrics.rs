@@ -407,7 +407,7 @@ impl Metrics {
         let flying: Vec<(&String, &NodeReport)> = report
             .nodes
             .iter()
-            .filter(|(_, said)| said.step != Step::Selected && !said.step.is_terminal())
+            .filter(|(_, said)| said.in_flight())
             .take(NAMED)
             .collect();
         let node_steps = flying.iter().flat_map(|(node, said)| {

@@ -1073,10 +1073,11 @@ impl Planner {
         let known: BTreeSet<Key> = self.store.rules().map(|(key, _)| key.clone()).collect();
         self.judging.retain(|key, _| known.contains(key));
         self.asked.keep_only(&known);
-        let names: BTreeSet<String> = known.iter().map(ToString::to_string).collect();
-        let own = numo_core::ready::key().to_string();
-        self.metrics
-            .keep_rules(|rule| rule == own || names.contains(rule));
+        self.metrics.keep_rules(|rule| {
+            let (namespace, name) = rule.split_once('/').unwrap_or(("", rule));
+            let key = Key::new(namespace, name);
+            known.contains(&key) || key == numo_core::ready::key()
+        });
         for rule in self.to_judge() {
             let namespace = frontends::mutex_rule::parse(&rule, Validity::Unknown).job_namespace;
             let component = frontends::mutex_rule::is_asked(&rule);
