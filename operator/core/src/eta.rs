@@ -92,27 +92,15 @@ pub fn eta(report: &Report, observed: &Observed, now: Timestamp) -> Eta {
     if let Some(reason) = held {
         return Eta::Held(reason);
     }
-    let journals = || {
-        let all = observed.changes.values();
-        all.filter(|change| change.spec.target.run_id == report.run_id)
-    };
-    let mut took: Vec<(Timestamp, i64)> = journals().filter_map(done).collect();
-    took.sort_unstable();
-    let mut took: Vec<i64> = took.iter().rev().take(LOOKED_AT).map(|(_, took)| *took).collect();
-    took.sort_unstable();
-    let Some(median_seconds) = took.get(took.len() / 2).copied() else {
+    let Some(Pace {
+        median_seconds,
+        of,
+        under_way,
+    }) = pace(report, observed, now)
+    else {
         return Eta::NoneDone;
     };
     let at_once = in_flight.len().max(1);
-    let under_way = in_flight.iter().map(|(name, _)| {
-        let begun = journals()
-            .find(|change| change.spec.node_name == **name)
-            .map(began);
-        begun.map_or(median_seconds, |begun| {
-            (median_seconds - (now.as_second() - begun.as_second())).max(0)
-        })
-    });
-    let under_way: Vec<i64> = under_way.collect();
     let waiting = i64::try_from(left.len() - in_flight.len()).unwrap_or(i64::MAX);
     let all = waiting
         .saturating_mul(median_seconds)
@@ -123,8 +111,46 @@ pub fn eta(report: &Report, observed: &Observed, now: Timestamp) -> Eta {
         left: left.len(),
         at_once,
         median_seconds,
-        of: took.len(),
+        of,
     }
+}
+
+/// How fast the nodes of an owner change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// What a node took from its admission to its end, in the middle (seconds).
+    pub median_seconds: i64,
+    /// Of how many nodes.
+    pub of: usize,
+    /// What each node in flight has left of that (seconds).
+    pub under_way: Vec<i64>,
+}
+
+/// How fast the nodes of the owner of this report change, by the journals of its run; none before one is done.
+pub fn pace(report: &Report, observed: &Observed, now: Timestamp) -> Option<Pace> {
+    let journals = || {
+        let all = observed.changes.values();
+        all.filter(|change| change.spec.target.run_id == report.run_id)
+    };
+    let mut took: Vec<(Timestamp, i64)> = journals().filter_map(done).collect();
+    took.sort_unstable();
+    let mut took: Vec<i64> = took.iter().rev().take(LOOKED_AT).map(|(_, took)| *took).collect();
+    took.sort_unstable();
+    let median_seconds = took.get(took.len() / 2).copied()?;
+    let in_flight = report.nodes.iter().filter(|(_, node)| node.in_flight());
+    let under_way = in_flight.map(|(name, _)| {
+        let begun = journals()
+            .find(|change| change.spec.node_name == *name)
+            .map(began);
+        begun.map_or(median_seconds, |begun| {
+            (median_seconds - (now.as_second() - begun.as_second())).max(0)
+        })
+    });
+    Some(Pace {
+        median_seconds,
+        of: took.len(),
+        under_way: under_way.collect(),
+    })
 }
 
 fn began(change: &ChangeView) -> Timestamp {
@@ -223,6 +249,8 @@ mod tests {
             of: 3,
         };
         assert_eq!(found, wanted);
+        let pace = pace(&report, &observed, at(1000)).unwrap();
+        assert_eq!((pace.under_way, pace.of), (vec![70], 3));
         assert_eq!(
             found.to_string(),
             "about 3m10s: 2 nodes left, 1 at once, 2m00s each in the median of 3"

@@ -299,6 +299,8 @@ impl Cluster {
                     auth(self.credentials.service_account_key())
                 ),
                 "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
+                // Nobody makes Services' addresses work here: webhooks are called at their pods'.
+                "--enable-aggregator-routing=true".to_owned(),
                 "--allow-privileged=true".to_owned(),
                 // Simulated kubelets all listen on loopback.
                 "--kubelet-preferred-address-types=InternalIP".to_owned(),

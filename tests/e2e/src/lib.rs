@@ -8,6 +8,8 @@ pub mod manifests;
 pub mod process;
 pub mod rules;
 mod stage;
+mod terminal;
 
 pub use process::{Numo, Said, binary, call_in, call_with, cargo_with, crates};
-pub use stage::{NAMESPACE, Stage, StageOptions, install};
+pub use stage::{NAMESPACE, Stage, StageOptions, install, kubectl};
+pub use terminal::{Page, Terminal};

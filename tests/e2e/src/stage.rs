@@ -12,7 +12,7 @@ use kube::{
 };
 use numo_api::{MutexRule, MutexRunConfig, MutexTarget, NodeChange};
 use numo_cluster::{AuditEvent, Cluster, Options, User};
-use numo_world::{Breach, Judgement, Kubectl, World, WorldSpec};
+use numo_world::{Breach, Judgement, Program, World, WorldSpec};
 use serde_json::{Value, json};
 use std::{fmt::Write as _, path::PathBuf, time::Duration};
 
@@ -61,11 +61,10 @@ impl Stage {
                 cluster
             }
         };
-        let (command, kubeconfig) = cluster.kubectl(User::World);
-        let spec = WorldSpec {
-            kubectl: (!options.without_kubectl).then_some(Kubectl { command, kubeconfig }),
-            ..options.world
-        };
+        let mut spec = options.world;
+        if !options.without_kubectl {
+            spec.programs.insert("kubectl".to_owned(), kubectl(&cluster));
+        }
         let world = World::create(cluster.client(User::World).await?, spec).await?;
         let client = cluster.client(User::Admin).await?;
         let kubeconfig = cluster.service_account_kubeconfig(NAMESPACE, "numo").await?;
@@ -423,6 +422,16 @@ impl Stage {
             bail!("numo asked for what it has no right to: {beyond:?}");
         }
         Ok(())
+    }
+}
+
+/// What containers of an image `kubectl` run.
+pub fn kubectl(cluster: &Cluster) -> Program {
+    let (command, kubeconfig) = cluster.kubectl(User::World);
+    Program {
+        command,
+        kubeconfig,
+        listens: Vec::new(),
     }
 }
 

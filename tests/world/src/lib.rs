@@ -69,5 +69,5 @@ pub use log::{Entry, Event, State};
 pub use machine_api::MachineApi;
 pub use membership::Membership;
 pub use record::{Change, JobView, MARK_PREFIXES, NodeView, PodView, PoolView, Record, VersionView};
-pub use spec::{Kubectl, McoVersion, PoolSpec, TimeFactor, Timings, WorldSpec};
+pub use spec::{McoVersion, PoolSpec, Program, TimeFactor, Timings, WorldSpec};
 pub use world::World;

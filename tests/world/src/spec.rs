@@ -1,5 +1,6 @@
 //! What a world is asked to be.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -33,17 +34,20 @@ pub struct WorldSpec {
     pub windows: usize,
     /// Durations at factor 1.
     pub timings: Timings,
-    /// The real kubectl, which containers of an image of that name run; without it they only take their time.
-    pub kubectl: Option<Kubectl>,
+    /// Programs that are at hand, by the name of their image (`kubectl` for `registry.example.com/kubectl:1`). Containers of
+    /// other images only take their time where they name no command.
+    pub programs: BTreeMap<String, Program>,
 }
 
-/// The real kubectl.
+/// The real program of an image.
 #[derive(Clone, Debug)]
-pub struct Kubectl {
+pub struct Program {
     /// Program, and arguments before its own.
     pub command: Vec<String>,
     /// A kubeconfig of the cluster, whoever it is of: a pod's containers use it as their ServiceAccount.
     pub kubeconfig: std::path::PathBuf,
+    /// Variables that say where it listens, with their ports: on its pod's address alone, as there is one network.
+    pub listens: Vec<(String, u16)>,
 }
 
 impl Default for WorldSpec {
@@ -61,7 +65,7 @@ impl Default for WorldSpec {
             compact: false,
             windows: 0,
             timings: Timings::default(),
-            kubectl: None,
+            programs: BTreeMap::new(),
         }
     }
 }

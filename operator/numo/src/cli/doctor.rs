@@ -1,9 +1,13 @@
 //! `numo doctor`: whether an installation is sound, and what mends it. Writes nothing.
 
-use super::{CliError, ClusterArgs, run::DEFAULT_NAMESPACE};
-use crate::shell::doctor::{self, Finding, State};
+use super::{CliError, ClusterArgs, read, run::DEFAULT_NAMESPACE};
+use crate::shell::{
+    artifact::ArtifactOptions,
+    doctor::{self, Finding, State},
+};
 use clap::{Args, ValueEnum};
-use std::fmt::Write as _;
+use numo_plugin::oci::Proxies;
+use std::{fmt::Write as _, path::PathBuf};
 
 /// How findings are printed.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
@@ -22,6 +26,9 @@ pub struct DoctorArgs {
     /// Namespace of the operator
     #[arg(short, long, env = "NUMO_NAMESPACE", value_name = "NS", default_value = DEFAULT_NAMESPACE)]
     namespace: String,
+    /// Authorities of registries of rules, as PEM, beside the system's
+    #[arg(long, env = "NUMO_REGISTRY_CA", value_name = "FILE")]
+    registry_ca: Option<PathBuf>,
     /// How findings are printed
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     output: Output,
@@ -29,8 +36,16 @@ pub struct DoctorArgs {
 
 /// Looks at the installation and says what is found. Something wrong is an error.
 pub async fn doctor(args: DoctorArgs) -> Result<(), CliError> {
+    let artifacts = ArtifactOptions {
+        authorities: match &args.registry_ca {
+            None => Vec::new(),
+            Some(path) => read("--registry-ca", path)?,
+        },
+        proxies: Proxies::from_env(|name| std::env::var(name).ok()).map_err(CliError::Wrong)?,
+        ..ArtifactOptions::default()
+    };
     let (connection, _) = args.cluster.connect("doctor").await?;
-    let found = doctor::examine(&connection, &args.namespace).await;
+    let found = doctor::examine(&connection, &args.namespace, artifacts).await;
     let unprintable = |error: &dyn std::fmt::Display| CliError::Wrong(format!("cannot be printed: {error}"));
     match args.output {
         Output::Text => print!("{}", text(&found)),

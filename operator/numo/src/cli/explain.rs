@@ -25,6 +25,7 @@ use numo_core::{
     ledger::{self, Ledger},
     observed::{ChangeView, Key, MaintenanceView, NodeView},
     report::{NodeReport, Report},
+    rules::later,
 };
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -91,12 +92,36 @@ struct Explanation {
     said: Vec<Word>,
 }
 
-/// The earliest time at which it could move.
+/// When it could move at the earliest.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Earliest {
-    at: String,
+    /// The time, where one is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at: Option<String>,
+    /// What happens then, or what it hangs on.
     why: String,
+}
+
+impl Earliest {
+    fn at(at: Timestamp, why: impl Into<String>) -> Self {
+        Self {
+            at: Some(second(at)),
+            why: why.into(),
+        }
+    }
+
+    fn hangs_on(why: impl Into<String>) -> Self {
+        Self {
+            at: None,
+            why: why.into(),
+        }
+    }
+}
+
+/// A time to the second.
+fn second(at: Timestamp) -> String {
+    at.round(jiff::Unit::Second).unwrap_or(at).to_string()
 }
 
 /// One thing of the chain.
@@ -353,12 +378,15 @@ impl Explanation {
         if let Some(who) = self.ends_by {
             line("ends", &format!("by {who}"));
         }
-        if let Some(earliest) = &self.earliest {
-            let in_ = earliest.at.parse::<Timestamp>().map_or_else(
-                |_| String::new(),
-                |at| format!(", in {}", eta::words(at.as_second() - now.as_second())),
-            );
-            line("earliest", &format!(" {}{in_}: {}", earliest.at, earliest.why));
+        if let Some(Earliest { at, why }) = &self.earliest {
+            let at = at.as_ref().map_or_else(String::new, |at| {
+                let in_ = at.parse::<Timestamp>().map_or_else(
+                    |_| String::new(),
+                    |at| format!(", in {}", eta::words(at.as_second() - now.as_second())),
+                );
+                format!("{at}{in_}: ")
+            });
+            line("earliest", &format!(" {at}{why}"));
         }
         for Link { what, message } in &self.chain {
             line(what, message);
@@ -468,7 +496,7 @@ fn of_node(look: &Look, seen: &NodeView, owner: &str, decision: &Decision, node:
         since: node.since.clone(),
         pool: Some(node.pool.to_string()).filter(|pool| !pool.is_empty()),
         target: Some(report.target.clone().unwrap_or_else(|| "?".to_owned())),
-        earliest: earliest(decision, node, look.now),
+        earliest: earliest(look, decision, node),
         ..Explanation::of(format!("Node {}", seen.name), why)
     };
     if matches!(
@@ -569,21 +597,66 @@ fn around(one: &mut Explanation, look: &Look, seen: &NodeView) {
     }
 }
 
-/// The earliest time at which a node could move, where time alone decides.
-fn earliest(decision: &Decision, node: &NodeReport, now: Timestamp) -> Option<Earliest> {
+/// When a node could move at the earliest: where time alone decides, when; else what it hangs on, and what is known of that.
+fn earliest(look: &Look, decision: &Decision, node: &NodeReport) -> Option<Earliest> {
     let why = match node.why.reason {
         Reason::OutsideWindow => "spec.window opens",
         Reason::Soaking => "spec.soakSeconds are over",
         Reason::CompleteDelay => "spec.postCompleteDelay is over",
         Reason::NodeLeaseHeld => "the lease of the other controller ends",
         Reason::VersionUnresolved => "the channel is asked again",
+        Reason::WaitingForTurn => return Some(first_turn(look, decision)),
+        Reason::RuleWaits | Reason::RuleRunning => return Some(rule_at_last(look, node)),
         _ => return None,
     };
-    let at = decision.wake_at.filter(|at| *at > now)?;
-    Some(Earliest {
-        at: at.round(jiff::Unit::Second).unwrap_or(at).to_string(),
-        why: why.to_owned(),
-    })
+    let at = decision.wake_at.filter(|at| *at > look.now)?;
+    Some(Earliest::at(at, why))
+}
+
+/// When the first of the nodes in flight is done, by what the others took.
+fn first_turn(look: &Look, decision: &Decision) -> Earliest {
+    let Some(pace) = eta::pace(&decision.report, &look.store.observed, look.now) else {
+        return Earliest::hangs_on(
+            "when a node in flight is done; no node of this run is yet, so nobody knows how long one takes",
+        );
+    };
+    let basis = format!(
+        "{} each in the median of {}",
+        eta::words(pace.median_seconds),
+        pace.of
+    );
+    match pace.under_way.iter().min() {
+        Some(0) => Earliest::hangs_on(format!(
+            "when a node in flight is done; one takes longer than the others did ({basis})"
+        )),
+        Some(left) => Earliest::at(
+            later(look.now, *left),
+            format!("the first node in flight is done, if it takes what the others did ({basis})"),
+        ),
+        None => Earliest::hangs_on("when what holds it is over"),
+    }
+}
+
+/// When the rule that is asked passes, or has used up its time.
+fn rule_at_last(look: &Look, node: &NodeReport) -> Earliest {
+    let observed = &look.store.observed;
+    let mut changes = observed.changes.values();
+    let change = changes.find(|change| node.change.as_deref() == Some(change.key.name.as_str()));
+    let wait = change.and_then(|change| change.status.rule_waits.last());
+    let deadline = wait.and_then(|wait| {
+        let mut rules = observed.rules.values();
+        let rule = rules.find(|rule| rule.key.to_string() == wait.rule)?;
+        let since: Timestamp = wait.since.parse().ok()?;
+        Some((wait, later(since, rule.timeout_seconds), rule.timeout_seconds))
+    });
+    match deadline {
+        Some((wait, at, seconds)) => Earliest::hangs_on(format!(
+            "when rule {} passes; at {} it has failed, if it has not passed within timeoutSeconds {seconds}",
+            wait.rule,
+            second(at)
+        )),
+        None => Earliest::hangs_on("when its rule has passed"),
+    }
 }
 
 /// What a maintenance of the node waits for, and who can end it.

@@ -734,11 +734,8 @@ async fn try_job(
 
 /// What `numo doctor` finds missing of rights and definitions.
 async fn missing(connection: &Connection) -> Vec<String> {
-    let found = doctor::examine(connection, super::run::DEFAULT_NAMESPACE).await;
-    let wrong = found.into_iter().filter(|one| {
-        one.state == doctor::State::Wrong
-            && ["Permissions", "Definitions", "OtherOperators"].contains(&one.check)
-    });
+    let found = doctor::needs(connection, super::run::DEFAULT_NAMESPACE).await;
+    let wrong = found.into_iter().filter(|one| one.state == doctor::State::Wrong);
     wrong.map(|one| one.message).collect()
 }
 

@@ -117,7 +117,7 @@ fn verb_page(page: &mut String, verb: &Command, before: &str, depth: usize) {
     if subs.is_empty() && verb.get_name() != "run" {
         let usage = verb.clone().render_usage().to_string();
         let usage = usage.trim_start_matches("Usage: ");
-        let _ = writeln!(page, "\n```\n{usage}\n```\n");
+        let _ = writeln!(page, "\n```text\n{usage}\n```\n");
         arguments(page, verb);
     } else if verb.get_name() == "run" {
         let _ = writeln!(page, "\nIts flags: [flags.md](flags.md).");

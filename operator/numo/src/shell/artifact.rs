@@ -180,6 +180,15 @@ impl Artifacts {
         })
     }
 
+    /// What the image of a rule is now, asked of its registry, with the rule's own credentials; nothing is fetched or kept.
+    pub async fn reach(&self, namespace: &str, spec: &WasmRule) -> Result<Pinned, NotFetched> {
+        let reference = reference(spec).map_err(NotFetched::Unfetched)?;
+        let credentials = self.credentials(namespace, spec).await?;
+        let registry = self.registry(&[]).await?;
+        let resolved = registry.resolve(&reference, &credentials).await;
+        resolved.map_err(|error| NotFetched::Unfetched(fault(&error)))
+    }
+
     /// The operator's policy and the rule's.
     fn policies(&self, spec: &WasmRule) -> Result<Vec<Policy>, Fault> {
         let own = (!self.options.asks_for_no_signature()).then(|| Policy {

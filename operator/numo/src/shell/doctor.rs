@@ -3,6 +3,7 @@
 
 use super::{
     access, answer,
+    artifact::{ArtifactOptions, Artifacts, NotFetched},
     client::Connection,
     leader::{age_seconds, holder, is_alive},
     operator::{LEADER_LEASE, is_too_old},
@@ -24,12 +25,14 @@ use kube::{
     api::{DynamicObject, ListParams, PostParams},
     core::{ApiResource, GroupVersionKind},
 };
-use numo_api::marks;
+use numo_api::{Condition, MutexRule, marks};
 use serde::Serialize;
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
-/// Reviews of access that are asked at once.
+/// Reviews of access, and images, that are asked for at once.
 const AT_ONCE: usize = 16;
+/// How long a registry may take.
+const REGISTRY_PATIENCE: Duration = Duration::from_secs(15);
 /// What numo is granted, as it is installed: one source.
 const ROLES: [&str; 3] = [
     include_str!("../../../../deploy/kustomize/base/cluster_role.yaml"),
@@ -105,8 +108,9 @@ impl Findings {
     }
 }
 
-/// Looks at the installation in `namespace`. What cannot be read is a finding, not an error.
-pub async fn examine(connection: &Connection, namespace: &str) -> Vec<Finding> {
+/// Looks at the installation in `namespace`, and asks registries as `artifacts` say. What cannot be read is a finding, not an
+/// error.
+pub async fn examine(connection: &Connection, namespace: &str, artifacts: ArtifactOptions) -> Vec<Finding> {
     let mut found = Findings {
         check: "",
         all: Vec::new(),
@@ -126,7 +130,24 @@ pub async fn examine(connection: &Connection, namespace: &str) -> Vec<Finding> {
     found.check = "Webhook";
     webhook(connection, &mut found).await;
     found.check = "Rules";
-    rules(connection, &mut found).await;
+    let all = rules(connection, &mut found).await;
+    found.check = "Registries";
+    let artifacts = Artifacts::new(connection.read.clone(), artifacts);
+    registries(&artifacts, &all, &mut found).await;
+    found.all
+}
+
+/// The same, but only for what an owner needs: definitions, rights, and that no other operator works on the same objects.
+pub async fn needs(connection: &Connection, namespace: &str) -> Vec<Finding> {
+    let mut found = Findings {
+        check: "Definitions",
+        all: Vec::new(),
+    };
+    definitions(connection, &mut found).await;
+    found.check = "Permissions";
+    permissions(connection, namespace, &mut found).await;
+    found.check = "OtherOperators";
+    others(connection, &mut found).await;
     found.all
 }
 
@@ -505,17 +526,27 @@ async fn others(connection: &Connection, found: &mut Findings) {
 
 async fn webhook(connection: &Connection, found: &mut Findings) {
     let api: Api<ValidatingWebhookConfiguration> = Api::all(connection.read.clone());
-    let webhook = match api.get_opt("numo").await {
-        Ok(webhook) => webhook,
-        Err(error) => return found.unknown("ValidatingWebhookConfiguration numo", &error),
+    let all = match api.list(&ListParams::default()).await {
+        Ok(list) => list.items,
+        Err(error) => return found.unknown("ValidatingWebhookConfigurations", &error),
     };
-    let Some(webhook) = webhook else {
-        return found.note(
+    let (own, others): (Vec<_>, Vec<_>) = all
+        .into_iter()
+        .filter(is_of_maintenances)
+        .partition(|one| one.name_any() == "numo");
+    let others: Vec<String> = others.iter().map(ResourceExt::name_any).collect();
+    let own = own.into_iter().next();
+    if own.is_none() {
+        found.note(
             "the admission of NodeMaintenances is not installed: the same checks come as conditions",
             "install it with the overlays or with webhook.enabled=true, if they are to be refused at once",
         );
-    };
-    let hooks = webhook.webhooks.unwrap_or_default();
+        if others.is_empty() {
+            return;
+        }
+    }
+    let is_installed = own.is_some();
+    let hooks = own.and_then(|own| own.webhooks).unwrap_or_default();
     let vouched = |hook: &k8s_openapi::api::admissionregistration::v1::ValidatingWebhook| {
         hook.client_config
             .ca_bundle
@@ -549,6 +580,19 @@ async fn webhook(connection: &Connection, found: &mut Findings) {
         Err(kube::Error::Api(status)) if status.message.contains(nobody) => {
             found.ok("the webhook answers: a NodeMaintenance of a node that is not there is refused");
         }
+        Err(kube::Error::Api(status))
+            if status.message.contains("failed calling webhook") && !others.is_empty() =>
+        {
+            let names = others.join(", ");
+            found.wrong(
+                format!(
+                    "a webhook of NodeMaintenances does not answer, and ValidatingWebhookConfiguration {names} is \
+                     another operator's: {}",
+                    status.message
+                ),
+                format!("if that operator is stopped: kubectl delete validatingwebhookconfiguration {names}"),
+            );
+        }
         Err(kube::Error::Api(status)) if status.message.contains("failed calling webhook") => found.wrong(
             format!("the webhook does not answer: {}", status.message),
             "look at Service numo-webhook, its endpoints, and NetworkPolicies between the API server and numo",
@@ -557,6 +601,7 @@ async fn webhook(connection: &Connection, found: &mut Findings) {
             found.note("NodeMaintenances are not served: the webhook has nothing to do", "install its definition");
         }
         Err(error) => found.unknown("a NodeMaintenance by dry run", &error),
+        Ok(_) if !is_installed => {}
         Ok(_) => found.wrong(
             "a NodeMaintenance of a node that is not there is admitted: the webhook is not asked",
             "compare ValidatingWebhookConfiguration numo with deploy/kustomize/components/webhook",
@@ -564,19 +609,31 @@ async fn webhook(connection: &Connection, found: &mut Findings) {
     }
 }
 
-async fn rules(connection: &Connection, found: &mut Findings) {
-    let api: Api<numo_api::MutexRule> = Api::all(connection.read.clone());
+/// Whether a configuration is asked about NodeMaintenances.
+fn is_of_maintenances(configuration: &ValidatingWebhookConfiguration) -> bool {
+    let hooks = configuration.webhooks.iter().flatten();
+    let mut rules = hooks.flat_map(|hook| hook.rules.iter().flatten());
+    rules.any(|rule| {
+        let mut resources = rule.resources.iter().flatten();
+        resources.any(|resource| resource == "nodemaintenances")
+    })
+}
+
+/// All rules.
+async fn rules(connection: &Connection, found: &mut Findings) -> Vec<MutexRule> {
+    let api: Api<MutexRule> = Api::all(connection.read.clone());
     let list = match api.list(&ListParams::default()).await {
         Ok(list) => list.items,
-        Err(kube::Error::Api(status)) if status.code == 404 => return,
-        Err(error) => return found.unknown("MutexRules", &error),
+        Err(kube::Error::Api(status)) if status.code == 404 => return Vec::new(),
+        Err(error) => {
+            found.unknown("MutexRules", &error);
+            return Vec::new();
+        }
     };
     let before = found.all.len();
     for rule in &list {
         let key = format!("{}/{}", rule.namespace().unwrap_or_default(), rule.name_any());
-        let mut conditions = rule.status.iter().flat_map(|status| &status.conditions);
-        let ready = conditions.rfind(|one| one.type_ == "Ready" && one.status == "False");
-        if let Some(ready) = ready {
+        if let Some(ready) = readiness(rule).filter(|ready| ready.status == "False") {
             let reason = ready.reason.clone().unwrap_or_default();
             let message = ready.message.clone().unwrap_or_default();
             found.wrong(
@@ -591,6 +648,66 @@ async fn rules(connection: &Connection, found: &mut Findings) {
     }
     if found.all.len() == before {
         found.ok(format!("all {} MutexRules can be asked", list.len()));
+    }
+    list
+}
+
+/// What numo says of a rule.
+fn readiness(rule: &MutexRule) -> Option<&Condition> {
+    let mut conditions = rule.status.iter().flat_map(|status| &status.conditions);
+    conditions.rfind(|one| one.type_ == "Ready")
+}
+
+/// Whether the registries of rules answer here, each image asked for with its rule's own credentials. numo may stand
+/// elsewhere: what it has, and cannot be had here, is no fault.
+async fn registries(artifacts: &Artifacts, rules: &[MutexRule], found: &mut Findings) {
+    let mut seen = BTreeSet::new();
+    let mut images = Vec::new();
+    for rule in rules {
+        let namespace = rule.namespace().unwrap_or_default();
+        if let Some(wasm) = rule.spec.wasm.as_ref()
+            && let Some(image) = wasm.image.as_ref().filter(|image| !image.is_empty())
+            && seen.insert((namespace.clone(), image.clone(), wasm.pull_secret_name.clone()))
+        {
+            images.push((rule, namespace, image, wasm));
+        }
+    }
+    let total = images.len();
+    let reached = stream::iter(images).map(|(rule, namespace, image, wasm)| {
+        let artifacts = &artifacts;
+        async move {
+            let asked = tokio::time::timeout(REGISTRY_PATIENCE, artifacts.reach(&namespace, wasm)).await;
+            let why = match asked {
+                Ok(Ok(_)) => return None,
+                Ok(Err(NotFetched::Unfetched((reason, message)))) => format!("{}: {message}", reason.name()),
+                Ok(Err(NotFetched::Unverified(_, (reason, message)))) => {
+                    format!("{}: {message}", reason.name())
+                }
+                Ok(Err(NotFetched::NoAnswer)) => "the API server gave no answer".to_owned(),
+                Err(_) => format!("no answer within {} s", REGISTRY_PATIENCE.as_secs()),
+            };
+            Some((rule, namespace, image, why))
+        }
+    });
+    let reached: Vec<_> = reached.buffer_unordered(AT_ONCE).collect().await;
+    let mut missed = 0;
+    for (rule, namespace, image, why) in reached.into_iter().flatten() {
+        missed += 1;
+        let name = rule.name_any();
+        if readiness(rule).is_some_and(|ready| ready.status == "True") {
+            found.note(
+                format!("{image} of MutexRule {namespace}/{name} cannot be had from here, though numo has it ({why})"),
+                "nothing, if this machine is not meant to reach that registry",
+            );
+        } else {
+            found.wrong(
+                format!("{image} of MutexRule {namespace}/{name} cannot be had ({why})"),
+                format!("numo plugin inspect {image}; numo explain mutexrule/{name} -n {namespace} says what numo found"),
+            );
+        }
+    }
+    if total > 0 && missed == 0 {
+        found.ok(format!("the images of all {total} rules in WASM can be had"));
     }
 }
 

@@ -365,6 +365,17 @@ async fn a_component_is_pushed_signed_fetched_verified_and_outlives_its_registry
     stranger["spec"]["wasm"]["image"] = json!(pinned);
     apply(&stage, &[team, stranger]).await?;
     rule_of_says(&stage, "team", "disk", ("Fetched", "False", "ImageUnauthorised")).await?;
+    let doctor = ["doctor", "--registry-ca", &path("ca.pem")];
+    let said = stage.call(&doctor).await?.out;
+    let of_registries = |said: &str| {
+        let lines = said.lines().filter(|line| line.contains("Registries"));
+        lines.map(ToOwned::to_owned).collect::<Vec<_>>()
+    };
+    let found = of_registries(&said);
+    assert!(
+        found.len() == 1 && found[0].contains("team/disk cannot be had (ImageUnauthorised"),
+        "{said}"
+    );
 
     // The tag is another component's now, which this generation of the rule does not notice.
     std::fs::write(path("other.wasm"), component("http-check").await?)?;
@@ -376,6 +387,13 @@ async fn a_component_is_pushed_signed_fetched_verified_and_outlives_its_registry
 
     // The registry is gone, and numo begins anew: what it fetched and verified once still gates.
     registry.stop();
+    let said = stage.call(&doctor).await?.out;
+    assert!(
+        of_registries(&said)
+            .iter()
+            .any(|line| line.starts_with("note") && line.contains("numo has it")),
+        "{said}"
+    );
     stage.kill_numo().await?;
     stage.start_numo()?;
     stage

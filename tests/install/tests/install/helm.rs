@@ -55,7 +55,7 @@ impl Site {
         helm.args(["uninstall", "numo", "--wait"]);
         let uninstalled = tokio::task::spawn_blocking(move || said(&mut helm));
         let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
-        let of_hook = ListParams::default().labels("app.kubernetes.io/component=release");
+        let of_hook = ListParams::default().labels("app.kubernetes.io/name=numo-release");
         let pod = loop {
             if let Some(pod) = pods.list(&of_hook).await?.items.into_iter().next() {
                 break pod;

@@ -2,12 +2,12 @@
 //!
 //! It runs the commands of pods as processes of this machine, without privileges, and says of them
 //! what a kubelet says. May never run a pod of a node that this world did not make. Images are not
-//! pulled, volumes not mounted, probes not asked.
+//! pulled, volumes not mounted, probes not asked, but for programs that are at hand.
 
 mod env;
-mod kubectl;
 mod pod;
 mod process;
+mod program;
 mod server;
 
 use std::collections::HashSet;

@@ -19,6 +19,7 @@ use crate::cache::{key, uid};
 use crate::context::{Context, lock, manager, write};
 use crate::machine::Machine;
 use crate::openshift::KUBELET;
+use crate::spec::Program;
 
 /// Images with this in their name cannot be pulled.
 const NO_SUCH_IMAGE: &str = "does-not-exist";
@@ -45,6 +46,8 @@ struct Known {
     terminated: Option<Terminated>,
     last: Option<Terminated>,
     restarts: i32,
+    /// Runs, and its readiness probe has not succeeded yet.
+    is_unready: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -184,9 +187,10 @@ impl Life {
         let phase = if init { "Pending" } else { "Running" };
         let env = resolve(&self.pod, container);
         let words = argv(container, &env);
-        if words.is_empty() && super::kubectl::is_kubectl(container) && self.ctx.spec.kubectl.is_some() {
-            let args = super::env::arguments(container, &env);
-            let (code, message) = self.kubectl(container, args, &env, phase).await;
+        if words.is_empty()
+            && let Some(program) = super::program::of(&self.ctx, container)
+        {
+            let (code, message) = self.program(container, program, phase).await;
             let reason = if code == 0 { "Completed" } else { "Error" };
             self.end(container, code, reason, message, started);
             return code;
@@ -210,24 +214,36 @@ impl Life {
         code
     }
 
-    /// Runs the real kubectl, as the pod's ServiceAccount.
-    async fn kubectl(
-        &self,
-        container: &Container,
-        args: Vec<String>,
-        env: &[(String, String)],
-        phase: &str,
-    ) -> (i32, String) {
-        let Some(kubectl) = &self.ctx.spec.kubectl else {
-            return (128, "there is no kubectl".to_owned());
-        };
+    /// Runs the real program of the image, as the pod's ServiceAccount.
+    async fn program(&self, container: &Container, program: &Program, phase: &str) -> (i32, String) {
         let folder = match self.ctx.containers.folder() {
             Ok(folder) => folder,
             Err(error) => return (128, error.to_string()),
         };
-        match super::kubectl::words(&self.ctx, kubectl, &self.pod, folder.path(), args).await {
-            Ok(words) => self.process(container, &words, env, phase, true).await,
-            Err(error) => (128, format!("{error:#}")),
+        let start = super::program::start(
+            &self.ctx,
+            program,
+            &self.pod,
+            container,
+            &self.address,
+            folder.path(),
+        );
+        let start = match start.await {
+            Ok(start) => start,
+            Err(error) => return (128, format!("{error:#}")),
+        };
+        self.know(&container.name, |known| {
+            known.is_unready = super::program::is_probed(container);
+        });
+        let ready = async {
+            super::program::until_ready(container, &self.address).await;
+            self.know(&container.name, |known| known.is_unready = false);
+            self.write_status(phase).await;
+            pending().await
+        };
+        tokio::select! {
+            ended = self.process(container, &start.words, &start.env, phase, true) => ended,
+            never = ready => never,
         }
     }
 
@@ -449,7 +465,7 @@ impl Life {
             all.collect::<Vec<Value>>()
         };
         let terminal = matches!(phase, "Succeeded" | "Failed");
-        let ready = phase == "Running" && known.values().all(|k| k.waiting.is_none());
+        let ready = phase == "Running" && known.values().all(|k| k.waiting.is_none() && !k.is_unready);
         let initialized = phase != "Pending" || known.values().all(|k| k.waiting.is_none());
         let reason = if terminal { "PodCompleted" } else { "" };
         json!({
@@ -490,7 +506,8 @@ fn container_status(container: &Container, known: Known) -> Value {
             "startedAt": t.started, "finishedAt": t.finished,
         }})
     };
-    let ready = known.running.is_some();
+    let runs = known.running.is_some();
+    let ready = runs && !known.is_unready;
     let state = match (known.waiting, known.running, known.terminated) {
         (Some((reason, message)), ..) => json!({ "waiting": { "reason": reason, "message": message } }),
         (None, Some(started), _) => json!({ "running": { "startedAt": started } }),
@@ -501,9 +518,9 @@ fn container_status(container: &Container, known: Known) -> Value {
         "name": container.name,
         "image": container.image,
         "imageID": format!("world://{}", container.image.clone().unwrap_or_default()),
-        "containerID": if ready { format!("world://{}", container.name) } else { String::new() },
+        "containerID": if runs { format!("world://{}", container.name) } else { String::new() },
         "ready": ready,
-        "started": ready,
+        "started": runs,
         "restartCount": known.restarts,
         "state": state,
         "lastState": known.last.map_or_else(|| json!({}), terminated),
