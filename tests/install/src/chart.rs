@@ -68,6 +68,9 @@ pub fn templates() -> Result<BTreeMap<String, String>> {
         };
         add(&name, only_if(".Values.webhook.enabled", &text));
     }
+    for (name, text) in monitoring()? {
+        add(name, only_if(".Values.monitoring.enabled", &text));
+    }
     for (name, text) in definitions()? {
         add(&format!("crd_{name}"), text);
     }
@@ -219,6 +222,34 @@ fn invitations() -> Result<String> {
     ))
 }
 
+/// What `deploy/monitoring` has.
+fn monitoring() -> Result<[(&'static str, String); 3]> {
+    let labels = "  labels:\n    app.kubernetes.io/name: numo\n";
+    let labelled = format!(
+        "{labels}    {{{{- with .Values.monitoring.labels }}}}\n    {{{{- toYaml . | nindent 4 }}}}\n    {{{{- end }}}}\n"
+    );
+    let object = |file: &str| {
+        let text = read(&format!("deploy/monitoring/{file}.yaml"))?;
+        once(&placed(&not_of_helm(&text)), labels, &labelled)
+    };
+    let dashboard = not_of_helm(&read("deploy/monitoring/dashboard.json")?);
+    let lines: Vec<String> = dashboard.lines().map(|line| format!("    {line}\n")).collect();
+    let head = format!(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: numo-dashboard\n  namespace: {NAMESPACE}\n{labels}    \
+         grafana_dashboard: \"1\"\ndata:\n  numo.json: |\n"
+    );
+    Ok([
+        ("monitoring_service_monitor", object("service_monitor")?),
+        ("monitoring_alerts", object("alerts")?),
+        ("monitoring_dashboard", placed(&head) + &lines.concat()),
+    ])
+}
+
+/// Braces of another template language, which Helm would read as its own.
+fn not_of_helm(text: &str) -> String {
+    text.replace("{{", "{{ \"{{\" }}")
+}
+
 /// The definitions, which stay when the release goes. Those of other operators are not written over.
 fn definitions() -> Result<BTreeMap<String, String>> {
     let list = read("deploy/crds/kustomization.yaml")?;
@@ -226,8 +257,7 @@ fn definitions() -> Result<BTreeMap<String, String>> {
     let of = |file: &str| {
         let name = file.strip_suffix(".yaml").context("a file of YAML")?;
         let text = read(&format!("deploy/crds/{file}"))?;
-        // Helm would read them as its own.
-        let text = text.replace("{{", "{{ \"{{\" }}");
+        let text = not_of_helm(&text);
         let (group, plural) = name.split_once('_').context("group and plural")?;
         let full = format!("{plural}.{group}");
         let from = format!("metadata:\n  name: {full}\n");

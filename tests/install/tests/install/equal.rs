@@ -37,7 +37,8 @@ pub(crate) fn by_name(objects: Vec<Value>) -> BTreeMap<String, Value> {
     found
 }
 
-fn rendered_by(major: u8, platform: &str) -> Result<Vec<Value>> {
+/// Helm, about to render the chart.
+fn template(major: u8) -> Result<std::process::Command> {
     let mut helm = program(major)?;
     helm.arg("template").arg("numo").arg(chart()).args([
         "--namespace",
@@ -45,6 +46,11 @@ fn rendered_by(major: u8, platform: &str) -> Result<Vec<Value>> {
         "--kube-version",
         "1.36.0",
     ]);
+    Ok(helm)
+}
+
+fn rendered_by(major: u8, platform: &str) -> Result<Vec<Value>> {
+    let mut helm = template(major)?;
     if platform == "openshift" {
         helm.arg("--values").arg(chart().join("values-openshift.yaml"));
     }
@@ -101,6 +107,50 @@ pub(crate) fn difference(one: &Value, other: &Value, at: &str) -> Option<String>
         (Value::Number(a), Value::Number(b)) if a.as_f64() == b.as_f64() => None,
         _ => (one != other).then(|| format!("{at}: {one} and {other}")),
     }
+}
+
+/// What the Prometheus operator and Grafana read is the same, labels of the user's aside.
+#[test]
+fn the_chart_has_the_alerts_and_the_dashboard() -> Result<()> {
+    let source = |file: &str| {
+        let path = numo_install::root().join("deploy/monitoring").join(file);
+        std::fs::read_to_string(&path).with_context(|| path.display().to_string())
+    };
+    let mut wanted = objects(&source("service_monitor.yaml")?)?;
+    wanted.extend(objects(&source("alerts.yaml")?)?);
+    let wanted = by_name(wanted);
+    for major in HELMS {
+        let mut helm = template(major)?;
+        let plain = by_name(objects(&said(&mut helm)?)?);
+        assert!(
+            wanted.keys().all(|name| !plain.contains_key(name)),
+            "only if asked for"
+        );
+        helm.args([
+            "--set",
+            "monitoring.enabled=true",
+            "--set",
+            "monitoring.labels.release=mine",
+        ]);
+        let mut all = by_name(objects(&said(&mut helm)?)?);
+        for (name, object) in &wanted {
+            let found = all
+                .get_mut(name)
+                .with_context(|| format!("Helm {major}: {name}"))?;
+            let labels = found
+                .pointer_mut("/metadata/labels")
+                .and_then(Value::as_object_mut);
+            let label = labels.and_then(|labels| labels.remove("release"));
+            assert_eq!(label, Some(Value::from("mine")));
+            assert_eq!(difference(object, found, ""), None, "Helm {major}: {name}");
+        }
+        let dashboard = &all[&format!("ConfigMap numo-dashboard in {NAMESPACE}")]["data"]["numo.json"];
+        assert_eq!(
+            dashboard.as_str().map(str::trim_end),
+            Some(source("dashboard.json")?.trim_end())
+        );
+    }
+    Ok(())
 }
 
 #[test]
