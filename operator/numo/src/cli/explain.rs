@@ -2,7 +2,7 @@
 //! node's journal. The words are those of the report that the operator writes its status from.
 
 use super::{
-    CliError, ClusterArgs, completion,
+    CliError, ClusterArgs, completion, cure,
     look::{self, Look, ago},
     object::{ObjectArg, What},
     output::{self, OutputArgs, paint},
@@ -18,12 +18,12 @@ use numo_api::{
     marks,
 };
 use numo_core::{
-    Decision,
+    Decision, Owner,
     drain::DrainOptions,
     eta,
     forecast::{Surroundings, Weight, forecast},
     ledger::{self, Ledger},
-    observed::{ChangeView, Key, MaintenanceView, NodeView},
+    observed::{ChangeView, Key, MaintenanceView, NodeView, Observed},
     report::{NodeReport, Report},
     rules::later,
 };
@@ -82,6 +82,9 @@ struct Explanation {
     /// Who can end it; none where nothing is waited for.
     #[serde(skip_serializing_if = "Option::is_none")]
     ends_by: Option<&'static str>,
+    /// Commands that end it, where a person at a terminal can.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    commands: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     earliest: Option<Earliest>,
     /// What else holds it or stands around it, in order.
@@ -184,6 +187,7 @@ pub async fn explain(args: ExplainArgs) -> Result<(), CliError> {
     let found = explained(&look, &args)?;
     print(&found, look.now, args.output)?;
     say_unseen(&look.unseen);
+    look::say_idle(&connection).await;
     let waits = found.iter().find_map(|one| one.ends_by.and(one.reason));
     match waits.filter(|_| args.exit_code) {
         Some(reason) => Err(CliError::Closed(format!("it waits: {reason}"))),
@@ -378,6 +382,9 @@ impl Explanation {
         if let Some(who) = self.ends_by {
             line("ends", &format!("by {who}"));
         }
+        for command in &self.commands {
+            line("do", command);
+        }
         if let Some(Earliest { at, why }) = &self.earliest {
             let at = at.as_ref().map_or_else(String::new, |at| {
                 let in_ = at.parse::<Timestamp>().map_or_else(
@@ -442,18 +449,12 @@ fn node(look: &Look, seen: &NodeView) -> Vec<Explanation> {
     let mut found = Vec::new();
     for (key, decision) in &look.runs {
         if let Some(node) = decision.report.nodes.get(name) {
-            found.push(of_node(
-                look,
-                seen,
-                &format!("MutexRunConfig {key}"),
-                decision,
-                node,
-            ));
+            found.push(of_node(look, seen, &Owner::run(key.clone()), decision, node));
         }
     }
     for (key, decision) in &look.plans {
         if let Some(node) = decision.report.nodes.get(name) {
-            let mut one = of_node(look, seen, &format!("Plan {key}"), decision, node);
+            let mut one = of_node(look, seen, &Owner::plan(key.clone()), decision, node);
             if node.in_flight() {
                 let (reason, message) = look::plan_words(look, key, &decision.report);
                 one.chain.insert(
@@ -487,11 +488,18 @@ fn node(look: &Look, seen: &NodeView) -> Vec<Explanation> {
 }
 
 /// Why a node is where it is, for one owner.
-fn of_node(look: &Look, seen: &NodeView, owner: &str, decision: &Decision, node: &NodeReport) -> Explanation {
+fn of_node(
+    look: &Look,
+    seen: &NodeView,
+    owner: &Owner,
+    decision: &Decision,
+    node: &NodeReport,
+) -> Explanation {
     let why = (Some(node.why.reason), node.why.message.to_string());
     let report = &decision.report;
     let mut one = Explanation {
-        owner: Some(owner.to_owned()),
+        owner: Some(owner.to_string()),
+        commands: cure::of_node(look, owner, report, &seen.name, node),
         step: Some(node.step),
         since: node.since.clone(),
         pool: Some(node.pool.to_string()).filter(|pool| !pool.is_empty()),
@@ -571,10 +579,8 @@ fn around(one: &mut Explanation, look: &Look, seen: &NodeView) {
             Timestamp::from_second(until).ok()
         });
         let until = until.map_or_else(String::new, |until| format!(" until {until}"));
-        one.link(
-            "lease",
-            format!("{} holds the lease of the node{until}", lease.holder),
-        );
+        let holder = holder(observed, &lease.holder);
+        one.link("lease", format!("{holder} holds the lease of the node{until}"));
     }
     if seen.unschedulable {
         one.link("node", "it is cordoned");
@@ -595,6 +601,22 @@ fn around(one: &mut Explanation, look: &Look, seen: &NodeView) {
     if hard.len() > NAMED {
         one.link("pod", format!("and {} more", hard.len() - NAMED));
     }
+}
+
+/// Who holds a lease: numo for an owner, by its name, or whoever it is.
+fn holder(observed: &Observed, holder: &str) -> String {
+    let Some((_, uid)) = holder.strip_prefix("numo/").and_then(|rest| rest.split_once('/')) else {
+        return holder.to_owned();
+    };
+    let runs = observed.runs.iter();
+    let runs = runs.map(|(key, run)| (Owner::run(key.clone()), &run.uid));
+    let plans = observed.plans.iter();
+    let plans = plans.map(|(key, plan)| (Owner::plan(key.clone()), &plan.uid));
+    let mut owners = runs.chain(plans);
+    owners.find(|(_, known)| *known == uid).map_or_else(
+        || format!("numo ({holder}, which is gone)"),
+        |(owner, _)| format!("numo, for {owner},"),
+    )
 }
 
 /// When a node could move at the earliest: where time alone decides, when; else what it hangs on, and what is known of that.
@@ -766,6 +788,7 @@ fn plan(look: &Look, key: &Key, decision: &Decision) -> Explanation {
     let report = &decision.report;
     let (reason, message) = look::plan_words(look, key, report);
     let mut one = Explanation::of(format!("Plan {key}"), (Some(reason), message));
+    one.commands = cure::of_owner(look, &Owner::plan(key.clone()), report, reason);
     one.target.clone_from(&report.target);
     one.link("nodes", progress(look, report));
     one.behind("flight", report, "");
@@ -784,6 +807,7 @@ fn run(look: &Look, key: &Key, decision: &Decision) -> Explanation {
     let report = &decision.report;
     let (reason, message) = look::said(look, key, report);
     let mut one = Explanation::of(format!("MutexRunConfig {key}"), (Some(reason), message));
+    one.commands = cure::of_owner(look, &Owner::run(key.clone()), report, reason);
     one.target.clone_from(&report.target);
     for problem in &report.problems {
         one.link("wrong", format!("{}: {}", problem.reason, problem.message));

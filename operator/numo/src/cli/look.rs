@@ -6,18 +6,22 @@ use crate::{
     frontends::mutex_run_config::summary,
     shell::{
         client::Connection,
+        leader,
         observe::{self, Following},
+        operator::LEADER_LEASE,
         store::Store,
     },
 };
 use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{Api, api::ListParams};
 use numo_api::{
     Reason, Step,
     conditions::{Who, types},
     mutex_run_config::WaitCount,
 };
 use numo_core::{
-    Decision, Owner, Snapshot, decide,
+    Decision, Owner, Snapshot, decide, eta,
     observed::{Key, MaintenanceView, Settings},
     report::{Report, Why},
     verdict::Answers,
@@ -65,6 +69,29 @@ pub async fn look_by(connection: &Connection) -> Result<Look, CliError> {
         )));
     }
     Ok(Look::of(store, unseen, connection.clock.now()))
+}
+
+/// Says where nobody acts on what was seen: no numo leads, as far as that may be looked at.
+pub async fn say_idle(connection: &Connection) {
+    let leases: Api<Lease> = Api::all(connection.read.clone());
+    let params = ListParams::default().fields(&format!("metadata.name={LEADER_LEASE}"));
+    let Ok(all) = leases.list(&params).await else {
+        return;
+    };
+    let now = connection.clock.now();
+    if all.items.iter().any(|lease| leader::is_alive(lease, now)) {
+        return;
+    }
+    let last = all
+        .items
+        .iter()
+        .filter_map(|lease| leader::age_seconds(lease, now))
+        .min();
+    let since = last.map_or_else(
+        || "none ever did".to_owned(),
+        |age| format!("the last one was alive {} ago", eta::words(age)),
+    );
+    anstream::eprintln!("numo: no numo leads ({since}): nothing of this moves; `numo doctor` says more");
 }
 
 /// Looks at the cluster until nobody wants to know any more: `show` is told of each change, and at least every `tick`

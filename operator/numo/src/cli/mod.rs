@@ -7,6 +7,7 @@ mod abort;
 mod cluster;
 mod completion;
 mod crds;
+mod cure;
 mod directive;
 mod doctor;
 mod explain;

@@ -2,7 +2,7 @@
 
 use super::CliError;
 use crate::shell::{client::Connection, watch, wire::Kind};
-use kube::{core::DynamicObject, discovery::ApiResource};
+use kube::{api::ListParams, core::DynamicObject, discovery::ApiResource};
 use std::str::FromStr;
 
 /// What can be asked about.
@@ -202,7 +202,29 @@ impl ObjectArg {
                 }
             }
         }
+        if !namespace.is_empty()
+            && let Some(places) = self.elsewhere(connection, what).await
+        {
+            return Err(CliError::Usage(format!(
+                "found no {}/{} in namespace {namespace}; there is one by {places}",
+                what.singular(),
+                self.name
+            )));
+        }
         Err(refused.unwrap_or_else(|| CliError::Usage(format!("found no {}", self.name))))
+    }
+
+    /// Namespaces that have an object of this name, as flags, as far as that may be seen.
+    async fn elsewhere(&self, connection: &Connection, what: What) -> Option<String> {
+        let params = ListParams::default().fields(&format!("metadata.name={}", self.name));
+        let kind = what.kinds().first()?;
+        let all = watch::api(&connection.read, *kind, "").list(&params).await.ok()?;
+        let places = all
+            .items
+            .into_iter()
+            .filter_map(|object| object.metadata.namespace);
+        let flags: Vec<String> = places.take(3).map(|place| format!("-n {place}")).collect();
+        (!flags.is_empty()).then(|| flags.join(", "))
     }
 }
 

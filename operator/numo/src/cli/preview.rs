@@ -42,7 +42,12 @@ use numo_core::{
     verdict::Question,
 };
 use serde::Serialize;
-use std::{collections::BTreeSet, fmt::Write as _, path::PathBuf, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+    path::PathBuf,
+    time::Duration,
+};
 use tokio::sync::mpsc;
 
 /// Waves that are imagined, at most.
@@ -366,8 +371,28 @@ fn owner_of(store: &Store, object: &ObjectArg, namespace: &str) -> Result<Owner,
         } else {
             String::new()
         };
+        let mut elsewhere = match what {
+            What::Run => observed
+                .runs
+                .keys()
+                .filter(|key| key.name == object.name)
+                .collect(),
+            What::Plan => observed
+                .plans
+                .keys()
+                .filter(|key| key.name == object.name)
+                .collect(),
+            _ => Vec::new(),
+        };
+        elsewhere.truncate(3);
+        let elsewhere: Vec<&str> = elsewhere.iter().map(|key| key.namespace.as_str()).collect();
+        let hint = if elsewhere.is_empty() {
+            "`numo status` lists all, -f FILE previews a manifest".to_owned()
+        } else {
+            format!("there is one by -n {}", elsewhere.join(", -n "))
+        };
         CliError::Usage(format!(
-            "found no {} {}{place}; `numo status` lists all, -f FILE previews a manifest",
+            "found no {} {}{place}; {hint}",
             what.singular(),
             object.name
         ))
@@ -795,15 +820,26 @@ impl Preview {
                 );
             }
         }
-        for left in self.left.iter().take(SHOWN) {
-            let reason = paint(output::of_reason(left.reason), left.reason.name());
-            let _ = writeln!(text, "  no turn Node {}: {reason}: {}", left.node, left.message);
+        // Nodes of one reason and message are one line.
+        let mut alike: BTreeMap<(Reason, &str), Vec<&str>> = BTreeMap::new();
+        for left in &self.left {
+            let words = (left.reason, left.message.as_str());
+            alike.entry(words).or_default().push(&left.node);
         }
-        if self.left.len() > SHOWN {
+        for ((reason, message), nodes) in alike.iter().take(SHOWN) {
+            let reason = paint(output::of_reason(*reason), reason.name());
+            let named = nodes.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
+            let more = match nodes.len().saturating_sub(SHOWN) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let _ = writeln!(text, "  no turn {named}{more}: {reason}: {message}");
+        }
+        if alike.len() > SHOWN {
             let _ = writeln!(
                 text,
-                "          and {} nodes more (-o json)",
-                self.left.len() - SHOWN
+                "          and {} reasons more (-o json)",
+                alike.len() - SHOWN
             );
         }
         for rule in &self.rules {

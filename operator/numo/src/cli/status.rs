@@ -18,6 +18,8 @@ use numo_core::{
 use serde::Serialize;
 use std::{collections::BTreeMap, fmt::Write as _};
 
+/// Letters of a message that a table shows without `-o wide`.
+const MESSAGE_SHOWN: usize = 120;
 /// Nodes that are behind, as many as are shown.
 const SHOWN: usize = 50;
 
@@ -165,6 +167,7 @@ pub async fn status(args: StatusArgs) -> Result<(), CliError> {
     picture.check(&selection)?;
     picture.print(&look, args.output)?;
     say_unseen(&picture.unseen);
+    look::say_idle(&connection).await;
     Ok(())
 }
 
@@ -435,7 +438,7 @@ impl OwnerLine {
                     Cell::painted(node.step.name(), output::of_step(node.step)),
                     ago(node.since.as_deref(), look.now).into(),
                     Cell::painted(node.reason.name(), output::of_reason(node.reason)),
-                    node.message.as_str().into(),
+                    shortened(&node.message, output).into(),
                     change.unwrap_or_default().into(),
                 ]);
             }
@@ -450,6 +453,15 @@ impl OwnerLine {
         }
         text
     }
+}
+
+/// A message as a table has it: all of it with `-o wide`, as `explain` has it.
+fn shortened(message: &str, output: OutputArgs) -> String {
+    if output.is_wide() || message.chars().count() <= MESSAGE_SHOWN {
+        return message.to_owned();
+    }
+    let short: String = message.chars().take(MESSAGE_SHOWN - 1).collect();
+    format!("{short}…")
 }
 
 impl MaintenanceLine {
@@ -495,7 +507,7 @@ fn maintained(lines: &[MaintenanceLine], look: &Look, output: OutputArgs) -> Str
             line.pods_left.to_string().into(),
             ago(Some(&line.created), look.now).into(),
             reason,
-            line.message.as_str().into(),
+            shortened(&line.message, output).into(),
         ]);
     }
     table.text()

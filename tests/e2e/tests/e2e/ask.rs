@@ -54,7 +54,7 @@ async fn told(stage: &Stage, kind: &str, name: &str) -> Result<Vec<(String, Stri
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_asked_is_answered_in_every_format_and_what_is_wrong_is_named() -> Result<()> {
-    let stage = set(workers(3), Vec::new()).await?;
+    let mut stage = set(workers(3), Vec::new()).await?;
     let gate = Gate::new()?;
     prepare(
         &stage,
@@ -110,7 +110,7 @@ async fn what_is_asked_is_answered_in_every_format_and_what_is_wrong_is_named() 
     );
     let text = stage.say(&["explain", "worker-0"]).await?;
     for words in [
-        "holds the lease of the node",
+        "numo, for MutexRunConfig node-upgrade-mutex-operator/upgrade, holds the lease of the node",
         "MachineConfigPool worker is paused by numo",
         "journal",
         "PreRules",
@@ -239,6 +239,18 @@ async fn what_is_asked_is_answered_in_every_format_and_what_is_wrong_is_named() 
     crate::finish(&stage).await?;
     let status = json_of(&stage, &["status"]).await?;
     assert_eq!(status["owners"][0]["eta"], "done");
+    // What is elsewhere is named, and so is it that nobody acts.
+    let elsewhere = format!("-n {NAMESPACE}");
+    for verb in ["pause", "preview"] {
+        is_wrong(&stage, 2, &[verb, "mutexrunconfig/upgrade"], &[&elsewhere]).await?;
+    }
+    assert!(!stage.call(&["status"]).await?.err.contains("no numo leads"));
+    stage.stop_numo().await?;
+    let said = stage.call(&["status"]).await?;
+    assert!(
+        said.err.contains("no numo leads") && said.code == Some(0),
+        "{said:?}"
+    );
     stage.strike().await
 }
 
@@ -283,6 +295,8 @@ async fn who_paused_what_and_why_is_kept_and_told_and_a_dry_run_writes_nothing()
     assert!(crate::released_after_a_while(&stage).await.is_empty());
     let text = stage.say(&["explain", "mutexrunconfig/upgrade"]).await?;
     assert!(text.contains("pause by admin") && text.contains(why), "{text}");
+    let resume = format!("do      numo resume mutexrunconfig/upgrade -n {NAMESPACE}\n");
+    assert!(text.contains(&resume), "{text}");
     assert_eq!(
         told(&stage, "MutexRunConfig", "upgrade").await?,
         [("Suspended".to_owned(), format!("pause by admin: {why}"))]
@@ -360,6 +374,8 @@ async fn who_paused_what_and_why_is_kept_and_told_and_a_dry_run_writes_nothing()
     let name = made.metadata.name.clone().unwrap_or_default();
     let told = told(&stage, "MutexBudget", &name).await?;
     assert_eq!(told, [("Stopped".to_owned(), "stop by admin: a disk".to_owned())]);
+    let text = stage.say(&["explain", "worker-1"]).await?;
+    assert!(text.contains(&format!("do      numo start {name}\n")), "{text}");
     let text = stage.say(&["explain", &format!("mutexbudget/{name}")]).await?;
     assert!(text.contains("Stopped") && text.contains("numo start"), "{text}");
     is_wrong(&stage, 2, &["start"], &["is not paused", &name]).await?;

@@ -972,6 +972,10 @@ async fn what_an_alert_says_to_do() -> Result<()> {
     page.run(t, "for a drain that does not pass", &[node]).await?;
     page.run(t, "kubectl numo skip NODE", &[node]).await?;
     site.until("numo explain worker-1", "RuleFailed").await?;
+    let said = site.run("numo explain worker-1").await?;
+    for command in ["numo retry worker-1", "numo skip worker-1"] {
+        assert!(said.contains(&format!("do      {command}\n")), "{said}");
+    }
     page.run(t, "# names them", &[any, ("NODE", "worker-1")]).await?;
     let first = &[
         ("KIND/NAME", "mutexrunconfig/infra"),
