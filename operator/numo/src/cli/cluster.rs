@@ -34,7 +34,8 @@ impl KubeconfigArgs {
             kubeconfig: self.clone(),
             ..ClusterArgs::default()
         };
-        all.reach(verb, None).await
+        let (connection, namespace, _) = all.reach(verb, None).await?;
+        Ok((connection, namespace))
     }
 }
 
@@ -66,17 +67,31 @@ pub struct ClusterArgs {
 }
 
 impl ClusterArgs {
-    /// Connects; the second part is the namespace of the kubeconfig's context.
+    /// Connects, and asks the API server whether it is there and knows who asks; the second part is the namespace of the
+    /// kubeconfig's context.
     pub async fn connect(&self, verb: &str) -> Result<(Connection, String), CliError> {
         let timeout = timeout(&self.request_timeout).map_err(CliError::Usage)?;
-        Ok(self.reach(verb, timeout).await?)
+        let (connection, namespace, server) = self.reach(verb, timeout).await?;
+        match connection.read.apiserver_version().await {
+            Err(kube::Error::Api(status)) if status.code == 401 => Err(CliError::Wrong(format!(
+                "the API server {server} does not know who asks (401 Unauthorized): the credentials of the kubeconfig are \
+                 wrong or have expired; log in again, or name others with --user or --context"
+            ))),
+            // Who may not ask for the version may still ask for what the verb needs.
+            Ok(_) | Err(kube::Error::Api(_)) => Ok((connection, namespace)),
+            Err(error) => Err(CliError::Wrong(format!(
+                "the API server {server} is not reached: {}; its address is that of the kubeconfig (--kubeconfig, \
+                 --context, --cluster)",
+                root(&error)
+            ))),
+        }
     }
 
     async fn reach(
         &self,
         verb: &str,
         timeout: Option<Duration>,
-    ) -> Result<(Connection, String), ConnectError> {
+    ) -> Result<(Connection, String, String), ConnectError> {
         let options = KubeConfigOptions {
             context: self.kubeconfig.context.clone(),
             cluster: self.cluster.clone(),
@@ -93,9 +108,19 @@ impl ClusterArgs {
             config.connect_timeout = timeout;
         }
         let namespace = config.default_namespace.clone();
+        let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
         let agent = format!("numo/{} {verb}", env!("CARGO_PKG_VERSION"));
-        Ok((client::connect(config, &agent)?, namespace))
+        Ok((client::connect(config, &agent)?, namespace, server))
     }
+}
+
+/// What an error comes from in the end.
+fn root(error: &dyn std::error::Error) -> String {
+    let mut last = error;
+    while let Some(source) = last.source() {
+        last = source;
+    }
+    last.to_string()
 }
 
 /// kubectl's times: a number is seconds, 0 is none.

@@ -528,7 +528,7 @@ async fn webhook(connection: &Connection, found: &mut Findings) {
     let api: Api<ValidatingWebhookConfiguration> = Api::all(connection.read.clone());
     let all = match api.list(&ListParams::default()).await {
         Ok(list) => list.items,
-        Err(error) => return found.unknown("ValidatingWebhookConfigurations", &error),
+        Err(error) => return found.unknown("the webhooks of the cluster", &error),
     };
     let (own, others): (Vec<_>, Vec<_>) = all
         .into_iter()

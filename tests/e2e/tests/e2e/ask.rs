@@ -5,6 +5,7 @@ use anyhow::{Context as _, Result};
 use k8s_openapi::api::{core::v1::Node, events::v1::Event};
 use kube::{Api, api::ListParams};
 use numo_api::{MutexBudget, marks};
+use numo_cluster::User;
 use numo_e2e::{NAMESPACE, Stage};
 use serde_json::{Value, json};
 
@@ -239,6 +240,35 @@ async fn what_is_asked_is_answered_in_every_format_and_what_is_wrong_is_named() 
     crate::finish(&stage).await?;
     let status = json_of(&stage, &["status"]).await?;
     assert_eq!(status["owners"][0]["eta"], "done");
+    // A server that is not there, and one that does not know who asks.
+    let given = std::fs::read_to_string(stage.cluster.kubeconfig(User::Admin))?;
+    let given: Value = serde_saphyr::from_str(&given)?;
+    let folder = tempfile::tempdir()?;
+    let (mut gone, mut stranger) = (given.clone(), given);
+    gone["clusters"][0]["cluster"]["server"] = json!("https://127.0.0.1:1");
+    stranger["users"][0]["user"] = json!({"token": "wrong"});
+    for (name, kubeconfig, words) in [
+        (
+            "gone",
+            gone,
+            [
+                "https://127.0.0.1:1 is not reached: Connection refused",
+                "--context",
+            ],
+        ),
+        (
+            "stranger",
+            stranger,
+            ["does not know who asks (401", "log in again"],
+        ),
+    ] {
+        let path = folder.path().join(name);
+        std::fs::write(&path, kubeconfig.to_string())?;
+        let path = path.display().to_string();
+        for verb in ["status", "doctor", "stop"] {
+            is_wrong(&stage, 1, &[verb, "--kubeconfig", &path], &words).await?;
+        }
+    }
     // What is elsewhere is named, and so is it that nobody acts.
     let elsewhere = format!("-n {NAMESPACE}");
     for verb in ["pause", "preview"] {
