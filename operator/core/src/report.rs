@@ -35,7 +35,7 @@ pub struct NodeReport {
     pub why: Why,
     /// Since when, RFC 3339, where the journal knows.
     pub since: Option<String>,
-    /// Name of the node's NodeChange, where there is one.
+    /// Namespace and name of the node's NodeChange, where there is one.
     pub change: Option<String>,
 }
 

@@ -74,9 +74,7 @@ pub fn of_node(look: &Look, owner: &Owner, report: &Report, name: &str, node: &N
 /// A node that waits for a person: ask again, or go on without it if it was not let go.
 fn of_held(look: &Look, name: &str, node: &NodeReport) -> Vec<String> {
     let mut all = vec![format!("numo retry {name}")];
-    let mut changes = look.store.observed.changes.values();
-    let change = changes.find(|change| node.change.as_deref() == Some(change.key.name.as_str()));
-    let was_let_go = change.is_none_or(|change| {
+    let was_let_go = look.change_of(node).is_none_or(|change| {
         let mut entries = change.status.entries.iter();
         entries.any(|entry| entry.step == Step::Released)
     });

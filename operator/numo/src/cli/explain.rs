@@ -662,9 +662,9 @@ fn first_turn(look: &Look, decision: &Decision) -> Earliest {
 /// When the rule that is asked passes, or has used up its time.
 fn rule_at_last(look: &Look, node: &NodeReport) -> Earliest {
     let observed = &look.store.observed;
-    let mut changes = observed.changes.values();
-    let change = changes.find(|change| node.change.as_deref() == Some(change.key.name.as_str()));
-    let wait = change.and_then(|change| change.status.rule_waits.last());
+    let wait = look
+        .change_of(node)
+        .and_then(|change| change.status.rule_waits.last());
     let deadline = wait.and_then(|wait| {
         let mut rules = observed.rules.values();
         let rule = rules.find(|rule| rule.key.to_string() == wait.rule)?;

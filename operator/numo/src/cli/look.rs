@@ -22,8 +22,8 @@ use numo_api::{
 };
 use numo_core::{
     Decision, Owner, Snapshot, decide, eta,
-    observed::{Key, MaintenanceView, Settings},
-    report::{Report, Why},
+    observed::{ChangeView, Key, MaintenanceView, Settings},
+    report::{NodeReport, Report, Why},
     verdict::Answers,
 };
 use std::time::Duration;
@@ -134,6 +134,13 @@ pub async fn follow(
 }
 
 impl Look {
+    /// The journal of a node of a report.
+    pub fn change_of(&self, node: &NodeReport) -> Option<&ChangeView> {
+        let named = node.change.as_ref()?;
+        let mut changes = self.store.observed.changes.values();
+        changes.find(|change| change.key.to_string() == *named)
+    }
+
     /// What is decided on what was seen.
     pub fn of(mut store: Store, unseen: Vec<String>, now: Timestamp) -> Self {
         let keys: Vec<Key> = store.observed.runs.keys().cloned().collect();

@@ -160,6 +160,10 @@ async fn expressions_gate_a_node_and_are_asked_again_when_what_they_read_changes
     );
     let text = stage.say(&["explain", "worker-0"]).await?;
     assert!(text.contains("the shop says not yet"), "{text}");
+    assert!(
+        text.contains("it has failed, if it has not passed within timeoutSeconds"),
+        "when that wait ends at the latest: {text}"
+    );
 
     // It is asked again for what changed, long before its hour is over.
     set_gate(&stage, "shop", json!({"open": "soon"})).await?;
