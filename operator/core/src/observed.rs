@@ -692,6 +692,8 @@ pub struct BudgetView {
     pub group_by: Option<String>,
     /// `spec.paused`.
     pub paused: bool,
+    /// The annotations in use: ours.
+    pub annotations: Map,
     /// uid.
     pub uid: String,
     /// `metadata.generation`.

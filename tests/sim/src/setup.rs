@@ -309,6 +309,7 @@ fn draw_budgets(rng: &mut SmallRng, world: &mut World) {
             max_unavailable: Ok(limits[rng.random_range(0..limits.len())]),
             group_by: rng.random_bool(0.5).then(|| openshift::ZONE.to_owned()),
             paused: false,
+            annotations: BTreeMap::new(),
             uid: "budget-uid".to_owned(),
             generation: 1,
             status: numo_api::MutexBudgetStatus::default(),

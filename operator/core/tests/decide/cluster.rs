@@ -890,6 +890,7 @@ impl Cluster {
                     other => other.to_owned(),
                 }),
                 paused: line.has("paused"),
+                annotations: BTreeMap::new(),
                 uid: "budget-uid".to_owned(),
                 generation: 1,
                 status: numo_api::MutexBudgetStatus::default(),

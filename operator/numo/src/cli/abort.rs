@@ -1,7 +1,7 @@
 //! `numo abort`: gives up the current run of a MutexRunConfig, or the current upgrade of a Plan.
 
 use super::{
-    CliError, ClusterArgs, completion,
+    CliError, ClusterArgs, completion, look,
     object::{ObjectArg, What},
     word::{Change, SayArgs, Speaker},
 };
@@ -87,5 +87,6 @@ pub async fn abort(args: AbortArgs) -> Result<(), CliError> {
         );
         println!("pools with outdated nodes stay paused; see `numo status -n {namespace}`");
     }
+    look::say_idle(&connection).await;
     Ok(())
 }

@@ -39,6 +39,13 @@ impl KubeconfigArgs {
     }
 }
 
+/// How long the API server has to say which version it is, unless --request-timeout says otherwise: a verb that hangs says
+/// nothing.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// What the client's own timeout says.
+const DEADLINE: &str = "deadline has elapsed";
+
 /// How to reach the cluster, as kubectl takes it.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ClusterArgs {
@@ -72,13 +79,24 @@ impl ClusterArgs {
     pub async fn connect(&self, verb: &str) -> Result<(Connection, String), CliError> {
         let timeout = timeout(&self.request_timeout).map_err(CliError::Usage)?;
         let (connection, namespace, server) = self.reach(verb, timeout).await?;
-        match connection.read.apiserver_version().await {
+        let patience = timeout.unwrap_or(PATIENCE);
+        let late = || {
+            CliError::Wrong(format!(
+                "the API server {server} has not answered within {} s; --request-timeout waits longer",
+                patience.as_secs()
+            ))
+        };
+        let Ok(version) = tokio::time::timeout(patience, connection.read.apiserver_version()).await else {
+            return Err(late());
+        };
+        match version {
             Err(kube::Error::Api(status)) if status.code == 401 => Err(CliError::Wrong(format!(
                 "the API server {server} does not know who asks (401 Unauthorized): the credentials of the kubeconfig are \
                  wrong or have expired; log in again, or name others with --user or --context"
             ))),
             // Who may not ask for the version may still ask for what the verb needs.
             Ok(_) | Err(kube::Error::Api(_)) => Ok((connection, namespace)),
+            Err(error) if root(&error) == DEADLINE => Err(late()),
             Err(error) => Err(CliError::Wrong(format!(
                 "the API server {server} is not reached: {}; its address is that of the kubeconfig (--kubeconfig, \
                  --context, --cluster)",

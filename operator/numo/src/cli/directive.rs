@@ -22,7 +22,7 @@ use numo_core::{
     observed::{Key, NodeView},
     report::RunPhase,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 /// Arguments of `numo retry` and `numo skip`.
@@ -35,7 +35,7 @@ pub struct DirectiveArgs {
     /// Namespace of the owner [default: all; of mutexrunconfig/NAME that of the kubeconfig's context]
     #[arg(short, long, value_name = "NS")]
     namespace: Option<String>,
-    /// The node; `numo retry` also takes mutexrunconfig/NAME, whose PreRun rules are then asked again
+    /// The node, as NODE or node/NODE; `retry` alone takes mutexrunconfig/NAME too: its PreRun rules are asked again
     #[arg(value_name = "NODE", add = clap_complete::ArgValueCompleter::new(completion::nodes))]
     object: ObjectArg,
 }
@@ -89,6 +89,11 @@ pub async fn give(args: DirectiveArgs, action: DirectiveAction) -> Result<(), Cl
             .await
             .map_err(CliError::api(format!("NodeChange {namespace}/{name}")))?;
     }
+    let mut patch = json!({"spec": {"directive": directive}});
+    // Nobody's reason for an earlier word is a reason for this one.
+    if directive.reason.is_none() {
+        patch["spec"]["directive"]["reason"] = Value::Null;
+    }
     let said = Change {
         resource: &watch::resource(Kind::NodeChange),
         object: &object,
@@ -98,13 +103,20 @@ pub async fn give(args: DirectiveArgs, action: DirectiveAction) -> Result<(), Cl
         } else {
             "SkipAsked"
         },
-        patch: json!({"spec": {"directive": directive}}),
+        patch,
     };
     speaker.write(&api, said).await?;
+    let meant = match change.status.and_then(|status| status.step) {
+        Some(Step::Released) if action == DirectiveAction::Retry => {
+            ", which is changing: it gets its whole time once more"
+        }
+        _ => "",
+    };
     println!(
-        "nodechange/{name}: {action:?} for Node {node}{}",
+        "nodechange/{name}: {action:?} for Node {node}{meant}{}",
         args.say.suffix()
     );
+    look::say_idle(&connection).await;
     Ok(())
 }
 
@@ -262,6 +274,7 @@ async fn create_change(
         change.name,
         speaker.say.suffix()
     );
+    look::say_idle(speaker.connection).await;
     Ok(())
 }
 
@@ -274,9 +287,12 @@ fn refuse_in_vain(node: &str, change: &NodeChange, action: DirectiveAction) -> R
             .iter()
             .rfind(|entry| matches!(entry.step, Step::PreRules | Step::Released))
             .is_some_and(|entry| entry.step == Step::Released);
+    // A retry that nobody has acted on yet is taken back by it.
+    let pending = change.spec.directive.as_ref();
+    let is_asked_again = pending.is_some_and(|pending| pending.action == DirectiveAction::Retry);
     let vain = match (action, status.step) {
         (_, Some(Step::Done)) => "it is done",
-        (DirectiveAction::Skip, Some(Step::Skipped)) => "it is skipped already",
+        (DirectiveAction::Skip, Some(Step::Skipped)) if !is_asked_again => "it is skipped already",
         (DirectiveAction::Skip, _) if was_let_go => {
             "it was let go already and is changing; `numo abort` gives the run up"
         }
@@ -330,5 +346,6 @@ async fn retry_run(
     let api = watch::api(&connection.write, found.kind, namespace);
     speaker.write(&api, change).await?;
     println!("{name}: its rules are asked again, round {round}{}", say.suffix());
+    look::say_idle(connection).await;
     Ok(())
 }

@@ -1,22 +1,19 @@
 //! `numo doctor`: whether an installation is sound, and what mends it. Writes nothing.
 
-use super::{CliError, ClusterArgs, read, run::DEFAULT_NAMESPACE};
+use super::{
+    CliError, ClusterArgs,
+    output::{self, OutputArgs, paint},
+    read,
+    run::DEFAULT_NAMESPACE,
+};
 use crate::shell::{
     artifact::ArtifactOptions,
     doctor::{self, Finding, State},
 };
-use clap::{Args, ValueEnum};
+use anstyle::Style;
+use clap::Args;
 use numo_plugin::oci::Proxies;
 use std::{fmt::Write as _, path::PathBuf};
-
-/// How findings are printed.
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
-enum Output {
-    #[default]
-    Text,
-    Json,
-    Yaml,
-}
 
 /// Arguments of `numo doctor`.
 #[derive(Debug, Args)]
@@ -29,9 +26,8 @@ pub struct DoctorArgs {
     /// Authorities of registries of rules, as PEM, beside the system's
     #[arg(long, env = "NUMO_REGISTRY_CA", value_name = "FILE")]
     registry_ca: Option<PathBuf>,
-    /// How findings are printed
-    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
-    output: Output,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 /// Looks at the installation and says what is found. Something wrong is an error.
@@ -46,37 +42,42 @@ pub async fn doctor(args: DoctorArgs) -> Result<(), CliError> {
     };
     let (connection, _) = args.cluster.connect("doctor").await?;
     let found = doctor::examine(&connection, &args.namespace, artifacts).await;
-    let unprintable = |error: &dyn std::fmt::Display| CliError::Wrong(format!("cannot be printed: {error}"));
-    match args.output {
-        Output::Text => print!("{}", text(&found)),
-        Output::Json => {
-            let json = serde_json::to_string_pretty(&found).map_err(|error| unprintable(&error))?;
-            println!("{json}");
-        }
-        Output::Yaml => print!(
-            "{}",
-            serde_saphyr::to_string(&found).map_err(|error| unprintable(&error))?
-        ),
-    }
+    // By name alone: the checks that have something to mend, each once.
+    let names = || {
+        let open = found
+            .iter()
+            .filter(|one| matches!(one.state, State::Wrong | State::Unknown));
+        let mut names: Vec<String> = open.map(|one| one.check.to_owned()).collect();
+        names.dedup();
+        names
+    };
+    args.output.print(&found, |_| text(&found), names)?;
     let wrong = found.iter().filter(|one| one.state == State::Wrong).count();
     let unknown = found.iter().filter(|one| one.state == State::Unknown).count();
     match (wrong, unknown) {
         (0, 0) => Ok(()),
-        (0, unknown) => Err(CliError::Wrong(format!("{unknown} checks could not be made"))),
-        (wrong, _) => Err(CliError::Wrong(format!("{wrong} findings to mend"))),
+        (0, unknown) => Err(CliError::Wrong(format!(
+            "{} could not be made",
+            doctor::counted(unknown, "check")
+        ))),
+        (wrong, _) => Err(CliError::Wrong(format!(
+            "{} to mend",
+            doctor::counted(wrong, "finding")
+        ))),
     }
 }
 
 fn text(found: &[Finding]) -> String {
     let mut out = String::new();
     for one in found {
-        let state = match one.state {
-            State::Ok => "ok",
-            State::Note => "note",
-            State::Wrong => "WRONG",
-            State::Unknown => "UNKNOWN",
+        let (state, style) = match one.state {
+            State::Ok => ("ok", output::good()),
+            State::Note => ("note", Style::new()),
+            State::Wrong => ("WRONG", output::bad()),
+            State::Unknown => ("UNKNOWN", output::bad()),
         };
-        let _ = writeln!(out, "{state:<8} {:<15} {}", one.check, one.message);
+        let state = paint(style, &format!("{state:<8}"));
+        let _ = writeln!(out, "{state} {:<15} {}", one.check, one.message);
         if let Some(cure) = &one.cure {
             let _ = writeln!(out, "{:<24} → {cure}", "");
         }
@@ -104,7 +105,7 @@ mod tests {
                 cure: Some("look at it".to_owned()),
             },
         ];
-        let shown = text(&found);
+        let shown = anstream::adapter::strip_str(&text(&found)).to_string();
         let lines: Vec<&str> = shown.lines().collect();
         assert_eq!(lines[0], "ok       Leader          numo-1 leads");
         assert_eq!(lines[1], "WRONG    Webhook         it does not answer");

@@ -175,23 +175,41 @@ pub async fn explain(args: ExplainArgs) -> Result<(), CliError> {
         .await;
     }
     let mut look = look::look_by(&connection).await?;
-    if args.object.what.is_none_or(|what| what == What::Node)
-        && let Some(node) = look.store.observed.nodes.get(&args.object.name)
-    {
-        let nodes = [node.name.clone()];
+    let nodes = drained(&look, &args.object);
+    if !nodes.is_empty() {
         let unseen = observe::pods(&connection.read, &mut look.store, &nodes, &mut None)
             .await
-            .map_err(CliError::api(format!("pods of Node {}", args.object.name)))?;
+            .map_err(CliError::api(format!("pods of Node {}", nodes.join(", "))))?;
         look.unseen.extend(unseen);
     }
     let found = explained(&look, &args)?;
     print(&found, look.now, args.output)?;
     say_unseen(&look.unseen);
-    look::say_idle(&connection).await;
+    if let Some(idle) = &look.idle {
+        anstream::eprintln!("numo: {idle}");
+    }
     let waits = found.iter().find_map(|one| one.ends_by.and(one.reason));
     match waits.filter(|_| args.exit_code) {
         Some(reason) => Err(CliError::Closed(format!("it waits: {reason}"))),
         None => Ok(()),
+    }
+}
+
+/// Nodes whose pods and budgets the explanation names.
+fn drained(look: &Look, object: &ObjectArg) -> Vec<String> {
+    let observed = &look.store.observed;
+    match object.what {
+        None | Some(What::Node) => {
+            let node = observed.nodes.get(&object.name).into_iter();
+            node.map(|node| node.name.clone()).collect()
+        }
+        Some(What::Maintenance) => {
+            let views = observed.maintenances.values();
+            let named = views.filter(|view| view.owner.key.name == object.name);
+            let nodes = named.map(|view| view.spec.node_name.clone());
+            nodes.filter(|node| observed.nodes.contains_key(node)).collect()
+        }
+        Some(_) => Vec::new(),
     }
 }
 
@@ -215,8 +233,31 @@ fn reason(name: &str) -> Result<Explanation, CliError> {
             ..Explanation::of(format!("Reason {word}"), (None, (*meaning).to_owned()))
         }),
         None => Err(CliError::Usage(format!(
-            "found no reason {name}; operator/docs/reference/reasons.md lists them all"
+            "found no reason {name}{}",
+            nearest(name)
         ))),
+    }
+}
+
+/// Reasons that could have been meant.
+fn nearest(name: &str) -> String {
+    let given = name.to_lowercase();
+    let reasons = Reason::ALL.iter().map(|reason| reason.name());
+    let words = numo_api::words::WORDS.iter().map(|(word, ..)| *word);
+    let alike = |word: &&str| {
+        let word = word.to_lowercase();
+        let part = given.len() > 2 && (word.contains(&given) || given.contains(&word));
+        part || strsim::normalized_damerau_levenshtein(&word, &given) > 0.6
+    };
+    let mut near: Vec<&str> = reasons.chain(words).filter(alike).collect();
+    near.sort_unstable();
+    near.dedup();
+    near.truncate(NAMED);
+    if near.is_empty() {
+        "; a reason is what `numo status` shows under REASON, such as RuleWaits; completion lists them"
+            .to_owned()
+    } else {
+        format!("; there are {}", near.join(", "))
     }
 }
 
@@ -320,10 +361,13 @@ fn explained(look: &Look, args: &ExplainArgs) -> Result<Vec<Explanation>, CliErr
                 .namespace
                 .as_ref()
                 .map_or_else(String::new, |namespace| format!(" in namespace {namespace}"));
-            CliError::Usage(format!(
-                "found no {} {name}{place}; `numo status` lists owners and the nodes that wait",
-                what.singular()
-            ))
+            let list = if what.is_owner() {
+                "`numo status` lists owners and the nodes that wait".to_owned()
+            } else {
+                let all = if what.is_namespaced() { " -A" } else { "" };
+                format!("list them with `kubectl get {}s{all}`", what.singular())
+            };
+            CliError::Usage(format!("found no {} {name}{place}; {list}", what.singular()))
         }
     })
 }
@@ -371,11 +415,10 @@ impl Explanation {
         let mut line = |label: &str, words: &str| {
             let _ = writeln!(text, "  {label:<8}{words}");
         };
-        let reason = self.reason.map_or_else(
-            || "-".to_owned(),
-            |reason| paint(output::of_reason(reason), reason.name()),
-        );
-        line("why", &format!("{reason}: {}", self.message));
+        let reason = self.reason.map_or_else(String::new, |reason| {
+            format!("{}: ", paint(output::of_reason(reason), reason.name()))
+        });
+        line("why", &format!("{reason}{}", self.message));
         if let Some(means) = self.means {
             line("means", means);
         }
@@ -537,6 +580,15 @@ fn of_node(
     if node.step != Step::Done {
         around(&mut one, look, seen);
     }
+    if matches!(node.why.reason, Reason::Changing | Reason::ChangeTimeout)
+        && seen.unschedulable
+        && let Some(pod) = one.chain.iter().find(|link| link.what == "pod")
+    {
+        one.earliest = Some(Earliest::hangs_on(format!(
+            "when its drain gets past this: {}",
+            pod.message
+        )));
+    }
     let changes = look.store.observed.changes.values();
     let wanted = node.change.as_ref();
     let change = wanted.and_then(|wanted| {
@@ -568,6 +620,10 @@ fn around(one: &mut Explanation, look: &Look, seen: &NodeView) {
             used.nodes
         );
         one.link("budget", message);
+        if used.budget.paused {
+            one.said
+                .extend(Word::kept(used.budget.annotations.get(marks::SAID)).pop());
+        }
     }
     if let Some(lease) = observed
         .leases
@@ -790,7 +846,9 @@ fn plan(look: &Look, key: &Key, decision: &Decision) -> Explanation {
     let mut one = Explanation::of(format!("Plan {key}"), (Some(reason), message));
     one.commands = cure::of_owner(look, &Owner::plan(key.clone()), report, reason);
     one.target.clone_from(&report.target);
-    one.link("nodes", progress(look, report));
+    if !report.nodes.is_empty() {
+        one.link("nodes", progress(look, report));
+    }
     one.behind("flight", report, "");
     let view = look.store.observed.plans.get(key);
     one.said = view.map_or_else(Vec::new, |view| Word::kept(view.annotations.get(marks::SAID)));
@@ -799,7 +857,7 @@ fn plan(look: &Look, key: &Key, decision: &Decision) -> Explanation {
 
 fn progress(look: &Look, report: &Report) -> String {
     let done = report.count(|node| node.step == Step::Done);
-    let eta = eta::eta(report, &look.store.observed, look.now);
+    let eta = look::eta_words(look::eta(look, report).as_ref());
     format!("{done} of {} done; {eta}", report.nodes.len())
 }
 
@@ -896,6 +954,8 @@ fn budget(look: &Look, name: &str) -> Explanation {
         );
         one.link("in use", message);
     }
+    let view = look.store.observed.budgets.get(name);
+    one.said = view.map_or_else(Vec::new, |view| Word::kept(view.annotations.get(marks::SAID)));
     one
 }
 

@@ -21,7 +21,8 @@ use numo_api::{
     mutex_run_config::WaitCount,
 };
 use numo_core::{
-    Decision, Owner, Snapshot, decide, eta,
+    Decision, Owner, Snapshot, decide,
+    eta::{self, Eta},
     observed::{ChangeView, Key, MaintenanceView, Settings},
     report::{NodeReport, Report, Why},
     verdict::Answers,
@@ -38,9 +39,14 @@ pub struct Look {
     pub plans: Vec<(Key, Decision)>,
     /// What could not be seen.
     pub unseen: Vec<String>,
+    /// That nobody acts on what was seen, in a sentence; none where a numo leads, or who leads may not be looked at.
+    pub idle: Option<String>,
     /// The API server's time.
     pub now: Timestamp,
 }
+
+/// How often it is looked who leads, while something is followed.
+const LEADS_AGAIN: Duration = Duration::from_secs(10);
 
 /// As the operator is told by default; a namespace in which owners are not honoured is its to judge: it says so in the
 /// status.
@@ -68,19 +74,26 @@ pub async fn look_by(connection: &Connection) -> Result<Look, CliError> {
             "cannot look at the cluster: {words}; a cluster administrator lends the ClusterRole numo-viewer"
         )));
     }
-    Ok(Look::of(store, unseen, connection.clock.now()))
+    let mut look = Look::of(store, unseen, connection.clock.now());
+    look.idle = idle(connection).await;
+    Ok(look)
 }
 
-/// Says where nobody acts on what was seen: no numo leads, as far as that may be looked at.
+/// Says where nobody acts on what was said or seen.
 pub async fn say_idle(connection: &Connection) {
+    if let Some(idle) = idle(connection).await {
+        anstream::eprintln!("numo: {idle}");
+    }
+}
+
+/// That no numo leads, as far as that may be looked at.
+async fn idle(connection: &Connection) -> Option<String> {
     let leases: Api<Lease> = Api::all(connection.read.clone());
     let params = ListParams::default().fields(&format!("metadata.name={LEADER_LEASE}"));
-    let Ok(all) = leases.list(&params).await else {
-        return;
-    };
+    let all = leases.list(&params).await.ok()?;
     let now = connection.clock.now();
     if all.items.iter().any(|lease| leader::is_alive(lease, now)) {
-        return;
+        return None;
     }
     let last = all
         .items
@@ -91,7 +104,9 @@ pub async fn say_idle(connection: &Connection) {
         || "none ever did".to_owned(),
         |age| format!("the last one was alive {} ago", eta::words(age)),
     );
-    anstream::eprintln!("numo: no numo leads ({since}): nothing of this moves; `numo doctor` says more");
+    Some(format!(
+        "no numo leads ({since}): nothing of this moves; `numo doctor` says more"
+    ))
 }
 
 /// Looks at the cluster until nobody wants to know any more: `show` is told of each change, and at least every `tick`
@@ -105,7 +120,8 @@ pub async fn follow(
     if !show(&first)? {
         return Ok(());
     }
-    let mut unseen = first.unseen;
+    let (mut unseen, mut who) = (first.unseen, first.idle);
+    let mut asked = tokio::time::Instant::now();
     let mut following = Following::begin(&connection.read, settings(), &unseen);
     loop {
         tokio::select! {
@@ -116,15 +132,21 @@ pub async fn follow(
         if !following.store.is_complete() {
             continue;
         }
-        let look = Look::of(
+        if asked.elapsed() >= LEADS_AGAIN {
+            who = idle(connection).await;
+            asked = tokio::time::Instant::now();
+        }
+        let mut look = Look::of(
             std::mem::take(&mut following.store),
             unseen,
             connection.clock.now(),
         );
+        look.idle = who;
         let goes_on = show(&look)?;
         Look {
             store: following.store,
             unseen,
+            idle: who,
             ..
         } = look;
         if !goes_on {
@@ -179,6 +201,7 @@ impl Look {
             runs,
             plans,
             unseen,
+            idle: None,
             now,
         }
     }
@@ -215,6 +238,17 @@ fn what_only_the_operator_knows(decision: &mut Decision, wait: &WaitCount) {
     if unsure {
         node.why = Why::new(*reason, wait.message.clone());
     }
+}
+
+/// When an owner will be done; none where nobody leads and it is not.
+pub fn eta(look: &Look, report: &Report) -> Option<Eta> {
+    let eta = eta::eta(report, &look.store.observed, look.now);
+    (look.idle.is_none() || eta == Eta::Done).then_some(eta)
+}
+
+/// The words of [`eta`].
+pub fn eta_words(eta: Option<&Eta>) -> String {
+    eta.map_or_else(|| "not known: no numo leads".to_owned(), Eta::to_string)
 }
 
 /// What a Plan waits for: as its status has it, and before that as it is decided here.

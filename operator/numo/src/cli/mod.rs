@@ -176,6 +176,13 @@ impl CliError {
                 ),
                 doing,
             },
+            kube::Error::Api(status) if status.message.contains("failed calling webhook") => Self::Refused {
+                message: format!(
+                    "{}; an admission webhook has nobody behind it: `numo doctor` says whose it is and what lets objects in",
+                    status.message
+                ),
+                doing,
+            },
             kube::Error::Api(status) => Self::Refused {
                 doing,
                 message: status.message,

@@ -95,7 +95,8 @@ pub const fn of_step(step: Step) -> Style {
     }
 }
 
-const fn good() -> Style {
+/// The colour of what is well.
+pub const fn good() -> Style {
     Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Green)))
 }
 

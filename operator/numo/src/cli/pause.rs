@@ -2,7 +2,7 @@
 //! goes on.
 
 use super::{
-    CliError, ClusterArgs, completion,
+    CliError, ClusterArgs, completion, look,
     object::ObjectArg,
     word::{Change, SayArgs, Speaker},
 };
@@ -66,5 +66,6 @@ pub async fn set_suspended(args: PauseArgs, suspended: bool) -> Result<(), CliEr
     } else {
         println!("{name} resumed{suffix}");
     }
+    look::say_idle(&connection).await;
     Ok(())
 }

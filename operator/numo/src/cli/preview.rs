@@ -99,6 +99,9 @@ struct Preview {
     target: Option<String>,
     /// Whether that was imagined.
     imagined: bool,
+    /// Whether nobody asked for that version: no upgrade is under way.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    assumed: bool,
     /// What stands against it as a whole.
     refused: Vec<Said>,
     /// Nodes that would have their turn together, in order.
@@ -162,6 +165,13 @@ struct RuleSaid {
 /// Shows what would come of it.
 pub async fn preview(args: PreviewArgs) -> Result<(), CliError> {
     let offline = args.snapshot.is_some();
+    if let Some(given) = &args.to_version
+        && let Err(error) = semver::Version::parse(given)
+    {
+        return Err(CliError::Usage(format!(
+            "--to-version: found {given:?}, wanted a version such as 4.17.0: {error}"
+        )));
+    }
     let mut connection = None;
     let mut default = "default".to_owned();
     let (mut store, mut unseen, now) = if let Some(path) = &args.snapshot {
@@ -190,7 +200,7 @@ pub async fn preview(args: PreviewArgs) -> Result<(), CliError> {
         }
     }
     if let Some(object) = &args.object {
-        owners = vec![owner_of(&store, object, &namespace)?];
+        owners = vec![owner_of(&store, &unseen, object, &namespace)?];
     }
     let mut site = None;
     if let Some(connection) = &connection {
@@ -234,6 +244,7 @@ pub async fn preview(args: PreviewArgs) -> Result<(), CliError> {
     let against = previews.iter().map(Preview::against).sum::<usize>();
     match against {
         0 => Ok(()),
+        1 => Err(CliError::Closed("one thing stands against it".to_owned())),
         number => Err(CliError::Closed(format!("{number} things stand against it"))),
     }
 }
@@ -346,7 +357,12 @@ async fn take_in(
     Ok(owners)
 }
 
-fn owner_of(store: &Store, object: &ObjectArg, namespace: &str) -> Result<Owner, CliError> {
+fn owner_of(
+    store: &Store,
+    unseen: &[String],
+    object: &ObjectArg,
+    namespace: &str,
+) -> Result<Owner, CliError> {
     let observed = &store.observed;
     let key = Key::new(namespace, object.name.as_str());
     let what = object.what.unwrap_or(What::Run);
@@ -365,6 +381,17 @@ fn owner_of(store: &Store, object: &ObjectArg, namespace: &str) -> Result<Owner,
             )));
         }
     };
+    if found.is_none()
+        && let Some(words) = unseen
+            .iter()
+            .find(|words| words.starts_with(&format!("{}s", what.singular())))
+    {
+        return Err(CliError::Wrong(format!(
+            "{}/{} cannot be looked at: {words}; a cluster administrator lends the ClusterRole numo-viewer",
+            what.singular(),
+            object.name
+        )));
+    }
     found.ok_or_else(|| {
         let place = if what.is_namespaced() {
             format!(" in namespace {namespace}")
@@ -496,9 +523,11 @@ async fn of_owner(
     };
     let idle = first.phase == RunPhase::Idle && owner.kind == OwnerKind::MutexRunConfig;
     let later = idle.then(|| later(&imagined.observed));
+    let assumed = later.is_some() && args.to_version.is_none();
     if let Some(version) = args.to_version.clone().or(later) {
         if owner.kind == OwnerKind::MutexRunConfig {
             one.imagined = true;
+            one.assumed = assumed;
             imagined.upgrade_to(&version);
         } else if args.to_version.is_some() {
             return Err(CliError::Usage("--to-version is for a MutexRunConfig".to_owned()));
@@ -773,17 +802,22 @@ impl Preview {
             .iter()
             .filter(|one| matches!(one.verdict, "block" | "error"))
             .count();
-        let left = self.left.iter().filter(|one| one.step == Step::Selected).count();
-        self.refused.len() + never + rules + left + self.missing.len()
+        // Who waits for those that have no turn is held by what holds them.
+        let left = self.left.iter().filter(|one| one.step == Step::Selected);
+        let (wait, left): (Vec<_>, Vec<_>) = left.partition(|one| one.reason == Reason::WaitingForTurn);
+        let named = self.refused.len() + never + rules + left.len() + self.missing.len();
+        if named == 0 { wait.len() } else { named }
     }
 
     fn text(&self) -> String {
         let mut text = String::new();
         let target = self.target.as_deref().unwrap_or("?");
-        let imagined = if self.imagined {
-            " (imagined: the control plane is there)"
-        } else {
-            ""
+        let imagined = match (self.imagined, self.assumed) {
+            (_, true) => {
+                " (no upgrade is under way: the next minor version is imagined; --to-version names another)"
+            }
+            (true, false) => " (imagined: the control plane is there)",
+            (false, false) => "",
         };
         let _ = writeln!(
             text,

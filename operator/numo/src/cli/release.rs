@@ -19,7 +19,7 @@ use crate::shell::{
 };
 use clap::Args;
 use jiff::Timestamp;
-use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::Namespace};
 use kube::{Api, api::ListParams};
 use numo_api::marks;
 use numo_core::{
@@ -76,8 +76,15 @@ pub struct ReleaseArgs {
     /// How long nodes that are changing are waited for (seconds)
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     timeout_seconds: u64,
-    /// Say what would be written (client)
-    #[arg(long, value_name = "HOW", default_value = "none", num_args = 0..=1, default_missing_value = "client")]
+    /// Say what would be written (client). There is no server: what is given back depends on what was given back before
+    #[arg(
+        long,
+        value_name = "HOW",
+        default_value = "none",
+        num_args = 0..=1,
+        default_missing_value = "client",
+        hide_possible_values = true
+    )]
     dry_run: DryRun,
 }
 
@@ -99,6 +106,11 @@ pub async fn release(args: ReleaseArgs) -> Result<(), CliError> {
         ));
     }
     let (connection, _) = args.cluster.connect("release").await?;
+    let closed = if args.dry_run == DryRun::None || args.take_over {
+        None
+    } else {
+        keeps_leading(&connection, &args.namespace).await
+    };
     let (fence, candidate) = if args.dry_run == DryRun::None {
         let (fence, candidate) = lead(&connection, &args).await?;
         (Some(fence), Some(candidate))
@@ -152,7 +164,41 @@ pub async fn release(args: ReleaseArgs) -> Result<(), CliError> {
             .await
             .map_err(CliError::api(doing))?;
     }
-    say(&released, &args)
+    say(&released, &args)?;
+    match closed {
+        Some(holder) => Err(stop_first(&args.namespace, Some(&holder))),
+        None => Ok(()),
+    }
+}
+
+/// Who leads in the namespace, and when it said so last, as far as that may be seen.
+async fn leader_of(connection: &Connection, namespace: &str) -> Option<(String, Option<i64>)> {
+    let leases: Api<Lease> = Api::namespaced(connection.read.clone(), namespace);
+    let lease = leases.get_opt(LEADER_LEASE).await.ok()??;
+    let now = connection.clock.now();
+    let renewed = leader::age_seconds(&lease, now).map(|age| now.as_second() - age);
+    leader::is_held(&lease, now, 0).then(|| (leader::holder(&lease).to_owned(), renewed))
+}
+
+/// Who leads in the namespace and goes on to: one that has just ended holds the lease for a while.
+async fn keeps_leading(connection: &Connection, namespace: &str) -> Option<String> {
+    let (_, first) = leader_of(connection, namespace).await?;
+    loop {
+        tokio::time::sleep(AGAIN).await;
+        let (holder, renewed) = leader_of(connection, namespace).await?;
+        if renewed > first {
+            return Some(holder);
+        }
+    }
+}
+
+/// That nothing is given back beside an operator.
+fn stop_first(namespace: &str, holder: Option<&str>) -> CliError {
+    let who = holder.map_or_else(|| "an operator".to_owned(), |holder| format!("operator {holder}"));
+    CliError::Closed(format!(
+        "{who} leads (Lease {namespace}/{LEADER_LEASE}): it gives back what it holds if its objects are deleted. Stop it \
+         first, in a cluster by kubectl -n {namespace} scale deployment/numo --replicas=0; or take over with --take-over"
+    ))
 }
 
 /// Whether a node is changing: it comes back by itself.
@@ -165,6 +211,15 @@ async fn lead(connection: &Connection, args: &ReleaseArgs) -> Result<(Fence, Can
     if let Some(place) = leads_elsewhere(connection, &args.namespace).await {
         return Err(CliError::Closed(format!(
             "an operator leads in namespace {place}, and not in {}: say so with -n {place}",
+            args.namespace
+        )));
+    }
+    // The lease is the lock, and it needs a place.
+    let namespaces: Api<Namespace> = Api::all(connection.read.clone());
+    if matches!(namespaces.get_opt(&args.namespace).await, Ok(None)) {
+        return Err(CliError::Usage(format!(
+            "namespace {} is not there, and the lock that keeps operators off needs one: name any that is, with \
+             `numo release --offline -n default`",
             args.namespace
         )));
     }
@@ -193,11 +248,9 @@ async fn lead(connection: &Connection, args: &ReleaseArgs) -> Result<(Fence, Can
         Ok(Ok(fence)) => fence,
         Ok(Err(error)) => return Err(CliError::api(doing)(error)),
         Err(_) => {
-            return Err(CliError::Closed(format!(
-                "an operator leads (Lease {0}/{LEADER_LEASE}): it gives back what it holds if its objects are deleted. \
-                 Stop it first: kubectl -n {0} scale deployment/numo --replicas=0; or take over with --take-over",
-                args.namespace
-            )));
+            let holder = leader_of(connection, &args.namespace).await;
+            let holder = holder.as_ref().map(|(holder, _)| holder.as_str());
+            return Err(stop_first(&args.namespace, holder));
         }
     };
     let keeping = fence.clone();

@@ -108,9 +108,21 @@ fn ends() -> bool {
     false
 }
 
+/// Letters of a line that are seen: escape codes are not.
+fn letters(line: &str) -> usize {
+    let mut escape = false;
+    let seen = line.chars().filter(|letter| {
+        let hidden = escape || *letter == '\u{1b}';
+        escape = hidden && (*letter == '\u{1b}' || !letter.is_ascii_alphabetic());
+        !hidden
+    });
+    seen.count()
+}
+
 /// The line, cut to the width; escape codes take no room, and colours end with the line.
 fn fit(line: &str, width: usize, plain: bool) -> String {
     let (mut out, mut used, mut escape) = (String::new(), 0, false);
+    let seen = letters(line);
     for letter in line.chars() {
         if letter == '\u{1b}' {
             escape = true;
@@ -123,7 +135,9 @@ fn fit(line: &str, width: usize, plain: bool) -> String {
             continue;
         }
         if used < width {
-            out.push(letter);
+            // What is cut off is not taken for the end.
+            let is_cut = used + 1 == width && seen > width;
+            out.push(if is_cut { '…' } else { letter });
             used += 1;
         }
     }
@@ -139,10 +153,11 @@ mod tests {
 
     #[test]
     fn a_line_is_cut_where_the_screen_ends_and_colours_take_no_room() {
-        assert_eq!(fit("\u{1b}[31mabc\u{1b}[0mdef", 4, true), "abcd");
+        assert_eq!(fit("\u{1b}[31mabc\u{1b}[0mdef", 4, true), "abc…");
+        assert_eq!(fit("abcd", 4, true), "abcd");
         assert_eq!(
             fit("\u{1b}[31mabc\u{1b}[0mdef", 4, false),
-            "\u{1b}[31mabc\u{1b}[0md\u{1b}[0m"
+            "\u{1b}[31mabc\u{1b}[0m…\u{1b}[0m"
         );
         assert_eq!(fit("", 4, true), "");
     }

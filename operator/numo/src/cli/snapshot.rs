@@ -87,6 +87,12 @@ pub async fn snapshot(args: SnapshotArgs) -> Result<(), CliError> {
     let (mut store, mut unseen) = observe::recorded(&connection.read, settings(), &mut recording)
         .await
         .map_err(CliError::api("looking at the cluster"))?;
+    if let Some(words) = unseen.iter().find(|words| words.starts_with("nodes: ")) {
+        return Err(CliError::Wrong(format!(
+            "nothing was written, as a snapshot without nodes is of no use: {words}; a cluster administrator lends the \
+             ClusterRole numo-viewer"
+        )));
+    }
     if !args.without_pods {
         let nodes: Vec<String> = store.observed.nodes.keys().cloned().collect();
         let found = observe::pods(&connection.read, &mut store, &nodes, &mut recording).await;

@@ -11,7 +11,7 @@ use clap::Args;
 use numo_api::{Reason, Step};
 use numo_core::{
     Decision,
-    eta::{Eta, eta},
+    eta::Eta,
     ledger::Ledger,
     observed::{Key, MaintenanceView},
 };
@@ -52,6 +52,9 @@ struct Picture {
     maintenances: Vec<MaintenanceLine>,
     budgets: Vec<BudgetLine>,
     unseen: Vec<String>,
+    /// That no numo leads, if so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    idle: Option<String>,
 }
 
 /// A MutexRunConfig or a Plan.
@@ -108,7 +111,8 @@ struct MaintenanceLine {
     node: String,
     phase: Option<String>,
     drained_percent: i64,
-    pods_left: usize,
+    /// None before the drain has begun.
+    pods_left: Option<usize>,
     created: String,
     reason: Option<Reason>,
     message: String,
@@ -120,6 +124,8 @@ struct BudgetLine {
     name: String,
     group_by: Option<String>,
     group: String,
+    /// `spec.nodeSelector` as given.
+    node_selector: serde_json::Value,
     max_unavailable: String,
     paused: bool,
     nodes: usize,
@@ -149,7 +155,7 @@ pub async fn status(args: StatusArgs) -> Result<(), CliError> {
         && !what.is_owner()
     {
         return Err(CliError::Usage(format!(
-            "found kind {0}, wanted mutexrunconfig, plan or nodemaintenance; `numo explain {0}/NAME` takes it",
+            "found kind {0}, wanted mutexrunconfig, plan or nodemaintenance, which own nodes; `numo explain {0}/NAME` takes it",
             what.singular()
         )));
     }
@@ -167,7 +173,7 @@ pub async fn status(args: StatusArgs) -> Result<(), CliError> {
     picture.check(&selection)?;
     picture.print(&look, args.output)?;
     say_unseen(&picture.unseen);
-    look::say_idle(&connection).await;
+    say_unmoved(picture.idle.as_deref());
     Ok(())
 }
 
@@ -185,6 +191,9 @@ async fn watch(
             for unseen in &picture.unseen {
                 let _ = writeln!(text, "could not see {unseen}");
             }
+            if let Some(idle) = &picture.idle {
+                text = format!("{}\n{text}", paint(output::bad(), idle));
+            }
             screen.show(&text)
         })
         .await;
@@ -196,6 +205,12 @@ async fn watch(
             picture.check(selection)?;
             say_unseen(&picture.unseen);
         }
+        if before
+            .as_ref()
+            .is_none_or(|before: &Picture| before.idle.is_some() != picture.idle.is_some())
+        {
+            say_unmoved(picture.idle.as_deref());
+        }
         if before.as_ref() != Some(&picture) {
             if before.is_some() && output.output.is_none() {
                 println!("---");
@@ -206,6 +221,13 @@ async fn watch(
         Ok(true)
     })
     .await
+}
+
+/// That nobody acts on what was seen is talk, where it is not asked for as data.
+fn say_unmoved(idle: Option<&str>) {
+    if let Some(idle) = idle {
+        anstream::eprintln!("numo: {idle}");
+    }
 }
 
 /// What could not be seen is talk, not data.
@@ -250,6 +272,7 @@ impl Picture {
             maintenances: maintenances.map(MaintenanceLine::of).collect(),
             budgets: budgets(look),
             unseen: look.unseen.clone(),
+            idle: look.idle.clone(),
         }
     }
 
@@ -322,7 +345,7 @@ impl OwnerLine {
         (reason, message): (Reason, String),
     ) -> Self {
         let report = &decision.report;
-        let eta = eta(report, &look.store.observed, look.now);
+        let eta = look::eta(look, report);
         let mut steps = BTreeMap::new();
         for node in report.nodes.values() {
             *steps.entry(node.step.name()).or_default() += 1;
@@ -355,10 +378,10 @@ impl OwnerLine {
             done: report.count(|node| node.step == Step::Done),
             steps,
             eta_seconds: match eta {
-                Eta::In { seconds, .. } => Some(seconds),
+                Some(Eta::In { seconds, .. }) => Some(seconds),
                 _ => None,
             },
-            eta: eta.to_string(),
+            eta: look::eta_words(eta.as_ref()),
             pools: report
                 .pools
                 .iter()
@@ -474,7 +497,11 @@ impl MaintenanceLine {
             node: view.spec.node_name.clone(),
             phase: view.status.phase.clone(),
             drained_percent: view.status.drain_progress.unwrap_or(0),
-            pods_left: view.status.pending_pods.as_ref().map_or(0, Vec::len),
+            pods_left: view
+                .status
+                .phase
+                .as_ref()
+                .map(|_| view.status.pending_pods.as_ref().map_or(0, Vec::len)),
             created: view.created.to_string(),
             reason,
             message,
@@ -504,7 +531,9 @@ fn maintained(lines: &[MaintenanceLine], look: &Look, output: OutputArgs) -> Str
             line.node.as_str().into(),
             line.phase.as_deref().unwrap_or("-").into(),
             format!("{}%", line.drained_percent).into(),
-            line.pods_left.to_string().into(),
+            line.pods_left
+                .map_or_else(|| "-".to_owned(), |left| left.to_string())
+                .into(),
             ago(Some(&line.created), look.now).into(),
             reason,
             shortened(&line.message, output).into(),
@@ -520,6 +549,7 @@ fn budgets(look: &Look) -> Vec<BudgetLine> {
         name: used.budget.name.clone(),
         group_by: used.budget.group_by.clone(),
         group: used.group.to_owned(),
+        node_selector: used.budget.selector.clone(),
         max_unavailable: match &used.budget.max_unavailable {
             Ok(numo_core::observed::IntOrPercent::Int(number)) => number.to_string(),
             Ok(numo_core::observed::IntOrPercent::Percent(percent)) => format!("{percent}%"),
@@ -542,6 +572,7 @@ fn budgets(look: &Look) -> Vec<BudgetLine> {
             name: budget.name.clone(),
             group_by: budget.group_by.clone(),
             group: String::new(),
+            node_selector: budget.selector.clone(),
             max_unavailable: "-".to_owned(),
             paused: budget.paused,
             nodes: 0,
@@ -555,7 +586,11 @@ fn budgets(look: &Look) -> Vec<BudgetLine> {
 }
 
 fn used(lines: &[BudgetLine], output: OutputArgs) -> String {
-    let who = if output.is_wide() { "UNAVAILABLE" } else { "" };
+    let (who, which) = if output.is_wide() {
+        ("UNAVAILABLE", "SELECTOR")
+    } else {
+        ("", "")
+    };
     let heads = [
         "BUDGET",
         "GROUP",
@@ -565,6 +600,7 @@ fn used(lines: &[BudgetLine], output: OutputArgs) -> String {
         "NODES",
         "PAUSED",
         who,
+        which,
     ];
     let mut table = Table::new(0, heads, output);
     for line in lines {
@@ -572,10 +608,10 @@ fn used(lines: &[BudgetLine], output: OutputArgs) -> String {
             .group_by
             .as_ref()
             .map_or_else(|| "-".to_owned(), |key| format!("{key}={}", line.group));
-        let unavailable = if output.is_wide() {
-            line.unavailable.join(",")
+        let (unavailable, selector) = if output.is_wide() {
+            (line.unavailable.join(","), line.node_selector.to_string())
         } else {
-            String::new()
+            (String::new(), String::new())
         };
         let paused = if line.paused {
             Cell::painted("true", output::bad())
@@ -593,6 +629,7 @@ fn used(lines: &[BudgetLine], output: OutputArgs) -> String {
             line.nodes.to_string().into(),
             paused,
             unavailable.into(),
+            selector.into(),
         ]);
     }
     table.text()

@@ -2,7 +2,7 @@
 //! named one.
 
 use super::{
-    CliError, ClusterArgs, completion, selector,
+    CliError, ClusterArgs, completion, look, selector,
     word::{Change, SayArgs, Speaker},
 };
 use crate::shell::{watch, wire::Kind};
@@ -122,6 +122,7 @@ pub async fn set_paused(args: StopArgs, paused: bool) -> Result<(), CliError> {
     } else {
         println!("mutexbudget/{name} started{suffix}");
     }
+    look::say_idle(&connection).await;
     Ok(())
 }
 

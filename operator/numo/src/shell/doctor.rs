@@ -27,6 +27,7 @@ use kube::{
 };
 use numo_api::{Condition, MutexRule, marks};
 use serde::Serialize;
+use serde_json::Value;
 use std::{collections::BTreeSet, time::Duration};
 
 /// Reviews of access, and images, that are asked for at once.
@@ -34,11 +35,20 @@ const AT_ONCE: usize = 16;
 /// How long a registry may take.
 const REGISTRY_PATIENCE: Duration = Duration::from_secs(15);
 /// What numo is granted, as it is installed: one source.
-const ROLES: [&str; 3] = [
+const ROLES: [&str; 7] = [
     include_str!("../../../../deploy/kustomize/base/cluster_role.yaml"),
+    include_str!("../../../../deploy/kustomize/base/cluster_role_binding.yaml"),
     include_str!("../../../../deploy/kustomize/base/leader_role.yaml"),
     include_str!("../../../../deploy/kustomize/base/lease_role.yaml"),
+    include_str!("../../../../deploy/kustomize/base/rule_jobs.yaml"),
+    include_str!("../../../../deploy/kustomize/base/rule_components.yaml"),
+    include_str!("../../../../deploy/kustomize/base/plans.yaml"),
 ];
+/// The webhook configuration of the overlays and the chart.
+const OWN_WEBHOOK: &str = "numo";
+/// What it is granted besides, where it makes the webhook's certificate itself.
+const WEBHOOK_ROLES: &str =
+    include_str!("../../../../deploy/kustomize/components/webhook/certificate_role.yaml");
 /// Fields of numo's own on kinds that other operators define too.
 const OWN_FIELDS: [&str; 3] = ["spec.mutex", "spec.mutexRules", "spec.drain"];
 
@@ -128,7 +138,7 @@ pub async fn examine(connection: &Connection, namespace: &str, artifacts: Artifa
     found.check = "OtherOperators";
     others(connection, &mut found).await;
     found.check = "Webhook";
-    webhook(connection, &mut found).await;
+    webhook(connection, namespace, &mut found).await;
     found.check = "Rules";
     let all = rules(connection, &mut found).await;
     found.check = "Registries";
@@ -212,7 +222,10 @@ async fn definitions(connection: &Connection, found: &mut Findings) {
                 number += 1;
                 let Some(has) = fields(&crd, own) else {
                     let message = format!("CustomResourceDefinition {name} does not serve version {own}");
-                    found.wrong(message, "install the definitions of this numo");
+                    found.wrong(
+                        message,
+                        "install the definitions of this numo: numo crds | kubectl apply --server-side -f -",
+                    );
                     continue;
                 };
                 let lacks: Vec<String> = fields(&wanted, own)
@@ -235,12 +248,12 @@ async fn definitions(connection: &Connection, found: &mut Findings) {
                 } else if !is_others && !lacks.is_empty() {
                     let first = lacks.iter().take(3).cloned().collect::<Vec<_>>().join(", ");
                     let message = format!(
-                        "CustomResourceDefinition {name} lacks {} fields of this numo: {first}",
-                        lacks.len()
+                        "CustomResourceDefinition {name} lacks {} of this numo: {first}",
+                        counted(lacks.len(), "field")
                     );
                     found.wrong(
                         message,
-                        "install the definitions of this numo: Helm and kubectl apply do so",
+                        "install the definitions of this numo: numo crds | kubectl apply --server-side -f -; Helm and OLM do so too",
                     );
                 }
             }
@@ -377,27 +390,36 @@ async fn leader(connection: &Connection, namespace: &str, found: &mut Findings) 
     }
 }
 
-/// Every right that numo is granted where it is installed. What is granted in a namespace other than that of node leases
-/// is granted in numo's own.
-fn rights(namespace: &str) -> Vec<ResourceAttributes> {
+/// Every right that numo is granted where it is installed: what is bound to its ServiceAccount, where it is bound. What is
+/// bound in a namespace other than that of node leases is bound in numo's own.
+fn rights(namespace: &str, with_webhook: bool) -> Vec<ResourceAttributes> {
+    let texts = ROLES.into_iter().chain(with_webhook.then_some(WEBHOOK_ROLES));
+    let objects: Vec<Value> = texts
+        .flat_map(|text| serde_saphyr::from_multiple::<Value>(text).unwrap_or_default())
+        .collect();
+    let text = |object: &Value, pointer: &str| {
+        let found = object.pointer(pointer).and_then(Value::as_str);
+        found.unwrap_or_default().to_owned()
+    };
     let mut out = Vec::new();
-    for text in ROLES {
-        let documents: Vec<serde_json::Value> = serde_saphyr::from_multiple(text).unwrap_or_default();
-        for role in documents.iter().filter(|one| one.get("rules").is_some()) {
-            let place = role
-                .pointer("/metadata/namespace")
-                .and_then(serde_json::Value::as_str);
-            let place = place.map(|place| {
-                if place == marks::LEASE_NAMESPACE {
-                    place
-                } else {
-                    namespace
-                }
-            });
-            let rules: Vec<PolicyRule> = serde_json::from_value(role["rules"].clone()).unwrap_or_default();
-            for rule in &rules {
-                out.extend(rights_of(rule, place));
-            }
+    for binding in objects.iter().filter(|one| one.get("roleRef").is_some()) {
+        let place = text(binding, "/metadata/namespace");
+        let is_meant = |role: &&Value| {
+            text(role, "/kind") == text(binding, "/roleRef/kind")
+                && text(role, "/metadata/name") == text(binding, "/roleRef/name")
+                && ["", place.as_str()].contains(&text(role, "/metadata/namespace").as_str())
+        };
+        let rules = objects.iter().find(is_meant).and_then(|role| role.get("rules"));
+        let rules: Vec<PolicyRule> = rules
+            .and_then(|rules| serde_json::from_value(rules.clone()).ok())
+            .unwrap_or_default();
+        let place = match place.as_str() {
+            "" => None,
+            marks::LEASE_NAMESPACE => Some(marks::LEASE_NAMESPACE),
+            _ => Some(namespace),
+        };
+        for rule in &rules {
+            out.extend(rights_of(rule, place));
         }
     }
     out
@@ -449,7 +471,10 @@ fn words(right: &ResourceAttributes) -> String {
 }
 
 async fn permissions(connection: &Connection, namespace: &str, found: &mut Findings) {
-    let all = rights(namespace);
+    let hooks: Api<ValidatingWebhookConfiguration> = Api::all(connection.read.clone());
+    // Installed by OLM it has another name, and its certificate is OLM's.
+    let with_webhook = matches!(hooks.get_opt(OWN_WEBHOOK).await, Ok(Some(_)));
+    let all = rights(namespace, with_webhook);
     let number = all.len();
     let ask = |right: ResourceAttributes| async move {
         let lack = words(&right);
@@ -524,7 +549,14 @@ async fn others(connection: &Connection, found: &mut Findings) {
     }
 }
 
-async fn webhook(connection: &Connection, found: &mut Findings) {
+/// Whether a configuration leads to numo in its namespace: by its name, or by its Service, as OLM chooses the name.
+fn is_own(configuration: &ValidatingWebhookConfiguration, namespace: &str) -> bool {
+    let hooks = configuration.webhooks.iter().flatten();
+    let mut services = hooks.filter_map(|hook| hook.client_config.service.as_ref());
+    configuration.name_any() == OWN_WEBHOOK || services.any(|service| service.namespace == namespace)
+}
+
+async fn webhook(connection: &Connection, namespace: &str, found: &mut Findings) {
     let api: Api<ValidatingWebhookConfiguration> = Api::all(connection.read.clone());
     let all = match api.list(&ListParams::default()).await {
         Ok(list) => list.items,
@@ -533,9 +565,12 @@ async fn webhook(connection: &Connection, found: &mut Findings) {
     let (own, others): (Vec<_>, Vec<_>) = all
         .into_iter()
         .filter(is_of_maintenances)
-        .partition(|one| one.name_any() == "numo");
+        .partition(|one| is_own(one, namespace));
     let others: Vec<String> = others.iter().map(ResourceExt::name_any).collect();
     let own = own.into_iter().next();
+    let own_name = own
+        .as_ref()
+        .map_or_else(|| OWN_WEBHOOK.to_owned(), ResourceExt::name_any);
     if own.is_none() {
         found.note(
             "the admission of NodeMaintenances is not installed: the same checks come as conditions",
@@ -595,7 +630,11 @@ async fn webhook(connection: &Connection, found: &mut Findings) {
         }
         Err(kube::Error::Api(status)) if status.message.contains("failed calling webhook") => found.wrong(
             format!("the webhook does not answer: {}", status.message),
-            "look at Service numo-webhook, its endpoints, and NetworkPolicies between the API server and numo",
+            format!(
+                "look at its Service, its endpoints, and NetworkPolicies between the API server and numo; until it \
+                 answers, kubectl delete validatingwebhookconfiguration {own_name} lets NodeMaintenances in (the same \
+                 checks come as conditions), and installing numo again brings it back"
+            ),
         ),
         Err(kube::Error::Api(status)) if status.code == 404 => {
             found.note("NodeMaintenances are not served: the webhook has nothing to do", "install its definition");
@@ -647,9 +686,19 @@ async fn rules(connection: &Connection, found: &mut Findings) -> Vec<MutexRule> 
         }
     }
     if found.all.len() == before {
-        found.ok(format!("all {} MutexRules can be asked", list.len()));
+        found.ok(match list.len() {
+            0 => "there are no MutexRules yet".to_owned(),
+            1 => "the one MutexRule can be asked".to_owned(),
+            number => format!("all {number} MutexRules can be asked"),
+        });
     }
     list
+}
+
+/// A number of things: `1 field`, `2 fields`.
+pub fn counted(number: usize, thing: &str) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{number} {thing}{s}")
 }
 
 /// What numo says of a rule.
@@ -717,7 +766,7 @@ mod tests {
 
     #[test]
     fn every_right_that_is_installed_is_asked_about() {
-        let all = rights("elsewhere");
+        let all = rights("elsewhere", false);
         assert!(all.len() > 50, "{}", all.len());
         let has = |of: fn(&ResourceAttributes) -> &Option<String>, wanted: &str| {
             all.iter().any(|right| of(right).as_deref() == Some(wanted))
@@ -731,6 +780,38 @@ mod tests {
         assert!(has(|right| &right.subresource, "eviction"));
         let eviction = all.iter().find(|right| right.subresource.is_some()).map(words);
         assert_eq!(eviction.as_deref(), Some("create pods/eviction"));
+        // What is bound by name in its own namespace: rules, Plans, components; and the webhook's where it is.
+        let own = |verb: &str, resource: &str, all: &[ResourceAttributes]| {
+            all.iter().any(|right| {
+                right.namespace.as_deref() == Some("elsewhere")
+                    && right.verb.as_deref() == Some(verb)
+                    && right.resource.as_deref() == Some(resource)
+            })
+        };
+        for (verb, resource) in [("create", "jobs"), ("delete", "jobs"), ("get", "configmaps")] {
+            assert!(own(verb, resource, &all), "{verb} {resource}");
+        }
+        assert!(!own("update", "secrets", &all));
+        assert!(own("update", "secrets", &rights("elsewhere", true)));
+        // Nobody is invited to pull secrets from the start.
+        assert!(!own("get", "secrets", &all));
+    }
+
+    #[test]
+    fn a_webhook_that_olm_named_is_numos_own() {
+        let of = |name: &str, namespace: &str| {
+            serde_json::from_value::<ValidatingWebhookConfiguration>(serde_json::json!({
+                "metadata": {"name": name},
+                "webhooks": [{
+                    "name": "vnodemaintenance.kb.io", "admissionReviewVersions": ["v1"], "sideEffects": "None",
+                    "clientConfig": {"service": {"name": "numo-service", "namespace": namespace}},
+                }],
+            }))
+            .unwrap()
+        };
+        assert!(is_own(&of("vnodemaintenance.kb.io-x7f2k", "ours"), "ours"));
+        assert!(is_own(&of("numo", "theirs"), "ours"));
+        assert!(!is_own(&of("vnodemaintenance.kb.io-x7f2k", "theirs"), "ours"));
     }
 
     #[test]

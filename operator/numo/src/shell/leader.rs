@@ -39,8 +39,8 @@ pub struct Fence {
     renewed_milliseconds: Arc<AtomicU64>,
 }
 
-/// A Lease that was renewed within this time is held by somebody alive (seconds).
-const ALIVE_SECONDS: i64 = 60;
+/// How much longer than it holds a Lease is taken for held (seconds): clocks and answers take their time.
+const GRACE_SECONDS: i64 = 15;
 
 /// Seconds since a Lease was renewed, as far as that is known.
 pub fn age_seconds(lease: &Lease, now: Timestamp) -> Option<i64> {
@@ -55,9 +55,17 @@ pub fn holder(lease: &Lease) -> &str {
         .unwrap_or_default()
 }
 
-/// Whether somebody alive holds a Lease.
+/// Whether somebody alive holds a Lease: it was renewed within its duration.
 pub fn is_alive(lease: &Lease, now: Timestamp) -> bool {
-    age_seconds(lease, now).is_some_and(|age| age < ALIVE_SECONDS) && !holder(lease).is_empty()
+    is_held(lease, now, GRACE_SECONDS)
+}
+
+/// Whether a Lease was renewed within its duration and so many seconds more.
+pub fn is_held(lease: &Lease, now: Timestamp, grace_seconds: i64) -> bool {
+    let spec = lease.spec.as_ref();
+    let duration = spec.and_then(|spec| spec.lease_duration_seconds).unwrap_or(0);
+    let held = i64::from(duration).saturating_add(grace_seconds);
+    age_seconds(lease, now).is_some_and(|age| age < held) && !holder(lease).is_empty()
 }
 
 impl Fence {

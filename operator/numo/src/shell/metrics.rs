@@ -8,7 +8,7 @@ use numo_api::{Outcome, Phase, Reason, Step, VerdictRecord};
 use numo_core::{
     Owner,
     ledger::{self, Ledger},
-    observed::Observed,
+    observed::{Observed, RuleView},
     report::{NodeReport, Report, RunPhase},
 };
 use prometheus_client::{
@@ -252,7 +252,7 @@ pub struct Metrics {
     plugin_failures: Family<FailureLabels, Counter>,
     node_changes: Gauge,
     /// Rules that have series.
-    counted: Arc<Mutex<BTreeSet<String>>>,
+    counted: Arc<Mutex<BTreeMap<String, i64>>>,
     /// Whether this numo leads.
     pub leader: Gauge,
     /// Passes of the planner.
@@ -346,15 +346,17 @@ impl Metrics {
         of(register, WRITES, metrics.writes.clone());
         of(register, BREACHES, metrics.breaches.clone());
         of(register, EVENTS_DROPPED, metrics.events_dropped.clone());
+        // A counter that begins with 1 has never grown.
+        for action in ACTIONS {
+            for result in ["ok", "stale", "refused", "failed"] {
+                let _ = metrics.writes.get_or_create(&WriteLabels { action, result });
+            }
+        }
         metrics
     }
 
     /// Counts a write.
     pub fn wrote(&self, action: &'static str, result: &'static str) {
-        // A counter that begins with 1 has never grown.
-        for result in ["ok", "stale", "refused", "failed"] {
-            let _ = self.writes.get_or_create(&WriteLabels { action, result });
-        }
         self.writes.get_or_create(&WriteLabels { action, result }).inc();
     }
 
@@ -545,7 +547,43 @@ impl Metrics {
     /// A rule is asked: its counters are there, at zero.
     pub fn begins(&self, rule: &str, phase: Phase) {
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
-        counted.insert(rule.to_owned());
+        counted.entry(rule.to_owned()).or_default();
+        drop(counted);
+        self.begins_again(rule, phase);
+    }
+
+    /// Rules are there: their counters are, at zero, before any of them is asked.
+    pub fn know_rules<'r>(&self, rules: impl Iterator<Item = &'r RuleView>) {
+        for view in rules {
+            let rule = view.key.to_string();
+            {
+                let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+                let known = counted.insert(rule.clone(), view.generation);
+                if known == Some(view.generation) {
+                    continue;
+                }
+            }
+            for phase in PHASES.into_iter().filter(|phase| view.runs_in(*phase)) {
+                self.begins_again(&rule, phase);
+            }
+            if view.is_asked {
+                let _ = self
+                    .plugin_seconds
+                    .get_or_create(&RuleLabels { rule: rule.clone() });
+                let failures = Reason::ALL
+                    .iter()
+                    .filter(|reason| reason.is_of_evaluation() && **reason != Reason::RuleWaits);
+                for reason in failures.map(|reason| reason.name()) {
+                    let rule = rule.clone();
+                    let _ = self
+                        .plugin_failures
+                        .get_or_create(&FailureLabels { rule, reason });
+                }
+            }
+        }
+    }
+
+    fn begins_again(&self, rule: &str, phase: Phase) {
         for verdict in VERDICTS {
             let labels = VerdictLabels {
                 rule: rule.to_owned(),
@@ -559,7 +597,7 @@ impl Metrics {
     /// Forgets rules that are gone.
     pub fn keep_rules(&self, is_there: impl Fn(&str) -> bool) {
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
-        let gone: Vec<String> = counted.iter().filter(|rule| !is_there(rule)).cloned().collect();
+        let gone: Vec<String> = counted.keys().filter(|rule| !is_there(rule)).cloned().collect();
         for rule in gone {
             for phase in PHASES.map(Phase::name) {
                 for verdict in VERDICTS {
@@ -676,6 +714,30 @@ fn of(registry: &Mutex<Registry>, what: Described, metric: impl Metric) {
     registry.register(what.name, what.help, metric);
 }
 
+/// Everything that is written, by the names that the planner gives it.
+const ACTIONS: [&str; 20] = [
+    "AddFinalizer",
+    "RemoveFinalizer",
+    "PatchPool",
+    "PatchNode",
+    "PatchMachine",
+    "CreateChange",
+    "WriteJournal",
+    "DeleteChange",
+    "RecordRun",
+    "CreateJob",
+    "CreatePlanJob",
+    "StartPlanJob",
+    "DeletePlanJob",
+    "MarkGate",
+    "Evict",
+    "SetJobTtl",
+    "AcquireLease",
+    "RenewLease",
+    "ReleaseLease",
+    "WriteStatus",
+];
+
 /// Every phase, in order.
 const PHASES: [Phase; 8] = [
     Phase::PreRun,
@@ -751,6 +813,7 @@ mod tests {
             max_unavailable: Err("unknown".to_owned()),
             group_by: None,
             paused: false,
+            annotations: BTreeMap::new(),
             uid: String::new(),
             generation: 1,
             status: numo_api::MutexBudgetStatus::default(),
@@ -788,6 +851,55 @@ mod tests {
             .map(|one| format!("# TYPE numo_{} {}", one.name, one.kind))
             .collect();
         assert_eq!(served, described);
+    }
+
+    /// What nobody has seen yet is at zero: an alert on growth must not miss the first time.
+    #[test]
+    fn counters_are_there_before_anything_is_counted() {
+        let metrics = Metrics::new();
+        let written: BTreeSet<&str> = include_str!("planner.rs")
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("Action::")?.split_once(" => \""))
+            .filter_map(|(_, name)| name.strip_suffix("\","))
+            .collect();
+        assert!(written.len() > 15, "{written:?}");
+        for action in written.into_iter().chain(["WriteStatus"]) {
+            for result in ["ok", "stale", "refused", "failed"] {
+                let line = format!("numo_writes_total{{action=\"{action}\",result=\"{result}\"}} 0");
+                assert_eq!(lines(&metrics, &line).len(), 1, "{line}");
+            }
+        }
+        let mut rule = RuleView {
+            key: Key::new("ns", "rule"),
+            uid: String::new(),
+            generation: 1,
+            job_name: String::new(),
+            job_namespace: String::new(),
+            has_job: false,
+            has_clean_up_job: false,
+            is_asked: true,
+            timeout_seconds: 1,
+            retries: 0,
+            failure_policy: numo_api::FailurePolicy::default(),
+            phases: vec![Phase::Pre],
+            placement: numo_api::Placement::default(),
+            log_tail_bytes: 0,
+            validity: numo_core::observed::Validity::Unknown,
+        };
+        metrics.know_rules([&rule].into_iter());
+        let of = |phase: &str| format!("numo_rule_verdicts_total{{rule=\"ns/rule\",phase=\"{phase}\"");
+        assert_eq!(lines(&metrics, &of("Pre")).len(), VERDICTS.len());
+        assert_eq!(lines(&metrics, &of("Post")).len(), 0);
+        let trap = "numo_plugin_failures_total{rule=\"ns/rule\",reason=\"Trap\"} 0";
+        assert_eq!(lines(&metrics, trap).len(), 1);
+        // An edit of the rule gives it another phase.
+        rule.generation = 2;
+        rule.phases = vec![Phase::Pre, Phase::Post];
+        metrics.know_rules([&rule].into_iter());
+        assert_eq!(lines(&metrics, &of("Post")).len(), VERDICTS.len());
+        metrics.keep_rules(|_| false);
+        assert_eq!(lines(&metrics, &of("Pre")).len(), 0);
+        assert_eq!(lines(&metrics, trap).len(), 0);
     }
 
     #[test]

@@ -1078,6 +1078,7 @@ impl Planner {
             let key = Key::new(namespace, name);
             known.contains(&key) || key == numo_core::ready::key()
         });
+        self.metrics.know_rules(self.store.observed.rules.values());
         for rule in self.to_judge() {
             let namespace = frontends::mutex_rule::parse(&rule, Validity::Unknown).job_namespace;
             let component = frontends::mutex_rule::is_asked(&rule);

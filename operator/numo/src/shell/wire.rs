@@ -902,6 +902,7 @@ fn budget(budget: MutexBudget) -> BudgetView {
         max_unavailable,
         group_by: budget.spec.group_by,
         paused: budget.spec.paused.unwrap_or(false),
+        annotations: kept(budget.metadata.annotations.unwrap_or_default()),
         uid: budget.metadata.uid.unwrap_or_default(),
         generation: budget.metadata.generation.unwrap_or(1),
         status: budget.status.unwrap_or_default(),

@@ -155,6 +155,19 @@ async fn what_is_asked_is_answered_in_every_format_and_what_is_wrong_is_named() 
     )
     .await?;
     is_wrong(&stage, 2, &["explain", "upgrade"], &["mutexrunconfig/upgrade"]).await?;
+    // What is listed by another command is said with that one.
+    let rules = ["explain", "mutexrule/none"];
+    is_wrong(
+        &stage,
+        2,
+        &rules,
+        &["mutexrule none", "kubectl get mutexrules -A"],
+    )
+    .await?;
+    is_wrong(&stage, 2, &["explain", "reason/RuleWait"], &["RuleWaits"]).await?;
+    is_wrong(&stage, 2, &["explain", "reason/xyzzy"], &["xyzzy", "numo status"]).await?;
+    let banana = ["preview", "-n", NAMESPACE, "upgrade", "--to-version", "banana"];
+    is_wrong(&stage, 2, &banana, &["--to-version", "banana", "4.17.0"]).await?;
     is_wrong(
         &stage,
         2,
@@ -229,6 +242,17 @@ async fn what_is_asked_is_answered_in_every_format_and_what_is_wrong_is_named() 
         &["nodes", "nobody@example.com", "numo-viewer"],
     )
     .await?;
+    let nowhere = ["snapshot", "-f", "/dev/null", "--as", "nobody@example.com"];
+    is_wrong(&stage, 1, &nowhere, &["nothing was written", "numo-viewer"]).await?;
+    let unseen = [
+        "preview",
+        "-n",
+        NAMESPACE,
+        "upgrade",
+        "--as",
+        "nobody@example.com",
+    ];
+    is_wrong(&stage, 1, &unseen, &["mutexrunconfigs", "numo-viewer"]).await?;
     is_wrong(
         &stage,
         1,
@@ -244,7 +268,18 @@ async fn what_is_asked_is_answered_in_every_format_and_what_is_wrong_is_named() 
     let given = std::fs::read_to_string(stage.cluster.kubeconfig(User::Admin))?;
     let given: Value = serde_saphyr::from_str(&given)?;
     let folder = tempfile::tempdir()?;
-    let (mut gone, mut stranger) = (given.clone(), given);
+    let (mut gone, mut stranger, mut silent) = (given.clone(), given.clone(), given);
+    // It takes connections and says nothing.
+    let deaf = std::net::TcpListener::bind("127.0.0.1:0")?;
+    let deaf = format!("https://{}", deaf.local_addr()?);
+    silent["clusters"][0]["cluster"]["server"] = json!(deaf);
+    let path = folder.path().join("silent");
+    std::fs::write(&path, silent.to_string())?;
+    let path = path.display().to_string();
+    for verb in ["status", "doctor"] {
+        let asked = [verb, "--kubeconfig", &path, "--request-timeout", "1s"];
+        is_wrong(&stage, 1, &asked, &[&deaf, "answer"]).await?;
+    }
     gone["clusters"][0]["cluster"]["server"] = json!("https://127.0.0.1:1");
     stranger["users"][0]["user"] = json!({"token": "wrong"});
     for (name, kubeconfig, words) in [
@@ -277,6 +312,19 @@ async fn what_is_asked_is_answered_in_every_format_and_what_is_wrong_is_named() 
     assert!(!stage.call(&["status"]).await?.err.contains("no numo leads"));
     stage.stop_numo().await?;
     let said = stage.call(&["status"]).await?;
+    assert!(
+        said.err.contains("no numo leads") && said.code == Some(0),
+        "{said:?}"
+    );
+    let status = json_of(&stage, &["status"]).await?;
+    assert!(
+        status["idle"]
+            .as_str()
+            .unwrap_or_default()
+            .contains("no numo leads"),
+        "{status}"
+    );
+    let said = stage.call(&["stop", "--reason", "nobody is there"]).await?;
     assert!(
         said.err.contains("no numo leads") && said.code == Some(0),
         "{said:?}"
@@ -406,8 +454,12 @@ async fn who_paused_what_and_why_is_kept_and_told_and_a_dry_run_writes_nothing()
     assert_eq!(told, [("Stopped".to_owned(), "stop by admin: a disk".to_owned())]);
     let text = stage.say(&["explain", "worker-1"]).await?;
     assert!(text.contains(&format!("do      numo start {name}\n")), "{text}");
+    assert!(text.contains("stop by admin: a disk"), "{text}");
     let text = stage.say(&["explain", &format!("mutexbudget/{name}")]).await?;
     assert!(text.contains("Stopped") && text.contains("numo start"), "{text}");
+    assert!(text.contains("stop by admin: a disk"), "{text}");
+    let text = stage.say(&["status", "-o", "wide"]).await?;
+    assert!(text.contains("SELECTOR") && text.contains("worker-1"), "{text}");
     is_wrong(&stage, 2, &["start"], &["is not paused", &name]).await?;
     stage
         .say(&["start", "-l", "kubernetes.io/hostname=worker-1"])

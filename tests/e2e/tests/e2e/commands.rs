@@ -776,6 +776,11 @@ async fn one_line_installs_and_one_gives_everything_back() -> Result<()> {
         site.run(command).await?;
     }
     site.nothing_is_left().await?;
+    // The same object by kustomize, where the image is set.
+    let again = site
+        .run(written("kubectl apply -k deploy/kustomize/uninstall")?)
+        .await?;
+    assert!(again.contains("job.batch/numo-release unchanged"), "{again}");
     let pods = "kubectl -n node-upgrade-mutex-operator get pods -l app.kubernetes.io/name=numo -o name";
     let pods = site.run(pods).await?;
     assert!(
@@ -970,7 +975,12 @@ async fn what_an_alert_says_to_do() -> Result<()> {
         .await?;
     page.run(t, "create role prometheus-k8s", &[]).await?;
     page.run(t, "for a drain that does not pass", &[node]).await?;
-    page.run(t, "kubectl numo skip NODE", &[node]).await?;
+    page.run(
+        t,
+        "kubectl numo skip NODE",
+        &[("skip NODE", "skip NODE --reason rma"), node],
+    )
+    .await?;
     site.until("numo explain worker-1", "RuleFailed").await?;
     let said = site.run("numo explain worker-1").await?;
     for command in ["numo retry worker-1", "numo skip worker-1"] {
@@ -991,6 +1001,13 @@ async fn what_an_alert_says_to_do() -> Result<()> {
         &[node, run, namespace, ("RUN", "upgrade")],
     )
     .await?;
+    let kept = site
+        .run("kubectl get nodechanges -A -o jsonpath='{.items[?(@.spec.nodeName==\"worker-0\")].spec.directive}'")
+        .await?;
+    assert!(
+        kept.contains("Retry") && !kept.contains("rma"),
+        "the reason of the skip is no reason of the retry: {kept}"
+    );
     page.run(t, "how far it is, and when", &[run]).await?;
     site.run("numo stop").await?;
     page.run(t, "kubectl numo start BUDGET", &[("BUDGET", "stop")])

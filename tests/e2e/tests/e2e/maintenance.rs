@@ -503,6 +503,11 @@ async fn thirty_pods_behind_a_budget_that_opens_late() -> Result<()> {
         text.contains("EvictionBlocked") && text.contains("default/web"),
         "{text}"
     );
+    let text = stage.say(&["explain", "nodemaintenance/nm"]).await?;
+    assert!(
+        text.contains("\n  pod     "),
+        "what the drain does not get past: {text}"
+    );
     tokio::time::sleep(std::time::Duration::from_secs(2)).await;
     assert_eq!(
         evictions(&stage)?,

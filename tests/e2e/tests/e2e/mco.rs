@@ -2,6 +2,8 @@
 //! wrong with a node on its way.
 
 use anyhow::Result;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::{Api, api::DeleteParams};
 use numo_api::{Reason, RunResult, Step};
 use numo_world::{Event, Fault, McoVersion, Membership, PoolSpec, WorldSpec};
 use serde_json::{Value, json};
@@ -157,6 +159,12 @@ async fn unreconcilable(world: WorldSpec, spec: Value) -> Result<()> {
         })
         .await?;
     assert_eq!(released_after_a_while(&stage).await, ["worker-0"]);
+    // What it does not get past is named, and that it hangs on it.
+    apply(&stage, &in_the_way("worker-0")).await?;
+    let text = crate::explained(&stage, "worker-0", "when its drain gets past this", 60).await?;
+    assert!(text.contains("default/keep"), "{text}");
+    let budgets: Api<PodDisruptionBudget> = Api::namespaced(stage.client.clone(), "default");
+    budgets.delete("keep", &DeleteParams::default()).await?;
     stage.world.heal("worker-0");
     finish(&stage).await?;
     stage.judge(&judgement(&["quick"], &["quick"])).await?;
@@ -275,6 +283,22 @@ async fn a_drain_that_gets_stuck_after_the_release_is_named() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_drain_that_gets_stuck_in_the_canary_is_named() -> Result<()> {
     stuck(with_canary(workers(2)), canary()).await
+}
+
+/// A pod of its own on the node, and a budget that never lets it go.
+fn in_the_way(node: &str) -> [Value; 2] {
+    let labels = json!({"app": "keep"});
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "keep", "namespace": "default", "labels": labels},
+        "spec": {"nodeName": node, "containers": [{"name": "app", "image": "app", "command": ["sleep", "36000"]}]},
+    });
+    let budget = json!({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+        "metadata": {"name": "keep", "namespace": "default"},
+        "spec": {"maxUnavailable": 0, "selector": {"matchLabels": labels}},
+    });
+    [pod, budget]
 }
 
 async fn stuck(world: WorldSpec, mut spec: Value) -> Result<()> {

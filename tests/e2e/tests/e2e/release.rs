@@ -61,6 +61,10 @@ async fn in_mid_run(world: WorldSpec, spec: Value, owner_is_gone: bool) -> Resul
         said.err.contains("scale deployment/numo --replicas=0"),
         "{said:?}"
     );
+    let said = stage.call(&["release", "--offline", "--dry-run"]).await?;
+    assert_eq!(said.code, Some(3), "it would be refused: {said:?}");
+    let said = stage.call(&["release", "--offline", "-n", "nowhere"]).await?;
+    assert!(said.code != Some(0) && said.err.contains("-n "), "{said:?}");
     let said = stage.call(&["release"]).await?;
     assert_eq!(said.code, Some(2), "without a word that it is meant: {said:?}");
 
