@@ -51,6 +51,17 @@ pub fn kustomize(folder: &Path) -> Result<Vec<Value>> {
 
 /// Applies objects; those without a namespace of their own go to `namespace`.
 pub async fn apply(client: &Client, objects: &[Value], namespace: &str) -> Result<()> {
+    let params = PatchParams::apply("kubectl").force();
+    apply_by(client, objects, namespace, &params).await
+}
+
+/// The same, but a field that the kind does not have is an error, as `kubectl apply` has it.
+pub async fn apply_strictly(client: &Client, objects: &[Value], namespace: &str) -> Result<()> {
+    let params = PatchParams::apply("kubectl").force().validation_strict();
+    apply_by(client, objects, namespace, &params).await
+}
+
+async fn apply_by(client: &Client, objects: &[Value], namespace: &str, params: &PatchParams) -> Result<()> {
     let mut discovery: Option<Discovery> = None;
     for object in objects {
         let object: DynamicObject = serde_json::from_value(object.clone())?;
@@ -72,8 +83,7 @@ pub async fn apply(client: &Client, objects: &[Value], namespace: &str) -> Resul
                 Api::namespaced_with(client.clone(), own.as_deref().unwrap_or(namespace), &resource)
             }
         };
-        let params = PatchParams::apply("kubectl").force();
-        api.patch(&name, &params, &Patch::Apply(&object))
+        api.patch(&name, params, &Patch::Apply(&object))
             .await
             .with_context(|| format!("{} {name}", types.kind))?;
     }

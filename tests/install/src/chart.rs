@@ -68,6 +68,7 @@ pub fn templates() -> Result<BTreeMap<String, String>> {
         };
         add(&name, only_if(".Values.webhook.enabled", &text));
     }
+    add("uninstall", only_if(".Values.uninstall.release", &uninstall()?));
     for (name, text) in monitoring()? {
         add(name, only_if(".Values.monitoring.enabled", &text));
     }
@@ -182,6 +183,43 @@ fn deployment() -> Result<String> {
         ("affinity", ".Values.affinity"),
         ("tolerations", ".Values.tolerations"),
         ("topologySpreadConstraints", ".Values.topologySpreadConstraints"),
+    ] {
+        text = value(&text, key, of)?;
+    }
+    Ok(text)
+}
+
+/// The Job that gives everything back, as a hook.
+fn uninstall() -> Result<String> {
+    let text = read("deploy/kustomize/uninstall/job.yaml")?;
+    // What its head says to run, Helm runs.
+    let placed = placed(&text);
+    let lines: Vec<&str> = placed.lines().filter(|line| !line.starts_with("#   ")).collect();
+    let mut text = lines.join("\n") + "\n";
+    let hook = "  labels:\n    app.kubernetes.io/name: numo-release\n  annotations:\n    helm.sh/hook: pre-delete\n    helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded\n";
+    for (from, to) in [
+        (
+            "  namespace: {{ .Release.Namespace }}\n",
+            format!("  namespace: {{{{ .Release.Namespace }}}}\n{hook}"),
+        ),
+        (
+            "  activeDeadlineSeconds: 300\n",
+            "  activeDeadlineSeconds: {{ .Values.uninstall.timeoutSeconds }}\n".to_owned(),
+        ),
+        (
+            "      serviceAccountName: numo\n",
+            "      serviceAccountName: numo\n      {{- with .Values.imagePullSecrets }}\n      imagePullSecrets:\n        {{- toYaml . | nindent 8 }}\n      {{- end }}\n      {{- with .Values.nodeSelector }}\n      nodeSelector:\n        {{- toYaml . | nindent 8 }}\n      {{- end }}\n".to_owned(),
+        ),
+        (
+            "image: numo:0.1.0\n",
+            "image: {{ include \"numo.image\" . }}\n          imagePullPolicy: {{ .Values.image.pullPolicy }}\n".to_owned(),
+        ),
+    ] {
+        text = once(&text, from, &to)?;
+    }
+    for (key, of) in [
+        ("resources", ".Values.resources"),
+        ("tolerations", ".Values.tolerations"),
     ] {
         text = value(&text, key, of)?;
     }

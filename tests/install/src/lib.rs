@@ -2,6 +2,7 @@
 //! types; the rendered manifests and the templates of the Helm chart are made from them. It applies nothing.
 
 pub mod chart;
+pub mod compatible;
 pub mod olm;
 pub mod rendered;
 

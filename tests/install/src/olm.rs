@@ -1,9 +1,9 @@
 //! The bundle and the catalogue for OLM, made from the overlay of OpenShift, the definitions and the examples. What OLM
 //! makes itself (the namespace, the ServiceAccount, the webhook's certificate) is left to it.
 
-use std::{collections::BTreeMap, fs};
+use std::{collections::BTreeMap, fs, path::Path};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use base64::{Engine as _, prelude::BASE64_STANDARD as STANDARD};
 use serde_json::{Map, Value, json};
 
@@ -31,7 +31,54 @@ pub(crate) fn files() -> Result<BTreeMap<String, String>> {
     let in_bundle = |(path, text)| (format!("{BUNDLE}/{path}"), text);
     let mut files: BTreeMap<String, String> = bundle.into_iter().map(in_bundle).collect();
     files.insert(CATALOG.to_owned(), catalog);
+    let (of_bundle, of_catalog) = image_files();
+    files.insert("deploy/olm/bundle.Dockerfile".to_owned(), of_bundle);
+    files.insert("deploy/olm/catalog.Dockerfile".to_owned(), of_catalog);
     Ok(files)
+}
+
+/// Writes bundle, catalogue and the files of their images into a folder, for images that are known by their digests.
+///
+/// # Errors
+/// If an image is not `REPOSITORY@sha256:…`: a mirrored registry would not have it, and a tag can be moved.
+pub fn publish(folder: &Path, image: &str, bundle_image: &str) -> Result<()> {
+    for (flag, given) in [("--image", image), ("--bundle-image", bundle_image)] {
+        let digest = given.split_once("@sha256:").map_or("", |(_, digest)| digest);
+        let is_digest = digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
+        ensure!(
+            is_digest,
+            "{flag}: found {given}, wanted REPOSITORY@sha256:DIGEST"
+        );
+    }
+    let bundle = bundle(image)?;
+    let write = |path: &str, text: &str| -> Result<()> {
+        let file = folder.join(path);
+        file.parent().map(fs::create_dir_all).transpose()?;
+        fs::write(&file, text).with_context(|| file.display().to_string())
+    };
+    write("catalog/catalog.yaml", &catalog(&bundle, image, bundle_image)?)?;
+    for (path, text) in &bundle {
+        write(&format!("bundle/{path}"), text)?;
+    }
+    let (of_bundle, of_catalog) = image_files();
+    write("bundle.Dockerfile", &of_bundle)?;
+    write("catalog.Dockerfile", &of_catalog)
+}
+
+/// The files that make the images of bundle and catalogue: they hold files only.
+fn image_files() -> (String, String) {
+    let labels: Vec<String> = annotations()
+        .iter()
+        .map(|(label, value)| format!("LABEL {label}={value}"))
+        .collect();
+    let labels = labels.join("\n");
+    let bundle = format!(
+        "# {GENERATED}\nFROM scratch\n{labels}\nCOPY bundle/manifests /manifests/\nCOPY bundle/metadata /metadata/\n"
+    );
+    let catalog = format!(
+        "# {GENERATED}\nFROM scratch\nLABEL operators.operatorframework.io.index.configs.v1=/configs\nADD catalog /configs\n"
+    );
+    (bundle, catalog)
 }
 
 fn yaml(value: &Value) -> Result<String> {

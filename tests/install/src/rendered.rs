@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, process::Command};
 
 use anyhow::Result;
 
-use crate::{GENERATED, root, said};
+use crate::{GENERATED, read, root, said};
 
 /// The platforms, each with an overlay and a rendered manifest.
 pub const PLATFORMS: [&str; 2] = ["kubernetes", "openshift"];
@@ -27,5 +27,13 @@ pub(crate) fn files() -> Result<BTreeMap<String, String>> {
             format!("# {GENERATED} From deploy/kustomize/{platform}.\n{text}"),
         ))
     };
-    PLATFORMS.iter().map(of).collect()
+    let mut files: BTreeMap<String, String> = PLATFORMS.iter().map(of).collect::<Result<_>>()?;
+    // One object, with the commands that go with it.
+    let job = read("deploy/kustomize/uninstall/job.yaml")?;
+    let job = job.replace("-k deploy/kustomize/uninstall", "-f deploy/uninstall.yaml");
+    files.insert(
+        "deploy/uninstall.yaml".to_owned(),
+        format!("# {GENERATED} From deploy/kustomize/uninstall.\n{job}"),
+    );
+    Ok(files)
 }

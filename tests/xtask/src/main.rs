@@ -36,8 +36,8 @@ enum Task {
     Lint(lint::Arguments),
     /// Regenerate deploy/crds from the Rust types
     Crds,
-    /// Regenerate the rendered manifests and the Helm chart from deploy/kustomize and deploy/crds
-    Manifests,
+    /// Regenerate the rendered manifests, the Helm chart and the bundle from deploy/kustomize and deploy/crds
+    Manifests(manifests::Arguments),
     /// Start a control plane and hold it until Ctrl-C
     Cluster(cluster::Arguments),
     /// Fetch and build what the other tasks need
@@ -59,7 +59,7 @@ async fn main() -> ExitCode {
         Task::Test(arguments) => Ok(test::run(&arguments)),
         Task::Lint(arguments) => lint::run(&arguments),
         Task::Crds => crds::run(),
-        Task::Manifests => manifests::run(),
+        Task::Manifests(arguments) => manifests::run(&arguments),
         Task::Cluster(arguments) => cluster::run(arguments).await,
         Task::Setup => setup::run(),
         Task::Demo(arguments) => Box::pin(demo::run(arguments)).await,

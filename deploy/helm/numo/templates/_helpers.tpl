@@ -9,8 +9,8 @@
 {{- end -}}
 
 {{/*
-Whether an object that other operators may have too is this release's to write: it is not there yet, or this release wrote
-it. Arguments: the root, apiVersion, kind and name.
+Whether an object that other operators may have too is this release's to write: it is not there yet, or this release, which is
+one of its namespace, wrote it. Arguments: the root, apiVersion, kind and name.
 */}}
 {{- define "numo.ours" -}}
 {{- $root := index . 0 -}}
@@ -19,7 +19,7 @@ it. Arguments: the root, apiVersion, kind and name.
 true
 {{- else -}}
 {{- $annotations := $found.metadata.annotations | default dict -}}
-{{- if eq (get $annotations "meta.helm.sh/release-name") $root.Release.Name -}}
+{{- if and (eq (get $annotations "meta.helm.sh/release-name") $root.Release.Name) (eq (get $annotations "meta.helm.sh/release-namespace") $root.Release.Namespace) -}}
 true
 {{- end -}}
 {{- end -}}

@@ -1088,3 +1088,16 @@ fn pod_trouble(pod: &Value) -> Option<(String, String)> {
 pub fn rule(rule: &MutexRule, validity: numo_core::observed::Validity) -> numo_core::observed::RuleView {
     frontends::mutex_rule::parse(rule, validity)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_of_migrations_names_every_operator_that_numo_stays_off_for() {
+        let page = include_str!("../../../docs/migration/README.md");
+        for (name, _) in Kind::REPLACED.into_iter().filter_map(Kind::replaced) {
+            assert!(page.contains(&format!("`{name}`")), "{name}");
+        }
+    }
+}

@@ -6,7 +6,7 @@ use kube::{
     Api,
     api::{ListParams, Patch, PatchParams},
 };
-use numo_api::{Condition, MutexRule, MutexRunConfig, conditions::types, marks};
+use numo_api::{Condition, MutexBudget, MutexRule, MutexRunConfig, conditions::types, marks, plan::Plan};
 use numo_e2e::{NAMESPACE, Stage, StageOptions, manifests, rules::Rules};
 use numo_world::WorldSpec;
 use serde_json::json;
@@ -76,7 +76,8 @@ async fn every_manifest_in_the_docs_is_accepted() -> Result<()> {
     }
     assert!(found.len() >= 6, "{found:?}");
     for (place, text) in found {
-        let apply = async { manifests::apply(&stage.client, &manifests::parse(&text)?, NAMESPACE).await };
+        let apply =
+            async { manifests::apply_strictly(&stage.client, &manifests::parse(&text)?, NAMESPACE).await };
         apply.await.with_context(|| format!("{place}: {text}"))?;
     }
     stage.strike().await
@@ -113,7 +114,7 @@ async fn every_example_is_accepted_and_valid() -> Result<()> {
         let apply = async {
             let mut objects = manifests::parse(&text)?;
             rules.point(&mut objects);
-            manifests::apply(&stage.client, &objects, NAMESPACE).await
+            manifests::apply_strictly(&stage.client, &objects, NAMESPACE).await
         };
         apply.await.with_context(|| file.display().to_string())?;
     }
@@ -146,7 +147,28 @@ async fn every_example_is_accepted_and_valid() -> Result<()> {
                     .unwrap_or_default();
                 status_of(conditions, types::CONFIG_VALIDATED).is_some_and(|(status, _)| status == "True")
             });
-            Ok((valid && runs.len() >= 4).then_some(()))
+            Ok((valid && runs.len() >= 5).then_some(()))
+        })
+        .await?;
+    // Plans, budgets and bindings are taken, and a maintenance of a node that is not there says so.
+    stage
+        .until("everything else is judged", 60, || async {
+            let plans: Api<Plan> = Api::all(stage.client.clone());
+            let plans = plans.list(&ListParams::default()).await?.items;
+            let validated = plans.iter().all(|plan| {
+                let conditions = plan
+                    .status
+                    .iter()
+                    .flat_map(|status| status.conditions.iter().flatten());
+                let mut conditions = conditions.filter(|one| one.type_ == "Validated");
+                conditions.any(|one| one.status == "True")
+            });
+            let budgets: Api<MutexBudget> = Api::all(stage.client.clone());
+            let budgets = budgets.list(&ListParams::default()).await?.items;
+            let seen = budgets.iter().all(|budget| budget.status.is_some());
+            let said = stage.say(&["status", "-o", "wide"]).await?;
+            let maintained = said.contains("node02");
+            Ok((validated && plans.len() >= 2 && seen && !budgets.is_empty() && maintained).then_some(()))
         })
         .await?;
     stage.strike().await

@@ -75,6 +75,16 @@ pub(crate) fn forgive(side: &str, all: &mut BTreeMap<String, Value>, list: &[Val
             let is_meant = text("object") == "*"
                 || *name == text("object")
                 || name.starts_with(&format!("{} in ", text("object")));
+            let found = object.pointer_mut(parent).filter(|_| is_meant);
+            // Of a list, what has that name.
+            if let Some(Value::Array(list)) = found {
+                let before = list.len();
+                list.retain(|one| one["name"] != key.as_str());
+                if list.len() < before {
+                    used.insert(index);
+                }
+                continue;
+            }
             let Some(Value::Object(map)) = object.pointer_mut(parent).filter(|_| is_meant) else {
                 continue;
             };

@@ -47,7 +47,44 @@ impl Site {
     }
 }
 
+/// A command of a page: in a fence, with its continued lines, or between backticks.
+fn command_of(page: &str, beginning: &str) -> Result<String> {
+    let text = std::fs::read_to_string(root().join(page))?;
+    let (_, rest) = text
+        .split_once(beginning)
+        .with_context(|| format!("{page} has no {beginning}"))?;
+    let rest = rest.replace("\\\n", " ");
+    let end = rest.find(['`', '\n']).context("an end")?;
+    let command = format!("{beginning}{}", &rest[..end]);
+    Ok(command.replace("REGISTRY", "registry.example.com"))
+}
+
 impl Site {
+    /// Runs a line as a person does, in the repository, with this Helm as `helm`.
+    fn shell(&self, line: &str) -> Result<String> {
+        let helm = program(self.major)?;
+        let folder = tempfile::tempdir()?;
+        std::os::unix::fs::symlink(helm.get_program(), folder.path().join("helm"))?;
+        let mut bash = Command::new("bash");
+        bash.current_dir(root())
+            .args(["-ec", line])
+            .env("KUBECONFIG", &self.kubeconfig)
+            .env(
+                "PATH",
+                format!(
+                    "{}:{}",
+                    folder.path().display(),
+                    std::env::var("PATH").unwrap_or_default()
+                ),
+            );
+        for (name, value) in helm.get_envs() {
+            if let Some(value) = value {
+                bash.env(name, value);
+            }
+        }
+        said(&mut bash)
+    }
+
     /// Uninstalls the release. Its hook's pod is run here, as there is no kubelet: the binary with the pod's arguments, as the
     /// pod's ServiceAccount.
     async fn uninstall(&self, client: &Client) -> Result<()> {
@@ -124,7 +161,20 @@ async fn there_and_back(client: &Client, site: &Site) -> Result<()> {
         namespaces.create(&PostParams::default(), &leases).await?;
     }
 
-    let notes = site.run(&["install", "numo"], true, &["--create-namespace"])?;
+    // As the pages have it: README.md's line, and that of the chart's own page; each for OpenShift by a dry run before.
+    let (page, line) = if major == 3 {
+        ("README.md", "helm install numo deploy/helm/numo -n ")
+    } else {
+        (
+            "deploy/helm/numo/README.md",
+            "helm install numo deploy/helm/numo --namespace ",
+        )
+    };
+    let install = command_of(page, line)?;
+    site.shell(&format!(
+        "{install} -f deploy/helm/numo/values-openshift.yaml --dry-run=server"
+    ))?;
+    let notes = site.shell(&install)?;
     assert!(
         notes.contains("plans.upgrade.cattle.io is of another release or operator"),
         "{notes}"
@@ -178,15 +228,29 @@ async fn there_and_back(client: &Client, site: &Site) -> Result<()> {
     namespaces.get("upgrades").await?;
     let disruption: Api<PodDisruptionBudget> = Api::namespaced(client.clone(), NAMESPACE);
     assert!(disruption.get_opt("numo").await?.is_none(), "none at one replica");
-    // The definitions follow the chart: what somebody changed in numo's own is put right.
-    let broken = json!({"spec": {"names": {"shortNames": ["other"]}}});
-    definitions
-        .patch(
-            "mutexbudgets.numo.openshift-optional.skrzypek.io",
-            &PatchParams::default(),
-            &Patch::Merge(broken),
-        )
-        .await?;
+    // The definitions follow the chart: those of an older one are brought up to date.
+    let older = tempfile::tempdir()?;
+    let place = older.path().join("numo");
+    said(Command::new("cp").arg("-r").arg(chart()).arg(&place))?;
+    let name = "mutexbudgets.numo.openshift-optional.skrzypek.io";
+    let file = place.join(format!("templates/crd_{name}.yaml"));
+    let text = std::fs::read_to_string(&file)?;
+    let kind = "kind: MutexBudget\n";
+    ensure!(text.matches(kind).count() == 1, "{}", file.display());
+    std::fs::write(
+        &file,
+        text.replace(kind, &format!("{kind}    shortNames: [older]\n")),
+    )?;
+    let short_names = || async {
+        let found = definitions.get(name).await?;
+        Ok::<_, anyhow::Error>(found.spec.names.short_names.unwrap_or_default())
+    };
+    let now = short_names().await?;
+    let place = place.display().to_string();
+    site.run(&["upgrade", "numo", &place], false, &more)?;
+    assert_eq!(short_names().await?, ["older"], "Helm {major}");
+    site.run(&["upgrade", "numo"], true, &more)?;
+    assert_eq!(short_names().await?, now, "Helm {major}");
 
     site.run(&["rollback", "numo", "1"], false, &[])?;
     let back = deployment(client).await?;

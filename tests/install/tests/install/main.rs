@@ -6,6 +6,7 @@
     reason = "a failed step of a test is its failure"
 )]
 
+mod definitions;
 mod equal;
 mod helm;
 mod image;

@@ -223,3 +223,186 @@ async fn everything_in_the_bundle_passes_a_dry_run_of_the_api_server() -> Result
     cluster.stop().await;
     Ok(())
 }
+
+/// OLM's own definitions, each release by its checksum: of v0, and of v1.
+const OLM: [(&str, &str, &[&str]); 2] = [
+    (
+        "github.com/operator-framework/api@v0.45.0",
+        "h1:hkROwtsLH3oszp4IW+WsXEFSDgveSahHI7DKStOtrUI=",
+        &[
+            "crds/operators.coreos.com_catalogsources.yaml",
+            "crds/operators.coreos.com_clusterserviceversions.yaml",
+            "crds/operators.coreos.com_operatorgroups.yaml",
+            "crds/operators.coreos.com_subscriptions.yaml",
+        ],
+    ),
+    (
+        "github.com/operator-framework/operator-controller@v1.11.0",
+        "h1:I1isTdEJ5mT5WHV+o3DPI3bI+eO0xls4gaVbx8kS/Mg=",
+        &[
+            "helm/olmv1/base/operator-controller/crd/standard/olm.operatorframework.io_clusterextensions.yaml",
+            "helm/olmv1/base/catalogd/crd/standard/olm.operatorframework.io_clustercatalogs.yaml",
+        ],
+    ),
+];
+
+fn definitions_of_olm() -> Result<Vec<Value>> {
+    let mut all = Vec::new();
+    for (module, sum, files) in OLM {
+        let mut go = Command::new("go");
+        // The checksum is compared here.
+        go.current_dir(root().join("tests/install/olm"))
+            .env("GONOSUMDB", "github.com/operator-framework/*")
+            .args(["mod", "download", "-json", module]);
+        let told: Value = serde_json::from_str(&said(&mut go)?)?;
+        assert_eq!(told["Sum"], *sum, "{module}");
+        let folder = PathBuf::from(told["Dir"].as_str().context("a folder")?);
+        for file in files {
+            all.extend(objects(&fs::read_to_string(folder.join(file))?)?);
+        }
+    }
+    Ok(all)
+}
+
+fn example(name: &str) -> Result<Vec<Value>> {
+    objects(&fs::read_to_string(
+        root().join("deploy/olm/examples").join(name),
+    )?)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_examples_for_olm_are_what_olm_takes() -> Result<()> {
+    let cluster = Cluster::start(Options::default()).await?;
+    let (kubectl, kubeconfig) = cluster.kubectl(User::Admin);
+    let folder = tempfile::tempdir()?;
+    let run = |arguments: &[&str], objects: &[Value]| -> Result<String> {
+        let file = folder.path().join("objects.yaml");
+        let documents: Vec<String> = objects.iter().map(ToString::to_string).collect();
+        fs::write(&file, documents.join("\n---\n"))?;
+        let mut command = Command::new(&kubectl[0]);
+        command.args(&kubectl[1..]).arg("--kubeconfig").arg(&kubeconfig);
+        said(command.args(arguments).arg("-f").arg(&file))
+    };
+    run(&["apply", "--server-side"], &definitions_of_olm()?)?;
+    let mut wait = Command::new(&kubectl[0]);
+    wait.args(&kubectl[1..]).arg("--kubeconfig").arg(&kubeconfig);
+    said(wait.args([
+        "wait",
+        "--for=condition=Established",
+        "--timeout=60s",
+        "crd",
+        "--all",
+    ]))?;
+    let of = |names: &[&str]| -> Result<Vec<Value>> {
+        let all: Result<Vec<Vec<Value>>> = names.iter().map(|name| example(name)).collect();
+        Ok(all?.concat())
+    };
+    let all = of(&["olm-v0.yaml", "olm-v1.yaml", "node-leases.yaml"])?;
+    let (namespaces, rest): (Vec<_>, Vec<_>) = all.into_iter().partition(|one| one["kind"] == "Namespace");
+    let marketplace =
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "openshift-marketplace"}});
+    run(&["apply"], &[namespaces, vec![marketplace]].concat())?;
+    // A field that OLM does not know is an error.
+    let strictly = ["apply", "--dry-run=server", "--validate=strict"];
+    let told = run(&strictly, &rest)?;
+    assert_eq!(told.lines().count(), rest.len(), "{told}");
+    let mut csv = service_version()?;
+    csv["metadata"]["namespace"] = json!(NAMESPACE);
+    run(&strictly, &[csv.clone()])?;
+    // It can be told from one that OLM would refuse.
+    csv["spec"]["installModes"] = json!("AllNamespaces");
+    run(&strictly, &[csv]).expect_err("installModes is a list");
+
+    // What they ask for is in the catalogue.
+    let blobs = objects(&fs::read_to_string(root().join(olm::CATALOG))?)?;
+    let named = |schema: &str| {
+        let all = blobs.iter().filter(|blob| blob["schema"] == schema);
+        all.map(|blob| blob["name"].clone()).collect::<Vec<_>>()
+    };
+    let (packages, channels) = (named("olm.package"), named("olm.channel"));
+    let by_kind = |kind: &str| {
+        rest.iter()
+            .find(|one| one["kind"] == kind)
+            .context(kind.to_owned())
+    };
+    let subscription = by_kind("Subscription")?;
+    let extension = &by_kind("ClusterExtension")?["spec"]["source"]["catalog"];
+    assert!(packages.contains(&subscription["spec"]["name"]) && packages.contains(&extension["packageName"]));
+    assert!(
+        channels.contains(&subscription["spec"]["channel"]) && channels.contains(&extension["channels"][0])
+    );
+    assert_eq!(
+        by_kind("CatalogSource")?["metadata"]["name"],
+        subscription["spec"]["source"]
+    );
+
+    // What is applied by hand is what the base has.
+    let text = fs::read_to_string(root().join("deploy/kustomize/base/lease_role.yaml"))?;
+    let mut source = by_name(objects(&text)?);
+    source.extend(by_name(vec![json!({
+        "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "medik8s-leases"},
+    })]));
+    let by_hand = by_name(example("node-leases.yaml")?);
+    assert_eq!(
+        source.keys().collect::<Vec<_>>(),
+        by_hand.keys().collect::<Vec<_>>()
+    );
+    for (name, object) in &source {
+        assert_eq!(difference(object, &by_hand[name], ""), None, "{name}");
+    }
+    cluster.stop().await;
+    Ok(())
+}
+
+/// Who publishes it names images by their digests: so does everything then.
+#[test]
+fn a_bundle_for_images_by_digest_names_no_tag() -> Result<()> {
+    let digest = |letter: char| format!("@sha256:{}", letter.to_string().repeat(64));
+    let image = format!("registry.example.com/team/numo{}", digest('a'));
+    let bundle_image = format!("registry.example.com/team/numo-bundle{}", digest('b'));
+    let place = tempfile::tempdir()?;
+    olm::publish(place.path(), &image, &bundle_image)?;
+    let folder = place.path().join("bundle");
+    said(olmcheck()?.args(["bundle", "-werror"]).arg(&folder))?;
+    said(
+        olmcheck()?
+            .args(["catalog", "-werror"])
+            .arg(place.path().join("catalog")),
+    )?;
+    let csv = fs::read_to_string(folder.join("manifests/numo.clusterserviceversion.yaml"))?;
+    let csv = objects(&csv)?
+        .into_iter()
+        .next()
+        .context("a ClusterServiceVersion")?;
+    let container =
+        &csv["spec"]["install"]["spec"]["deployments"][0]["spec"]["template"]["spec"]["containers"][0];
+    for found in [
+        &container["image"],
+        &csv["metadata"]["annotations"]["containerImage"],
+        &csv["spec"]["relatedImages"][0]["image"],
+    ] {
+        assert_eq!(*found, json!(image));
+    }
+    let catalog = fs::read_to_string(place.path().join("catalog/catalog.yaml"))?;
+    let blobs = objects(&catalog)?;
+    let blob = blobs
+        .iter()
+        .find(|blob| blob["schema"] == "olm.bundle")
+        .context("a bundle")?;
+    assert_eq!(blob["image"], json!(bundle_image));
+    assert!(!catalog.contains("numo:0.1.0") && !csv.to_string().contains("numo:0.1.0"));
+    // Their images are files only; a bundle's say what is in them.
+    let bundle = fs::read_to_string(place.path().join("bundle.Dockerfile"))?;
+    for (label, value) in olm::annotations() {
+        assert!(
+            bundle.contains(&format!("LABEL {label}={value}\n")),
+            "{label}: {bundle}"
+        );
+    }
+    assert!(fs::read_to_string(place.path().join("catalog.Dockerfile"))?.contains("ADD catalog /configs"));
+    for (wrong, words) in [("numo", "sha256"), ("registry.example.com/numo:latest", "sha256")] {
+        let refused = olm::publish(place.path(), wrong, &bundle_image).expect_err("refused");
+        assert!(format!("{refused:#}").contains(words), "{refused:#}");
+    }
+    Ok(())
+}

@@ -79,3 +79,102 @@ fn the_pod_is_restricted_and_runs_as_any_user() -> Result<()> {
     }
     Ok(())
 }
+
+/// What keeps numo itself running while nodes change: two replicas apart from each other and from the workers, a budget that
+/// holds up no drain for ever, and a label by which rivals' drains leave it alone.
+#[test]
+fn numos_own_pods_stay_while_nodes_change() -> Result<()> {
+    for platform in rendered::PLATFORMS {
+        let all = objects(&rendered::overlay(platform)?)?;
+        let of = |kind: &str| {
+            let found = all
+                .iter()
+                .find(|one| one["kind"] == kind && one["metadata"]["name"] == "numo");
+            found.cloned().unwrap_or_default()
+        };
+        let deployment = of("Deployment");
+        assert_eq!(deployment["spec"]["replicas"], 2);
+        let template = &deployment["spec"]["template"];
+        assert_eq!(
+            template["metadata"]["labels"]["upgrade.cattle.io/controller"],
+            "numo"
+        );
+        let pod = &template["spec"];
+        assert_eq!(pod["priorityClassName"], "system-cluster-critical");
+        let keys = |pointer: &str, key: &str| -> Vec<String> {
+            let all = pod
+                .pointer(pointer)
+                .and_then(Value::as_array)
+                .into_iter()
+                .flatten();
+            all.filter_map(|one| Some(one[key].as_str()?.to_owned()))
+                .collect()
+        };
+        assert_eq!(
+            keys("/topologySpreadConstraints", "topologyKey"),
+            ["kubernetes.io/hostname", "topology.kubernetes.io/zone"]
+        );
+        let tolerated = keys("/tolerations", "key");
+        assert!(
+            tolerated.contains(&"node-role.kubernetes.io/control-plane".to_owned()),
+            "{tolerated:?}"
+        );
+        let preferred = "/affinity/nodeAffinity/preferredDuringSchedulingIgnoredDuringExecution/0/preference/matchExpressions";
+        assert_eq!(keys(preferred, "key"), ["node-role.kubernetes.io/control-plane"]);
+        let only_there = !pod["nodeSelector"]["node-role.kubernetes.io/control-plane"].is_null();
+        assert_eq!(only_there, platform == "openshift");
+        let budget = of("PodDisruptionBudget");
+        assert_eq!(budget["spec"]["maxUnavailable"], 1);
+        assert_eq!(budget["spec"]["unhealthyPodEvictionPolicy"], "AlwaysAllow");
+        assert_eq!(budget["spec"]["selector"], deployment["spec"]["selector"]);
+    }
+    Ok(())
+}
+
+/// What Artifact Hub shows of the chart: every kind, and an example of each that the bundle has too.
+#[test]
+fn the_chart_names_every_definition_that_it_brings() -> Result<()> {
+    let chart = objects(&fs::read_to_string(crate::chart().join("Chart.yaml"))?)?.remove(0);
+    let of = |name: &str| -> Result<Vec<Value>> {
+        let text = chart["annotations"][format!("artifacthub.io/{name}")]
+            .as_str()
+            .unwrap_or_default();
+        let parsed = objects(text)?.into_iter().next();
+        Ok(parsed
+            .and_then(|list| list.as_array().cloned())
+            .unwrap_or_default())
+    };
+    let mut named: Vec<(Value, Value, Value)> = Vec::new();
+    for one in of("crds")? {
+        assert!(
+            one["description"].is_string() && one["displayName"].is_string(),
+            "{one}"
+        );
+        named.push((one["name"].clone(), one["kind"].clone(), one["version"].clone()));
+    }
+    let mut wanted = Vec::new();
+    for entry in fs::read_dir(root().join("deploy/crds"))? {
+        for one in objects(&fs::read_to_string(entry?.path())?)? {
+            if one["kind"] == "CustomResourceDefinition" {
+                let version = one["spec"]["versions"][0]["name"].clone();
+                wanted.push((
+                    one["metadata"]["name"].clone(),
+                    one["spec"]["names"]["kind"].clone(),
+                    version,
+                ));
+            }
+        }
+    }
+    for list in [&mut named, &mut wanted] {
+        list.sort_by_key(|(name, ..)| name.to_string());
+    }
+    assert_eq!(named, wanted);
+    let examples = of("crdsExamples")?;
+    assert!(examples.len() >= 4, "{examples:?}");
+    for one in &examples {
+        assert!(wanted.iter().any(|(_, kind, _)| *kind == one["kind"]), "{one}");
+    }
+    let images = of("images")?;
+    assert_eq!(images[0]["image"], format!("numo:{}", env!("CARGO_PKG_VERSION")));
+    Ok(())
+}
