@@ -208,6 +208,7 @@ mod tests {
             generation: 1,
             created: at(begun),
             deleting: false,
+            annotations: std::collections::BTreeMap::new(),
             spec: NodeChangeSpec {
                 node_name: name.to_owned(),
                 target: Target {

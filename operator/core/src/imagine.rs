@@ -185,6 +185,7 @@ impl Imagined {
                     generation: 1,
                     created: self.now,
                     deleting: false,
+                    annotations: std::collections::BTreeMap::new(),
                     spec: (**spec).clone(),
                     status: NodeChangeStatus::default(),
                 };

@@ -661,6 +661,8 @@ pub struct ChangeView {
     pub created: Timestamp,
     /// Whether it is being deleted.
     pub deleting: bool,
+    /// The annotations in use: ours.
+    pub annotations: Map,
     /// The spec.
     pub spec: NodeChangeSpec,
     /// The journal.

@@ -2,6 +2,7 @@
 //! command line render this one value.
 
 use crate::observed::Key;
+use jiff::Timestamp;
 use numo_api::{Reason, RuleWait, RunResult, Step, Strategy, VerdictRecord};
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -12,6 +13,8 @@ pub struct Why {
     pub reason: Reason,
     /// The sentence. Shared, as thousands of nodes may wait for one thing.
     pub message: Arc<str>,
+    /// When time alone ends it, where it does.
+    pub until: Option<Timestamp>,
 }
 
 impl Why {
@@ -20,6 +23,16 @@ impl Why {
         Self {
             reason,
             message: message.into(),
+            until: None,
+        }
+    }
+
+    /// The same, with the time that ends it.
+    #[must_use]
+    pub fn until(self, at: Timestamp) -> Self {
+        Self {
+            until: Some(at),
+            ..self
         }
     }
 }

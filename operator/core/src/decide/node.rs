@@ -1272,7 +1272,7 @@ impl Turn<'_, '_> {
             draft.report(
                 self.member,
                 Step::Soaked,
-                Why::new(Reason::Soaking, format!("soaks {soak} s")),
+                Why::new(Reason::Soaking, format!("soaks {soak} s")).until(later(draft.frame.now, soak)),
             );
             return false;
         }
@@ -1285,7 +1285,7 @@ impl Turn<'_, '_> {
         draft.report(
             self.member,
             Step::Soaked,
-            Why::new(Reason::Soaking, format!("soaks until {until}")),
+            Why::new(Reason::Soaking, format!("soaks until {until}")).until(until),
         );
         false
     }

@@ -63,7 +63,7 @@ pub fn not_fit(frame: &Frame<'_>, member: &Member<'_>) -> Option<Why> {
             marks::LEASE_NAMESPACE,
             lease.holder
         );
-        return Some(Why::new(Reason::NodeLeaseHeld, message));
+        return Some(Why::new(Reason::NodeLeaseHeld, message).until(crate::decide::expiry(lease)));
     }
     None
 }

@@ -335,14 +335,17 @@ impl<'a> Pass<'a> {
         if window.contains(self.now) {
             return None;
         }
-        let next = window
-            .changes_after(self.now)
-            .map_or_else(|| "never".to_owned(), |at| at.to_string());
+        let opens = window.changes_after(self.now);
+        let next = opens.map_or_else(|| "never".to_owned(), |at| at.to_string());
         let message = format!(
             "it is outside spec.window ({}), which opens {next}",
             window.words()
         );
-        Some(Why::new(Reason::OutsideWindow, message))
+        let why = Why::new(Reason::OutsideWindow, message);
+        Some(match opens {
+            Some(at) => why.until(at),
+            None => why,
+        })
     }
 
     /// Remembers on the Plan that it has a gate of its own, before the first node is begun.
@@ -522,7 +525,7 @@ impl<'a> Pass<'a> {
         if let Lease::Held(found, until) = lease::of(self.observed, &node.name, &holder, self.now) {
             self.out.wake(until);
             let message = format!("the lease of Node {} is held by {}", node.name, found.holder);
-            return Some(Why::new(Reason::NodeLeaseHeld, message));
+            return Some(Why::new(Reason::NodeLeaseHeld, message).until(until));
         }
         books.refusal(node)
     }

@@ -371,7 +371,11 @@ impl<'a> Pass<'a> {
                 Lease::Held(lease, until) => {
                     self.out.wake(until);
                     let message = format!("the lease of Node {} is held by {}", node.name, lease.holder);
-                    self.say_turn(turn, turn.step(), Why::new(Reason::NodeLeaseHeld, message));
+                    self.say_turn(
+                        turn,
+                        turn.step(),
+                        Why::new(Reason::NodeLeaseHeld, message).until(until),
+                    );
                     return false;
                 }
             }
@@ -1156,7 +1160,11 @@ impl<'a> Pass<'a> {
             self.out.wake(delay);
             let message =
                 format!("its Job is complete, it counts as done at {delay} (spec.postCompleteDelay)");
-            return self.say_turn(turn, Step::Uncordoned, Why::new(Reason::CompleteDelay, message));
+            return self.say_turn(
+                turn,
+                Step::Uncordoned,
+                Why::new(Reason::CompleteDelay, message).until(delay),
+            );
         }
         if !self.has_soaked(turn, since) {
             return;
@@ -1187,7 +1195,7 @@ impl<'a> Pass<'a> {
         }
         self.out.wake(end);
         let message = format!("it keeps its turn until {end} (soakSeconds)");
-        self.say_turn(turn, Step::Soaked, Why::new(Reason::Soaking, message));
+        self.say_turn(turn, Step::Soaked, Why::new(Reason::Soaking, message).until(end));
         false
     }
 

@@ -718,6 +718,7 @@ impl Cluster {
             generation: line.number("generation", 1 + i64::from(directive.is_some())),
             created: at(line.number("created", -300)),
             deleting: false,
+            annotations: std::collections::BTreeMap::new(),
             spec: NodeChangeSpec {
                 owner_ref: OwnerRef {
                     api_version: "openshift-optional.skrzypek.io/v1alpha1".to_owned(),

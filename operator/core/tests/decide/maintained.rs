@@ -274,6 +274,7 @@ impl Cluster {
             generation: line.number("generation", 1),
             created: at(line.number("created", -60)),
             deleting: false,
+            annotations: std::collections::BTreeMap::new(),
             key: key.clone(),
             spec,
             status,

@@ -287,6 +287,7 @@ impl Cluster {
             generation: line.number("generation", 1),
             created: at(-60),
             deleting: false,
+            annotations: std::collections::BTreeMap::new(),
             key: change_key.clone(),
             spec,
             status,

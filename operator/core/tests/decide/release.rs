@@ -1,6 +1,9 @@
 //! The release, what comes after it, and what a person can say meanwhile (strategy DesiredConfig).
 
-use crate::words::check;
+use crate::{
+    cluster::{Cluster, now},
+    words::{check, decision},
+};
 
 const RULES: &str = "rule before Pre,PreRelease\n rule after Post";
 const PASSED: &str = "verdict:before/Pre/1/Pass verdict:before/PreRelease/1/Pass";
@@ -180,6 +183,14 @@ fn post_rules_run_after_the_change_and_soak_follows() {
         "node a Soaked Soaking\n wake 40\n > nothing",
     );
     check(&cluster(&soaked(-60), "{soakSeconds: 60}"), "> journal a Done");
+    // When it ends is said of the node itself: what the run wakes for may be another's.
+    let parsed = Cluster::parse(&cluster(&soaked(-20), "{soakSeconds: 60}"));
+    let decided = decision(&parsed);
+    let until = decided.report.nodes["a"].why.until;
+    assert_eq!(
+        until.map(jiff::Timestamp::as_second),
+        Some(now().as_second() + 40)
+    );
 }
 
 #[test]

@@ -27,16 +27,6 @@ impl KubeconfigArgs {
         };
         client::configuration(self.kubeconfig.as_deref(), &options).await
     }
-
-    /// Connects, with nothing but them.
-    pub async fn connect(&self, verb: &str) -> Result<(Connection, String), ConnectError> {
-        let all = ClusterArgs {
-            kubeconfig: self.clone(),
-            ..ClusterArgs::default()
-        };
-        let (connection, namespace, _) = all.reach(verb, None).await?;
-        Ok((connection, namespace))
-    }
 }
 
 /// How long the API server has to say which version it is, unless --request-timeout says otherwise: a verb that hangs says
@@ -50,16 +40,16 @@ const DEADLINE: &str = "deadline has elapsed";
 #[derive(Clone, Debug, Default, Args)]
 pub struct ClusterArgs {
     #[command(flatten)]
-    kubeconfig: KubeconfigArgs,
+    pub(super) kubeconfig: KubeconfigArgs,
     /// Cluster of the kubeconfig
     #[arg(long, value_name = "NAME", help_heading = "Cluster")]
-    cluster: Option<String>,
+    pub(super) cluster: Option<String>,
     /// User of the kubeconfig
     #[arg(long, value_name = "NAME", help_heading = "Cluster")]
-    user: Option<String>,
+    pub(super) user: Option<String>,
     /// Do it in the name of this user or ServiceAccount
     #[arg(long = "as", value_name = "USER", help_heading = "Cluster")]
-    impersonate: Option<String>,
+    pub(super) impersonate: Option<String>,
     /// Do it in the name of this group; may be given again
     #[arg(
         long = "as-group",
@@ -67,10 +57,10 @@ pub struct ClusterArgs {
         requires = "impersonate",
         help_heading = "Cluster"
     )]
-    impersonate_groups: Vec<String>,
-    /// How long one request may take: 30s, 1m; 0 is without end
+    pub(super) impersonate_groups: Vec<String>,
+    /// How long one request may take: 30s, 1m; 0 is without end, but for the first, which has 15 s
     #[arg(long, value_name = "TIME", default_value = "0", help_heading = "Cluster")]
-    request_timeout: String,
+    pub(super) request_timeout: String,
 }
 
 impl ClusterArgs {

@@ -1,7 +1,12 @@
 //! `numo completion`: what a shell needs to complete the command line, with the names that the cluster has at that
 //! moment. A cluster that does not answer at once completes nothing, and says nothing.
 
-use super::{CliError, cluster::KubeconfigArgs, command, object::What};
+use super::{
+    CliError,
+    cluster::{ClusterArgs, KubeconfigArgs},
+    command,
+    object::What,
+};
 use crate::shell::watch;
 use clap::{Args, ValueEnum};
 use clap_complete::CompletionCandidate;
@@ -124,12 +129,63 @@ pub fn names(of: Names, current: &std::ffi::OsStr) -> Vec<CompletionCandidate> {
     asked.join().ok().flatten().unwrap_or_default()
 }
 
-async fn list(of: Names, current: &str) -> Vec<CompletionCandidate> {
-    let kubeconfig = KubeconfigArgs {
-        kubeconfig: std::env::var_os("NUMO_KUBECONFIG").map(PathBuf::from),
-        context: std::env::var("NUMO_CONTEXT").ok(),
+/// The value of a flag among the words so far: names are those of the cluster that the line is about.
+fn given(words: &[String], flags: &[&str]) -> Option<String> {
+    let of = |(index, word): (usize, &String)| {
+        let with_value = flags
+            .iter()
+            .find_map(|flag| word.strip_prefix(&format!("{flag}=")));
+        match with_value {
+            Some(value) => Some(value.to_owned()),
+            None => flags
+                .contains(&word.as_str())
+                .then(|| words.get(index + 1).cloned())
+                .flatten(),
+        }
     };
-    let Ok((connection, _)) = kubeconfig.connect("completion").await else {
+    words.iter().enumerate().filter_map(of).next_back()
+}
+
+/// The cluster that a line is about, and the namespace, if it names one.
+fn cluster_of(words: &[String]) -> (ClusterArgs, String) {
+    let flag = |flag: &str| given(words, &[flag]);
+    let kubeconfig = flag("--kubeconfig").map(PathBuf::from);
+    let kubeconfig = KubeconfigArgs {
+        kubeconfig: kubeconfig.or_else(|| std::env::var_os("NUMO_KUBECONFIG").map(PathBuf::from)),
+        context: flag("--context").or_else(|| std::env::var("NUMO_CONTEXT").ok()),
+    };
+    let cluster = ClusterArgs {
+        kubeconfig,
+        cluster: flag("--cluster"),
+        user: flag("--user"),
+        impersonate: flag("--as"),
+        impersonate_groups: flag("--as-group").into_iter().collect(),
+        request_timeout: "0".to_owned(),
+    };
+    (cluster, given(words, &["-n", "--namespace"]).unwrap_or_default())
+}
+
+fn reasons(prefix: &str, current: &str) -> Vec<CompletionCandidate> {
+    let reasons = numo_api::Reason::ALL
+        .iter()
+        .map(|reason| format!("{prefix}{reason}"));
+    reasons
+        .filter(|name| name.starts_with(current))
+        .map(CompletionCandidate::new)
+        .collect()
+}
+
+async fn list(of: Names, current: &str) -> Vec<CompletionCandidate> {
+    let of_reason = format!("{}/", What::Reason.singular());
+    // The words of the code, without a cluster.
+    if of.kinds.contains(&What::Reason) && current.starts_with(&of_reason) {
+        return reasons(&of_reason, current);
+    }
+    let words: Vec<String> = std::env::args_os()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let (cluster, namespace) = cluster_of(&words);
+    let Ok((connection, _)) = cluster.connect("completion").await else {
         return Vec::new();
     };
     let mut found = Vec::new();
@@ -151,19 +207,14 @@ async fn list(of: Names, current: &str) -> Vec<CompletionCandidate> {
             }
             continue;
         }
-        if what == What::Reason {
-            let reasons = numo_api::Reason::ALL
-                .iter()
-                .map(|reason| format!("{prefix}{reason}"));
-            found.extend(
-                reasons
-                    .filter(|name| name.starts_with(current))
-                    .map(CompletionCandidate::new),
-            );
-        }
         for kind in what.kinds() {
             let params = ListParams::default().limit(NAMES);
-            let Ok(list) = watch::api(&connection.read, *kind, "")
+            let place = if what.is_namespaced() {
+                namespace.as_str()
+            } else {
+                ""
+            };
+            let Ok(list) = watch::api(&connection.read, *kind, place)
                 .list_metadata(&params)
                 .await
             else {
@@ -227,4 +278,38 @@ pub fn budgets(current: &std::ffi::OsStr) -> Vec<CompletionCandidate> {
         },
         current,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_cluster_that_the_line_names() {
+        let words = |line: &str| -> Vec<String> { line.split(' ').map(ToOwned::to_owned).collect() };
+        let (cluster, namespace) = cluster_of(&words("numo -- numo --context prod skip --as=ada -n team w"));
+        assert_eq!(cluster.kubeconfig.context.as_deref(), Some("prod"));
+        assert_eq!(cluster.impersonate.as_deref(), Some("ada"));
+        assert_eq!(namespace, "team");
+        let (cluster, _) = cluster_of(&words("numo status --kubeconfig /a --kubeconfig=/b"));
+        assert_eq!(cluster.kubeconfig.kubeconfig, Some(PathBuf::from("/b")));
+        assert!(given(&words("numo status --context"), &["--context"]).is_none());
+    }
+
+    #[test]
+    fn reasons_are_completed_without_a_cluster() {
+        let found = names(
+            Names {
+                nodes: true,
+                kinds: &What::ALL,
+                budgets: false,
+            },
+            std::ffi::OsStr::new("reason/RuleW"),
+        );
+        let found: Vec<String> = found
+            .iter()
+            .map(|one| one.get_value().to_string_lossy().into_owned())
+            .collect();
+        assert_eq!(found, ["reason/RuleWaits"]);
+    }
 }

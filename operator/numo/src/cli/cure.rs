@@ -25,14 +25,9 @@ pub fn of_owner(look: &Look, owner: &Owner, report: &Report, reason: Reason) -> 
     let observed = &look.store.observed;
     match reason {
         Reason::Suspended => {
-            let annotations = match owner.kind {
-                OwnerKind::MutexRunConfig => observed.runs.get(&owner.key).map(|run| &run.annotations),
-                OwnerKind::Plan => observed.plans.get(&owner.key).map(|plan| &plan.annotations),
-                OwnerKind::NodeMaintenance(_) => {
-                    observed.maintenances.get(owner).map(|view| &view.annotations)
-                }
-            };
-            let by_hand = annotations.is_some_and(|all| all.contains_key(marks::SUSPEND));
+            let by_hand = look
+                .annotations(owner)
+                .is_some_and(|all| all.contains_key(marks::SUSPEND));
             // What the manifest says is its owner's to change.
             if by_hand {
                 vec![format!("numo resume {}", named(owner))]

@@ -9,11 +9,11 @@ use super::{
     status::say_unseen,
     word::Word,
 };
-use crate::shell::observe;
+use crate::shell::{client::Connection, observe};
 use clap::Args;
 use jiff::Timestamp;
 use numo_api::{
-    Outcome, Phase, Reason, Step,
+    Directive, Outcome, Phase, Reason, Step,
     conditions::{Who, types},
     marks,
 };
@@ -161,7 +161,8 @@ pub async fn explain(args: ExplainArgs) -> Result<(), CliError> {
     let (connection, _) = args.cluster.connect("explain").await?;
     if args.watch {
         let mut before = Vec::new();
-        return look::follow(&connection, None, |look| {
+        return look::follow(&connection, None, async |look| {
+            see_pods(&connection, look, &args.object).await?;
             let found = explained(look, &args)?;
             if found != before {
                 if !before.is_empty() && args.output.output.is_none() {
@@ -175,13 +176,7 @@ pub async fn explain(args: ExplainArgs) -> Result<(), CliError> {
         .await;
     }
     let mut look = look::look_by(&connection).await?;
-    let nodes = drained(&look, &args.object);
-    if !nodes.is_empty() {
-        let unseen = observe::pods(&connection.read, &mut look.store, &nodes, &mut None)
-            .await
-            .map_err(CliError::api(format!("pods of Node {}", nodes.join(", "))))?;
-        look.unseen.extend(unseen);
-    }
+    see_pods(&connection, &mut look, &args.object).await?;
     let found = explained(&look, &args)?;
     print(&found, look.now, args.output)?;
     say_unseen(&look.unseen);
@@ -193,6 +188,21 @@ pub async fn explain(args: ExplainArgs) -> Result<(), CliError> {
         Some(reason) => Err(CliError::Closed(format!("it waits: {reason}"))),
         None => Ok(()),
     }
+}
+
+/// Looks at the pods and budgets of the nodes that are explained.
+async fn see_pods(connection: &Connection, look: &mut Look, object: &ObjectArg) -> Result<(), CliError> {
+    let nodes = drained(look, object);
+    if nodes.is_empty() {
+        return Ok(());
+    }
+    let unseen = observe::pods(&connection.read, &mut look.store, &nodes, &mut None)
+        .await
+        .map_err(CliError::api(format!("pods of Node {}", nodes.join(", "))))?;
+    look.unseen.extend(unseen);
+    look.unseen.sort();
+    look.unseen.dedup();
+    Ok(())
 }
 
 /// Nodes whose pods and budgets the explanation names.
@@ -336,6 +346,9 @@ fn explained(look: &Look, args: &ExplainArgs) -> Result<Vec<Explanation>, CliErr
     };
     if !found.is_empty() {
         return Ok(found);
+    }
+    if let Some(hidden) = look::hidden(&look.unseen, what) {
+        return Err(hidden);
     }
     Err(match (what, args.object.what) {
         // A name alone is a node's; who meant an owner is told so.
@@ -524,7 +537,7 @@ fn node(look: &Look, seen: &NodeView) -> Vec<Explanation> {
                     .to_owned(),
             ),
         );
-        around(&mut one, look, seen);
+        around(&mut one, look, seen, None);
         found.push(one);
     }
     found
@@ -550,6 +563,12 @@ fn of_node(
         earliest: earliest(look, decision, node),
         ..Explanation::of(format!("Node {}", seen.name), why)
     };
+    let holds = |reason: Reason| matches!(reason, Reason::Suspended | Reason::Aborted | Reason::RunGivenUp);
+    if holds(node.why.reason) || report.hold.as_ref().is_some_and(|hold| holds(hold.reason)) {
+        let annotations = look.annotations(owner);
+        let said = Word::kept(annotations.and_then(|all| all.get(marks::SAID)));
+        one.said.extend(said.into_iter().next_back());
+    }
     if matches!(
         node.why.reason,
         Reason::WaitingForTurn
@@ -578,7 +597,7 @@ fn of_node(
         one.link("pool", message);
     }
     if node.step != Step::Done {
-        around(&mut one, look, seen);
+        around(&mut one, look, seen, Some(owner));
     }
     if matches!(node.why.reason, Reason::Changing | Reason::ChangeTimeout)
         && seen.unschedulable
@@ -601,7 +620,7 @@ fn of_node(
 }
 
 /// What stands around a node: budgets, lease, cordon, readiness, and pods that a drain would not get past.
-fn around(one: &mut Explanation, look: &Look, seen: &NodeView) {
+fn around(one: &mut Explanation, look: &Look, seen: &NodeView, owner: Option<&Owner>) {
     let observed = &look.store.observed;
     let uses = Ledger::of(observed, look.now).uses();
     let of_node = |used: &&ledger::Use<'_>| {
@@ -647,9 +666,13 @@ fn around(one: &mut Explanation, look: &Look, seen: &NodeView) {
     if let Some(leaving) = &seen.leaving {
         one.link("node", leaving.clone());
     }
-    let options = DrainOptions::of_machine_config();
-    let obstacles = forecast(observed, &Surroundings::default(), seen, &options, look.now);
-    let obstacles = obstacles.into_iter().flatten();
+    // By the owner's own way to drain; one that drains no node meets nothing.
+    let options = match owner {
+        Some(owner) => look::drain_options(observed, owner),
+        None => Some(DrainOptions::of_machine_config()),
+    };
+    let found = options.map(|options| forecast(observed, &Surroundings::default(), seen, &options, look.now));
+    let obstacles = found.into_iter().flatten().flatten();
     let hard: Vec<_> = obstacles.filter(|one| one.weight < Weight::Costs).collect();
     for obstacle in hard.iter().take(NAMED) {
         one.link("pod", obstacle.message.clone());
@@ -687,8 +710,12 @@ fn earliest(look: &Look, decision: &Decision, node: &NodeReport) -> Option<Earli
         Reason::RuleWaits | Reason::RuleRunning => return Some(rule_at_last(look, node)),
         _ => return None,
     };
-    let at = decision.wake_at.filter(|at| *at > look.now)?;
-    Some(Earliest::at(at, why))
+    // The channel is asked for the whole Plan; the others end for this node.
+    let at = match node.why.reason {
+        Reason::VersionUnresolved => decision.wake_at,
+        _ => node.why.until,
+    };
+    Some(Earliest::at(at.filter(|at| *at > look.now)?, why))
 }
 
 /// When the first of the nodes in flight is done, by what the others took.
@@ -770,7 +797,7 @@ fn maintenance(look: &Look, view: &MaintenanceView) -> Explanation {
     if let Some(seen) = look.store.observed.nodes.get(&view.spec.node_name)
         && status.phase.as_deref() != Some("Succeeded")
     {
-        around(&mut one, look, seen);
+        around(&mut one, look, seen, Some(&view.owner));
     }
     let mut changes = look.store.observed.changes.values();
     one.journal = changes
@@ -813,9 +840,26 @@ fn journal(change: &ChangeView) -> Journal {
             message: message.trim_end().to_owned(),
         }
     });
-    let mut entries: Vec<Entry> = steps.chain(verdicts).collect();
+    // What was said of the node, each word with its own time.
+    let said = Word::kept(change.annotations.get(marks::SAID));
+    let is_told = |directive: &Directive| {
+        let verb = format!("{:?}", directive.action).to_lowercase();
+        said.last()
+            .is_some_and(|word| word.verb == verb && word.reason == directive.reason)
+    };
+    let directive = change
+        .spec
+        .directive
+        .as_ref()
+        .filter(|directive| !is_told(directive));
+    let words = said.iter().map(|word| Entry {
+        at: word.at.clone(),
+        message: word.sentence(),
+    });
+    let mut entries: Vec<Entry> = steps.chain(verdicts).chain(words).collect();
     entries.sort_by_key(|entry| entry.at.parse::<Timestamp>().ok());
-    let directive = change.spec.directive.as_ref().map(|directive| {
+    // Written by another hand than ours: nobody knows when.
+    let directive = directive.map(|directive| {
         let by = directive.by.as_deref().unwrap_or("someone");
         let why = directive
             .reason

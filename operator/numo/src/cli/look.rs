@@ -1,7 +1,7 @@
 //! A look at the cluster, and what the operator's own core decides on it: so the command line says the same as the
 //! operator. Writes nothing.
 
-use super::{CliError, ClusterArgs, run::DEFAULT_NAMESPACE};
+use super::{CliError, ClusterArgs, object::What, run::DEFAULT_NAMESPACE};
 use crate::{
     frontends::mutex_run_config::summary,
     shell::{
@@ -21,13 +21,14 @@ use numo_api::{
     mutex_run_config::WaitCount,
 };
 use numo_core::{
-    Decision, Owner, Snapshot, decide,
+    Decision, Owner, OwnerKind, Snapshot, decide,
+    drain::DrainOptions,
     eta::{self, Eta},
-    observed::{ChangeView, Key, MaintenanceView, Settings},
+    observed::{ChangeView, Key, MaintenanceView, Observed, Settings},
     report::{NodeReport, Report, Why},
     verdict::Answers,
 };
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 /// A look at the cluster with the decision for every run.
 pub struct Look {
@@ -86,6 +87,23 @@ pub async fn say_idle(connection: &Connection) {
     }
 }
 
+/// The namespace of the numo that leads, or led last; the usual one where nobody ever did, or that may not be seen.
+pub async fn place(connection: &Connection) -> String {
+    let leases: Api<Lease> = Api::all(connection.read.clone());
+    let params = ListParams::default().fields(&format!("metadata.name={LEADER_LEASE}"));
+    let all = leases
+        .list(&params)
+        .await
+        .map(|list| list.items)
+        .unwrap_or_default();
+    let now = connection.clock.now();
+    let last = all
+        .into_iter()
+        .min_by_key(|lease| leader::age_seconds(lease, now).unwrap_or(i64::MAX));
+    let namespace = last.and_then(|lease| lease.metadata.namespace);
+    namespace.unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned())
+}
+
 /// That no numo leads, as far as that may be looked at.
 async fn idle(connection: &Connection) -> Option<String> {
     let leases: Api<Lease> = Api::all(connection.read.clone());
@@ -109,15 +127,27 @@ async fn idle(connection: &Connection) -> Option<String> {
     ))
 }
 
+/// That objects of a kind could not be looked at, if so: then nobody knows whether one is there.
+pub fn hidden(unseen: &[String], what: What) -> Option<CliError> {
+    let kind = format!("{}s: ", what.singular());
+    let words = unseen.iter().find(|words| words.starts_with(&kind))?;
+    let who = if words.ends_with(observe::FORBIDDEN) {
+        "; a cluster administrator lends the ClusterRole numo-viewer"
+    } else {
+        ""
+    };
+    Some(CliError::Wrong(format!("cannot look at {words}{who}")))
+}
+
 /// Looks at the cluster until nobody wants to know any more: `show` is told of each change, and at least every `tick`
 /// where one is given, and says whether to go on.
 pub async fn follow(
     connection: &Connection,
     tick: Option<Duration>,
-    mut show: impl FnMut(&Look) -> Result<bool, CliError>,
+    mut show: impl AsyncFnMut(&mut Look) -> Result<bool, CliError>,
 ) -> Result<(), CliError> {
-    let first = look_by(connection).await?;
-    if !show(&first)? {
+    let mut first = look_by(connection).await?;
+    if !show(&mut first).await? {
         return Ok(());
     }
     let (mut unseen, mut who) = (first.unseen, first.idle);
@@ -142,7 +172,7 @@ pub async fn follow(
             connection.clock.now(),
         );
         look.idle = who;
-        let goes_on = show(&look)?;
+        let goes_on = show(&mut look).await?;
         Look {
             store: following.store,
             unseen,
@@ -156,6 +186,16 @@ pub async fn follow(
 }
 
 impl Look {
+    /// The annotations of an owner.
+    pub fn annotations(&self, owner: &Owner) -> Option<&BTreeMap<String, String>> {
+        let observed = &self.store.observed;
+        match owner.kind {
+            OwnerKind::MutexRunConfig => observed.runs.get(&owner.key).map(|run| &run.annotations),
+            OwnerKind::Plan => observed.plans.get(&owner.key).map(|plan| &plan.annotations),
+            OwnerKind::NodeMaintenance(_) => observed.maintenances.get(owner).map(|view| &view.annotations),
+        }
+    }
+
     /// The journal of a node of a report.
     pub fn change_of(&self, node: &NodeReport) -> Option<&ChangeView> {
         let named = node.change.as_ref()?;
@@ -249,6 +289,18 @@ pub fn eta(look: &Look, report: &Report) -> Option<Eta> {
 /// The words of [`eta`].
 pub fn eta_words(eta: Option<&Eta>) -> String {
     eta.map_or_else(|| "not known: no numo leads".to_owned(), Eta::to_string)
+}
+
+/// How an owner's nodes are drained; none if they are not.
+pub fn drain_options(observed: &Observed, owner: &Owner) -> Option<DrainOptions> {
+    match owner.kind {
+        OwnerKind::MutexRunConfig => Some(DrainOptions::of_machine_config()),
+        OwnerKind::NodeMaintenance(_) => {
+            let view = observed.maintenances.get(owner)?;
+            Some(DrainOptions::of(view.spec.drain.as_ref()))
+        }
+        OwnerKind::Plan => numo_core::plan::drain_options(observed.plans.get(&owner.key)?, observed),
+    }
 }
 
 /// What a Plan waits for: as its status has it, and before that as it is decided here.

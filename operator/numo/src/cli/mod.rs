@@ -209,7 +209,13 @@ impl CliError {
 
 /// What is in a file that a flag names.
 fn read(flag: &str, path: &Path) -> Result<Vec<u8>, CliError> {
-    std::fs::read(path).map_err(|error| CliError::Wrong(format!("{flag} {}: {error}", path.display())))
+    std::fs::read(path).map_err(|error| {
+        let words = format!("{flag} {}: {error}", path.display());
+        match error.kind() {
+            std::io::ErrorKind::NotFound => CliError::Usage(words),
+            _ => CliError::Wrong(words),
+        }
+    })
 }
 
 fn read_text(flag: &str, path: &Path) -> Result<String, CliError> {

@@ -3,7 +3,7 @@
 
 use super::{
     CliError, ClusterArgs, completion,
-    look::{Look, settings},
+    look::{self, Look, settings},
     object::{ObjectArg, What},
     output::{self, OutputArgs, paint},
     snapshot,
@@ -12,7 +12,7 @@ use super::{
 use crate::{
     frontends, runners,
     shell::{
-        answer, around,
+        access, answer, around,
         asked::{AskedOptions, AskedRules},
         client::Connection,
         doctor,
@@ -25,6 +25,7 @@ use crate::{
 };
 use clap::Args;
 use jiff::Timestamp;
+use k8s_openapi::api::authorization::v1::ResourceAttributes;
 use kube::{
     ResourceExt,
     api::{Patch, PatchParams, PostParams},
@@ -34,7 +35,6 @@ use numo_api::{Reason, Step, conditions::Who};
 use numo_core::{
     Owner, OwnerKind,
     action::{Action, EvaluationRequest, NodePurpose},
-    drain::DrainOptions,
     forecast::{Surroundings, Weight, forecast},
     imagine::{self, Imagined, Waves},
     observed::{Key, Observed, RuleAnswer, Validity},
@@ -157,7 +157,7 @@ struct RuleSaid {
     rule: String,
     phase: &'static str,
     node: String,
-    /// pass, wait, block, error; dry-run for a Job that the API server would take.
+    /// pass, wait, block, error; dry-run for a Job that the API server would take, unknown for one that could not be tried.
     verdict: &'static str,
     message: String,
 }
@@ -172,6 +172,8 @@ pub async fn preview(args: PreviewArgs) -> Result<(), CliError> {
             "--to-version: found {given:?}, wanted a version such as 4.17.0: {error}"
         )));
     }
+    // What is wrong with the file is said before the cluster is asked.
+    let given = args.filename.as_ref().map(manifests).transpose()?;
     let mut connection = None;
     let mut default = "default".to_owned();
     let (mut store, mut unseen, now) = if let Some(path) = &args.snapshot {
@@ -190,7 +192,7 @@ pub async fn preview(args: PreviewArgs) -> Result<(), CliError> {
     let namespace = args.namespace.clone().unwrap_or(default);
     let mut owners = Vec::new();
     if let Some(path) = &args.filename {
-        let objects = manifests(path)?;
+        let objects = given.unwrap_or_default();
         owners = take_in(connection.as_ref(), &mut store, objects, &namespace, now).await?;
         if owners.is_empty() && args.object.is_none() {
             return Err(CliError::Usage(format!(
@@ -213,7 +215,7 @@ pub async fn preview(args: PreviewArgs) -> Result<(), CliError> {
             connection,
             asking,
             around: around::surroundings(&connection.read, &mut unseen).await,
-            missing: missing(connection).await,
+            missing: missing(connection, &mut unseen).await,
         });
     }
     // Owners are honoured wherever they are: the operator's flags are not known here.
@@ -259,9 +261,15 @@ fn manifests(path: &PathBuf) -> Result<Vec<DynamicObject>, CliError> {
     };
     let values: Vec<serde_json::Value> =
         serde_saphyr::from_multiple(&text).map_err(|error| wrong(error.to_string()))?;
+    // As `kubectl get -o yaml` writes several.
+    let unfolded = |value: serde_json::Value| match value["items"].as_array() {
+        Some(items) if value["kind"].as_str().is_some_and(|kind| kind.ends_with("List")) => items.clone(),
+        _ => vec![value],
+    };
     let objects = values
         .into_iter()
         .filter(|value| !value.is_null())
+        .flat_map(unfolded)
         .map(serde_json::from_value);
     objects
         .collect::<Result<_, _>>()
@@ -320,10 +328,16 @@ async fn take_in(
                 ..PatchParams::default()
             };
             let api = watch::api(&connection.write, kind, if is_namespaced { &place } else { "" });
-            object = api
-                .patch(&name, &params, &Patch::Apply(&object))
-                .await
-                .map_err(CliError::api(about))?;
+            object =
+                api.patch(&name, &params, &Patch::Apply(&object))
+                    .await
+                    .map_err(|error| match error {
+                        // The manifest is the caller's.
+                        kube::Error::Api(status) if matches!(status.code, 400 | 422) => {
+                            CliError::Usage(format!("{about}: {}", status.message))
+                        }
+                        error => CliError::api(about.as_str())(error),
+                    })?;
         } else {
             let metadata = &mut object.metadata;
             metadata.uid.get_or_insert_with(|| format!("imagined-{name}"));
@@ -382,15 +396,9 @@ fn owner_of(
         }
     };
     if found.is_none()
-        && let Some(words) = unseen
-            .iter()
-            .find(|words| words.starts_with(&format!("{}s", what.singular())))
+        && let Some(hidden) = look::hidden(unseen, what)
     {
-        return Err(CliError::Wrong(format!(
-            "{}/{} cannot be looked at: {words}; a cluster administrator lends the ClusterRole numo-viewer",
-            what.singular(),
-            object.name
-        )));
+        return Err(hidden);
     }
     found.ok_or_else(|| {
         let place = if what.is_namespaced() {
@@ -582,7 +590,10 @@ async fn of_owner(
         let found = observe::pods(&connection.read, store, &looked_at, &mut None).await;
         unseen.extend(found.map_err(CliError::api("pods"))?);
         drains(&mut one, &store.observed, &site.around, owner, &looked_at, now);
-        one.webhooks = around::webhooks(&connection.read, &looked_at, unseen).await;
+        // Who is not drained serves on.
+        if look::drain_options(&store.observed, owner).is_some() {
+            one.webhooks = around::webhooks(&connection.read, &order, unseen).await;
+        }
         if let (Some(asking), Some(node)) = (&mut site.asking, order.first()) {
             one.rules = rules(connection, asking, store, before, owner, node).await;
         }
@@ -640,24 +651,6 @@ fn refusals(one: &mut Preview, report: &Report) {
     }
 }
 
-/// How an owner's nodes are drained.
-fn options(observed: &Observed, owner: &Owner) -> Option<DrainOptions> {
-    match owner.kind {
-        // The machine-config operator forces, and takes local data.
-        OwnerKind::MutexRunConfig => Some(DrainOptions {
-            force: true,
-            delete_emptydir_data: true,
-            ignore_daemonsets: true,
-            ..DrainOptions::of(None)
-        }),
-        OwnerKind::NodeMaintenance(_) => {
-            let view = observed.maintenances.get(owner)?;
-            Some(DrainOptions::of(view.spec.drain.as_ref()))
-        }
-        OwnerKind::Plan => numo_core::plan::drain_options(observed.plans.get(&owner.key)?, observed),
-    }
-}
-
 fn drains(
     one: &mut Preview,
     observed: &Observed,
@@ -666,7 +659,7 @@ fn drains(
     nodes: &[String],
     now: Timestamp,
 ) {
-    let Some(options) = options(observed, owner) else {
+    let Some(options) = look::drain_options(observed, owner) else {
         return;
     };
     for node in nodes.iter().filter_map(|name| observed.nodes.get(name)) {
@@ -771,6 +764,23 @@ async fn try_job(
         dry_run: true,
         field_manager: Some("numo-preview".to_owned()),
     };
+    // It is numo that would create it.
+    let right = ResourceAttributes {
+        group: Some("batch".to_owned()),
+        resource: Some("jobs".to_owned()),
+        namespace: Some(request.job.namespace.clone()),
+        verb: Some("create".to_owned()),
+        ..ResourceAttributes::default()
+    };
+    let place = look::place(connection).await;
+    if let Ok(false) = access::may(&connection.write, &place, "numo", right).await {
+        said.message = format!(
+            "ServiceAccount {place}/numo may not create Jobs in namespace {0}: bind ClusterRole numo-rule-jobs there \
+             (examples/invite-namespace.yaml)",
+            request.job.namespace
+        );
+        return said;
+    }
     let api = watch::api(&connection.write, Kind::Job, &request.job.namespace);
     match api.create(&params, &body).await {
         Ok(_) => {
@@ -780,17 +790,31 @@ async fn try_job(
                 request.job
             );
         }
+        Err(kube::Error::Api(status)) if status.code == 403 => {
+            said.verdict = "unknown";
+            said.message = format!(
+                "Job {} was not tried, as you may not create one: {}",
+                request.job, status.message
+            );
+        }
         Err(kube::Error::Api(status)) => said.message = format!("Job {}: {}", request.job, status.message),
         Err(error) => said.message = format!("Job {}: {error}", request.job),
     }
     said
 }
 
-/// What `numo doctor` finds missing of rights and definitions.
-async fn missing(connection: &Connection) -> Vec<String> {
-    let found = doctor::needs(connection, super::run::DEFAULT_NAMESPACE).await;
-    let wrong = found.into_iter().filter(|one| one.state == doctor::State::Wrong);
-    wrong.map(|one| one.message).collect()
+/// What `numo doctor` finds missing of rights and definitions, where numo is; what nobody may tell is not seen.
+async fn missing(connection: &Connection, unseen: &mut Vec<String>) -> Vec<String> {
+    let place = look::place(connection).await;
+    let mut missing = Vec::new();
+    for one in doctor::needs(connection, &place).await {
+        match one.state {
+            doctor::State::Wrong => missing.push(one.message),
+            doctor::State::Unknown => unseen.push(one.message),
+            doctor::State::Ok | doctor::State::Note => {}
+        }
+    }
+    missing
 }
 
 impl Preview {

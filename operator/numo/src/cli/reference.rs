@@ -69,7 +69,8 @@ fn metrics_page() -> String {
         "{MADE}\n# Metrics\n\nServed at `/metrics` (OpenMetrics; `--metrics-address`), by every replica; what is of owners \
          and nodes by the one that leads. Counters end in `_total`, histograms have `_bucket`, `_sum` and `_count`. After a \
          restart all of them are there again with the first pass. Node names appear only while a node is in flight, of one \
-         owner 100 at most.\n\nAlerts: [alerts.md](alerts.md). Dashboard and rules: `deploy/monitoring`.\n\n\
+         owner 100 at most; of a MutexBudget 100 groups at most. Counters are there, at zero, before anything is counted: those \
+         of a rule once the rule is.\n\nAlerts: [alerts.md](alerts.md). Dashboard and rules: `deploy/monitoring`.\n\n\
          | metric | type | labels | what it says |\n|---|---|---|---|\n"
     );
     for metric in metrics::ALL {

@@ -134,7 +134,7 @@ pub async fn snapshot(args: SnapshotArgs) -> Result<(), CliError> {
         source,
     })?;
     anstream::eprintln!(
-        "numo: {} objects in {}; names and labels are in it, values of variables, commands and logs are not",
+        "numo: {} objects in {}; names and labels are in it, values of variables, commands, logs and what persons said are not",
         file.objects.len(),
         args.file.display()
     );
@@ -209,6 +209,23 @@ fn scrub(kind: Kind, object: &mut DynamicObject) {
     }
     if let Some(annotations) = &mut metadata.annotations {
         annotations.retain(|key, _| *key != marks::SAID && KEPT.iter().any(|kept| key.starts_with(kept)));
+    }
+    // What a person wrote, and who it was: that it was said is all that is decided by.
+    if let Some(suspended) = metadata
+        .annotations
+        .as_mut()
+        .and_then(|all| all.get_mut(marks::SUSPEND))
+    {
+        SCRUBBED.clone_into(suspended);
+    }
+    for pointer in ["/spec/directive", "/spec"] {
+        if let Some(said) = object.data.pointer_mut(pointer).and_then(Value::as_object_mut) {
+            for field in ["by", "reason"] {
+                if let Some(text) = said.get_mut(field).filter(|text| text.is_string()) {
+                    *text = SCRUBBED.into();
+                }
+            }
+        }
     }
     scrub_value(&mut object.data);
     if let Some(status) = object.data.get_mut("status").and_then(Value::as_object_mut) {
@@ -311,6 +328,18 @@ mod tests {
         scrub(Kind::MachineConfig, &mut config);
         let text = serde_json::to_string(&config).unwrap();
         assert!(!text.contains("salt") && text.contains("4.17.0"), "{text}");
+        let mut change: DynamicObject = serde_json::from_value(json!({
+            "apiVersion": "numo.openshift-optional.skrzypek.io/v1alpha1", "kind": "NodeChange",
+            "metadata": {"name": "c", "annotations": {marks::SUSPEND: "pause by lovelace: the merger"}},
+            "spec": {"directive": {"action": "Hold", "by": "grace", "reason": "a lawsuit"}, "reason": "a fan"},
+        }))
+        .unwrap();
+        scrub(Kind::NodeChange, &mut change);
+        let text = serde_json::to_string(&change).unwrap();
+        for hidden in ["lovelace", "merger", "grace", "lawsuit", "a fan"] {
+            assert!(!text.contains(hidden), "{hidden} is left: {text}");
+        }
+        assert!(text.contains("Hold") && text.contains(marks::SUSPEND), "{text}");
         let mut rule: DynamicObject = serde_json::from_value(json!({
             "apiVersion": "openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexRule", "metadata": {"name": "r"},
             "spec": {"jobSpec": {"template": {"spec": {"containers": [

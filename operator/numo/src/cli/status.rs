@@ -185,7 +185,7 @@ async fn watch(
 ) -> Result<(), CliError> {
     if output.output.is_none_or(|format| format == Format::Wide) && screen::is_there() {
         let mut screen = screen::Screen::open()?;
-        return look::follow(connection, Some(screen::TICK), |look| {
+        return look::follow(connection, Some(screen::TICK), async |look| {
             let picture = Picture::of(look, selection);
             let mut text = picture.text(look, output);
             for unseen in &picture.unseen {
@@ -199,7 +199,7 @@ async fn watch(
         .await;
     }
     let mut before = None;
-    look::follow(connection, None, |look| {
+    look::follow(connection, None, async |look| {
         let picture = Picture::of(look, selection);
         if before.is_none() {
             picture.check(selection)?;
@@ -284,6 +284,10 @@ impl Picture {
         let place = selection
             .namespace
             .map_or_else(String::new, |namespace| format!(" in namespace {namespace}"));
+        let meant = selection.what.unwrap_or(What::Run);
+        if let Some(hidden) = look::hidden(&self.unseen, meant) {
+            return Err(hidden);
+        }
         let kinds = selection
             .what
             .map_or("MutexRunConfig, Plan or NodeMaintenance", What::singular);

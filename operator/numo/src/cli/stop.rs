@@ -5,9 +5,11 @@ use super::{
     CliError, ClusterArgs, completion, look, selector,
     word::{Change, SayArgs, Speaker},
 };
-use crate::shell::{watch, wire::Kind};
+use crate::shell::{client::Connection, watch, wire::Kind};
 use clap::Args;
+use k8s_openapi::{api::core::v1::Node, apimachinery::pkg::apis::meta::v1::LabelSelector};
 use kube::{
+    Api,
     api::{ListParams, Patch},
     core::DynamicObject,
 };
@@ -88,6 +90,37 @@ pub async fn set_paused(args: StopArgs, paused: bool) -> Result<(), CliError> {
             "MutexBudget {name} is not paused; {next}"
         )));
     }
+    let selected = match (&args.selector, &found) {
+        _ if !paused => Selected::All,
+        (Some(given), _) => selected(&connection, &ListParams::default().labels(given)).await?,
+        (None, Some(budget)) => {
+            let given = budget
+                .data
+                .pointer("/spec/nodeSelector")
+                .filter(|one| !one.is_null());
+            let given: Option<LabelSelector> = given.and_then(|one| serde_json::from_value(one.clone()).ok());
+            match given.map(kube::core::Selector::try_from) {
+                Some(Ok(selector)) if selector.selects_all() => Selected::All,
+                Some(Ok(selector)) => {
+                    selected(&connection, &ListParams::default().labels_from(&selector)).await?
+                }
+                // Absent it selects none; one that cannot be read neither.
+                Some(Err(_)) | None => Selected::Nodes(Vec::new()),
+            }
+        }
+        (None, None) => Selected::All,
+    };
+    if let Selected::Nodes(nodes) = &selected
+        && nodes.is_empty()
+    {
+        let what = args.selector.as_ref().map_or_else(
+            || format!("MutexBudget {name}: its spec.nodeSelector"),
+            |given| format!("--selector {given}"),
+        );
+        return Err(CliError::Usage(format!(
+            "{what} selects no node, so nothing would stop; `kubectl get nodes --show-labels` has their labels"
+        )));
+    }
     let speaker = Speaker::of(&connection, &args.say).await?;
     let resource = watch::resource(Kind::MutexBudget);
     if let Some(budget) = &found {
@@ -118,12 +151,58 @@ pub async fn set_paused(args: StopArgs, paused: bool) -> Result<(), CliError> {
     }
     let suffix = args.say.suffix();
     if paused {
-        println!("mutexbudget/{name} stopped: nothing new begins; what gives back goes on{suffix}");
+        let whom = selected.words();
+        println!("mutexbudget/{name} stopped: nothing new begins{whom}; what gives back goes on{suffix}");
     } else {
         println!("mutexbudget/{name} started{suffix}");
     }
     look::say_idle(&connection).await;
     Ok(())
+}
+
+/// Nodes that would stop.
+enum Selected {
+    /// All of the cluster, or as many as may be seen.
+    All,
+    /// These.
+    Nodes(Vec<String>),
+}
+
+impl Selected {
+    /// Whom it is about, after a sentence.
+    fn words(&self) -> String {
+        let Self::Nodes(nodes) = self else {
+            return String::new();
+        };
+        let named: Vec<&str> = nodes.iter().take(NAMED).map(String::as_str).collect();
+        let more = match nodes.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        format!(" on {}{more}", named.join(", "))
+    }
+}
+
+/// Nodes that are named, at most.
+const NAMED: usize = 5;
+
+/// The nodes of a selector. Who may stop and not look is not held up by it.
+async fn selected(connection: &Connection, params: &ListParams) -> Result<Selected, CliError> {
+    let nodes: Api<Node> = Api::all(connection.read.clone());
+    match nodes.list_metadata(params).await {
+        Ok(list) => {
+            let names = list.items.into_iter().filter_map(|node| node.metadata.name);
+            Ok(Selected::Nodes(names.collect()))
+        }
+        Err(kube::Error::Api(status)) if status.code == 403 => {
+            anstream::eprintln!(
+                "numo: you may not look at nodes, so nobody has checked that the selector is of any: {}",
+                status.message
+            );
+            Ok(Selected::All)
+        }
+        Err(error) => Err(CliError::api("nodes")(error)),
+    }
 }
 
 /// Whether two selectors are one; what is empty is not there.

@@ -168,7 +168,7 @@ fn kstatus(conditions: &mut Conditions<'_>, report: &Report) {
 
 /// The one reason that says best what the run is doing.
 pub fn summary(report: &Report) -> (Reason, String) {
-    if let Some(Why { reason, message }) = &report.hold {
+    if let Some(Why { reason, message, .. }) = &report.hold {
         return (*reason, message.to_string());
     }
     let total = report.nodes.len();

@@ -25,7 +25,7 @@ pub fn summary(report: &Report) -> (Reason, String) {
         .map(|node| &node.why)
         .find(|why| why.reason == Reason::WriteRefused);
     match refused.or(report.hold.as_ref()) {
-        Some(Why { reason, message }) => (*reason, message.to_string()),
+        Some(Why { reason, message, .. }) => (*reason, message.to_string()),
         None => (Reason::Progressing, Reason::Progressing.meaning().to_owned()),
     }
 }

@@ -109,7 +109,8 @@ pub async fn webhooks(client: &Client, nodes: &[String], unseen: &mut Vec<String
             conditions.and_then(|conditions| conditions.ready) != Some(false)
         });
         let at = places.entry(key).or_default();
-        at.extend(ready.filter_map(|endpoint| endpoint.node_name));
+        // An endpoint of no node stays, wherever it is.
+        at.extend(ready.map(|endpoint| endpoint.node_name.unwrap_or_default()));
     }
     let of_hook = |(name, policy, service): (String, Option<String>, Key)| {
         let at = places.get(&service)?;

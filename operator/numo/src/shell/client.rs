@@ -40,7 +40,9 @@ pub enum ConnectError {
         source: kube::config::KubeconfigError,
     },
     /// Neither a kubeconfig nor an in-cluster environment was found.
-    #[error("found neither a kubeconfig nor the environment of a pod: {0}")]
+    #[error(
+        "found neither a kubeconfig nor the environment of a pod: name one with --kubeconfig FILE or KUBECONFIG ({0})"
+    )]
     Infer(#[source] kube::config::InferConfigError),
     /// The configuration was found and cannot be used.
     #[error("cannot make a client: {0}")]

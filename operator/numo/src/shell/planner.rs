@@ -34,7 +34,10 @@ use numo_core::{
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, atomic::Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 use tokio::{
@@ -132,6 +135,10 @@ pub struct Planner {
     idle: BTreeSet<Owner>,
     /// Places for evictions that are under way.
     places: Arc<Semaphore>,
+    /// Budgets that are paused, as far as that was seen.
+    paused: BTreeSet<String>,
+    /// How often one was paused.
+    stops: Arc<AtomicU64>,
     /// Maintenances that are left to another operator, as has been said.
     stood_off: BTreeSet<Owner>,
     /// The status of a maintenance as it was sent, and as the API server keeps it.
@@ -182,6 +189,8 @@ impl Planner {
             shown: BTreeSet::new(),
             idle: BTreeSet::new(),
             places: Arc::new(Semaphore::new(EVICTIONS_AT_ONCE)),
+            paused: BTreeSet::new(),
+            stops: Arc::default(),
             stood_off: BTreeSet::new(),
             sent: BTreeMap::new(),
             plans_said: BTreeMap::new(),
@@ -257,7 +266,19 @@ impl Planner {
         while let Ok(seen) = self.seen.try_recv() {
             reach = reach.max(self.store.take_in(seen));
         }
+        self.note_stops();
         reach
+    }
+
+    /// Counts the budgets that were paused: what was decided before one was, and has not begun, begins no more.
+    fn note_stops(&mut self) {
+        let budgets = self.store.observed.budgets.values();
+        let paused = budgets.filter(|budget| budget.paused);
+        let paused: BTreeSet<String> = paused.map(|budget| budget.name.clone()).collect();
+        if !paused.is_subset(&self.paused) {
+            self.stops.fetch_add(1, Ordering::AcqRel);
+        }
+        self.paused = paused;
     }
 
     /// Has those decided again whose node's pods have changed.
@@ -467,11 +488,18 @@ impl Planner {
             let (client, clock) = (self.connection.write.clone(), self.connection.clock.clone());
             let (fence, places, sender) = (self.fence.clone(), self.places.clone(), self.sender.clone());
             let (metrics, owner) = (self.metrics.clone(), owner.clone());
+            let stops = self.stops.clone();
+            let stopped = stops.load(Ordering::Acquire);
             tokio::spawn(async move {
                 let Ok(_place) = places.acquire().await else {
                     return;
                 };
                 if !fence.holds() {
+                    return;
+                }
+                if stops.load(Ordering::Acquire) != stopped {
+                    let said = Said::Busy("a MutexBudget was paused before it was asked".to_owned());
+                    let _ = sender.send(Seen::Evicted(node, Box::new(eviction), said, clock.now()));
                     return;
                 }
                 let asked = tokio::time::timeout(PATIENCE, apply::evict(&client, &eviction)).await;

@@ -881,6 +881,7 @@ pub fn change(change: NodeChange) -> ChangeView {
         generation: change.metadata.generation.unwrap_or(1),
         created: created(&change.metadata),
         deleting: change.metadata.deletion_timestamp.is_some(),
+        annotations: kept(change.metadata.annotations.unwrap_or_default()),
         spec: change.spec,
         status: change.status.unwrap_or_default(),
     }

@@ -5,8 +5,8 @@ use anyhow::{Context as _, Result};
 use k8s_openapi::api::{core::v1::Node, events::v1::Event};
 use kube::{Api, api::ListParams};
 use numo_api::{MutexBudget, marks};
-use numo_cluster::User;
-use numo_e2e::{NAMESPACE, Stage};
+use numo_cluster::{Cluster, Options, User};
+use numo_e2e::{NAMESPACE, Stage, manifests, process::call};
 use serde_json::{Value, json};
 
 use crate::{Gate, NEW, job, prepare, rule, rule_began, seen, set, workers};
@@ -206,6 +206,16 @@ async fn what_is_asked_is_answered_in_every_format_and_what_is_wrong_is_named() 
     )
     .await?;
     is_wrong(&stage, 2, &["stop", "-l", "a in b"], &["--selector", "a in b"]).await?;
+    // A selector of no node would be a false all-clear.
+    let typo = ["stop", "-l", "zone=tpyo"];
+    is_wrong(&stage, 2, &typo, &["zone=tpyo selects no node", "--show-labels"]).await?;
+    is_wrong(
+        &stage,
+        2,
+        &["preview", "-f", "/none.yaml"],
+        &["/none.yaml", "No such file"],
+    )
+    .await?;
     is_wrong(
         &stage,
         2,
@@ -464,6 +474,158 @@ async fn who_paused_what_and_why_is_kept_and_told_and_a_dry_run_writes_nothing()
     stage
         .say(&["start", "-l", "kubernetes.io/hostname=worker-1"])
         .await?;
+    crate::finish(&stage).await?;
+    stage.strike().await
+}
+
+/// An API server without numo's definitions, and one who may see nodes and no more: what is missing is said, not that nothing
+/// is there.
+#[tokio::test(flavor = "multi_thread")]
+async fn without_definitions_or_rights_that_is_what_is_said() -> Result<()> {
+    let cluster = Cluster::start(Options::default()).await?;
+    let kubeconfig = cluster.kubeconfig(User::Admin);
+    for (arguments, code) in [
+        (&["status"][..], 1),
+        (&["status", "mutexrunconfig/upgrade"], 1),
+        (&["explain", "mutexrunconfig/upgrade"], 1),
+        (&["explain", "mutexbudget/all"], 1),
+        (&["preview", "mutexrunconfig/upgrade"], 1),
+        (&["pause", "upgrade"], 1),
+        (&["abort", "upgrade"], 1),
+        (&["retry", "worker-0"], 1),
+        (&["skip", "worker-0"], 1),
+        (&["stop"], 1),
+        (&["start"], 1),
+    ] {
+        let said = call(&kubeconfig, arguments).await?;
+        assert_eq!(said.code, Some(code), "{arguments:?}: {said:?}");
+        assert!(
+            said.err.contains("does not serve the kind") && said.err.contains("numo doctor"),
+            "{arguments:?}: {said:?}"
+        );
+    }
+    let said = call(&kubeconfig, &["doctor"]).await?;
+    assert!(
+        said.code == Some(1) && said.out.contains("are not there"),
+        "{said:?}"
+    );
+
+    let client = cluster.client(User::Admin).await?;
+    manifests::apply(
+        &client,
+        &manifests::kustomize(&manifests::root().join("deploy/crds"))?,
+        "default",
+    )
+    .await?;
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "nodes"},
+        "rules": [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]}],
+    });
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "nodes"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "nodes"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "ada"}],
+    });
+    manifests::apply(&client, &[role, binding], "default").await?;
+    for arguments in [
+        &["status"][..],
+        &["status", "mutexrunconfig/upgrade"],
+        &["explain", "mutexrunconfig/upgrade"],
+        &["preview", "mutexrunconfig/upgrade"],
+    ] {
+        let said = call(&kubeconfig, &[arguments, &["--as", "ada"]].concat()).await?;
+        assert_eq!(said.code, Some(1), "{arguments:?}: {said:?}");
+        assert!(
+            said.err.contains("cannot look at mutexrunconfigs") && said.err.contains("numo-viewer"),
+            "{arguments:?}: {said:?}"
+        );
+    }
+    cluster.stop().await;
+    Ok(())
+}
+
+/// Every verb that writes: a dry run writes nothing, and else who and why are on the object, in an event and in an explanation.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_verb_keeps_who_and_why_and_a_dry_run_of_each_writes_nothing() -> Result<()> {
+    let stage = set(workers(2), Vec::new()).await?;
+    let gate = Gate::new()?;
+    let gated = rule("gated", json!({"jobSpec": job(&gate.wait())}));
+    prepare(&stage, &[gated], json!({"order": "Name"})).await?;
+    stage.world.upgrade_to(NEW).await?;
+    seen(&stage, "a rule runs", |w| rule_began(w, "gated", "worker-0")).await?;
+    let run = ["-n", NAMESPACE, "upgrade"];
+    let of_run = |verb: &'static str| [&[verb], &run[..]].concat();
+    for (words, kind, event, explained) in [
+        (
+            of_run("pause"),
+            "MutexRunConfig",
+            "Suspended",
+            "mutexrunconfig/upgrade",
+        ),
+        (
+            of_run("resume"),
+            "MutexRunConfig",
+            "Resumed",
+            "mutexrunconfig/upgrade",
+        ),
+        (vec!["stop"], "MutexBudget", "Stopped", "worker-1"),
+        (vec!["start"], "MutexBudget", "Started", "mutexbudget/stop"),
+        (vec!["skip", "worker-1"], "NodeChange", "SkipAsked", "worker-1"),
+        (vec!["retry", "worker-1"], "NodeChange", "RetryAsked", "worker-1"),
+        (
+            of_run("abort"),
+            "MutexRunConfig",
+            "AbortAsked",
+            "mutexrunconfig/upgrade",
+        ),
+        (
+            [&of_run("abort")[..], &["--undo"]].concat(),
+            "MutexRunConfig",
+            "AbortTakenBack",
+            "mutexrunconfig/upgrade",
+        ),
+    ] {
+        let before = stage.cluster.audit()?.len();
+        for how in ["--dry-run=client", "--dry-run=server"] {
+            let said = stage
+                .say(&[&words[..], &[how, "--reason", "not yet"]].concat())
+                .await?;
+            assert!(said.contains("dry run"), "{words:?}: {said}");
+        }
+        let wrote: Vec<String> = stage.cluster.audit()?[before..]
+            .iter()
+            .filter(|one| one.user_agent.ends_with(&format!(" {}", words[0])))
+            .filter(|one| !["get", "list", "watch"].contains(&one.verb.as_str()))
+            .filter(|one| one.resource != "selfsubjectreviews" && !one.uri.contains("dryRun=All"))
+            .map(|one| format!("{} {}", one.verb, one.uri))
+            .collect();
+        assert_eq!(wrote, Vec::<String>::new(), "{words:?}");
+
+        let why = format!("because of {}", words.join(" "));
+        stage.say(&[&words[..], &["--reason", &why]].concat()).await?;
+        let api: Api<Event> = Api::all(stage.client.clone());
+        let all = api.list(&ListParams::default()).await?.items;
+        let told = all.iter().find(|one| {
+            let about = one.regarding.as_ref().and_then(|about| about.kind.as_deref());
+            one.reason.as_deref() == Some(event) && about == Some(kind)
+        });
+        let note = told.and_then(|one| one.note.clone()).unwrap_or_default();
+        assert!(
+            note.contains("by admin") && note.contains(&why),
+            "{words:?}: {note}"
+        );
+        let text = stage.say(&["explain", explained]).await?;
+        assert!(text.contains(&why), "{words:?}: {text}");
+    }
+    // One word does not take the place of another in the journal.
+    let text = stage.say(&["explain", "worker-1"]).await?;
+    for word in [
+        "skip by admin: because of skip",
+        "retry by admin: because of retry",
+    ] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    gate.open_for_all()?;
     crate::finish(&stage).await?;
     stage.strike().await
 }

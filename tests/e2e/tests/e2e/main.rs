@@ -59,7 +59,7 @@ use anyhow::{Context, Result};
 use k8s_openapi::api::batch::v1::Job;
 use kube::{Api, api::ListParams};
 use numo_api::{MutexRunConfig, NodeChange, Outcome, Phase};
-use numo_e2e::{NAMESPACE, Stage, StageOptions};
+use numo_e2e::{NAMESPACE, Stage, StageOptions, manifests, rules::Rules};
 use numo_world::{Event, Judgement, PoolSpec, World, WorldSpec};
 use serde_json::{Value, json};
 
@@ -167,6 +167,20 @@ pub async fn apply(stage: &Stage, objects: &[Value]) -> Result<()> {
         stage.apply(&object.to_string()).await?;
     }
     Ok(())
+}
+
+/// A rule that is a component from a registry, which lives as long as the first part is kept; it passes.
+pub async fn with_component(stage: &Stage) -> Result<(Rules, Value)> {
+    let published = Rules::publish(&["node-requirement"]).await?;
+    manifests::apply(&stage.client, &published.pull_secret(), NAMESPACE).await?;
+    let wasm = json!({"type": "wasm", "phases": ["Pre"], "wasm": {
+        "image": "registry.example.com/numo/rules/node-requirement:0.1.0",
+        "config": {"annotations": [{"key": "ops.example.com/hold", "operator": "DoesNotExist"}]},
+    }});
+    let mut component = [rule("component", wasm)];
+    published.point(&mut component);
+    let [component] = component;
+    Ok((published, component))
 }
 
 /// Applies rules, the target `workers` of the pool `worker`, and the run; returns once the run says that

@@ -574,6 +574,48 @@ async fn a_budget_of_one_at_a_time_is_kept_and_followed_without_rounds() -> Resu
     stage.strike().await
 }
 
+/// A stop in mid-drain: what was asked to go goes, nobody else is asked until somebody starts it again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_in_mid_drain_evicts_nobody_further() -> Result<()> {
+    let stage = set(workers(2), Vec::new()).await?;
+    stage.cordon("worker-1", true).await?;
+    apply(
+        &stage,
+        &[deployment("web", 40, json!({})), budget("web", json!(1))],
+    )
+    .await?;
+    running(&stage, "web", "worker-0", 40).await?;
+    stage.cordon("worker-1", false).await?;
+    maintain(&stage, "nm", "worker-0", json!({})).await?;
+    stage
+        .until("the drain has begun", 60, || async {
+            Ok((evictions(&stage)?.len() >= 2).then_some(()))
+        })
+        .await?;
+    stage.say(&["stop", "--reason", "a storm"]).await?;
+    let why = waits(&stage, "nm", "Stopped").await?;
+    assert!(why.contains("MutexBudget"), "{why}");
+    // What was on its way when it was stopped has come to its end.
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    let asked = evictions(&stage)?.len();
+    let text = stage.say(&["explain", "nodemaintenance/nm"]).await?;
+    assert!(
+        text.contains("numo start") && text.contains("stop by admin: a storm"),
+        "{text}"
+    );
+    tokio::time::sleep(std::time::Duration::from_secs(4)).await;
+    assert_eq!(
+        evictions(&stage)?.len(),
+        asked,
+        "nobody is evicted while it is stopped"
+    );
+    assert!(!pods_on(&stage, "web", "worker-0").await?.is_empty());
+    stage.say(&["start"]).await?;
+    phase(&stage, MEDIK8S_GROUP, "nm", "Succeeded").await?;
+    running(&stage, "web", "worker-1", 40).await?;
+    stage.strike().await
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cordon_that_was_there_before_stays() -> Result<()> {
     let stage = set(workers(2), Vec::new()).await?;

@@ -4,15 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, Result};
-use numo_e2e::{
-    manifests::{self, root},
-    process::Numo,
-    rules::Rules,
-};
+use numo_e2e::{manifests::root, process::Numo};
 use numo_plugin_tests::prometheus::Running;
 use serde_json::{Value, json};
 
-use crate::{Gate, NEW, apply, finish, job, prepare, rule, rule_began, seen, set, workers};
+use crate::{Gate, NEW, apply, finish, job, prepare, rule, rule_began, seen, set, with_component, workers};
 
 /// Queries of the dashboard, with its variables filled in.
 fn queries(panels: &Value, found: &mut Vec<(String, String)>) {
@@ -52,15 +48,7 @@ async fn the_dashboard_has_data_and_labels_are_those_of_the_reference() -> Resul
     let mut stage = set(workers(3), Vec::new()).await?;
     let gate = Gate::new()?;
     // One component, for what only components are measured by.
-    let published = Rules::publish(&["node-requirement"]).await?;
-    manifests::apply(&stage.client, &published.pull_secret(), numo_e2e::NAMESPACE).await?;
-    let wasm = json!({"type": "wasm", "phases": ["Pre"], "wasm": {
-        "image": "registry.example.com/numo/rules/node-requirement:0.1.0",
-        "config": {"annotations": [{"key": "ops.example.com/hold", "operator": "DoesNotExist"}]},
-    }});
-    let mut component = [rule("component", wasm)];
-    published.point(&mut component);
-    let [component] = component;
+    let (_published, component) = with_component(&stage).await?;
     let cel = json!({"type": "cel", "cel": {"validations": [{"expression": "true"}]}});
     let rules = [
         component,
@@ -75,7 +63,12 @@ async fn the_dashboard_has_data_and_labels_are_those_of_the_reference() -> Resul
         "apiVersion": "numo.openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexBudget",
         "metadata": {"name": "all"}, "spec": {"nodeSelector": {"matchLabels": {"node-role.kubernetes.io/worker": ""}}, "maxUnavailable": 1},
     });
-    apply(&stage, &[budget]).await?;
+    let each = json!({
+        "apiVersion": "numo.openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexBudget",
+        "metadata": {"name": "each"},
+        "spec": {"nodeSelector": {}, "groupBy": "kubernetes.io/hostname", "maxUnavailable": 1},
+    });
+    apply(&stage, &[budget, each]).await?;
     stage.world.upgrade_to(NEW).await?;
     seen(&stage, "a rule runs", |w| rule_began(w, "gated", "worker-0")).await?;
     gate.open("worker-0")?;
@@ -99,7 +92,7 @@ async fn the_dashboard_has_data_and_labels_are_those_of_the_reference() -> Resul
         .await?;
     let waiting = ask(r#"numo_budget_blocked_nodes{budget="all",reason="BudgetExhausted"}"#)?;
     assert_eq!(waiting.len(), 1, "{waiting:?}");
-    let in_use = ask("numo_budget_in_use_nodes")?;
+    let in_use = ask(r#"numo_budget_in_use_nodes{budget="all"}"#)?;
     assert_eq!(in_use[0]["value"][1], "1", "{in_use:?}");
     assert_eq!(ask(r#"numo_pool_paused{pool="worker"}"#)?[0]["value"][1], "1");
 

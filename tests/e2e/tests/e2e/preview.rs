@@ -1,11 +1,16 @@
 //! `numo preview`: what would come of it, before it does, and without a write; on the cluster and from a snapshot of it.
 
 use anyhow::{Context as _, Result};
+use k8s_openapi::api::rbac::v1::ClusterRole;
+use kube::{
+    Api,
+    api::{Patch, PatchParams},
+};
 use numo_e2e::{NAMESPACE, Stage};
 use numo_world::{PoolSpec, WorldSpec};
 use serde_json::{Value, json};
 
-use crate::{NEW, apply, job, maintenance, prepare, rule, run_of, set, target, workers};
+use crate::{NEW, apply, job, maintenance, prepare, rule, run_of, set, target, with_component, workers};
 
 /// What a preview says of one owner, and its exit code.
 async fn preview(stage: &Stage, arguments: &[&str]) -> Result<(Value, Option<i32>)> {
@@ -31,6 +36,42 @@ fn writes(stage: &Stage, verb: &str, from: usize) -> Result<Vec<String>> {
     Ok(of.map(|event| format!("{} {}", event.verb, event.uri)).collect())
 }
 
+/// What makes a drain cost something, or never pass: a pod of nobody, one that is alone, and a volume that is on the node.
+fn around(node: &str) -> Vec<Value> {
+    let lonely = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "lonely", "namespace": "default"},
+        "spec": {
+            "nodeName": node,
+            "containers": [{"name": "app", "image": "app", "command": ["sleep", "36000"]}],
+            "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "disk"}}],
+        },
+    });
+    let claim = json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "disk", "namespace": "default"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"], "storageClassName": "", "volumeName": "disk",
+            "resources": {"requests": {"storage": "1Gi"}},
+        },
+    });
+    let volume = json!({
+        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "disk"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "storageClassName": "",
+            "claimRef": {"namespace": "default", "name": "disk"},
+            "local": {"path": "/disk"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [
+                {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]},
+            ]}]}},
+        },
+    });
+    vec![
+        volume,
+        claim,
+        lonely,
+        maintenance::deployment("single", 1, maintenance::on(node)),
+    ]
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_is_seen_before_it_runs_and_nothing_is_written() -> Result<()> {
     let world = WorldSpec {
@@ -42,7 +83,10 @@ async fn a_run_is_seen_before_it_runs_and_nothing_is_written() -> Result<()> {
         json!({"type": "cel", "cel": {"validations": [{"expression": "node.metadata.name != 'worker-9'"}]}});
     let shut = json!({"type": "cel", "cel": {"validations": [
         {"expression": "false", "message": "not on a Sunday", "otherwise": "Wait"}]}});
+    // A component, from a registry.
+    let (_published, component) = with_component(&stage).await?;
     let rules = [
+        component,
         rule("open", open),
         rule("checked", json!({"jobSpec": job("true")})),
         rule("shut", shut),
@@ -70,6 +114,8 @@ async fn a_run_is_seen_before_it_runs_and_nothing_is_written() -> Result<()> {
         "ports": [{"port": 443}],
     });
     apply(&stage, &[hook, slice]).await?;
+    apply(&stage, &around("worker-1")).await?;
+    maintenance::running(&stage, "single", "worker-1", 1).await?;
 
     let before = stage.cluster.audit()?.len();
     // Nothing is to be done yet: a later version is imagined.
@@ -98,10 +144,21 @@ async fn a_run_is_seen_before_it_runs_and_nothing_is_written() -> Result<()> {
         .collect();
     let of = |name: &str, verdict: &str| said.contains(&(format!("{NAMESPACE}/{name}").as_str(), verdict));
     assert!(
-        of("open", "pass") && of("checked", "dry-run") && of("shut", "wait"),
+        of("component", "pass") && of("open", "pass") && of("checked", "dry-run") && of("shut", "wait"),
         "{said:?}"
     );
+    assert_eq!(found["missing"], json!([]), "numo has what it needs");
     let drains = texts(&found, "drains", "message");
+    for words in [
+        "Pod default/lonely",
+        "default/single",
+        "volume disk, which is on one node",
+    ] {
+        assert!(
+            drains.iter().any(|one| one.contains(words)),
+            "{words}: {drains:#?}"
+        );
+    }
     assert!(
         drains
             .iter()
@@ -145,12 +202,77 @@ async fn a_run_is_seen_before_it_runs_and_nothing_is_written() -> Result<()> {
     std::fs::write(&file, manifest.to_string())?;
     let said = stage.call(&["preview", "-f", &path, "-n", NAMESPACE]).await?;
     assert!(
-        said.code == Some(1) && said.err.contains("maxUnavailable"),
+        said.code == Some(2) && said.err.contains("maxUnavailable"),
         "{said:?}"
     );
     std::fs::write(&file, "kind: [")?;
     let said = stage.call(&["preview", "-f", &path]).await?;
     assert!(said.code == Some(2) && said.err.contains("run.yaml"), "{said:?}");
+
+    // Several in a list, as kubectl writes them.
+    manifest["spec"]["maxUnavailable"] = json!(1);
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": [manifest]});
+    std::fs::write(&file, list.to_string())?;
+    let (found, _) = preview(&stage, &["-f", &path, "-n", NAMESPACE]).await?;
+    assert_eq!(
+        found["owner"],
+        format!("MutexRunConfig {NAMESPACE}/next"),
+        "{found:#}"
+    );
+
+    // Who may look and no more is told what nobody could ask for them; it does not stand against anything.
+    let viewer = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "looks"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "numo-viewer"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "viewer@example.com"}],
+    });
+    apply(&stage, &[viewer]).await?;
+    let asked = [
+        "mutexrunconfig/upgrade",
+        "-n",
+        NAMESPACE,
+        "--to-version",
+        NEW,
+        "--as",
+        "viewer@example.com",
+    ];
+    let (found, _) = preview(&stage, &asked).await?;
+    assert_eq!(found["missing"], json!([]), "{found:#}");
+    let verdicts = found["rules"].as_array().cloned().unwrap_or_default();
+    let of_job = verdicts
+        .iter()
+        .find(|one| one["rule"] == format!("{NAMESPACE}/checked"));
+    assert_eq!(
+        of_job.map(|one| &one["verdict"]),
+        Some(&json!("unknown")),
+        "{verdicts:#?}"
+    );
+    let said = stage.call(&[&["preview"], &asked[..]].concat()).await?;
+    assert!(said.err.contains("could not see"), "{said:?}");
+
+    // A right that numo lacks is missing, and so is the invitation of a namespace.
+    let roles: Api<ClusterRole> = Api::all(stage.client.clone());
+    let looks = json!([{"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["get", "list", "watch"]}]);
+    let mut whole = Vec::new();
+    // Plans need Jobs, too, and are invited by a role of their own.
+    for name in ["numo-rule-jobs", "numo-plans"] {
+        whole.push((name, roles.get(name).await?.rules));
+        let patch = Patch::Merge(json!({"rules": looks}));
+        roles.patch(name, &PatchParams::default(), &patch).await?;
+    }
+    let asked = ["mutexrunconfig/upgrade", "-n", NAMESPACE, "--to-version", NEW];
+    let lacks = || async {
+        let (found, code) = preview(&stage, &asked).await?;
+        let missing = found["missing"].to_string();
+        let verdicts = found["rules"].to_string();
+        let is = missing.contains("create jobs") && verdicts.contains("bind ClusterRole numo-rule-jobs");
+        Ok((is && code == Some(3)).then_some(()))
+    };
+    stage.until("what numo lacks is missing", 60, lacks).await?;
+    for (name, rules) in whole {
+        let patch = Patch::Merge(json!({"rules": rules}));
+        roles.patch(name, &PatchParams::default(), &patch).await?;
+    }
 
     // A plain text for people.
     let said = stage

@@ -24,8 +24,13 @@ struct Terminal {
 impl Terminal {
     /// util-linux's `script` makes the pseudo-terminal, and hands its bytes on.
     fn open(kubeconfig: &std::path::Path, words: &str) -> Result<Self> {
+        Self::open_with("NUMO=", kubeconfig, words)
+    }
+
+    /// The same with a variable.
+    fn open_with(variable: &str, kubeconfig: &std::path::Path, words: &str) -> Result<Self> {
         let command = format!(
-            "stty rows {ROWS} cols {COLUMNS}; exec {} {words}",
+            "stty rows {ROWS} cols {COLUMNS}; exec env {variable} {} {words}",
             binary()?.display()
         );
         let child = Command::new("script")
@@ -41,6 +46,16 @@ impl Terminal {
         Ok(Self {
             child,
             screen: vt100::Parser::new(ROWS, COLUMNS, 0),
+        })
+    }
+
+    /// Whether anything on the screen has a colour.
+    fn is_painted(&self) -> bool {
+        let screen = self.screen.screen();
+        let mut cells = (0..ROWS.get()).flat_map(|row| (0..COLUMNS.get()).map(move |column| (row, column)));
+        cells.any(|(row, column)| {
+            let cell = screen.cell(row, column);
+            cell.is_some_and(|cell| cell.fgcolor() != vt100::Color::Default)
         })
     }
 
@@ -116,6 +131,13 @@ async fn a_run_is_followed_on_a_full_screen() -> Result<()> {
             shown.contains("worker-0") && shown.contains("PreRules")
         })
         .await?;
+    assert!(terminal.is_painted(), "colours are for terminals");
+    let mut plain = Terminal::open_with("NO_COLOR=1", &kubeconfig, "status -w")?;
+    plain
+        .until("a node has its turn", |shown| shown.contains("PreRules"))
+        .await?;
+    assert!(!plain.is_painted(), "NO_COLOR");
+    assert_eq!(plain.press("q").await?.0, Some(0));
     let lines = terminal.shown();
     assert!(lines.lines().count() <= usize::from(ROWS.get()), "{lines}");
     gate.open_for_all()?;
@@ -136,17 +158,43 @@ async fn a_run_is_followed_on_a_full_screen() -> Result<()> {
     stage.strike().await
 }
 
-/// What is no terminal gets lines, and no escape codes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_small_terminal_says_how_much_it_hides() -> Result<()> {
     let stage = set(workers(30), Vec::new()).await?;
-    prepare(&stage, &[crate::quick()], json!({})).await?;
+    let gate = Gate::new()?;
+    let gated = rule("gated", json!({"jobSpec": job(&gate.wait())}));
+    prepare(&stage, &[gated], json!({"order": "Name"})).await?;
+    stage.world.upgrade_to(NEW).await?;
     let kubeconfig = stage.cluster.kubeconfig(User::Admin);
     let mut terminal = Terminal::open(&kubeconfig, "status -w -o wide")?;
     terminal
-        .until("lines are cut", |shown| shown.contains("ends it"))
+        .until("lines are cut", |shown| shown.contains("lines more; q ends it"))
         .await?;
     let (code, _) = terminal.press("\u{3}").await?;
     assert_eq!(code, Some(0), "Ctrl-C ends it, too");
+    // What is no terminal gets lines, and no escape codes.
+    for words in [["status", "-w"], ["explain", "-w"]] {
+        let mut numo = Command::new(binary()?);
+        numo.args(words)
+            .env("NUMO_KUBECONFIG", &kubeconfig)
+            .stdout(Stdio::piped());
+        if words[0] == "explain" {
+            numo.arg("worker-29");
+        }
+        let mut child = numo.kill_on_drop(true).spawn()?;
+        let mut out = child.stdout.take().context("an output")?;
+        let (mut all, mut buffer) = (String::new(), [0; 4096]);
+        let reading = async {
+            while !(all.contains("WaitingForTurn") && all.contains("worker-29") && all.ends_with('\n')) {
+                match out.read(&mut buffer).await? {
+                    0 => bail!("{words:?} ended: {all}"),
+                    read => all.push_str(&String::from_utf8_lossy(&buffer[..read])),
+                }
+            }
+            Ok(())
+        };
+        tokio::time::timeout(Duration::from_mins(1), reading).await??;
+        assert!(!all.contains('\u{1b}'), "{all}");
+    }
     stage.strike().await
 }

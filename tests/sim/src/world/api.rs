@@ -97,6 +97,7 @@ impl World {
                     generation: 1,
                     created: self.time(),
                     deleting: false,
+                    annotations: std::collections::BTreeMap::new(),
                     spec: (**spec).clone(),
                     status: numo_api::NodeChangeStatus::default(),
                 };

@@ -751,6 +751,7 @@ impl World {
             generation: 1,
             created: self.time(),
             deleting: false,
+            annotations: std::collections::BTreeMap::new(),
             spec: NodeChangeSpec {
                 owner_ref: OwnerRef {
                     api_version: "openshift-optional.skrzypek.io/v1alpha1".to_owned(),

@@ -415,6 +415,7 @@ impl World {
                     generation: 1,
                     created: now,
                     deleting: false,
+                    annotations: std::collections::BTreeMap::new(),
                     spec: *spec,
                     status: NodeChangeStatus::default(),
                 };
