@@ -159,12 +159,6 @@ async fn unreconcilable(world: WorldSpec, spec: Value) -> Result<()> {
         })
         .await?;
     assert_eq!(released_after_a_while(&stage).await, ["worker-0"]);
-    // What it does not get past is named, and that it hangs on it.
-    apply(&stage, &in_the_way("worker-0")).await?;
-    let text = crate::explained(&stage, "worker-0", "when its drain gets past this", 60).await?;
-    assert!(text.contains("default/keep"), "{text}");
-    let budgets: Api<PodDisruptionBudget> = Api::namespaced(stage.client.clone(), "default");
-    budgets.delete("keep", &DeleteParams::default()).await?;
     stage.world.heal("worker-0");
     finish(&stage).await?;
     stage.judge(&judgement(&["quick"], &["quick"])).await?;
@@ -315,6 +309,12 @@ async fn stuck(world: WorldSpec, mut spec: Value) -> Result<()> {
         "{why}"
     );
     assert_eq!(released_after_a_while(&stage).await, ["worker-0"]);
+    // What it does not get past is named, and that it hangs on it.
+    apply(&stage, &in_the_way("worker-0")).await?;
+    let text = crate::explained(&stage, "worker-0", "when its drain gets past this", 60).await?;
+    assert!(text.contains("default/keep"), "{text}");
+    let budgets: Api<PodDisruptionBudget> = Api::namespaced(stage.client.clone(), "default");
+    budgets.delete("keep", &DeleteParams::default()).await?;
     stage.world.heal("worker-0");
     finish(&stage).await?;
     stage.judge(&judgement(&["quick"], &["quick"])).await?;
