@@ -161,7 +161,7 @@ pub fn stop(observed: &Observed, node: &NodeView) -> Option<Why> {
     Some(Why::new(
         Reason::Stopped,
         format!(
-            "MutexBudget/{} has spec.paused: true; start again with `numo start`",
+            "MutexBudget/{0} has spec.paused: true; start again with `numo start {0}`",
             budget.name
         ),
     ))

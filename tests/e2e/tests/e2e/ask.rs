@@ -451,6 +451,11 @@ async fn who_paused_what_and_why_is_kept_and_told_and_a_dry_run_writes_nothing()
     gate.open_for_all()?;
     let why = crate::explained(&stage, "worker-1", "Stopped", 60).await?;
     assert!(why.contains("spec.paused"), "{why}");
+    let named = stage.say(&["status"]).await?;
+    assert!(
+        named.contains("`numo start stop-"),
+        "the command is of that budget: {named}"
+    );
     seen(&stage, "worker-0 is let go", |w| {
         crate::released(w) == ["worker-0"]
     })
