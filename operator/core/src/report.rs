@@ -27,11 +27,11 @@ impl Why {
         }
     }
 
-    /// The same, with the time that ends it.
+    /// The same, with the time that ends it, where there is one.
     #[must_use]
-    pub fn until(self, at: Timestamp) -> Self {
+    pub fn until(self, at: impl Into<Option<Timestamp>>) -> Self {
         Self {
-            until: Some(at),
+            until: at.into(),
             ..self
         }
     }

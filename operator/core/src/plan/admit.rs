@@ -341,11 +341,7 @@ impl<'a> Pass<'a> {
             "it is outside spec.window ({}), which opens {next}",
             window.words()
         );
-        let why = Why::new(Reason::OutsideWindow, message);
-        Some(match opens {
-            Some(at) => why.until(at),
-            None => why,
-        })
+        Some(Why::new(Reason::OutsideWindow, message).until(opens))
     }
 
     /// Remembers on the Plan that it has a gate of its own, before the first node is begun.

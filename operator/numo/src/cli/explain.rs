@@ -180,9 +180,7 @@ pub async fn explain(args: ExplainArgs) -> Result<(), CliError> {
     let found = explained(&look, &args)?;
     print(&found, look.now, args.output)?;
     say_unseen(&look.unseen);
-    if let Some(idle) = &look.idle {
-        anstream::eprintln!("numo: {idle}");
-    }
+    look::say_unmoved(look.idle.as_deref());
     let waits = found.iter().find_map(|one| one.ends_by.and(one.reason));
     match waits.filter(|_| args.exit_code) {
         Some(reason) => Err(CliError::Closed(format!("it waits: {reason}"))),
@@ -608,14 +606,7 @@ fn of_node(
             pod.message
         )));
     }
-    let changes = look.store.observed.changes.values();
-    let wanted = node.change.as_ref();
-    let change = wanted.and_then(|wanted| {
-        changes
-            .into_iter()
-            .find(|change| change.key.to_string() == *wanted)
-    });
-    one.journal = change.map(journal);
+    one.journal = look.change_of(node).map(journal);
     one
 }
 

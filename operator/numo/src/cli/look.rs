@@ -13,8 +13,6 @@ use crate::{
     },
 };
 use jiff::Timestamp;
-use k8s_openapi::api::coordination::v1::Lease;
-use kube::{Api, api::ListParams};
 use numo_api::{
     Reason, Step,
     conditions::{Who, types},
@@ -82,20 +80,20 @@ pub async fn look_by(connection: &Connection) -> Result<Look, CliError> {
 
 /// Says where nobody acts on what was said or seen.
 pub async fn say_idle(connection: &Connection) {
-    if let Some(idle) = idle(connection).await {
+    say_unmoved(idle(connection).await.as_deref());
+}
+
+/// Says it of a look; it is talk, not data.
+pub fn say_unmoved(idle: Option<&str>) {
+    if let Some(idle) = idle {
         anstream::eprintln!("numo: {idle}");
     }
 }
 
 /// The namespace of the numo that leads, or led last; the usual one where nobody ever did, or that may not be seen.
 pub async fn place(connection: &Connection) -> String {
-    let leases: Api<Lease> = Api::all(connection.read.clone());
-    let params = ListParams::default().fields(&format!("metadata.name={LEADER_LEASE}"));
-    let all = leases
-        .list(&params)
-        .await
-        .map(|list| list.items)
-        .unwrap_or_default();
+    let all = leader::leases(&connection.read, LEADER_LEASE).await;
+    let all = all.unwrap_or_default();
     let now = connection.clock.now();
     let last = all
         .into_iter()
@@ -106,15 +104,12 @@ pub async fn place(connection: &Connection) -> String {
 
 /// That no numo leads, as far as that may be looked at.
 async fn idle(connection: &Connection) -> Option<String> {
-    let leases: Api<Lease> = Api::all(connection.read.clone());
-    let params = ListParams::default().fields(&format!("metadata.name={LEADER_LEASE}"));
-    let all = leases.list(&params).await.ok()?;
+    let all = leader::leases(&connection.read, LEADER_LEASE).await.ok()?;
     let now = connection.clock.now();
-    if all.items.iter().any(|lease| leader::is_alive(lease, now)) {
+    if all.iter().any(|lease| leader::is_alive(lease, now)) {
         return None;
     }
     let last = all
-        .items
         .iter()
         .filter_map(|lease| leader::age_seconds(lease, now))
         .min();

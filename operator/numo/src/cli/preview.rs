@@ -211,11 +211,13 @@ pub async fn preview(args: PreviewArgs) -> Result<(), CliError> {
         } else {
             Some(Asking::begin(connection, &mut store).await)
         };
+        let place = look::place(connection).await;
         site = Some(Site {
             connection,
             asking,
             around: around::surroundings(&connection.read, &mut unseen).await,
-            missing: missing(connection, &mut unseen).await,
+            missing: missing(connection, &place, &mut unseen).await,
+            place,
         });
     }
     // Owners are honoured wherever they are: the operator's flags are not known here.
@@ -513,6 +515,8 @@ struct Site<'c> {
     asking: Option<Asking>,
     around: Surroundings,
     missing: Vec<String>,
+    /// The namespace of numo.
+    place: String,
 }
 
 async fn of_owner(
@@ -595,7 +599,7 @@ async fn of_owner(
             one.webhooks = around::webhooks(&connection.read, &order, unseen).await;
         }
         if let (Some(asking), Some(node)) = (&mut site.asking, order.first()) {
-            one.rules = rules(connection, asking, store, before, owner, node).await;
+            one.rules = rules(connection, &site.place, asking, store, before, owner, node).await;
         }
         one.missing.clone_from(&site.missing);
     } else {
@@ -681,6 +685,7 @@ fn drains(
 /// What the rules say of the first node now: components, expressions and queries are asked, Jobs tried by dry run.
 async fn rules(
     connection: &Connection,
+    place: &str,
     asking: &mut Asking,
     store: &Store,
     mut imagined: Imagined,
@@ -707,7 +712,7 @@ async fn rules(
         for planned in &decision.actions {
             match &planned.action {
                 Action::CreateJob(request) if request.node.is_empty() || request.node == node => {
-                    said.push(try_job(connection, store, request).await);
+                    said.push(try_job(connection, place, store, request).await);
                 }
                 Action::CreatePlanJob(request) if request.node == node => {
                     over = true;
@@ -737,6 +742,7 @@ async fn rules(
 
 async fn try_job(
     connection: &Connection,
+    place: &str,
     store: &Store,
     request: &numo_core::action::JobRequest,
 ) -> RuleSaid {
@@ -772,8 +778,7 @@ async fn try_job(
         verb: Some("create".to_owned()),
         ..ResourceAttributes::default()
     };
-    let place = look::place(connection).await;
-    if let Ok(false) = access::may(&connection.write, &place, "numo", right).await {
+    if let Ok(false) = access::may(&connection.write, place, "numo", right).await {
         said.message = format!(
             "ServiceAccount {place}/numo may not create Jobs in namespace {0}: bind ClusterRole numo-rule-jobs there \
              (examples/invite-namespace.yaml)",
@@ -804,10 +809,9 @@ async fn try_job(
 }
 
 /// What `numo doctor` finds missing of rights and definitions, where numo is; what nobody may tell is not seen.
-async fn missing(connection: &Connection, unseen: &mut Vec<String>) -> Vec<String> {
-    let place = look::place(connection).await;
+async fn missing(connection: &Connection, place: &str, unseen: &mut Vec<String>) -> Vec<String> {
     let mut missing = Vec::new();
-    for one in doctor::needs(connection, &place).await {
+    for one in doctor::needs(connection, place).await {
         match one.state {
             doctor::State::Wrong => missing.push(one.message),
             doctor::State::Unknown => unseen.push(one.message),

@@ -20,7 +20,7 @@ use crate::shell::{
 use clap::Args;
 use jiff::Timestamp;
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::Namespace};
-use kube::{Api, api::ListParams};
+use kube::Api;
 use numo_api::marks;
 use numo_core::{
     Owner, Snapshot,
@@ -264,11 +264,9 @@ async fn lead(connection: &Connection, args: &ReleaseArgs) -> Result<(Fence, Can
 
 /// The namespace of a numo that leads elsewhere, as far as that may be seen.
 async fn leads_elsewhere(connection: &Connection, namespace: &str) -> Option<String> {
-    let leases: Api<Lease> = Api::all(connection.read.clone());
-    let params = ListParams::default().fields(&format!("metadata.name={LEADER_LEASE}"));
-    let all = leases.list(&params).await.ok()?;
+    let all = leader::leases(&connection.read, LEADER_LEASE).await.ok()?;
     let now = connection.clock.now();
-    let alive = all.items.into_iter().filter(|lease| leader::is_alive(lease, now));
+    let alive = all.into_iter().filter(|lease| leader::is_alive(lease, now));
     let places: Vec<String> = alive.filter_map(|lease| lease.metadata.namespace).collect();
     places
         .iter()

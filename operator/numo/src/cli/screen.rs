@@ -108,21 +108,10 @@ fn ends() -> bool {
     false
 }
 
-/// Letters of a line that are seen: escape codes are not.
-fn letters(line: &str) -> usize {
-    let mut escape = false;
-    let seen = line.chars().filter(|letter| {
-        let hidden = escape || *letter == '\u{1b}';
-        escape = hidden && (*letter == '\u{1b}' || !letter.is_ascii_alphabetic());
-        !hidden
-    });
-    seen.count()
-}
-
 /// The line, cut to the width; escape codes take no room, and colours end with the line.
 fn fit(line: &str, width: usize, plain: bool) -> String {
     let (mut out, mut used, mut escape) = (String::new(), 0, false);
-    let seen = letters(line);
+    let seen = anstream::adapter::strip_str(line).to_string().chars().count();
     for letter in line.chars() {
         if letter == '\u{1b}' {
             escape = true;

@@ -173,7 +173,7 @@ pub async fn status(args: StatusArgs) -> Result<(), CliError> {
     picture.check(&selection)?;
     picture.print(&look, args.output)?;
     say_unseen(&picture.unseen);
-    say_unmoved(picture.idle.as_deref());
+    look::say_unmoved(picture.idle.as_deref());
     Ok(())
 }
 
@@ -209,7 +209,7 @@ async fn watch(
             .as_ref()
             .is_none_or(|before: &Picture| before.idle.is_some() != picture.idle.is_some())
         {
-            say_unmoved(picture.idle.as_deref());
+            look::say_unmoved(picture.idle.as_deref());
         }
         if before.as_ref() != Some(&picture) {
             if before.is_some() && output.output.is_none() {
@@ -221,13 +221,6 @@ async fn watch(
         Ok(true)
     })
     .await
-}
-
-/// That nobody acts on what was seen is talk, where it is not asked for as data.
-fn say_unmoved(idle: Option<&str>) {
-    if let Some(idle) = idle {
-        anstream::eprintln!("numo: {idle}");
-    }
 }
 
 /// What could not be seen is talk, not data.

@@ -5,7 +5,7 @@ use super::{
     access, answer,
     artifact::{ArtifactOptions, Artifacts, NotFetched},
     client::Connection,
-    leader::{age_seconds, holder, is_alive},
+    leader::{age_seconds, holder, is_alive, leases},
     operator::{LEADER_LEASE, is_too_old},
     wire::Kind,
 };
@@ -347,10 +347,8 @@ async fn installation(connection: &Connection, namespace: &str, found: &mut Find
 }
 
 async fn leader(connection: &Connection, namespace: &str, found: &mut Findings) {
-    let api: Api<Lease> = Api::all(connection.read.clone());
-    let params = ListParams::default().fields(&format!("metadata.name={LEADER_LEASE}"));
-    let leases = match api.list(&params).await {
-        Ok(list) => list.items,
+    let leases = match leases(&connection.read, LEADER_LEASE).await {
+        Ok(leases) => leases,
         Err(error) => return found.unknown(&format!("Leases {LEADER_LEASE}"), &error),
     };
     let now = connection.clock.now();

@@ -11,7 +11,7 @@ use k8s_openapi::{
 };
 use kube::{
     Api, Client,
-    api::{ObjectMeta, PostParams},
+    api::{ListParams, ObjectMeta, PostParams},
 };
 use std::{
     sync::{
@@ -41,6 +41,13 @@ pub struct Fence {
 
 /// How much longer than it holds a Lease is taken for held (seconds): clocks and answers take their time.
 const GRACE_SECONDS: i64 = 15;
+
+/// The leader leases of every namespace.
+pub async fn leases(client: &Client, name: &str) -> Result<Vec<Lease>, kube::Error> {
+    let api: Api<Lease> = Api::all(client.clone());
+    let params = ListParams::default().fields(&format!("metadata.name={name}"));
+    Ok(api.list(&params).await?.items)
+}
 
 /// Seconds since a Lease was renewed, as far as that is known.
 pub fn age_seconds(lease: &Lease, now: Timestamp) -> Option<i64> {

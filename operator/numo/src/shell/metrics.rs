@@ -549,7 +549,7 @@ impl Metrics {
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         counted.entry(rule.to_owned()).or_default();
         drop(counted);
-        self.begins_again(rule, phase);
+        self.count_from_zero(rule, phase);
     }
 
     /// Rules are there: their counters are, at zero, before any of them is asked.
@@ -564,7 +564,7 @@ impl Metrics {
                 }
             }
             for phase in PHASES.into_iter().filter(|phase| view.runs_in(*phase)) {
-                self.begins_again(&rule, phase);
+                self.count_from_zero(&rule, phase);
             }
             if view.is_asked {
                 let _ = self
@@ -583,7 +583,8 @@ impl Metrics {
         }
     }
 
-    fn begins_again(&self, rule: &str, phase: Phase) {
+    /// The counters of a rule in a phase are there.
+    fn count_from_zero(&self, rule: &str, phase: Phase) {
         for verdict in VERDICTS {
             let labels = VerdictLabels {
                 rule: rule.to_owned(),

@@ -1,7 +1,12 @@
 //! The bundle and the catalogue: by the checks of OLM itself, by a real API server's dry run, and beside the overlay that
 //! they are made from.
 
-use std::{collections::BTreeSet, fs, path::PathBuf, process::Command};
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use anyhow::{Context as _, Result};
 use numo_cluster::{Cluster, Options, User};
@@ -177,19 +182,41 @@ fn olm_makes_the_objects_of_the_overlay() -> Result<()> {
     Ok(())
 }
 
+/// kubectl, about to be an administrator's.
+fn kubectl(cluster: &Cluster) -> Command {
+    let (words, kubeconfig) = cluster.kubectl(User::Admin);
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).arg("--kubeconfig").arg(kubeconfig);
+    command
+}
+
+/// Runs a verb of kubectl with these objects, by a file in the folder.
+fn apply(cluster: &Cluster, folder: &Path, arguments: &[&str], objects: &[Value]) -> Result<String> {
+    let file = folder.join("objects.yaml");
+    let documents: Vec<String> = objects.iter().map(ToString::to_string).collect();
+    fs::write(&file, documents.join("\n---\n"))?;
+    said(kubectl(cluster).args(arguments).arg("-f").arg(&file))
+}
+
+/// Applies definitions, and waits until they are served.
+fn define(cluster: &Cluster, folder: &Path, definitions: &[Value]) -> Result<()> {
+    apply(cluster, folder, &["apply", "--server-side"], definitions)?;
+    let established = [
+        "wait",
+        "--for=condition=Established",
+        "--timeout=60s",
+        "crd",
+        "--all",
+    ];
+    said(kubectl(cluster).args(established))?;
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_in_the_bundle_passes_a_dry_run_of_the_api_server() -> Result<()> {
     let cluster = Cluster::start(Options::default()).await?;
-    let (kubectl, kubeconfig) = cluster.kubectl(User::Admin);
     let folder = tempfile::tempdir()?;
-    let run = |arguments: &[&str], objects: &[Value]| -> Result<String> {
-        let file = folder.path().join("objects.yaml");
-        let documents: Vec<String> = objects.iter().map(ToString::to_string).collect();
-        fs::write(&file, documents.join("\n---\n"))?;
-        let mut command = Command::new(&kubectl[0]);
-        command.args(&kubectl[1..]).arg("--kubeconfig").arg(&kubeconfig);
-        said(command.args(arguments).arg("-f").arg(&file))
-    };
+    let run = |arguments: &[&str], objects: &[Value]| apply(&cluster, folder.path(), arguments, objects);
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {
         "name": NAMESPACE, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}});
     run(&["apply"], &[namespace])?;
@@ -197,16 +224,7 @@ async fn everything_in_the_bundle_passes_a_dry_run_of_the_api_server() -> Result
     let (definitions, rest): (Vec<_>, Vec<_>) = all
         .into_iter()
         .partition(|object| object["kind"] == "CustomResourceDefinition");
-    run(&["apply", "--server-side"], &definitions)?;
-    let mut wait = Command::new(&kubectl[0]);
-    wait.args(&kubectl[1..]).arg("--kubeconfig").arg(&kubeconfig);
-    said(wait.args([
-        "wait",
-        "--for=condition=Established",
-        "--timeout=60s",
-        "crd",
-        "--all",
-    ]))?;
+    define(&cluster, folder.path(), &definitions)?;
     let told = run(&["apply", "--dry-run=server"], &rest)?;
     assert_eq!(told.lines().count(), rest.len(), "{told}");
     let csv = service_version()?;
@@ -273,26 +291,9 @@ fn example(name: &str) -> Result<Vec<Value>> {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_examples_for_olm_are_what_olm_takes() -> Result<()> {
     let cluster = Cluster::start(Options::default()).await?;
-    let (kubectl, kubeconfig) = cluster.kubectl(User::Admin);
     let folder = tempfile::tempdir()?;
-    let run = |arguments: &[&str], objects: &[Value]| -> Result<String> {
-        let file = folder.path().join("objects.yaml");
-        let documents: Vec<String> = objects.iter().map(ToString::to_string).collect();
-        fs::write(&file, documents.join("\n---\n"))?;
-        let mut command = Command::new(&kubectl[0]);
-        command.args(&kubectl[1..]).arg("--kubeconfig").arg(&kubeconfig);
-        said(command.args(arguments).arg("-f").arg(&file))
-    };
-    run(&["apply", "--server-side"], &definitions_of_olm()?)?;
-    let mut wait = Command::new(&kubectl[0]);
-    wait.args(&kubectl[1..]).arg("--kubeconfig").arg(&kubeconfig);
-    said(wait.args([
-        "wait",
-        "--for=condition=Established",
-        "--timeout=60s",
-        "crd",
-        "--all",
-    ]))?;
+    let run = |arguments: &[&str], objects: &[Value]| apply(&cluster, folder.path(), arguments, objects);
+    define(&cluster, folder.path(), &definitions_of_olm()?)?;
     let of = |names: &[&str]| -> Result<Vec<Value>> {
         let all: Result<Vec<Vec<Value>>> = names.iter().map(|name| example(name)).collect();
         Ok(all?.concat())
