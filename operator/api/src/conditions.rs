@@ -58,6 +58,8 @@ pub mod types {
     pub const UPGRADE_AVAILABLE: &str = "UpgradeAvailable";
     /// A pool stays paused although the run was left. (MutexRunConfig)
     pub const POOL_HELD: &str = "PoolHeld";
+    /// Nodes were left out of a run, or changed without their rules; only present while so.
+    pub const INCOMPLETE: &str = "Incomplete";
     /// The rule or target is valid. (MutexRule, MutexTarget)
     pub const VALID_CONFIG: &str = "ValidConfig";
     /// The component could be fetched. (MutexRule of type wasm)
@@ -167,6 +169,8 @@ reasons! {
     NoNodes: ClusterAdmin, "No node has a target pool as its primary pool.";
     Progressing: Numo, "The run goes on.";
     Succeeded: Nobody, "Every node is at the target and every pool is as it was.";
+    NodesLeftOut: ClusterAdmin, "The run is over, and nodes were left out: they do not run the version.";
+    NodesUngated: ClusterAdmin, "The run is over, and nodes went to the version without their rules.";
     PoolHeld: ClusterAdmin, "The run was left and a pool still has outdated nodes: it stays paused so that they do not roll without rules.";
     GivingBack: Numo, "The run is being left: what numo changed is put back.";
     Aborted: ClusterAdmin, "The run was given up: no further node is admitted.";
@@ -288,6 +292,7 @@ reasons! {
     Soaking: Numo, "The node is done and keeps its turn for spec.soakSeconds.";
     HeldByPerson: ClusterAdmin, "A directive on the NodeChange holds the node.";
     SkippedByPerson: ClusterAdmin, "A directive on the NodeChange leaves the node out.";
+    LeftOutNotReady: Node, "The node has not been Ready for longer than spec.leaveOutAfterSeconds: it is left out until it is Ready again.";
     SkippedByPolicy: ClusterAdmin, "A rule failed and its policy leaves the node out.";
     Ungated: Node, "The node is changing without its rules: it was rolling already, or someone else let it go.";
     RunGivenUp: Nobody, "The run was left before the node was released.";

@@ -28,6 +28,9 @@ pub const QUARANTINE: &str = "numo.openshift-optional.skrzypek.io/quarantine";
 pub const SUSPEND: &str = "numo.openshift-optional.skrzypek.io/suspend";
 /// Annotation on an owner: the run with this id is given up.
 pub const ABORT: &str = "numo.openshift-optional.skrzypek.io/abort";
+/// Annotation on an owner: id of the run of which a person has acknowledged that it left nodes out, or that nodes changed
+/// without rules. Ready is True again.
+pub const ACKNOWLEDGED: &str = "numo.openshift-optional.skrzypek.io/acknowledged";
 /// Annotation on an owner: `<run id>/<round>`, the rules that are asked once per run are asked again in this
 /// round (from 2).
 pub const RETRY: &str = "numo.openshift-optional.skrzypek.io/retry";
@@ -48,6 +51,8 @@ pub const JOB_NODE_NAME: &str = "numo.openshift-optional.skrzypek.io/node-name";
 pub const JOB_RULE: &str = "numo.openshift-optional.skrzypek.io/rule";
 /// Annotation on a Job: the number of the attempt, from 1.
 pub const JOB_ATTEMPT: &str = "numo.openshift-optional.skrzypek.io/attempt";
+/// Job annotation: uid and generation of the rule that the Job was made from, as `uid/generation`.
+pub const JOB_EDITION: &str = "numo.openshift-optional.skrzypek.io/rule-edition";
 /// Annotation on a Job: `ttlSecondsAfterFinished` that the user's jobSpec asked for; numo sets it only
 /// after the verdict is in the journal.
 pub const JOB_TTL: &str = "numo.openshift-optional.skrzypek.io/ttl-seconds-after-verdict";

@@ -68,6 +68,11 @@ pub struct MutexRuleSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 604_800))]
     pub timeout_seconds: Option<i64>,
+    /// How old a Pass of this rule may be when a node is let go on it, in seconds. An older one is asked for again. Default:
+    /// 600 for a Job, counted from its end, and 60 for a rule that is evaluated (wasm, cel, prometheus).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 10, max = 604_800))]
+    pub pass_seconds: Option<i64>,
     /// How often a failed attempt is tried again before `failurePolicy` applies. Default: 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 10))]

@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
     printcolumn = r#"{"name":"Targets","type":"string","jsonPath":".spec.mutexTargets[*].name","description":"The targets"}"#,
     printcolumn = r#"{"name":"State","type":"string","jsonPath":".status.conditions[?(@.type=='Ready')].reason","description":"What the run is doing"}"#,
     printcolumn = r#"{"name":"Done","type":"string","jsonPath":".status.run.progress","description":"Nodes done of all nodes"}"#,
+    printcolumn = r#"{"name":"Result","type":"string","jsonPath":".status.run.result","description":"How the last run ended"}"#,
     printcolumn = r#"{"name":"To","type":"string","jsonPath":".status.run.target","priority":1,"description":"Version the run goes to"}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp","description":"Time since creation"}"#,
     derive = "Default",
@@ -74,10 +75,24 @@ pub struct MutexRunConfigSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 604_800))]
     pub change_timeout_seconds: Option<i64>,
-    /// How many nodes may fail before no further node is admitted. Default: 1.
+    /// How many nodes may fail before no further node is admitted: a number, or a percentage of the nodes of the run,
+    /// rounded down, at least 1. Nodes that were deleted in their turn count. Default: 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 10_000))]
-    pub failure_budget: Option<i32>,
+    #[schemars(schema_with = "crate::schema::int_or_percent")]
+    pub failure_budget: Option<IntOrString>,
+    /// What becomes of a node that is not Ready before its turn. Wait (default): it waits until it is Ready, and the
+    /// others go on. LeaveOutAfter: after `leaveOutAfterSeconds` the run goes on without it, and names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_ready_policy: Option<NotReadyPolicy>,
+    /// How long a node may be not Ready before `notReadyPolicy: LeaveOutAfter` leaves it out, in seconds. Default: 3600.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 604_800))]
+    pub leave_out_after_seconds: Option<i64>,
+    /// What happens to the target pools when an upgrade begins and this run is refused, for example because a rule does
+    /// not exist. Hold (default) pauses them and keeps every node until the run is mended. Roll lets the MCO roll every
+    /// node without rules, as it would without numo.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_refusal: Option<OnRefusal>,
     /// Begin nothing new: no admission and no release. What gives back goes on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
@@ -178,6 +193,30 @@ pub enum OnExit {
     Unpause,
 }
 
+/// What happens to the pools of a run that is refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[allow(
+    missing_docs,
+    reason = "doc comments would turn the schema's enum into a oneOf; the field documents them"
+)]
+pub enum OnRefusal {
+    #[default]
+    Hold,
+    Roll,
+}
+
+/// What becomes of a node that is not Ready before its turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[allow(
+    missing_docs,
+    reason = "doc comments would turn the schema's enum into a oneOf; the field documents them"
+)]
+pub enum NotReadyPolicy {
+    #[default]
+    Wait,
+    LeaveOutAfter,
+}
+
 /// What starts a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[allow(
@@ -226,6 +265,26 @@ pub struct MutexRunConfigStatus {
     /// The last run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunStatus>,
+    /// When every target node was last seen at one version. Nodes that leave this version unseen, while numo is down or
+    /// while `onRefusal` is Roll, are told from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settled: Option<Settled>,
+}
+
+/// A moment at which every target node ran the version asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Settled {
+    /// The version.
+    #[schemars(length(max = 128))]
+    pub version: String,
+    /// When that was seen, RFC 3339. Nodes that are younger say nothing.
+    #[schemars(length(max = 64))]
+    pub at: String,
+    /// The target pools then. They are still held where a MutexTarget is gone.
+    #[serde(default)]
+    #[schemars(length(max = 64), inner(length(max = 253)))]
+    pub pools: Vec<String>,
 }
 
 /// One run: the way of all target nodes to one version.
@@ -312,6 +371,9 @@ pub struct NodeCounts {
     pub held: i32,
     /// Failed or skipped.
     pub left_out: i32,
+    /// Changed without their rules.
+    #[serde(default)]
+    pub ungated: i32,
 }
 
 /// What a rule of phase Admit has against a node.
@@ -349,5 +411,6 @@ pub struct WaitCount {
 pub enum RunResult {
     Succeeded,
     SucceededWithSkips,
+    SucceededUngated,
     Aborted,
 }

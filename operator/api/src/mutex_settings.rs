@@ -1,6 +1,6 @@
 //! What gates the nodes of a Plan: on the Plan itself (`spec.mutex`) or in a MutexBinding that speaks of it. Data only.
 
-use crate::mutex_run_config::{ObjectRef, Order};
+use crate::mutex_run_config::{NotReadyPolicy, ObjectRef, Order};
 use k8s_openapi::apimachinery::pkg::{apis::meta::v1::LabelSelector, util::intstr::IntOrString};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -28,10 +28,23 @@ pub struct MutexSettings {
     /// Nodes that go before all others: these begin only once every one of them is done. (Plan)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first: Option<LabelSelector>,
-    /// How many nodes may fail before no further one is begun. Default: no bound. (Plan)
+    /// How many nodes may fail before no further one is begun: a number, or a percentage of the nodes that the Plan
+    /// selects, rounded down, at least 1. Nodes that were deleted in their turn count. Default: no bound. (Plan)
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 100_000))]
-    pub failure_budget: Option<i64>,
+    #[schemars(schema_with = "crate::schema::int_or_percent")]
+    pub failure_budget: Option<IntOrString>,
+    /// Begin nodes that are not Ready too, for a Plan that repairs them. Default: false, such a node waits. (Plan)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub take_not_ready: Option<bool>,
+    /// What becomes of a node that is not Ready before its turn. Wait (default): it waits until it is Ready, and the
+    /// others go on. LeaveOutAfter: after `leaveOutAfterSeconds` the Plan goes on without it, and names it. (Plan)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_ready_policy: Option<NotReadyPolicy>,
+    /// How long a node may be not Ready before `notReadyPolicy: LeaveOutAfter` leaves it out, in seconds. Default: 3600.
+    /// (Plan)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 604_800))]
+    pub leave_out_after_seconds: Option<i64>,
     /// How often a node whose Job failed is tried again by itself before it is held. Default: 0. (Plan)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 100))]

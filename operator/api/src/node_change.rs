@@ -148,6 +148,11 @@ pub struct NodeChangeStatus {
     /// How often the node was tried, from 1. A new attempt runs its rules again.
     #[serde(default)]
     pub attempt: i32,
+    /// Since when the turn is closed before its first disruption: it is given back after a minute. Of a node without a
+    /// turn: when its last one was given back, and it stands behind the others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub closed_since: Option<String>,
     /// What the node was pinned to in this attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pin: Option<Pin>,
@@ -341,6 +346,15 @@ pub struct VerdictRecord {
     pub started_at: Option<String>,
     /// When the verdict was written.
     pub at: String,
+    /// When the Job ended: the age of its Pass counts from then. Absent where that is when it was written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub ended_at: Option<String>,
+    /// uid and generation of the rule that this is the verdict of, as `uid/generation`. A Pass of another edition of the
+    /// rule lets no node go.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 96))]
+    pub edition: Option<String>,
 }
 
 /// How a rule ended.

@@ -208,6 +208,7 @@ mod tests {
             unschedulable: false,
             taints: serde_json::Value::Null,
             ready: true,
+            not_ready_since: None,
             leaving: None,
             boot_id: String::new(),
             kubelet_version: String::new(),

@@ -9,7 +9,7 @@ use crate::{
     mark,
     observed::{
         ChangeView, ClusterVersionView, ConfigView, EvaluationView, JobEnd, JobView, Key, LeaseView, Map,
-        Observed, RuleAnswer, RuleWords,
+        Observed, RuleAnswer, RuleView, RuleWords,
     },
     plan, pools,
     report::Report,
@@ -205,7 +205,10 @@ impl Imagined {
                 }
             }
             Action::CreateJob(request) => {
+                let rule = self.observed.rules.get(&request.rule);
                 let job = JobView {
+                    edition: rule.map_or_else(String::new, RuleView::edition),
+                    ended_at: Some(self.now),
                     uid: format!("imagined-{}", self.made),
                     created: self.now,
                     deleting: false,

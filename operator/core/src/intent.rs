@@ -13,7 +13,7 @@ use crate::{
 };
 use numo_api::{
     MutexRunConfigSpec, ObjectRef, Order, Phase, Reason, Strategy, Terms,
-    mutex_run_config::{HoldPools, OnExit, Quarantine, Trigger},
+    mutex_run_config::{HoldPools, NotReadyPolicy, OnExit, OnRefusal, Quarantine, Trigger},
 };
 
 /// Default of `spec.changeTimeoutSeconds`: 100 polls of 60 s in the replaced operator.
@@ -42,7 +42,11 @@ pub struct Intent<'a> {
     /// Time a released node has (seconds).
     pub change_timeout_seconds: i64,
     /// Failed nodes that end admission.
-    pub failure_budget: usize,
+    pub failure_budget: IntOrPercent,
+    /// After how long a node that is not Ready is left out (seconds); none if it is waited for.
+    pub leave_out_after: Option<i64>,
+    /// Whether the pools roll without rules while the run is refused.
+    pub roll_on_refusal: bool,
     /// Whether outdated nodes may roll without rules when the run is left.
     pub unpause_on_exit: bool,
     /// Whether pools that someone else paused are worked on.
@@ -97,16 +101,14 @@ impl<'a> Intent<'a> {
             }
             (Strategy::CanaryPool, Some(name)) => canary(name, observed, &pools, &mut problems),
         };
-        let max_unavailable = match &spec.max_unavailable {
-            None => IntOrPercent::Int(1),
-            Some(value) => parse_limit(value).unwrap_or_else(|problem| {
-                problems.push(Why::new(
-                    Reason::InvalidField,
-                    format!("spec.maxUnavailable: {problem}"),
-                ));
+        let mut limit = |field: &str, found: Option<Result<IntOrPercent, String>>| {
+            found.unwrap_or(Ok(IntOrPercent::Int(1))).unwrap_or_else(|problem| {
+                problems.push(Why::new(Reason::InvalidField, format!("{field}: {problem}")));
                 IntOrPercent::Int(1)
-            }),
+            })
         };
+        let max_unavailable = limit("spec.maxUnavailable", spec.max_unavailable.as_ref().map(parse_limit));
+        let failure_budget = limit("spec.failureBudget", spec.failure_budget.as_ref().map(parse_limit));
         hold_without_trigger(spec, &mut problems);
         let await_workloads = spec.await_workloads.unwrap_or(true);
         let own = own(observed, await_workloads);
@@ -125,9 +127,9 @@ impl<'a> Intent<'a> {
                 .change_timeout_seconds
                 .unwrap_or(CHANGE_TIMEOUT_SECONDS)
                 .max(1),
-            failure_budget: usize::try_from(spec.failure_budget.unwrap_or(1))
-                .unwrap_or(1)
-                .max(1),
+            failure_budget,
+            leave_out_after: leave_out_after(spec.not_ready_policy, spec.leave_out_after_seconds),
+            roll_on_refusal: spec.on_refusal == Some(OnRefusal::Roll),
             unpause_on_exit: spec.on_exit == Some(OnExit::Unpause),
             adopt_paused: spec.adopt_paused.unwrap_or(false),
             drain_probe: spec.drain_probe.unwrap_or(true),
@@ -199,6 +201,15 @@ impl Intent<'_> {
             await_workloads: self.await_workloads,
         }
     }
+}
+
+/// Default of `leaveOutAfterSeconds`.
+const LEAVE_OUT_AFTER_SECONDS: i64 = 3600;
+
+/// After how long a node that is not Ready is left out (seconds); none if it is waited for.
+pub(crate) fn leave_out_after(policy: Option<NotReadyPolicy>, seconds: Option<i64>) -> Option<i64> {
+    let leaves_out = policy == Some(NotReadyPolicy::LeaveOutAfter);
+    leaves_out.then(|| seconds.unwrap_or(LEAVE_OUT_AFTER_SECONDS).max(0))
 }
 
 /// numo's own check, after all rules.
@@ -391,7 +402,24 @@ fn target_pools<'a>(
             }
         }
     }
+    if problems.iter().any(|why| why.reason == Reason::TargetNotFound) {
+        // A target that is gone names no pools any more. What it named is still this run's to hold: a MutexTarget that is
+        // deleted by a slip must not open a gate.
+        let known = remembered(run).filter_map(|name| observed.pools.get(name));
+        for pool in known.filter(|pool| !CONTROL_PLANE.contains(&pool.name.as_str())) {
+            if !pools.iter().any(|seen| seen.name == pool.name) {
+                pools.push(pool);
+            }
+        }
+    }
     pools
+}
+
+/// The pools that the run has had as its targets, as its status has them.
+fn remembered(run: &RunConfigView) -> impl Iterator<Item = &str> {
+    let settled = run.status.settled.iter().flat_map(|settled| &settled.pools);
+    let last = run.status.run.iter().flat_map(|last| &last.pools);
+    settled.map(String::as_str).chain(last.map(|pool| pool.name.as_str()))
 }
 
 fn canary<'a>(

@@ -11,12 +11,13 @@ use crate::{
     intent::InForce,
     ledger::{self, Ledger},
     maintenance, mark,
-    observed::{ChangeView, MaintenanceView, NodeView, Observed, PlanView, RunConfigView},
+    observed::{ChangeView, MaintenanceView, NodeView, Observed, PlanView, RuleView, RunConfigView},
     owner::OwnerKind,
     plan, quorum,
     report::Why,
     rules,
 };
+use jiff::Timestamp;
 use numo_api::{Outcome, Phase, Step, Strategy, VerdictRecord, marks, marks::openshift};
 use std::cell::OnceCell;
 
@@ -229,7 +230,7 @@ fn of_maintenance<'a>(
             else {
                 return breach(3, format!("{} ({}) does not exist", patch.node, patch.uid));
             };
-            maintenance_patch(observed, view, node, patch)
+            maintenance_patch((observed, snapshot.now), view, node, patch)
         }
         Action::Evict { node: of, eviction } => {
             let Some(node) = node.filter(|node| node.name == *of) else {
@@ -481,12 +482,7 @@ fn plan_released(
         for phase in phases.iter().filter(|phase| rule.runs_in(**phase)) {
             let attempt = change.status.attempt.max(1);
             let last = rules::last_word(&change.status.verdicts, &key, *phase, attempt);
-            if last.is_none_or(|verdict| verdict.outcome != Outcome::Pass) {
-                return breach(
-                    1,
-                    format!("{name}: rule {key} has not passed in phase {}", phase.name()),
-                );
-            }
+            fresh(name, rule, *phase, last, snapshot.now)?;
         }
     }
     Ok(())
@@ -537,9 +533,34 @@ fn plan_patch(
     }
 }
 
+/// 1: a rule has passed, of its edition of now, and no longer ago than its Pass counts.
+fn fresh(
+    node: &str,
+    rule: &RuleView,
+    phase: Phase,
+    last: Option<&VerdictRecord>,
+    now: Timestamp,
+) -> Result<(), Breach> {
+    let (key, phase) = (&rule.key, phase.name());
+    match last.filter(|verdict| verdict.outcome == Outcome::Pass) {
+        None => breach(1, format!("{node}: rule {key} has not passed in phase {phase}")),
+        Some(verdict) if !rules::is_fresh(rule, verdict, now) => breach(
+            1,
+            format!(
+                "{node}: the Pass of rule {key} in phase {phase} is of {} and of edition {}, wanted one of the last {} s and of edition {}",
+                verdict.ended_at.as_deref().unwrap_or(&verdict.at),
+                verdict.edition.as_deref().unwrap_or("unknown"),
+                rule.pass_seconds,
+                rule.edition()
+            ),
+        ),
+        Some(_) => Ok(()),
+    }
+}
+
 /// 1, 4 and 13: a node is cordoned in its turn, after its rules, and only our own is taken off.
 fn maintenance_patch(
-    observed: &Observed,
+    (observed, now): (&Observed, Timestamp),
     view: &MaintenanceView,
     node: &NodeView,
     patch: &NodePatch,
@@ -578,12 +599,7 @@ fn maintenance_patch(
                 {
                     let attempt = change.status.attempt.max(1);
                     let last = rules::last_word(&change.status.verdicts, &key, phase, attempt);
-                    if last.is_none_or(|verdict| verdict.outcome != Outcome::Pass) {
-                        return breach(
-                            1,
-                            format!("{name}: rule {key} has not passed in phase {}", phase.name()),
-                        );
-                    }
+                    fresh(name, rule, phase, last, now)?;
                 }
             }
             Ok(())
@@ -680,15 +696,7 @@ fn released(frame: &Frame<'_>, member: &Member<'_>) -> Result<(), Breach> {
         {
             let status = &change.status;
             let last = rules::last_word(&status.verdicts, key, phase, status.attempt);
-            let passed = |verdict: &VerdictRecord| {
-                verdict.outcome == Outcome::Pass && (!rule.is_asked || rules::is_fresh(verdict, frame.now))
-            };
-            if !last.is_some_and(passed) {
-                return breach(
-                    1,
-                    format!("{name}: rule {key} has not passed in phase {}", phase.name()),
-                );
-            }
+            fresh(name, rule, phase, last, frame.now)?;
         }
     }
     let pin = change.status.pin.as_ref().map(|pin| pin.rendered_config.as_str());

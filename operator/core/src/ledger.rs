@@ -6,18 +6,22 @@
 
 use crate::{
     observed::{ChangeView, NodeView, Observed},
+    owner::{MaintenanceGroup, OwnerKind},
     pools,
     report::Why,
 };
 use jiff::Timestamp;
-use numo_api::Reason;
+use numo_api::{Reason, Step, conditions::Who};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Use of every budget, by group.
 #[derive(Debug)]
 pub struct Ledger<'a> {
+    observed: &'a Observed,
     rows: Vec<Row<'a>>,
     held: BTreeSet<&'a str>,
+    /// Those of them that go on without a person.
+    moving: BTreeSet<&'a str>,
 }
 
 #[derive(Debug)]
@@ -64,6 +68,11 @@ impl<'a> Ledger<'a> {
             .filter(|change| !change.deleting && counts(change))
             .map(|change| change.spec.node_name.as_str())
             .collect();
+        let moving = observed
+            .turns()
+            .filter(|change| !change.deleting && !is_kept(change))
+            .map(|change| change.spec.node_name.as_str())
+            .collect();
         let taken = observed.taken(now);
         let is_away = |node: &NodeView| {
             is_unavailable(node)
@@ -85,7 +94,12 @@ impl<'a> Ledger<'a> {
                 Row { budget, groups }
             })
             .collect();
-        Self { rows, held }
+        Self {
+            observed,
+            rows,
+            held,
+            moving,
+        }
     }
 
     /// How much of every budget is in use, by budget and group.
@@ -116,7 +130,7 @@ impl<'a> Ledger<'a> {
                 Ok(limit) => *limit,
                 Err(problem) => {
                     let message = format!("MutexBudget/{budget} spec.maxUnavailable: {problem}");
-                    return Some(Why::new(Reason::BudgetExhausted, message));
+                    return Some(Why::new(Reason::BudgetExhausted, message).ended_by(Who::ClusterAdmin));
                 }
             };
             let allowed = limit.of(*all);
@@ -127,23 +141,54 @@ impl<'a> Ledger<'a> {
                     (Some(key), NO_GROUP) => format!(" among nodes without label {key}"),
                     (Some(key), value) => format!(" among nodes with {key}={value}"),
                 };
-                let names: Vec<&str> = unavailable.iter().take(5).copied().collect();
-                return Some(Why::new(
+                let why = Why::new(
                     Reason::BudgetExhausted,
                     format!(
                         "MutexBudget/{budget} allows {allowed} unavailable of {all} nodes{of}, found {}: {}",
                         unavailable.len(),
-                        names.join(", ")
+                        self.named(unavailable)
                     ),
-                ));
+                );
+                // Whoever is in flight makes room when it is done; a node that is dead, cordoned, held or kept does not.
+                let makes_room = allowed > 0 && unavailable.iter().any(|name| self.moving.contains(name));
+                return Some(if makes_room {
+                    why
+                } else {
+                    why.ended_by(Who::ClusterAdmin)
+                });
             }
         }
         None
     }
 
+    /// The first of these nodes, each with why it is unavailable.
+    fn named(&self, unavailable: &BTreeSet<&'a str>) -> String {
+        const NAMED: usize = 5;
+        let of = |name: &&'a str| {
+            let node = self.observed.nodes.get(*name);
+            let mut turns = self.observed.turns();
+            let turn = turns.find(|change| change.spec.node_name == **name && !change.deleting);
+            let why = match (turn, node) {
+                (Some(change), _) => {
+                    let of = &change.spec.owner_ref;
+                    format!("with {} {}", of.kind, of.name)
+                }
+                (None, Some(node)) if !node.ready => "not Ready".to_owned(),
+                (None, Some(node)) if node.unschedulable => "cordoned".to_owned(),
+                (None, _) if self.held.contains(*name) => "in flight".to_owned(),
+                (None, _) => "going away".to_owned(),
+            };
+            format!("{name} ({why})")
+        };
+        let first: Vec<String> = unavailable.iter().take(NAMED).map(of).collect();
+        let more = if unavailable.len() > NAMED { ", ..." } else { "" };
+        format!("{}{more}", first.join(", "))
+    }
+
     /// Counts a node that is being admitted in this pass.
     pub fn take(&mut self, node: &'a NodeView) {
         self.held.insert(&node.name);
+        self.moving.insert(&node.name);
         for row in self.rows.iter_mut().filter(|row| covers(row.budget, node)) {
             if let Some((_, unavailable)) = row.groups.get_mut(group(row.budget, node)) {
                 unavailable.insert(&node.name);
@@ -165,6 +210,28 @@ pub fn stop(observed: &Observed, node: &NodeView) -> Option<Why> {
             budget.name
         ),
     ))
+}
+
+/// The node has its turn with another owner: why it cannot have another one.
+pub(crate) fn busy(node: &str, other: &ChangeView) -> Why {
+    let of = &other.spec.owner_ref;
+    let message = format!("Node {node} has its turn with {} {}", of.kind, of.name);
+    let why = Why::new(Reason::NodeBusy, message);
+    if is_kept(other) {
+        why.ended_by(Who::ClusterAdmin)
+    } else {
+        why
+    }
+}
+
+/// Only a person ends this turn: it is held, or it keeps its node in maintenance.
+fn is_kept(change: &ChangeView) -> bool {
+    let maintenance = OwnerKind::NodeMaintenance(MaintenanceGroup::Medik8s).name();
+    match change.status.step {
+        Some(Step::Held) => true,
+        Some(Step::Drained) => change.spec.owner_ref.kind == maintenance,
+        _ => false,
+    }
 }
 
 fn is_unavailable(node: &NodeView) -> bool {

@@ -296,6 +296,8 @@ pub struct NodeView {
     pub taints: serde_json::Value,
     /// Ready by the MCO's rule: Ready is True, no disk pressure, network available.
     pub ready: bool,
+    /// Since when the condition that makes it not Ready stands, where it is not Ready and the condition says so.
+    pub not_ready_since: Option<Timestamp>,
     /// Why it is being taken away, if it is: deletion timestamp or an autoscaler's taint.
     pub leaving: Option<String>,
     /// `status.nodeInfo.bootID`: another one after each boot.
@@ -496,6 +498,8 @@ pub struct RuleView {
     pub is_asked: bool,
     /// `timeoutSeconds`, with its default.
     pub timeout_seconds: i64,
+    /// `passSeconds`, with its default: how old a Pass may be when a node is let go on it (seconds).
+    pub pass_seconds: i64,
     /// `retries`, with its default.
     pub retries: i32,
     /// `failurePolicy`, with its default.
@@ -511,6 +515,11 @@ pub struct RuleView {
 }
 
 impl RuleView {
+    /// What tells this edition of the rule from any other: its uid and generation.
+    pub fn edition(&self) -> String {
+        format!("{}/{}", self.uid, self.generation)
+    }
+
     /// Whether the rule has something to run in this phase.
     pub fn runs_in(&self, phase: Phase) -> bool {
         ((self.has_job || self.is_asked) && self.phases.contains(&phase))
@@ -625,8 +634,12 @@ pub struct JobView {
     pub deleting: bool,
     /// Id of the run, from its label.
     pub run: String,
+    /// Edition of the rule that it was made from, from numo's annotation; empty where that is absent.
+    pub edition: String,
     /// How it ended, if it has.
     pub ended: Option<JobEnd>,
+    /// When it ended, if it has and says so.
+    pub ended_at: Option<Timestamp>,
     /// Number of its pods that are running or have run.
     pub started: bool,
     /// `spec.ttlSecondsAfterFinished`.

@@ -3,6 +3,7 @@
 
 use crate::{
     action::{Action, Event, EventAction, Planned},
+    closed,
     decide::{self, Decision, Journal},
     observed::{ChangeView, Key, NodeView, Observed, RuleView},
     owner::Owner,
@@ -32,6 +33,8 @@ pub(crate) enum Went {
     Passed,
     /// It is not over, and why.
     Waits(Why),
+    /// A rule would be next, and nothing may begin: why.
+    Closed(Why),
     /// A rule failed for good.
     Failed(FailurePolicy, Why),
 }
@@ -80,10 +83,29 @@ impl Phases<'_> {
         self.go_on(out, (node, change), (phase, step), closed, progress)
     }
 
-    /// Has components asked again whose Pass is too old to go on.
-    pub fn confirm(&self, out: &mut Decision, (node, change): (&NodeView, &ChangeView)) -> Went {
-        let stale = rules::stale(
+    /// Whether a rule of the phase is to begin next.
+    pub fn asks_next(&self, (node, change): (&NodeView, &ChangeView), phase: Phase) -> bool {
+        let progress = rules::progress(
             self.rules,
+            phase,
+            &change.status.verdicts,
+            &self.subject(node, change),
+            self.observed,
+            self.answers,
+            self.now,
+        );
+        matches!(progress, Progress::Start(_) | Progress::Evaluate(_))
+    }
+
+    /// Has rules of these phases asked again whose Pass is too old to go on.
+    pub fn confirm(
+        &self,
+        out: &mut Decision,
+        (node, change): (&NodeView, &ChangeView),
+        phases: &[Phase],
+    ) -> Went {
+        let stale = rules::stale(
+            (self.rules, phases),
             &change.status.verdicts,
             &self.subject(node, change),
             self.observed,
@@ -106,6 +128,9 @@ impl Phases<'_> {
         closed: Option<&Why>,
         progress: Progress,
     ) -> Went {
+        if let (Progress::Start(_) | Progress::Evaluate(_), Some(why)) = (&progress, closed) {
+            return Went::Closed(why.clone());
+        }
         let mut journal = Journal::open(change, self.now);
         Went::Waits(match progress {
             Progress::Passed => return Went::Passed,
@@ -115,13 +140,13 @@ impl Phases<'_> {
                 Why::new(Reason::RuleRunning, "its result is being read")
             }
             Progress::Wait(why, wake) => {
+                if closed.is_none() {
+                    closed::reopen(out, change, self.now);
+                }
                 if let Some(at) = wake {
                     out.wake(at);
                 }
                 why
-            }
-            Progress::Start(_) | Progress::Evaluate(_) if closed.is_some() => {
-                closed.cloned().unwrap_or_else(|| Why::new(Reason::Suspended, ""))
             }
             Progress::Start(mut job) => {
                 let own = job.hostname.clone();

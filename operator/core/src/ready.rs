@@ -26,6 +26,7 @@ pub fn rule() -> RuleView {
         has_clean_up_job: false,
         is_asked: true,
         timeout_seconds: TIMEOUT_SECONDS,
+        pass_seconds: crate::rules::EVALUATED_PASS_SECONDS,
         retries: 0,
         failure_policy: FailurePolicy::Hold,
         phases: vec![Phase::Pre, Phase::Post],

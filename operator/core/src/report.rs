@@ -3,7 +3,7 @@
 
 use crate::observed::Key;
 use jiff::Timestamp;
-use numo_api::{Reason, RuleWait, RunResult, Step, Strategy, VerdictRecord};
+use numo_api::{Reason, RuleWait, RunResult, Step, Strategy, VerdictRecord, conditions::Who};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// A reason, and the sentence that names object, field, found and wanted.
@@ -15,6 +15,8 @@ pub struct Why {
     pub message: Arc<str>,
     /// When time alone ends it, where it does.
     pub until: Option<Timestamp>,
+    /// Who can end it here, where that is not who can end the reason as a rule.
+    pub ended_by: Option<Who>,
 }
 
 impl Why {
@@ -24,6 +26,21 @@ impl Why {
             reason,
             message: message.into(),
             until: None,
+            ended_by: None,
+        }
+    }
+
+    /// Who can end it.
+    pub fn who(&self) -> Who {
+        self.ended_by.unwrap_or(self.reason.who())
+    }
+
+    /// The same, to be ended by somebody else than the reason's own.
+    #[must_use]
+    pub fn ended_by(self, who: Who) -> Self {
+        Self {
+            ended_by: Some(who),
+            ..self
         }
     }
 
@@ -56,6 +73,28 @@ impl NodeReport {
     /// Whether the node has its turn: it neither waits for it nor has given it back.
     pub fn in_flight(&self) -> bool {
         self.step != Step::Selected && !self.step.is_terminal()
+    }
+
+    /// Whether the node goes on without a person: numo, the machine, a clock or another controller is at work, or an owner
+    /// whose own report tells. A node that only waits for others of its owner does not.
+    fn moves(&self) -> bool {
+        if self.why.until.is_some() {
+            return true;
+        }
+        if self.step == Step::Held {
+            return false;
+        }
+        match self.why.who() {
+            Who::Numo | Who::Nobody | Who::ClusterItself | Who::OtherController => true,
+            Who::OtherRun | Who::OtherPlan => true,
+            Who::ClusterAdmin => false,
+            // A rule that gave no verdict is asked again; if it never does, the node is held.
+            Who::RuleAuthor => {
+                self.why.reason == Reason::RuleRunning || self.why.reason.is_of_evaluation()
+            }
+            Who::Node => !matches!(self.why.reason, Reason::NodeNotReady | Reason::LeftOutNotReady),
+            Who::OtherNode => matches!(self.why.reason, Reason::BudgetExhausted | Reason::NodeBusy),
+        }
     }
 }
 
@@ -128,8 +167,12 @@ pub struct Report {
     pub run_verdicts: Vec<VerdictRecord>,
     /// Since when such rules make the run wait.
     pub run_waits: Vec<RuleWait>,
-    /// Nodes that changed without rules.
+    /// Nodes that changed without rules in this run, those that are known from before among them.
     pub ungated: Vec<String>,
+    /// Whether a person has acknowledged how the run ended.
+    pub acknowledged: bool,
+    /// What is to be remembered: every node runs this version, and these are the pools.
+    pub settles: Option<(String, Vec<String>)>,
     /// Nodes that rules of phase Admit are against, with their words.
     pub not_admitted: BTreeMap<String, Why>,
     /// Every node of the run.
@@ -224,6 +267,21 @@ pub struct LastWord {
 }
 
 impl Report {
+    /// Nodes are behind, and none of them can go on without a person: the one whose wait says best what is to be done.
+    pub fn wedged(&self) -> Option<(&str, &NodeReport)> {
+        let open = || self.nodes.iter().filter(|(_, node)| !node.step.is_terminal());
+        if open().any(|(_, node)| node.moves()) {
+            return None;
+        }
+        let person = |node: &NodeReport| matches!(node.why.who(), Who::ClusterAdmin | Who::RuleAuthor);
+        let held = open().find(|(_, node)| node.step == Step::Held);
+        let (name, node) = held
+            .or_else(|| open().find(|(_, node)| node.in_flight()))
+            .or_else(|| open().find(|(_, node)| person(node)))
+            .or_else(|| open().next())?;
+        Some((name, node))
+    }
+
     /// Number of nodes for which `select` holds.
     pub fn count(&self, select: impl Fn(&NodeReport) -> bool) -> usize {
         self.nodes.values().filter(|node| select(node)).count()

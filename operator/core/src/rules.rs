@@ -24,10 +24,12 @@ const ASKED_AT_ONCE: usize = 32;
 const STIRRED_SECONDS: i64 = 1;
 /// First and longest pause before a rule is asked again that gave no verdict (seconds).
 const NO_VERDICT_SECONDS: (i64, i64) = (5, 300);
-/// How old a Pass may be when it is written down, or the rule is asked again.
+/// How old what a rule has read may be when its Pass is taken.
 pub const PASS: std::time::Duration = std::time::Duration::from_mins(1);
-/// The same in seconds.
-const PASS_SECONDS: i64 = PASS.as_secs().cast_signed();
+/// Default of `passSeconds` of a rule that is evaluated (seconds).
+pub const EVALUATED_PASS_SECONDS: i64 = 60;
+/// Default of `passSeconds` of a rule that runs a Job (seconds).
+pub const JOB_PASS_SECONDS: i64 = 600;
 /// Longest message of a verdict (characters), as the NodeChange schema bounds it.
 const MESSAGE_MAX: usize = 512;
 
@@ -215,7 +217,7 @@ pub fn admission(
             }
             continue;
         }
-        let is_fresh = answer.is_some_and(|(_, (at, _))| is_recent(*at, now));
+        let is_fresh = answer.is_some_and(|(_, (at, _))| is_recent(rule, *at, now));
         if is_fresh && !under_way {
             continue;
         }
@@ -296,6 +298,7 @@ fn next(
     let failed_before = this_round().filter(|verdict| verdict.outcome == Outcome::Failure);
     let failures = i32::try_from(failed_before.count()).unwrap_or(i32::MAX);
     let (attempt, job) = next_job(rule, phase, verdicts, subject);
+    let found = observed.jobs.get(&job).filter(|_| !rule.is_asked);
     let record =
         |outcome, reason: &str, message: &str, exit_code, started: Option<Timestamp>| VerdictRecord {
             rule: name.clone(),
@@ -311,6 +314,12 @@ fn next(
             data: None,
             started_at: started.map(|at| at.to_string()),
             at: now.to_string(),
+            ended_at: found.and_then(|job| job.ended_at).map(|at| at.to_string()),
+            // A Job that does not say what it was made from says nothing of the rule as it is now.
+            edition: found.map_or_else(
+                || Some(rule.edition()),
+                |job| Some(job.edition.clone()).filter(|edition| !edition.is_empty()),
+            ),
         };
     let failed = if effective_policy(rule, phase) == FailurePolicy::Continue && failures >= rule.retries {
         Outcome::ContinuedAfterFailure
@@ -339,10 +348,12 @@ fn next(
             since: noted,
             is_lost: observed.forgets_waits,
         };
+        let answered = view.and_then(|view| view.answer.as_ref());
         return evaluated(rule, request, view, noted, now, wait, |passed, words, started| {
             let outcome = if passed { Outcome::Pass } else { failed };
             VerdictRecord {
                 data: words.data.clone(),
+                ended_at: answered.map(|(at, _)| at.to_string()),
                 ..record(outcome, &words.reason, &words.summary, None, Some(started))
             }
         });
@@ -448,30 +459,51 @@ pub fn next_job(
     (attempt, job)
 }
 
-/// The rules whose Pass is too old to let the node go on it: each is asked once more, as its next attempt. None if
-/// every Pass is fresh. For the moment before the release, when all rules have passed.
+/// The rules whose Pass of these phases is too old to let the node go on it: each is asked once more, as its next attempt.
+/// None if every Pass is fresh. For the moment before a release, when all rules have passed.
 ///
-/// All are asked beside one another and their new Pass is written only once nobody waits: were one asked after the
-/// other, two that each take longer than a Pass stays fresh would wait for each other for ever.
+/// Rules are asked beside one another and their new Pass is written only once nobody waits: were one asked after the
+/// other, two that each take longer than a Pass stays fresh would wait for each other for ever. For the same reason Jobs
+/// whose Pass would be too old by the time the slowest has ended run again beside that one. What is evaluated comes before
+/// the Jobs, so that no Job runs again while a rule says Wait, and after them once more, which takes moments.
 pub fn stale(
-    rules: &[(Key, Option<&RuleView>)],
+    (rules, phases): (&[(Key, Option<&RuleView>)], &[Phase]),
     verdicts: &[VerdictRecord],
     subject: &Subject<'_>,
     observed: &Observed,
     answers: &Answers,
     now: Timestamp,
 ) -> Option<(Phase, Progress)> {
-    let asked = rules
-        .iter()
-        .filter_map(|(_, rule)| rule.filter(|rule| rule.is_asked));
-    let asked = asked.flat_map(|rule| BEFORE_RELEASE.map(|phase| (rule, phase)));
+    let all = rules.iter().filter_map(|(_, rule)| *rule);
+    let all = all.flat_map(|rule| phases.iter().map(move |phase| (rule, *phase)));
+    let all: Vec<(&RuleView, Phase)> = all.filter(|(rule, phase)| rule.runs_in(*phase)).collect();
+    let fresh_at = |(rule, phase): (&RuleView, Phase), at: Timestamp| {
+        let last = last_word(verdicts, &rule.key, phase, subject.round);
+        last.is_some_and(|verdict| is_fresh(rule, verdict, at))
+    };
+    let old = |at: Timestamp, is_asked: bool| {
+        let of_type = all.iter().copied().filter(move |(rule, _)| rule.is_asked == is_asked);
+        of_type.filter(|one| !fresh_at(*one, at)).collect::<Vec<_>>()
+    };
+    let (asked, jobs) = (old(now, true), old(now, false));
+    let under_way = jobs.iter().any(|(rule, phase)| {
+        let (_, job) = next_job(rule, *phase, verdicts, subject);
+        observed.jobs.get(&job).is_some_and(|view| !view.deleting)
+    });
+    let due = if !asked.is_empty() && !under_way {
+        asked
+    } else {
+        let ends = jobs.iter().map(|(rule, phase)| {
+            let (_, job) = next_job(rule, *phase, verdicts, subject);
+            let begun = observed.jobs.get(&job).map_or(now, |view| view.created);
+            let last = last_word(verdicts, &rule.key, *phase, subject.round);
+            later(begun, last.and_then(took_seconds).unwrap_or(0)).max(now)
+        });
+        ends.max().map_or_else(Vec::new, |end| old(end, false))
+    };
     let mut first: Option<(Phase, Progress)> = None;
     let mut wake: Option<Timestamp> = None;
-    for (rule, phase) in asked.filter(|(rule, phase)| rule.runs_in(*phase)) {
-        let last = last_word(verdicts, &rule.key, phase, subject.round);
-        if last.is_some_and(|verdict| is_fresh(verdict, now)) {
-            continue;
-        }
+    for (rule, phase) in due {
         let progress = next(rule, phase, verdicts, subject, observed, answers, now);
         if let Progress::Wait(_, Some(at)) = progress {
             wake = Some(wake.map_or(at, |wake: Timestamp| wake.min(at)));
@@ -489,6 +521,12 @@ pub fn stale(
     first
 }
 
+/// How long the Job of a verdict ran (seconds), where the journal tells.
+fn took_seconds(verdict: &VerdictRecord) -> Option<i64> {
+    let started: Timestamp = verdict.started_at.as_deref()?.parse().ok()?;
+    Some(given_at(verdict)?.duration_since(started).as_secs().max(0))
+}
+
 /// What is done first of what several rules come to: a failure, then questions, then waiting, then a Pass.
 fn urgency(progress: &Progress) -> u8 {
     match progress {
@@ -502,7 +540,7 @@ fn urgency(progress: &Progress) -> u8 {
 }
 
 /// The phases that a node passes before its release.
-const BEFORE_RELEASE: [Phase; 2] = [Phase::Pre, Phase::PreRelease];
+pub const BEFORE_RELEASE: [Phase; 2] = [Phase::Pre, Phase::PreRelease];
 
 /// What counts of all that a rule said in a phase of this attempt of the node: a component may be asked again after
 /// its Pass.
@@ -518,15 +556,23 @@ pub fn last_word<'v>(
         .rfind(|verdict| verdict.rule == name && verdict.phase == phase && verdict.round == round)
 }
 
-/// Whether a component's Pass may still let a node go.
-pub fn is_fresh(verdict: &VerdictRecord, now: Timestamp) -> bool {
-    let at = verdict.at.parse::<Timestamp>();
-    verdict.outcome == Outcome::Pass && at.is_ok_and(|at| is_recent(at, now))
+/// Whether a rule's Pass may still let a node go: it is no older than `passSeconds`, and of the rule as it is now. What a
+/// journal of an earlier numo has no edition of is asked for again.
+pub fn is_fresh(rule: &RuleView, verdict: &VerdictRecord, now: Timestamp) -> bool {
+    verdict.outcome == Outcome::Pass
+        && verdict.edition.as_deref() == Some(rule.edition().as_str())
+        && given_at(verdict).is_some_and(|at| is_recent(rule, at, now))
 }
 
-/// Whether a Pass that was given then may still be gone on.
-fn is_recent(at: Timestamp, now: Timestamp) -> bool {
-    now <= later(at, PASS_SECONDS)
+/// When a verdict was given: when its Job ended or the rule answered, which may be long before it was written down.
+fn given_at(verdict: &VerdictRecord) -> Option<Timestamp> {
+    let at = verdict.ended_at.as_deref().unwrap_or(&verdict.at);
+    at.parse().ok()
+}
+
+/// Whether a Pass that was given then may still let a node go.
+fn is_recent(rule: &RuleView, at: Timestamp, now: Timestamp) -> bool {
+    now <= later(at, rule.pass_seconds)
 }
 
 /// The one attempt of a rule that is asked whose verdict is next.
@@ -652,7 +698,7 @@ fn evaluated(
     let Some((at, answer)) = &view.answer else {
         return Progress::Evaluate(Box::new(request));
     };
-    let fresh = is_recent(*at, now);
+    let fresh = is_recent(rule, *at, now);
     if view.generation != rule.generation {
         return Progress::Evaluate(Box::new(request));
     }

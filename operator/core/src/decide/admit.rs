@@ -4,6 +4,7 @@
 use super::{Draft, Frame, Member, at_target, journal, journal::Journal, node};
 use crate::{
     action::Action,
+    closed::{self, Probes},
     gates,
     ledger::{self, Ledger},
     names,
@@ -13,6 +14,7 @@ use crate::{
     report::Why,
     rules::{self, Subject},
 };
+use jiff::Timestamp;
 use numo_api::{DirectiveAction, NodeChangeSpec, OwnerRef, Reason, Step, Target, Terms, marks::openshift};
 use std::{cell::OnceCell, collections::BTreeMap};
 
@@ -27,7 +29,14 @@ pub fn admit(draft: &mut Draft<'_>, hold: Option<&Why>) {
     let elsewhere = draft.frame.held_elsewhere();
     let asks_first = draft.frame.intent.asks_before_turn();
     let mut asking = 0;
-    for member in members.iter().filter(|member| member.in_flight().is_none()) {
+    let mut probes = Probes::default();
+    let mut waiting: Vec<&Member<'_>> = members
+        .iter()
+        .filter(|member| member.in_flight().is_none())
+        .collect();
+    // Whose turn was closed for too long stands behind the others.
+    waiting.sort_by_key(|member| closed::stood_back(member.change));
+    for member in waiting {
         // It is changed, failed a rule after that, and a person wants that rule asked again: a turn like any.
         let again = member
             .left_out()
@@ -65,6 +74,13 @@ pub fn admit(draft: &mut Draft<'_>, hold: Option<&Why>) {
             report_left_out(draft, member, change);
             continue;
         }
+        if let Some(why) = given_up(&draft.frame, member) {
+            draft.report(member, Step::Skipped, why);
+            continue;
+        }
+        if let Some(at) = leaves_out_at(&draft.frame, member) {
+            draft.wake(at);
+        }
         if let Some(change) = member.change
             && obeys_directive(draft, member, change)
         {
@@ -75,7 +91,11 @@ pub fn admit(draft: &mut Draft<'_>, hold: Option<&Why>) {
             .or_else(|| ledger::stop(draft.frame.observed, member.node))
             .or_else(|| gates::node::not_fit(&draft.frame, member))
             .or_else(|| flying.no_room(&draft.frame, member.node))
-            .or_else(|| ledger.refusal(member.node));
+            .or_else(|| ledger.refusal(member.node))
+            .or_else(|| {
+                let known = (draft.answers, draft.frame.now);
+                probes.refusal(&mut draft.out, member.change, known, None)
+            });
         let Some(why) = why else {
             if asks_first
                 && again.is_none()
@@ -224,9 +244,48 @@ fn ask_again(draft: &mut Draft<'_>, member: &Member<'_>, change: &ChangeView) {
     draft.report(member, Step::PostRules, why);
 }
 
-/// The node is on its way although it never had its turn in this attempt.
+/// The node is on its way although it never had its turn in this attempt. One that was let go by its rules and was left
+/// out since, as it did not come back, is on its way by them.
 fn is_ungated(member: &Member<'_>) -> bool {
-    member.desired != member.current && !member.desired.is_empty()
+    let was_released = member.left_out().is_some_and(|change| {
+        let entries = &change.status.entries;
+        entries.iter().any(|entry| entry.step == Step::Released) && !journal::tells_ungated(change)
+    });
+    member.desired != member.current && !member.desired.is_empty() && !was_released
+}
+
+/// When a node that is not Ready is left out, if the owner leaves such nodes out.
+fn leaves_out_at(frame: &Frame<'_>, member: &Member<'_>) -> Option<Timestamp> {
+    let waits = !member.node.ready && member.in_flight().is_none();
+    left_out_at(member.node, frame.intent.leave_out_after?).filter(|_| waits)
+}
+
+/// When a node that is not Ready is left out, for an owner that leaves such nodes out after so many seconds. A node that
+/// does not say since when it is so is waited for.
+pub(crate) fn left_out_at(node: &NodeView, after_seconds: i64) -> Option<Timestamp> {
+    let since = node.not_ready_since.filter(|_| !node.ready)?;
+    Some(rules::later(since, after_seconds))
+}
+
+/// Why a node that has no turn is left out for now, as it is not Ready for too long. It is taken up again once it is Ready.
+pub(super) fn given_up(frame: &Frame<'_>, member: &Member<'_>) -> Option<Why> {
+    let at = leaves_out_at(frame, member)?;
+    (at <= frame.now).then(|| left_out_not_ready(member.node))
+}
+
+/// Whether the run is over without this node, as it is not Ready for too long.
+pub(super) fn is_given_up(frame: &Frame<'_>, member: &Member<'_>) -> bool {
+    given_up(frame, member).is_some()
+}
+
+/// What is said of a node that is left out as it is not Ready.
+pub(crate) fn left_out_not_ready(node: &NodeView) -> Why {
+    let since = node.not_ready_since.map_or_else(String::new, |at| format!(" since {at}"));
+    let message = format!(
+        "Node {} has not been Ready{since} and is left out (notReadyPolicy: LeaveOutAfter); it is taken up once it is Ready",
+        node.name
+    );
+    Why::new(Reason::LeftOutNotReady, message)
 }
 
 /// A person asked to try a node again that had been left out.

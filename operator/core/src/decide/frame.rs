@@ -7,7 +7,7 @@ use crate::{
     intent::Intent,
     mark, names,
     observed::{
-        ChangeView, JobView, Key, MachineApi, MachineView, NodeView, Observed, PoolView, RunConfigView,
+        ChangeView, ClusterVersionView, JobView, Key, MachineApi, MachineView, NodeView, Observed, PoolView, RunConfigView,
     },
     owner::Owner,
     pools::{self, Home, Selector},
@@ -323,7 +323,14 @@ impl<'a> Frame<'a> {
     /// Whether any node or pool of the run is not at the version asked for. Nodes that were left out are
     /// where they shall be.
     pub fn behind(&self) -> bool {
-        let Ok(desired) = &self.desired else { return false };
+        let desired = match &self.desired {
+            Ok(desired) => desired.as_str(),
+            // What is asked for cannot be understood: whatever is not at it is behind it, and is held.
+            Err(_) => match self.observed.cluster_version.as_ref().map(asked_for) {
+                Some(asked) => asked,
+                None => return self.rolls_unasked(),
+            },
+        };
         let waits = |member: &Member<'_>| member.left_out().is_none_or(super::admit::retry_asked);
         self.members
             .iter()
@@ -333,6 +340,14 @@ impl<'a> Frame<'a> {
                     self.config_version(&pool.config)
                         .is_some_and(|version| version != desired)
                 }))
+    }
+
+    /// Nobody knows which version is asked for, and a pool is rendered for another one than its nodes run.
+    fn rolls_unasked(&self) -> bool {
+        self.members.iter().any(|member| {
+            let rendered = self.config_version(&member.pool.config);
+            rendered.is_some() && member.version.is_some() && rendered != member.version
+        })
     }
 
     fn is_behind(&self, member: &Member<'_>, desired: &str) -> bool {
@@ -464,7 +479,16 @@ fn config_target(observed: &Observed, intent: &Intent<'_>, version: &str) -> Opt
     (pools.len() == intent.pools.len()).then(|| names::config_target(version, &pools))
 }
 
-/// The version asked for: `spec.desiredUpdate.version`, else `status.desired.version`.
+/// What is asked for, as it is written: `spec.desiredUpdate.version`, else `status.desired.version`.
+fn asked_for(cluster: &ClusterVersionView) -> &str {
+    cluster
+        .desired_update
+        .as_ref()
+        .filter(|version| !version.is_empty())
+        .unwrap_or(&cluster.desired)
+}
+
+/// The version asked for, if it is one.
 fn desired_version(observed: &Observed) -> Result<String, Why> {
     let Some(cluster) = &observed.cluster_version else {
         return Err(Why::new(
@@ -472,13 +496,9 @@ fn desired_version(observed: &Observed) -> Result<String, Why> {
             "found no ClusterVersion version, wanted an OpenShift cluster",
         ));
     };
-    let version = cluster
-        .desired_update
-        .as_ref()
-        .filter(|version| !version.is_empty())
-        .unwrap_or(&cluster.desired);
+    let version = asked_for(cluster);
     match semver::Version::parse(version) {
-        Ok(_) => Ok(version.clone()),
+        Ok(_) => Ok(version.to_owned()),
         Err(error) => Err(Why::new(
             Reason::InvalidVersion,
             format!(

@@ -34,6 +34,8 @@ impl<'a> Journal<'a> {
         let mut status = change.status.clone();
         status.journal_version = JOURNAL_VERSION;
         status.attempt = status.attempt.max(1);
+        // Whatever is written down next: the turn goes on, or is closed anew (`closed.rs`).
+        status.closed_since = None;
         Self { change, now, status }
     }
 

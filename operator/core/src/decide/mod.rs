@@ -14,6 +14,7 @@ mod pool;
 mod quarantine;
 
 pub use admit::reservation;
+pub(crate) use admit::{left_out_at, left_out_not_ready};
 pub use frame::{Frame, Member};
 pub use journal::MAX_VERDICTS;
 pub(crate) use journal::is_for;
@@ -250,12 +251,9 @@ fn describe(draft: &mut Draft<'_>) {
             }
         })
         .collect();
-    report.ungated = frame
-        .members
-        .iter()
-        .filter(|member| member.change.is_some_and(journal::tells_ungated))
-        .map(|member| member.node.name.clone())
-        .collect();
+    report.ungated = ungated(frame);
+    report.settles = settles(frame);
+    report.acknowledged = frame.run.annotations.get(marks::ACKNOWLEDGED) == Some(&frame.run_id);
     for (node, pools) in &frame.in_two_pools {
         let pools = pools.join(", ");
         let message = format!("Node {} matches the custom pools {pools}, wanted one", node.name);
@@ -270,6 +268,55 @@ fn describe(draft: &mut Draft<'_>) {
             },
         );
     }
+}
+
+/// The nodes that changed in this run without rules: those that are known, those whose journals say so, and those that have
+/// left the version that all nodes were at when they were seen last, while nobody looked.
+fn ungated(frame: &Frame<'_>) -> Vec<String> {
+    let run = frame.run.status.run.as_ref();
+    let known = run.filter(|run| run.id == frame.run_id && !frame.run_id.is_empty());
+    let mut ungated: Vec<String> = known.map_or_else(Vec::new, |run| run.ungated.clone());
+    let settled = frame.run.status.settled.as_ref();
+    let since = settled
+        .filter(|settled| frame.desired.as_ref().is_ok_and(|desired| *desired != settled.version))
+        .and_then(|settled| journal::time(Some(&settled.at)));
+    let unseen = |member: &Member<'_>| {
+        let was_there = since.is_some_and(|since| member.node.created < since);
+        let gated = member.change.is_some_and(|change| {
+            let entries = &change.status.entries;
+            entries.iter().any(|entry| entry.step == Step::Released)
+        });
+        was_there && !gated && at_target(frame, member)
+    };
+    for member in &frame.members {
+        let told = member.change.is_some_and(journal::tells_ungated);
+        if (told || unseen(member)) && !ungated.contains(&member.node.name) {
+            ungated.push(member.node.name.clone());
+        }
+    }
+    ungated
+}
+
+/// The version that every node runs, and the pools, if that is to be remembered anew.
+fn settles(frame: &Frame<'_>) -> Option<(String, Vec<String>)> {
+    let version = frame.desired.as_ref().ok()?;
+    // Without its targets nobody knows who its nodes are.
+    let whole = frame.intent.problems.iter().all(|why| why.reason != Reason::TargetNotFound);
+    let all = frame
+        .members
+        .iter()
+        .all(|member| member.in_flight().is_none() && member.version == Some(version) && member.done);
+    if frame.members.is_empty() || !whole || !all || frame.intent.dry_run {
+        return None;
+    }
+    let pools: Vec<String> = frame.intent.pools.iter().map(|pool| pool.name.clone()).collect();
+    let known = frame.run.status.settled.as_ref().filter(|settled| {
+        let at = journal::time(Some(&settled.at));
+        // Nodes that came since are to be told from those that come later.
+        let all_told = |at| frame.members.iter().all(|member| member.node.created < at);
+        settled.version == *version && settled.pools == pools && at.is_some_and(all_told)
+    });
+    known.is_none().then(|| (version.clone(), pools))
 }
 
 /// The first node whose version label is not its configuration's version. The label of a node that changed
@@ -366,6 +413,7 @@ fn is_over(frame: &Frame<'_>) -> bool {
             member.in_flight().is_none()
                 && !member.left_out().is_some_and(|change| admit::retry_asked(change) && change.status.pin.is_some())
                 && (at_target(frame, member)
+                    || admit::is_given_up(frame, member)
                     || member
                         .left_out()
                         .is_some_and(|change| !admit::retry_asked(change)))
@@ -418,6 +466,7 @@ fn leave(draft: &mut Draft<'_>, leaving: Option<&Why>) {
     }
     draft.out.report.result = Some(match leaving {
         Some(_) => RunResult::Aborted,
+        None if !draft.out.report.ungated.is_empty() => RunResult::SucceededUngated,
         None if left_out > 0 => RunResult::SucceededWithSkips,
         None => RunResult::Succeeded,
     });
@@ -476,6 +525,9 @@ fn report_the_rest(draft: &mut Draft<'_>, why: &Why) -> usize {
         } else if let Some(change) = member.left_out() {
             left_out += 1;
             admit::report_left_out(draft, member, change);
+        } else if let Some(why) = admit::given_up(&draft.frame, member) {
+            left_out += 1;
+            draft.report(member, Step::Skipped, why);
         } else {
             draft.report(member, Step::Selected, why.clone());
         }
@@ -488,8 +540,9 @@ fn report_the_rest(draft: &mut Draft<'_>, why: &Why) -> usize {
 fn drive(draft: &mut Draft<'_>, hold: Option<Why>, refusal: Option<&Why>) {
     if !draft.frame.is_active() {
         let has_nodes = !draft.frame.members.is_empty();
-        if draft.frame.intent.hold_always && refusal.is_none() && has_nodes {
-            pool::arm(draft);
+        let holds = refusal.is_none_or(|why| gates::run::holds_when_refused(&draft.frame, why));
+        if draft.frame.intent.hold_always && holds && has_nodes {
+            pool::arm(draft, refusal);
         }
         draft.out.report.phase = RunPhase::Idle;
         draft.out.report.hold = idle(&draft.frame, hold, refusal);
@@ -497,6 +550,10 @@ fn drive(draft: &mut Draft<'_>, hold: Option<Why>, refusal: Option<&Why>) {
         draft.out.report.result = last
             .filter(|last| last.id == draft.frame.run_id && last.finished_at.is_some())
             .and_then(|last| last.result);
+        if !draft.out.report.ungated.is_empty() {
+            // Also of an upgrade that came and went while nobody looked.
+            draft.out.report.result = Some(RunResult::SucceededUngated);
+        }
         let why = Why::new(
             Reason::UpToDate,
             "it runs the version asked for; the MCO alone brings it to its pool's configuration",
@@ -506,8 +563,8 @@ fn drive(draft: &mut Draft<'_>, hold: Option<Why>, refusal: Option<&Why>) {
         return;
     }
     draft.out.report.phase = RunPhase::Active;
-    if refusal.is_none() || draft.frame.has_marks() {
-        pool::arm(draft);
+    if refusal.is_none_or(|why| gates::run::holds_when_refused(&draft.frame, why)) {
+        pool::arm(draft, refusal);
     } else {
         draft.out.report.phase = RunPhase::Refused;
     }
@@ -522,8 +579,40 @@ fn drive(draft: &mut Draft<'_>, hold: Option<Why>, refusal: Option<&Why>) {
         }
         None => pool::set_up(draft),
     };
-    draft.out.report.hold.clone_from(&hold);
+    draft.out.report.hold = hold.clone().map(|why| {
+        if refusal == Some(&why) {
+            foretold(&draft.frame, why)
+        } else {
+            why
+        }
+    });
     admit::admit(draft, hold.as_ref());
+}
+
+/// A refusal, with what becomes of the pools.
+fn foretold(frame: &Frame<'_>, why: Why) -> Why {
+    let names: Vec<&str> = frame.intent.pools.iter().map(|pool| pool.name.as_str()).collect();
+    let (pools, it) = match names.as_slice() {
+        [] => return why,
+        [one] => (format!("MachineConfigPool {one}"), ["is", "rolls", "its"]),
+        _ => (format!("MachineConfigPools {}", names.join(", ")), ["are", "roll", "their"]),
+    };
+    let [is, rolls, its] = it;
+    let begun = frame.is_active();
+    let effect = if why.reason == Reason::PoolHeldByRun || why.reason == Reason::ExternalControlPlane {
+        return why;
+    } else if gates::run::holds_when_refused(frame, &why) {
+        let when = if begun { "" } else { "when an upgrade begins, " };
+        format!("{when}{pools} {is} paused and every node keeps {its} version until this is mended")
+    } else if begun {
+        format!("{pools} {rolls} WITHOUT rules (spec.onRefusal: Roll)")
+    } else {
+        format!("when an upgrade begins, {pools} {rolls} WITHOUT rules (spec.onRefusal: Roll)")
+    };
+    Why {
+        message: format!("{}; {effect}", why.message).into(),
+        ..why
+    }
 }
 
 /// A stop that holds every node that is behind holds the rules of the run too.
@@ -546,11 +635,16 @@ fn idle(frame: &Frame<'_>, hold: Option<Why>, refusal: Option<&Why>) -> Option<W
             "no node has a target pool as its primary pool",
         ));
     }
-    hold.filter(|why| {
+    let hold = hold.filter(|why| {
         let refused = refusal == Some(why) && why.reason != Reason::PoolHeldByRun;
         let stands = frame.intent.hold_always
             && matches!(why.reason, Reason::PoolPausedByOther | Reason::ForeignWriter);
         refused || stands || frame.intent.problems.contains(why) || why.reason == Reason::Suspended
+    })?;
+    Some(if refusal == Some(&hold) {
+        foretold(frame, hold)
+    } else {
+        hold
     })
 }
 

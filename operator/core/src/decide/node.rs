@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     action::{Action, Change, EvaluationRequest, Event, EventAction, NodePatch, NodePurpose, Planned},
+    closed,
     gates,
     intent::InForce,
     ledger,
@@ -298,6 +299,15 @@ impl Turn<'_, '_> {
         matches!(self.change.status.step, Some(Step::PostRules | Step::Soaked)) || self.held_by_failure()
     }
 
+    /// The node was let go and does not come back: it is not Ready, its daemon gave up, or its time is over.
+    fn stays_away(&self) -> bool {
+        self.released()
+            && !self.was_back()
+            && (!self.member.node.ready
+                || pools::failing(self.member.node)
+                || journal::is_for(self.change, Reason::ChangeTimeout))
+    }
+
     /// Every rule has passed that must pass before the release.
     fn is_gated(&self) -> bool {
         let status = &self.change.status;
@@ -404,7 +414,14 @@ impl Turn<'_, '_> {
         match directive.action {
             DirectiveAction::Hold if self.give_up.is_none() => {
                 let why = Why::new(Reason::HeldByPerson, words("held"));
-                if self.released() && !at_target(&draft.frame, self.member) {
+                if !self.released() {
+                    if self.runs_rule(draft) {
+                        return false;
+                    }
+                    self.close(draft, Step::Held, why);
+                    return true;
+                }
+                if !at_target(&draft.frame, self.member) {
                     return false;
                 }
                 draft.report(self.member, Step::Held, why);
@@ -417,6 +434,19 @@ impl Turn<'_, '_> {
                 journal.enter(Step::Skipped, Some(&why));
                 journal.write(draft, None);
                 draft.report(self.member, Step::Skipped, why);
+                true
+            }
+            // It was let go and does not come back: the person gives it up, and the others may go on.
+            DirectiveAction::Skip if fresh && self.stays_away() => {
+                let why = Why::new(Reason::SkippedByPerson, words("left out, as it has not come back,"));
+                if self.in_canary() {
+                    // The MCO counts it among the nodes of the canary pool, and would take no other one.
+                    let patch = self.bring_home(draft);
+                    self.plan(draft, Action::PatchNode(patch), None);
+                    draft.report(self.member, Step::Released, why);
+                    return true;
+                }
+                self.end(draft, Step::Skipped, &why);
                 true
             }
             // Someone took it back to where it came from: it begins anew.
@@ -538,14 +568,37 @@ impl Turn<'_, '_> {
         let fit = closed
             .or_else(|| gates::node::not_fit(&draft.frame, self.member))
             .or_else(|| gates::node::not_for_canary(&draft.frame, self.member));
-        if !self.passed(draft, Phase::PreRelease, Step::PreRelease, fit.as_ref()) {
+        // The drain is tried before the last rules and after them: those may take long, and one that changes the world for
+        // a drain that cannot pass has done it in vain.
+        let last = self.progress(draft, Phase::PreRelease);
+        let asks = matches!(last, Progress::Start(_) | Progress::Evaluate(_));
+        if fit.is_none() && asks && !self.can_drain(draft) {
+            return;
+        }
+        let at = (Phase::PreRelease, Step::PreRelease);
+        if !self.go_on(draft, at, fit.as_ref(), last) {
             return;
         }
         if let Some(why) = fit {
-            draft.report(self.member, Step::PreRelease, why);
-        } else if self.can_drain(draft) && self.confirmed(draft) {
+            self.close(draft, Step::PreRelease, why);
+        } else if self.confirmed(draft) && self.can_drain(draft) {
             self.release(draft);
         }
+    }
+
+    /// Reports a turn that is closed before the release, and gives it back once it was for too long.
+    fn close(&self, draft: &mut Draft<'_>, step: Step, why: Why) {
+        let given_back = closed::close(&mut draft.out, self.change, &why, draft.frame.now);
+        let step = if given_back { Step::Selected } else { step };
+        draft.report(self.member, step, why);
+    }
+
+    /// Whether a rule of this attempt runs before the release, or has an end that is yet to be written down.
+    fn runs_rule(&self, draft: &Draft<'_>) -> bool {
+        rules::BEFORE_RELEASE.into_iter().any(|phase| {
+            let progress = self.progress(draft, phase);
+            matches!(progress, Progress::Wait(..) | Progress::Record(..) | Progress::Ask(_))
+        })
     }
 
     fn held_by_failure(&self) -> bool {
@@ -580,11 +633,11 @@ impl Turn<'_, '_> {
         self.go_on(draft, (phase, step), closed, progress)
     }
 
-    /// Whether every component's Pass is young enough to let the node go on it. One that is not is asked again.
+    /// Whether every rule's Pass is young enough to let the node go on it. One that is not is asked again.
     fn confirmed(&self, draft: &mut Draft<'_>) -> bool {
         let frame = &draft.frame;
         let stale = rules::stale(
-            &self.rules(),
+            (&self.rules(), &rules::BEFORE_RELEASE),
             &self.change.status.verdicts,
             &self.subject(draft),
             frame.observed,
@@ -613,6 +666,9 @@ impl Turn<'_, '_> {
                 false
             }
             Progress::Wait(why, wake) => {
+                if closed.is_none() {
+                    closed::reopen(&mut draft.out, self.change, draft.frame.now);
+                }
                 draft.report(self.member, step, why);
                 if let Some(at) = wake {
                     draft.wake(at);
@@ -621,7 +677,7 @@ impl Turn<'_, '_> {
             }
             Progress::Start(mut job) => {
                 if let Some(why) = closed {
-                    draft.report(self.member, step, why.clone());
+                    self.close(draft, step, why.clone());
                     return false;
                 }
                 job.avoid = self.others_in_flight();
@@ -631,10 +687,11 @@ impl Turn<'_, '_> {
                 false
             }
             Progress::Evaluate(request) => {
-                let why = match closed {
-                    Some(why) => why.clone(),
-                    None => asks(draft, request),
-                };
+                if let Some(why) = closed {
+                    self.close(draft, step, why.clone());
+                    return false;
+                }
+                let why = asks(draft, request);
                 draft.report(self.member, step, why);
                 false
             }
@@ -833,11 +890,8 @@ impl Turn<'_, '_> {
         match draft.answers.drains.get(node).cloned() {
             Some(None) => true,
             Some(Some(blocked)) => {
-                draft.report(
-                    self.member,
-                    Step::PreRelease,
-                    Why::new(Reason::DrainBlocked, blocked),
-                );
+                let why = Why::new(Reason::DrainBlocked, blocked);
+                self.close(draft, Step::PreRelease, why);
                 let again = later(draft.frame.now, DRAIN_PROBE_SECONDS);
                 draft.wake(again);
                 false
@@ -1144,7 +1198,8 @@ impl Turn<'_, '_> {
         };
         if draft.frame.now > deadline {
             let message = format!(
-                "not back {limit} s after it was let go (spec.changeTimeoutSeconds): {words}; mend the node, and it goes on"
+                "Node {} has not come back {limit} s after its release (spec.changeTimeoutSeconds): {words}. Repair it, and it goes on. `numo skip {0}` leaves it out, so that the other nodes go on; `numo retry {0}` gives it its whole time once more",
+                node.name
             );
             let why = Why::new(Reason::ChangeTimeout, message);
             if self.pass.leaving.is_some() {

@@ -29,8 +29,9 @@ pub(super) fn needs_labels_to_stay(pool: &PoolView) -> bool {
     !BUILT_IN.contains(&pool.name.as_str())
 }
 
-/// Pauses the target pools before anything rolls, and again if someone unpaused one.
-pub fn arm(draft: &mut Draft<'_>) {
+/// Pauses the target pools before anything rolls, and again if someone unpaused one. Of a run that is refused the events
+/// say that the pools are held, and for what.
+pub fn arm(draft: &mut Draft<'_>, refusal: Option<&Why>) {
     let uid = draft.frame.run.uid.clone();
     let pools: Vec<&PoolView> = draft.frame.intent.pools.clone();
     let mut planned = Vec::new();
@@ -94,10 +95,16 @@ pub fn arm(draft: &mut Draft<'_>) {
                     pool.name
                 ),
             )
+        } else if let Some(why) = refusal {
+            let note = format!(
+                "MachineConfigPool {} is paused and held, no node of it changes: {}: {}",
+                pool.name, why.reason, why.message
+            );
+            ("UpgradeHeld", note)
         } else {
             ("PoolPaused", format!("MachineConfigPool {} is paused", pool.name))
         };
-        let event = event(EventAction::Pause, again, reason, note);
+        let event = event(EventAction::Pause, again || refusal.is_some(), reason, note);
         let patch = PoolPatch {
             pool: pool.name.clone(),
             uid: pool.uid.clone(),
@@ -250,7 +257,10 @@ pub fn label_joiners(draft: &mut Draft<'_>) {
 /// Pauses the canary pool when its configuration moves on under nodes that were let go to another one,
 /// and opens it again when they are out of it.
 pub fn tend_canary(draft: &mut Draft<'_>) {
-    let Some(canary) = draft.frame.intent.canary else {
+    let targets = &draft.frame.intent.pools;
+    // One that is a target as well, by a slip, is paused as a target.
+    let is_target = |canary: &&PoolView| targets.iter().any(|pool| pool.name == canary.name);
+    let Some(canary) = draft.frame.intent.canary.filter(|canary| !is_target(canary)) else {
         return;
     };
     let (uid, name) = (draft.frame.run.uid.clone(), draft.frame.run.key.to_string());

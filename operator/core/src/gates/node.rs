@@ -2,6 +2,7 @@
 
 use crate::{
     decide::{Frame, Member, lease_holder},
+    ledger,
     pools,
     report::Why,
 };
@@ -51,9 +52,7 @@ pub fn not_fit(frame: &Frame<'_>, member: &Member<'_>) -> Option<Why> {
         return Some(Why::new(Reason::CordonedByOther, message));
     }
     if let Some(other) = frame.busy.get(name.as_str()) {
-        let of = &other.spec.owner_ref;
-        let message = format!("Node {name} has its turn with {} {}", of.kind, of.name);
-        return Some(Why::new(Reason::NodeBusy, message));
+        return Some(ledger::busy(name, other));
     }
     let lease = frame.observed.leases.get(name)?;
     let ours = lease_holder(&frame.run.uid);

@@ -25,13 +25,13 @@ pub fn not_honoured(run: &RunConfigView, settings: &Settings) -> Option<Why> {
     Some(Why::new(Reason::NamespaceNotAllowed, message))
 }
 
-/// Why nothing may be written for this run that is not already marked by it.
+/// Why no node may be let go, and nothing written but what holds the pools, until somebody mends the run or the cluster.
 pub fn refusal(frame: &Frame<'_>) -> Option<Why> {
     let problem = frame
         .intent
         .problems
         .iter()
-        .find(|why| why.reason != Reason::Validating && !(has_worked(frame) && of_a_rule(why)))
+        .find(|why| why.reason != Reason::Validating)
         .cloned();
     external(frame)
         .or(problem)
@@ -42,14 +42,15 @@ pub fn refusal(frame: &Frame<'_>) -> Option<Why> {
         .or_else(|| all_held_by_run(frame))
 }
 
-/// The run has upgraded these pools before: what it loses by then holds it, and its pools are paused all the same.
-/// One that never worked is refused without a write.
-fn has_worked(frame: &Frame<'_>) -> bool {
-    frame.run.status.run.is_some()
-}
-
-fn of_a_rule(why: &Why) -> bool {
-    matches!(why.reason, Reason::RuleNotFound | Reason::RuleInvalid)
+/// Whether the pools of a refused run are paused and held once an upgrade of them begins. They are, unless the owner asks
+/// for the opposite before anything was held, or there is nothing that may be paused.
+pub fn holds_when_refused(frame: &Frame<'_>, refusal: &Why) -> bool {
+    let pausable = !matches!(
+        refusal.reason,
+        // Its control plane has no pools of its own; and what another run holds is held.
+        Reason::ExternalControlPlane | Reason::PoolHeldByRun
+    );
+    frame.has_marks() || (pausable && !frame.intent.roll_on_refusal)
 }
 
 /// Why no node may be admitted or let go now.
@@ -417,14 +418,16 @@ pub fn control_plane(frame: &Frame<'_>) -> Option<Why> {
 
 /// As many nodes have failed as the budget allows.
 fn failures(frame: &Frame<'_>) -> Option<Why> {
+    // Of all journals of the run, not only of its members: who was deleted in its turn is a member no more.
     let failed: Vec<&ChangeView> = frame
-        .members
-        .iter()
-        .filter_map(|member| member.change)
+        .changes()
+        .filter(|change| change.spec.target.run_id == frame.run_id)
         .filter(|change| matches!(change.status.step, Some(Step::Held | Step::Failed)))
         .filter(|change| {
-            let reason = change.status.reason.as_deref();
-            reason == Some(Reason::RuleFailed.name()) || reason == Some(Reason::ChangeTimeout.name())
+            let failures = [Reason::RuleFailed, Reason::ChangeTimeout, Reason::NodeGone];
+            failures
+                .iter()
+                .any(|reason| change.status.reason.as_deref() == Some(reason.name()))
         })
         .filter(|change| {
             // A person's word ends the failure: the retry is not the failed attempt any more.
@@ -437,7 +440,8 @@ fn failures(frame: &Frame<'_>) -> Option<Why> {
                     .is_some_and(|d| d.action == DirectiveAction::Retry))
         })
         .collect();
-    (failed.len() >= frame.intent.failure_budget).then(|| {
+    let budget = frame.intent.failure_budget.of(frame.members.len()).max(1);
+    (failed.len() >= budget).then(|| {
         let first = failed.first().and_then(|change| change.status.message.as_deref());
         let names: Vec<&str> = failed
             .iter()
@@ -445,9 +449,8 @@ fn failures(frame: &Frame<'_>) -> Option<Why> {
             .map(|change| change.spec.node_name.as_str())
             .collect();
         let message = format!(
-            "{} node(s) failed, spec.failureBudget is {}: {}: {}",
+            "{} node(s) failed, spec.failureBudget is {budget}: {}: {}",
             failed.len(),
-            frame.intent.failure_budget,
             names.join(", "),
             first.unwrap_or("see its NodeChange")
         );

@@ -40,7 +40,7 @@ impl Pass<'_> {
             Lease::Held(lease, until) if cordoned => return self.lost_lease(node, change, lease, until),
             Lease::Held(lease, until) => {
                 self.wake(until);
-                self.say(Step::Admitted, held(&lease.holder), Some(change));
+                self.close(Step::Admitted, held(&lease.holder), change);
                 return false;
             }
         }
@@ -104,6 +104,17 @@ impl Pass<'_> {
         );
         self.say(Step::Held, Why::new(Reason::NodeLeaseLost, message), Some(change));
         false
+    }
+
+    /// Puts back what a turn that was given back before its cordon still holds.
+    pub(super) fn stand_back(&mut self, node: &NodeView) {
+        if let Some(mark) = mark::shielded(node).filter(|mark| mark.owner == self.view.uid) {
+            self.act(decide::unshield(node, &mark), None);
+        }
+        for action in decide::machine_unshields(self.observed, &self.view.uid, |_| true) {
+            self.act(action, None);
+        }
+        self.release_lease(true);
     }
 
     /// The lease is given back if it is ours and no other maintenance of the node holds it.

@@ -15,6 +15,7 @@ mod phases;
 
 use crate::{
     action::{Action, Change, Event, EventAction, NodePatch, NodePurpose, Planned},
+    closed::{self, Probes},
     decide::{self, Decision, Journal, Snapshot},
     drain::{self, DrainOptions},
     intent,
@@ -26,7 +27,7 @@ use crate::{
     phases::{Phases, Went},
     pools, quorum,
     report::{MaintenancePhase, MaintenanceReport, NodeReport, RunPhase, Why},
-    rules::later,
+    rules::{self, later},
     verdict::{Answers, Question},
 };
 use jiff::Timestamp;
@@ -151,9 +152,7 @@ fn gate(view: &MaintenanceView, observed: &Observed, node: &NodeView, now: Times
         return Some(why);
     }
     if let Some(other) = observed.turn_of_other(node, &view.uid) {
-        let of = &other.spec.owner_ref;
-        let message = format!("Node {name} has its turn with {} {}", of.kind, of.name);
-        return Some(Why::new(Reason::NodeBusy, message));
+        return Some(ledger::busy(name, other));
     }
     if let Lease::Held(lease, _) = lease(observed, name, now) {
         return Some(held(&lease.holder));
@@ -362,7 +361,18 @@ impl Pass<'_> {
                 let message = view.status.last_error.clone().unwrap_or_default();
                 self.say(Step::Failed, Why::new(Reason::NodeLeaseLost, message), None);
             }
-            other => self.admit(node, other),
+            other => {
+                let before = self.out.actions.len();
+                if closed::stood_back(other).is_some() {
+                    self.stand_back(node);
+                }
+                if self.out.actions.len() > before {
+                    let why = Why::new(Reason::GivingBack, "lease and shield are given back");
+                    self.say(Step::Selected, why, other);
+                    return;
+                }
+                self.admit(node, other);
+            }
         }
     }
 
@@ -392,7 +402,11 @@ impl Pass<'_> {
             .clone()
             .or_else(|| self.intent.suspended.clone())
             .or(persons)
-            .or_else(|| gate(view, observed, node, self.now));
+            .or_else(|| gate(view, observed, node, self.now))
+            .or_else(|| {
+                let known = (self.answers, self.now);
+                Probes::default().refusal(&mut self.out, said, known, Some(closed::TRIED_AGAIN_SECONDS))
+            });
         if let Some(why) = why {
             if let Lease::Held(_, until) = lease(observed, &node.name, self.now) {
                 self.wake(until);
@@ -480,18 +494,24 @@ impl Pass<'_> {
         if !self.passed(node, change, Phase::Pre, Step::PreRules, closed.as_ref()) {
             return;
         }
+        // Before the last rules and after them: those may take long, and one that changes the world for a drain that
+        // cannot pass has done it in vain.
+        let probe = self.intent.drain.probe && !self.intent.drain.disable_eviction;
+        if closed.is_none()
+            && probe
+            && self.asks_next(node, change, Phase::PreRelease)
+            && !self.can_drain(node, change)
+        {
+            return;
+        }
         if !self.passed(node, change, Phase::PreRelease, Step::PreRelease, closed.as_ref()) {
             return;
         }
         if let Some(why) = closed {
-            self.say(Step::PreRelease, why, Some(change));
+            self.close(Step::PreRelease, why, change);
             return;
         }
-        if !self.is_confirmed(node, change) {
-            return;
-        }
-        let probe = self.intent.drain.probe && !self.intent.drain.disable_eviction;
-        if probe && !self.can_drain(node, change) {
+        if !self.is_confirmed(node, change) || (probe && !self.can_drain(node, change)) {
             return;
         }
         self.act(Action::PatchNode(cordoning(node, self.view, self.group, 0)), None);
@@ -507,11 +527,8 @@ impl Pass<'_> {
         match self.answers.drains.get(&node.name) {
             Some(None) => true,
             Some(Some(why)) => {
-                self.say(
-                    Step::PreRelease,
-                    Why::new(Reason::DrainBlocked, why.clone()),
-                    Some(change),
-                );
+                let why = Why::new(Reason::DrainBlocked, why.clone());
+                self.close(Step::PreRelease, why, change);
                 self.wake(later(self.now, 15));
                 false
             }

@@ -2,7 +2,7 @@
 
 use super::{
     BTreeSet, ChangeView, Journal, NodeView, Pass, Phase, Phases, Planned, Reason, Step, Went, Why, changes,
-    decide, run_id,
+    closed, decide, rules, run_id,
 };
 
 impl Pass<'_> {
@@ -33,6 +33,18 @@ impl Pass<'_> {
             .pass(&mut out, (node, change), (phase, step), closed);
         self.out = out;
         self.has_passed(change, step, went)
+    }
+
+    /// Whether a rule of the phase is to begin next.
+    pub(super) fn asks_next(&self, node: &NodeView, change: &ChangeView, phase: Phase) -> bool {
+        self.phases().asks_next((node, change), phase)
+    }
+
+    /// Says that the turn is closed, before the cordon. It is given back once it was for too long.
+    pub(super) fn close(&mut self, step: Step, why: Why, change: &ChangeView) {
+        let given_back = closed::close(&mut self.out, change, &why, self.now);
+        let step = if given_back { Step::Selected } else { step };
+        self.say(step, why, Some(change));
     }
 
     /// The same where the node is given back: a rule may make it wait until its time is over, and no longer.
@@ -75,10 +87,11 @@ impl Pass<'_> {
         }
     }
 
-    /// Whether every component's Pass is young enough.
+    /// Whether every rule's Pass is young enough.
     pub(super) fn is_confirmed(&mut self, node: &NodeView, change: &ChangeView) -> bool {
         let mut out = std::mem::take(&mut self.out);
-        let went = self.phases().confirm(&mut out, (node, change));
+        let at = (node, change);
+        let went = self.phases().confirm(&mut out, at, &rules::BEFORE_RELEASE);
         self.out = out;
         self.has_passed(change, Step::PreRules, went)
     }
@@ -88,6 +101,10 @@ impl Pass<'_> {
             Went::Passed => true,
             Went::Waits(why) | Went::Failed(_, why) => {
                 self.say(step, why, Some(change));
+                false
+            }
+            Went::Closed(why) => {
+                self.close(step, why, change);
                 false
             }
         }

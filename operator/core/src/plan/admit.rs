@@ -3,6 +3,7 @@
 use super::{Pass, edge, node, reservation};
 use crate::{
     action::{Action, Change},
+    closed::{self, Probes},
     decide::{self, Journal},
     intent, lease,
     lease::Lease,
@@ -67,7 +68,7 @@ impl<'a> Pass<'a> {
         let firsts: BTreeSet<&str> = {
             let is_left_out = |node: &NodeView| {
                 let ended = ended.get(node.uid.as_str());
-                ended.is_some_and(|change| stays_out(change))
+                ended.is_some_and(|change| stays_out(change)) || self.given_up(node).is_some()
             };
             let behind = all
                 .iter()
@@ -103,6 +104,9 @@ impl<'a> Pass<'a> {
         }
         let hosts = twice;
         let mut asking = 0;
+        let mut probes = Probes::default();
+        // Whose turn was closed for too long stands behind the others.
+        waiting.sort_by_key(|node| closed::stood_back(ended.get(node.uid.as_str()).copied()));
         // What was begun by another controller, or under a NodeChange that was deleted, counts from the first.
         let begun = |node: &NodeView| {
             let job = self.jobs.get(&(node.name.as_str(), self.hash.as_str(), false));
@@ -150,6 +154,10 @@ impl<'a> Pass<'a> {
                 self.take_turn(node, said, &mut books);
                 continue;
             }
+            if let Some(why) = self.given_up(node) {
+                self.say(node, Step::Skipped, why, said);
+                continue;
+            }
             let other = self.others_job(node);
             let why = hold
                 .clone()
@@ -158,6 +166,7 @@ impl<'a> Pass<'a> {
             let why = why
                 .or_else(|| unsettled.clone())
                 .or_else(|| Self::unfit(node, &hosts))
+                .or_else(|| self.not_ready(node))
                 .or_else(|| {
                     let refusal = quorum::refusal_of_change(observed, node);
                     let also = || {
@@ -183,7 +192,12 @@ impl<'a> Pass<'a> {
                 .or_else(|| self.of_windows(node))
                 .or_else(|| Self::persons(said))
                 .or_else(|| (room == 0).then(|| full.clone()))
-                .or_else(|| self.out_of_service(node, &books, &busy));
+                .or_else(|| self.out_of_service(node, &books, &busy))
+                .or_else(|| {
+                    let known = (self.answers, self.now);
+                    let tried_again = Some(closed::TRIED_AGAIN_SECONDS);
+                    probes.refusal(&mut self.out, said, known, tried_again)
+                });
             let Some(why) = why else {
                 if let Some((why, keeps_place)) = self.ask_first(node, said, &mut asking) {
                     if keeps_place {
@@ -263,12 +277,19 @@ impl<'a> Pass<'a> {
             let message = change.status.message.clone().unwrap_or_default();
             return Some(Why::new(Reason::Aborted, message));
         }
-        if let Some(budget) = self.intent.failure_budget {
+        let selected = || {
+            let nodes = self.observed.nodes.values();
+            nodes.filter(|node| self.selects(node)).count()
+        };
+        let bounded = !self.intent.failure_budgets.is_empty();
+        if let Some(budget) = bounded.then(selected).and_then(|all| self.intent.failures(all)) {
             let current = flying.iter().chain(over);
             let failed = current.filter(|change| change.spec.target.run_id == self.run_id);
             let failed = failed.filter(|change| {
                 let held = [Reason::JobFailed, Reason::JobLost, Reason::RuleFailed];
-                change.status.step == Some(Step::Held)
+                let gone = change.status.step == Some(Step::Failed)
+                    && decide::is_for(change, Reason::NodeGone);
+                gone || change.status.step == Some(Step::Held)
                     && held.iter().any(|reason| decide::is_for(change, *reason))
             });
             let failed: Vec<&str> = failed.map(|change| change.spec.node_name.as_str()).collect();
@@ -411,6 +432,28 @@ impl<'a> Pass<'a> {
         true
     }
 
+    /// A node that is not Ready waits, and the others go on: its Job could start no pod, and would hold the only turn.
+    fn not_ready(&mut self, node: &NodeView) -> Option<Why> {
+        if node.ready || self.intent.take_not_ready {
+            return None;
+        }
+        if let Some(at) = self.intent.leave_out_after.and_then(|after| decide::left_out_at(node, after)) {
+            self.out.wake(at);
+        }
+        let message = format!(
+            "Node {}: found not Ready, wanted Ready (takeNotReady begins it all the same)",
+            node.name
+        );
+        Some(Why::new(Reason::NodeNotReady, message))
+    }
+
+    /// Why a node that has no turn is left out for now, as it is not Ready for too long.
+    fn given_up(&self, node: &NodeView) -> Option<Why> {
+        let after = self.intent.leave_out_after.filter(|_| !self.intent.take_not_ready)?;
+        let at = decide::left_out_at(node, after)?;
+        (at <= self.now).then(|| decide::left_out_not_ready(node))
+    }
+
     /// What a person said of a node that waits.
     fn persons(said: Option<&ChangeView>) -> Option<Why> {
         let change = said?;
@@ -510,9 +553,7 @@ impl<'a> Pass<'a> {
             return Some(why);
         }
         if let Some(other) = busy.get(node.name.as_str()) {
-            let of = &other.spec.owner_ref;
-            let message = format!("Node {} has its turn with {} {}", node.name, of.kind, of.name);
-            return Some(Why::new(Reason::NodeBusy, message));
+            return Some(ledger::busy(&node.name, other));
         }
         if !self.intent.cordons {
             return None;

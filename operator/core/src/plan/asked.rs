@@ -38,8 +38,12 @@ pub struct Intent<'a> {
     pub soak_seconds: i64,
     /// Selectors of the nodes that go first.
     pub first: Vec<Value>,
-    /// How many nodes may fail.
-    pub failure_budget: Option<usize>,
+    /// How many nodes may fail: each bound holds.
+    pub failure_budgets: Vec<IntOrPercent>,
+    /// Whether nodes that are not Ready are begun.
+    pub take_not_ready: bool,
+    /// After how long a node that is not Ready is left out (seconds); none if it is waited for.
+    pub leave_out_after: Option<i64>,
     /// How often a node is tried again by itself.
     pub retries: i32,
     /// Whether numo cordons and drains.
@@ -151,7 +155,8 @@ impl<'a> Intent<'a> {
             }
         }
         let (mut limits, mut first) = (Vec::new(), Vec::new());
-        let (mut order, mut soak_seconds, mut failure_budget) = (None, 0, None::<usize>);
+        let (mut order, mut soak_seconds, mut failure_budgets) = (None, 0, Vec::new());
+        let (mut take_not_ready, mut leave_out_after) = (None, None);
         let (mut retries, mut drain_by) = (None, None);
         for (field, _, settings) in settings(view, observed) {
             match settings.max_unavailable.as_ref().map(intent::parse_limit) {
@@ -168,13 +173,14 @@ impl<'a> Intent<'a> {
             }
             order = order.or(settings.order);
             soak_seconds = soak_seconds.max(settings.soak_seconds.unwrap_or(0));
-            let budget = settings
-                .failure_budget
-                .and_then(|budget| usize::try_from(budget).ok());
-            failure_budget = match (failure_budget, budget) {
-                (Some(one), Some(other)) => Some(one.min(other)),
-                (one, other) => one.or(other),
-            };
+            match settings.failure_budget.as_ref().map(intent::parse_limit) {
+                Some(Ok(limit)) => failure_budgets.push(limit),
+                Some(Err(problem)) => wrong(format!("{field}.failureBudget: {problem}")),
+                None => {}
+            }
+            take_not_ready = take_not_ready.or(settings.take_not_ready);
+            let after = intent::leave_out_after(settings.not_ready_policy, settings.leave_out_after_seconds);
+            leave_out_after = leave_out_after.or(after);
             retries = retries.or(settings.retries);
             drain_by = drain_by.or(settings.drain_by);
         }
@@ -194,7 +200,9 @@ impl<'a> Intent<'a> {
             order,
             soak_seconds,
             first,
-            failure_budget,
+            failure_budgets,
+            take_not_ready: take_not_ready == Some(true),
+            leave_out_after,
             retries: retries.unwrap_or(0),
             drains: cordons && drain_by == Some(DrainBy::Numo),
             cordons,
@@ -216,6 +224,12 @@ impl<'a> Intent<'a> {
         let concurrency = usize::try_from(self.concurrency).unwrap_or(0);
         let limits = self.limits.iter().map(|limit| limit.of(selected));
         limits.fold(concurrency, usize::min)
+    }
+
+    /// How many of so many selected nodes may fail; none without a bound.
+    pub fn failures(&self, selected: usize) -> Option<usize> {
+        let budgets = self.failure_budgets.iter();
+        budgets.map(|budget| budget.of(selected).max(1)).min()
     }
 
     /// Whether the node goes before those that are not.

@@ -18,6 +18,7 @@ pub use window::Window;
 
 use crate::{
     action::{Action, Event, NodePurpose, Planned},
+    closed,
     decide::{self, Decision, Journal, Snapshot},
     ledger, mark, names,
     observed::{ChangeView, ForeignController, JobEnd, Key, NodeView, Observed, PlanJobView, PlanView},
@@ -686,6 +687,7 @@ impl Pass<'_> {
             report.phase = RunPhase::Leaving;
         }
         report.upgrade_available = behind;
+        report.acknowledged = self.view.annotations.get(marks::ACKNOWLEDGED) == Some(&self.run_id);
         report.hold = self.leaving.clone().or(hold);
         report.plan = Some(said);
     }

@@ -4,7 +4,7 @@
 //! By default one Job does it all: prepare, cordon or drain, upgrade. With `drainBy: Numo` a Job prepares, numo cordons and
 //! drains, and a second Job upgrades.
 
-use super::{Pass, edge, failure, job_name, label, munged};
+use super::{Pass, closed, edge, failure, job_name, label, munged};
 use crate::{
     action::{
         Action, Change, Event, EventAction, NodePatch, NodePurpose, PlanJobRequest, PlanParts, Planned,
@@ -19,7 +19,7 @@ use crate::{
     phases::{Phases, Went},
     quorum,
     report::Why,
-    rules::later,
+    rules::{self, later},
     verdict::Question,
 };
 use jiff::Timestamp;
@@ -371,11 +371,8 @@ impl<'a> Pass<'a> {
                 Lease::Held(lease, until) => {
                     self.out.wake(until);
                     let message = format!("the lease of Node {} is held by {}", node.name, lease.holder);
-                    self.say_turn(
-                        turn,
-                        turn.step(),
-                        Why::new(Reason::NodeLeaseHeld, message).until(until),
-                    );
+                    let why = Why::new(Reason::NodeLeaseHeld, message).until(until);
+                    self.close(turn, turn.step(), why);
                     return false;
                 }
             }
@@ -586,6 +583,32 @@ impl<'a> Pass<'a> {
         }
     }
 
+    /// Says that the turn is closed. Before the first disruption it is given back once it was for too long.
+    fn close(&mut self, turn: &Turn<'a>, step: Step, why: Why) {
+        let disrupted = turn.has_begun()
+            || turn.was_begun()
+            || turn.entered(Step::Cordoned).is_some()
+            || self.preparing(turn).is_some();
+        if disrupted {
+            return self.say_turn(turn, step, why);
+        }
+        let over = closed::expires(turn.change, self.now);
+        if over && let Some((job, view)) = self.prepared(turn) {
+            // What it prepared may be outdated by the time of the next turn.
+            self.delete_job(turn.node, job, view);
+        }
+        let given_back = closed::close(&mut self.out, turn.change, &why, self.now);
+        let step = if given_back { Step::Selected } else { step };
+        self.say_turn(turn, step, why);
+    }
+
+    /// The Job that has prepared the node for numo's drain.
+    fn prepared(&self, turn: &Turn<'a>) -> Option<(&'a Key, &'a PlanJobView)> {
+        let key = (turn.node.name.as_str(), self.hash.as_str(), true);
+        let found = self.jobs.get(&key).copied();
+        found.filter(|(_, job)| job.ended.is_some() && !job.deleting)
+    }
+
     /// Moves a phase of rules along; true once all have passed.
     fn passed(&mut self, turn: &Turn<'a>, phase: Phase, step: Step, closed: Option<&Why>) -> bool {
         let mut out = std::mem::take(&mut self.out);
@@ -595,9 +618,11 @@ impl<'a> Pass<'a> {
         self.has_passed(turn, step, went)
     }
 
-    fn confirmed(&mut self, turn: &Turn<'a>) -> bool {
+    /// Whether every Pass of these phases is young enough. One that is not is asked for again.
+    fn confirmed(&mut self, turn: &Turn<'a>, phases: &[Phase]) -> bool {
         let mut out = std::mem::take(&mut self.out);
-        let went = self.phases().confirm(&mut out, (turn.node, turn.change));
+        let at = (turn.node, turn.change);
+        let went = self.phases().confirm(&mut out, at, phases);
         self.out = out;
         self.has_passed(turn, Step::PreRules, went)
     }
@@ -607,6 +632,10 @@ impl<'a> Pass<'a> {
             Went::Passed => true,
             Went::Waits(why) => {
                 self.say_turn(turn, step, why);
+                false
+            }
+            Went::Closed(why) => {
+                self.close(turn, step, why);
                 false
             }
             Went::Failed(FailurePolicy::Skip, why) if !turn.has_begun() => {
@@ -699,9 +728,9 @@ impl<'a> Pass<'a> {
             return;
         }
         if let Some(why) = closed {
-            return self.say_turn(turn, Step::PreRelease, why);
+            return self.close(turn, Step::PreRelease, why);
         }
-        if !self.confirmed(turn) {
+        if !self.confirmed(turn, &rules::BEFORE_RELEASE) {
             return;
         }
         let parts = if self.intent.drains && !turn.change.spec.in_service {
@@ -782,8 +811,8 @@ impl<'a> Pass<'a> {
         let found = self.jobs.get(&key).copied();
         let Some((job, view)) = found.filter(|(_, view)| !view.deleting) else {
             if let Some(why) = closed {
-                self.say_turn(turn, Step::PreRules, why.clone());
-            } else {
+                self.close(turn, Step::PreRules, why.clone());
+            } else if self.confirmed(turn, &[Phase::Pre]) {
                 let _ = self.is_created(turn, PlanParts::Prepare);
             }
             return false;
@@ -812,11 +841,11 @@ impl<'a> Pass<'a> {
             .and_then(|entry| decide::time(Some(&entry.at)));
         let Some(cordoned) = cordoned else {
             if let Some(why) = closed {
-                self.say_turn(turn, Step::PreRules, why.clone());
+                self.close(turn, Step::PreRules, why.clone());
                 return false;
             }
             if !node.unschedulable {
-                if !self.can_drain(turn) {
+                if !self.can_drain(turn) || !self.confirmed(turn, &[Phase::Pre]) {
                     return false;
                 }
                 self.cordon(turn, 0);
@@ -917,7 +946,9 @@ impl<'a> Pass<'a> {
             Some(None) => return true,
             Some(Some(why)) => {
                 self.out.wake(later(self.now, PROBE_SECONDS));
-                Why::new(Reason::DrainBlocked, why.clone())
+                let why = Why::new(Reason::DrainBlocked, why.clone());
+                self.close(turn, Step::PreRules, why);
+                return false;
             }
             None => {
                 if let Some(pods) = drain::evictable(self.observed, turn.node, &options, self.now) {

@@ -522,7 +522,7 @@ fn a_selector_without_its_mark_lets_nobody_go() {
     canary.annotations.remove(marks::PRIOR_NODE_SELECTOR);
     check_cluster(
         &cluster,
-        "hold ForeignWriter\n node a PreRelease ForeignWriter\n > nothing",
+        "hold ForeignWriter\n node a PreRelease ForeignWriter\n > journal a closed",
     );
 }
 

@@ -16,7 +16,7 @@ use numo_api::{
     Directive, DirectiveAction, Entry, FailurePolicy, NodeChangeSpec, NodeChangeStatus, ObjectRef, Outcome,
     OwnerRef, Phase, Pin, Placement, Reason, RuleWait, RunStatus, Step, Target, Terms, VerdictRecord,
     marks::{self, openshift},
-    mutex_run_config::NotAdmitted,
+    mutex_run_config::{NotAdmitted, RunPool, Settled},
 };
 use numo_core::{
     MaintenanceGroup, Owner,
@@ -29,6 +29,7 @@ use numo_core::{
         Key, LeaseView, MachineApi, MachineView, NodeView, Observed, PoolView, RebootLock, Refusal,
         RuleAnswer, RuleView, RuleWords, RunConfigView, Settings, TargetView, Validity,
     },
+    rules::{EVALUATED_PASS_SECONDS, JOB_PASS_SECONDS},
     verdict::{Answers, Evidence},
 };
 use serde_json::{Value, json};
@@ -463,6 +464,9 @@ impl Cluster {
                 unschedulable: line.has("cordoned"),
                 taints: taints(line),
                 ready: !line.has("NotReady"),
+                not_ready_since: line
+                    .has("NotReady")
+                    .then(|| at(-line.number("dark", 60))),
                 leaving: line.option("leaving").map(str::to_owned),
                 etcd_voter: line.option("voter").map(|voter| voter == "yes"),
                 boot_id: line.option("boot").unwrap_or("b1").to_owned(),
@@ -522,13 +526,21 @@ impl Cluster {
         let view = RuleView {
             key: key.clone(),
             uid: format!("rule-{name}"),
-            generation: 1,
+            generation: line.number("generation", 1),
             job_name: name.to_owned(),
             job_namespace: namespace.to_owned(),
             is_asked: line.has("wasm"),
             has_job: !line.has("only-clean-up") && !line.has("wasm"),
             has_clean_up_job: line.has("only-clean-up"),
             timeout_seconds: line.number("timeout", 3600),
+            pass_seconds: line.number(
+                "pass",
+                if line.has("wasm") {
+                    EVALUATED_PASS_SECONDS
+                } else {
+                    JOB_PASS_SECONDS
+                },
+            ),
             retries: i32::try_from(line.number("retries", 0)).expect("small"),
             failure_policy: match line.option("policy") {
                 None | Some("Hold") => FailurePolicy::Hold,
@@ -612,6 +624,14 @@ impl Cluster {
             started_at: Some(at(-600).to_string()),
             finished_at: line.has("finished").then(|| at(-60).to_string()),
             verdicts: line.all("verdict").map(|text| verdict(text, 1)).collect(),
+            pools: line
+                .all("pools")
+                .map(|name| RunPool {
+                    name: name.to_owned(),
+                    ..RunPool::default()
+                })
+                .collect(),
+            ungated: line.all("ungated").map(str::to_owned).collect(),
             not_admitted: line
                 .all("not-admitted")
                 .map(|text| {
@@ -631,6 +651,11 @@ impl Cluster {
             .get_mut(&run_key())
             .expect("the run stands before its status");
         run.status.run = Some(status);
+        run.status.settled = line.option("settled").map(|version| Settled {
+            version: version.to_owned(),
+            at: at(-line.number("at", 300)).to_string(),
+            pools: Vec::new(),
+        });
     }
 
     /// `change a PreRelease pin:4.17.0 from:4.16.0 attempt:2 verdict:backup/Pre/1/Pass entries:PreRules,Released
@@ -688,6 +713,9 @@ impl Cluster {
                 ..Pin::default()
             }),
             verdicts: line.all("verdict").map(|text| verdict(text, round)).collect(),
+            closed_since: line
+                .option("closed")
+                .map(|ago| at(-ago.parse::<i64>().expect("a number")).to_string()),
             entries,
             ..NodeChangeStatus::default()
         };
@@ -857,7 +885,13 @@ impl Cluster {
             created: at(line.number("created", -30)),
             deleting: line.has("deleting"),
             run: run_id(RUN_UID, line.option("to").unwrap_or("4.17.0")),
+            edition: format!(
+                "rule-{}/{}",
+                line.word(1).split('/').next().expect("a rule"),
+                line.number("of-generation", 1)
+            ),
             started: ended.is_some(),
+            ended_at: ended.as_ref().map(|_| at(line.number("ended", -1))),
             ended,
             ttl_seconds: line.option("ttl").map(|n| n.parse().expect("a number")),
             wanted_ttl_seconds: line.option("wants-ttl").map(|n| n.parse().expect("a number")),
@@ -1062,11 +1096,14 @@ fn terms(text: &str) -> Terms {
     }
 }
 
-/// `backup/Pre/1/Pass`, in round 2: `backup/Pre/1/Pass@2`; said 90 s ago, not 30: `backup/Pre/1/Pass~90`.
+/// `backup/Pre/1/Pass`, in round 2: `backup/Pre/1/Pass@2`; said 90 s ago, not 30: `backup/Pre/1/Pass~90`, and by a Job that
+/// took 20 s: `backup/Pre/1/Pass~90~20`; of generation 2 of the rule, not 1: `backup/Pre/1/Pass^2`.
 pub fn verdict(text: &str, round: i32) -> VerdictRecord {
-    let (text, ago) = text.split_once('~').map_or((text, 30), |(text, ago)| {
-        (text, ago.parse::<i64>().expect("a number"))
-    });
+    let (text, generation) = text.split_once('^').unwrap_or((text, "1"));
+    let (text, ago) = text.split_once('~').unwrap_or((text, "30"));
+    let (ago, took) = ago.split_once('~').unwrap_or((ago, "0"));
+    let number = |text: &str| text.parse::<i64>().expect("a number");
+    let (ago, took) = (number(ago), number(took));
     let (text, round) = text.split_once('@').map_or((text, round), |(text, round)| {
         (text, round.parse().expect("a number"))
     });
@@ -1092,8 +1129,10 @@ pub fn verdict(text: &str, round: i32) -> VerdictRecord {
         job: None,
         exit_code: None,
         data: None,
-        started_at: None,
+        started_at: (took > 0).then(|| at(-ago - took).to_string()),
         at: at(-ago).to_string(),
+        ended_at: None,
+        edition: Some(format!("rule-{rule}/{generation}")),
     }
 }
 

@@ -253,7 +253,7 @@ fn what_a_rule_of_before_an_edit_said_does_not_count() {
 fn nothing_is_asked_while_nothing_may_begin() {
     check(
         &in_pre("Pre wasm", "").replace("run finalizer", "run suspended finalizer"),
-        "node a PreRules Suspended\n not ?\n > nothing",
+        "node a PreRules Suspended\n not ?\n > journal a closed",
     );
     check(
         &in_pre("Pre wasm", "evaluation disk/Pre/1 of a Pass:Fine")
@@ -342,10 +342,83 @@ fn a_pass_that_is_old_at_the_release_is_asked_for_once_more() {
         ),
         "not ?\n > release a rendered-worker-4170",
     );
-    // A Job has done its work; its Pass does not grow old.
+}
+
+#[test]
+fn the_pass_of_a_job_grows_old_too_and_with_every_edit_of_its_rule() {
+    let passed = |rule: &str, verdicts: &str, more: &str| {
+        in_pre(rule, more).replace(
+            "a PreRules pin:4.17.0",
+            &format!("a PreRelease pin:4.17.0 {verdicts}"),
+        )
+    };
+    let lets_go = "not ?\n > release a rendered-worker-4170";
+    let asks = |phase: &str| format!("node a PreRelease RuleStarting\n > job disk/{phase}/2 of a");
+    check(&passed("Pre", "verdict:disk/Pre/1/Pass~600", ""), lets_go);
+    check(&passed("Pre", "verdict:disk/Pre/1/Pass~601", ""), &asks("Pre"));
+    check(&passed("Pre pass:900", "verdict:disk/Pre/1/Pass~900", ""), lets_go);
+    check(&passed("Pre pass:60", "verdict:disk/Pre/1/Pass~61", ""), &asks("Pre"));
+    check(&passed("Pre wasm pass:300", "verdict:disk/Pre/1/Pass~300", ""), lets_go);
+    // It passed a moment ago, and the rule says something else by now.
+    check(&passed("Pre generation:2", "verdict:disk/Pre/1/Pass", ""), &asks("Pre"));
+    check(&passed("Pre generation:2", "verdict:disk/Pre/1/Pass^2", ""), lets_go);
     check(
-        &passed("Pre", "verdict:disk/Pre/1/Pass~9000", ""),
-        "not ?\n > release a rendered-worker-4170",
+        &passed("PreRelease", "verdict:disk/PreRelease/1/Pass^0", ""),
+        &asks("PreRelease"),
+    );
+    // The Job ended long before numo came to write it down.
+    check(
+        &passed(
+            "Pre",
+            "verdict:disk/Pre/1/Pass~601",
+            "job disk/Pre/2 of a Complete read created:-9000 ended:-700",
+        ),
+        "> journal a verdict disk/Pre/2 Pass",
+    );
+    // A Job of before the edit is no Pass of the rule as it is.
+    check(
+        &passed("Pre generation:2", "verdict:disk/Pre/1/Pass^1 verdict:disk/Pre/2/Pass^1", ""),
+        "> job disk/Pre/3 of a",
+    );
+}
+
+#[test]
+fn jobs_that_take_longer_than_a_pass_counts_run_beside_one_another() {
+    let with = |verdicts: &str, more: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours
+             node a worker 4.16.0 turn
+             rule disk Pre
+             rule net Pre
+             change a PreRelease pin:4.17.0 {verdicts}
+             {more}"
+        )
+    };
+    // The first took 1,200 s: the second, which has just passed, would be too old by then.
+    let both = "verdict:disk/Pre/1/Pass~1300~1200 verdict:net/Pre/1/Pass~10~1200";
+    check(&with(both, ""), "> job disk/Pre/2 of a");
+    check(&with(both, "job disk/Pre/2 of a running"), "> job net/Pre/2 of a");
+    // Nobody's Pass is written down while another one runs.
+    check(
+        &with(
+            both,
+            "job disk/Pre/2 of a Complete read
+             job net/Pre/2 of a running",
+        ),
+        "node a PreRelease RuleRunning\n > nothing",
+    );
+    check(
+        &with(
+            both,
+            "job disk/Pre/2 of a Complete read
+             job net/Pre/2 of a Complete read",
+        ),
+        "> journal a verdict disk/Pre/2 Pass",
+    );
+    check(
+        &with("verdict:disk/Pre/2/Pass~20 verdict:net/Pre/1/Pass~10", ""),
+        "> release a rendered-worker-4170",
     );
 }
 

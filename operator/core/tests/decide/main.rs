@@ -11,6 +11,7 @@
 mod admission;
 mod arming;
 mod canary;
+mod closed;
 mod cluster;
 mod configs;
 mod evaluations;

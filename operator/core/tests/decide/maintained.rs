@@ -266,6 +266,9 @@ impl Cluster {
                 .all("verdict")
                 .map(|text| crate::cluster::verdict(text, 1))
                 .collect(),
+            closed_since: line
+                .option("closed")
+                .map(|ago| at(-ago.parse::<i64>().expect("a number")).to_string()),
             ..NodeChangeStatus::default()
         };
         let view = ChangeView {
@@ -324,7 +327,9 @@ impl Cluster {
                 created: at(-30),
                 deleting: false,
                 run: "x".to_owned(),
+                edition: String::new(),
                 ended: None,
+                ended_at: None,
                 started: true,
                 ttl_seconds: Some(1),
                 wanted_ttl_seconds: None,

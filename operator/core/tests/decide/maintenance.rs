@@ -653,7 +653,7 @@ fn rules_stand_before_the_cordon_and_before_the_node_is_given_back() {
     );
     check(
         &cluster(&format!("{before}\n turn a new\n budget all max:1 paused")),
-        "hold Stopped\n > nothing",
+        "hold Stopped\n > journal a closed",
     );
     let after = "maintenance a finalizer deleting phase:Succeeded rule:backup rule:settled\n kept a cordoned";
     check(
@@ -1022,7 +1022,7 @@ fn the_quorum_holds_when_the_rules_have_passed_too() {
         )
     };
     check(&cluster(""), "> cordon a with 2 taints");
-    check(&cluster("NotReady"), "hold EtcdQuorum\n > nothing");
+    check(&cluster("NotReady"), "hold EtcdQuorum\n > journal a closed");
 }
 
 #[test]

@@ -409,7 +409,7 @@ fn a_closed_window_begins_nothing_and_holds_what_has_not_begun() {
             "plan concurrency:1 cordon finalizer applying:a {window}\n begun a new\n keeps a"
         )),
         "node a PreRelease OutsideWindow
-         > nothing",
+         > journal a closed",
     );
     check(
         &two(&format!(
@@ -957,7 +957,7 @@ fn two_control_plane_nodes_begun_at_one_moment_do_not_wait_for_each_other() {
         )
     };
     check(&both("-10"), "> job a");
-    check(&both("-90"), "node a PreRelease EtcdQuorum\n > nothing");
+    check(&both("-90"), "node a PreRelease EtcdQuorum\n > journal a closed");
 }
 
 #[test]

@@ -92,8 +92,10 @@ impl Cluster {
                     created: at(-30),
                     deleting: false,
                     run: plan::run_id(UID, &self.hash()),
+                    edition: String::new(),
                     started: true,
                     ended: None,
+                    ended_at: None,
                     ttl_seconds: None,
                     wanted_ttl_seconds: Some(7),
                     trouble: None,
@@ -279,6 +281,9 @@ impl Cluster {
                 .all("verdict")
                 .map(|text| crate::cluster::verdict(text, attempt))
                 .collect(),
+            closed_since: line
+                .option("closed")
+                .map(|ago| at(-ago.parse::<i64>().expect("a number")).to_string()),
             ..NodeChangeStatus::default()
         };
         let view = ChangeView {

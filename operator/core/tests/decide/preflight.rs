@@ -11,12 +11,38 @@ const CANARY: &str = "
     rule backup Pre
     run {canary: {name: canary}}";
 
+/// The run is refused, and its pools are paused and held all the same; with `onRefusal: Roll` nothing is written.
 #[track_caller]
 fn refused(cluster: &str, reason: &str) {
+    held(cluster, reason, "worker");
+}
+
+#[track_caller]
+fn held(cluster: &str, reason: &str, pools: &str) {
+    let pauses: Vec<String> = pools.split(' ').map(|pool| format!("> pause {pool}")).collect();
     check(
         cluster,
-        &format!("phase Refused\n hold {reason}\n node a Selected {reason}\n > nothing"),
+        &format!(
+            "phase Active\n hold {reason} ~ until this is mended\n node a Selected {reason}\n > finalizer on\n {}",
+            pauses.join("\n")
+        ),
     );
+    let rolls = cluster.replacen("run {", "run {onRefusal: Roll, ", 1);
+    if rolls != cluster {
+        check(
+            &rolls,
+            &format!(
+                "phase Refused\n hold {reason} ~ WITHOUT rules\n node a Selected {reason}\n > nothing"
+            ),
+        );
+    }
+    // What was paused already stays so.
+    let marked = cluster
+        .replace("pool worker 4.17.0", "pool worker 4.17.0 ours")
+        .replacen("run {", "run {onRefusal: Roll, ", 1);
+    if marked.contains("pool worker 4.17.0 ours") && pools == "worker" {
+        check(&marked, &format!("phase Active\n hold {reason}\n node a Selected {reason}\n > nothing"));
+    }
 }
 
 #[test]
@@ -63,7 +89,11 @@ fn a_canary_with_nodes_is_refused() {
 
 #[test]
 fn a_canary_among_the_targets_is_refused() {
-    refused(&format!("{CANARY}\n target t worker canary"), "CanaryIsTarget");
+    held(
+        &format!("{CANARY}\n target t worker canary"),
+        "CanaryIsTarget",
+        "worker canary",
+    );
     refused(
         &CANARY.replace("{name: canary}", "{name: worker}"),
         "CanaryIsTarget",
@@ -113,7 +143,7 @@ fn control_plane_pools_are_refused() {
          pool worker 4.17.0
          node a worker 4.16.0
          target t master worker",
-        "phase Refused\n hold ControlPlanePool\n > nothing",
+        "phase Active\n hold ControlPlanePool\n > finalizer on\n > pause worker",
     );
     check(
         "cluster 4.17.0
@@ -122,13 +152,16 @@ fn control_plane_pools_are_refused() {
          node m master 4.17.0 label:node-role.kubernetes.io/infra
          node a infra 4.16.0
          target t infra",
-        "phase Refused\n hold SelectorMatchesControlPlane ~ m\n > nothing",
+        "phase Active\n hold SelectorMatchesControlPlane ~ m\n > finalizer on\n > pause infra",
     );
 }
 
 #[test]
 fn hosted_control_planes_are_refused() {
-    refused(&format!("topology External\n {CANARY}"), "ExternalControlPlane");
+    check(
+        &format!("topology External\n {CANARY}"),
+        "phase Refused\n hold ExternalControlPlane\n node a Selected ExternalControlPlane\n > nothing",
+    );
 }
 
 #[test]
@@ -211,33 +244,66 @@ fn a_rule_that_would_never_be_asked_is_refused() {
 fn a_cluster_without_openshift_is_refused() {
     check(
         "pool worker 4.17.0\n node a worker 4.16.0",
-        "hold OpenShiftMissing\n > nothing",
+        "hold OpenShiftMissing\n > finalizer on\n > pause worker",
+    );
+    check(
+        "pool worker 4.17.0\n node a worker 4.17.0",
+        "phase Idle\n hold OpenShiftMissing\n > nothing",
     );
     check(
         "cluster latest\n pool worker 4.17.0\n node a worker 4.16.0",
-        "hold InvalidVersion\n > nothing",
+        "hold InvalidVersion\n > finalizer on\n > pause worker",
     );
 }
 
 #[test]
-fn a_run_that_has_worked_is_held_by_a_lost_rule_and_its_pools_are_paused() {
-    for rule in ["rule backup Pre invalid", ""] {
-        let cluster = CANARY
-            .replace("rule backup Pre", rule)
-            .replace("{canary: {name: canary}}", "{mutexRules: [{name: backup}]}");
-        refused(
-            &cluster,
-            if rule.is_empty() {
-                "RuleNotFound"
-            } else {
-                "RuleInvalid"
-            },
-        );
-        check(
-            &format!("{cluster}\n status 4.15.0 finished"),
-            "phase Active\n > finalizer on\n > pause worker",
-        );
-    }
+fn nothing_is_written_for_a_refused_run_while_nothing_is_upgraded() {
+    let cluster = CANARY
+        .replace("node a worker 4.16.0", "node a worker 4.17.0")
+        .replace("{canary: {name: canary}}", "{mutexRules: [{name: gone}]}");
+    check(
+        &cluster,
+        "phase Idle\n hold RuleNotFound ~ when an upgrade begins, MachineConfigPool worker is paused\n > nothing",
+    );
+    check(
+        &cluster.replace("mutexRules", "onRefusal: Roll, mutexRules"),
+        "phase Idle\n hold RuleNotFound ~ when an upgrade begins, MachineConfigPool worker rolls WITHOUT rules\n > nothing",
+    );
+}
+
+#[test]
+fn a_pool_that_does_not_exist_lets_the_others_go_nowhere() {
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0
+         pool infra 4.17.0
+         node a worker 4.16.0
+         node b infra 4.16.0
+         target t worker infra storage",
+        "phase Active
+         hold PoolNotFound ~ found no MachineConfigPool storage
+         node a Selected PoolNotFound
+         node b Selected PoolNotFound
+         > finalizer on
+         > pause worker
+         > pause infra",
+    );
+}
+
+#[test]
+fn the_pools_of_a_target_that_was_deleted_are_held_all_the_same() {
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0
+         node a worker 4.16.0
+         run {mutexTargets: [{name: gone}]}
+         status 4.16.0 finished pools:worker",
+        "phase Active
+         hold TargetNotFound
+         node a Selected TargetNotFound
+         > finalizer on
+         > pause worker",
+    );
 }
 
 #[test]

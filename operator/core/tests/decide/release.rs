@@ -49,7 +49,7 @@ fn a_node_is_not_let_go_while_it_cannot_be_drained() {
     let ready = flying("4.16.0", &format!("PreRelease pin:4.17.0 {PASSED}"), "{}");
     check(
         &format!("{ready}\n drain a blocked"),
-        "node a PreRelease DrainBlocked ~ shop/db-0\n wake 15\n > nothing",
+        "node a PreRelease DrainBlocked ~ shop/db-0\n wake 15\n > journal a closed",
     );
     let unprobed = ready.replace("{}", "{drainProbe: false}");
     check(
@@ -68,19 +68,19 @@ fn a_node_is_not_let_go_while_a_gate_is_closed() {
     };
     check(
         &cluster("4.16.0 cordoned", ""),
-        "node a PreRelease CordonedByOther\n > nothing",
+        "node a PreRelease CordonedByOther\n > journal a closed",
     );
     check(
         &cluster("4.16.0 NotReady", ""),
-        "node a PreRelease NodeNotReady\n > nothing",
+        "node a PreRelease NodeNotReady\n > journal a closed",
     );
     check(
         &cluster("4.16.0 state:Degraded", ""),
-        "node a PreRelease NodeDegraded\n > nothing",
+        "node a PreRelease NodeDegraded\n > journal a closed",
     );
     check(
         &cluster("4.16.0", "budget all max:9 paused"),
-        "node a PreRelease Stopped\n > nothing",
+        "node a PreRelease Stopped\n > journal a closed",
     );
     check(
         &cluster("4.16.0", "").replace("pool worker 4.17.0 ours", "pool worker 4.17.0 ours unpaused"),
@@ -88,7 +88,7 @@ fn a_node_is_not_let_go_while_a_gate_is_closed() {
     );
     check(
         &cluster("4.16.0", "").replace("cluster 4.17.0", "cluster 4.17.0 Partial"),
-        "node a PreRelease ControlPlaneUpdating\n > nothing",
+        "node a PreRelease ControlPlaneUpdating\n > journal a closed",
     );
 }
 
@@ -454,7 +454,7 @@ fn a_hold_keeps_the_node_where_it_is() {
             &format!("PreRelease pin:4.17.0 {PASSED} directive:Hold"),
             "{}",
         ),
-        "node a Held HeldByPerson ~ alice\n > nothing",
+        "node a Held HeldByPerson ~ alice\n > journal a closed",
     );
     check(
         &flying(
@@ -724,7 +724,7 @@ fn a_stop_holds_the_next_rule_too() {
         "{}\n budget all max:9 paused",
         flying("4.16.0", "PreRules pin:4.17.0", "{}")
     );
-    check(&stopped, "node a PreRules Stopped\n > nothing");
+    check(&stopped, "node a PreRules Stopped\n > journal a closed");
     // And the rules of the run, where it holds every node.
     let run = "cluster 4.17.0
          pool worker 4.17.0 ours

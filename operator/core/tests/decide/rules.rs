@@ -83,7 +83,7 @@ fn pre_release_rules_come_after_pre_rules_and_the_gates() {
     );
     let cordoned = in_pre(rules, "change a PreRelease pin:4.17.0 verdict:early/Pre/1/Pass")
         .replace("node a worker 4.16.0 turn", "node a worker 4.16.0 turn cordoned");
-    check(&cordoned, "node a PreRelease CordonedByOther\n > nothing");
+    check(&cordoned, "node a PreRelease CordonedByOther\n > journal a closed");
 }
 
 #[test]
@@ -371,7 +371,7 @@ fn nothing_begins_while_the_run_is_suspended() {
     let suspended = |rules: &str, more: &str| in_pre(rules, more).replace("{}", "{suspend: true}");
     check(
         &suspended("rule backup Pre", "change a PreRules pin:4.17.0"),
-        "node a PreRules Suspended\n > nothing",
+        "node a PreRules Suspended\n > journal a closed",
     );
     // What runs already is still written down.
     check(
@@ -383,7 +383,7 @@ fn nothing_begins_while_the_run_is_suspended() {
     );
     check(
         &suspended("", "change a PreRelease pin:4.17.0"),
-        "node a PreRelease Suspended\n > nothing",
+        "node a PreRelease Suspended\n > journal a closed",
     );
 }
 

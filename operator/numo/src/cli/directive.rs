@@ -76,7 +76,8 @@ pub async fn give(args: DirectiveArgs, action: DirectiveAction) -> Result<(), Cl
     let Some((object, change)) = turn_of(&connection, &node, args.namespace.as_deref()).await? else {
         return before_its_turn(&args, &speaker, &node, directive).await;
     };
-    refuse_in_vain(&node, &change, action)?;
+    let away = action == DirectiveAction::Skip && is_away(&connection, &node).await?;
+    refuse_in_vain(&node, &change, action, away)?;
     let (namespace, name) = (
         change.metadata.namespace.clone().unwrap_or_default(),
         change.metadata.name.clone().unwrap_or_default(),
@@ -278,9 +279,30 @@ async fn create_change(
     Ok(())
 }
 
-/// What numo would not act on is refused here, and not noted for nothing.
-fn refuse_in_vain(node: &str, change: &NodeChange, action: DirectiveAction) -> Result<(), CliError> {
+/// Whether the node is there and not Ready: only then may one that is changing be left out.
+async fn is_away(connection: &Connection, node: &str) -> Result<bool, CliError> {
+    let api = watch::api(&connection.read, Kind::Node, "");
+    let found = api.get_opt(node).await.map_err(CliError::api("nodes"))?;
+    let conditions = found.as_ref().and_then(|node| node.data.pointer("/status/conditions")?.as_array());
+    let ready = conditions.into_iter().flatten().any(|condition| {
+        let is = |field: &str, wanted: &str| condition.get(field).and_then(Value::as_str) == Some(wanted);
+        is("type", "Ready") && is("status", "True")
+    });
+    Ok(found.is_some() && !ready)
+}
+
+/// What numo would not act on is refused here, and not noted for nothing. `away`: the node is not Ready.
+fn refuse_in_vain(
+    node: &str,
+    change: &NodeChange,
+    action: DirectiveAction,
+    away: bool,
+) -> Result<(), CliError> {
     let status = change.status.clone().unwrap_or_default();
+    // A run's node that is back has failed a rule: that rule is asked again, or the run is given up.
+    let by_rule = status.reason.as_deref() == Some(numo_api::Reason::RuleFailed.name());
+    let of_run = change.spec.owner_ref.kind == "MutexRunConfig";
+    let held = status.step == Some(Step::Held) && !(by_rule && of_run);
     let was_let_go = status.pin.is_some()
         && status
             .entries
@@ -293,8 +315,8 @@ fn refuse_in_vain(node: &str, change: &NodeChange, action: DirectiveAction) -> R
     let vain = match (action, status.step) {
         (_, Some(Step::Done)) => "it is done",
         (DirectiveAction::Skip, Some(Step::Skipped)) if !is_asked_again => "it is skipped already",
-        (DirectiveAction::Skip, _) if was_let_go => {
-            "it was let go already and is changing; `numo abort` gives the run up"
+        (DirectiveAction::Skip, _) if was_let_go && !away && !held => {
+            "it was released already and is changing; it can be left out once it is not Ready or held, and `numo abort` gives the whole run up"
         }
         _ => return Ok(()),
     };

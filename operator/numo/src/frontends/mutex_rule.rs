@@ -10,7 +10,10 @@ use numo_api::{
     MutexRule, MutexRuleStatus, Phase, Reason, RuleType,
     conditions::types::{COMPILED, FETCHED, VALID_CONFIG, VERIFIED},
 };
-use numo_core::observed::{Key, RuleView, Validity};
+use numo_core::{
+    observed::{Key, RuleView, Validity},
+    rules,
+};
 
 /// Defaults of the optional fields.
 const TIMEOUT_SECONDS: i64 = 3600;
@@ -34,6 +37,16 @@ pub fn parse(rule: &MutexRule, validity: Validity) -> RuleView {
         has_clean_up_job: !is_asked(rule) && spec.clean_up_job_spec.is_some(),
         is_asked: is_asked(rule),
         timeout_seconds: spec.timeout_seconds.unwrap_or(TIMEOUT_SECONDS).max(1),
+        pass_seconds: spec.pass_seconds.map_or_else(
+            || {
+                if is_asked(rule) {
+                    rules::EVALUATED_PASS_SECONDS
+                } else {
+                    rules::JOB_PASS_SECONDS
+                }
+            },
+            |seconds| seconds.max(1),
+        ),
         retries: spec.retries.unwrap_or(0).max(0),
         failure_policy: spec.failure_policy.unwrap_or_default(),
         phases: spec.phases.clone().unwrap_or_else(|| vec![Phase::Pre]),

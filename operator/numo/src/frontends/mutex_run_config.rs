@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use numo_api::{
     MutexRunConfigStatus, Reason, RunResult, RunStatus, Step, Strategy,
     conditions::{Who, types},
-    mutex_run_config::{NodeCounts, NotAdmitted, RunPool, WaitCount},
+    mutex_run_config::{NodeCounts, NotAdmitted, RunPool, Settled, WaitCount},
 };
 use numo_core::{
     observed::RunConfigView,
@@ -24,10 +24,17 @@ pub fn status(run: &RunConfigView, report: &Report, now: Timestamp) -> MutexRunC
     reference(&mut conditions, report);
     kstatus(&mut conditions, report);
     held(&mut conditions, report);
+    incomplete(&mut conditions, report);
+    let settled = report.settles.as_ref().map(|(version, pools)| Settled {
+        version: version.clone(),
+        at: seconds(now),
+        pools: pools.clone(),
+    });
     MutexRunConfigStatus {
         observed_generation: Some(run.generation),
         conditions: conditions.done(),
         run: run_status(run, report, now),
+        settled: settled.or_else(|| run.status.settled.clone()),
     }
 }
 
@@ -158,38 +165,131 @@ fn reference(conditions: &mut Conditions<'_>, report: &Report) {
 
 /// Ready, Reconciling, Stalled: what the run is doing, for people and for tools that know kstatus.
 fn kstatus(conditions: &mut Conditions<'_>, report: &Report) {
-    let (reason, message) = summary(report);
+    let Standing {
+        reason,
+        message,
+        stalled,
+    } = standing(report);
     let ready = matches!(reason, Reason::UpToDate | Reason::Succeeded | Reason::NoNodes);
-    let person = matches!(reason.who(), Who::ClusterAdmin | Who::RuleAuthor) && !ready;
-    let stalled = person && reason != Reason::RuleRunning;
+    let stalled = stalled && !ready && reason != Reason::RuleRunning;
     let reconciling = !ready && !stalled;
     conditions.kstatus(ready, reconciling, stalled, reason.name(), &message);
 }
 
 /// The one reason that says best what the run is doing.
 pub fn summary(report: &Report) -> (Reason, String) {
-    if let Some(Why { reason, message, .. }) = &report.hold {
-        return (*reason, message.to_string());
+    let Standing { reason, message, .. } = standing(report);
+    (reason, message)
+}
+
+/// How the run stands.
+struct Standing {
+    reason: Reason,
+    message: String,
+    /// Whether it goes on only if a person does something.
+    stalled: bool,
+}
+
+impl From<(Reason, String)> for Standing {
+    fn from((reason, message): (Reason, String)) -> Self {
+        Self {
+            reason,
+            message,
+            stalled: needs_person(reason.who()),
+        }
+    }
+}
+
+fn standing(report: &Report) -> Standing {
+    if let Some(why) = &report.hold {
+        return Standing {
+            reason: why.reason,
+            message: why.message.to_string(),
+            stalled: needs_person(why.who()),
+        };
     }
     let total = report.nodes.len();
     let done = report.count(|node| node.step == Step::Done);
     match report.phase {
-        RunPhase::Idle => {
-            let reason = match report.result {
-                Some(RunResult::Succeeded | RunResult::SucceededWithSkips) => Reason::Succeeded,
-                Some(RunResult::Aborted) | None => Reason::UpToDate,
-            };
-            (reason, who_runs(report, done))
+        RunPhase::Idle => ended(report, done).into(),
+        RunPhase::Held => (Reason::PoolHeld, held_pools(report)).into(),
+        RunPhase::Leaving => {
+            let message = "what numo changed is put back as it was".to_owned();
+            (Reason::GivingBack, message).into()
         }
-        RunPhase::Held => (Reason::PoolHeld, held_pools(report)),
-        RunPhase::Leaving => (
-            Reason::GivingBack,
-            "what numo changed is put back as it was".to_owned(),
+        RunPhase::Refused => (Reason::InvalidConfig, "the spec cannot be carried out".to_owned()).into(),
+        RunPhase::Active => report.wedged().map_or_else(
+            || (Reason::Progressing, format!("{done} of {total} nodes are done")).into(),
+            |(name, node)| Standing {
+                reason: node.why.reason,
+                message: named(name, &node.why.message),
+                stalled: true,
+            },
         ),
-        RunPhase::Refused => (Reason::InvalidConfig, "the spec cannot be carried out".to_owned()),
-        RunPhase::Active => stuck(report)
-            .unwrap_or_else(|| (Reason::Progressing, format!("{done} of {total} nodes are done"))),
     }
+}
+
+/// How a run ended: nobody is to read success where nodes were left out, or changed without their rules, unless a person
+/// has acknowledged that.
+fn ended(report: &Report, done: usize) -> (Reason, String) {
+    let over = match report.result {
+        Some(RunResult::Succeeded | RunResult::SucceededWithSkips | RunResult::SucceededUngated) => true,
+        Some(RunResult::Aborted) | None => false,
+    };
+    let runs = who_runs(report, done);
+    let Some((reason, words)) = shortfall(report).filter(|_| over) else {
+        let reason = if over { Reason::Succeeded } else { Reason::UpToDate };
+        return (reason, runs);
+    };
+    if report.acknowledged {
+        return (Reason::Succeeded, format!("{runs}; acknowledged: {words}"));
+    }
+    (reason, format!("{words}; {runs}"))
+}
+
+/// What keeps a run from being a success: nodes that were left out and why, and nodes that changed without their rules.
+fn shortfall(report: &Report) -> Option<(Reason, String)> {
+    const NAMED: usize = 5;
+    let left_out = report
+        .nodes
+        .iter()
+        .filter(|(_, node)| matches!(node.step, Step::Skipped | Step::Failed));
+    let left_out: Vec<String> = left_out
+        .map(|(name, node)| format!("{name} ({}: {})", node.why.reason, node.why.message))
+        .collect();
+    let of = |names: &[String]| {
+        let more = if names.len() > NAMED { " and others" } else { "" };
+        format!("{}{more}", names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", "))
+    };
+    let mut words = Vec::new();
+    if !left_out.is_empty() {
+        words.push(format!("{} nodes were left out: {}", left_out.len(), of(&left_out)));
+    }
+    if !report.ungated.is_empty() {
+        let count = report.ungated.len();
+        words.push(format!("{count} nodes changed without their rules: {}", of(&report.ungated)));
+    }
+    let reason = if report.ungated.is_empty() {
+        Reason::NodesLeftOut
+    } else {
+        Reason::NodesUngated
+    };
+    (!words.is_empty()).then(|| (reason, words.join("; ")))
+}
+
+/// A message that names its node.
+fn named(name: &str, message: &str) -> String {
+    let is_named =
+        message.starts_with(&format!("Node {name} ")) || message.starts_with(&format!("Node {name}:"));
+    if is_named {
+        message.to_owned()
+    } else {
+        format!("Node {name}: {message}")
+    }
+}
+
+const fn needs_person(who: Who) -> bool {
+    matches!(who, Who::ClusterAdmin | Who::RuleAuthor)
 }
 
 /// How many nodes run the version, and which were left out.
@@ -208,39 +308,6 @@ fn who_runs(report: &Report, done: usize) -> String {
     )
 }
 
-/// A run that goes nowhere: every node that is not done waits for a person, or for one that does.
-fn stuck(report: &Report) -> Option<(Reason, String)> {
-    let waiting = || report.nodes.iter().filter(|(_, node)| node.step != Step::Done);
-    let follows = |node: &NodeReport| {
-        node.step == Step::Selected
-            && matches!(node.why.reason, Reason::WaitingForTurn | Reason::NodeNotReady)
-    };
-    if !waiting().all(|(_, node)| needs_person(node) || follows(node)) {
-        return None;
-    }
-    let held = waiting().find(|(_, node)| node.step == Step::Held);
-    let (name, first) = held
-        .or_else(|| waiting().find(|(_, node)| needs_person(node)))
-        .or_else(|| waiting().next())?;
-    let message = &first.why.message;
-    let named =
-        message.starts_with(&format!("Node {name} ")) || message.starts_with(&format!("Node {name}:"));
-    let message = if named {
-        message.to_string()
-    } else {
-        format!("Node {name}: {message}")
-    };
-    Some((first.why.reason, message))
-}
-
-/// Only a person can end what the node waits for.
-fn needs_person(node: &NodeReport) -> bool {
-    let person = matches!(node.why.reason.who(), Who::ClusterAdmin | Who::RuleAuthor);
-    // A rule that gave no verdict is asked again; if it never does, the node is held.
-    let by_itself = node.why.reason == Reason::RuleRunning || node.why.reason.is_of_evaluation();
-    node.step == Step::Held || (person && !by_itself)
-}
-
 fn held_pools(report: &Report) -> String {
     let held: Vec<String> = report
         .pools
@@ -254,6 +321,32 @@ fn held_pools(report: &Report) -> String {
         })
         .collect();
     held.join("; ")
+}
+
+/// The nodes that are known anew to have changed without their rules, in a sentence.
+pub fn newly_ungated(old: &MutexRunConfigStatus, new: &MutexRunConfigStatus) -> Option<String> {
+    const NAMED: usize = 10;
+    let run = new.run.as_ref()?;
+    let known = old.run.as_ref().filter(|known| known.id == run.id);
+    let is_new = |node: &&String| known.is_none_or(|known| !known.ungated.contains(node));
+    let names: Vec<&str> = run.ungated.iter().filter(is_new).map(String::as_str).collect();
+    let more = if names.len() > NAMED { " and others" } else { "" };
+    (!names.is_empty()).then(|| {
+        format!(
+            "{} nodes changed to {} without their rules: {}{more}",
+            names.len(),
+            run.target,
+            names.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ")
+        )
+    })
+}
+
+/// Which nodes a run has left out, or had change without their rules: as long as its status speaks of it.
+fn incomplete(conditions: &mut Conditions<'_>, report: &Report) {
+    match shortfall(report) {
+        Some((reason, words)) => conditions.set(types::INCOMPLETE, true, reason.name(), words),
+        None => conditions.unset(types::INCOMPLETE),
+    }
 }
 
 fn held(conditions: &mut Conditions<'_>, report: &Report) {
@@ -270,7 +363,8 @@ fn run_status(run: &RunConfigView, report: &Report, now: Timestamp) -> Option<Ru
     let begun = matches!(report.phase, RunPhase::Active | RunPhase::Leaving)
         && report.pools.iter().any(|pool| pool.ours);
     let same = last.as_ref().is_some_and(|last| last.id == report.run_id);
-    if !begun && !same {
+    // Also of an upgrade that numo did not steer: who went there without rules is to be read.
+    if !begun && !same && report.ungated.is_empty() {
         return last;
     }
     let mut status = if same {
@@ -314,6 +408,7 @@ fn run_status(run: &RunConfigView, report: &Report, now: Timestamp) -> Option<Ru
         waiting: count(report.count(|node| node.step == Step::Selected)),
         held: count(report.count(|node| node.step == Step::Held)),
         left_out: count(report.count(|node| matches!(node.step, Step::Failed | Step::Skipped))),
+        ungated: count(report.ungated.len()).max(status.nodes.as_ref().map_or(0, |nodes| nodes.ungated)),
     });
     status.waiting = waiting(report);
     for node in &report.ungated {

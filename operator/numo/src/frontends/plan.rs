@@ -73,11 +73,60 @@ fn window(spec: &PlanSpec) -> Option<Result<Window, String>> {
 
 /// Reason and sentence of the Plan as a whole.
 pub fn summary(report: &Report) -> (Reason, String) {
+    let Standing { reason, message, .. } = standing(report);
+    (reason, message)
+}
+
+/// How the Plan stands.
+struct Standing {
+    reason: Reason,
+    message: String,
+    /// Whether it goes on only if a person does something.
+    stalled: bool,
+}
+
+fn standing(report: &Report) -> Standing {
+    let (reason, message, who) = said(report);
+    let open = !matches!(reason, Reason::UpToDate | Reason::Succeeded);
+    if open
+        && report.phase == RunPhase::Active
+        && who != Who::ClusterAdmin
+        && report.hold.is_none()
+        && let Some((_, node)) = report.wedged()
+    {
+        return Standing {
+            reason: node.why.reason,
+            message: node.why.message.to_string(),
+            stalled: true,
+        };
+    }
+    Standing {
+        reason,
+        message,
+        stalled: who == Who::ClusterAdmin,
+    }
+}
+
+/// The nodes that were left out, each with the reason.
+fn left_out(report: &Report) -> Option<String> {
+    const NAMED: usize = 5;
+    let nodes = report.nodes.iter().filter(|(_, node)| node.step == Step::Skipped);
+    let nodes: Vec<String> = nodes
+        .map(|(name, node)| format!("{name} ({}: {})", node.why.reason, node.why.message))
+        .collect();
+    let more = if nodes.len() > NAMED { " and others" } else { "" };
+    let first: Vec<String> = nodes.iter().take(NAMED).cloned().collect();
+    (!nodes.is_empty())
+        .then(|| format!("{} nodes were left out: {}{more}", nodes.len(), first.join(", ")))
+}
+
+fn said(report: &Report) -> (Reason, String, Who) {
     let nodes = &report.nodes;
     let open = |step: Step| !matches!(step, Step::Done | Step::Skipped);
     let held = nodes.values().find(|node| node.step == Step::Held);
     let in_flight = report.in_flight();
-    let why = |why: &Why| (why.reason, why.message.to_string());
+    let why = |why: &Why| (why.reason, why.message.to_string(), why.who());
+    let by_reason = |reason: Reason, message: String| (reason, message, reason.who());
     let mut all = nodes.values().map(|node| &node.why);
     // What could not be written is a person's to mend, whatever else goes on.
     if let Some(refused) = all.find(|why| why.reason == Reason::WriteRefused) {
@@ -85,7 +134,7 @@ pub fn summary(report: &Report) -> (Reason, String) {
     }
     match (&report.hold, held) {
         (Some(hold), _) if report.phase == RunPhase::Leaving => why(hold),
-        (Some(hold), _) if in_flight == 0 || hold.reason.who() == Who::ClusterAdmin => why(hold),
+        (Some(hold), _) if in_flight == 0 || hold.who() == Who::ClusterAdmin => why(hold),
         (_, Some(held)) => why(&held.why),
         (_, None) if in_flight > 0 => {
             let behind = report.count(|node| open(node.step));
@@ -99,13 +148,19 @@ pub fn summary(report: &Report) -> (Reason, String) {
                 format!("; {}: {}", node.why.reason, node.why.message)
             });
             let message = format!("{behind} nodes are to be upgraded, {in_flight} are in flight{first}");
-            (Reason::Progressing, message)
+            by_reason(Reason::Progressing, message)
         }
         (Some(hold), None) => why(hold),
         (None, None) => match nodes.values().find(|node| open(node.step)) {
             Some(first) => why(&first.why),
-            None if nodes.is_empty() => (Reason::UpToDate, "it selects no node".to_owned()),
-            None => (Reason::UpToDate, Reason::UpToDate.meaning().to_owned()),
+            None if nodes.is_empty() => by_reason(Reason::UpToDate, "it selects no node".to_owned()),
+            None => match left_out(report) {
+                Some(words) if report.acknowledged => {
+                    by_reason(Reason::Succeeded, format!("acknowledged: {words}"))
+                }
+                Some(words) => by_reason(Reason::NodesLeftOut, words),
+                None => by_reason(Reason::UpToDate, Reason::UpToDate.meaning().to_owned()),
+            },
         },
     }
 }
@@ -177,9 +232,13 @@ pub fn status(view: &PlanView, report: &Report, now: Timestamp) -> PlanStatus {
         );
         found
     });
-    let (reason, message) = summary(report);
-    let ready = said.complete && reason == Reason::UpToDate;
-    let stalled = !ready && reason.who() == Who::ClusterAdmin;
+    let Standing {
+        reason,
+        message,
+        stalled,
+    } = standing(report);
+    let ready = said.complete && matches!(reason, Reason::UpToDate | Reason::Succeeded);
+    let stalled = !ready && stalled;
     conditions.set(types::READY, status_of(ready), reason.name(), &message);
     for (type_, present) in [
         (types::RECONCILING, !ready && !stalled),

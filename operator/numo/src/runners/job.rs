@@ -2,7 +2,7 @@
 //! jobSpec stays JSON, and the API server alone judges it.
 
 use numo_api::{MutexRule, Phase, Placement, marks, marks::openshift};
-use numo_core::{action::JobRequest, names};
+use numo_core::{action::JobRequest, names, observed::Validity};
 use serde_json::{Map, Value, json};
 
 /// Renders the Job. The rule's `cleanUpJobSpec` is taken in phase Post if it is given, else `jobSpec`.
@@ -50,6 +50,9 @@ pub fn render(rule: &MutexRule, request: &JobRequest) -> Result<Value, String> {
     annotations.insert(marks::JOB_NODE_NAME.to_owned(), json!(request.node));
     annotations.insert(marks::JOB_RULE.to_owned(), json!(request.rule.to_string()));
     annotations.insert(marks::JOB_ATTEMPT.to_owned(), json!(request.attempt.to_string()));
+    // Of the rule that is rendered here, which may be newer than the one that was decided on.
+    let edition = crate::frontends::mutex_rule::parse(rule, Validity::Unknown).edition();
+    annotations.insert(marks::JOB_EDITION.to_owned(), json!(edition));
     if let Some(seconds) = wanted_ttl {
         annotations.insert(marks::JOB_TTL.to_owned(), json!(seconds.to_string()));
     }

@@ -31,6 +31,8 @@ pub struct Published {
     pub owner_uid: String,
     /// uid of the node, if it is about one.
     pub node_uid: Option<String>,
+    /// Name and uid of the MachineConfigPool, if it is about one.
+    pub pool: Option<(String, String)>,
     /// The event.
     pub event: Event,
 }
@@ -86,6 +88,7 @@ async fn write(
         owner,
         owner_uid,
         node_uid,
+        pool,
         event,
     } = published;
     let run = json!({
@@ -97,6 +100,16 @@ async fn write(
     });
     // The event of a cluster-scoped object lives in the namespace `default`.
     let (namespace, regarding, related) = match (&event.node, node_uid) {
+        _ if pool.is_some() => {
+            let (name, uid) = pool.unwrap_or_default();
+            let pool = json!({
+                "apiVersion": "machineconfiguration.openshift.io/v1",
+                "kind": "MachineConfigPool",
+                "name": name,
+                "uid": uid,
+            });
+            ("default".to_owned(), pool, Some(run))
+        }
         (Some(node), Some(uid)) => {
             let node = json!({"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid});
             ("default".to_owned(), node, Some(run))

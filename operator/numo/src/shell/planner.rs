@@ -517,6 +517,7 @@ impl Planner {
         let name = action_name(&action);
         let judged = self.judged_by(&action);
         // The object may be gone by the time the event is written: its uid is taken now.
+        let of_pool = event.as_ref().and_then(|event| self.about_pool(owner, &action, event));
         let about = event.map(|event| self.publishable(owner, event));
         let now = self.connection.clock.now();
         let write = apply::apply(&self.connection.write, &mut self.store, &action, now);
@@ -538,7 +539,7 @@ impl Planner {
                     self.store.accept(&request.job);
                     self.metrics.begins(&request.rule.to_string(), request.phase);
                 }
-                if let Some(published) = about.flatten() {
+                for published in about.flatten().into_iter().chain(of_pool) {
                     self.events.publish(published);
                 }
                 self.say_once_without_leases(owner);
@@ -672,7 +673,19 @@ impl Planner {
             owner: owner.key.clone(),
             owner_uid,
             node_uid,
+            pool: None,
             event,
+        })
+    }
+
+    /// What happens to a pool is said of the pool as well: who looks after it need not know the run.
+    fn about_pool(&self, owner: &Owner, action: &Action, event: &Event) -> Option<Published> {
+        let Action::PatchPool(patch) = action else {
+            return None;
+        };
+        Some(Published {
+            pool: Some((patch.pool.clone(), patch.uid.clone())),
+            ..self.publishable(owner, event.clone())?
         })
     }
 
@@ -891,7 +904,16 @@ impl Planner {
         } else {
             self.metrics.wrote("WriteStatus", "ok");
             self.changed = self.changed.max(self.store.take_news());
-            for event in transitions(&run.status.conditions, &status.conditions) {
+            let ungated = frontends::mutex_run_config::newly_ungated(&run.status, &status);
+            let ungated = ungated.map(|note| Event {
+                node: None,
+                warning: true,
+                reason: "UpgradeUngated",
+                action: EventAction::Release,
+                note,
+            });
+            let conditions = transitions(&run.status.conditions, &status.conditions);
+            for event in ungated.into_iter().chain(conditions) {
                 if let Some(published) = self.publishable(owner, event) {
                     self.events.publish(published);
                 }

@@ -270,6 +270,7 @@ fn announce(
         kind,
         owner: key.clone(),
         owner_uid: uid.to_owned(),
+        pool: None,
         node_uid: None,
         event: Event {
             node: None,

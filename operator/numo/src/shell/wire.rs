@@ -291,6 +291,22 @@ struct SlimCondition {
     #[serde(rename = "type")]
     type_: String,
     status: String,
+    /// As text: what cannot be read as a time says nothing, and costs no node.
+    #[serde(rename = "lastTransitionTime", default)]
+    last_transition_time: Option<String>,
+}
+
+/// Since when a node is not Ready: the earliest of its failing conditions.
+fn failing_since(conditions: &[SlimCondition]) -> Option<jiff::Timestamp> {
+    let fails = |condition: &&SlimCondition| match condition.type_.as_str() {
+        "Ready" => condition.status != "True",
+        "DiskPressure" | "NetworkUnavailable" => condition.status != "False",
+        _ => false,
+    };
+    let failing = conditions.iter().filter(fails);
+    failing
+        .filter_map(|condition| condition.last_transition_time.as_deref()?.parse().ok())
+        .min()
 }
 
 #[derive(Deserialize)]
@@ -409,6 +425,7 @@ pub fn node(node: SlimNode) -> (NodeView, Vec<String>) {
         created: created(&node.metadata),
         unschedulable: node.spec.unschedulable,
         taints: node.spec.taints,
+        not_ready_since: (!ready).then(|| failing_since(&node.status.conditions)).flatten(),
         ready,
         leaving,
         name: node.metadata.name.unwrap_or_default(),
@@ -969,6 +986,8 @@ fn job(object: &DynamicObject) -> JobView {
             .and_then(|labels| labels.get(marks::JOB_RUN))
             .cloned()
             .unwrap_or_default(),
+        edition: annotation(marks::JOB_EDITION).cloned().unwrap_or_default(),
+        ended_at: ended_at(object),
         ended,
         started: count("/status/active") + count("/status/succeeded") + count("/status/failed") > 0,
         ttl_seconds: object
@@ -978,6 +997,25 @@ fn job(object: &DynamicObject) -> JobView {
         wanted_ttl_seconds: annotation(marks::JOB_TTL).and_then(|seconds| seconds.parse().ok()),
         trouble: None,
     }
+}
+
+/// When a Job ended, by its conditions.
+fn ended_at(object: &DynamicObject) -> Option<jiff::Timestamp> {
+    let conditions = object
+        .data
+        .pointer("/status/conditions")
+        .and_then(Value::as_array);
+    conditions
+        .into_iter()
+        .flatten()
+        .filter(|condition| {
+            matches!(
+                text(condition, "/type").as_str(),
+                "Complete" | "Failed" | "FailureTarget"
+            ) && text(condition, "/status") == "True"
+        })
+        .filter_map(|condition| text(condition, "/lastTransitionTime").parse().ok())
+        .max()
 }
 
 /// The Job that a pod is of.
@@ -1000,21 +1038,6 @@ fn plan_job(object: &DynamicObject) -> Option<PlanJobView> {
         .filter(|owner| owner.controller == Some(true) && owner.kind == "Plan")
         .map(|owner| owner.uid.clone())
         .next();
-    let conditions = object
-        .data
-        .pointer("/status/conditions")
-        .and_then(Value::as_array);
-    let ended_at = conditions
-        .into_iter()
-        .flatten()
-        .filter(|condition| {
-            matches!(
-                text(condition, "/type").as_str(),
-                "Complete" | "Failed" | "FailureTarget"
-            ) && text(condition, "/status") == "True"
-        })
-        .filter_map(|condition| text(condition, "/lastTransitionTime").parse().ok())
-        .max();
     Some(PlanJobView {
         uid: known.uid,
         plan_uid: controller.unwrap_or_default(),
@@ -1033,7 +1056,7 @@ fn plan_job(object: &DynamicObject) -> Option<PlanJobView> {
         deleting: known.deleting,
         paused: object.data.pointer("/spec/parallelism").and_then(Value::as_i64) == Some(0),
         ended: known.ended,
-        ended_at,
+        ended_at: ended_at(object),
         runs: None,
         trouble: None,
     })

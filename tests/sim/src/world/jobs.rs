@@ -4,7 +4,7 @@ use super::{Event, Object, World};
 use numo_api::Phase;
 use numo_core::{
     action::JobRequest,
-    observed::{JobEnd, JobView, Key},
+    observed::{JobEnd, JobView, Key, RuleView},
 };
 
 /// A Job that was made, kept for the judge when the Job itself is long gone.
@@ -39,12 +39,15 @@ impl World {
     pub(super) fn make_job(&mut self, request: &JobRequest) {
         let uid = format!("job-{}", self.serial());
         let key = request.job.clone();
+        let rule = self.truth.rules.get(&request.rule);
         let view = JobView {
             uid: uid.clone(),
             created: self.time(),
             deleting: false,
             run: request.run.clone(),
+            edition: rule.map_or_else(String::new, RuleView::edition),
             ended: None,
+            ended_at: None,
             started: false,
             ttl_seconds: None,
             wanted_ttl_seconds: None,
@@ -117,6 +120,7 @@ impl World {
             JobEnd::Complete
         };
         job.ended = Some(end);
+        job.ended_at = Timestamp::from_second(now).ok();
         let ttl = job.ttl_seconds;
         if !fails && let Some(made) = self.jobs_made.iter_mut().find(|made| made.uid == uid) {
             made.completed = Some(now);

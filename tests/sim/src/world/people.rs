@@ -236,6 +236,7 @@ impl World {
             annotations,
             unschedulable: false,
             ready: true,
+            not_ready_since: None,
             leaving: None,
         }
     }

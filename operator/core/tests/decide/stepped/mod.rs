@@ -15,7 +15,9 @@ use numo_core::{
     Owner, OwnerKind, Snapshot,
     action::{Action, Change, NodePatch, Planned},
     decide, invariant,
-    observed::{ChangeView, EvictionView, JobEnd, JobView, LeaseView, Map, NodeView, PlanJobView, Said},
+    observed::{
+        ChangeView, EvictionView, JobEnd, JobView, LeaseView, Map, NodeView, PlanJobView, RuleView, Said,
+    },
     report::Report,
     verdict::{Answers, Evidence, Question},
 };
@@ -369,6 +371,7 @@ impl World {
         for job in observed.jobs.values_mut() {
             if job.ended.is_none() {
                 job.ended = Some(JobEnd::Complete);
+                job.ended_at = Some(self.now);
                 job.started = true;
             }
         }
@@ -515,12 +518,15 @@ impl World {
                 is_it && observed.leases.remove(&node).is_some()
             }
             Action::CreateJob(request) => {
+                let rule = observed.rules.get(&request.rule);
                 let view = JobView {
                     uid: format!("job-{number}"),
                     created: now,
                     deleting: false,
                     run: request.run.clone(),
+                    edition: rule.map_or_else(String::new, RuleView::edition),
                     ended: None,
+                    ended_at: None,
                     started: false,
                     ttl_seconds: None,
                     wanted_ttl_seconds: None,

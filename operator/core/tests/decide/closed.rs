@@ -1,0 +1,166 @@
+//! A turn that is closed before its first disruption is given back after a minute, and stands behind the others: of every
+//! owner.
+
+use crate::{
+    cluster::Cluster,
+    words::{check, check_cluster},
+};
+
+const PASSED: &str = "verdict:disk/Pre/1/Pass";
+
+/// Node a has its turn; `run` is the spec and what is said of the run.
+fn in_turn(run: &str, change: &str, more: &str) -> String {
+    format!(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0 turn
+         node b worker 4.16.0 age:20
+         rule disk Pre
+         run finalizer {run}
+         change a PreRelease pin:4.17.0 {PASSED} {change}
+         {more}"
+    )
+}
+
+#[test]
+fn a_closed_turn_is_given_back_after_a_minute_and_begins_anew() {
+    check(
+        &in_turn("{suspend: true}", "", ""),
+        "node a PreRelease Suspended\n wake 60\n > journal a closed",
+    );
+    check(
+        &in_turn("{suspend: true}", "closed:59", ""),
+        "node a PreRelease Suspended\n wake 1\n > nothing",
+    );
+    check(
+        &in_turn("{suspend: true}", "closed:60", ""),
+        "node a Selected Suspended\n > journal a Selected Suspended attempt 2",
+    );
+    // What it held goes with it.
+    check(
+        &in_turn("{suspend: true}", "", "")
+            .replace("a PreRelease pin:4.17.0", "a Selected reason:Suspended attempt:2 closed:5")
+            .replace("verdict:disk/Pre/1/Pass", ""),
+        "node a Selected Suspended\n > unshield a\n > release lease a",
+    );
+}
+
+#[test]
+fn a_turn_that_goes_on_is_closed_no_more() {
+    check(
+        &in_turn("{}", "closed:30", ""),
+        "> release a rendered-worker-4170",
+    );
+    // A rule runs: the minute begins anew when something closes it again.
+    check(
+        &in_turn("{}", "closed:30", "job disk/Pre/1 of a running").replace(PASSED, ""),
+        "node a PreRules RuleRunning\n > journal a open",
+    );
+}
+
+#[test]
+fn one_budget_of_pods_does_not_stop_the_fleet() {
+    // b is younger, and has its turn before a, which stands back.
+    let back = |more: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours
+             node a worker 4.16.0
+             node b worker 4.16.0 age:5
+             run finalizer {{}}
+             change a Selected reason:DrainBlocked attempt:2 closed:300
+             {more}"
+        )
+    };
+    check(
+        &in_turn("{}", "closed:60", "drain a blocked"),
+        "node a Selected DrainBlocked ~ shop/db-0
+         > journal a Selected DrainBlocked attempt 2",
+    );
+    check(&back(""), "node a Selected WaitingForTurn\n > admit b");
+    // Alone, it is probed without a turn, and has one once the probe passes.
+    let alone = |more: &str| back(more).replace("node b worker 4.16.0", "node b worker 4.17.0");
+    let mut unprobed = Cluster::parse(&alone(""));
+    unprobed.answers.drains.clear();
+    check_cluster(
+        &unprobed,
+        "node a Selected DrainBlocked\n ? drain a\n wake 15\n > nothing",
+    );
+    check(
+        &alone("drain a blocked"),
+        "node a Selected DrainBlocked ~ shop/db-0\n > nothing",
+    );
+    check(&alone("drain a free"), "> journal a Admitted Admitting");
+}
+
+#[test]
+fn a_drain_that_cannot_pass_is_known_before_the_last_rules_run() {
+    let late = |more: &str| {
+        in_turn("{}", "", more).replace("rule disk Pre", "rule disk Pre\n rule late PreRelease")
+    };
+    check(
+        &late("drain a blocked"),
+        "node a PreRelease DrainBlocked\n > journal a closed",
+    );
+    check(&late("drain a free"), "> job late/PreRelease/1 of a");
+    // And after them once more.
+    check(
+        &late("drain a blocked").replace(PASSED, &format!("{PASSED} verdict:late/PreRelease/1/Pass")),
+        "node a PreRelease DrainBlocked\n > journal a closed",
+    );
+}
+
+#[test]
+fn a_node_that_was_released_keeps_its_turn_whatever_is_closed() {
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0 desired:4.17.0 turn
+         run finalizer {suspend: true}
+         change a Released pin:4.17.0 entries:PreRules,Released closed:999",
+        "node a Released Changing\n > nothing",
+    );
+}
+
+#[test]
+fn two_plans_that_wait_for_each_other_do_not_share_a_budget_for_ever() {
+    // The agent has the only place of the budget, and waits for the servers, which wait for the place.
+    let agents = |turn: &str| {
+        format!(
+            "node s master v0
+             node w worker v0
+             budget all max:1
+             plan concurrency:1 cordon finalizer spec {{\"prepare\":{{\"image\":\"i\",\"args\":[\"prepare\",\"servers\"]}}}}
+             other-plan servers
+             begun w new {turn}
+             keeps w"
+        )
+    };
+    check(
+        &agents("closed:60"),
+        "node w Selected WaitsForPlan\n > journal w Selected WaitsForPlan attempt 2",
+    );
+}
+
+#[test]
+fn a_maintenance_gives_its_turn_back_too() {
+    let cluster = |turn: &str, more: &str| {
+        format!(
+            "node a worker 4.16.0
+             maintenance a finalizer phase:Running
+             kept a
+             turn a {turn}
+             {more}"
+        )
+    };
+    let stopped = "budget all max:9 paused";
+    check(&cluster("PreRules", stopped), "hold Stopped\n > journal a closed");
+    check(
+        &cluster("PreRules closed:60", stopped),
+        "hold Stopped\n > journal a Selected Stopped attempt 2",
+    );
+    check(
+        &cluster("Selected reason:Stopped closed:5", stopped),
+        "hold GivingBack\n > unshield a\n > release lease a",
+    );
+}
