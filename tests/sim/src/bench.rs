@@ -127,6 +127,8 @@ fn settle_half(seen: &mut Observed, nodes: usize) {
                 data: None,
                 started_at: None,
                 at: "2026-01-05T09:00:00Z".to_owned(),
+                ended_at: None,
+                edition: Some(format!("rule-{rule}/1")),
             });
         }
         seen.changes.insert(change.key.clone(), change);

@@ -19,6 +19,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// How young a node may be while it is not where it belongs yet (seconds).
 const NEWCOMER_SECONDS: i64 = 1200;
 
+/// How old a Pass may be at a release: what the rules of these worlds have, and the pauses within one pass (seconds).
+const PASS_SECONDS: i64 = 600 + 120;
+
 /// One node's turn.
 #[derive(Clone, Debug)]
 struct Turn {
@@ -253,13 +256,21 @@ impl Judge {
                     && made.phase == phase
                     && made.node_uid == node.uid
                     && Some(&made.run) == run_id.as_ref()
-                    && made.completed.is_some()
+                    && made
+                        .completed
+                        .is_some_and(|at| world.now - at <= PASS_SECONDS)
+                    && seen
+                        .rules
+                        .get(&rule)
+                        .is_some_and(|rule| rule.edition() == made.edition)
                     && (made.at >= began || world.people.journals_deleted)
             });
             if !passed {
                 return breach(
                     "1",
-                    format!("{name} was let go, {rule} has not passed in {phase:?} since {began}"),
+                    format!(
+                        "{name} was let go, {rule} as it is has not passed in {phase:?} since {began} and within {PASS_SECONDS} s"
+                    ),
                 );
             }
         }

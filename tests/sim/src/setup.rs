@@ -327,7 +327,7 @@ fn draw_act(rng: &mut SmallRng) -> Act {
         DirectiveAction::Abort,
     ];
     let faults = [Fault::NeverReturns, Fault::DrainStuck, Fault::Degraded];
-    match rng.random_range(0..30) {
+    match rng.random_range(0..31) {
         0 | 1 => Act::Cordon(long),
         2 => Act::UnpausePool,
         3 => Act::PausePool(long),
@@ -352,6 +352,7 @@ fn draw_act(rng: &mut SmallRng) -> Act {
         26 => Act::Relabel(long),
         27 => Act::EditLimit(rng.random_range(1..4)),
         28 => Act::RenderAgain,
+        29 => Act::EditRule,
         _ => Act::Ask("4.18.0".to_owned()),
     }
 }
@@ -426,6 +427,7 @@ fn rule(name: &str, phases: Vec<Phase>) -> RuleView {
         has_clean_up_job: false,
         is_asked: false,
         timeout_seconds: 3600,
+        pass_seconds: numo_core::rules::JOB_PASS_SECONDS,
         retries: 0,
         failure_policy: FailurePolicy::Hold,
         phases,

@@ -8,12 +8,12 @@ use crate::{
     words,
     world::{Object, World, seconds},
 };
-use numo_api::{Reason, RunStatus, Step, marks};
+use numo_api::{Reason, RunStatus, Step, conditions::Who, marks};
 use numo_core::{
     Decision, Owner, Snapshot,
     action::{Action, Planned},
     decide, invariant,
-    observed::{JobEnd, Key, Observed, Refusal},
+    observed::{ChangeView, JobEnd, Key, Observed, Refusal},
     report::{Report, RunPhase},
     verdict::{Answers, Evidence, Question},
 };
@@ -577,12 +577,38 @@ impl Simulation {
         self.dirty = true;
     }
 
+    /// At rest, a run with nodes that are behind is Stalled, or waits for somebody else than a person and says so; and nobody
+    /// is told to wait for nodes in flight when there are none.
+    fn stalled(&self, owner: &Key, report: &Report) -> Result<(), String> {
+        let open = || {
+            let nodes = report.nodes.values();
+            nodes.filter(|node| !node.step.is_terminal())
+        };
+        let person = |who: Who| matches!(who, Who::ClusterAdmin | Who::RuleAuthor);
+        let waits = report.hold.as_ref().map(|why| why.who());
+        let of_others = waits.is_some_and(|who| !person(who) && who != Who::Numo);
+        let stalled = waits.is_some_and(person) || report.wedged().is_some();
+        if report.phase == RunPhase::Active && open().next().is_some() && !stalled && !of_others {
+            return Err(format!("at rest, nodes of {owner} are behind and it is not Stalled: {report:#?}"));
+        }
+        let turns = self.world.truth.changes.values().any(ChangeView::in_flight);
+        let ungated = open().any(|node| node.why.reason == Reason::Ungated);
+        match open().find(|node| node.why.who() == Who::OtherNode) {
+            Some(node) if !turns && !ungated => Err(format!(
+                "at rest, nobody of {owner} is in flight, and a node is told to wait for that: {}: {}",
+                node.why.reason, node.why.message
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// At rest, whoever is not done waits for a reason that is true and that someone can end.
     fn legitimate(&self) -> Result<(), String> {
         for (owner, report) in &self.reports {
             if !self.world.truth.runs.contains_key(owner) {
                 continue;
             }
+            self.stalled(owner, report)?;
             for (name, node) in &report.nodes {
                 let Some(view) = self.world.truth.nodes.get(name) else {
                     continue;
@@ -667,7 +693,7 @@ impl Simulation {
             .values()
             .flat_map(|target| &target.pools)
             .collect();
-        if !self.people
+        if (!self.people || self.world.people.broke_spec)
             && self
                 .world
                 .assignments

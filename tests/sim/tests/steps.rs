@@ -109,3 +109,23 @@ fn a_journal_can_be_deleted_before_any_write() {
 fn a_rule_can_be_lost_before_any_write() {
     check("a lost rule", act(&Act::LoseRule(1200)));
 }
+
+#[test]
+fn a_rule_can_be_edited_before_any_write() {
+    check("an edited rule", act(&Act::EditRule));
+}
+
+#[test]
+fn a_target_can_name_a_pool_that_does_not_exist_before_any_write() {
+    check("a broken target", act(&Act::BreakTarget(1200)));
+}
+
+#[test]
+fn a_target_can_be_deleted_before_any_write_once_its_pools_are_known() {
+    // Before the first status nobody knows which pools it named.
+    check("a lost target", |setup, number| {
+        if number > 4 {
+            act(&Act::LoseTarget(1200))(setup, number);
+        }
+    });
+}

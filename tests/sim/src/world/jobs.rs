@@ -16,6 +16,8 @@ pub struct Made {
     pub uid: String,
     /// The rule.
     pub rule: Key,
+    /// The edition of the rule that it was made from.
+    pub edition: String,
     /// The phase.
     pub phase: Phase,
     /// The node, or empty.
@@ -40,12 +42,13 @@ impl World {
         let uid = format!("job-{}", self.serial());
         let key = request.job.clone();
         let rule = self.truth.rules.get(&request.rule);
+        let edition = rule.map_or_else(String::new, RuleView::edition);
         let view = JobView {
             uid: uid.clone(),
             created: self.time(),
             deleting: false,
             run: request.run.clone(),
-            edition: rule.map_or_else(String::new, RuleView::edition),
+            edition: edition.clone(),
             ended: None,
             ended_at: None,
             started: false,
@@ -65,6 +68,7 @@ impl World {
             key: key.clone(),
             uid: uid.clone(),
             rule: request.rule.clone(),
+            edition,
             phase: request.phase,
             node: request.node.clone(),
             node_uid,
@@ -105,7 +109,7 @@ impl World {
     pub(super) fn job_ends(&mut self, key: &Key, uid: &str) {
         let failing = self.knobs.jobs_failing;
         let fails = self.chance(failing);
-        let now = self.now;
+        let (now, time) = (self.now, self.time());
         let Some(job) = self.job(key, uid).filter(|job| job.ended.is_none()) else {
             return;
         };
@@ -120,7 +124,7 @@ impl World {
             JobEnd::Complete
         };
         job.ended = Some(end);
-        job.ended_at = Timestamp::from_second(now).ok();
+        job.ended_at = Some(time);
         let ttl = job.ttl_seconds;
         if !fails && let Some(made) = self.jobs_made.iter_mut().find(|made| made.uid == uid) {
             made.completed = Some(now);

@@ -47,6 +47,8 @@ pub struct Meant {
     pub journals_deleted: bool,
     /// Someone gave the run up, in whatever way.
     pub gave_up: bool,
+    /// Someone broke the spec of a run, and did nothing else: no node may roll for that.
+    pub broke_spec: bool,
 }
 
 /// Something someone does. Whom it hits is drawn when it happens.
@@ -120,6 +122,12 @@ pub enum Act {
     LoseRule(i64),
     /// And creates it again.
     BringRule(Box<RuleView>),
+    /// Someone edits a rule.
+    EditRule,
+    /// Someone adds a pool that does not exist to a target, for so long.
+    BreakTarget(i64),
+    /// Someone deletes a target, for so long.
+    LoseTarget(i64),
     /// Someone takes a pool out of a target, for so long.
     EditTarget(i64),
     /// And puts it back.
@@ -565,6 +573,31 @@ impl World {
             Act::BringRule(rule) => {
                 self.truth.rules.insert(rule.key.clone(), (**rule).clone());
                 self.touch(Object::Rule(rule.key.clone()));
+            }
+            Act::EditRule => {
+                let keys: Vec<Key> = self.truth.rules.keys().cloned().collect();
+                let Some(key) = self.one_of(keys) else { return };
+                if let Some(rule) = self.truth.rules.get_mut(&key) {
+                    rule.generation += 1;
+                    self.touch(Object::Rule(key.clone()));
+                    self.tell("person", || format!("edits rule {key}"));
+                }
+            }
+            Act::BreakTarget(seconds) | Act::LoseTarget(seconds) => {
+                let keys: Vec<Key> = self.truth.targets.keys().cloned().collect();
+                let Some(key) = self.one_of(keys) else { return };
+                let Some(whole) = self.truth.targets.get(&key).cloned() else {
+                    return;
+                };
+                self.people.broke_spec = true;
+                if matches!(act, Act::LoseTarget(_)) {
+                    self.truth.targets.remove(&key);
+                } else if let Some(target) = self.truth.targets.get_mut(&key) {
+                    target.pools.insert(0, "storage".to_owned());
+                }
+                self.touch(Object::Target(key.clone()));
+                self.tell("person", || format!("breaks target {key}"));
+                self.plan(*seconds, Event::Act(Act::BringTarget(Box::new(whole))));
             }
             Act::EditTarget(seconds) => {
                 let many: Vec<Key> = self
