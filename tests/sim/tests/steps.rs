@@ -129,3 +129,22 @@ fn a_target_can_be_deleted_before_any_write_once_its_pools_are_known() {
         }
     });
 }
+
+#[test]
+fn no_node_rolls_while_the_run_is_broken_before_its_first_upgrade() {
+    for strategy in STRATEGIES {
+        for broken in [Act::BreakTarget(9000), Act::LoseRule(9000)] {
+            let story = told(
+                strategy,
+                |setup| {
+                    setup.world.act(&broken);
+                    setup.world.people.broke_spec = true;
+                    setup.people = true;
+                },
+                true,
+            );
+            let story = story.unwrap_or_else(|failure| panic!("{failure}"));
+            assert!(story.writes > 30, "{strategy:?}: {broken:?}: after the mend it goes on");
+        }
+    }
+}

@@ -284,7 +284,7 @@ impl World {
 
     /// Someone does something.
     #[allow(clippy::too_many_lines, reason = "a list of small deeds")]
-    pub(crate) fn act(&mut self, act: &Act) {
+    pub fn act(&mut self, act: &Act) {
         const BACK_IN: Span = (20, 400);
         match act {
             Act::Ask(version) => {
