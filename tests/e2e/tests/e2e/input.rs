@@ -391,7 +391,7 @@ async fn bad_input_ends_in_a_condition_and_an_event_and_leaves_nothing_behind() 
     }
     stage.world.remember().await?;
     let base = |name: &str, spec: &Value| {
-        let mut run = run_of(&["quick"], json!({"adoptPaused": true}));
+        let mut run = run_of(&["quick"], json!({"adoptPaused": true, "onRefusal": "Roll"}));
         run["metadata"]["name"] = json!(name);
         for (field, value) in spec.as_object().unwrap() {
             run["spec"][field] = value.clone();

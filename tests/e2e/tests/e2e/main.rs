@@ -14,6 +14,7 @@ mod ask;
 mod asked;
 mod author;
 mod channels;
+mod closed;
 mod commands;
 mod configs;
 mod contract;

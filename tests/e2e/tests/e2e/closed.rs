@@ -1,0 +1,258 @@
+//! A gate that breaks stays shut: what is wrong with a run, a rule or a budget lets no node go, says so loudly, and once it
+//! is mended all goes on by itself.
+
+use anyhow::Result;
+use kube::{
+    Api,
+    api::{DeleteParams, Patch, PatchParams},
+};
+use numo_api::{MutexBudget, MutexTarget, Phase, Step};
+use numo_e2e::{NAMESPACE, Stage};
+use serde_json::json;
+
+use crate::{
+    Gate, NEW, apply, explained, finish, job, judgement, pool, prepare, quick, released,
+    released_after_a_while, rule, rule_began, run_of, seen, set, target, waits, workers,
+};
+
+/// The pool is held for this reason, no node has moved, and run and pool say so.
+async fn held(stage: &Stage, version: &str, reason: &str) -> Result<()> {
+    seen(stage, "the control plane is done", |w| w.is_completed(version)).await?;
+    let why = stage.condition("upgrade", "Ready", "False", reason).await?;
+    assert!(why.contains("until this is mended"), "{why}");
+    let run = stage.run("upgrade").await?;
+    let stalled = crate::condition(&run, "Stalled").and_then(|stalled| stalled.reason.clone());
+    assert_eq!(stalled.as_deref(), Some(reason));
+    assert!(pool(stage, "worker").await?.spec.paused);
+    assert!(released_after_a_while(stage).await.is_empty(), "a node rolls");
+    stage.event("MutexRunConfig", "upgrade", "UpgradeHeld").await?;
+    let event = stage.event("MachineConfigPool", "worker", "UpgradeHeld").await?;
+    assert!(event.note.unwrap_or_default().contains(reason));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_is_broken_at_its_first_upgrade_holds_its_pools() -> Result<()> {
+    let stage = set(workers(2), Vec::new()).await?;
+    apply(
+        &stage,
+        &[target("workers", &["worker", "storage"]), run_of(&["nowhere"], json!({}))],
+    )
+    .await?;
+    let why = stage
+        .condition("upgrade", "Ready", "False", "RuleNotFound")
+        .await?;
+    assert!(why.contains("when an upgrade begins"), "{why}");
+    // Before the upgrade the command line says what would become of the pools.
+    let said = stage.say(&["status"]).await?;
+    assert!(said.contains("RuleNotFound"), "{said}");
+    stage.world.upgrade_to(NEW).await?;
+    held(&stage, NEW, "RuleNotFound").await?;
+    // One thing is mended, and the next holds.
+    apply(&stage, &[quick()]).await?;
+    stage
+        .patch_run("upgrade", json!({"spec": {"mutexRules": [{"name": "quick"}]}}))
+        .await?;
+    let why = stage
+        .condition("upgrade", "Ready", "False", "PoolNotFound")
+        .await?;
+    assert!(why.contains("storage"), "{why}");
+    assert!(released_after_a_while(&stage).await.is_empty());
+    apply(&stage, &[target("workers", &["worker"])]).await?;
+    finish(&stage).await?;
+    stage.judge(&judgement(&["quick"], &["quick"])).await?;
+    stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_breaks_between_two_upgrades_holds_its_pools() -> Result<()> {
+    const NEXT: &str = "4.18.0";
+    let stage = set(workers(2), Vec::new()).await?;
+    prepare(&stage, &[quick()], json!({})).await?;
+    stage.world.upgrade_to(NEW).await?;
+    finish(&stage).await?;
+    // Nobody knows any more which pools it was about, but numo.
+    let targets: Api<MutexTarget> = Api::namespaced(stage.person.clone(), NAMESPACE);
+    targets.delete("workers", &DeleteParams::default()).await?;
+    stage
+        .condition("upgrade", "Ready", "False", "TargetNotFound")
+        .await?;
+    stage.world.upgrade_to(NEXT).await?;
+    held(&stage, NEXT, "TargetNotFound").await?;
+    apply(&stage, &[target("workers", &["worker"])]).await?;
+    stage.upgraded("worker", NEXT).await?;
+    stage.condition("upgrade", "Ready", "True", "Succeeded").await?;
+    stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_that_rolled_while_nobody_looked_are_no_success() -> Result<()> {
+    let mut stage = set(workers(2), Vec::new()).await?;
+    prepare(&stage, &[quick()], json!({})).await?;
+    stage
+        .until("the status remembers the version of all nodes", 60, || async {
+            Ok(stage.run("upgrade").await?.status.and_then(|status| status.settled))
+        })
+        .await?;
+    stage.stop_numo().await?;
+    stage.world.upgrade_to(NEW).await?;
+    stage.upgraded("worker", NEW).await?;
+    stage.start_numo()?;
+    let why = stage
+        .condition("upgrade", "Ready", "False", "NodesUngated")
+        .await?;
+    assert!(why.contains("worker-0") && why.contains("worker-1"), "{why}");
+    stage.event("MutexRunConfig", "upgrade", "UpgradeUngated").await?;
+    let run = stage.run("upgrade").await?;
+    let incomplete = crate::condition(&run, "Incomplete").cloned().unwrap_or_default();
+    assert_eq!(incomplete.reason.as_deref(), Some("NodesUngated"));
+    let last = run.status.and_then(|status| status.run).unwrap_or_default();
+    assert_eq!(last.ungated, ["worker-0", "worker-1"]);
+    // A person has seen it.
+    let seen = json!({"metadata": {"annotations": {numo_api::marks::ACKNOWLEDGED: last.id}}});
+    stage.patch_run("upgrade", seen).await?;
+    stage.condition("upgrade", "Ready", "True", "Succeeded").await?;
+    stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pass_of_before_a_stop_and_an_edit_lets_no_node_go() -> Result<()> {
+    let stage = set(workers(1), Vec::new()).await?;
+    let gate = Gate::new()?;
+    let gated = |command: &str| rule("gated", json!({"jobSpec": job(command)}));
+    prepare(&stage, &[gated(&gate.wait())], json!({})).await?;
+    stage.world.upgrade_to(NEW).await?;
+    seen(&stage, "the rule runs", |w| rule_began(w, "gated", "worker-0")).await?;
+    stage.say(&["stop", "--reason", "a weekend"]).await?;
+    gate.open_for_all()?;
+    let passed = stage
+        .until("the Pass is written down", 60, || async {
+            let change = stage.change("worker-0").await?;
+            Ok(change.filter(|change| !crate::verdicts(change, "gated", Phase::Pre).is_empty()))
+        })
+        .await?;
+    let edition = |change: &numo_api::NodeChange| {
+        let status = change.status.clone().unwrap_or_default();
+        status.verdicts.last().and_then(|verdict| verdict.edition.clone())
+    };
+    let first = edition(&passed);
+    assert!(first.is_some(), "a verdict says of which rule it is");
+    // The rule says something else by now, and fails.
+    apply(&stage, &[gated("false")]).await?;
+    stage.say(&["start"]).await?;
+    stage.step("worker-0", Step::Held).await?;
+    assert!(released(&stage.world).is_empty(), "it went on the Pass of the old rule");
+    apply(&stage, &[gated("true")]).await?;
+    stage.say(&["retry", "worker-0"]).await?;
+    finish(&stage).await?;
+    let change = stage.change("worker-0").await?.unwrap_or_else(|| panic!("a journal"));
+    assert_ne!(edition(&change), first);
+    stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_that_is_suspended_gives_its_place_back() -> Result<()> {
+    let stage = set(workers(2), Vec::new()).await?;
+    let gate = Gate::new()?;
+    let first = rule("gated", json!({"jobSpec": job(&gate.wait())}));
+    prepare(&stage, &[first, quick()], json!({})).await?;
+    stage.world.upgrade_to(NEW).await?;
+    seen(&stage, "the rule runs", |w| rule_began(w, "gated", "worker-0")).await?;
+    stage
+        .patch_run("upgrade", json!({"spec": {"suspend": true}}))
+        .await?;
+    gate.open_for_all()?;
+    stage
+        .until("the turn is given back", 120, || async {
+            let change = stage.change("worker-0").await?;
+            let status = change.and_then(|change| change.status).unwrap_or_default();
+            Ok((status.step == Some(Step::Selected) && status.attempt == 2).then_some(()))
+        })
+        .await?;
+    stage.event("Node", "worker-0", "TurnGivenBack").await?;
+    stage
+        .until("nothing is held of it", 60, || async {
+            let state = stage.world.state();
+            Ok(state.nodes.values().all(|node| node.marks.is_empty()).then_some(()))
+        })
+        .await?;
+    stage
+        .patch_run("upgrade", json!({"spec": {"suspend": false}}))
+        .await?;
+    // Who stood back stands behind the others.
+    finish(&stage).await?;
+    assert_eq!(released(&stage.world), ["worker-1", "worker-0"]);
+    stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_budget_that_only_a_person_can_free_is_stalled() -> Result<()> {
+    let stage = set(workers(3), Vec::new()).await?;
+    let budget = json!({
+        "apiVersion": "numo.openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexBudget",
+        "metadata": {"name": "none"},
+        "spec": {"nodeSelector": {}, "maxUnavailable": 0},
+    });
+    apply(&stage, &[budget]).await?;
+    prepare(&stage, &[quick()], json!({})).await?;
+    stage.world.upgrade_to(NEW).await?;
+    let said = stalled(&stage, "BudgetExhausted").await?;
+    assert!(said.contains("allows 0"), "{said}");
+    let text = explained(&stage, "worker-1", "BudgetExhausted", 60).await?;
+    assert!(text.contains("a cluster administrator") && !text.contains("nodes in flight"), "{text}");
+    // Room for one, and that one is cordoned by a person.
+    stage.cordon("worker-2", true).await?;
+    let budgets: Api<MutexBudget> = Api::all(stage.person.clone());
+    let one = json!({"spec": {"maxUnavailable": 1}});
+    budgets
+        .patch("none", &PatchParams::default(), &Patch::Merge(&one))
+        .await?;
+    waits(&stage, "BudgetExhausted").await?;
+    let said = stage
+        .until("the budget says who fills it", 60, || async {
+            let said = stalled(&stage, "BudgetExhausted").await?;
+            Ok(said.contains("worker-2 (cordoned)").then_some(said))
+        })
+        .await?;
+    assert!(said.contains("allows 1"), "{said}");
+    stage.cordon("worker-2", false).await?;
+    finish(&stage).await?;
+    stage.judge(&judgement(&["quick"], &["quick"])).await?;
+    stage.strike().await
+}
+
+/// Waits until the run is Stalled for this reason; the message.
+async fn stalled(stage: &Stage, reason: &str) -> Result<String> {
+    stage
+        .until(&format!("the run is Stalled for {reason}"), 90, || async {
+            let run = stage.run("upgrade").await?;
+            let stalled = crate::condition(&run, "Stalled").cloned();
+            let stalled = stalled.filter(|stalled| stalled.reason.as_deref() == Some(reason));
+            Ok(stalled.map(|stalled| stalled.message.unwrap_or_default()))
+        })
+        .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_released_node_that_stays_away_can_be_left_out() -> Result<()> {
+    let stage = set(workers(3), Vec::new()).await?;
+    stage.world.inject(numo_world::Fault::NeverBack {
+        node: "worker-0".to_owned(),
+    });
+    prepare(&stage, &[quick()], json!({"changeTimeoutSeconds": 20})).await?;
+    stage.world.upgrade_to(NEW).await?;
+    let text = explained(&stage, "worker-0", "ChangeTimeout", 120).await?;
+    assert!(text.contains("numo skip worker-0"), "{text}");
+    stage.say(&["skip", "worker-0", "--reason", "its disk is dead"]).await?;
+    stage.step("worker-0", Step::Skipped).await?;
+    for node in ["worker-1", "worker-2"] {
+        stage.step(node, Step::Done).await?;
+    }
+    let why = stage.condition("upgrade", "Ready", "False", "PoolHeld").await?;
+    assert!(why.contains("worker"), "{why}");
+    let run = stage.run("upgrade").await?;
+    let incomplete = crate::condition(&run, "Incomplete").cloned().unwrap_or_default();
+    let words = incomplete.message.unwrap_or_default();
+    assert!(words.contains("worker-0") && words.contains("its disk is dead"), "{words}");
+    stage.strike().await
+}
