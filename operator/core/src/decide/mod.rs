@@ -278,6 +278,8 @@ fn ungated(frame: &Frame<'_>) -> Vec<String> {
     let mut ungated: Vec<String> = known.map_or_else(Vec::new, |run| run.ungated.clone());
     let settled = frame.run.status.settled.as_ref();
     let since = settled
+        // In a dry run they are meant to roll.
+        .filter(|_| !frame.intent.dry_run)
         .filter(|settled| frame.desired.as_ref().is_ok_and(|desired| *desired != settled.version))
         .and_then(|settled| journal::time(Some(&settled.at)));
     let unseen = |member: &Member<'_>| {
@@ -306,7 +308,7 @@ fn settles(frame: &Frame<'_>) -> Option<(String, Vec<String>)> {
         .members
         .iter()
         .all(|member| member.in_flight().is_none() && member.version == Some(version) && member.done);
-    if frame.members.is_empty() || !whole || !all || frame.intent.dry_run {
+    if frame.members.is_empty() || !whole || !all {
         return None;
     }
     let pools: Vec<String> = frame.intent.pools.iter().map(|pool| pool.name.clone()).collect();

@@ -10,6 +10,7 @@
 
 mod admission;
 mod arming;
+mod away;
 mod canary;
 mod closed;
 mod cluster;
