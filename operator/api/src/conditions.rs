@@ -168,6 +168,7 @@ reasons! {
     Progressing: Numo, "The run goes on.";
     Succeeded: Nobody, "Every node is at the target and every pool is as it was.";
     PoolHeld: ClusterAdmin, "The run was left and a pool still has outdated nodes: it stays paused so that they do not roll without rules.";
+    OwnerGone: ClusterAdmin, "A mark of numo stands on an object, and the owner that it was set for is gone: nobody takes it back by itself.";
     GivingBack: Numo, "The run is being left: what numo changed is put back.";
     Aborted: ClusterAdmin, "The run was given up: no further node is admitted.";
     Deleting: Numo, "The owner is being deleted: what numo changed is put back.";

@@ -122,6 +122,14 @@ async fn idle(connection: &Connection) -> Option<String> {
     ))
 }
 
+/// Whether every owner could be looked at, so that one that is not seen is gone.
+pub fn sees_all_owners(unseen: &[String]) -> bool {
+    const OWNERS: [&str; 3] = ["mutexrunconfigs", "plans", "nodemaintenances"];
+    !unseen
+        .iter()
+        .any(|words| words.ends_with(observe::FORBIDDEN) && OWNERS.iter().any(|kind| words.starts_with(kind)))
+}
+
 /// That objects of a kind could not be looked at, if so: then nobody knows whether one is there.
 pub fn hidden(unseen: &[String], what: What) -> Option<CliError> {
     let kind = format!("{}s: ", what.singular());
