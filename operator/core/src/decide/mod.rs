@@ -477,7 +477,7 @@ fn report_the_rest(draft: &mut Draft<'_>, why: &Why) -> usize {
     for member in members.iter().filter(|member| member.in_flight().is_none()) {
         if at_target(&draft.frame, member) {
             admit::report_done(draft, member);
-        } else if let Some(change) = member.left_out() {
+        } else if let Some(change) = member.left_out().filter(|change| !admit::retry_asked(change)) {
             left_out += 1;
             admit::report_left_out(draft, member, change);
         } else {
