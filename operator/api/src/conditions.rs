@@ -164,7 +164,7 @@ macro_rules! reasons {
 
 reasons! {
     UpToDate: Nobody, "Nothing to do: every node runs the version that is asked for.";
-    NoNodes: ClusterAdmin, "No node has a target pool as its primary pool.";
+    NoNodes: ClusterAdmin, "No node is selected: none has a target pool of the run as its primary pool, or matches spec.nodeSelector of the Plan.";
     Progressing: Numo, "The run goes on.";
     Succeeded: Nobody, "Every node is at the target and every pool is as it was.";
     PoolHeld: ClusterAdmin, "The run was left and a pool still has outdated nodes: it stays paused so that they do not roll without rules.";

@@ -104,7 +104,7 @@ pub fn summary(report: &Report) -> (Reason, String) {
         (Some(hold), None) => why(hold),
         (None, None) => match nodes.values().find(|node| open(node.step)) {
             Some(first) => why(&first.why),
-            None if nodes.is_empty() => (Reason::UpToDate, "it selects no node".to_owned()),
+            None if nodes.is_empty() => (Reason::NoNodes, "spec.nodeSelector selects no node".to_owned()),
             None => (Reason::UpToDate, Reason::UpToDate.meaning().to_owned()),
         },
     }
@@ -178,7 +178,7 @@ pub fn status(view: &PlanView, report: &Report, now: Timestamp) -> PlanStatus {
         found
     });
     let (reason, message) = summary(report);
-    let ready = said.complete && reason == Reason::UpToDate;
+    let ready = said.complete && matches!(reason, Reason::UpToDate | Reason::NoNodes);
     let stalled = !ready && reason.who() == Who::ClusterAdmin;
     conditions.set(types::READY, status_of(ready), reason.name(), &message);
     for (type_, present) in [

@@ -14,6 +14,7 @@ use super::{
     events::{Events, Published},
     leader::Fence,
     metrics::Metrics,
+    notice::{Board, Notice},
     status,
     store::{Reach, Seen, Store},
     watch,
@@ -116,6 +117,7 @@ pub struct Planner {
     store: Store,
     metrics: Metrics,
     events: Events,
+    board: Board,
     fence: Fence,
     sender: mpsc::UnboundedSender<Seen>,
     seen: mpsc::UnboundedReceiver<Seen>,
@@ -165,7 +167,7 @@ impl Planner {
         channels: Channels,
         settings: Settings,
         metrics: Metrics,
-        events: Events,
+        (events, board): (Events, Board),
         fence: Fence,
     ) -> Self {
         let (sender, seen) = mpsc::unbounded_channel();
@@ -176,6 +178,7 @@ impl Planner {
             store: Store::new(settings),
             metrics,
             events,
+            board,
             fence,
             sender,
             seen,
@@ -645,6 +648,10 @@ impl Planner {
             return;
         };
         self.said_no_leases = true;
+        self.board.write(Notice {
+            leases_unavailable: Some(why.clone()),
+            ..self.board.read()
+        });
         tracing::warn!(
             reason = Reason::NodeLeaseUnavailable.name(),
             why,
