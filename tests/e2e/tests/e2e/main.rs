@@ -27,6 +27,7 @@ mod jobs;
 mod joiners;
 mod leader;
 mod leaving;
+mod left;
 mod maintenance;
 mod mco;
 mod metrics;
@@ -50,6 +51,7 @@ mod together;
 mod tools;
 mod topologies;
 mod uninstall;
+mod unleased;
 mod versions;
 mod wasm;
 
