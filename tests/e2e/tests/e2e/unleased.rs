@@ -139,8 +139,11 @@ async fn without_node_leases_explain_says_at_each_step_what_the_journal_says() -
     until(&stage, "all are upgraded", &mut compared, done).await?;
     stage.condition("upgrade", "Ready", "True", "Succeeded").await?;
     // A Plan: its Job fails.
-    let backoff = json!({"jobActiveDeadlineSecs": 2});
-    apply(&stage, &[plan("roll", "sleep 600", backoff)]).await?;
+    let spec = json!({
+        "jobActiveDeadlineSecs": 2,
+        "nodeSelector": {"matchLabels": {"kubernetes.io/hostname": "worker-1"}},
+    });
+    apply(&stage, &[plan("roll", "sleep 600", spec)]).await?;
     let failed = |changes: Vec<NodeChange>| async move { Ok(at(&changes, "Plan", Step::Held)) };
     until(&stage, "the Plan's node is held", &mut compared, failed).await?;
     compare(&stage, &mut compared).await?;
