@@ -166,12 +166,13 @@ macro_rules! reasons {
 
 reasons! {
     UpToDate: Nobody, "Nothing to do: every node runs the version that is asked for.";
-    NoNodes: ClusterAdmin, "No node has a target pool as its primary pool.";
+    NoNodes: ClusterAdmin, "No node is selected: none has a target pool of the run as its primary pool, or matches spec.nodeSelector of the Plan.";
     Progressing: Numo, "The run goes on.";
     Succeeded: Nobody, "Every node is at the target and every pool is as it was.";
     NodesLeftOut: ClusterAdmin, "The run is over, and nodes were left out: they do not run the version.";
     NodesUngated: ClusterAdmin, "The run is over, and nodes went to the version without their rules.";
     PoolHeld: ClusterAdmin, "The run was left and a pool still has outdated nodes: it stays paused so that they do not roll without rules.";
+    OwnerGone: ClusterAdmin, "A mark of numo stands on an object, and the owner that it was set for is gone: nobody takes it back by itself.";
     GivingBack: Numo, "The run is being left: what numo changed is put back.";
     Aborted: ClusterAdmin, "The run was given up: no further node is admitted.";
     Deleting: Numo, "The owner is being deleted: what numo changed is put back.";

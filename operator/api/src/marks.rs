@@ -61,6 +61,9 @@ pub const CHANGE_NODE: &str = "numo.openshift-optional.skrzypek.io/node";
 /// Label on a NodeChange: the owner's uid.
 pub const CHANGE_OWNER: &str = "numo.openshift-optional.skrzypek.io/owner-uid";
 
+/// Annotation on the leader Lease: JSON of what only the numo that leads knows and decisions depend on, for the command line.
+pub const SETTINGS: &str = "numo.openshift-optional.skrzypek.io/settings";
+
 /// Prefix of the replaced operator's rule labels on Nodes:
 /// `mutexrule.openshift-optional.skrzypek.io/<rule>.<namespace>`.
 pub const RULE_LABEL_PREFIX: &str = "mutexrule.openshift-optional.skrzypek.io/";

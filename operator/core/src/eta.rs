@@ -2,10 +2,11 @@
 
 use crate::{
     observed::{ChangeView, Observed},
-    report::Report,
+    report::{Report, RunPhase},
+    rules::later,
 };
 use jiff::Timestamp;
-use numo_api::{Reason, Step, conditions::Who};
+use numo_api::{Reason, RunResult, Step, conditions::Who};
 
 /// Journals that are looked at, the latest: a run of a thousand nodes speeds up and slows down.
 const LOOKED_AT: usize = 20;
@@ -13,8 +14,22 @@ const LOOKED_AT: usize = 20;
 /// How long it will take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Eta {
-    /// Nothing is left to do.
+    /// Every node is at the target.
     Done,
+    /// Nothing further happens, and not every node is at the target.
+    Over {
+        /// Nodes that are.
+        done: usize,
+        /// Of how many.
+        of: usize,
+    },
+    /// The window opens then; before that nothing begins.
+    Opens {
+        /// Seconds from now.
+        seconds: i64,
+        /// The clock time.
+        at: Timestamp,
+    },
     /// No node of it is done yet: nobody knows how long one takes.
     NoneDone,
     /// A person, or another controller, must end something first: no time can be told.
@@ -23,6 +38,8 @@ pub enum Eta {
     In {
         /// Seconds from now.
         seconds: i64,
+        /// The clock time.
+        at: Timestamp,
         /// Nodes that are yet to change, those in flight included.
         left: usize,
         /// Nodes in flight now, at least 1.
@@ -38,22 +55,54 @@ impl std::fmt::Display for Eta {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Done => f.write_str("done"),
+            Self::Over { done, of } => {
+                write!(
+                    f,
+                    "none: {done} of {} at the target, and nothing further begins",
+                    nodes(*of)
+                )
+            }
+            Self::Opens { seconds, at } => write!(
+                f,
+                "not known: spec.window opens in {} ({})",
+                words(*seconds),
+                clock(*at, *seconds)
+            ),
             Self::NoneDone => f.write_str("not known: no node of it is done yet"),
             Self::Held(reason) => write!(f, "none: {reason} must be ended by {}", reason.who().phrase()),
             Self::In {
                 seconds,
+                at,
                 left,
                 at_once,
                 median_seconds,
                 of,
             } => write!(
                 f,
-                "about {}: {left} nodes left, {at_once} at once, {} each in the median of {of}",
+                "in about {} ({}): {} left, {at_once} at once, {} each in the median of {of}",
                 words(*seconds),
+                clock(*at, *seconds),
+                nodes(*left),
                 words(*median_seconds)
             ),
         }
     }
+}
+
+/// A number of nodes: `1 node`, `2 nodes`.
+fn nodes(number: usize) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{number} node{s}")
+}
+
+/// The clock time, with its day where that is not plain.
+fn clock(at: Timestamp, seconds: i64) -> String {
+    let form = if seconds < 12 * 3600 {
+        "%H:%M UTC"
+    } else {
+        "%Y-%m-%d %H:%M UTC"
+    };
+    at.strftime(form).to_string()
 }
 
 /// A length of time as a person says it: the two largest units.
@@ -74,23 +123,39 @@ pub fn eta(report: &Report, observed: &Observed, now: Timestamp) -> Eta {
         .iter()
         .filter(|(_, node)| !node.step.is_terminal())
         .collect();
+    let hold = report.hold.as_ref();
     if left.is_empty() {
-        return Eta::Done;
+        let (done, of) = (report.count(|node| node.step == Step::Done), report.nodes.len());
+        let given_up = report.result == Some(RunResult::Aborted)
+            || matches!(report.phase, RunPhase::Held)
+            || hold.is_some_and(|why| why.reason == Reason::Aborted);
+        return if done == of && !given_up {
+            Eta::Done
+        } else {
+            Eta::Over { done, of }
+        };
     }
     let in_flight: Vec<_> = left.iter().filter(|(_, node)| node.in_flight()).collect();
-    let hold = report.hold.as_ref().map(|why| why.reason);
-    let held = in_flight
-        .iter()
-        .map(|(_, node)| node.why.reason)
-        .chain(hold)
-        .find(|reason| {
-            matches!(
-                reason.who(),
-                Who::ClusterAdmin | Who::RuleAuthor | Who::OtherController
-            ) && *reason != Reason::RuleRunning
-        });
-    if let Some(reason) = held {
-        return Eta::Held(reason);
+    // The last node is done when each is: one that waits without end holds up the end of all.
+    let whys = || {
+        let nodes = left.iter().map(|(_, node)| &node.why);
+        in_flight
+            .iter()
+            .map(|(_, node)| &node.why)
+            .chain(hold)
+            .chain(nodes)
+    };
+    let alone = in_flight.is_empty();
+    if let Some(why) = whys().find(|why| has_no_end(why.reason, alone)) {
+        return Eta::Held(why.reason);
+    }
+    let opens = whys().filter(|why| why.reason == Reason::OutsideWindow);
+    if let Some(at) = opens.filter_map(|why| why.until).min() {
+        let seconds = (at.as_second() - now.as_second()).max(0);
+        return Eta::Opens { seconds, at };
+    }
+    if let Some(why) = whys().find(|why| why.reason == Reason::OutsideWindow) {
+        return Eta::Held(why.reason);
     }
     let Some(Pace {
         median_seconds,
@@ -106,12 +171,28 @@ pub fn eta(report: &Report, observed: &Observed, now: Timestamp) -> Eta {
         .saturating_mul(median_seconds)
         .saturating_add(under_way.iter().sum());
     let spread = all / i64::try_from(at_once).unwrap_or(1);
+    let seconds = spread.max(under_way.into_iter().max().unwrap_or(0));
     Eta::In {
-        seconds: spread.max(under_way.into_iter().max().unwrap_or(0)),
+        seconds,
+        at: later(now, seconds),
         left: left.len(),
         at_once,
         median_seconds,
         of,
+    }
+}
+
+/// Whether nobody can say when a wait ends: it hangs on a person, on a node that is dead, or on somebody else's work. What
+/// hangs on nodes in flight has no end where none is.
+fn has_no_end(reason: Reason, alone: bool) -> bool {
+    match reason {
+        Reason::RuleRunning => false,
+        Reason::NodeNotReady | Reason::NodeBusy | Reason::WaitsForPlan | Reason::PoolHeldByRun => true,
+        Reason::BudgetExhausted | Reason::MutexKeyBusy => alone,
+        _ => matches!(
+            reason.who(),
+            Who::ClusterAdmin | Who::RuleAuthor | Who::OtherController
+        ),
     }
 }
 
@@ -244,6 +325,7 @@ mod tests {
         // One waits for its 120 seconds, one has 70 of its own left.
         let wanted = Eta::In {
             seconds: 190,
+            at: at(1190),
             left: 2,
             at_once: 1,
             median_seconds: 120,
@@ -254,11 +336,91 @@ mod tests {
         assert_eq!((pace.under_way, pace.of), (vec![70], 3));
         assert_eq!(
             found.to_string(),
-            "about 3m10s: 2 nodes left, 1 at once, 2m00s each in the median of 3"
+            "in about 3m10s (00:19 UTC): 2 nodes left, 1 at once, 2m00s each in the median of 3"
         );
         node(&mut report, "b", Step::Held, Reason::RuleFailed);
         assert_eq!(eta(&report, &observed, at(1000)), Eta::Held(Reason::RuleFailed));
         report.nodes.clear();
         assert_eq!(eta(&report, &observed, at(1000)), Eta::Done);
+    }
+
+    /// One run whose first node took a minute, and one node that waits so.
+    fn waits(step: Step, why: Why) -> Eta {
+        let mut report = Report {
+            run_id: "run".to_owned(),
+            ..Report::default()
+        };
+        let mut observed = Observed::default();
+        node(&mut report, "x", Step::Done, Reason::Done);
+        journal(&mut observed, "x", 0, Some(60));
+        node(&mut report, "a", step, why.reason);
+        if let Some(one) = report.nodes.get_mut("a") {
+            one.why = why;
+        }
+        eta(&report, &observed, at(1000))
+    }
+
+    #[test]
+    fn no_time_is_told_where_something_waits_without_end() {
+        for reason in [
+            Reason::NodeNotReady,
+            Reason::NodeBusy,
+            Reason::BudgetExhausted,
+            Reason::CordonedByOther,
+            Reason::PoolPausedByOther,
+            Reason::Stopped,
+            Reason::Suspended,
+            Reason::WaitsForPlan,
+        ] {
+            let found = waits(Step::Selected, Why::new(reason, ""));
+            assert_eq!(found, Eta::Held(reason));
+            assert!(found.to_string().starts_with("none: "), "{found}");
+        }
+        // A budget that is full by a node in flight is free again when that one is done.
+        let mut report = Report {
+            run_id: "run".to_owned(),
+            ..Report::default()
+        };
+        let mut observed = Observed::default();
+        node(&mut report, "x", Step::Done, Reason::Done);
+        journal(&mut observed, "x", 0, Some(60));
+        node(&mut report, "a", Step::Released, Reason::Changing);
+        node(&mut report, "b", Step::Selected, Reason::BudgetExhausted);
+        assert!(matches!(
+            eta(&report, &observed, at(1000)),
+            Eta::In { left: 2, .. }
+        ));
+        let found = waits(Step::Released, Why::new(Reason::Changing, ""));
+        assert_eq!(
+            found.to_string(),
+            "in about 1m00s (00:17 UTC): 1 node left, 1 at once, 1m00s each in the median of 1"
+        );
+    }
+
+    #[test]
+    fn a_closed_window_says_when_it_opens() {
+        let why = Why::new(Reason::OutsideWindow, "").until(at(1000 + 5 * 86_400));
+        let found = waits(Step::Selected, why);
+        assert_eq!(
+            found.to_string(),
+            "not known: spec.window opens in 5d00h (1970-01-06 00:16 UTC)"
+        );
+    }
+
+    #[test]
+    fn what_is_over_before_every_node_is_there_is_not_done() {
+        let found = waits(Step::Skipped, Why::new(Reason::SkippedByPerson, ""));
+        assert_eq!(found, Eta::Over { done: 1, of: 2 });
+        assert_eq!(
+            found.to_string(),
+            "none: 1 of 2 nodes at the target, and nothing further begins"
+        );
+        let mut report = Report {
+            result: Some(RunResult::Aborted),
+            ..Report::default()
+        };
+        node(&mut report, "x", Step::Done, Reason::Done);
+        let found = eta(&report, &Observed::default(), at(1000));
+        assert_eq!(found, Eta::Over { done: 1, of: 1 });
     }
 }

@@ -46,6 +46,18 @@ pub struct Use<'a> {
     pub unavailable: Vec<&'a str>,
 }
 
+/// The MutexBudget that `numo stop` makes and `numo start` opens where none is named.
+pub const STOP_BUDGET: &str = "stop";
+
+/// The command that opens a paused budget again.
+pub fn start_command(budget: &str) -> String {
+    if budget == STOP_BUDGET {
+        "numo start".to_owned()
+    } else {
+        format!("numo start {budget}")
+    }
+}
+
 /// The group of nodes without the label.
 const NO_GROUP: &str = "";
 
@@ -206,8 +218,9 @@ pub fn stop(observed: &Observed, node: &NodeView) -> Option<Why> {
     Some(Why::new(
         Reason::Stopped,
         format!(
-            "MutexBudget/{0} has spec.paused: true; start again with `numo start {0}`",
-            budget.name
+            "MutexBudget/{} has spec.paused: true; start again with `{}`",
+            budget.name,
+            start_command(&budget.name)
         ),
     ))
 }

@@ -19,6 +19,7 @@ pub mod intent;
 pub mod invariant;
 mod lease;
 pub mod ledger;
+pub mod left;
 pub mod maintenance;
 pub mod mark;
 pub mod names;

@@ -4,7 +4,10 @@
 //! nothing; one custom pool beats `worker`; `master` beats a custom pool; two custom pools are an error
 //! and the node is not updated; Windows nodes are not managed.
 
-use crate::observed::{Map, NodeView, PoolView};
+use crate::{
+    mark,
+    observed::{Map, NodeView, Observed, PoolView},
+};
 use numo_api::marks::openshift;
 use serde_json::Value;
 
@@ -148,6 +151,26 @@ pub fn home_among<'a>(labels: &Map, pools: impl Iterator<Item = (&'a str, bool)>
         .or(custom)
         .or(worker)
         .map_or(Home::None, Home::Pool)
+}
+
+/// Nodes whose primary pool it is and that would roll if it were unpaused now; counted from all nodes,
+/// because the spec of a run may no longer name the pool.
+pub fn outdated(observed: &Observed, pool: &PoolView) -> usize {
+    let selectors: Vec<(&str, Value)> = observed
+        .pools
+        .values()
+        .map(|pool| (pool.name.as_str(), mark::own_selector(pool)))
+        .collect();
+    let lives_there = |node: &&NodeView| {
+        let selectors = selectors.iter().map(|(name, selector)| (*name, selector));
+        home(&node.labels, selectors) == Home::Pool(&pool.name)
+    };
+    let would_roll = |node: &&NodeView| {
+        node.annotation(openshift::CURRENT_CONFIG) != pool.config
+            || node.annotation(openshift::DESIRED_CONFIG) != pool.config
+    };
+    let nodes = observed.nodes.values();
+    nodes.filter(lives_there).filter(would_roll).count()
 }
 
 /// Unavailable by the MCO's rule: not ready, unschedulable, or in mid-change without having failed.

@@ -5,7 +5,7 @@
 use crate::{
     MaintenanceGroup, Owner, OwnerKind,
     action::{Action, MachinePurpose, NodePurpose, PoolPurpose},
-    decide::{Decision, holder_of},
+    decide::Decision,
     mark,
     observed::{
         ChangeView, ForeignController, Key, MaintenanceView, NodeView, Observed, PlanView, RunConfigView,
@@ -16,24 +16,10 @@ use numo_api::{
     MutexRunConfigSpec, MutexRunConfigStatus, NodeMaintenanceSpec, NodeMaintenanceStatus, PlanSpec,
     PlanStatus, marks, marks::openshift,
 };
-use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Name of an owner that is gone, where a mark does not tell it.
 const GONE: &str = "gone";
-
-/// A mark that is left.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Left {
-    /// The object: `Node worker-1`.
-    pub object: String,
-    /// The mark: its key.
-    pub mark: String,
-    /// uid of the owner, where the mark tells it.
-    pub owner: String,
-    /// In a sentence: what stands there, and why it stays if that is plain.
-    pub message: String,
-}
 
 /// Makes of what was seen what would be seen if every owner were being deleted, and returns the owners to decide for.
 /// Journals of nodes that are not changing are put away: no rule can be asked any more.
@@ -78,7 +64,7 @@ pub fn abandon(observed: &mut Observed, now: Timestamp) -> Vec<Owner> {
 
 /// NodeMaintenances that numo has worked on. Finalizer, taint and lease are node-maintenance-operator's, too: what has no
 /// journal and no mark of numo's is that one's, and so is everything while it runs.
-fn own_maintenances(observed: &Observed) -> impl Iterator<Item = &Owner> {
+pub(crate) fn own_maintenances(observed: &Observed) -> impl Iterator<Item = &Owner> {
     let alive = observed.stood_off(ForeignController::NodeMaintenance).is_some();
     let is_ours = move |view: &MaintenanceView| {
         let mut changes = observed.changes.values();
@@ -245,7 +231,7 @@ fn orphaned(observed: &Observed) -> BTreeMap<String, Gone> {
 }
 
 /// The group of a maintenance whose taint the node has.
-fn drained_for(node: &NodeView) -> Option<MaintenanceGroup> {
+pub(crate) fn drained_for(node: &NodeView) -> Option<MaintenanceGroup> {
     let taints = node.taints.as_array().map_or(&[][..], Vec::as_slice);
     let has = |key: &str| {
         taints
@@ -330,126 +316,4 @@ fn stand_in(observed: &mut Observed, uid: &str, gone: &Gone, now: Timestamp) {
         window: None,
         status: PlanStatus::default(),
     });
-}
-
-/// Every mark of numo's that is on the cluster.
-pub fn left(observed: &Observed) -> Vec<Left> {
-    let mut found = Vec::new();
-    let mut say = |object: String, mark: &str, owner: String, message: String| {
-        found.push(Left {
-            object,
-            mark: mark.to_owned(),
-            owner,
-            message,
-        });
-    };
-    for node in observed.nodes.values() {
-        let object = || format!("Node {}", node.name);
-        if let Some(mark) = mark::cordoned_by(node) {
-            say(
-                object(),
-                marks::CORDONED_BY,
-                mark.owner,
-                "it is cordoned by numo".to_owned(),
-            );
-        }
-        if let Some(mark) = mark::shielded(node) {
-            let message = "remediation and autoscalers are kept off it".to_owned();
-            say(object(), marks::SHIELDED_BY, mark.owner, message);
-        }
-        if let Some(mark) = mark::labelled_by(node) {
-            say(
-                object(),
-                marks::LABELLED_BY,
-                mark.owner.to_owned(),
-                "it carries labels of rules".to_owned(),
-            );
-        }
-        if !node.label(marks::RELEASE).is_empty() {
-            say(
-                object(),
-                marks::RELEASE,
-                String::new(),
-                "it is in the canary pool".to_owned(),
-            );
-        }
-        let taints = node.taints.as_array().map_or(&[][..], Vec::as_slice);
-        let quarantined = |taint: &serde_json::Value| {
-            taint.get("key").and_then(serde_json::Value::as_str) == Some(marks::QUARANTINE)
-        };
-        if taints.iter().any(quarantined) {
-            say(
-                object(),
-                marks::QUARANTINE,
-                String::new(),
-                "it takes no new pods".to_owned(),
-            );
-        }
-    }
-    for pool in observed.pools.values() {
-        let object = || format!("MachineConfigPool {}", pool.name);
-        if let Some(mark) = mark::paused_by(pool) {
-            let message = match mark.outdated {
-                Some(nodes) => format!(
-                    "it stays paused: {nodes} nodes would roll without rules if it were unpaused; unpause it by hand \
-                     when they may: kubectl patch machineconfigpool {} --type merge -p '{{\"spec\":{{\"paused\":false}}}}'",
-                    pool.name
-                ),
-                None => "it is paused by numo".to_owned(),
-            };
-            say(object(), marks::PAUSED_BY, mark.owner, message);
-        }
-        if let Some(mark) = mark::prior_selector(pool) {
-            let message = "its node selector is numo's".to_owned();
-            say(object(), marks::PRIOR_NODE_SELECTOR, mark.owner, message);
-        }
-    }
-    let machines = observed.machines.iter();
-    let machines = machines.map(|((_, key), machine)| (format!("Machine {key}"), &machine.object));
-    let checks = observed.health_checks.iter();
-    let checks = checks.map(|((_, key), object)| (format!("MachineHealthCheck {key}"), object));
-    for (name, object) in machines.chain(checks) {
-        if let Some(mark) = mark::shielded_by(&object.annotations) {
-            say(
-                name,
-                marks::SHIELDED_BY,
-                mark.owner,
-                "remediation is kept off it".to_owned(),
-            );
-        }
-    }
-    for (node, lease) in &observed.leases {
-        let kinds = [OwnerKind::MutexRunConfig, OwnerKind::Plan];
-        let owner = lease.holder.rsplit('/').next().unwrap_or_default();
-        if kinds.iter().any(|kind| holder_of(*kind, owner) == lease.holder) {
-            let message = format!("numo holds the lease of Node {node}");
-            say(
-                format!("Lease node-{node}"),
-                "spec.holderIdentity",
-                owner.to_owned(),
-                message,
-            );
-        }
-    }
-    let runs = observed.runs.values().map(|run| {
-        let object = format!("MutexRunConfig {}", run.key);
-        (object, "numo", marks::FINALIZER, &run.uid, &run.finalizers)
-    });
-    let plans = observed.plans.values().map(|view| {
-        let object = format!("Plan {}", view.key);
-        (object, "numo", marks::FINALIZER, &view.uid, &view.finalizers)
-    });
-    let maintenances = own_maintenances(observed).filter_map(|owner| observed.maintenances.get(owner));
-    let maintenances = maintenances.map(|view| {
-        let object = format!("NodeMaintenance {}", view.owner.key);
-        let finalizer = marks::MAINTENANCE_FINALIZER;
-        (object, "an operator", finalizer, &view.uid, &view.finalizers)
-    });
-    for (object, who, finalizer, uid, finalizers) in runs.chain(plans).chain(maintenances) {
-        if finalizers.iter().any(|one| one == finalizer) {
-            let message = format!("its deletion waits for {who}");
-            say(object, finalizer, uid.clone(), message);
-        }
-    }
-    found
 }

@@ -11,8 +11,10 @@ use crate::{
 use numo_api::marks;
 use std::collections::BTreeSet;
 
-const SHIELD: [(&str, &str); 1] = [(marks::SKIP_REMEDIATION, "")];
-const PAUSE: [(&str, &str); 1] = [(marks::HEALTH_CHECK_PAUSED, marks::FIELD_MANAGER)];
+/// What keeps remediation off a Machine.
+pub(crate) const MACHINE_SHIELD: [(&str, &str); 1] = [(marks::SKIP_REMEDIATION, "")];
+/// What pauses a MachineHealthCheck.
+pub(crate) const HEALTH_CHECK_PAUSE: [(&str, &str); 1] = [(marks::HEALTH_CHECK_PAUSED, marks::FIELD_MANAGER)];
 
 /// What the node's turn still lacks: its Machine shielded, and the MachineHealthChecks paused if the owner says so.
 pub fn shields(frame: &Frame<'_>, node: &NodeView) -> Vec<Action> {
@@ -27,7 +29,7 @@ pub fn shields(frame: &Frame<'_>, node: &NodeView) -> Vec<Action> {
             frame.intent.pause_health_checks && !check.annotations.contains_key(marks::HEALTH_CHECK_PAUSED)
         })
         .map(|(place, check)| {
-            let changes = on(&check.annotations, owner, &PAUSE);
+            let changes = on(&check.annotations, owner, &HEALTH_CHECK_PAUSE);
             patch(place, check, MachinePurpose::PauseHealthCheck, changes)
         });
     machines.chain(checks).collect()
@@ -41,7 +43,7 @@ fn shielding<'a>(
     machines
         .filter(move |(_, machine)| !machine.deleting && !is_marked(&machine.object.annotations, owner))
         .map(move |(place, machine)| {
-            let changes = on(&machine.object.annotations, owner, &SHIELD);
+            let changes = on(&machine.object.annotations, owner, &MACHINE_SHIELD);
             patch(place, &machine.object, MachinePurpose::Shield, changes)
         })
 }
@@ -57,7 +59,7 @@ pub fn machine_unshields(observed: &Observed, owner: &str, is_over: impl Fn(&str
     let ours = observed.machines.iter();
     ours.filter(|(_, machine)| is_marked(&machine.object.annotations, owner) && is_over(&machine.node))
         .map(|(place, machine)| {
-            let changes = off(&machine.object.annotations, &SHIELD);
+            let changes = off(&machine.object.annotations, &MACHINE_SHIELD);
             patch(place, &machine.object, MachinePurpose::Unshield, changes)
         })
         .collect()
@@ -85,7 +87,7 @@ pub fn unshield(draft: &mut Draft<'_>) {
         .into_iter()
         .filter(|(_, machine)| !flying.contains(machine.node.as_str()))
         .map(|(place, machine)| {
-            let changes = off(&machine.object.annotations, &SHIELD);
+            let changes = off(&machine.object.annotations, &MACHINE_SHIELD);
             (
                 chain(&place.1),
                 patch(place, &machine.object, MachinePurpose::Unshield, changes),
@@ -110,7 +112,7 @@ pub fn resume_health_checks(draft: &mut Draft<'_>) {
         .filter(|(_, check)| is_marked(&check.annotations, &frame.run.uid))
         .filter(|_| !busy || !frame.intent.pause_health_checks)
         .map(|(place, check)| {
-            let changes = off(&check.annotations, &PAUSE);
+            let changes = off(&check.annotations, &HEALTH_CHECK_PAUSE);
             (
                 place.1.clone(),
                 patch(place, check, MachinePurpose::ResumeHealthCheck, changes),

@@ -19,11 +19,14 @@ pub use frame::{Frame, Member};
 pub use journal::MAX_VERDICTS;
 pub(crate) use journal::is_for;
 pub(crate) use journal::{Journal, time};
-pub(crate) use machine::{machine_shields, machine_unshields};
+pub(crate) use machine::{HEALTH_CHECK_PAUSE, MACHINE_SHIELD, machine_shields, machine_unshields};
 pub use node::{LEASE_SECONDS, hosts_in_flight, lease_holder};
-pub(crate) use node::{expiry, freeing, holder_of, persons_words, shield, unshield};
+pub(crate) use node::{
+    SHIELD_ANNOTATIONS, SHIELD_LABELS, expiry, freeing, holder_of, persons_words, shield, unshield,
+};
 pub use pool::{MAX_CORRECTIONS, is_of_a_run, unlabelled_by_other};
 pub use quarantine::is_quarantined;
+pub(crate) use quarantine::owner_value as quarantine_value;
 
 use crate::{
     action::{Action, Event, EventAction, Planned},
@@ -193,6 +196,7 @@ fn decide_run(snapshot: &Snapshot<'_>, run: &RunConfigView, answers: &Answers) -
         drive(&mut draft, hold, refusal.as_ref());
     }
     machine::resume_health_checks(&mut draft);
+    pool::keep_finalizer(&mut draft);
     let locks = snapshot.observed.reboot_locks.values().flatten();
     let ends = locks
         .filter_map(|lock| lock.until)
@@ -524,7 +528,7 @@ fn report_the_rest(draft: &mut Draft<'_>, why: &Why) -> usize {
     for member in members.iter().filter(|member| member.in_flight().is_none()) {
         if at_target(&draft.frame, member) {
             admit::report_done(draft, member);
-        } else if let Some(change) = member.left_out() {
+        } else if let Some(change) = member.left_out().filter(|change| !admit::retry_asked(change)) {
             left_out += 1;
             admit::report_left_out(draft, member, change);
         } else if let Some(why) = admit::given_up(&draft.frame, member) {

@@ -206,8 +206,10 @@ fn holds_lease_and_shield(draft: &mut Draft<'_>, member: &Member<'_>) -> bool {
 }
 
 /// The labels and annotations of the shield, with the value each shall have.
-const SHIELD_LABELS: [(&str, &str); 1] = [(marks::EXCLUDE_FROM_REMEDIATION, "true")];
-const SHIELD_ANNOTATIONS: [(&str, &str); 2] = [
+/// Labels of the shield of a Node.
+pub(crate) const SHIELD_LABELS: [(&str, &str); 1] = [(marks::EXCLUDE_FROM_REMEDIATION, "true")];
+/// Annotations of the shield of a Node.
+pub(crate) const SHIELD_ANNOTATIONS: [(&str, &str); 2] = [
     (marks::SCALE_DOWN_DISABLED, "true"),
     (marks::DO_NOT_DISRUPT, "true"),
 ];

@@ -5,7 +5,7 @@
 
 use super::{Draft, Frame, Member, at_target, node};
 use crate::{
-    action::{Action, Change, Event, EventAction, NodePatch, NodePurpose, PoolPatch, PoolPurpose},
+    action::{Action, Change, Event, EventAction, NodePatch, NodePurpose, Planned, PoolPatch, PoolPurpose},
     gates,
     mark::{self, LabelledBy, PausedBy, PriorSelector},
     names,
@@ -116,6 +116,19 @@ pub fn arm(draft: &mut Draft<'_>, refusal: Option<&Why>) {
             has_annotations: pool.has_annotations,
         };
         draft.act("run", Action::PatchPool(patch), Some(event));
+    }
+}
+
+/// Puts the finalizer back that somebody has taken off while marks are there: without it nobody would take them back when
+/// the run is deleted.
+pub fn keep_finalizer(draft: &mut Draft<'_>) {
+    let restores = draft.out.actions.iter().any(|planned| restores(&planned.action));
+    if draft.frame.run.deleting || restores || !draft.frame.holds_anything() {
+        return;
+    }
+    let adds = |planned: &Planned| matches!(planned.action, Action::AddFinalizer { .. });
+    if !draft.out.actions.iter().any(adds) {
+        add_finalizer(draft);
     }
 }
 
@@ -604,16 +617,6 @@ pub fn drop_finalizer(draft: &mut Draft<'_>) {
         .finalizers
         .iter()
         .position(|finalizer| finalizer == marks::FINALIZER);
-    let restores = |action: &Action| {
-        matches!(
-            action,
-            Action::PatchPool(_)
-                | Action::PatchNode(_)
-                | Action::PatchMachine(_)
-                | Action::ReleaseLease { .. }
-                | Action::WriteJournal { .. }
-        )
-    };
     let restoring = draft.out.actions.iter().any(|planned| restores(&planned.action));
     if let Some(index) = index
         && !restoring
@@ -627,6 +630,18 @@ pub fn drop_finalizer(draft: &mut Draft<'_>) {
         };
         draft.act("run", action, None);
     }
+}
+
+/// Whether a write may be one that takes a mark back.
+const fn restores(action: &Action) -> bool {
+    matches!(
+        action,
+        Action::PatchPool(_)
+            | Action::PatchNode(_)
+            | Action::PatchMachine(_)
+            | Action::ReleaseLease { .. }
+            | Action::WriteJournal { .. }
+    )
 }
 
 /// Nodes that were left in the canary pool (their NodeChange was deleted, or they never came back) go home
@@ -726,7 +741,7 @@ fn unpause(draft: &mut Draft<'_>, over: bool) {
             forgive(draft, pool, mark);
             continue;
         }
-        let outdated = outdated(draft, pool);
+        let outdated = pools::outdated(draft.frame.observed, pool);
         // Someone unpaused it: it is theirs now.
         let lifted = !pool.paused;
         let free = outdated == 0 || mark.prior || lifted || draft.frame.intent.unpause_on_exit;
@@ -797,30 +812,4 @@ fn forgive(draft: &mut Draft<'_>, pool: &PoolView, mark: PausedBy) {
         has_annotations: pool.has_annotations,
     };
     draft.act("run", Action::PatchPool(patch), None);
-}
-
-/// Nodes whose primary pool it is and that would roll if it were unpaused now; counted from all nodes,
-/// because the spec may no longer name the pool.
-pub fn outdated(draft: &Draft<'_>, pool: &PoolView) -> usize {
-    let observed = draft.frame.observed;
-    let selectors: Vec<(&str, Value)> = observed
-        .pools
-        .values()
-        .map(|pool| (pool.name.as_str(), mark::own_selector(pool)))
-        .collect();
-    observed
-        .nodes
-        .values()
-        .filter(|node| {
-            let home = pools::home(
-                &node.labels,
-                selectors.iter().map(|(name, selector)| (*name, selector)),
-            );
-            home == pools::Home::Pool(&pool.name)
-        })
-        .filter(|node| {
-            node.annotation(openshift::CURRENT_CONFIG) != pool.config
-                || node.annotation(openshift::DESIRED_CONFIG) != pool.config
-        })
-        .count()
 }

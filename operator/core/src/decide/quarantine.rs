@@ -85,7 +85,7 @@ fn failed_after_release(change: &ChangeView) -> bool {
 }
 
 /// Taint values end at 63 characters of a small alphabet: the owner's uid is hashed.
-fn owner_value(owner_uid: &str) -> String {
+pub(crate) fn owner_value(owner_uid: &str) -> String {
     names::hash(&["owner", owner_uid], 10)
 }
 

@@ -22,6 +22,12 @@ pub fn not_fit(frame: &Frame<'_>, member: &Member<'_>) -> Option<Why> {
             format!("Node {name} is going away: {why}"),
         ));
     }
+    // Its cordon and its state are that owner's doing: nobody shall be told to uncordon it.
+    if let Some(other) = frame.busy.get(name.as_str()) {
+        let of = &other.spec.owner_ref;
+        let message = format!("Node {name} has its turn with {} {}", of.kind, of.name);
+        return Some(Why::new(Reason::NodeBusy, message));
+    }
     if pools::failing(node) {
         let message = format!(
             "Node {name} annotation {}: found {}: {}, wanted Done",
@@ -50,9 +56,6 @@ pub fn not_fit(frame: &Frame<'_>, member: &Member<'_>) -> Option<Why> {
         let message =
             format!("Node {name} spec.unschedulable: found true, wanted false; uncordon it to let it change");
         return Some(Why::new(Reason::CordonedByOther, message));
-    }
-    if let Some(other) = frame.busy.get(name.as_str()) {
-        return Some(ledger::busy(name, other));
     }
     let lease = frame.observed.leases.get(name)?;
     let ours = lease_holder(&frame.run.uid);

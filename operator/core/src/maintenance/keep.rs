@@ -17,6 +17,11 @@ const fn step_of(was_drained: bool) -> Step {
     }
 }
 
+/// Whether the journal says that numo no longer keeps the node closed, as others open it.
+fn is_given_up(change: &ChangeView) -> bool {
+    change.status.step == Some(Step::Held) && decide::is_for(change, Reason::ForeignWriter)
+}
+
 pub(super) fn kept() -> Why {
     let message = "the node is kept cordoned and drained until this object is deleted";
     Why::new(Reason::InMaintenance, message)
@@ -48,6 +53,12 @@ impl Pass<'_> {
             .or_else(|| ledger::stop(self.observed, node));
         if stop.is_none() && self.corrects(node, change, mark) {
             return;
+        }
+        if stop.is_none() && is_given_up(change) {
+            // Whoever opened the node has closed it again.
+            let mut journal = Journal::open(change, self.now);
+            journal.enter(step_of(was_drained), None);
+            self.out.actions.extend(journal.planned(None));
         }
         if let Some(why) = self.intent.of_drain.clone() {
             // Which pods are to go cannot be told.
@@ -174,13 +185,21 @@ impl Pass<'_> {
         };
         if mark.corrections >= MAX_CORRECTIONS {
             let message = format!(
-                "Node {}: someone {what}, {} times in all; cordon it, or delete NodeMaintenance {}",
+                "Node {}: someone {what}, {} times in all, and numo no longer corrects it: the node is not kept free of pods; \
+                 close it again, or delete NodeMaintenance {}",
                 node.name,
                 mark.corrections + 1,
                 self.view.owner.key
             );
-            let step = change.status.step.unwrap_or(Step::Cordoned);
-            self.say(step, Why::new(Reason::ForeignWriter, message), Some(change));
+            let why = Why::new(Reason::ForeignWriter, message);
+            // Nobody may take the node for one that is in maintenance.
+            self.report.phase = MaintenancePhase::Failed;
+            if !is_given_up(change) {
+                let mut journal = Journal::open(change, self.now);
+                journal.enter(Step::Held, Some(&why));
+                self.out.actions.extend(journal.planned(None));
+            }
+            self.say(Step::Held, why, Some(change));
             return true;
         }
         let note = format!(

@@ -125,6 +125,31 @@ fn adopt_paused_works_on_a_paused_pool_and_remembers_that_it_was() {
 }
 
 #[test]
+fn a_finalizer_that_somebody_takes_off_while_marks_are_there_comes_back_at_once() {
+    let cluster = |run: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours
+             node a worker 4.16.0 turn
+             rule backup
+             change a PreRules pin:4.17.0
+             job backup/Pre/1 of a running
+             {run}"
+        )
+    };
+    check(&cluster("run {}"), "> nothing");
+    check(&cluster("run bare {}"), "> finalizer on");
+    // Also of a run that was left, and whose pool stays paused.
+    let held = "cluster 4.17.0
+         pool worker 4.17.0 ours outdated:1
+         node a worker 4.16.0
+         run bare aborted 4.17.0 {}";
+    check(held, "phase Held\n > finalizer on");
+    // A dry run writes nothing, and what is being deleted takes no finalizer any more.
+    check(&cluster("run bare deleting {}"), "not > finalizer on");
+}
+
+#[test]
 fn an_adopted_pool_stays_paused_at_the_end() {
     check(
         "cluster 4.17.0

@@ -213,8 +213,25 @@ impl Cluster {
         }
         if cluster.is_of_a_run() {
             cluster.complete();
+            if !lines.iter().any(|line| line.word(0) == "run" && line.has("bare")) {
+                cluster.finalize();
+            }
         }
         cluster
+    }
+
+    /// A run whose marks are there has its finalizer; `run bare` has lost it.
+    fn finalize(&mut self) {
+        let left = numo_core::left::all(&self.observed);
+        let is_marked = left
+            .iter()
+            .any(|one| one.owner == RUN_UID || one.mark == marks::QUARANTINE);
+        if let Some(run) = self.observed.runs.get_mut(&run_key())
+            && is_marked
+            && run.finalizers.is_empty()
+        {
+            run.finalizers = vec!["someone/else".to_owned(), marks::FINALIZER.to_owned()];
+        }
     }
 
     /// Whether a MutexRunConfig is under test.

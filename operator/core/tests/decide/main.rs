@@ -19,6 +19,7 @@ mod evaluations;
 mod journal;
 mod last_look;
 mod leaving;
+mod left;
 mod machines;
 mod maintained;
 mod maintenance;

@@ -357,7 +357,9 @@ fn a_drained_node_is_kept_drained() {
     );
     check(
         &kept("kept a uncordoned corrections:3\n pods a"),
-        "hold ForeignWriter ~ uncordoned it, 4 times in all\n > nothing",
+        "maintenance Failed
+         hold ForeignWriter ~ uncordoned it, 4 times in all
+         > journal a Held ForeignWriter",
     );
     // A lease that is half over is renewed.
     check(

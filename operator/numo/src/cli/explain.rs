@@ -561,6 +561,10 @@ fn of_node(
         earliest: earliest(look, decision, node),
         ..Explanation::of(format!("Node {}", seen.name), why)
     };
+    // A maintenance is not over by itself.
+    if node.why.reason == Reason::NodeBusy && !one.commands.is_empty() {
+        one.ends_by = Some("whoever keeps the node in maintenance");
+    }
     let holds = |reason: Reason| matches!(reason, Reason::Suspended | Reason::Aborted | Reason::RunGivenUp);
     if holds(node.why.reason) || report.hold.as_ref().is_some_and(|hold| holds(hold.reason)) {
         let annotations = look.annotations(owner);
@@ -772,6 +776,17 @@ fn maintenance(look: &Look, view: &MaintenanceView) -> Explanation {
             look::maintenance_words(view),
         )
     };
+    if let Some(reason) = one.reason.filter(|_| one.ends_by.is_some()) {
+        let wait = cure::Wait {
+            look,
+            owner: &view.owner,
+            report: None,
+            node: Some(&view.spec.node_name),
+            reason,
+            message: &one.message,
+        };
+        one.commands = wait.commands();
+    }
     let total = status.eviction_pods.unwrap_or(0);
     if total > 0 {
         let done = status.drain_progress.unwrap_or(0);
@@ -879,7 +894,7 @@ fn plan(look: &Look, key: &Key, decision: &Decision) -> Explanation {
     let report = &decision.report;
     let (reason, message) = look::plan_words(look, key, report);
     let mut one = Explanation::of(format!("Plan {key}"), (Some(reason), message));
-    one.commands = cure::of_owner(look, &Owner::plan(key.clone()), report, reason);
+    one.commands = cure::of_owner(look, &Owner::plan(key.clone()), report, (reason, &one.message));
     one.target.clone_from(&report.target);
     if !report.nodes.is_empty() {
         one.link("nodes", progress(look, report));
@@ -900,7 +915,7 @@ fn run(look: &Look, key: &Key, decision: &Decision) -> Explanation {
     let report = &decision.report;
     let (reason, message) = look::said(look, key, report);
     let mut one = Explanation::of(format!("MutexRunConfig {key}"), (Some(reason), message));
-    one.commands = cure::of_owner(look, &Owner::run(key.clone()), report, reason);
+    one.commands = cure::of_owner(look, &Owner::run(key.clone()), report, (reason, &one.message));
     one.target.clone_from(&report.target);
     for problem in &report.problems {
         one.link("wrong", format!("{}: {}", problem.reason, problem.message));
@@ -954,23 +969,52 @@ fn budget(look: &Look, name: &str) -> Explanation {
         used.allowed
             .is_some_and(|allowed| used.unavailable.len() >= allowed)
     };
-    let why = match of_budget.iter().find(full) {
+    let limit = look.store.observed.budgets.get(name);
+    let limit = limit.map(|budget| &budget.max_unavailable);
+    let why = match (of_budget.iter().find(full), limit) {
         _ if paused => (
             Some(Reason::Stopped),
-            format!("MutexBudget/{name} has spec.paused: true; start again with `numo start {name}`"),
+            format!(
+                "MutexBudget/{name} has spec.paused: true; start again with `{}`",
+                ledger::start_command(name)
+            ),
         ),
-        Some(used) => (
+        _ if of_budget.is_empty() => (None, "its spec.nodeSelector selects no node".to_owned()),
+        (_, Some(Err(problem))) => (
+            Some(Reason::InvalidField),
+            format!(
+                "spec.maxUnavailable: {problem}; until that is mended no further node of it may become unavailable"
+            ),
+        ),
+        (Some(used), _) if used.allowed == Some(0) => (
             Some(Reason::BudgetExhausted),
             format!(
-                "{} of {} nodes are unavailable",
-                used.unavailable.len(),
+                "spec.maxUnavailable is 0: none of its {} nodes may become unavailable, until that is raised",
                 used.nodes
             ),
         ),
-        None if of_budget.is_empty() => (None, "its spec.nodeSelector selects no node".to_owned()),
-        None => (None, "it lets further nodes become unavailable".to_owned()),
+        (Some(used), _) => (
+            Some(Reason::BudgetExhausted),
+            format!(
+                "{} of {} nodes are unavailable, {} may be",
+                used.unavailable.len(),
+                used.nodes,
+                used.allowed.unwrap_or(0)
+            ),
+        ),
+        (None, _) => (None, "it lets further nodes become unavailable".to_owned()),
     };
+    let closed = limit.is_some_and(Result::is_err) || of_budget.iter().any(|used| used.allowed == Some(0));
     let mut one = Explanation::of(format!("MutexBudget {name}"), why);
+    match one.reason {
+        Some(Reason::Stopped) => one.commands = vec![ledger::start_command(name)],
+        // No node in flight ends it.
+        Some(_) if closed => {
+            one.ends_by = Some(Who::ClusterAdmin.phrase());
+            one.commands = vec![format!("kubectl edit mutexbudget {name}")];
+        }
+        _ => {}
+    }
     for used in of_budget {
         let group = used
             .budget

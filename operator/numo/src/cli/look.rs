@@ -7,15 +7,18 @@ use crate::{
     shell::{
         client::Connection,
         leader,
+        notice::Notice,
         observe::{self, Following},
         operator::LEADER_LEASE,
         store::Store,
     },
 };
 use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
 use numo_api::{
     Reason, Step,
     conditions::{Who, types},
+    marks,
     mutex_run_config::WaitCount,
 };
 use numo_core::{
@@ -73,14 +76,17 @@ pub async fn look_by(connection: &Connection) -> Result<Look, CliError> {
             "cannot look at the cluster: {words}; a cluster administrator lends the ClusterRole numo-viewer"
         )));
     }
+    let leading = leading(connection).await;
+    let mut store = store;
+    leading.tell(&mut store.observed.settings);
     let mut look = Look::of(store, unseen, connection.clock.now());
-    look.idle = idle(connection).await;
+    look.idle = leading.idle;
     Ok(look)
 }
 
 /// Says where nobody acts on what was said or seen.
 pub async fn say_idle(connection: &Connection) {
-    say_unmoved(idle(connection).await.as_deref());
+    say_unmoved(leading(connection).await.idle.as_deref());
 }
 
 /// Says it of a look; it is talk, not data.
@@ -102,10 +108,37 @@ pub async fn place(connection: &Connection) -> String {
     namespace.unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned())
 }
 
-/// That no numo leads, as far as that may be looked at.
-async fn idle(connection: &Connection) -> Option<String> {
-    let all = leader::leases(&connection.read, LEADER_LEASE).await.ok()?;
+/// Who leads, and what the one that leads says of itself.
+#[derive(Default)]
+struct Leading {
+    /// That no numo leads, as far as that may be looked at.
+    idle: Option<String>,
+    /// What the one that leads, or led last, says that it knows.
+    notice: Option<Notice>,
+}
+
+impl Leading {
+    /// Has decisions depend on what only the operator knows.
+    fn tell(&self, settings: &mut Settings) {
+        if let Some(notice) = &self.notice {
+            settings.leases_unavailable.clone_from(&notice.leases_unavailable);
+        }
+    }
+}
+
+async fn leading(connection: &Connection) -> Leading {
+    let Ok(all) = leader::leases(&connection.read, LEADER_LEASE).await else {
+        return Leading::default();
+    };
     let now = connection.clock.now();
+    let age = |lease: &&Lease| leader::age_seconds(lease, now).unwrap_or(i64::MAX);
+    Leading {
+        idle: idle(&all, now),
+        notice: all.iter().min_by_key(age).and_then(Notice::of),
+    }
+}
+
+fn idle(all: &[Lease], now: Timestamp) -> Option<String> {
     if all.iter().any(|lease| leader::is_alive(lease, now)) {
         return None;
     }
@@ -120,6 +153,14 @@ async fn idle(connection: &Connection) -> Option<String> {
     Some(format!(
         "no numo leads ({since}): nothing of this moves; `numo doctor` says more"
     ))
+}
+
+/// Whether every owner could be looked at, so that one that is not seen is gone.
+pub fn sees_all_owners(unseen: &[String]) -> bool {
+    const OWNERS: [&str; 3] = ["mutexrunconfigs", "plans", "nodemaintenances"];
+    !unseen
+        .iter()
+        .any(|words| words.ends_with(observe::FORBIDDEN) && OWNERS.iter().any(|kind| words.starts_with(kind)))
 }
 
 /// That objects of a kind could not be looked at, if so: then nobody knows whether one is there.
@@ -145,7 +186,12 @@ pub async fn follow(
     if !show(&mut first).await? {
         return Ok(());
     }
-    let (mut unseen, mut who) = (first.unseen, first.idle);
+    let mut unseen = first.unseen;
+    let mut who = Leading {
+        idle: first.idle,
+        notice: None,
+    };
+    let known = first.store.observed.settings.leases_unavailable.clone();
     let mut asked = tokio::time::Instant::now();
     let mut following = Following::begin(&connection.read, settings(), &unseen);
     loop {
@@ -158,20 +204,22 @@ pub async fn follow(
             continue;
         }
         if asked.elapsed() >= LEADS_AGAIN {
-            who = idle(connection).await;
+            who = leading(connection).await;
             asked = tokio::time::Instant::now();
         }
+        let settings = &mut following.store.observed.settings;
+        settings.leases_unavailable.clone_from(&known);
+        who.tell(settings);
         let mut look = Look::of(
             std::mem::take(&mut following.store),
             unseen,
             connection.clock.now(),
         );
-        look.idle = who;
+        look.idle.clone_from(&who.idle);
         let goes_on = show(&mut look).await?;
         Look {
             store: following.store,
             unseen,
-            idle: who,
             ..
         } = look;
         if !goes_on {
@@ -203,6 +251,7 @@ impl Look {
         let keys: Vec<Key> = store.observed.runs.keys().cloned().collect();
         store.observed.settings.run_namespaces = keys.iter().map(|key| key.namespace.clone()).collect();
         let plans: Vec<Key> = store.observed.plans.keys().cloned().collect();
+        without_leases(&mut store.observed);
         store.observed.settings.plan_namespaces = plans.iter().map(|key| key.namespace.clone()).collect();
         let answers = Answers::default();
         let decided = |owner: &Owner| {
@@ -214,7 +263,8 @@ impl Look {
             decide(&snapshot, &answers)
         };
         let plans = plans.into_iter().map(|key| {
-            let decision = decided(&Owner::plan(key.clone()));
+            let mut decision = decided(&Owner::plan(key.clone()));
+            as_the_journal_has_it(&mut decision, &store.observed);
             (key, decision)
         });
         let plans = plans.collect();
@@ -228,6 +278,7 @@ impl Look {
             for wait in recorded.iter().flat_map(|run| &run.waiting) {
                 what_only_the_operator_knows(&mut decision, wait);
             }
+            as_the_journal_has_it(&mut decision, &store.observed);
             (key, decision)
         });
         let runs = runs.collect();
@@ -238,6 +289,38 @@ impl Look {
             unseen,
             idle: None,
             now,
+        }
+    }
+}
+
+/// Where the namespace of node leases is not there, none can be had, whether an operator has found that out or not.
+fn without_leases(observed: &mut Observed) {
+    let missing =
+        !observed.namespaces.is_empty() && !observed.namespaces.contains_key(marks::LEASE_NAMESPACE);
+    if missing && observed.settings.leases_unavailable.is_none() {
+        let why = format!("Namespace {} is not there", marks::LEASE_NAMESPACE);
+        observed.settings.leases_unavailable = Some(why);
+    }
+}
+
+/// A node that the operator holds is held, whatever is decided here on less than the operator knows: the journal is what it
+/// acts on. A directive that it has not obeyed yet is about to change that.
+fn as_the_journal_has_it(decision: &mut Decision, observed: &Observed) {
+    for node in decision.report.nodes.values_mut() {
+        let named = node.change.as_deref().and_then(|named| named.split_once('/'));
+        let change = named.and_then(|(namespace, name)| observed.changes.get(&Key::new(namespace, name)));
+        let Some(change) = change else { continue };
+        let status = &change.status;
+        let obeyed = change.spec.directive.is_none()
+            || status
+                .observed_generation
+                .is_some_and(|seen| seen >= change.generation);
+        let by_itself = node.why.reason.who() == Who::Numo;
+        let held = status.step == Some(Step::Held) && obeyed && (node.step != Step::Held || by_itself);
+        let known = |name: &str| Reason::ALL.iter().find(|reason| reason.name() == name);
+        if held && let Some(reason) = status.reason.as_deref().and_then(known) {
+            node.step = Step::Held;
+            node.why = Why::new(*reason, status.message.clone().unwrap_or_default());
         }
     }
 }

@@ -26,7 +26,8 @@ use numo_core::{
     Owner, Snapshot,
     action::Action,
     decide, invariant,
-    release::{self, Left},
+    left::{self, Left},
+    release,
     verdict::Answers,
 };
 use std::{collections::BTreeSet, fmt::Write as _, time::Duration};
@@ -141,7 +142,7 @@ pub async fn release(args: ReleaseArgs) -> Result<(), CliError> {
                 "cannot see {words}; run it as a cluster administrator{leases}"
             )));
         }
-        released.left = release::left(&store.observed);
+        released.left = left::all(&store.observed);
         released.refused.clear();
         let wrote = give_back(&connection, &mut store, fence.as_ref(), &mut released).await?;
         if !wrote

@@ -13,6 +13,7 @@ use numo_core::{
     Decision,
     eta::Eta,
     ledger::Ledger,
+    left,
     observed::{Key, MaintenanceView},
 };
 use serde::Serialize;
@@ -51,10 +52,27 @@ struct Picture {
     owners: Vec<OwnerLine>,
     maintenances: Vec<MaintenanceLine>,
     budgets: Vec<BudgetLine>,
+    /// Marks whose owner is gone.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    left_behind: Vec<LeftLine>,
     unseen: Vec<String>,
     /// That no numo leads, if so.
     #[serde(skip_serializing_if = "Option::is_none")]
     idle: Option<String>,
+}
+
+/// A mark whose owner is gone.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct LeftLine {
+    object: String,
+    mark: String,
+    owner: Option<String>,
+    reason: Reason,
+    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    held_nodes: Option<usize>,
+    commands: Vec<String>,
 }
 
 /// A MutexRunConfig or a Plan.
@@ -264,6 +282,7 @@ impl Picture {
             owners: runs.chain(plans).collect(),
             maintenances: maintenances.map(MaintenanceLine::of).collect(),
             budgets: budgets(look),
+            left_behind: left_behind(look),
             unseen: look.unseen.clone(),
             idle: look.idle.clone(),
         }
@@ -292,6 +311,9 @@ impl Picture {
                 format!("found no {kinds}{place}; `numo status` lists all"),
             )),
             None => {
+                if !self.left_behind.is_empty() {
+                    return Ok(());
+                }
                 anstream::eprintln!(
                     "numo: found no {kinds}: nothing changes any node. README.md shows the first of each; \
                      `numo doctor` checks the installation"
@@ -328,6 +350,9 @@ impl Picture {
         }
         if !self.budgets.is_empty() {
             parts.push(used(&self.budgets, output));
+        }
+        if !self.left_behind.is_empty() {
+            parts.push(shown_left(&self.left_behind, output));
         }
         parts.join("\n")
     }
@@ -537,6 +562,67 @@ fn maintained(lines: &[MaintenanceLine], look: &Look, output: OutputArgs) -> Str
         ]);
     }
     table.text()
+}
+
+/// What was left behind by owners that are gone. Who cannot see all owners cannot tell who is gone.
+fn left_behind(look: &Look) -> Vec<LeftLine> {
+    if !look::sees_all_owners(&look.unseen) {
+        return Vec::new();
+    }
+    let found = left::orphans(&look.store.observed).into_iter();
+    found
+        .map(|one| {
+            let (reason, message) = one.said();
+            LeftLine {
+                object: one.left.object,
+                mark: one.left.mark,
+                owner: one.owner.map(|key| key.to_string()),
+                reason,
+                message,
+                held_nodes: one.held_nodes,
+                commands: one.commands,
+            }
+        })
+        .collect()
+}
+
+fn shown_left(lines: &[LeftLine], output: OutputArgs) -> String {
+    let shown = if output.is_wide() { usize::MAX } else { SHOWN };
+    let mut table = Table::new(
+        0,
+        ["LEFT BEHIND", "MARK", "REASON", "OWNER", "WOULD-ROLL"],
+        output,
+    );
+    for line in lines.iter().take(shown) {
+        let mark = line.mark.rsplit('/').next().unwrap_or(&line.mark);
+        let held = line
+            .held_nodes
+            .map_or_else(|| "-".to_owned(), |held| held.to_string());
+        table.row([
+            line.object.as_str().into(),
+            mark.into(),
+            Cell::painted(line.reason.name(), output::of_reason(line.reason)),
+            line.owner
+                .as_ref()
+                .map_or_else(|| "gone".to_owned(), |owner| format!("{owner} (gone)"))
+                .into(),
+            held.into(),
+        ]);
+    }
+    let mut text = table.text();
+    for command in lines.iter().take(shown).flat_map(|line| &line.commands) {
+        let _ = writeln!(text, "  do      {command}");
+    }
+    if lines.iter().any(|line| line.reason == Reason::PoolHeld) {
+        let _ = writeln!(
+            text,
+            "  or      apply a MutexRunConfig with that pool among its targets: it takes the pool over"
+        );
+    }
+    if lines.len() > shown {
+        let _ = writeln!(text, "  and {} more (-o wide)", lines.len() - shown);
+    }
+    text
 }
 
 fn budgets(look: &Look) -> Vec<BudgetLine> {

@@ -14,11 +14,8 @@ use kube::{
     core::DynamicObject,
 };
 use numo_api::marks;
-use numo_core::names;
+use numo_core::{ledger, names};
 use serde_json::{Value, json};
-
-/// The budget that `numo stop` makes when none is named.
-const STOP_BUDGET: &str = "stop";
 
 /// Arguments of `numo stop` and `numo start`.
 #[derive(Debug, Args)]
@@ -45,8 +42,12 @@ pub async fn set_paused(args: StopArgs, paused: bool) -> Result<(), CliError> {
     };
     let name = match (&args.budget, &args.selector) {
         (Some(name), _) => name.clone(),
-        (None, Some(_)) => format!("{STOP_BUDGET}-{}", names::hash(&[&nodes.to_string()], 8)),
-        (None, None) => STOP_BUDGET.to_owned(),
+        (None, Some(_)) => format!(
+            "{}-{}",
+            ledger::STOP_BUDGET,
+            names::hash(&[&nodes.to_string()], 8)
+        ),
+        (None, None) => ledger::STOP_BUDGET.to_owned(),
     };
     let (connection, _) = args.cluster.connect(verb).await?;
     let api = watch::api(&connection.write, Kind::MutexBudget, "");

@@ -87,7 +87,7 @@ struct Standing {
 
 fn standing(report: &Report) -> Standing {
     let (reason, message, who) = said(report);
-    let open = !matches!(reason, Reason::UpToDate | Reason::Succeeded);
+    let open = !matches!(reason, Reason::UpToDate | Reason::Succeeded | Reason::NoNodes);
     if open
         && report.phase == RunPhase::Active
         && who != Who::ClusterAdmin
@@ -153,7 +153,7 @@ fn said(report: &Report) -> (Reason, String, Who) {
         (Some(hold), None) => why(hold),
         (None, None) => match nodes.values().find(|node| open(node.step)) {
             Some(first) => why(&first.why),
-            None if nodes.is_empty() => by_reason(Reason::UpToDate, "it selects no node".to_owned()),
+            None if nodes.is_empty() => by_reason(Reason::NoNodes, "spec.nodeSelector selects no node".to_owned()),
             None => match left_out(report) {
                 Some(words) if report.acknowledged => {
                     by_reason(Reason::Succeeded, format!("acknowledged: {words}"))
@@ -237,7 +237,7 @@ pub fn status(view: &PlanView, report: &Report, now: Timestamp) -> PlanStatus {
         message,
         stalled,
     } = standing(report);
-    let ready = said.complete && matches!(reason, Reason::UpToDate | Reason::Succeeded);
+    let ready = said.complete && matches!(reason, Reason::UpToDate | Reason::Succeeded | Reason::NoNodes);
     let stalled = !ready && stalled;
     conditions.set(types::READY, status_of(ready), reason.name(), &message);
     for (type_, present) in [

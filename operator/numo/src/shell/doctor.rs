@@ -6,6 +6,7 @@ use super::{
     artifact::{ArtifactOptions, Artifacts, NotFetched},
     client::Connection,
     leader::{age_seconds, holder, is_alive, leases},
+    observe,
     operator::{LEADER_LEASE, is_too_old},
     wire::Kind,
 };
@@ -26,12 +27,15 @@ use kube::{
     core::{ApiResource, GroupVersionKind},
 };
 use numo_api::{Condition, MutexRule, marks};
+use numo_core::{left, observed::Settings};
 use serde::Serialize;
 use serde_json::Value;
 use std::{collections::BTreeSet, time::Duration};
 
 /// Reviews of access, and images, that are asked for at once.
 const AT_ONCE: usize = 16;
+/// Marks of owners that are gone, as many as are named.
+const MARKS_NAMED: usize = 20;
 /// How long a registry may take.
 const REGISTRY_PATIENCE: Duration = Duration::from_secs(15);
 /// What numo is granted, as it is installed: one source.
@@ -139,6 +143,8 @@ pub async fn examine(connection: &Connection, namespace: &str, artifacts: Artifa
     others(connection, &mut found).await;
     found.check = "Webhook";
     webhook(connection, namespace, &mut found).await;
+    found.check = "LeftBehind";
+    left_behind(connection, &mut found).await;
     found.check = "Rules";
     let all = rules(connection, &mut found).await;
     found.check = "Registries";
@@ -385,6 +391,38 @@ async fn leader(connection: &Connection, namespace: &str, found: &mut Findings) 
             ),
             "stop one of them: both would change the same nodes",
         );
+    }
+}
+
+/// Marks whose owner is gone: nobody takes them back by itself.
+async fn left_behind(connection: &Connection, found: &mut Findings) {
+    let settings = Settings {
+        only_looks: true,
+        ..Settings::default()
+    };
+    let looked = observe::once(&connection.read, settings).await;
+    let (store, unseen) = match looked {
+        Ok(looked) => looked,
+        Err(error) => return found.unknown("marks on Nodes and pools", &error),
+    };
+    if let Some(words) = unseen.iter().find(|words| words.ends_with(observe::FORBIDDEN)) {
+        let cure = "run it as somebody who may read that, for example as cluster-admin".to_owned();
+        let message = format!("marks on Nodes and pools: cannot see {words}");
+        return found.say(State::Unknown, message, Some(cure));
+    }
+    let orphans = left::orphans(&store.observed);
+    for orphan in orphans.iter().take(MARKS_NAMED) {
+        found.wrong(orphan.said().1, orphan.commands.join("; "));
+    }
+    if orphans.len() > MARKS_NAMED {
+        let more = orphans.len() - MARKS_NAMED;
+        found.wrong(
+            format!("{} more of owners that are gone", counted(more, "mark")),
+            "numo status -o wide",
+        );
+    }
+    if orphans.is_empty() {
+        found.ok("no mark of an owner that is gone is left");
     }
 }
 

@@ -22,7 +22,7 @@ use std::{
 };
 use tokio::time::Instant;
 
-use super::clock::ServerClock;
+use super::{clock::ServerClock, notice::Board};
 
 /// How long a lease holds without renewal.
 pub const LEASE_DURATION: Duration = Duration::from_secs(15);
@@ -104,6 +104,7 @@ pub struct Candidate {
     identity: String,
     clock: ServerClock,
     seen: Option<(String, Instant)>,
+    board: Option<Board>,
 }
 
 impl Candidate {
@@ -115,6 +116,16 @@ impl Candidate {
             identity: identity.to_owned(),
             clock,
             seen: None,
+            board: None,
+        }
+    }
+
+    /// The same, which says on the lease what stands on the board.
+    #[must_use]
+    pub fn telling(self, board: Board) -> Self {
+        Self {
+            board: Some(board),
+            ..self
         }
     }
 
@@ -222,13 +233,14 @@ impl Candidate {
     async fn attempt(&mut self) -> Result<Held, kube::Error> {
         let asked = Instant::now();
         let Some(mut lease) = self.api.get_opt(&self.name).await? else {
-            let lease = Lease {
+            let mut lease = Lease {
                 metadata: ObjectMeta {
                     name: Some(self.name.clone()),
                     ..ObjectMeta::default()
                 },
                 spec: Some(self.spec(None)),
             };
+            self.tell(&mut lease);
             return match self.api.create(&PostParams::default(), &lease).await {
                 Ok(_) => Ok(Held::Us(asked)),
                 Err(kube::Error::Api(status)) if status.code == 409 => Ok(Held::Other("unknown".to_owned())),
@@ -255,10 +267,17 @@ impl Candidate {
         if let Some(new) = lease.spec.as_mut() {
             new.lease_transitions = Some(spec.lease_transitions.unwrap_or(0) + i32::from(!ours));
         }
+        self.tell(&mut lease);
         match self.api.replace(&self.name, &PostParams::default(), &lease).await {
             Ok(_) => Ok(Held::Us(asked)),
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(Held::Other(holder)),
             Err(error) => Err(error),
+        }
+    }
+
+    fn tell(&self, lease: &mut Lease) {
+        if let Some(board) = &self.board {
+            board.read().put(lease);
         }
     }
 

@@ -8,6 +8,7 @@ use numo_api::{Outcome, Phase, Reason, Step, VerdictRecord};
 use numo_core::{
     Owner,
     ledger::{self, Ledger},
+    left::{MARKS, Orphan},
     observed::{Observed, RuleView},
     report::{NodeReport, Report, RunPhase},
 };
@@ -60,8 +61,9 @@ described! {
     NODE_STEP_SINCE = "node_step_since_timestamp_seconds", "gauge", &["kind", "namespace", "name", "node"], "When a node in flight came to its step (Unix time)";
     OWNER_REASON = "owner_reason", "gauge", &["kind", "namespace", "name", "reason"], "1 for what an owner waits for, or is";
     OWNER_STALLED = "owner_stalled", "gauge", &OWNER, "Whether an owner waits for a person";
-    POOL_PAUSED = "pool_paused", "gauge", &["namespace", "name", "pool"], "Whether numo keeps the pool of a MutexRunConfig paused";
-    POOL_HELD_NODES = "pool_held_nodes", "gauge", &["namespace", "name"], "Nodes that would roll if the pools a run left paused were unpaused";
+    POOL_PAUSED = "pool_paused", "gauge", &["namespace", "name", "pool"], "Whether numo keeps a pool paused, for which MutexRunConfig; also after that one is gone";
+    POOL_HELD_NODES = "pool_held_nodes", "gauge", &["namespace", "name", "pool"], "Nodes that would roll if a pool that a run left paused were unpaused; also after that run is gone";
+    ORPHANED_MARKS = "orphaned_marks", "gauge", &["mark"], "Marks of numo on Nodes, pools, Machines and Leases whose owner is gone";
     BUDGET_NODES = "budget_nodes", "gauge", &["budget", "group"], "Nodes that a MutexBudget speaks of, by group";
     BUDGET_ALLOWED = "budget_allowed_nodes", "gauge", &["budget", "group"], "Nodes of it that may be unavailable";
     BUDGET_IN_USE = "budget_in_use_nodes", "gauge", &["budget", "group"], "Nodes of it that are unavailable, whoever made them so";
@@ -130,9 +132,8 @@ struct PoolLabels {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
-struct RunLabels {
-    namespace: String,
-    name: String,
+struct MarkLabels {
+    mark: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
@@ -224,6 +225,8 @@ impl<L: Clone + Hash + Eq + Ord> Series<L> {
 
 /// Nodes that wait for a budget, by owner.
 type Blocked = BTreeMap<Owner, Vec<(String, Reason)>>;
+/// What owners say of their pools: whether numo keeps it paused, and how many of its nodes it holds.
+type Pools = BTreeMap<Owner, Vec<(PoolLabels, bool, usize)>>;
 /// Histograms of rules.
 type RuleSeconds = Family<RulePhaseLabels, Histogram, fn() -> Histogram>;
 
@@ -238,13 +241,15 @@ pub struct Metrics {
     owner_reason: Series<ReasonLabels>,
     owner_stalled: Series<OwnerLabels>,
     pool_paused: Series<PoolLabels>,
-    held_nodes: Series<RunLabels>,
+    held_nodes: Series<PoolLabels>,
+    orphaned_marks: Series<MarkLabels>,
     budget_nodes: Series<GroupLabels>,
     budget_allowed: Series<GroupLabels>,
     budget_in_use: Series<GroupLabels>,
     budget_blocked: Series<BlockedLabels>,
     budget_paused: Series<BudgetLabels>,
     blocked: Arc<Mutex<Blocked>>,
+    pools: Arc<Mutex<Pools>>,
     rule_verdicts: Family<VerdictLabels, Counter>,
     rule_seconds: RuleSeconds,
     plugin_seconds: Family<RuleLabels, Counter<f64, AtomicU64>>,
@@ -292,12 +297,14 @@ impl Metrics {
             owner_stalled: Series::default(),
             pool_paused: Series::default(),
             held_nodes: Series::default(),
+            orphaned_marks: Series::default(),
             budget_nodes: Series::default(),
             budget_allowed: Series::default(),
             budget_in_use: Series::default(),
             budget_blocked: Series::default(),
             budget_paused: Series::default(),
             blocked: Arc::default(),
+            pools: Arc::default(),
             rule_verdicts: Family::default(),
             rule_seconds: Family::new_with_constructor(|| {
                 Histogram::new([
@@ -329,6 +336,7 @@ impl Metrics {
         of(register, OWNER_STALLED, metrics.owner_stalled.family.clone());
         of(register, POOL_PAUSED, metrics.pool_paused.family.clone());
         of(register, POOL_HELD_NODES, metrics.held_nodes.family.clone());
+        of(register, ORPHANED_MARKS, metrics.orphaned_marks.family.clone());
         of(register, BUDGET_NODES, metrics.budget_nodes.family.clone());
         of(register, BUDGET_ALLOWED, metrics.budget_allowed.family.clone());
         of(register, BUDGET_IN_USE, metrics.budget_in_use.family.clone());
@@ -442,28 +450,67 @@ impl Metrics {
                 name: name.clone(),
                 pool: pool.name.clone(),
             };
-            (labels, i64::from(pool.paused && pool.ours))
+            let holds = pool.ours && report.phase == RunPhase::Held;
+            (
+                labels,
+                pool.paused && pool.ours,
+                if holds { pool.outdated } else { 0 },
+            )
         });
-        self.pool_paused.show(owner, pools);
-        let held: usize = if report.phase == RunPhase::Held {
-            let ours = report.pools.iter().filter(|pool| pool.ours);
-            ours.map(|pool| pool.outdated).sum()
+        let pools: Vec<_> = pools.collect();
+        let mut known = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        if pools.is_empty() {
+            known.remove(owner);
         } else {
-            0
-        };
-        let labels = RunLabels {
-            namespace: namespace.clone(),
-            name: name.clone(),
-        };
-        let of_run = !report.pools.is_empty();
-        let held = (labels, i64::try_from(held).unwrap_or(i64::MAX));
-        self.held_nodes.show(owner, of_run.then_some(held));
+            known.insert(owner.clone(), pools);
+        }
+        drop(known);
         let mut known = self.blocked.lock().unwrap_or_else(PoisonError::into_inner);
         if blocked.is_empty() {
             known.remove(owner);
         } else {
             known.insert(owner.clone(), blocked);
         }
+    }
+
+    /// Shows every pool that numo keeps paused, for an owner that is there or one that is gone, and the marks that nobody
+    /// takes back by itself.
+    pub fn show_left(&self, orphans: &[Orphan]) {
+        let nobody = Owner::run(numo_core::observed::Key::new("", ""));
+        let known = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pools: BTreeMap<PoolLabels, (bool, usize)> = BTreeMap::new();
+        for (labels, paused, held) in known.values().flatten() {
+            pools.insert(labels.clone(), (*paused, *held));
+        }
+        drop(known);
+        let mut marks: BTreeMap<&'static str, i64> = MARKS.iter().map(|mark| (*mark, 0)).collect();
+        for orphan in orphans {
+            if let Some(count) = marks.get_mut(orphan.left.mark.as_str()) {
+                *count += 1;
+            }
+            if let Some(held) = orphan.held_nodes {
+                let owner = orphan.owner.clone().unwrap_or_default();
+                let labels = PoolLabels {
+                    namespace: owner.namespace,
+                    name: owner.name,
+                    pool: orphan.on.key.name.clone(),
+                };
+                pools.insert(labels, (true, held));
+            }
+        }
+        let paused = pools.iter();
+        self.pool_paused.show(
+            &nobody,
+            paused.map(|(labels, (paused, _))| (labels.clone(), i64::from(*paused))),
+        );
+        let held = pools.into_iter();
+        self.held_nodes.show(
+            &nobody,
+            held.map(|(labels, (_, held))| (labels, i64::try_from(held).unwrap_or(i64::MAX))),
+        );
+        let marks = marks.into_iter();
+        self.orphaned_marks
+            .show(&nobody, marks.map(|(mark, count)| (MarkLabels { mark }, count)));
     }
 
     /// Shows budgets and journals. `nobody` is the key under which series are kept that are no owner's.
@@ -687,8 +734,9 @@ impl Metrics {
         self.node_since.show(owner, []);
         self.owner_reason.show(owner, []);
         self.owner_stalled.show(owner, []);
-        self.pool_paused.show(owner, []);
-        self.held_nodes.show(owner, None);
+        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        pools.remove(owner);
+        drop(pools);
         let mut known = self.blocked.lock().unwrap_or_else(PoisonError::into_inner);
         known.remove(owner);
     }
@@ -837,6 +885,7 @@ mod tests {
         };
         observed.nodes.insert("a".to_owned(), some);
         metrics.show_cluster(&observed, Timestamp::UNIX_EPOCH);
+        metrics.show_left(&[]);
         metrics.begins("ns/rule", Phase::Pre);
         let labels = RulePhaseLabels {
             rule: "ns/rule".to_owned(),
@@ -903,6 +952,75 @@ mod tests {
         metrics.keep_rules(|_| false);
         assert_eq!(lines(&metrics, &of("Pre")).len(), 0);
         assert_eq!(lines(&metrics, trap).len(), 0);
+    }
+
+    /// Whoever deletes a run in mid-upgrade does not silence the alert that its pool is paused.
+    #[test]
+    fn a_pool_that_stays_paused_keeps_its_series_when_its_run_is_gone() {
+        let metrics = Metrics::new();
+        let owner = Owner::run(Key::new("ns", "upgrade"));
+        let report = Report {
+            phase: RunPhase::Held,
+            pools: vec![numo_core::report::PoolReport {
+                name: "worker".to_owned(),
+                paused: true,
+                ours: true,
+                outdated: 3,
+                ..numo_core::report::PoolReport::default()
+            }],
+            ..Report::default()
+        };
+        let labels = r#"{namespace="ns",name="upgrade",pool="worker"}"#;
+        let shown = |paused: &str, held: &str| {
+            let series = format!("numo_pool_paused{labels} {paused}");
+            assert_eq!(lines(&metrics, &series).len(), 1, "{series}\n{}", metrics.text());
+            let series = format!("numo_pool_held_nodes{labels} {held}");
+            assert_eq!(lines(&metrics, &series).len(), 1, "{series}\n{}", metrics.text());
+        };
+        metrics.show(&owner, &report, Reason::PoolHeld, true);
+        metrics.show_left(&[]);
+        shown("1", "3");
+        assert_eq!(lines(&metrics, "numo_orphaned_marks{").len(), MARKS.len());
+        let orphan = Orphan {
+            left: numo_core::left::Left {
+                object: "MachineConfigPool worker".to_owned(),
+                mark: numo_api::marks::PAUSED_BY.to_owned(),
+                owner: "uid".to_owned(),
+                message: String::new(),
+            },
+            on: numo_core::left::Marked {
+                api_version: "machineconfiguration.openshift.io/v1",
+                kind: "MachineConfigPool",
+                key: Key::new("", "worker"),
+                uid: "pool".to_owned(),
+            },
+            owner: Some(Key::new("ns", "upgrade")),
+            held_nodes: Some(2),
+            commands: Vec::new(),
+        };
+        metrics.forget(&owner);
+        metrics.show_left(std::slice::from_ref(&orphan));
+        shown("1", "2");
+        let mark = format!("numo_orphaned_marks{{mark=\"{}\"}} 1", numo_api::marks::PAUSED_BY);
+        assert_eq!(lines(&metrics, &mark).len(), 1);
+        // A run of that name comes back, and does not hold the pool yet: the pool is paused all the same.
+        let idle = Report {
+            phase: RunPhase::Idle,
+            pools: vec![numo_core::report::PoolReport {
+                name: "worker".to_owned(),
+                paused: true,
+                ..numo_core::report::PoolReport::default()
+            }],
+            ..Report::default()
+        };
+        metrics.show(&owner, &idle, Reason::UpToDate, false);
+        metrics.show_left(&[orphan]);
+        shown("1", "2");
+        metrics.show_left(&[]);
+        shown("0", "0");
+        metrics.forget(&owner);
+        metrics.show_left(&[]);
+        assert_eq!(lines(&metrics, "numo_pool_paused{"), Vec::<String>::new());
     }
 
     #[test]

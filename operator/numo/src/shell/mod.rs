@@ -19,6 +19,7 @@ pub mod expressions;
 pub mod http;
 pub mod leader;
 pub mod metrics;
+pub mod notice;
 pub mod observe;
 pub mod operator;
 pub mod planner;

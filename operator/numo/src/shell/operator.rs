@@ -9,6 +9,7 @@ use super::{
     http,
     leader::Candidate,
     metrics::Metrics,
+    notice::{Board, Notice},
     planner::Planner,
     webhook::{self, WebhookError, WebhookOptions},
 };
@@ -90,13 +91,21 @@ pub async fn run(
     let Connection { write, clock, .. } = &connection;
     let clock: ServerClock = clock.clone();
     let namespace = options.settings.namespace.clone();
+    let board = Board::default();
+    board.write(Notice {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        leases_unavailable: None,
+        run_namespaces: options.settings.run_namespaces.clone(),
+        plan_namespaces: options.settings.plan_namespaces.clone(),
+    });
     let mut candidate = Candidate::new(
         write.clone(),
         &namespace,
         LEADER_LEASE,
         &options.identity,
         clock.clone(),
-    );
+    )
+    .telling(board.clone());
     // A follower is ready: it does all that is asked of it.
     metrics.ready.store(true, Ordering::Release);
     let mut stopping = stop.clone();
@@ -120,7 +129,7 @@ pub async fn run(
         Channels::new(connection.clone(), &options.channels),
         options.settings,
         metrics.clone(),
-        events,
+        (events, board),
         fence.clone(),
     );
     let lost = {

@@ -14,6 +14,7 @@ use super::{
     events::{Events, Published},
     leader::Fence,
     metrics::Metrics,
+    notice::{Board, Notice},
     status,
     store::{Reach, Seen, Store},
     watch,
@@ -26,7 +27,7 @@ use numo_api::{Condition, NodeMaintenanceStatus, Reason, VerdictRecord, conditio
 use numo_core::{
     Decision, Owner, OwnerKind, Snapshot,
     action::{Action, Event, EventAction, Planned},
-    decide, invariant,
+    decide, invariant, left,
     observed::{Key, RunConfigView, Said, Settings, Validity},
     quorum::OPENSHIFT_ETCD,
     report::RunPhase,
@@ -116,6 +117,7 @@ pub struct Planner {
     store: Store,
     metrics: Metrics,
     events: Events,
+    board: Board,
     fence: Fence,
     sender: mpsc::UnboundedSender<Seen>,
     seen: mpsc::UnboundedReceiver<Seen>,
@@ -150,6 +152,8 @@ pub struct Planner {
     /// The watches of the pods of nodes in maintenance.
     pod_watches: BTreeMap<String, JoinHandle<()>>,
     said_no_leases: bool,
+    /// Marks whose owner is gone, as was said: object, mark, owner.
+    orphans_said: BTreeSet<(String, String, String)>,
     /// Whose decisions the writes of this turn can change.
     changed: Reach,
 }
@@ -163,7 +167,7 @@ impl Planner {
         channels: Channels,
         settings: Settings,
         metrics: Metrics,
-        events: Events,
+        (events, board): (Events, Board),
         fence: Fence,
     ) -> Self {
         let (sender, seen) = mpsc::unbounded_channel();
@@ -174,6 +178,7 @@ impl Planner {
             store: Store::new(settings),
             metrics,
             events,
+            board,
             fence,
             sender,
             seen,
@@ -197,6 +202,7 @@ impl Planner {
             claims_judged: None,
             pod_watches: BTreeMap::new(),
             said_no_leases: false,
+            orphans_said: BTreeSet::new(),
             changed: Reach::Nobody,
         };
         for kind in CLUSTER_KINDS
@@ -374,6 +380,7 @@ impl Planner {
         self.wakes.extend(due.into_iter().map(|key| (key, now)));
         status::others(&self.connection, &mut self.store, &self.events).await;
         self.metrics.show_cluster(&self.store.observed, now);
+        self.tell_orphans();
         let news = self.store.take_news();
         let due = self.due(news);
         self.wakes.extend(due.into_iter().map(|key| (key, now)));
@@ -642,6 +649,10 @@ impl Planner {
             return;
         };
         self.said_no_leases = true;
+        self.board.write(Notice {
+            leases_unavailable: Some(why.clone()),
+            ..self.board.read()
+        });
         tracing::warn!(
             reason = Reason::NodeLeaseUnavailable.name(),
             why,
@@ -656,6 +667,44 @@ impl Planner {
         };
         if let Some(published) = self.publishable(owner, event) {
             self.events.publish(published);
+        }
+    }
+
+    /// Shows marks whose owner is gone, and says each once: nobody else looks after them.
+    fn tell_orphans(&mut self) {
+        let found = left::orphans(&self.store.observed);
+        self.metrics.show_left(&found);
+        let name = |one: &left::Orphan| {
+            let left = &one.left;
+            (left.object.clone(), left.mark.clone(), left.owner.clone())
+        };
+        self.orphans_said
+            .retain(|said| found.iter().any(|one| name(one) == *said));
+        for one in found {
+            if !self.orphans_said.insert(name(&one)) {
+                continue;
+            }
+            let (reason, note) = one.said();
+            tracing::warn!(
+                object = one.left.object,
+                mark = one.left.mark,
+                note,
+                "the owner of a mark is gone"
+            );
+            self.events.publish(Published {
+                api_version: one.on.api_version.to_owned(),
+                kind: one.on.kind,
+                owner: one.on.key,
+                owner_uid: one.on.uid,
+                node_uid: None,
+                event: Event {
+                    node: None,
+                    warning: true,
+                    reason: reason.name(),
+                    action: EventAction::Hold,
+                    note,
+                },
+            });
         }
     }
 

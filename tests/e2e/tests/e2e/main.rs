@@ -28,6 +28,7 @@ mod jobs;
 mod joiners;
 mod leader;
 mod leaving;
+mod left;
 mod maintenance;
 mod mco;
 mod metrics;
@@ -51,6 +52,7 @@ mod together;
 mod tools;
 mod topologies;
 mod uninstall;
+mod unleased;
 mod versions;
 mod wasm;
 

@@ -1,0 +1,473 @@
+//! Every mark that numo has left on objects that are not its own, and those among them whose owner is gone. The operator
+//! (metrics, events), `numo status`, `numo doctor` and `numo release` all ask here. Nothing here writes.
+
+use crate::{
+    MaintenanceGroup, OwnerKind,
+    decide::{self, holder_of},
+    mark::{self, CordonedBy, Shielded},
+    observed::{Annotated, Key, MachineApi, Map, NodeView, Observed, PoolView},
+    pools, release,
+};
+use numo_api::{Reason, marks};
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+/// A mark that is left.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Left {
+    /// The object: `Node worker-1`.
+    pub object: String,
+    /// The mark: its key.
+    pub mark: String,
+    /// uid of the owner, where the mark tells it.
+    pub owner: String,
+    /// In a sentence: what stands there, and why it stays if that is plain.
+    pub message: String,
+}
+
+/// The object that a mark is on, as an event names it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Marked {
+    /// `apiVersion` of the object.
+    pub api_version: &'static str,
+    /// Kind of the object.
+    pub kind: &'static str,
+    /// Namespace (empty for objects of the cluster) and name.
+    pub key: Key,
+    /// uid of the object.
+    pub uid: String,
+}
+
+/// A mark whose owner is gone: nobody takes it back by itself.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Orphan {
+    /// The mark.
+    pub left: Left,
+    /// The object that carries it.
+    pub on: Marked,
+    /// `namespace/name` of the owner, where the mark tells it.
+    pub owner: Option<Key>,
+    /// A pool that stays paused: the nodes that would roll if it were unpaused now.
+    pub held_nodes: Option<usize>,
+    /// Commands that put back what was there before, in order.
+    pub commands: Vec<String>,
+}
+
+impl Orphan {
+    /// What is to be said of it: the reason, and a sentence that ends with what ends it.
+    pub fn said(&self) -> (Reason, String) {
+        let owner = self.owner.as_ref().map_or_else(
+            || format!("its owner (uid {}) is gone", self.left.owner),
+            |key| format!("MutexRunConfig {key}, which paused it, is gone"),
+        );
+        let end = format!("put it back: {}", self.commands.join("; "));
+        match self.held_nodes {
+            Some(held) => {
+                let nodes = if held == 1 {
+                    "1 node".to_owned()
+                } else {
+                    format!("{held} nodes")
+                };
+                (
+                    Reason::PoolHeld,
+                    format!(
+                        "{} stays paused, no update reaches its nodes, and {owner}: {nodes} would roll without rules if it \
+                         were unpaused. A new MutexRunConfig with this pool among its targets takes it over; or unpause \
+                         it: {}",
+                        self.left.object,
+                        self.commands.join("; ")
+                    ),
+                )
+            }
+            None if self.left.owner.is_empty() => (
+                Reason::OwnerGone,
+                format!(
+                    "{}: {} ({}), and its owner is gone; {end}",
+                    self.left.object, self.left.message, self.left.mark
+                ),
+            ),
+            None => (
+                Reason::OwnerGone,
+                format!(
+                    "{}: {} ({}), and {owner}; {end}",
+                    self.left.object, self.left.message, self.left.mark
+                ),
+            ),
+        }
+    }
+}
+
+/// The keys of all marks that [`orphans`] can find.
+pub const MARKS: [&str; 8] = [
+    marks::RELEASE,
+    marks::PRIOR_NODE_SELECTOR,
+    marks::LABELLED_BY,
+    marks::SHIELDED_BY,
+    marks::CORDONED_BY,
+    marks::QUARANTINE,
+    LEASE_MARK,
+    marks::PAUSED_BY,
+];
+
+/// The mark of a Lease: who holds it.
+pub const LEASE_MARK: &str = "spec.holderIdentity";
+
+/// Every mark of numo's that is on the cluster, with the finalizers of owners that are still there.
+pub fn all(observed: &Observed) -> Vec<Left> {
+    let mut found: Vec<Left> = on_objects(observed).into_iter().map(|one| one.left).collect();
+    let runs = observed.runs.values().map(|run| {
+        let object = format!("MutexRunConfig {}", run.key);
+        (object, "numo", marks::FINALIZER, &run.uid, &run.finalizers)
+    });
+    let plans = observed.plans.values().map(|view| {
+        let object = format!("Plan {}", view.key);
+        (object, "numo", marks::FINALIZER, &view.uid, &view.finalizers)
+    });
+    let maintenances =
+        release::own_maintenances(observed).filter_map(|owner| observed.maintenances.get(owner));
+    let maintenances = maintenances.map(|view| {
+        let object = format!("NodeMaintenance {}", view.owner.key);
+        let finalizer = marks::MAINTENANCE_FINALIZER;
+        (object, "an operator", finalizer, &view.uid, &view.finalizers)
+    });
+    for (object, who, finalizer, uid, finalizers) in runs.chain(plans).chain(maintenances) {
+        if finalizers.iter().any(|one| one == finalizer) {
+            found.push(Left {
+                object,
+                mark: finalizer.to_owned(),
+                owner: uid.clone(),
+                message: format!("its deletion waits for {who}"),
+            });
+        }
+    }
+    found
+}
+
+/// The marks whose owner is gone, in the order in which they are safely taken back by hand: labels of the canary pool and
+/// selectors first, the pause of a pool last.
+pub fn orphans(observed: &Observed) -> Vec<Orphan> {
+    let alive: BTreeSet<&str> = observed
+        .runs
+        .values()
+        .map(|run| run.uid.as_str())
+        .chain(observed.plans.values().map(|view| view.uid.as_str()))
+        .chain(observed.maintenances.values().map(|view| view.uid.as_str()))
+        .collect();
+    let mut found = on_objects(observed);
+    found.retain(|one| !alive.contains(one.left.owner.as_str()));
+    // Two marks do not hold the uid of their owner itself.
+    let values: BTreeSet<String> = alive.iter().map(|uid| decide::quarantine_value(uid)).collect();
+    let is_of_living = |one: &Orphan| {
+        let Some(node) = observed.nodes.get(&one.on.key.name) else {
+            return false;
+        };
+        match one.left.mark.as_str() {
+            marks::QUARANTINE => quarantine(node).is_some_and(|value| values.contains(value)),
+            marks::RELEASE => {
+                let run = node.label(marks::RELEASE);
+                let of_change = observed.changes.values().any(|change| {
+                    change.spec.target.run_id == run && alive.contains(change.spec.owner_ref.uid.as_str())
+                });
+                let of_run = observed
+                    .runs
+                    .values()
+                    .any(|view| view.status.run.as_ref().is_some_and(|last| last.id == run));
+                of_change || of_run
+            }
+            _ => false,
+        }
+    };
+    found.retain(|one| !(one.on.kind == "Node" && is_of_living(one)));
+    for one in &mut found {
+        if let Some(pool) = observed.pools.get(&one.on.key.name)
+            && one.left.mark == marks::PAUSED_BY
+            && pool.paused
+        {
+            one.held_nodes = Some(pools::outdated(observed, pool));
+        }
+    }
+    let rank = |one: &Orphan| MARKS.iter().position(|mark| *mark == one.left.mark);
+    found.sort_by_key(|one| (rank(one), one.on.clone()));
+    found
+}
+
+/// Every mark on a Node, pool, Machine, MachineHealthCheck or Lease.
+fn on_objects(observed: &Observed) -> Vec<Orphan> {
+    let mut found = Vec::new();
+    for node in observed.nodes.values() {
+        of_node(node, &mut found);
+    }
+    for pool in observed.pools.values() {
+        of_pool(pool, &mut found);
+    }
+    let machines = observed.machines.iter();
+    let machines = machines.map(|(place, machine)| ("Machine", place, &machine.object));
+    let checks = observed.health_checks.iter();
+    let checks = checks.map(|(place, object)| ("MachineHealthCheck", place, object));
+    for (kind, place, object) in machines.chain(checks) {
+        found.extend(of_machine(kind, place, object));
+    }
+    for (node, lease) in &observed.leases {
+        let kinds = [OwnerKind::MutexRunConfig, OwnerKind::Plan];
+        let owner = lease.holder.rsplit('/').next().unwrap_or_default();
+        if !kinds.iter().any(|kind| holder_of(*kind, owner) == lease.holder) {
+            continue;
+        }
+        let name = format!("node-{node}");
+        let namespace = marks::LEASE_NAMESPACE;
+        found.push(Orphan {
+            left: Left {
+                object: format!("Lease {name}"),
+                mark: LEASE_MARK.to_owned(),
+                owner: owner.to_owned(),
+                message: format!("numo holds the lease of Node {node}"),
+            },
+            commands: vec![format!("kubectl -n {namespace} delete lease {name}")],
+            on: Marked {
+                api_version: "coordination.k8s.io/v1",
+                kind: "Lease",
+                key: Key::new(namespace, name),
+                uid: lease.uid.clone(),
+            },
+            owner: None,
+            held_nodes: None,
+        });
+    }
+    found
+}
+
+fn of_node(node: &NodeView, found: &mut Vec<Orphan>) {
+    let name = node.name.as_str();
+    let mut say = |mark: &str, owner: String, message: &str, commands: Vec<String>| {
+        found.push(Orphan {
+            left: Left {
+                object: format!("Node {name}"),
+                mark: mark.to_owned(),
+                owner,
+                message: message.to_owned(),
+            },
+            on: Marked {
+                api_version: "v1",
+                kind: "Node",
+                key: Key::new("", name),
+                uid: node.uid.clone(),
+            },
+            owner: None,
+            held_nodes: None,
+            commands,
+        });
+    };
+    if let Some(mark) = mark::cordoned_by(node) {
+        let commands = uncordon(node, &mark);
+        say(marks::CORDONED_BY, mark.owner, "it is cordoned by numo", commands);
+    }
+    if let Some(mark) = mark::shielded(node) {
+        let labels = put_back(&node.labels, &mark, &decide::SHIELD_LABELS);
+        let annotations = put_back(&node.annotations, &mark, &decide::SHIELD_ANNOTATIONS);
+        let mut commands = Vec::new();
+        if !labels.is_empty() {
+            commands.push(format!(
+                "kubectl label --overwrite node {name} {}",
+                labels.join(" ")
+            ));
+        }
+        commands.push(annotate(
+            &format!("node {name}"),
+            &annotations,
+            marks::SHIELDED_BY,
+        ));
+        let message = "remediation and autoscalers are kept off it";
+        say(marks::SHIELDED_BY, mark.owner, message, commands);
+    }
+    let labelled = mark::labelled_by(node).map(|mark| mark.owner.to_owned());
+    if let Some(owner) = &labelled {
+        let labels = node.labels.keys();
+        let labels: Vec<String> = labels
+            .filter(|key| key.starts_with(marks::RULE_LABEL_PREFIX))
+            .map(|key| format!("{key}-"))
+            .collect();
+        let mut commands = Vec::new();
+        if !labels.is_empty() {
+            commands.push(format!("kubectl label node {name} {}", labels.join(" ")));
+        }
+        commands.push(annotate(&format!("node {name}"), &[], marks::LABELLED_BY));
+        let message = "it carries labels of rules";
+        say(marks::LABELLED_BY, owner.clone(), message, commands);
+    }
+    if !node.label(marks::RELEASE).is_empty() {
+        let commands = vec![format!("kubectl label node {name} {}-", marks::RELEASE)];
+        let owner = labelled.unwrap_or_default();
+        say(marks::RELEASE, owner, "it is in the canary pool", commands);
+    }
+    if quarantine(node).is_some() {
+        let commands = vec![format!(
+            "kubectl taint node {name} {}:NoSchedule-",
+            marks::QUARANTINE
+        )];
+        say(marks::QUARANTINE, String::new(), "it takes no new pods", commands);
+    }
+}
+
+/// The value of the quarantine taint of a node, which stands for the owner.
+fn quarantine(node: &NodeView) -> Option<&str> {
+    let taints = node.taints.as_array().map_or(&[][..], Vec::as_slice);
+    let is_ours = |taint: &&Value| taint.get("key").and_then(Value::as_str) == Some(marks::QUARANTINE);
+    let taint = taints.iter().find(is_ours)?;
+    Some(taint.get("value").and_then(Value::as_str).unwrap_or_default())
+}
+
+/// What opens a node as it was before numo cordoned it.
+fn uncordon(node: &NodeView, mark: &CordonedBy) -> Vec<String> {
+    let name = &node.name;
+    let mut commands = Vec::new();
+    let drained = match release::drained_for(node) {
+        Some(MaintenanceGroup::Medik8s) => Some(marks::MEDIK8S_DRAIN),
+        Some(MaintenanceGroup::KubeVirt) => Some(marks::KUBEVIRT_DRAIN),
+        None => None,
+    };
+    if let Some(taint) = drained.filter(|key| !mark.taints.iter().any(|kept| kept == key)) {
+        commands.push(format!("kubectl taint node {name} {taint}:NoSchedule-"));
+    }
+    match (mark.prior, node.unschedulable) {
+        (true, false) => commands.push(format!("kubectl cordon {name}")),
+        (false, true) => commands.push(format!("kubectl uncordon {name}")),
+        (true, true) | (false, false) => {}
+    }
+    commands.push(annotate(&format!("node {name}"), &[], marks::CORDONED_BY));
+    commands
+}
+
+fn of_pool(pool: &PoolView, found: &mut Vec<Orphan>) {
+    let name = pool.name.as_str();
+    let on = || Marked {
+        api_version: "machineconfiguration.openshift.io/v1",
+        kind: "MachineConfigPool",
+        key: Key::new("", name),
+        uid: pool.uid.clone(),
+    };
+    let object = format!("MachineConfigPool {name}");
+    if let Some(mark) = mark::prior_selector(pool) {
+        let path = marks::PRIOR_NODE_SELECTOR.replace('/', "~1");
+        let commands = vec![format!(
+            "kubectl patch machineconfigpool {name} --type json -p {}",
+            quoted(
+                &json!([
+                    {"op": "replace", "path": "/spec/nodeSelector", "value": mark.prior},
+                    {"op": "remove", "path": format!("/metadata/annotations/{path}")},
+                ])
+                .to_string()
+            )
+        )];
+        found.push(Orphan {
+            left: Left {
+                object: object.clone(),
+                mark: marks::PRIOR_NODE_SELECTOR.to_owned(),
+                owner: mark.owner,
+                message: "its node selector is numo's".to_owned(),
+            },
+            on: on(),
+            owner: None,
+            held_nodes: None,
+            commands,
+        });
+    }
+    let Some(mark) = mark::paused_by(pool) else {
+        return;
+    };
+    let unpause = format!(
+        "kubectl patch machineconfigpool {name} --type merge -p \
+         '{{\"spec\":{{\"paused\":false}},\"metadata\":{{\"annotations\":{{\"{}\":null}}}}}}'",
+        marks::PAUSED_BY
+    );
+    // What was paused before numo came stays so, and what is open needs no more than that the mark goes.
+    let command = if pool.paused && !mark.prior && !mark::is_outlived(pool) {
+        unpause.clone()
+    } else {
+        annotate(&format!("machineconfigpool {name}"), &[], marks::PAUSED_BY)
+    };
+    let message = match mark.outdated {
+        Some(1) => format!(
+            "it stays paused: 1 node would roll without rules if it were unpaused; unpause it by hand when it may: {unpause}"
+        ),
+        Some(nodes) => format!(
+            "it stays paused: {nodes} nodes would roll without rules if it were unpaused; unpause it by hand when they \
+             may: {unpause}"
+        ),
+        None if pool.paused => "it is paused by numo".to_owned(),
+        None => "it was paused by numo, and is open".to_owned(),
+    };
+    found.push(Orphan {
+        owner: mark
+            .name
+            .split_once('/')
+            .map(|(namespace, name)| Key::new(namespace, name)),
+        left: Left {
+            object,
+            mark: marks::PAUSED_BY.to_owned(),
+            owner: mark.owner,
+            message,
+        },
+        on: on(),
+        held_nodes: None,
+        commands: vec![command],
+    });
+}
+
+fn of_machine(kind: &'static str, (api, key): &(MachineApi, Key), object: &Annotated) -> Option<Orphan> {
+    let mark = mark::shielded_by(&object.annotations)?;
+    let (api_version, group) = match api {
+        MachineApi::OpenShift => ("machine.openshift.io/v1beta1", "machine.openshift.io"),
+        MachineApi::ClusterApi => ("cluster.x-k8s.io/v1beta1", "cluster.x-k8s.io"),
+    };
+    let pairs = match kind {
+        "Machine" => &decide::MACHINE_SHIELD,
+        _ => &decide::HEALTH_CHECK_PAUSE,
+    };
+    let back = put_back(&object.annotations, &mark, pairs);
+    let resource = format!("{}s.{group}", kind.to_lowercase());
+    let command = annotate(
+        &format!("-n {} {resource} {}", key.namespace, key.name),
+        &back,
+        marks::SHIELDED_BY,
+    );
+    Some(Orphan {
+        left: Left {
+            object: format!("{kind} {key}"),
+            mark: marks::SHIELDED_BY.to_owned(),
+            owner: mark.owner,
+            message: "remediation is kept off it".to_owned(),
+        },
+        on: Marked {
+            api_version,
+            kind,
+            key: key.clone(),
+            uid: object.uid.clone(),
+        },
+        owner: None,
+        held_nodes: None,
+        commands: vec![command],
+    })
+}
+
+/// What kubectl is told to put each key back to what was there before numo.
+fn put_back(found: &Map, mark: &Shielded, pairs: &[(&str, &str)]) -> Vec<String> {
+    mark::restore(found, mark, pairs)
+        .into_iter()
+        .map(|change| match change.to {
+            Some(value) => format!("{}={}", change.key, quoted(&value)),
+            None => format!("{}-", change.key),
+        })
+        .collect()
+}
+
+fn annotate(object: &str, back: &[String], mark: &str) -> String {
+    let mut words = back.to_vec();
+    words.push(format!("{mark}-"));
+    format!("kubectl annotate --overwrite {object} {}", words.join(" "))
+}
+
+/// As a shell takes it for one word, whatever is in it.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}

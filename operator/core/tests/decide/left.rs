@@ -1,0 +1,104 @@
+//! What is known of marks whose owner is gone: each is named, with the commands that put back what was there.
+
+use crate::cluster::{Cluster, RUN_UID, run_key};
+use numo_api::marks;
+use numo_core::{
+    left::{self, MARKS},
+    observed::Key,
+};
+
+/// A run in mid-upgrade, with every kind of mark.
+fn marked() -> Cluster {
+    Cluster::parse(&format!(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours outdated:2
+         pool infra 4.17.0 selected
+         node a worker 4.16.0 turn quarantined
+         node b worker 4.16.0 labelled:{RUN_UID}_x_0 label:{}backup=
+         node c worker 4.17.0 labelled:{RUN_UID}_x_0 released:4.17.0
+         machine m on a shielded:{RUN_UID}
+         run finalizer {{}}",
+        marks::RULE_LABEL_PREFIX
+    ))
+}
+
+#[test]
+fn marks_of_an_owner_that_lives_are_no_orphans() {
+    assert_eq!(left::orphans(&marked().observed), Vec::new());
+}
+
+#[test]
+fn every_mark_of_an_owner_that_is_gone_is_named_with_what_takes_it_back() {
+    let mut cluster = marked();
+    cluster.observed.runs.clear();
+    let found = left::orphans(&cluster.observed);
+    let shown: Vec<(&str, &str)> = found
+        .iter()
+        .map(|one| (one.left.object.as_str(), one.left.mark.as_str()))
+        .collect();
+    let wanted = [
+        ("Node c", marks::RELEASE),
+        ("MachineConfigPool infra", marks::PRIOR_NODE_SELECTOR),
+        ("Node b", marks::LABELLED_BY),
+        ("Node c", marks::LABELLED_BY),
+        ("Machine machines/m", marks::SHIELDED_BY),
+        ("Node a", marks::SHIELDED_BY),
+        ("Node a", marks::QUARANTINE),
+        ("Lease node-a", left::LEASE_MARK),
+        ("MachineConfigPool worker", marks::PAUSED_BY),
+    ];
+    assert_eq!(shown, wanted);
+    assert!(found.iter().all(|one| MARKS.contains(&one.left.mark.as_str())));
+    assert!(found.iter().all(|one| !one.commands.is_empty()), "{found:#?}");
+    let commands: Vec<&str> = found
+        .iter()
+        .flat_map(|one| &one.commands)
+        .map(String::as_str)
+        .collect();
+    for wanted in [
+        "kubectl label node b mutexrule.openshift-optional.skrzypek.io/backup-",
+        "kubectl label --overwrite node a remediation.medik8s.io/exclude-from-remediation-",
+        "kubectl taint node a numo.openshift-optional.skrzypek.io/quarantine:NoSchedule-",
+        "kubectl -n medik8s-leases delete lease node-a",
+        "kubectl patch machineconfigpool worker --type merge -p '{\"spec\":{\"paused\":false},\"metadata\":{\"annotations\":\
+         {\"numo.openshift-optional.skrzypek.io/paused-by\":null}}}'",
+    ] {
+        assert!(commands.contains(&wanted), "{wanted}\n{commands:#?}");
+    }
+    // A pool is counted anew: what its mark says was true when the run was left.
+    let pool = found.last().unwrap();
+    assert_eq!(pool.held_nodes, Some(2));
+    assert_eq!(pool.owner, Some(run_key()));
+}
+
+#[test]
+fn a_cordon_is_taken_back_to_what_it_was() {
+    let node = |mark: &str, words: &str| {
+        let annotation = format!("annotation:{}={mark}", marks::CORDONED_BY);
+        let mut cluster = Cluster::parse(&format!(
+            "cluster 4.17.0\n node a worker 4.17.0 {annotation} {words}"
+        ));
+        cluster.observed.runs.clear();
+        left::orphans(&cluster.observed).remove(0).commands
+    };
+    let forget = "kubectl annotate --overwrite node a numo.openshift-optional.skrzypek.io/cordoned-by-";
+    assert_eq!(
+        node("{\"owner\":\"gone\",\"prior\":false}", "cordoned"),
+        ["kubectl uncordon a", forget]
+    );
+    assert_eq!(
+        node("{\"owner\":\"gone\",\"prior\":true}", ""),
+        ["kubectl cordon a", forget]
+    );
+    assert_eq!(node("{\"owner\":\"gone\",\"prior\":true}", "cordoned"), [forget]);
+}
+
+#[test]
+fn a_pool_that_was_paused_before_the_run_is_not_opened_by_the_command() {
+    let mut cluster =
+        Cluster::parse("cluster 4.17.0\n pool worker 4.17.0 ours prior-paused\n node a worker 4.16.0");
+    cluster.observed.runs.remove(&Key::new("numo", "run"));
+    let found = left::orphans(&cluster.observed);
+    let forget = "kubectl annotate --overwrite machineconfigpool worker numo.openshift-optional.skrzypek.io/paused-by-";
+    assert_eq!(found[0].commands, [forget]);
+}
