@@ -7,6 +7,7 @@
 //! more before anything is written.
 
 pub mod action;
+pub mod binding;
 pub mod decide;
 pub mod drain;
 pub mod eta;

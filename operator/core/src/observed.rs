@@ -10,9 +10,9 @@ use crate::{
 };
 use jiff::Timestamp;
 use numo_api::{
-    FailurePolicy, MutexBindingSpec, MutexBudgetStatus, MutexRunConfigSpec, MutexRunConfigStatus,
-    MutexTargetStatus, NodeChangeSpec, NodeChangeStatus, NodeMaintenanceSpec, NodeMaintenanceStatus, Phase,
-    Placement, PlanSpec, PlanStatus, Reason, Step,
+    FailurePolicy, MutexBindingSpec, MutexBindingStatus, MutexBudgetStatus, MutexRunConfigSpec,
+    MutexRunConfigStatus, MutexTargetStatus, NodeChangeSpec, NodeChangeStatus, NodeMaintenanceSpec,
+    NodeMaintenanceStatus, Phase, Placement, PlanSpec, PlanStatus, Reason, Step,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -95,7 +95,7 @@ pub struct Observed {
     /// NodeMaintenances of both groups.
     pub maintenances: BTreeMap<Owner, MaintenanceView>,
     /// MutexBindings by name.
-    pub bindings: BTreeMap<String, MutexBindingSpec>,
+    pub bindings: BTreeMap<String, BindingView>,
     /// The pods of nodes that are being drained or kept drained, by node. A node that is missing has not been looked
     /// at; nobody may take it for empty.
     pub pods: BTreeMap<String, BTreeMap<Key, PodView>>,
@@ -702,6 +702,28 @@ pub struct BudgetView {
     pub generation: i64,
     /// The status last written.
     pub status: MutexBudgetStatus,
+}
+
+/// A MutexBinding.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct BindingView {
+    /// `spec`.
+    pub spec: MutexBindingSpec,
+    /// uid.
+    pub uid: String,
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// The status last written.
+    pub status: MutexBindingStatus,
+}
+
+impl From<MutexBindingSpec> for BindingView {
+    fn from(spec: MutexBindingSpec) -> Self {
+        Self {
+            spec,
+            ..Self::default()
+        }
+    }
 }
 
 /// A node lease.

@@ -15,6 +15,7 @@ mod phases;
 
 use crate::{
     action::{Action, Change, Event, EventAction, NodePatch, NodePurpose, Planned},
+    binding,
     decide::{self, Decision, Journal, Snapshot},
     drain::{self, DrainOptions},
     intent,
@@ -24,7 +25,7 @@ use crate::{
     observed::{ChangeView, Key, LeaseView, MaintenanceView, NodeView, Observed, RuleView},
     owner::{MaintenanceGroup, Owner, OwnerKind},
     phases::{Phases, Went},
-    pools, quorum,
+    quorum,
     report::{MaintenancePhase, MaintenanceReport, NodeReport, RunPhase, Why},
     rules::later,
     verdict::{Answers, Question},

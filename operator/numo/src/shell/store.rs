@@ -320,6 +320,10 @@ impl Store {
                 .budgets
                 .get(&budget.name)
                 .is_some_and(|known| known.generation != budget.generation),
+            Object::Binding(name, binding) => observed
+                .bindings
+                .get(name)
+                .is_some_and(|known| known.generation != binding.generation),
             _ => false,
         }
     }

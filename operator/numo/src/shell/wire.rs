@@ -6,14 +6,13 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::DynamicObject;
 use numo_api::{
-    MutexBinding, MutexBindingSpec, MutexBudget, MutexRule, MutexRunConfig, MutexTarget, NodeChange,
-    NodeMaintenance, marks,
+    MutexBinding, MutexBudget, MutexRule, MutexRunConfig, MutexTarget, NodeChange, NodeMaintenance, marks,
     node_maintenance::{KUBEVIRT_GROUP, MAINTENANCE_VERSION, MEDIK8S_GROUP},
     plan::{PLAN_GROUP, PLAN_VERSION},
 };
 use numo_core::observed::{
-    Annotated, BudgetView, ChangeView, ClusterVersionView, ConfigView, DisruptionBudgetView, EtcdPodView,
-    ForeignController, IntOrPercent, JobEnd, JobView, Key, LeaseView, MachineApi, MachineView,
+    Annotated, BindingView, BudgetView, ChangeView, ClusterVersionView, ConfigView, DisruptionBudgetView,
+    EtcdPodView, ForeignController, IntOrPercent, JobEnd, JobView, Key, LeaseView, MachineApi, MachineView,
     MaintenanceView, Map, NodeView, PlanJobView, PlanView, PodView, PoolView, RebootLock, RunConfigView,
     TargetView,
 };
@@ -232,7 +231,7 @@ pub enum Object {
     PlanPod(Key, Key, Option<String>, Option<(String, String)>),
     /// Its hash.
     Secret(Key, String),
-    Binding(String, Box<MutexBindingSpec>),
+    Binding(String, Box<BindingView>),
     /// The node it is on.
     NodePod(String, Box<PodView>),
     DisruptionBudget(Key, Box<DisruptionBudgetView>),
@@ -532,7 +531,13 @@ pub fn object(kind: Kind, object: DynamicObject) -> Option<Object> {
         Kind::KubeVirtMaintenance => maintenance(MaintenanceGroup::KubeVirt, typed(object)?),
         Kind::MutexBinding => {
             let binding: MutexBinding = typed(object)?;
-            Object::Binding(binding.metadata.name?, Box::new(binding.spec))
+            let view = BindingView {
+                spec: binding.spec,
+                uid: binding.metadata.uid.unwrap_or_default(),
+                generation: binding.metadata.generation.unwrap_or(1),
+                status: binding.status.unwrap_or_default(),
+            };
+            Object::Binding(binding.metadata.name?, Box::new(view))
         }
         Kind::NodePod => {
             let node = text(&object.data, "/spec/nodeName");
