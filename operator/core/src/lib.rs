@@ -27,6 +27,7 @@ pub mod owner;
 mod phases;
 pub mod plan;
 pub mod pools;
+pub mod probe;
 pub mod quorum;
 pub mod ready;
 pub mod release;

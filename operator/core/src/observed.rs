@@ -347,6 +347,10 @@ pub struct Annotated {
     pub annotations: Map,
     /// Whether the object has any annotation at all.
     pub has_annotations: bool,
+    /// The labels of a Machine: what the selectors of MachineHealthChecks speak of.
+    pub labels: Map,
+    /// `spec.selector` of a MachineHealthCheck; null for a Machine.
+    pub selector: serde_json::Value,
 }
 
 /// A node that holds a reboot lock of kured.

@@ -408,7 +408,8 @@ impl Planner {
                     continue;
                 }
                 let Connection { read, write, .. } = &self.connection;
-                let asked = answer::answer(read, write, question, &mut answers);
+                let seen = (&self.store.observed, self.connection.clock.now());
+                let asked = answer::answer((read, write), seen, question, &mut answers);
                 if tokio::time::timeout(PATIENCE, asked).await.is_err() {
                     answer::unanswered(question, &mut answers);
                 }

@@ -74,11 +74,7 @@ pub async fn watch(client: Client, kind: Kind, scope: String, to: UnboundedSende
             })
             .await;
         }
-        Kind::MachineConfig
-        | Kind::Kured
-        | Kind::DaemonSet
-        | Kind::OpenShiftHealthCheck
-        | Kind::ClusterApiHealthCheck => {
+        Kind::MachineConfig | Kind::Kured | Kind::DaemonSet => {
             let open = |scope: &str| {
                 let api: Api<PartialObjectMeta<DynamicObject>> =
                     Api::all_with(client.clone(), &resource(kind));

@@ -468,11 +468,11 @@ pub fn object(kind: Kind, object: DynamicObject) -> Option<Object> {
         ),
         Kind::OpenShiftHealthCheck => Object::HealthCheck(
             (MachineApi::OpenShift, key(&object.metadata)),
-            annotated(&object.metadata),
+            health_check(&object),
         ),
         Kind::ClusterApiHealthCheck => Object::HealthCheck(
             (MachineApi::ClusterApi, key(&object.metadata)),
-            annotated(&object.metadata),
+            health_check(&object),
         ),
         Kind::Kured => Object::RebootLocks(key(&object.metadata), reboot_locks(&object.metadata)),
         Kind::MutexRunConfig => Object::Run(Box::new(run(typed(object)?))),
@@ -746,7 +746,10 @@ fn pool(object: &DynamicObject) -> PoolView {
 fn machine(object: &DynamicObject) -> MachineView {
     let meta = &object.metadata;
     MachineView {
-        object: annotated(meta),
+        object: Annotated {
+            labels: meta.labels.clone().unwrap_or_default(),
+            ..annotated(meta)
+        },
         node: text(&object.data, "/status/nodeRef/name"),
         deleting: meta.deletion_timestamp.is_some(),
     }
@@ -757,6 +760,15 @@ fn annotated(meta: &ObjectMeta) -> Annotated {
         uid: meta.uid.clone().unwrap_or_default(),
         annotations: kept(meta.annotations.clone().unwrap_or_default()),
         has_annotations: meta.annotations.is_some(),
+        ..Annotated::default()
+    }
+}
+
+fn health_check(object: &DynamicObject) -> Annotated {
+    let selector = object.data.pointer("/spec/selector").cloned();
+    Annotated {
+        selector: selector.unwrap_or_default(),
+        ..annotated(&object.metadata)
     }
 }
 

@@ -983,7 +983,10 @@ async fn a_binding_that_gates_nothing_is_refused_or_loud() -> Result<()> {
         })
     };
     for (selector, words) in [
-        (json!({"kind": "plan"}), "found kind plan, wanted Plan or NodeMaintenance"),
+        (
+            json!({"kind": "plan"}),
+            "found kind plan, wanted Plan or NodeMaintenance",
+        ),
         (json!({"kind": "MutexRunConfig"}), "found kind MutexRunConfig"),
         (
             json!({"kind": "NodeMaintenance", "namespaces": ["x"]}),
@@ -1001,7 +1004,9 @@ async fn a_binding_that_gates_nothing_is_refused_or_loud() -> Result<()> {
     let old = json!([{"op": "remove", "path":
         "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/ownerSelector/x-kubernetes-validations"}]);
     let old = kube::api::Patch::<()>::Json(serde_json::from_value(old)?);
-    definitions.patch(name, &kube::api::PatchParams::default(), &old).await?;
+    definitions
+        .patch(name, &kube::api::PatchParams::default(), &old)
+        .await?;
     let bad = binding("bad", json!({"kind": "MachineSet"}), json!([]));
     stage
         .until("the older definition admits it", 60, || async {
@@ -1010,7 +1015,9 @@ async fn a_binding_that_gates_nothing_is_refused_or_loud() -> Result<()> {
         .await?;
     let mut new = kept;
     new.metadata.resource_version = definitions.get(name).await?.metadata.resource_version;
-    definitions.replace(name, &kube::api::PostParams::default(), &new).await?;
+    definitions
+        .replace(name, &kube::api::PostParams::default(), &new)
+        .await?;
     let api: Api<numo_api::MutexBinding> = Api::all(stage.client.clone());
     let judged = async |name: &str, reason: &str| {
         stage
@@ -1032,7 +1039,11 @@ async fn a_binding_that_gates_nothing_is_refused_or_loud() -> Result<()> {
     let shown = stage.say(&["explain", "mutexbinding/bad"]).await?;
     assert!(shown.contains("spec.ownerSelector.kind"), "{shown}");
     // A rule that is not there, and nobody to gate; then the rule, and an owner.
-    let gate = binding("gate", json!({"kind": "NodeMaintenance"}), json!([{"name": "backup"}]));
+    let gate = binding(
+        "gate",
+        json!({"kind": "NodeMaintenance"}),
+        json!([{"name": "backup"}]),
+    );
     apply(&stage, &[gate]).await?;
     judged("gate", "RuleNotFound").await?;
     let found = stage.call(&["doctor", "-o", "json"]).await?.out;
