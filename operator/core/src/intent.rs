@@ -4,6 +4,7 @@
 //! found and wanted, so that a bad spec can hold a run but never keep numo from giving back what it took.
 
 use crate::{
+    OwnerKind,
     decide::MAX_VERDICTS,
     names,
     observed::{IntOrPercent, Key, NodeView, Observed, PoolView, RuleView, RunConfigView, Validity},
@@ -138,7 +139,7 @@ impl<'a> Intent<'a> {
             hold_always: spec.hold == Some(HoldPools::Always) && spec.trigger == Some(Trigger::AnyConfig),
             quarantine: spec.quarantine == Some(Quarantine::Taint),
             pause_health_checks: spec.pause_health_checks,
-            suspended: suspended(run),
+            suspended: suspended(run).or_else(|| observed.list_failed(OwnerKind::MutexRunConfig)),
             problems,
         }
     }

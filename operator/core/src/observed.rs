@@ -124,6 +124,9 @@ pub struct Observed {
     pub secrets: BTreeMap<Key, String>,
     /// Namespaces whose Secrets are not known: not listed yet, or not to be seen, with the words for it.
     pub unseen_secrets: BTreeMap<String, Option<String>>,
+    /// Kinds (their plural) that were listed once and cannot be listed now, with the words for it. What was seen last of
+    /// them is kept.
+    pub unlisted: BTreeMap<&'static str, String>,
     /// Namespaces with Plans whose Jobs may not be seen, with the words for it.
     pub unseen_plan_jobs: BTreeMap<String, String>,
     /// Evaluations of rules that are asked by their key ([`crate::names::evaluation`]): under way, or as they ended last.
@@ -1014,7 +1017,36 @@ impl ForeignController {
     }
 }
 
+/// Kinds without which nothing begins, for any owner.
+const NEEDED: [&str; 5] = [
+    "nodes",
+    "nodechanges",
+    "mutexbudgets",
+    "mutexbindings",
+    "mutexrules",
+];
+/// The same for a MutexRunConfig.
+const NEEDED_BY_RUNS: [&str; 6] = [
+    "mutextargets",
+    "machineconfigpools",
+    "machineconfigs",
+    "clusterversions",
+    "infrastructures",
+    "machineosconfigs",
+];
+
 impl Observed {
+    /// Why nothing begins for an owner of this kind: what it needs to know cannot be listed now.
+    pub fn list_failed(&self, kind: OwnerKind) -> Option<Why> {
+        let is_needed = |plural: &str| {
+            NEEDED.contains(&plural) || kind == OwnerKind::MutexRunConfig && NEEDED_BY_RUNS.contains(&plural)
+        };
+        let (plural, words) = self.unlisted.iter().find(|(plural, _)| is_needed(plural))?;
+        let message =
+            format!("{plural} cannot be listed any more, what was seen last of them is kept: {words}");
+        Some(Why::new(Reason::ListFailed, message))
+    }
+
     /// Why objects of a kind are left to the operator that numo replaces, if it runs.
     pub fn stood_off(&self, from: ForeignController) -> Option<Why> {
         let (key, _) = self.foreign_controllers.iter().find(|(_, what)| **what == from)?;

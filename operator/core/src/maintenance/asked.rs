@@ -99,6 +99,7 @@ pub(super) fn asked<'a>(view: &MaintenanceView, observed: &'a Observed) -> Inten
         );
         Why::new(Reason::Suspended, message)
     });
+    let suspended = suspended.or_else(|| observed.list_failed(view.owner.kind));
     let pruned = view.pruned.map(|field| {
         let message = format!(
             "spec.{field} is in the manifest that kubectl apply remembers and not in the object: the CRD of another operator drops it, or somebody took it away; put it back, or apply the manifest without it (a MutexBinding gates as well)"

@@ -3,7 +3,7 @@
 
 use super::resolve::duration_millis;
 use crate::{
-    binding,
+    OwnerKind, binding,
     drain::{self, DrainOptions},
     intent,
     observed::{IntOrPercent, Key, Observed, PlanView, RuleView},
@@ -181,10 +181,14 @@ impl<'a> Intent<'a> {
             of_secrets: of_secrets(view, observed),
             of_selector: selector_problem.map(|problem| format!("spec.nodeSelector: {problem}")),
             of_gates,
-            suspended: view.annotations.get(marks::SUSPEND).map(|by| {
-                let message = format!("Plan {} has annotation {}: {by}", view.key, marks::SUSPEND);
-                Why::new(Reason::Suspended, message)
-            }),
+            suspended: view
+                .annotations
+                .get(marks::SUSPEND)
+                .map(|by| {
+                    let message = format!("Plan {} has annotation {}: {by}", view.key, marks::SUSPEND);
+                    Why::new(Reason::Suspended, message)
+                })
+                .or_else(|| observed.list_failed(OwnerKind::Plan)),
         }
     }
 

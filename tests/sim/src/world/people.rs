@@ -188,7 +188,7 @@ impl World {
         let machine = MachineView {
             object: Annotated {
                 uid: format!("machine-of-{}", node.uid),
-                ..Annotated::default()..Annotated::default()
+                ..Annotated::default()
             },
             node: name.clone(),
             deleting: false,
