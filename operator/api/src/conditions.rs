@@ -303,6 +303,9 @@ reasons! {
     PlanNotFound: ClusterAdmin, "There is no Plan of the name that spec.prepare.args waits for.";
     PlanCycle: ClusterAdmin, "Plans wait for each other in a circle.";
     FirstNodes: OtherNode, "The nodes of spec.mutex.first, or of a MutexBinding's, go before all others.";
+    ListFailed: ClusterAdmin, "The API server no longer lists objects of a kind that decisions need: what was seen last is kept, and nothing begins.";
+    TooManyNamespaces: ClusterAdmin, "Rules name more namespaces for their Jobs than numo watches.";
+    NoOwners: ClusterAdmin, "The binding selects no owner: nothing is gated by it.";
     ConcurrencyZero: ClusterAdmin, "spec.concurrency is 0 or absent: the Plan selects no node.";
     VersionUnresolved: ClusterAdmin, "The version of the Plan could not be found out.";
     ChannelAsked: Numo, "The channel is being asked for the newest version.";

@@ -15,7 +15,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         without_required_spec(crate::MutexRunConfig::crd()),
         crate::NodeChange::crd(),
         crate::MutexBudget::crd(),
-        crate::MutexBinding::crd(),
+        crate::mutex_binding::crd(),
         medik8s,
         kubevirt,
         without_required_referents(crate::plan::crd()),

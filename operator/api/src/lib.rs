@@ -30,7 +30,7 @@ pub mod words;
 pub use cel_rule::{CelObjects, CelRule, CelValidation, CelVariable, Unmet};
 pub use conditions::{Condition, Reason};
 pub use drain::{DrainOrder, DrainSettings};
-pub use mutex_binding::{MutexBinding, MutexBindingSpec};
+pub use mutex_binding::{MutexBinding, MutexBindingSpec, MutexBindingStatus};
 pub use mutex_budget::{MutexBudget, MutexBudgetSpec, MutexBudgetStatus};
 pub use mutex_rule::{FailurePolicy, MutexRule, MutexRuleSpec, MutexRuleStatus, Phase, Placement, RuleType};
 pub use mutex_run_config::{

@@ -1,8 +1,11 @@
 //! MutexBinding: how kinds that are not numo's own are gated.
 
 use crate::{drain::DrainSettings, mutex_settings::MutexSettings};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use kube::CustomResource;
+use k8s_openapi::{
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::{CustomResourceDefinition, ValidationRule},
+    apimachinery::pkg::apis::meta::v1::LabelSelector,
+};
+use kube::{CustomResource, CustomResourceExt};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -14,9 +17,13 @@ use serde::{Deserialize, Serialize};
     version = "v1alpha1",
     kind = "MutexBinding",
     plural = "mutexbindings",
+    status = "MutexBindingStatus",
     category = "numo",
     printcolumn = r#"{"name":"Kind","type":"string","jsonPath":".spec.ownerSelector.kind","description":"Kind of the owners"}"#,
     printcolumn = r#"{"name":"Rules","type":"string","jsonPath":".spec.rules[*].name","description":"The rules"}"#,
+    printcolumn = r#"{"name":"Owners","type":"integer","jsonPath":".status.ownersMatched","description":"How many owners the binding gates"}"#,
+    printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type=='Ready')].status","description":"Whether the binding gates what it selects"}"#,
+    printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.conditions[?(@.type=='Ready')].reason","description":"Why it is Ready or not"}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp","description":"Time since creation"}"#,
     derive = "Default",
     derive = "PartialEq",
@@ -38,14 +45,72 @@ pub struct MutexBindingSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OwnerSelector {
-    /// Kind of the owners, for example `Plan`.
+    /// Kind of the owners: `Plan` or `NodeMaintenance`. A MutexRunConfig names its rules itself.
     #[schemars(length(max = 63))]
     pub kind: String,
-    /// Namespaces of the owners; absent means all.
+    /// Namespaces of the owners; absent means all. A NodeMaintenance is in no namespace: the field cannot be set for
+    /// that kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64), inner(length(max = 63)))]
     pub namespaces: Option<Vec<String>>,
     /// Labels of the owners; absent means all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub labels: Option<LabelSelector>,
+}
+
+/// What numo found out about a binding.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MutexBindingStatus {
+    /// The generation of the spec that the conditions speak of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// How many owners the binding gates now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owners_matched: Option<i64>,
+    /// `Ready`: whether the binding can be understood and its rules exist.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<crate::Condition>,
+}
+
+/// Kinds of owners that a MutexBinding can gate.
+pub const GATED_KINDS: [&str; 2] = ["Plan", "NodeMaintenance"];
+
+/// The definition, with what the API server refuses: a kind that no binding gates would be a gate that stands open.
+/// A stored object that breaks a rule is still served and may be changed elsewhere (ratcheting); its Ready says so.
+pub fn crd() -> CustomResourceDefinition {
+    let mut crd = MutexBinding::crd();
+    for version in &mut crd.spec.versions {
+        let selector = version
+            .schema
+            .as_mut()
+            .and_then(|schema| schema.open_api_v3_schema.as_mut())
+            .and_then(|schema| schema.properties.as_mut()?.get_mut("spec"))
+            .and_then(|spec| spec.properties.as_mut()?.get_mut("ownerSelector"));
+        if let Some(selector) = selector {
+            selector.x_kubernetes_validations = Some(vec![
+                ValidationRule {
+                    rule: format!("self.kind in ['{}', '{}']", GATED_KINDS[0], GATED_KINDS[1]),
+                    message: Some("found a kind that no MutexBinding gates, wanted Plan or NodeMaintenance".to_owned()),
+                    message_expression: Some(
+                        "'found kind ' + self.kind + ', wanted Plan or NodeMaintenance (a MutexRunConfig names its rules itself)'"
+                            .to_owned(),
+                    ),
+                    field_path: Some(".kind".to_owned()),
+                    ..ValidationRule::default()
+                },
+                ValidationRule {
+                    rule: "self.kind != 'NodeMaintenance' || !has(self.namespaces)".to_owned(),
+                    message: Some(
+                        "found namespaces with kind NodeMaintenance, wanted none: a NodeMaintenance is in no namespace"
+                            .to_owned(),
+                    ),
+                    field_path: Some(".namespaces".to_owned()),
+                    ..ValidationRule::default()
+                },
+            ]);
+        }
+    }
+    crd
 }

@@ -120,9 +120,9 @@ pub struct MutexRunConfigSpec {
     /// when the node is mended or retried, or the run ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quarantine: Option<Quarantine>,
-    /// While nodes of this run are in flight, pause every MachineHealthCheck of the cluster: OpenShift's know no
-    /// other way to leave a node alone that takes long to come back. They are resumed as soon as no node is in
-    /// flight. Default: false.
+    /// While nodes of this run are in flight, pause MachineHealthChecks: OpenShift's know no other way to leave a node
+    /// alone that takes long to come back. They are resumed as soon as no node is in flight. `true` pauses every one
+    /// of the cluster, `false` none. Default: those of OpenShift that select the Machine of a node of this run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause_health_checks: Option<bool>,
     /// Before a node is let go, check by dry run that each of its pods could be evicted. Default: true.

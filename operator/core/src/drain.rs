@@ -478,7 +478,7 @@ fn is_own(observed: &Observed, pod: &PodView) -> bool {
 }
 
 /// Whether another node could take what must run somewhere.
-fn has_other_place(observed: &Observed, node: &NodeView) -> bool {
+pub fn has_other_place(observed: &Observed, node: &NodeView) -> bool {
     let mut others = observed.nodes.values().filter(|other| other.name != node.name);
     others.any(|other| other.ready && !other.unschedulable && other.leaving.is_none())
 }

@@ -16,6 +16,8 @@ pub enum Weight {
     Never,
     /// A drain could not pass now; it may later.
     Now,
+    /// A drain passes only if replacements become Ready elsewhere meanwhile.
+    Slow,
     /// A drain passes, and something is lost or away.
     Costs,
 }
@@ -51,7 +53,7 @@ pub fn forecast(
     now: Timestamp,
 ) -> Option<Vec<Obstacle>> {
     let pods = observed.pods.get(&node.name)?;
-    let mut found = Vec::new();
+    let mut found = together(observed, pods, options, now);
     for pod in pods.values() {
         let mut say = |weight, reason, message| {
             found.push(Obstacle {
@@ -111,6 +113,42 @@ pub fn forecast(
     }
     found.sort_by(|a, b| (a.weight, &a.pod).cmp(&(b.weight, &b.pod)));
     Some(found)
+}
+
+/// Budgets behind which the node has more pods than may be disrupted at once.
+fn together(
+    observed: &Observed,
+    pods: &BTreeMap<Key, PodView>,
+    options: &DrainOptions,
+    now: Timestamp,
+) -> Vec<Obstacle> {
+    if options.disable_eviction {
+        return Vec::new();
+    }
+    let goes = |pod: &&PodView| {
+        let healthy = pod.ready && !pod.finished && pod.deleting.is_none();
+        healthy && matches!(drain::class(observed, pod, options, now), drain::Class::Goes)
+    };
+    let going: Vec<&PodView> = pods.values().filter(goes).collect();
+    let found = observed.disruption_budgets.iter().filter_map(|(key, budget)| {
+        let mut behind = going
+            .iter()
+            .filter(|pod| pod.key.namespace == key.namespace && drain::covers(budget, &pod.labels));
+        let number = behind.clone().count();
+        let first = behind.next()?;
+        let over = i64::try_from(number).unwrap_or(i64::MAX) > budget.allowed;
+        (budget.allowed > 0 && over).then(|| Obstacle {
+            weight: Weight::Slow,
+            pod: first.key.clone(),
+            reason: None,
+            message: format!(
+                "{number} pods of the node are behind PodDisruptionBudget {key}, which lets {} go at once: the drain waits \
+                 until replacements are Ready elsewhere",
+                budget.allowed
+            ),
+        })
+    });
+    found.collect()
 }
 
 /// What PodDisruptionBudgets have against the pod; whether one does.

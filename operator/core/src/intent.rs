@@ -4,6 +4,7 @@
 //! found and wanted, so that a bad spec can hold a run but never keep numo from giving back what it took.
 
 use crate::{
+    OwnerKind,
     decide::MAX_VERDICTS,
     names,
     observed::{IntOrPercent, Key, NodeView, Observed, PoolView, RuleView, RunConfigView, Validity},
@@ -63,8 +64,9 @@ pub struct Intent<'a> {
     pub hold_always: bool,
     /// Whether a node that failed after it was let go is tainted.
     pub quarantine: bool,
-    /// Whether MachineHealthChecks are paused while nodes are in flight.
-    pub pause_health_checks: bool,
+    /// Whether MachineHealthChecks are paused while nodes are in flight: all of them, or none; by default those of
+    /// OpenShift that select the Machine of a node of this run.
+    pub pause_health_checks: Option<bool>,
     /// Why nothing new begins by the owner's own wish.
     pub suspended: Option<Why>,
     /// What is wrong, in the order of the spec.
@@ -138,8 +140,8 @@ impl<'a> Intent<'a> {
             any_config: spec.trigger == Some(Trigger::AnyConfig),
             hold_always: spec.hold == Some(HoldPools::Always) && spec.trigger == Some(Trigger::AnyConfig),
             quarantine: spec.quarantine == Some(Quarantine::Taint),
-            pause_health_checks: spec.pause_health_checks.unwrap_or(false),
-            suspended: suspended(run),
+            pause_health_checks: spec.pause_health_checks,
+            suspended: suspended(run).or_else(|| observed.list_failed(OwnerKind::MutexRunConfig)),
             problems,
         }
     }

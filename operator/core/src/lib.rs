@@ -7,6 +7,7 @@
 //! more before anything is written.
 
 pub mod action;
+pub mod binding;
 mod closed;
 pub mod decide;
 pub mod drain;
@@ -28,6 +29,7 @@ pub mod owner;
 mod phases;
 pub mod plan;
 pub mod pools;
+pub mod probe;
 pub mod quorum;
 pub mod ready;
 pub mod release;

@@ -10,9 +10,9 @@ use crate::{
 };
 use jiff::Timestamp;
 use numo_api::{
-    FailurePolicy, MutexBindingSpec, MutexBudgetStatus, MutexRunConfigSpec, MutexRunConfigStatus,
-    MutexTargetStatus, NodeChangeSpec, NodeChangeStatus, NodeMaintenanceSpec, NodeMaintenanceStatus, Phase,
-    Placement, PlanSpec, PlanStatus, Reason, Step,
+    FailurePolicy, MutexBindingSpec, MutexBindingStatus, MutexBudgetStatus, MutexRunConfigSpec,
+    MutexRunConfigStatus, MutexTargetStatus, NodeChangeSpec, NodeChangeStatus, NodeMaintenanceSpec,
+    NodeMaintenanceStatus, Phase, Placement, PlanSpec, PlanStatus, Reason, Step,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -95,7 +95,7 @@ pub struct Observed {
     /// NodeMaintenances of both groups.
     pub maintenances: BTreeMap<Owner, MaintenanceView>,
     /// MutexBindings by name.
-    pub bindings: BTreeMap<String, MutexBindingSpec>,
+    pub bindings: BTreeMap<String, BindingView>,
     /// The pods of nodes that are being drained or kept drained, by node. A node that is missing has not been looked
     /// at; nobody may take it for empty.
     pub pods: BTreeMap<String, BTreeMap<Key, PodView>>,
@@ -124,6 +124,9 @@ pub struct Observed {
     pub secrets: BTreeMap<Key, String>,
     /// Namespaces whose Secrets are not known: not listed yet, or not to be seen, with the words for it.
     pub unseen_secrets: BTreeMap<String, Option<String>>,
+    /// Kinds (their plural) that were listed once and cannot be listed now, with the words for it. What was seen last of
+    /// them is kept.
+    pub unlisted: BTreeMap<&'static str, String>,
     /// Namespaces with Plans whose Jobs may not be seen, with the words for it.
     pub unseen_plan_jobs: BTreeMap<String, String>,
     /// Evaluations of rules that are asked by their key ([`crate::names::evaluation`]): under way, or as they ended last.
@@ -349,6 +352,10 @@ pub struct Annotated {
     pub annotations: Map,
     /// Whether the object has any annotation at all.
     pub has_annotations: bool,
+    /// The labels of a Machine: what the selectors of MachineHealthChecks speak of.
+    pub labels: Map,
+    /// `spec.selector` of a MachineHealthCheck; null for a Machine.
+    pub selector: serde_json::Value,
 }
 
 /// A node that holds a reboot lock of kured.
@@ -717,6 +724,28 @@ pub struct BudgetView {
     pub status: MutexBudgetStatus,
 }
 
+/// A MutexBinding.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct BindingView {
+    /// `spec`.
+    pub spec: MutexBindingSpec,
+    /// uid.
+    pub uid: String,
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// The status last written.
+    pub status: MutexBindingStatus,
+}
+
+impl From<MutexBindingSpec> for BindingView {
+    fn from(spec: MutexBindingSpec) -> Self {
+        Self {
+            spec,
+            ..Self::default()
+        }
+    }
+}
+
 /// A node lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseView {
@@ -1001,7 +1030,36 @@ impl ForeignController {
     }
 }
 
+/// Kinds without which nothing begins, for any owner.
+const NEEDED: [&str; 5] = [
+    "nodes",
+    "nodechanges",
+    "mutexbudgets",
+    "mutexbindings",
+    "mutexrules",
+];
+/// The same for a MutexRunConfig.
+const NEEDED_BY_RUNS: [&str; 6] = [
+    "mutextargets",
+    "machineconfigpools",
+    "machineconfigs",
+    "clusterversions",
+    "infrastructures",
+    "machineosconfigs",
+];
+
 impl Observed {
+    /// Why nothing begins for an owner of this kind: what it needs to know cannot be listed now.
+    pub fn list_failed(&self, kind: OwnerKind) -> Option<Why> {
+        let is_needed = |plural: &str| {
+            NEEDED.contains(&plural) || kind == OwnerKind::MutexRunConfig && NEEDED_BY_RUNS.contains(&plural)
+        };
+        let (plural, words) = self.unlisted.iter().find(|(plural, _)| is_needed(plural))?;
+        let message =
+            format!("{plural} cannot be listed any more, what was seen last of them is kept: {words}");
+        Some(Why::new(Reason::ListFailed, message))
+    }
+
     /// Why objects of a kind are left to the operator that numo replaces, if it runs.
     pub fn stood_off(&self, from: ForeignController) -> Option<Why> {
         let (key, _) = self.foreign_controllers.iter().find(|(_, what)| **what == from)?;

@@ -7,6 +7,7 @@ use crate::{
     action::{Action, Change, Event, EventAction, MachinePatch, MachinePurpose},
     mark,
     observed::{Annotated, Key, MachineApi, MachineView, Map, NodeView, Observed},
+    pools,
 };
 use numo_api::marks;
 use std::collections::BTreeSet;
@@ -25,14 +26,33 @@ pub fn shields(frame: &Frame<'_>, node: &NodeView) -> Vec<Action> {
     let checks = observed
         .health_checks
         .iter()
-        .filter(|(_, check)| {
-            frame.intent.pause_health_checks && !check.annotations.contains_key(marks::HEALTH_CHECK_PAUSED)
+        .filter(|(place, check)| {
+            !check.annotations.contains_key(marks::HEALTH_CHECK_PAUSED) && is_in_the_way(frame, place, check)
         })
         .map(|(place, check)| {
             let changes = on(&check.annotations, owner, &HEALTH_CHECK_PAUSE);
             patch(place, check, MachinePurpose::PauseHealthCheck, changes)
         });
     machines.chain(checks).collect()
+}
+
+/// Whether the run pauses the MachineHealthCheck while nodes are in flight. By default it pauses those of OpenShift that
+/// select the Machine of one of its nodes: they know no other way to leave a node alone. Those of Cluster API heed the
+/// shield of the Machine.
+fn is_in_the_way(frame: &Frame<'_>, (api, key): &(MachineApi, Key), check: &Annotated) -> bool {
+    if let Some(all) = frame.intent.pause_health_checks {
+        return all;
+    }
+    let mut members = frame.members.iter();
+    *api == MachineApi::OpenShift
+        && members.any(|member| {
+            let mut machines = frame.machines_of(&member.node.name);
+            machines.any(|((of, place), machine)| {
+                let selected =
+                    check.selector.is_null() || pools::matches(&check.selector, &machine.object.labels);
+                of == api && place.namespace == key.namespace && selected
+            })
+        })
 }
 
 /// What keeps remediation off those of these Machines that the owner does not shield yet.
@@ -110,7 +130,7 @@ pub fn resume_health_checks(draft: &mut Draft<'_>) {
         .health_checks
         .iter()
         .filter(|(_, check)| is_marked(&check.annotations, &frame.run.uid))
-        .filter(|_| !busy || !frame.intent.pause_health_checks)
+        .filter(|(place, check)| !busy || !is_in_the_way(frame, place, check))
         .map(|(place, check)| {
             let changes = off(&check.annotations, &HEALTH_CHECK_PAUSE);
             (

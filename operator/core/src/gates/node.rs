@@ -24,9 +24,7 @@ pub fn not_fit(frame: &Frame<'_>, member: &Member<'_>) -> Option<Why> {
     }
     // Its cordon and its state are that owner's doing: nobody shall be told to uncordon it.
     if let Some(other) = frame.busy.get(name.as_str()) {
-        let of = &other.spec.owner_ref;
-        let message = format!("Node {name} has its turn with {} {}", of.kind, of.name);
-        return Some(Why::new(Reason::NodeBusy, message));
+        return Some(ledger::busy(name, other));
     }
     if pools::failing(node) {
         let message = format!(

@@ -3,11 +3,11 @@
 
 use super::{
     ChangeView, DrainOptions, Key, MaintenanceView, MutexBindingSpec, NodeMaintenanceSpec, Observed, Owner,
-    Phase, Reason, RuleView, Why, changes, drain, intent, marks, pools, quorum,
+    Phase, Reason, RuleView, Why, binding, changes, intent, marks, quorum,
 };
 
 /// The phases in which a maintenance asks its rules.
-pub(super) const PHASES: [Phase; 4] = [Phase::Pre, Phase::PreRelease, Phase::BeforeUncordon, Phase::Post];
+pub(super) const PHASES: [Phase; 4] = binding::MAINTENANCE_PHASES;
 
 /// What the maintenance asks, with every default filled in.
 pub(super) struct Intent<'a> {
@@ -20,26 +20,15 @@ pub(super) struct Intent<'a> {
     pub(super) problem: Option<Why>,
 }
 
-/// The MutexBindings that speak of a NodeMaintenance, in the order of their names. It is in no namespace: one for
-/// certain namespaces does not speak of it.
+/// The MutexBindings that speak of a NodeMaintenance, in the order of their names.
 pub(super) fn bindings<'a>(
     view: &MaintenanceView,
     observed: &'a Observed,
 ) -> impl Iterator<Item = (&'a String, &'a MutexBindingSpec)> {
     let labels = view.labels.clone();
-    observed.bindings.iter().filter(move |(_, binding)| {
-        let owners = &binding.owner_selector;
-        let selector = owners
-            .labels
-            .as_ref()
-            .map(|labels| serde_json::to_value(labels).unwrap_or_default());
-        // One that cannot be understood speaks of all: none of them may go ungated for a slip of the pen.
-        owners.kind == "NodeMaintenance"
-            && owners.namespaces.is_none()
-            && selector.is_none_or(|selector| {
-                drain::wrong_selector(&selector).is_some() || pools::matches(&selector, &labels)
-            })
-    })
+    let all = observed.bindings.iter();
+    all.map(|(name, binding)| (name, &binding.spec))
+        .filter(move |(_, spec)| binding::speaks_of(spec, "NodeMaintenance", "", &labels))
 }
 
 /// What a NodeMaintenance must pass: its own rules, then those of the MutexBindings that speak of it, each once and
@@ -99,9 +88,7 @@ pub(super) fn asked<'a>(view: &MaintenanceView, observed: &'a Observed) -> Inten
     };
     let of_drain = of_drain.map(|problem| Why::new(Reason::InvalidField, problem));
     let of_selector = bindings(view, observed).find_map(|(name, binding)| {
-        let labels = serde_json::to_value(binding.owner_selector.labels.as_ref()?).ok()?;
-        let problem = drain::wrong_selector(&labels)?;
-        let message = format!("MutexBinding {name} spec.ownerSelector.labels: {problem}");
+        let message = format!("MutexBinding {name} {}", binding::wrong_selector(binding)?);
         Some(Why::new(Reason::InvalidField, message))
     });
     let suspended = view.annotations.get(marks::SUSPEND).map(|by| {
@@ -112,6 +99,7 @@ pub(super) fn asked<'a>(view: &MaintenanceView, observed: &'a Observed) -> Inten
         );
         Why::new(Reason::Suspended, message)
     });
+    let suspended = suspended.or_else(|| observed.list_failed(view.owner.kind));
     let pruned = view.pruned.map(|field| {
         let message = format!(
             "spec.{field} is in the manifest that kubectl apply remembers and not in the object: the CRD of another operator drops it, or somebody took it away; put it back, or apply the manifest without it (a MutexBinding gates as well)"

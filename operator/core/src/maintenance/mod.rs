@@ -15,6 +15,7 @@ mod phases;
 
 use crate::{
     action::{Action, Change, Event, EventAction, NodePatch, NodePurpose, Planned},
+    binding,
     closed::{self, Probes},
     decide::{self, Decision, Journal, Snapshot},
     drain::{self, DrainOptions},
@@ -25,7 +26,7 @@ use crate::{
     observed::{ChangeView, Key, LeaseView, MaintenanceView, NodeView, Observed, RuleView},
     owner::{MaintenanceGroup, Owner, OwnerKind},
     phases::{Phases, Went},
-    pools, quorum,
+    quorum,
     report::{MaintenancePhase, MaintenanceReport, NodeReport, RunPhase, Why},
     rules::{self, later},
     verdict::{Answers, Question},

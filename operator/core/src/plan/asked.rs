@@ -3,6 +3,7 @@
 
 use super::resolve::duration_millis;
 use crate::{
+    OwnerKind, binding,
     drain::{self, DrainOptions},
     intent,
     observed::{IntOrPercent, Key, Observed, PlanView, RuleView},
@@ -15,13 +16,7 @@ use numo_api::{
 use serde_json::{Value, json};
 
 /// The phases in which the nodes of a Plan ask their rules.
-pub const PHASES: [Phase; 5] = [
-    Phase::Admit,
-    Phase::Pre,
-    Phase::PreRelease,
-    Phase::BeforeUncordon,
-    Phase::Post,
-];
+pub const PHASES: [Phase; 5] = binding::PLAN_PHASES;
 
 /// What a Plan asks.
 #[derive(Clone, Debug)]
@@ -71,23 +66,9 @@ pub fn bindings<'a>(
     view: &'a PlanView,
     observed: &'a Observed,
 ) -> impl Iterator<Item = (&'a String, &'a MutexBindingSpec)> {
-    observed.bindings.iter().filter(move |(_, binding)| {
-        let owners = &binding.owner_selector;
-        let selector = owners
-            .labels
-            .as_ref()
-            .map(|labels| serde_json::to_value(labels).unwrap_or_default());
-        let in_namespace = owners
-            .namespaces
-            .as_ref()
-            .is_none_or(|namespaces| namespaces.contains(&view.key.namespace));
-        // One that cannot be understood speaks of all: none of them may go ungated for a slip of the pen.
-        owners.kind == "Plan"
-            && in_namespace
-            && selector.is_none_or(|selector| {
-                drain::wrong_selector(&selector).is_some() || pools::matches(&selector, &view.labels)
-            })
-    })
+    let all = observed.bindings.iter();
+    all.map(|(name, binding)| (name, &binding.spec))
+        .filter(|(_, spec)| binding::speaks_of(spec, "Plan", &view.key.namespace, &view.labels))
 }
 
 /// Everything that gates the Plan, its own first, with the field that says it and the namespace of its rules.
@@ -145,13 +126,9 @@ impl<'a> Intent<'a> {
         let mut wrong = |message: String| {
             of_gates.get_or_insert(Why::new(Reason::InvalidField, message));
         };
-        for (name, binding) in bindings(view, observed) {
-            let labels = binding.owner_selector.labels.as_ref();
-            let labels = labels.and_then(|labels| serde_json::to_value(labels).ok());
-            if let Some(problem) = labels.and_then(|labels| drain::wrong_selector(&labels)) {
-                wrong(format!(
-                    "MutexBinding {name} spec.ownerSelector.labels: {problem}"
-                ));
+        for (name, spec) in bindings(view, observed) {
+            if let Some(problem) = binding::wrong_selector(spec) {
+                wrong(format!("MutexBinding {name} {problem}"));
             }
         }
         let (mut limits, mut first) = (Vec::new(), Vec::new());
@@ -212,10 +189,14 @@ impl<'a> Intent<'a> {
             of_secrets: of_secrets(view, observed),
             of_selector: selector_problem.map(|problem| format!("spec.nodeSelector: {problem}")),
             of_gates,
-            suspended: view.annotations.get(marks::SUSPEND).map(|by| {
-                let message = format!("Plan {} has annotation {}: {by}", view.key, marks::SUSPEND);
-                Why::new(Reason::Suspended, message)
-            }),
+            suspended: view
+                .annotations
+                .get(marks::SUSPEND)
+                .map(|by| {
+                    let message = format!("Plan {} has annotation {}: {by}", view.key, marks::SUSPEND);
+                    Why::new(Reason::Suspended, message)
+                })
+                .or_else(|| observed.list_failed(OwnerKind::Plan)),
         }
     }
 

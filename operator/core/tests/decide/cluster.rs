@@ -497,11 +497,23 @@ impl Cluster {
         let name = line.word(1);
         let annotations = shielded(line, (marks::SKIP_REMEDIATION, ""));
         let machine = MachineView {
-            object: annotated(name, annotations),
+            object: Annotated {
+                labels: [(
+                    "of".to_owned(),
+                    line.option("label").unwrap_or_default().to_owned(),
+                )]
+                .into(),
+                ..annotated(name, annotations)
+            },
             node: line.word(3).to_owned(),
             deleting: line.has("deleting"),
         };
-        let place = (MachineApi::ClusterApi, Key::new("machines", name));
+        let api = if line.has("openshift") {
+            MachineApi::OpenShift
+        } else {
+            MachineApi::ClusterApi
+        };
+        let place = (api, Key::new("machines", name));
         self.observed.machines.insert(place, machine);
     }
 
@@ -509,7 +521,10 @@ impl Cluster {
     fn health_check(&mut self, line: &Line<'_>) {
         let name = line.word(1);
         let annotations = shielded(line, (marks::HEALTH_CHECK_PAUSED, marks::FIELD_MANAGER));
-        let check = annotated(name, annotations);
+        let mut check = annotated(name, annotations);
+        if let Some(label) = line.option("selects") {
+            check.selector = serde_json::json!({"matchLabels": {"of": label}});
+        }
         let place = (MachineApi::OpenShift, Key::new("machines", name));
         self.observed.health_checks.insert(place, check);
     }
@@ -1180,6 +1195,7 @@ fn annotated(name: &str, annotations: numo_core::observed::Map) -> Annotated {
         uid: format!("uid-{name}"),
         has_annotations: !annotations.is_empty(),
         annotations,
+        ..Annotated::default()
     }
 }
 

@@ -142,3 +142,24 @@ fn health_checks_are_paused_only_if_asked_and_only_while_a_node_is_in_flight() {
         "> resume healthcheck h",
     );
 }
+
+#[test]
+fn health_checks_that_select_a_node_of_the_run_are_paused_by_default() {
+    let turn = |spec: &str, rest: &str| cluster("turn", ADMITTED, spec, rest);
+    let machine = "machine m of a openshift label:workers shielded:run-uid";
+    check(
+        &turn("{}", &format!("{machine}\n healthcheck h selects:workers")),
+        "> pause healthcheck h",
+    );
+    check(
+        &turn("{}", &format!("{machine}\n healthcheck h selects:others")),
+        "> journal a PreRules",
+    );
+    check(
+        &turn(
+            "{pauseHealthChecks: false}",
+            &format!("{machine}\n healthcheck h selects:workers"),
+        ),
+        "> journal a PreRules",
+    );
+}

@@ -85,8 +85,11 @@ impl Cluster {
             }
             "binding" => {
                 let (_, json) = line.text.split_once(" spec ").expect("a spec");
-                let spec = serde_json::from_str(json).expect("a MutexBinding's spec");
-                self.observed.bindings.insert(line.word(1).to_owned(), spec);
+                let spec: numo_api::MutexBindingSpec =
+                    serde_json::from_str(json).expect("a MutexBinding's spec");
+                self.observed
+                    .bindings
+                    .insert(line.word(1).to_owned(), spec.into());
             }
             "foreign" => {
                 let key = Key::new("operators", "node-maintenance-operator-controller-manager");

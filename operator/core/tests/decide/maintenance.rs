@@ -795,7 +795,6 @@ fn bindings_gate_the_maintenances_that_they_speak_of() {
     check(&cluster(of_team, turn), "> job backup/Pre/1 of a");
     for other in [
         "{\"kind\":\"Plan\"},\"rules\":[{\"name\":\"backup\"}]",
-        "{\"kind\":\"NodeMaintenance\",\"namespaces\":[\"x\"]},\"rules\":[{\"name\":\"backup\"}]",
         "{\"kind\":\"NodeMaintenance\",\"labels\":{\"matchLabels\":{\"team\":\"web\"}}},\"rules\":[{\"name\":\"backup\"}]",
     ] {
         check(&cluster(other, turn), "> cordon a with 2 taints");
@@ -1132,6 +1131,29 @@ fn another_node_name_is_refused_and_the_node_in_hand_is_given_back() {
         "hold InvalidField ~ updating spec.NodeName isn't allowed: found b, Node a is in maintenance\n > nothing",
     );
     crate::words::check_cluster(&moved("deleting"), "> uncordon a Some(false) with no taints");
+}
+
+#[test]
+fn a_binding_whose_kind_or_namespaces_cannot_apply_holds_whom_it_means() {
+    for (selector, hold) in [
+        (
+            "{\"kind\":\"NodeMaintenance\",\"namespaces\":[\"x\"]}",
+            "MutexBinding gate spec.ownerSelector.namespaces: found some, wanted none",
+        ),
+        (
+            "{\"kind\":\"nodemaintenances\"}",
+            "MutexBinding gate spec.ownerSelector.kind: found \"nodemaintenances\", wanted Plan or NodeMaintenance",
+        ),
+    ] {
+        check(
+            &format!(
+                "node a worker 4.16.0
+                 maintenance a finalizer
+                 binding gate spec {{\"ownerSelector\":{selector}}}"
+            ),
+            &format!("hold InvalidField ~ {hold}\n > nothing"),
+        );
+    }
 }
 
 #[test]

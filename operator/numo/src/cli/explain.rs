@@ -18,12 +18,12 @@ use numo_api::{
     marks,
 };
 use numo_core::{
-    Decision, Owner,
+    Decision, Owner, binding,
     drain::DrainOptions,
     eta,
     forecast::{Surroundings, Weight, forecast},
     ledger::{self, Ledger},
-    observed::{ChangeView, Key, MaintenanceView, NodeView, Observed},
+    observed::{BindingView, ChangeView, Key, MaintenanceView, NodeView, Observed},
     report::{NodeReport, Report},
     rules::later,
 };
@@ -52,7 +52,7 @@ pub struct ExplainArgs {
     /// End with exit code 3 if it waits for anything
     #[arg(long, conflicts_with = "watch")]
     exit_code: bool,
-    /// A node, or KIND/NAME: node, mutexrunconfig, plan, nodemaintenance, mutexrule, mutextarget, mutexbudget, reason
+    /// A node, or KIND/NAME: node, mutexrunconfig, plan, nodemaintenance, mutexrule, mutextarget, mutexbudget, mutexbinding, reason
     #[arg(value_name = "NODE|KIND/NAME", add = clap_complete::ArgValueCompleter::new(completion::explained))]
     object: ObjectArg,
 }
@@ -339,6 +339,10 @@ fn explained(look: &Look, args: &ExplainArgs) -> Result<Vec<Explanation>, CliErr
         What::Budget => {
             let budgets = observed.budgets.get(name).into_iter();
             budgets.map(|_| budget(look, name)).collect()
+        }
+        What::Binding => {
+            let bindings = observed.bindings.get(name).into_iter();
+            bindings.map(|view| binding(look, name, view)).collect()
         }
         What::Reason => vec![reason(name)?],
     };
@@ -1035,6 +1039,30 @@ fn budget(look: &Look, name: &str) -> Explanation {
     }
     let view = look.store.observed.budgets.get(name);
     one.said = view.map_or_else(Vec::new, |view| Word::kept(view.annotations.get(marks::SAID)));
+    one
+}
+
+/// What a binding gates, or why it gates nothing.
+fn binding(look: &Look, name: &str, view: &BindingView) -> Explanation {
+    let observed = &look.store.observed;
+    let (ready, why) = binding::state(view, observed);
+    let mut one = Explanation {
+        phase: Some(if ready { "valid" } else { "not valid" }.to_owned()),
+        ..Explanation::of(
+            format!("MutexBinding {name}"),
+            (Some(why.reason), why.message.to_string()),
+        )
+    };
+    let owners = binding::owners_of(&view.spec, observed);
+    for owner in owners.iter().take(NAMED) {
+        one.link("gates", owner.to_string());
+    }
+    if owners.len() > NAMED {
+        one.link("gates", format!("and {} more", owners.len() - NAMED));
+    }
+    if !ready {
+        one.commands = vec![format!("kubectl edit mutexbinding {name}")];
+    }
     one
 }
 

@@ -22,13 +22,15 @@ pub enum What {
     Target,
     /// A MutexBudget.
     Budget,
+    /// A MutexBinding.
+    Binding,
     /// A reason: its sentence, without a cluster.
     Reason,
 }
 
 impl What {
     /// Every kind.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Node,
         Self::Run,
         Self::Plan,
@@ -36,6 +38,7 @@ impl What {
         Self::Rule,
         Self::Target,
         Self::Budget,
+        Self::Binding,
         Self::Reason,
     ];
 
@@ -49,6 +52,7 @@ impl What {
             Self::Rule => "mutexrule",
             Self::Target => "mutextarget",
             Self::Budget => "mutexbudget",
+            Self::Binding => "mutexbinding",
             Self::Reason => "reason",
         }
     }
@@ -62,6 +66,7 @@ impl What {
             Self::Rule => &["rule"],
             Self::Target => &["target"],
             Self::Budget => &["budget"],
+            Self::Binding => &["binding"],
         }
     }
 
@@ -80,6 +85,7 @@ impl What {
             Self::Rule => &[Kind::MutexRule],
             Self::Target => &[Kind::MutexTarget],
             Self::Budget => &[Kind::MutexBudget],
+            Self::Binding => &[Kind::MutexBinding],
             Self::Reason => &[],
         }
     }
@@ -244,6 +250,7 @@ mod tests {
             ("nm", What::Maintenance),
             ("nodemaintenances", What::Maintenance),
             ("mutexbudgets", What::Budget),
+            ("mutexbindings", What::Binding),
         ] {
             assert_eq!(given.parse(), Ok(wanted), "{given}");
         }

@@ -673,6 +673,7 @@ fn drains(
             weight: match obstacle.weight {
                 Weight::Never => "never",
                 Weight::Now => "now",
+                Weight::Slow => "slow",
                 Weight::Costs => "costs",
             },
             reason: obstacle.reason,

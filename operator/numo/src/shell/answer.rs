@@ -1,17 +1,18 @@
 //! Answers to the core's questions: reads, never writes. What cannot be read is answered with nothing
 //! known, never with a pass.
 
-use super::access;
-use super::watch;
-use super::wire::Kind;
+use super::{access, apply, watch, wire::Kind};
 use futures::{StreamExt, stream};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec, Pod};
 use kube::{
     Api, Client,
     api::{EvictParams, ListParams, LogParams, PostParams},
 };
 use numo_core::{
-    observed::Key,
+    drain,
+    observed::{Key, Observed},
+    probe,
     verdict::{Answers, Evidence, KeptVolumes, Question},
 };
 
@@ -21,19 +22,24 @@ const PROBES_AT_ONCE: usize = 16;
 const LOG_LINES: i64 = 60;
 
 /// Answers a question.
-pub async fn answer(read: &Client, write: &Client, question: &Question, answers: &mut Answers) {
+pub async fn answer(
+    (read, write): (&Client, &Client),
+    (observed, now): (&Observed, Timestamp),
+    question: &Question,
+    answers: &mut Answers,
+) {
     match question {
         Question::Evidence { job, log_tail_bytes } => {
             let found = evidence(read, job, *log_tail_bytes).await;
             answers.evidence.insert(job.clone(), found);
         }
         Question::DrainProbe { node } => {
-            let found = drain_probe(read, write, node).await;
+            let found = drain_probe((read, write), (observed, now), node).await;
             answers.drains.insert(node.clone(), found);
         }
         Question::Evictions { node, pods } => {
             let pods = pods.iter().map(|pod| (pod.namespace.clone(), pod.name.clone()));
-            let found = tried(write, node, pods.collect()).await;
+            let found = summary(node, tried(write, pods.collect()).await);
             answers.drains.insert(node.clone(), found);
         }
         Question::Volumes { node, claims } => {
@@ -174,57 +180,131 @@ pub fn tail(text: &str, bytes: usize) -> String {
 ///
 /// Source: kubectl drain and the MCO's drain controller leave DaemonSet and mirror pods, and finished
 /// ones, where they are.
-async fn drain_probe(read: &Client, write: &Client, node: &str) -> Option<String> {
+async fn drain_probe(
+    (read, write): (&Client, &Client),
+    (observed, now): (&Observed, Timestamp),
+    node: &str,
+) -> Option<String> {
     let pods: Api<Pod> = Api::all(read.clone());
     let params = ListParams::default().fields(&format!("spec.nodeName={node}"));
     let list = match pods.list(&params).await {
         Ok(list) => list,
         Err(error) => return Some(format!("the pods of Node {node} cannot be listed: {error}")),
     };
-    let names: Vec<(String, String)> = list
-        .items
-        .iter()
-        .filter(|pod| is_evicted(pod))
-        .filter_map(|pod| Some((pod.metadata.namespace.clone()?, pod.metadata.name.clone()?)))
-        .collect();
-    tried(write, node, names).await
+    let key = |pod: &Pod| {
+        Some(Key::new(
+            pod.metadata.namespace.clone()?,
+            pod.metadata.name.clone()?,
+        ))
+    };
+    let going = || list.items.iter().filter(|pod| is_drained(pod));
+    let stuck = going().filter_map(|pod| {
+        let deleting = pod.metadata.deletion_timestamp.as_ref().map(|at| at.0);
+        probe::stuck(&key(pod)?, deleting, now)
+    });
+    let mut refusals: Vec<String> = stuck.collect();
+    let names = going().filter(|pod| is_evicted(pod)).filter_map(key);
+    let names = names.map(|key| (key.namespace, key.name)).collect();
+    refusals.extend(tried(write, names).await);
+    if refusals.is_empty() {
+        let going: Vec<&Pod> = going().filter(|pod| is_evicted(pod)).collect();
+        refusals = together(read, observed, node, &going).await;
+    }
+    summary(node, refusals)
 }
 
-/// The first of these pods that could not be evicted now, in words.
-async fn tried(write: &Client, node: &str, names: Vec<(String, String)>) -> Option<String> {
-    let refusals: Vec<String> = stream::iter(names)
+/// What PodDisruptionBudgets have against all these pods together, though each could go alone.
+async fn together(read: &Client, observed: &Observed, node: &str, going: &[&Pod]) -> Vec<String> {
+    let budgets = &observed.disruption_budgets;
+    let mut candidates: Vec<probe::Candidate> = going.iter().filter_map(|pod| candidate(pod)).collect();
+    if !probe::exceeds(&candidates, budgets) {
+        return Vec::new();
+    }
+    for (one, pod) in candidates.iter_mut().zip(going) {
+        one.moves &= !is_bound(read, pod).await;
+    }
+    let node = observed.nodes.get(node);
+    let has_other_place = node.is_none_or(|node| drain::has_other_place(observed, node));
+    probe::sums(&candidates, budgets, has_other_place)
+}
+
+/// A pod as the core judges it beside others.
+fn candidate(pod: &Pod) -> Option<probe::Candidate> {
+    let meta = &pod.metadata;
+    let mut conditions = pod
+        .status
+        .iter()
+        .flat_map(|status| status.conditions.iter().flatten());
+    let mut owners = meta.owner_references.iter().flatten();
+    Some(probe::Candidate {
+        pod: Key::new(meta.namespace.clone()?, meta.name.clone()?),
+        labels: meta.labels.clone().unwrap_or_default().into_iter().collect(),
+        healthy: conditions.any(|one| one.type_ == "Ready" && one.status == "True"),
+        moves: owners.any(|owner| owner.controller == Some(true)),
+    })
+}
+
+/// Whether a volume of the pod is on its node alone. What cannot be read is not taken for bound.
+async fn is_bound(read: &Client, pod: &Pod) -> bool {
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    let claims = volumes.filter_map(|volume| volume.persistent_volume_claim.as_ref());
+    for claim in claims {
+        let api: Api<PersistentVolumeClaim> = Api::namespaced(read.clone(), namespace);
+        let Ok(Some(claim)) = api.get_opt(&claim.claim_name).await else {
+            continue;
+        };
+        let Some(name) = claim.spec.and_then(|spec| spec.volume_name) else {
+            continue;
+        };
+        let api: Api<PersistentVolume> = Api::all(read.clone());
+        let Ok(Some(volume)) = api.get_opt(&name).await else {
+            continue;
+        };
+        if volume
+            .spec
+            .is_some_and(|spec| spec.local.is_some() || spec.host_path.is_some())
+        {
+            return true;
+        }
+    }
+    false
+}
+
+/// Why pods could not be evicted now, in words of the core.
+async fn tried(write: &Client, names: Vec<(String, String)>) -> Vec<String> {
+    stream::iter(names)
         .map(|(namespace, name)| try_eviction(write, namespace, name))
         .buffer_unordered(PROBES_AT_ONCE)
         .filter_map(|refusal| async move { refusal })
         .collect()
-        .await;
+        .await
+}
+
+/// The first of what is against a drain, and how much more there is; none if nothing is.
+fn summary(node: &str, refusals: Vec<String>) -> Option<String> {
     let first = refusals.iter().min()?;
-    let more = refusals.len() - 1;
-    let more = if more == 0 {
-        String::new()
-    } else {
-        format!(", and {more} more pods")
+    let more = match refusals.len() - 1 {
+        0 => String::new(),
+        more => format!(", and {more} more pods"),
     };
     Some(format!("Node {node}: {first}{more}"))
 }
 
-fn is_evicted(pod: &Pod) -> bool {
+/// Whether a drain waits until the pod is gone: all but static pods and those of DaemonSets.
+fn is_drained(pod: &Pod) -> bool {
     let meta = &pod.metadata;
-    let finished = pod
-        .status
-        .as_ref()
-        .and_then(|status| status.phase.as_deref())
-        .is_some_and(|phase| phase == "Succeeded" || phase == "Failed");
-    let mirror = meta
-        .annotations
-        .as_ref()
-        .is_some_and(|annotations| annotations.contains_key("kubernetes.io/config.mirror"));
-    let daemon = meta
-        .owner_references
-        .iter()
-        .flatten()
-        .any(|owner| owner.kind == "DaemonSet");
-    !(finished || mirror || daemon || meta.deletion_timestamp.is_some())
+    let annotations = meta.annotations.as_ref();
+    let mirror = annotations.is_some_and(|all| all.contains_key("kubernetes.io/config.mirror"));
+    let mut owners = meta.owner_references.iter().flatten();
+    !(mirror || owners.any(|owner| owner.kind == "DaemonSet"))
+}
+
+/// Whether a drain asks the pod to go: not one that has ended or is on its way.
+fn is_evicted(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    let finished = matches!(phase, Some("Succeeded" | "Failed"));
+    is_drained(pod) && !finished && pod.metadata.deletion_timestamp.is_none()
 }
 
 async fn try_eviction(client: &Client, namespace: String, name: String) -> Option<String> {
@@ -238,22 +318,7 @@ async fn try_eviction(client: &Client, namespace: String, name: String) -> Optio
     };
     match pods.evict(&name, &params).await {
         Err(kube::Error::Api(status)) => {
-            let budget = status.details.as_ref().and_then(|details| {
-                details
-                    .causes
-                    .iter()
-                    .find(|cause| cause.reason == "DisruptionBudget")
-            });
-            // Only a budget says that a drain would not pass. A webhook that does not take dry runs, one that
-            // moves a virtual machine instead, or an API server that is busy says nothing of the kind.
-            let words = match budget {
-                Some(cause) => cause.message.clone(),
-                None if status.message.contains("more than one PodDisruptionBudget") => {
-                    status.message.clone()
-                }
-                None => return None,
-            };
-            Some(format!("Pod {namespace}/{name} cannot be evicted: {words}"))
+            probe::refusal(&Key::new(namespace, name), &apply::what_was_said(&status))
         }
         Ok(_) | Err(_) => None,
     }

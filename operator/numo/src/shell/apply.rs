@@ -343,7 +343,7 @@ pub async fn evict(client: &Client, eviction: &Eviction) -> Said {
 
 /// What an answer to an eviction means. A PodDisruptionBudget is known by its cause; KubeVirt's webhook by its words,
 /// which its users' tools rely on too.
-fn what_was_said(status: &Status) -> Said {
+pub fn what_was_said(status: &Status) -> Said {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     let cause = |reason: &str| causes.clone().find(|cause| cause.reason == reason);
     let message = status.message.clone();

@@ -26,7 +26,7 @@ use kube::{
     api::{DynamicObject, ListParams, PostParams},
     core::{ApiResource, GroupVersionKind},
 };
-use numo_api::{Condition, MutexRule, marks};
+use numo_api::{Condition, MutexBinding, MutexRule, marks};
 use numo_core::{left, observed::Settings};
 use serde::Serialize;
 use serde_json::Value;
@@ -147,6 +147,8 @@ pub async fn examine(connection: &Connection, namespace: &str, artifacts: Artifa
     left_behind(connection, &mut found).await;
     found.check = "Rules";
     let all = rules(connection, &mut found).await;
+    found.check = "Bindings";
+    bindings(connection, &mut found).await;
     found.check = "Registries";
     let artifacts = Artifacts::new(connection.read.clone(), artifacts);
     registries(&artifacts, &all, &mut found).await;
@@ -729,6 +731,53 @@ async fn rules(connection: &Connection, found: &mut Findings) -> Vec<MutexRule> 
         });
     }
     list
+}
+
+/// All bindings: a gate that is not Ready stands open, or holds its owners for a slip of the pen.
+async fn bindings(connection: &Connection, found: &mut Findings) {
+    let api: Api<MutexBinding> = Api::all(connection.read.clone());
+    let list = match api.list(&ListParams::default()).await {
+        Ok(list) => list.items,
+        Err(kube::Error::Api(status)) if status.code == 404 => return,
+        Err(error) => return found.unknown("MutexBindings", &error),
+    };
+    let total = list.len();
+    let mut good = 0;
+    for one in list {
+        let name = one.name_any();
+        let status = one.status.unwrap_or_default();
+        let ready = status.conditions.iter().find(|one| one.type_ == "Ready");
+        let current =
+            one.metadata.generation.is_none() || status.observed_generation == one.metadata.generation;
+        match ready.filter(|_| current) {
+            None => found.note(
+                format!("MutexBinding {name} has not been judged by numo yet"),
+                format!("numo explain mutexbinding/{name}"),
+            ),
+            Some(ready) if ready.status == "False" => found.wrong(
+                format!(
+                    "MutexBinding {name} is not Ready ({}): {}",
+                    ready.reason.as_deref().unwrap_or_default(),
+                    ready.message.as_deref().unwrap_or_default()
+                ),
+                format!("kubectl edit mutexbinding {name}; numo explain mutexbinding/{name}"),
+            ),
+            Some(_) if status.owners_matched == Some(0) => found.note(
+                format!(
+                    "MutexBinding {name} gates nothing: no {} matches its spec.ownerSelector",
+                    one.spec.owner_selector.kind
+                ),
+                format!("kubectl edit mutexbinding {name}, unless its owners are yet to come"),
+            ),
+            Some(_) => good += 1,
+        }
+    }
+    if good == total && total > 0 {
+        found.ok(format!(
+            "{} gate the owners that they select",
+            counted(total, "MutexBinding")
+        ));
+    }
 }
 
 /// A number of things: `1 field`, `2 fields`.

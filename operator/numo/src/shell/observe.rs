@@ -54,6 +54,8 @@ pub async fn recorded(
     for namespace in [watch::KUBE_SYSTEM, OPENSHIFT_ETCD] {
         list(client, Kind::EtcdPod, namespace, &mut looking).await?;
     }
+    // The guard of etcd: the operator decides with it whether a control-plane node may go.
+    list(client, Kind::DisruptionBudget, OPENSHIFT_ETCD, &mut looking).await?;
     let rules = looking.store.observed.rules.values();
     let namespaces: BTreeSet<String> = rules.map(|rule| rule.job_namespace.clone()).collect();
     for namespace in namespaces {
@@ -161,6 +163,9 @@ impl Following {
             following.watch(kind, "");
         }
         following.watch(Kind::Lease, numo_api::marks::LEASE_NAMESPACE);
+        if is_seen(&Kind::DisruptionBudget) {
+            following.watch(Kind::DisruptionBudget, OPENSHIFT_ETCD);
+        }
         following
     }
 

@@ -28,7 +28,7 @@ use numo_core::{
     Decision, Owner, OwnerKind, Snapshot,
     action::{Action, Event, EventAction, Planned},
     decide, invariant, left,
-    observed::{Key, RunConfigView, Said, Settings, Validity},
+    observed::{Key, Map, RunConfigView, Said, Settings, Validity},
     quorum::OPENSHIFT_ETCD,
     report::RunPhase,
     verdict::{Answers, KeptVolumes, Question},
@@ -106,7 +106,7 @@ pub const JOB_KINDS: [Kind; 3] = [Kind::Job, Kind::Pod, Kind::JobEvent];
 /// Kinds that are watched in namespaces with Plans.
 pub const PLAN_KINDS: [Kind; 2] = [Kind::PlanJob, Kind::PlanPod];
 /// Namespaces that rules may run Jobs in, at most: each costs three watches.
-const MAX_JOB_NAMESPACES: usize = 64;
+pub const MAX_JOB_NAMESPACES: usize = 64;
 
 /// The planner.
 #[derive(Debug)]
@@ -287,6 +287,32 @@ impl Planner {
         self.paused = paused;
     }
 
+    /// What says that an owner is to begin nothing: how many budgets were paused by now, and whether the owner itself asks
+    /// for it.
+    fn stop_of(&self, owner: &Owner) -> (u64, bool) {
+        let asks = |annotations: &Map| {
+            [marks::SUSPEND, marks::ABORT]
+                .iter()
+                .any(|key| annotations.contains_key(*key))
+        };
+        let observed = &self.store.observed;
+        let stopped = match owner.kind {
+            OwnerKind::MutexRunConfig => observed
+                .runs
+                .get(&owner.key)
+                .map(|run| run.deleting || run.spec.suspend == Some(true) || asks(&run.annotations)),
+            OwnerKind::Plan => observed
+                .plans
+                .get(&owner.key)
+                .map(|plan| plan.deleting || asks(&plan.annotations)),
+            OwnerKind::NodeMaintenance(_) => observed
+                .maintenances
+                .get(owner)
+                .map(|view| view.deleting || asks(&view.annotations)),
+        };
+        (self.stops.load(Ordering::Acquire), stopped.unwrap_or(true))
+    }
+
     /// Has those decided again whose node's pods have changed.
     fn wake_touched(&mut self) {
         let touched = self.store.take_touched();
@@ -415,7 +441,8 @@ impl Planner {
                     continue;
                 }
                 let Connection { read, write, .. } = &self.connection;
-                let asked = answer::answer(read, write, question, &mut answers);
+                let seen = (&self.store.observed, self.connection.clock.now());
+                let asked = answer::answer((read, write), seen, question, &mut answers);
                 if tokio::time::timeout(PATIENCE, asked).await.is_err() {
                     answer::unanswered(question, &mut answers);
                 }
@@ -444,6 +471,8 @@ impl Planner {
             let (evictions, due): (Vec<_>, Vec<_>) = due
                 .into_iter()
                 .partition(|planned| matches!(planned.action, Action::Evict { .. }));
+            let stopped = self.stop_of(owner);
+            let mut is_stopped = false;
             for planned in due {
                 if blocked.contains(&planned.chain) {
                     continue;
@@ -451,11 +480,18 @@ impl Planner {
                 if !self.fence.holds() {
                     return;
                 }
+                // A stop that came since this round was decided: what has not been written yet is decided anew, so that
+                // nothing new begins and what gives back goes on.
+                self.changed = self.changed.max(self.take_in());
+                if self.stop_of(owner) != stopped {
+                    is_stopped = true;
+                    break;
+                }
                 if !self.carry_out(owner, planned.clone()).await {
                     blocked.insert(planned.chain);
                 }
             }
-            if !evictions.is_empty() && self.fence.holds() {
+            if !is_stopped && !evictions.is_empty() && self.fence.holds() {
                 self.evict(owner, evictions);
             }
             self.changed = self.changed.max(self.take_in());
@@ -783,6 +819,8 @@ impl Planner {
             self.stood_off.remove(owner);
             return false;
         };
+        // The status is the other operator's; the metrics must not freeze at their last word.
+        self.show(owner, decision, (Some(Reason::ForeignController.name()), true));
         if self.stood_off.insert(owner.clone()) {
             let event = Event {
                 node: None,
@@ -1139,6 +1177,7 @@ impl Planner {
                     limit = MAX_JOB_NAMESPACES,
                     "too many namespaces with rule Jobs: not watched"
                 );
+                self.store.leave_unwatched(&namespace);
                 continue;
             }
             for kind in JOB_KINDS {

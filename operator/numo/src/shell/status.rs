@@ -14,7 +14,10 @@ use kube::{
     api::{Patch, PatchParams},
     core::DynamicObject,
 };
-use numo_api::{NodeMaintenanceStatus, PlanStatus, conditions::types::VALID_CONFIG};
+use numo_api::{
+    NodeMaintenanceStatus, PlanStatus, Reason,
+    conditions::types::{READY, VALID_CONFIG},
+};
 use numo_core::{
     Owner,
     action::{Event, EventAction},
@@ -182,7 +185,7 @@ fn whole(status: &impl Serialize, fields: &[&str]) -> Value {
     whole
 }
 
-/// Writes the status of every rule, target and budget that differs.
+/// Writes the status of every rule, target, budget and binding that differs.
 pub async fn others(connection: &Connection, store: &mut Store, events: &Events) {
     let now = connection.clock.now();
     let mut due = Vec::new();
@@ -202,7 +205,13 @@ pub async fn others(connection: &Connection, store: &mut Store, events: &Events)
     }
     for (key, uid, before, status) in due {
         match write(connection, store, Kind::MutexRule, &key, &uid, &status).await {
-            Ok(()) => announce(events, "MutexRule", &key, &uid, &before, &status.conditions),
+            Ok(()) => announce(
+                events,
+                &About::of("MutexRule"),
+                &key,
+                &uid,
+                (&before, &status.conditions),
+            ),
             Err(error) => tracing::warn!(rule = %key, %error, "the status was not written"),
         }
     }
@@ -220,11 +229,45 @@ pub async fn others(connection: &Connection, store: &mut Store, events: &Events)
     }
     for (key, uid, before, status) in due {
         match write(connection, store, Kind::MutexTarget, &key, &uid, &status).await {
-            Ok(()) => announce(events, "MutexTarget", &key, &uid, &before, &status.conditions),
+            Ok(()) => announce(
+                events,
+                &About::of("MutexTarget"),
+                &key,
+                &uid,
+                (&before, &status.conditions),
+            ),
             Err(error) => tracing::warn!(target = %key, %error, "the status was not written"),
         }
     }
     budgets(connection, store).await;
+    bindings(connection, store, events).await;
+}
+
+/// Writes the status of every binding that differs, and says loudly which ones gate nothing.
+async fn bindings(connection: &Connection, store: &mut Store, events: &Events) {
+    let now = connection.clock.now();
+    let observed = &store.observed;
+    let due: Vec<_> = observed
+        .bindings
+        .iter()
+        .map(|(name, view)| (name, view, frontends::mutex_binding::status(view, observed, now)))
+        .filter(|(_, view, status)| view.status != *status)
+        .map(|(name, view, status)| (Key::new("", name), view.clone(), status))
+        .collect();
+    for (key, view, status) in due {
+        match write(connection, store, Kind::MutexBinding, &key, &view.uid, &status).await {
+            Ok(()) => {
+                let about = About {
+                    api_version: format!("{}/{}", numo_api::NUMO_GROUP, numo_api::VERSION),
+                    kind: "MutexBinding",
+                    condition: READY,
+                };
+                let conditions = (view.status.conditions.as_slice(), status.conditions.as_slice());
+                announce(events, &about, &key, &view.uid, conditions);
+            }
+            Err(error) => tracing::warn!(binding = %key, %error, "the status was not written"),
+        }
+    }
 }
 
 /// Writes the status of every budget that differs.
@@ -245,29 +288,47 @@ async fn budgets(connection: &Connection, store: &mut Store) {
     }
 }
 
-/// An event when a rule or target turns invalid.
+/// What an event is about, and the condition that it tells of.
+struct About {
+    api_version: String,
+    kind: &'static str,
+    condition: &'static str,
+}
+
+impl About {
+    /// A rule or a target.
+    fn of(kind: &'static str) -> Self {
+        Self {
+            api_version: format!("{}/{}", numo_api::GROUP, numo_api::VERSION),
+            kind,
+            condition: VALID_CONFIG,
+        }
+    }
+}
+
+/// An event when a rule, target or binding turns invalid.
 fn announce(
     events: &Events,
-    kind: &'static str,
+    about: &About,
     key: &Key,
     uid: &str,
-    before: &[numo_api::Condition],
-    after: &[numo_api::Condition],
+    (before, after): (&[numo_api::Condition], &[numo_api::Condition]),
 ) {
     let of = |list: &[numo_api::Condition]| {
         list.iter()
-            .find(|condition| condition.type_ == VALID_CONFIG)
+            .find(|condition| condition.type_ == about.condition)
             .cloned()
     };
-    let Some(now) = of(after).filter(|condition| condition.status == "False") else {
+    let being_judged = |now: &numo_api::Condition| now.reason.as_deref() == Some(Reason::Validating.name());
+    let Some(now) = of(after).filter(|now| now.status == "False" && !being_judged(now)) else {
         return;
     };
     if of(before).is_some_and(|before| before.status == "False" && before.message == now.message) {
         return;
     }
     events.publish(Published {
-        api_version: format!("{}/{}", numo_api::GROUP, numo_api::VERSION),
-        kind,
+        api_version: about.api_version.clone(),
+        kind: about.kind,
         owner: key.clone(),
         owner_uid: uid.to_owned(),
         pool: None,

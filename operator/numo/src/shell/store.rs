@@ -4,7 +4,7 @@
 //! older event of the watch never undoes it. The store decides nothing.
 
 use super::{
-    planner::JOB_KINDS,
+    planner::{JOB_KINDS, MAX_JOB_NAMESPACES},
     watch,
     wire::{self, Edition, Kind, Object},
 };
@@ -45,6 +45,8 @@ pub enum Seen {
     Evaluated(String, Timestamp, RuleAnswer),
     /// Something has changed that a rule read, by the key of its evaluation.
     Stirred(String),
+    /// A kind that was listed once cannot be listed now: the API server's words.
+    ListFailed(Kind, String, String),
     /// A kind may not be seen in a namespace: the API server's words.
     Unseen(Kind, String, String),
     /// What a Plan's channel answered, by the URL that was asked.
@@ -91,6 +93,8 @@ pub struct Store {
     daemon_sets: BTreeMap<Key, String>,
     claims: BTreeMap<Key, Claim>,
     touched: BTreeSet<String>,
+    /// Namespaces that rules name for their Jobs and that are not watched: there are too many.
+    unwatched: BTreeSet<String>,
 }
 
 /// What is known of a pod of a Plan's Job.
@@ -212,6 +216,7 @@ impl Store {
             | Seen::Claim(..)
             | Seen::Evicted(..)
             | Seen::Unseen(..)
+            | Seen::ListFailed(..)
             | Seen::Channel(..)
             | Seen::Examined(..) => false,
         };
@@ -254,6 +259,12 @@ impl Store {
             Seen::Evaluated(key, at, answer) => self.evaluated(&key, at, answer),
             Seen::Stirred(key) => self.stirred(&key),
             Seen::Claim(key, may) => self.judged_claim(&key, may),
+            Seen::ListFailed(kind, scope, words) => {
+                // The list that had begun says nothing: nobody is gone because it broke off.
+                self.listing.remove(&(kind, scope));
+                let words = numo_core::rules::clip(&words, 512);
+                replace(&mut self.observed.unlisted, kind.resource().3, words)
+            }
             Seen::Unseen(kind, scope, words) => self.unseen(kind, scope, words),
             Seen::Channel(plan, url, at, answer) => self.answered(&plan, &url, at, answer),
             Seen::Evicted(node, eviction, said, at) => {
@@ -320,6 +331,10 @@ impl Store {
                 .budgets
                 .get(&budget.name)
                 .is_some_and(|known| known.generation != budget.generation),
+            Object::Binding(name, binding) => observed
+                .bindings
+                .get(name)
+                .is_some_and(|known| known.generation != binding.generation),
             _ => false,
         }
     }
@@ -931,6 +946,7 @@ impl Store {
         if self.listing.contains_key(&slot) {
             self.seen_at_last(kind, &slot.1);
         }
+        changed |= self.observed.unlisted.remove(kind.resource().3).is_some();
         let Some(mentioned) = self.listing.remove(&slot) else {
             return changed;
         };
@@ -951,6 +967,16 @@ impl Store {
         changed
     }
 
+    /// Notes that the Jobs of a namespace are not watched: rules that run Jobs there are not valid.
+    pub fn leave_unwatched(&mut self, namespace: &str) {
+        if self.unwatched.insert(namespace.to_owned()) {
+            let rules: Vec<Key> = self.rules.keys().cloned().collect();
+            for key in rules {
+                self.refresh_rule(&key);
+            }
+        }
+    }
+
     fn refresh_rule(&mut self, key: &Key) -> bool {
         let Some(rule) = self.rules.get(key) else {
             return false;
@@ -963,7 +989,15 @@ impl Store {
             .get(key)
             .filter(|(judged, _)| *judged == edition)
             .map_or(Validity::Unknown, |(_, validity)| validity.clone());
-        let view: RuleView = wire::rule(rule, validity);
+        let mut view: RuleView = wire::rule(rule, validity);
+        if !view.is_asked && self.unwatched.contains(&view.job_namespace) {
+            let message = format!(
+                "spec.jobNamespace {}: rules name more than {MAX_JOB_NAMESPACES} namespaces for their Jobs, wanted one of those \
+                 that others use (numo begins anew with each restart)",
+                view.job_namespace
+            );
+            view.validity = Validity::Invalid(numo_api::Reason::TooManyNamespaces, message);
+        }
         replace(&mut self.observed.rules, key.clone(), view)
     }
 
@@ -1176,6 +1210,52 @@ mod tests {
         store.see(Seen::Listing(Kind::MachineConfig, String::new()));
         store.see(Seen::Listed(Kind::MachineConfig, String::new()));
         assert_eq!(version_of(&store).as_deref(), Some("b"));
+    }
+
+    #[test]
+    fn a_list_that_fails_is_not_an_empty_list() {
+        let mut store = Store::new(Settings::default());
+        let kind = Kind::MachineConfig;
+        store.expect(kind, "");
+        store.see(Seen::Listing(kind, String::new()));
+        store.see(Seen::Applied(kind, 5, config("a")));
+        store.see(Seen::Listed(kind, String::new()));
+        // It lists anew, and that breaks off.
+        store.see(Seen::Listing(kind, String::new()));
+        let words = "machineconfigs is forbidden (403)".to_owned();
+        assert!(store.see(Seen::ListFailed(kind, String::new(), words)));
+        assert_eq!(version_of(&store).as_deref(), Some("a"), "what was seen is kept");
+        let run = numo_core::OwnerKind::MutexRunConfig;
+        let why = store.observed.list_failed(run).map(|why| why.reason);
+        assert_eq!(why, Some(numo_api::Reason::ListFailed));
+        assert_eq!(
+            store.observed.list_failed(numo_core::OwnerKind::Plan),
+            None,
+            "a Plan needs none"
+        );
+        // A list that works says who is gone.
+        store.see(Seen::Listing(kind, String::new()));
+        assert!(store.see(Seen::Listed(kind, String::new())));
+        assert_eq!(
+            (version_of(&store), store.observed.list_failed(run)),
+            (None, None)
+        );
+    }
+
+    #[test]
+    fn a_rule_with_jobs_in_a_namespace_that_is_not_watched_says_so() {
+        let mut store = Store::new(Settings::default());
+        let spec = serde_json::json!({"jobSpec": {}, "jobNamespace": "one-too-many"});
+        let mut rule = MutexRule::new("backup", serde_json::from_value(spec).unwrap());
+        rule.metadata.namespace = Some("numo".to_owned());
+        let key = wire::key(&rule.metadata);
+        store.see(Seen::Applied(Kind::MutexRule, 5, Object::Rule(Box::new(rule))));
+        store.leave_unwatched("one-too-many");
+        let validity = &store.observed.rules[&key].validity;
+        assert!(
+            matches!(validity, Validity::Invalid(numo_api::Reason::TooManyNamespaces, words) if words.contains("one-too-many")),
+            "{validity:?}"
+        );
     }
 
     #[test]

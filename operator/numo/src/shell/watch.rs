@@ -74,11 +74,7 @@ pub async fn watch(client: Client, kind: Kind, scope: String, to: UnboundedSende
             })
             .await;
         }
-        Kind::MachineConfig
-        | Kind::Kured
-        | Kind::DaemonSet
-        | Kind::OpenShiftHealthCheck
-        | Kind::ClusterApiHealthCheck => {
+        Kind::MachineConfig | Kind::Kured | Kind::DaemonSet => {
             let open = |scope: &str| {
                 let api: Api<PartialObjectMeta<DynamicObject>> =
                     Api::all_with(client.clone(), &resource(kind));
@@ -119,11 +115,13 @@ async fn forward<K: kube::Resource + Send, S: Stream<Item = watcher::Result<watc
 ) {
     let mut stream = Box::pin(open(&scope).default_backoff());
     let mut refused = false;
+    // Whether it was ever listed: only a kind that never was may be taken for empty.
+    let mut listed = false;
     while let Some(event) = stream.next().await {
         let seen = match event {
             Ok(watcher::Event::Init) => Some(Seen::Listing(kind, scope.clone())),
             Ok(watcher::Event::InitDone) => {
-                refused = false;
+                (refused, listed) = (false, true);
                 Some(Seen::Listed(kind, scope.clone()))
             }
             Ok(watcher::Event::Apply(object) | watcher::Event::InitApply(object)) => {
@@ -144,6 +142,13 @@ async fn forward<K: kube::Resource + Send, S: Stream<Item = watcher::Result<watc
                 }
                 let first = absent && !refused;
                 refused |= absent;
+                let of_list = matches!(error, watcher::Error::InitialListFailed(_));
+                if listed && !is_own_business(kind) && (absent || of_list) {
+                    let failed = Seen::ListFailed(kind, scope.clone(), error.to_string());
+                    if to.send(failed).is_err() {
+                        return;
+                    }
+                }
                 if absent {
                     if first && matches!(kind, Kind::PlanJob | Kind::Secret) {
                         // Who has Plans there is told what is missing.
@@ -153,12 +158,14 @@ async fn forward<K: kube::Resource + Send, S: Stream<Item = watcher::Result<watc
                         }
                     }
                     if first
+                        && !listed
                         && is_optional(kind, &error)
                         && to.send(Seen::Listed(kind, scope.clone())).is_err()
                     {
                         return;
                     }
-                    tokio::time::sleep(retry_after(kind)).await;
+                    let pause = if listed { RETRY_REFUSED } else { retry_after(kind) };
+                    tokio::time::sleep(pause).await;
                     // It lists once more: what was not to be seen is known again only after that.
                     stream = Box::pin(open(&scope).default_backoff());
                 }
@@ -171,6 +178,11 @@ async fn forward<K: kube::Resource + Send, S: Stream<Item = watcher::Result<watc
             return;
         }
     }
+}
+
+/// Kinds whose owners are told by words of their own when they cannot be seen ([`Seen::Unseen`]), and pods of one node.
+const fn is_own_business(kind: Kind) -> bool {
+    matches!(kind, Kind::PlanJob | Kind::Secret | Kind::NodePod)
 }
 
 /// A kind that comes with a release of OpenShift or not at all is asked for seldom.

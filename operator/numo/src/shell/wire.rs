@@ -6,14 +6,13 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::DynamicObject;
 use numo_api::{
-    MutexBinding, MutexBindingSpec, MutexBudget, MutexRule, MutexRunConfig, MutexTarget, NodeChange,
-    NodeMaintenance, marks,
+    MutexBinding, MutexBudget, MutexRule, MutexRunConfig, MutexTarget, NodeChange, NodeMaintenance, marks,
     node_maintenance::{KUBEVIRT_GROUP, MAINTENANCE_VERSION, MEDIK8S_GROUP},
     plan::{PLAN_GROUP, PLAN_VERSION},
 };
 use numo_core::observed::{
-    Annotated, BudgetView, ChangeView, ClusterVersionView, ConfigView, DisruptionBudgetView, EtcdPodView,
-    ForeignController, IntOrPercent, JobEnd, JobView, Key, LeaseView, MachineApi, MachineView,
+    Annotated, BindingView, BudgetView, ChangeView, ClusterVersionView, ConfigView, DisruptionBudgetView,
+    EtcdPodView, ForeignController, IntOrPercent, JobEnd, JobView, Key, LeaseView, MachineApi, MachineView,
     MaintenanceView, Map, NodeView, PlanJobView, PlanView, PodView, PoolView, RebootLock, RunConfigView,
     TargetView,
 };
@@ -232,7 +231,7 @@ pub enum Object {
     PlanPod(Key, Key, Option<String>, Option<(String, String)>),
     /// Its hash.
     Secret(Key, String),
-    Binding(String, Box<MutexBindingSpec>),
+    Binding(String, Box<BindingView>),
     /// The node it is on.
     NodePod(String, Box<PodView>),
     DisruptionBudget(Key, Box<DisruptionBudgetView>),
@@ -486,11 +485,11 @@ pub fn object(kind: Kind, object: DynamicObject) -> Option<Object> {
         ),
         Kind::OpenShiftHealthCheck => Object::HealthCheck(
             (MachineApi::OpenShift, key(&object.metadata)),
-            annotated(&object.metadata),
+            health_check(&object),
         ),
         Kind::ClusterApiHealthCheck => Object::HealthCheck(
             (MachineApi::ClusterApi, key(&object.metadata)),
-            annotated(&object.metadata),
+            health_check(&object),
         ),
         Kind::Kured => Object::RebootLocks(key(&object.metadata), reboot_locks(&object.metadata)),
         Kind::MutexRunConfig => Object::Run(Box::new(run(typed(object)?))),
@@ -549,7 +548,13 @@ pub fn object(kind: Kind, object: DynamicObject) -> Option<Object> {
         Kind::KubeVirtMaintenance => maintenance(MaintenanceGroup::KubeVirt, typed(object)?),
         Kind::MutexBinding => {
             let binding: MutexBinding = typed(object)?;
-            Object::Binding(binding.metadata.name?, Box::new(binding.spec))
+            let view = BindingView {
+                spec: binding.spec,
+                uid: binding.metadata.uid.unwrap_or_default(),
+                generation: binding.metadata.generation.unwrap_or(1),
+                status: binding.status.unwrap_or_default(),
+            };
+            Object::Binding(binding.metadata.name?, Box::new(view))
         }
         Kind::NodePod => {
             let node = text(&object.data, "/spec/nodeName");
@@ -758,7 +763,10 @@ fn pool(object: &DynamicObject) -> PoolView {
 fn machine(object: &DynamicObject) -> MachineView {
     let meta = &object.metadata;
     MachineView {
-        object: annotated(meta),
+        object: Annotated {
+            labels: meta.labels.clone().unwrap_or_default(),
+            ..annotated(meta)
+        },
         node: text(&object.data, "/status/nodeRef/name"),
         deleting: meta.deletion_timestamp.is_some(),
     }
@@ -769,6 +777,15 @@ fn annotated(meta: &ObjectMeta) -> Annotated {
         uid: meta.uid.clone().unwrap_or_default(),
         annotations: kept(meta.annotations.clone().unwrap_or_default()),
         has_annotations: meta.annotations.is_some(),
+        ..Annotated::default()
+    }
+}
+
+fn health_check(object: &DynamicObject) -> Annotated {
+    let selector = object.data.pointer("/spec/selector").cloned();
+    Annotated {
+        selector: selector.unwrap_or_default(),
+        ..annotated(&object.metadata)
     }
 }
 

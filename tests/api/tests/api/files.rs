@@ -117,12 +117,8 @@ fn all_kinds_are_in_the_category_numo_and_have_a_status() {
         let categories = names.categories.as_deref().unwrap_or_default();
         assert!(categories.contains(&"numo".to_owned()), "{kind}");
         for version in &crd.spec.versions {
-            // A MutexBinding is only read.
             let status = version.subresources.as_ref().and_then(|s| s.status.as_ref());
-            assert!(
-                status.is_some() || kind == "MutexBinding",
-                "{kind} has no status subresource"
-            );
+            assert!(status.is_some(), "{kind} has no status subresource");
         }
     }
 }

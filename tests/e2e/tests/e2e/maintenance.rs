@@ -6,6 +6,7 @@ use k8s_openapi::api::{
     coordination::v1::Lease,
     core::v1::{Event, Node, Pod},
 };
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, ResourceExt,
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
@@ -967,6 +968,101 @@ async fn a_binding_gates_maintenances_and_a_failed_rule_is_retried() -> Result<(
     );
     delete(&stage, MEDIK8S_GROUP, "nm").await?;
     phase(&stage, MEDIK8S_GROUP, "other", "Succeeded").await?;
+    stage.strike().await
+}
+
+/// A MutexBinding says how many owners it gates. A kind that no binding gates is refused; one that was stored before the
+/// API server knew that, is not Ready, says so in an event, and `explain` and `doctor` name it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_binding_that_gates_nothing_is_refused_or_loud() -> Result<()> {
+    let stage = set(workers(1), Vec::new()).await?;
+    let binding = |name: &str, selector: Value, rules: Value| {
+        json!({
+            "apiVersion": "numo.openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexBinding",
+            "metadata": {"name": name}, "spec": {"ownerSelector": selector, "rules": rules},
+        })
+    };
+    for (selector, words) in [
+        (
+            json!({"kind": "plan"}),
+            "found kind plan, wanted Plan or NodeMaintenance",
+        ),
+        (json!({"kind": "MutexRunConfig"}), "found kind MutexRunConfig"),
+        (
+            json!({"kind": "NodeMaintenance", "namespaces": ["x"]}),
+            "a NodeMaintenance is in no namespace",
+        ),
+    ] {
+        let refused = apply(&stage, &[binding("bad", selector, json!([]))]).await;
+        let refused = format!("{:#}", refused.unwrap_err());
+        assert!(refused.contains(words), "{refused}");
+    }
+    // What an older definition has let in.
+    let definitions: Api<CustomResourceDefinition> = Api::all(stage.client.clone());
+    let name = "mutexbindings.numo.openshift-optional.skrzypek.io";
+    let kept = definitions.get(name).await?;
+    let old = json!([{"op": "remove", "path":
+        "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/ownerSelector/x-kubernetes-validations"}]);
+    let old = kube::api::Patch::<()>::Json(serde_json::from_value(old)?);
+    definitions
+        .patch(name, &kube::api::PatchParams::default(), &old)
+        .await?;
+    let bad = binding("bad", json!({"kind": "MachineSet"}), json!([]));
+    stage
+        .until("the older definition admits it", 60, || async {
+            Ok(apply(&stage, std::slice::from_ref(&bad)).await.ok())
+        })
+        .await?;
+    let mut new = kept;
+    new.metadata.resource_version = definitions.get(name).await?.metadata.resource_version;
+    definitions
+        .replace(name, &kube::api::PostParams::default(), &new)
+        .await?;
+    let api: Api<numo_api::MutexBinding> = Api::all(stage.client.clone());
+    let judged = async |name: &str, reason: &str| {
+        stage
+            .until(&format!("MutexBinding {name} is {reason}"), 60, || async {
+                let status = api.get(name).await?.status.unwrap_or_default();
+                let ready = status.conditions.iter().find(|one| one.type_ == "Ready").cloned();
+                let ready = ready.filter(|one| one.reason.as_deref() == Some(reason));
+                Ok(ready.map(|ready| (status, ready.status, ready.message.unwrap_or_default())))
+            })
+            .await
+    };
+    let (_, ready, message) = judged("bad", "InvalidField").await?;
+    assert_eq!(ready, "False");
+    assert!(
+        message.contains("spec.ownerSelector.kind: found \"MachineSet\", wanted Plan or NodeMaintenance"),
+        "{message}"
+    );
+    stage.event("MutexBinding", "bad", "InvalidConfig").await?;
+    let shown = stage.say(&["explain", "mutexbinding/bad"]).await?;
+    assert!(shown.contains("spec.ownerSelector.kind"), "{shown}");
+    // A rule that is not there, and nobody to gate; then the rule, and an owner.
+    let gate = binding(
+        "gate",
+        json!({"kind": "NodeMaintenance"}),
+        json!([{"name": "backup"}]),
+    );
+    apply(&stage, &[gate]).await?;
+    judged("gate", "RuleNotFound").await?;
+    let found = stage.call(&["doctor", "-o", "json"]).await?.out;
+    for words in [
+        "MutexBinding bad is not Ready (InvalidField)",
+        "MutexBinding gate is not Ready (RuleNotFound)",
+    ] {
+        assert!(found.contains(words), "{found}");
+    }
+    apply(&stage, &[rule("backup", json!({"jobSpec": job("true")}))]).await?;
+    let (status, ready, _) = judged("gate", "NoOwners").await?;
+    assert_eq!((ready.as_str(), status.owners_matched), ("True", Some(0)));
+    let found = stage.call(&["doctor", "-o", "json"]).await?.out;
+    assert!(found.contains("MutexBinding gate gates nothing"), "{found}");
+    maintain(&stage, "nm", "worker-0", json!({})).await?;
+    let (status, ready, _) = judged("gate", "ValidConfig").await?;
+    assert_eq!((ready.as_str(), status.owners_matched), ("True", Some(1)));
+    let shown = stage.say(&["explain", "mutexbinding/gate"]).await?;
+    assert!(shown.contains("NodeMaintenance"), "{shown}");
     stage.strike().await
 }
 

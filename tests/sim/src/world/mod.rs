@@ -146,6 +146,7 @@ impl World {
                         uid: "health-check".to_owned(),
                         annotations: Map::new(),
                         has_annotations: false,
+                        ..Annotated::default()
                     },
                 )]),
                 ..Observed::default()

@@ -1,0 +1,144 @@
+//! MutexBindings: which owners one speaks of, and what is wrong with it. One place for all kinds of owners; nothing here
+//! reads or writes anything.
+//!
+//! A binding that cannot be understood speaks of every owner that it may mean, and holds them: no owner goes ungated
+//! because of a slip of the pen.
+
+use crate::{
+    Owner,
+    drain::{self, DrainOptions},
+    intent,
+    observed::{BindingView, Key, Map, Observed},
+    pools,
+    report::Why,
+};
+use numo_api::{MutexBindingSpec, Phase, Reason, mutex_binding::GATED_KINDS};
+
+/// The phases in which the nodes of a Plan ask their rules.
+pub const PLAN_PHASES: [Phase; 5] = [
+    Phase::Admit,
+    Phase::Pre,
+    Phase::PreRelease,
+    Phase::BeforeUncordon,
+    Phase::Post,
+];
+/// The phases in which a NodeMaintenance asks its rules.
+pub const MAINTENANCE_PHASES: [Phase; 4] =
+    [Phase::Pre, Phase::PreRelease, Phase::BeforeUncordon, Phase::Post];
+
+/// The kind that a binding means, also where it is written as kubectl takes it (`plans`) or in other case. None for a
+/// kind that no binding gates.
+pub fn kind_meant(spec: &MutexBindingSpec) -> Option<&'static str> {
+    let given = spec.owner_selector.kind.trim().to_lowercase();
+    let word = given.split('.').next().unwrap_or_default();
+    GATED_KINDS.into_iter().find(|kind| {
+        let kind = kind.to_lowercase();
+        word == kind || word.strip_suffix('s') == Some(kind.as_str())
+    })
+}
+
+/// Whether a binding speaks of the owner of this kind, namespace (empty for none) and labels.
+pub fn speaks_of(spec: &MutexBindingSpec, kind: &str, namespace: &str, labels: &Map) -> bool {
+    let owners = &spec.owner_selector;
+    let in_namespace = || {
+        let named = owners.namespaces.as_ref();
+        namespace.is_empty() || named.is_none_or(|named| named.iter().any(|one| one == namespace))
+    };
+    let selector = owners.labels.as_ref();
+    let selector = selector.map(|labels| serde_json::to_value(labels).unwrap_or_default());
+    kind_meant(spec) == Some(kind)
+        && in_namespace()
+        && selector.is_none_or(|selector| {
+            drain::wrong_selector(&selector).is_some() || pools::matches(&selector, labels)
+        })
+}
+
+/// What keeps the owner selector from being understood: field, found, wanted.
+pub fn wrong_selector(spec: &MutexBindingSpec) -> Option<String> {
+    let owners = &spec.owner_selector;
+    if !GATED_KINDS.contains(&owners.kind.as_str()) {
+        return Some(format!(
+            "spec.ownerSelector.kind: found {:?}, wanted {} (a MutexRunConfig names its rules itself)",
+            owners.kind,
+            GATED_KINDS.join(" or ")
+        ));
+    }
+    if owners.kind == "NodeMaintenance" && owners.namespaces.is_some() {
+        return Some(
+            "spec.ownerSelector.namespaces: found some, wanted none: a NodeMaintenance is in no namespace"
+                .to_owned(),
+        );
+    }
+    let labels = serde_json::to_value(owners.labels.as_ref()?).ok()?;
+    let problem = drain::wrong_selector(&labels)?;
+    Some(format!("spec.ownerSelector.labels: {problem}"))
+}
+
+/// What is wrong with a binding: it cannot be understood, or a rule of it cannot be asked.
+pub fn wrong(spec: &MutexBindingSpec, observed: &Observed) -> Option<Why> {
+    let settings = &spec.settings;
+    let invalid = || {
+        let limit = || {
+            let limit = intent::parse_limit(settings.max_unavailable.as_ref()?);
+            let problem = limit.err()?;
+            Some(format!("spec.maxUnavailable: {problem}"))
+        };
+        let first = || {
+            let first = serde_json::to_value(settings.first.as_ref()?).ok()?;
+            let problem = drain::wrong_selector(&first)?;
+            Some(format!("spec.first: {problem}"))
+        };
+        let drain = || {
+            let problem = DrainOptions::problem(spec.drain.as_ref()?)?;
+            Some(format!("spec.drain.{problem}"))
+        };
+        wrong_selector(spec).or_else(limit).or_else(first).or_else(drain)
+    };
+    if let Some(problem) = invalid() {
+        return Some(Why::new(Reason::InvalidField, problem));
+    }
+    let (phases, kind): (&[Phase], &str) = match kind_meant(spec)? {
+        "Plan" => (&PLAN_PHASES, "Plan"),
+        other => (&MAINTENANCE_PHASES, other),
+    };
+    let rules = settings.rules.iter().flatten().enumerate();
+    rules.into_iter().find_map(|(index, reference)| {
+        let given = reference.namespace.clone().filter(|given| !given.is_empty());
+        let key = Key::new(
+            given.unwrap_or_else(|| observed.settings.namespace.clone()),
+            reference.name.clone().unwrap_or_default(),
+        );
+        let field = format!("spec.rules[{index}]");
+        crate::rules::wrong(&field, &key, observed.rules.get(&key), (phases, kind))
+    })
+}
+
+/// The owners that a binding speaks of, in order.
+pub fn owners_of(spec: &MutexBindingSpec, observed: &Observed) -> Vec<Owner> {
+    let plans = observed.plans.values();
+    let plans = plans.filter(|view| speaks_of(spec, "Plan", &view.key.namespace, &view.labels));
+    let maintenances = observed.maintenances.values();
+    let maintenances = maintenances.filter(|view| speaks_of(spec, "NodeMaintenance", "", &view.labels));
+    let plans = plans.map(|view| Owner::plan(view.key.clone()));
+    plans.chain(maintenances.map(|view| view.owner.clone())).collect()
+}
+
+/// What a person should know of a binding, and whether it gates: why it does not, or `ValidConfig`.
+pub fn state(view: &BindingView, observed: &Observed) -> (bool, Why) {
+    if let Some(why) = wrong(&view.spec, observed) {
+        return (false, why);
+    }
+    let kind = &view.spec.owner_selector.kind;
+    match owners_of(&view.spec, observed).len() {
+        0 => {
+            let message =
+                format!("found no {kind} that spec.ownerSelector selects; one that comes later is gated");
+            (true, Why::new(Reason::NoOwners, message))
+        }
+        number => {
+            let s = if number == 1 { "" } else { "s" };
+            let message = format!("The binding gates {number} {kind}{s}.");
+            (true, Why::new(Reason::ValidConfig, message))
+        }
+    }
+}

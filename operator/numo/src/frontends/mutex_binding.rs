@@ -1,0 +1,28 @@
+//! MutexBinding: its status. What is wrong with a binding is decided in the core; here it becomes conditions.
+
+use super::conditions::Conditions;
+use jiff::Timestamp;
+use numo_api::{MutexBindingStatus, Reason};
+use numo_core::{
+    binding,
+    observed::{BindingView, Observed},
+};
+
+/// The status.
+pub fn status(view: &BindingView, observed: &Observed, now: Timestamp) -> MutexBindingStatus {
+    let mut conditions = Conditions::over(&view.status.conditions, view.generation, now);
+    let (ready, why) = binding::state(view, observed);
+    let is_judged = why.reason == Reason::Validating;
+    conditions.kstatus(
+        ready,
+        is_judged,
+        !ready && !is_judged,
+        why.reason.name(),
+        &why.message,
+    );
+    MutexBindingStatus {
+        observed_generation: Some(view.generation),
+        owners_matched: i64::try_from(binding::owners_of(&view.spec, observed).len()).ok(),
+        conditions: conditions.done(),
+    }
+}
