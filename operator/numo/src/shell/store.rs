@@ -772,7 +772,14 @@ impl Store {
             Object::Target(target) => replace(&mut observed.targets, target.key.clone(), *target),
             Object::Change(change) => replace(&mut observed.changes, change.key.clone(), *change),
             Object::Budget(budget) => replace(&mut observed.budgets, budget.name.clone(), *budget),
-            Object::Namespace(name, terminating) => replace(&mut observed.namespaces, name, terminating),
+            Object::Namespace(name, terminating, plans) => {
+                let news = if plans {
+                    observed.plan_namespaces.insert(name.clone())
+                } else {
+                    observed.plan_namespaces.remove(&name)
+                };
+                replace(&mut observed.namespaces, name, terminating) || news
+            }
             Object::Lease(node, lease) => replace(&mut observed.leases, node, lease),
             Object::Binding(name, binding) => replace(&mut observed.bindings, name, *binding),
             Object::Maintenance(view) => replace(&mut observed.maintenances, view.owner.clone(), *view),
@@ -856,7 +863,10 @@ impl Store {
             Kind::MutexTarget => observed.targets.remove(key).is_some(),
             Kind::NodeChange => observed.changes.remove(key).is_some(),
             Kind::MutexBudget => observed.budgets.remove(&key.name).is_some(),
-            Kind::Namespace => observed.namespaces.remove(&key.name).is_some(),
+            Kind::Namespace => {
+                observed.plan_namespaces.remove(&key.name);
+                observed.namespaces.remove(&key.name).is_some()
+            }
             Kind::Lease => key
                 .name
                 .strip_prefix("node-")
@@ -976,11 +986,9 @@ impl Store {
         let has_pods = pods().next().is_some();
         let trouble = pods().find_map(|(_, _, trouble)| trouble.clone());
         let by_event = events.map(|(_, trouble)| trouble.clone()).next_back();
-        let view = PlanJobView {
-            runs: pods().find_map(|(_, runs, _)| runs.clone()),
-            trouble: trouble.or(by_event.filter(|_| !has_pods)),
-            ..job.clone()
-        };
+        let runs = pods().find_map(|(_, runs, _)| runs.clone());
+        let trouble = trouble.or(by_event.filter(|_| !has_pods));
+        let view = job.clone().with_pods(runs, trouble);
         replace(&mut self.observed.plan_jobs, key.clone(), view)
     }
 
@@ -1054,7 +1062,7 @@ fn place(object: &Object) -> (Key, String) {
         Object::Node(node, _) => cluster(&node.name),
         Object::Pool(pool) => cluster(&pool.name),
         Object::Config(name, _)
-        | Object::Namespace(name, _)
+        | Object::Namespace(name, ..)
         | Object::Layered(name, _)
         | Object::Binding(name, _) => cluster(name),
         Object::Machine((_, key), _) | Object::HealthCheck((_, key), _) | Object::RebootLocks(key, _) => {

@@ -140,7 +140,11 @@ async fn events(stage: &Stage, reason: &str) -> Result<Vec<(String, String, Stri
         if event.reason.as_deref() == Some(reason) {
             let component = event.source.and_then(|source| source.component);
             assert_eq!(component.as_deref(), Some("NodeMaintenance"));
+            assert_eq!(event.reporting_component.as_deref(), Some("NodeMaintenance"));
             let about = event.involved_object;
+            let named = event.metadata.name.unwrap_or_default();
+            let prefix = format!("{}.", about.name.clone().unwrap_or_default());
+            assert!(named.starts_with(&prefix), "{named}");
             found.push((
                 format!(
                     "{}/{}",
@@ -401,6 +405,10 @@ async fn lifecycle(group: &str, taint: &str) -> Result<()> {
         (Some(3600), Some(0))
     );
     assert!(spec.renew_time == spec.acquire_time && spec.renew_time.is_some());
+    assert!(
+        spec.acquire_time.map(|at| at.0) >= object.creation_timestamp().map(|at| at.0),
+        "it begins with its object"
+    );
     assert_eq!(
         pods_on(&stage, "agent", "worker-0").await?.len(),
         1,
@@ -1236,6 +1244,16 @@ async fn the_webhook_refuses_at_once_and_never_keeps_a_node() -> Result<()> {
     let why = refused(&stage, object(KUBEVIRT_GROUP, "bad", "worker-0", json!({}))).await;
     assert!(
         why.contains("admission webhook \"nodemaintenance-validation.kubevirt.io\" denied the request: invalid nodeName, a NodeMaintenance for node worker-0 already exists"),
+        "{why}"
+    );
+    // Also one of the same name; that it exists already would be the API server's word.
+    let again: DynamicObject = serde_json::from_value(object(MEDIK8S_GROUP, "first", "worker-0", json!({})))?;
+    let created = api(&stage, MEDIK8S_GROUP)
+        .create(&PostParams::default(), &again)
+        .await;
+    let why = created.err().context("it is refused")?.to_string();
+    assert!(
+        why.contains("invalid nodeName, a NodeMaintenance for node worker-0 already exists"),
         "{why}"
     );
     let wrong = json!({"drain": {"podSelector": {"matchExpressions": [{"key": "x", "operator": "Near"}]}}});

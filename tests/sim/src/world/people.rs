@@ -234,6 +234,7 @@ impl World {
             created: self.time(),
             labels,
             annotations,
+            has_annotations: true,
             unschedulable: false,
             ready: true,
             leaving: None,
