@@ -197,8 +197,8 @@ fn prune(value: &mut Value) {
         Value::Array(list) => list.iter_mut().for_each(prune),
         Value::Object(map) => {
             for (key, inner) in map.iter_mut() {
-                // Of a security context every field is a pointer.
-                if key != "securityContext" {
+                // Of a security context every field is a pointer; what stands in a map of texts stays.
+                if key != "securityContext" && !MAPS.contains(&key.as_str()) {
                     prune(inner);
                 }
             }

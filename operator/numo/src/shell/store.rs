@@ -333,16 +333,12 @@ impl Store {
         }
     }
 
-    /// What was not to be seen has been listed.
-    fn seen_at_last(&mut self, kind: Kind, scope: &str) {
+    /// What was not to be seen has been listed; true if somebody waited for that.
+    fn seen_at_last(&mut self, kind: Kind, scope: &str) -> bool {
         match kind {
-            Kind::Secret => {
-                self.observed.unseen_secrets.remove(scope);
-            }
-            Kind::PlanJob => {
-                self.observed.unseen_plan_jobs.remove(scope);
-            }
-            _ => {}
+            Kind::Secret => self.observed.unseen_secrets.remove(scope).is_some(),
+            Kind::PlanJob => self.observed.unseen_plan_jobs.remove(scope).is_some(),
+            _ => false,
         }
     }
 
@@ -939,7 +935,7 @@ impl Store {
         let slot = (kind, scope);
         let mut changed = self.waiting_for.remove(&slot);
         if self.listing.contains_key(&slot) {
-            self.seen_at_last(kind, &slot.1);
+            changed |= self.seen_at_last(kind, &slot.1);
         }
         let Some(mentioned) = self.listing.remove(&slot) else {
             return changed;
