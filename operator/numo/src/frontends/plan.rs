@@ -376,7 +376,9 @@ mod tests {
     #[derive(Deserialize)]
     struct Digest {
         why: String,
-        digest: String,
+        /// The annotation.
+        #[serde(rename = "digest")]
+        names: String,
         spec: Value,
         #[serde(default)]
         secrets: Vec<Value>,
@@ -401,8 +403,8 @@ mod tests {
         assert!(table.len() > 50);
         for one in table {
             let mut annotations = json!({"note": "n"});
-            if !one.digest.is_empty() {
-                annotations[marks::PLAN_DIGEST] = json!(one.digest);
+            if !one.names.is_empty() {
+                annotations[marks::PLAN_DIGEST] = json!(one.names);
             }
             let mut plan = json!({
                 "apiVersion": "upgrade.cattle.io/v1", "kind": "Plan",

@@ -1121,6 +1121,25 @@ mod tests {
         )
     }
 
+    #[test]
+    fn an_invitation_that_comes_later_is_news() {
+        let mut store = Store::new(numo_core::observed::Settings::default());
+        let scope = || "team".to_owned();
+        store.expect(Kind::PlanJob, "team");
+        assert!(store.see(Seen::Unseen(Kind::PlanJob, scope(), "forbidden".to_owned())));
+        assert!(
+            store.see(Seen::Listed(Kind::PlanJob, scope())),
+            "nobody waits for it"
+        );
+        assert!(store.observed.unseen_plan_jobs.contains_key("team"));
+        assert!(!store.see(Seen::Listing(Kind::PlanJob, scope())));
+        assert!(
+            store.see(Seen::Listed(Kind::PlanJob, scope())),
+            "it is seen at last"
+        );
+        assert!(store.observed.unseen_plan_jobs.is_empty());
+    }
+
     fn version_of(store: &Store) -> Option<String> {
         store
             .observed
