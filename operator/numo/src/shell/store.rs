@@ -1123,7 +1123,7 @@ mod tests {
 
     #[test]
     fn an_invitation_that_comes_later_is_news() {
-        let mut store = Store::new(numo_core::observed::Settings::default());
+        let mut store = Store::new(Settings::default());
         let scope = || "team".to_owned();
         store.expect(Kind::PlanJob, "team");
         assert!(store.see(Seen::Unseen(Kind::PlanJob, scope(), "forbidden".to_owned())));
