@@ -421,6 +421,7 @@ mod tests {
             "imagePullSecrets/items",
         ] {
             assert_eq!(at(&format!("{path}/x-kubernetes-map-type")), "atomic", "{path}");
+            assert_eq!(at(&format!("{path}/type")), "object", "{path}");
         }
     }
 }
