@@ -477,6 +477,30 @@ async fn the_older_group_is_served_too() -> Result<()> {
     Box::pin(lifecycle(KUBEVIRT_GROUP, "kubevirt.io/drain")).await
 }
 
+/// Who else writes annotations of nodes puts some back at once; labels stay away.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_without_labels_or_annotations_is_taken_and_given_back() -> Result<()> {
+    let stage = set(workers(2), Vec::new()).await?;
+    let nodes: Api<Node> = Api::all(stage.client.clone());
+    let bare = json!([
+        {"op": "remove", "path": "/metadata/annotations"},
+        {"op": "remove", "path": "/metadata/labels"},
+    ]);
+    let bare = Patch::<()>::Json(serde_json::from_value(bare)?);
+    let found = nodes.patch("worker-0", &PatchParams::default(), &bare).await?;
+    assert!(found.annotations().is_empty() && found.labels().is_empty());
+    maintain(&stage, "nm", "worker-0", json!({})).await?;
+    phase(&stage, MEDIK8S_GROUP, "nm", "Succeeded").await?;
+    assert_eq!(
+        node(&stage, "worker-0").await?.labels()[numo_api::marks::EXCLUDE_FROM_REMEDIATION],
+        "true"
+    );
+    delete(&stage, MEDIK8S_GROUP, "nm").await?;
+    is_restored(&stage, "worker-0").await?;
+    assert!(node(&stage, "worker-0").await?.labels().is_empty(), "as it was");
+    stage.strike().await
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn thirty_pods_behind_a_budget_that_opens_late() -> Result<()> {
     let stage = set(workers(2), Vec::new()).await?;

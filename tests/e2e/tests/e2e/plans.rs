@@ -411,77 +411,6 @@ async fn a_job_past_its_deadline_has_failed_when_its_pod_has_ended() -> Result<(
     stage.strike().await
 }
 
-/// Takes the maps away from a node that hold its annotations, and its labels too.
-async fn strip(stage: &Stage, name: &str, labels: bool) -> Result<()> {
-    let api: Api<Node> = Api::all(stage.client.clone());
-    let mut operations = vec![json!({"op": "remove", "path": "/metadata/annotations"})];
-    if labels {
-        operations.push(json!({"op": "remove", "path": "/metadata/labels"}));
-    }
-    let patch = Patch::<()>::Json(serde_json::from_value(Value::Array(operations))?);
-    let node = api.patch(name, &PatchParams::default(), &patch).await?;
-    anyhow::ensure!(node.annotations().is_empty(), "nobody annotates it again");
-    Ok(())
-}
-
-/// Waits until numo has marked a node, and gives the node back to the world, which knows its nodes by an annotation.
-async fn is_taken(stage: &Stage, name: &str, made_by: &str) -> Result<()> {
-    stage
-        .until(&format!("Node {name} is taken"), 60, || async {
-            let node = node(stage, name).await?;
-            let mut marks = node.annotations().keys();
-            let marked = marks.any(|key| key.starts_with(numo_api::marks::PREFIX));
-            Ok(marked.then_some(()))
-        })
-        .await?;
-    is_the_worlds(stage, name, made_by).await
-}
-
-async fn is_the_worlds(stage: &Stage, name: &str, made_by: &str) -> Result<()> {
-    let api: Api<Node> = Api::all(stage.client.clone());
-    let patch = json!({"metadata": {"annotations": {numo_world::MADE_BY: made_by}}});
-    api.patch(name, &PatchParams::default(), &Patch::Merge(patch))
-        .await?;
-    Ok(())
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn nodes_without_annotations_or_labels_are_taken_and_given_back() -> Result<()> {
-    let stage = stage(2, Vec::new()).await?;
-    let made_by = node(&stage, "worker-0").await?.annotations()[numo_world::MADE_BY].clone();
-    strip(&stage, "worker-0", true).await?;
-    maintain(&stage, "nm", "worker-0", json!({})).await?;
-    phase(&stage, "nodemaintenance.medik8s.io", "nm", "Succeeded").await?;
-    crate::maintenance::delete(&stage, "nodemaintenance.medik8s.io", "nm").await?;
-    let back = node(&stage, "worker-0").await?;
-    assert!(!is_cordoned(&back));
-    assert!(back.labels().is_empty(), "{:?}", back.labels());
-    let marked = back.annotations().keys();
-    let marked: Vec<_> = marked
-        .into_iter()
-        .filter(|key| key.starts_with(numo_api::marks::PREFIX))
-        .collect();
-    assert_eq!(marked, Vec::<&String>::new(), "as it was");
-
-    // A Plan finds its nodes by labels. Its Job needs a kubelet: a rule waits until the world knows its node again.
-    is_the_worlds(&stage, "worker-0", &made_by).await?;
-    let gate = Gate::new()?;
-    for (by, name) in [("Job", "by-job"), ("Numo", "by-numo")] {
-        strip(&stage, "worker-1", false).await?;
-        let waits = rule(name, json!({"jobSpec": job(&gate.wait_for(name))}));
-        let rules = json!([{"name": name, "namespace": numo_e2e::NAMESPACE}]);
-        let spec = json!({"drain": {"force": true}, "mutex": {"drainBy": by, "rules": rules}});
-        apply(&stage, &[waits, plan(name, "true", spec)]).await?;
-        is_taken(&stage, "worker-1", &made_by).await?;
-        gate.open(name)?;
-        complete(&stage, name).await?;
-        is_given_back(&stage, name).await?;
-        let label = format!("plan.upgrade.cattle.io/{name}");
-        assert!(node(&stage, "worker-1").await?.labels().contains_key(&label));
-    }
-    stage.strike().await
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_node_is_held_with_its_reason_and_goes_on() -> Result<()> {
     let stage = stage(2, Vec::new()).await?;
@@ -1010,7 +939,7 @@ async fn a_namespace_is_opened_for_plans_and_closed_while_numo_runs() -> Result<
     let mut stage = stage(2, Vec::new()).await?;
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}});
     apply(&stage, &[namespace]).await?;
-    let mut theirs = plan("os", "true", json!({"serviceAccountName": null, "cordon": true}));
+    let mut theirs = plan("os", "true", json!({"serviceAccountName": null}));
     theirs["metadata"]["namespace"] = json!("team");
     apply(&stage, &[theirs]).await?;
     let api: Api<Plan> = Api::namespaced(stage.client.clone(), "team");
