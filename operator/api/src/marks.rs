@@ -112,6 +112,9 @@ pub const PLAN_JOB_TTL: &str = "upgrade.cattle.io/ttl-seconds-after-finished";
 pub const PLAN_GATE: &str = "numo.openshift-optional.skrzypek.io/gate";
 /// Annotation of a Job that only prepares a node which numo drains.
 pub const PLAN_PREPARES: &str = "numo.openshift-optional.skrzypek.io/prepares";
+/// Label of a Namespace in which Plans are honoured, if its value is `true`. Only those may set it who may write
+/// Namespaces; editors of what is in a namespace may not.
+pub const PLANS_NAMESPACE: &str = "numo.openshift-optional.skrzypek.io/plans";
 
 /// Shield: medik8s remediation leaves a node with this label alone.
 pub const EXCLUDE_FROM_REMEDIATION: &str = "remediation.medik8s.io/exclude-from-remediation";

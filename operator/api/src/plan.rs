@@ -5,7 +5,9 @@
 use crate::mutex_settings::MutexSettings;
 use k8s_openapi::{
     api::core::v1::{EnvFromSource, EnvVar, LocalObjectReference, SecurityContext, Toleration},
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+        CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray,
+    },
     apimachinery::pkg::apis::meta::v1::LabelSelector,
 };
 use kube::{CustomResource, CustomResourceExt};
@@ -300,6 +302,126 @@ pub fn crd() -> CustomResourceDefinition {
                 upgrade.nullable = None;
             }
         }
+        complete("", schema);
     }
     crd
+}
+
+/// Objects that one writer owns whole: with server-side apply the selector of a second writer replaces the first's and is
+/// not mixed with it. They are those of the reference's CRD.
+const ATOMIC: [&str; 10] = [
+    "nodeSelector",
+    "podSelector",
+    "first",
+    "configMapKeyRef",
+    "secretKeyRef",
+    "fieldRef",
+    "resourceFieldRef",
+    "fileKeyRef",
+    "configMapRef",
+    "secretRef",
+];
+
+/// Makes a schema whole where the types it was derived from are older than the reference's, or have no words for it.
+fn complete(name: &str, schema: &mut JSONSchemaProps) {
+    if name == "valueFrom"
+        && let Some(properties) = &mut schema.properties
+    {
+        properties.insert("fileKeyRef".to_owned(), file_key_ref());
+    }
+    if ATOMIC.contains(&name) {
+        schema.x_kubernetes_map_type = Some("atomic".to_owned());
+    }
+    for (name, inner) in schema.properties.iter_mut().flatten() {
+        complete(name, inner);
+    }
+    if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
+        if name == "imagePullSecrets" {
+            items.x_kubernetes_map_type = Some("atomic".to_owned());
+        }
+        complete("", items);
+    }
+}
+
+/// `valueFrom.fileKeyRef` of Kubernetes 1.34: a variable from a file that an init container wrote.
+fn file_key_ref() -> JSONSchemaProps {
+    let text = |description: &str| JSONSchemaProps {
+        description: Some(description.to_owned()),
+        type_: Some("string".to_owned()),
+        ..JSONSchemaProps::default()
+    };
+    let optional = JSONSchemaProps {
+        description: Some("Whether the file or its key need not exist.".to_owned()),
+        type_: Some("boolean".to_owned()),
+        nullable: Some(true),
+        ..JSONSchemaProps::default()
+    };
+    let properties = [
+        ("key", text("The key in the file.")),
+        ("optional", optional),
+        ("path", text("Path of the file in the volume, relative.")),
+        ("volumeName", text("Name of the volume that has the file.")),
+    ];
+    JSONSchemaProps {
+        description: Some(
+            "Selects a key of a file in a volume, in the form of environment files.".to_owned(),
+        ),
+        type_: Some("object".to_owned()),
+        nullable: Some(true),
+        required: Some(["key", "path", "volumeName"].map(str::to_owned).to_vec()),
+        properties: Some(
+            properties
+                .into_iter()
+                .map(|(name, schema)| (name.to_owned(), schema))
+                .collect(),
+        ),
+        ..JSONSchemaProps::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_crd_has_the_references_fields_and_owners_of_whole_objects() {
+        let schema = serde_json::to_value(crd()).unwrap();
+        let spec = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties";
+        let at = |path: &str| {
+            schema
+                .pointer(&format!("{spec}/{path}"))
+                .cloned()
+                .unwrap_or_default()
+        };
+        for container in ["prepare", "upgrade"] {
+            let envs = format!("{container}/properties/envs/items/properties/valueFrom/properties");
+            let file = at(&format!("{envs}/fileKeyRef"));
+            assert_eq!(file["required"], serde_json::json!(["key", "path", "volumeName"]));
+            for of in [
+                "fileKeyRef",
+                "configMapKeyRef",
+                "secretKeyRef",
+                "fieldRef",
+                "resourceFieldRef",
+            ] {
+                assert_eq!(
+                    at(&format!("{envs}/{of}/x-kubernetes-map-type")),
+                    "atomic",
+                    "{of}"
+                );
+            }
+            for of in ["configMapRef", "secretRef"] {
+                let path = format!("{container}/properties/envFrom/items/properties/{of}");
+                assert_eq!(at(&format!("{path}/x-kubernetes-map-type")), "atomic", "{of}");
+            }
+        }
+        for path in [
+            "nodeSelector",
+            "drain/properties/podSelector",
+            "imagePullSecrets/items",
+        ] {
+            assert_eq!(at(&format!("{path}/x-kubernetes-map-type")), "atomic", "{path}");
+            assert_eq!(at(&format!("{path}/type")), "object", "{path}");
+        }
+    }
 }

@@ -8,6 +8,7 @@ use crate::{
     observed::{Key, MachineApi, NodeView},
     owner::Owner,
 };
+use jiff::Timestamp;
 use numo_api::{NodeChangeSpec, NodeChangeStatus, Phase, Placement, Reason, RunStatus};
 use serde_json::Value;
 
@@ -79,6 +80,10 @@ pub struct NodePatch {
     pub labels: Vec<Change>,
     /// Annotations. One whose `from` equals its `to` is only tested.
     pub annotations: Vec<Change>,
+    /// Whether the node has labels already; a node may have none.
+    pub has_labels: bool,
+    /// Whether the node has annotations already; a node may have none.
+    pub has_annotations: bool,
     /// `spec.unschedulable`: what it shall be.
     pub unschedulable: Option<bool>,
     /// Tests that `spec.unschedulable` is still this: a cordon that came or went meanwhile is not taken for another's.
@@ -96,6 +101,8 @@ impl NodePatch {
             purpose,
             labels: Vec::new(),
             annotations: Vec::new(),
+            has_labels: !node.labels.is_empty(),
+            has_annotations: node.has_annotations,
             unschedulable: None,
             while_unschedulable: None,
             taints: None,
@@ -405,6 +412,8 @@ pub enum Action {
         holder: String,
         /// The expired lease that is taken over: uid and resourceVersion.
         over: Option<(String, String)>,
+        /// When the node's turn began: the lease begins no earlier.
+        since: Timestamp,
     },
     /// Renew the node lease.
     RenewLease {

@@ -243,6 +243,7 @@ mod tests {
             created: Timestamp::UNIX_EPOCH,
             labels: Map::new(),
             annotations: Map::new(),
+            has_annotations: false,
             unschedulable: false,
             taints: serde_json::Value::Null,
             ready: true,

@@ -275,6 +275,7 @@ impl Imagined {
         };
         lay(&mut node.labels, &patch.labels);
         lay(&mut node.annotations, &patch.annotations);
+        node.has_annotations |= !node.annotations.is_empty();
         if let Some(wanted) = patch.unschedulable {
             node.unschedulable = wanted;
         }

@@ -88,6 +88,8 @@ pub struct Observed {
     pub leases: BTreeMap<String, LeaseView>,
     /// Namespaces by name: whether they are being deleted.
     pub namespaces: BTreeMap<String, bool>,
+    /// Namespaces that an administrator labelled for Plans.
+    pub plan_namespaces: BTreeSet<String>,
     /// How the operator was told to behave.
     pub settings: Settings,
     /// Writes that the API server refused for a reason a user must hear of, by what they were about.
@@ -141,7 +143,16 @@ impl Observed {
         let settings = &self.settings;
         *namespace == settings.namespace
             || settings.run_namespaces.contains(namespace)
-            || settings.plan_namespaces.contains(namespace)
+            || self.honours_plans(namespace)
+    }
+
+    /// Whether Plans are honoured in a namespace: by a flag, or by a label that only those may set who may write
+    /// Namespaces.
+    pub fn honours_plans(&self, namespace: &str) -> bool {
+        let settings = &self.settings;
+        namespace == settings.namespace
+            || settings.plan_namespaces.iter().any(|named| named == namespace)
+            || self.plan_namespaces.contains(namespace)
     }
 
     /// The turns that nodes have now, with whatever owner, and that take them out of service.
@@ -293,6 +304,8 @@ pub struct NodeView {
     pub labels: Map,
     /// The annotations in use: OpenShift's and ours.
     pub annotations: Map,
+    /// Whether the object has any annotation at all: a patch of one that has none makes the whole map.
+    pub has_annotations: bool,
     /// `spec.unschedulable`.
     pub unschedulable: bool,
     /// `spec.taints` as given; null if there are none.
@@ -877,6 +890,24 @@ pub struct PlanJobView {
     pub runs: Option<String>,
     /// What keeps it from starting, if something does: reason and message.
     pub trouble: Option<(String, String)>,
+}
+
+impl PlanJobView {
+    /// The Job with what its pods tell: which container runs, and what keeps it from starting.
+    ///
+    /// One that failed has not ended while a container of it runs: until then nothing tells how it ended, and a retry
+    /// would delete it under a pod that still upgrades the node. Older Job controllers say `Failed` before that.
+    #[must_use]
+    pub fn with_pods(self, runs: Option<String>, trouble: Option<(String, String)>) -> Self {
+        let runs_on = runs.is_some() && matches!(self.ended, Some(JobEnd::Failed(..)));
+        Self {
+            ended: self.ended.filter(|_| !runs_on),
+            ended_at: self.ended_at.filter(|_| !runs_on),
+            runs,
+            trouble,
+            ..self
+        }
+    }
 }
 
 /// What a channel answered.

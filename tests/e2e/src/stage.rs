@@ -171,7 +171,15 @@ impl Stage {
         let mut events = api.list(&ListParams::default()).await?.items;
         events.retain(|event| {
             let by = event.reporting_controller.as_deref();
-            by == Some("numo.openshift-optional.skrzypek.io/numo")
+            // Those of Plans and maintenances are reported under the names of the operators that numo replaces.
+            matches!(
+                by,
+                Some(
+                    "numo.openshift-optional.skrzypek.io/numo"
+                        | "NodeMaintenance"
+                        | "system-upgrade-controller"
+                )
+            )
         });
         events.sort_by_key(|event| event.event_time.as_ref().map(|time| time.0));
         Ok(events)

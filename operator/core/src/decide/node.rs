@@ -125,12 +125,12 @@ pub fn advance(draft: &mut Draft<'_>, pass: &Pass<'_>, member: &Member<'_>, chan
             turn.end(draft, Step::Selected, why);
             return;
         }
-        if holds_lease_and_shield(draft, member) {
+        if holds_lease_and_shield(draft, member, change) {
             begin(draft, member, change);
         }
         return;
     }
-    if !holds_lease_and_shield(draft, member) || turn.obeys_directive(draft) {
+    if !holds_lease_and_shield(draft, member, change) || turn.obeys_directive(draft) {
         return;
     }
     if turn.released() {
@@ -148,7 +148,7 @@ pub fn expiry(lease: &LeaseView) -> Timestamp {
 }
 
 /// Takes the node lease and the shield; true once both are there.
-fn holds_lease_and_shield(draft: &mut Draft<'_>, member: &Member<'_>) -> bool {
+fn holds_lease_and_shield(draft: &mut Draft<'_>, member: &Member<'_>, change: &ChangeView) -> bool {
     let frame = &draft.frame;
     let node = member.node;
     let holder = lease_holder(&frame.run.uid);
@@ -180,6 +180,7 @@ fn holds_lease_and_shield(draft: &mut Draft<'_>, member: &Member<'_>) -> bool {
                 node_uid: node.uid.clone(),
                 holder,
                 over: other.map(|lease| (lease.uid.clone(), lease.resource_version.clone())),
+                since: change.created,
             }),
         }
     }

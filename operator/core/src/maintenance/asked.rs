@@ -2,8 +2,8 @@
 //! never fails as a whole: what is wrong becomes a reason to wait.
 
 use super::{
-    ChangeView, DrainOptions, Key, MaintenanceView, MutexBindingSpec, NodeMaintenanceSpec, Observed, Owner,
-    Phase, Reason, RuleView, Why, binding, changes, intent, marks, quorum,
+    ChangeView, DrainOptions, Key, MaintenanceView, MutexBindingSpec, NodeMaintenanceSpec, Observed, Phase,
+    Reason, RuleView, Why, binding, changes, intent, marks, quorum,
 };
 
 /// The phases in which a maintenance asks its rules.
@@ -145,14 +145,15 @@ pub(super) fn no_room(view: &MaintenanceView, observed: &Observed) -> Option<Why
 }
 
 /// Why a NodeMaintenance is not admitted, in the words of the reference's webhook and in its order; none if it is.
-/// `observed` needs the nodes, maintenances, NodeChanges, budgets of etcd and its pods only.
-pub fn inadmissible(observed: &Observed, owner: &Owner, spec: &NodeMaintenanceSpec) -> Option<String> {
+/// `observed` needs the nodes, maintenances, NodeChanges, budgets of etcd and its pods, and what tells OpenShift, only.
+pub fn inadmissible(observed: &Observed, spec: &NodeMaintenanceSpec) -> Option<String> {
     let name = &spec.node_name;
     let Some(node) = observed.nodes.get(name) else {
         return Some(format!("invalid nodeName, no node with name {name} found"));
     };
+    // Also one of the same name: the API server asks before it sees that the object exists.
     let mut others = observed.maintenances.values();
-    if others.any(|other| other.owner != *owner && other.spec.node_name == *name) {
+    if others.any(|other| other.spec.node_name == *name) {
         return Some(format!(
             "invalid nodeName, a NodeMaintenance for node {name} already exists"
         ));

@@ -36,6 +36,7 @@ impl Pass<'_> {
                 node_uid: node.uid.clone(),
                 holder,
                 over: over.map(|lease| (lease.uid.clone(), lease.resource_version.clone())),
+                since: change.created,
             }),
             Lease::Held(lease, until) if cordoned => return self.lost_lease(node, change, lease, until),
             Lease::Held(lease, until) => {

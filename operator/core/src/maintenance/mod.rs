@@ -24,7 +24,7 @@ use crate::{
     mark::{self, CordonedBy},
     names,
     observed::{ChangeView, Key, LeaseView, MaintenanceView, NodeView, Observed, RuleView},
-    owner::{MaintenanceGroup, Owner, OwnerKind},
+    owner::{MaintenanceGroup, OwnerKind},
     phases::{Phases, Went},
     quorum,
     report::{MaintenancePhase, MaintenanceReport, NodeReport, RunPhase, Why},
@@ -411,6 +411,11 @@ impl Pass<'_> {
         if let Some(why) = why {
             if let Lease::Held(_, until) = lease(observed, &node.name, self.now) {
                 self.wake(until);
+            }
+            // What a drain would have before it: people see the size of what they wait for.
+            let known = (self.answers, self.now);
+            if let Some(drain) = drain::drain(observed, node, &self.intent.drain, self.now, known) {
+                self.report.pods = Some((drain.pending, drain.total));
             }
             self.say(Step::Selected, why, said);
             return;

@@ -13,7 +13,7 @@ mod resolve;
 mod window;
 
 pub use asked::{Intent, rules_of, timeout_seconds};
-pub use resolve::{Resolved, duration_millis, munged, secret_hash};
+pub use resolve::{Resolved, digest, duration_millis, munged, secret_hash};
 pub use window::Window;
 
 use crate::{
@@ -88,18 +88,27 @@ pub(crate) fn changes<'a>(
         .filter(|change| change.spec.owner_ref.uid == view.uid && !change.deleting)
 }
 
+/// Namespaces that a message names at most.
+const NAMESPACES_SHOWN: usize = 10;
+
 /// Why Plans of this namespace are not honoured, if so.
 pub fn not_honoured(view: &PlanView, observed: &Observed) -> Option<Why> {
     let settings = &observed.settings;
     let namespace = &view.key.namespace;
-    if *namespace == settings.namespace || settings.plan_namespaces.contains(namespace) {
+    if observed.honours_plans(namespace) {
         return None;
     }
-    let mut honoured: Vec<&str> = settings.plan_namespaces.iter().map(String::as_str).collect();
-    honoured.push(&settings.namespace);
+    let named = settings.plan_namespaces.iter().chain([&settings.namespace]);
+    let honoured: BTreeSet<&str> = named
+        .chain(&observed.plan_namespaces)
+        .map(String::as_str)
+        .collect();
+    let shown: Vec<&str> = honoured.iter().take(NAMESPACES_SHOWN).copied().collect();
+    let more = if honoured.len() > shown.len() { ", …" } else { "" };
     let message = format!(
-        "Plans are honoured in {}, found this one in {namespace}; name its namespace in --plan-namespaces",
-        honoured.join(", ")
+        "Plans are honoured in {}{more}, found this one in {namespace}; an administrator labels it: kubectl label namespace {namespace} {}=true (or --plan-namespaces)",
+        shown.join(", "),
+        marks::PLANS_NAMESPACE
     );
     Some(Why::new(Reason::NamespaceNotAllowed, message))
 }
@@ -230,7 +239,7 @@ fn hash(view: &PlanView, observed: &Observed, intent: &Intent<'_>, resolved: &Re
         let key = Key::new(&view.key.namespace, &secret.name);
         observed.secrets.get(&key).map(String::as_str)
     });
-    resolve::hash(view, &resolved.version, hashes)
+    resolve::digest(view, &resolved.version, hashes)
 }
 
 fn leaving(view: &PlanView, observed: &Observed, run_id: &str) -> Option<Why> {

@@ -365,6 +365,7 @@ impl<'a> Pass<'a> {
                     node_uid: node.uid.clone(),
                     holder,
                     over: over.map(|lease| (lease.uid.clone(), lease.resource_version.clone())),
+                    since: turn.change.created,
                 }),
                 // What runs cannot be taken back: it goes on, and the lease is taken again when it can be.
                 Lease::Held(_, until) if turn.has_begun() => self.out.wake(until),
@@ -1157,9 +1158,9 @@ impl<'a> Pass<'a> {
                 && self.now < delay
             {
                 let note = format!(
-                    "Job of Node {} is complete, it counts as done in {} s (spec.postCompleteDelay)",
+                    "Job completed on Node {}, waiting {} PostCompleteDelay",
                     node.name,
-                    delay.as_second() - self.now.as_second()
+                    super::resolve::seconds_text(self.intent.delay_seconds)
                 );
                 planned.event = Some(said("JobCompleteWaiting", EventAction::Change, note));
             }
@@ -1249,7 +1250,7 @@ impl<'a> Pass<'a> {
         }
         if !patch.labels.is_empty() || !patch.annotations.is_empty() {
             let event = (!labels.is_empty()).then(|| {
-                let note = format!("Job of Node {} is complete", node.name);
+                let note = format!("Job completed on Node {}", node.name);
                 said("JobComplete", EventAction::Complete, note)
             });
             self.act(&node.name, Action::PatchNode(patch), event);

@@ -4,6 +4,7 @@
 use crate::{
     names,
     observed::{Map, Observed, PlanView},
+    owner::OwnerKind,
     rules::later,
 };
 use jiff::Timestamp;
@@ -132,7 +133,7 @@ pub fn resolve(view: &PlanView, observed: &Observed, now: Timestamp) -> Resolved
 
 /// The hash: SHA-224 over version, ServiceAccount, digest fields, and the hashes of Secrets in order. `secrets` are those
 /// that are not ignored.
-pub fn hash<'s>(view: &PlanView, version: &str, secrets: impl Iterator<Item = &'s str>) -> String {
+pub fn digest<'s>(view: &PlanView, version: &str, secrets: impl Iterator<Item = &'s str>) -> String {
     let mut digest = Sha224::new();
     digest.update(version.as_bytes());
     digest.update(
@@ -149,14 +150,21 @@ pub fn hash<'s>(view: &PlanView, version: &str, secrets: impl Iterator<Item = &'
             .chain(&view.annotations)
             .map(|(key, value)| (key.clone(), value.clone()))
             .collect();
+        let created = view.created.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        // Of the status only the version counts: what else stands there changes with each pass, and the hash would too.
         let mut whole = serde_json::json!({
+            "apiVersion": OwnerKind::Plan.api_version(),
+            "kind": OwnerKind::Plan.name(),
             "metadata": {
                 "name": view.key.name, "namespace": view.key.namespace,
+                "uid": view.uid, "generation": view.generation, "creationTimestamp": created,
                 "labels": view.labels, "annotations": annotations,
             },
             "spec": view.spec,
+            "status": {"latestVersion": version},
         });
         prune(&mut whole);
+        normalise(&mut whole);
         for path in view.digest.split(',') {
             digest.update(field(&whole, path).as_bytes());
         }
@@ -189,8 +197,8 @@ fn prune(value: &mut Value) {
         Value::Array(list) => list.iter_mut().for_each(prune),
         Value::Object(map) => {
             for (key, inner) in map.iter_mut() {
-                // Of a security context every field is a pointer.
-                if key != "securityContext" {
+                // Of a security context every field is a pointer; what stands in a map of texts stays.
+                if key != "securityContext" && !MAPS.contains(&key.as_str()) {
                     prune(inner);
                 }
             }
@@ -205,6 +213,28 @@ fn prune(value: &mut Value) {
             });
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Writes what has a type of its own in Go as that writes itself: durations, and the divisor of a resource.
+fn normalise(whole: &mut Value) {
+    let Some(spec) = whole.get_mut("spec").and_then(Value::as_object_mut) else {
+        return;
+    };
+    // What only numo knows is no part of the other's hash.
+    spec.remove("mutex");
+    if let Some(Value::String(delay)) = spec.get_mut("postCompleteDelay")
+        && let Some(nanos) = duration_nanos(delay)
+    {
+        *delay = duration_text(nanos);
+    }
+    for container in ["prepare", "upgrade"] {
+        let envs = spec.get_mut(container).and_then(|one| one.get_mut("envs"));
+        for env in envs.and_then(Value::as_array_mut).into_iter().flatten() {
+            if let Some(Value::Object(field)) = env.pointer_mut("/valueFrom/resourceFieldRef") {
+                field.entry("divisor").or_insert_with(|| "0".into());
+            }
+        }
     }
 }
 
@@ -260,7 +290,14 @@ pub fn secret_hash(name: &str, type_: &str, data: Option<&Value>, immutable: Opt
     if let Some(immutable) = immutable {
         whole.insert("immutable", immutable.into());
     }
-    let text = serde_json::to_string(&whole).unwrap_or_default();
+    // Go's encoder escapes what could end a script in a page; such letters stand in strings only.
+    let text = serde_json::to_string(&whole)
+        .unwrap_or_default()
+        .replace('<', "\\u003c")
+        .replace('>', "\\u003e")
+        .replace('&', "\\u0026")
+        .replace('\u{2028}', "\\u2028")
+        .replace('\u{2029}', "\\u2029");
     let digest = Sha256::digest(text.as_bytes());
     let hex = digest.iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
@@ -279,8 +316,20 @@ pub fn secret_hash(name: &str, type_: &str, data: Option<&Value>, immutable: Opt
         .collect()
 }
 
-/// A duration as Go writes it (`1h30m`, `1.5s`, `-5s`, `0`), in milliseconds.
-pub fn duration_millis(text: &str) -> Option<i64> {
+/// Units of a duration, as Go names them, with their nanoseconds.
+const UNITS: [(&str, u64); 8] = [
+    ("ns", 1),
+    ("us", 1_000),
+    ("µs", 1_000),
+    ("μs", 1_000),
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+    ("m", 60_000_000_000),
+    ("h", 3_600_000_000_000),
+];
+
+/// A duration as Go reads it (`1h30m`, `1.5s`, `-5s`, `0`), in nanoseconds; what is finer is cut off.
+fn duration_nanos(text: &str) -> Option<i64> {
     let (negative, rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
         None => (false, text.strip_prefix('+').unwrap_or(text)),
@@ -291,33 +340,82 @@ pub fn duration_millis(text: &str) -> Option<i64> {
     if rest.is_empty() {
         return None;
     }
-    let mut total = 0.0;
+    let mut total: u64 = 0;
     let mut rest = rest;
     while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let number: f64 = rest[..digits].parse().ok()?;
-        rest = &rest[digits..];
-        let unit = rest
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let (whole, fraction) = rest[..end].split_once('.').unwrap_or((&rest[..end], ""));
+        if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
+            return None;
+        }
+        rest = &rest[end..];
+        let end = rest
             .find(|c: char| c.is_ascii_digit() || c == '.')
             .unwrap_or(rest.len());
-        let millis = match &rest[..unit] {
-            "ns" => 1e-6,
-            "us" | "µs" | "μs" => 1e-3,
-            "ms" => 1.0,
-            "s" => 1e3,
-            "m" => 60e3,
-            "h" => 3600e3,
-            _ => return None,
-        };
-        total += number * millis;
-        rest = &rest[unit..];
+        let nanos = UNITS.iter().find(|(name, _)| *name == &rest[..end])?.1;
+        rest = &rest[end..];
+        let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+        // More digits than these are finer than any unit is long in nanoseconds.
+        let (mut part, mut scale) = (0_u128, 1_u128);
+        for digit in fraction.bytes().take(18) {
+            part = part * 10 + u128::from(digit - b'0');
+            scale *= 10;
+        }
+        let part = u64::try_from(part * u128::from(nanos) / scale).ok()?;
+        total = total.checked_add(whole.checked_mul(nanos)?)?.checked_add(part)?;
     }
-    if !(0.0..=9.2e15).contains(&total) {
-        return None;
+    let total = i64::try_from(total).ok()?;
+    Some(if negative { -total } else { total })
+}
+
+/// A duration as Go writes it: `1m30s`, `1.5s`, `100µs`, `0s`.
+fn duration_text(nanos: i64) -> String {
+    let sign = if nanos < 0 { "-" } else { "" };
+    let nanos = nanos.unsigned_abs();
+    let decimal = |unit: u64, name: &str| {
+        let (whole, rest) = (nanos / unit, nanos % unit);
+        let digits = unit.ilog10() as usize;
+        let fraction = format!("{rest:0digits$}");
+        match fraction.trim_end_matches('0') {
+            _ if rest == 0 => format!("{sign}{whole}{name}"),
+            fraction => format!("{sign}{whole}.{fraction}{name}"),
+        }
+    };
+    match nanos {
+        0 => "0s".to_owned(),
+        1..1_000 => format!("{sign}{nanos}ns"),
+        1_000..1_000_000 => decimal(1_000, "µs"),
+        1_000_000..1_000_000_000 => decimal(1_000_000, "ms"),
+        _ => {
+            const MINUTE: u64 = 60_000_000_000;
+            let (minutes, seconds) = (nanos / MINUTE, nanos % MINUTE);
+            let fraction = format!("{:09}", seconds % 1_000_000_000);
+            let point = fraction.trim_end_matches('0');
+            let point = if point.is_empty() {
+                String::new()
+            } else {
+                format!(".{point}")
+            };
+            let seconds = format!("{}{point}s", seconds / 1_000_000_000);
+            match (minutes / 60, minutes % 60) {
+                (0, 0) => format!("{sign}{seconds}"),
+                (0, minutes) => format!("{sign}{minutes}m{seconds}"),
+                (hours, minutes) => format!("{sign}{hours}h{minutes}m{seconds}"),
+            }
+        }
     }
-    #[allow(clippy::cast_possible_truncation, reason = "it is within bounds")]
-    let millis = total.ceil() as i64;
-    Some(if negative { -millis } else { millis })
+}
+
+/// A duration in seconds as Go writes it.
+pub fn seconds_text(seconds: i64) -> String {
+    duration_text(seconds.saturating_mul(1_000_000_000))
+}
+
+/// A duration as Go reads it, in milliseconds; what is finer is rounded up.
+pub fn duration_millis(text: &str) -> Option<i64> {
+    let nanos = duration_nanos(text)?;
+    let millis = nanos.abs().div_euclid(1_000_000) + i64::from(nanos % 1_000_000 != 0);
+    Some(if nanos < 0 { -millis } else { millis })
 }
 
 #[cfg(test)]
@@ -341,8 +439,38 @@ mod tests {
             ("1..5s", None),
             ("-", None),
             ("99999999999999h", None),
+            (".", None),
+            (".s", None),
+            ("1.5.5s", None),
+            ("1.s", Some(1000)),
+            (".5s", Some(500)),
+            ("9223372036854775807ns", Some(9_223_372_036_855)),
+            ("9223372036854775808ns", None),
         ] {
             assert_eq!(duration_millis(text), millis, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_duration_is_written_as_go_writes_it() {
+        for (text, written) in [
+            ("90s", "1m30s"),
+            ("0", "0s"),
+            ("60m", "1h0m0s"),
+            ("1500ms", "1.5s"),
+            ("100us", "100µs"),
+            ("1.5us", "1.5µs"),
+            ("0.5ms", "500µs"),
+            ("-90s", "-1m30s"),
+            ("1ns", "1ns"),
+            ("3.000000001s", "3.000000001s"),
+            ("2562047h47m16.854775807s", "2562047h47m16.854775807s"),
+        ] {
+            assert_eq!(
+                duration_nanos(text).map(duration_text).as_deref(),
+                Some(written),
+                "{text}"
+            );
         }
     }
 

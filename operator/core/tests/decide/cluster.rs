@@ -478,6 +478,7 @@ impl Cluster {
                 created: at(-86_400 * line.number("age", 10)),
                 labels,
                 annotations,
+                has_annotations: true,
                 unschedulable: line.has("cordoned"),
                 taints: taints(line),
                 ready: !line.has("NotReady"),

@@ -39,6 +39,21 @@ fn draining(rest: &str) -> String {
 }
 
 #[test]
+fn what_waits_says_how_many_pods_it_has_before_it() {
+    check(
+        "node a worker 4.16.0
+         maintenance a finalizer phase:Running
+         budget all max:9 paused
+         pod web on a of:ReplicaSet/web
+         pod bare on a
+         pod agent on a of:DaemonSet/agent",
+        "hold Stopped
+         maintenance Running 2 of 3 pods left
+         > nothing",
+    );
+}
+
+#[test]
 fn pods_go_or_stay_as_kubectl_has_it() {
     check(
         &draining(

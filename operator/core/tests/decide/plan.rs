@@ -178,6 +178,14 @@ fn a_failed_job_is_judged_by_what_is_true_of_the_node() {
         "node a Released NodeNotReady
          > nothing",
     );
+    // A container of it still runs: neither judged nor deleted, however often it may be tried again.
+    for more in ["", "suspended"] {
+        check(
+            &failed(node, more, "exit:0 runs:upgrade"),
+            "node a Released Upgrading
+             > nothing",
+        );
+    }
     // It rebooted: once more.
     check(
         &failed("node a worker v0 kubelet:v0 boot:b2", "", "exit:143"),

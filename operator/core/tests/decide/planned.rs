@@ -374,11 +374,14 @@ impl Cluster {
             paused: line.word(2) == "paused",
             ended_at: ended.is_some().then(|| at(line.number("ended", -5))),
             ended,
-            runs: line.option("runs").map(str::to_owned),
-            trouble: line
-                .option("trouble")
-                .map(|reason| (reason.to_owned(), "words".to_owned())),
+            runs: None,
+            trouble: None,
         };
+        let trouble = line.option("trouble");
+        let view = view.with_pods(
+            line.option("runs").map(str::to_owned),
+            trouble.map(|reason| (reason.to_owned(), "words".to_owned())),
+        );
         self.observed.plan_jobs.insert(job, view);
     }
 }

@@ -32,7 +32,7 @@ pub struct AbortArgs {
 pub async fn abort(args: AbortArgs) -> Result<(), CliError> {
     if args.object.what == Some(What::Maintenance) {
         return Err(CliError::Usage(format!(
-            "nodemaintenance/{name} is ended by deleting it: kubectl delete nodemaintenance {name}",
+            "nodemaintenance/{name} is ended by deleting it: kubectl delete nm {name} (of the older group: kubectl delete nodemaintenances.nodemaintenance.kubevirt.io {name})",
             name = args.object.name
         )));
     }

@@ -60,17 +60,16 @@ pub fn status(view: &MaintenanceView, report: &Report, now: Timestamp) -> NodeMa
 
     let begins = |step| matches!(step, Step::Selected | Step::Admitted | Step::PreRules);
     let node = report.nodes.get(&view.spec.node_name);
-    match &said.pods {
-        Some((pending, total)) => pods(&mut status, pending, *total),
-        // A node that was made again starts anew.
-        None if said.phase == MaintenancePhase::Running && node.is_some_and(|node| begins(node.step)) => {
-            status.total_pods = None;
-            status.eviction_pods = None;
-            status.drain_progress = None;
-            status.pending_pods = None;
-            status.pending_pods_refs = None;
-        }
-        None => {}
+    // A node that was made again starts anew, and while it waits nothing has gone yet.
+    if said.phase == MaintenancePhase::Running && node.is_some_and(|node| begins(node.step)) {
+        status.total_pods = None;
+        status.eviction_pods = None;
+        status.drain_progress = None;
+        status.pending_pods = None;
+        status.pending_pods_refs = None;
+    }
+    if let Some((pending, total)) = &said.pods {
+        pods(&mut status, pending, *total);
     }
     if said.phase == MaintenancePhase::Succeeded {
         status.drain_progress = Some(100);

@@ -339,10 +339,11 @@ pub fn transitions(view: &PlanView, old: &PlanStatus, new: &PlanStatus) -> Vec<T
         if validated.status == "True" {
             let before = find(old, types::VALIDATED);
             if before.is_none_or(|before| before.status != "True") {
-                said.push(("Validated", "The Plan is valid".to_owned(), false));
+                said.push(("Validated", "Plan is valid".to_owned(), false));
             }
         } else {
-            said.push(("ValidateFailed", message(&validated), true));
+            let note = format!("Failed to validate plan: {}", message(&validated));
+            said.push(("ValidateFailed", note, true));
         }
     }
     let of = if view
@@ -351,17 +352,28 @@ pub fn transitions(view: &PlanView, old: &PlanStatus, new: &PlanStatus) -> Vec<T
         .as_deref()
         .is_some_and(|version| !version.is_empty())
     {
-        "spec.version"
+        "Spec.Version"
     } else {
-        "spec.channel"
+        "Spec.Channel"
     };
     if new.latest_version.is_some() && old.latest_version != new.latest_version {
-        said.push(("Resolved", format!("The version is {version}, by {of}"), false));
+        let note = format!("Resolved latest version from {of}: {version}");
+        said.push(("Resolved", note, false));
     } else if let Some(resolved) = changed(types::LATEST_RESOLVED)
         && resolved.message.is_some()
         && resolved.status != "Unknown"
     {
-        said.push(("ResolveFailed", message(&resolved), true));
+        let named = [&view.spec.version, &view.spec.channel];
+        let is_named = named.into_iter().flatten().any(|text| !text.is_empty());
+        let note = if is_named {
+            format!(
+                "Failed to resolve latest version from {of}: {}",
+                message(&resolved)
+            )
+        } else {
+            message(&resolved)
+        };
+        said.push(("ResolveFailed", note, true));
     }
     let applying = new.applying.as_deref().unwrap_or_default();
     if !applying.is_empty() && old.applying != new.applying {
@@ -369,8 +381,8 @@ pub fn transitions(view: &PlanView, old: &PlanStatus, new: &PlanStatus) -> Vec<T
         said.push((
             "SyncJob",
             format!(
-                "Nodes {} are being upgraded to {version} (hash {hash})",
-                shown.join(", ")
+                "Jobs synced for version {version} on Nodes {}. Hash: {hash}",
+                shown.join(",")
             ),
             false,
         ));
@@ -380,13 +392,21 @@ pub fn transitions(view: &PlanView, old: &PlanStatus, new: &PlanStatus) -> Vec<T
             Some("Complete") => {
                 said.push((
                     "Complete",
-                    format!("Every selected node is at {version} (hash {hash})"),
+                    format!("Jobs complete for version {version}. Hash: {hash}"),
                     false,
                 ));
             }
-            Some("Waiting") => said.push(("Waiting", message(&complete), false)),
+            Some("Waiting") => {
+                let note = format!(
+                    "Waiting for start of Spec.Window to sync Jobs for version {version}. Hash: {hash}"
+                );
+                said.push(("Waiting", note, false));
+            }
             Some("JobFailed") => said.push(("JobFailed", message(&complete), true)),
-            Some("SelectNodesFailed") => said.push(("SelectNodesFailed", message(&complete), true)),
+            Some("SelectNodesFailed") => {
+                let note = format!("Failed to select Nodes: {}", message(&complete));
+                said.push(("SelectNodesFailed", note, true));
+            }
             _ => {}
         }
     }
@@ -403,4 +423,77 @@ pub fn transitions(view: &PlanView, old: &PlanStatus, new: &PlanStatus) -> Vec<T
         }
     }
     said
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+    use serde_json::{Value, json};
+
+    /// One Plan and the hash that nodes get.
+    #[derive(Deserialize)]
+    struct Digest {
+        why: String,
+        /// The annotation.
+        #[serde(rename = "digest")]
+        names: String,
+        spec: Value,
+        #[serde(default)]
+        secrets: Vec<Value>,
+        hash: String,
+    }
+
+    fn secret_hash(secret: &Value) -> String {
+        numo_core::plan::secret_hash(
+            secret["metadata"]["name"].as_str().unwrap_or_default(),
+            secret["type"].as_str().unwrap_or_default(),
+            Some(secret.get("data").unwrap_or(&Value::Null)),
+            secret.get("immutable").and_then(Value::as_bool),
+        )
+    }
+
+    /// The table was made by a Go program of the same steps, with the libraries that system-upgrade-controller calls for
+    /// them (wrangler's encoding and printing, kubectl's hash of a Secret, the types of Kubernetes); its own module is not
+    /// served by the Go module proxy, so its struct of a Plan is written down there by its JSON.
+    #[test]
+    fn nodes_that_system_upgrade_controller_finished_stay_finished() {
+        let table: Vec<Digest> = serde_json::from_str(include_str!("digests.json")).unwrap();
+        assert!(table.len() > 50);
+        for one in table {
+            let mut annotations = json!({"note": "n"});
+            if !one.names.is_empty() {
+                annotations[marks::PLAN_DIGEST] = json!(one.names);
+            }
+            let mut plan = json!({
+                "apiVersion": "upgrade.cattle.io/v1", "kind": "Plan",
+                "metadata": {
+                    "name": "p", "namespace": "system-upgrade", "generation": 7,
+                    "uid": "0c7a2f0e-5a3c-4d1e-9a55-2f3f8a6f1c11",
+                    "creationTimestamp": "2026-01-02T03:04:05Z",
+                    "labels": {"team": "a"}, "annotations": annotations,
+                },
+                "spec": one.spec,
+            });
+            let hash = |plan: &Value| {
+                let view = view(serde_json::from_value(plan.clone()).unwrap());
+                let version = numo_core::plan::munged(view.spec.version.as_deref().unwrap_or_default());
+                let named = view.spec.secrets.clone().unwrap_or_default();
+                let hashes: Vec<String> = named
+                    .iter()
+                    .filter(|secret| secret.ignore_updates != Some(true))
+                    .filter_map(|named| {
+                        let found = one.secrets.iter();
+                        let mut found = found.filter(|one| one["metadata"]["name"] == named.name.as_str());
+                        found.next().map(secret_hash)
+                    })
+                    .collect();
+                numo_core::plan::digest(&view, &version, hashes.iter().map(String::as_str))
+            };
+            assert_eq!(hash(&plan), one.hash, "{}", one.why);
+            // What only numo knows changes nothing.
+            plan["spec"]["mutex"] = json!({"retries": 1});
+            assert_eq!(hash(&plan), one.hash, "{}, with numo's own field", one.why);
+        }
+    }
 }

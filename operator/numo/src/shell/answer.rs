@@ -4,7 +4,10 @@
 use super::{access, apply, watch, wire::Kind};
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec, Pod};
+use k8s_openapi::api::core::v1::{
+    ContainerStateTerminated, ContainerStatus, PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec,
+    Pod,
+};
 use kube::{
     Api, Client,
     api::{EvictParams, ListParams, LogParams, PostParams},
@@ -120,22 +123,13 @@ async fn evidence(client: &Client, job: &Key, log_tail_bytes: usize) -> Evidence
     let Ok(list) = pods.list(&ListParams::default().labels(&selector)).await else {
         return Evidence::default();
     };
-    let ended = |pod: &Pod| {
-        let status = pod.status.as_ref()?;
-        let statuses = [&status.init_container_statuses, &status.container_statuses];
-        let terminated = statuses.into_iter().flatten().flatten().filter_map(|status| {
-            let state = status.state.as_ref()?.terminated.as_ref()?;
-            Some((status.name.clone(), state.clone()))
-        });
-        // The container that failed tells more than those that did not.
-        terminated.max_by_key(|(_, state)| (state.exit_code != 0, state.finished_at.as_ref().map(|at| at.0)))
-    };
-    let last = list
-        .items
-        .iter()
-        .filter_map(|pod| Some((pod, ended(pod)?)))
-        .max_by_key(|(_, (_, state))| state.finished_at.as_ref().map(|at| at.0));
-    let Some((pod, (container, state))) = last else {
+    let Some(Ending {
+        pod,
+        container,
+        state,
+        exit_code,
+    }) = ending(&list.items)
+    else {
         return Evidence::default();
     };
     let mut log_tail = None;
@@ -146,9 +140,8 @@ async fn evidence(client: &Client, job: &Key, log_tail_bytes: usize) -> Evidence
             limit_bytes: Some(64 * 1024),
             ..LogParams::default()
         };
-        let name = pod.metadata.name.as_deref().unwrap_or_default();
         let log = pods
-            .logs(name, &params)
+            .logs(&pod, &params)
             .await
             .ok()
             .filter(|log| !log.trim().is_empty());
@@ -157,9 +150,57 @@ async fn evidence(client: &Client, job: &Key, log_tail_bytes: usize) -> Evidence
             .map(|text| tail(&text, log_tail_bytes));
     }
     Evidence {
-        exit_code: Some(state.exit_code),
+        exit_code,
         log_tail: log_tail.filter(|tail| !tail.is_empty()),
     }
+}
+
+/// The container that tells how a Job ended.
+#[derive(Debug, PartialEq)]
+struct Ending {
+    /// Name of its pod.
+    pod: String,
+    /// Name of the container.
+    container: String,
+    /// Its end.
+    state: ContainerStateTerminated,
+    /// What the Job came to; none if no container of the pod failed and the pod did not succeed: the 0 of a container that
+    /// ran before is not the code of what was killed.
+    exit_code: Option<i32>,
+}
+
+/// The container that failed, of the pod that ended last; of one that succeeded the container that ended last.
+fn ending(pods: &[Pod]) -> Option<Ending> {
+    let of_pod = |pod: &Pod| {
+        let status = pod.status.as_ref()?;
+        let phase = status.phase.as_deref().unwrap_or_default();
+        let of = |list: &Option<Vec<ContainerStatus>>, is_main: bool| {
+            let list = list.iter().flatten();
+            list.filter_map(|status| {
+                let state = status.state.as_ref()?.terminated.as_ref()?;
+                Some((is_main, status.name.clone(), state.clone()))
+            })
+            .collect::<Vec<_>>()
+        };
+        let mut all = of(&status.init_container_statuses, false);
+        all.extend(of(&status.container_statuses, true));
+        // The container that failed tells more than those that did not, and than a sidecar that was ended after it.
+        let (_, container, state) = all.into_iter().max_by_key(|(is_main, _, state)| {
+            let at = state.finished_at.as_ref().map(|at| at.0);
+            (state.exit_code != 0, *is_main, at)
+        })?;
+        let is_over = phase == "Succeeded" || phase == "Failed";
+        let ending = Ending {
+            pod: pod.metadata.name.clone()?,
+            container,
+            exit_code: Some(state.exit_code).filter(|code| *code != 0 || phase == "Succeeded"),
+            state,
+        };
+        Some((is_over, ending))
+    };
+    let endings = pods.iter().filter_map(of_pod);
+    let last = endings.max_by_key(|(is_over, one)| (*is_over, one.state.finished_at.as_ref().map(|at| at.0)));
+    last.map(|(_, ending)| ending)
 }
 
 /// The last `bytes` bytes of a text, cut at a character, without control characters other than line ends.
@@ -462,7 +503,44 @@ pub async fn may_do_work(
 
 #[cfg(test)]
 mod tests {
-    use super::tail;
+    use super::{Pod, ending, tail};
+    use serde_json::{Value, json};
+
+    fn ended(containers: &[(&str, i32, u8)]) -> Value {
+        let statuses = containers.iter().map(|(name, code, at)| {
+            let at = format!("2030-01-01T00:00:{at:02}Z");
+            json!({
+                "name": name, "image": "i", "imageID": "i", "ready": false, "restartCount": 0,
+                "state": {"terminated": {"exitCode": code, "finishedAt": at}},
+            })
+        });
+        Value::Array(statuses.collect())
+    }
+
+    fn pod(name: &str, phase: &str, init: &[(&str, i32, u8)], main: &[(&str, i32, u8)]) -> Pod {
+        let status = json!({
+            "phase": phase, "initContainerStatuses": ended(init), "containerStatuses": ended(main),
+        });
+        serde_json::from_value(json!({"metadata": {"name": name}, "status": status})).unwrap()
+    }
+
+    #[test]
+    fn the_exit_code_is_that_of_the_container_that_failed() {
+        let killed = pod("killed", "Running", &[("drain", 0, 30)], &[]);
+        let of = |pods: &[Pod]| ending(pods).map(|one| (one.pod, one.container, one.exit_code));
+        let is = |pod: &str, container: &str, code| Some((pod.to_owned(), container.to_owned(), code));
+        assert_eq!(of(&[]), None);
+        // What ran before what was killed says nothing of it.
+        assert_eq!(of(std::slice::from_ref(&killed)), is("killed", "drain", None));
+        let failed = pod("failed", "Failed", &[("drain", 0, 1)], &[("upgrade", 3, 2)]);
+        assert_eq!(of(&[failed.clone(), killed]), is("failed", "upgrade", Some(3)));
+        let later = pod("later", "Failed", &[("prepare", 0, 4), ("drain", 1, 5)], &[]);
+        assert_eq!(of(&[later, failed]), is("later", "drain", Some(1)));
+        let sidecar = pod("s", "Failed", &[("proxy", 143, 9)], &[("upgrade", 7, 8)]);
+        assert_eq!(of(&[sidecar]), is("s", "upgrade", Some(7)));
+        let good = pod("good", "Succeeded", &[("proxy", 0, 9)], &[("upgrade", 0, 8)]);
+        assert_eq!(of(&[good]), is("good", "upgrade", Some(0)));
+    }
 
     #[test]
     fn the_tail_is_bounded_and_clean() {

@@ -32,10 +32,12 @@ pub use numo_api::marks::FIELD_MANAGER;
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
     /// What was read is no longer so; the next pass sees it as it is.
-    #[error("{about}: what was read has changed")]
+    #[error("{about}: what was read has changed ({message})")]
     Stale {
         /// The object.
         about: String,
+        /// The API server's words.
+        message: String,
     },
     /// The object is gone.
     #[error("{about} is gone")]
@@ -70,13 +72,19 @@ impl ApplyError {
         match error {
             kube::Error::Api(status) => match status.code {
                 // A failed `test` of a JSON Patch is 422 without a cause; what is invalid names its fields.
-                409 => Self::Stale { about },
+                409 => Self::Stale {
+                    about,
+                    message: status.message,
+                },
                 422 if status
                     .details
                     .as_ref()
                     .is_none_or(|details| details.causes.is_empty()) =>
                 {
-                    Self::Stale { about }
+                    Self::Stale {
+                        about,
+                        message: status.message,
+                    }
                 }
                 404 => Self::Gone { about },
                 // A webhook that must answer and does not is as good as one that refuses, and a person's to mend.
@@ -256,7 +264,11 @@ pub async fn apply(
             node_uid,
             holder,
             over,
-        } => acquire_lease(client, store, node, node_uid, holder, over.as_ref(), now).await,
+            since,
+        } => {
+            let times = (now, Some(*since));
+            acquire_lease(client, store, (node, node_uid), holder, over.as_ref(), times).await
+        }
         Action::RenewLease {
             node,
             holder,
@@ -268,7 +280,8 @@ pub async fn apply(
                 .get(node)
                 .map(|lease| lease.uid.clone())
                 .unwrap_or_default();
-            replace_lease(client, store, node, holder, &uid, resource_version, now).await
+            let read = (uid.as_str(), resource_version.as_str());
+            replace_lease(client, store, node, holder, read, (now, None)).await
         }
         Action::ReleaseLease { node, uid } => {
             let api = watch::api(client, Kind::Lease, marks::LEASE_NAMESPACE);
@@ -484,18 +497,8 @@ async fn record_run(
 async fn patch_node(client: &Client, store: &mut Store, wanted: &NodePatch) -> Result<(), ApplyError> {
     let about = format!("Node {}", wanted.node);
     let mut list = vec![test("/metadata/uid", json!(wanted.uid))];
-    list.extend(
-        wanted
-            .labels
-            .iter()
-            .flat_map(|change| operations("/metadata/labels", change)),
-    );
-    list.extend(
-        wanted
-            .annotations
-            .iter()
-            .flat_map(|change| operations("/metadata/annotations", change)),
-    );
+    list.extend(changes_of("/metadata/labels", &wanted.labels, wanted.has_labels));
+    list.extend(annotations(&wanted.annotations, wanted.has_annotations));
     if let Some(is) = wanted.while_unschedulable {
         // The field is absent on a schedulable node: the API server drops a false one.
         let found = if is { json!(true) } else { Value::Null };
@@ -571,26 +574,33 @@ async fn patch_machine(client: &Client, store: &mut Store, wanted: &MachinePatch
     json_patch(client, store, kind, &wanted.key, list).await
 }
 
-/// Changes of annotations; of an object that has none yet, the whole map is made.
+/// Changes of annotations.
 fn annotations(changes: &[Change], has_annotations: bool) -> Vec<Value> {
-    const PATH: &str = "/metadata/annotations";
-    if has_annotations {
+    changes_of("/metadata/annotations", changes, has_annotations)
+}
+
+/// Changes of a map; where the object has no such map yet, the whole map is made: nothing can be added to, nor taken
+/// from, what is not there. Whoever made one meanwhile is not overwritten.
+fn changes_of(parent: &str, changes: &[Change], is_there: bool) -> Vec<Value> {
+    // What was read in a map that is not there is outdated: its tests fail, as they must.
+    if is_there || changes.iter().any(|change| change.from.is_some()) {
         return changes
             .iter()
-            .flat_map(|change| operations(PATH, change))
+            .flat_map(|change| operations(parent, change))
             .collect();
+    }
+    if changes.is_empty() {
+        return Vec::new();
     }
     let map: BTreeMap<&String, &String> = changes
         .iter()
         .filter_map(|change| Some((&change.key, change.to.as_ref()?)))
         .collect();
-    if map.is_empty() {
-        return Vec::new();
+    let mut list = vec![test(parent, Value::Null)];
+    if !map.is_empty() {
+        list.push(json!({"op": "add", "path": parent, "value": map}));
     }
-    vec![
-        test(PATH, Value::Null),
-        json!({"op": "add", "path": PATH, "value": map}),
-    ]
+    list
 }
 
 async fn create_change(
@@ -672,6 +682,7 @@ fn adoptable(wanted: &DynamicObject, found: &DynamicObject, about: &str) -> Resu
     if found.metadata.deletion_timestamp.is_some() {
         return Err(ApplyError::Stale {
             about: about.to_owned(),
+            message: "an object of this name is being deleted".to_owned(),
         });
     }
     let labels = |object: &DynamicObject| object.metadata.labels.clone().unwrap_or_default();
@@ -728,9 +739,11 @@ fn micro(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
 }
 
-fn lease_spec(holder: &str, now: Timestamp, transitions: Option<i64>) -> Value {
-    // Five seconds back: a reader whose clock is a little behind must not see a lease from the future.
-    let at = micro(now - SignedDuration::from_secs(5));
+fn lease_spec(holder: &str, (now, since): (Timestamp, Option<Timestamp>), transitions: Option<i64>) -> Value {
+    // Five seconds back: a reader whose clock is a little behind must not see a lease from the future. It does not begin
+    // before what it is taken for: readers compare the two.
+    let back = now - SignedDuration::from_secs(5);
+    let at = micro(since.map_or(back, |since| back.max(since.min(now))));
     let mut spec = json!({"holderIdentity": holder, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": at});
     if let Some(transitions) = transitions {
         spec["acquireTime"] = json!(at);
@@ -742,14 +755,13 @@ fn lease_spec(holder: &str, now: Timestamp, transitions: Option<i64>) -> Value {
 async fn acquire_lease(
     client: &Client,
     store: &mut Store,
-    node: &str,
-    node_uid: &str,
+    (node, node_uid): (&str, &str),
     holder: &str,
     over: Option<&(String, String)>,
-    now: Timestamp,
+    times: (Timestamp, Option<Timestamp>),
 ) -> Result<(), ApplyError> {
     if let Some((uid, resource_version)) = over {
-        return replace_lease(client, store, node, holder, uid, resource_version, now).await;
+        return replace_lease(client, store, node, holder, (uid, resource_version), times).await;
     }
     let key = Key::new(marks::LEASE_NAMESPACE, format!("node-{node}"));
     let body = json!({
@@ -760,7 +772,7 @@ async fn acquire_lease(
             "namespace": key.namespace,
             "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": node, "uid": node_uid}],
         },
-        "spec": lease_spec(holder, now, Some(0)),
+        "spec": lease_spec(holder, times, Some(0)),
     });
     let about = format!("Lease {key}");
     match create(client, store, Kind::Lease, &key, body).await {
@@ -784,9 +796,8 @@ async fn replace_lease(
     store: &mut Store,
     node: &str,
     holder: &str,
-    uid: &str,
-    resource_version: &str,
-    now: Timestamp,
+    (uid, resource_version): (&str, &str),
+    times: (Timestamp, Option<Timestamp>),
 ) -> Result<(), ApplyError> {
     let key = Key::new(marks::LEASE_NAMESPACE, format!("node-{node}"));
     let taken_over = store
@@ -799,7 +810,7 @@ async fn replace_lease(
         test("/metadata/uid", json!(uid)),
         test("/metadata/resourceVersion", json!(resource_version)),
     ];
-    if let Value::Object(fields) = lease_spec(holder, now, taken_over) {
+    if let Value::Object(fields) = lease_spec(holder, times, taken_over) {
         operations.extend(
             fields
                 .into_iter()
@@ -893,11 +904,59 @@ mod tests {
     }
 
     #[test]
+    fn a_lease_begins_neither_in_the_future_nor_before_its_object() {
+        let at = |seconds: i64| Timestamp::from_second(1_800_000_000 + seconds).unwrap();
+        let begins = |since: Option<i64>| {
+            let spec = lease_spec("me", (at(0), since.map(at)), Some(0));
+            assert_eq!(spec["acquireTime"], spec["renewTime"]);
+            spec["acquireTime"]
+                .as_str()
+                .unwrap()
+                .parse::<Timestamp>()
+                .unwrap()
+        };
+        assert_eq!(begins(None), at(-5));
+        assert_eq!(begins(Some(-60)), at(-5));
+        assert_eq!(begins(Some(-1)), at(-1));
+        // A clock that runs ahead.
+        assert_eq!(begins(Some(3)), at(0));
+    }
+
+    #[test]
     fn keys_are_escaped_for_json_pointer() {
         assert_eq!(
             pointer("/metadata/labels", "a.b/c~d"),
             "/metadata/labels/a.b~1c~0d"
         );
+    }
+
+    #[test]
+    fn a_map_that_is_not_there_is_made_unless_somebody_made_one() {
+        let change = |key: &str, from: Option<&str>, to: Option<&str>| Change {
+            key: key.to_owned(),
+            from: from.map(ToOwned::to_owned),
+            to: to.map(ToOwned::to_owned),
+        };
+        let (new, none) = (change("a/b", None, Some("v")), change("c", None, None));
+        assert_eq!(
+            changes_of("/m", &[new.clone(), none.clone()], false),
+            [
+                json!({"op": "test", "path": "/m", "value": null}),
+                json!({"op": "add", "path": "/m", "value": {"a/b": "v"}}),
+            ]
+        );
+        assert_eq!(
+            changes_of("/m", std::slice::from_ref(&none), false),
+            [json!({"op": "test", "path": "/m", "value": null})]
+        );
+        assert_eq!(changes_of("/m", &[], false), Vec::<Value>::new());
+        assert_eq!(
+            changes_of("/m", std::slice::from_ref(&new), true)[1],
+            json!({"op": "add", "path": "/m/a~1b", "value": "v"})
+        );
+        // What was read is tested all the same.
+        let old = changes_of("/m", &[change("k", Some("v"), None), new], false);
+        assert_eq!(old[0], json!({"op": "test", "path": "/m/k", "value": "v"}));
     }
 
     #[test]

@@ -9,7 +9,11 @@ use tokio::{sync::mpsc, task::JoinHandle};
 
 /// Longest note the API server takes (bytes).
 const NOTE_MAX_BYTES: usize = 1024;
-/// Who reports events.
+/// Longest name of an object (bytes).
+const NAME_MAX_BYTES: usize = 253;
+/// Digits of the hash in the name of an event.
+const HASH: usize = 20;
+/// Who reports events of kinds that no other operator has.
 const CONTROLLER: &str = "numo.openshift-optional.skrzypek.io/numo";
 /// Component that node-maintenance-operator reports events as, and the kind they are about.
 const MAINTENANCE: &str = "NodeMaintenance";
@@ -120,10 +124,11 @@ async fn write(
     let now = clock.now();
     let stamp = now.as_microsecond().to_string();
     let about = event.node.as_deref().unwrap_or(&owner.name);
-    let name = format!(
-        "numo-{}",
-        names::hash(&[about, event.reason, &stamp, &number.to_string(), instance], 20)
+    let hash = names::hash(
+        &[about, event.reason, &stamp, &number.to_string(), instance],
+        HASH,
     );
+    let name = event_name(about, &hash);
     // Scripts that watch the operators numo replaces look for their component, which events.k8s.io has no place for.
     let component = match kind {
         MAINTENANCE => Some(MAINTENANCE),
@@ -146,7 +151,7 @@ async fn write(
             "lastTimestamp": at,
             "count": 1,
             "action": event.action.name(),
-            "reportingComponent": CONTROLLER,
+            "reportingComponent": component,
             "reportingInstance": instance,
         });
         return create(client, "", &namespace, body, event.reason).await;
@@ -184,10 +189,35 @@ async fn create(client: &Client, group: &str, namespace: &str, body: Value, reas
     }
 }
 
+/// Name of an event: that of its object and a hash, as the recorder of client-go has it. Scripts look for events by the
+/// names of their objects.
+fn event_name(about: &str, hash: &str) -> String {
+    let end = (0..=about.len().min(NAME_MAX_BYTES - 1 - hash.len()))
+        .rev()
+        .find(|index| about.is_char_boundary(*index))
+        .unwrap_or(0);
+    let about = about[..end].trim_end_matches(['.', '-']);
+    format!("{about}.{hash}")
+}
+
 fn clip(note: &str) -> String {
     let end = (0..=note.len().min(NOTE_MAX_BYTES))
         .rev()
         .find(|index| note.is_char_boundary(*index))
         .unwrap_or(0);
     note[..end].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_named_after_its_object() {
+        let hash = "0123456789abcdef0123";
+        assert_eq!(event_name("side-1", hash), format!("side-1.{hash}"));
+        let long = event_name(&format!("{}.{}", "a".repeat(231), "b".repeat(20)), hash);
+        assert_eq!(long, format!("{}.{hash}", "a".repeat(231)));
+        assert!(event_name(&"a".repeat(253), hash).len() == NAME_MAX_BYTES);
+    }
 }

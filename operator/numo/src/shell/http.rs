@@ -33,7 +33,7 @@ async fn readyz(State(metrics): State<Metrics>) -> impl IntoResponse {
     } else {
         (
             StatusCode::SERVICE_UNAVAILABLE,
-            "the watches have not listed yet\n",
+            "the API server has not answered yet\n",
         )
     }
 }

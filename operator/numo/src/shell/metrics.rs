@@ -874,6 +874,7 @@ mod tests {
             created: Timestamp::UNIX_EPOCH,
             labels: BTreeMap::new(),
             annotations: BTreeMap::new(),
+            has_annotations: false,
             unschedulable: false,
             taints: serde_json::Value::Null,
             ready: true,

@@ -25,6 +25,7 @@ pub mod operator;
 pub mod planner;
 pub mod query;
 pub mod reader;
+pub mod repeats;
 pub mod status;
 pub mod stir;
 pub mod store;

@@ -106,7 +106,8 @@ pub async fn run(
         clock.clone(),
     )
     .telling(board.clone());
-    // A follower is ready: it does all that is asked of it.
+    // A follower is ready: it does all that is asked of it. It stays so when it leads: what it has to list first holds up
+    // nobody who asks it something, and a replica that flaps holds up a rollout.
     metrics.ready.store(true, Ordering::Release);
     let mut stopping = stop.clone();
     let fence = tokio::select! {
@@ -115,7 +116,6 @@ pub async fn run(
     };
     tracing::info!(identity = options.identity, "leading");
     metrics.leader.set(1);
-    metrics.ready.store(false, Ordering::Release);
     let (events, writer) = Events::start(
         write.clone(),
         clock,

@@ -15,6 +15,7 @@ use super::{
     leader::Fence,
     metrics::Metrics,
     notice::{Board, Notice},
+    repeats::Repeats,
     status,
     store::{Reach, Seen, Store},
     watch,
@@ -30,7 +31,7 @@ use numo_core::{
     decide, invariant, left,
     observed::{Key, Map, RunConfigView, Said, Settings, Validity},
     quorum::OPENSHIFT_ETCD,
-    report::RunPhase,
+    report::{MaintenancePhase, RunPhase},
     verdict::{Answers, KeptVolumes, Question},
 };
 use std::{
@@ -99,6 +100,8 @@ const OPERATOR_KINDS: [Kind; 2] = [Kind::DaemonSet, Kind::DisruptionBudget];
 
 /// How often it is looked again whether another operator may do its work.
 const CLAIMS_AGAIN: Duration = Duration::from_mins(1);
+/// Waiting maintenances whose pods are counted.
+const WAITING_COUNTED: usize = 32;
 /// Evictions that are under way at once.
 const EVICTIONS_AT_ONCE: usize = 16;
 /// Kinds that are watched in the namespaces that rules run Jobs in.
@@ -132,6 +135,8 @@ pub struct Planner {
     kept_volumes: BTreeMap<String, (Instant, Result<KeptVolumes, String>)>,
     /// The words of a refusal, by owner and chain, until a write of the chain succeeds or none is due.
     refused: BTreeMap<(Owner, String), String>,
+    /// Writes that were refused as if what was read had changed.
+    repeats: Repeats,
     shown: BTreeSet<Owner>,
     /// Runs whose last decision was that there is nothing to do.
     idle: BTreeSet<Owner>,
@@ -191,6 +196,7 @@ impl Planner {
             blocked_drains: BTreeMap::new(),
             kept_volumes: BTreeMap::new(),
             refused: BTreeMap::new(),
+            repeats: Repeats::default(),
             shown: BTreeSet::new(),
             idle: BTreeSet::new(),
             places: Arc::new(Semaphore::new(EVICTIONS_AT_ONCE)),
@@ -256,7 +262,6 @@ impl Planner {
             if !self.store.is_complete() {
                 continue;
             }
-            self.metrics.ready.store(true, Ordering::Release);
             self.pass_over(std::mem::take(&mut dirty), &stop).await;
             self.watch_pods();
             // What was seen meanwhile may be a Plan, a rule, or the list that its judgement waited for.
@@ -384,6 +389,7 @@ impl Planner {
         self.stood_off.retain(|owner| runs.contains(owner));
         self.sent.retain(|owner, _| runs.contains(owner));
         self.refused.retain(|(key, _), _| runs.contains(key));
+        self.repeats.retain(|owner, _| runs.contains(owner));
         self.shown = runs;
         self.store.forget_refusals();
         self.store.forget_evaluations(self.connection.clock.now());
@@ -577,6 +583,7 @@ impl Planner {
                     self.metrics.judged(verdict);
                 }
                 self.changed = self.changed.max(reach(&action));
+                self.repeats.forget(owner, &chain);
                 self.refused.remove(&(owner.clone(), chain));
                 if let Action::CreateJob(request) = &action {
                     self.store.accept(&request.job);
@@ -587,9 +594,14 @@ impl Planner {
                 }
                 self.say_once_without_leases(owner);
             }
-            Err(ApplyError::Stale { about } | ApplyError::Gone { about }) => {
-                tracing::info!(run = %owner, chain, action = name, about, "seen differently by the API server; deciding anew");
+            Err(error @ (ApplyError::Stale { .. } | ApplyError::Gone { .. })) => {
+                tracing::info!(run = %owner, chain, action = name, %error, "seen differently by the API server; deciding anew");
                 self.metrics.wrote(name, "stale");
+                let words = error.to_string();
+                if self.repeats.note(owner, &chain, &action, &words, now) {
+                    let words = format!("{name} is refused again and again: {words}");
+                    self.note_refusal(owner, chain, words);
+                }
             }
             Err(ApplyError::Refused { about, code, message }) => {
                 tracing::warn!(run = %owner, chain, action = name, about, code, message, "refused");
@@ -661,9 +673,11 @@ impl Planner {
 
     /// Puts refusals that still stand into the report; those of writes that are due no more are forgotten.
     fn report_refusals(&mut self, owner: &Owner, decision: &mut Decision) {
-        self.refused.retain(|(of, chain), _| {
-            of != owner || decision.actions.iter().any(|planned| planned.chain == *chain)
-        });
+        let is_due = |of: &Owner, chain: &str| {
+            of != owner || decision.actions.iter().any(|planned| planned.chain == chain)
+        };
+        self.refused.retain(|(of, chain), _| is_due(of, chain));
+        self.repeats.retain(is_due);
         for ((of, chain), words) in &self.refused {
             if of == owner {
                 let why = numo_core::report::Why::new(Reason::WriteRefused, words.clone());
@@ -1054,6 +1068,17 @@ impl Planner {
             .map(|view| view.spec.node_name.clone())
             .collect();
         wanted.extend(self.drained_for_plans());
+        // Of those that wait the pods are counted; of a long queue the first.
+        let waiting = observed.maintenances.values().filter(|view| {
+            !view.deleting
+                && view.status.phase.as_deref() == Some(MaintenancePhase::Running.name())
+                && observed.nodes.contains_key(&view.spec.node_name)
+        });
+        wanted.extend(
+            waiting
+                .take(WAITING_COUNTED)
+                .map(|view| view.spec.node_name.clone()),
+        );
         self.pod_watches.retain(|node, task| {
             let keep = wanted.contains(node);
             if !keep {

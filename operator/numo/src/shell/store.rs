@@ -348,16 +348,12 @@ impl Store {
         }
     }
 
-    /// What was not to be seen has been listed.
-    fn seen_at_last(&mut self, kind: Kind, scope: &str) {
+    /// What was not to be seen has been listed; true if somebody waited for that.
+    fn seen_at_last(&mut self, kind: Kind, scope: &str) -> bool {
         match kind {
-            Kind::Secret => {
-                self.observed.unseen_secrets.remove(scope);
-            }
-            Kind::PlanJob => {
-                self.observed.unseen_plan_jobs.remove(scope);
-            }
-            _ => {}
+            Kind::Secret => self.observed.unseen_secrets.remove(scope).is_some(),
+            Kind::PlanJob => self.observed.unseen_plan_jobs.remove(scope).is_some(),
+            _ => false,
         }
     }
 
@@ -787,7 +783,14 @@ impl Store {
             Object::Target(target) => replace(&mut observed.targets, target.key.clone(), *target),
             Object::Change(change) => replace(&mut observed.changes, change.key.clone(), *change),
             Object::Budget(budget) => replace(&mut observed.budgets, budget.name.clone(), *budget),
-            Object::Namespace(name, terminating) => replace(&mut observed.namespaces, name, terminating),
+            Object::Namespace(name, terminating, plans) => {
+                let news = if plans {
+                    observed.plan_namespaces.insert(name.clone())
+                } else {
+                    observed.plan_namespaces.remove(&name)
+                };
+                replace(&mut observed.namespaces, name, terminating) || news
+            }
             Object::Lease(node, lease) => replace(&mut observed.leases, node, lease),
             Object::Binding(name, binding) => replace(&mut observed.bindings, name, *binding),
             Object::Maintenance(view) => replace(&mut observed.maintenances, view.owner.clone(), *view),
@@ -871,7 +874,10 @@ impl Store {
             Kind::MutexTarget => observed.targets.remove(key).is_some(),
             Kind::NodeChange => observed.changes.remove(key).is_some(),
             Kind::MutexBudget => observed.budgets.remove(&key.name).is_some(),
-            Kind::Namespace => observed.namespaces.remove(&key.name).is_some(),
+            Kind::Namespace => {
+                observed.plan_namespaces.remove(&key.name);
+                observed.namespaces.remove(&key.name).is_some()
+            }
             Kind::Lease => key
                 .name
                 .strip_prefix("node-")
@@ -944,7 +950,7 @@ impl Store {
         let slot = (kind, scope);
         let mut changed = self.waiting_for.remove(&slot);
         if self.listing.contains_key(&slot) {
-            self.seen_at_last(kind, &slot.1);
+            changed |= self.seen_at_last(kind, &slot.1);
         }
         changed |= self.observed.unlisted.remove(kind.resource().3).is_some();
         let Some(mentioned) = self.listing.remove(&slot) else {
@@ -1010,11 +1016,9 @@ impl Store {
         let has_pods = pods().next().is_some();
         let trouble = pods().find_map(|(_, _, trouble)| trouble.clone());
         let by_event = events.map(|(_, trouble)| trouble.clone()).next_back();
-        let view = PlanJobView {
-            runs: pods().find_map(|(_, runs, _)| runs.clone()),
-            trouble: trouble.or(by_event.filter(|_| !has_pods)),
-            ..job.clone()
-        };
+        let runs = pods().find_map(|(_, runs, _)| runs.clone());
+        let trouble = trouble.or(by_event.filter(|_| !has_pods));
+        let view = job.clone().with_pods(runs, trouble);
         replace(&mut self.observed.plan_jobs, key.clone(), view)
     }
 
@@ -1088,7 +1092,7 @@ fn place(object: &Object) -> (Key, String) {
         Object::Node(node, _) => cluster(&node.name),
         Object::Pool(pool) => cluster(&pool.name),
         Object::Config(name, _)
-        | Object::Namespace(name, _)
+        | Object::Namespace(name, ..)
         | Object::Layered(name, _)
         | Object::Binding(name, _) => cluster(name),
         Object::Machine((_, key), _) | Object::HealthCheck((_, key), _) | Object::RebootLocks(key, _) => {
@@ -1149,6 +1153,25 @@ mod tests {
                 version: Some(version.to_owned()),
             },
         )
+    }
+
+    #[test]
+    fn an_invitation_that_comes_later_is_news() {
+        let mut store = Store::new(Settings::default());
+        let scope = || "team".to_owned();
+        store.expect(Kind::PlanJob, "team");
+        assert!(store.see(Seen::Unseen(Kind::PlanJob, scope(), "forbidden".to_owned())));
+        assert!(
+            store.see(Seen::Listed(Kind::PlanJob, scope())),
+            "nobody waits for it"
+        );
+        assert!(store.observed.unseen_plan_jobs.contains_key("team"));
+        assert!(!store.see(Seen::Listing(Kind::PlanJob, scope())));
+        assert!(
+            store.see(Seen::Listed(Kind::PlanJob, scope())),
+            "it is seen at last"
+        );
+        assert!(store.observed.unseen_plan_jobs.is_empty());
     }
 
     fn version_of(store: &Store) -> Option<String> {

@@ -22,7 +22,7 @@ use kube::{
 };
 use numo_api::NodeMaintenanceSpec;
 use numo_core::{
-    MaintenanceGroup, Owner, maintenance,
+    maintenance,
     observed::{Observed, Settings},
     quorum::{self, OPENSHIFT_ETCD},
 };
@@ -121,7 +121,7 @@ pub async fn serve(
             "/validate-nodemaintenance-medik8s-io-v1beta1-nodemaintenance",
             post(
                 |State(admission): State<Admission>, Json(review): Json<Value>| async move {
-                    Json(admission.review(MaintenanceGroup::Medik8s, &review).await)
+                    Json(admission.review(&review).await)
                 },
             ),
         )
@@ -129,7 +129,7 @@ pub async fn serve(
             "/validate-nodemaintenance-kubevirt-io-v1beta1-nodemaintenances",
             post(
                 |State(admission): State<Admission>, Json(review): Json<Value>| async move {
-                    Json(admission.review(MaintenanceGroup::KubeVirt, &review).await)
+                    Json(admission.review(&review).await)
                 },
             ),
         )
@@ -278,11 +278,11 @@ struct Admission {
 
 impl Admission {
     /// The answer to an AdmissionReview (`admission.k8s.io/v1`).
-    async fn review(&self, group: MaintenanceGroup, review: &Value) -> Value {
+    async fn review(&self, review: &Value) -> Value {
         let request = &review["request"];
         let look = async {
             let _place = self.places.acquire().await;
-            self.refusal(group, request).await
+            self.refusal(request).await
         };
         let refusal = match tokio::time::timeout(REVIEWS.1, look).await {
             Ok(Ok(refusal)) => refusal,
@@ -297,20 +297,15 @@ impl Admission {
         json!({"apiVersion": version, "kind": "AdmissionReview", "response": response})
     }
 
-    async fn refusal(&self, group: MaintenanceGroup, request: &Value) -> Result<Option<String>, kube::Error> {
+    async fn refusal(&self, request: &Value) -> Result<Option<String>, kube::Error> {
         let spec = |object: &Value| {
             serde_json::from_value::<NodeMaintenanceSpec>(object["spec"].clone()).unwrap_or_default()
         };
         let new = spec(&request["object"]);
         match request["operation"].as_str() {
             Some("CREATE") => {
-                let name = request["object"]["metadata"]["name"].as_str().unwrap_or_default();
                 let observed = self.observe(&new.node_name).await?;
-                Ok(maintenance::inadmissible(
-                    &observed,
-                    &Owner::maintenance(group, name),
-                    &new,
-                ))
+                Ok(maintenance::inadmissible(&observed, &new))
             }
             Some("UPDATE") if spec(&request["oldObject"]).node_name != new.node_name => {
                 Ok(Some("updating spec.NodeName isn't allowed".to_owned()))
@@ -353,8 +348,10 @@ impl Admission {
             &mut observed,
         )
         .await?;
-        self.list(Kind::ClusterVersion, "", ListParams::default(), &mut observed)
-            .await?;
+        // By either the operator knows OpenShift.
+        for kind in [Kind::ClusterVersion, Kind::Infrastructure] {
+            self.list(kind, "", ListParams::default(), &mut observed).await?;
+        }
         self.list(Kind::NodeChange, "", ListParams::default(), &mut observed)
             .await?;
         self.nodes(&ListParams::default(), &mut observed).await?;
@@ -399,6 +396,7 @@ impl Admission {
                         observed.maintenances.insert(view.owner.clone(), *view);
                     }
                     Some(Object::ClusterVersion(version)) => observed.cluster_version = Some(version),
+                    Some(Object::Infrastructure(topology)) => observed.control_plane_topology = topology,
                     Some(Object::EtcdPod(key, pod)) => {
                         observed.etcd_pods.insert(key, pod);
                     }

@@ -217,7 +217,7 @@ pub enum Object {
     Target(Box<TargetView>),
     Change(Box<ChangeView>),
     Budget(Box<BudgetView>),
-    Namespace(String, bool),
+    Namespace(String, bool, bool),
     Lease(String, LeaseView),
     Job(Key, JobView),
     /// Job it belongs to, and what keeps it from starting.
@@ -430,6 +430,7 @@ pub fn node(node: SlimNode) -> (NodeView, Vec<String>) {
         name: node.metadata.name.unwrap_or_default(),
         uid: node.metadata.uid.unwrap_or_default(),
         labels: node.metadata.labels.unwrap_or_default(),
+        has_annotations: node.metadata.annotations.is_some(),
         annotations: node.metadata.annotations.unwrap_or_default(),
     };
     (view, volumes)
@@ -499,7 +500,11 @@ pub fn object(kind: Kind, object: DynamicObject) -> Option<Object> {
         Kind::MutexBudget => Object::Budget(Box::new(budget(typed(object)?))),
         Kind::Namespace => {
             let terminating = object.metadata.deletion_timestamp.is_some();
-            Object::Namespace(object.metadata.name?, terminating)
+            let labels = object.metadata.labels.unwrap_or_default();
+            let plans = labels
+                .get(marks::PLANS_NAMESPACE)
+                .is_some_and(|value| value == "true");
+            Object::Namespace(object.metadata.name?, terminating, plans)
         }
         Kind::Lease => {
             let node = object.metadata.name.as_ref()?.strip_prefix("node-")?.to_owned();
@@ -967,26 +972,32 @@ fn lease(object: &DynamicObject) -> LeaseView {
     }
 }
 
+/// The conditions of a Job that are True, by type.
+fn job_conditions(object: &DynamicObject) -> BTreeMap<&str, &Value> {
+    let conditions = object
+        .data
+        .pointer("/status/conditions")
+        .and_then(Value::as_array);
+    let conditions = conditions.into_iter().flatten();
+    conditions
+        .filter(|condition| condition.get("status").and_then(Value::as_str) == Some("True"))
+        .filter_map(|condition| Some((condition.get("type")?.as_str()?, condition)))
+        .collect()
+}
+
+/// How a Job ended: it failed by the first of these conditions that it has.
+fn job_end(object: &DynamicObject, failures: &[&str]) -> Option<JobEnd> {
+    let conditions = job_conditions(object);
+    match failures.iter().find_map(|failure| conditions.get(failure)) {
+        Some(failed) => Some(JobEnd::Failed(text(failed, "/reason"), text(failed, "/message"))),
+        None => conditions.get("Complete").map(|_| JobEnd::Complete),
+    }
+}
+
 fn job(object: &DynamicObject) -> JobView {
     let meta = &object.metadata;
-    let condition = |wanted: &str| {
-        object
-            .data
-            .pointer("/status/conditions")
-            .and_then(Value::as_array)?
-            .iter()
-            .find(|condition| {
-                condition.get("type").and_then(Value::as_str) == Some(wanted)
-                    && condition.get("status").and_then(Value::as_str) == Some("True")
-            })
-    };
     // FailureTarget is the Job controller's verdict before its pods are gone: a failed rule is seen at once.
-    let failed = condition("Failed").or_else(|| condition("FailureTarget"));
-    let ended = match (failed, condition("Complete")) {
-        (Some(failed), _) => Some(JobEnd::Failed(text(failed, "/reason"), text(failed, "/message"))),
-        (None, Some(_)) => Some(JobEnd::Complete),
-        (None, None) => None,
-    };
+    let ended = job_end(object, &["Failed", "FailureTarget"]);
     let annotation = |key: &str| {
         meta.annotations
             .as_ref()
@@ -1004,7 +1015,7 @@ fn job(object: &DynamicObject) -> JobView {
             .cloned()
             .unwrap_or_default(),
         edition: annotation(marks::JOB_EDITION).cloned().unwrap_or_default(),
-        ended_at: ended_at(object),
+        ended_at: ended_at(object, &["Complete", "Failed", "FailureTarget"]),
         ended,
         started: count("/status/active") + count("/status/succeeded") + count("/status/failed") > 0,
         ttl_seconds: object
@@ -1016,23 +1027,13 @@ fn job(object: &DynamicObject) -> JobView {
     }
 }
 
-/// When a Job ended, by its conditions.
-fn ended_at(object: &DynamicObject) -> Option<jiff::Timestamp> {
-    let conditions = object
-        .data
-        .pointer("/status/conditions")
-        .and_then(Value::as_array);
-    conditions
-        .into_iter()
-        .flatten()
-        .filter(|condition| {
-            matches!(
-                text(condition, "/type").as_str(),
-                "Complete" | "Failed" | "FailureTarget"
-            ) && text(condition, "/status") == "True"
-        })
-        .filter_map(|condition| text(condition, "/lastTransitionTime").parse().ok())
-        .max()
+/// When a Job ended, by the conditions that say so.
+fn ended_at(object: &DynamicObject, ends: &[&str]) -> Option<jiff::Timestamp> {
+    let conditions = job_conditions(object);
+    let times = ends
+        .iter()
+        .filter_map(|end| text(conditions.get(end)?, "/lastTransitionTime").parse().ok());
+    times.max()
 }
 
 /// The Job that a pod is of.
@@ -1072,8 +1073,9 @@ fn plan_job(object: &DynamicObject) -> Option<PlanJobView> {
         created: known.created,
         deleting: known.deleting,
         paused: object.data.pointer("/spec/parallelism").and_then(Value::as_i64) == Some(0),
-        ended: known.ended,
-        ended_at: ended_at(object),
+        // At FailureTarget its pods still end, and what they did is not known yet; system-upgrade-controller waits too.
+        ended: job_end(object, &["Failed"]),
+        ended_at: ended_at(object, &["Complete", "Failed"]),
         runs: None,
         trouble: None,
     })
@@ -1133,6 +1135,49 @@ pub fn rule(rule: &MutexRule, validity: numo_core::observed::Validity) -> numo_c
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_plans_job_has_failed_when_its_pods_have_ended() {
+        let job = |conditions: Value| {
+            let object = serde_json::json!({
+                "apiVersion": "batch/v1", "kind": "Job",
+                "metadata": {
+                    "name": "j", "namespace": "ns", "uid": "u",
+                    "labels": {marks::PLAN: "p", marks::PLAN_NODE: "a"},
+                },
+                "spec": {"parallelism": 1},
+                "status": {"conditions": conditions},
+            });
+            serde_json::from_value::<DynamicObject>(object).unwrap()
+        };
+        let condition = |type_: &str, status: &str| {
+            serde_json::json!({
+                "type": type_, "status": status, "reason": "DeadlineExceeded", "message": "too long",
+                "lastTransitionTime": "2030-01-01T00:00:00Z",
+            })
+        };
+        let failed = JobEnd::Failed("DeadlineExceeded".to_owned(), "too long".to_owned());
+        let target = job(serde_json::json!([
+            condition("FailureTarget", "True"),
+            condition("Failed", "False")
+        ]));
+        let view = plan_job(&target).unwrap();
+        assert_eq!((view.ended, view.ended_at), (None, None));
+        // A rule's verdict is seen at once.
+        assert_eq!(super::job(&target).ended, Some(failed.clone()));
+        let over = job(serde_json::json!([
+            condition("FailureTarget", "True"),
+            condition("Failed", "True")
+        ]));
+        let view = plan_job(&over).unwrap();
+        assert_eq!(view.ended, Some(failed));
+        assert_eq!(view.ended_at, "2030-01-01T00:00:00Z".parse().ok());
+        let complete = job(serde_json::json!([
+            condition("SuccessCriteriaMet", "True"),
+            condition("Complete", "True")
+        ]));
+        assert_eq!(plan_job(&complete).unwrap().ended, Some(JobEnd::Complete));
+    }
 
     #[test]
     fn the_page_of_migrations_names_every_operator_that_numo_stays_off_for() {

@@ -231,13 +231,7 @@ async fn what_is_asked_is_answered_in_every_format_and_what_is_wrong_is_named() 
         &["has not had its turn", "numo explain worker-2"],
     )
     .await?;
-    is_wrong(
-        &stage,
-        2,
-        &["abort", "nm/x"],
-        &["kubectl delete nodemaintenance x"],
-    )
-    .await?;
+    is_wrong(&stage, 2, &["abort", "nm/x"], &["kubectl delete nm x"]).await?;
     is_wrong(
         &stage,
         2,

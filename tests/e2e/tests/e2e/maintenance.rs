@@ -141,7 +141,11 @@ async fn events(stage: &Stage, reason: &str) -> Result<Vec<(String, String, Stri
         if event.reason.as_deref() == Some(reason) {
             let component = event.source.and_then(|source| source.component);
             assert_eq!(component.as_deref(), Some("NodeMaintenance"));
+            assert_eq!(event.reporting_component.as_deref(), Some("NodeMaintenance"));
             let about = event.involved_object;
+            let named = event.metadata.name.unwrap_or_default();
+            let prefix = format!("{}.", about.name.clone().unwrap_or_default());
+            assert!(named.starts_with(&prefix), "{named}");
             found.push((
                 format!(
                     "{}/{}",
@@ -402,6 +406,10 @@ async fn lifecycle(group: &str, taint: &str) -> Result<()> {
         (Some(3600), Some(0))
     );
     assert!(spec.renew_time == spec.acquire_time && spec.renew_time.is_some());
+    assert!(
+        spec.acquire_time.map(|at| at.0) >= object.creation_timestamp().map(|at| at.0),
+        "it begins with its object"
+    );
     assert_eq!(
         pods_on(&stage, "agent", "worker-0").await?.len(),
         1,
@@ -468,6 +476,30 @@ async fn a_node_is_kept_in_maintenance_and_put_back_as_it_was() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_older_group_is_served_too() -> Result<()> {
     Box::pin(lifecycle(KUBEVIRT_GROUP, "kubevirt.io/drain")).await
+}
+
+/// Who else writes annotations of nodes puts some back at once; labels stay away.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_without_labels_or_annotations_is_taken_and_given_back() -> Result<()> {
+    let stage = set(workers(2), Vec::new()).await?;
+    let nodes: Api<Node> = Api::all(stage.client.clone());
+    let bare = json!([
+        {"op": "remove", "path": "/metadata/annotations"},
+        {"op": "remove", "path": "/metadata/labels"},
+    ]);
+    let bare = Patch::<()>::Json(serde_json::from_value(bare)?);
+    let found = nodes.patch("worker-0", &PatchParams::default(), &bare).await?;
+    assert!(found.annotations().is_empty() && found.labels().is_empty());
+    maintain(&stage, "nm", "worker-0", json!({})).await?;
+    phase(&stage, MEDIK8S_GROUP, "nm", "Succeeded").await?;
+    assert_eq!(
+        node(&stage, "worker-0").await?.labels()[numo_api::marks::EXCLUDE_FROM_REMEDIATION],
+        "true"
+    );
+    delete(&stage, MEDIK8S_GROUP, "nm").await?;
+    is_restored(&stage, "worker-0").await?;
+    assert!(node(&stage, "worker-0").await?.labels().is_empty(), "as it was");
+    stage.strike().await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -1332,6 +1364,16 @@ async fn the_webhook_refuses_at_once_and_never_keeps_a_node() -> Result<()> {
     let why = refused(&stage, object(KUBEVIRT_GROUP, "bad", "worker-0", json!({}))).await;
     assert!(
         why.contains("admission webhook \"nodemaintenance-validation.kubevirt.io\" denied the request: invalid nodeName, a NodeMaintenance for node worker-0 already exists"),
+        "{why}"
+    );
+    // Also one of the same name; that it exists already would be the API server's word.
+    let again: DynamicObject = serde_json::from_value(object(MEDIK8S_GROUP, "first", "worker-0", json!({})))?;
+    let created = api(&stage, MEDIK8S_GROUP)
+        .create(&PostParams::default(), &again)
+        .await;
+    let why = created.err().context("it is refused")?.to_string();
+    assert!(
+        why.contains("invalid nodeName, a NodeMaintenance for node worker-0 already exists"),
         "{why}"
     );
     let wrong = json!({"drain": {"podSelector": {"matchExpressions": [{"key": "x", "operator": "Near"}]}}});

@@ -211,6 +211,13 @@ pub async fn events(stage: &Stage, name: &str) -> Result<Vec<(String, String, St
         .map(|event| {
             let component = event.source.and_then(|source| source.component);
             assert_eq!(component.as_deref(), Some("system-upgrade-controller"));
+            assert!(
+                event
+                    .metadata
+                    .name
+                    .unwrap_or_default()
+                    .starts_with(&format!("{name}."))
+            );
             (
                 event.reason.unwrap_or_default(),
                 event.type_.unwrap_or_default(),
@@ -313,6 +320,24 @@ async fn a_roll_drains_upgrades_and_gives_back_every_node() -> Result<()> {
     let number = |reason: &str| events.iter().filter(|(of, ..)| of == reason).count();
     assert_eq!(number("JobComplete"), 3, "{events:#?}");
     assert_eq!(number("Complete"), 1, "{events:#?}");
+    let has = |reason: &str, note: &str| {
+        let wanted = (reason.to_owned(), "Normal".to_owned(), note.to_owned());
+        assert!(events.contains(&wanted), "{wanted:?}: {events:#?}");
+    };
+    has("Validated", "Plan is valid");
+    has(
+        "Resolved",
+        "Resolved latest version from Spec.Version: v1.30.1-k3s1",
+    );
+    has(
+        "SyncJob",
+        &format!("Jobs synced for version v1.30.1-k3s1 on Nodes worker-0. Hash: {hash}"),
+    );
+    has("JobComplete", "Job completed on Node worker-0");
+    has(
+        "Complete",
+        &format!("Jobs complete for version v1.30.1-k3s1. Hash: {hash}"),
+    );
 
     // What has been written is what the reference writes.
     let jobs = jobs(&stage).await?;
@@ -357,6 +382,32 @@ async fn a_plan_without_cordon_stays_in_service_and_needs_no_lease() -> Result<(
     });
     assert!(!leased, "no lease is taken");
     assert_eq!(most_cordoned(&stage, "worker"), 0);
+    stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_past_its_deadline_has_failed_when_its_pod_has_ended() -> Result<()> {
+    let stage = stage(1, Vec::new()).await?;
+    let spec = json!({"cordon": true, "jobActiveDeadlineSecs": 4});
+    apply(&stage, &[plan("k3s", "sleep 600", spec)]).await?;
+    let (_, message) = until(&stage, "k3s", "Complete", "False", "JobFailed").await?;
+    let jobs = jobs(&stage).await?;
+    let conditions = jobs
+        .iter()
+        .flat_map(|job| job.status.iter().flat_map(|status| &status.conditions));
+    let failed = conditions
+        .flatten()
+        .find(|one| one.type_ == "Failed" && one.status == "True")
+        .context("the Job has condition Failed by then")?;
+    let words = format!(
+        "failed on Node worker-0: {}: {}",
+        failed.reason.clone().unwrap_or_default(),
+        failed.message.clone().unwrap_or_default()
+    );
+    assert!(message.ends_with(&words), "{message}");
+    // The init container that cordoned the node ended with 0; it is not what failed.
+    let said_so = waits(&stage, "k3s", "JobFailed").await?;
+    assert!(!said_so.contains("exit code 0"), "{said_so}");
     stage.strike().await
 }
 
@@ -880,6 +931,64 @@ async fn bad_input_is_refused_or_said_and_nothing_is_half_done() -> Result<()> {
     stage.start_numo()?;
     let message = waits(&stage, "zero", "JobsForbidden").await?;
     assert!(message.contains("numo-plans"), "{message}");
+    stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_namespace_is_opened_for_plans_and_closed_while_numo_runs() -> Result<()> {
+    let mut stage = stage(2, Vec::new()).await?;
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}});
+    apply(&stage, &[namespace]).await?;
+    let mut theirs = plan("os", "true", json!({"serviceAccountName": null}));
+    theirs["metadata"]["namespace"] = json!("team");
+    apply(&stage, &[theirs]).await?;
+    let api: Api<Plan> = Api::namespaced(stage.client.clone(), "team");
+    let is = |type_: &'static str, reason: &'static str| {
+        let (api, stage) = (api.clone(), &stage);
+        async move {
+            stage
+                .until(&format!("{type_} {reason}"), 90, || async {
+                    let status = api.get("os").await?.status.unwrap_or_default();
+                    let (_, why, message) = condition(&status, type_);
+                    Ok((why == reason).then_some(message))
+                })
+                .await
+        }
+    };
+    let message = is("Stalled", "NamespaceNotAllowed").await?;
+    let words = "kubectl label namespace team numo.openshift-optional.skrzypek.io/plans=true";
+    assert!(message.contains(words), "{message}");
+    let label = |value: Value| {
+        let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(stage.client.clone());
+        let patch = json!({"metadata": {"labels": {numo_api::marks::PLANS_NAMESPACE: value}}});
+        async move {
+            namespaces
+                .patch("team", &PatchParams::default(), &Patch::Merge(patch))
+                .await
+        }
+    };
+    // Another value opens nothing.
+    label(json!("no")).await?;
+    let mut invitation = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+        "metadata": {"name": "numo-plans", "namespace": "team"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "numo-plans"},
+        "subjects": [],
+    });
+    invitation["subjects"] = json!([
+        {"kind": "ServiceAccount", "name": "numo", "namespace": numo_e2e::NAMESPACE},
+    ]);
+    is("Stalled", "NamespaceNotAllowed").await?;
+    label(json!("true")).await?;
+    is("Ready", "JobsForbidden").await?;
+    apply(&stage, &[invitation]).await?;
+    is("Complete", "Complete").await?;
+    for node in all_workers(&stage).await? {
+        assert!(node.labels().contains_key("plan.upgrade.cattle.io/os"));
+    }
+    label(Value::Null).await?;
+    is("Stalled", "NamespaceNotAllowed").await?;
+    stage.may_lack_rights = true;
     stage.strike().await
 }
 

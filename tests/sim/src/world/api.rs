@@ -292,6 +292,13 @@ impl World {
         if !test(&node.annotations, &patch.annotations) {
             return conflict("an annotation");
         }
+        // A JSON Patch adds to a map that is there, or makes one that is not.
+        if patch.has_labels == node.labels.is_empty() {
+            return conflict("metadata.labels");
+        }
+        if patch.has_annotations != node.has_annotations {
+            return conflict("metadata.annotations");
+        }
         if patch
             .while_unschedulable
             .is_some_and(|is| is != node.unschedulable)
@@ -310,6 +317,7 @@ impl World {
         }
         write(&mut node.labels, &patch.labels);
         write(&mut node.annotations, &patch.annotations);
+        node.has_annotations = !node.annotations.is_empty();
         if let Some(unschedulable) = patch.unschedulable {
             node.unschedulable = unschedulable;
         }

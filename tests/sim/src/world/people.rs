@@ -242,6 +242,7 @@ impl World {
             created: self.time(),
             labels,
             annotations,
+            has_annotations: true,
             unschedulable: false,
             ready: true,
             not_ready_since: None,
