@@ -746,6 +746,7 @@ impl Planner {
                 kind: one.on.kind,
                 owner: one.on.key,
                 owner_uid: one.on.uid,
+                pool: None,
                 node_uid: None,
                 event: Event {
                     node: None,
