@@ -27,7 +27,8 @@ pub fn shields(frame: &Frame<'_>, node: &NodeView) -> Vec<Action> {
         .health_checks
         .iter()
         .filter(|(place, check)| {
-            !check.annotations.contains_key(marks::HEALTH_CHECK_PAUSED) && is_in_the_way(frame, place, check)
+            !check.annotations.contains_key(marks::HEALTH_CHECK_PAUSED)
+                && is_in_the_way(frame, [node.name.as_str()], place, check)
         })
         .map(|(place, check)| {
             let changes = on(&check.annotations, owner, &HEALTH_CHECK_PAUSE);
@@ -36,17 +37,21 @@ pub fn shields(frame: &Frame<'_>, node: &NodeView) -> Vec<Action> {
     machines.chain(checks).collect()
 }
 
-/// Whether the run pauses the MachineHealthCheck while nodes are in flight. By default it pauses those of OpenShift that
-/// select the Machine of one of its nodes: they know no other way to leave a node alone. Those of Cluster API heed the
+/// Whether the run pauses the MachineHealthCheck while these nodes are in flight. By default it pauses those of OpenShift
+/// that select the Machine of one of them: they know no other way to leave a node alone. Those of Cluster API heed the
 /// shield of the Machine.
-fn is_in_the_way(frame: &Frame<'_>, (api, key): &(MachineApi, Key), check: &Annotated) -> bool {
+fn is_in_the_way<'n>(
+    frame: &Frame<'_>,
+    nodes: impl IntoIterator<Item = &'n str>,
+    (api, key): &(MachineApi, Key),
+    check: &Annotated,
+) -> bool {
     if let Some(all) = frame.intent.pause_health_checks {
         return all;
     }
-    let mut members = frame.members.iter();
     *api == MachineApi::OpenShift
-        && members.any(|member| {
-            let mut machines = frame.machines_of(&member.node.name);
+        && nodes.into_iter().any(|node| {
+            let mut machines = frame.machines_of(node);
             machines.any(|((of, place), machine)| {
                 let selected =
                     check.selector.is_null() || pools::matches(&check.selector, &machine.object.labels);
@@ -130,7 +135,10 @@ pub fn resume_health_checks(draft: &mut Draft<'_>) {
         .health_checks
         .iter()
         .filter(|(_, check)| is_marked(&check.annotations, &frame.run.uid))
-        .filter(|(place, check)| !busy || !is_in_the_way(frame, place, check))
+        .filter(|(place, check)| {
+            let nodes = frame.members.iter().map(|member| member.node.name.as_str());
+            !busy || !is_in_the_way(frame, nodes, place, check)
+        })
         .map(|(place, check)| {
             let changes = off(&check.annotations, &HEALTH_CHECK_PAUSE);
             (
