@@ -48,6 +48,21 @@ pub const WORDS: &[(&str, Seen, &str)] = &[
         "A person asked for the rules to be asked again (numo retry).",
     ),
     ("SkipAsked", Seen::Event, "A person left a node out (numo skip)."),
+    (
+        "TurnGivenBack",
+        Seen::Event,
+        "A node was closed for a minute before its first disruption: its turn is given back, and other nodes go first.",
+    ),
+    (
+        "UpgradeHeld",
+        Seen::Event,
+        "An upgrade has begun and its MutexRunConfig is refused: the pool is paused, and no node of it changes until that is mended.",
+    ),
+    (
+        "UpgradeUngated",
+        Seen::Event,
+        "Nodes changed to the version without their rules.",
+    ),
     ("BeginMaintenance", Seen::Event, "A NodeMaintenance begins."),
     (
         "SucceedMaintenance",
