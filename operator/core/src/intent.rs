@@ -104,13 +104,21 @@ impl<'a> Intent<'a> {
             (Strategy::CanaryPool, Some(name)) => canary(name, observed, &pools, &mut problems),
         };
         let mut limit = |field: &str, found: Option<Result<IntOrPercent, String>>| {
-            found.unwrap_or(Ok(IntOrPercent::Int(1))).unwrap_or_else(|problem| {
-                problems.push(Why::new(Reason::InvalidField, format!("{field}: {problem}")));
-                IntOrPercent::Int(1)
-            })
+            found
+                .unwrap_or(Ok(IntOrPercent::Int(1)))
+                .unwrap_or_else(|problem| {
+                    problems.push(Why::new(Reason::InvalidField, format!("{field}: {problem}")));
+                    IntOrPercent::Int(1)
+                })
         };
-        let max_unavailable = limit("spec.maxUnavailable", spec.max_unavailable.as_ref().map(parse_limit));
-        let failure_budget = limit("spec.failureBudget", spec.failure_budget.as_ref().map(parse_limit));
+        let max_unavailable = limit(
+            "spec.maxUnavailable",
+            spec.max_unavailable.as_ref().map(parse_limit),
+        );
+        let failure_budget = limit(
+            "spec.failureBudget",
+            spec.failure_budget.as_ref().map(parse_limit),
+        );
         hold_without_trigger(spec, &mut problems);
         let await_workloads = spec.await_workloads.unwrap_or(true);
         let own = own(observed, await_workloads);
@@ -421,7 +429,9 @@ fn target_pools<'a>(
 fn remembered(run: &RunConfigView) -> impl Iterator<Item = &str> {
     let settled = run.status.settled.iter().flat_map(|settled| &settled.pools);
     let last = run.status.run.iter().flat_map(|last| &last.pools);
-    settled.map(String::as_str).chain(last.map(|pool| pool.name.as_str()))
+    settled
+        .map(String::as_str)
+        .chain(last.map(|pool| pool.name.as_str()))
 }
 
 fn canary<'a>(

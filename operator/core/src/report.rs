@@ -89,9 +89,7 @@ impl NodeReport {
             Who::OtherRun | Who::OtherPlan => true,
             Who::ClusterAdmin => false,
             // A rule that gave no verdict is asked again; if it never does, the node is held.
-            Who::RuleAuthor => {
-                self.why.reason == Reason::RuleRunning || self.why.reason.is_of_evaluation()
-            }
+            Who::RuleAuthor => self.why.reason == Reason::RuleRunning || self.why.reason.is_of_evaluation(),
             Who::Node => !matches!(self.why.reason, Reason::NodeNotReady | Reason::LeftOutNotReady),
             Who::OtherNode => matches!(self.why.reason, Reason::BudgetExhausted | Reason::NodeBusy),
         }

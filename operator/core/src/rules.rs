@@ -482,7 +482,10 @@ pub fn stale(
         last.is_some_and(|verdict| is_fresh(rule, verdict, at))
     };
     let old = |at: Timestamp, is_asked: bool| {
-        let of_type = all.iter().copied().filter(move |(rule, _)| rule.is_asked == is_asked);
+        let of_type = all
+            .iter()
+            .copied()
+            .filter(move |(rule, _)| rule.is_asked == is_asked);
         of_type.filter(|one| !fresh_at(*one, at)).collect::<Vec<_>>()
     };
     let (asked, jobs) = (old(now, true), old(now, false));

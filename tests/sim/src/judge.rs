@@ -256,9 +256,7 @@ impl Judge {
                     && made.phase == phase
                     && made.node_uid == node.uid
                     && Some(&made.run) == run_id.as_ref()
-                    && made
-                        .completed
-                        .is_some_and(|at| world.now - at <= PASS_SECONDS)
+                    && made.completed.is_some_and(|at| world.now - at <= PASS_SECONDS)
                     && seen
                         .rules
                         .get(&rule)

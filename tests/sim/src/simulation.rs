@@ -589,7 +589,9 @@ impl Simulation {
         let of_others = waits.is_some_and(|who| !person(who) && who != Who::Numo);
         let stalled = waits.is_some_and(person) || report.wedged().is_some();
         if report.phase == RunPhase::Active && open().next().is_some() && !stalled && !of_others {
-            return Err(format!("at rest, nodes of {owner} are behind and it is not Stalled: {report:#?}"));
+            return Err(format!(
+                "at rest, nodes of {owner} are behind and it is not Stalled: {report:#?}"
+            ));
         }
         let turns = self.world.truth.changes.values().any(ChangeView::in_flight);
         let ungated = open().any(|node| node.why.reason == Reason::Ungated);

@@ -144,7 +144,10 @@ fn no_node_rolls_while_the_run_is_broken_before_its_first_upgrade() {
                 true,
             );
             let story = story.unwrap_or_else(|failure| panic!("{failure}"));
-            assert!(story.writes > 30, "{strategy:?}: {broken:?}: after the mend it goes on");
+            assert!(
+                story.writes > 30,
+                "{strategy:?}: {broken:?}: after the mend it goes on"
+            );
         }
     }
 }

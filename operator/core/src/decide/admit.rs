@@ -280,7 +280,9 @@ pub(super) fn is_given_up(frame: &Frame<'_>, member: &Member<'_>) -> bool {
 
 /// What is said of a node that is left out as it is not Ready.
 pub(crate) fn left_out_not_ready(node: &NodeView) -> Why {
-    let since = node.not_ready_since.map_or_else(String::new, |at| format!(" since {at}"));
+    let since = node
+        .not_ready_since
+        .map_or_else(String::new, |at| format!(" since {at}"));
     let message = format!(
         "Node {} has not been Ready{since} and is left out (notReadyPolicy: LeaveOutAfter); it is taken up once it is Ready",
         node.name

@@ -7,7 +7,8 @@ use crate::{
     intent::Intent,
     mark, names,
     observed::{
-        ChangeView, ClusterVersionView, JobView, Key, MachineApi, MachineView, NodeView, Observed, PoolView, RunConfigView,
+        ChangeView, ClusterVersionView, JobView, Key, MachineApi, MachineView, NodeView, Observed, PoolView,
+        RunConfigView,
     },
     owner::Owner,
     pools::{self, Home, Selector},

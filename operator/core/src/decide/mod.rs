@@ -284,7 +284,12 @@ fn ungated(frame: &Frame<'_>) -> Vec<String> {
     let since = settled
         // In a dry run they are meant to roll.
         .filter(|_| !frame.intent.dry_run)
-        .filter(|settled| frame.desired.as_ref().is_ok_and(|desired| *desired != settled.version))
+        .filter(|settled| {
+            frame
+                .desired
+                .as_ref()
+                .is_ok_and(|desired| *desired != settled.version)
+        })
         .and_then(|settled| journal::time(Some(&settled.at)));
     let unseen = |member: &Member<'_>| {
         let was_there = since.is_some_and(|since| member.node.created < since);
@@ -307,7 +312,11 @@ fn ungated(frame: &Frame<'_>) -> Vec<String> {
 fn settles(frame: &Frame<'_>) -> Option<(String, Vec<String>)> {
     let version = frame.desired.as_ref().ok()?;
     // Without its targets nobody knows who its nodes are.
-    let whole = frame.intent.problems.iter().all(|why| why.reason != Reason::TargetNotFound);
+    let whole = frame
+        .intent
+        .problems
+        .iter()
+        .all(|why| why.reason != Reason::TargetNotFound);
     let all = frame
         .members
         .iter()
@@ -601,7 +610,10 @@ fn foretold(frame: &Frame<'_>, why: Why) -> Why {
     let (pools, it) = match names.as_slice() {
         [] => return why,
         [one] => (format!("MachineConfigPool {one}"), ["is", "rolls", "its"]),
-        _ => (format!("MachineConfigPools {}", names.join(", ")), ["are", "roll", "their"]),
+        _ => (
+            format!("MachineConfigPools {}", names.join(", ")),
+            ["are", "roll", "their"],
+        ),
     };
     let [is, rolls, its] = it;
     let begun = frame.is_active();

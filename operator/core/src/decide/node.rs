@@ -8,8 +8,7 @@ use super::{
 };
 use crate::{
     action::{Action, Change, EvaluationRequest, Event, EventAction, NodePatch, NodePurpose, Planned},
-    closed,
-    gates,
+    closed, gates,
     intent::InForce,
     ledger,
     mark::{self, Shielded},
@@ -441,7 +440,10 @@ impl Turn<'_, '_> {
             }
             // It was let go and does not come back: the person gives it up, and the others may go on.
             DirectiveAction::Skip if fresh && self.stays_away() => {
-                let why = Why::new(Reason::SkippedByPerson, words("left out, as it has not come back,"));
+                let why = Why::new(
+                    Reason::SkippedByPerson,
+                    words("left out, as it has not come back,"),
+                );
                 if self.in_canary() {
                     // The MCO counts it among the nodes of the canary pool, and would take no other one.
                     let patch = self.bring_home(draft);
@@ -600,7 +602,10 @@ impl Turn<'_, '_> {
     fn runs_rule(&self, draft: &Draft<'_>) -> bool {
         rules::BEFORE_RELEASE.into_iter().any(|phase| {
             let progress = self.progress(draft, phase);
-            matches!(progress, Progress::Wait(..) | Progress::Record(..) | Progress::Ask(_))
+            matches!(
+                progress,
+                Progress::Wait(..) | Progress::Record(..) | Progress::Ask(_)
+            )
         })
     }
 

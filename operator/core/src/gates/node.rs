@@ -2,8 +2,7 @@
 
 use crate::{
     decide::{Frame, Member, lease_holder},
-    ledger,
-    pools,
+    ledger, pools,
     report::Why,
 };
 use numo_api::{

@@ -287,8 +287,8 @@ impl<'a> Pass<'a> {
             let failed = current.filter(|change| change.spec.target.run_id == self.run_id);
             let failed = failed.filter(|change| {
                 let held = [Reason::JobFailed, Reason::JobLost, Reason::RuleFailed];
-                let gone = change.status.step == Some(Step::Failed)
-                    && decide::is_for(change, Reason::NodeGone);
+                let gone =
+                    change.status.step == Some(Step::Failed) && decide::is_for(change, Reason::NodeGone);
                 gone || change.status.step == Some(Step::Held)
                     && held.iter().any(|reason| decide::is_for(change, *reason))
             });
@@ -437,7 +437,11 @@ impl<'a> Pass<'a> {
         if node.ready || self.intent.take_not_ready {
             return None;
         }
-        if let Some(at) = self.intent.leave_out_after.and_then(|after| decide::left_out_at(node, after)) {
+        if let Some(at) = self
+            .intent
+            .leave_out_after
+            .and_then(|after| decide::left_out_at(node, after))
+        {
             self.out.wake(at);
         }
         let message = format!(
@@ -449,7 +453,10 @@ impl<'a> Pass<'a> {
 
     /// Why a node that has no turn is left out for now, as it is not Ready for too long.
     fn given_up(&self, node: &NodeView) -> Option<Why> {
-        let after = self.intent.leave_out_after.filter(|_| !self.intent.take_not_ready)?;
+        let after = self
+            .intent
+            .leave_out_after
+            .filter(|_| !self.intent.take_not_ready)?;
         let at = decide::left_out_at(node, after)?;
         (at <= self.now).then(|| decide::left_out_not_ready(node))
     }

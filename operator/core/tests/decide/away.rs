@@ -60,7 +60,10 @@ fn a_node_that_is_not_ready_is_left_out_after_its_time_where_that_is_asked() {
     };
     let leaves_out = "{notReadyPolicy: LeaveOutAfter, leaveOutAfterSeconds: 600}";
     check(&cluster("{}", 9000), "node a Selected NodeNotReady\n > admit b");
-    check(&cluster(leaves_out, 599), "node a Selected NodeNotReady\n > admit b");
+    check(
+        &cluster(leaves_out, 599),
+        "node a Selected NodeNotReady\n > admit b",
+    );
     check(
         &cluster(leaves_out, 600),
         "node a Skipped LeftOutNotReady ~ taken up once it is Ready\n > admit b",
@@ -111,7 +114,10 @@ fn nodes_that_left_the_version_unseen_are_ungated() {
              status 4.16.0 finished {status}"
         )
     };
-    check(&cluster("settled:4.16.0", ""), "phase Idle\n ungated a\n > nothing");
+    check(
+        &cluster("settled:4.16.0", ""),
+        "phase Idle\n ungated a\n > nothing",
+    );
     // One that joined since may have come with the version; and nothing is known of before.
     check(&cluster("settled:4.16.0", "age:0"), "not ungated");
     check(&cluster("", ""), "not ungated");

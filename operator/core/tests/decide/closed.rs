@@ -39,7 +39,10 @@ fn a_closed_turn_is_given_back_after_a_minute_and_begins_anew() {
     // What it held goes with it.
     check(
         &in_turn("{suspend: true}", "", "")
-            .replace("a PreRelease pin:4.17.0", "a Selected reason:Suspended attempt:2 closed:5")
+            .replace(
+                "a PreRelease pin:4.17.0",
+                "a Selected reason:Suspended attempt:2 closed:5",
+            )
             .replace("verdict:disk/Pre/1/Pass", ""),
         "node a Selected Suspended\n > unshield a\n > release lease a",
     );
@@ -95,9 +98,8 @@ fn one_budget_of_pods_does_not_stop_the_fleet() {
 
 #[test]
 fn a_drain_that_cannot_pass_is_known_before_the_last_rules_run() {
-    let late = |more: &str| {
-        in_turn("{}", "", more).replace("rule disk Pre", "rule disk Pre\n rule late PreRelease")
-    };
+    let late =
+        |more: &str| in_turn("{}", "", more).replace("rule disk Pre", "rule disk Pre\n rule late PreRelease");
     check(
         &late("drain a blocked"),
         "node a PreRelease DrainBlocked\n > journal a closed",

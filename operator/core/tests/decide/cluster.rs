@@ -482,9 +482,7 @@ impl Cluster {
                 unschedulable: line.has("cordoned"),
                 taints: taints(line),
                 ready: !line.has("NotReady"),
-                not_ready_since: line
-                    .has("NotReady")
-                    .then(|| at(-line.number("dark", 60))),
+                not_ready_since: line.has("NotReady").then(|| at(-line.number("dark", 60))),
                 leaving: line.option("leaving").map(str::to_owned),
                 etcd_voter: line.option("voter").map(|voter| voter == "yes"),
                 boot_id: line.option("boot").unwrap_or("b1").to_owned(),

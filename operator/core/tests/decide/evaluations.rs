@@ -356,12 +356,27 @@ fn the_pass_of_a_job_grows_old_too_and_with_every_edit_of_its_rule() {
     let asks = |phase: &str| format!("node a PreRelease RuleStarting\n > job disk/{phase}/2 of a");
     check(&passed("Pre", "verdict:disk/Pre/1/Pass~600", ""), lets_go);
     check(&passed("Pre", "verdict:disk/Pre/1/Pass~601", ""), &asks("Pre"));
-    check(&passed("Pre pass:900", "verdict:disk/Pre/1/Pass~900", ""), lets_go);
-    check(&passed("Pre pass:60", "verdict:disk/Pre/1/Pass~61", ""), &asks("Pre"));
-    check(&passed("Pre wasm pass:300", "verdict:disk/Pre/1/Pass~300", ""), lets_go);
+    check(
+        &passed("Pre pass:900", "verdict:disk/Pre/1/Pass~900", ""),
+        lets_go,
+    );
+    check(
+        &passed("Pre pass:60", "verdict:disk/Pre/1/Pass~61", ""),
+        &asks("Pre"),
+    );
+    check(
+        &passed("Pre wasm pass:300", "verdict:disk/Pre/1/Pass~300", ""),
+        lets_go,
+    );
     // It passed a moment ago, and the rule says something else by now.
-    check(&passed("Pre generation:2", "verdict:disk/Pre/1/Pass", ""), &asks("Pre"));
-    check(&passed("Pre generation:2", "verdict:disk/Pre/1/Pass^2", ""), lets_go);
+    check(
+        &passed("Pre generation:2", "verdict:disk/Pre/1/Pass", ""),
+        &asks("Pre"),
+    );
+    check(
+        &passed("Pre generation:2", "verdict:disk/Pre/1/Pass^2", ""),
+        lets_go,
+    );
     check(
         &passed("PreRelease", "verdict:disk/PreRelease/1/Pass^0", ""),
         &asks("PreRelease"),
@@ -377,7 +392,11 @@ fn the_pass_of_a_job_grows_old_too_and_with_every_edit_of_its_rule() {
     );
     // A Job of before the edit is no Pass of the rule as it is.
     check(
-        &passed("Pre generation:2", "verdict:disk/Pre/1/Pass^1 verdict:disk/Pre/2/Pass^1", ""),
+        &passed(
+            "Pre generation:2",
+            "verdict:disk/Pre/1/Pass^1 verdict:disk/Pre/2/Pass^1",
+            "",
+        ),
         "> job disk/Pre/3 of a",
     );
 }

@@ -31,9 +31,7 @@ fn held(cluster: &str, reason: &str, pools: &str) {
     if rolls != cluster {
         check(
             &rolls,
-            &format!(
-                "phase Refused\n hold {reason} ~ WITHOUT rules\n node a Selected {reason}\n > nothing"
-            ),
+            &format!("phase Refused\n hold {reason} ~ WITHOUT rules\n node a Selected {reason}\n > nothing"),
         );
     }
     // What was paused already stays so.
@@ -41,7 +39,10 @@ fn held(cluster: &str, reason: &str, pools: &str) {
         .replace("pool worker 4.17.0", "pool worker 4.17.0 ours")
         .replacen("run {", "run {onRefusal: Roll, ", 1);
     if marked.contains("pool worker 4.17.0 ours") && pools == "worker" {
-        check(&marked, &format!("phase Active\n hold {reason}\n node a Selected {reason}\n > nothing"));
+        check(
+            &marked,
+            &format!("phase Active\n hold {reason}\n node a Selected {reason}\n > nothing"),
+        );
     }
 }
 

@@ -83,7 +83,10 @@ fn pre_release_rules_come_after_pre_rules_and_the_gates() {
     );
     let cordoned = in_pre(rules, "change a PreRelease pin:4.17.0 verdict:early/Pre/1/Pass")
         .replace("node a worker 4.16.0 turn", "node a worker 4.16.0 turn cordoned");
-    check(&cordoned, "node a PreRelease CordonedByOther\n > journal a closed");
+    check(
+        &cordoned,
+        "node a PreRelease CordonedByOther\n > journal a closed",
+    );
 }
 
 #[test]

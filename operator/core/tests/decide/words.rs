@@ -287,7 +287,11 @@ fn action(cluster: &Cluster, action: &Action) -> String {
             let change = &observed.changes[key];
             let mut text = format!("journal {}", change.spec.node_name);
             if status.closed_since != change.status.closed_since && status.step == change.status.step {
-                text += if status.closed_since.is_some() { " closed" } else { " open" };
+                text += if status.closed_since.is_some() {
+                    " closed"
+                } else {
+                    " open"
+                };
             }
             if let Some(last) = status
                 .verdicts

@@ -283,7 +283,9 @@ async fn create_change(
 async fn is_away(connection: &Connection, node: &str) -> Result<bool, CliError> {
     let api = watch::api(&connection.read, Kind::Node, "");
     let found = api.get_opt(node).await.map_err(CliError::api("nodes"))?;
-    let conditions = found.as_ref().and_then(|node| node.data.pointer("/status/conditions")?.as_array());
+    let conditions = found
+        .as_ref()
+        .and_then(|node| node.data.pointer("/status/conditions")?.as_array());
     let ready = conditions.into_iter().flatten().any(|condition| {
         let is = |field: &str, wanted: &str| condition.get(field).and_then(Value::as_str) == Some(wanted);
         is("type", "Ready") && is("status", "True")

@@ -259,15 +259,25 @@ fn shortfall(report: &Report) -> Option<(Reason, String)> {
         .collect();
     let of = |names: &[String]| {
         let more = if names.len() > NAMED { " and others" } else { "" };
-        format!("{}{more}", names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", "))
+        format!(
+            "{}{more}",
+            names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ")
+        )
     };
     let mut words = Vec::new();
     if !left_out.is_empty() {
-        words.push(format!("{} nodes were left out: {}", left_out.len(), of(&left_out)));
+        words.push(format!(
+            "{} nodes were left out: {}",
+            left_out.len(),
+            of(&left_out)
+        ));
     }
     if !report.ungated.is_empty() {
         let count = report.ungated.len();
-        words.push(format!("{count} nodes changed without their rules: {}", of(&report.ungated)));
+        words.push(format!(
+            "{count} nodes changed without their rules: {}",
+            of(&report.ungated)
+        ));
     }
     let reason = if report.ungated.is_empty() {
         Reason::NodesLeftOut

@@ -41,7 +41,11 @@ pub fn status(view: &MaintenanceView, report: &Report, now: Timestamp) -> NodeMa
     let ready = said.phase == MaintenancePhase::Succeeded && reason == Reason::InMaintenance;
     // What the summary speaks of is the node's own wait, or one that no write ends.
     let who = report.hold.as_ref().map_or(reason.who(), |why| {
-        if why.reason == reason { why.who() } else { reason.who() }
+        if why.reason == reason {
+            why.who()
+        } else {
+            reason.who()
+        }
     });
     let stalled = !ready && (who == Who::ClusterAdmin || report.wedged().is_some());
     let mut conditions = Conditions::over(&old.conditions, view.generation, now);

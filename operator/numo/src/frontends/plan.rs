@@ -116,8 +116,7 @@ fn left_out(report: &Report) -> Option<String> {
         .collect();
     let more = if nodes.len() > NAMED { " and others" } else { "" };
     let first: Vec<String> = nodes.iter().take(NAMED).cloned().collect();
-    (!nodes.is_empty())
-        .then(|| format!("{} nodes were left out: {}{more}", nodes.len(), first.join(", ")))
+    (!nodes.is_empty()).then(|| format!("{} nodes were left out: {}{more}", nodes.len(), first.join(", ")))
 }
 
 fn said(report: &Report) -> (Reason, String, Who) {
@@ -153,7 +152,9 @@ fn said(report: &Report) -> (Reason, String, Who) {
         (Some(hold), None) => why(hold),
         (None, None) => match nodes.values().find(|node| open(node.step)) {
             Some(first) => why(&first.why),
-            None if nodes.is_empty() => by_reason(Reason::NoNodes, "spec.nodeSelector selects no node".to_owned()),
+            None if nodes.is_empty() => {
+                by_reason(Reason::NoNodes, "spec.nodeSelector selects no node".to_owned())
+            }
             None => match left_out(report) {
                 Some(words) if report.acknowledged => {
                     by_reason(Reason::Succeeded, format!("acknowledged: {words}"))

@@ -566,7 +566,9 @@ impl Planner {
         let name = action_name(&action);
         let judged = self.judged_by(&action);
         // The object may be gone by the time the event is written: its uid is taken now.
-        let of_pool = event.as_ref().and_then(|event| self.about_pool(owner, &action, event));
+        let of_pool = event
+            .as_ref()
+            .and_then(|event| self.about_pool(owner, &action, event));
         let about = event.map(|event| self.publishable(owner, event));
         let now = self.connection.clock.now();
         let write = apply::apply(&self.connection.write, &mut self.store, &action, now);

@@ -36,7 +36,10 @@ async fn a_run_that_is_broken_at_its_first_upgrade_holds_its_pools() -> Result<(
     let stage = set(workers(2), Vec::new()).await?;
     apply(
         &stage,
-        &[target("workers", &["worker", "storage"]), run_of(&["nowhere"], json!({}))],
+        &[
+            target("workers", &["worker", "storage"]),
+            run_of(&["nowhere"], json!({})),
+        ],
     )
     .await?;
     let why = stage
@@ -91,7 +94,11 @@ async fn nodes_that_rolled_while_nobody_looked_are_no_success() -> Result<()> {
     prepare(&stage, &[quick()], json!({})).await?;
     stage
         .until("the status remembers the version of all nodes", 60, || async {
-            Ok(stage.run("upgrade").await?.status.and_then(|status| status.settled))
+            Ok(stage
+                .run("upgrade")
+                .await?
+                .status
+                .and_then(|status| status.settled))
         })
         .await?;
     stage.stop_numo().await?;
@@ -141,11 +148,17 @@ async fn a_pass_of_before_a_stop_and_an_edit_lets_no_node_go() -> Result<()> {
     apply(&stage, &[gated("false")]).await?;
     stage.say(&["start"]).await?;
     stage.step("worker-0", Step::Held).await?;
-    assert!(released(&stage.world).is_empty(), "it went on the Pass of the old rule");
+    assert!(
+        released(&stage.world).is_empty(),
+        "it went on the Pass of the old rule"
+    );
     apply(&stage, &[gated("true")]).await?;
     stage.say(&["retry", "worker-0"]).await?;
     finish(&stage).await?;
-    let change = stage.change("worker-0").await?.unwrap_or_else(|| panic!("a journal"));
+    let change = stage
+        .change("worker-0")
+        .await?
+        .unwrap_or_else(|| panic!("a journal"));
     assert_ne!(edition(&change), first);
     stage.strike().await
 }
@@ -173,7 +186,11 @@ async fn a_turn_that_is_suspended_gives_its_place_back() -> Result<()> {
     stage
         .until("nothing is held of it", 60, || async {
             let state = stage.world.state();
-            Ok(state.nodes.values().all(|node| node.marks.is_empty()).then_some(()))
+            Ok(state
+                .nodes
+                .values()
+                .all(|node| node.marks.is_empty())
+                .then_some(()))
         })
         .await?;
     stage
@@ -199,7 +216,10 @@ async fn a_budget_that_only_a_person_can_free_is_stalled() -> Result<()> {
     let said = stalled(&stage, "BudgetExhausted").await?;
     assert!(said.contains("allows 0"), "{said}");
     let text = explained(&stage, "worker-1", "BudgetExhausted", 60).await?;
-    assert!(text.contains("a cluster administrator") && !text.contains("nodes in flight"), "{text}");
+    assert!(
+        text.contains("a cluster administrator") && !text.contains("nodes in flight"),
+        "{text}"
+    );
     // Room for one, and that one is cordoned by a person.
     stage.cordon("worker-2", true).await?;
     let budgets: Api<MutexBudget> = Api::all(stage.person.clone());
@@ -243,7 +263,9 @@ async fn a_released_node_that_stays_away_can_be_left_out() -> Result<()> {
     stage.world.upgrade_to(NEW).await?;
     let text = explained(&stage, "worker-0", "ChangeTimeout", 120).await?;
     assert!(text.contains("numo skip worker-0"), "{text}");
-    stage.say(&["skip", "worker-0", "--reason", "its disk is dead"]).await?;
+    stage
+        .say(&["skip", "worker-0", "--reason", "its disk is dead"])
+        .await?;
     stage.step("worker-0", Step::Skipped).await?;
     for node in ["worker-1", "worker-2"] {
         stage.step(node, Step::Done).await?;
@@ -253,6 +275,9 @@ async fn a_released_node_that_stays_away_can_be_left_out() -> Result<()> {
     let run = stage.run("upgrade").await?;
     let incomplete = crate::condition(&run, "Incomplete").cloned().unwrap_or_default();
     let words = incomplete.message.unwrap_or_default();
-    assert!(words.contains("worker-0") && words.contains("its disk is dead"), "{words}");
+    assert!(
+        words.contains("worker-0") && words.contains("its disk is dead"),
+        "{words}"
+    );
     stage.strike().await
 }
