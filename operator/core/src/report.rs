@@ -85,8 +85,12 @@ impl NodeReport {
             return false;
         }
         match self.why.who() {
-            Who::Numo | Who::Nobody | Who::ClusterItself | Who::OtherController => true,
-            Who::OtherRun | Who::OtherPlan => true,
+            Who::Numo
+            | Who::Nobody
+            | Who::ClusterItself
+            | Who::OtherController
+            | Who::OtherRun
+            | Who::OtherPlan => true,
             Who::ClusterAdmin => false,
             // A rule that gave no verdict is asked again; if it never does, the node is held.
             Who::RuleAuthor => self.why.reason == Reason::RuleRunning || self.why.reason.is_of_evaluation(),

@@ -14,7 +14,7 @@ use numo_core::{
     action::{Action, Planned},
     decide, invariant,
     observed::{ChangeView, JobEnd, Key, Observed, Refusal},
-    report::{Report, RunPhase},
+    report::{Report, RunPhase, Why},
     verdict::{Answers, Evidence, Question},
 };
 use rand::{Rng, SeedableRng, rngs::SmallRng};
@@ -585,7 +585,7 @@ impl Simulation {
             nodes.filter(|node| !node.step.is_terminal())
         };
         let person = |who: Who| matches!(who, Who::ClusterAdmin | Who::RuleAuthor);
-        let waits = report.hold.as_ref().map(|why| why.who());
+        let waits = report.hold.as_ref().map(Why::who);
         let of_others = waits.is_some_and(|who| !person(who) && who != Who::Numo);
         let stalled = waits.is_some_and(person) || report.wedged().is_some();
         if report.phase == RunPhase::Active && open().next().is_some() && !stalled && !of_others {

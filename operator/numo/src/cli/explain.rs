@@ -565,6 +565,9 @@ fn of_node(
         earliest: earliest(look, decision, node),
         ..Explanation::of(format!("Node {}", seen.name), why)
     };
+    if let Some(who) = node.why.ended_by {
+        one.ends_by = Some(who.phrase());
+    }
     // A maintenance is not over by itself.
     if node.why.reason == Reason::NodeBusy && !one.commands.is_empty() {
         one.ends_by = Some("whoever keeps the node in maintenance");

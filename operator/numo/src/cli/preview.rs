@@ -577,7 +577,7 @@ async fn of_owner(
             step: node.step,
             reason: node.why.reason,
             message: node.why.message.to_string(),
-            ends_by: node.why.reason.who().phrase(),
+            ends_by: node.why.who().phrase(),
         })
         .collect();
     let mut order: Vec<String> = waves.iter().flatten().cloned().collect();
@@ -641,7 +641,7 @@ fn refusals(one: &mut Preview, report: &Report) {
     for why in report.problems.iter().chain(hold).chain(&report.unchecked) {
         // What ends by itself is no refusal.
         let stands = matches!(
-            why.reason.who(),
+            why.who(),
             Who::ClusterAdmin | Who::RuleAuthor | Who::OtherController | Who::OtherRun | Who::OtherPlan
         ) || why.reason == Reason::OutsideWindow;
         let known = one.refused.iter().any(|said| said.message == *why.message);
@@ -649,7 +649,7 @@ fn refusals(one: &mut Preview, report: &Report) {
             one.refused.push(Said {
                 reason: why.reason,
                 message: why.message.to_string(),
-                ends_by: why.reason.who().phrase(),
+                ends_by: why.who().phrase(),
             });
         }
     }

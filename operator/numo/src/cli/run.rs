@@ -458,7 +458,8 @@ pub async fn run(args: RunArgs) -> Result<(), CliError> {
         signalled().await;
         std::process::exit(130);
     });
-    operator::run(connection, options, stopped).await?;
+    // It holds the whole operator: on the stack it would be copied around.
+    Box::pin(operator::run(connection, options, stopped)).await?;
     Ok(())
 }
 

@@ -381,7 +381,7 @@ impl OwnerLine {
                 since: node.since.clone(),
                 reason: node.why.reason,
                 message: node.why.message.to_string(),
-                ends_by: node.why.reason.who().phrase(),
+                ends_by: node.why.who().phrase(),
                 change: node.change.clone(),
             })
             .collect();

@@ -42,7 +42,7 @@ pub async fn answer(
         }
         Question::Evictions { node, pods } => {
             let pods = pods.iter().map(|pod| (pod.namespace.clone(), pod.name.clone()));
-            let found = summary(node, tried(write, pods.collect()).await);
+            let found = summary(node, &tried(write, pods.collect()).await);
             answers.drains.insert(node.clone(), found);
         }
         Question::Volumes { node, claims } => {
@@ -251,7 +251,7 @@ async fn drain_probe(
         let going: Vec<&Pod> = going().filter(|pod| is_evicted(pod)).collect();
         refusals = together(read, observed, node, &going).await;
     }
-    summary(node, refusals)
+    summary(node, &refusals)
 }
 
 /// What PodDisruptionBudgets have against all these pods together, though each could go alone.
@@ -323,7 +323,7 @@ async fn tried(write: &Client, names: Vec<(String, String)>) -> Vec<String> {
 }
 
 /// The first of what is against a drain, and how much more there is; none if nothing is.
-fn summary(node: &str, refusals: Vec<String>) -> Option<String> {
+fn summary(node: &str, refusals: &[String]) -> Option<String> {
     let first = refusals.iter().min()?;
     let more = match refusals.len() - 1 {
         0 => String::new(),

@@ -124,7 +124,8 @@ async fn nodes_that_rolled_while_nobody_looked_are_no_success() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pass_of_before_a_stop_and_an_edit_lets_no_node_go() -> Result<()> {
-    let stage = set(workers(1), Vec::new()).await?;
+    // Its rule Jobs keep off the node they are about.
+    let stage = set(workers(2), Vec::new()).await?;
     let gate = Gate::new()?;
     let gated = |command: &str| rule("gated", json!({"jobSpec": job(command)}));
     prepare(&stage, &[gated(&gate.wait())], json!({})).await?;
