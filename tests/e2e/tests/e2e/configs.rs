@@ -108,7 +108,7 @@ async fn any_config(world: WorldSpec, spec: Value) -> Result<()> {
     let before = config_of(&stage).await?;
     stage.world.rerender("worker").await?;
     settled(&stage, &before).await?;
-    stage.condition("upgrade", "Ready", "True", "Succeeded").await?;
+    crate::ended(&stage).await?;
     stage
         .until("the pool is given back", 60, || async {
             Ok((!pool(&stage, "worker").await?.spec.paused).then_some(()))

@@ -217,6 +217,23 @@ pub async fn finish(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
+/// Waits until the run is over, well or with nodes that the MCO took first: that is a race, and said.
+pub async fn ended(stage: &Stage) -> Result<()> {
+    stage
+        .until("the run is over", 90, || async {
+            let run = stage.run("upgrade").await?;
+            let ungated = run
+                .status
+                .as_ref()
+                .and_then(|status| status.run.as_ref())
+                .is_some_and(|run| !run.ungated.is_empty());
+            let wanted = if ungated { "NodesUngated" } else { "Succeeded" };
+            let ready = condition(&run, "Ready").and_then(|ready| ready.reason.clone());
+            Ok((ready.as_deref() == Some(wanted)).then_some(()))
+        })
+        .await
+}
+
 /// A place where rules wait until the test lets them go on, node by node.
 pub struct Gate(tempfile::TempDir);
 
