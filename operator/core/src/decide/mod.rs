@@ -42,7 +42,7 @@ use jiff::Timestamp;
 use numo_api::{
     Phase, Reason, RunResult, RunStatus, Step, VerdictRecord, conditions::Who, marks, marks::openshift,
 };
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 /// Chain of the writes that delete old journals.
 pub const FORGET_CHAIN: &str = "forget";
@@ -299,12 +299,13 @@ fn ungated(frame: &Frame<'_>) -> Vec<String> {
         });
         was_there && !gated && at_target(frame, member)
     };
-    for member in &frame.members {
+    let all: BTreeSet<String> = ungated.iter().cloned().collect();
+    let told = |member: &&Member<'_>| {
         let told = member.change.is_some_and(journal::tells_ungated);
-        if (told || unseen(member)) && !ungated.contains(&member.node.name) {
-            ungated.push(member.node.name.clone());
-        }
-    }
+        (told || unseen(member)) && !all.contains(&member.node.name)
+    };
+    let more = frame.members.iter().filter(told);
+    ungated.extend(more.map(|member| member.node.name.clone()));
     ungated
 }
 

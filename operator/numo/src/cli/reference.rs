@@ -394,6 +394,7 @@ mod tests {
         "MutexRule",
         "MutexRules",
         "MutexRunConfig",
+        "MutexRunConfigs",
         "MutexTarget",
         "NetworkUnavailable",
         "NoSchedule",

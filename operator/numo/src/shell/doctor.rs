@@ -26,7 +26,7 @@ use kube::{
     api::{DynamicObject, ListParams, PostParams},
     core::{ApiResource, GroupVersionKind},
 };
-use numo_api::{Condition, MutexBinding, MutexRule, marks};
+use numo_api::{Condition, MutexBinding, MutexRule, MutexRunConfig, conditions::types, marks};
 use numo_core::{left, observed::Settings};
 use serde::Serialize;
 use serde_json::Value;
@@ -149,6 +149,8 @@ pub async fn examine(connection: &Connection, namespace: &str, artifacts: Artifa
     let all = rules(connection, &mut found).await;
     found.check = "Bindings";
     bindings(connection, &mut found).await;
+    found.check = "Runs";
+    runs(connection, &mut found).await;
     found.check = "Registries";
     let artifacts = Artifacts::new(connection.read.clone(), artifacts);
     registries(&artifacts, &all, &mut found).await;
@@ -777,6 +779,31 @@ async fn bindings(connection: &Connection, found: &mut Findings) {
             "{} gate the owners that they select",
             counted(total, "MutexBinding")
         ));
+    }
+}
+
+/// All runs: one that waits for a person says which pools the next upgrade holds, or lets roll without rules.
+async fn runs(connection: &Connection, found: &mut Findings) {
+    let api: Api<MutexRunConfig> = Api::all(connection.read.clone());
+    let list = match api.list(&ListParams::default()).await {
+        Ok(list) => list.items,
+        Err(kube::Error::Api(status)) if status.code == 404 => return,
+        Err(error) => return found.unknown("MutexRunConfigs", &error),
+    };
+    for one in list {
+        let (namespace, name) = (one.namespace().unwrap_or_default(), one.name_any());
+        let mut conditions = one.status.iter().flat_map(|status| &status.conditions);
+        let Some(stalled) = conditions.find(|one| one.type_ == types::STALLED) else {
+            continue;
+        };
+        found.wrong(
+            format!(
+                "MutexRunConfig {namespace}/{name} waits for a person ({}): {}",
+                stalled.reason.as_deref().unwrap_or_default(),
+                stalled.message.as_deref().unwrap_or_default()
+            ),
+            format!("numo explain -n {namespace} mutexrunconfig/{name}"),
+        );
     }
 }
 
