@@ -424,38 +424,48 @@ fn failures(frame: &Frame<'_>) -> Option<Why> {
         .filter(|change| change.spec.target.run_id == frame.run_id)
         .filter(|change| matches!(change.status.step, Some(Step::Held | Step::Failed)))
         .filter(|change| {
-            let failures = [Reason::RuleFailed, Reason::ChangeTimeout, Reason::NodeGone];
-            failures
-                .iter()
-                .any(|reason| change.status.reason.as_deref() == Some(reason.name()))
+            let is_for = |reason: Reason| change.status.reason.as_deref() == Some(reason.name());
+            is_for(Reason::RuleFailed)
+                || is_for(Reason::ChangeTimeout)
+                || (is_for(Reason::NodeGone) && is_lost(frame, change))
         })
         .filter(|change| {
-            // A person's word ends the failure: the retry is not the failed attempt any more.
+            // A person's directive ends the failure: the retry is not the failed attempt any more, and a node that was deleted
+            // can only be skipped.
             let fresh = change.status.observed_generation.unwrap_or(1) < change.generation;
-            !(fresh
-                && change
-                    .spec
-                    .directive
-                    .as_ref()
-                    .is_some_and(|d| d.action == DirectiveAction::Retry))
+            let ends = |action| matches!(action, DirectiveAction::Retry | DirectiveAction::Skip);
+            !(fresh && change.spec.directive.as_ref().is_some_and(|d| ends(d.action)))
         })
         .collect();
     let budget = frame.intent.failure_budget.of(frame.members.len()).max(1);
     (failed.len() >= budget).then(|| {
         let first = failed.first().and_then(|change| change.status.message.as_deref());
+        let gone = failed.iter().find(|change| {
+            change.status.reason.as_deref() == Some(Reason::NodeGone.name())
+        });
+        let way = gone.map_or_else(String::new, |change| {
+            format!("; `numo skip {}` goes on without the node that is gone", change.spec.node_name)
+        });
         let names: Vec<&str> = failed
             .iter()
             .take(5)
             .map(|change| change.spec.node_name.as_str())
             .collect();
         let message = format!(
-            "{} node(s) failed, spec.failureBudget is {budget}: {}: {}",
+            "{} node(s) failed, spec.failureBudget is {budget}: {}: {}{way}",
             failed.len(),
             names.join(", "),
             first.unwrap_or("see its NodeChange")
         );
         Why::new(Reason::FailureBudgetSpent, message)
     })
+}
+
+/// The node was released, was deleted then, and no other one has come under its name: its change has cost a machine.
+fn is_lost(frame: &Frame<'_>, change: &ChangeView) -> bool {
+    let mut entries = change.status.entries.iter();
+    entries.any(|entry| entry.step == Step::Released)
+        && !frame.observed.nodes.contains_key(&change.spec.node_name)
 }
 
 /// Whether the strategy moves nodes through the canary pool.

@@ -88,13 +88,13 @@ fn a_failure_budget_may_be_a_percentage_and_counts_who_is_gone() {
              node c worker 4.16.0
              node d worker 4.16.0
              run finalizer {{failureBudget: {budget}, maxUnavailable: 4}}
-             change a Failed reason:NodeGone pin:4.17.0 uid:another
+             change x Failed reason:NodeGone pin:4.17.0 entries:PreRules,Released,Failed
              {more}"
         )
     };
     check(
         &cluster("1", ""),
-        "hold FailureBudgetSpent ~ 1 node(s) failed, spec.failureBudget is 1: a",
+        "hold FailureBudgetSpent ~ 1 node(s) failed, spec.failureBudget is 1: x",
     );
     check(&cluster("\"50%\"", ""), "hold -");
     check(

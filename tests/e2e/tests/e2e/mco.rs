@@ -175,7 +175,7 @@ async fn an_unreconcilable_node_in_the_canary_is_named_and_holds_the_others() ->
     unreconcilable(with_canary(workers(2)), canary()).await
 }
 
-/// The node is deleted while it changes: its turn ends, and the others go on.
+/// The node is deleted while it changes: its turn ends. It counts as failed, until a person goes on without it.
 async fn deleted_on_its_way(world: WorldSpec, spec: Value) -> Result<()> {
     let stage = set(world, Vec::new()).await?;
     prepare(&stage, &[quick()], spec).await?;
@@ -189,6 +189,9 @@ async fn deleted_on_its_way(world: WorldSpec, spec: Value) -> Result<()> {
     })
     .await?;
     stage.world.delete_node("worker-0").await?;
+    let why = crate::waits(&stage, "FailureBudgetSpent").await?;
+    assert!(why.contains("numo skip worker-0"), "{why}");
+    stage.say(&["skip", "worker-0", "--reason", "it was replaced"]).await?;
     finish(&stage).await?;
     let change = stage.step("worker-0", Step::Failed).await?;
     assert_eq!(
