@@ -915,14 +915,14 @@ async fn bad_input_is_refused_or_said_and_nothing_is_half_done() -> Result<()> {
     is_given_back(&stage, "refused").await?;
     let image = json!({"upgrade": {"image": "does-not-exist", "command": ["true"]}});
     apply(&stage, &[plan("image", "true", image)]).await?;
-    let message = stage
+    let reason = stage
         .until("the image is named", 60, || async {
             let status = status(&stage, "image").await?;
-            let message = condition(&status, "Ready").2;
-            Ok(message.contains("ImagePull").then_some(message))
+            let (_, reason, message) = condition(&status, "Stalled");
+            Ok(message.contains("ImagePull").then_some(reason))
         })
         .await?;
-    assert!(message.contains("UpgradeCannotStart"), "{message}");
+    assert_eq!(reason, "UpgradeCannotStart");
     // Where numo is not invited, it says how to.
     stage.may_lack_rights = true;
     let bindings: Api<k8s_openapi::api::rbac::v1::RoleBinding> = Api::namespaced(stage.client.clone(), PLANS);
