@@ -291,13 +291,22 @@ fn ungated(frame: &Frame<'_>) -> Vec<String> {
                 .is_ok_and(|desired| *desired != settled.version)
         })
         .and_then(|settled| journal::time(Some(&settled.at)));
+    // Released by the rules of this run, or of another one over the same pools.
+    let released = |change: &&ChangeView| {
+        let mut entries = change.status.entries.iter();
+        frame.desired.as_ref() == Ok(&change.spec.target.version)
+            && frame.observed.is_trusted(change)
+            && entries.any(|entry| entry.step == Step::Released)
+            && !journal::tells_ungated(change)
+    };
+    let changes = frame.observed.changes.values().filter(|_| since.is_some());
+    let gated: BTreeSet<&str> = changes
+        .filter(released)
+        .map(|change| change.spec.node_uid.as_str())
+        .collect();
     let unseen = |member: &Member<'_>| {
         let was_there = since.is_some_and(|since| member.node.created < since);
-        let gated = member.change.is_some_and(|change| {
-            let entries = &change.status.entries;
-            entries.iter().any(|entry| entry.step == Step::Released)
-        });
-        was_there && !gated && at_target(frame, member)
+        was_there && !gated.contains(member.node.uid.as_str()) && at_target(frame, member)
     };
     let all: BTreeSet<String> = ungated.iter().cloned().collect();
     let told = |member: &&Member<'_>| {

@@ -440,11 +440,14 @@ fn failures(frame: &Frame<'_>) -> Option<Why> {
     let budget = frame.intent.failure_budget.of(frame.members.len()).max(1);
     (failed.len() >= budget).then(|| {
         let first = failed.first().and_then(|change| change.status.message.as_deref());
-        let gone = failed.iter().find(|change| {
-            change.status.reason.as_deref() == Some(Reason::NodeGone.name())
-        });
+        let gone = failed
+            .iter()
+            .find(|change| change.status.reason.as_deref() == Some(Reason::NodeGone.name()));
         let way = gone.map_or_else(String::new, |change| {
-            format!("; `numo skip {}` goes on without the node that is gone", change.spec.node_name)
+            format!(
+                "; `numo skip {}` goes on without the node that is gone",
+                change.spec.node_name
+            )
         });
         let names: Vec<&str> = failed
             .iter()

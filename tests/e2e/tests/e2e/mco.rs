@@ -191,7 +191,9 @@ async fn deleted_on_its_way(world: WorldSpec, spec: Value) -> Result<()> {
     stage.world.delete_node("worker-0").await?;
     let why = crate::waits(&stage, "FailureBudgetSpent").await?;
     assert!(why.contains("numo skip worker-0"), "{why}");
-    stage.say(&["skip", "worker-0", "--reason", "it was replaced"]).await?;
+    stage
+        .say(&["skip", "worker-0", "--reason", "it was replaced"])
+        .await?;
     finish(&stage).await?;
     let change = stage.step("worker-0", Step::Failed).await?;
     assert_eq!(
