@@ -166,8 +166,9 @@ async fn a_pool_whose_image_is_built_on_the_cluster_is_refused() -> Result<()> {
     let stage = set(with_canary(workers(2)), Vec::new()).await?;
     stage.world.layer("worker").await?;
     let words = ["MachineOSConfig", "worker", "wanted"];
-    refused(&stage, "layered", &["worker"], json!({}), "LayeredPool", &words).await?;
-    let canary = json!({"canary": {"name": "canary"}});
+    let rolls = json!({"onRefusal": "Roll"});
+    refused(&stage, "layered", &["worker"], rolls, "LayeredPool", &words).await?;
+    let canary = json!({"canary": {"name": "canary"}, "onRefusal": "Roll"});
     refused(
         &stage,
         "layered-canary",
