@@ -285,6 +285,11 @@ pub struct Settled {
     #[serde(default)]
     #[schemars(length(max = 64), inner(length(max = 253)))]
     pub pools: Vec<String>,
+    /// The rendered configurations that the nodes ran then: who still runs one of them has not rolled, whatever version it
+    /// is of by now.
+    #[serde(default)]
+    #[schemars(length(max = 64), inner(length(max = 253)))]
+    pub configs: Vec<String>,
 }
 
 /// One run: the way of all target nodes to one version.

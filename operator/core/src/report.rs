@@ -3,7 +3,9 @@
 
 use crate::observed::Key;
 use jiff::Timestamp;
-use numo_api::{Reason, RuleWait, RunResult, Step, Strategy, VerdictRecord, conditions::Who};
+use numo_api::{
+    Reason, RuleWait, RunResult, Step, Strategy, VerdictRecord, conditions::Who, mutex_run_config::Settled,
+};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// A reason, and the sentence that names object, field, found and wanted.
@@ -173,8 +175,8 @@ pub struct Report {
     pub ungated: Vec<String>,
     /// Whether a person has acknowledged how the run ended.
     pub acknowledged: bool,
-    /// What is to be remembered: every node runs this version, and these are the pools.
-    pub settles: Option<(String, Vec<String>)>,
+    /// What is to be remembered, but for the time: every node runs this version.
+    pub settles: Option<Settled>,
     /// Nodes that rules of phase Admit are against, with their words.
     pub not_admitted: BTreeMap<String, Why>,
     /// Every node of the run.

@@ -41,6 +41,7 @@ use crate::{
 use jiff::Timestamp;
 use numo_api::{
     Phase, Reason, RunResult, RunStatus, Step, VerdictRecord, conditions::Who, marks, marks::openshift,
+    mutex_run_config::Settled,
 };
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -306,7 +307,9 @@ fn ungated(frame: &Frame<'_>) -> Vec<String> {
         .collect();
     let unseen = |member: &Member<'_>| {
         let was_there = since.is_some_and(|since| member.node.created < since);
-        was_there && !gated.contains(member.node.uid.as_str()) && at_target(frame, member)
+        let rolled =
+            settled.is_some_and(|settled| !settled.configs.iter().any(|config| config == member.current));
+        was_there && rolled && !gated.contains(member.node.uid.as_str()) && at_target(frame, member)
     };
     let all: BTreeSet<String> = ungated.iter().cloned().collect();
     let told = |member: &&Member<'_>| {
@@ -319,7 +322,7 @@ fn ungated(frame: &Frame<'_>) -> Vec<String> {
 }
 
 /// The version that every node runs, and the pools, if that is to be remembered anew.
-fn settles(frame: &Frame<'_>) -> Option<(String, Vec<String>)> {
+fn settles(frame: &Frame<'_>) -> Option<Settled> {
     let version = frame.desired.as_ref().ok()?;
     // Without its targets nobody knows who its nodes are.
     let whole = frame
@@ -335,13 +338,21 @@ fn settles(frame: &Frame<'_>) -> Option<(String, Vec<String>)> {
         return None;
     }
     let pools: Vec<String> = frame.intent.pools.iter().map(|pool| pool.name.clone()).collect();
+    let configs: BTreeSet<&str> = frame.members.iter().map(|member| member.current).collect();
+    let configs: Vec<String> = configs.into_iter().take(64).map(ToOwned::to_owned).collect();
     let known = frame.run.status.settled.as_ref().filter(|settled| {
         let at = journal::time(Some(&settled.at));
         // Nodes that came since are to be told from those that come later.
         let all_told = |at| frame.members.iter().all(|member| member.node.created < at);
-        settled.version == *version && settled.pools == pools && at.is_some_and(all_told)
+        let same = settled.version == *version && settled.pools == pools && settled.configs == configs;
+        same && at.is_some_and(all_told)
     });
-    known.is_none().then(|| (version.clone(), pools))
+    known.is_none().then(|| Settled {
+        version: version.clone(),
+        at: String::new(),
+        pools,
+        configs,
+    })
 }
 
 /// The first node whose version label is not its configuration's version. The label of a node that changed

@@ -121,6 +121,11 @@ fn nodes_that_left_the_version_unseen_are_ungated() {
     // One that joined since may have come with the version; and nothing is known of before.
     check(&cluster("settled:4.16.0", "age:0"), "not ungated");
     check(&cluster("", ""), "not ungated");
+    // A release that changes nothing on the nodes: they run what they ran.
+    check(
+        &cluster("settled:4.16.0 still:rendered-worker-4170", ""),
+        "not ungated",
+    );
     check(&cluster("settled:4.17.0", ""), "not ungated");
     check(
         &cluster("settled:4.16.0", "").replace("run {}", "run {dryRun: true}"),

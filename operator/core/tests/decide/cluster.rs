@@ -686,6 +686,7 @@ impl Cluster {
             version: version.to_owned(),
             at: at(-line.number("at", 300)).to_string(),
             pools: Vec::new(),
+            configs: line.all("still").map(str::to_owned).collect(),
         });
     }
 

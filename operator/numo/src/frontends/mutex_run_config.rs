@@ -25,10 +25,9 @@ pub fn status(run: &RunConfigView, report: &Report, now: Timestamp) -> MutexRunC
     kstatus(&mut conditions, report);
     held(&mut conditions, report);
     incomplete(&mut conditions, report);
-    let settled = report.settles.as_ref().map(|(version, pools)| Settled {
-        version: version.clone(),
+    let settled = report.settles.clone().map(|settled| Settled {
         at: seconds(now),
-        pools: pools.clone(),
+        ..settled
     });
     MutexRunConfigStatus {
         observed_generation: Some(run.generation),

@@ -152,6 +152,7 @@ async fn without_node_leases_explain_says_at_each_step_what_the_journal_says() -
     let drained =
         |changes: Vec<NodeChange>| async move { Ok(at(&changes, "NodeMaintenance", Step::Drained)) };
     until(&stage, "the node is drained", &mut compared, drained).await?;
+    compare(&stage, &mut compared).await?;
     let status = maintenance::phase(&stage, "nodemaintenance.medik8s.io", "fan", "Succeeded").await?;
     let ready = status.conditions.iter().find(|one| one.type_ == "Ready");
     let text = stage
@@ -167,7 +168,6 @@ async fn without_node_leases_explain_says_at_each_step_what_the_journal_says() -
         ("MutexRunConfig", Step::PreRules),
         ("MutexRunConfig", Step::Held),
         ("Plan", Step::Held),
-        ("NodeMaintenance", Step::Drained),
     ] {
         let found = compared
             .iter()
