@@ -279,7 +279,7 @@ async fn create_change(
     Ok(())
 }
 
-/// Whether the node is there and not Ready: only then may one that is changing be left out.
+/// Whether the node is gone or not Ready: only then may one that is changing be left out.
 async fn is_away(connection: &Connection, node: &str) -> Result<bool, CliError> {
     let api = watch::api(&connection.read, Kind::Node, "");
     let found = api.get_opt(node).await.map_err(CliError::api("nodes"))?;
@@ -290,7 +290,7 @@ async fn is_away(connection: &Connection, node: &str) -> Result<bool, CliError> 
         let is = |field: &str, wanted: &str| condition.get(field).and_then(Value::as_str) == Some(wanted);
         is("type", "Ready") && is("status", "True")
     });
-    Ok(found.is_some() && !ready)
+    Ok(!ready)
 }
 
 /// What numo would not act on is refused here, and not noted for nothing. `away`: the node is not Ready.

@@ -796,7 +796,8 @@ async fn runs(connection: &Connection, found: &mut Findings) {
         let Some(stalled) = conditions.find(|one| one.type_ == types::STALLED) else {
             continue;
         };
-        found.wrong(
+        // It is the run's matter, and nothing of the installation.
+        found.note(
             format!(
                 "MutexRunConfig {namespace}/{name} waits for a person ({}): {}",
                 stalled.reason.as_deref().unwrap_or_default(),
