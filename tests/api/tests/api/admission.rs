@@ -197,11 +197,6 @@ async fn what_can_never_have_worked_is_refused_by_the_name_of_its_field() -> Res
             "spec.changeTimeoutSeconds",
             json!({"changeTimeoutSeconds": 0}),
         ),
-        (
-            "MutexRunConfig",
-            "spec.failureBudget",
-            json!({"failureBudget": 0}),
-        ),
         ("MutexRunConfig", "spec.onExit", json!({"onExit": "Explode"})),
         (
             "MutexRunConfig",
