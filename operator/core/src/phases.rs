@@ -63,6 +63,19 @@ impl Phases<'_> {
         }
     }
 
+    /// How a phase comes along.
+    fn progress(&self, (node, change): (&NodeView, &ChangeView), phase: Phase) -> Progress {
+        rules::progress(
+            self.rules,
+            phase,
+            &change.status.verdicts,
+            &self.subject(node, change),
+            self.observed,
+            self.answers,
+            self.now,
+        )
+    }
+
     /// Moves a phase along. While `closed` nothing is asked anew.
     pub fn pass(
         &self,
@@ -71,29 +84,13 @@ impl Phases<'_> {
         (phase, step): (Phase, Step),
         closed: Option<&Why>,
     ) -> Went {
-        let progress = rules::progress(
-            self.rules,
-            phase,
-            &change.status.verdicts,
-            &self.subject(node, change),
-            self.observed,
-            self.answers,
-            self.now,
-        );
+        let progress = self.progress((node, change), phase);
         self.go_on(out, (node, change), (phase, step), closed, progress)
     }
 
     /// Whether a rule of the phase is to begin next.
     pub fn asks_next(&self, (node, change): (&NodeView, &ChangeView), phase: Phase) -> bool {
-        let progress = rules::progress(
-            self.rules,
-            phase,
-            &change.status.verdicts,
-            &self.subject(node, change),
-            self.observed,
-            self.answers,
-            self.now,
-        );
+        let progress = self.progress((node, change), phase);
         matches!(progress, Progress::Start(_) | Progress::Evaluate(_))
     }
 
