@@ -8,6 +8,7 @@
 //! replaces, so that manifests written for it apply unchanged. Whatever that operator's schemas
 //! admitted stays admitted here: all fields are optional, and what cannot work becomes a condition.
 
+pub mod awaited_workloads;
 pub mod cel_rule;
 pub mod conditions;
 pub mod crds;
@@ -27,6 +28,7 @@ mod schema;
 pub mod wasm_rule;
 pub mod words;
 
+pub use awaited_workloads::AwaitedWorkloads;
 pub use cel_rule::{CelObjects, CelRule, CelValidation, CelVariable, Unmet};
 pub use conditions::{Condition, Reason};
 pub use drain::{DrainOrder, DrainSettings};

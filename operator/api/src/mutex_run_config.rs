@@ -1,6 +1,7 @@
 //! MutexRunConfig: which rules guard the upgrade of which targets, and how.
 
 use crate::{
+    awaited_workloads::AwaitedWorkloads,
     conditions::Condition,
     node_change::{RuleWait, VerdictRecord},
 };
@@ -128,10 +129,14 @@ pub struct MutexRunConfigSpec {
     /// Before a node is let go, check by dry run that each of its pods could be evicted. Default: true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain_probe: Option<bool>,
-    /// After a node has changed, wait until the Deployments, StatefulSets and ReplicaSets that had pods on it are as
-    /// ready as they were. Default: true.
+    /// After a node has changed, wait until the Deployments, StatefulSets and ReplicaSets that had ready pods on it are
+    /// as ready as they were. Default: true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub await_workloads: Option<bool>,
+    /// Which workloads `awaitWorkloads` waits for, for how long, and what follows when they are not ready in time.
+    /// Default: all of them, for 600 seconds; then the run goes on with a warning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub awaited_workloads: Option<AwaitedWorkloads>,
 }
 
 /// The pool that nodes are released into.

@@ -56,6 +56,8 @@ pub struct Intent<'a> {
     pub drain_probe: bool,
     /// Whether the workloads that leave a node must be ready again.
     pub await_workloads: bool,
+    /// numo's own check of them, also of a run that awaits none now: nodes keep the terms they were admitted under.
+    workloads_check: Option<&'a RuleView>,
     /// Whether nothing is written.
     pub dry_run: bool,
     /// Whether every new rendered configuration is gated, not only those of another version.
@@ -120,8 +122,15 @@ impl<'a> Intent<'a> {
             spec.failure_budget.as_ref().map(parse_limit),
         );
         hold_without_trigger(spec, &mut problems);
+        let awaited = spec.awaited_workloads.as_ref();
+        problems.extend(
+            awaited
+                .and_then(ready::problem)
+                .map(|problem| Why::new(Reason::InvalidField, problem)),
+        );
         let await_workloads = spec.await_workloads.unwrap_or(true);
-        let own = own(observed, await_workloads);
+        let workloads_check = run.workloads_check.as_deref();
+        let own = own(workloads_check, await_workloads);
         let all: Vec<_> = rules.iter().cloned().chain(own).collect();
         too_many(&all, &mut problems);
         Self {
@@ -144,6 +153,7 @@ impl<'a> Intent<'a> {
             adopt_paused: spec.adopt_paused.unwrap_or(false),
             drain_probe: spec.drain_probe.unwrap_or(true),
             await_workloads,
+            workloads_check,
             dry_run: spec.dry_run.unwrap_or(false),
             any_config: spec.trigger == Some(Trigger::AnyConfig),
             hold_always: spec.hold == Some(HoldPools::Always) && spec.trigger == Some(Trigger::AnyConfig),
@@ -174,7 +184,7 @@ impl<'a> InForce<'a> {
     /// What the journal remembers of the spec; what the spec says now where it remembers nothing.
     pub fn of(intent: &Intent<'a>, observed: &'a Observed, terms: Option<&Terms>) -> Self {
         let Some(terms) = terms else {
-            let own = own(observed, intent.await_workloads);
+            let own = own(intent.workloads_check, intent.await_workloads);
             return Self {
                 strategy: intent.strategy,
                 rules: intent.rules.iter().cloned().chain(own).collect(),
@@ -191,7 +201,9 @@ impl<'a> InForce<'a> {
         });
         Self {
             strategy: terms.strategy,
-            rules: rules.chain(own(observed, terms.await_workloads)).collect(),
+            rules: rules
+                .chain(own(intent.workloads_check, terms.await_workloads))
+                .collect(),
             soak_seconds: terms.soak_seconds.max(0),
             change_timeout_seconds: terms.change_timeout_seconds.max(1),
             drain_probe: terms.drain_probe,
@@ -223,9 +235,9 @@ pub(crate) fn leave_out_after(policy: Option<NotReadyPolicy>, seconds: Option<i6
 }
 
 /// numo's own check, after all rules.
-fn own(observed: &Observed, awaits: bool) -> Option<(Key, Option<&RuleView>)> {
-    let rule = observed.rules.get(&ready::key()).filter(|_| awaits)?;
-    Some((ready::key(), Some(rule)))
+fn own(check: Option<&RuleView>, awaits: bool) -> Option<(Key, Option<&RuleView>)> {
+    let rule = check.filter(|_| awaits)?;
+    Some((rule.key.clone(), Some(rule)))
 }
 
 /// Parses a `maxUnavailable` as Kubernetes' int-or-string types hold it.

@@ -493,6 +493,8 @@ pub struct RunConfigView {
     pub annotations: Map,
     /// The spec.
     pub spec: MutexRunConfigSpec,
+    /// numo's own check of the workloads that leave a node, as the spec sets it; none where nobody can ask it.
+    pub workloads_check: Option<Box<RuleView>>,
     /// The status last written.
     pub status: MutexRunConfigStatus,
 }

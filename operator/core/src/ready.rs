@@ -1,21 +1,27 @@
 //! The check that comes with numo: the workloads that left a node are ready again. It is asked like any rule, in Pre,
 //! where it remembers, and in Post, where it compares; here is only what the core knows of it.
+//!
+//! Tenants decide whether their workloads become ready, and an upgrade is not theirs to stop: by default a node waits for
+//! a short time, and the run goes on with a warning.
 
-use crate::observed::{Key, RuleView, Validity};
-use numo_api::{FailurePolicy, Phase, Placement};
+use crate::{
+    drain,
+    observed::{Key, RuleView, Validity},
+};
+use numo_api::{AwaitedWorkloads, FailurePolicy, Phase, Placement};
 
 /// Its name, in no namespace: no MutexRule can have it.
 pub const NAME: &str = "workloads-ready";
-/// How long it may make a node wait before the node is held (seconds), as for any rule.
-const TIMEOUT_SECONDS: i64 = 3600;
+/// Default of `spec.awaitedWorkloads.timeoutSeconds`.
+const TIMEOUT_SECONDS: i64 = 600;
 
 /// Its key among the rules.
 pub fn key() -> Key {
     Key::new("", NAME)
 }
 
-/// What it is, seen as a rule.
-pub fn rule() -> RuleView {
+/// What it is for a run that selects these workloads, seen as a rule.
+pub fn rule(awaited: Option<&AwaitedWorkloads>) -> RuleView {
     RuleView {
         key: key(),
         uid: NAME.to_owned(),
@@ -25,13 +31,31 @@ pub fn rule() -> RuleView {
         has_job: false,
         has_clean_up_job: false,
         is_asked: true,
-        timeout_seconds: TIMEOUT_SECONDS,
+        timeout_seconds: awaited
+            .and_then(|awaited| awaited.timeout_seconds)
+            .unwrap_or(TIMEOUT_SECONDS)
+            .max(1),
         pass_seconds: crate::rules::EVALUATED_PASS_SECONDS,
         retries: 0,
-        failure_policy: FailurePolicy::Hold,
+        failure_policy: awaited
+            .and_then(|awaited| awaited.failure_policy)
+            .unwrap_or(FailurePolicy::Continue),
         phases: vec![Phase::Pre, Phase::Post],
         placement: Placement::Anywhere,
         log_tail_bytes: 0,
         validity: Validity::Valid,
     }
+}
+
+/// What keeps a selection of workloads from being understood: field, found, wanted.
+pub(crate) fn problem(awaited: &AwaitedWorkloads) -> Option<String> {
+    let selectors = [
+        ("namespaceSelector", &awaited.namespace_selector),
+        ("podSelector", &awaited.pod_selector),
+    ];
+    selectors.into_iter().find_map(|(field, selector)| {
+        let selector = serde_json::to_value(selector.as_ref()?).ok()?;
+        let problem = drain::wrong_selector(&selector)?;
+        Some(format!("spec.awaitedWorkloads.{field}: {problem}"))
+    })
 }

@@ -292,6 +292,7 @@ fn stand_in(observed: &mut Observed, uid: &str, gone: &Gone, now: Timestamp) {
         finalizers: vec![marks::FINALIZER.to_owned()],
         annotations: BTreeMap::new(),
         spec: MutexRunConfigSpec::default(),
+        workloads_check: None,
         status: MutexRunConfigStatus::default(),
     });
     if gone.kinds.contains(OwnerKind::MutexRunConfig.name()) {

@@ -483,6 +483,7 @@ fn add_run(
         finalizers: Vec::new(),
         annotations: BTreeMap::new(),
         spec,
+        workloads_check: None,
         status: MutexRunConfigStatus::default(),
     };
     world.truth.runs.insert(key, view);

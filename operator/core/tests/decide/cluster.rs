@@ -29,6 +29,7 @@ use numo_core::{
         Key, LeaseView, MachineApi, MachineView, NodeView, Observed, PoolView, RebootLock, Refusal,
         RuleAnswer, RuleView, RuleWords, RunConfigView, Settings, TargetView, Validity,
     },
+    ready,
     rules::{EVALUATED_PASS_SECONDS, JOB_PASS_SECONDS},
     verdict::{Answers, Evidence},
 };
@@ -114,7 +115,7 @@ fn evaluation_key<'t>(text: &'t str, node: &str, round: i32) -> (&'t str, String
     let name = parts.next().expect("a rule");
     let phase = phase(parts.next().expect("a phase"));
     let attempt = parts.next().and_then(|n| n.parse().ok()).expect("an attempt");
-    let (run, rule) = (run_id(RUN_UID, "4.17.0"), format!("{NAMESPACE}/{name}"));
+    let (run, rule) = (run_id(RUN_UID, "4.17.0"), rule_key(name).to_string());
     let node_uid = if node == "run" {
         String::new()
     } else {
@@ -129,7 +130,20 @@ fn evaluation_key<'t>(text: &'t str, node: &str, round: i32) -> (&'t str, String
         round,
         attempt,
     };
-    (name, names::evaluation(&identity, &format!("rule-{name}")))
+    (name, names::evaluation(&identity, &rule_uid(name)))
+}
+
+/// The key of a rule; numo's own check is in no namespace.
+fn rule_key(name: &str) -> Key {
+    let namespace = if name == ready::NAME { "" } else { NAMESPACE };
+    Key::new(namespace, name)
+}
+
+fn rule_uid(name: &str) -> String {
+    match name {
+        ready::NAME => name.to_owned(),
+        _ => format!("rule-{name}"),
+    }
 }
 
 /// `4.17.0b` is rendered content `4170b` of version `4.17.0`.
@@ -628,6 +642,7 @@ impl Cluster {
             let id = run_id(RUN_UID, version);
             annotations.insert(marks::RETRY.to_owned(), format!("{id}/{round}"));
         }
+        let parsed: numo_api::MutexRunConfigSpec = serde_saphyr::from_str(spec).expect("a spec");
         let view = RunConfigView {
             key: key.clone(),
             uid: if other { "other-uid" } else { RUN_UID }.to_owned(),
@@ -640,7 +655,10 @@ impl Cluster {
                 Vec::new()
             },
             annotations,
-            spec: serde_saphyr::from_str(spec).expect("a spec"),
+            workloads_check: words
+                .contains(&"checks-workloads")
+                .then(|| Box::new(ready::rule(parsed.awaited_workloads.as_ref()))),
+            spec: parsed,
             status: numo_api::MutexRunConfigStatus::default(),
         };
         self.observed.runs.insert(key, view);
@@ -842,7 +860,7 @@ impl Cluster {
             _ => waited.map(|words| (at(line.number("said", 0)), words)),
         };
         let view = EvaluationView {
-            rule: Key::new(NAMESPACE, rule),
+            rule: rule_key(rule),
             generation: line.number("generation", 1),
             first_asked: at(line.number("first", -60)),
             anew: line.has("anew"),
@@ -860,14 +878,14 @@ impl Cluster {
     fn noted(&mut self, line: &Line<'_>) {
         let mut parts = line.word(1).split('/');
         let wait = RuleWait {
-            rule: format!("{NAMESPACE}/{}", parts.next().expect("a rule")),
+            rule: rule_key(parts.next().expect("a rule")).to_string(),
             phase: phase(parts.next().expect("a phase")),
             attempt: parts.next().and_then(|n| n.parse().ok()).expect("an attempt"),
             round: i32::try_from(line.number("round", 1)).expect("small"),
             rule_uid: format!(
-                "{}rule-{}",
+                "{}{}",
                 line.option("of-uid").unwrap_or_default(),
-                line.word(1).split('/').next().expect("a rule")
+                rule_uid(line.word(1).split('/').next().expect("a rule"))
             ),
             generation: line.number("of-generation", 1),
             since: at(line.number("noted", line.number("first", -60))).to_string(),
@@ -1150,7 +1168,7 @@ pub fn verdict(text: &str, round: i32) -> VerdictRecord {
         other => panic!("unknown outcome {other}"),
     };
     VerdictRecord {
-        rule: format!("{NAMESPACE}/{rule}"),
+        rule: rule_key(rule).to_string(),
         phase: self::phase(phase),
         attempt: attempt.parse().expect("a number"),
         round,
@@ -1164,7 +1182,7 @@ pub fn verdict(text: &str, round: i32) -> VerdictRecord {
         started_at: (took > 0).then(|| at(-ago - took).to_string()),
         at: at(-ago).to_string(),
         ended_at: None,
-        edition: Some(format!("rule-{rule}/{generation}")),
+        edition: Some(format!("{}/{generation}", rule_uid(rule))),
     }
 }
 

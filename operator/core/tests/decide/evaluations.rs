@@ -725,3 +725,45 @@ fn what_a_rule_had_against_a_node_is_known_from_the_status() {
 fn a_job_is_not_started_before_a_turn() {
     check(&before_a_turn("Admit,Pre", ""), "not ?\n > admit a");
 }
+
+/// A tenant whose workload does not become ready makes a node wait for a short time, and stops no run. Who wants that it
+/// does says so.
+#[test]
+fn workloads_that_are_not_ready_in_time_stop_a_run_only_if_asked() {
+    let released = |spec: &str, more: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours
+             node a worker 4.17.0 turn
+             run finalizer checks-workloads {{{spec}}}
+             change a PostRules pin:4.17.0 entries:PreRules,Released,PostRules verdict:workloads-ready/Pre/1/Pass
+             evaluation workloads-ready/Post/1 of a Wait:WorkloadsNotReady/10 first:0 {more}"
+        )
+    };
+    check(
+        &released("", "noted:-590 said:0"),
+        "node a PostRules RuleWaits\n > nothing",
+    );
+    check(
+        &released("", "noted:-600"),
+        "> journal a verdict workloads-ready/Post/1 ContinuedAfterFailure Done",
+    );
+    let spec = "awaitedWorkloads: {timeoutSeconds: 60, failurePolicy: Hold}";
+    check(
+        &released(spec, "noted:-60"),
+        "> journal a verdict workloads-ready/Post/1 Failure",
+    );
+    check(
+        &released(spec, "noted:-59 said:0"),
+        "node a PostRules RuleWaits\n > nothing",
+    );
+    check(
+        &format!(
+            "{}\n change a PostRules pin:4.17.0 entries:PreRules,Released,PostRules \
+             verdict:workloads-ready/Pre/1/Pass verdict:workloads-ready/Post/1/Failure",
+            released(spec, "noted:-60")
+        ),
+        "> journal a Held RuleFailed",
+    );
+    check(&released("awaitWorkloads: false", "noted:-1"), "> journal a Done");
+}

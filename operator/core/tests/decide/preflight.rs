@@ -194,6 +194,13 @@ fn what_cannot_work_is_refused() {
     let run = |spec: &str| CANARY.replace("{canary: {name: canary}}", spec);
     refused(&run("{maxUnavailable: lots}"), "InvalidField");
     refused(&run("{hold: Always}"), "InvalidField");
+    let selector = "{matchExpressions: [{key: team, operator: Is}]}";
+    for field in ["namespaceSelector", "podSelector"] {
+        refused(
+            &run(&format!("{{awaitedWorkloads: {{{field}: {selector}}}}}")),
+            "InvalidField",
+        );
+    }
     refused(&run("{hold: Always, trigger: Version}"), "InvalidField");
     refused(
         &CANARY.replace("rule backup Pre", "rule backup Pre invalid"),

@@ -521,6 +521,7 @@ mod tests {
                 .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
                 .collect(),
             spec: MutexRunConfigSpec::default(),
+            workloads_check: None,
             status: MutexRunConfigStatus::default(),
         };
         store.observed.runs.insert(key, run);

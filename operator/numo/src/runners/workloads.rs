@@ -41,16 +41,31 @@ pub struct State {
     pub ready: i64,
 }
 
-/// One line of the memory: a workload, how many of its replicas were ready, and whether that was all of them.
+/// One line of the memory: a workload, and how many of its replicas were ready. Journals of earlier builds have a third
+/// item, which is not read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Remembered(Workload, i64, bool);
+#[serde(try_from = "Vec<serde_json::Value>")]
+struct Remembered(Workload, i64);
+
+impl TryFrom<Vec<serde_json::Value>> for Remembered {
+    type Error = serde_json::Error;
+
+    fn try_from(items: Vec<serde_json::Value>) -> Result<Self, Self::Error> {
+        let mut items = items.into_iter();
+        let mut next = || items.next().unwrap_or_default();
+        Ok(Self(
+            serde_json::from_value(next())?,
+            serde_json::from_value(next())?,
+        ))
+    }
+}
 
 /// What is said before the release.
 pub fn remember(found: &[(Workload, State)]) -> RuleAnswer {
     let mut kept: Vec<Remembered> = found
         .iter()
-        .filter(|(_, state)| state.wanted > 0)
-        .map(|(workload, state)| Remembered(workload.clone(), state.ready, state.ready >= state.wanted))
+        .filter(|(_, state)| state.wanted > 0 && state.ready > 0)
+        .map(|(workload, state)| Remembered(workload.clone(), state.ready))
         .collect();
     let all = kept.len();
     let mut data = serde_json::to_string(&kept).unwrap_or_default();
@@ -76,7 +91,7 @@ pub fn remembered(request: &EvaluationRequest) -> Vec<Workload> {
     let memory = memory(request).unwrap_or_default();
     memory
         .into_iter()
-        .map(|Remembered(workload, ..)| workload)
+        .map(|Remembered(workload, _)| workload)
         .collect()
 }
 
@@ -100,8 +115,8 @@ fn memory(request: &EvaluationRequest) -> Option<Vec<Remembered>> {
     serde_json::from_str(before?.data.as_deref()?).ok()
 }
 
-/// What is said after the change, and who is not ready. A workload that is gone, or that nobody wants replicas of any
-/// more, is not waited for.
+/// What is said after the change, and who is not ready: a workload with fewer ready replicas than before the release,
+/// unless fewer are wanted now. A workload that is gone is not waited for.
 pub fn compare(request: &EvaluationRequest, found: &[(Workload, State)]) -> (RuleAnswer, Vec<Workload>) {
     let words = |reason: &str, summary: String, data| RuleWords {
         reason: reason.to_owned(),
@@ -118,13 +133,10 @@ pub fn compare(request: &EvaluationRequest, found: &[(Workload, State)]) -> (Rul
     };
     let unready: Vec<(Workload, String)> = memory
         .iter()
-        .filter_map(|Remembered(workload, before, whole)| {
+        .filter_map(|Remembered(workload, before)| {
             let (_, state) = found.iter().find(|(of, _)| of == workload)?;
-            let wanted = if *whole {
-                state.wanted
-            } else {
-                state.wanted.min(*before)
-            };
+            // Who asks for more replicas meanwhile asks for them of the cluster, not of the node.
+            let wanted = state.wanted.min(*before);
             (state.ready < wanted).then(|| {
                 let text = format!("{workload} has {} of {wanted} ready replicas", state.ready);
                 (workload.clone(), text)
@@ -217,9 +229,10 @@ mod tests {
         assert_eq!(remembered(&request), [web("whole"), web("ailing")]);
         let now = |whole, ailing| compare(&request, &[(web("whole"), whole), (web("ailing"), ailing)]).0;
         assert!(matches!(now(state(3, 3), state(1, 2)), RuleAnswer::Pass(_)));
-        // Scaled meanwhile: all that are wanted now.
+        // Scaled meanwhile: what was ready before, and no more than is wanted now.
         assert!(matches!(now(state(1, 1), state(0, 0)), RuleAnswer::Pass(_)));
-        assert!(matches!(now(state(3, 4), state(1, 2)), RuleAnswer::Wait(..)));
+        assert!(matches!(now(state(3, 4), state(1, 2)), RuleAnswer::Pass(_)));
+        assert!(matches!(now(state(2, 4), state(1, 2)), RuleAnswer::Wait(..)));
         let RuleAnswer::Wait(words, _) = now(state(2, 3), state(0, 2)) else {
             panic!("nobody waits")
         };
@@ -238,6 +251,18 @@ mod tests {
             matches!(compare(&request, &[]).0, RuleAnswer::Pass(_)),
             "both are gone"
         );
+    }
+
+    #[test]
+    fn a_memory_of_an_earlier_build_is_read() {
+        let mut request = after(&[]);
+        let old = r#"[[{"kind":"Deployment","namespace":"shop","name":"web"},2,true]]"#;
+        request.history[0].data = Some(old.to_owned());
+        assert_eq!(remembered(&request), [web("web")]);
+        assert!(matches!(
+            compare(&request, &[(web("web"), state(1, 2))]).0,
+            RuleAnswer::Wait(..)
+        ));
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::{
 };
 use jiff::Timestamp;
 use kube::api::ListParams;
-use numo_api::{CelRule, MutexRule, PrometheusRule, Reason, RuleType, marks};
+use numo_api::{AwaitedWorkloads, CelRule, MutexRule, PrometheusRule, Reason, RuleType, marks};
 use numo_core::{
     action::EvaluationRequest,
     observed::{Key, RuleAnswer, Validity},
@@ -167,6 +167,8 @@ pub(super) struct Inner {
     newest: Mutex<BTreeMap<Key, Edition>>,
     /// Who watches what a waiting rule has read, by the key of its evaluation.
     watching: Mutex<BTreeMap<String, (Key, AbortHandle)>>,
+    /// Which workloads each MutexRunConfig awaits.
+    awaited: Mutex<BTreeMap<Key, AwaitedWorkloads>>,
     /// What is watched at once: each is a connection.
     watches: Arc<Semaphore>,
     /// Who evaluates expressions now.
@@ -199,6 +201,7 @@ impl AskedRules {
             looks_in: Mutex::default(),
             newest: Mutex::default(),
             watching: Mutex::default(),
+            awaited: Mutex::default(),
             watches: Arc::new(Semaphore::new(stir::WATCHES)),
             children: Semaphore::new(expressions::TOGETHER),
         }))
@@ -274,6 +277,11 @@ impl AskedRules {
             }
         };
         self.0.spawn(work);
+    }
+
+    /// Which workloads each MutexRunConfig awaits from now on.
+    pub fn select_workloads(&self, awaited: BTreeMap<Key, AwaitedWorkloads>) {
+        *self.0.awaited.lock().unwrap_or_else(PoisonError::into_inner) = awaited;
     }
 
     /// Forgets rules that are gone.
@@ -510,6 +518,12 @@ impl Inner {
             fetch: begun.prometheus.clone(),
             credential,
         }))
+    }
+
+    /// Which workloads the owner of a request awaits; none if it is gone.
+    pub(super) fn awaited(&self, request: &EvaluationRequest) -> Option<AwaitedWorkloads> {
+        let awaited = self.awaited.lock().unwrap_or_else(PoisonError::into_inner);
+        awaited.get(&request.owner.key).cloned()
     }
 
     /// What a question is to; none while it is not loaded in this edition.

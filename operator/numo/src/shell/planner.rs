@@ -1239,12 +1239,22 @@ impl Planner {
         let known: BTreeSet<Key> = self.store.rules().map(|(key, _)| key.clone()).collect();
         self.judging.retain(|key, _| known.contains(key));
         self.asked.keep_only(&known);
+        let runs = self.store.observed.runs.values();
+        let awaited = runs.map(|run| {
+            (
+                run.key.clone(),
+                run.spec.awaited_workloads.clone().unwrap_or_default(),
+            )
+        });
+        self.asked.select_workloads(awaited.collect());
         self.metrics.keep_rules(|rule| {
             let (namespace, name) = rule.split_once('/').unwrap_or(("", rule));
             let key = Key::new(namespace, name);
             known.contains(&key) || key == numo_core::ready::key()
         });
-        self.metrics.know_rules(self.store.observed.rules.values());
+        let own = numo_core::ready::rule(None);
+        let rules = self.store.observed.rules.values();
+        self.metrics.know_rules(rules.chain(std::iter::once(&own)));
         for rule in self.to_judge() {
             let namespace = frontends::mutex_rule::parse(&rule, Validity::Unknown).job_namespace;
             let component = frontends::mutex_rule::is_asked(&rule);

@@ -21,7 +21,6 @@ use numo_core::{
         RuleView, RunConfigView, Said, Settings, Validity,
     },
     quorum::OPENSHIFT_ETCD,
-    ready,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -140,7 +139,6 @@ impl Store {
         Self {
             observed: Observed {
                 settings,
-                rules: [(ready::key(), ready::rule())].into(),
                 ..Observed::default()
             },
             ..Self::default()

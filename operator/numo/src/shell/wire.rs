@@ -16,7 +16,7 @@ use numo_core::observed::{
     MaintenanceView, Map, NodeView, PlanJobView, PlanView, PodView, PoolView, RebootLock, RunConfigView,
     TargetView,
 };
-use numo_core::{MaintenanceGroup, Owner};
+use numo_core::{MaintenanceGroup, Owner, ready};
 use serde::Deserialize;
 use serde_json::Value;
 use std::{borrow::Cow, collections::BTreeMap};
@@ -896,6 +896,7 @@ pub(super) fn run(run: MutexRunConfig) -> RunConfigView {
         deleting: run.metadata.deletion_timestamp.is_some(),
         finalizers: run.metadata.finalizers.clone().unwrap_or_default(),
         annotations: kept(run.metadata.annotations.unwrap_or_default()),
+        workloads_check: Some(Box::new(ready::rule(run.spec.awaited_workloads.as_ref()))),
         spec: run.spec,
         status: run.status.unwrap_or_default(),
     }

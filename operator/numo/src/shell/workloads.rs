@@ -11,19 +11,46 @@ use crate::runners::{
     workloads::{self, State, Workload},
 };
 use futures::{StreamExt as _, stream};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::{
+    api::core::v1::{Namespace, Pod},
+    apimachinery::pkg::apis::meta::v1::LabelSelector,
+};
 use kube::{
     Api,
     api::{ApiResource, DynamicObject, ListParams, ObjectMeta},
-    core::{GroupVersionKind, PartialObjectMeta},
+    core::{GroupVersionKind, Object, Selector},
 };
-use numo_api::Phase;
+use numo_api::{AwaitedWorkloads, Phase};
 use numo_core::{action::EvaluationRequest, observed::RuleAnswer};
+use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// Reads at once.
 const TOGETHER: usize = 8;
+/// Pods of one page of a list.
+const PAGE: u32 = 250;
+
+/// A pod, as far as it says whether its workload is awaited.
+type BriefPod = Object<BriefSpec, BriefStatus>;
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct BriefSpec {
+    priority: Option<i32>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct BriefStatus {
+    #[serde(default)]
+    conditions: Vec<BriefCondition>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct BriefCondition {
+    #[serde(rename = "type")]
+    kind: String,
+    status: String,
+}
 
 impl Inner {
     /// Remembers before the release, compares after the change.
@@ -49,7 +76,10 @@ impl Inner {
                 note(reader, &unready, &found);
                 return Ok(answer);
             }
-            let wanted = self.on_node(&request.node).await?;
+            let awaited = self
+                .awaited(request)
+                .ok_or_else(|| unavailable(format!("{} is gone", request.owner)))?;
+            let wanted = self.on_node(&request.node, &awaited).await?;
             let found = self.states(wanted, false).await?;
             let found: Vec<_> = found
                 .into_iter()
@@ -66,16 +96,36 @@ impl Inner {
         })?
     }
 
-    /// The controllers that have pods on a node; a ReplicaSet stands for its Deployment.
-    async fn on_node(&self, node: &str) -> Result<Vec<Workload>, Fault> {
-        let pods: Api<Pod> = Api::all(self.connection.read.clone());
-        let running = "status.phase!=Succeeded,status.phase!=Failed";
-        let params = ListParams::default().fields(&format!("spec.nodeName={node},{running}"));
-        let found = pods
-            .list_metadata(&params)
-            .await
-            .map_err(|error| unavailable(format!("the pods of Node {node} cannot be listed: {error}")))?;
-        let controllers: BTreeSet<Workload> = found.items.iter().filter_map(controller).collect();
+    /// The selected controllers that have ready pods on a node; a ReplicaSet stands for its Deployment.
+    async fn on_node(&self, node: &str, awaited: &AwaitedWorkloads) -> Result<Vec<Workload>, Fault> {
+        let namespaces = self.namespaces(awaited).await?;
+        let mut controllers: BTreeSet<Workload> = BTreeSet::new();
+        let pods: Api<BriefPod> =
+            Api::all_with(self.connection.read.clone(), &ApiResource::erase::<Pod>(&()));
+        let mut params = ListParams::default()
+            .fields(&format!("spec.nodeName={node},status.phase=Running"))
+            .limit(PAGE);
+        if let Some(selector) = &awaited.pod_selector {
+            params = params.labels_from(&selector_of(selector)?);
+        }
+        loop {
+            let page = pods.list(&params).await;
+            let page = page
+                .map_err(|error| unavailable(format!("the pods of Node {node} cannot be listed: {error}")))?;
+            let chosen = page.items.iter().filter(|pod| is_awaited(pod, awaited));
+            controllers.extend(
+                chosen
+                    .filter_map(|pod| controller(&pod.metadata))
+                    .filter(|workload| {
+                        let mut among = namespaces.iter();
+                        among.all(|namespaces| namespaces.contains(&workload.namespace))
+                    }),
+            );
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params = params.continue_token(&token),
+                None => break,
+            }
+        }
         let found: Vec<Result<Workload, Fault>> = stream::iter(controllers)
             .map(|workload| self.stands_for(workload))
             .buffered(TOGETHER)
@@ -83,6 +133,24 @@ impl Inner {
             .await;
         let found: BTreeSet<Workload> = found.into_iter().collect::<Result<_, _>>()?;
         Ok(found.into_iter().collect())
+    }
+
+    /// The namespaces whose workloads are awaited; none stands for every namespace.
+    async fn namespaces(&self, awaited: &AwaitedWorkloads) -> Result<Option<BTreeSet<String>>, Fault> {
+        let Some(selector) = &awaited.namespace_selector else {
+            return Ok(None);
+        };
+        let namespaces: Api<Namespace> = Api::all(self.connection.read.clone());
+        let params = ListParams::default().labels_from(&selector_of(selector)?);
+        let found = namespaces.list_metadata(&params).await;
+        let found = found.map_err(|error| unavailable(format!("namespaces cannot be listed: {error}")))?;
+        Ok(Some(
+            found
+                .items
+                .into_iter()
+                .filter_map(|one| one.metadata.name)
+                .collect(),
+        ))
     }
 
     async fn stands_for(&self, workload: Workload) -> Result<Workload, Fault> {
@@ -150,11 +218,27 @@ fn resource(kind: &str) -> ApiResource {
     ApiResource::from_gvk(&GroupVersionKind::gvk("apps", "v1", kind))
 }
 
+/// Whether a pod is ready, and of a priority whose workloads are awaited. Labels and namespace are the API server's to
+/// select.
+fn is_awaited(pod: &BriefPod, awaited: &AwaitedWorkloads) -> bool {
+    let conditions = pod.status.iter().flat_map(|status| &status.conditions);
+    let ready = |condition: &BriefCondition| condition.kind == "Ready" && condition.status == "True";
+    conditions.into_iter().any(ready)
+        && awaited
+            .min_priority
+            .is_none_or(|least| pod.spec.priority.unwrap_or(0) >= least)
+}
+
+fn selector_of(selector: &LabelSelector) -> Result<Selector, Fault> {
+    let parsed = Selector::try_from(selector.clone());
+    parsed.map_err(|error| unavailable(format!("spec.awaitedWorkloads: {error}")))
+}
+
 /// The controller of a pod, if it is one that has replicas.
-fn controller(pod: &PartialObjectMeta<Pod>) -> Option<Workload> {
-    let namespace = pod.metadata.namespace.clone()?;
+fn controller(pod: &ObjectMeta) -> Option<Workload> {
+    let namespace = pod.namespace.clone()?;
     let of = |kind: &str| {
-        let name = owner(&pod.metadata, kind)?;
+        let name = owner(pod, kind)?;
         Some(Workload {
             kind: kind.to_owned(),
             namespace: namespace.clone(),

@@ -583,6 +583,77 @@ async fn a_node_is_done_when_the_workloads_that_left_it_are_ready_again() -> Res
     stage.strike().await
 }
 
+/// A Deployment of a namespace that is ready now, and as soon as `worker-0` is given away breaks for good: whoever
+/// can write it could otherwise stop the upgrade of the cluster.
+async fn break_in_turn(stage: &Stage, spec: Value) -> Result<()> {
+    let label = |value: Value| json!({"metadata": {"labels": {"example.com/web": value}}});
+    stage.patch_node("worker-0", label(json!(""))).await?;
+    apply(stage, &web()).await?;
+    let deployments: kube::Api<k8s_openapi::api::apps::v1::Deployment> =
+        kube::Api::namespaced(stage.client.clone(), "shop");
+    stage
+        .until("the tenant's pod is ready", 60, || async {
+            let status = deployments.get("web").await?.status.unwrap_or_default();
+            Ok((status.ready_replicas == Some(1)).then_some(()))
+        })
+        .await?;
+    let gate = crate::Gate::new()?;
+    let gated = crate::rule("gated", json!({"jobSpec": crate::job(&gate.wait())}));
+    prepare(stage, &[gated], spec).await?;
+    stage.world.upgrade_to(NEW).await?;
+    stage.step("worker-0", Step::PreRules).await?;
+    stage.patch_node("worker-0", label(Value::Null)).await?;
+    gate.open_for_all()?;
+    finish(stage).await?;
+    let status = deployments.get("web").await?.status.unwrap_or_default();
+    assert_eq!(
+        status.ready_replicas.unwrap_or(0),
+        0,
+        "the Deployment is still broken"
+    );
+    stage.judge(&judgement(&["gated"], &[])).await
+}
+
+/// A tenant who breaks a Deployment delays a node for the time that is given, and the run goes on with a warning.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_workload_that_stays_broken_is_a_warning_and_the_run_goes_on() -> Result<()> {
+    let stage = set(workers(2), Vec::new()).await?;
+    break_in_turn(&stage, json!({"awaitedWorkloads": {"timeoutSeconds": 5}})).await?;
+    let change = stage.change("worker-0").await?.context("a journal")?;
+    let all = verdicts(&change, "workloads-ready", Phase::Post);
+    assert!(
+        matches!(all.as_slice(), [(_, Outcome::ContinuedAfterFailure, _)]),
+        "{all:?}"
+    );
+    let text = stage.say(&["explain", "worker-0"]).await?;
+    assert!(
+        text.contains("failed, and was passed over") && text.contains("Deployment shop/web has 0 of 1"),
+        "{text}"
+    );
+    stage.strike().await
+}
+
+/// Workloads that are not selected, by namespace, label or priority, are not waited for at all.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_workload_that_is_not_selected_is_not_awaited() -> Result<()> {
+    for selection in [
+        json!({"namespaceSelector": {"matchLabels": {"example.com/awaited": "yes"}}}),
+        json!({"podSelector": {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["web"]}]}}),
+        json!({"minPriority": 1000}),
+    ] {
+        let stage = set(workers(2), Vec::new()).await?;
+        let mut selection = selection;
+        // Who is awaited after all stops the run.
+        selection["failurePolicy"] = json!("Hold");
+        break_in_turn(&stage, json!({"awaitedWorkloads": selection})).await?;
+        let change = stage.change("worker-0").await?.context("a journal")?;
+        let all = verdicts(&change, "workloads-ready", Phase::Post);
+        assert!(matches!(all.as_slice(), [.., (_, Outcome::Pass, _)]), "{all:?}");
+        stage.strike().await?;
+    }
+    Ok(())
+}
+
 /// It can be switched off.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_awaits_no_workloads_does_not_look_at_them() -> Result<()> {
