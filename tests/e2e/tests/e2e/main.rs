@@ -40,6 +40,7 @@ mod plans;
 mod pools;
 mod preview;
 mod quiet;
+mod refusals;
 mod refused;
 mod release;
 mod restart;
