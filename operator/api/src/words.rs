@@ -33,6 +33,16 @@ pub const WORDS: &[(&str, Seen, &str)] = &[
     ),
     ("AbortTakenBack", Seen::Event, "A person took an abort back."),
     (
+        "Acknowledged",
+        Seen::Event,
+        "A person has seen that a run left nodes out, or that nodes changed without their rules (numo acknowledge).",
+    ),
+    (
+        "AcknowledgementTakenBack",
+        Seen::Event,
+        "A person took an acknowledgement back.",
+    ),
+    (
         "Started",
         Seen::Event,
         "A person let the nodes of a MutexBudget change again (numo start).",

@@ -4,6 +4,7 @@
 //!
 //! It applies what `deploy/` holds; it does not speak for numo, and nothing here judges.
 
+mod compare;
 pub mod manifests;
 pub mod process;
 pub mod rules;
@@ -11,5 +12,5 @@ mod stage;
 mod terminal;
 
 pub use process::{Numo, Said, binary, call_in, call_with, cargo_with, crates};
-pub use stage::{NAMESPACE, Stage, StageOptions, install, kubectl};
+pub use stage::{NAMESPACE, Stage, StageOptions, has_leases, install, kubectl};
 pub use terminal::{Page, Terminal};

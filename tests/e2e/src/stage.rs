@@ -19,6 +19,15 @@ use std::{fmt::Write as _, path::PathBuf, time::Duration};
 /// Namespace of numo, and of all rules, targets and runs of the tests.
 pub const NAMESPACE: &str = "node-upgrade-mutex-operator";
 
+/// Namespace of the leases of nodes.
+const LEASES: &str = numo_api::marks::LEASE_NAMESPACE;
+
+/// Whether numo is installed with the namespace of node leases. `NUMO_E2E_LEASES=none` is without, as OLM installs it:
+/// `cargo xtask test --without-leases` runs all tests so.
+pub fn has_leases() -> bool {
+    std::env::var_os("NUMO_E2E_LEASES").is_none_or(|leases| leases != "none")
+}
+
 /// How the stage is set.
 #[derive(Debug, Default)]
 pub struct StageOptions {
@@ -158,6 +167,8 @@ impl Stage {
             .requests()?
             .into_iter()
             .filter(|event| !event.allowed)
+            // Where they are not installed, numo asks for them in vain, and says so.
+            .filter(|event| has_leases() || !event.uri.contains(&format!("/namespaces/{LEASES}/")))
             .map(|event| format!("{} {}", event.verb, event.uri))
             .collect();
         refused.sort();
@@ -335,11 +346,15 @@ impl Stage {
 
     /// Waits until the node's NodeChange is in this step.
     pub async fn step(&self, node: &str, step: numo_api::Step) -> Result<NodeChange> {
-        self.until(&format!("Node {node} in step {step:?}"), 90, || async {
-            let change = self.change(node).await?;
-            Ok(change.filter(|change| change.status.as_ref().and_then(|status| status.step) == Some(step)))
-        })
-        .await
+        let change = self
+            .until(&format!("Node {node} in step {step:?}"), 90, || async {
+                let change = self.change(node).await?;
+                Ok(change
+                    .filter(|change| change.status.as_ref().and_then(|status| status.step) == Some(step)))
+            })
+            .await?;
+        self.compare_without_leases(&change).await?;
+        Ok(change)
     }
 
     /// Waits until the world has every node of the pool at the version.
@@ -461,6 +476,7 @@ pub async fn install(client: &Client) -> Result<()> {
     let (first, rest): (Vec<Value>, Vec<Value>) = objects
         .into_iter()
         .filter(|object| !matches!(object["kind"].as_str(), Some("Deployment" | "Service")))
+        .filter(|object| has_leases() || !is_of_leases(object))
         .partition(|object| {
             matches!(
                 object["kind"].as_str(),
@@ -470,6 +486,12 @@ pub async fn install(client: &Client) -> Result<()> {
     manifests::apply(client, &first, NAMESPACE).await?;
     manifests::apply(client, &rest, NAMESPACE).await?;
     served(client).await.context("numo's kinds")
+}
+
+/// The namespace of node leases, and what is in it.
+fn is_of_leases(object: &Value) -> bool {
+    let metadata = &object["metadata"];
+    metadata["namespace"] == LEASES || (object["kind"] == "Namespace" && metadata["name"] == LEASES)
 }
 
 /// Waits until the API server serves our kinds.

@@ -16,8 +16,11 @@ const HEAVY: [(&str, u8); 4] = [
     ("tests/cluster", 4),
     ("tests/api", 4),
     ("tests/world", 4),
-    ("tests/e2e", 6),
+    (END_TO_END, 6),
 ];
+
+/// The package of the end-to-end tests.
+const END_TO_END: &str = "tests/e2e";
 
 /// Where `cargo components` puts them.
 const COMPONENTS: &str = "target/plugins/wasm32-unknown-unknown/release/components";
@@ -34,13 +37,73 @@ pub struct Arguments {
     /// toolchains into the cache (minutes)
     #[arg(long)]
     all_tools: bool,
+    /// Only the end-to-end tests, on clusters without the namespace of node leases, as OLM installs numo; at each step
+    /// `explain` is compared with the journal. Those whose subject is the leases are left out
+    #[arg(long)]
+    without_leases: bool,
 }
 
+/// The tests that need node leases, and why: left out where there are none.
+const OF_LEASES: [(&str, &str); 13] = [
+    (
+        "ask::what_is_asked_is_answered_in_every_format",
+        "explain names the lease of a node in flight",
+    ),
+    (
+        "doctor::a_sound_installation_is_found_so",
+        "doctor finds the namespace missing, and says so",
+    ),
+    (
+        "leader::a_leader_that_slept_past_its_lease",
+        "it makes a RoleBinding in the namespace",
+    ),
+    (
+        "maintenance::a_node_is_kept_in_maintenance_and_put_back",
+        "it looks at the lease of a node in maintenance",
+    ),
+    (
+        "maintenance::a_node_that_is_missing_fails",
+        "it looks at the lease of a node in maintenance",
+    ),
+    (
+        "maintenance::the_older_group_is_served_too",
+        "it looks at the lease of a node in maintenance",
+    ),
+    (
+        "maintenance::two_maintenances_of_a_node_and_a_lease",
+        "it looks at the lease of a node in maintenance",
+    ),
+    (
+        "maintenance::what_node_maintenance_operator_left",
+        "it makes the lease that the other operator left",
+    ),
+    (
+        "nodes::a_node_in_flight_is_shielded_and_leased",
+        "it looks at the lease of a node in flight",
+    ),
+    (
+        "preview::a_run_is_seen_before_it_runs",
+        "preview says that the right to leases is missing",
+    ),
+    (
+        "quiet::heartbeats_make_numo_write_nothing",
+        "numo looks again and again whether leases can be had",
+    ),
+    (
+        "release::what_is_another_operators_stays",
+        "it makes the lease of another operator",
+    ),
+    (
+        "rights::numo_asks_for_nothing_beyond_its_rights",
+        "the rights to leases are never used",
+    ),
+];
+
 /// The tests that need foreign toolchains: their package, and how their names begin.
-const FOREIGN: (&str, &str) = ("tests/e2e", "tools::");
+const FOREIGN: (&str, &str) = (END_TO_END, "tools::");
 
 /// The tests that take the whole machine, and would starve others beside them.
-const ALONE: (&str, &str) = ("tests/e2e", "alone::");
+const ALONE: (&str, &str) = (END_TO_END, "alone::");
 
 /// Runs all steps, also after one has failed, unless what follows cannot be built.
 ///
@@ -49,6 +112,9 @@ const ALONE: (&str, &str) = ("tests/e2e", "alone::");
 /// passed test is no success either: a filter may be misspelt.
 pub fn run(arguments: &Arguments) -> ExitCode {
     let mut run = Run::default();
+    if arguments.without_leases {
+        return without_leases(run, &arguments.filter);
+    }
     if arguments.filter.is_empty() {
         run.step("rustfmt", |_| {
             step::succeeds(&mut lint::format()).map(Outcome::of)
@@ -130,6 +196,33 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     }
     if arguments.filter.is_empty() {
         run.step("cargo-deny", |_| deny(arguments.deny));
+    }
+    run.finish()
+}
+
+/// Runs the end-to-end tests where there are no node leases.
+fn without_leases(mut run: Run, filter: &[String]) -> ExitCode {
+    let ready = run.step("control plane", |_| numo_cluster::binary().map(|_| Outcome::Done))
+        && run.step("wasm targets", |_| setup::wasm_targets().map(|()| Outcome::Done))
+        && run.step("components of plugins", |_| plugins_components());
+    let mut tests = Vec::new();
+    let built = ready
+        && run.step("build", |_| {
+            tests = build()?;
+            Ok(Outcome::Done)
+        });
+    tests.retain(|test| built && test.package == END_TO_END && test.target == "e2e");
+    for (name, why) in OF_LEASES {
+        println!("left out: {name}: {why}");
+    }
+    let skipped = OF_LEASES.iter().flat_map(|(name, _)| ["--skip", name]);
+    let skipped: Vec<String> = skipped.map(ToOwned::to_owned).collect();
+    for test in &mut tests {
+        test.variables.push(("NUMO_E2E_LEASES", "none"));
+        let filter: Vec<String> = filter.iter().cloned().chain(skipped.clone()).collect();
+        run.step("end-to-end tests without node leases", |counts| {
+            test.run(&filter, counts)
+        });
     }
     run.finish()
 }
@@ -216,6 +309,8 @@ struct TestBinary {
     folder: PathBuf,
     /// How many of its tests run at once; as many as there are cores if it is not said.
     at_once: Option<u8>,
+    /// What is in its environment besides ours.
+    variables: Vec<(&'static str, &'static str)>,
 }
 
 /// One line of cargo's JSON messages, as far as we read it.
@@ -280,6 +375,7 @@ fn test_binary(line: &str) -> Option<TestBinary> {
         target: message.target?.name,
         executable: message.executable.filter(|_| is_test)?,
         folder,
+        variables: Vec::new(),
     })
 }
 
@@ -310,7 +406,7 @@ impl TestBinary {
             .current_dir(&self.folder)
             .env("CARGO_MANIFEST_DIR", &self.folder)
             .args(filter);
-        command.env("NUMO_BIN", numo);
+        command.env("NUMO_BIN", numo).envs(self.variables.iter().copied());
         command.env("NUMO_RULES", step::root().join(COMPONENTS));
         if let Some(at_once) = self.at_once {
             command.arg(format!("--test-threads={at_once}"));

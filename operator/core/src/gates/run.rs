@@ -25,6 +25,30 @@ pub fn not_honoured(run: &RunConfigView, settings: &Settings) -> Option<Why> {
     Some(Why::new(Reason::NamespaceNotAllowed, message))
 }
 
+/// Every reason for which a run is refused. The tests of the core compare this with what refuses, and end to end each has a
+/// run that is broken by it.
+pub const REFUSALS: &[Reason] = &[
+    Reason::ExternalControlPlane,
+    Reason::RuleNotFound,
+    Reason::RuleInvalid,
+    Reason::LabelTooLong,
+    Reason::TargetNotFound,
+    Reason::PoolNotFound,
+    Reason::ControlPlanePool,
+    Reason::CanaryNotFound,
+    Reason::CanaryIsTarget,
+    Reason::InvalidField,
+    Reason::FieldNotServed,
+    Reason::OpenShiftMissing,
+    Reason::InvalidVersion,
+    Reason::SelectorMatchesControlPlane,
+    Reason::LayeredPool,
+    Reason::CanaryPaused,
+    Reason::CanaryPopulated,
+    Reason::CanaryContentDiffers,
+    Reason::PoolHeldByRun,
+];
+
 /// Why no node may be let go, and nothing written but what holds the pools, until somebody mends the run or the cluster.
 pub fn refusal(frame: &Frame<'_>) -> Option<Why> {
     let problem = frame

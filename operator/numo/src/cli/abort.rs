@@ -41,13 +41,7 @@ pub async fn abort(args: AbortArgs) -> Result<(), CliError> {
     let found = args.object.owner(&connection, &namespace).await?;
     let name = found.name();
     let of_plan = found.what == What::Plan;
-    let text = |path: &str| found.object.data.pointer(path).and_then(Value::as_str);
-    let uid = found.object.metadata.uid.as_deref().unwrap_or_default();
-    let id = if of_plan {
-        text("/status/latestHash").map(|hash| numo_core::plan::run_id(uid, hash))
-    } else {
-        text("/status/run/id").map(ToOwned::to_owned)
-    };
+    let id = found.run_id();
     let finished = found.object.data.pointer("/status/run/finishedAt").is_some();
     let annotations = found.object.metadata.annotations.as_ref();
     let is_aborted = annotations.is_some_and(|annotations| annotations.contains_key(marks::ABORT));

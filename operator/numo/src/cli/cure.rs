@@ -241,6 +241,7 @@ impl Wait<'_> {
             | Reason::ExternalControlPlane => {
                 vec!["numo doctor".to_owned()]
             }
+            Reason::NodesLeftOut | Reason::NodesUngated => self.acknowledge(),
             Reason::OwnerGone => vec!["numo status".to_owned()],
             Reason::DryRun => vec![format!(
                 "{} --type merge -p '{{\"spec\":{{\"dryRun\":false}}}}'",
@@ -291,6 +292,18 @@ impl Wait<'_> {
             _ => name.clone(),
         };
         vec![format!("numo abort {name} -n {namespace} --undo")]
+    }
+
+    /// Nodes that were left out are taken in again; and who has looked says so.
+    fn acknowledge(&self) -> Vec<String> {
+        let nodes = self.report.into_iter().flat_map(|report| &report.nodes);
+        // Who never had a turn has no journal on which to be asked again.
+        let left_out = nodes
+            .filter(|(_, node)| matches!(node.step, Step::Skipped | Step::Failed) && node.change.is_some());
+        let left_out = left_out.take(NAMED).map(|(name, _)| format!("numo retry {name}"));
+        left_out
+            .chain([format!("numo acknowledge {}", named(self.owner))])
+            .collect()
     }
 
     /// The node that waits, or the nodes that the sentence names.
@@ -598,6 +611,10 @@ mod tests {
             (
                 Reason::Suspended,
                 "kubectl -n ops patch mutexrunconfig upgrade --type merge -p '{\"spec\":{\"suspend\":false}}'",
+            ),
+            (
+                Reason::NodesUngated,
+                "numo acknowledge mutexrunconfig/upgrade -n ops",
             ),
             (
                 Reason::PoolHeld,

@@ -4,6 +4,7 @@
 //! numo understood, and something stands against it.
 
 mod abort;
+mod acknowledge;
 mod cluster;
 mod completion;
 mod crds;
@@ -72,6 +73,8 @@ enum Verb {
     Resume(pause::PauseArgs),
     /// Give up the current run of a MutexRunConfig, or the current upgrade of a Plan
     Abort(abort::AbortArgs),
+    /// Say that you have seen which nodes a run left out, or had change without their rules
+    Acknowledge(acknowledge::AcknowledgeArgs),
     /// Run the rules of a held, failed or skipped node again, or those of a run
     Retry(directive::DirectiveArgs),
     /// Leave a node out of its run
@@ -275,6 +278,7 @@ pub fn main() -> ExitCode {
             Verb::Pause(args) => pause::set_suspended(args, true).await,
             Verb::Resume(args) => pause::set_suspended(args, false).await,
             Verb::Abort(args) => abort::abort(args).await,
+            Verb::Acknowledge(args) => acknowledge::acknowledge(args).await,
             Verb::Retry(args) => directive::give(args, numo_api::DirectiveAction::Retry).await,
             Verb::Skip(args) => directive::give(args, numo_api::DirectiveAction::Skip).await,
             Verb::Release(args) => Box::pin(release::release(args)).await,

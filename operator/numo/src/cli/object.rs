@@ -3,6 +3,7 @@
 use super::CliError;
 use crate::shell::{client::Connection, watch, wire::Kind};
 use kube::{api::ListParams, core::DynamicObject, discovery::ApiResource};
+use serde_json::Value;
 use std::str::FromStr;
 
 /// What can be asked about.
@@ -159,6 +160,16 @@ impl Found {
     pub fn name(&self) -> String {
         let name = self.object.metadata.name.as_deref().unwrap_or_default();
         format!("{}/{name}", self.what.singular())
+    }
+
+    /// Id of the run that a MutexRunConfig has in its status, or of the upgrade that a Plan is at; none before the first.
+    pub fn run_id(&self) -> Option<String> {
+        let text = |path: &str| self.object.data.pointer(path).and_then(Value::as_str);
+        if self.what == What::Plan {
+            let uid = self.object.metadata.uid.as_deref().unwrap_or_default();
+            return text("/status/latestHash").map(|hash| numo_core::plan::run_id(uid, hash));
+        }
+        text("/status/run/id").map(ToOwned::to_owned)
     }
 
     /// Its namespace; empty if it has none.

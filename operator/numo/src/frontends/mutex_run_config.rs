@@ -1,7 +1,10 @@
 //! MutexRunConfig: a report becomes its status. The condition types, reasons and messages of the replaced
 //! operator are kept letter by letter where it had them; ours stand beside them.
 
-use super::conditions::{Conditions, seconds};
+use super::{
+    conditions::{Conditions, seconds},
+    standing::Standing,
+};
 use jiff::Timestamp;
 use numo_api::{
     MutexRunConfigStatus, Reason, RunResult, RunStatus, Step, Strategy,
@@ -164,12 +167,13 @@ fn reference(conditions: &mut Conditions<'_>, report: &Report) {
 
 /// Ready, Reconciling, Stalled: what the run is doing, for people and for tools that know kstatus.
 fn kstatus(conditions: &mut Conditions<'_>, report: &Report) {
+    let standing = standing(report);
+    let ready = standing.is_good();
     let Standing {
         reason,
         message,
         stalled,
-    } = standing(report);
-    let ready = matches!(reason, Reason::UpToDate | Reason::Succeeded | Reason::NoNodes);
+    } = standing;
     let stalled = stalled && !ready && reason != Reason::RuleRunning;
     let reconciling = !ready && !stalled;
     conditions.kstatus(ready, reconciling, stalled, reason.name(), &message);
@@ -177,16 +181,7 @@ fn kstatus(conditions: &mut Conditions<'_>, report: &Report) {
 
 /// The one reason that says best what the run is doing.
 pub fn summary(report: &Report) -> (Reason, String) {
-    let Standing { reason, message, .. } = standing(report);
-    (reason, message)
-}
-
-/// How the run stands.
-struct Standing {
-    reason: Reason,
-    message: String,
-    /// Whether it goes on only if a person does something.
-    stalled: bool,
+    standing(report).said()
 }
 
 impl From<(Reason, String)> for Standing {

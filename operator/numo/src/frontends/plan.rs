@@ -3,7 +3,7 @@
 //! Conditions, reasons and events are those of system-upgrade-controller (`spec/system-upgrade-controller.md` §1–2); Ready,
 //! Reconciling and Stalled come after them and say what the Plan waits for.
 
-use super::conditions::seconds;
+use super::{conditions::seconds, standing::Standing};
 use jiff::{Timestamp, tz::TimeZone};
 use numo_api::{
     Plan, PlanCondition, PlanSpec, PlanStatus, Reason, Step,
@@ -73,22 +73,17 @@ fn window(spec: &PlanSpec) -> Option<Result<Window, String>> {
 
 /// Reason and sentence of the Plan as a whole.
 pub fn summary(report: &Report) -> (Reason, String) {
-    let Standing { reason, message, .. } = standing(report);
-    (reason, message)
-}
-
-/// How the Plan stands.
-struct Standing {
-    reason: Reason,
-    message: String,
-    /// Whether it goes on only if a person does something.
-    stalled: bool,
+    standing(report).said()
 }
 
 fn standing(report: &Report) -> Standing {
     let (reason, message, who) = said(report);
-    let open = !matches!(reason, Reason::UpToDate | Reason::Succeeded | Reason::NoNodes);
-    if open
+    let standing = Standing {
+        reason,
+        message,
+        stalled: who == Who::ClusterAdmin,
+    };
+    if !standing.is_good()
         && report.phase == RunPhase::Active
         && who != Who::ClusterAdmin
         && report.hold.is_none()
@@ -100,11 +95,7 @@ fn standing(report: &Report) -> Standing {
             stalled: true,
         };
     }
-    Standing {
-        reason,
-        message,
-        stalled: who == Who::ClusterAdmin,
-    }
+    standing
 }
 
 /// The nodes that were left out, each with the reason.
@@ -233,12 +224,13 @@ pub fn status(view: &PlanView, report: &Report, now: Timestamp) -> PlanStatus {
         );
         found
     });
+    let standing = standing(report);
+    let ready = said.complete && standing.is_good();
     let Standing {
         reason,
         message,
         stalled,
-    } = standing(report);
-    let ready = said.complete && matches!(reason, Reason::UpToDate | Reason::Succeeded | Reason::NoNodes);
+    } = standing;
     let stalled = !ready && stalled;
     conditions.set(types::READY, status_of(ready), reason.name(), &message);
     for (type_, present) in [

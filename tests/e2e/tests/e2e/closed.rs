@@ -115,10 +115,70 @@ async fn nodes_that_rolled_while_nobody_looked_are_no_success() -> Result<()> {
     assert_eq!(incomplete.reason.as_deref(), Some("NodesUngated"));
     let last = run.status.and_then(|status| status.run).unwrap_or_default();
     assert_eq!(last.ungated, ["worker-0", "worker-1"]);
-    // A person has seen it.
-    let seen = json!({"metadata": {"annotations": {numo_api::marks::ACKNOWLEDGED: last.id}}});
-    stage.patch_run("upgrade", seen).await?;
+    // A person has seen it, and says so by the command that `explain` names.
+    let text = stage
+        .say(&["explain", "mutexrunconfig/upgrade", "-n", NAMESPACE])
+        .await?;
+    let command = format!("numo acknowledge mutexrunconfig/upgrade -n {NAMESPACE}");
+    assert!(text.contains(&command), "{text}");
+    let mut words: Vec<&str> = command.split(' ').skip(1).collect();
+    words.extend(["--reason", "both were drained by hand"]);
+    let said = stage.say(&words).await?;
+    assert!(
+        said.contains("acknowledged: ") && said.contains("worker-1"),
+        "{said}"
+    );
+    let why = stage.condition("upgrade", "Ready", "True", "Succeeded").await?;
+    assert!(why.contains("acknowledged") && why.contains("worker-0"), "{why}");
+    let event = cli_event(&stage, "Acknowledged").await?;
+    assert!(event.contains("both were drained by hand"), "{event}");
+    let again = stage.call(&words).await?;
+    assert_eq!(again.code, Some(2), "{again:?}");
+    assert!(again.err.contains("acknowledged already"), "{again:?}");
+    // It can be taken back, and be said anew.
+    words.push("--undo");
+    stage.say(&words).await?;
+    stage
+        .condition("upgrade", "Ready", "False", "NodesUngated")
+        .await?;
+    let vain = stage.call(&words).await?;
+    assert_eq!(vain.code, Some(2), "{vain:?}");
+    words.pop();
+    stage.say(&words).await?;
     stage.condition("upgrade", "Ready", "True", "Succeeded").await?;
+    stage.strike().await
+}
+
+/// Waits for an event that the command line has written about the run; its note.
+async fn cli_event(stage: &Stage, reason: &str) -> Result<String> {
+    let events: Api<k8s_openapi::api::events::v1::Event> = stage.api();
+    stage
+        .until(&format!("event {reason} by the command line"), 30, || async {
+            let all = events.list(&kube::api::ListParams::default()).await?.items;
+            let found = all
+                .into_iter()
+                .find(|event| event.reason.as_deref() == Some(reason));
+            Ok(found.map(|event| event.note.unwrap_or_default()))
+        })
+        .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_nobody_needs_to_acknowledge_is_refused() -> Result<()> {
+    let stage = set(workers(1), Vec::new()).await?;
+    prepare(&stage, &[quick()], json!({})).await?;
+    for (object, words) in [
+        ("upgrade", "no run that is over"),
+        ("plan/upgrade", "upgrade"),
+        ("nm/upgrade", "nothing to acknowledge"),
+    ] {
+        let said = stage.call(&["acknowledge", object, "-n", NAMESPACE]).await?;
+        assert_eq!(said.code, Some(2), "{said:?}");
+        assert!(said.err.contains(words), "{said:?}");
+    }
+    let run = stage.run("upgrade").await?;
+    let annotations = run.metadata.annotations.unwrap_or_default();
+    assert!(!annotations.contains_key(numo_api::marks::ACKNOWLEDGED));
     stage.strike().await
 }
 

@@ -40,6 +40,7 @@ mod plans;
 mod pools;
 mod preview;
 mod quiet;
+mod refusals;
 mod refused;
 mod release;
 mod restart;
@@ -354,12 +355,14 @@ pub async fn jobs(stage: &Stage) -> Result<Vec<Job>> {
 /// Waits so many seconds until `numo explain` says this of a node; all that it says.
 pub async fn explained(stage: &Stage, node: &str, words: &str, seconds: u64) -> Result<String> {
     let what = format!("explain of {node} says {words}");
-    stage
+    let text = stage
         .until(&what, seconds, || async {
             let text = stage.say(&["explain", node]).await?;
             Ok(text.contains(words).then_some(text))
         })
-        .await
+        .await?;
+    stage.compare_node_without_leases(node).await?;
+    Ok(text)
 }
 
 /// The verdicts of a rule in a node's journal, oldest first: attempt, outcome, exit code. numo's own check is in no

@@ -1,0 +1,127 @@
+//! `numo acknowledge`: a person has seen that a run of a MutexRunConfig, or the upgrade of a Plan, left nodes out, or that
+//! nodes changed without their rules. The owner is Ready again; its record of what happened stays.
+
+use super::{
+    CliError, ClusterArgs, completion, look,
+    object::{Found, ObjectArg, What},
+    word::{Change, SayArgs, Speaker},
+};
+use crate::shell::watch;
+use clap::Args;
+use numo_api::{Reason, conditions::types, marks};
+use serde_json::{Value, json};
+
+/// Arguments of `numo acknowledge`.
+#[derive(Debug, Args)]
+pub struct AcknowledgeArgs {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
+    say: SayArgs,
+    /// Namespace of the object [default: that of the kubeconfig's context]
+    #[arg(short, long, value_name = "NS")]
+    namespace: Option<String>,
+    /// The MutexRunConfig, or plan/NAME
+    #[arg(value_name = "RUN|plan/NAME", add = clap_complete::ArgValueCompleter::new(completion::owners))]
+    object: ObjectArg,
+    /// Take it back: the owner is not Ready until somebody has looked
+    #[arg(long)]
+    undo: bool,
+}
+
+/// Reasons of the condition Ready that a person can acknowledge.
+const ACKNOWLEDGED: [Reason; 2] = [Reason::NodesLeftOut, Reason::NodesUngated];
+
+/// Sets or removes the annotation with the id of the run.
+pub async fn acknowledge(args: AcknowledgeArgs) -> Result<(), CliError> {
+    if args.object.what == Some(What::Maintenance) {
+        return Err(CliError::Usage(format!(
+            "nodemaintenance/{} leaves no node out: there is nothing to acknowledge; wanted a MutexRunConfig or plan/NAME",
+            args.object.name
+        )));
+    }
+    let (connection, default) = args.cluster.connect("acknowledge").await?;
+    let namespace = args.namespace.unwrap_or(default);
+    let found = args.object.owner(&connection, &namespace).await?;
+    let name = found.name();
+    let (value, words) = if args.undo {
+        (Value::Null, taken_back(&found, &namespace)?)
+    } else {
+        let (id, words) = shortfall(&found, &namespace)?;
+        (json!(id), words)
+    };
+    let speaker = Speaker::of(&connection, &args.say).await?;
+    let change = Change {
+        resource: &found.resource,
+        object: &found.object,
+        verb: if args.undo {
+            "acknowledge --undo"
+        } else {
+            "acknowledge"
+        },
+        event: if args.undo {
+            "AcknowledgementTakenBack"
+        } else {
+            "Acknowledged"
+        },
+        patch: json!({"metadata": {"annotations": {marks::ACKNOWLEDGED: value}}}),
+    };
+    speaker
+        .write(&watch::api(&connection.write, found.kind, &namespace), change)
+        .await?;
+    println!("{name} {words}{}", args.say.suffix());
+    look::say_idle(&connection).await;
+    Ok(())
+}
+
+/// The id of the run that is to be acknowledged, and what of it is. An owner that did not come to such an end is refused:
+/// nobody acknowledges what is yet to happen.
+fn shortfall(found: &Found, namespace: &str) -> Result<(String, String), CliError> {
+    let (reason, message) = ready(found);
+    let ended = ACKNOWLEDGED.iter().any(|one| one.name() == reason);
+    if let Some(id) = found.run_id().filter(|_| ended) {
+        return Ok((id, format!("acknowledged: {message}")));
+    }
+    let name = found.name();
+    Err(CliError::Usage(
+        if acknowledged(found).is_some() && acknowledged(found) == found.run_id() {
+            format!("{name} in namespace {namespace} is acknowledged already; --undo takes that back")
+        } else {
+            format!(
+                "{name} in namespace {namespace} has no run that is over and left nodes out, or had nodes change without \
+             their rules: found Ready for {reason:?}, wanted {}",
+                ACKNOWLEDGED.map(Reason::name).join(" or ")
+            )
+        },
+    ))
+}
+
+fn taken_back(found: &Found, namespace: &str) -> Result<String, CliError> {
+    if acknowledged(found).is_some() {
+        return Ok("is acknowledged no more".to_owned());
+    }
+    Err(CliError::Usage(format!(
+        "{} in namespace {namespace} is not acknowledged: there is nothing to take back",
+        found.name()
+    )))
+}
+
+/// The id of the run that is acknowledged.
+fn acknowledged(found: &Found) -> Option<String> {
+    let annotations = found.object.metadata.annotations.as_ref()?;
+    annotations.get(marks::ACKNOWLEDGED).cloned()
+}
+
+/// Reason and message of the condition Ready; empty while there is none.
+fn ready(found: &Found) -> (String, String) {
+    let conditions = found.object.data.pointer("/status/conditions");
+    let mut conditions = conditions.and_then(Value::as_array).into_iter().flatten();
+    let text = |condition: &Value, field: &str| {
+        let found = condition.get(field).and_then(Value::as_str);
+        found.unwrap_or_default().to_owned()
+    };
+    let ready = conditions.find(|condition| text(condition, "type") == types::READY);
+    ready.map_or_else(Default::default, |ready| {
+        (text(ready, "reason"), text(ready, "message"))
+    })
+}
