@@ -1,10 +1,42 @@
 //! A list of conditions in the making: transition times are kept unless the status flips.
 
 use jiff::Timestamp;
-use numo_api::Condition;
+use numo_api::{Condition, Reason, conditions::types};
+use serde_json::{Value, json};
 
 /// Longest message of a condition (characters). The schema admits 32,768; nobody reads that.
 const MESSAGE_MAX: usize = 4096;
+
+/// The conditions of an object that numo has to leave to another operator: numo's own Ready and Stalled say so, and no other
+/// condition is touched. None where numo has said nothing of the object, or has said this.
+pub fn stood_off(conditions: &[Value], message: &str, now: Timestamp) -> Option<Vec<Value>> {
+    let is = |one: &Value, type_: &str| one.get("type").and_then(Value::as_str) == Some(type_);
+    let reason = Reason::ForeignController.name();
+    let ready = conditions.iter().find(|one| is(one, types::READY))?;
+    if ready.get("reason").and_then(Value::as_str) == Some(reason) {
+        return None;
+    }
+    let own = |type_: &str, status: &str| {
+        let before = conditions.iter().find(|one| is(one, type_));
+        let mut one = before.unwrap_or(ready).clone();
+        let same = before.is_some_and(|one| one.get("status").and_then(Value::as_str) == Some(status));
+        one["type"] = json!(type_);
+        one["status"] = json!(status);
+        one["reason"] = json!(reason);
+        one["message"] = json!(message.chars().take(MESSAGE_MAX).collect::<String>());
+        if !same {
+            one["lastTransitionTime"] = json!(seconds(now));
+        }
+        one
+    };
+    let others = conditions.iter().filter(|one| {
+        ![types::READY, types::STALLED, types::RECONCILING]
+            .iter()
+            .any(|own| is(one, own))
+    });
+    let own = [own(types::READY, "False"), own(types::STALLED, "True")];
+    Some(others.cloned().chain(own).collect())
+}
 
 /// A list of conditions in the making.
 #[derive(Debug)]

@@ -244,7 +244,7 @@ async fn all_workers(stage: &Stage) -> Result<Vec<Node>> {
 }
 
 /// Nothing of numo's is left on nodes and Plan.
-async fn is_given_back(stage: &Stage, name: &str) -> Result<()> {
+pub async fn is_given_back(stage: &Stage, name: &str) -> Result<()> {
     stage
         .until("everything is given back", 30, || async {
             let clean = all_workers(stage).await?.iter().all(|node| {
