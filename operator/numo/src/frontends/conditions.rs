@@ -110,3 +110,41 @@ impl<'a> Conditions<'a> {
 pub fn seconds(at: Timestamp) -> String {
     at.round(jiff::Unit::Second).unwrap_or(at).to_string()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::stood_off;
+    use jiff::Timestamp;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn only_numos_own_conditions_say_that_an_object_is_left_to_another_and_they_say_it_once() {
+        let theirs = json!({"type": "Complete", "status": "False", "reason": "SyncJob", "x": 1});
+        let all = [
+            theirs.clone(),
+            json!({"type": "Ready", "status": "False", "reason": "Progressing", "message": "m", "lastTransitionTime": "t"}),
+            json!({"type": "Reconciling", "status": "True", "reason": "Progressing"}),
+        ];
+        let found = stood_off(&all, "it runs", Timestamp::UNIX_EPOCH).unwrap_or_default();
+        assert_eq!(found[0], theirs);
+        let of = |index: usize, field: &str| {
+            found[index]
+                .get(field)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
+        assert_eq!(found.len(), 3);
+        for (index, type_, status) in [(1, "Ready", "False"), (2, "Stalled", "True")] {
+            assert_eq!(of(index, "type"), type_);
+            assert_eq!(of(index, "status"), status);
+            assert_eq!(of(index, "reason"), "ForeignController");
+            assert_eq!(of(index, "message"), "it runs");
+        }
+        assert_eq!(of(1, "lastTransitionTime"), "t", "its status is the same");
+        assert_eq!(of(2, "lastTransitionTime"), "1970-01-01T00:00:00Z");
+        assert_eq!(stood_off(&found, "it runs", Timestamp::UNIX_EPOCH), None);
+        // What the rival has written whole is not corrected.
+        assert_eq!(stood_off(&[theirs], "it runs", Timestamp::UNIX_EPOCH), None);
+    }
+}

@@ -98,10 +98,6 @@ pub const CLUSTER_KINDS: [Kind; 21] = [
 /// Kinds that only the operator itself needs to see.
 const OPERATOR_KINDS: [Kind; 2] = [Kind::DaemonSet, Kind::DisruptionBudget];
 
-/// How often it is looked again whether another operator may do its work.
-const CLAIMS_AGAIN: Duration = Duration::from_mins(1);
-/// How often it is looked again what is left of one that does not run.
-const LINGERS_AGAIN: Duration = Duration::from_secs(5);
 /// Deployments of such operators that are asked about at once.
 const CLAIMS_AT_ONCE: usize = 32;
 /// How often it is said again that nodes in flight stand still beside another operator.
@@ -162,10 +158,6 @@ pub struct Planner {
     sent: BTreeMap<Owner, (NodeMaintenanceStatus, NodeMaintenanceStatus)>,
     /// When the status of each Plan was written last.
     plans_said: BTreeMap<Key, Timestamp>,
-    /// When claims were judged last.
-    claims_judged: Option<Instant>,
-    /// When those were that linger.
-    lingering_judged: Option<Instant>,
     /// Since when everything was listed.
     complete_since: Option<Instant>,
     /// The watches of the pods of nodes in maintenance.
@@ -219,8 +211,6 @@ impl Planner {
             stood_off: BTreeMap::new(),
             sent: BTreeMap::new(),
             plans_said: BTreeMap::new(),
-            claims_judged: None,
-            lingering_judged: None,
             complete_since: None,
             pod_watches: BTreeMap::new(),
             said_no_leases: false,
@@ -1102,8 +1092,11 @@ impl Planner {
             .filter_map(|rule| self.judged_next(rule))
             .map(|at| at.saturating_duration_since(Instant::now()))
             .min();
-        let claims = self.store.claims().any(|(_, claim)| claim.lingers());
-        let claims = (claims || self.store.awaits_claims()).then_some(LINGERS_AGAIN);
+        let claims = self.store.claims().filter_map(|(_, claim)| {
+            let asked = claim.asked_at?;
+            Some(claim.again()?.saturating_sub(asked.elapsed()))
+        });
+        let claims = claims.min();
         [decided, judged, claims]
             .into_iter()
             .flatten()
@@ -1212,11 +1205,8 @@ impl Planner {
     /// Asks the API server now and then whether those may do the work of an operator who have its name, and what is left of
     /// one that does not run.
     fn judge_claims(&mut self) {
-        let is_due = |at: Option<Instant>, pause| at.is_none_or(|at| at.elapsed() >= pause);
-        let all = is_due(self.claims_judged, CLAIMS_AGAIN);
-        let left = is_due(self.lingering_judged, LINGERS_AGAIN);
         let claims = self.store.claims();
-        let due = claims.filter(|(_, claim)| all || claim.asked == 0 || (left && claim.lingers()));
+        let due = claims.filter(|(_, claim)| claim.is_due());
         let due: Vec<Key> = due.take(CLAIMS_AT_ONCE).map(|(key, _)| key.clone()).collect();
         for key in due {
             let asked = self.store.asks_claim(&key);
@@ -1230,12 +1220,6 @@ impl Planner {
                     let _ = sender.send(Seen::Claim(key, asked, judged));
                 }
             });
-        }
-        if all {
-            self.claims_judged = Some(Instant::now());
-        }
-        if left {
-            self.lingering_judged = Some(Instant::now());
         }
     }
 

@@ -114,3 +114,141 @@ fn unseen(error: &kube::Error) -> bool {
     }
     refused
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Judged, lease_names};
+    use crate::shell::{
+        store::{Seen, Store},
+        wire::{Deployed, Kind, Object},
+    };
+    use numo_core::observed::{ForeignController, Key, Settings};
+
+    /// What was seen of a Deployment by the name of system-upgrade-controller.
+    struct Claimed {
+        store: Store,
+        key: Key,
+        version: u64,
+    }
+
+    impl Claimed {
+        fn new() -> Self {
+            Self {
+                store: Store::new(Settings::default()),
+                key: Key::new("cattle-system", "system-upgrade-controller"),
+                version: 1,
+            }
+        }
+
+        fn applied(&mut self, runs: bool) {
+            let of = Deployed {
+                what: ForeignController::Plan,
+                account: "suc".to_owned(),
+                selector: serde_json::Value::Null,
+                runs,
+            };
+            self.version += 1;
+            let object = Object::Foreign(self.key.clone(), Box::new(of));
+            let kind = Kind::SystemUpgradeController;
+            self.store.see(Seen::Applied(kind, self.version, object));
+        }
+
+        fn deleted(&mut self) {
+            self.version += 1;
+            let kind = Kind::SystemUpgradeController;
+            self.store
+                .see(Seen::Deleted(kind, self.key.clone(), self.version));
+        }
+
+        fn judged(&mut self, may: bool, lingers: Option<&str>) {
+            let asked = self.store.asks_claim(&self.key);
+            self.answered(asked, may, lingers);
+        }
+
+        fn answered(&mut self, asked: u64, may: bool, lingers: Option<&str>) {
+            let lingers = lingers.map(str::to_owned);
+            let judged = Judged { may, lingers };
+            self.store.see(Seen::Claim(self.key.clone(), asked, judged));
+        }
+
+        fn is_believed(&self) -> bool {
+            let observed = &self.store.observed;
+            observed.stood_off(ForeignController::Plan).is_some()
+        }
+    }
+
+    #[test]
+    fn one_that_is_scaled_to_0_or_deleted_is_live_until_nothing_is_left_of_it() {
+        for deletes in [false, true] {
+            let mut claimed = Claimed::new();
+            claimed.applied(true);
+            assert!(!claimed.is_believed(), "it is found out first whether it may");
+            claimed.judged(true, None);
+            assert!(claimed.is_believed());
+            if deletes {
+                claimed.deleted();
+            } else {
+                claimed.applied(false);
+            }
+            assert!(claimed.is_believed(), "nobody has looked yet what is left");
+            claimed.judged(true, Some("Pod suc-1 still terminates"));
+            let why = claimed.store.observed.stood_off(ForeignController::Plan);
+            let why = why.map(|why| why.message.to_string()).unwrap_or_default();
+            assert!(
+                why.contains("is at 0 or deleted, Pod suc-1 still terminates"),
+                "{why}"
+            );
+            claimed.judged(true, None);
+            assert!(!claimed.is_believed());
+            assert_eq!(
+                claimed.store.claims().next().is_none(),
+                deletes,
+                "it is forgotten"
+            );
+        }
+    }
+
+    #[test]
+    fn a_stranger_is_believed_nothing() {
+        let mut claimed = Claimed::new();
+        claimed.applied(true);
+        claimed.judged(false, Some("Pod x still runs"));
+        assert!(!claimed.is_believed());
+        // Its rights may come after it: it is asked again by itself.
+        let claim = claimed.store.claim_of(&claimed.key);
+        assert!(claim.is_some_and(|claim| claim.again().is_some()));
+        claimed.applied(false);
+        assert!(!claimed.is_believed());
+        claimed.deleted();
+        assert!(!claimed.is_believed() && claimed.store.claims().next().is_none());
+    }
+
+    #[test]
+    fn one_at_0_that_changes_is_not_believed_again_and_an_old_answer_counts_no_more() {
+        let mut claimed = Claimed::new();
+        claimed.applied(false);
+        claimed.judged(true, None);
+        claimed.applied(false);
+        assert!(!claimed.is_believed());
+        let asked = claimed.store.asks_claim(&claimed.key.clone());
+        claimed.applied(true);
+        assert!(claimed.is_believed());
+        claimed.applied(false);
+        claimed.answered(asked, true, None);
+        assert!(claimed.is_believed(), "the answer is of before it ran");
+    }
+
+    #[test]
+    fn the_role_of_numo_lets_it_read_the_leases_by_name() {
+        let role = include_str!("../../../../deploy/kustomize/base/cluster_role.yaml");
+        for what in [
+            ForeignController::Plan,
+            ForeignController::NodeMaintenance,
+            ForeignController::MutexRunConfig,
+        ] {
+            for name in lease_names(what) {
+                assert!(role.contains(name), "{name}");
+            }
+        }
+    }
+}

@@ -23,7 +23,11 @@ use numo_core::{
     quorum::OPENSHIFT_ETCD,
     ready,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+use tokio::time::Instant;
 
 /// What a watch says.
 #[derive(Debug)]
@@ -105,6 +109,14 @@ type PlanPod = (Key, Option<String>, Option<(String, String)>);
 /// Controllers whose pods' returns are counted, at most.
 const RETURNS: usize = 10_000;
 
+/// How often it is looked again, when something happens, whether another operator may do its work.
+const CLAIMS_AGAIN: Duration = Duration::from_mins(1);
+/// How often it is looked again what is left of one that does not run.
+const LINGERS_AGAIN: Duration = Duration::from_secs(5);
+/// How soon it is asked again whether one may that might not; each time twice as late, at most so many times.
+const REFUSED_AGAIN: Duration = Duration::from_secs(1);
+const REFUSED_DOUBLINGS: u32 = 6;
+
 /// A Deployment that has the name of an operator which numo replaces. Anybody may make one: it counts only while its
 /// ServiceAccount may do that operator's work.
 #[derive(Clone, Debug)]
@@ -123,6 +135,10 @@ pub struct Claim {
     pub was_live: bool,
     /// Number of the question about it as it is now; 0 before it is asked.
     pub asked: u64,
+    /// When that was asked.
+    pub asked_at: Option<Instant>,
+    /// How often it was found since it changed that its ServiceAccount may not.
+    pub refusals: u32,
 }
 
 /// What was found out about a Deployment.
@@ -153,9 +169,26 @@ impl Claim {
         }
     }
 
-    /// Whether something of it is left although it does not run.
-    pub fn lingers(&self) -> bool {
-        !self.of.runs && self.rival().is_some()
+    /// How soon it is to be asked about again, whatever else happens; none if that can wait until something else happens.
+    pub fn again(&self) -> Option<Duration> {
+        let is_refused = self.judged.as_ref().is_some_and(|judged| !judged.may);
+        if self.of.runs && is_refused {
+            // Rights are granted in any order, and the API server needs a moment to know them.
+            let pause = REFUSED_AGAIN * 2_u32.pow(self.refusals.min(REFUSED_DOUBLINGS));
+            return Some(pause);
+        }
+        let lingers = !self.of.runs && self.rival().is_some();
+        let awaited = self.judged.is_none();
+        (lingers || awaited).then_some(LINGERS_AGAIN)
+    }
+
+    /// Whether it is time to ask about it.
+    pub fn is_due(&self) -> bool {
+        let pause = self.again().or_else(|| self.of.runs.then_some(CLAIMS_AGAIN));
+        match self.asked_at {
+            None => true,
+            Some(at) => pause.is_some_and(|pause| at.elapsed() >= pause),
+        }
     }
 }
 
@@ -524,6 +557,8 @@ impl Store {
             stale: true,
             was_live,
             asked: 0,
+            asked_at: None,
+            refusals: 0,
         };
         self.claims.insert(key.clone(), claim);
         self.believe(key)
@@ -548,6 +583,7 @@ impl Store {
         self.questions += 1;
         if let Some(claim) = self.claims.get_mut(key) {
             claim.asked = self.questions;
+            claim.asked_at = Some(Instant::now());
         }
         self.questions
     }
@@ -560,6 +596,11 @@ impl Store {
             // It has changed since.
             return false;
         }
+        claim.refusals = if judged.may {
+            0
+        } else {
+            claim.refusals.saturating_add(1)
+        };
         claim.judged = Some(judged);
         claim.stale = false;
         self.believe(key)
