@@ -1092,9 +1092,10 @@ impl Planner {
             .filter_map(|rule| self.judged_next(rule))
             .map(|at| at.saturating_duration_since(Instant::now()))
             .min();
-        let claims = self.store.claims().filter_map(|(_, claim)| {
-            let asked = claim.asked_at?;
-            Some(claim.again()?.saturating_sub(asked.elapsed()))
+        let claims = self.store.claims().filter_map(|(_, claim)| match claim.asked_at {
+            // One that has just been seen changes no decision before it is asked about.
+            None => Some(Duration::ZERO),
+            Some(asked) => Some(claim.again()?.saturating_sub(asked.elapsed())),
         });
         let claims = claims.min();
         [decided, judged, claims]

@@ -16,7 +16,7 @@ use crate::{
     apply,
     left::metrics,
     maintenance::{budget, deployment, is_cordoned, leases, node, on, running},
-    plans::{PLANS, complete, is_given_back, plan, said, stage, status, until, waits},
+    plans::{PLANS, changes, complete, is_given_back, plan, said, stage, status, step, until, waits},
 };
 
 /// Name of the Deployment, and of the Lease of its leader.
@@ -102,7 +102,7 @@ async fn a_rival_in_mid_run_is_said_everywhere_and_a_cordon_of_numo_has_a_way_ba
     waits(&stage, "k3s", "ForeignController").await?;
     let change = stage
         .until("the journal says so", 30, || async {
-            let change = stage.change("worker-0").await?;
+            let change = changes(&stage).await?.pop();
             let is_told = |status: &numo_api::NodeChangeStatus| {
                 status.reason.as_deref() == Some("ForeignController") && status.closed_since.is_some()
             };
@@ -157,7 +157,7 @@ async fn a_rival_in_mid_run_is_said_everywhere_and_a_cordon_of_numo_has_a_way_ba
             Ok((!is_cordoned(&node) && !marked).then_some(()))
         })
         .await?;
-    stage.step("worker-0", Step::Skipped).await?;
+    step(&stage, "worker-0", Step::Skipped).await?;
     stage
         .until("the lease is given back", 30, || async {
             let held = leases(&stage).list(&ListParams::default()).await?.items.len();
@@ -174,9 +174,9 @@ async fn a_rival_in_mid_run_is_said_everywhere_and_a_cordon_of_numo_has_a_way_ba
     // It goes: numo goes on, and the node is taken in again.
     let api: Api<Deployment> = Api::namespaced(stage.client.clone(), PLANS);
     api.delete(THEIRS, &DeleteParams::default()).await?;
-    stage.step("worker-1", Step::Done).await?;
+    step(&stage, "worker-1", Step::Done).await?;
     stage.say(&["retry", "worker-0"]).await?;
-    stage.step("worker-0", Step::Done).await?;
+    step(&stage, "worker-0", Step::Done).await?;
     complete(&stage, "k3s").await?;
     is_given_back(&stage, "k3s").await?;
     stage.strike().await
