@@ -225,7 +225,7 @@ reasons! {
     NodeLeaseLost: OtherController, "Another controller took the lease of the node while it was in maintenance.";
     EtcdQuorum: ClusterAdmin, "Without the node the control plane would lose its quorum, or one failure more would cost it.";
     QuorumUnknown: ClusterAdmin, "It cannot be told which control-plane nodes the cluster can do without.";
-    ForeignController: ClusterAdmin, "The operator that numo replaces still runs on these objects: numo writes nothing to them.";
+    ForeignController: ClusterAdmin, "The operator that numo replaces is live: numo begins nothing for these objects, and finishes or gives back what it had begun.";
     Draining: Numo, "Pods are on their way out.";
     EvictionBlocked: ClusterAdmin, "A PodDisruptionBudget lets no further pod go now.";
     EvictionRefused: ClusterAdmin, "The API server or an admission webhook refuses to let a pod go.";

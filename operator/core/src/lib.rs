@@ -34,7 +34,9 @@ pub mod quorum;
 pub mod ready;
 pub mod release;
 pub mod report;
+pub mod rival;
 pub mod rules;
+pub mod standoff;
 pub mod verdict;
 
 pub use decide::{Decision, Snapshot, decide};

@@ -114,8 +114,8 @@ pub struct Observed {
     pub returns: BTreeMap<(String, String), Returned>,
     /// Static pods of etcd, and on OpenShift its guards: the nodes they are on.
     pub etcd_pods: BTreeMap<Key, EtcdPodView>,
-    /// Operators that numo replaces and that are running, by the object that shows it: what they own.
-    pub foreign_controllers: BTreeMap<Key, ForeignController>,
+    /// Operators that numo replaces and that are live, by their Deployment.
+    pub foreign_controllers: BTreeMap<Key, Rival>,
     /// Plans.
     pub plans: BTreeMap<Key, PlanView>,
     /// Jobs of Plans.
@@ -1043,7 +1043,25 @@ pub enum ForeignController {
     Plan,
 }
 
+/// An operator that numo replaces, and that is live.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rival {
+    /// What it works on.
+    pub what: ForeignController,
+    /// What is left of it, where its Deployment is at 0 or deleted; none where that runs.
+    pub lingers: Option<String>,
+}
+
 impl ForeignController {
+    /// The one that works on owners of a kind.
+    pub const fn of(kind: OwnerKind) -> Self {
+        match kind {
+            OwnerKind::MutexRunConfig => Self::MutexRunConfig,
+            OwnerKind::NodeMaintenance(_) => Self::NodeMaintenance,
+            OwnerKind::Plan => Self::Plan,
+        }
+    }
+
     /// The kind that it works on.
     pub const fn kind(self) -> &'static str {
         match self {
@@ -1093,14 +1111,25 @@ impl Observed {
         Some(Why::new(Reason::ListFailed, message))
     }
 
-    /// Why objects of a kind are left to the operator that numo replaces, if it runs.
+    /// Why objects of a kind are left to the operator that numo replaces, if it is live.
     pub fn stood_off(&self, from: ForeignController) -> Option<Why> {
-        let (key, _) = self.foreign_controllers.iter().find(|(_, what)| **what == from)?;
-        let message = format!(
-            "{} runs (Deployment {key}): numo leaves {}s to it",
-            from.name(),
-            from.kind()
-        );
+        let mut rivals = self.foreign_controllers.iter();
+        let (key, rival) = rivals.find(|(_, rival)| rival.what == from)?;
+        let (name, kind) = (from.name(), from.kind());
+        let message = match &rival.lingers {
+            None => format!("{name} runs (Deployment {key}): numo leaves {kind}s to it"),
+            Some(words) => {
+                format!(
+                    "{name} is not gone yet (Deployment {key} is at 0 or deleted, {words}): numo leaves {kind}s to it"
+                )
+            }
+        };
         Some(Why::new(Reason::ForeignController, message))
+    }
+
+    /// Why nothing begins for any owner of a kind, whatever its own spec says.
+    pub fn stop_of_kind(&self, kind: OwnerKind) -> Option<Why> {
+        self.stood_off(ForeignController::of(kind))
+            .or_else(|| self.list_failed(kind))
     }
 }

@@ -36,6 +36,7 @@ use crate::{
     plan,
     report::{LastWord, NodeReport, PoolReport, Report, RunPhase, Why},
     rules::{self, Progress, Subject},
+    standoff,
     verdict::{Answers, Question},
 };
 use jiff::Timestamp;
@@ -218,7 +219,11 @@ fn decide_run(snapshot: &Snapshot<'_>, run: &RunConfigView, answers: &Answers) -
             ));
         }
     }
-    draft.finish()
+    let changes: Vec<&ChangeView> = draft.frame.changes().collect();
+    let mut out = draft.finish();
+    let rival = snapshot.observed.stood_off(ForeignController::MutexRunConfig);
+    standoff::finish(&mut out, snapshot, rival.as_ref(), changes, &run.uid);
+    out
 }
 
 /// The parts of the report that are there whatever is decided.

@@ -13,7 +13,7 @@ use crate::{
     ledger,
     mark::{self, Shielded},
     names,
-    observed::{ChangeView, JobView, Key, LeaseView, NodeView, Observed, RuleView},
+    observed::{ChangeView, ForeignController, JobView, Key, LeaseView, NodeView, Observed, RuleView},
     owner::OwnerKind,
     pools,
     report::Why,
@@ -187,7 +187,9 @@ fn holds_lease_and_shield(draft: &mut Draft<'_>, member: &Member<'_>, change: &C
         actions.push(shield(node, &draft.frame.run.uid));
     }
     actions.extend(machine::shields(&draft.frame, node));
-    if actions.is_empty() {
+    let rival = draft.frame.observed.stood_off(ForeignController::MutexRunConfig);
+    if actions.is_empty() || rival.is_some() {
+        // Beside the operator that numo replaces nothing new is taken.
         return true;
     }
     for action in actions {

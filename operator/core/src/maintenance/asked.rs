@@ -2,8 +2,8 @@
 //! never fails as a whole: what is wrong becomes a reason to wait.
 
 use super::{
-    ChangeView, DrainOptions, Key, MaintenanceView, MutexBindingSpec, NodeMaintenanceSpec, Observed, Phase,
-    Reason, RuleView, Why, binding, changes, intent, marks, quorum,
+    ChangeView, DrainOptions, ForeignController, Key, MaintenanceView, MutexBindingSpec, NodeMaintenanceSpec,
+    Observed, Phase, Reason, RuleView, Why, binding, changes, intent, marks, quorum,
 };
 
 /// The phases in which a maintenance asks its rules.
@@ -99,7 +99,10 @@ pub(super) fn asked<'a>(view: &MaintenanceView, observed: &'a Observed) -> Inten
         );
         Why::new(Reason::Suspended, message)
     });
-    let suspended = suspended.or_else(|| observed.list_failed(view.owner.kind));
+    let suspended = observed
+        .stood_off(ForeignController::NodeMaintenance)
+        .or(suspended)
+        .or_else(|| observed.list_failed(view.owner.kind));
     let pruned = view.pruned.map(|field| {
         let message = format!(
             "spec.{field} is in the manifest that kubectl apply remembers and not in the object: the CRD of another operator drops it, or somebody took it away; put it back, or apply the manifest without it (a MutexBinding gates as well)"
@@ -112,6 +115,14 @@ pub(super) fn asked<'a>(view: &MaintenanceView, observed: &'a Observed) -> Inten
         suspended,
         problem: of_selector.or_else(|| of_drain.clone()).or(of_rules).or(pruned),
         of_drain,
+    }
+}
+
+impl Intent<'_> {
+    /// Whether the operator that numo replaces is live.
+    pub(super) fn is_stood_off(&self) -> bool {
+        let why = self.suspended.as_ref();
+        why.is_some_and(|why| why.reason == Reason::ForeignController)
     }
 }
 

@@ -49,6 +49,10 @@ impl Pass<'_> {
             actions.push(shielding(node, self.view, self.group));
         }
         actions.extend(decide::machine_shields(self.observed, &node.name, &self.view.uid));
+        if self.intent.is_stood_off() {
+            // Beside the operator that numo replaces nothing new is taken; the turn is closed by what comes next.
+            return true;
+        }
         if actions.is_empty() {
             return true;
         }

@@ -23,12 +23,15 @@ use crate::{
     ledger::{self, Ledger},
     mark::{self, CordonedBy},
     names,
-    observed::{ChangeView, Key, LeaseView, MaintenanceView, NodeView, Observed, RuleView},
+    observed::{
+        ChangeView, ForeignController, Key, LeaseView, MaintenanceView, NodeView, Observed, RuleView,
+    },
     owner::{MaintenanceGroup, OwnerKind},
     phases::{Phases, Went},
     quorum,
     report::{MaintenancePhase, MaintenanceReport, NodeReport, RunPhase, Why},
     rules::{self, later},
+    standoff,
     verdict::{Answers, Question},
 };
 use jiff::Timestamp;
@@ -81,10 +84,22 @@ pub fn decide(snapshot: &Snapshot<'_>, view: &MaintenanceView, answers: &Answers
         },
     };
     pass.out.report.phase = RunPhase::Active;
-    pass.decide();
+    let rival = observed.stood_off(ForeignController::NodeMaintenance);
+    let is_under_way = changes(observed, &view.uid).any(ChangeView::in_flight);
+    match rival.clone().filter(|_| !is_under_way) {
+        Some(why) => pass.leave_to(why),
+        None => pass.decide(),
+    }
     pass.free_jobs();
     pass.out.report.run_id = run_id(view);
     pass.out.report.maintenance = Some(pass.report);
+    standoff::finish(
+        &mut pass.out,
+        snapshot,
+        rival.as_ref(),
+        changes(observed, &view.uid),
+        &view.uid,
+    );
     pass.out
 }
 
@@ -269,14 +284,15 @@ impl Pass<'_> {
         self.out.report.hold = Some(why);
     }
 
+    /// The operator that numo replaces is live, and numo has nothing in hand.
+    fn leave_to(&mut self, why: Why) {
+        self.out.report.phase = RunPhase::Refused;
+        self.report.error.clone_from(&self.view.status.last_error);
+        self.out.report.hold = Some(why);
+    }
+
     fn decide(&mut self) {
         let (view, observed) = (self.view, self.observed);
-        if let Some(why) = observed.stood_off(crate::observed::ForeignController::NodeMaintenance) {
-            self.out.report.phase = RunPhase::Refused;
-            self.report.error.clone_from(&view.status.last_error);
-            self.out.report.hold = Some(why);
-            return;
-        }
         let node = observed.nodes.get(self.node);
         if !view.deleting && self.node != view.spec.node_name {
             let message = format!(
@@ -343,6 +359,7 @@ impl Pass<'_> {
         let change = changes(observed, &view.uid).find(|change| change.spec.node_uid == node.uid);
         match change {
             Some(change) if change.in_flight() => self.advance(node, change),
+            Some(change) if change.status.step == Some(Step::Skipped) => self.stay_out(node, change),
             Some(change) if change.status.step.is_some_and(Step::is_terminal) => {
                 // It was given up, and nothing is held any more.
                 self.report.phase = MaintenancePhase::Failed;
@@ -472,9 +489,45 @@ impl Pass<'_> {
         true
     }
 
+    /// A person leaves the node out: its cordon, taints, shield and lease are given back. Whether that is so.
+    fn skips(&mut self, node: &NodeView, change: &ChangeView) -> bool {
+        let directive = change.spec.directive.as_ref();
+        let Some(directive) = directive.filter(|one| one.action == DirectiveAction::Skip) else {
+            return false;
+        };
+        let words = decide::persons_words("skipped", change, directive);
+        let why = Why::new(Reason::SkippedByPerson, words);
+        if self.has_given_back(Some(node), false) {
+            self.release_lease(true);
+            let mut journal = Journal::open(change, self.now);
+            journal.obey();
+            journal.enter(Step::Skipped, Some(&why));
+            self.out.actions.extend(journal.planned(None));
+        }
+        // Nobody may take the node for one that is in maintenance.
+        self.report.phase = MaintenancePhase::Failed;
+        self.say(Step::Skipped, why, Some(change));
+        true
+    }
+
+    /// A node that a person has left out stays so until a person asks for it again.
+    fn stay_out(&mut self, node: &NodeView, change: &ChangeView) {
+        if self.retries(change) {
+            return;
+        }
+        self.has_given_back(Some(node), false);
+        self.report.phase = MaintenancePhase::Failed;
+        let message = change.status.message.clone().unwrap_or_default();
+        let why = Why::new(Reason::SkippedByPerson, message);
+        self.say(Step::Skipped, why, Some(change));
+    }
+
     /// One step further with a node that has its turn.
     fn advance(&mut self, node: &NodeView, change: &ChangeView) {
         self.report.phase = MaintenancePhase::Running;
+        if self.skips(node, change) {
+            return;
+        }
         let cordon = mark::cordoned_by(node).filter(|mark| mark.owner == self.view.uid);
         let entries = &change.status.entries;
         let has_begun = cordon.is_some() || entries.iter().any(|entry| entry.step == Step::Cordoned);

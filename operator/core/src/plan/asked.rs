@@ -189,15 +189,20 @@ impl<'a> Intent<'a> {
             of_secrets: of_secrets(view, observed),
             of_selector: selector_problem.map(|problem| format!("spec.nodeSelector: {problem}")),
             of_gates,
-            suspended: view
-                .annotations
-                .get(marks::SUSPEND)
-                .map(|by| {
+            suspended: super::stood_off(observed)
+                .or_else(|| {
+                    let by = view.annotations.get(marks::SUSPEND)?;
                     let message = format!("Plan {} has annotation {}: {by}", view.key, marks::SUSPEND);
-                    Why::new(Reason::Suspended, message)
+                    Some(Why::new(Reason::Suspended, message))
                 })
                 .or_else(|| observed.list_failed(OwnerKind::Plan)),
         }
+    }
+
+    /// Whether the operator that numo replaces is live.
+    pub fn is_stood_off(&self) -> bool {
+        let why = self.suspended.as_ref();
+        why.is_some_and(|why| why.reason == Reason::ForeignController)
     }
 
     /// How many nodes may be in flight of so many that are selected.

@@ -25,6 +25,7 @@ use crate::{
     owner::{Owner, OwnerKind},
     pools,
     report::{NodeReport, PlanReport, RunPhase, Why},
+    standoff,
     verdict::{Answers, Question},
 };
 use jiff::Timestamp;
@@ -167,7 +168,8 @@ pub(crate) fn has_job(observed: &Observed, view: &PlanView, node: &NodeView, of_
 /// Decides for a Plan.
 pub fn decide(snapshot: &Snapshot<'_>, view: &PlanView, answers: &Answers) -> Decision {
     let observed = snapshot.observed;
-    if let Some(why) = stood_off(observed) {
+    let rival = stood_off(observed);
+    if let Some(why) = rival.clone().filter(|_| !is_under_way(view, observed)) {
         let mut out = Decision::default();
         out.report.hold = Some(why);
         return out;
@@ -216,7 +218,20 @@ pub fn decide(snapshot: &Snapshot<'_>, view: &PlanView, answers: &Answers) -> De
         pool: "".into(),
     };
     pass.decide();
+    standoff::finish(
+        &mut pass.out,
+        snapshot,
+        rival.as_ref(),
+        changes(observed, view),
+        &view.uid,
+    );
     pass.out
+}
+
+/// Whether numo has a node of the Plan in hand, or something to give back.
+fn is_under_way(view: &PlanView, observed: &Observed) -> bool {
+    view.finalizers.iter().any(|one| one == marks::FINALIZER)
+        || changes(observed, view).any(ChangeView::in_flight)
 }
 
 fn hash(view: &PlanView, observed: &Observed, intent: &Intent<'_>, resolved: &Resolved) -> String {

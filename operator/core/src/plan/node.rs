@@ -378,6 +378,15 @@ impl<'a> Pass<'a> {
                 }
             }
         }
+        if self.intent.is_stood_off() {
+            // Beside the operator that numo replaces nothing new is taken; the turn is closed by what comes next.
+            for action in actions {
+                if let Action::RenewLease { .. } = &action {
+                    self.act(&node.name, action, None);
+                }
+            }
+            return true;
+        }
         let renews_only = actions
             .iter()
             .all(|action| matches!(action, Action::RenewLease { .. }));

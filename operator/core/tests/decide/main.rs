@@ -30,5 +30,6 @@ mod preflight;
 mod quarantine;
 mod release;
 mod rules;
+mod standoff;
 mod stepped;
 mod words;

@@ -26,7 +26,7 @@ use numo_core::{
     mark::{self, CordonedBy, Shielded},
     observed::{
         ChangeView, DisruptionBudgetView, EtcdPodView, EvictionView, ForeignController, JobView, Key,
-        LeaseView, MaintenanceView, PodView, Returned, Said,
+        LeaseView, MaintenanceView, PodView, Returned, Rival, Said,
     },
 };
 use serde_json::json;
@@ -94,7 +94,8 @@ impl Cluster {
             "foreign" => {
                 let key = Key::new("operators", "node-maintenance-operator-controller-manager");
                 let what = ForeignController::NodeMaintenance;
-                self.observed.foreign_controllers.insert(key, what);
+                let rival = Rival { what, lingers: None };
+                self.observed.foreign_controllers.insert(key, rival);
             }
             _ => return false,
         }
@@ -230,6 +231,13 @@ impl Cluster {
         };
         if let Some(uid) = line.option("uid") {
             uid.clone_into(&mut spec.node_uid);
+        }
+        if line.has("skip") {
+            spec.directive = Some(numo_api::Directive {
+                action: numo_api::DirectiveAction::Skip,
+                reason: None,
+                by: None,
+            });
         }
         if line.has("retry") {
             spec.directive = Some(numo_api::Directive {

@@ -24,6 +24,7 @@ use numo_core::{
     mark::{self, CordonedBy, Shielded},
     observed::{
         ChangeView, ChannelView, ForeignController, JobEnd, JobView, Key, LeaseView, PlanJobView, PlanView,
+        Rival,
     },
     plan::{self, Window},
 };
@@ -106,11 +107,16 @@ impl Cluster {
                 let words = "forbidden".to_owned();
                 self.observed.unseen_plan_jobs.insert(PLANS.to_owned(), words);
             }
-            "foreign-plans" => {
+            "foreign-plans" | "foreign-runs" => {
                 let key = Key::new("cattle-system", "system-upgrade-controller");
-                self.observed
-                    .foreign_controllers
-                    .insert(key, ForeignController::Plan);
+                let what = if line.word(0) == "foreign-runs" {
+                    ForeignController::MutexRunConfig
+                } else {
+                    ForeignController::Plan
+                };
+                let lingers = line.option("lingers").map(|pod| format!("Pod {pod} terminates"));
+                let rival = Rival { what, lingers };
+                self.observed.foreign_controllers.insert(key, rival);
             }
             _ => return false,
         }

@@ -5,7 +5,7 @@ use super::look::Look;
 use numo_api::{Reason, Step, conditions::Who, marks};
 use numo_core::{
     MaintenanceGroup, Owner, OwnerKind, ledger,
-    observed::{ChangeView, Key},
+    observed::{ChangeView, ForeignController, Key},
     report::{NodeReport, Report},
 };
 
@@ -233,8 +233,8 @@ impl Wait<'_> {
                 vec!["kubectl get nodes -l node-role.kubernetes.io/control-plane".to_owned()]
             }
             Reason::ForeignWriter => self.take_back(),
-            Reason::ForeignController
-            | Reason::NamespaceNotAllowed
+            Reason::ForeignController => self.beside_rival(),
+            Reason::NamespaceNotAllowed
             | Reason::WriteRefused
             | Reason::SecretsForbidden
             | Reason::OpenShiftMissing
@@ -367,6 +367,38 @@ impl Wait<'_> {
                 all.push(format!("kubectl uncordon {node}"));
             }
         }
+        all
+    }
+
+    /// The operator that numo replaces is live: what numo did to a node is taken back, or the rival is scaled down.
+    fn beside_rival(&self) -> Vec<String> {
+        let observed = &self.look.store.observed;
+        let mut all = Vec::new();
+        let turn = |node: &&str| {
+            let mut turns = observed.turns();
+            turns.any(|change| {
+                change.spec.node_name == **node
+                    && observed.uid_of(self.owner) == Some(&change.spec.owner_ref.uid)
+            })
+        };
+        if let Some(node) = self.node.filter(turn) {
+            if let OwnerKind::NodeMaintenance(_) = self.owner.kind {
+                // Whoever is live puts the node back.
+                all.push(of_kubectl("delete", self.owner));
+            }
+            all.push(format!("numo skip {node}"));
+        }
+        let rivals = observed.foreign_controllers.iter();
+        let rivals = rivals.filter(|(_, rival)| {
+            rival.what == ForeignController::of(self.owner.kind) && rival.lingers.is_none()
+        });
+        all.extend(rivals.map(|(key, _)| {
+            format!(
+                "kubectl -n {} scale deployment {} --replicas 0",
+                key.namespace, key.name
+            )
+        }));
+        all.push("numo doctor".to_owned());
         all
     }
 

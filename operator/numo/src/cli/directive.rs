@@ -159,9 +159,11 @@ async fn turn_of(
             Err(error) => return Err(CliError::api("nodemaintenances")(error)),
         }
     }
+    let mut planned: BTreeSet<String> = BTreeSet::new();
     let plans = watch::api(&connection.read, Kind::Plan, namespace.unwrap_or_default());
     match plans.list(&ListParams::default()).await {
         Ok(list) => live.extend(list.items.iter().filter_map(|plan| {
+            planned.extend(plan.metadata.uid.clone());
             let hash = plan.data.pointer("/status/latestHash")?.as_str()?;
             Some(numo_core::plan::run_id(plan.metadata.uid.as_ref()?, hash))
         })),
@@ -175,8 +177,14 @@ async fn turn_of(
         let value = serde_json::to_value(&object).ok()?;
         Some((object, serde_json::from_value::<NodeChange>(value).ok()?))
     });
+    // A turn under way counts whatever is asked by now: another operator may have written the status of its Plan.
+    let in_flight = |change: &NodeChange| {
+        let step = change.status.as_ref().and_then(|status| status.step);
+        step.is_some_and(|step| step != Step::Selected && !step.is_terminal())
+            && planned.contains(&change.spec.owner_ref.uid)
+    };
     Ok(changes
-        .filter(|(_, change)| live.contains(&change.spec.target.run_id))
+        .filter(|(_, change)| live.contains(&change.spec.target.run_id) || in_flight(change))
         .max_by_key(|(_, change)| change.metadata.creation_timestamp.as_ref().map(|time| time.0)))
 }
 

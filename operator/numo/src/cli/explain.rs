@@ -780,7 +780,7 @@ fn maintenance(look: &Look, view: &MaintenanceView) -> Explanation {
         said: Word::kept(view.annotations.get(marks::SAID)),
         ..Explanation::of(
             format!("Node {}", view.spec.node_name),
-            look::maintenance_words(view),
+            look::maintenance_words(look, view),
         )
     };
     if let Some(reason) = one.reason.filter(|_| one.ends_by.is_some()) {

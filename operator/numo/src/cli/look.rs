@@ -25,7 +25,7 @@ use numo_core::{
     Decision, Owner, OwnerKind, Snapshot, decide,
     drain::DrainOptions,
     eta::{self, Eta},
-    observed::{ChangeView, Key, MaintenanceView, Observed, Settings},
+    observed::{ChangeView, ForeignController, Key, MaintenanceView, Observed, Settings},
     report::{NodeReport, Report, Why},
     verdict::Answers,
 };
@@ -192,6 +192,7 @@ pub async fn follow(
         notice: None,
     };
     let known = first.store.observed.settings.leases_unavailable.clone();
+    let mut rivals = first.store.observed.foreign_controllers.clone();
     let mut asked = tokio::time::Instant::now();
     let mut following = Following::begin(&connection.read, settings(), &unseen);
     loop {
@@ -205,11 +206,18 @@ pub async fn follow(
         }
         if asked.elapsed() >= LEADS_AGAIN {
             who = leading(connection).await;
+            if observe::look_for_rivals(&connection.read, &mut following.store)
+                .await
+                .is_ok()
+            {
+                rivals.clone_from(&following.store.observed.foreign_controllers);
+            }
             asked = tokio::time::Instant::now();
         }
         let settings = &mut following.store.observed.settings;
         settings.leases_unavailable.clone_from(&known);
         who.tell(settings);
+        following.store.observed.foreign_controllers.clone_from(&rivals);
         let mut look = Look::of(
             std::mem::take(&mut following.store),
             unseen,
@@ -394,7 +402,9 @@ pub fn plan_words(look: &Look, key: &Key, report: &Report) -> (Reason, String) {
             .find(|reason| ready.reason.as_deref() == Some(reason.name()))?;
         Some((*reason, ready.message.clone().unwrap_or_default()))
     };
-    recorded().unwrap_or_else(|| crate::frontends::plan::summary(report))
+    stood_off(report)
+        .or_else(recorded)
+        .unwrap_or_else(|| crate::frontends::plan::summary(report))
 }
 
 /// What the run is doing: in the operator's own words where only it can know, as in `Ready`.
@@ -415,11 +425,29 @@ pub fn said(look: &Look, key: &Key, report: &Report) -> (Reason, String) {
         .find(|reason| ready.reason.as_deref() == Some(reason.name()))?;
         Some((reason, ready.message.clone().unwrap_or_default()))
     };
-    recorded().unwrap_or_else(|| summary(report))
+    stood_off(report)
+        .or_else(recorded)
+        .unwrap_or_else(|| summary(report))
+}
+
+/// That an owner is left to the operator that numo replaces, if so: its status is what that one makes of it.
+fn stood_off(report: &Report) -> Option<(Reason, String)> {
+    let hold = report.hold.as_ref();
+    let why = hold.filter(|why| why.reason == Reason::ForeignController)?;
+    Some((why.reason, why.message.to_string()))
 }
 
 /// What a maintenance waits for, in the operator's own words: reason and sentence.
-pub fn maintenance_words(view: &MaintenanceView) -> (Option<Reason>, String) {
+pub fn maintenance_words(look: &Look, view: &MaintenanceView) -> (Option<Reason>, String) {
+    let observed = &look.store.observed;
+    if let Some(why) = observed.stood_off(ForeignController::NodeMaintenance) {
+        // What the journal says of the node has its way back.
+        let mut turns = observed.turns();
+        let turn = turns.find(|change| change.spec.owner_ref.uid == view.uid);
+        let said = turn.filter(|turn| turn.status.reason.as_deref() == Some(why.reason.name()));
+        let said = said.and_then(|turn| turn.status.message.clone());
+        return (Some(why.reason), said.unwrap_or_else(|| why.message.to_string()));
+    }
     let ready = view
         .status
         .conditions

@@ -280,7 +280,7 @@ impl Picture {
         let maintenances = maintenances.filter(|view| selection.takes(What::Maintenance, &view.owner.key));
         Self {
             owners: runs.chain(plans).collect(),
-            maintenances: maintenances.map(MaintenanceLine::of).collect(),
+            maintenances: maintenances.map(|view| MaintenanceLine::of(look, view)).collect(),
             budgets: budgets(look),
             left_behind: left_behind(look),
             unseen: look.unseen.clone(),
@@ -510,8 +510,8 @@ fn shortened(message: &str, output: OutputArgs) -> String {
 }
 
 impl MaintenanceLine {
-    fn of(view: &MaintenanceView) -> Self {
-        let (reason, message) = maintenance_words(view);
+    fn of(look: &Look, view: &MaintenanceView) -> Self {
+        let (reason, message) = maintenance_words(look, view);
         let group = view.owner.kind.api_version();
         Self {
             name: view.owner.key.name.clone(),

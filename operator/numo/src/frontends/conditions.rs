@@ -1,10 +1,42 @@
 //! A list of conditions in the making: transition times are kept unless the status flips.
 
 use jiff::Timestamp;
-use numo_api::Condition;
+use numo_api::{Condition, Reason, conditions::types};
+use serde_json::{Value, json};
 
 /// Longest message of a condition (characters). The schema admits 32,768; nobody reads that.
 const MESSAGE_MAX: usize = 4096;
+
+/// The conditions of an object that numo has to leave to another operator: numo's own Ready and Stalled say so, and no other
+/// condition is touched. None where numo has said nothing of the object, or has said this.
+pub fn stood_off(conditions: &[Value], message: &str, now: Timestamp) -> Option<Vec<Value>> {
+    let is = |one: &Value, type_: &str| one.get("type").and_then(Value::as_str) == Some(type_);
+    let reason = Reason::ForeignController.name();
+    let ready = conditions.iter().find(|one| is(one, types::READY))?;
+    if ready.get("reason").and_then(Value::as_str) == Some(reason) {
+        return None;
+    }
+    let own = |type_: &str, status: &str| {
+        let before = conditions.iter().find(|one| is(one, type_));
+        let mut one = before.unwrap_or(ready).clone();
+        let same = before.is_some_and(|one| one.get("status").and_then(Value::as_str) == Some(status));
+        one["type"] = json!(type_);
+        one["status"] = json!(status);
+        one["reason"] = json!(reason);
+        one["message"] = json!(message.chars().take(MESSAGE_MAX).collect::<String>());
+        if !same {
+            one["lastTransitionTime"] = json!(seconds(now));
+        }
+        one
+    };
+    let others = conditions.iter().filter(|one| {
+        ![types::READY, types::STALLED, types::RECONCILING]
+            .iter()
+            .any(|own| is(one, own))
+    });
+    let own = [own(types::READY, "False"), own(types::STALLED, "True")];
+    Some(others.cloned().chain(own).collect())
+}
 
 /// A list of conditions in the making.
 #[derive(Debug)]
@@ -77,4 +109,42 @@ impl<'a> Conditions<'a> {
 /// RFC 3339 with whole seconds.
 pub fn seconds(at: Timestamp) -> String {
     at.round(jiff::Unit::Second).unwrap_or(at).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::stood_off;
+    use jiff::Timestamp;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn only_numos_own_conditions_say_that_an_object_is_left_to_another_and_they_say_it_once() {
+        let theirs = json!({"type": "Complete", "status": "False", "reason": "SyncJob", "x": 1});
+        let all = [
+            theirs.clone(),
+            json!({"type": "Ready", "status": "False", "reason": "Progressing", "message": "m", "lastTransitionTime": "t"}),
+            json!({"type": "Reconciling", "status": "True", "reason": "Progressing"}),
+        ];
+        let found = stood_off(&all, "it runs", Timestamp::UNIX_EPOCH).unwrap_or_default();
+        assert_eq!(found[0], theirs);
+        let of = |index: usize, field: &str| {
+            found[index]
+                .get(field)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
+        assert_eq!(found.len(), 3);
+        for (index, type_, status) in [(1, "Ready", "False"), (2, "Stalled", "True")] {
+            assert_eq!(of(index, "type"), type_);
+            assert_eq!(of(index, "status"), status);
+            assert_eq!(of(index, "reason"), "ForeignController");
+            assert_eq!(of(index, "message"), "it runs");
+        }
+        assert_eq!(of(1, "lastTransitionTime"), "t", "its status is the same");
+        assert_eq!(of(2, "lastTransitionTime"), "1970-01-01T00:00:00Z");
+        assert_eq!(stood_off(&found, "it runs", Timestamp::UNIX_EPOCH), None);
+        // What the rival has written whole is not corrected.
+        assert_eq!(stood_off(&[theirs], "it runs", Timestamp::UNIX_EPOCH), None);
+    }
 }

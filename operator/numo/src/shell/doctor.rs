@@ -8,7 +8,8 @@ use super::{
     leader::{age_seconds, holder, is_alive, leases},
     observe,
     operator::{LEADER_LEASE, is_too_old},
-    wire::Kind,
+    rival, watch,
+    wire::{self, Deployed, Kind},
 };
 use futures::{StreamExt, stream};
 use k8s_openapi::{
@@ -26,8 +27,13 @@ use kube::{
     api::{DynamicObject, ListParams, PostParams},
     core::{ApiResource, GroupVersionKind},
 };
-use numo_api::{Condition, MutexBinding, MutexRule, MutexRunConfig, conditions::types, marks};
-use numo_core::{left, observed::Settings};
+use numo_api::{
+    Condition, MutexBinding, MutexRule, MutexRunConfig, NodeChange, Reason, Step, conditions::types, marks,
+};
+use numo_core::{
+    left,
+    observed::{Key, Settings},
+};
 use serde::Serialize;
 use serde_json::Value;
 use std::{collections::BTreeSet, time::Duration};
@@ -549,43 +555,100 @@ async fn permissions(connection: &Connection, namespace: &str, found: &mut Findi
 }
 
 async fn others(connection: &Connection, found: &mut Findings) {
-    let api: Api<Deployment> = Api::all(connection.read.clone());
     let before = found.all.len();
-    for (name, what) in Kind::REPLACED.into_iter().filter_map(Kind::replaced) {
-        let kind = what.kind();
+    for kind in Kind::REPLACED {
+        let Some((name, what)) = kind.replaced() else {
+            continue;
+        };
         let params = ListParams::default().fields(&format!("metadata.name={name}"));
-        match api.list(&params).await {
+        match watch::api(&connection.read, kind, "").list(&params).await {
             Err(error) => return found.unknown("Deployments of other operators", &error),
             Ok(list) => {
-                let runs = |one: &&Deployment| one.spec.as_ref().and_then(|spec| spec.replicas) != Some(0);
-                for one in list.items.iter().filter(runs) {
-                    let place = one.namespace().unwrap_or_default();
-                    let account = one
-                        .spec
-                        .as_ref()
-                        .and_then(|spec| spec.template.spec.as_ref()?.service_account_name.clone());
-                    let account = account.unwrap_or_else(|| "default".to_owned());
-                    let may = answer::may_do_work(&connection.read, &place, &account, what).await;
-                    if may == Some(false) {
-                        found.note(
-                            format!(
-                                "Deployment {place}/{name} has the name of an operator that numo replaces, and its \
-                                 ServiceAccount may not write {kind} objects: numo does not stand off"
-                            ),
-                            "nothing is to be done if it is not meant to work on them",
-                        );
-                        continue;
-                    }
-                    found.wrong(
-                        format!("Deployment {place}/{name} runs: numo writes nothing to {kind} objects (ForeignController)"),
-                        format!("hand over when it suits you: kubectl -n {place} scale deployment {name} --replicas 0"),
-                    );
+                for one in list.items {
+                    other(
+                        connection,
+                        &wire::key(&one.metadata),
+                        &wire::deployed(&one, what),
+                        found,
+                    )
+                    .await;
                 }
             }
         }
     }
+    stood_still(connection, found).await;
     if found.all.len() == before {
         found.ok("no operator that numo replaces runs");
+    }
+}
+
+/// A Deployment with the name of an operator that numo replaces.
+async fn other(connection: &Connection, key: &Key, of: &Deployed, found: &mut Findings) {
+    let kind = of.what.kind();
+    let now = connection.clock.now();
+    let lingers = if of.runs {
+        None
+    } else {
+        rival::left(&connection.read, key, of, now).await.flatten()
+    };
+    if !of.runs && lingers.is_none() {
+        return;
+    }
+    let may = answer::may_do_work(&connection.read, &key.namespace, &of.account, of.what).await;
+    if may == Some(false) {
+        return found.note(
+            format!(
+                "Deployment {key} has the name of an operator that numo replaces, and its \
+                 ServiceAccount may not write {kind} objects: numo does not stand off"
+            ),
+            "nothing is to be done if it is not meant to work on them",
+        );
+    }
+    match lingers {
+        Some(words) => found.wrong(
+            format!("Deployment {key} is at 0, but {words}: numo begins nothing for {kind} objects (ForeignController)"),
+            "numo takes over by itself once that is gone",
+        ),
+        None => found.wrong(
+            format!("Deployment {key} runs: numo begins nothing for {kind} objects (ForeignController)"),
+            format!(
+                "hand over when it suits you: kubectl -n {} scale deployment {} --replicas 0",
+                key.namespace, key.name
+            ),
+        ),
+    }
+}
+
+/// Nodes that numo had in hand when the operator came back that it replaces.
+async fn stood_still(connection: &Connection, found: &mut Findings) {
+    let api: Api<NodeChange> = Api::all(connection.read.clone());
+    let list = match api.list(&ListParams::default()).await {
+        Ok(list) => list,
+        Err(error) => return found.unknown("NodeChanges", &error),
+    };
+    let stands = list.items.iter().filter_map(|change| {
+        let status = change.status.as_ref()?;
+        let is_rival = status.reason.as_deref() == Some(Reason::ForeignController.name());
+        let flies = status
+            .step
+            .is_some_and(|step| step != Step::Selected && !step.is_terminal());
+        (is_rival && flies).then_some((&change.spec, status))
+    });
+    for (spec, status) in stands.take(AT_ONCE) {
+        let of = &spec.owner_ref;
+        found.wrong(
+            format!(
+                "Node {} stands still in its turn of {} {}: {}",
+                spec.node_name,
+                of.kind,
+                of.name,
+                status.message.as_deref().unwrap_or_default()
+            ),
+            format!(
+                "it goes on once that operator is gone; to take back what numo did: numo skip {}",
+                spec.node_name
+            ),
+        );
     }
 }
 

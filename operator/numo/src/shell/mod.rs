@@ -26,6 +26,7 @@ pub mod planner;
 pub mod query;
 pub mod reader;
 pub mod repeats;
+pub mod rival;
 pub mod status;
 pub mod stir;
 pub mod store;

@@ -2,9 +2,9 @@
 //! operator sees, as far as its user may.
 
 use super::{
-    answer,
     planner::{CLUSTER_KINDS, JOB_KINDS, PLAN_KINDS},
-    store::{Seen, Store},
+    rival,
+    store::{Judged, Seen, Store},
     watch,
     wire::{self, Edition, Kind},
 };
@@ -70,20 +70,40 @@ pub async fn recorded(
             list(client, kind, &namespace, &mut looking).await?;
         }
     }
-    for kind in Kind::REPLACED {
-        list(client, kind, "", &mut looking).await?;
-    }
-    let claims: Vec<_> = store
-        .claims()
-        .map(|(key, claim)| (key.clone(), claim.clone()))
-        .collect();
-    for (key, claim) in claims {
-        // Who may not ask believes it: that numo acts beside another operator is the worse mistake.
-        let may = answer::may_do_work(client, &key.namespace, &claim.account, claim.what).await;
-        store.see(Seen::Claim(key, may.unwrap_or(true)));
-    }
+    rivals(client, &mut looking).await?;
     settle(&mut store);
     Ok((store, unseen))
+}
+
+/// Looks which operators that numo replaces are live.
+async fn rivals(client: &Client, looking: &mut Looking<'_>) -> Result<(), kube::Error> {
+    for kind in Kind::REPLACED {
+        list(client, kind, "", looking).await?;
+    }
+    let store = &mut *looking.store;
+    let claims = store.claims().map(|(key, claim)| (key.clone(), claim.clone()));
+    for (key, claim) in claims.collect::<Vec<_>>() {
+        let asked = store.asks_claim(&key);
+        let judged = rival::judge(client, &key, &claim, jiff::Timestamp::now()).await;
+        // Who may not ask believes it: that numo acts beside another operator is the worse mistake.
+        let unknown = || Judged {
+            may: true,
+            lingers: None,
+        };
+        store.see(Seen::Claim(key, asked, judged.unwrap_or_else(unknown)));
+    }
+    Ok(())
+}
+
+/// Looks again which operators that numo replaces are live.
+pub async fn look_for_rivals(client: &Client, store: &mut Store) -> Result<(), kube::Error> {
+    store.forget_claims();
+    let mut looking = Looking {
+        store,
+        unseen: &mut Vec::new(),
+        recording: &mut None,
+    };
+    rivals(client, &mut looking).await
 }
 
 /// What is known of a look once all has been listed.
@@ -125,7 +145,12 @@ pub fn replayed(settings: Settings, recording: Vec<(Kind, String, DynamicObject)
     }
     let claims: Vec<_> = store.claims().map(|(key, _)| key.clone()).collect();
     for key in claims {
-        store.see(Seen::Claim(key, true));
+        let asked = store.asks_claim(&key);
+        let judged = Judged {
+            may: true,
+            lingers: None,
+        };
+        store.see(Seen::Claim(key, asked, judged));
     }
     settle(&mut store);
     store

@@ -16,7 +16,7 @@ use super::{
     metrics::Metrics,
     notice::{Board, Notice},
     repeats::Repeats,
-    status,
+    rival, status,
     store::{Reach, Seen, Store},
     watch,
     wire::Kind,
@@ -31,7 +31,7 @@ use numo_core::{
     decide, invariant, left,
     observed::{Key, Map, RunConfigView, Said, Settings, Validity},
     quorum::OPENSHIFT_ETCD,
-    report::{MaintenancePhase, RunPhase},
+    report::{MaintenancePhase, Report, RunPhase},
     verdict::{Answers, KeptVolumes, Question},
 };
 use std::{
@@ -98,8 +98,14 @@ pub const CLUSTER_KINDS: [Kind; 21] = [
 /// Kinds that only the operator itself needs to see.
 const OPERATOR_KINDS: [Kind; 2] = [Kind::DaemonSet, Kind::DisruptionBudget];
 
-/// How often it is looked again whether another operator may do its work.
-const CLAIMS_AGAIN: Duration = Duration::from_mins(1);
+/// Deployments of such operators that are asked about at once.
+const CLAIMS_AT_ONCE: usize = 32;
+/// How often it is said again that nodes in flight stand still beside another operator.
+const STOOD_OFF_AGAIN: SignedDuration = SignedDuration::from_mins(10);
+/// Nodes in flight that are named.
+const NODES_SHOWN: usize = 10;
+/// How often numo corrects its own conditions on an object that another operator has in hand.
+const CORRECTIONS: u8 = 3;
 /// Waiting maintenances whose pods are counted.
 const WAITING_COUNTED: usize = 32;
 /// Evictions that are under way at once.
@@ -146,14 +152,14 @@ pub struct Planner {
     paused: BTreeSet<String>,
     /// How often one was paused.
     stops: Arc<AtomicU64>,
-    /// Maintenances that are left to another operator, as has been said.
-    stood_off: BTreeSet<Owner>,
+    /// Owners that are left to another operator.
+    stood_off: BTreeMap<Owner, StoodOff>,
     /// The status of a maintenance as it was sent, and as the API server keeps it.
     sent: BTreeMap<Owner, (NodeMaintenanceStatus, NodeMaintenanceStatus)>,
     /// When the status of each Plan was written last.
     plans_said: BTreeMap<Key, Timestamp>,
-    /// When claims were judged last.
-    claims_judged: Option<Instant>,
+    /// Since when everything was listed.
+    complete_since: Option<Instant>,
     /// The watches of the pods of nodes in maintenance.
     pod_watches: BTreeMap<String, JoinHandle<()>>,
     said_no_leases: bool,
@@ -202,10 +208,10 @@ impl Planner {
             places: Arc::new(Semaphore::new(EVICTIONS_AT_ONCE)),
             paused: BTreeSet::new(),
             stops: Arc::default(),
-            stood_off: BTreeSet::new(),
+            stood_off: BTreeMap::new(),
             sent: BTreeMap::new(),
             plans_said: BTreeMap::new(),
-            claims_judged: None,
+            complete_since: None,
             pod_watches: BTreeMap::new(),
             said_no_leases: false,
             orphans_said: BTreeSet::new(),
@@ -259,7 +265,7 @@ impl Planner {
             self.watch_plan_namespaces();
             self.watch_job_namespaces();
             self.judge_rules();
-            if !self.store.is_complete() {
+            if !self.store.is_complete() || self.awaits_claims() {
                 continue;
             }
             self.pass_over(std::mem::take(&mut dirty), &stop).await;
@@ -386,7 +392,7 @@ impl Planner {
         }
         self.idle.retain(|key| runs.contains(key));
         self.failures.retain(|key, _| runs.contains(key));
-        self.stood_off.retain(|owner| runs.contains(owner));
+        self.stood_off.retain(|owner, _| runs.contains(owner));
         self.sent.retain(|owner, _| runs.contains(owner));
         self.refused.retain(|(key, _), _| runs.contains(key));
         self.repeats.retain(|owner, _| runs.contains(owner));
@@ -829,28 +835,70 @@ impl Planner {
         }
     }
 
-    /// Whether the owner is left to another operator, which is said once.
-    fn stands_off(&mut self, owner: &Owner, decision: &Decision) -> bool {
+    /// Whether the owner is left to another operator. That is said once, and again and again while nodes are in flight.
+    async fn stands_off(&mut self, owner: &Owner, uid: &str, decision: &Decision) -> bool {
         let hold = decision.report.hold.as_ref();
         let Some(why) = hold.filter(|why| why.reason == Reason::ForeignController) else {
             self.stood_off.remove(owner);
             return false;
         };
-        // The status is the other operator's; the metrics must not freeze at their last word.
+        // The metrics must not freeze at their last word.
         self.show(owner, decision, (Some(Reason::ForeignController.name()), true));
-        if self.stood_off.insert(owner.clone()) {
+        let now = self.connection.clock.now();
+        let flying = in_flight(&decision.report);
+        let known = self.stood_off.get(owner).cloned().unwrap_or_default();
+        let again = known.said.and_then(|at| at.checked_add(STOOD_OFF_AGAIN).ok());
+        let is_due = again.is_none_or(|again| !flying.is_empty() && again <= now);
+        let said = known.said.filter(|_| !is_due).unwrap_or(now);
+        let entry = self.stood_off.entry(owner.clone()).or_default();
+        entry.said = Some(said);
+        if !flying.is_empty()
+            && let Ok(next) = said.checked_add(STOOD_OFF_AGAIN)
+        {
+            let wake = self.wakes.entry(owner.clone()).or_insert(next);
+            *wake = (*wake).min(next);
+        }
+        let message = stood_off_words(&why.message, &flying);
+        if is_due {
             let event = Event {
                 node: None,
                 warning: true,
                 reason: Reason::ForeignController.name(),
                 action: EventAction::Hold,
-                note: why.message.to_string(),
+                note: message.clone(),
             };
             if let Some(published) = self.publishable(owner, event) {
                 self.events.publish(published);
             }
         }
+        self.correct_conditions(owner, uid, &message).await;
         true
+    }
+
+    /// Takes numo's own last words on the object back, a few times: the rest of the status is the other operator's.
+    async fn correct_conditions(&mut self, owner: &Owner, uid: &str, message: &str) {
+        let corrections = self.stood_off.get(owner).map_or(0, |known| known.corrections);
+        let misleads = match self.store.ready_of(owner) {
+            Some(reason) => reason != Reason::ForeignController.name(),
+            None => false,
+        };
+        if !misleads || corrections >= CORRECTIONS || !self.fence.holds() {
+            return;
+        }
+        if let Some(known) = self.stood_off.get_mut(owner) {
+            known.corrections += 1;
+        }
+        let written = status::write_stood_off(&self.connection, &mut self.store, owner, uid, message).await;
+        match written {
+            Ok(()) => self.metrics.wrote("WriteStatus", "ok"),
+            Err(error) => {
+                tracing::warn!(%owner, %error, "the status was not written");
+                self.metrics.wrote("WriteStatus", "failed");
+                let again = self.connection.clock.now() + SignedDuration::from_secs(STATUS_AGAIN_SECONDS);
+                let wake = self.wakes.entry(owner.clone()).or_insert(again);
+                *wake = (*wake).min(again);
+            }
+        }
     }
 
     /// Shows an owner in the metrics, with the reason of its Ready and whether it is Stalled.
@@ -864,7 +912,7 @@ impl Planner {
         let Some(view) = self.store.observed.plans.get(&owner.key).cloned() else {
             return;
         };
-        if self.stands_off(owner, decision) {
+        if self.stands_off(owner, &view.uid, decision).await {
             return;
         }
         let now = self.connection.clock.now();
@@ -921,8 +969,7 @@ impl Planner {
             return;
         };
         let now = self.connection.clock.now();
-        // Nothing is written to objects that are another's.
-        if self.stands_off(owner, decision) {
+        if self.stands_off(owner, &view.uid, decision).await {
             return;
         }
         // A CRD of another's may not keep all of what is written: that is no reason to write it again.
@@ -980,7 +1027,7 @@ impl Planner {
         let Some(run) = self.store.observed.runs.get(&owner.key).cloned() else {
             return;
         };
-        if self.stands_off(owner, decision) {
+        if self.stands_off(owner, &run.uid, decision).await {
             return;
         }
         let now = self.connection.clock.now();
@@ -1045,7 +1092,13 @@ impl Planner {
             .filter_map(|rule| self.judged_next(rule))
             .map(|at| at.saturating_duration_since(Instant::now()))
             .min();
-        [decided, judged]
+        let claims = self.store.claims().filter_map(|(_, claim)| match claim.asked_at {
+            // One that has just been seen changes no decision before it is asked about.
+            None => Some(Duration::ZERO),
+            Some(asked) => Some(claim.again()?.saturating_sub(asked.elapsed())),
+        });
+        let claims = claims.min();
+        [decided, judged, claims]
             .into_iter()
             .flatten()
             .min()
@@ -1150,26 +1203,31 @@ impl Planner {
         }
     }
 
-    /// Asks the API server whether those may do the work of an operator who have its name, now and then.
+    /// Asks the API server now and then whether those may do the work of an operator who have its name, and what is left of
+    /// one that does not run.
     fn judge_claims(&mut self) {
-        let unjudged = self.store.claims().any(|(_, claim)| claim.stale);
-        let due = self.claims_judged.is_none_or(|at| at.elapsed() > CLAIMS_AGAIN);
-        if !unjudged && !due {
-            return;
-        }
-        for (key, claim) in self.store.claims() {
-            let client = self.connection.write.clone();
-            let (key, claim, sender) = (key.clone(), claim.clone(), self.sender.clone());
+        let claims = self.store.claims();
+        let due = claims.filter(|(_, claim)| claim.is_due());
+        let due: Vec<Key> = due.take(CLAIMS_AT_ONCE).map(|(key, _)| key.clone()).collect();
+        for key in due {
+            let asked = self.store.asks_claim(&key);
+            let Some(claim) = self.store.claim_of(&key).cloned() else {
+                continue;
+            };
+            let (client, clock) = (self.connection.write.clone(), self.connection.clock.clone());
+            let sender = self.sender.clone();
             tokio::spawn(async move {
-                if let Some(may) =
-                    answer::may_do_work(&client, &key.namespace, &claim.account, claim.what).await
-                {
-                    let _ = sender.send(Seen::Claim(key, may));
+                if let Some(judged) = rival::judge(&client, &key, &claim, clock.now()).await {
+                    let _ = sender.send(Seen::Claim(key, asked, judged));
                 }
             });
         }
-        self.store.ask_claims();
-        self.claims_judged = Some(Instant::now());
+    }
+
+    /// Whether it must be found out first who else is at work; not for ever.
+    fn awaits_claims(&mut self) -> bool {
+        let since = *self.complete_since.get_or_insert_with(Instant::now);
+        self.store.awaits_claims() && since.elapsed() < PATIENCE
     }
 
     /// Begins to watch the namespaces that rules run Jobs in.
@@ -1294,6 +1352,41 @@ impl Planner {
             });
         }
     }
+}
+
+/// An owner that is left to another operator.
+#[derive(Clone, Debug, Default)]
+struct StoodOff {
+    /// When that was said.
+    said: Option<Timestamp>,
+    /// How often numo's own conditions were corrected.
+    corrections: u8,
+}
+
+/// The nodes that have their turn, with their steps.
+fn in_flight(report: &Report) -> Vec<String> {
+    let nodes = report.nodes.iter();
+    let flying = nodes.filter(|(_, node)| node.in_flight());
+    flying
+        .map(|(name, node)| format!("{name} ({})", node.step.name()))
+        .collect()
+}
+
+/// Why an owner is left to another operator, and which nodes numo still has in hand.
+fn stood_off_words(why: &str, flying: &[String]) -> String {
+    if flying.is_empty() {
+        return why.to_owned();
+    }
+    let shown = flying
+        .iter()
+        .take(NODES_SHOWN)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join(", ");
+    let more = if flying.len() > NODES_SHOWN { ", …" } else { "" };
+    format!(
+        "{why}; numo begins nothing and keeps what it had in flight: {shown}{more}; `numo explain NODE` has the way back of each"
+    )
 }
 
 /// When a rule was judged last.

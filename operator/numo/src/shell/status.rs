@@ -11,7 +11,7 @@ use super::{
 use crate::frontends;
 use kube::{
     Client,
-    api::{Patch, PatchParams},
+    api::{ListParams, Patch, PatchParams},
     core::DynamicObject,
 };
 use numo_api::{
@@ -172,6 +172,42 @@ pub async fn write_plan(
     let api = watch::api(&connection.write, Kind::Plan, &key.namespace);
     let answer = api.patch_status(&key.name, &params, &Patch::Merge(body)).await;
     keep(store, Kind::Plan, answer)
+}
+
+/// Says in numo's own conditions, and in nothing else, that an object is left to the operator that numo replaces. An object
+/// without them, or whose status changes at the same moment, is left as it is.
+pub async fn write_stood_off(
+    connection: &Connection,
+    store: &mut Store,
+    owner: &Owner,
+    uid: &str,
+    message: &str,
+) -> Result<(), kube::Error> {
+    let kind = super::apply::kind_of(owner);
+    let api = watch::api(&connection.write, kind, &owner.key.namespace);
+    let params = ListParams::default().fields(&format!("metadata.name={}", owner.key.name));
+    let found = api.list(&params).await?.items.into_iter().next();
+    let Some(found) = found.filter(|found| found.metadata.uid.as_deref() == Some(uid)) else {
+        return Ok(());
+    };
+    let conditions = found.data.pointer("/status/conditions").and_then(Value::as_array);
+    let now = connection.clock.now();
+    let Some(conditions) = conditions.and_then(|all| frontends::conditions::stood_off(all, message, now))
+    else {
+        return Ok(());
+    };
+    let body = json!({
+        "metadata": {"uid": uid, "resourceVersion": found.metadata.resource_version},
+        "status": {"conditions": conditions},
+    });
+    let params = PatchParams {
+        field_manager: Some(format!("{FIELD_MANAGER}-status")),
+        ..PatchParams::default()
+    };
+    let answer = api
+        .patch_status(&owner.key.name, &params, &Patch::Merge(body))
+        .await;
+    keep(store, kind, answer)
 }
 
 /// A status in which what is absent is null, so that a merge takes it away.

@@ -6,23 +6,27 @@
 use super::{
     planner::{JOB_KINDS, MAX_JOB_NAMESPACES},
     watch,
-    wire::{self, Edition, Kind, Object},
+    wire::{self, Deployed, Edition, Kind, Object},
 };
 use crate::runners::wasm::Examined;
 use jiff::Timestamp;
-use numo_api::MutexRule;
+use numo_api::{Condition, MutexRule, conditions::types};
 use numo_core::{
-    MaintenanceGroup, Owner,
+    MaintenanceGroup, Owner, OwnerKind,
     action::EvaluationRequest,
     drain::{Eviction, controller_of, covers},
     observed::{
-        ChannelView, DisruptionBudgetView, EvaluationView, EvictionView, ForeignController, JobView, Key,
-        MachineApi, MaintenanceView, Observed, PlanJobView, PlanView, PodView, Returned, RuleAnswer,
-        RuleView, RunConfigView, Said, Settings, Validity,
+        ChannelView, DisruptionBudgetView, EvaluationView, EvictionView, JobView, Key, MachineApi,
+        MaintenanceView, Observed, PlanJobView, PlanView, PodView, Returned, Rival, RuleAnswer, RuleView,
+        RunConfigView, Said, Settings, Validity,
     },
     quorum::OPENSHIFT_ETCD,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+use tokio::time::Instant;
 
 /// What a watch says.
 #[derive(Debug)]
@@ -50,8 +54,8 @@ pub enum Seen {
     Unseen(Kind, String, String),
     /// What a Plan's channel answered, by the URL that was asked.
     Channel(Key, String, Timestamp, Result<String, String>),
-    /// Whether a Deployment's ServiceAccount may do the work of the operator whose name it has.
-    Claim(Key, bool),
+    /// What was found out about a Deployment with the name of an operator that numo replaces, and by which question.
+    Claim(Key, u64, Judged),
     /// What came of asking a pod of a node to go, and when.
     Evicted(String, Box<Eviction>, Said, Timestamp),
 }
@@ -91,6 +95,8 @@ pub struct Store {
     moving: BTreeSet<String>,
     daemon_sets: BTreeMap<Key, String>,
     claims: BTreeMap<Key, Claim>,
+    /// How many questions about them were asked.
+    questions: u64,
     touched: BTreeSet<String>,
     /// Namespaces that rules name for their Jobs and that are not watched: there are too many.
     unwatched: BTreeSet<String>,
@@ -102,18 +108,87 @@ type PlanPod = (Key, Option<String>, Option<(String, String)>);
 /// Controllers whose pods' returns are counted, at most.
 const RETURNS: usize = 10_000;
 
+/// How often it is looked again, when something happens, whether another operator may do its work.
+const CLAIMS_AGAIN: Duration = Duration::from_mins(1);
+/// How often it is looked again what is left of one that does not run.
+const LINGERS_AGAIN: Duration = Duration::from_secs(5);
+/// How soon it is asked again whether one may that might not; each time twice as late, at most so many times.
+const REFUSED_AGAIN: Duration = Duration::from_secs(1);
+const REFUSED_DOUBLINGS: u32 = 6;
+
 /// A Deployment that has the name of an operator which numo replaces. Anybody may make one: it counts only while its
 /// ServiceAccount may do that operator's work.
 #[derive(Clone, Debug)]
 pub struct Claim {
-    /// What that operator works on.
-    pub what: ForeignController,
-    /// Its ServiceAccount.
-    pub account: String,
-    /// Whether it may, once the API server has said so.
-    pub may: Option<bool>,
-    /// Whether the Deployment has changed since that was asked.
+    /// The Deployment, as it is or was.
+    pub of: Deployed,
+    /// Whether it is deleted: what is left of it is still looked for.
+    pub is_deleted: bool,
+    /// Whether it was there before numo decided anything.
+    pub from_start: bool,
+    /// What was found out about it, once it was.
+    pub judged: Option<Judged>,
+    /// Whether the Deployment has changed since that was found out.
     pub stale: bool,
+    /// Whether it was live before that.
+    pub was_live: bool,
+    /// Number of the question about it as it is now; 0 before it is asked.
+    pub asked: u64,
+    /// When that was asked.
+    pub asked_at: Option<Instant>,
+    /// How often it was found since it changed that its ServiceAccount may not.
+    pub refusals: u32,
+}
+
+/// What was found out about a Deployment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Judged {
+    /// Whether its ServiceAccount may do the operator's work.
+    pub may: bool,
+    /// What is left of it where it does not run; none if nothing is.
+    pub lingers: Option<String>,
+}
+
+impl Claim {
+    /// The operator that the Deployment is, if it is believed to be live.
+    fn rival(&self) -> Option<Rival> {
+        let rival = |lingers| {
+            let what = self.of.what;
+            Some(Rival { what, lingers })
+        };
+        match &self.judged {
+            // One that is there from the start may be writing already; of one that comes later it is found out first.
+            None => rival(None).filter(|_| self.from_start && self.of.runs),
+            Some(judged) if !judged.may => None,
+            Some(_) if self.of.runs => rival(None),
+            Some(_) if self.stale && self.was_live => {
+                rival(Some("what is left of it is being looked for".to_owned()))
+            }
+            Some(judged) => judged.lingers.clone().and_then(|words| rival(Some(words))),
+        }
+    }
+
+    /// How soon it is to be asked about again, whatever else happens; none if that can wait until something else happens.
+    pub fn again(&self) -> Option<Duration> {
+        let is_refused = self.judged.as_ref().is_some_and(|judged| !judged.may);
+        if self.of.runs && is_refused {
+            // Rights are granted in any order, and the API server needs a moment to know them.
+            let pause = REFUSED_AGAIN * 2_u32.pow(self.refusals.min(REFUSED_DOUBLINGS));
+            return Some(pause);
+        }
+        let lingers = !self.of.runs && self.rival().is_some();
+        let awaited = self.judged.is_none();
+        (lingers || awaited).then_some(LINGERS_AGAIN)
+    }
+
+    /// Whether it is time to ask about it.
+    pub fn is_due(&self) -> bool {
+        let pause = self.again().or_else(|| self.of.runs.then_some(CLAIMS_AGAIN));
+        match self.asked_at {
+            None => true,
+            Some(at) => pause.is_some_and(|pause| at.elapsed() >= pause),
+        }
+    }
 }
 
 /// What the watch of one node's pods has said beside the pods themselves.
@@ -256,7 +331,7 @@ impl Store {
             }
             Seen::Evaluated(key, at, answer) => self.evaluated(&key, at, answer),
             Seen::Stirred(key) => self.stirred(&key),
-            Seen::Claim(key, may) => self.judged_claim(&key, may),
+            Seen::Claim(key, asked, judged) => self.judged_claim(key, asked, judged),
             Seen::ListFailed(kind, scope, words) => {
                 // The list that had begun says nothing: nobody is gone because it broke off.
                 self.listing.remove(&(kind, scope));
@@ -418,46 +493,115 @@ impl Store {
         self.claims.iter()
     }
 
-    fn claim(&mut self, key: Key, claim: Option<(ForeignController, String)>) -> bool {
-        let Some((what, account)) = claim else {
-            self.claims.remove(&key);
-            return self.observed.foreign_controllers.remove(&key).is_some();
+    /// Such a Deployment.
+    pub fn claim_of(&self, key: &Key) -> Option<&Claim> {
+        self.claims.get(key)
+    }
+
+    /// The reason of the condition Ready of an owner, if it has that.
+    pub fn ready_of<'s>(&'s self, owner: &Owner) -> Option<&'s str> {
+        let observed = &self.observed;
+        let of = |all: &'s [Condition]| {
+            let ready = all.iter().find(|one| one.type_ == types::READY)?;
+            ready.reason.as_deref()
         };
-        let known = self.claims.get(&key).filter(|known| known.account == account);
-        let may = known.and_then(|known| known.may);
+        match owner.kind {
+            OwnerKind::MutexRunConfig => of(&observed.runs.get(&owner.key)?.status.conditions),
+            OwnerKind::NodeMaintenance(_) => of(&observed.maintenances.get(owner)?.status.conditions),
+            OwnerKind::Plan => {
+                let all = observed.plans.get(&owner.key)?.status.conditions.as_ref()?;
+                let ready = all.iter().find(|one| one.type_ == types::READY)?;
+                ready.reason.as_deref()
+            }
+        }
+    }
+
+    /// Forgets every Deployment of an operator that numo replaces: they are listed anew.
+    pub fn forget_claims(&mut self) {
+        self.claims.clear();
+        self.observed.foreign_controllers.clear();
+        self.versions.retain(|(kind, _), _| kind.replaced().is_none());
+    }
+
+    /// Whether a Deployment that was there from the start has not been judged.
+    pub fn awaits_claims(&self) -> bool {
+        let mut claims = self.claims.values();
+        claims.any(|claim| claim.from_start && claim.judged.is_none())
+    }
+
+    /// Takes in such a Deployment; none: it is deleted.
+    fn claim(&mut self, key: Key, found: Option<Deployed>) -> bool {
+        let known = self.claims.remove(&key);
+        let is_deleted = found.is_none();
+        let of = match (found, &known) {
+            (Some(of), _) => of,
+            // Whoever was believed may have pods, and a Lease, for a while.
+            (None, Some(known)) if known.rival().is_some() => Deployed {
+                runs: false,
+                ..known.of.clone()
+            },
+            (None, _) => return self.observed.foreign_controllers.remove(&key).is_some(),
+        };
+        let was_live = known.as_ref().is_some_and(|known| known.rival().is_some());
+        let from_start = known
+            .as_ref()
+            .map_or(!self.is_complete(), |known| known.from_start);
+        let judged = known.filter(|known| known.of.account == of.account);
         let claim = Claim {
-            what,
-            account,
-            may,
+            of,
+            is_deleted,
+            from_start,
+            judged: judged.and_then(|known| known.judged),
             stale: true,
+            was_live,
+            asked: 0,
+            asked_at: None,
+            refusals: 0,
         };
         self.claims.insert(key.clone(), claim);
-        // One that is there from the start may be writing already; of one that comes later it is found out first.
-        if may.unwrap_or(!self.is_complete()) {
-            replace(&mut self.observed.foreign_controllers, key, what)
-        } else {
-            self.observed.foreign_controllers.remove(&key).is_some()
+        self.believe(key)
+    }
+
+    /// Has decisions see what is believed of a Deployment.
+    fn believe(&mut self, key: Key) -> bool {
+        let claim = self.claims.get(&key);
+        match claim.and_then(Claim::rival) {
+            Some(rival) => replace(&mut self.observed.foreign_controllers, key, rival),
+            None => {
+                if claim.is_some_and(|claim| claim.is_deleted) {
+                    self.claims.remove(&key);
+                }
+                self.observed.foreign_controllers.remove(&key).is_some()
+            }
         }
     }
 
-    /// What is asked about claims now is asked of them as they are.
-    pub fn ask_claims(&mut self) {
-        for claim in self.claims.values_mut() {
-            claim.stale = false;
+    /// Notes that a Deployment as it is now is being judged.
+    pub fn asks_claim(&mut self, key: &Key) -> u64 {
+        self.questions += 1;
+        if let Some(claim) = self.claims.get_mut(key) {
+            claim.asked = self.questions;
+            claim.asked_at = Some(Instant::now());
         }
+        self.questions
     }
 
-    fn judged_claim(&mut self, key: &Key, may: bool) -> bool {
-        let Some(claim) = self.claims.get_mut(key) else {
+    fn judged_claim(&mut self, key: Key, asked: u64, judged: Judged) -> bool {
+        let Some(claim) = self.claims.get_mut(&key) else {
             return false;
         };
-        claim.may = Some(may);
-        let what = claim.what;
-        if may {
-            replace(&mut self.observed.foreign_controllers, key.clone(), what)
-        } else {
-            self.observed.foreign_controllers.remove(key).is_some()
+        if claim.asked != asked {
+            // It has changed since.
+            return false;
         }
+        claim.refusals = if judged.may {
+            0
+        } else {
+            claim.refusals.saturating_add(1)
+        };
+        claim.judged = Some(judged);
+        claim.stale = false;
+        self.believe(key)
     }
 
     /// The nodes whose pods, or the budgets over them, have changed since this was asked last.
@@ -808,7 +952,7 @@ impl Store {
                 observed.daemon_sets.insert(uid);
                 false
             }
-            Object::Foreign(key, claim) => self.claim(key, claim),
+            Object::Foreign(key, deployed) => self.claim(key, Some(*deployed)),
             Object::NodePod(..) => false,
             Object::Plan(plan) => replace(&mut observed.plans, plan.key.clone(), *plan),
             Object::Secret(key, hash) => replace(&mut observed.secrets, key, hash),

@@ -236,8 +236,8 @@ pub enum Object {
     NodePod(String, Box<PodView>),
     DisruptionBudget(Key, Box<DisruptionBudgetView>),
     EtcdPod(Key, EtcdPodView),
-    /// What it works on and its ServiceAccount, while it runs.
-    Foreign(Key, Option<(ForeignController, String)>),
+    /// A Deployment with the name of an operator that numo replaces.
+    Foreign(Key, Box<Deployed>),
     /// Its uid.
     DaemonSet(Key, String),
 }
@@ -576,7 +576,7 @@ pub fn object(kind: Kind, object: DynamicObject) -> Option<Object> {
         | Kind::SystemUpgradeController
         | Kind::NodeUpgradeMutexOperator => {
             let (_, what) = kind.replaced()?;
-            Object::Foreign(key(&object.metadata), running(&object, what))
+            Object::Foreign(key(&object.metadata), Box::new(deployed(&object, what)))
         }
     })
 }
@@ -692,17 +692,37 @@ fn etcd_pod(object: &DynamicObject) -> EtcdPodView {
     }
 }
 
-/// Whether a Deployment runs, or is about to.
-fn running(object: &DynamicObject, what: ForeignController) -> Option<(ForeignController, String)> {
+/// A Deployment with the name of an operator that numo replaces.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Deployed {
+    /// What that operator works on.
+    pub what: ForeignController,
+    /// The ServiceAccount of its pods.
+    pub account: String,
+    /// `spec.selector`.
+    pub selector: Value,
+    /// Whether it runs, or is about to.
+    pub runs: bool,
+}
+
+/// What of a Deployment tells whether an operator is live.
+pub fn deployed(object: &DynamicObject, what: ForeignController) -> Deployed {
     let number = |pointer: &str| object.data.pointer(pointer).and_then(Value::as_i64);
     let wanted = number("/spec/replicas").unwrap_or(1) > 0 && object.metadata.deletion_timestamp.is_none();
-    let account = text(&object.data, "/spec/template/spec/serviceAccountName");
-    let account = if account.is_empty() {
-        "default".to_owned()
-    } else {
-        account
-    };
-    (wanted || number("/status/replicas").unwrap_or(0) > 0).then_some((what, account))
+    let mut account = text(&object.data, "/spec/template/spec/serviceAccountName");
+    if account.is_empty() {
+        "default".clone_into(&mut account);
+    }
+    Deployed {
+        what,
+        account,
+        selector: object
+            .data
+            .pointer("/spec/selector")
+            .cloned()
+            .unwrap_or(Value::Null),
+        runs: wanted || number("/status/replicas").unwrap_or(0) > 0,
+    }
 }
 
 fn typed<K: serde::de::DeserializeOwned>(object: DynamicObject) -> Option<K> {

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// The text of `/metrics`.
-async fn metrics(stage: &Stage) -> Result<String> {
+pub async fn metrics(stage: &Stage) -> Result<String> {
     let address = stage.numo().and_then(Numo::address).context("no address")?;
     let mut stream = TcpStream::connect(&address).await?;
     let request = format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");

@@ -48,6 +48,7 @@ mod rights;
 mod rules;
 mod run;
 mod screen;
+mod standoff;
 mod stop;
 mod together;
 mod tools;
