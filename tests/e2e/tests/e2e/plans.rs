@@ -174,7 +174,7 @@ async fn patch(stage: &Stage, name: &str, patch: Value) -> Result<()> {
     Ok(())
 }
 
-async fn jobs(stage: &Stage) -> Result<Vec<Job>> {
+pub async fn jobs(stage: &Stage) -> Result<Vec<Job>> {
     let api: Api<Job> = Api::namespaced(stage.client.clone(), PLANS);
     Ok(api.list(&ListParams::default()).await?.items)
 }
@@ -185,7 +185,7 @@ async fn changes(stage: &Stage) -> Result<Vec<NodeChange>> {
 }
 
 /// Waits until the node's newest NodeChange is in this step.
-async fn step(stage: &Stage, node: &str, step: Step) -> Result<NodeChange> {
+pub async fn step(stage: &Stage, node: &str, step: Step) -> Result<NodeChange> {
     stage
         .until(&format!("Node {node} in step {step:?}"), 90, || async {
             let mut all = changes(stage).await?;
@@ -244,7 +244,7 @@ async fn all_workers(stage: &Stage) -> Result<Vec<Node>> {
 }
 
 /// Nothing of numo's is left on nodes and Plan.
-async fn is_given_back(stage: &Stage, name: &str) -> Result<()> {
+pub async fn is_given_back(stage: &Stage, name: &str) -> Result<()> {
     stage
         .until("everything is given back", 30, || async {
             let clean = all_workers(stage).await?.iter().all(|node| {
