@@ -9,7 +9,7 @@
 use crate::{
     names,
     observed::{DisruptionBudgetView, EvictionView, Key, Map, NodeView, Observed, PodView, Said},
-    pools,
+    pools, probe,
     report::Why,
     rules::later,
     verdict::{Answers, KeptVolumes, Question},
@@ -219,8 +219,9 @@ pub(crate) enum Class {
 }
 
 /// Why pods are left, the worst first: the place in this list is the rank.
-const RANKS: [Reason; 9] = [
+const RANKS: [Reason; 10] = [
     Reason::LastPlace,
+    Reason::DrainBlocked,
     Reason::NotMigratable,
     Reason::EvictionRefused,
     Reason::EvictionBlocked,
@@ -553,6 +554,10 @@ impl Asking<'_> {
             if let Some(limit) = self.options.skip_wait_seconds {
                 self.wake(later(deadline, limit + 1));
             }
+            if let Some(words) = probe::stuck(name, pod.deleting, self.now) {
+                return Why::new(Reason::DrainBlocked, words);
+            }
+            self.wake(later(deadline, probe::STUCK_SECONDS + 1));
             let words = if pod.disrupted {
                 "is being evicted"
             } else {

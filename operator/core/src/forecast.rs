@@ -4,6 +4,7 @@
 use crate::{
     drain::{self, DrainOptions},
     observed::{Key, NodeView, Observed, PodView},
+    probe,
 };
 use jiff::Timestamp;
 use numo_api::Reason;
@@ -76,6 +77,10 @@ pub fn forecast(
                 continue;
             }
             drain::Class::Goes => {}
+        }
+        if let Some(words) = probe::stuck(&pod.key, pod.deleting, now) {
+            say(Weight::Now, Some(Reason::DrainBlocked), words);
+            continue;
         }
         if pod.finished {
             continue;
@@ -272,7 +277,13 @@ mod tests {
             claims: vec!["data".to_owned()],
             ..pod("local")
         };
+        // It was to be gone long ago.
+        let stuck = PodView {
+            deleting: Some(Timestamp::from_second(1).unwrap()),
+            ..pod("stuck")
+        };
         let pods = [
+            stuck,
             pod("never"),
             pod("now"),
             pod("twice"),
@@ -305,6 +316,7 @@ mod tests {
                 (Weight::Never, "never", Some(Reason::EvictionBlocked)),
                 (Weight::Never, "twice", Some(Reason::EvictionRefused)),
                 (Weight::Now, "now", Some(Reason::EvictionBlocked)),
+                (Weight::Now, "stuck", Some(Reason::DrainBlocked)),
                 (Weight::Costs, "alone", None),
                 (Weight::Costs, "alone", None),
                 (Weight::Costs, "local", None),

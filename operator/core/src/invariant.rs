@@ -358,7 +358,9 @@ fn of_plan<'a>(
         }
         Action::DeletePlanJob { job, .. } => {
             let runs = observed.plan_jobs.get(job).is_some_and(|known| {
-                !known.paused && known.ended.is_none() && observed.nodes.contains_key(&known.node)
+                // What no kubelet has taken up, and none can now, does not run.
+                let stays = |node: &NodeView| node.ready || !known.untouched;
+                !known.paused && known.ended.is_none() && observed.nodes.get(&known.node).is_some_and(stays)
             });
             if runs {
                 return breach(5, format!("Job {job} would be killed while it runs"));

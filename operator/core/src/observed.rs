@@ -892,6 +892,9 @@ pub struct PlanJobView {
     pub runs: Option<String>,
     /// What keeps it from starting, if something does: reason and message.
     pub trouble: Option<(String, String)>,
+    /// Whether nothing of it can have run: it has made no pod, or only pods that no kubelet has taken up
+    /// (`status.startTime`). False while that is not known for sure.
+    pub untouched: bool,
 }
 
 impl PlanJobView {

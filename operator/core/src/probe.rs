@@ -2,9 +2,10 @@
 //! the PodDisruptionBudgets and from what evictions by dry run came to. Nothing here reads or writes anything.
 
 use crate::{
-    drain::covers,
-    observed::{DisruptionBudgetView, Key, Map, Said},
+    drain::{self, DrainOptions, covers},
+    observed::{DisruptionBudgetView, Key, Map, NodeView, Observed, PodView, Said},
     rules::later,
+    verdict::{Answers, Question},
 };
 use jiff::Timestamp;
 use std::collections::BTreeMap;
@@ -26,6 +27,72 @@ pub struct Candidate {
     pub healthy: bool,
     /// Whether it could be made again on another node: it has a controller, and no volume of it is on this node alone.
     pub moves: bool,
+}
+
+impl From<&PodView> for Candidate {
+    fn from(pod: &PodView) -> Self {
+        Self {
+            pod: pod.key.clone(),
+            labels: pod.labels.clone(),
+            healthy: pod.ready && !pod.finished && pod.deleting.is_none(),
+            moves: pod.controller.is_some(),
+        }
+    }
+}
+
+/// What the last look came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// Nothing is known that would keep the drain from passing.
+    Passes,
+    /// It would not pass, and why.
+    Blocked(String),
+    /// Evictions are to be tried by dry run first.
+    Asks(Question),
+    /// The pods of the node are being listed.
+    Unknown,
+}
+
+/// The last look before numo cordons and drains a node itself, of whichever owner: pods that do not end, and then what
+/// the API server says to the evictions.
+pub fn look(
+    observed: &Observed,
+    node: &NodeView,
+    options: &DrainOptions,
+    (answers, now): (&Answers, Timestamp),
+) -> Look {
+    let Some(pods) = observed.pods.get(&node.name) else {
+        return Look::Unknown;
+    };
+    let goes = |pod: &&PodView| matches!(drain::class(observed, pod, options, now), drain::Class::Goes);
+    let stuck = pods
+        .values()
+        .filter(goes)
+        .filter_map(|pod| stuck(&pod.key, pod.deleting, now));
+    if let Some(words) = summary(&node.name, &stuck.collect::<Vec<_>>()) {
+        return Look::Blocked(words);
+    }
+    if options.disable_eviction {
+        return Look::Passes;
+    }
+    match answers.drains.get(&node.name) {
+        Some(None) => Look::Passes,
+        Some(Some(words)) => Look::Blocked(words.clone()),
+        None => Look::Asks(Question::Evictions {
+            node: node.name.clone(),
+            pods: drain::evictable(observed, node, options, now).unwrap_or_default(),
+        }),
+    }
+}
+
+/// The first of what is against a drain of the node, and of how many more pods there is something; none if nothing is.
+pub fn summary(node: &str, refusals: &[String]) -> Option<String> {
+    let first = refusals.iter().min()?;
+    let more = match refusals.len() - 1 {
+        0 => String::new(),
+        more => format!(", and {more} more pods"),
+    };
+    Some(format!("Node {node}: {first}{more}"))
 }
 
 /// Why an eviction by dry run says that a drain would not pass; none if it could.

@@ -28,11 +28,12 @@ use crate::{
     },
     owner::{MaintenanceGroup, OwnerKind},
     phases::{Phases, Went},
+    probe::{self, Look},
     quorum,
     report::{MaintenancePhase, MaintenanceReport, NodeReport, RunPhase, Why},
     rules::{self, later},
     standoff,
-    verdict::{Answers, Question},
+    verdict::Answers,
 };
 use jiff::Timestamp;
 use numo_api::{
@@ -555,7 +556,7 @@ impl Pass<'_> {
         }
         // Before the last rules and after them: those may take long, and one that changes the world for a drain that
         // cannot pass has done it in vain.
-        let probe = self.intent.drain.probe && !self.intent.drain.disable_eviction;
+        let probe = self.intent.drain.probe;
         if closed.is_none()
             && probe
             && self.asks_next(node, change, Phase::PreRelease)
@@ -581,26 +582,21 @@ impl Pass<'_> {
         );
     }
 
-    /// Whether every eviction that is needed passes a dry run.
+    /// Whether the last look finds nothing that would keep the drain from passing.
     fn can_drain(&mut self, node: &NodeView, change: &ChangeView) -> bool {
-        match self.answers.drains.get(&node.name) {
-            Some(None) => true,
-            Some(Some(why)) => {
-                let why = Why::new(Reason::DrainBlocked, why.clone());
-                self.close(Step::PreRelease, why, change);
+        let known = (self.answers, self.now);
+        match probe::look(self.observed, node, &self.intent.drain, known) {
+            Look::Passes => return true,
+            Look::Blocked(words) => {
+                self.close(Step::PreRelease, Why::new(Reason::DrainBlocked, words), change);
                 self.wake(later(self.now, 15));
-                false
+                return false;
             }
-            None => {
-                let why = Why::new(Reason::Draining, "its evictions are being tried by dry run");
-                let pods = drain::evictable(self.observed, node, &self.intent.drain, self.now);
-                if let Some(pods) = pods {
-                    let node = node.name.clone();
-                    self.out.questions.push(Question::Evictions { node, pods });
-                }
-                self.say(Step::PreRelease, why, Some(change));
-                false
-            }
+            Look::Asks(question) => self.out.questions.push(question),
+            Look::Unknown => {}
         }
+        let why = Why::new(Reason::Draining, "its evictions are being tried by dry run");
+        self.say(Step::PreRelease, why, Some(change));
+        false
     }
 }

@@ -113,9 +113,15 @@ impl<'a> Pass<'a> {
             let begun = job.is_some_and(|(_, job)| !job.paused && !job.deleting);
             begun && self.is_ready() && self.leaving.is_none()
         };
+        // One that was left out under its Job takes no room from the others.
+        let is_left_out = |node: &NodeView| {
+            ended
+                .get(node.uid.as_str())
+                .is_some_and(|change| stays_out(change))
+        };
         let adopted: BTreeSet<&str> = waiting
             .iter()
-            .filter(|node| begun(node))
+            .filter(|node| begun(node) && !is_left_out(node))
             .map(|node| node.name.as_str())
             .collect();
         room = room.saturating_sub(adopted.len());

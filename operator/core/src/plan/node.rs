@@ -17,6 +17,7 @@ use crate::{
     observed::{ChangeView, JobEnd, Key, NodeView, PlanJobView},
     owner::OwnerKind,
     phases::{Phases, Went},
+    probe::{self, Look},
     quorum,
     report::Why,
     rules::{self, later},
@@ -76,6 +77,11 @@ fn said(reason: &'static str, action: EventAction, note: String) -> Event {
     }
 }
 
+/// How to go on without a node that is out of reach.
+fn leave_out(node: &str) -> String {
+    format!("repair it, and it goes on; `numo skip {node}` leaves it out, so that the other nodes go on")
+}
+
 fn unmarking(node: &NodeView) -> Change {
     Change {
         key: marks::CORDONED_BY.to_owned(),
@@ -125,15 +131,39 @@ impl Turn<'_> {
                 .is_some_and(|(_, job)| !job.paused || job.ended.is_some())
     }
 
-    /// Whether a Job of it has begun in any attempt: the cordon may then be that Job's.
-    fn was_begun(&self) -> bool {
+    /// What its journal tells of Jobs since its turn was last given back: until then nothing was disrupted.
+    fn told_of_jobs(&self) -> impl Iterator<Item = &Entry> {
+        let entries = &self.change.status.entries;
+        let given_back = entries.iter().rposition(|entry| entry.step == Step::Selected);
         let failed = [Reason::JobFailed, Reason::JobLost, Reason::Rebooted];
-        self.change.status.entries.iter().any(|entry| {
+        entries[given_back.unwrap_or(0)..].iter().filter(move |entry| {
             matches!(entry.step, Step::Released | Step::Changed)
                 || failed
                     .iter()
                     .any(|reason| entry.reason.as_deref() == Some(reason.name()))
         })
+    }
+
+    /// Whether a Job of it has begun in any attempt: the cordon may then be that Job's.
+    fn was_begun(&self) -> bool {
+        self.told_of_jobs().next().is_some()
+    }
+
+    /// Whether its Job was started, and nothing of it can have run.
+    fn is_untouched(&self) -> bool {
+        self.job
+            .is_some_and(|(_, job)| job.untouched && !job.paused && job.ended.is_none() && !job.deleting)
+    }
+
+    /// Whether anything may have become of the node in this turn: numo has cordoned it, or a Job may have run on it.
+    fn is_disrupted(&self) -> bool {
+        let attempt = self.change.status.attempt.max(1);
+        let untouched = self.is_untouched();
+        let of_untouched =
+            |entry: &Entry| untouched && entry.step == Step::Released && entry.attempt == attempt;
+        self.entered(Step::Cordoned).is_some()
+            || (self.has_begun() && !untouched)
+            || self.told_of_jobs().any(|entry| !of_untouched(entry))
     }
 
     /// Whether its Job is complete.
@@ -225,7 +255,9 @@ impl<'a> Pass<'a> {
         let is_left = self.leaving.is_some() || (skips.is_some() && turn.entered(Step::Changed).is_some());
         let stuck = turn.is_changed() && lasts && is_left;
         let is_lost = self.blind && !turn.runs();
-        if turn.has_begun() && !failed && !stuck && !is_lost {
+        // A node that is out of reach may never come back: a person may go on without it.
+        let is_away = !turn.node.ready && skips.is_some();
+        if turn.has_begun() && !failed && !stuck && !is_lost && !is_away {
             // What runs is never killed.
             return false;
         }
@@ -246,7 +278,7 @@ impl<'a> Pass<'a> {
         } else {
             return false;
         };
-        if let Some(job) = self.preparing(turn) {
+        if let Some((job, _)) = self.preparing(turn).filter(|_| !is_away) {
             let message = format!("Job {job} runs and comes to its end first: {}", why.message);
             self.say_turn(turn, turn.step(), Why::new(why.reason, message));
             return true;
@@ -289,25 +321,28 @@ impl<'a> Pass<'a> {
     }
 
     /// The Job that prepares the node for numo's drain, while it runs.
-    fn preparing(&self, turn: &Turn<'a>) -> Option<&'a Key> {
+    fn preparing(&self, turn: &Turn<'a>) -> Option<(&'a Key, &'a PlanJobView)> {
         let mut here = self.jobs_on(&turn.node.name);
-        let found = here.find(|(_, job)| {
+        here.find(|(_, job)| {
             job.prepares
                 && !job.paused
                 && job.ended.is_none()
                 && super::run_id(&self.view.uid, &job.hash) == turn.change.spec.target.run_id
-        });
-        found.map(|(key, _)| key)
+        })
     }
 
     fn intent_is_broken(&self) -> bool {
         self.intent.of_selector.is_some()
     }
 
-    /// Gives everything of a node back and ends its turn. One that the next version is to take up keeps its marks.
+    /// Gives everything of a node back and ends its turn. One that the next version is to take up keeps its marks; one
+    /// whose Job may still run, out of reach, keeps them until that is over (`give_back`).
     fn end(&mut self, turn: &Turn<'a>, step: Step, why: &Why) {
         let uid = &self.view.uid;
-        if why.reason != Reason::Superseded {
+        let may_run = turn.runs() || self.preparing(turn).is_some();
+        if may_run {
+            // Whoever opened the node now would let pods onto one that changes.
+        } else if why.reason != Reason::Superseded {
             let patch = restoring(turn.node, uid, NodePurpose::Uncordon);
             if !patch.annotations.is_empty() {
                 self.act(&turn.node.name, Action::PatchNode(patch), None);
@@ -328,7 +363,9 @@ impl<'a> Pass<'a> {
         journal.obey();
         journal.enter(step, Some(why));
         self.write(journal);
-        self.release_lease(turn.node);
+        if !may_run {
+            self.release_lease(turn.node);
+        }
         self.say_turn(turn, step, why.clone());
     }
 
@@ -562,6 +599,14 @@ impl<'a> Pass<'a> {
         };
         // What was cordoned, or has run already, is brought to its end.
 
+        // Its Job could start no pod.
+        let not_ready = || {
+            let gone = !turn.node.ready && !self.intent.take_not_ready && !turn.is_disrupted();
+            gone.then(|| {
+                let message = format!("Node {}: found not Ready, wanted Ready", turn.node.name);
+                Why::new(Reason::NodeNotReady, message)
+            })
+        };
         let outside = || {
             let is_fresh = turn.change.status.attempt <= 1 && turn.entered(Step::Cordoned).is_none();
             is_fresh.then(|| self.outside()).flatten()
@@ -578,6 +623,7 @@ impl<'a> Pass<'a> {
             .or_else(|| self.gate_lost())
             .or_else(|| edge::waits(self.view, self.observed, &self.resolved.version))
             .or_else(outside)
+            .or_else(not_ready)
             .or_else(|| quorum::refusal_of_turn(self.observed, turn.node, turn.change))
     }
 
@@ -595,17 +641,17 @@ impl<'a> Pass<'a> {
 
     /// Says that the turn is closed. Before the first disruption it is given back once it was for too long.
     fn close(&mut self, turn: &Turn<'a>, step: Step, why: Why) {
-        let disrupted = turn.has_begun()
-            || turn.was_begun()
-            || turn.entered(Step::Cordoned).is_some()
-            || self.preparing(turn).is_some();
-        if disrupted {
+        let preparing = self.preparing(turn);
+        if turn.is_disrupted() || preparing.is_some_and(|(_, job)| !job.untouched) {
             return self.say_turn(turn, step, why);
         }
-        let over = closed::expires(turn.change, self.now);
-        if over && let Some((job, view)) = self.prepared(turn) {
-            // What it prepared may be outdated by the time of the next turn.
-            self.delete_job(turn.node, job, view);
+        if closed::expires(turn.change, self.now) {
+            // What one prepared may be outdated by the time of the next turn; one that no kubelet takes up is made anew.
+            let untouched = turn.job.filter(|_| turn.is_untouched());
+            let jobs = self.prepared(turn).into_iter().chain(preparing).chain(untouched);
+            for (job, view) in jobs.collect::<Vec<_>>() {
+                self.delete_job(turn.node, job, view);
+            }
         }
         let given_back = closed::close(&mut self.out, turn.change, &why, self.now);
         let step = if given_back { Step::Selected } else { step };
@@ -835,8 +881,7 @@ impl<'a> Pass<'a> {
                 false
             }
             None => {
-                let why = self.upgrading(turn, job, view);
-                self.say_turn(turn, Step::PreRules, why);
+                self.goes_on(turn, Step::PreRules, (job, view));
                 false
             }
         }
@@ -943,31 +988,22 @@ impl<'a> Pass<'a> {
         false
     }
 
-    /// Whether every eviction that is needed passes a dry run, where that is asked for.
+    /// Whether the last look finds nothing that would keep the drain from passing, where one is asked for.
     fn can_drain(&mut self, turn: &Turn<'a>) -> bool {
-        let Some(options) = self.intent.drain.clone() else {
+        let Some(options) = self.intent.drain.clone().filter(|options| options.probe) else {
             return true;
         };
-        if !options.probe || options.disable_eviction {
-            return true;
-        }
-        let name = &turn.node.name;
-        let why = match self.answers.drains.get(name) {
-            Some(None) => return true,
-            Some(Some(why)) => {
+        match probe::look(self.observed, turn.node, &options, (self.answers, self.now)) {
+            Look::Passes => return true,
+            Look::Blocked(words) => {
                 self.out.wake(later(self.now, PROBE_SECONDS));
-                let why = Why::new(Reason::DrainBlocked, why.clone());
-                self.close(turn, Step::PreRules, why);
+                self.close(turn, Step::PreRules, Why::new(Reason::DrainBlocked, words));
                 return false;
             }
-            None => {
-                if let Some(pods) = drain::evictable(self.observed, turn.node, &options, self.now) {
-                    let node = name.clone();
-                    self.out.questions.push(Question::Evictions { node, pods });
-                }
-                Why::new(Reason::Draining, "its evictions are being tried by dry run")
-            }
-        };
+            Look::Asks(question) => self.out.questions.push(question),
+            Look::Unknown => {}
+        }
+        let why = Why::new(Reason::Draining, "its evictions are being tried by dry run");
         self.say_turn(turn, Step::PreRules, why);
         false
     }
@@ -994,6 +1030,37 @@ impl<'a> Pass<'a> {
         self.act(&node.name, Action::PatchNode(patch), None);
         let why = Why::new(Reason::Draining, "it is being cordoned");
         self.say_turn(turn, Step::Cordoned, why);
+    }
+
+    /// A Job of the turn has begun. If its node is out of reach before any kubelet took it up, the turn is closed;
+    /// otherwise it is waited for, and people hear how to go on without the node.
+    fn goes_on(&mut self, turn: &Turn<'a>, step: Step, (job, view): (&Key, &PlanJobView)) {
+        let node = turn.node;
+        if node.ready {
+            closed::reopen(&mut self.out, turn.change, self.now);
+            let why = self.upgrading(turn, job, view);
+            return self.say_turn(turn, step, why);
+        }
+        let leave = leave_out(&node.name);
+        if !view.untouched {
+            let why = self.upgrading(turn, job, view);
+            let message = format!("{}; Node {} is not Ready: {leave}", why.message, node.name);
+            // Whatever is to start, it is for the node to come back.
+            let reason = match why.reason {
+                Reason::UpgradeStarting => Reason::Upgrading,
+                other => other,
+            };
+            return self.say_turn(turn, step, Why::new(reason, message));
+        }
+        let message = format!(
+            "Node {} is not Ready, and no kubelet has taken up Job {job}",
+            node.name
+        );
+        if self.intent.take_not_ready || turn.is_disrupted() {
+            let why = Why::new(Reason::NodeNotReady, format!("{message}: {leave}"));
+            return self.say_turn(turn, step, why);
+        }
+        self.close(turn, step, Why::new(Reason::NodeNotReady, message));
     }
 
     /// What the Job does, and what it waits for.
@@ -1053,19 +1120,17 @@ impl<'a> Pass<'a> {
                 let why = Why::new(Reason::JobBeingDeleted, format!("Job {job} is being deleted"));
                 self.say_turn(turn, Step::Released, why);
             }
-            None => {
+            None if turn.entered(Step::Released).is_none() => {
                 self.note_release(turn);
                 let why = self.upgrading(turn, job, view);
                 self.say_turn(turn, Step::Released, why);
             }
+            None => self.goes_on(turn, Step::Released, (job, view)),
         }
     }
 
     /// Journals that the Job has begun, and on which boot.
     fn note_release(&mut self, turn: &Turn<'a>) {
-        if turn.entered(Step::Released).is_some() {
-            return;
-        }
         let mut journal = Journal::open(turn.change, self.now);
         journal.status.pin = Some(self.pinned(turn));
         journal.enter(Step::Released, None);
@@ -1080,7 +1145,11 @@ impl<'a> Pass<'a> {
             return self.say_held(turn);
         }
         if !node.ready {
-            let message = format!("Job {job} failed; it is judged when Node {} is Ready", node.name);
+            let message = format!(
+                "Job {job} failed; it is judged when Node {} is Ready: {}",
+                node.name,
+                leave_out(&node.name)
+            );
             return self.say_turn(turn, Step::Released, Why::new(Reason::NodeNotReady, message));
         }
         let target = turn.change.spec.target.version.as_str();
@@ -1177,7 +1246,11 @@ impl<'a> Pass<'a> {
             return self.say_turn(turn, Step::Changed, why);
         }
         if !node.ready {
-            let message = format!("its Job is complete, Node {} is not Ready", node.name);
+            let message = format!(
+                "its Job is complete, Node {} is not Ready: {}",
+                node.name,
+                leave_out(&node.name)
+            );
             return self.say_turn(turn, Step::Changed, Why::new(Reason::NodeNotReady, message));
         }
         let cordon = mark::cordoned_by(node).filter(|mark| mark.owner == self.view.uid);

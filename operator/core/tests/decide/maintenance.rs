@@ -1245,3 +1245,50 @@ fn a_thousand_pods_at_most_are_on_their_way_over_all_nodes() {
         "> evict api\n > evict web",
     );
 }
+
+#[test]
+fn a_pod_that_does_not_end_is_seen_before_the_cordon_and_said_after_it() {
+    let look = |settings: &str, deleting: i64, more: &str| {
+        format!(
+            "node a worker 4.16.0
+             maintenance a finalizer phase:Running counted:9 drain {settings}
+             kept a
+             turn a PreRules {more}
+             pod web on a of:ReplicaSet/web deleting:{deleting}"
+        )
+    };
+    check(
+        &look("{\"probe\":true}", -601, ""),
+        "hold DrainBlocked ~ Node a: Pod shop/web is stuck in Terminating\n > journal a closed",
+    );
+    // Also where pods are deleted: that one is deleted already.
+    check(
+        &look("{\"probe\":true,\"disableEviction\":true}", -601, "closed:60"),
+        "hold DrainBlocked\n > journal a Selected DrainBlocked attempt 2",
+    );
+    // It may still end; it is not waited for; nobody asked for a last look.
+    for (settings, deleting) in [
+        ("{\"probe\":true,\"disableEviction\":true}", -600),
+        (
+            "{\"probe\":true,\"disableEviction\":true,\"skipWaitForDeleteTimeoutSeconds\":9}",
+            -601,
+        ),
+        ("{}", -601),
+    ] {
+        check(&look(settings, deleting, ""), "> cordon a with 2 taints");
+    }
+    let draining = |deleting: i64| {
+        format!(
+            "node a worker 4.16.0
+             maintenance a finalizer phase:Running counted:9
+             kept a cordoned
+             turn a Cordoned
+             pod web on a of:ReplicaSet/web deleting:{deleting}"
+        )
+    };
+    check(&draining(-600), "hold Draining\n wake 1");
+    check(
+        &draining(-601),
+        "hold DrainBlocked ~ Pod shop/web is stuck in Terminating",
+    );
+}

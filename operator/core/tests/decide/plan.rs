@@ -684,11 +684,163 @@ fn numo_drains_by_option_after_a_job_that_prepares() {
         &at("begun a Drained entered:Cordoned\n keeps a cordoned\n pods a"),
         "> job a Upgrade",
     );
+    // The last look, where one is asked for.
+    let probed = |rest: &str| {
+        let probed = by_numo.replace("\"Numo\"", "\"Numo\",\"drain\":{\"probe\":true}");
+        two(&format!(
+            "{plan}\n {probed}\n begun a new\n keeps a\n planjob a complete prepares\n {rest}"
+        ))
+    };
+    check(
+        &probed("pod web on a of:ReplicaSet/web deleting:-601"),
+        "node a PreRules DrainBlocked ~ Pod shop/web is stuck in Terminating
+         > journal a closed",
+    );
+    check(
+        &probed("pod web on a of:ReplicaSet/web deleting:-600"),
+        "? evictions a 0",
+    );
     // A prepare that fails holds the node.
     check(
         &at("begun a new\n keeps a\n planjob a failed prepares exit:1"),
         "node a Held JobFailed",
     );
+}
+
+/// The Job of node a was started, and the node is as `node` says; `more` is of the Plan, `job` of the Job.
+fn away(node: &str, more: &str, begun: &str, job: &str) -> String {
+    format!(
+        "node a worker v0 {node}
+         node b worker v0
+         plan concurrency:1 cordon finalizer applying:a {more}
+         begun a Released boot:b1 {begun}
+         keeps a
+         planjob a running {job}"
+    )
+}
+
+#[test]
+fn a_turn_whose_job_no_kubelet_takes_up_is_given_back() {
+    let dead = |begun: &str, job: &str| away("NotReady", "", begun, job);
+    check(
+        &dead("", "untouched"),
+        "node a Released NodeNotReady ~ no kubelet has taken up Job system-upgrade/apply-p-on-a
+         node b Selected WaitingForTurn
+         wake 60
+         > journal a closed",
+    );
+    check(
+        &dead("closed:60", "untouched"),
+        "node a Selected NodeNotReady
+         > remove job a
+         > journal a Selected NodeNotReady attempt 2",
+    );
+    // Its lease and shield go with it, and b is begun.
+    check(
+        "node a worker v0 NotReady
+         node b worker v0
+         plan concurrency:1 cordon finalizer applying:a
+         begun a Selected reason:NodeNotReady attempt:2 entered:Released closed:5
+         keeps a",
+        "node a Selected NodeNotReady
+         > restore a
+         > release lease a
+         > admit b",
+    );
+    // It is back before the minute is over: the minute begins anew the next time.
+    check(
+        &away("", "", "closed:59", "untouched"),
+        "node a Released UpgradeStarting
+         > journal a open",
+    );
+}
+
+#[test]
+fn what_may_have_run_on_a_dead_node_keeps_its_turn_and_can_be_skipped() {
+    let dead = |begun: &str, job: &str| away("NotReady", "", begun, job);
+    check(
+        &dead("closed:999", ""),
+        "node a Released Upgrading ~ `numo skip a`
+         node b Selected WaitingForTurn
+         > nothing",
+    );
+    check(
+        &dead("", "runs:upgrade"),
+        "node a Released Upgrading ~ `numo skip a`\n > nothing",
+    );
+    // An earlier Job of it may have changed the node, or numo has cordoned it.
+    for begun in ["entered:Admitted/JobFailed", "entered:Cordoned"] {
+        check(
+            &dead(&format!("{begun} closed:999"), "untouched"),
+            "node a Released NodeNotReady ~ `numo skip a`\n > nothing",
+        );
+    }
+    // Whoever asks for nodes that are not Ready waits for them.
+    check(
+        &away(
+            "NotReady",
+            "spec {\"mutex\":{\"takeNotReady\":true}}",
+            "closed:999",
+            "untouched",
+        ),
+        "node a Released NodeNotReady ~ `numo skip a`",
+    );
+    // Left out: the others go on, and what its Job cordoned is given back when that is over.
+    check(
+        &dead("directive:Skip", "runs:upgrade"),
+        "node a Skipped SkippedByPerson
+         > journal a Skipped SkippedByPerson",
+    );
+    let skipped = |node: &str, job: &str| {
+        format!(
+            "node a worker v0 {node}
+             node b worker v0
+             plan concurrency:1 cordon finalizer applying:a
+             begun a Skipped reason:SkippedByPerson directive:Skip entered:Released
+             keeps a cordoned
+             planjob a {job}"
+        )
+    };
+    check(
+        &skipped("NotReady", "running"),
+        "node a Skipped SkippedByPerson
+         > admit b",
+    );
+    check(
+        &skipped("", "complete"),
+        "node a Skipped SkippedByPerson
+         > restore a uncordoned
+         > release lease a
+         > admit b",
+    );
+    // What runs on a node that is Ready is never left.
+    check(
+        &away("", "", "directive:Skip", "runs:upgrade"),
+        "node a Released Upgrading\n > nothing",
+    );
+}
+
+#[test]
+fn a_node_that_dies_before_its_job_gives_its_turn_back() {
+    let turn = |begun: &str| {
+        format!(
+            "node a worker v0 NotReady
+             node b worker v0
+             plan concurrency:1 cordon finalizer applying:a
+             begun a {begun}
+             keeps a"
+        )
+    };
+    check(
+        &turn("new"),
+        "node a PreRelease NodeNotReady\n wake 60\n > journal a closed",
+    );
+    check(
+        &turn("new closed:60"),
+        "node a Selected NodeNotReady\n > journal a Selected NodeNotReady attempt 2",
+    );
+    // Who asks for a retry of a node that failed has seen it.
+    check(&turn("Admitted attempt:2 entered:Admitted/JobFailed"), "> job a");
 }
 
 #[test]

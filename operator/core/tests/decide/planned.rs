@@ -8,7 +8,7 @@
 //! begun a Released of:v0 boot:b0 attempt:2           its NodeChange in that step, which is entered in this attempt
 //! held a JobFailed                                   it is held
 //! kept a cordoned prior                              (after `begun`) its marks: shield and cordon mark
-//! planjob a running|complete|failed|paused           its Job; `runs:drain ended:-5 at:v0 deleting prepares`
+//! planjob a running|complete|failed|paused           its Job; `runs:drain ended:-5 at:v0 deleting prepares untouched`
 //! channel v2 at:-30 failed under-way                 what the channel answered
 //! secret s hash                                      a Secret
 //! rulejob r                                          a Job of a rule, for its present upgrade
@@ -382,6 +382,7 @@ impl Cluster {
             ended,
             runs: None,
             trouble: None,
+            untouched: line.has("untouched"),
         };
         let trouble = line.option("trouble");
         let view = view.with_pods(

@@ -158,6 +158,10 @@ impl Wait<'_> {
                 paused.map(|budget| ledger::start_command(&budget.name)).collect()
             }
             Reason::FailureBudgetSpent => self.of_first(|node| node.step == Step::Held),
+            Reason::NodeNotReady | Reason::Upgrading if self.is_out_of_reach() => {
+                let skip = self.node.map(|node| format!("numo skip {node}"));
+                self.of_nodes("describe").into_iter().chain(skip).collect()
+            }
             Reason::CordonedByOther | Reason::NodeBusy => self.uncordon(),
             Reason::PoolHeld | Reason::PoolPausedByOther => self.held(),
             Reason::RunGivenUp
@@ -271,6 +275,22 @@ impl Wait<'_> {
             _ if reason.who() == Who::ClusterAdmin => edit(),
             _ => Vec::new(),
         }
+    }
+
+    /// Whether it is a node that has its turn in a Plan and is not Ready: it keeps its place from the others.
+    fn is_out_of_reach(&self) -> bool {
+        let (Some(node), Some(report)) = (self.node, self.report) else {
+            return false;
+        };
+        let is_away = self
+            .look
+            .store
+            .observed
+            .nodes
+            .get(node)
+            .is_some_and(|node| !node.ready);
+        let in_flight = report.nodes.get(node).is_some_and(NodeReport::in_flight);
+        self.owner.kind == OwnerKind::Plan && is_away && in_flight
     }
 
     fn resume(&self) -> Vec<String> {

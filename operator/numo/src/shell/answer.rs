@@ -1,7 +1,10 @@
 //! Answers to the core's questions: reads, never writes. What cannot be read is answered with nothing
 //! known, never with a pass.
 
-use super::{access, apply, watch, wire::Kind};
+use super::{
+    access, apply, watch,
+    wire::{self, Kind},
+};
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{
@@ -14,7 +17,7 @@ use kube::{
 };
 use numo_core::{
     drain,
-    observed::{Key, Observed},
+    observed::{Key, Observed, PodView},
     probe,
     verdict::{Answers, Evidence, KeptVolumes, Question},
 };
@@ -41,8 +44,9 @@ pub async fn answer(
             answers.drains.insert(node.clone(), found);
         }
         Question::Evictions { node, pods } => {
-            let pods = pods.iter().map(|pod| (pod.namespace.clone(), pod.name.clone()));
-            let found = summary(node, &tried(write, pods.collect()).await);
+            let known = observed.pods.get(node);
+            let pods: Vec<&PodView> = pods.iter().filter_map(|pod| known?.get(pod)).collect();
+            let found = probe::summary(node, &refused((read, write), observed, node, &pods).await);
             answers.drains.insert(node.clone(), found);
         }
         Question::Volumes { node, claims } => {
@@ -217,7 +221,7 @@ pub fn tail(text: &str, bytes: usize) -> String {
     clean[start..].to_owned()
 }
 
-/// Tries by dry run whether each pod a drain would evict could go now. The first that cannot, in words.
+/// What is against a drain of the node, of all its pods but static ones and those of DaemonSets.
 ///
 /// Source: kubectl drain and the MCO's drain controller leave DaemonSet and mirror pods, and finished
 /// ones, where they are.
@@ -226,38 +230,46 @@ async fn drain_probe(
     (observed, now): (&Observed, Timestamp),
     node: &str,
 ) -> Option<String> {
-    let pods: Api<Pod> = Api::all(read.clone());
+    let pods = watch::api(read, Kind::NodePod, "");
     let params = ListParams::default().fields(&format!("spec.nodeName={node}"));
     let list = match pods.list(&params).await {
         Ok(list) => list,
         Err(error) => return Some(format!("the pods of Node {node} cannot be listed: {error}")),
     };
-    let key = |pod: &Pod| {
-        Some(Key::new(
-            pod.metadata.namespace.clone()?,
-            pod.metadata.name.clone()?,
-        ))
-    };
-    let going = || list.items.iter().filter(|pod| is_drained(pod));
-    let stuck = going().filter_map(|pod| {
-        let deleting = pod.metadata.deletion_timestamp.as_ref().map(|at| at.0);
-        probe::stuck(&key(pod)?, deleting, now)
-    });
+    let pods: Vec<PodView> = list.items.iter().map(wire::node_pod).collect();
+    let pods: Vec<&PodView> = pods.iter().filter(|pod| is_drained(pod)).collect();
+    let stuck = pods
+        .iter()
+        .filter_map(|pod| probe::stuck(&pod.key, pod.deleting, now));
     let mut refusals: Vec<String> = stuck.collect();
-    let names = going().filter(|pod| is_evicted(pod)).filter_map(key);
-    let names = names.map(|key| (key.namespace, key.name)).collect();
-    refusals.extend(tried(write, names).await);
+    refusals.extend(refused((read, write), observed, node, &pods).await);
+    probe::summary(node, &refusals)
+}
+
+/// What the API server, and then PodDisruptionBudgets together, have against evictions of these pods of a node.
+async fn refused(
+    (read, write): (&Client, &Client),
+    observed: &Observed,
+    node: &str,
+    pods: &[&PodView],
+) -> Vec<String> {
+    // Not one that has ended or is on its way.
+    let going = pods
+        .iter()
+        .filter(|pod| !pod.finished && pod.deleting.is_none())
+        .copied();
+    let going: Vec<&PodView> = going.collect();
+    let refusals = tried(write, going.iter().map(|pod| pod.key.clone()).collect()).await;
     if refusals.is_empty() {
-        let going: Vec<&Pod> = going().filter(|pod| is_evicted(pod)).collect();
-        refusals = together(read, observed, node, &going).await;
+        return together(read, observed, node, &going).await;
     }
-    summary(node, &refusals)
+    refusals
 }
 
 /// What PodDisruptionBudgets have against all these pods together, though each could go alone.
-async fn together(read: &Client, observed: &Observed, node: &str, going: &[&Pod]) -> Vec<String> {
+async fn together(read: &Client, observed: &Observed, node: &str, going: &[&PodView]) -> Vec<String> {
     let budgets = &observed.disruption_budgets;
-    let mut candidates: Vec<probe::Candidate> = going.iter().filter_map(|pod| candidate(pod)).collect();
+    let mut candidates: Vec<probe::Candidate> = going.iter().copied().map(Into::into).collect();
     if !probe::exceeds(&candidates, budgets) {
         return Vec::new();
     }
@@ -269,30 +281,11 @@ async fn together(read: &Client, observed: &Observed, node: &str, going: &[&Pod]
     probe::sums(&candidates, budgets, has_other_place)
 }
 
-/// A pod as the core judges it beside others.
-fn candidate(pod: &Pod) -> Option<probe::Candidate> {
-    let meta = &pod.metadata;
-    let mut conditions = pod
-        .status
-        .iter()
-        .flat_map(|status| status.conditions.iter().flatten());
-    let mut owners = meta.owner_references.iter().flatten();
-    Some(probe::Candidate {
-        pod: Key::new(meta.namespace.clone()?, meta.name.clone()?),
-        labels: meta.labels.clone().unwrap_or_default().into_iter().collect(),
-        healthy: conditions.any(|one| one.type_ == "Ready" && one.status == "True"),
-        moves: owners.any(|owner| owner.controller == Some(true)),
-    })
-}
-
 /// Whether a volume of the pod is on its node alone. What cannot be read is not taken for bound.
-async fn is_bound(read: &Client, pod: &Pod) -> bool {
-    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
-    let claims = volumes.filter_map(|volume| volume.persistent_volume_claim.as_ref());
-    for claim in claims {
-        let api: Api<PersistentVolumeClaim> = Api::namespaced(read.clone(), namespace);
-        let Ok(Some(claim)) = api.get_opt(&claim.claim_name).await else {
+async fn is_bound(read: &Client, pod: &PodView) -> bool {
+    for claim in &pod.claims {
+        let api: Api<PersistentVolumeClaim> = Api::namespaced(read.clone(), &pod.key.namespace);
+        let Ok(Some(claim)) = api.get_opt(claim).await else {
             continue;
         };
         let Some(name) = claim.spec.and_then(|spec| spec.volume_name) else {
@@ -313,43 +306,24 @@ async fn is_bound(read: &Client, pod: &Pod) -> bool {
 }
 
 /// Why pods could not be evicted now, in words of the core.
-async fn tried(write: &Client, names: Vec<(String, String)>) -> Vec<String> {
-    stream::iter(names)
-        .map(|(namespace, name)| try_eviction(write, namespace, name))
+async fn tried(write: &Client, pods: Vec<Key>) -> Vec<String> {
+    stream::iter(pods)
+        .map(|pod| try_eviction(write, pod))
         .buffer_unordered(PROBES_AT_ONCE)
         .filter_map(|refusal| async move { refusal })
         .collect()
         .await
 }
 
-/// The first of what is against a drain, and how much more there is; none if nothing is.
-fn summary(node: &str, refusals: &[String]) -> Option<String> {
-    let first = refusals.iter().min()?;
-    let more = match refusals.len() - 1 {
-        0 => String::new(),
-        more => format!(", and {more} more pods"),
-    };
-    Some(format!("Node {node}: {first}{more}"))
+/// Whether a drain by the machine-config operator waits until the pod is gone: all but static pods and those of
+/// DaemonSets.
+fn is_drained(pod: &PodView) -> bool {
+    let of_daemon_set = |(kind, ..): &(String, String, String)| kind == "DaemonSet";
+    !(pod.mirror || pod.controller.as_ref().is_some_and(of_daemon_set))
 }
 
-/// Whether a drain waits until the pod is gone: all but static pods and those of DaemonSets.
-fn is_drained(pod: &Pod) -> bool {
-    let meta = &pod.metadata;
-    let annotations = meta.annotations.as_ref();
-    let mirror = annotations.is_some_and(|all| all.contains_key("kubernetes.io/config.mirror"));
-    let mut owners = meta.owner_references.iter().flatten();
-    !(mirror || owners.any(|owner| owner.kind == "DaemonSet"))
-}
-
-/// Whether a drain asks the pod to go: not one that has ended or is on its way.
-fn is_evicted(pod: &Pod) -> bool {
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-    let finished = matches!(phase, Some("Succeeded" | "Failed"));
-    is_drained(pod) && !finished && pod.metadata.deletion_timestamp.is_none()
-}
-
-async fn try_eviction(client: &Client, namespace: String, name: String) -> Option<String> {
-    let pods: Api<Pod> = Api::namespaced(client.clone(), &namespace);
+async fn try_eviction(client: &Client, pod: Key) -> Option<String> {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace);
     let params = EvictParams {
         post_options: PostParams {
             dry_run: true,
@@ -357,10 +331,8 @@ async fn try_eviction(client: &Client, namespace: String, name: String) -> Optio
         },
         ..EvictParams::default()
     };
-    match pods.evict(&name, &params).await {
-        Err(kube::Error::Api(status)) => {
-            probe::refusal(&Key::new(namespace, name), &apply::what_was_said(&status))
-        }
+    match pods.evict(&pod.name, &params).await {
+        Err(kube::Error::Api(status)) => probe::refusal(&pod, &apply::what_was_said(&status)),
         Ok(_) | Err(_) => None,
     }
 }

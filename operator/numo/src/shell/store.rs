@@ -6,7 +6,7 @@
 use super::{
     planner::{JOB_KINDS, MAX_JOB_NAMESPACES},
     watch,
-    wire::{self, Deployed, Edition, Kind, Object},
+    wire::{self, Deployed, Edition, Kind, Object, PlanPodView},
 };
 use crate::runners::wasm::Examined;
 use jiff::Timestamp;
@@ -84,9 +84,9 @@ pub struct Store {
     pods: BTreeMap<Key, (Key, Option<(String, String)>)>,
     job_events: BTreeMap<Key, (Key, (String, String))>,
     jobs: BTreeMap<Key, JobView>,
-    plan_jobs: BTreeMap<Key, PlanJobView>,
-    /// Pods of Plans' Jobs: the Job, the container that runs, and what keeps it from starting.
-    plan_pods: BTreeMap<Key, PlanPod>,
+    /// Each with the number of pods that it has by its own status.
+    plan_jobs: BTreeMap<Key, (PlanJobView, Option<usize>)>,
+    plan_pods: BTreeMap<Key, PlanPodView>,
     listing: BTreeMap<(Kind, String), BTreeSet<Key>>,
     waiting_for: BTreeSet<(Kind, String)>,
     news: Reach,
@@ -101,9 +101,6 @@ pub struct Store {
     /// Namespaces that rules name for their Jobs and that are not watched: there are too many.
     unwatched: BTreeSet<String>,
 }
-
-/// What is known of a pod of a Plan's Job.
-type PlanPod = (Key, Option<String>, Option<(String, String)>);
 
 /// Controllers whose pods' returns are counted, at most.
 const RETURNS: usize = 10_000;
@@ -956,12 +953,13 @@ impl Store {
             Object::NodePod(..) => false,
             Object::Plan(plan) => replace(&mut observed.plans, plan.key.clone(), *plan),
             Object::Secret(key, hash) => replace(&mut observed.secrets, key, hash),
-            Object::PlanJob(key, job) => {
-                self.plan_jobs.insert(key.clone(), *job);
+            Object::PlanJob(key, job, pods) => {
+                self.plan_jobs.insert(key.clone(), (*job, pods));
                 self.refresh_plan_job(&key)
             }
-            Object::PlanPod(pod, job, runs, trouble) => {
-                self.plan_pods.insert(pod, (job.clone(), runs, trouble));
+            Object::PlanPod(key, pod) => {
+                let job = pod.job.clone();
+                self.plan_pods.insert(key, pod);
                 self.refresh_plan_job(&job)
             }
             Object::Rule(rule) => {
@@ -1063,8 +1061,8 @@ impl Store {
                 observed.plan_jobs.remove(key).is_some()
             }
             Kind::PlanPod => {
-                let job = self.plan_pods.remove(key);
-                job.is_some_and(|(job, ..)| self.refresh_plan_job(&job))
+                let pod = self.plan_pods.remove(key);
+                pod.is_some_and(|pod| self.refresh_plan_job(&pod.job))
             }
             Kind::MutexRule => {
                 self.rules.remove(key);
@@ -1150,17 +1148,22 @@ impl Store {
     }
 
     fn refresh_plan_job(&mut self, key: &Key) -> bool {
-        let Some(job) = self.plan_jobs.get(key) else {
+        let Some((job, left)) = self.plan_jobs.get(key) else {
             return false;
         };
-        let pods = || self.plan_pods.values().filter(|(of, ..)| of == key);
+        let pods = || self.plan_pods.values().filter(|pod| pod.job == *key);
         let events = self.job_events.values().filter(|(of, _)| of == key);
         let has_pods = pods().next().is_some();
-        let trouble = pods().find_map(|(_, _, trouble)| trouble.clone());
+        let trouble = pods().find_map(|pod| pod.trouble.clone());
         let by_event = events.map(|(_, trouble)| trouble.clone()).next_back();
-        let runs = pods().find_map(|(_, runs, _)| runs.clone());
+        let runs = pods().find_map(|pod| pod.runs.clone());
         let trouble = trouble.or(by_event.filter(|_| !has_pods));
-        let view = job.clone().with_pods(runs, trouble);
+        // A pod that the Job counts and nobody sees may have been taken up.
+        let all_seen = left.is_some_and(|left| left <= pods().count());
+        let view = PlanJobView {
+            untouched: all_seen && !pods().any(|pod| pod.taken_up),
+            ..job.clone().with_pods(runs, trouble)
+        };
         replace(&mut self.observed.plan_jobs, key.clone(), view)
     }
 
@@ -1254,7 +1257,7 @@ fn place(object: &Object) -> (Key, String) {
         Object::Job(key, _)
         | Object::Pod(key, _, _)
         | Object::JobEvent(key, _, _)
-        | Object::PlanJob(key, _)
+        | Object::PlanJob(key, ..)
         | Object::PlanPod(key, ..)
         | Object::Secret(key, _)
         | Object::DisruptionBudget(key, _)
@@ -1322,6 +1325,60 @@ mod tests {
             .configs
             .get("rendered")
             .and_then(|config| config.version.clone())
+    }
+
+    #[test]
+    fn a_job_of_a_plan_is_untouched_until_a_kubelet_may_have_taken_up_a_pod_of_it() {
+        let (mut store, number) = (Store::default(), std::cell::Cell::new(0));
+        let see = |store: &mut Store, kind: Kind, body: serde_json::Value| {
+            number.set(number.get() + 1);
+            let object = wire::object(kind, serde_json::from_value(body).unwrap()).unwrap();
+            store.see(Seen::Applied(kind, number.get(), object));
+        };
+        let job = |status: serde_json::Value| {
+            serde_json::json!({
+                "apiVersion": "batch/v1", "kind": "Job", "status": status,
+                "metadata": {"name": "j", "namespace": "ns", "uid": "u", "labels": {
+                    numo_api::marks::PLAN: "p", numo_api::marks::PLAN_NODE: "a",
+                }},
+            })
+        };
+        let pod = |name: &str, status: serde_json::Value| {
+            serde_json::json!({
+                "apiVersion": "v1", "kind": "Pod", "status": status,
+                "metadata": {"name": name, "namespace": "ns", "labels": {"batch.kubernetes.io/job-name": "j"}},
+            })
+        };
+        let untouched = |store: &Store| store.observed.plan_jobs[&Key::new("ns", "j")].untouched;
+        let json = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+        see(&mut store, Kind::PlanJob, job(json("{}")));
+        assert!(untouched(&store), "it has no pod");
+        see(&mut store, Kind::PlanJob, job(json(r#"{"active": 1}"#)));
+        assert!(!untouched(&store), "its pod is not seen");
+        see(
+            &mut store,
+            Kind::PlanPod,
+            pod("one", json(r#"{"phase": "Pending"}"#)),
+        );
+        assert!(untouched(&store), "no kubelet has taken it up");
+        see(
+            &mut store,
+            Kind::PlanJob,
+            job(json(r#"{"active": 1, "terminating": 1}"#)),
+        );
+        assert!(!untouched(&store), "another pod of it is not seen");
+        for status in [
+            r#"{"failed": 1}"#,
+            r#"{"uncountedTerminatedPods": {"failed": ["x"]}}"#,
+        ] {
+            see(&mut store, Kind::PlanJob, job(json(status)));
+            assert!(!untouched(&store), "a pod of it has ended");
+        }
+        see(&mut store, Kind::PlanJob, job(json(r#"{"active": 1}"#)));
+        assert!(untouched(&store));
+        let taken = json(r#"{"phase": "Pending", "startTime": "2030-01-01T00:00:00Z"}"#);
+        see(&mut store, Kind::PlanPod, pod("one", taken));
+        assert!(!untouched(&store), "a kubelet has taken it up");
     }
 
     #[test]

@@ -226,9 +226,10 @@ pub enum Object {
     JobEvent(Key, Key, (String, String)),
     Maintenance(Box<MaintenanceView>),
     Plan(Box<PlanView>),
-    PlanJob(Key, Box<PlanJobView>),
-    /// Job it belongs to, the container that runs, and what keeps it from starting.
-    PlanPod(Key, Key, Option<String>, Option<(String, String)>),
+    /// A Plan's Job, and how many pods it has by its own status ([`pods_left`]).
+    PlanJob(Key, Box<PlanJobView>, Option<usize>),
+    /// A pod of a Plan's Job.
+    PlanPod(Key, PlanPodView),
     /// Its hash.
     Secret(Key, String),
     Binding(String, Box<BindingView>),
@@ -240,6 +241,19 @@ pub enum Object {
     Foreign(Key, Box<Deployed>),
     /// Its uid.
     DaemonSet(Key, String),
+}
+
+/// What is known of a pod of a Plan's Job.
+#[derive(Clone, Debug)]
+pub struct PlanPodView {
+    /// The Job.
+    pub job: Key,
+    /// The container that runs.
+    pub runs: Option<String>,
+    /// What keeps it from starting: reason and message.
+    pub trouble: Option<(String, String)>,
+    /// Whether a kubelet has taken it up.
+    pub taken_up: bool,
 }
 
 /// A Node without what nobody here reads: images, managed fields, addresses.
@@ -517,13 +531,19 @@ pub fn object(kind: Kind, object: DynamicObject) -> Option<Object> {
             pod_trouble(&object.data),
         ),
         Kind::Plan => Object::Plan(Box::new(frontends::plan::view(typed(object)?))),
-        Kind::PlanJob => Object::PlanJob(key(&object.metadata), Box::new(plan_job(&object)?)),
-        Kind::PlanPod => Object::PlanPod(
-            key(&object.metadata),
-            job_of(&object.metadata)?,
-            running_container(&object.data),
-            pod_trouble(&object.data),
-        ),
+        Kind::PlanJob => {
+            let view = Box::new(plan_job(&object)?);
+            Object::PlanJob(key(&object.metadata), view, pods_left(&object))
+        }
+        Kind::PlanPod => {
+            let view = PlanPodView {
+                job: job_of(&object.metadata)?,
+                runs: running_container(&object.data),
+                trouble: pod_trouble(&object.data),
+                taken_up: is_taken_up(&object.data),
+            };
+            Object::PlanPod(key(&object.metadata), view)
+        }
         Kind::Secret => {
             let data = object.data.get("data");
             let empty = Value::Null;
@@ -601,7 +621,7 @@ fn maintenance(group: MaintenanceGroup, object: NodeMaintenance) -> Object {
 }
 
 /// What a drain must know of a pod.
-fn node_pod(object: &DynamicObject) -> PodView {
+pub fn node_pod(object: &DynamicObject) -> PodView {
     let (meta, data) = (&object.metadata, &object.data);
     let condition = |wanted: &str| {
         let conditions = data.pointer("/status/conditions").and_then(Value::as_array)?;
@@ -1099,7 +1119,29 @@ fn plan_job(object: &DynamicObject) -> Option<PlanJobView> {
         ended_at: ended_at(object, &["Complete", "Failed"]),
         runs: None,
         trouble: None,
+        untouched: false,
     })
+}
+
+/// How many pods a Job has that have not ended; none if one has.
+fn pods_left(object: &DynamicObject) -> Option<usize> {
+    let count = |field: &str| object.data.pointer(field).and_then(Value::as_u64).unwrap_or(0);
+    let ended = count("/status/succeeded") + count("/status/failed");
+    let uncounted = ["succeeded", "failed"].iter().any(|which| {
+        let list = object
+            .data
+            .pointer(&format!("/status/uncountedTerminatedPods/{which}"));
+        list.and_then(Value::as_array)
+            .is_some_and(|pods| !pods.is_empty())
+    });
+    let left = usize::try_from(count("/status/active") + count("/status/terminating")).ok()?;
+    (ended == 0 && !uncounted).then_some(left)
+}
+
+/// Whether a kubelet has taken the pod up, or it has ended: its containers may have run then, whatever is known of them.
+fn is_taken_up(pod: &Value) -> bool {
+    let pending = matches!(text(pod, "/status/phase").as_str(), "" | "Pending");
+    !pending || pod.pointer("/status/startTime").is_some_and(|at| !at.is_null())
 }
 
 /// Name of the container that runs, the first of them.

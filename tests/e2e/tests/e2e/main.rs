@@ -19,6 +19,7 @@ mod commands;
 mod configs;
 mod contract;
 mod cordons;
+mod dead;
 mod doctor;
 mod edits;
 mod examples;
@@ -57,6 +58,7 @@ mod uninstall;
 mod unleased;
 mod versions;
 mod wasm;
+mod webhooks;
 
 use std::{os::unix::fs::PermissionsExt, time::Duration};
 

@@ -48,7 +48,7 @@ pub async fn maintain(stage: &Stage, name: &str, node: &str, more: Value) -> Res
     apply(stage, &[object(MEDIK8S_GROUP, name, node, more)]).await
 }
 
-async fn status(stage: &Stage, group: &str, name: &str) -> Result<NodeMaintenanceStatus> {
+pub async fn status(stage: &Stage, group: &str, name: &str) -> Result<NodeMaintenanceStatus> {
     let object = api(stage, group).get(name).await?;
     let status = object.data.get("status").cloned().unwrap_or_else(|| json!({}));
     Ok(serde_json::from_value(status)?)
@@ -70,7 +70,7 @@ pub async fn phase(stage: &Stage, group: &str, name: &str, wanted: &str) -> Resu
 }
 
 /// Waits until it says that it waits for this reason; the message.
-async fn waits(stage: &Stage, name: &str, reason: &str) -> Result<String> {
+pub async fn waits(stage: &Stage, name: &str, reason: &str) -> Result<String> {
     let what = format!("NodeMaintenance {name} says {reason}");
     let found = stage
         .until(&what, 90, || async {

@@ -174,7 +174,7 @@ async fn patch(stage: &Stage, name: &str, patch: Value) -> Result<()> {
     Ok(())
 }
 
-async fn jobs(stage: &Stage) -> Result<Vec<Job>> {
+pub async fn jobs(stage: &Stage) -> Result<Vec<Job>> {
     let api: Api<Job> = Api::namespaced(stage.client.clone(), PLANS);
     Ok(api.list(&ListParams::default()).await?.items)
 }

@@ -9,9 +9,14 @@ use kube::{
     Api,
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
+use numo_api::{Step, node_maintenance::MEDIK8S_GROUP};
 use serde_json::json;
 
-use crate::{NEW, finish, judgement, prepare, quick, released, set, waits, workers};
+use crate::{
+    NEW, apply, explained, finish, judgement,
+    maintenance::{self, is_cordoned, maintain, node, phase},
+    plans, prepare, quick, released, set, waits, workers,
+};
 
 const POLICY: &str = "no-shields-on-worker-1";
 
@@ -52,16 +57,31 @@ async fn refuse(stage: &numo_e2e::Stage) -> Result<()> {
         .await
 }
 
+/// Refuses it no more.
+async fn allow(stage: &numo_e2e::Stage) -> Result<()> {
+    let delete = DeleteParams::default();
+    Api::<ValidatingAdmissionPolicyBinding>::all(stage.client.clone())
+        .delete(POLICY, &delete)
+        .await?;
+    Api::<ValidatingAdmissionPolicy>::all(stage.client.clone())
+        .delete(POLICY, &delete)
+        .await?;
+    Ok(())
+}
+
+fn says(why: &str) {
+    for words in ["Node worker-1", POLICY, "worker-1 is not to be shielded"] {
+        assert!(why.contains(words), "no {words} in: {why}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_an_admission_policy_keeps_numo_off_says_so_and_goes_on_without_it() -> Result<()> {
     let stage = set(workers(2), Vec::new()).await?;
     refuse(&stage).await?;
     prepare(&stage, &[quick()], json!({})).await?;
     stage.world.upgrade_to(NEW).await?;
-    let why = waits(&stage, "WriteRefused").await?;
-    for word in ["Node worker-1", POLICY, "worker-1 is not to be shielded"] {
-        assert!(why.contains(word), "no {word} in: {why}");
-    }
+    says(&waits(&stage, "WriteRefused").await?);
     let ready = stage
         .condition("upgrade", "Ready", "False", "WriteRefused")
         .await?;
@@ -71,14 +91,49 @@ async fn a_node_that_an_admission_policy_keeps_numo_off_says_so_and_goes_on_with
     assert!(text.contains("WriteRefused") && text.contains(POLICY), "{text}");
     assert_eq!(released(&stage.world), ["worker-0"]);
 
-    let delete = DeleteParams::default();
-    Api::<ValidatingAdmissionPolicyBinding>::all(stage.client.clone())
-        .delete(POLICY, &delete)
-        .await?;
-    Api::<ValidatingAdmissionPolicy>::all(stage.client.clone())
-        .delete(POLICY, &delete)
-        .await?;
+    allow(&stage).await?;
     finish(&stage).await?;
     stage.judge(&judgement(&["quick"], &["quick"])).await?;
+    stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_says_what_keeps_numo_off_a_node_and_goes_on_once_it_is_allowed() -> Result<()> {
+    let stage = plans::stage(2, Vec::new()).await?;
+    refuse(&stage).await?;
+    apply(
+        &stage,
+        &[plans::plan(
+            "k3s",
+            "true",
+            json!({"cordon": true, "concurrency": 2}),
+        )],
+    )
+    .await?;
+    says(&plans::waits(&stage, "k3s", "WriteRefused").await?);
+    let text = explained(&stage, "worker-1", "WriteRefused", 60).await?;
+    says(&text);
+    plans::step(&stage, "worker-0", Step::Done).await?;
+    assert!(!is_cordoned(&node(&stage, "worker-1").await?), "it was not begun");
+    allow(&stage).await?;
+    plans::complete(&stage, "k3s").await?;
+    plans::is_given_back(&stage, "k3s").await?;
+    stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_maintenance_says_what_keeps_numo_off_its_node_and_goes_on_once_it_is_allowed() -> Result<()> {
+    let stage = set(workers(2), Vec::new()).await?;
+    refuse(&stage).await?;
+    maintain(&stage, "nm", "worker-1", json!({})).await?;
+    says(&maintenance::waits(&stage, "nm", "WriteRefused").await?);
+    let said = maintenance::status(&stage, MEDIK8S_GROUP, "nm").await?;
+    says(&said.last_error.unwrap_or_default());
+    let text = explained(&stage, "worker-1", "WriteRefused", 60).await?;
+    says(&text);
+    assert!(!is_cordoned(&node(&stage, "worker-1").await?), "it was not begun");
+    allow(&stage).await?;
+    let said = phase(&stage, MEDIK8S_GROUP, "nm", "Succeeded").await?;
+    assert_eq!(said.last_error.unwrap_or_default(), "");
     stage.strike().await
 }

@@ -452,6 +452,7 @@ impl World {
                     .or_default();
                 *counted += 1;
                 let view = PlanJobView {
+                    untouched: false,
                     uid: format!("job-{number}"),
                     plan_uid: crate::planned::UID.to_owned(),
                     plan: request.plan.name.clone(),
