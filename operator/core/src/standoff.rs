@@ -41,7 +41,7 @@ pub(crate) fn finish<'c>(
     for change in changes {
         let node = snapshot.observed.nodes.get(&change.spec.node_name);
         let words = words(why, snapshot.owner.kind, node, uid);
-        tell(out, change, words, snapshot.now);
+        tell(out, change, &words, snapshot.now);
     }
     out.report.hold = Some(why.clone());
 }
@@ -134,7 +134,7 @@ fn words(why: &Why, kind: OwnerKind, node: Option<&NodeView>, uid: &str) -> Why 
 }
 
 /// Says in report and journal that a turn stands still because of the rival, where it does.
-fn tell(out: &mut Decision, change: &ChangeView, why: Why, now: Timestamp) {
+fn tell(out: &mut Decision, change: &ChangeView, why: &Why, now: Timestamp) {
     let Some(report) = out.report.nodes.get_mut(&change.spec.node_name) else {
         return;
     };

@@ -9,6 +9,7 @@ pub mod artifact;
 pub mod asked;
 pub mod certificates;
 pub mod channel;
+pub mod claim;
 pub mod client;
 pub mod clock;
 pub mod component;

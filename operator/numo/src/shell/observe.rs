@@ -2,9 +2,10 @@
 //! operator sees, as far as its user may.
 
 use super::{
+    claim::Judged,
     planner::{CLUSTER_KINDS, JOB_KINDS, PLAN_KINDS},
     rival,
-    store::{Judged, Seen, Store},
+    store::{Seen, Store},
     watch,
     wire::{self, Edition, Kind},
 };

@@ -4,7 +4,7 @@
 
 use super::{
     answer,
-    store::{Claim, Judged},
+    claim::{Claim, IsAs, Judged},
     wire::Deployed,
 };
 use jiff::Timestamp;
@@ -35,10 +35,10 @@ pub const fn lease_names(what: ForeignController) -> &'static [&'static str] {
 /// where it has changed since it was looked at, or something was left.
 pub async fn judge(client: &Client, key: &Key, claim: &Claim, now: Timestamp) -> Option<Judged> {
     let Claim {
-        of, judged, stale, ..
+        of, judged, is_as, ..
     } = claim;
     let may = answer::may_do_work(client, &key.namespace, &of.account, of.what).await?;
-    let is_over = judged.as_ref().is_some_and(|known| known.lingers.is_none()) && !stale;
+    let is_over = judged.as_ref().is_some_and(|known| known.lingers.is_none()) && *is_as == IsAs::Judged;
     if !may || of.runs || is_over {
         return Some(Judged { may, lingers: None });
     }

@@ -4,6 +4,7 @@
 //! older event of the watch never undoes it. The store decides nothing.
 
 use super::{
+    claim::{Claim, IsAs, Judged},
     planner::{JOB_KINDS, MAX_JOB_NAMESPACES},
     watch,
     wire::{self, Deployed, Edition, Kind, Object, PlanPodView},
@@ -17,15 +18,12 @@ use numo_core::{
     drain::{Eviction, controller_of, covers},
     observed::{
         ChannelView, DisruptionBudgetView, EvaluationView, EvictionView, JobView, Key, MachineApi,
-        MaintenanceView, Observed, PlanJobView, PlanView, PodView, Returned, Rival, RuleAnswer, RuleView,
+        MaintenanceView, Observed, PlanJobView, PlanView, PodView, Returned, RuleAnswer, RuleView,
         RunConfigView, Said, Settings, Validity,
     },
     quorum::OPENSHIFT_ETCD,
 };
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
 use tokio::time::Instant;
 
 /// What a watch says.
@@ -104,89 +102,6 @@ pub struct Store {
 
 /// Controllers whose pods' returns are counted, at most.
 const RETURNS: usize = 10_000;
-
-/// How often it is looked again, when something happens, whether another operator may do its work.
-const CLAIMS_AGAIN: Duration = Duration::from_mins(1);
-/// How often it is looked again what is left of one that does not run.
-const LINGERS_AGAIN: Duration = Duration::from_secs(5);
-/// How soon it is asked again whether one may that might not; each time twice as late, at most so many times.
-const REFUSED_AGAIN: Duration = Duration::from_secs(1);
-const REFUSED_DOUBLINGS: u32 = 6;
-
-/// A Deployment that has the name of an operator which numo replaces. Anybody may make one: it counts only while its
-/// ServiceAccount may do that operator's work.
-#[derive(Clone, Debug)]
-pub struct Claim {
-    /// The Deployment, as it is or was.
-    pub of: Deployed,
-    /// Whether it is deleted: what is left of it is still looked for.
-    pub is_deleted: bool,
-    /// Whether it was there before numo decided anything.
-    pub from_start: bool,
-    /// What was found out about it, once it was.
-    pub judged: Option<Judged>,
-    /// Whether the Deployment has changed since that was found out.
-    pub stale: bool,
-    /// Whether it was live before that.
-    pub was_live: bool,
-    /// Number of the question about it as it is now; 0 before it is asked.
-    pub asked: u64,
-    /// When that was asked.
-    pub asked_at: Option<Instant>,
-    /// How often it was found since it changed that its ServiceAccount may not.
-    pub refusals: u32,
-}
-
-/// What was found out about a Deployment.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Judged {
-    /// Whether its ServiceAccount may do the operator's work.
-    pub may: bool,
-    /// What is left of it where it does not run; none if nothing is.
-    pub lingers: Option<String>,
-}
-
-impl Claim {
-    /// The operator that the Deployment is, if it is believed to be live.
-    fn rival(&self) -> Option<Rival> {
-        let rival = |lingers| {
-            let what = self.of.what;
-            Some(Rival { what, lingers })
-        };
-        match &self.judged {
-            // One that is there from the start may be writing already; of one that comes later it is found out first.
-            None => rival(None).filter(|_| self.from_start && self.of.runs),
-            Some(judged) if !judged.may => None,
-            Some(_) if self.of.runs => rival(None),
-            Some(_) if self.stale && self.was_live => {
-                rival(Some("what is left of it is being looked for".to_owned()))
-            }
-            Some(judged) => judged.lingers.clone().and_then(|words| rival(Some(words))),
-        }
-    }
-
-    /// How soon it is to be asked about again, whatever else happens; none if that can wait until something else happens.
-    pub fn again(&self) -> Option<Duration> {
-        let is_refused = self.judged.as_ref().is_some_and(|judged| !judged.may);
-        if self.of.runs && is_refused {
-            // Rights are granted in any order, and the API server needs a moment to know them.
-            let pause = REFUSED_AGAIN * 2_u32.pow(self.refusals.min(REFUSED_DOUBLINGS));
-            return Some(pause);
-        }
-        let lingers = !self.of.runs && self.rival().is_some();
-        let awaited = self.judged.is_none();
-        (lingers || awaited).then_some(LINGERS_AGAIN)
-    }
-
-    /// Whether it is time to ask about it.
-    pub fn is_due(&self) -> bool {
-        let pause = self.again().or_else(|| self.of.runs.then_some(CLAIMS_AGAIN));
-        match self.asked_at {
-            None => true,
-            Some(at) => pause.is_some_and(|pause| at.elapsed() >= pause),
-        }
-    }
-}
 
 /// What the watch of one node's pods has said beside the pods themselves.
 #[derive(Debug, Default)]
@@ -549,8 +464,7 @@ impl Store {
             is_deleted,
             from_start,
             judged: judged.and_then(|known| known.judged),
-            stale: true,
-            was_live,
+            is_as: if was_live { IsAs::LiveBefore } else { IsAs::New },
             asked: 0,
             asked_at: None,
             refusals: 0,
@@ -562,15 +476,13 @@ impl Store {
     /// Has decisions see what is believed of a Deployment.
     fn believe(&mut self, key: Key) -> bool {
         let claim = self.claims.get(&key);
-        match claim.and_then(Claim::rival) {
-            Some(rival) => replace(&mut self.observed.foreign_controllers, key, rival),
-            None => {
-                if claim.is_some_and(|claim| claim.is_deleted) {
-                    self.claims.remove(&key);
-                }
-                self.observed.foreign_controllers.remove(&key).is_some()
-            }
+        if let Some(rival) = claim.and_then(Claim::rival) {
+            return replace(&mut self.observed.foreign_controllers, key, rival);
         }
+        if claim.is_some_and(|claim| claim.is_deleted) {
+            self.claims.remove(&key);
+        }
+        self.observed.foreign_controllers.remove(&key).is_some()
     }
 
     /// Notes that a Deployment as it is now is being judged.
@@ -597,7 +509,7 @@ impl Store {
             claim.refusals.saturating_add(1)
         };
         claim.judged = Some(judged);
-        claim.stale = false;
+        claim.is_as = IsAs::Judged;
         self.believe(key)
     }
 
