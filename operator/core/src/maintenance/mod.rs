@@ -319,7 +319,8 @@ impl Pass<'_> {
             }
             return;
         }
-        if !has_finalizer {
+        // The finalizer is the rival's while that lives; the node in hand is told of all the same.
+        if !has_finalizer && !self.intent.is_stood_off() {
             let event = self.event(
                 false,
                 false,

@@ -241,3 +241,31 @@ fn a_rival_that_is_on_its_way_out_is_a_rival() {
         "hold ForeignController ~ is at 0 or deleted, Pod suc-1 terminates\n > nothing",
     );
 }
+
+#[test]
+fn what_the_rival_may_have_in_hand_is_left_to_it() {
+    // A Job of another version may be the rival's by now.
+    let outdated = |rival: &str| {
+        plan(&format!(
+            "begun a Cordoned reason:{} closed:500
+             keeps a cordoned
+             pod web on a of:ReplicaSet/web
+             planjob b complete hash:old
+             {rival}",
+            if rival.is_empty() {
+                "x"
+            } else {
+                "ForeignController"
+            }
+        ))
+    };
+    check(&outdated(""), "> evict web\n > remove job b");
+    check(&outdated("foreign-plans"), "> nothing");
+    // So is the finalizer that both operators have.
+    let bare = "kept a cordoned\n turn a Drained reason:ForeignController closed:500";
+    let bare = maintenance(bare).replace(" finalizer ", " ");
+    check(
+        &bare,
+        "node a Drained ForeignController ~ `numo skip a`\n > nothing",
+    );
+}
