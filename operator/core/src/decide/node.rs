@@ -588,7 +588,9 @@ impl Turn<'_, '_> {
         }
         if let Some(why) = fit {
             self.close(draft, Step::PreRelease, why);
-        } else if self.confirmed(draft) && self.can_drain(draft) {
+        // Before Passes are confirmed: a rule that is asked again each time its Pass grows old would keep a turn that the
+        // drain closes from ever being given back.
+        } else if self.can_drain(draft) && self.confirmed(draft) {
             self.release(draft);
         }
     }

@@ -572,7 +572,9 @@ impl Pass<'_> {
             self.close(Step::PreRelease, why, change);
             return;
         }
-        if !self.is_confirmed(node, change) || (probe && !self.can_drain(node, change)) {
+        // Before Passes are confirmed: a rule that is asked again each time its Pass grows old would keep a turn that the
+        // drain closes from ever being given back.
+        if (probe && !self.can_drain(node, change)) || !self.is_confirmed(node, change) {
             return;
         }
         self.act(Action::PatchNode(cordoning(node, self.view, self.group, 0)), None);

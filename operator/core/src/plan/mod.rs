@@ -446,7 +446,7 @@ impl Pass<'_> {
         for action in decide::forgotten(over.iter().copied(), &self.run_id, self.now).collect::<Vec<_>>() {
             self.act(decide::FORGET_CHAIN, action, None);
         }
-        self.summarise(hold, !in_flight.is_empty());
+        self.summarise(hold, !in_flight.is_empty(), kept);
     }
 
     /// A node that is gone, or was made again under its name, has no turn any more.
@@ -644,8 +644,8 @@ impl Pass<'_> {
         self.selects(node) && (self.hash.is_empty() || node.label(&self.label) != self.hash)
     }
 
-    /// What is said of the Plan as a whole.
-    fn summarise(&mut self, hold: Option<Why>, is_busy: bool) {
+    /// What is said of the Plan as a whole. `kept`: something is yet to be given back.
+    fn summarise(&mut self, hold: Option<Why>, is_busy: bool, kept: bool) {
         let nodes = &self.out.report.nodes;
         let behind = nodes
             .values()
@@ -704,7 +704,7 @@ impl Pass<'_> {
             (false, "SyncJob", String::new())
         };
         let report = &mut self.out.report;
-        if said.complete && self.leaving.is_none() {
+        if said.complete && self.leaving.is_none() && !kept {
             report.phase = RunPhase::Idle;
         }
         if self.leaving.is_some() {

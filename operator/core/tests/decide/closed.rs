@@ -113,6 +113,34 @@ fn a_drain_that_cannot_pass_is_known_before_the_last_rules_run() {
 }
 
 #[test]
+fn a_pass_that_grows_old_does_not_keep_a_turn_that_the_drain_closes() {
+    // Asked again each time, its rules would begin the minute anew for ever.
+    let old = |more: &str| in_turn("{}", "closed:60", more).replace(PASSED, &format!("{PASSED}~601"));
+    check(
+        &old("drain a blocked"),
+        "node a Selected DrainBlocked
+         > journal a Selected DrainBlocked attempt 2",
+    );
+    check(&old("drain a free"), "> job disk/Pre/2 of a");
+    let kept = |more: &str| {
+        format!(
+            "node a worker 4.16.0
+             rule disk Pre
+             maintenance a finalizer phase:Running counted:9 rule:disk drain {{\"probe\":true}}
+             kept a
+             turn a PreRules closed:60 verdict:disk/Pre/1/Pass~601
+             pod web on a of:ReplicaSet/web
+             {more}"
+        )
+    };
+    check(
+        &kept("drain a blocked"),
+        "hold DrainBlocked\n > journal a Selected DrainBlocked attempt 2",
+    );
+    check(&kept("drain a free"), "> job disk/Pre/2 of a");
+}
+
+#[test]
 fn a_node_that_was_released_keeps_its_turn_whatever_is_closed() {
     check(
         "cluster 4.17.0

@@ -806,6 +806,12 @@ fn what_may_have_run_on_a_dead_node_keeps_its_turn_and_can_be_skipped() {
         "node a Skipped SkippedByPerson
          > admit b",
     );
+    // Also when nothing else is to be done: the end of its Job is waited for.
+    check(
+        &skipped("NotReady", "running").replace("applying:a", "applying:a\n at b"),
+        "phase Active
+         > nothing",
+    );
     check(
         &skipped("", "complete"),
         "node a Skipped SkippedByPerson

@@ -100,6 +100,10 @@ impl Life {
         let mut boots = self.machine.boots.subscribe();
         loop {
             self.until_up().await;
+            if self.is_to_go() {
+                // A kubelet begins nothing that is being deleted.
+                return self.remove().await;
+            }
             boots.mark_unchanged();
             let mut containers = Box::pin(self.containers());
             tokio::select! {
@@ -350,15 +354,21 @@ impl Life {
         let _ = self.machine.up.subscribe().wait_for(|up| *up).await;
     }
 
+    /// Whether it is to go, or is gone: what is there now under its name.
+    fn goes(&self, now: Option<&Pod>) -> bool {
+        now.is_none_or(|now| {
+            now.metadata.uid != self.pod.metadata.uid || now.metadata.deletion_timestamp.is_some()
+        })
+    }
+
+    fn is_to_go(&self) -> bool {
+        self.goes(self.ctx.pods.get(&self.key).as_deref())
+    }
+
     /// Returns when the pod is to go, or is gone.
     async fn until_deleted(&self) {
         let mut pod = self.ctx.pods.follow(&self.key);
-        let going = |p: &Option<Arc<Pod>>| {
-            p.as_ref().is_none_or(|p| {
-                p.metadata.uid != self.pod.metadata.uid || p.metadata.deletion_timestamp.is_some()
-            })
-        };
-        let _ = pod.wait_for(going).await;
+        let _ = pod.wait_for(|now| self.goes(now.as_deref())).await;
     }
 
     fn end(
