@@ -22,6 +22,7 @@ use numo_core::{
         RunConfigView, Said, Settings, Validity,
     },
     quorum::OPENSHIFT_ETCD,
+    ready,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use tokio::time::Instant;
@@ -746,7 +747,9 @@ impl Store {
                 .answer
                 .as_ref()
                 .is_some_and(|(at, _)| now.as_second() - at.as_second() > KEPT_SECONDS);
-            view.under_way || (!old && rules.contains_key(&view.rule))
+            // numo's own check is no MutexRule.
+            let exists = view.rule == ready::key() || rules.contains_key(&view.rule);
+            view.under_way || (!old && exists)
         });
     }
 
