@@ -399,6 +399,7 @@ mod tests {
         "NetworkUnavailable",
         "NoSchedule",
         "NodeChange",
+        "NodeChanges",
         "NodeMaintenance",
         "NotIn",
         "OtherOperators",
