@@ -449,6 +449,7 @@ impl Asking {
     async fn begin(connection: &Connection, store: &mut Store) -> Self {
         let (sender, mut seen) = mpsc::unbounded_channel();
         let asked = AskedRules::new(connection.clone(), AskedOptions::default(), Metrics::new());
+        asked.select_workloads(&store.observed.runs);
         let unjudged = store.unjudged();
         let is_unjudged: BTreeSet<Key> = unjudged.iter().map(|rule| wire::key(&rule.metadata)).collect();
         for rule in unjudged

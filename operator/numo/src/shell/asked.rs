@@ -23,7 +23,7 @@ use kube::api::ListParams;
 use numo_api::{AwaitedWorkloads, CelRule, MutexRule, PrometheusRule, Reason, RuleType, marks};
 use numo_core::{
     action::EvaluationRequest,
-    observed::{Key, RuleAnswer, Validity},
+    observed::{Key, RuleAnswer, RunConfigView, Validity},
     ready, rules,
 };
 use numo_plugin::{
@@ -280,8 +280,14 @@ impl AskedRules {
     }
 
     /// Which workloads each MutexRunConfig awaits from now on.
-    pub fn select_workloads(&self, awaited: BTreeMap<Key, AwaitedWorkloads>) {
-        *self.0.awaited.lock().unwrap_or_else(PoisonError::into_inner) = awaited;
+    pub fn select_workloads(&self, runs: &BTreeMap<Key, RunConfigView>) {
+        let awaited = runs.iter().map(|(key, run)| {
+            (
+                key.clone(),
+                run.spec.awaited_workloads.clone().unwrap_or_default(),
+            )
+        });
+        *self.0.awaited.lock().unwrap_or_else(PoisonError::into_inner) = awaited.collect();
     }
 
     /// Forgets rules that are gone.

@@ -1297,14 +1297,7 @@ impl Planner {
         let known: BTreeSet<Key> = self.store.rules().map(|(key, _)| key.clone()).collect();
         self.judging.retain(|key, _| known.contains(key));
         self.asked.keep_only(&known);
-        let runs = self.store.observed.runs.values();
-        let awaited = runs.map(|run| {
-            (
-                run.key.clone(),
-                run.spec.awaited_workloads.clone().unwrap_or_default(),
-            )
-        });
-        self.asked.select_workloads(awaited.collect());
+        self.asked.select_workloads(&self.store.observed.runs);
         self.metrics.keep_rules(|rule| {
             let (namespace, name) = rule.split_once('/').unwrap_or(("", rule));
             let key = Key::new(namespace, name);
