@@ -42,7 +42,8 @@ impl Guard {
     /// Serves it, tells the API server of it, and waits until that asks it about `pod`.
     async fn install(stage: &Stage, refuses: (u16, &'static str)) -> Result<Self> {
         let guard = Self::default();
-        guard.refuse(Some(refuses));
+        // The tests' own client repeats for minutes what is refused with 429.
+        guard.refuse(Some(NIGHT_SHIFT));
         let own = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])?;
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let config = rustls::ServerConfig::builder_with_provider(provider)
@@ -89,12 +90,12 @@ impl Guard {
                 let all = pods.list(&ListParams::default().labels("app=vm")).await?;
                 let name = all.items.into_iter().find_map(|pod| pod.metadata.name);
                 let said = pods.evict(&name.context("a pod")?, &params).await;
-                // The client repeats what is refused with 429.
                 Ok(said
                     .is_err_and(|error| error.to_string().contains(NAME))
                     .then_some(()))
             })
             .await?;
+        guard.refuse(Some(refuses));
         Ok(guard)
     }
 
