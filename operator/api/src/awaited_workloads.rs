@@ -1,6 +1,6 @@
 //! AwaitedWorkloads: which workloads a MutexRunConfig waits for after a node has changed, and for how long.
 
-use crate::FailurePolicy;
+use crate::mutex_rule::FailurePolicy;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -68,6 +68,8 @@ pub mod types {
     pub const VERIFIED: &str = "Verified";
     /// The component could be compiled, and is a rule. (MutexRule of type wasm)
     pub const COMPILED: &str = "Compiled";
+    /// The component is of a lower version than one before it; only present while so. (MutexRule of type wasm)
+    pub const DOWNGRADED: &str = "Downgraded";
     /// The nodes of the pools are known. (MutexTarget)
     pub const NODE_LIST_GATHERED: &str = "NodeListGathered";
     /// The version is known. (Plan)
@@ -282,6 +284,7 @@ reasons! {
     Verified: Nobody, "The component is signed by somebody whom the policies name.";
     Fetched: Nobody, "The component was fetched.";
     Compiled: Nobody, "The component was compiled.";
+    Downgraded: RuleAuthor, "The component of a rule is of a lower version than one that it had before; it runs all the same.";
     RuleFailed: RuleAuthor, "A rule failed and no retry is left.";
     RuleContinuedAfterFailure: Nobody, "A rule failed after the release and its policy is Continue.";
     JobsForbidden: RuleAuthor, "numo is not invited to run Jobs in the rule's namespace.";
@@ -303,7 +306,8 @@ reasons! {
     PlanNotFound: ClusterAdmin, "There is no Plan of the name that spec.prepare.args waits for.";
     PlanCycle: ClusterAdmin, "Plans wait for each other in a circle.";
     FirstNodes: OtherNode, "The nodes of spec.mutex.first, or of a MutexBinding's, go before all others.";
-    ListFailed: ClusterAdmin, "The API server no longer lists objects of a kind that decisions need: what was seen last is kept, and nothing begins.";
+    ListFailed: ClusterAdmin, "Objects of a kind that decisions need are no longer listed, or one of them cannot be read: what was seen last is kept, and nothing begins.";
+    NoRoom: ClusterAdmin, "The rules of all namespaces take all the memory there is for them; a rule that no owner refers to gives way first.";
     TooManyNamespaces: ClusterAdmin, "Rules name more namespaces for their Jobs than numo watches.";
     NoOwners: ClusterAdmin, "The binding selects no owner: nothing is gated by it.";
     ConcurrencyZero: ClusterAdmin, "spec.concurrency is 0 or absent: the Plan selects no node.";
@@ -313,6 +317,7 @@ reasons! {
     SecretsForbidden: ClusterAdmin, "numo may not read Secrets in the namespace of the Plan, which go into its hash.";
     Upgrading: Node, "The Job of the node runs.";
     UpgradeStarting: Numo, "The Job of the node is about to start.";
+    Prepared: Numo, "The Job that prepares the node for numo's drain is complete.";
     UpgradeCannotStart: ClusterAdmin, "The Job of the node cannot start a pod.";
     JobFailed: ClusterAdmin, "The Job of the node failed, and no retry is left.";
     Rebooted: Numo, "The node rebooted under its Job: what came of it is judged by the node, or the Job runs once more.";

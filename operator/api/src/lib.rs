@@ -25,6 +25,8 @@ pub mod node_maintenance;
 pub mod plan;
 pub mod prometheus_rule;
 mod schema;
+mod strategy;
+pub mod text;
 pub mod wasm_rule;
 pub mod words;
 
@@ -37,7 +39,6 @@ pub use mutex_budget::{MutexBudget, MutexBudgetSpec, MutexBudgetStatus};
 pub use mutex_rule::{FailurePolicy, MutexRule, MutexRuleSpec, MutexRuleStatus, Phase, Placement, RuleType};
 pub use mutex_run_config::{
     MutexRunConfig, MutexRunConfigSpec, MutexRunConfigStatus, ObjectRef, Order, RunResult, RunStatus,
-    Strategy,
 };
 pub use mutex_settings::{DrainBy, MutexSettings};
 pub use mutex_target::{MutexTarget, MutexTargetSpec, MutexTargetStatus};
@@ -50,9 +51,10 @@ pub use plan::{
     Plan, PlanCondition, PlanContainer, PlanDrain, PlanSecret, PlanSpec, PlanStatus, PlanVolume, PlanWindow,
 };
 pub use prometheus_rule::{AlertMatch, Comparison, Matching, NoData, NotANumber, PrometheusRule, Warnings};
+pub use strategy::Strategy;
 pub use wasm_rule::{
     ConfigMapKey, HttpGrant, KeylessIdentity, KubernetesGrant, PrometheusGrant, RuleGrants, RuleLimits,
-    Scheme, SignatureMode, SignaturePolicy, Want, WasmRule, WasmStatus,
+    Scheme, SeenVersion, SignatureMode, SignaturePolicy, Want, WasmRule, WasmStatus,
 };
 
 /// API group of the kinds that exist in the replaced operator too.

@@ -76,6 +76,16 @@ pub const RULE_NETWORK: &str = "numo.openshift-optional.skrzypek.io/rule-network
 /// The value of that label.
 pub const RULE_NETWORK_CLUSTER: &str = "cluster";
 
+/// Annotation of a Namespace, set by its administrator: the namespaces, separated by commas, whose rules may run their Jobs in it.
+pub const RULE_JOBS_FROM: &str = "numo.openshift-optional.skrzypek.io/rule-jobs-from";
+
+/// Annotation of a Node: its Machine of OpenShift, `<namespace>/<name>`, as the machine-api's nodelink controller writes it.
+pub const OPENSHIFT_MACHINE: &str = "machine.openshift.io/machine";
+/// Annotation of a Node: its Machine of Cluster API.
+pub const CLUSTER_API_MACHINE: &str = "cluster.x-k8s.io/machine";
+/// Annotation of a Node: the namespace of its Cluster, and so of its Machine, of Cluster API.
+pub const CLUSTER_API_NAMESPACE: &str = "cluster.x-k8s.io/cluster-namespace";
+
 /// Label key that parks the page's canary pool: no node carries it.
 pub const IS_CANARY: &str = "isCanary";
 

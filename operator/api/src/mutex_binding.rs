@@ -71,7 +71,7 @@ pub struct MutexBindingStatus {
     /// `Ready`: whether the binding can be understood and its rules exist.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
-    pub conditions: Vec<crate::Condition>,
+    pub conditions: Vec<crate::conditions::Condition>,
 }
 
 /// Kinds of owners that a MutexBinding can gate.

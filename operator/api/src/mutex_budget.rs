@@ -52,5 +52,5 @@ pub struct MutexBudgetStatus {
     /// `Ready`: whether the spec can be understood.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
-    pub conditions: Vec<crate::Condition>,
+    pub conditions: Vec<crate::conditions::Condition>,
 }

@@ -10,6 +10,8 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use crate::strategy::Strategy;
+
 /// Which rules guard the upgrade of which MachineConfigPools. This resource does modify existing
 /// resources: it pauses pools, and lets one node after the other go once its rules have passed.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -27,6 +29,7 @@ use serde::{Deserialize, Serialize};
     printcolumn = r#"{"name":"State","type":"string","jsonPath":".status.conditions[?(@.type=='Ready')].reason","description":"What the run is doing"}"#,
     printcolumn = r#"{"name":"Done","type":"string","jsonPath":".status.run.progress","description":"Nodes done of all nodes"}"#,
     printcolumn = r#"{"name":"Result","type":"string","jsonPath":".status.run.result","description":"How the last run ended"}"#,
+    printcolumn = r#"{"name":"Incomplete","type":"string","jsonPath":".status.conditions[?(@.type=='Incomplete')].message","description":"Nodes that were left out or changed without rules, and why"}"#,
     printcolumn = r#"{"name":"To","type":"string","jsonPath":".status.run.target","priority":1,"description":"Version the run goes to"}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp","description":"Time since creation"}"#,
     derive = "Default",
@@ -159,17 +162,6 @@ pub struct ObjectRef {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     pub namespace: Option<String>,
-}
-
-/// How a node is let go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[allow(
-    missing_docs,
-    reason = "doc comments would turn the schema's enum into a oneOf; the field documents them"
-)]
-pub enum Strategy {
-    DesiredConfig,
-    CanaryPool,
 }
 
 /// The order of nodes within a pool.
@@ -410,6 +402,11 @@ pub struct WaitCount {
     pub node: String,
     /// What it waits for, in a sentence.
     pub message: String,
+    /// Since when that node waits for it, RFC 3339, of waits that should end by themselves: after ten minutes a person is
+    /// needed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub since: Option<String>,
 }
 
 /// How a run ended.

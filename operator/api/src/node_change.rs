@@ -3,7 +3,7 @@
 use crate::{
     conditions::Condition,
     mutex_rule::{FailurePolicy, Phase},
-    mutex_run_config::Strategy,
+    strategy::Strategy,
 };
 use kube::CustomResource;
 use schemars::JsonSchema;

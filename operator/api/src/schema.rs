@@ -19,3 +19,13 @@ pub fn int_or_percent(_: &mut SchemaGenerator) -> Schema {
         "nullable": true,
     })
 }
+
+/// A few short texts by their names.
+pub fn annotations(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "nullable": true,
+        "maxProperties": 16,
+        "additionalProperties": {"type": "string", "maxLength": 512},
+    })
+}

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// A component that is asked for a verdict.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -70,6 +71,16 @@ pub struct SignaturePolicy {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     pub identities: Option<Vec<KeylessIdentity>>,
+    /// The repository that the signature itself must name, letter by letter, such as registry.example.com/team/rule: the
+    /// docker-reference of a `.sig` signature, the name of the subject of a bundle. cosign's bundles name none and do not
+    /// count where this is set; those of `numo plugin sign` do. Default: any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 512))]
+    pub repository: Option<String>,
+    /// What annotations of the signature itself must say (`cosign sign -a key=value`), each exactly. Default: nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::schema::annotations")]
+    pub annotations: Option<BTreeMap<String, String>>,
     /// Enforce: what nobody of them signed is not run. Warn: it is run, and the condition Verified says so.
     /// Default: Enforce.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -216,6 +227,13 @@ pub struct WasmStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub image: Option<String>,
+    /// Its version, as its author annotated it (org.opencontainers.image.version).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub version: Option<String>,
+    /// The highest version that this rule had from that repository.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub highest: Option<SeenVersion>,
     /// Who signed it, of those that were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 2048))]
@@ -243,6 +261,18 @@ pub struct WasmStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub missing_grants: Vec<Want>,
+}
+
+/// A version that a rule's component had.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SeenVersion {
+    /// Where it was from, such as registry.example.com/team/rule.
+    #[schemars(length(max = 512))]
+    pub repository: String,
+    /// Such as 1.2.0.
+    #[schemars(length(max = 128))]
+    pub version: String,
 }
 
 /// Something that a component wants to be lent.

@@ -4,8 +4,8 @@
 //! turns it into a JSON Patch that tests the former. Nothing here knows how to write.
 
 use crate::{
-    drain::Eviction,
-    observed::{Key, MachineApi, NodeView},
+    key::Key,
+    observed::{MachineApi, NodeView},
     owner::Owner,
 };
 use jiff::Timestamp;
@@ -506,3 +506,24 @@ pub struct Planned {
 pub fn event_reason(reason: Reason) -> &'static str {
     reason.name()
 }
+
+/// A pod that is asked to go now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Eviction {
+    /// The pod.
+    pub pod: Key,
+    /// uid: one that was made again under its name is not meant.
+    pub uid: String,
+    /// Grace period (seconds); none is the pod's own.
+    pub grace_period_seconds: Option<i64>,
+    /// Deleted instead, past its budgets.
+    pub delete: bool,
+    /// Its controller, if it came past the cordon.
+    pub returned: Option<String>,
+}
+
+/// Chain of the writes that delete old journals.
+pub const FORGET_CHAIN: &str = "forget";
+
+/// What the chains begin with that let a Job go.
+pub const JOB_CHAIN: &str = "job ";

@@ -5,12 +5,13 @@
 //! because of a slip of the pen.
 
 use crate::{
-    Owner,
     drain::{self, DrainOptions},
     intent,
-    observed::{BindingView, Key, Map, Observed},
+    key::Key,
+    observed::{BindingView, Map, Observed},
+    owner::Owner,
     pools,
-    report::Why,
+    why::Why,
 };
 use numo_api::{MutexBindingSpec, Phase, Reason, mutex_binding::GATED_KINDS};
 

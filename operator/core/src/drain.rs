@@ -7,17 +7,20 @@
 //! were there; what numo needs itself is left (design, invariant 12).
 
 use crate::{
+    key::Key,
     names,
-    observed::{DisruptionBudgetView, EvictionView, Key, Map, NodeView, Observed, PodView, Said},
-    pools, probe,
-    report::Why,
-    rules::later,
+    observed::{DisruptionBudgetView, EvictionView, Map, NodeView, Observed, PodView, Said},
+    pools,
+    time::later,
     verdict::{Answers, KeptVolumes, Question},
+    why::Why,
 };
 use jiff::Timestamp;
 use numo_api::{DrainOrder, DrainSettings, Reason, marks};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+
+pub use crate::action::Eviction;
 
 /// First and longest pause after an eviction that a PodDisruptionBudget refused (seconds). A budget that opens ends
 /// it at once.
@@ -170,21 +173,6 @@ pub fn wrong_selector(selector: &Value) -> Option<String> {
             )),
         }
     })
-}
-
-/// A pod that is asked to go now.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Eviction {
-    /// The pod.
-    pub pod: Key,
-    /// uid: one that was made again under its name is not meant.
-    pub uid: String,
-    /// Grace period (seconds); none is the pod's own.
-    pub grace_period_seconds: Option<i64>,
-    /// Deleted instead, past its budgets.
-    pub delete: bool,
-    /// Its controller, if it came past the cordon.
-    pub returned: Option<String>,
 }
 
 /// How a drain comes along.
@@ -554,10 +542,10 @@ impl Asking<'_> {
             if let Some(limit) = self.options.skip_wait_seconds {
                 self.wake(later(deadline, limit + 1));
             }
-            if let Some(words) = probe::stuck(name, pod.deleting, self.now) {
+            if let Some(words) = stuck(name, pod.deleting, self.now) {
                 return Why::new(Reason::DrainBlocked, words);
             }
-            self.wake(later(deadline, probe::STUCK_SECONDS + 1));
+            self.wake(later(deadline, STUCK_SECONDS + 1));
             let words = if pod.disrupted {
                 "is being evicted"
             } else {
@@ -771,3 +759,19 @@ fn some<T: std::fmt::Display>(all: impl Iterator<Item = T>) -> String {
 fn seconds(at: Timestamp) -> Timestamp {
     at.round(jiff::Unit::Second).unwrap_or(at)
 }
+
+/// Why a pod that is being deleted keeps a drain from passing; none while it may still end by itself. `deleting` is
+/// `metadata.deletionTimestamp`, in which its grace period is contained.
+pub fn stuck(pod: &Key, deleting: Option<Timestamp>, now: Timestamp) -> Option<String> {
+    let deadline = deleting?;
+    (now > later(deadline, STUCK_SECONDS)).then(|| {
+        format!(
+            "Pod {pod} is stuck in Terminating: it was to be gone at {}; look at its finalizers and at the kubelet",
+            deadline.round(jiff::Unit::Second).unwrap_or(deadline)
+        )
+    })
+}
+
+/// How long after its grace period a pod that is being deleted counts as stuck (seconds): a finalizer holds it, or its
+/// kubelet does not end it, and a drain waits for it without end.
+pub const STUCK_SECONDS: i64 = 600;

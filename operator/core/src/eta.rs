@@ -3,7 +3,8 @@
 use crate::{
     observed::{ChangeView, Observed},
     report::{Report, RunPhase},
-    rules::later,
+    time::later,
+    why::Why,
 };
 use jiff::Timestamp;
 use numo_api::{Reason, RunResult, Step, conditions::Who};
@@ -33,7 +34,7 @@ pub enum Eta {
     /// No node of it is done yet: nobody knows how long one takes.
     NoneDone,
     /// A person, or another controller, must end something first: no time can be told.
-    Held(Reason),
+    Held(Reason, Who),
     /// So many seconds, on this basis.
     In {
         /// Seconds from now.
@@ -69,7 +70,7 @@ impl std::fmt::Display for Eta {
                 clock(*at, *seconds)
             ),
             Self::NoneDone => f.write_str("not known: no node of it is done yet"),
-            Self::Held(reason) => write!(f, "none: {reason} must be ended by {}", reason.who().phrase()),
+            Self::Held(reason, who) => write!(f, "none: {reason} must be ended by {}", who.phrase()),
             Self::In {
                 seconds,
                 at,
@@ -146,8 +147,8 @@ pub fn eta(report: &Report, observed: &Observed, now: Timestamp) -> Eta {
             .chain(nodes)
     };
     let alone = in_flight.is_empty();
-    if let Some(why) = whys().find(|why| has_no_end(why.reason, alone)) {
-        return Eta::Held(why.reason);
+    if let Some(why) = whys().find(|why| has_no_end(why, alone)) {
+        return Eta::Held(why.reason, why.who());
     }
     let opens = whys().filter(|why| why.reason == Reason::OutsideWindow);
     if let Some(at) = opens.filter_map(|why| why.until).min() {
@@ -155,7 +156,7 @@ pub fn eta(report: &Report, observed: &Observed, now: Timestamp) -> Eta {
         return Eta::Opens { seconds, at };
     }
     if let Some(why) = whys().find(|why| why.reason == Reason::OutsideWindow) {
-        return Eta::Held(why.reason);
+        return Eta::Held(why.reason, why.who());
     }
     let Some(Pace {
         median_seconds,
@@ -184,13 +185,13 @@ pub fn eta(report: &Report, observed: &Observed, now: Timestamp) -> Eta {
 
 /// Whether nobody can say when a wait ends: it hangs on a person, on a node that is dead, or on somebody else's work. What
 /// hangs on nodes in flight has no end where none is.
-fn has_no_end(reason: Reason, alone: bool) -> bool {
-    match reason {
+fn has_no_end(why: &Why, alone: bool) -> bool {
+    match why.reason {
         Reason::RuleRunning => false,
         Reason::NodeNotReady | Reason::NodeBusy | Reason::WaitsForPlan | Reason::PoolHeldByRun => true,
-        Reason::BudgetExhausted | Reason::MutexKeyBusy => alone,
+        Reason::BudgetExhausted | Reason::MutexKeyBusy if why.who() != Who::ClusterAdmin => alone,
         _ => matches!(
-            reason.who(),
+            why.who(),
             Who::ClusterAdmin | Who::RuleAuthor | Who::OtherController
         ),
     }
@@ -339,7 +340,10 @@ mod tests {
             "in about 3m10s (00:19 UTC): 2 nodes left, 1 at once, 2m00s each in the median of 3"
         );
         node(&mut report, "b", Step::Held, Reason::RuleFailed);
-        assert_eq!(eta(&report, &observed, at(1000)), Eta::Held(Reason::RuleFailed));
+        assert_eq!(
+            eta(&report, &observed, at(1000)),
+            Eta::Held(Reason::RuleFailed, Who::RuleAuthor)
+        );
         report.nodes.clear();
         assert_eq!(eta(&report, &observed, at(1000)), Eta::Done);
     }
@@ -373,9 +377,15 @@ mod tests {
             Reason::WaitsForPlan,
         ] {
             let found = waits(Step::Selected, Why::new(reason, ""));
-            assert_eq!(found, Eta::Held(reason));
+            assert_eq!(found, Eta::Held(reason, reason.who()));
             assert!(found.to_string().starts_with("none: "), "{found}");
         }
+        // Where no node in flight ends it, none is said to.
+        let full = Why::new(Reason::BudgetExhausted, "").ended_by(Who::ClusterAdmin);
+        assert_eq!(
+            waits(Step::Selected, full).to_string(),
+            "none: BudgetExhausted must be ended by a cluster administrator"
+        );
         // A budget that is full by a node in flight is free again when that one is done.
         let mut report = Report {
             run_id: "run".to_owned(),

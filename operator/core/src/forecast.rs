@@ -3,8 +3,8 @@
 
 use crate::{
     drain::{self, DrainOptions},
-    observed::{Key, NodeView, Observed, PodView},
-    probe,
+    key::Key,
+    observed::{NodeView, Observed, PodView},
 };
 use jiff::Timestamp;
 use numo_api::Reason;
@@ -78,7 +78,7 @@ pub fn forecast(
             }
             drain::Class::Goes => {}
         }
-        if let Some(words) = probe::stuck(&pod.key, pod.deleting, now) {
+        if let Some(words) = drain::stuck(&pod.key, pod.deleting, now) {
             say(Weight::Now, Some(Reason::DrainBlocked), words);
             continue;
         }

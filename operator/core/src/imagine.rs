@@ -3,16 +3,19 @@
 //! keys. Nothing here is written anywhere.
 
 use crate::{
-    Owner, OwnerKind, Snapshot,
     action::{Action, Change, NodePatch, PoolPatch},
-    decide::{Decision, LEASE_SECONDS, decide},
+    decide::decide,
+    decision::{Decision, Snapshot},
+    key::Key,
     mark,
     observed::{
-        ChangeView, ClusterVersionView, ConfigView, EvaluationView, JobEnd, JobView, Key, LeaseView, Map,
+        ChangeView, ClusterVersionView, ConfigView, EvaluationView, JobEnd, JobView, LeaseView, Map,
         Observed, RuleAnswer, RuleView, RuleWords,
     },
+    owner::{Owner, OwnerKind},
     plan, pools,
     report::Report,
+    turn::lease::LEASE_SECONDS,
     verdict::{Answers, Evidence, Question},
 };
 use jiff::Timestamp;
@@ -233,6 +236,7 @@ impl Imagined {
             }
             Action::AcquireLease { node, holder, .. } => {
                 let lease = LeaseView {
+                    by_numo: true,
                     holder: holder.clone(),
                     renewed: Some(self.now),
                     duration_seconds: LEASE_SECONDS,

@@ -4,13 +4,14 @@
 //! found and wanted, so that a bad spec can hold a run but never keep numo from giving back what it took.
 
 use crate::{
-    OwnerKind,
-    decide::MAX_VERDICTS,
+    key::Key,
     names,
-    observed::{IntOrPercent, Key, NodeView, Observed, PoolView, RuleView, RunConfigView, Validity},
+    observed::{IntOrPercent, NodeView, Observed, PoolView, RuleView, RunConfigView, Validity},
+    owner::OwnerKind,
     pools::{BUILT_IN, CONTROL_PLANE},
     ready,
-    report::Why,
+    turn::journal::MAX_VERDICTS,
+    why::Why,
 };
 use numo_api::{
     MutexRunConfigSpec, ObjectRef, Order, Phase, Reason, Strategy, Terms,
@@ -424,9 +425,9 @@ fn target_pools<'a>(
             }
         }
     }
-    if problems.iter().any(|why| why.reason == Reason::TargetNotFound) {
-        // A target that is gone names no pools any more. What it named is still this run's to hold: a MutexTarget that is
-        // deleted by a slip must not open a gate.
+    if problems.iter().any(|why| loses_pools(why.reason)) {
+        // A target that is gone, or whose pool is misspelt, no longer names the pools it did. They are still this run's to
+        // hold: a slip must not open a gate.
         let known = remembered(run).filter_map(|name| observed.pools.get(name));
         for pool in known.filter(|pool| !CONTROL_PLANE.contains(&pool.name.as_str())) {
             if !pools.iter().any(|seen| seen.name == pool.name) {
@@ -435,6 +436,14 @@ fn target_pools<'a>(
         }
     }
     pools
+}
+
+/// Whether the targets of a run with this problem may no longer name a pool that they are meant to name.
+pub(crate) const fn loses_pools(problem: Reason) -> bool {
+    matches!(
+        problem,
+        Reason::TargetNotFound | Reason::PoolNotFound | Reason::ControlPlanePool
+    )
 }
 
 /// The pools that the run has had as its targets, as its status has them.

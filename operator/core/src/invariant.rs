@@ -6,19 +6,26 @@ use crate::{
         Action, JobRequest, MachinePatch, MachinePurpose, NodePatch, NodePurpose, PlanParts, Planned,
         PoolPatch, PoolPurpose,
     },
-    decide::{Decision, Frame, Member, Snapshot, holder_of, lease_holder},
+    decide::frame::{Frame, Member},
+    decision::{Decision, Snapshot},
     drain,
     intent::InForce,
     ledger::{self, Ledger},
     maintenance, mark,
     observed::{ChangeView, MaintenanceView, NodeView, Observed, PlanView, RuleView, RunConfigView},
     owner::OwnerKind,
-    plan, quorum,
-    report::Why,
-    rules,
+    place, plan, quorum, rules,
+    turn::{
+        lease::{holder_of, lease_holder},
+        quarantine,
+    },
+    why::Why,
 };
 use jiff::Timestamp;
-use numo_api::{Outcome, Phase, Step, Strategy, VerdictRecord, marks, marks::openshift};
+use numo_api::{
+    Outcome, Phase, Step, Strategy, VerdictRecord,
+    marks::{self, openshift},
+};
 use std::cell::OnceCell;
 
 /// A broken invariant.
@@ -124,7 +131,7 @@ fn check<'a>(
             }
             _ => Ok(()),
         },
-        Action::CreateJob(job) => job_is_the_only_one(sight.observed, job),
+        Action::CreateJob(job) => job_may_run(sight.observed, job),
         Action::PatchNode(patch) => node_patch(sight, patch),
         Action::PatchPool(patch) => pool_patch(sight, patch),
         Action::PatchMachine(patch) => machine_patch(sight, patch),
@@ -256,7 +263,7 @@ fn of_maintenance<'a>(
             }
             Ok(())
         }
-        Action::CreateJob(job) => job_is_the_only_one(observed, job),
+        Action::CreateJob(job) => job_may_run(observed, job),
         Action::ReleaseLease { node, .. } => lease_is_ours(observed, node, marks::MAINTENANCE_HOLDER),
         Action::PatchPool(patch) => breach(4, format!("pool {} is nothing to a maintenance", patch.pool)),
         Action::WriteJournal { key, status, .. } => match observed.changes.get(key) {
@@ -371,7 +378,7 @@ fn of_plan<'a>(
             let Some(node) = here(&patch.node, Some(&patch.uid)) else {
                 return breach(3, format!("{} ({}) does not exist", patch.node, patch.uid));
             };
-            plan_patch(observed, view, node, turn(node), patch)
+            plan_patch(snapshot, view, node, turn(node), patch)
         }
         Action::Evict { node: of, eviction } => {
             let Some(node) = here(of, None) else {
@@ -393,7 +400,7 @@ fn of_plan<'a>(
             }
             Ok(())
         }
-        Action::CreateJob(job) => job_is_the_only_one(observed, job),
+        Action::CreateJob(job) => job_may_run(observed, job),
         Action::ReleaseLease { node, .. } => {
             lease_is_ours(observed, node, &holder_of(OwnerKind::Plan, &view.uid))
         }
@@ -477,7 +484,18 @@ fn plan_released(
     } else {
         &[Phase::Pre, Phase::PreRelease]
     };
-    for (key, rule) in plan::rules_of(view, observed) {
+    plan_passed(snapshot, view, name, change, phases)
+}
+
+/// 1: each rule of a Plan has passed in these phases, and no Pass is too old.
+fn plan_passed(
+    snapshot: &Snapshot<'_>,
+    view: &PlanView,
+    name: &str,
+    change: &ChangeView,
+    phases: &[Phase],
+) -> Result<(), Breach> {
+    for (key, rule) in plan::rules_of(view, snapshot.observed) {
         let Some(rule) = rule else {
             return breach(1, format!("{name}: rule {key} does not exist"));
         };
@@ -492,7 +510,7 @@ fn plan_released(
 
 /// 1 and 4: a node is cordoned in its turn, and only our own is taken off.
 fn plan_patch(
-    observed: &Observed,
+    snapshot: &Snapshot<'_>,
     view: &PlanView,
     node: &NodeView,
     turn: Option<&ChangeView>,
@@ -500,18 +518,21 @@ fn plan_patch(
 ) -> Result<(), Breach> {
     let name = &patch.node;
     let ours = |owner: Option<String>| owner.is_none_or(|owner| owner == view.uid);
-    match patch.purpose {
-        NodePurpose::Shield | NodePurpose::Cordon if turn.is_none() => {
-            breach(1, format!("{name} has no turn"))
+    match (patch.purpose, turn) {
+        (NodePurpose::Shield | NodePurpose::Cordon, None) => breach(1, format!("{name} has no turn")),
+        (NodePurpose::Cordon, Some(change)) => {
+            if let Some(why) = ledger::stop(snapshot.observed, node) {
+                let message = format!("{name} would be cordoned while stopped: {}", why.message);
+                return breach(13, message);
+            }
+            // The cordon is the first disruption; one that somebody took off is put back whatever the rules say by now.
+            let again = mark::cordoned_by(node).is_some_and(|mark| mark.owner == view.uid);
+            if again {
+                return Ok(());
+            }
+            plan_passed(snapshot, view, name, change, &[Phase::Pre])
         }
-        NodePurpose::Cordon => match ledger::stop(observed, node) {
-            Some(why) => breach(
-                13,
-                format!("{name} would be cordoned while stopped: {}", why.message),
-            ),
-            None => Ok(()),
-        },
-        NodePurpose::Uncordon => {
+        (NodePurpose::Uncordon, _) => {
             let uncordons = patch.unschedulable == Some(false);
             let mark = mark::cordoned_by(node);
             if uncordons
@@ -530,8 +551,8 @@ fn plan_patch(
             }
             Ok(())
         }
-        NodePurpose::Shield => Ok(()),
-        other => breach(4, format!("{name}: {other:?} is nothing to a Plan")),
+        (NodePurpose::Shield, Some(_)) => Ok(()),
+        (other, _) => breach(4, format!("{name}: {other:?} is nothing to a Plan")),
     }
 }
 
@@ -620,12 +641,18 @@ fn maintenance_patch(
 }
 
 /// 3: one Job for each attempt.
-fn job_is_the_only_one(observed: &Observed, job: &JobRequest) -> Result<(), Breach> {
+fn job_may_run(observed: &Observed, job: &JobRequest) -> Result<(), Breach> {
     let exists = observed.jobs.get(&job.job).is_some_and(|view| !view.deleting);
     if exists {
-        breach(3, format!("Job {} exists already", job.job))
-    } else {
-        Ok(())
+        return breach(3, format!("Job {} exists already", job.job));
+    }
+    let refusal = observed
+        .rules
+        .get(&job.rule)
+        .and_then(|rule| place::refusal(rule, observed));
+    match refusal {
+        Some((_, message)) => breach(17, format!("Job {}: {message}", job.job)),
+        None => Ok(()),
     }
 }
 
@@ -658,10 +685,10 @@ fn node_patch(sight: &Sight<'_, '_>, patch: &NodePatch) -> Result<(), Breach> {
         NodePurpose::Unlabel if mark::labelled_by(node).is_none_or(|mark| mark.owner != *uid) => {
             breach(4, format!("the labels of {name} are not ours"))
         }
-        NodePurpose::Unquarantine if !crate::decide::is_quarantined(node, uid) => {
+        NodePurpose::Unquarantine if !quarantine::is_quarantined(node, uid) => {
             breach(4, format!("the quarantine of {name} is not ours"))
         }
-        NodePurpose::Recordon if node.annotation(marks::CORDONED_BY).is_empty() => {
+        NodePurpose::Recordon if !mark::remembers_cordon(node) => {
             breach(4, format!("no cordon of {name} is ours to put back"))
         }
         NodePurpose::Cordon | NodePurpose::Uncordon => {

@@ -8,10 +8,14 @@ use crate::{
     observed::{ChangeView, NodeView, Observed},
     owner::{MaintenanceGroup, OwnerKind},
     pools,
-    report::Why,
+    time::later,
+    why::Why,
 };
 use jiff::Timestamp;
-use numo_api::{Reason, Step, conditions::Who};
+use numo_api::{
+    Reason, Step,
+    conditions::{Who, types},
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Use of every budget, by group.
@@ -44,6 +48,8 @@ pub struct Use<'a> {
     pub allowed: Option<usize>,
     /// Those that are, whoever made them so.
     pub unavailable: Vec<&'a str>,
+    /// Whether one of those is in flight and goes on without a person: it makes room when it is done.
+    pub makes_room: bool,
 }
 
 /// The MutexBudget that `numo stop` makes and `numo start` opens where none is named.
@@ -82,7 +88,7 @@ impl<'a> Ledger<'a> {
             .collect();
         let moving = observed
             .turns()
-            .filter(|change| !change.deleting && !is_kept(change))
+            .filter(|change| !change.deleting && !is_kept(observed, change, now))
             .map(|change| change.spec.node_name.as_str())
             .collect();
         let taken = observed.taken(now);
@@ -124,6 +130,7 @@ impl<'a> Ledger<'a> {
                 nodes: *nodes,
                 allowed: budget.max_unavailable.as_ref().map(|limit| limit.of(*nodes)).ok(),
                 unavailable: unavailable.iter().copied().collect(),
+                makes_room: self.makes_room(unavailable),
             });
             uses.collect::<Vec<_>>()
         };
@@ -162,7 +169,7 @@ impl<'a> Ledger<'a> {
                     ),
                 );
                 // Whoever is in flight makes room when it is done; a node that is dead, cordoned, held or kept does not.
-                let makes_room = allowed > 0 && unavailable.iter().any(|name| self.moving.contains(name));
+                let makes_room = allowed > 0 && self.makes_room(unavailable);
                 return Some(if makes_room {
                     why
                 } else {
@@ -171,6 +178,10 @@ impl<'a> Ledger<'a> {
             }
         }
         None
+    }
+
+    fn makes_room(&self, unavailable: &BTreeSet<&'a str>) -> bool {
+        unavailable.iter().any(|name| self.moving.contains(name))
     }
 
     /// The first of these nodes, each with why it is unavailable.
@@ -226,25 +237,62 @@ pub fn stop(observed: &Observed, node: &NodeView) -> Option<Why> {
 }
 
 /// The node has its turn with another owner: why it cannot have another one.
-pub(crate) fn busy(node: &str, other: &ChangeView) -> Why {
+pub(crate) fn busy(observed: &Observed, node: &str, other: &ChangeView, now: Timestamp) -> Why {
     let of = &other.spec.owner_ref;
     let message = format!("Node {node} has its turn with {} {}", of.kind, of.name);
-    let why = Why::new(Reason::NodeBusy, message);
-    if is_kept(other) {
+    ended_by_person(Why::new(Reason::NodeBusy, message), is_kept(observed, other, now))
+}
+
+/// A wait for turns of others, which only a person ends if all of those are `kept`.
+pub(crate) fn ended_by_person(why: Why, kept: bool) -> Why {
+    if kept {
         why.ended_by(Who::ClusterAdmin)
     } else {
         why
     }
 }
 
-/// Only a person ends this turn: it is held, or it keeps its node in maintenance.
-fn is_kept(change: &ChangeView) -> bool {
-    let maintenance = OwnerKind::NodeMaintenance(MaintenanceGroup::Medik8s).name();
+/// Only a person ends this turn: it is held, it keeps its node in maintenance, its maintenance is stalled, or the node of
+/// a Plan is away under its Job for so long that nobody expects it back.
+pub(crate) fn is_kept(observed: &Observed, change: &ChangeView, now: Timestamp) -> bool {
+    let owner = change.spec.owner_ref.kind.as_str();
     match change.status.step {
-        Some(Step::Held) => true,
-        Some(Step::Drained) => change.spec.owner_ref.kind == maintenance,
-        _ => false,
+        Some(Step::Held) => return true,
+        Some(step) if step.is_terminal() => return false,
+        _ => {}
     }
+    if owner == OwnerKind::NodeMaintenance(MaintenanceGroup::Medik8s).name() {
+        return change.status.step == Some(Step::Drained) || is_stalled(observed, &change.spec.owner_ref.uid);
+    }
+    let of_plan = owner == OwnerKind::Plan.name() && has_begun(change);
+    let node = observed.nodes.get(&change.spec.node_name);
+    let node = node.filter(|node| of_plan && node.uid == change.spec.node_uid);
+    node.is_some_and(|node| !node.ready && given_up_at(node).is_some_and(|at| at <= now))
+}
+
+/// After how long a node that is not Ready under the Job of a Plan is nothing that time alone will end (seconds): a Job may
+/// reboot its node, and one on a dead kubelet never ends.
+const AWAY_SECONDS: i64 = 600;
+
+/// When people are told that a node which is not Ready under its Job goes on by their word only. A node that does not say
+/// since when it is so is waited for.
+pub(crate) fn given_up_at(node: &NodeView) -> Option<Timestamp> {
+    let since = node.not_ready_since.filter(|_| !node.ready)?;
+    Some(later(since, AWAY_SECONDS))
+}
+
+fn has_begun(change: &ChangeView) -> bool {
+    change.status.step == Some(Step::Released)
+}
+
+/// Whether the maintenance of this uid says of itself that it goes on by a person's word only.
+fn is_stalled(observed: &Observed, uid: &str) -> bool {
+    let mut all = observed.maintenances.values();
+    let Some(view) = all.find(|view| view.uid == uid) else {
+        return false;
+    };
+    let mut conditions = view.status.conditions.iter();
+    conditions.any(|condition| condition.type_ == types::STALLED && condition.status == "True")
 }
 
 fn is_unavailable(node: &NodeView) -> bool {

@@ -2,11 +2,12 @@
 //! (metrics, events), `numo status`, `numo doctor` and `numo release` all ask here. Nothing here writes.
 
 use crate::{
-    MaintenanceGroup, OwnerKind,
-    decide::{self, holder_of},
+    key::Key,
     mark::{self, CordonedBy, Shielded},
-    observed::{Annotated, Key, MachineApi, Map, NodeView, Observed, PoolView},
+    observed::{Annotated, LeaseView, MachineApi, Map, NodeView, Observed, PoolView},
+    owner::{MaintenanceGroup, OwnerKind},
     pools, release,
+    turn::{lease::holder_of, machine, quarantine, shield},
 };
 use numo_api::{Reason, marks};
 use serde::Serialize;
@@ -153,11 +154,13 @@ pub fn orphans(observed: &Observed) -> Vec<Orphan> {
         .map(|run| run.uid.as_str())
         .chain(observed.plans.values().map(|view| view.uid.as_str()))
         .chain(observed.maintenances.values().map(|view| view.uid.as_str()))
+        // Who cannot be read is there all the same.
+        .chain(observed.unread.values().map(|unread| unread.uid.as_str()))
         .collect();
     let mut found = on_objects(observed);
     found.retain(|one| !alive.contains(one.left.owner.as_str()));
     // Two marks do not hold the uid of their owner itself.
-    let values: BTreeSet<String> = alive.iter().map(|uid| decide::quarantine_value(uid)).collect();
+    let values: BTreeSet<String> = alive.iter().map(|uid| quarantine::owner_value(uid)).collect();
     let is_of_living = |one: &Orphan| {
         let Some(node) = observed.nodes.get(&one.on.key.name) else {
             return false;
@@ -209,11 +212,9 @@ fn on_objects(observed: &Observed) -> Vec<Orphan> {
         found.extend(of_machine(kind, place, object));
     }
     for (node, lease) in &observed.leases {
-        let kinds = [OwnerKind::MutexRunConfig, OwnerKind::Plan];
-        let owner = lease.holder.rsplit('/').next().unwrap_or_default();
-        if !kinds.iter().any(|kind| holder_of(*kind, owner) == lease.holder) {
+        let Some(owner) = leaseholder(observed, node, lease) else {
             continue;
-        }
+        };
         let name = format!("node-{node}");
         let namespace = marks::LEASE_NAMESPACE;
         found.push(Orphan {
@@ -235,6 +236,25 @@ fn on_objects(observed: &Observed) -> Vec<Orphan> {
         });
     }
     found
+}
+
+/// uid of the owner for which numo holds the lease of a node; empty where nothing tells it, as of a NodeMaintenance that is
+/// gone; none if it is another operator's.
+fn leaseholder<'a>(observed: &'a Observed, node: &str, lease: &'a LeaseView) -> Option<&'a str> {
+    if lease.holder == marks::MAINTENANCE_HOLDER {
+        // The name alone says nothing: who shares it takes leases of its own.
+        let mut all = observed.maintenances.values();
+        let of_node = all.find(|view| view.spec.node_name == *node);
+        return lease
+            .by_numo
+            .then(|| of_node.map_or("", |view| view.uid.as_str()));
+    }
+    let kinds = [OwnerKind::MutexRunConfig, OwnerKind::Plan];
+    let owner = lease.holder.rsplit('/').next().unwrap_or_default();
+    kinds
+        .iter()
+        .any(|kind| holder_of(*kind, owner) == lease.holder)
+        .then_some(owner)
 }
 
 fn of_node(node: &NodeView, found: &mut Vec<Orphan>) {
@@ -263,8 +283,8 @@ fn of_node(node: &NodeView, found: &mut Vec<Orphan>) {
         say(marks::CORDONED_BY, mark.owner, "it is cordoned by numo", commands);
     }
     if let Some(mark) = mark::shielded(node) {
-        let labels = put_back(&node.labels, &mark, &decide::SHIELD_LABELS);
-        let annotations = put_back(&node.annotations, &mark, &decide::SHIELD_ANNOTATIONS);
+        let labels = put_back(&node.labels, &mark, &shield::SHIELD_LABELS);
+        let annotations = put_back(&node.annotations, &mark, &shield::SHIELD_ANNOTATIONS);
         let mut commands = Vec::new();
         if !labels.is_empty() {
             commands.push(format!(
@@ -421,8 +441,8 @@ fn of_machine(kind: &'static str, (api, key): &(MachineApi, Key), object: &Annot
         MachineApi::ClusterApi => ("cluster.x-k8s.io/v1beta1", "cluster.x-k8s.io"),
     };
     let pairs = match kind {
-        "Machine" => &decide::MACHINE_SHIELD,
-        _ => &decide::HEALTH_CHECK_PAUSE,
+        "Machine" => &machine::MACHINE_SHIELD,
+        _ => &machine::HEALTH_CHECK_PAUSE,
     };
     let back = put_back(&object.annotations, &mark, pairs);
     let resource = format!("{}s.{group}", kind.to_lowercase());

@@ -7,18 +7,19 @@
 //! more before anything is written.
 
 pub mod action;
+pub mod admit;
 pub mod binding;
-mod closed;
 pub mod decide;
+pub mod decision;
 pub mod drain;
 pub mod eta;
+mod failures;
 pub mod forecast;
-
 pub mod gates;
 pub mod imagine;
 pub mod intent;
 pub mod invariant;
-mod lease;
+pub mod key;
 pub mod ledger;
 pub mod left;
 pub mod maintenance;
@@ -26,18 +27,25 @@ pub mod mark;
 pub mod names;
 pub mod observed;
 pub mod owner;
-mod phases;
+pub mod place;
 pub mod plan;
 pub mod pools;
 pub mod probe;
 pub mod quorum;
 pub mod ready;
+pub mod referred;
 pub mod release;
 pub mod report;
 pub mod rival;
 pub mod rules;
 pub mod standoff;
+pub mod stop;
+pub mod text;
+pub mod time;
+pub mod turn;
 pub mod verdict;
+pub mod why;
 
-pub use decide::{Decision, Snapshot, decide};
+pub use decide::decide;
+pub use decision::{Decision, Snapshot};
 pub use owner::{MaintenanceGroup, Owner, OwnerKind};

@@ -121,6 +121,12 @@ pub fn cordoned_by(node: &NodeView) -> Option<CordonedBy> {
     read(&node.annotations, marks::CORDONED_BY)
 }
 
+/// Whether a cordon is remembered that stood before numo's or the MCO's. A Plan that goes on to another version leaves its mark on a
+/// node that it has not cordoned: nothing is to be put back for that.
+pub fn remembers_cordon(node: &NodeView) -> bool {
+    cordoned_by(node).is_some_and(|mark| mark.prior)
+}
+
 /// Who shields the node, if numo does.
 pub fn shielded(node: &NodeView) -> Option<Shielded> {
     shielded_by(&node.annotations)

@@ -1,6 +1,7 @@
 //! Deterministic names: the same thing has the same name after every restart, so that creating it twice
 //! is refused by the API server instead of happening twice.
 
+use crate::text::clip;
 use numo_api::{Phase, marks};
 use sha2::{Digest, Sha256};
 
@@ -14,7 +15,7 @@ pub fn wrong_label_value(value: &str) -> Option<String> {
     (!value.is_empty() && !is_part(value)).then(|| {
         format!(
             "found {:?}, wanted a label value: at most {LABEL_MAX} letters, digits, '-', '_' and '.', letters or digits at its ends",
-            crate::rules::clip(value, 100)
+            clip(value, 100)
         )
     })
 }
@@ -36,7 +37,7 @@ pub fn wrong_label_key(key: &str) -> Option<String> {
     (!is_part(name) || !prefix.is_none_or(is_domain)).then(|| {
         format!(
             "found {:?}, wanted a label key: a domain and '/' or neither, and at most {LABEL_MAX} letters, digits, '-', '_' and '.'",
-            crate::rules::clip(key, 100)
+            clip(key, 100)
         )
     })
 }

@@ -3,48 +3,20 @@
 //! Views hold only the fields in use, so that an update that changes nothing else (a heartbeat) compares
 //! equal and never reaches a decision.
 
+pub use crate::key::Key;
 use crate::{
+    admit::window::Window,
     owner::{Owner, OwnerKind},
-    plan::Window,
-    report::Why,
+    time::later,
+    why::Why,
 };
 use jiff::Timestamp;
 use numo_api::{
     FailurePolicy, MutexBindingSpec, MutexBindingStatus, MutexBudgetStatus, MutexRunConfigSpec,
     MutexRunConfigStatus, MutexTargetStatus, NodeChangeSpec, NodeChangeStatus, NodeMaintenanceSpec,
-    NodeMaintenanceStatus, Phase, Placement, PlanSpec, PlanStatus, Reason, Step,
+    NodeMaintenanceStatus, Phase, Placement, PlanSpec, PlanStatus, Reason, Step, marks,
 };
-use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Namespace and name of an object; the namespace of cluster-scoped objects is empty.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Key {
-    /// Namespace, or empty.
-    pub namespace: String,
-    /// Name.
-    pub name: String,
-}
-
-impl Key {
-    /// A key of its two parts.
-    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
-        Self {
-            namespace: namespace.into(),
-            name: name.into(),
-        }
-    }
-}
-
-impl std::fmt::Display for Key {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.namespace.is_empty() {
-            f.write_str(&self.name)
-        } else {
-            write!(f, "{}/{}", self.namespace, self.name)
-        }
-    }
-}
 
 /// Labels or annotations.
 pub type Map = BTreeMap<String, String>;
@@ -90,6 +62,8 @@ pub struct Observed {
     pub namespaces: BTreeMap<String, bool>,
     /// Namespaces that an administrator labelled for Plans.
     pub plan_namespaces: BTreeSet<String>,
+    /// Namespaces that take Jobs of rules of other namespaces: which ones, by their annotation [`numo_api::marks::RULE_JOBS_FROM`].
+    pub rule_jobs_from: BTreeMap<String, BTreeSet<String>>,
     /// How the operator was told to behave.
     pub settings: Settings,
     /// Writes that the API server refused for a reason a user must hear of, by what they were about.
@@ -129,6 +103,12 @@ pub struct Observed {
     /// Kinds (their plural) that were listed once and cannot be listed now, with the words for it. What was seen last of
     /// them is kept.
     pub unlisted: BTreeMap<&'static str, String>,
+    /// Kinds of OpenShift's (their plural) that were not served when numo began, and not since, with the words for it. That
+    /// is as it should be where there is no OpenShift.
+    pub absent: BTreeMap<&'static str, String>,
+    /// Objects of numo's own kinds and of owners that are there and cannot be read, by the plural of their kind. What was
+    /// seen of one before is kept; after a restart that is nothing.
+    pub unread: BTreeMap<(&'static str, Key), Unread>,
     /// Namespaces with Plans whose Jobs may not be seen, with the words for it.
     pub unseen_plan_jobs: BTreeMap<String, String>,
     /// Evaluations of rules that are asked by their key ([`crate::names::evaluation`]): under way, or as they ended last.
@@ -140,10 +120,20 @@ impl Observed {
     /// node changes. Elsewhere anyone could have made it.
     pub fn is_trusted(&self, change: &ChangeView) -> bool {
         let namespace = &change.key.namespace;
+        self.honours_runs(namespace) || self.honours_plans(namespace)
+    }
+
+    /// Whether MutexRunConfigs are honoured in a namespace.
+    fn honours_runs(&self, namespace: &str) -> bool {
         let settings = &self.settings;
-        *namespace == settings.namespace
-            || settings.run_namespaces.contains(namespace)
-            || self.honours_plans(namespace)
+        namespace == settings.namespace || settings.run_namespaces.iter().any(|named| named == namespace)
+    }
+
+    /// The MutexRunConfig of this uid, if it is there and cannot be read.
+    pub fn unread_run(&self, uid: &str) -> Option<&Key> {
+        let mut unread = self.unread.iter();
+        let found = unread.find(|((plural, _), unread)| *plural == "mutexrunconfigs" && unread.uid == uid);
+        found.map(|((_, key), _)| key)
     }
 
     /// Whether Plans are honoured in a namespace: by a flag, or by a label that only those may set who may write
@@ -189,10 +179,31 @@ impl Observed {
         })
     }
 
+    /// Whether a Machine is that of the node it names. Anybody with a namespace may make a Machine that names a node, and one of another
+    /// cluster may name a node that is called the same: only the Machine counts that the node names too.
+    fn is_machine_of(&self, (api, key): &(MachineApi, Key), node: &str) -> bool {
+        let Some(node) = self.nodes.get(node) else {
+            return false;
+        };
+        match api {
+            MachineApi::OpenShift => node.annotation(marks::OPENSHIFT_MACHINE) == key.to_string(),
+            MachineApi::ClusterApi => {
+                node.annotation(marks::CLUSTER_API_MACHINE) == key.name
+                    && node.annotation(marks::CLUSTER_API_NAMESPACE) == key.namespace
+            }
+        }
+    }
+
+    /// The Machines that are those of the nodes they name.
+    pub fn machines_of_nodes(&self) -> impl Iterator<Item = (&(MachineApi, Key), &MachineView)> {
+        let all = self.machines.iter();
+        all.filter(|(place, machine)| self.is_machine_of(place, &machine.node))
+    }
+
     /// Nodes that someone else is about to take away or reboot, as other objects than the Node tell: its Machine
     /// is being deleted, or it holds kured's lock. Nodes by name, with the words for it.
     pub fn taken(&self, now: Timestamp) -> BTreeMap<&str, String> {
-        let machines = self.machines.iter().filter(|(_, machine)| machine.deleting);
+        let machines = self.machines_of_nodes().filter(|(_, machine)| machine.deleting);
         let machines = machines.map(|((_, key), machine)| {
             (
                 machine.node.as_str(),
@@ -219,6 +230,8 @@ impl Observed {
 pub struct Settings {
     /// The operator's own namespace.
     pub namespace: String,
+    /// The operator's own ServiceAccount, in its own namespace.
+    pub service_account: String,
     /// Namespaces besides its own in which MutexRunConfigs are honoured.
     pub run_namespaces: Vec<String>,
     /// Namespaces besides its own in which Plans are honoured.
@@ -472,6 +485,8 @@ pub struct ClusterVersionView {
     pub desired: String,
     /// `status.history[0]`: state and version.
     pub latest: Option<(String, String)>,
+    /// What its condition `ReleaseAccepted` says while that is False.
+    pub not_accepted: Option<String>,
 }
 
 /// A MutexRunConfig.
@@ -499,6 +514,9 @@ pub struct RunConfigView {
     pub status: MutexRunConfigStatus,
 }
 
+/// Default of `passSeconds` of a rule that is evaluated (seconds).
+pub const EVALUATED_PASS_SECONDS: i64 = 60;
+
 /// A MutexRule, with what the API server said about its Jobs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RuleView {
@@ -512,6 +530,8 @@ pub struct RuleView {
     pub job_name: String,
     /// Namespace of the Jobs.
     pub job_namespace: String,
+    /// ServiceAccounts that the Jobs run as, as their pods' templates name them; empty where they name none.
+    pub job_accounts: Vec<String>,
     /// Whether `jobSpec` is given.
     pub has_job: bool,
     /// Whether `cleanUpJobSpec` is given.
@@ -587,6 +607,18 @@ pub enum RuleAnswer {
     Block(RuleWords),
     /// It gave no verdict, and why; never a pass.
     NoVerdict(numo_api::Reason, String),
+}
+
+impl RuleAnswer {
+    /// Which of the four.
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Pass(_) => "pass",
+            Self::Wait(..) => "wait",
+            Self::Block(_) => "block",
+            Self::NoVerdict(..) => "none",
+        }
+    }
 }
 
 /// The rule's own words.
@@ -770,6 +802,8 @@ pub struct LeaseView {
     pub renewed: Option<Timestamp>,
     /// How long it holds, in seconds.
     pub duration_seconds: i64,
+    /// Whether numo wrote the holder: another operator takes node leases under the same name.
+    pub by_numo: bool,
     /// How often it changed hands.
     pub transitions: i64,
     /// uid of the Lease.
@@ -782,7 +816,7 @@ impl LeaseView {
     /// When its holder is to renew it: at half of its duration.
     pub fn renewal(&self) -> Timestamp {
         self.renewed.map_or(Timestamp::UNIX_EPOCH, |at| {
-            crate::rules::later(at, self.duration_seconds / 2 + 1)
+            later(at, self.duration_seconds / 2 + 1)
         })
     }
     /// Whether the lease no longer holds at `now` (the API server's time).
@@ -1084,6 +1118,15 @@ impl ForeignController {
     }
 }
 
+/// An object that is there and cannot be read: an older numo does not know a value of it, or it is too large.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unread {
+    /// Its uid.
+    pub uid: String,
+    /// What is wrong with it.
+    pub words: String,
+}
+
 /// Kinds without which nothing begins, for any owner.
 const NEEDED: [&str; 5] = [
     "nodes",
@@ -1108,10 +1151,47 @@ impl Observed {
         let is_needed = |plural: &str| {
             NEEDED.contains(&plural) || kind == OwnerKind::MutexRunConfig && NEEDED_BY_RUNS.contains(&plural)
         };
-        let (plural, words) = self.unlisted.iter().find(|(plural, _)| is_needed(plural))?;
-        let message =
-            format!("{plural} cannot be listed any more, what was seen last of them is kept: {words}");
+        let unlisted = self.unlisted.iter().find(|(plural, _)| is_needed(plural));
+        if let Some((plural, words)) = unlisted {
+            let message =
+                format!("{plural} cannot be listed any more, what was seen last of them is kept: {words}");
+            return Some(Why::new(Reason::ListFailed, message));
+        }
+        let is_owner = |plural: &str| match kind {
+            OwnerKind::MutexRunConfig => plural == "mutexrunconfigs",
+            OwnerKind::Plan => plural == "plans",
+            OwnerKind::NodeMaintenance(_) => plural.starts_with("nodemaintenances"),
+        };
+        let mut unread = self.unread.iter();
+        let ((plural, key), unread) = unread.find(|((plural, key), _)| {
+            (is_needed(plural) || is_owner(plural)) && self.heeds(plural, &key.namespace)
+        })?;
+        let message = format!(
+            "{plural} {key} cannot be read, what was seen of it before is kept: {}",
+            unread.words
+        );
         Some(Why::new(Reason::ListFailed, message))
+    }
+
+    /// Why nobody knows whether pools, configurations and the version of the cluster are gone, for a run that has nodes in
+    /// flight: their kinds have not been served since numo began.
+    pub fn never_listed(&self) -> Option<Why> {
+        let (plural, words) = self.absent.first_key_value()?;
+        let message = format!(
+            "{plural} could not be listed since numo began, and nodes are in flight: nothing is taken for gone: {words}"
+        );
+        Some(Why::new(Reason::ListFailed, message))
+    }
+
+    /// Whether an object of this kind in this namespace means anything to numo: no stranger stops an owner by one that
+    /// nobody can read.
+    fn heeds(&self, plural: &str, namespace: &str) -> bool {
+        match plural {
+            _ if namespace.is_empty() => true,
+            "plans" => self.honours_plans(namespace),
+            "mutexrunconfigs" | "mutextargets" => self.honours_runs(namespace),
+            _ => self.honours_runs(namespace) || self.honours_plans(namespace),
+        }
     }
 
     /// Why objects of a kind are left to the operator that numo replaces, if it is live.

@@ -1,6 +1,6 @@
 //! Who asks for node changes. Names only; nothing here decides.
 
-use crate::observed::Key;
+use crate::key::Key;
 use numo_api::{
     node_maintenance::{KUBEVIRT_GROUP, MAINTENANCE_VERSION, MEDIK8S_GROUP},
     plan::{PLAN_GROUP, PLAN_VERSION},

@@ -3,16 +3,15 @@
 
 use crate::{
     drain::{self, DrainOptions, covers},
-    observed::{DisruptionBudgetView, Key, Map, NodeView, Observed, PodView, Said},
-    rules::later,
+    key::Key,
+    observed::{DisruptionBudgetView, Map, NodeView, Observed, PodView, Said},
     verdict::{Answers, Question},
 };
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 
-/// How long after its grace period a pod that is being deleted counts as stuck (seconds): a finalizer holds it, or its
-/// kubelet does not end it, and a drain waits for it without end.
-pub const STUCK_SECONDS: i64 = 600;
+pub use crate::drain::{STUCK_SECONDS, stuck};
+
 /// Pods named in one sentence.
 const NAMED: usize = 3;
 
@@ -68,7 +67,7 @@ pub fn look(
     let stuck = pods
         .values()
         .filter(goes)
-        .filter_map(|pod| stuck(&pod.key, pod.deleting, now));
+        .filter_map(|pod| drain::stuck(&pod.key, pod.deleting, now));
     if let Some(words) = summary(&node.name, &stuck.collect::<Vec<_>>()) {
         return Look::Blocked(words);
     }
@@ -112,18 +111,6 @@ pub fn refusal(pod: &Key, said: &Said) -> Option<String> {
         Said::Budget(words) | Said::NotMigratable(words) | Said::Busy(words) | Said::Refused(words) => words,
     };
     Some(format!("Pod {pod} cannot be evicted: {words}"))
-}
-
-/// Why a pod that is being deleted keeps a drain from passing; none while it may still end by itself. `deleting` is
-/// `metadata.deletionTimestamp`, in which its grace period is contained.
-pub fn stuck(pod: &Key, deleting: Option<Timestamp>, now: Timestamp) -> Option<String> {
-    let deadline = deleting?;
-    (now > later(deadline, STUCK_SECONDS)).then(|| {
-        format!(
-            "Pod {pod} is stuck in Terminating: it was to be gone at {}; look at its finalizers and at the kubelet",
-            deadline.round(jiff::Unit::Second).unwrap_or(deadline)
-        )
-    })
 }
 
 /// Budgets behind which this node has more pods than may be disrupted at once: the pods of each.

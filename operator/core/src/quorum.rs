@@ -9,8 +9,9 @@
 
 use crate::{
     drain,
-    observed::{ChangeView, EtcdPodView, Key, NodeView, Observed},
-    report::Why,
+    key::Key,
+    observed::{ChangeView, EtcdPodView, NodeView, Observed},
+    why::Why,
 };
 use numo_api::{Reason, Step};
 use std::collections::BTreeSet;

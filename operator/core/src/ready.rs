@@ -6,7 +6,8 @@
 
 use crate::{
     drain,
-    observed::{Key, RuleView, Validity},
+    key::Key,
+    observed::{EVALUATED_PASS_SECONDS, RuleView, Validity},
 };
 use numo_api::{AwaitedWorkloads, FailurePolicy, Phase, Placement};
 
@@ -28,6 +29,7 @@ pub fn rule(awaited: Option<&AwaitedWorkloads>) -> RuleView {
         generation: 1,
         job_name: NAME.to_owned(),
         job_namespace: String::new(),
+        job_accounts: Vec::new(),
         has_job: false,
         has_clean_up_job: false,
         is_asked: true,
@@ -35,7 +37,7 @@ pub fn rule(awaited: Option<&AwaitedWorkloads>) -> RuleView {
             .and_then(|awaited| awaited.timeout_seconds)
             .unwrap_or(TIMEOUT_SECONDS)
             .max(1),
-        pass_seconds: crate::rules::EVALUATED_PASS_SECONDS,
+        pass_seconds: EVALUATED_PASS_SECONDS,
         retries: 0,
         failure_policy: awaited
             .and_then(|awaited| awaited.failure_policy)

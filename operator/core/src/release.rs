@@ -3,18 +3,18 @@
 //! decided by the very code that decides it for an operator; nothing here writes.
 
 use crate::{
-    MaintenanceGroup, Owner, OwnerKind,
     action::{Action, MachinePurpose, NodePurpose, PoolPurpose},
-    decide::Decision,
+    decision::Decision,
+    key::Key,
     mark,
-    observed::{
-        ChangeView, ForeignController, Key, MaintenanceView, NodeView, Observed, PlanView, RunConfigView,
-    },
+    observed::{ChangeView, ForeignController, MaintenanceView, NodeView, Observed, PlanView, RunConfigView},
+    owner::{MaintenanceGroup, Owner, OwnerKind},
 };
 use jiff::Timestamp;
 use numo_api::{
     MutexRunConfigSpec, MutexRunConfigStatus, NodeMaintenanceSpec, NodeMaintenanceStatus, PlanSpec,
-    PlanStatus, marks, marks::openshift,
+    PlanStatus,
+    marks::{self, openshift},
 };
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,60 +1,16 @@
 //! Why: for every node of an owner, and for the owner as a whole. Status, events, metrics and the
 //! command line render this one value.
 
-use crate::observed::Key;
-use jiff::Timestamp;
+use crate::{
+    action::{FORGET_CHAIN, JOB_CHAIN},
+    key::Key,
+};
 use numo_api::{
     Reason, RuleWait, RunResult, Step, Strategy, VerdictRecord, conditions::Who, mutex_run_config::Settled,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
-/// A reason, and the sentence that names object, field, found and wanted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Why {
-    /// Stable identifier.
-    pub reason: Reason,
-    /// The sentence. Shared, as thousands of nodes may wait for one thing.
-    pub message: Arc<str>,
-    /// When time alone ends it, where it does.
-    pub until: Option<Timestamp>,
-    /// Who can end it here, where that is not who can end the reason as a rule.
-    pub ended_by: Option<Who>,
-}
-
-impl Why {
-    /// A reason with its sentence.
-    pub fn new(reason: Reason, message: impl Into<Arc<str>>) -> Self {
-        Self {
-            reason,
-            message: message.into(),
-            until: None,
-            ended_by: None,
-        }
-    }
-
-    /// Who can end it.
-    pub fn who(&self) -> Who {
-        self.ended_by.unwrap_or(self.reason.who())
-    }
-
-    /// The same, to be ended by somebody else than the reason's own.
-    #[must_use]
-    pub fn ended_by(self, who: Who) -> Self {
-        Self {
-            ended_by: Some(who),
-            ..self
-        }
-    }
-
-    /// The same, with the time that ends it, where there is one.
-    #[must_use]
-    pub fn until(self, at: impl Into<Option<Timestamp>>) -> Self {
-        Self {
-            until: at.into(),
-            ..self
-        }
-    }
-}
+pub use crate::why::Why;
 
 /// Where a node is and why it is not further.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -157,6 +113,8 @@ pub struct Report {
     pub upgrade_ready: bool,
     /// Whether any node is behind.
     pub upgrade_available: bool,
+    /// An upgrade has begun while the run is refused, for this: its pools are held.
+    pub upgrade_held: Option<Why>,
     /// How nodes are let go.
     pub strategy: Option<Strategy>,
     /// The pools, in order.
@@ -271,17 +229,25 @@ pub struct LastWord {
 }
 
 impl Report {
-    /// Nodes are behind, and none of them can go on without a person: the one whose wait says best what is to be done.
+    /// Nodes are behind, and none of them can go on without a person: the one whose wait says best what is to be done. While
+    /// something holds the owner nothing is begun, and only the nodes in flight could go on, if there are any.
     pub fn wedged(&self) -> Option<(&str, &NodeReport)> {
         let open = || self.nodes.iter().filter(|(_, node)| !node.step.is_terminal());
-        if open().any(|(_, node)| node.moves()) {
+        // Whoever waits for a place waits for the nodes of this owner too: if those cannot go on, that is what is to be ended.
+        let mut flying = open().filter(|(_, node)| node.in_flight()).peekable();
+        let stuck = flying.peek().is_some() && flying.all(|(_, node)| !node.moves());
+        let moves = |node: &NodeReport| node.moves() && !(stuck && node.why.who() == Who::OtherNode);
+        let only_flying = stuck && self.hold.is_some();
+        if !only_flying && open().any(|(_, node)| moves(node)) {
             return None;
         }
         let person = |node: &NodeReport| matches!(node.why.who(), Who::ClusterAdmin | Who::RuleAuthor);
         let held = open().find(|(_, node)| node.step == Step::Held);
         let (name, node) = held
             .or_else(|| open().find(|(_, node)| node.in_flight()))
-            .or_else(|| open().find(|(_, node)| person(node)))
+            // Whoever waits for nodes that go first waits for what those wait for.
+            .or_else(|| open().find(|(_, node)| person(node) && node.why.reason != Reason::FirstNodes))
+            .or_else(|| open().find(|(_, node)| node.why.reason != Reason::FirstNodes))
             .or_else(|| open().next())?;
         Some((name, node))
     }
@@ -296,7 +262,7 @@ impl Report {
     pub fn refused(&mut self, chain: &str, why: Why) {
         match self.nodes.get_mut(chain) {
             Some(node) => node.why = why,
-            None if chain.starts_with(crate::decide::JOB_CHAIN) || chain == crate::decide::FORGET_CHAIN => {}
+            None if chain.starts_with(JOB_CHAIN) || chain == FORGET_CHAIN => {}
             None => self.hold = Some(why),
         }
     }
@@ -309,5 +275,122 @@ impl Report {
                 Step::Selected | Step::Done | Step::Failed | Step::Skipped
             )
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::Timestamp;
+
+    /// The node that a wedged owner names, of nodes with these steps and waits.
+    fn wedged(nodes: &[(&str, Step, Why)]) -> Option<String> {
+        let mut report = Report {
+            phase: RunPhase::Active,
+            ..Report::default()
+        };
+        for (name, step, why) in nodes {
+            let node = NodeReport {
+                pool: "worker".into(),
+                step: *step,
+                why: why.clone(),
+                since: None,
+                change: None,
+            };
+            report.nodes.insert((*name).to_owned(), node);
+        }
+        report.wedged().map(|(name, _)| name.to_owned())
+    }
+
+    fn why(reason: Reason) -> Why {
+        Why::new(reason, "why")
+    }
+
+    #[test]
+    fn an_owner_goes_on_while_one_of_its_nodes_does() {
+        let waits = ("b", Step::Selected, why(Reason::WaitingForTurn));
+        for reason in [
+            Reason::Changing,
+            Reason::RuleRunning,
+            Reason::Admitting,
+            Reason::BudgetExhausted,
+            Reason::NodeBusy,
+            Reason::ControlPlaneUpdating,
+        ] {
+            let moves = ("a", Step::Admitted, why(reason));
+            assert_eq!(wedged(&[moves, waits.clone()]), None, "{reason}");
+        }
+        let by_clock = why(Reason::OutsideWindow).until(Timestamp::UNIX_EPOCH);
+        assert_eq!(wedged(&[("a", Step::Selected, by_clock), waits]), None);
+    }
+
+    #[test]
+    fn a_node_in_flight_that_is_stuck_is_named_while_a_hold_keeps_the_others() {
+        let report = |reason: Reason, hold: Option<Why>| {
+            let outside = why(Reason::OutsideWindow).until(Timestamp::UNIX_EPOCH);
+            let node = |step: Step, why: Why| NodeReport {
+                pool: "".into(),
+                step,
+                why,
+                since: None,
+                change: None,
+            };
+            let nodes = [
+                ("a".to_owned(), node(Step::Selected, outside)),
+                ("b".to_owned(), node(Step::Released, why(reason))),
+            ];
+            Report {
+                phase: RunPhase::Active,
+                hold,
+                nodes: nodes.into(),
+                ..Report::default()
+            }
+        };
+        let outside = || Some(why(Reason::OutsideWindow).until(Timestamp::UNIX_EPOCH));
+        let stuck = report(Reason::NodeNotReady, outside());
+        assert_eq!(stuck.wedged().map(|(name, _)| name), Some("b"));
+        assert_eq!(report(Reason::Upgrading, outside()).wedged(), None);
+        assert_eq!(
+            report(Reason::NodeNotReady, None).wedged(),
+            None,
+            "the other one is begun by itself"
+        );
+    }
+
+    #[test]
+    fn who_can_end_it_is_named_where_nobody_goes_on() {
+        let waits = ("b", Step::Selected, why(Reason::WaitingForTurn));
+        for reason in [
+            Reason::NodeNotReady,
+            Reason::DrainBlocked,
+            Reason::MutexKeyBusy,
+            Reason::CordonedByOther,
+            Reason::RuleInvalid,
+        ] {
+            let stuck = ("a", Step::PreRelease, why(reason));
+            assert_eq!(wedged(&[stuck, waits.clone()]).as_deref(), Some("a"), "{reason}");
+        }
+        for of_other in [
+            Reason::BudgetExhausted,
+            Reason::NodeBusy,
+            Reason::WaitsForPlan,
+            Reason::PoolHeldByRun,
+        ] {
+            let ended = why(of_other).ended_by(Who::ClusterAdmin);
+            assert_eq!(
+                wedged(&[("a", Step::Selected, ended)]).as_deref(),
+                Some("a"),
+                "{of_other}"
+            );
+        }
+        // A budget that a stuck node of its own fills too is no way on.
+        let fills = ("a", Step::PreRules, why(Reason::RuleJobCannotStart));
+        let waits_for_it = ("b", Step::Selected, why(Reason::BudgetExhausted));
+        assert_eq!(wedged(&[fills, waits_for_it]).as_deref(), Some("a"));
+        // Whoever is held is named first, whatever its reason is called.
+        let held = ("z", Step::Held, why(Reason::RuleRunning));
+        assert_eq!(wedged(&[waits.clone(), held]).as_deref(), Some("z"));
+        assert_eq!(wedged(&[("a", Step::Done, why(Reason::Done))]), None);
+        assert_eq!(wedged(&[waits]).as_deref(), Some("b"));
     }
 }

@@ -1,7 +1,7 @@
 //! What is left of an operator that numo replaces once its Deployment is at 0 or deleted: its pods until they are gone, and
 //! its leader's Lease until that runs out. Whose they may be is the caller's to know: pods and Leases of others are not given.
 
-use crate::rules::later;
+use crate::time::later;
 use jiff::Timestamp;
 
 /// How long after the end of its grace a pod that terminates is believed to run (seconds): one on a node that is dead would
@@ -69,7 +69,7 @@ fn is_held(lease: &LeaseSeen, now: Timestamp) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{LeaseSeen, PodSeen, lingers};
-    use crate::rules::later;
+    use crate::time::later;
     use jiff::Timestamp;
 
     fn now() -> Timestamp {

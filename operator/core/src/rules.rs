@@ -1,16 +1,21 @@
 //! How a phase of rules comes along, from its Jobs, its evaluations and the verdicts in a journal. Pure observation: it
 //! says what to do next and does nothing.
 
+pub use crate::observed::EVALUATED_PASS_SECONDS;
 use crate::{
     action::{Earlier, EarlierWord, EvaluationRequest, JobRequest},
+    key::Key,
     names::{self, JobIdentity},
-    observed::{EvaluationView, JobEnd, JobView, Key, Observed, RuleAnswer, RuleView, RuleWords, Validity},
+    observed::{EvaluationView, JobEnd, JobView, Observed, RuleAnswer, RuleView, RuleWords, Validity},
     owner::Owner,
-    report::Why,
+    ready,
     verdict::{Answers, Question},
+    why::Why,
 };
 use jiff::Timestamp;
 use numo_api::{FailurePolicy, Outcome, Phase, Reason, RuleWait, VerdictRecord};
+
+pub use crate::{text::clip, time::later};
 
 /// How long after its deadline a Job may take to be marked Failed by the Job controller (seconds),
 /// before numo records the timeout itself.
@@ -26,8 +31,6 @@ const STIRRED_SECONDS: i64 = 1;
 const NO_VERDICT_SECONDS: (i64, i64) = (5, 300);
 /// How old what a rule has read may be when its Pass is taken.
 pub const PASS: std::time::Duration = std::time::Duration::from_mins(1);
-/// Default of `passSeconds` of a rule that is evaluated (seconds).
-pub const EVALUATED_PASS_SECONDS: i64 = 60;
 /// Default of `passSeconds` of a rule that runs a Job (seconds).
 pub const JOB_PASS_SECONDS: i64 = 600;
 /// Longest message of a verdict (characters), as the NodeChange schema bounds it.
@@ -683,13 +686,18 @@ fn evaluated(
         summary,
         ..RuleWords::default()
     };
+    // What only remembers, for a rule whose failure is a warning, holds no node: it goes on with nothing remembered.
+    let only_remembers = rule.key == ready::key()
+        && rule.failure_policy == FailurePolicy::Continue
+        && !request.phase.is_after_release();
+    let over = |reason: &str, message: String| write(only_remembers, &own(reason, message));
     let deadline = later(begun, rule.timeout_seconds);
     if view.under_way {
         // Asked after its time was over it still has its answer waited for.
         let given_up = later(deadline.max(view.asked), DEADLINE_GRACE_SECONDS);
         if now >= given_up {
             let message = format!("{what}: no answer within timeoutSeconds {}", rule.timeout_seconds);
-            return write(false, &own(Reason::EvaluationTimeout.name(), message));
+            return over(Reason::EvaluationTimeout.name(), message);
         }
         let waits = view
             .answer
@@ -722,7 +730,7 @@ fn evaluated(
             "not passed within timeoutSeconds {}: {words}",
             rule.timeout_seconds
         );
-        return write(false, &own(reason, message));
+        return over(reason, message);
     }
     let again = later(*at, unless_stirred(view, pause)).min(deadline);
     if now >= again {
@@ -862,19 +870,4 @@ fn running(
         None => Why::new(Reason::RuleRunning, what),
     };
     Progress::Wait(why, Some(deadline))
-}
-
-/// So many seconds later; at most the last moment there is. Times come from objects that anyone may have
-/// written.
-pub fn later(at: Timestamp, seconds: i64) -> Timestamp {
-    at.checked_add(jiff::SignedDuration::from_secs(seconds))
-        .unwrap_or(Timestamp::MAX)
-}
-
-/// The first `max` characters, without control characters.
-pub fn clip(text: &str, max: usize) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .take(max)
-        .collect()
 }

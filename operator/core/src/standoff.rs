@@ -1,16 +1,18 @@
 //! Beside a live operator that numo replaces: one rule for every owner. The rival is a stop: nothing begins, and nothing new
-//! is taken. What is under way comes to its end, a turn that has disrupted nothing is given back (`closed.rs`), and what a
+//! is taken. What is under way comes to its end, a turn that has disrupted nothing is given back (`turn/closed.rs`), and what a
 //! person asks to be given back is. What is left, a node that numo has cordoned, is said in its journal with the command that
 //! takes the cordon back. Nothing here looks for rivals.
 
 use crate::{
     action::{Action, MachinePurpose, NodePurpose, Planned},
-    decide::{self, Decision, Journal, Snapshot},
+    decision::{Decision, Snapshot},
     mark,
     observed::{ChangeView, NodeView, Observed},
     owner::OwnerKind,
-    report::Why,
-    rules::{clip, later},
+    text::clip,
+    time::later,
+    turn::journal::{self, Journal},
+    why::Why,
 };
 use jiff::Timestamp;
 use numo_api::{Phase, Reason, Step, marks};
@@ -109,7 +111,7 @@ fn drop_old_leases(out: &mut Decision, changes: &[&ChangeView], now: Timestamp) 
     let is_old = |node: &str| {
         let mut changes = changes.iter();
         let change = changes.find(|change| change.spec.node_name == node);
-        let since = change.and_then(|change| decide::time(change.status.closed_since.as_deref()));
+        let since = change.and_then(|change| journal::time(change.status.closed_since.as_deref()));
         since.is_some_and(|since| later(since, LEASE_KEPT_SECONDS) <= now)
     };
     let renews_old = |action: &Action| matches!(action, Action::RenewLease { node, .. } if is_old(node));
@@ -155,7 +157,7 @@ fn tell(out: &mut Decision, change: &ChangeView, why: &Why, now: Timestamp) {
         return;
     }
     report.why = why.clone();
-    let known = decide::is_for(change, why.reason) && change.status.closed_since.is_some();
+    let known = journal::is_for(change, why.reason) && change.status.closed_since.is_some();
     if known || change.status.step == Some(Step::Held) || is_written(out, change) {
         return;
     }
@@ -170,7 +172,7 @@ fn tell(out: &mut Decision, change: &ChangeView, why: &Why, now: Timestamp) {
 /// Takes the rival's reason out of the journals of turns that go on.
 fn forget(out: &mut Decision, changes: &[&ChangeView], now: Timestamp) {
     for change in changes {
-        if !decide::is_for(change, Reason::ForeignController) || is_written(out, change) {
+        if !journal::is_for(change, Reason::ForeignController) || is_written(out, change) {
             continue;
         }
         let mut journal = Journal::open(change, now);

@@ -14,8 +14,8 @@ use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
 use crate::{
+    digest::digest,
     folder::{Folder, KEPT},
-    rule::digest,
     text::hex,
 };
 

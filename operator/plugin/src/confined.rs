@@ -12,6 +12,8 @@ use std::{
 use rustix::process::{Resource, Rlimit};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
+use crate::jail;
+
 /// Bytes of what a child says on standard error that are kept.
 const WORDS: u64 = 4096;
 /// Bytes of the first line of its input at most.
@@ -108,8 +110,16 @@ pub fn first_line(input: &mut impl BufRead) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
+/// The walls around a child that this machine's kernel does not offer, in words: none on one that has Landlock and seccomp.
+pub fn missing() -> Vec<&'static str> {
+    jail::missing()
+}
+
 /// Bounds this process for the rest of its life: bytes of address space, seconds of the processor, no core files, low
-/// priority.
+/// priority; and it opens, connects to and starts nothing any more (`jail.rs`). For the first thread of a process, before
+/// there is another.
+///
+/// Errors: a bound that the kernel offers could not be set.
 pub fn confine(memory_bytes: u64, seconds: u64) -> io::Result<()> {
     let set = |resource, soft: u64, hard: u64| {
         let limit = Rlimit {
@@ -122,5 +132,5 @@ pub fn confine(memory_bytes: u64, seconds: u64) -> io::Result<()> {
     set(Resource::As, memory_bytes, memory_bytes)?;
     set(Resource::Cpu, seconds, seconds + 1)?;
     rustix::process::nice(10)?;
-    Ok(())
+    jail::enter()
 }

@@ -1,11 +1,18 @@
 //! The engine: one configuration of wasmtime, one ticker, one runtime of its own for evaluations, and the linker with
-//! what this host lends. The only place where features of WebAssembly are switched.
+//! what this host lends.
 
-use std::{fmt, path::PathBuf, sync::Arc};
+use std::{
+    cell::Cell,
+    fmt,
+    future::{Future, poll_fn},
+    path::PathBuf,
+    pin::pin,
+    sync::Arc,
+    task::ready,
+};
 
 use sha2::{Digest, Sha256};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use wasmtime::{Config, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig, component::Linker};
+use wasmtime::{InstanceAllocationStrategy, PoolingAllocationConfig, component::Linker};
 
 use crate::{
     bindings,
@@ -14,11 +21,12 @@ use crate::{
     host::{self, Sandbox},
     inspect,
     limits::{LimitOutOfBounds, Limits},
+    setup::config,
+    shares::{Share, Shares},
     ticker::Ticker,
 };
 
-/// Bytes of the fiber that one call runs on: the component's [`Limits::stack_bytes`] and the host's frames.
-const FIBER_BYTES: usize = 2 * 1024 * 1024;
+pub use crate::setup::Compile;
 
 /// How an engine is set up.
 #[derive(Clone, Debug)]
@@ -51,21 +59,6 @@ impl Default for Setup {
     }
 }
 
-/// Where components are compiled.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Compile {
-    /// In this process: only time is bounded, and not by force. For tests and the command line.
-    Here,
-    /// In a child: `program` with `arguments`, which must end up in [`crate::compile_child`]. Memory, time and
-    /// priority are bounded, and what kills the compiler does not kill the operator.
-    Child {
-        /// Usually this very binary.
-        program: PathBuf,
-        /// Usually one hidden subcommand.
-        arguments: Vec<String>,
-    },
-}
-
 /// An engine could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
@@ -96,46 +89,76 @@ pub(crate) struct Inner {
     runtime: Option<tokio::runtime::Runtime>,
 }
 
-/// Who may be asked now: so many at one time, and together of so much memory.
+/// Least memory that an evaluation counts for (MiB): it bounds how many there are at once, asleep or not.
+const LEAST_MIB: u64 = 16;
+
+/// Who may be asked now: so many at one time, and together of so much memory; of both a share for each tenant.
 #[derive(Clone)]
 pub(crate) struct Turns {
-    evaluations: Arc<Semaphore>,
-    /// One permit a MiB.
-    memory: Arc<Semaphore>,
-    most_mib: u32,
+    places: Shares,
+    /// In MiB.
+    memory: Shares,
 }
 
 /// The turn of one evaluation; over when dropped.
 #[derive(Debug)]
 pub struct Turn {
-    _evaluation: OwnedSemaphorePermit,
-    _memory: OwnedSemaphorePermit,
+    tenant: String,
+    /// None while it sleeps.
+    place: Option<Share>,
+    _memory: Share,
 }
 
 impl Turns {
     fn new(limits: &Limits) -> Self {
-        let evaluations = usize::try_from(limits.concurrent_evaluations).unwrap_or(usize::MAX);
-        let most_mib = u32::try_from(limits.concurrent_memory_bytes >> 20)
-            .unwrap_or(u32::MAX)
-            .max(1);
-        let memory = usize::try_from(most_mib).unwrap_or(usize::MAX);
         Self {
-            evaluations: Arc::new(Semaphore::new(evaluations.min(Semaphore::MAX_PERMITS))),
-            memory: Arc::new(Semaphore::new(memory.min(Semaphore::MAX_PERMITS))),
-            most_mib,
+            places: Shares::new(limits.concurrent_evaluations),
+            memory: Shares::new(limits.concurrent_memory_bytes >> 20),
         }
     }
 
-    /// Waits for the turn of what may have so many bytes; none once the engine has stopped.
-    pub(crate) async fn take(&self, memory_bytes: u64) -> Option<Turn> {
-        let mib = u32::try_from(memory_bytes.div_ceil(1 << 20)).unwrap_or(u32::MAX);
+    /// Waits for the turn of what may have so many bytes.
+    pub(crate) async fn take(&self, tenant: &str, memory_bytes: u64) -> Turn {
         // What may have more than all together is asked alone.
-        let memory = self.memory.clone().acquire_many_owned(mib.min(self.most_mib));
-        Some(Turn {
-            _memory: memory.await.ok()?,
-            _evaluation: self.evaluations.clone().acquire_owned().await.ok()?,
-        })
+        let mib = memory_bytes.div_ceil(1 << 20).max(LEAST_MIB);
+        Turn {
+            tenant: tenant.to_owned(),
+            _memory: self.memory.take(tenant, mib).await,
+            place: Some(self.places.take(tenant, 1).await),
+        }
     }
+
+    /// Does the work of a turn. Whenever it waits, for the time or for an answer, its place is free; it goes on once it has one
+    /// again. At a tick, when others compute for a moment, it keeps its place.
+    pub(crate) async fn work<T>(&self, mut turn: Turn, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        let tenant = turn.tenant.clone();
+        let mut again = None;
+        let work = poll_fn(|context| {
+            if turn.place.is_none() {
+                let place = again.get_or_insert_with(|| Box::pin(self.places.take(&tenant, 1)));
+                turn.place = Some(ready!(place.as_mut().poll(context)));
+                again = None;
+            }
+            let polled = work.as_mut().poll(context);
+            if !TICKED.with(|ticked| ticked.replace(false)) {
+                turn.place = None;
+            }
+            polled
+        });
+        TICKED.scope(Cell::new(false), work).await
+    }
+}
+
+tokio::task_local! {
+    /// Whether what is polled stopped at a tick.
+    static TICKED: Cell<bool>;
+}
+
+/// Says that the work that is polled now stops at a tick.
+pub(crate) fn tick() {
+    // Outside of a turn nobody counts.
+    let _ = TICKED.try_with(|ticked| ticked.set(true));
 }
 
 impl fmt::Debug for Engine {
@@ -217,31 +240,13 @@ impl Drop for Inner {
     }
 }
 
-/// Everything that is not the allocator: what compiles must say the same as what runs.
-pub(crate) fn config(limits: &Limits) -> Config {
-    let mut config = Config::new();
-    config
-        .epoch_interruption(true)
-        .max_wasm_stack(usize::try_from(limits.stack_bytes).unwrap_or(FIBER_BYTES / 4))
-        .async_stack_size(FIBER_BYTES)
-        .cranelift_opt_level(OptLevel::Speed)
-        // A recorded evaluation must replay on another machine.
-        .cranelift_nan_canonicalization(true)
-        .wasm_relaxed_simd(false)
-        // Memories of more than 4 GiB would be counted, not useful.
-        .wasm_memory64(false)
-        .concurrency_support(false)
-        // The compiler has one processor: the cluster has the other.
-        .parallel_compilation(false);
-    config
-}
-
 fn pool(setup: &Setup) -> InstanceAllocationStrategy {
     // The pool must hold whatever a rule may ask for.
     let most = &setup.ceilings;
     let of = |limit: u64| usize::try_from(limit).unwrap_or(usize::MAX);
     let count = |limit: u64| u32::try_from(limit).unwrap_or(u32::MAX);
-    let components = count(setup.limits.concurrent_evaluations);
+    // Those that sleep have their instance too.
+    let components = count((setup.limits.concurrent_memory_bytes >> 20).div_ceil(LEAST_MIB));
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(components)
         .total_core_instances(components.saturating_mul(count(setup.limits.instances)))
@@ -258,6 +263,9 @@ fn pool(setup: &Setup) -> InstanceAllocationStrategy {
     InstanceAllocationStrategy::Pooling(pool)
 }
 
+/// Number of the form of what is kept beside a compiled form: 2 has the state of instances.
+const KEPT: u32 = 2;
+
 /// What a compiled form must have been made by, so that this engine may run it: version, features, processor.
 fn compatibility(engine: &wasmtime::Engine) -> [u8; 32] {
     struct Fixed(Sha256);
@@ -273,7 +281,7 @@ fn compatibility(engine: &wasmtime::Engine) -> [u8; 32] {
     std::hash::Hash::hash(&engine.precompile_compatibility_hash(), &mut hasher);
     // What was found out about a component is kept beside its compiled form: another host may find otherwise.
     std::hash::Hash::hash(
-        &(inspect::LENT, inspect::CONTRACT, env!("CARGO_PKG_VERSION")),
+        &(inspect::LENT, inspect::CONTRACT, env!("CARGO_PKG_VERSION"), KEPT),
         &mut hasher,
     );
     hasher.0.finalize().into()

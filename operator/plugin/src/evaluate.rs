@@ -13,7 +13,7 @@ use wasmtime::{Store, UpdateDeadline};
 use crate::{
     bindings::{Rule as Guest, RulePre},
     description::{Description, PHASES_OF_A_RUN},
-    engine::{Inner, Turn},
+    engine::{Inner, Turn, tick},
     grants::Grants,
     host::{Read, Sandbox},
     limits::Limits,
@@ -51,10 +51,15 @@ pub struct Usage {
 }
 
 impl Rule {
+    /// Has the rule check its configuration, with every host call denied. The inner error is the rule's word.
+    pub async fn validate_config(&self, json: &str) -> Result<Result<(), Vec<ConfigProblem>>, Refused> {
+        validate_config(&self.0, json).await
+    }
+
     /// Asks the rule.
     ///
-    /// The time begins when it is its turn, at most [`Limits::concurrent_evaluations`] having theirs. Dropping the
-    /// future stops the component at its next tick.
+    /// The time begins when it is its turn, at most [`Limits::concurrent_evaluations`] having theirs. While the component
+    /// sleeps or waits for an answer another has its place. Dropping the future stops the component at its next tick.
     /// Errors are never a pass: any [`Reason`] but those of loading.
     pub async fn evaluate(&self, input: Input, terms: &Terms, services: Services) -> Result<Answer, Refused> {
         let turn = self.turn(terms).await?;
@@ -62,12 +67,13 @@ impl Rule {
     }
 
     /// Waits until it is the rule's turn, at most [`Limits::concurrent_evaluations`] having theirs and together at most
-    /// [`Limits::concurrent_memory_bytes`]. What it is asked about is best read after that: it ages.
+    /// [`Limits::concurrent_memory_bytes`]; of both the tenant of `terms` has its share. What it is asked about is best read
+    /// after that: it ages.
     ///
-    /// Errors: the limits of `terms` are not within the ceilings; the engine has stopped.
+    /// Errors: the limits of `terms` are not within the ceilings.
     pub async fn turn(&self, terms: &Terms) -> Result<Turn, Refused> {
         let limits = self.limits_of(terms)?;
-        turn(&self.0.engine, limits.memory_bytes).await
+        Ok(turn(&self.0.engine, &terms.tenant, limits.memory_bytes).await)
     }
 
     /// Asks the rule in its turn, which ends with the answer.
@@ -83,10 +89,9 @@ impl Rule {
         let limits = self.limits_of(terms)?;
         self.check(&input, &terms.grants, &limits)?;
         let (loaded, grants) = (self.0.clone(), terms.grants.clone());
-        on_own_runtime(&self.0.engine, turn, async move {
-            evaluate(&loaded, input, limits, grants, services).await
-        })
-        .await
+        // Boxed: it is 17 KB large, and so would everything be that awaits it.
+        let evaluation = async move { evaluate(&loaded, input, limits, grants, services).await };
+        Box::pin(on_own_runtime(&self.0.engine, turn, evaluation)).await
     }
 
     fn limits_of(&self, terms: &Terms) -> Result<Limits, Refused> {
@@ -140,7 +145,7 @@ async fn evaluate(
     let limits = Arc::new(limits);
     let mut store = store(
         &loaded.engine,
-        limits.clone(),
+        (limits.clone(), loaded.inspection.state_bytes),
         begin + time,
         Some((grants, services)),
     );
@@ -173,12 +178,21 @@ async fn evaluate(
 }
 
 /// Asks a component that is being loaded what it is.
-pub(crate) async fn describe(engine: &Arc<Inner>, pre: &RulePre<Sandbox>) -> Result<Description, Refused> {
+pub(crate) async fn describe(
+    engine: &Arc<Inner>,
+    pre: &RulePre<Sandbox>,
+    state_bytes: u64,
+) -> Result<Description, Refused> {
     let (of_task, pre) = (engine.clone(), pre.clone());
-    let turn = turn(engine, engine.limits.memory_bytes).await?;
+    let turn = turn(engine, LOADING, engine.limits.memory_bytes).await;
     on_own_runtime(engine, turn, async move {
         let time = describe_time(&of_task.limits);
-        let mut store = store(&of_task, of_task.limits.clone(), Instant::now() + time, None);
+        let mut store = store(
+            &of_task,
+            (of_task.limits.clone(), state_bytes),
+            Instant::now() + time,
+            None,
+        );
         let description = bounded(&of_task, &pre, &mut store, time, async |guest, store| {
             guest.numo_rule_evaluation().call_describe(store).await
         })
@@ -188,13 +202,13 @@ pub(crate) async fn describe(engine: &Arc<Inner>, pre: &RulePre<Sandbox>) -> Res
     .await
 }
 
-pub(crate) async fn validate_config(
+async fn validate_config(
     loaded: &Arc<Loaded>,
     json: &str,
 ) -> Result<Result<(), Vec<ConfigProblem>>, Refused> {
     let (of_task, json) = (loaded.clone(), json.to_owned());
     let engine = &loaded.engine;
-    let turn = turn(engine, engine.limits.memory_bytes).await?;
+    let turn = turn(engine, LOADING, engine.limits.memory_bytes).await;
     on_own_runtime(engine, turn, async move {
         let engine = &of_task.engine;
         if json.len() as u64 > engine.limits.config_bytes {
@@ -206,7 +220,12 @@ pub(crate) async fn validate_config(
             return Err(Refused::new(Reason::TooLarge, message));
         }
         let time = describe_time(&engine.limits);
-        let mut store = store(engine, engine.limits.clone(), Instant::now() + time, None);
+        let mut store = store(
+            engine,
+            (engine.limits.clone(), of_task.inspection.state_bytes),
+            Instant::now() + time,
+            None,
+        );
         let answer = bounded(engine, &of_task.pre, &mut store, time, async |guest, store| {
             guest
                 .numo_rule_evaluation()
@@ -226,9 +245,12 @@ pub(crate) async fn validate_config(
     .await
 }
 
+/// The tenant of what components are asked while they are loaded: it holds up no evaluation.
+const LOADING: &str = "";
+
 /// Waits for the turn of what may have so many bytes.
-async fn turn(engine: &Inner, memory_bytes: u64) -> Result<Turn, Refused> {
-    engine.turns.take(memory_bytes).await.ok_or_else(gone)
+async fn turn(engine: &Inner, tenant: &str, memory_bytes: u64) -> Turn {
+    engine.turns.take(tenant, memory_bytes).await
 }
 
 fn gone() -> Refused {
@@ -249,13 +271,10 @@ async fn on_own_runtime<T: Send + 'static>(
         }
     }
     if engine.is_current() {
-        let _turn = turn;
-        return work.await;
+        return engine.turns.work(turn, work).await;
     }
-    let task = engine.spawn(async move {
-        let _turn = turn;
-        work.await
-    });
+    let turns = engine.turns.clone();
+    let task = engine.spawn(async move { turns.work(turn, work).await });
     let task = task.ok_or_else(gone)?;
     let _abort = Abort(task.abort_handle());
     task.await.map_err(|error| {
@@ -269,13 +288,16 @@ async fn on_own_runtime<T: Send + 'static>(
 /// A store with every limit set before anything of the component runs.
 fn store(
     engine: &Inner,
-    limits: Arc<Limits>,
+    (limits, state_bytes): (Arc<Limits>, u64),
     deadline: Instant,
     lent: Option<(Arc<Grants>, Services)>,
 ) -> Store<Sandbox> {
     let of = |limit: u64| usize::try_from(limit).unwrap_or(usize::MAX);
     let (transfer, handles) = (of(limits.transfer_bytes), of(limits.handles));
-    let mut store = Store::new(&engine.wasmtime, Sandbox::new(limits, deadline, lent));
+    let mut store = Store::new(
+        &engine.wasmtime,
+        Sandbox::new(limits, state_bytes, deadline, lent),
+    );
     store.limiter(|sandbox| &mut sandbox.limiter);
     store.set_hostcall_fuel(transfer);
     store.set_max_component_handles(handles);
@@ -285,6 +307,7 @@ fn store(
             UpdateDeadline::Interrupt
         } else {
             // At every tick others get their turn, in tokio's own way: waking itself would starve the timers.
+            tick();
             UpdateDeadline::YieldCustom(1, Box::pin(tokio::task::yield_now()))
         })
     });
@@ -299,6 +322,9 @@ async fn bounded<T>(
     time: Duration,
     call: impl AsyncFnOnce(&Guest, &mut Store<Sandbox>) -> wasmtime::Result<T>,
 ) -> Result<T, Refused> {
+    if let Some(exceeded) = store.data().limiter.exceeded_by_state() {
+        return Err(exceeded.into());
+    }
     let _ticking = engine.ticker.run();
     let work = async {
         let guest = pre.instantiate_async(&mut *store).await?;

@@ -1,5 +1,6 @@
 //! What a component is, read from its own type before anything is compiled: valid at all, what it imports, what it
-//! exports, which version of the contract it speaks. Runs nothing and needs no engine, so the command line uses it too.
+//! exports, which version of the contract it speaks. Runs nothing and needs no engine. The validator may take long, much memory and a
+//! deep stack over bytes of a stranger: only the compiler's child inspects them (`compile.rs`).
 
 pub use semver::Version;
 use serde::{Deserialize, Serialize};
@@ -11,6 +12,7 @@ use wasmparser::{
 use crate::{
     limits::Limits,
     reason::{Reason, Refused},
+    scan::scan,
 };
 
 /// The version of the three WIT packages that this host speaks.
@@ -58,6 +60,8 @@ pub struct Inspection {
     pub imports: Vec<Interface>,
     /// Bytes.
     pub size: u64,
+    /// Bytes of state that its instances take together at most, beside their memories and tables.
+    pub state_bytes: u64,
 }
 
 /// A version as its text.
@@ -126,6 +130,7 @@ pub fn inspect(bytes: &[u8], limits: &Limits) -> Result<Inspection, Refused> {
             "these bytes are a core module and not a component; `numo plugin build` makes one of it";
         return Err(Refused::new(Reason::WrongWorld, message));
     }
+    let state_bytes = scan(bytes)?;
     let invalid = |error: wasmparser::BinaryReaderError| {
         Refused::new(Reason::CompileFailed, format!("not a valid component: {error}"))
     };
@@ -167,6 +172,7 @@ pub fn inspect(bytes: &[u8], limits: &Limits) -> Result<Inspection, Refused> {
         contract,
         imports,
         size: bytes.len() as u64,
+        state_bytes,
     })
 }
 

@@ -1,7 +1,8 @@
 //! The WASM rule host: bytes of a component become a [`Rule`], and a rule is asked under limits and grants.
 //!
 //! ```text
-//! bytes ─► inspect (valid? a rule? which imports?) ─► compile, in a child ─► link ─► describe ─► Rule
+//! bytes ─► in a child: scan ─► inspect (valid? a rule? which imports?) ─► compile ─┐
+//!                                          link ─► describe ─► Rule ◄──────────────┘
 //! Input + Grants + Services ─► fresh store, deadline, limiter ─► evaluate ─► checks ─► Verdict, or Refused{reason}
 //! ```
 //!
@@ -13,16 +14,19 @@ mod bindings;
 mod budget;
 mod cache;
 mod compile;
+mod digest;
 mod evaluate;
 mod folder;
 mod host;
+mod jail;
 mod limiter;
+mod load;
 mod reason;
 mod rule;
-mod text;
+mod scan;
+mod setup;
 mod ticker;
 
-pub mod address;
 #[doc(hidden)]
 pub mod bare;
 pub mod component;
@@ -33,21 +37,27 @@ pub mod fetch;
 pub mod grants;
 pub mod inspect;
 pub mod limits;
+pub mod net;
 pub mod oci;
 pub mod prometheus;
 pub mod services;
+pub mod shares;
 pub mod signature;
+#[doc(hidden)]
+pub mod text;
 pub mod verdict;
 
 pub use compile::compile_child;
 pub use description::Description;
+pub use digest::digest;
 pub use engine::{Compile, Engine, Setup, SetupError, Turn};
 pub use evaluate::{Answer, Usage};
 pub use grants::{Grants, MissingGrant};
 pub use host::{Read, check_kind, check_name};
 pub use inspect::Inspection;
 pub use limits::{Limits, RuleLimits};
+pub use net::address;
 pub use reason::{Reason, Refused};
-pub use rule::{Rule, Terms, digest};
+pub use rule::{Rule, Terms};
 pub use services::Services;
 pub use verdict::{Input, ObjectRef, Verdict};

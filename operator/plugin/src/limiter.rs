@@ -17,14 +17,15 @@ pub(crate) struct Limiter {
     limits: [u64; 5],
     /// What was refused first: a verdict that comes after it is not used.
     pub(crate) refused: Option<Exceeded>,
-    /// The highest sum of linear memory, in bytes.
+    /// The highest sum of linear memory and of the state of instances, in bytes.
     pub(crate) peak_bytes: u64,
 }
 
 impl Limiter {
-    pub(crate) fn new(limits: &Limits) -> Self {
+    /// `state_bytes` is what the instances take beside their memories.
+    pub(crate) fn new(limits: &Limits, state_bytes: u64) -> Self {
         Self {
-            memory_bytes: 0,
+            memory_bytes: state_bytes,
             table_elements: 0,
             limits: [
                 limits.memory_bytes,
@@ -34,8 +35,17 @@ impl Limiter {
                 limits.memories,
             ],
             refused: None,
-            peak_bytes: 0,
+            peak_bytes: state_bytes,
         }
+    }
+
+    /// That the state of the instances alone is more than the limit, if so: nobody asks before it is allocated.
+    pub(crate) fn exceeded_by_state(&self) -> Option<Exceeded> {
+        let (state, most) = (self.memory_bytes, self.limits[0]);
+        (state > most).then(|| Exceeded {
+            reason: Reason::MemoryLimit,
+            message: format!("the state of its instances has {state} bytes, the limit is {most}"),
+        })
     }
 
     fn refuse(&mut self, message: String) -> wasmtime::Error {
@@ -56,7 +66,7 @@ impl ResourceLimiter for Limiter {
         let most = self.limits[0];
         if sum > most {
             return Err(self.refuse(format!(
-                "memories would have {sum} bytes together, the limit is {most}"
+                "memories and the state of instances would have {sum} bytes together, the limit is {most}"
             )));
         }
         self.memory_bytes = sum;
@@ -102,11 +112,14 @@ mod tests {
 
     #[test]
     fn memories_are_summed_and_a_refusal_is_kept() {
-        let mut limiter = Limiter::new(&Limits {
-            memory_bytes: 100,
-            ..Limits::default()
-        });
-        assert!(limiter.memory_growing(0, 60, None).unwrap());
+        let mut limiter = Limiter::new(
+            &Limits {
+                memory_bytes: 100,
+                ..Limits::default()
+            },
+            10,
+        );
+        assert!(limiter.memory_growing(0, 50, None).unwrap());
         assert!(limiter.memory_growing(0, 40, None).unwrap());
         assert!(
             limiter
@@ -121,10 +134,13 @@ mod tests {
 
     #[test]
     fn tables_are_summed() {
-        let mut limiter = Limiter::new(&Limits {
-            table_elements: 10,
-            ..Limits::default()
-        });
+        let mut limiter = Limiter::new(
+            &Limits {
+                table_elements: 10,
+                ..Limits::default()
+            },
+            0,
+        );
         assert!(limiter.table_growing(0, 10, None).unwrap());
         assert!(limiter.table_growing(0, 1, None).is_err());
     }

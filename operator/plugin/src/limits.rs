@@ -136,7 +136,7 @@ impl Default for Limits {
             compile_seconds: 120,
             compiled_bytes: 128 * MIB,
             cache_bytes: 512 * MIB,
-            concurrent_evaluations: 32,
+            concurrent_evaluations: 8,
             concurrent_memory_bytes: 1024 * MIB,
         }
     }

@@ -3,10 +3,11 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
 use wasmtime::Trap;
 
 /// Why a rule gave no verdict. The name is stable: it becomes the reason of conditions and events, and a metric label.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Reason {
     /// It is a component, but none that exports `numo:rule/evaluation` in a major version that this host knows.
     WrongWorld,
@@ -141,7 +142,7 @@ impl fmt::Display for Reason {
 }
 
 /// No verdict, and why.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error("{reason}: {message}")]
 pub struct Refused {
     /// For programs and conditions.

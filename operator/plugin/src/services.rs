@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, value::RawValue};
 
 use crate::{address::AddressRange, verdict::ObjectRef};
 
@@ -105,7 +105,7 @@ impl HostError {
 #[async_trait]
 pub trait Reader: Send + Sync {
     /// One object, or none if it does not exist. `live`: from the API server and not from a cache.
-    async fn get(&self, object: &ObjectRef, live: bool) -> Result<Option<Arc<Value>>, HostError>;
+    async fn get(&self, object: &ObjectRef, live: bool) -> Result<Option<Object>, HostError>;
 
     /// One page, at most `query.limit` objects.
     ///
@@ -135,11 +135,41 @@ pub struct ListQuery {
     pub continue_token: Option<String>,
 }
 
+/// An object as JSON text: read into values, an array of small numbers has forty times its bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Object(Arc<str>);
+
+impl Object {
+    /// As its text.
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+
+    /// As values.
+    ///
+    /// Errors: it is nested too deep to be read.
+    pub fn value(&self) -> serde_json::Result<Value> {
+        serde_json::from_str(&self.0)
+    }
+}
+
+impl From<&Value> for Object {
+    fn from(value: &Value) -> Self {
+        Self(value.to_string().into())
+    }
+}
+
+impl From<Box<RawValue>> for Object {
+    fn from(raw: Box<RawValue>) -> Self {
+        Self(Box::<str>::from(raw).into())
+    }
+}
+
 /// One page of the reader.
 #[derive(Clone, Debug, Default)]
 pub struct ObjectPage {
     /// Whole objects, `apiVersion` and `kind` included.
-    pub items: Vec<Arc<Value>>,
+    pub items: Vec<Object>,
     /// None on the last page. At most 8 KiB.
     pub continue_token: Option<String>,
 }

@@ -4,8 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    bindings::exports::numo::rule::evaluation as wit,
-    host::types as host,
+    bindings::{exports::numo::rule::evaluation as wit, numo::host::types as host},
     limits::Limits,
     reason::{Reason, Refused},
     text::{clean, is_reason},

@@ -6,11 +6,15 @@
 
 mod compare;
 pub mod manifests;
+pub mod memory;
 pub mod process;
+mod proxy;
 pub mod rules;
+pub mod siege;
 mod stage;
 mod terminal;
 
 pub use process::{Numo, Said, binary, call_in, call_with, cargo_with, crates};
+pub use proxy::{Cut, Proxy};
 pub use stage::{NAMESPACE, Stage, StageOptions, has_leases, install, kubectl};
 pub use terminal::{Page, Terminal};

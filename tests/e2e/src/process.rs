@@ -32,11 +32,15 @@ pub struct Said {
     pub err: String,
 }
 
+/// The registries of tests are on this machine, where numo reaches none that it is not told of.
+pub(crate) const ON_LOOPBACK: &str = "NUMO_REGISTRIES_ON_LOOPBACK";
+
 /// Runs a verb of the command line.
 pub async fn call(kubeconfig: &Path, arguments: &[&str]) -> Result<Said> {
     let mut numo = Command::new(binary()?);
     numo.args(arguments)
         .env("NUMO_KUBECONFIG", kubeconfig)
+        .env(ON_LOOPBACK, "true")
         .env("USER", "tester");
     said(&mut numo).await
 }
@@ -141,6 +145,7 @@ impl Numo {
             .args(["--namespace", namespace])
             .args(extra)
             .env_remove("KUBECONFIG")
+            .env(ON_LOOPBACK, "true")
             .envs(environment.iter().map(|(name, value)| (name, value)))
             .stdin(watched)
             .stdout(Stdio::null())
@@ -158,13 +163,18 @@ impl Numo {
 
     /// Where it serves /healthz, /readyz and /metrics, once its log says so.
     pub fn address(&self) -> Option<String> {
-        self.log().lines().find_map(|line| {
+        self.listeners().into_iter().next().map(|(_, address)| address)
+    }
+
+    /// What it serves, in its own words, and where, as far as its log says so: metrics, probes, the webhook.
+    pub fn listeners(&self) -> Vec<(String, String)> {
+        let log = self.log();
+        let each = log.lines().filter_map(|line| {
             let line: serde_json::Value = serde_json::from_str(line).ok()?;
-            let serves = line["message"].as_str()?.starts_with("serving ");
-            serves
-                .then(|| line["address"].as_str().map(ToOwned::to_owned))
-                .flatten()
-        })
+            let what = line["message"].as_str()?.strip_prefix("serving ")?;
+            Some((what.to_owned(), line["address"].as_str()?.to_owned()))
+        });
+        each.collect()
     }
 
     /// Whether it has said that it leads.

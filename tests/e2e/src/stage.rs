@@ -14,7 +14,11 @@ use numo_api::{MutexRule, MutexRunConfig, MutexTarget, NodeChange};
 use numo_cluster::{AuditEvent, Cluster, Options, User};
 use numo_world::{Breach, Judgement, Program, World, WorldSpec};
 use serde_json::{Value, json};
-use std::{fmt::Write as _, path::PathBuf, time::Duration};
+use std::{
+    fmt::Write as _,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 /// Namespace of numo, and of all rules, targets and runs of the tests.
 pub const NAMESPACE: &str = "node-upgrade-mutex-operator";
@@ -37,6 +41,8 @@ pub struct StageOptions {
     pub numo: Vec<&'static str>,
     /// Containers of kubectl take their time and do nothing.
     pub without_kubectl: bool,
+    /// numo is not started: the test starts it.
+    pub without_numo: bool,
     /// Options of a control plane of its own; none takes one that served another test.
     pub cluster: Option<Options>,
 }
@@ -89,8 +95,24 @@ impl Stage {
             kubeconfig,
             extra: options.numo,
         };
-        stage.start_numo()?;
+        if !options.without_numo {
+            stage.start_numo()?;
+        }
         Ok(stage)
+    }
+
+    /// The kubeconfig with numo's own token.
+    pub fn numo_kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// A client with numo's own token.
+    pub async fn as_numo(&self) -> Result<Client> {
+        let kubeconfig = kube::config::Kubeconfig::read_from(&self.kubeconfig)?;
+        let config =
+            kube::Config::from_custom_kubeconfig(kubeconfig, &kube::config::KubeConfigOptions::default())
+                .await?;
+        Ok(Client::try_from(config)?)
     }
 
     /// Starts numo, if it does not run.
@@ -134,7 +156,7 @@ impl Stage {
     }
 
     /// Starts a numo with another kubeconfig and further arguments.
-    pub fn numo_of(&self, kubeconfig: &std::path::Path, more: &[&str]) -> Result<Numo> {
+    pub fn numo_of(&self, kubeconfig: &Path, more: &[&str]) -> Result<Numo> {
         Numo::start(kubeconfig, NAMESPACE, &self.cluster.logs(), &self.arguments(more))
     }
 

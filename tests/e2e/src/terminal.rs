@@ -68,6 +68,7 @@ impl Terminal {
             ("PATH", std::env::join_paths(all)?),
             ("HOME", folder.path().into()),
             ("KUBECONFIG", kubeconfig.into()),
+            (crate::process::ON_LOOPBACK, "true".into()),
             // What the crates of authors depend on is built once.
             ("CARGO_TARGET_DIR", crate::crates().into()),
         ];

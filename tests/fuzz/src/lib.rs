@@ -11,6 +11,9 @@ pub use targets::TARGETS;
 
 use std::time::{Duration, Instant};
 
+/// The stack of tokio's workers.
+const STACK_BYTES: usize = 2 << 20;
+
 /// Something that reads what strangers write.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
@@ -38,7 +41,20 @@ impl Target {
     /// When a promise is broken.
     pub fn check(&self, bytes: &[u8]) {
         let begin = Instant::now();
-        (self.read)(&bytes[..bytes.len().min(self.longest)]);
+        let bytes = &bytes[..bytes.len().min(self.longest)];
+        // What nests is read on the stack that a worker of the operator has.
+        let read = || (self.read)(bytes);
+        let end = std::thread::scope(|scope| {
+            let worker = std::thread::Builder::new().stack_size(STACK_BYTES);
+            worker
+                .spawn_scoped(scope, read)
+                .map(std::thread::ScopedJoinHandle::join)
+        });
+        let begun = end.as_ref().err();
+        assert!(begun.is_none(), "{} has no thread: {begun:?}", self.name);
+        if let Ok(Err(broken)) = end {
+            std::panic::resume_unwind(broken);
+        }
         let took = begin.elapsed();
         assert!(took < self.within, "{} took {took:?}", self.name);
     }

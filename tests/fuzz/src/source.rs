@@ -55,6 +55,15 @@ impl Source {
         bytes
     }
 
+    /// JSON that is nested in itself, some levels or very many, in lists and objects by turns.
+    pub fn nested_json(&mut self) -> String {
+        let most = 2 << self.below(13);
+        let levels = self.below(most);
+        let lists = self.once_in(2);
+        let (open, close) = if lists { ("[", "]") } else { ("{\"a\":", "}") };
+        format!("{}1{}", open.repeat(levels), close.repeat(levels))
+    }
+
     /// Leaves one input in four as it is, and changes some places of the others.
     pub fn damage(&mut self, bytes: &mut Vec<u8>) {
         if self.once_in(4) {

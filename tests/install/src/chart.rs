@@ -12,13 +12,15 @@ use crate::{GENERATED, NAMESPACE, read};
 pub const TEMPLATES: &str = "deploy/helm/numo/templates";
 
 /// The files of the base that are the same in the chart, but for the namespace.
-const BASE: [&str; 9] = [
+const BASE: [&str; 11] = [
+    "admission_policy",
     "cluster_role",
     "cluster_role_binding",
     "leader_role",
     "lease_role",
     "rule_jobs",
     "rule_components",
+    "runs",
     "plans",
     "viewer",
     "service",
@@ -30,6 +32,9 @@ const FOREIGN: [(&str, &str); 3] = [
     ("nodemaintenance.kubevirt.io_nodemaintenances", "nodeMaintenances"),
     ("upgrade.cattle.io_plans", "plans"),
 ];
+
+/// Where numo's pods may run.
+const AFFINITY: &str = r#"(include "numo.affinity" . | fromYaml)"#;
 
 /// The templates by their paths.
 pub fn templates() -> Result<BTreeMap<String, String>> {
@@ -57,10 +62,19 @@ pub fn templates() -> Result<BTreeMap<String, String>> {
         "network_policy",
         only_if(".Values.networkPolicy.enabled", &base("network_policy")?),
     );
+    add(
+        "network_policy_egress",
+        only_if(
+            ".Values.networkPolicy.egress",
+            &component("egress/network_policy")?,
+        ),
+    );
+    add(
+        "rule_job_quota",
+        only_if(".Values.ruleJobs.quota.enabled", &rule_job_quota()?),
+    );
     for name in ["service", "certificate_role", "webhook"] {
-        let text = placed(&read(&format!(
-            "deploy/kustomize/components/webhook/{name}.yaml"
-        ))?);
+        let text = component(&format!("webhook/{name}"))?;
         let name = if name == "webhook" {
             name.to_owned()
         } else {
@@ -68,6 +82,13 @@ pub fn templates() -> Result<BTreeMap<String, String>> {
         };
         add(&name, only_if(".Values.webhook.enabled", &text));
     }
+    add(
+        "webhook_secret",
+        only_if(
+            r#"and .Values.webhook.enabled (include "numo.ours" (list . "v1" "Secret" "numo-webhook" .Release.Namespace))"#,
+            &component("webhook/secret")?,
+        ),
+    );
     add("uninstall", only_if(".Values.uninstall.release", &uninstall()?));
     for (name, text) in monitoring()? {
         add(name, only_if(".Values.monitoring.enabled", &text));
@@ -80,6 +101,22 @@ pub fn templates() -> Result<BTreeMap<String, String>> {
 
 fn base(name: &str) -> Result<String> {
     Ok(placed(&read(&format!("deploy/kustomize/base/{name}.yaml"))?))
+}
+
+fn component(name: &str) -> Result<String> {
+    Ok(placed(&read(&format!(
+        "deploy/kustomize/components/{name}.yaml"
+    ))?))
+}
+
+fn rule_job_quota() -> Result<String> {
+    let text = component("rule-job-quota/resource_quota")?;
+    let text = once(&text, "pods: 100\n", "pods: {{ .Values.ruleJobs.quota.pods }}\n")?;
+    once(
+        &text,
+        "count/jobs.batch: 1000\n",
+        "count/jobs.batch: {{ .Values.ruleJobs.quota.jobs }}\n",
+    )
 }
 
 /// In the namespace of the release.
@@ -180,7 +217,7 @@ fn deployment() -> Result<String> {
     }
     for (key, of) in [
         ("resources", ".Values.resources"),
-        ("affinity", ".Values.affinity"),
+        ("affinity", AFFINITY),
         ("tolerations", ".Values.tolerations"),
         ("topologySpreadConstraints", ".Values.topologySpreadConstraints"),
     ] {
@@ -219,6 +256,7 @@ fn uninstall() -> Result<String> {
     }
     for (key, of) in [
         ("resources", ".Values.resources"),
+        ("affinity", AFFINITY),
         ("tolerations", ".Values.tolerations"),
     ] {
         text = value(&text, key, of)?;
@@ -241,7 +279,7 @@ fn namespaces() -> Result<String> {
     ))
 }
 
-/// Where Plans are served besides the namespace of the release.
+/// Where Plans are served. The namespace of the release may be one; it is there already.
 fn invitations() -> Result<String> {
     let namespace = once(
         &read("deploy/kustomize/plans/namespace.yaml")?,
@@ -252,7 +290,7 @@ fn invitations() -> Result<String> {
     let binding = once(&binding, "namespace: system-upgrade", "namespace: {{ . }}")?
         .replace(NAMESPACE, "{{ $.Release.Namespace }}");
     let made = only_if(
-        r#"and $.Values.plans.createNamespaces (include "numo.ours" (list $ "v1" "Namespace" .))"#,
+        r#"and $.Values.plans.createNamespaces (ne . $.Release.Namespace) (include "numo.ours" (list $ "v1" "Namespace" .))"#,
         &format!("---\n{namespace}"),
     );
     Ok(format!(

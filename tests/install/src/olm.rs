@@ -107,7 +107,11 @@ pub fn bundle(image: &str) -> Result<BTreeMap<String, String>> {
         let (kind, name, place) = (text("/kind"), text("/metadata/name"), text("/metadata/namespace"));
         match kind.as_str() {
             // OLM's own to make, or to find by the CSV.
-            "Namespace" | "ServiceAccount" => continue,
+            "Namespace"
+            | "ServiceAccount"
+            // Not among the kinds that a bundle may hold: an administrator applies them.
+            | "ValidatingAdmissionPolicy"
+            | "ValidatingAdmissionPolicyBinding" => continue,
             "Deployment" => {
                 deployment = Some(object);
                 continue;

@@ -248,8 +248,11 @@ impl Core {
 pub fn hostile(name: &str) -> Result<Hostile> {
     let text = hostile_text(name)?;
     let whole = part(&text, "whole");
-    let more = part(&text, "component");
-    let component = if whole.is_empty() {
+    let (bytes, fields) = made(head(&text, "made"))?;
+    let more = format!("{}{fields}", part(&text, "component"));
+    let component = if !bytes.is_empty() {
+        bytes
+    } else if whole.is_empty() {
         let core = Core::hostile(name)?;
         let component = match head(&text, "world") {
             "" => core.component()?,
@@ -272,6 +275,85 @@ pub fn hostile(name: &str) -> Result<Hostile> {
         says: head(&text, "says").to_owned(),
         component,
     })
+}
+
+/// What no file is to hold, by the words after `made:` in its head: the bytes of a component, or fields of one.
+fn made(words: &str) -> Result<(Vec<u8>, String)> {
+    let mut words = words.split_whitespace();
+    let kind = words.next().unwrap_or_default();
+    let mut number = || {
+        words
+            .next()
+            .and_then(|word| word.parse::<usize>().ok())
+            .unwrap_or(1)
+    };
+    let many = |times: usize, each: &dyn Fn(usize) -> String| (0..times).map(each).collect::<String>();
+    let instances = |of: usize| "(core instance (instantiate $wide))".repeat(of);
+    Ok(match kind {
+        "" => Default::default(),
+        // Types in types, three bytes a level.
+        "deep-types" => (deep(number(), 0x42), String::new()),
+        "deep-component-types" => (deep(number(), 0x41), String::new()),
+        "export-clones" => {
+            let exports = many(number(), &|at| format!("(export \"e{at}\" (type $t))"));
+            let instances = "(instance (instantiate $many))".repeat(number());
+            let text = format!("(component (component $many (type $t u32) {exports}) {instances})");
+            (wat::parse_str(text)?, String::new())
+        }
+        "many-globals" => {
+            let globals = "(global i32 (i32.const 0))".repeat(number());
+            (
+                Vec::new(),
+                format!("(core module $wide {globals}) {}", instances(number())),
+            )
+        }
+        "wide-imports" => {
+            let of_one = number();
+            let imports = many(of_one, &|at| format!("(import \"a\" \"f{at}\" (func))"));
+            let exports = many(of_one, &|at| format!("(export \"f{at}\" (func 0))"));
+            let given =
+                "(core instance (instantiate $wide (with \"a\" (instance $of-one))))".repeat(number());
+            let fields = format!(
+                "(core module $one (func) {exports}) (core instance $of-one (instantiate $one)) \
+                 (core module $wide {imports}) {given}"
+            );
+            (Vec::new(), fields)
+        }
+        other => anyhow::bail!("made: found {other}, wanted one of guest.rs"),
+    })
+}
+
+/// A component with one type of so many types in types.
+pub fn deep(levels: usize, opening: u8) -> Vec<u8> {
+    let mut body = vec![1];
+    for _ in 0..levels {
+        body.extend([opening, 1, 1]);
+    }
+    body.extend([opening, 0]);
+    of_section(7, &body)
+}
+
+/// An empty component in so many components.
+pub fn within(levels: usize) -> Vec<u8> {
+    let empty = COMPONENT.to_vec();
+    (0..levels).fold(empty, |inner, _| of_section(4, &inner))
+}
+
+/// The first bytes of every component.
+const COMPONENT: [u8; 8] = [0x00, 0x61, 0x73, 0x6d, 0x0d, 0x00, 0x01, 0x00];
+
+/// A component of one section.
+fn of_section(id: u8, body: &[u8]) -> Vec<u8> {
+    let mut bytes = COMPONENT.to_vec();
+    bytes.push(id);
+    let mut length = body.len();
+    while length > 0x7f {
+        bytes.push(u8::try_from(length & 0x7f).unwrap_or_default() | 0x80);
+        length >>= 7;
+    }
+    bytes.push(u8::try_from(length).unwrap_or_default());
+    bytes.extend(body);
+    bytes
 }
 
 /// Functions of many instructions: megabytes of code, quick to parse, slow or large to compile.

@@ -10,7 +10,8 @@ use async_trait::async_trait;
 use numo_plugin::{
     Input, ObjectRef, Services,
     services::{
-        Fetch, FetchRequest, FetchResponse, HostError, ListQuery, LogLine, LogSink, ObjectPage, Reader,
+        Fetch, FetchRequest, FetchResponse, HostError, ListQuery, LogLine, LogSink, Object, ObjectPage,
+        Reader,
     },
     verdict::Node,
 };
@@ -72,7 +73,7 @@ fn is(object: &Value, api_version: &str, kind: &str) -> bool {
 
 #[async_trait]
 impl Reader for Objects {
-    async fn get(&self, asked: &ObjectRef, _live: bool) -> Result<Option<Arc<Value>>, HostError> {
+    async fn get(&self, asked: &ObjectRef, _live: bool) -> Result<Option<Object>, HostError> {
         self.note(format!("get {asked}"));
         tokio::time::sleep(self.delay).await;
         let found = self.objects.iter().find(|object| {
@@ -80,7 +81,7 @@ impl Reader for Objects {
                 && object["metadata"]["name"] == asked.name
                 && object["metadata"]["namespace"].as_str() == asked.namespace.as_deref()
         });
-        Ok(found.cloned())
+        Ok(found.map(|found| Object::from(&**found)))
     }
 
     async fn list(&self, query: &ListQuery) -> Result<ObjectPage, HostError> {
@@ -104,7 +105,10 @@ impl Reader for Objects {
         let end = (begin + limit).min(all.len());
         let continue_token = (end < all.len()).then(|| end.to_string());
         Ok(ObjectPage {
-            items: all[begin.min(end)..end].to_vec(),
+            items: all[begin.min(end)..end]
+                .iter()
+                .map(|found| Object::from(&**found))
+                .collect(),
             continue_token,
         })
     }

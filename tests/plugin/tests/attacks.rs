@@ -35,11 +35,8 @@ fn engine() -> Engine {
     static ENGINE: OnceLock<Engine> = OnceLock::new();
     ENGINE
         .get_or_init(|| {
-            Engine::new(Setup {
-                limits: limits(),
-                ..Setup::default()
-            })
-            .unwrap()
+            // As the operator has it: a guest that ends the compiler ends a child.
+            in_a_child(limits())
         })
         .clone()
 }
@@ -652,6 +649,51 @@ async fn a_dropped_evaluation_gives_its_turn_back() {
             .is_err()
     );
     good.evaluate(input("{}"), &terms, nothing()).await.unwrap();
+    row.end(Duration::from_secs(20));
+}
+
+/// Rules of one namespace that sleep, as many as may: one of another namespace answers while they do.
+#[tokio::test]
+async fn rules_that_sleep_keep_no_place_from_those_of_others() {
+    let row = Row::begin().await;
+    let setup = Setup {
+        limits: Limits {
+            concurrent_evaluations: 1,
+            evaluation_seconds: 10,
+            ..limits()
+        },
+        ..Setup::default()
+    };
+    let engine = Engine::new(setup).unwrap();
+    let sleeping = engine.load(&guest::rust(Target::Wasip2).unwrap()).await.unwrap();
+    let good = engine.load(&Core::default().component().unwrap()).await.unwrap();
+    let of = |tenant: &str| Terms {
+        tenant: tenant.to_owned(),
+        ..pods()
+    };
+    let sleepers: Vec<_> = (0..40)
+        .map(|_| {
+            let (rule, terms) = (sleeping.clone(), of("team-a"));
+            tokio::spawn(async move {
+                rule.evaluate(input(r#"{"do": "sleep"}"#), &terms, nothing())
+                    .await
+            })
+        })
+        .collect();
+    // One that sleeps has had the only place.
+    while engine.ticks() == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    good.evaluate(input("{}"), &of("team-b"), nothing())
+        .await
+        .unwrap();
+    assert!(
+        sleepers.iter().all(|sleeper| !sleeper.is_finished()),
+        "it waited for them"
+    );
+    for sleeper in sleepers {
+        sleeper.abort();
+    }
     row.end(Duration::from_secs(20));
 }
 

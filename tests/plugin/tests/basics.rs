@@ -39,7 +39,9 @@ async fn a_rule_is_loaded_described_and_asked() {
         matches!(&answer.verdict, Verdict::Pass(report) if report.reason == "Fine"),
         "{answer:?}"
     );
-    assert_eq!(answer.usage.memory_bytes, 128 * 1024);
+    // Two pages, and what the host keeps for the instance itself.
+    let state = answer.usage.memory_bytes - 128 * 1024;
+    assert!((1..4096).contains(&state), "{state} bytes");
 }
 
 fn semver(text: &str) -> numo_plugin::inspect::Version {

@@ -19,8 +19,9 @@ use std::{
 
 use async_trait::async_trait;
 use numo_plugin::{
-    address::AddressRange,
-    fetch::{Direct, FetchSetup, Proxy, Resolve},
+    address::{AddressRange, Networks},
+    fetch::{Direct, FetchSetup, Resolve},
+    oci::Proxies,
     services::{Addresses, ErrorCode, Fetch, FetchRequest, FetchResponse, HostError},
 };
 use tokio::{
@@ -65,6 +66,7 @@ fn direct(resolver: Arc<Names>) -> Direct {
     Direct::new(FetchSetup {
         resolver,
         authorities,
+        loopback: true,
         ..FetchSetup::default()
     })
     .unwrap()
@@ -163,7 +165,7 @@ async fn a_granted_address_is_reached_and_the_request_is_plain() {
 #[tokio::test]
 async fn inside_addresses_are_refused_however_they_are_reached() {
     let (port, _) = server(ok("never")).await;
-    let cluster: Vec<AddressRange> = vec!["10.128.0.0/14".parse().unwrap()];
+    let cluster = Networks::of(vec!["10.128.0.0/14".parse().unwrap()]);
     let names = names(&[
         ("evil.example", "127.0.0.1"),
         ("meta.example", "169.254.169.254"),
@@ -191,6 +193,20 @@ async fn inside_addresses_are_refused_however_they_are_reached() {
     ] {
         let url = format!("http://{host}:{port}/");
         let refused = direct.fetch(get(&url, outside())).await.unwrap_err();
+        assert_eq!(refused.code, ErrorCode::Denied, "{host}: {refused}");
+    }
+    // A grant opens the cluster and never the machine: nothing listens at the addresses, and none is asked.
+    let everything = || Addresses::Outside(vec!["0.0.0.0/0".parse().unwrap(), "::/0".parse().unwrap()]);
+    for host in [
+        "evil.example",
+        "meta.example",
+        "127.0.0.1",
+        "[::1]",
+        "[::ffff:127.0.0.1]",
+        "0x7f.1",
+    ] {
+        let url = format!("http://{host}:{port}/");
+        let refused = direct.fetch(get(&url, everything())).await.unwrap_err();
         assert_eq!(refused.code, ErrorCode::Denied, "{host}: {refused}");
     }
 }
@@ -325,6 +341,7 @@ async fn a_certificate_must_be_trusted_and_of_the_name() {
     let trusting = Direct::new(FetchSetup {
         authorities: vec![certificate],
         resolver: resolver(),
+        loopback: true,
         ..FetchSetup::default()
     })
     .unwrap();
@@ -357,14 +374,15 @@ async fn behind_a_proxy_names_are_the_proxys_and_addresses_stay_refused() {
         stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
         let _ = tokio::io::copy_bidirectional(&mut stream, &mut behind).await;
     });
-    let proxy = Proxy {
-        url: format!("http://user:pass@{at}").parse().unwrap(),
+    let proxies = Proxies {
+        https: Some(format!("http://user:pass@{at}").parse().unwrap()),
+        http: None,
         except: vec!["svc".into()],
     };
     let resolver = names(&[]);
     let direct = Direct::new(FetchSetup {
         authorities: vec![certificate],
-        proxy: Some(proxy),
+        proxies,
         resolver: resolver.clone(),
         ..FetchSetup::default()
     })

@@ -48,6 +48,7 @@ fn policy() -> Policy {
             subject: SUBJECT.to_owned(),
         }],
         mode: Mode::Enforce,
+        ..Policy::default()
     }
 }
 

@@ -51,6 +51,7 @@ fn policy(key: &SigningKey) -> Policy {
         keys: vec![key.public().clone()],
         identities: Vec::new(),
         mode: Mode::Enforce,
+        ..Policy::default()
     }
 }
 
@@ -336,6 +337,38 @@ async fn both_layouts_and_both_kinds_of_keys_are_found_and_checked() {
             let error = policy(&one).check(&second.digest, &candidates, &[]).unwrap_err();
             assert_eq!(error.reason(), "SignatureMismatch");
         }
+    }
+}
+
+/// One key signs many rules: which one a signature is about is what it says, not where it was found.
+#[tokio::test]
+async fn a_signature_of_another_repository_is_not_taken_where_one_is_named() {
+    let world = world(Kind::Distribution);
+    let [key, _] = keys();
+    for (layout, at) in [
+        (Layout::Bundle, "team/rule:1"),
+        (Layout::SimpleSigning, "team/other:1"),
+    ] {
+        let pushed = world.push(at).await;
+        let signed = world.registry.sign(&pushed, &world.credentials, &key, layout);
+        signed.await.unwrap();
+        let found = world.registry.signatures(&pushed, &world.credentials);
+        let found = found.await.unwrap();
+        let check = |repository: String| {
+            let policy = Policy {
+                repository: Some(repository),
+                ..policy(&key)
+            };
+            policy.check(&pushed.digest, &found, &[])
+        };
+        let signers = check(format!("{}/{}", pushed.registry, pushed.repository)).unwrap();
+        assert_eq!(signers, [Signer::Key(key.public().id())], "{layout:?}");
+        let error = check(format!("{}/team/third", pushed.registry)).unwrap_err();
+        assert_eq!(error.reason(), "SignatureMismatch");
+        assert!(
+            error.to_string().contains("it is about repository") && error.to_string().contains("team/third"),
+            "{layout:?}: {error}"
+        );
     }
 }
 

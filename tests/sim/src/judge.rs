@@ -2,17 +2,19 @@
 //! still hold. It reads nothing of what numo thinks: what was admitted, what passed, what is to be
 //! restored it keeps for itself.
 
+mod end;
+mod fleet;
+
+pub use end::{cordons_as_meant, leases_given_back, restored, unmarked};
+
 use crate::world::{Primary, World, primary};
-use numo_api::{
-    Phase, Step, marks,
-    marks::openshift,
-    mutex_run_config::{HoldPools, OnExit},
-};
+use numo_api::{Phase, Step, marks, marks::openshift, mutex_run_config::OnExit};
 use numo_core::{
-    Decision,
+    Decision, Owner, OwnerKind,
     action::{Action, JobRequest, NodePurpose, PoolPurpose},
     mark,
     observed::{IntOrPercent, Key, NodeView, Observed, RunConfigView},
+    report::RunPhase,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,9 +27,31 @@ const PASS_SECONDS: i64 = 600 + 120;
 /// One node's turn.
 #[derive(Clone, Debug)]
 struct Turn {
-    run: Key,
+    owner: Owner,
     node: String,
     node_uid: String,
+    /// The node stays in service while it changes.
+    in_service: bool,
+}
+
+/// An attempt of a NodeChange.
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    attempt: i32,
+    /// When it began.
+    at: i64,
+    /// How many Jobs of rules and of Plans had been made before.
+    jobs: (usize, usize),
+}
+
+impl Round {
+    fn new(world: &World, attempt: i32) -> Self {
+        Self {
+            attempt,
+            at: world.now,
+            jobs: (world.jobs_made.len(), world.plan_jobs_made.len()),
+        }
+    }
 }
 
 /// What the judge keeps for itself.
@@ -35,10 +59,14 @@ struct Turn {
 pub struct Judge {
     /// Turns by NodeChange.
     turns: BTreeMap<Key, Turn>,
-    /// When the present attempt of a NodeChange began.
-    rounds: BTreeMap<Key, (i32, i64)>,
+    /// The present attempt of each NodeChange.
+    rounds: BTreeMap<Key, Round>,
     /// Nodes that were let go, by uid.
     released: BTreeSet<String>,
+    /// Turns of Plans and NodeMaintenances whose nodes were disrupted: owner uid and node uid.
+    disrupted: BTreeSet<(String, String)>,
+    /// NodeChanges of which a person spoke before their first step.
+    taken_back: BTreeSet<Key>,
     judged: usize,
 }
 
@@ -50,44 +78,60 @@ fn breach(invariant: &str, message: impl std::fmt::Display) -> Verdict {
 
 impl Judge {
     /// Judges one write that was just carried out. `seen` is what the operator saw when it decided.
-    pub fn after(&mut self, world: &World, seen: &Observed, owner: &Key, action: &Action) -> Verdict {
+    pub fn after(&mut self, world: &World, seen: &Observed, owner: &Owner, action: &Action) -> Verdict {
+        // What a person says of a turn that has no step yet takes it back; taken back itself, it gives the turn again.
+        let said = seen.changes.values();
+        let said = said.filter(|change| change.status.step.is_none() && change.spec.directive.is_some());
+        self.taken_back.extend(said.map(|change| change.key.clone()));
+        let taken_back = &self.taken_back;
         self.turns.retain(|key, turn| {
             let change = world.truth.changes.get(key);
-            change.is_some_and(|change| change.spec.node_uid == turn.node_uid)
+            let is_there = change.is_some_and(|change| change.spec.node_uid == turn.node_uid);
+            let has_step = change.is_some_and(|change| change.status.step.is_some());
+            is_there && (has_step || !taken_back.contains(key))
         });
+        let owners = || {
+            let truth = &world.truth;
+            let plans = truth.plans.values().map(|plan| &plan.uid);
+            let others = truth.maintenances.values().map(|view| &view.uid);
+            plans.chain(others)
+        };
+        self.disrupted
+            .retain(|(uid, _)| owners().any(|owner| owner == uid));
         match action {
-            Action::CreateChange { key, spec } => {
-                self.rounds.insert(key.clone(), (1, world.now));
-                self.admitted(world, seen, owner, key, &spec.node_name, &spec.node_uid)
+            Action::CreateChange { key, .. } => {
+                self.rounds.insert(key.clone(), Round::new(world, 1));
+                return self.admitted(world, seen, owner, key);
             }
-            Action::WriteJournal { key, status, .. } => self.journaled(world, seen, owner, key, status),
-            Action::CreateJob(request) => self.job(world, request),
+            Action::WriteJournal { key, status, .. } => {
+                return self.journaled(world, seen, owner, key, status);
+            }
+            Action::CreateJob(request) => return self.job(world, request),
+            _ => {}
+        }
+        if owner.kind == OwnerKind::MutexRunConfig {
+            self.after_run(world, seen, owner, action)
+        } else {
+            self.after_fleet(world, seen, owner, action)
+        }
+    }
+
+    /// What only a MutexRunConfig writes.
+    fn after_run(&mut self, world: &World, seen: &Observed, owner: &Owner, action: &Action) -> Verdict {
+        match action {
             Action::PatchNode(patch) if patch.purpose == NodePurpose::Release => {
                 self.released(world, seen, owner, &patch.node)?;
-                shielded(world, &patch.node)?;
+                shielded(world, seen, &patch.node)?;
                 homes(world)
             }
             Action::PatchPool(patch) if patch.purpose == PoolPurpose::Unpause => {
                 if patch.paused == Some((true, false)) {
-                    unpaused(world, seen, owner, &patch.pool)?;
+                    unpaused(world, seen, &owner.key, &patch.pool)?;
                 }
                 Ok(())
             }
             Action::PatchNode(_) | Action::PatchPool(_) => homes(world),
-            Action::AddFinalizer { .. }
-            | Action::Evict { .. }
-            | Action::CreatePlanJob(_)
-            | Action::StartPlanJob { .. }
-            | Action::DeletePlanJob { .. }
-            | Action::MarkGate { .. }
-            | Action::RemoveFinalizer { .. }
-            | Action::PatchMachine(_)
-            | Action::DeleteChange { .. }
-            | Action::RecordRun { .. }
-            | Action::SetJobTtl { .. }
-            | Action::AcquireLease { .. }
-            | Action::RenewLease { .. }
-            | Action::ReleaseLease { .. } => Ok(()),
+            _ => Ok(()),
         }
     }
 
@@ -95,47 +139,98 @@ impl Judge {
         &mut self,
         world: &World,
         seen: &Observed,
-        owner: &Key,
+        owner: &Owner,
         key: &Key,
         status: &numo_api::NodeChangeStatus,
     ) -> Verdict {
         if status.verdicts.len() > 32 || status.entries.len() > 64 {
             return breach("bounds", format!("the journal {key} grows"));
         }
-        let round = self.rounds.entry(key.clone()).or_insert((1, world.now));
-        if status.attempt > round.0 {
-            *round = (status.attempt, world.now);
+        let round = self
+            .rounds
+            .entry(key.clone())
+            .or_insert_with(|| Round::new(world, 1));
+        if status.attempt > round.attempt {
+            *round = Round::new(world, status.attempt);
         }
+        // A turn has no step yet when its first journal says what closes it; a change that a person made is none.
+        let said = world.truth.changes.get(key);
+        let said = said.is_some_and(|change| change.spec.directive.is_some());
         let goes_on = status
             .step
-            .is_some_and(|step| step != Step::Selected && !step.is_terminal());
+            .map_or(!said, |step| step != Step::Selected && !step.is_terminal());
         if !goes_on {
-            self.turns.remove(key);
+            if let Some(turn) = self.turns.remove(key) {
+                let of_owner = world.truth.changes.get(key);
+                let uid = of_owner.map_or_else(String::new, |change| change.spec.owner_ref.uid.clone());
+                self.disrupted.remove(&(uid, turn.node_uid));
+            }
             return Ok(());
         }
         if self.turns.contains_key(key) {
             return Ok(());
         }
-        let spec = world.truth.changes.get(key).map(|change| change.spec.clone());
-        let Some(spec) = spec else { return Ok(()) };
-        self.admitted(world, seen, owner, key, &spec.node_name, &spec.node_uid)
+        self.admitted(world, seen, owner, key)
     }
 
-    /// 2, 13: limits, budgets and stops at an admission.
-    fn admitted(
-        &mut self,
-        world: &World,
-        seen: &Observed,
-        owner: &Key,
-        key: &Key,
-        name: &str,
-        uid: &str,
-    ) -> Verdict {
-        let Some(run) = seen.runs.get(owner) else {
-            return breach("2", "an admission without a run");
+    /// 2, 3, 13: limits, budgets and stops at an admission, whoever's it is.
+    fn admitted(&mut self, world: &World, seen: &Observed, owner: &Owner, key: &Key) -> Verdict {
+        let Some(change) = world.truth.changes.get(key) else {
+            return Ok(());
         };
+        let (name, uid) = (change.spec.node_name.as_str(), change.spec.node_uid.as_str());
         let Some(node) = seen.nodes.get(name).filter(|node| node.uid == uid) else {
             return breach("3", format!("{name} was admitted and does not exist"));
+        };
+        let turn = Turn {
+            owner: owner.clone(),
+            node: name.to_owned(),
+            node_uid: uid.to_owned(),
+            in_service: change.spec.in_service,
+        };
+        let is_begun = self.is_begun_already(world, seen, owner, node) || self.taken_back.contains(key);
+        if !is_begun {
+            self.alone(world, &turn)?;
+            if owner.kind == OwnerKind::MutexRunConfig {
+                self.run_admits(world, seen, &owner.key, node)?;
+            } else {
+                self.fleet_admits(world, seen, owner, node)?;
+            }
+            if !turn.in_service {
+                self.within_budgets(seen, node)?;
+            }
+        }
+        self.turns.insert(key.clone(), turn);
+        Ok(())
+    }
+
+    /// One node has one owner at a time; only those that leave it in service may share it.
+    fn alone(&self, world: &World, turn: &Turn) -> Verdict {
+        if world.people.journals_deleted {
+            return Ok(());
+        }
+        let others = self.turns.values().filter(|other| {
+            other.node_uid == turn.node_uid
+                && other.owner != turn.owner
+                && !(other.in_service && turn.in_service)
+        });
+        match others.into_iter().next() {
+            None => Ok(()),
+            Some(other) => breach(
+                "alone",
+                format!(
+                    "{} is with {} and was begun for {}",
+                    turn.node, other.owner, turn.owner
+                ),
+            ),
+        }
+    }
+
+    /// 2, 13: limits and stops of a MutexRunConfig.
+    fn run_admits(&self, world: &World, seen: &Observed, owner: &Key, node: &NodeView) -> Verdict {
+        let (name, uid) = (&node.name, &node.uid);
+        let Some(run) = seen.runs.get(owner) else {
+            return breach("2", "an admission without a run");
         };
         stopped(seen, run, node)?;
         if run.deleting {
@@ -147,7 +242,7 @@ impl Judge {
         let others: Vec<&Turn> = self
             .turns
             .values()
-            .filter(|turn| turn.run == *owner && turn.node_uid != uid)
+            .filter(|turn| turn.owner == Owner::run(owner.clone()) && turn.node_uid != *uid)
             .filter(|turn| {
                 seen.nodes
                     .get(&turn.node)
@@ -173,13 +268,6 @@ impl Judge {
                 );
             }
         }
-        self.within_budgets(seen, node)?;
-        let turn = Turn {
-            run: owner.clone(),
-            node: name.to_owned(),
-            node_uid: uid.to_owned(),
-        };
-        self.turns.insert(key.clone(), turn);
         Ok(())
     }
 
@@ -187,7 +275,7 @@ impl Judge {
         let flies = |other: &NodeView| {
             self.turns
                 .values()
-                .any(|turn| turn.node_uid == other.uid && turn.node == other.name)
+                .any(|turn| turn.node_uid == other.uid && turn.node == other.name && !turn.in_service)
         };
         let away = |other: &NodeView| !other.ready || other.unschedulable || flies(other);
         for budget in seen.budgets.values().filter(|budget| budget.selector.is_object()) {
@@ -222,8 +310,8 @@ impl Judge {
     }
 
     /// 1, 13: a node is let go only after its rules, by its turn, while it is fit.
-    fn released(&mut self, world: &World, seen: &Observed, owner: &Key, name: &str) -> Verdict {
-        let Some(run) = seen.runs.get(owner) else {
+    fn released(&mut self, world: &World, seen: &Observed, owner: &Owner, name: &str) -> Verdict {
+        let Some(run) = seen.runs.get(&owner.key) else {
             return breach("1", "a release without a run");
         };
         let (Some(node), Some(before)) = (world.truth.nodes.get(name), seen.nodes.get(name)) else {
@@ -233,7 +321,7 @@ impl Judge {
         let turn = self
             .turns
             .iter()
-            .find(|(_, turn)| turn.node_uid == node.uid && turn.run == *owner);
+            .find(|(_, turn)| turn.node_uid == node.uid && turn.owner == *owner);
         let Some((key, _)) = turn else {
             if world.people.journals_deleted {
                 self.released.insert(node.uid.clone());
@@ -244,34 +332,8 @@ impl Judge {
         if node.unschedulable || !before.ready {
             return breach("1", format!("{name} was let go cordoned or not Ready"));
         }
-        let run_id = world
-            .truth
-            .changes
-            .get(key)
-            .map(|change| change.spec.target.run_id.clone());
-        let began = self.rounds.get(key).map_or(0, |(_, at)| *at);
-        for (rule, phase) in gating(seen, run) {
-            let passed = world.jobs_made.iter().any(|made| {
-                made.rule == rule
-                    && made.phase == phase
-                    && made.node_uid == node.uid
-                    && Some(&made.run) == run_id.as_ref()
-                    && made.completed.is_some_and(|at| world.now - at <= PASS_SECONDS)
-                    && seen
-                        .rules
-                        .get(&rule)
-                        .is_some_and(|rule| rule.edition() == made.edition)
-                    && (made.at >= began || world.people.journals_deleted)
-            });
-            if !passed {
-                return breach(
-                    "1",
-                    format!(
-                        "{name} was let go, {rule} as it is has not passed in {phase:?} since {began} and within {PASS_SECONDS} s"
-                    ),
-                );
-            }
-        }
+        self.rules_passed(world, seen, key, node, &gating(seen, run))?;
+        self.leased(world, seen, owner, node)?;
         let home = own_home(world, node);
         let held = |pool: &String| {
             seen.pools.get(pool).is_some_and(|pool| {
@@ -286,6 +348,44 @@ impl Judge {
         Ok(())
     }
 
+    /// 1: each of these rules, as it is, has passed for this node in this attempt, a short while ago.
+    fn rules_passed(
+        &self,
+        world: &World,
+        seen: &Observed,
+        key: &Key,
+        node: &NodeView,
+        rules: &[(Key, Phase)],
+    ) -> Verdict {
+        let change = world.truth.changes.get(key);
+        let run_id = change.map(|change| change.spec.target.run_id.as_str());
+        let began = self.rounds.get(key).map_or(0, |round| round.at);
+        for (rule, phase) in rules {
+            let passed = world.jobs_made.iter().any(|made| {
+                made.rule == *rule
+                    && made.phase == *phase
+                    && made.node_uid == node.uid
+                    && Some(made.run.as_str()) == run_id
+                    && made.completed.is_some_and(|at| world.now - at <= PASS_SECONDS)
+                    && seen
+                        .rules
+                        .get(rule)
+                        .is_some_and(|rule| rule.edition() == made.edition)
+                    && (made.at >= began || world.people.journals_deleted)
+            });
+            if !passed {
+                return breach(
+                    "1",
+                    format!(
+                        "{} was let go, {rule} as it is has not passed in {phase:?} since {began} and within {PASS_SECONDS} s",
+                        node.name
+                    ),
+                );
+            }
+        }
+        Ok(())
+    }
+
     /// 3: one Job for one identity: owner, node, target, rule, phase, and the attempt of each.
     fn job(&self, world: &World, request: &JobRequest) -> Verdict {
         let Some(new) = world.jobs_made.iter().rfind(|made| made.key == request.job) else {
@@ -294,15 +394,14 @@ impl Judge {
         let turn = self.turns.iter().find(|(_, turn)| turn.node_uid == new.node_uid);
         let began = turn
             .and_then(|(key, _)| self.rounds.get(key))
-            .map_or(0, |(_, at)| *at);
-        let twins = world.jobs_made.iter().filter(|made| {
+            .map_or(0, |round| round.jobs.0);
+        let twins = world.jobs_made.iter().skip(began).filter(|made| {
             made.uid != new.uid
                 && made.run == new.run
                 && made.node_uid == new.node_uid
                 && made.rule == new.rule
                 && made.phase == new.phase
                 && made.attempt == new.attempt
-                && made.at >= began
                 && !made.deleted_by_others
         });
         match twins.count() {
@@ -335,13 +434,16 @@ impl Judge {
     }
 
     /// 8: every node of a run is in its report.
-    pub fn reported(
-        &self,
-        world: &World,
-        seen: &Observed,
-        run: &RunConfigView,
-        decision: &Decision,
-    ) -> Verdict {
+    pub fn reported(&self, world: &World, seen: &Observed, owner: &Owner, decision: &Decision) -> Verdict {
+        if owner.kind != OwnerKind::MutexRunConfig {
+            return fleet::reported(world, seen, owner, decision);
+        }
+        let Some(run) = seen.runs.get(&owner.key) else {
+            return Ok(());
+        };
+        if decision.report.phase == RunPhase::Refused {
+            return Ok(());
+        }
         let targets = target_pools(seen, run);
         for node in seen.nodes.values() {
             let Primary::Pool(home) = own_home(world, node) else {
@@ -356,7 +458,8 @@ impl Judge {
 
     /// When nothing is to be done, every node is in its own pool, or in the canary by its turn.
     pub fn at_rest(&self, world: &World) -> Verdict {
-        homes(world)
+        homes(world)?;
+        self.kept(world)
     }
 }
 
@@ -480,130 +583,18 @@ fn homes(world: &World) -> Verdict {
     Ok(())
 }
 
-/// The end: nothing of numo is left where it is not needed, and everything is as people meant it.
-pub fn restored(world: &World) -> Verdict {
-    let truth = &world.truth;
-    for pool in truth.pools.values() {
-        let meant = world.people.selectors.get(&pool.name);
-        if meant != Some(&pool.selector) || mark::prior_selector(pool).is_some() {
-            return breach(
-                "4",
-                format!("pool {} has the selector {}", pool.name, pool.selector),
-            );
-        }
-        let keepers = truth.runs.values().filter(|run| keeps_paused(run));
-        let kept = keepers
-            .clone()
-            .any(|run| target_pools(truth, run).contains(&pool.name));
-        // A run without a node leaves its pools alone, and has nothing to give back either.
-        let lonely = kept && !truth.nodes.values().any(|node| lives_in_a_target(world, node));
-        if lonely {
-            continue;
-        }
-        let paused = world.people.paused.contains(&pool.name) || kept;
-        if pool.paused != paused || (mark::paused_by(pool).is_some() && !kept) {
-            return breach(
-                "4",
-                format!(
-                    "pool {} is {}paused, meant was {paused}; its mark is {:?}",
-                    pool.name,
-                    if pool.paused { "" } else { "not " },
-                    pool.annotations.get(marks::PAUSED_BY)
-                ),
-            );
-        }
-    }
-    for node in truth.nodes.values() {
-        unmarked(world, node)?;
-        if world.people.cordoned.contains(&node.name) && !node.unschedulable {
-            return breach("4", format!("the cordon of {} is gone", node.name));
-        }
-    }
-    let machines = truth
-        .machines
-        .iter()
-        .map(|((_, key), machine)| (key, &machine.object.annotations));
-    let checks = truth
-        .health_checks
-        .iter()
-        .map(|((_, key), check)| (key, &check.annotations));
-    for (key, annotations) in machines.chain(checks) {
-        if let Some(mark) = annotations.get(marks::SHIELDED_BY) {
-            return breach(
-                "4",
-                format!("Machine or MachineHealthCheck {key} still carries {mark}"),
-            );
-        }
-    }
-    for run in truth.runs.values().filter(|run| !keeps_paused(run)) {
-        if run
-            .finalizers
-            .iter()
-            .any(|finalizer| finalizer == marks::FINALIZER)
-        {
-            return breach("4", format!("the finalizer of {} is left", run.key));
-        }
-    }
-    leases_given_back(world)
-}
-
-fn lives_in_a_target(world: &World, node: &NodeView) -> bool {
-    let truth = &world.truth;
-    let Primary::Pool(home) = own_home(world, node) else {
-        return false;
-    };
-    truth
-        .runs
-        .values()
-        .any(|run| target_pools(truth, run).contains(&home))
-}
-
-/// The pools of the run stay paused when it is over.
-fn keeps_paused(run: &RunConfigView) -> bool {
-    run.spec.hold == Some(HoldPools::Always)
-}
-
-/// Nothing of numo is on a node.
-pub fn unmarked(world: &World, node: &NodeView) -> Verdict {
-    let meant = world.people.labels.get(&node.uid);
-    if meant != Some(&node.labels) {
-        return breach("4", format!("{} has the labels {:?}", node.name, node.labels));
-    }
-    if !node.taints.is_null() {
-        return breach("4", format!("{} has the taints {}", node.name, node.taints));
-    }
-    let found: BTreeMap<String, String> = node
-        .annotations
-        .iter()
-        .filter(|(key, _)| !key.starts_with("machineconfiguration.openshift.io/"))
-        .map(|(key, value)| (key.clone(), value.clone()))
-        .collect();
-    if world.people.annotations.get(&node.uid) != Some(&found) {
-        return breach("4", format!("{} has the annotations {found:?}", node.name));
-    }
-    Ok(())
-}
-
-/// No lease is held by numo.
-pub fn leases_given_back(world: &World) -> Verdict {
-    let ours = world
-        .truth
-        .leases
-        .iter()
-        .find(|(_, lease)| lease.holder.starts_with("numo/"));
-    match ours {
-        None => Ok(()),
-        Some((node, lease)) => breach("4", format!("the lease of {node} is held by {}", lease.holder)),
-    }
-}
-
 /// Remediation is kept off the Machine of a node that is let go.
-fn shielded(world: &World, node: &str) -> Verdict {
+fn shielded(world: &World, seen: &Observed, node: &str) -> Verdict {
     let mut machines = world
         .truth
         .machines
         .iter()
-        .filter(|(_, machine)| machine.node == node);
+        .filter(|(_, machine)| machine.node == node)
+        // One that has come with its node may be seen after it.
+        .filter(|(place, machine)| {
+            let known = seen.machines.get(*place);
+            known.is_some_and(|known| known.object.uid == machine.object.uid)
+        });
     match machines.find(|(_, machine)| !machine.object.annotations.contains_key(marks::SKIP_REMEDIATION)) {
         None => Ok(()),
         Some(((_, key), _)) => breach(

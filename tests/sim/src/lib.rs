@@ -1,7 +1,7 @@
 //! Seeded simulation of numo's core: the proof that what it decides is safe and comes to an end.
 //!
-//! An in-memory cluster ([`world`]) with the Machine Config Operator, daemons, Jobs and people lives on a
-//! virtual clock. The operator decides with the real core, writes one action at a time with the
+//! An in-memory cluster ([`world`]) with the Machine Config Operator, daemons, Jobs, pods with their budgets, and people lives on a
+//! virtual clock. There are MutexRunConfigs, Plans and NodeMaintenances, alone and on the same nodes. The operator decides with the real core, writes one action at a time with the
 //! preconditions the real API has, dies between any two of them, sees late, is refused and overtaken.
 //! After each write a [`judge`] asks of the world alone whether an invariant of the design is broken; at
 //! the end everything must have come to rest, and after people have mended what they broke, every node
@@ -11,6 +11,7 @@
 
 pub mod bench;
 pub mod judge;
+pub mod mutation;
 pub mod setup;
 pub mod simulation;
 pub mod story;
@@ -19,13 +20,37 @@ mod words;
 pub mod world;
 
 pub use bench::{Throughput, bench_cluster, throughput};
+pub use mutation::Mutation;
 pub use setup::Setup;
 pub use simulation::Simulation;
 pub use story::{Failure, Story};
 
+/// Whose owners there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Owners {
+    /// One MutexRunConfig or two, on OpenShift.
+    #[default]
+    Runs,
+    /// Plans.
+    Plans,
+    /// NodeMaintenances.
+    Maintenances,
+    /// All of them, on the same nodes.
+    All,
+}
+
+impl Owners {
+    /// Each.
+    pub const EACH: [Self; 4] = [Self::Runs, Self::Plans, Self::Maintenances, Self::All];
+}
+
 /// What a simulation may do to the operator.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
+    /// Whose owners there are.
+    pub owners: Owners,
+    /// A fault that is put into decisions.
+    pub mutation: Option<Mutation>,
     /// Crashes, late and refused writes, late views, failing Jobs.
     pub faults: bool,
     /// People, GitOps, autoscalers and bad hardware.
@@ -37,6 +62,8 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
+            owners: Owners::Runs,
+            mutation: None,
             faults: true,
             people: true,
             tell: false,
@@ -46,9 +73,24 @@ impl Default for Options {
 
 /// Runs one seed. A failure is run once more to tell its story.
 pub fn run(seed: u64, options: Options) -> Result<Story, Failure> {
-    let go = |tell| Simulation::new(seed, Setup::drawn(seed, options.faults, options.people), tell).run();
+    let Options {
+        owners,
+        faults,
+        people,
+        ..
+    } = options;
+    let go = |tell| {
+        let setup = match owners {
+            Owners::Runs => Setup::drawn(seed, faults, people),
+            _ => Setup::drawn_fleet(seed, owners, faults, people),
+        };
+        Simulation::new(seed, setup, tell)
+            .of(owners)
+            .mutated(options.mutation)
+            .run()
+    };
     match go(options.tell) {
-        Err(_) if !options.tell => go(true),
+        Err(_) if !options.tell && options.mutation.is_none() => go(true),
         ended => ended,
     }
 }

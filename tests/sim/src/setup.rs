@@ -1,6 +1,8 @@
 //! What a simulation begins with: a cluster, a run, what people will do and what will go wrong. Either
 //! plain, for a story, or drawn from a seed.
 
+mod fleet;
+
 use crate::world::{Act, Fault, Knobs, Span, World, timestamp};
 use numo_api::{
     DirectiveAction, FailurePolicy, MutexRunConfigSpec, MutexRunConfigStatus, MutexTargetStatus, Phase,
@@ -36,6 +38,8 @@ pub struct Faults {
     pub pause: Span,
     /// The operator dies before the write of this number.
     pub crash_before: BTreeSet<usize>,
+    /// The write of this number is refused.
+    pub refuse_before: BTreeSet<usize>,
     /// What someone does before the write of a number.
     pub act_before: BTreeMap<usize, Act>,
 }
@@ -371,6 +375,7 @@ fn base(world: &mut World, canary: bool, infra: bool) {
         has_desired_update: false,
         desired: FIRST.to_owned(),
         latest: Some(("Completed".to_owned(), FIRST.to_owned())),
+        not_accepted: None,
     });
     let role = |role: &str| json!({"matchLabels": {format!("node-role.kubernetes.io/{role}"): ""}});
     add_pool(world, "master", role("master"));
@@ -423,6 +428,7 @@ fn rule(name: &str, phases: Vec<Phase>) -> RuleView {
         generation: 1,
         job_name: name.to_owned(),
         job_namespace: NAMESPACE.to_owned(),
+        job_accounts: Vec::new(),
         has_job: true,
         has_clean_up_job: false,
         is_asked: false,

@@ -1,5 +1,6 @@
 //! What happened, to be read by people: one line a deed.
 
+use crate::Owners;
 use std::fmt;
 
 /// One deed.
@@ -53,6 +54,8 @@ pub struct Failure {
     pub seed: u64,
     /// What went wrong.
     pub message: String,
+    /// Whose owners there were.
+    pub owners: Owners,
     /// The way there; empty unless it was told.
     pub story: Story,
 }
@@ -61,8 +64,8 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{}seed {}: {}\nreplay: NUMO_SIM_SEED={} cargo test -p numo-sim",
-            self.story, self.seed, self.message, self.seed
+            "{}seed {}: {}\nreplay: NUMO_SIM_OWNERS={:?} NUMO_SIM_SEED={} cargo test -p numo-sim --test seeds",
+            self.story, self.seed, self.message, self.owners, self.seed
         )
     }
 }

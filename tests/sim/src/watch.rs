@@ -2,9 +2,12 @@
 //! and out of step with each other. Its own writes it sees at once (the shell lays them over its stores).
 
 use crate::world::{Object, Span, World};
-use numo_core::observed::Observed;
+use numo_core::{
+    drain,
+    observed::{Key, Observed},
+};
 use rand::{Rng, rngs::SmallRng};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The operator's copy of the cluster.
 #[derive(Debug, Default)]
@@ -72,11 +75,44 @@ impl View {
             Object::Change(key) => copy(&mut seen.changes, &truth.changes, key),
             Object::Budget(name) => copy(&mut seen.budgets, &truth.budgets, name),
             Object::Lease(name) => copy(&mut seen.leases, &truth.leases, name),
+            Object::Binding(name) => copy(&mut seen.bindings, &truth.bindings, name),
+            Object::Plan(key) => copy(&mut seen.plans, &truth.plans, key),
+            Object::Maintenance(owner) => copy(&mut seen.maintenances, &truth.maintenances, owner),
+            Object::PlanJob(key) => copy(&mut seen.plan_jobs, &truth.plan_jobs, key),
+            Object::Pods(node) => {
+                let differs = copy(&mut seen.pods, &truth.pods, node);
+                let pods = seen.pods.values().flat_map(BTreeMap::values);
+                let known: BTreeSet<&str> = pods.map(|pod| pod.uid.as_str()).collect();
+                seen.evictions.retain(|uid, _| known.contains(uid.as_str()));
+                differs
+            }
+            Object::DisruptionBudget(key) => {
+                let differs = copy(&mut seen.disruption_budgets, &truth.disruption_budgets, key);
+                stir(seen, key);
+                differs
+            }
             Object::ClusterVersion => {
                 let differs = seen.cluster_version != truth.cluster_version;
                 seen.cluster_version.clone_from(&truth.cluster_version);
                 differs
             }
+        }
+    }
+}
+
+/// A budget has changed: pods that wait for it are asked again, if it lets any go now.
+fn stir(seen: &mut Observed, key: &Key) {
+    let Some(budget) = seen
+        .disruption_budgets
+        .get(key)
+        .filter(|budget| budget.allowed > 0)
+    else {
+        return;
+    };
+    let pods = seen.pods.values().flat_map(BTreeMap::values);
+    for pod in pods.filter(|pod| pod.key.namespace == key.namespace && drain::covers(budget, &pod.labels)) {
+        if let Some(known) = seen.evictions.get_mut(&pod.uid) {
+            known.stirred = true;
         }
     }
 }

@@ -1,12 +1,19 @@
 //! Hundreds of small clusters, each with its own fate. `NUMO_SIM_SEED=n` tells the story of one;
-//! `NUMO_SIM_SEEDS=n` runs so many.
+//! `NUMO_SIM_SEEDS=n` runs so many, `NUMO_SIM_OWNERS=Plans` (Runs, Maintenances, All) those of one kind.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "tests")]
 
-use numo_sim::{Failure, Options, Story, run};
+use numo_sim::{Failure, Options, Owners, Story, run};
 
-/// How many seeds a plain `cargo test` runs: as many as a person is willing to wait for.
-const SEEDS: u64 = 300;
+/// How many seeds a plain `cargo test` runs for each kind of owner: about 60 s of CPU in all. `NUMO_SIM_SEEDS` runs more.
+const fn seeds(owners: Owners) -> u64 {
+    match owners {
+        Owners::Runs => 400,
+        Owners::Plans => 1200,
+        Owners::Maintenances => 2000,
+        Owners::All => 600,
+    }
+}
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
@@ -14,6 +21,10 @@ fn number(name: &str) -> Option<u64> {
 
 #[track_caller]
 fn check(options: Options) -> Vec<Story> {
+    let only = std::env::var("NUMO_SIM_OWNERS").ok();
+    if only.is_some_and(|only| only != format!("{:?}", options.owners)) {
+        return Vec::new();
+    }
     if let Some(seed) = number("NUMO_SIM_SEED") {
         let told = Options {
             tell: true,
@@ -27,7 +38,7 @@ fn check(options: Options) -> Vec<Story> {
             Err(failure) => panic!("{failure}"),
         };
     }
-    let seeds = number("NUMO_SIM_SEEDS").unwrap_or(SEEDS);
+    let seeds = number("NUMO_SIM_SEEDS").unwrap_or(seeds(options.owners));
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
     let parts: Vec<Vec<Result<Story, Failure>>> = std::thread::scope(|scope| {
         let handles: Vec<_> = (0..threads)
@@ -76,11 +87,35 @@ fn every_run_comes_to_a_good_end_when_only_machines_fail() {
 }
 
 #[test]
+fn every_plan_comes_to_a_good_end_whatever_goes_wrong() {
+    check(Options {
+        owners: Owners::Plans,
+        ..Options::default()
+    });
+}
+
+#[test]
+fn every_maintenance_comes_to_a_good_end_whatever_goes_wrong() {
+    check(Options {
+        owners: Owners::Maintenances,
+        ..Options::default()
+    });
+}
+
+#[test]
+fn all_owners_on_the_same_nodes_come_to_a_good_end_whatever_goes_wrong() {
+    check(Options {
+        owners: Owners::All,
+        ..Options::default()
+    });
+}
+
+#[test]
 fn every_run_comes_to_a_good_end_in_a_quiet_cluster() {
     for story in check(Options {
         faults: false,
         people: false,
-        tell: false,
+        ..Options::default()
     }) {
         assert_eq!(story.refused, 0, "nobody is in the way");
     }

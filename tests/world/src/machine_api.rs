@@ -4,7 +4,7 @@
 //! not Ready for long. OpenShift's is held back by a pause only; Cluster API's also by an annotation on the Machine.
 
 use anyhow::{Context as _, Result};
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::core::v1::{Namespace, Node};
 use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
@@ -86,6 +86,19 @@ async fn machine_for(client: &Client, of: MachineApi, node: &str) -> Result<()> 
     let status = json!({"status": {"nodeRef": {"kind": "Node", "name": node}}});
     machines
         .patch_status(node, &PatchParams::default(), &Patch::Merge(status))
+        .await?;
+    // The Node names its Machine, as nodelink and Cluster API have it.
+    let annotations = match of {
+        MachineApi::OpenShift => {
+            json!({"machine.openshift.io/machine": format!("{}/{node}", of.namespace())})
+        }
+        MachineApi::ClusterApi => json!({
+            "cluster.x-k8s.io/machine": node, "cluster.x-k8s.io/cluster-namespace": of.namespace(),
+        }),
+    };
+    let named = json!({"metadata": {"annotations": annotations}});
+    Api::<Node>::all(client.clone())
+        .patch(node, &PatchParams::default(), &Patch::Merge(named))
         .await?;
     Ok(())
 }

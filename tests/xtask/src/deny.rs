@@ -1,5 +1,5 @@
 //! cargo-deny: licenses, bans and sources of dependencies. Advisories need their
-//! database from the network and are left to a scheduled job.
+//! database from the network and are left to .github/workflows/advisories.yaml.
 
 use std::process::{Command, Stdio};
 
@@ -39,4 +39,16 @@ pub fn check() -> Command {
         "sources",
     ]);
     command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nightly_job_runs_the_same_version() {
+        let workflow = include_str!("../../../.github/workflows/advisories.yaml");
+        assert!(workflow.contains(&format!("cargo-deny@{VERSION}\n")), "{VERSION}");
+        assert!(workflow.contains("check advisories bans licenses sources\n"));
+    }
 }

@@ -10,6 +10,7 @@ mod lint;
 mod manifests;
 mod setup;
 mod step;
+mod structure;
 mod test;
 mod timeline;
 
@@ -46,6 +47,8 @@ enum Task {
     Demo(demo::Arguments),
     /// Measure the numbers the design promises
     Bench(bench::Arguments),
+    /// Print the sizes, import cycles and names of the crates that ship
+    Structure(structure::Arguments),
     /// Feed the parsers and the sandbox what strangers might write, guided by coverage
     Fuzz(fuzz::Arguments),
     /// What `bench` starts once it is built for speed
@@ -64,6 +67,7 @@ async fn main() -> ExitCode {
         Task::Setup => setup::run(),
         Task::Demo(arguments) => Box::pin(demo::run(arguments)).await,
         Task::Bench(arguments) => bench::run(&arguments),
+        Task::Structure(arguments) => structure::run(&arguments),
         Task::Fuzz(arguments) => fuzz::run(&arguments),
         Task::BenchInner(arguments) => bench::measure(&arguments).await,
     };

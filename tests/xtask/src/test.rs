@@ -27,6 +27,7 @@ const COMPONENTS: &str = "target/plugins/wasm32-unknown-unknown/release/componen
 
 /// What `cargo xtask test` takes.
 #[derive(clap::Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub struct Arguments {
     /// Only tests whose name contains one of these; leaves out the linters
     filter: Vec<String>,
@@ -39,8 +40,11 @@ pub struct Arguments {
     all_tools: bool,
     /// Only the end-to-end tests, on clusters without the namespace of node leases, as OLM installs numo; at each step
     /// `explain` is compared with the journal. Those whose subject is the leases are left out
-    #[arg(long)]
+    #[arg(long, conflicts_with = "every_write")]
     without_leases: bool,
+    /// Only the end-to-end tests that kill numo at its writes, at every write and not at a sample: for the night (an hour)
+    #[arg(long)]
+    every_write: bool,
 }
 
 /// The tests that need node leases, and why: left out where there are none.
@@ -102,6 +106,9 @@ const OF_LEASES: [(&str, &str); 13] = [
 /// The tests that need foreign toolchains: their package, and how their names begin.
 const FOREIGN: (&str, &str) = (END_TO_END, "tools::");
 
+/// The tests that kill numo at its writes: how their names begin.
+const CRASHES: &str = "crashes::";
+
 /// The tests that take the whole machine, and would starve others beside them.
 const ALONE: (&str, &str) = (END_TO_END, "alone::");
 
@@ -114,6 +121,9 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     let mut run = Run::default();
     if arguments.without_leases {
         return without_leases(run, &arguments.filter);
+    }
+    if arguments.every_write {
+        return every_write(run, &arguments.filter);
     }
     if arguments.filter.is_empty() {
         run.step("rustfmt", |_| {
@@ -201,7 +211,32 @@ pub fn run(arguments: &Arguments) -> ExitCode {
 }
 
 /// Runs the end-to-end tests where there are no node leases.
-fn without_leases(mut run: Run, filter: &[String]) -> ExitCode {
+fn without_leases(run: Run, filter: &[String]) -> ExitCode {
+    for (name, why) in OF_LEASES {
+        println!("left out: {name}: {why}");
+    }
+    let skipped = OF_LEASES.iter().flat_map(|(name, _)| ["--skip", name]);
+    let skipped = skipped.map(ToOwned::to_owned);
+    let filter: Vec<String> = filter.iter().cloned().chain(skipped).collect();
+    let title = "end-to-end tests without node leases";
+    end_to_end(run, title, &filter, ("NUMO_E2E_LEASES", "none"))
+}
+
+/// Kills numo before and after every write of a run of each owner kind.
+fn every_write(run: Run, filter: &[String]) -> ExitCode {
+    let all = [CRASHES.to_owned()];
+    let filter = if filter.is_empty() { &all[..] } else { filter };
+    let title = "numo killed at every write";
+    end_to_end(run, title, filter, ("NUMO_E2E_EVERY_WRITE", "all"))
+}
+
+/// Runs end-to-end tests alone, with this variable in their environment.
+fn end_to_end(
+    mut run: Run,
+    title: &str,
+    filter: &[String],
+    variable: (&'static str, &'static str),
+) -> ExitCode {
     let ready = run.step("control plane", |_| numo_cluster::binary().map(|_| Outcome::Done))
         && run.step("wasm targets", |_| setup::wasm_targets().map(|()| Outcome::Done))
         && run.step("components of plugins", |_| plugins_components());
@@ -212,17 +247,9 @@ fn without_leases(mut run: Run, filter: &[String]) -> ExitCode {
             Ok(Outcome::Done)
         });
     tests.retain(|test| built && test.package == END_TO_END && test.target == "e2e");
-    for (name, why) in OF_LEASES {
-        println!("left out: {name}: {why}");
-    }
-    let skipped = OF_LEASES.iter().flat_map(|(name, _)| ["--skip", name]);
-    let skipped: Vec<String> = skipped.map(ToOwned::to_owned).collect();
     for test in &mut tests {
-        test.variables.push(("NUMO_E2E_LEASES", "none"));
-        let filter: Vec<String> = filter.iter().cloned().chain(skipped.clone()).collect();
-        run.step("end-to-end tests without node leases", |counts| {
-            test.run(&filter, counts)
-        });
+        test.variables.push(variable);
+        run.step(title, |counts| test.run(filter, counts));
     }
     run.finish()
 }

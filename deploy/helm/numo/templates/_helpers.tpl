@@ -10,11 +10,15 @@
 
 {{/*
 Whether an object that other operators may have too is this release's to write: it is not there yet, or this release, which is
-one of its namespace, wrote it. Arguments: the root, apiVersion, kind and name.
+one of its namespace, wrote it. Arguments: the root, apiVersion, kind, name, and the namespace if it is in one.
 */}}
 {{- define "numo.ours" -}}
 {{- $root := index . 0 -}}
-{{- $found := lookup (index . 1) (index . 2) "" (index . 3) -}}
+{{- $namespace := "" -}}
+{{- if gt (len .) 4 -}}
+{{- $namespace = index . 4 -}}
+{{- end -}}
+{{- $found := lookup (index . 1) (index . 2) $namespace (index . 3) -}}
 {{- if not $found -}}
 true
 {{- else -}}
@@ -23,4 +27,22 @@ true
 true
 {{- end -}}
 {{- end -}}
+{{- end -}}
+
+{{/* Affinity of numo's pods, as YAML: the value, and control-plane nodes only where that is wanted. Terms are alternatives: it goes into each. */}}
+{{- define "numo.affinity" -}}
+{{- $affinity := deepCopy (.Values.affinity | default dict) -}}
+{{- if eq .Values.controlPlanePlacement "required" -}}
+{{- $wanted := dict "key" "node-role.kubernetes.io/control-plane" "operator" "Exists" -}}
+{{- $node := get $affinity "nodeAffinity" | default dict -}}
+{{- $required := get $node "requiredDuringSchedulingIgnoredDuringExecution" | default dict -}}
+{{- $terms := list -}}
+{{- range get $required "nodeSelectorTerms" | default (list (dict)) -}}
+{{- $expressions := append (get . "matchExpressions" | default list) $wanted -}}
+{{- $terms = append $terms (merge (dict "matchExpressions" $expressions) .) -}}
+{{- end -}}
+{{- $node = set $node "requiredDuringSchedulingIgnoredDuringExecution" (dict "nodeSelectorTerms" $terms) -}}
+{{- $affinity = set $affinity "nodeAffinity" $node -}}
+{{- end -}}
+{{- toYaml $affinity -}}
 {{- end -}}

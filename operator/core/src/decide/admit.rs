@@ -1,21 +1,33 @@
 //! Admission: who gets the next turn. Every node that does not is reported with the first thing that
 //! keeps it from it.
 
-use super::{Draft, Frame, Member, at_target, journal, journal::Journal, node};
+use super::{
+    draft::{Draft, asks},
+    frame::{Frame, Member, at_target},
+};
 use crate::{
     action::Action,
-    closed::{self, Probes},
+    admit::not_ready::{left_out_at, left_out_not_ready},
     gates,
+    key::Key,
     ledger::{self, Ledger},
     names,
-    observed::{ChangeView, Key, NodeView, RunConfigView},
+    observed::{ChangeView, NodeView, RunConfigView},
     owner::OwnerKind,
     pools,
-    report::Why,
     rules::{self, Subject},
+    turn::{
+        closed::{self, Probes},
+        directive::{persons_words, retry_asked},
+        journal::{self, Journal},
+        lease::expiry,
+    },
+    why::Why,
 };
 use jiff::Timestamp;
-use numo_api::{DirectiveAction, NodeChangeSpec, OwnerRef, Reason, Step, Target, Terms, marks::openshift};
+use numo_api::{
+    DirectiveAction, NodeChangeSpec, OwnerRef, Reason, Step, Target, Terms, conditions::Who, marks::openshift,
+};
 use std::{cell::OnceCell, collections::BTreeMap};
 
 /// API version and kind of the owner, as NodeChanges refer to it.
@@ -26,7 +38,7 @@ pub fn admit(draft: &mut Draft<'_>, hold: Option<&Why>) {
     let members = std::mem::take(&mut draft.frame.members);
     let mut ledger = Ledger::of(draft.frame.observed, draft.frame.now);
     let mut flying = Flying::of(&draft.frame, &members, |_| true);
-    let elsewhere = draft.frame.held_elsewhere();
+    let elsewhere = gates::run::held_elsewhere(&draft.frame);
     let asks_first = draft.frame.intent.asks_before_turn();
     let mut asking = 0;
     let mut probes = Probes::default();
@@ -54,18 +66,15 @@ pub fn admit(draft: &mut Draft<'_>, hold: Option<&Why>) {
             if !draft.out.report.ungated.contains(&member.node.name) {
                 draft.out.report.ungated.push(member.node.name.clone());
             }
-            let (reason, more) = if pools::failing(member.node) {
-                let state = member.node.annotation(openshift::STATE);
-                let words = member.node.annotation(openshift::REASON);
-                (
-                    Reason::NodeDegraded,
-                    format!("; the daemon reports {state}: {words}"),
-                )
-            } else {
-                (Reason::Ungated, String::new())
-            };
-            let message = format!("it goes to {} without rules{more}", member.desired);
-            draft.report(member, Step::Released, Why::new(reason, message));
+            let left_out = member.change.filter(|_| !member.node.ready);
+            if left_out.is_some_and(|change| obeys_directive(draft, member, change)) {
+                continue;
+            }
+            if let Some(change) = left_out.filter(|_| is_left_behind(member)) {
+                report_left_out(draft, member, change);
+                continue;
+            }
+            report_ungated(draft, member);
             continue;
         }
         if let Some(change) = member.left_out()
@@ -120,7 +129,7 @@ pub fn admit(draft: &mut Draft<'_>, hold: Option<&Why>) {
         if why.reason == Reason::NodeLeaseHeld
             && let Some(lease) = draft.frame.observed.leases.get(&member.node.name)
         {
-            draft.wake(node::expiry(lease));
+            draft.wake(expiry(lease));
         }
         draft.report(member, Step::Selected, why);
     }
@@ -158,7 +167,7 @@ fn ask_first(draft: &mut Draft<'_>, member: &Member<'_>, asking: &mut usize) -> 
         return Some((full, false));
     }
     for request in said.asks {
-        let _ = node::asks(draft, Box::new(request));
+        let _ = asks(draft, Box::new(request));
     }
     if let Some(wake) = said.wake {
         draft.wake(wake);
@@ -200,15 +209,12 @@ pub fn obeys_directive(draft: &mut Draft<'_>, member: &Member<'_>, change: &Chan
             Step::Skipped,
             Why::new(
                 Reason::SkippedByPerson,
-                node::persons_words("skipped", change, directive),
+                persons_words("skipped", change, directive),
             ),
         ),
         DirectiveAction::Hold if waits => (
             Step::Selected,
-            Why::new(
-                Reason::HeldByPerson,
-                node::persons_words("held", change, directive),
-            ),
+            Why::new(Reason::HeldByPerson, persons_words("held", change, directive)),
         ),
         DirectiveAction::Skip | DirectiveAction::Hold | DirectiveAction::Retry | DirectiveAction::Abort => {
             return false;
@@ -254,17 +260,53 @@ fn is_ungated(member: &Member<'_>) -> bool {
     member.desired != member.current && !member.desired.is_empty() && !was_released
 }
 
+/// A person has left out a node that rolled without rules and did not come back: it takes no place from the others.
+fn is_left_behind(member: &Member<'_>) -> bool {
+    !member.node.ready && member.left_out().is_some_and(|change| !retry_asked(change))
+}
+
+/// When a node that rolled without rules has not come back for longer than a change may take.
+fn overdue_at(frame: &Frame<'_>, member: &Member<'_>) -> Option<Timestamp> {
+    left_out_at(member.node, frame.intent.change_timeout_seconds)
+}
+
+/// Whether a node that rolled without rules goes on by a person's word only.
+fn is_overdue(frame: &Frame<'_>, member: &Member<'_>) -> bool {
+    overdue_at(frame, member).is_some_and(|at| at <= frame.now)
+}
+
+/// Says of a node that it rolls without rules, and who ends that.
+fn report_ungated(draft: &mut Draft<'_>, member: &Member<'_>) {
+    let node = member.node;
+    let to = member.desired;
+    if pools::failing(node) {
+        let state = node.annotation(openshift::STATE);
+        let words = node.annotation(openshift::REASON);
+        let message = format!("it goes to {to} without rules; the daemon reports {state}: {words}");
+        draft.report(member, Step::Released, Why::new(Reason::NodeDegraded, message));
+        return;
+    }
+    if is_overdue(&draft.frame, member) {
+        let limit = draft.frame.intent.change_timeout_seconds;
+        let message = format!(
+            "it goes to {to} without rules, and Node {0} is not Ready for longer than {limit} s (spec.changeTimeoutSeconds): repair it, and it goes on; `numo skip {0}` leaves it out, so that the other nodes go on",
+            node.name
+        );
+        let why = Why::new(Reason::Ungated, message).ended_by(Who::ClusterAdmin);
+        draft.report(member, Step::Released, why);
+        return;
+    }
+    if let Some(at) = overdue_at(&draft.frame, member) {
+        draft.wake(at);
+    }
+    let message = format!("it goes to {to} without rules");
+    draft.report(member, Step::Released, Why::new(Reason::Ungated, message));
+}
+
 /// When a node that is not Ready is left out, if the owner leaves such nodes out.
 fn leaves_out_at(frame: &Frame<'_>, member: &Member<'_>) -> Option<Timestamp> {
     let waits = !member.node.ready && member.in_flight().is_none();
     left_out_at(member.node, frame.intent.leave_out_after?).filter(|_| waits)
-}
-
-/// When a node that is not Ready is left out, for an owner that leaves such nodes out after so many seconds. A node that
-/// does not say since when it is so is waited for.
-pub(crate) fn left_out_at(node: &NodeView, after_seconds: i64) -> Option<Timestamp> {
-    let since = node.not_ready_since.filter(|_| !node.ready)?;
-    Some(rules::later(since, after_seconds))
 }
 
 /// Why a node that has no turn is left out for now, as it is not Ready for too long. It is taken up again once it is Ready.
@@ -278,32 +320,13 @@ pub(super) fn is_given_up(frame: &Frame<'_>, member: &Member<'_>) -> bool {
     given_up(frame, member).is_some()
 }
 
-/// What is said of a node that is left out as it is not Ready.
-pub(crate) fn left_out_not_ready(node: &NodeView) -> Why {
-    let since = node
-        .not_ready_since
-        .map_or_else(String::new, |at| format!(" since {at}"));
-    let message = format!(
-        "Node {} has not been Ready{since} and is left out (notReadyPolicy: LeaveOutAfter); it is taken up once it is Ready",
-        node.name
-    );
-    Why::new(Reason::LeftOutNotReady, message)
-}
-
-/// A person asked to try a node again that had been left out.
-pub(super) fn retry_asked(change: &ChangeView) -> bool {
-    change.status.observed_generation.unwrap_or(1) < change.generation
-        && change
-            .spec
-            .directive
-            .as_ref()
-            .is_some_and(|d| d.action == numo_api::DirectiveAction::Retry)
-}
-
 /// The nodes that are away now, and the values of the run's mutex keys that they hold.
 struct Flying<'a> {
     nodes: Vec<&'a NodeView>,
-    busy: BTreeMap<(&'a str, &'a str), &'a NodeView>,
+    /// How many of them go on only by a person's word.
+    kept: usize,
+    /// The node that holds a value of a key, and whether it goes on only by a person's word.
+    busy: BTreeMap<(&'a str, &'a str), (&'a NodeView, bool)>,
     limit: usize,
     keys: &'a [String],
     /// The sentence that all nodes share for which there is no room.
@@ -316,6 +339,7 @@ impl<'a> Flying<'a> {
     fn of(frame: &Frame<'a>, members: &[Member<'a>], counts: impl Fn(&ChangeView) -> bool) -> Self {
         let mut flying = Self {
             nodes: Vec::new(),
+            kept: 0,
             busy: BTreeMap::new(),
             limit: frame.intent.max_unavailable.of(members.len()).max(1),
             keys: frame.intent.mutex_keys,
@@ -325,21 +349,30 @@ impl<'a> Flying<'a> {
         for member in members {
             let flies = match member.in_flight() {
                 Some(change) => counts(change),
-                None => is_ungated(member) && !at_target(frame, member),
+                None => is_ungated(member) && !at_target(frame, member) && !is_left_behind(member),
             };
             if flies {
-                flying.take(member.node);
+                let kept = match member.in_flight() {
+                    Some(change) => ledger::is_kept(frame.observed, change, frame.now),
+                    None => is_overdue(frame, member),
+                };
+                flying.keep(member.node, kept);
             }
         }
         flying
     }
 
     fn take(&mut self, node: &'a NodeView) {
+        self.keep(node, false);
+    }
+
+    fn keep(&mut self, node: &'a NodeView, kept: bool) {
         self.nodes.push(node);
+        self.kept += usize::from(kept);
         self.full = OnceCell::new();
         for key in self.keys {
             if let Some(value) = node.labels.get(key) {
-                self.busy.insert((key, value), node);
+                self.busy.insert((key, value), (node, kept));
             }
         }
     }
@@ -357,13 +390,14 @@ impl<'a> Flying<'a> {
             let Some(value) = node.labels.get(key) else {
                 continue;
             };
-            if let Some(other) = self.busy.get(&(key.as_str(), value.as_str())) {
+            if let Some((other, kept)) = self.busy.get(&(key.as_str(), value.as_str())) {
                 let state = self.state();
                 let message = format!(
                     "Node {} with the same {key}={value} is {state} (spec.mutexKeys)",
                     other.name
                 );
-                return Some(Why::new(Reason::MutexKeyBusy, message));
+                let why = Why::new(Reason::MutexKeyBusy, message);
+                return Some(ledger::ended_by_person(why, *kept));
             }
         }
         let (found, limit) = (self.nodes.len(), self.limit);
@@ -375,11 +409,13 @@ impl<'a> Flying<'a> {
                     "{found} of {limit} nodes are {state} (spec.maxUnavailable): {}",
                     names.join(", ")
                 );
-                Why::new(Reason::WaitingForTurn, message)
+                let why = Why::new(Reason::WaitingForTurn, message);
+                ledger::ended_by_person(why, self.kept == found)
             });
             return Some(full.clone());
         }
-        gates::node::canary_room(frame, found)
+        let room = gates::node::canary_room(frame, found);
+        room.map(|why| ledger::ended_by_person(why, found > 0 && self.kept == found))
     }
 }
 

@@ -1,19 +1,26 @@
 //! Everything one decision needs, worked out once from the snapshot: the run, its members, what is in
 //! flight. Observation only; no action is made here.
 
-use super::Snapshot;
 use crate::{
-    gates,
+    decision::Snapshot,
+    gates::honoured::not_honoured,
     intent::Intent,
+    key::Key,
     mark, names,
     observed::{
-        ChangeView, ClusterVersionView, JobView, Key, MachineApi, MachineView, NodeView, Observed, PoolView,
+        ChangeView, ClusterVersionView, JobView, MachineApi, MachineView, NodeView, Observed, PoolView,
         RunConfigView,
     },
     owner::Owner,
     pools::{self, Home, Selector},
-    report::Why,
     rules,
+    turn::{
+        directive::{persons_words, retry_asked},
+        lease::lease_holder,
+        machine,
+        quarantine::is_quarantined,
+    },
+    why::Why,
 };
 use jiff::Timestamp;
 use numo_api::{DirectiveAction, FailurePolicy, Phase, Reason, RuleWait, Step, VerdictRecord, marks};
@@ -93,7 +100,7 @@ pub type Placed<'a> = (&'a (MachineApi, Key), &'a MachineView);
 /// The Machines of each node.
 fn machines(observed: &Observed) -> HashMap<&str, Vec<Placed<'_>>> {
     let mut all: HashMap<&str, Vec<Placed<'_>>> = HashMap::with_capacity(observed.machines.len());
-    for (place, machine) in &observed.machines {
+    for (place, machine) in observed.machines_of_nodes() {
         all.entry(&machine.node).or_default().push((place, machine));
     }
     all
@@ -174,7 +181,7 @@ impl<'a> Frame<'a> {
         let mut orphans = Vec::new();
         // Where this kind is not honoured anyone may have written a NodeChange: only a node that carries our
         // shield had its turn.
-        let honoured = gates::run::not_honoured(run, &observed.settings).is_none();
+        let honoured = not_honoured(run, &observed.settings).is_none();
         for change in own.iter().copied() {
             let node = change.spec.node_name.as_str();
             match nodes.get(node).filter(|found| found.uid == change.spec.node_uid) {
@@ -253,14 +260,6 @@ impl<'a> Frame<'a> {
         self.intent.hold_always && self.intent.pools.iter().any(|target| target.name == pool.name)
     }
 
-    /// Target pools that other live runs hold, with the reason: their nodes are those runs' for now.
-    pub fn held_elsewhere(&self) -> BTreeMap<&'a str, Why> {
-        let pools = self.intent.pools.iter();
-        pools
-            .filter_map(|pool| Some((pool.name.as_str(), gates::run::held_by_run(self, pool)?)))
-            .collect()
-    }
-
     /// Whether anything of ours is on a pool or a node.
     pub fn has_marks(&self) -> bool {
         self.marked_pools().next().is_some() || self.has_marks_of_a_run()
@@ -285,15 +284,15 @@ impl<'a> Frame<'a> {
     /// Whether anything of ours is on an object that only the cluster's administrators write: what a run took
     /// while it was honoured.
     pub fn holds_anything(&self) -> bool {
-        let holder = super::lease_holder(&self.run.uid);
+        let holder = lease_holder(&self.run.uid);
         self.has_marks()
             || self
                 .observed
                 .nodes
                 .values()
-                .any(|node| shielded_by(node, &self.run.uid) || super::is_quarantined(node, &self.run.uid))
+                .any(|node| shielded_by(node, &self.run.uid) || is_quarantined(node, &self.run.uid))
             || self.observed.leases.values().any(|lease| lease.holder == holder)
-            || super::machine::has_marks(self.observed, &self.run.uid)
+            || machine::has_marks(self.observed, &self.run.uid)
     }
 
     /// Whether a run goes on: something is behind, has its turn, or is marked.
@@ -332,7 +331,7 @@ impl<'a> Frame<'a> {
                 None => return self.rolls_unasked(),
             },
         };
-        let waits = |member: &Member<'_>| member.left_out().is_none_or(super::admit::retry_asked);
+        let waits = |member: &Member<'_>| member.left_out().is_none_or(retry_asked);
         self.members
             .iter()
             .any(|member| self.is_behind(member, desired) && waits(member))
@@ -370,7 +369,7 @@ impl<'a> Frame<'a> {
                 format!("namespace {} is being deleted", self.run.key.namespace),
             ));
         }
-        if let Some(why) = gates::run::not_honoured(self.run, &self.observed.settings) {
+        if let Some(why) = not_honoured(self.run, &self.observed.settings) {
             return Some(why);
         }
         if self.run_id.is_empty() {
@@ -402,9 +401,9 @@ impl<'a> Frame<'a> {
                     .is_some_and(|directive| directive.action == DirectiveAction::Abort);
                 let by_rule = change.status.step == Some(Step::Failed)
                     && change.status.reason.as_deref() == Some(Reason::RuleFailed.name())
-                    && !super::admit::retry_asked(change);
+                    && !retry_asked(change);
                 let message = match &change.spec.directive {
-                    Some(directive) if by_person => super::node::persons_words("given up", change, directive),
+                    Some(directive) if by_person => persons_words("given up", change, directive),
                     _ if by_rule => {
                         let why = change.status.message.as_deref().unwrap_or("a rule failed");
                         format!("NodeChange {} gave the run up: {why}", change.key)
@@ -659,4 +658,13 @@ fn strayed<'a>(
             (None, Why::new(Reason::NodeInTwoPools, message))
         }
     }
+}
+
+/// The node runs its pool's configuration, and that is of the version asked for.
+pub(crate) fn at_target(frame: &Frame<'_>, member: &Member<'_>) -> bool {
+    member.at_pool_config()
+        && frame
+            .desired
+            .as_ref()
+            .is_ok_and(|desired| member.version == Some(desired))
 }

@@ -1,21 +1,15 @@
-//! The part of the shield that is not on the Node: remediation that works through Machines is kept off those of
-//! nodes in flight, and MachineHealthChecks are paused meanwhile if the owner says so. No Machine is ever deleted
-//! or changed otherwise.
+//! Machines and MachineHealthChecks of the nodes of a run.
 
-use super::{Draft, Frame};
+use super::{draft::Draft, frame::Frame};
 use crate::{
-    action::{Action, Change, Event, EventAction, MachinePatch, MachinePurpose},
-    mark,
-    observed::{Annotated, Key, MachineApi, MachineView, Map, NodeView, Observed},
+    action::{Action, Event, EventAction, MachinePurpose},
+    key::Key,
+    observed::{Annotated, MachineApi, NodeView},
     pools,
+    turn::machine::{HEALTH_CHECK_PAUSE, MACHINE_SHIELD, chain, is_marked, off, on, patch, shielding},
 };
 use numo_api::marks;
 use std::collections::BTreeSet;
-
-/// What keeps remediation off a Machine.
-pub(crate) const MACHINE_SHIELD: [(&str, &str); 1] = [(marks::SKIP_REMEDIATION, "")];
-/// What pauses a MachineHealthCheck.
-pub(crate) const HEALTH_CHECK_PAUSE: [(&str, &str); 1] = [(marks::HEALTH_CHECK_PAUSED, marks::FIELD_MANAGER)];
 
 /// What the node's turn still lacks: its Machine shielded, and the MachineHealthChecks paused if the owner says so.
 pub fn shields(frame: &Frame<'_>, node: &NodeView) -> Vec<Action> {
@@ -58,36 +52,6 @@ fn is_in_the_way<'n>(
                 of == api && place.namespace == key.namespace && selected
             })
         })
-}
-
-/// What keeps remediation off those of these Machines that the owner does not shield yet.
-fn shielding<'a>(
-    machines: impl Iterator<Item = (&'a (MachineApi, Key), &'a MachineView)>,
-    owner: &str,
-) -> impl Iterator<Item = Action> {
-    machines
-        .filter(move |(_, machine)| !machine.deleting && !is_marked(&machine.object.annotations, owner))
-        .map(move |(place, machine)| {
-            let changes = on(&machine.object.annotations, owner, &MACHINE_SHIELD);
-            patch(place, &machine.object, MachinePurpose::Shield, changes)
-        })
-}
-
-/// What keeps remediation off the Machine of a node, for an owner of another kind than MutexRunConfig.
-pub fn machine_shields(observed: &Observed, node: &str, owner: &str) -> Vec<Action> {
-    let machines = observed.machines.iter();
-    shielding(machines.filter(|(_, machine)| machine.node == node), owner).collect()
-}
-
-/// Takes an owner's shields off the Machines of nodes that do not need them any more.
-pub fn machine_unshields(observed: &Observed, owner: &str, is_over: impl Fn(&str) -> bool) -> Vec<Action> {
-    let ours = observed.machines.iter();
-    ours.filter(|(_, machine)| is_marked(&machine.object.annotations, owner) && is_over(&machine.node))
-        .map(|(place, machine)| {
-            let changes = off(&machine.object.annotations, &MACHINE_SHIELD);
-            patch(place, &machine.object, MachinePurpose::Unshield, changes)
-        })
-        .collect()
 }
 
 /// Takes the shield off Machines whose node has no turn in this run.
@@ -157,51 +121,4 @@ pub fn resume_health_checks(draft: &mut Draft<'_>) {
         };
         draft.act(&chain(&key), action, Some(event));
     }
-}
-
-/// Whether a Machine or a MachineHealthCheck carries a mark of this owner.
-pub fn has_marks(observed: &Observed, owner: &str) -> bool {
-    let machines = observed.machines.values().map(|machine| &machine.object);
-    machines
-        .chain(observed.health_checks.values())
-        .any(|object| is_marked(&object.annotations, owner))
-}
-
-fn is_marked(annotations: &Map, owner: &str) -> bool {
-    mark::shielded_by(annotations).is_some_and(|mark| mark.owner == owner)
-}
-
-fn chain(key: &Key) -> String {
-    format!("machine/{key}")
-}
-
-fn on(annotations: &Map, owner: &str, pairs: &[(&str, &str)]) -> Vec<Change> {
-    let found = pairs.iter().map(|(key, _)| (*key, annotations.get(*key)));
-    let mut changes = mark::set(annotations, pairs);
-    changes.push(mark::shielding(annotations, owner, found));
-    changes
-}
-
-fn off(annotations: &Map, pairs: &[(&str, &str)]) -> Vec<Change> {
-    let mut changes = mark::shielded_by(annotations)
-        .map(|mark| mark::restore(annotations, &mark, pairs))
-        .unwrap_or_default();
-    changes.push(mark::unshielding(annotations));
-    changes
-}
-
-fn patch(
-    (api, key): &(MachineApi, Key),
-    object: &Annotated,
-    purpose: MachinePurpose,
-    annotations: Vec<Change>,
-) -> Action {
-    Action::PatchMachine(MachinePatch {
-        api: *api,
-        key: key.clone(),
-        uid: object.uid.clone(),
-        purpose,
-        annotations,
-        has_annotations: object.has_annotations,
-    })
 }

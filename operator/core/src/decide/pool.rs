@@ -3,15 +3,22 @@
 //! Leaving a run never releases a node: a pool with outdated nodes is unpaused only if the owner asks
 //! for exactly that (`onExit: Unpause`).
 
-use super::{Draft, Frame, Member, at_target, node};
+use super::{
+    draft::Draft,
+    frame::{Member, at_target},
+    labels,
+};
 use crate::{
     action::{Action, Change, Event, EventAction, NodePatch, NodePurpose, Planned, PoolPatch, PoolPurpose},
-    gates,
+    gates::{
+        self,
+        written::{MAX_CORRECTIONS, is_of_a_run, labels_hash},
+    },
     mark::{self, LabelledBy, PausedBy, PriorSelector},
     names,
     observed::{NodeView, PoolView},
     pools::{self, BUILT_IN},
-    report::Why,
+    why::Why,
 };
 use numo_api::{
     Reason, Strategy,
@@ -19,9 +26,6 @@ use numo_api::{
 };
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-
-/// How often a foreign write is corrected before numo holds and says who writes.
-pub const MAX_CORRECTIONS: u32 = 3;
 
 /// A custom pool's members stay in it only while they carry the rule labels, once its selector asks for
 /// them; built-in pools are never patched, and a custom pool wins over `worker` anyway.
@@ -330,7 +334,7 @@ fn label(draft: &mut Draft<'_>) -> usize {
     let members = std::mem::take(&mut draft.frame.members);
     let uid = draft.frame.run.uid.clone();
     let wanted = labels_hash(&draft.frame);
-    let elsewhere = draft.frame.held_elsewhere();
+    let elsewhere = gates::run::held_elsewhere(&draft.frame);
     let mut unlabelled = 0;
     for member in &members {
         let node = member.node;
@@ -346,9 +350,9 @@ fn label(draft: &mut Draft<'_>) -> usize {
             continue;
         }
         let labels = if needs_labels_to_stay(member.pool) {
-            node::labels_to_stay(draft, member)
+            labels::labels_to_stay(draft, member)
         } else {
-            node::rule_labels_on(draft, node)
+            labels::rule_labels_on(draft, node)
         };
         let found = mark::labelled_by(node).filter(|mark| mark.owner == uid);
         if labels.is_empty() && found.is_some() {
@@ -379,39 +383,6 @@ fn label(draft: &mut Draft<'_>) -> usize {
     }
     draft.frame.members = members;
     unlabelled
-}
-
-fn labels_hash(frame: &Frame<'_>) -> String {
-    let rules: Vec<String> = frame
-        .intent
-        .rules
-        .iter()
-        .map(|(key, _)| key.to_string())
-        .collect();
-    let mut parts: Vec<&str> = rules.iter().map(String::as_str).collect();
-    parts.push(&frame.run_id);
-    names::hash(&parts, 10)
-}
-
-/// A node whose rule labels somebody keeps taking off.
-pub fn unlabelled_by_other<'a>(frame: &Frame<'a>) -> Option<&'a NodeView> {
-    if frame.intent.strategy != Strategy::CanaryPool {
-        return None;
-    }
-    let worn = |node: &&NodeView| {
-        let mark = mark::labelled_by(node).filter(|mark| mark.owner == frame.run.uid);
-        mark.is_some_and(|mark| mark.corrections >= MAX_CORRECTIONS && mark.labels == labels_hash(frame))
-    };
-    let bare = |node: &&NodeView| {
-        let rules = frame.intent.rules.iter();
-        node.label(marks::RELEASE).is_empty()
-            && rules
-                .map(|(key, _)| names::rule_label(&key.namespace, &key.name))
-                .any(|key| !node.labels.contains_key(&key))
-    };
-    let waits = |member: &&Member<'_>| member.in_flight().is_none() && !at_target(frame, member);
-    let mut nodes = frame.members.iter().filter(waits).map(|member| member.node);
-    nodes.find(|node| worn(node) && bare(node))
 }
 
 /// Sets the selectors of the canary and of custom targets. Returns the pools that did not have theirs, or
@@ -551,17 +522,6 @@ fn canary_selector(draft: &Draft<'_>, canary: &PoolView) -> Value {
     with_expressions(&own, expressions)
 }
 
-/// Whether a selector is one that numo sets during a run.
-pub fn is_of_a_run(selector: &Value) -> bool {
-    selector
-        .get("matchExpressions")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(|expression| expression.get("key").and_then(Value::as_str))
-        .any(|key| key == marks::RELEASE || key.starts_with(marks::RULE_LABEL_PREFIX))
-}
-
 /// Someone else set the selector of a custom target, and numo gave up correcting it.
 pub(super) fn is_contested(pool: &PoolView, owner_uid: &str) -> bool {
     needs_labels_to_stay(pool)
@@ -666,7 +626,7 @@ fn recall(draft: &mut Draft<'_>) -> bool {
             .iter()
             .find(|member| member.node.name == node.name);
         if let Some(member) = member.filter(|member| needs_labels_to_stay(member.pool)) {
-            labels.extend(node::labels_to_stay(draft, member));
+            labels.extend(labels::labels_to_stay(draft, member));
         }
         let patch = NodePatch {
             labels,
@@ -719,7 +679,7 @@ fn unlabel(draft: &mut Draft<'_>) -> bool {
         .collect();
     for node in &labelled {
         let patch = NodePatch {
-            labels: node::rule_labels_off(node),
+            labels: labels::rule_labels_off(node),
             annotations: vec![Change {
                 key: marks::LABELLED_BY.to_owned(),
                 from: node.annotations.get(marks::LABELLED_BY).cloned(),

@@ -1,25 +1,23 @@
 //! `quarantine: Taint`: a node that failed after it was let go takes no new pods until it is mended or the run
 //! is over. The taint is the mark; no other taint is ever touched.
 
-use super::{Draft, at_target};
+use super::{draft::Draft, frame::at_target};
 use crate::{
     action::{Action, Event, EventAction, NodePatch, NodePurpose},
-    names,
     observed::{ChangeView, NodeView},
+    turn::quarantine::{is_ours, owner_value, taints},
 };
 use numo_api::{Reason, Step, marks};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// Whether the node carries the quarantine taint of an owner.
-pub fn is_quarantined(node: &NodeView, owner_uid: &str) -> bool {
-    let value = owner_value(owner_uid);
-    taints(node).iter().any(|taint| is_ours(taint, &value))
-}
-
 /// Taints the nodes that failed and takes the taint off all others. Nothing is `wanted` once a run is over or
-/// being left.
+/// being left. While nobody knows the version that is asked for, no journal is known to be of this run, and every taint stays.
 pub fn tend(draft: &mut Draft<'_>, wanted: bool) {
+    let frame = &draft.frame;
+    if frame.desired.is_err() && frame.intent.quarantine && frame.leaving().is_none() {
+        return;
+    }
     let observed = draft.frame.observed;
     let value = owner_value(&draft.frame.run.uid);
     let failed: BTreeSet<&str> = draft
@@ -82,20 +80,6 @@ fn failed_after_release(change: &ChangeView) -> bool {
         .iter()
         .rposition(|entry| entry.step == Step::Released);
     failed && released.is_some() && released > admitted
-}
-
-/// Taint values end at 63 characters of a small alphabet: the owner's uid is hashed.
-pub(crate) fn owner_value(owner_uid: &str) -> String {
-    names::hash(&["owner", owner_uid], 10)
-}
-
-fn is_ours(taint: &Value, value: &str) -> bool {
-    taint.get("key").and_then(Value::as_str) == Some(marks::QUARANTINE)
-        && taint.get("value").and_then(Value::as_str) == Some(value)
-}
-
-fn taints(node: &NodeView) -> &[Value] {
-    node.taints.as_array().map_or(&[], Vec::as_slice)
 }
 
 fn patch(

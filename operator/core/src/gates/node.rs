@@ -1,9 +1,10 @@
 //! Gates that keep one node from being admitted or let go.
 
 use crate::{
-    decide::{Frame, Member, lease_holder},
+    decide::frame::{Frame, Member},
     ledger, pools,
-    report::Why,
+    turn::lease::{self, lease_holder},
+    why::Why,
 };
 use numo_api::{
     Reason,
@@ -23,7 +24,7 @@ pub fn not_fit(frame: &Frame<'_>, member: &Member<'_>) -> Option<Why> {
     }
     // Its cordon and its state are that owner's doing: nobody shall be told to uncordon it.
     if let Some(other) = frame.busy.get(name.as_str()) {
-        return Some(ledger::busy(name, other));
+        return Some(ledger::busy(frame.observed, name, other, frame.now));
     }
     if pools::failing(node) {
         let message = format!(
@@ -62,7 +63,7 @@ pub fn not_fit(frame: &Frame<'_>, member: &Member<'_>) -> Option<Why> {
             marks::LEASE_NAMESPACE,
             lease.holder
         );
-        return Some(Why::new(Reason::NodeLeaseHeld, message).until(crate::decide::expiry(lease)));
+        return Some(Why::new(Reason::NodeLeaseHeld, message).until(lease::expiry(lease)));
     }
     None
 }

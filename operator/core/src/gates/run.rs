@@ -1,29 +1,19 @@
 //! Gates that hold a whole run.
 
 use crate::{
-    decide::{Frame, MAX_CORRECTIONS, is_of_a_run, unlabelled_by_other},
+    decide::frame::Frame,
+    failures,
+    gates::written::{MAX_CORRECTIONS, is_of_a_run, unlabelled_by_other},
     intent::key_of,
     mark,
-    observed::{ChangeView, ForeignController, PoolView, RunConfigView, Settings},
+    observed::{ForeignController, PoolView, RunConfigView},
     pools::{self, BUILT_IN, CONTROL_PLANE, Home},
-    report::Why,
+    why::Why,
 };
-use numo_api::{DirectiveAction, Reason, Step, Strategy, marks};
-use std::collections::BTreeSet;
+use numo_api::{Reason, Strategy, conditions::Who, marks};
+use std::collections::{BTreeMap, BTreeSet};
 
-/// A namespace in which this kind is not honoured: nothing is written there, whatever the spec says.
-/// Source: design §4, Authority; OLM gives namespace editors the right to create these kinds.
-pub fn not_honoured(run: &RunConfigView, settings: &Settings) -> Option<Why> {
-    let namespace = &run.key.namespace;
-    if *namespace == settings.namespace || settings.run_namespaces.contains(namespace) {
-        return None;
-    }
-    let message = format!(
-        "MutexRunConfig {}: found namespace {namespace}, wanted {} or one given by --run-namespaces",
-        run.key, settings.namespace
-    );
-    Some(Why::new(Reason::NamespaceNotAllowed, message))
-}
+pub use crate::gates::honoured::not_honoured;
 
 /// Every reason for which a run is refused. The tests of the core compare this with what refuses, and end to end each has a
 /// run that is broken by it.
@@ -90,9 +80,10 @@ pub fn hold(frame: &Frame<'_>, leaving: Option<&Why>, refusal: Option<&Why>) -> 
         .or_else(|| dry_run(frame))
         .or_else(|| pools_pausing(frame).filter(|_| !frame.intent.dry_run))
         .or_else(|| frame.intent.canary.and_then(|canary| held_by_run(frame, canary)))
+        // Before what others end: with a node held in the canary pool that is never out of it.
+        .or_else(|| failures(frame))
         .or_else(|| canary_pausing(frame))
         .or_else(|| control_plane(frame))
-        .or_else(|| failures(frame))
 }
 
 fn external(frame: &Frame<'_>) -> Option<Why> {
@@ -240,6 +231,14 @@ fn all_held_by_run(frame: &Frame<'_>) -> Option<Why> {
     pools.all(|held| held.is_some()).then_some(first)
 }
 
+/// Target pools that other live runs hold, with the reason: their nodes are those runs' for now.
+pub fn held_elsewhere<'a>(frame: &Frame<'a>) -> BTreeMap<&'a str, Why> {
+    let pools = frame.intent.pools.iter();
+    pools
+        .filter_map(|pool| Some((pool.name.as_str(), held_by_run(frame, pool)?)))
+        .collect()
+}
+
 /// Another live run holds the pool. One that no longer names it, and has nobody of it in flight, holds it no more:
 /// whoever wants it takes it over as it is.
 pub fn held_by_run(frame: &Frame<'_>, pool: &PoolView) -> Option<Why> {
@@ -252,7 +251,14 @@ pub fn held_by_run(frame: &Frame<'_>, pool: &PoolView) -> Option<Why> {
         .flatten()
         .filter(|owner| *owner != frame.run.uid);
     others.find_map(|owner| {
-        let other = frame.observed.runs.values().find(|run| run.uid == owner)?;
+        let Some(other) = frame.observed.runs.values().find(|run| run.uid == owner) else {
+            let key = frame.observed.unread_run(&owner)?;
+            let message = format!(
+                "MachineConfigPool {} is held by MutexRunConfig {key}, which cannot be read",
+                pool.name
+            );
+            return Some(Why::new(Reason::PoolHeldByRun, message).ended_by(Who::ClusterAdmin));
+        };
         if !names_pool(frame, other, &pool.name) {
             return None;
         }
@@ -270,7 +276,12 @@ pub fn held_by_run(frame: &Frame<'_>, pool: &PoolView) -> Option<Why> {
             "MachineConfigPool {} is held by MutexRunConfig {}{ended}",
             pool.name, other.key
         );
-        Some(Why::new(Reason::PoolHeldByRun, message))
+        let why = Why::new(Reason::PoolHeldByRun, message);
+        Some(if over {
+            why.ended_by(Who::ClusterAdmin)
+        } else {
+            why
+        })
     })
 }
 
@@ -422,7 +433,13 @@ pub fn control_plane(frame: &Frame<'_>) -> Option<Why> {
             "ClusterVersion version: found history[0] {state} {version} of generation {}, wanted Completed {desired} of generation {}",
             cluster.observed_generation, cluster.generation
         );
-        return Some(Why::new(Reason::ControlPlaneUpdating, message));
+        let Some(refused) = &cluster.not_accepted else {
+            return Some(Why::new(Reason::ControlPlaneUpdating, message));
+        };
+        let message = format!(
+            "{message}; ReleaseAccepted is False ({refused}): withdraw the request or lift what blocks it"
+        );
+        return Some(Why::new(Reason::ControlPlaneUpdating, message).ended_by(Who::ClusterAdmin));
     }
     let pools = frame.intent.pools.iter().copied().chain(frame.intent.canary);
     for pool in pools {
@@ -443,36 +460,14 @@ pub fn control_plane(frame: &Frame<'_>) -> Option<Why> {
 /// As many nodes have failed as the budget allows.
 fn failures(frame: &Frame<'_>) -> Option<Why> {
     // Of all journals of the run, not only of its members: who was deleted in its turn is a member no more.
-    let failed: Vec<&ChangeView> = frame
+    let of_run = frame
         .changes()
-        .filter(|change| change.spec.target.run_id == frame.run_id)
-        .filter(|change| matches!(change.status.step, Some(Step::Held | Step::Failed)))
-        .filter(|change| {
-            let is_for = |reason: Reason| change.status.reason.as_deref() == Some(reason.name());
-            is_for(Reason::RuleFailed)
-                || is_for(Reason::ChangeTimeout)
-                || (is_for(Reason::NodeGone) && is_lost(frame, change))
-        })
-        .filter(|change| {
-            // A person's directive ends the failure: the retry is not the failed attempt any more, and a node that was deleted
-            // can only be skipped.
-            let fresh = change.status.observed_generation.unwrap_or(1) < change.generation;
-            let ends = |action| matches!(action, DirectiveAction::Retry | DirectiveAction::Skip);
-            !(fresh && change.spec.directive.as_ref().is_some_and(|d| ends(d.action)))
-        })
-        .collect();
+        .filter(|change| change.spec.target.run_id == frame.run_id);
+    let failed = failures::failed(frame.observed, of_run);
     let budget = frame.intent.failure_budget.of(frame.members.len()).max(1);
     (failed.len() >= budget).then(|| {
         let first = failed.first().and_then(|change| change.status.message.as_deref());
-        let gone = failed
-            .iter()
-            .find(|change| change.status.reason.as_deref() == Some(Reason::NodeGone.name()));
-        let way = gone.map_or_else(String::new, |change| {
-            format!(
-                "; `numo skip {}` goes on without the node that is gone",
-                change.spec.node_name
-            )
-        });
+        let way = failures::way_on(&failed);
         let names: Vec<&str> = failed
             .iter()
             .take(5)
@@ -486,13 +481,6 @@ fn failures(frame: &Frame<'_>) -> Option<Why> {
         );
         Why::new(Reason::FailureBudgetSpent, message)
     })
-}
-
-/// The node was released, was deleted then, and no other one has come under its name: its change has cost a machine.
-fn is_lost(frame: &Frame<'_>, change: &ChangeView) -> bool {
-    let mut entries = change.status.entries.iter();
-    entries.any(|entry| entry.step == Step::Released)
-        && !frame.observed.nodes.contains_key(&change.spec.node_name)
 }
 
 /// Whether the strategy moves nodes through the canary pool.

@@ -1,10 +1,18 @@
 //! What a NodeMaintenance asks: its own rules and drain settings, and those of the MutexBindings that speak of it. Parsing
 //! never fails as a whole: what is wrong becomes a reason to wait.
 
-use super::{
-    ChangeView, DrainOptions, ForeignController, Key, MaintenanceView, MutexBindingSpec, NodeMaintenanceSpec,
-    Observed, Phase, Reason, RuleView, Why, binding, changes, intent, marks, quorum,
+use super::known::changes;
+use crate::{
+    binding,
+    drain::DrainOptions,
+    intent,
+    key::Key,
+    ledger::{ended_by_person, is_kept},
+    observed::{ForeignController, MaintenanceView, Observed, RuleView},
+    quorum,
+    why::Why,
 };
+use numo_api::{MutexBindingSpec, NodeMaintenanceSpec, Phase, Reason, marks};
 
 /// The phases in which a maintenance asks its rules.
 pub(super) const PHASES: [Phase; 4] = binding::MAINTENANCE_PHASES;
@@ -127,7 +135,7 @@ impl Intent<'_> {
 }
 
 /// As many nodes are in maintenance as a MutexBinding that speaks of this one allows.
-pub(super) fn no_room(view: &MaintenanceView, observed: &Observed) -> Option<Why> {
+pub(super) fn no_room(view: &MaintenanceView, observed: &Observed, now: jiff::Timestamp) -> Option<Why> {
     bindings(view, observed).find_map(|(name, binding)| {
         let limit = intent::parse_limit(binding.settings.max_unavailable.as_ref()?);
         let limit = match limit {
@@ -137,12 +145,15 @@ pub(super) fn no_room(view: &MaintenanceView, observed: &Observed) -> Option<Why
                 return Some(Why::new(Reason::InvalidField, message));
             }
         };
-        let flying: Vec<&str> = observed
-            .maintenances
-            .values()
-            .filter(|other| bindings(other, observed).any(|(of_other, _)| of_other == name))
-            .filter(|other| changes(observed, &other.uid).any(ChangeView::in_flight))
-            .map(|other| other.spec.node_name.as_str())
+        let others = observed.maintenances.values();
+        let others = others.filter(|other| bindings(other, observed).any(|(of_other, _)| of_other == name));
+        let mut kept = true;
+        let flying: Vec<&str> = others
+            .filter_map(|other| {
+                let mut turns = changes(observed, &other.uid).filter(|change| change.in_flight());
+                kept &= is_kept(observed, turns.next()?, now);
+                Some(other.spec.node_name.as_str())
+            })
             .collect();
         (flying.len() >= limit).then(|| {
             let message = format!(
@@ -150,7 +161,7 @@ pub(super) fn no_room(view: &MaintenanceView, observed: &Observed) -> Option<Why
                 flying.len(),
                 flying.iter().take(5).copied().collect::<Vec<_>>().join(", ")
             );
-            Why::new(Reason::WaitingForTurn, message)
+            ended_by_person(Why::new(Reason::WaitingForTurn, message), kept)
         })
     })
 }

@@ -1,10 +1,21 @@
 //! A node that is cordoned for its maintenance: it is drained, and kept so. It is never let go here.
 
 use super::{
-    Action, ChangeView, CordonedBy, EventAction, Journal, MaintenancePhase, NodeView, Pass, Planned, Reason,
-    RunPhase, Step, Timestamp, Why, cordoning, decide, drain, has_taint, held_by_person, later, ledger,
-    marks, taints,
+    node::{cordoning, has_taint, taints},
+    pass::{Pass, held_by_person},
 };
+use crate::{
+    action::{Action, EventAction, Planned},
+    drain, ledger,
+    mark::CordonedBy,
+    observed::{ChangeView, NodeView},
+    report::{MaintenancePhase, RunPhase},
+    time::later,
+    turn::journal::{self, Journal},
+    why::Why,
+};
+use jiff::Timestamp;
+use numo_api::{Reason, Step, marks};
 
 /// How often somebody's uncordoning is corrected before it is left to people.
 pub const MAX_CORRECTIONS: u32 = 3;
@@ -19,7 +30,7 @@ const fn step_of(was_drained: bool) -> Step {
 
 /// Whether the journal says that numo no longer keeps the node closed, as others open it.
 fn is_given_up(change: &ChangeView) -> bool {
-    change.status.step == Some(Step::Held) && decide::is_for(change, Reason::ForeignWriter)
+    change.status.step == Some(Step::Held) && journal::is_for(change, Reason::ForeignWriter)
 }
 
 pub(super) fn kept() -> Why {
@@ -32,7 +43,7 @@ impl Pass<'_> {
     pub(super) fn keep_drained(&mut self, node: &NodeView, change: &ChangeView, mark: &CordonedBy) {
         let entries = &change.status.entries;
         let cordoned = entries.iter().rfind(|entry| entry.step == Step::Cordoned);
-        let Some(cordoned) = cordoned.and_then(|entry| decide::time(Some(&entry.at))) else {
+        let Some(cordoned) = cordoned.and_then(|entry| journal::time(Some(&entry.at))) else {
             let mut journal = Journal::open(change, self.now);
             journal.enter(Step::Cordoned, None);
             self.out.actions.extend(journal.planned(None));

@@ -1,10 +1,25 @@
 //! The lease of the node, shared with other operators: taken, kept, and lost. No other lease is touched.
 
 use super::{
-    Action, ChangeView, Journal, LeaseView, MaintenancePhase, NodeView, Observed, Pass, Reason, Step,
-    Timestamp, Why, changes, decide, held, last_phase, later, mark, marks, shielding,
+    known::{changes, last_phase},
+    node::shielding,
+    pass::{Pass, held},
 };
-use crate::lease::{self, Lease};
+use crate::{
+    action::Action,
+    mark,
+    observed::{ChangeView, LeaseView, NodeView, Observed},
+    report::MaintenancePhase,
+    time::later,
+    turn::{
+        journal::{self, Journal},
+        lease::{self, Lease},
+        machine, shield,
+    },
+    why::Why,
+};
+use jiff::Timestamp;
+use numo_api::{Reason, Step, marks};
 
 /// How often a lease that was ours may be found with another before the maintenance is given up
 /// (`spec/node-maintenance.md` §2).
@@ -17,7 +32,7 @@ pub(super) fn lease<'a>(observed: &'a Observed, node: &str, now: Timestamp) -> L
 
 impl Pass<'_> {
     /// Takes lease and shield; true once they are there, or cannot be had.
-    pub(super) fn holds_lease(&mut self, node: &NodeView, change: &ChangeView, cordoned: bool) -> bool {
+    pub(super) fn take_lease(&mut self, node: &NodeView, change: &ChangeView, cordoned: bool) -> bool {
         let holder = marks::MAINTENANCE_HOLDER.to_owned();
         let mut actions = Vec::new();
         match lease(self.observed, &node.name, self.now) {
@@ -48,7 +63,11 @@ impl Pass<'_> {
         if mark::shielded(node).is_none_or(|mark| mark.owner != self.view.uid) {
             actions.push(shielding(node, self.view, self.group));
         }
-        actions.extend(decide::machine_shields(self.observed, &node.name, &self.view.uid));
+        actions.extend(machine::machine_shields(
+            self.observed,
+            &node.name,
+            &self.view.uid,
+        ));
         if self.intent.is_stood_off() {
             // Beside the operator that numo replaces nothing new is taken; the turn is closed by what comes next.
             return true;
@@ -81,7 +100,7 @@ impl Pass<'_> {
     ) -> bool {
         let known = self.view.status.error_on_lease_count.unwrap_or(0);
         let last = self.view.status.last_update.as_deref();
-        let last = decide::time(last).unwrap_or(Timestamp::UNIX_EPOCH);
+        let last = journal::time(last).unwrap_or(Timestamp::UNIX_EPOCH);
         let due = if known == 0 {
             self.now
         } else {
@@ -94,7 +113,7 @@ impl Pass<'_> {
             let message = format!("maintenance failed: lease could not be extended after {count} attempts");
             let why = Why::new(Reason::NodeLeaseLost, message);
             self.report.phase = MaintenancePhase::Failed;
-            if self.has_given_back(Some(node), false) {
+            if self.give_back(Some(node), false) {
                 let mut journal = Journal::open(change, self.now);
                 journal.enter(Step::Failed, Some(&why));
                 self.out.actions.extend(journal.planned(None));
@@ -114,9 +133,9 @@ impl Pass<'_> {
     /// Puts back what a turn that was given back before its cordon still holds.
     pub(super) fn stand_back(&mut self, node: &NodeView) {
         if let Some(mark) = mark::shielded(node).filter(|mark| mark.owner == self.view.uid) {
-            self.act(decide::unshield(node, &mark), None);
+            self.act(shield::unshield(node, &mark), None);
         }
-        for action in decide::machine_unshields(self.observed, &self.view.uid, |_| true) {
+        for action in machine::machine_unshields(self.observed, &self.view.uid, |_| true) {
             self.act(action, None);
         }
         self.release_lease(true);

@@ -1,14 +1,23 @@
 //! A maintenance that is over: everything is given back, to exactly what it was. Nothing begins here.
 
 use super::{
-    Action, Change, ChangeView, EventAction, Journal, NodeView, Pass, Phase, Reason, RunResult, Step, Why,
-    changes, decide, is_references, last_phase, mark, marks, uncordoning,
+    known::{changes, last_phase},
+    node::{is_references, uncordoning},
+    pass::Pass,
 };
+use crate::{
+    action::{Action, Change, EventAction},
+    mark,
+    observed::{ChangeView, NodeView},
+    turn::{journal::Journal, machine, shield},
+    why::Why,
+};
+use numo_api::{Phase, Reason, RunResult, Step, marks};
 
 impl Pass<'_> {
     /// Gives back everything that is held of the node; true once nothing is left. With `rules` those have their say
     /// that are asked before the node is put back, and after.
-    pub(super) fn has_given_back(&mut self, node: Option<&NodeView>, with_rules: bool) -> bool {
+    pub(super) fn give_back(&mut self, node: Option<&NodeView>, with_rules: bool) -> bool {
         let view = self.view;
         let change = changes(self.observed, &view.uid)
             .find(|change| change.in_flight() && node.is_some_and(|node| node.uid == change.spec.node_uid));
@@ -61,13 +70,13 @@ impl Pass<'_> {
         let before = self.out.actions.len();
         let shields = self.observed.nodes.values().filter_map(|node| {
             let mark = mark::shielded(node).filter(|mark| mark.owner == view.uid)?;
-            Some(decide::unshield(node, &mark))
+            Some(shield::unshield(node, &mark))
         });
         let shields: Vec<Action> = shields.collect();
         for action in shields {
             self.act(action, None);
         }
-        for action in decide::machine_unshields(self.observed, &view.uid, |_| true) {
+        for action in machine::machine_unshields(self.observed, &view.uid, |_| true) {
             self.act(action, None);
         }
         self.release_lease(with_rules || change.is_none());

@@ -8,61 +8,50 @@
 
 mod asked;
 mod keep;
+mod known;
 mod lease;
 mod leave;
 mod node;
+mod pass;
 mod phases;
 
 use crate::{
-    action::{Action, Change, Event, EventAction, NodePatch, NodePurpose, Planned},
-    binding,
-    closed::{self, Probes},
-    decide::{self, Decision, Journal, Snapshot},
-    drain::{self, DrainOptions},
-    intent,
+    action::{Action, EventAction},
+    decision::{Decision, Snapshot},
+    drain,
+    key::Key,
     ledger::{self, Ledger},
-    mark::{self, CordonedBy},
-    names,
-    observed::{
-        ChangeView, ForeignController, Key, LeaseView, MaintenanceView, NodeView, Observed, RuleView,
-    },
-    owner::{MaintenanceGroup, OwnerKind},
-    phases::{Phases, Went},
+    mark, names,
+    observed::{ChangeView, ForeignController, MaintenanceView, NodeView, Observed},
+    owner::OwnerKind,
     probe::{self, Look},
     quorum,
-    report::{MaintenancePhase, MaintenanceReport, NodeReport, RunPhase, Why},
-    rules::{self, later},
+    report::{MaintenancePhase, MaintenanceReport, RunPhase},
     standoff,
+    time::later,
+    turn::{
+        closed::{self, Probes},
+        directive,
+        journal::Journal,
+        lease::Lease,
+    },
     verdict::Answers,
+    why::Why,
 };
+use asked::{asked, no_room};
 use jiff::Timestamp;
+use known::{last_phase, run_id};
+use lease::{MAX_LEASE_ERRORS, lease};
+use node::cordoning;
 use numo_api::{
-    DirectiveAction, MutexBindingSpec, NodeChangeSpec, NodeMaintenanceSpec, OwnerRef, Phase, Reason,
-    RunResult, Step, Target, marks, plan::PLAN_GROUP,
+    DirectiveAction, NodeChangeSpec, OwnerRef, Phase, Reason, Step, Target, marks, plan::PLAN_GROUP,
 };
-use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use pass::{Pass, held, held_by_person};
 
-use crate::lease::Lease;
-use asked::{Intent, asked, no_room};
 pub use asked::{inadmissible, invalid, rules_of};
 pub use keep::MAX_CORRECTIONS;
-use lease::{MAX_LEASE_ERRORS, lease};
-use node::{cordoning, has_taint, is_references, shielding, taints, uncordoning};
-
-/// One decision in the making.
-struct Pass<'a> {
-    now: Timestamp,
-    observed: &'a Observed,
-    view: &'a MaintenanceView,
-    /// The node that it has in hand, or is to have.
-    node: &'a str,
-    group: MaintenanceGroup,
-    intent: Intent<'a>,
-    answers: &'a Answers,
-    out: Decision,
-    report: MaintenanceReport,
-}
+pub(crate) use known::changes;
+pub use known::id;
 
 /// Decides for a NodeMaintenance.
 pub fn decide(snapshot: &Snapshot<'_>, view: &MaintenanceView, answers: &Answers) -> Decision {
@@ -112,23 +101,6 @@ fn in_hand<'a>(view: &MaintenanceView, observed: &'a Observed) -> Option<&'a str
     (node.uid == change.spec.node_uid).then_some(node.name.as_str())
 }
 
-/// Id of what a maintenance asks of its node.
-pub fn id(uid: &str) -> String {
-    names::run_id(uid, "maintenance")
-}
-
-fn run_id(view: &MaintenanceView) -> String {
-    id(&view.uid)
-}
-
-fn last_phase(view: &MaintenanceView) -> MaintenancePhase {
-    match view.status.phase.as_deref() {
-        Some("Succeeded") => MaintenancePhase::Succeeded,
-        Some("Failed") => MaintenancePhase::Failed,
-        _ => MaintenancePhase::Running,
-    }
-}
-
 /// Whose turn it is among the NodeMaintenances of one node: who has it, then who was first. None if this one's.
 fn other_of_node<'a>(view: &MaintenanceView, observed: &'a Observed) -> Option<&'a MaintenanceView> {
     let place = |one: &MaintenanceView| {
@@ -146,15 +118,6 @@ fn other_of_node<'a>(view: &MaintenanceView, observed: &'a Observed) -> Option<&
     (place(first) < place(view)).then_some(first)
 }
 
-/// The journals of an owner. Only those of the operator's own namespace: who may write elsewhere could forge one.
-pub(crate) fn changes<'a>(observed: &'a Observed, uid: &str) -> impl Iterator<Item = &'a ChangeView> {
-    observed.changes.values().filter(move |change| {
-        change.spec.owner_ref.uid == uid
-            && !change.deleting
-            && change.key.namespace == observed.settings.namespace
-    })
-}
-
 /// Why a person must not expect the node to be taken yet, before it has its turn.
 fn gate(view: &MaintenanceView, observed: &Observed, node: &NodeView, now: Timestamp) -> Option<Why> {
     let name = &node.name;
@@ -169,32 +132,14 @@ fn gate(view: &MaintenanceView, observed: &Observed, node: &NodeView, now: Times
         return Some(why);
     }
     if let Some(other) = observed.turn_of_other(node, &view.uid) {
-        return Some(ledger::busy(name, other));
+        return Some(ledger::busy(observed, name, other, now));
     }
     if let Lease::Held(lease, _) = lease(observed, name, now) {
         return Some(held(&lease.holder));
     }
     ledger::stop(observed, node)
-        .or_else(|| no_room(view, observed))
+        .or_else(|| no_room(view, observed, now))
         .or_else(|| Ledger::of(observed, now).refusal(node))
-}
-
-/// Words of the reference.
-fn held(holder: &str) -> Why {
-    let message = format!(
-        "failed to obtain a lease that is not owned by us : can't update or invalidate the lease because it is held by different owner: {holder}"
-    );
-    Why::new(Reason::NodeLeaseHeld, message)
-}
-
-fn held_by_person(change: &ChangeView) -> Option<Why> {
-    let directive = change.spec.directive.as_ref()?;
-    (directive.action == DirectiveAction::Hold).then(|| {
-        Why::new(
-            Reason::HeldByPerson,
-            decide::persons_words("held", change, directive),
-        )
-    })
 }
 
 fn group_of(view: &MaintenanceView) -> &'static str {
@@ -232,59 +177,6 @@ pub fn reservation(view: &MaintenanceView, node: &NodeView, namespace: &str) -> 
 }
 
 impl Pass<'_> {
-    fn act(&mut self, action: Action, event: Option<Event>) {
-        let chain = self.node.to_owned();
-        self.out.actions.push(Planned { chain, action, event });
-    }
-
-    fn wake(&mut self, at: Timestamp) {
-        self.out.wake(at);
-    }
-
-    /// An event on the NodeMaintenance, or on its node.
-    fn event(
-        &self,
-        on_node: bool,
-        warning: bool,
-        reason: &'static str,
-        action: EventAction,
-        note: &str,
-    ) -> Event {
-        Event {
-            node: on_node.then(|| self.node.to_owned()),
-            warning,
-            reason,
-            action,
-            note: note.to_owned(),
-        }
-    }
-
-    /// Says where the node is. What waits for anybody but numo is the last error too.
-    fn say(&mut self, step: Step, why: Why, change: Option<&ChangeView>) {
-        let is_error = !matches!(
-            why.reason,
-            Reason::Admitting
-                | Reason::Draining
-                | Reason::RuleStarting
-                | Reason::RuleRunning
-                | Reason::InMaintenance
-                | Reason::GivingBack
-        );
-        if is_error {
-            self.report.error = Some(why.message.to_string());
-        }
-        let report = NodeReport {
-            pool: "".into(),
-            step,
-            why: why.clone(),
-            since: change.and_then(|change| change.status.since.clone()),
-            change: change.map(|change| change.key.to_string()),
-        };
-        let nodes = &mut self.out.report.nodes;
-        nodes.insert(self.node.to_owned(), report);
-        self.out.report.hold = Some(why);
-    }
-
     /// The operator that numo replaces is live, and numo has nothing in hand.
     fn leave_to(&mut self, why: Why) {
         self.out.report.phase = RunPhase::Refused;
@@ -314,7 +206,7 @@ impl Pass<'_> {
             // Without our finalizer there may be something left if others hold the object.
             let has_turn = changes(observed, &view.uid).any(ChangeView::in_flight);
 
-            if (has_finalizer || has_turn) && self.has_given_back(node, true) {
+            if (has_finalizer || has_turn) && self.give_back(node, true) {
                 self.remove_finalizer();
             }
             return;
@@ -368,7 +260,7 @@ impl Pass<'_> {
                 let message = change.status.message.clone().unwrap_or_default();
                 let known = view.status.error_on_lease_count.unwrap_or(0);
                 self.report.lease_errors = known.max(MAX_LEASE_ERRORS + 1);
-                self.has_given_back(Some(node), false);
+                self.give_back(Some(node), false);
                 self.say(
                     Step::Failed,
                     Why::new(Reason::NodeLeaseLost, message),
@@ -383,7 +275,9 @@ impl Pass<'_> {
             }
             other => {
                 let before = self.out.actions.len();
-                if closed::stood_back(other).is_some() {
+                // What a person says of a turn that has no step yet takes it back.
+                let is_taken_back = other.is_some_and(|change| change.status.step.is_none());
+                if closed::stood_back(other).is_some() || is_taken_back {
                     self.stand_back(node);
                 }
                 if self.out.actions.len() > before {
@@ -412,7 +306,7 @@ impl Pass<'_> {
             held.then(|| {
                 Why::new(
                     Reason::HeldByPerson,
-                    decide::persons_words("held", change, directive),
+                    directive::persons_words("held", change, directive),
                 )
             })
         });
@@ -480,7 +374,7 @@ impl Pass<'_> {
         }
         let why = Why::new(
             Reason::Admitting,
-            decide::persons_words("retried", change, directive),
+            directive::persons_words("retried", change, directive),
         );
         let mut journal = Journal::open(change, self.now);
         journal.obey();
@@ -497,9 +391,9 @@ impl Pass<'_> {
         let Some(directive) = directive.filter(|one| one.action == DirectiveAction::Skip) else {
             return false;
         };
-        let words = decide::persons_words("skipped", change, directive);
+        let words = directive::persons_words("skipped", change, directive);
         let why = Why::new(Reason::SkippedByPerson, words);
-        if self.has_given_back(Some(node), false) {
+        if self.give_back(Some(node), false) {
             self.release_lease(true);
             let mut journal = Journal::open(change, self.now);
             journal.obey();
@@ -517,7 +411,7 @@ impl Pass<'_> {
         if self.retries(change) {
             return;
         }
-        self.has_given_back(Some(node), false);
+        self.give_back(Some(node), false);
         self.report.phase = MaintenancePhase::Failed;
         let message = change.status.message.clone().unwrap_or_default();
         let why = Why::new(Reason::SkippedByPerson, message);
@@ -533,7 +427,7 @@ impl Pass<'_> {
         let cordon = mark::cordoned_by(node).filter(|mark| mark.owner == self.view.uid);
         let entries = &change.status.entries;
         let has_begun = cordon.is_some() || entries.iter().any(|entry| entry.step == Step::Cordoned);
-        if !self.holds_lease(node, change, has_begun) {
+        if !self.take_lease(node, change, has_begun) {
             return;
         }
         if let Some(mark) = cordon {
@@ -561,7 +455,7 @@ impl Pass<'_> {
         if closed.is_none()
             && probe
             && self.asks_next(node, change, Phase::PreRelease)
-            && !self.can_drain(node, change)
+            && !self.probe_drain(node, change)
         {
             return;
         }
@@ -574,7 +468,7 @@ impl Pass<'_> {
         }
         // Before Passes are confirmed: a rule that is asked again each time its Pass grows old would keep a turn that the
         // drain closes from ever being given back.
-        if (probe && !self.can_drain(node, change)) || !self.is_confirmed(node, change) {
+        if (probe && !self.probe_drain(node, change)) || !self.confirm(node, change) {
             return;
         }
         self.act(Action::PatchNode(cordoning(node, self.view, self.group, 0)), None);
@@ -585,8 +479,8 @@ impl Pass<'_> {
         );
     }
 
-    /// Whether the last look finds nothing that would keep the drain from passing.
-    fn can_drain(&mut self, node: &NodeView, change: &ChangeView) -> bool {
+    /// Looks a last time for what would keep the drain from passing; true if there is nothing.
+    fn probe_drain(&mut self, node: &NodeView, change: &ChangeView) -> bool {
         let known = (self.answers, self.now);
         match probe::look(self.observed, node, &self.intent.drain, known) {
             Look::Passes => return true,

@@ -1,9 +1,14 @@
 //! What is put on the node and taken off again: cordon, taints and shield, each with what was there before.
 
-use super::{
-    Action, Change, CordonedBy, MaintenanceGroup, MaintenanceView, NodePatch, NodePurpose, NodeView,
-    Observed, Value, decide, json, mark, marks,
+use crate::{
+    action::{Action, Change, NodePatch, NodePurpose},
+    mark::{self, CordonedBy},
+    observed::{MaintenanceView, NodeView, Observed},
+    owner::MaintenanceGroup,
+    turn::shield,
 };
+use numo_api::marks;
+use serde_json::{Value, json};
 
 /// The taints of a node in maintenance, all NoSchedule.
 pub(super) fn taints(group: MaintenanceGroup) -> [&'static str; 2] {
@@ -51,11 +56,11 @@ pub(super) fn shielding(node: &NodeView, view: &MaintenanceView, group: Maintena
         .get(marks::EXCLUDE_FROM_REMEDIATION)
         .filter(|_| adopted);
     let Some(found) = found else {
-        return decide::shield(node, &view.uid);
+        return shield::shield(node, &view.uid);
     };
     let mut before = node.clone();
     before.labels.remove(marks::EXCLUDE_FROM_REMEDIATION);
-    let mut action = decide::shield(&before, &view.uid);
+    let mut action = shield::shield(&before, &view.uid);
     if let Action::PatchNode(patch) = &mut action {
         for label in &mut patch.labels {
             label.from = Some(found.clone());

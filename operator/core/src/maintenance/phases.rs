@@ -1,9 +1,22 @@
 //! The rules of a maintenance, phase by phase, and what a failed one means for it.
 
 use super::{
-    BTreeSet, ChangeView, Journal, NodeView, Pass, Phase, Phases, Planned, Reason, Step, Went, Why, changes,
-    closed, decide, rules, run_id,
+    known::{changes, run_id},
+    pass::Pass,
 };
+use crate::{
+    action::Planned,
+    observed::{ChangeView, NodeView},
+    rules,
+    turn::{
+        closed, job,
+        journal::Journal,
+        phases::{Phases, Went},
+    },
+    why::Why,
+};
+use numo_api::{Phase, Reason, Step};
+use std::collections::BTreeSet;
 
 impl Pass<'_> {
     fn phases(&self) -> Phases<'_> {
@@ -32,7 +45,7 @@ impl Pass<'_> {
             .phases()
             .pass(&mut out, (node, change), (phase, step), closed);
         self.out = out;
-        self.has_passed(change, step, went)
+        self.act_on(change, step, went)
     }
 
     /// Whether a rule of the phase is to begin next.
@@ -83,20 +96,21 @@ impl Pass<'_> {
         match went {
             // Deletion must end: it is in the journal, and said.
             Went::Failed(..) => true,
-            other => self.has_passed(change, step, other),
+            other => self.act_on(change, step, other),
         }
     }
 
-    /// Whether every rule's Pass is young enough.
-    pub(super) fn is_confirmed(&mut self, node: &NodeView, change: &ChangeView) -> bool {
+    /// Asks again for each rule's Pass that is too old; true if none is.
+    pub(super) fn confirm(&mut self, node: &NodeView, change: &ChangeView) -> bool {
         let mut out = std::mem::take(&mut self.out);
         let at = (node, change);
         let went = self.phases().confirm(&mut out, at, &rules::BEFORE_RELEASE);
         self.out = out;
-        self.has_passed(change, Step::PreRules, went)
+        self.act_on(change, Step::PreRules, went)
     }
 
-    fn has_passed(&mut self, change: &ChangeView, step: Step, went: Went) -> bool {
+    /// Acts on how a phase of rules went; true if it passed.
+    fn act_on(&mut self, change: &ChangeView, step: Step, went: Went) -> bool {
         match went {
             Went::Passed => true,
             Went::Waits(why) | Went::Failed(_, why) => {
@@ -121,7 +135,7 @@ impl Pass<'_> {
         let freed: Vec<Planned> = jobs
             .filter(|(key, job)| judged.contains(key.to_string().as_str()) || over && job.run == id)
             .filter(|(_, job)| job.ttl_seconds.is_none() && !job.deleting)
-            .map(|(key, job)| decide::freeing(key.clone(), job))
+            .map(|(key, job)| job::freeing(key.clone(), job))
             .collect();
         for planned in freed {
             let known = |other: &Planned| other.action == planned.action;

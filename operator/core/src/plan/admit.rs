@@ -1,21 +1,35 @@
 //! Which nodes of a Plan are begun. Every node that is not is reported with the first thing that keeps it from it.
 
-use super::{Pass, edge, node, reservation};
+use super::{
+    edge,
+    known::{is_gate_lost, reservation},
+    node,
+    pass::Pass,
+};
 use crate::{
     action::{Action, Change},
-    closed::{self, Probes},
-    decide::{self, Journal},
-    intent, lease,
-    lease::Lease,
+    admit::not_ready,
+    failures, intent,
+    key::Key,
     ledger, names,
-    observed::{ChangeView, Key, NodeView, PlanJobView},
+    observed::{ChangeView, NodeView, PlanJobView},
     owner::OwnerKind,
     quorum,
-    report::Why,
-    rules::{self, Subject, later},
+    rules::{self, Subject},
+    time::later,
+    turn::{
+        closed::{self, Probes},
+        directive::{self, retry_asked},
+        journal::{self, Journal},
+        lease::{self, Lease},
+    },
     verdict::Question,
+    why::Why,
 };
-use numo_api::{DirectiveAction, Order, Reason, Step, marks, marks::openshift};
+use numo_api::{
+    DirectiveAction, Order, Reason, Step,
+    marks::{self, openshift},
+};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +41,7 @@ fn stays_out(change: &ChangeView) -> bool {
     // One that was done has lost its label since, or the hash: it is done again.
     let over = matches!(change.status.step, Some(Step::Skipped | Step::Failed));
     let again = [Reason::RunGivenUp, Reason::NotSelected, Reason::Superseded];
-    over && !node::retry_asked(change) && !again.iter().any(|reason| decide::is_for(change, *reason))
+    over && !retry_asked(change) && !again.iter().any(|reason| journal::is_for(change, *reason))
 }
 
 impl<'a> Pass<'a> {
@@ -91,6 +105,16 @@ impl<'a> Pass<'a> {
             Reason::WaitingForTurn,
             format!("{} of {limit} nodes are in flight", in_flight.len()),
         );
+        let is_kept = |change: &ChangeView| ledger::is_kept(observed, change, self.now);
+        let kept = flying.iter().filter(|change| is_kept(change)).count();
+        let full = ledger::ended_by_person(full, kept >= in_flight.len());
+        // A node that goes first and is not Ready has no turn, and the others wait for it.
+        let first_goes_on = firsts.iter().any(|name| {
+            let turn = flying.iter().find(|change| change.spec.node_name == **name);
+            let node = observed.nodes.get(*name);
+            let can_begin = node.is_some_and(|node| node.ready || self.intent.take_not_ready);
+            turn.map_or(can_begin, |change| !is_kept(change))
+        });
         let mut books = ledger::Ledger::of(observed, self.now);
         let taken = observed.taken(self.now);
         let busy = self.busy();
@@ -133,7 +157,7 @@ impl<'a> Pass<'a> {
         for node in waiting {
             let said = ended.get(node.uid.as_str()).copied();
             if let Some(change) = said
-                && self.is_left_out(node, change)
+                && self.report_left_out(node, change)
             {
                 continue;
             }
@@ -144,7 +168,7 @@ impl<'a> Pass<'a> {
             if let Some((key, job)) = job
                 && self.is_ready()
                 && self.leaving.is_none()
-                && self.is_removed(node, said, (key, job))
+                && self.remove_old_job(node, said, (key, job))
             {
                 let message = format!("Job {key} is being deleted: the node is to be upgraded once more");
                 self.say(
@@ -187,7 +211,7 @@ impl<'a> Pass<'a> {
                     (!firsts.contains(node.name.as_str())).then(|| {
                         let message =
                             format!("Node {other} goes first (spec.mutex.first or a MutexBinding's)");
-                        Why::new(Reason::FirstNodes, message)
+                        ledger::ended_by_person(Why::new(Reason::FirstNodes, message), !first_goes_on)
                     })
                 })
                 .or_else(|| {
@@ -278,7 +302,7 @@ impl<'a> Pass<'a> {
         }
         if let Some(change) = flying
             .iter()
-            .find(|change| decide::is_for(change, Reason::Aborted))
+            .find(|change| journal::is_for(change, Reason::Aborted))
         {
             let message = change.status.message.clone().unwrap_or_default();
             return Some(Why::new(Reason::Aborted, message));
@@ -290,20 +314,17 @@ impl<'a> Pass<'a> {
         let bounded = !self.intent.failure_budgets.is_empty();
         if let Some(budget) = bounded.then(selected).and_then(|all| self.intent.failures(all)) {
             let current = flying.iter().chain(over);
-            let failed = current.filter(|change| change.spec.target.run_id == self.run_id);
-            let failed = failed.filter(|change| {
-                let held = [Reason::JobFailed, Reason::JobLost, Reason::RuleFailed];
-                let gone =
-                    change.status.step == Some(Step::Failed) && decide::is_for(change, Reason::NodeGone);
-                gone || change.status.step == Some(Step::Held)
-                    && held.iter().any(|reason| decide::is_for(change, *reason))
-            });
-            let failed: Vec<&str> = failed.map(|change| change.spec.node_name.as_str()).collect();
+            let current = current
+                .filter(|change| change.spec.target.run_id == self.run_id)
+                .copied();
+            let failed = failures::failed(self.observed, current);
             if failed.len() >= budget {
+                let names = failed.iter().take(5).map(|change| change.spec.node_name.as_str());
                 let message = format!(
-                    "{} of {budget} nodes may fail, and have: {}",
+                    "{} of {budget} nodes may fail, and have: {}{}",
                     failed.len(),
-                    failed.iter().take(5).copied().collect::<Vec<_>>().join(", ")
+                    names.collect::<Vec<_>>().join(", "),
+                    failures::way_on(&failed)
                 );
                 return Some(Why::new(Reason::FailureBudgetSpent, message));
             }
@@ -345,7 +366,7 @@ impl<'a> Pass<'a> {
 
     /// The Plan had a gate of its own, and somebody has dropped it.
     pub(super) fn gate_lost(&self) -> Option<Why> {
-        super::is_gate_lost(self.view).then(|| {
+        is_gate_lost(self.view).then(|| {
             let message = format!(
                 "spec.mutex is gone: it was dropped by another controller's CRD or writer, or taken away; put it back, or take annotation {} away too, and spec.mutex out of the manifest that is applied",
                 marks::PLAN_GATE
@@ -421,13 +442,16 @@ impl<'a> Pass<'a> {
         });
     }
 
-    /// A node that was left out, or failed for good, in this upgrade: it stays so unless a person asks for it again.
-    fn is_left_out(&mut self, node: &NodeView, change: &ChangeView) -> bool {
+    /// Reports a node that was left out, or failed for good, in this upgrade; true if so. It stays so unless a person asks
+    /// for it again.
+    fn report_left_out(&mut self, node: &NodeView, change: &ChangeView) -> bool {
         if !stays_out(change) {
             return false;
         }
         let step = change.status.step.unwrap_or(Step::Skipped);
-        let reason = Reason::ALL.iter().find(|reason| decide::is_for(change, **reason));
+        let reason = Reason::ALL
+            .iter()
+            .find(|reason| journal::is_for(change, **reason));
         let message = change.status.message.clone().unwrap_or_default();
         self.say(
             node,
@@ -446,7 +470,7 @@ impl<'a> Pass<'a> {
         if let Some(at) = self
             .intent
             .leave_out_after
-            .and_then(|after| decide::left_out_at(node, after))
+            .and_then(|after| not_ready::left_out_at(node, after))
         {
             self.out.wake(at);
         }
@@ -463,8 +487,8 @@ impl<'a> Pass<'a> {
             .intent
             .leave_out_after
             .filter(|_| !self.intent.take_not_ready)?;
-        let at = decide::left_out_at(node, after)?;
-        (at <= self.now).then(|| decide::left_out_not_ready(node))
+        let at = not_ready::left_out_at(node, after)?;
+        (at <= self.now).then(|| not_ready::left_out_not_ready(node))
     }
 
     /// What a person said of a node that waits.
@@ -476,7 +500,10 @@ impl<'a> Pass<'a> {
             DirectiveAction::Skip if change.status.step.is_none() => (Reason::SkippedByPerson, "skipped"),
             DirectiveAction::Skip | DirectiveAction::Retry | DirectiveAction::Abort => return None,
         };
-        Some(Why::new(word.0, decide::persons_words(word.1, change, directive)))
+        Some(Why::new(
+            word.0,
+            directive::persons_words(word.1, change, directive),
+        ))
     }
 
     /// A Windows node needs an image of kubectl of its own.
@@ -504,9 +531,9 @@ impl<'a> Pass<'a> {
             .collect()
     }
 
-    /// Whether the node's Job must go before the node is begun: it is on its way out, or it ended, and the node was done
-    /// and has lost its label since. It is deleted if so.
-    fn is_removed(
+    /// Deletes the node's Job if it ended, and the node was done and has lost its label since; true while a Job must go
+    /// before the node is begun.
+    fn remove_old_job(
         &mut self,
         node: &NodeView,
         said: Option<&ChangeView>,
@@ -566,12 +593,12 @@ impl<'a> Pass<'a> {
             return Some(why);
         }
         if let Some(other) = busy.get(node.name.as_str()) {
-            return Some(ledger::busy(&node.name, other));
+            return Some(ledger::busy(self.observed, &node.name, other, self.now));
         }
         if !self.intent.cordons {
             return None;
         }
-        let holder = decide::holder_of(OwnerKind::Plan, &self.view.uid);
+        let holder = lease::holder_of(OwnerKind::Plan, &self.view.uid);
         if let Lease::Held(found, until) = lease::of(self.observed, &node.name, &holder, self.now) {
             self.out.wake(until);
             let message = format!("the lease of Node {} is held by {}", node.name, found.holder);

@@ -1,14 +1,16 @@
 //! What a Plan asks, with every default filled in, and what is wrong with it. Parsing never fails as a whole: what is
 //! wrong becomes a reason to wait, in the reference's words where it has some.
 
-use super::resolve::duration_millis;
+use super::{honoured::stood_off, resolve::duration_millis};
 use crate::{
-    OwnerKind, binding,
+    binding,
     drain::{self, DrainOptions},
     intent,
-    observed::{IntOrPercent, Key, Observed, PlanView, RuleView},
+    key::Key,
+    observed::{IntOrPercent, Observed, PlanView, RuleView},
+    owner::OwnerKind,
     pools,
-    report::Why,
+    why::Why,
 };
 use numo_api::{
     DrainBy, DrainSettings, MutexBindingSpec, MutexSettings, Order, Phase, PlanDrain, Reason, marks,
@@ -189,7 +191,7 @@ impl<'a> Intent<'a> {
             of_secrets: of_secrets(view, observed),
             of_selector: selector_problem.map(|problem| format!("spec.nodeSelector: {problem}")),
             of_gates,
-            suspended: super::stood_off(observed)
+            suspended: stood_off(observed)
                 .or_else(|| {
                     let by = view.annotations.get(marks::SUSPEND)?;
                     let message = format!("Plan {} has annotation {}: {by}", view.key, marks::SUSPEND);
@@ -324,6 +326,8 @@ fn options(drain: &PlanDrain, bound: Option<&DrainSettings>) -> DrainOptions {
     settings.skip_wait_for_delete_timeout_seconds = drain.skip_wait_for_delete_timeout;
     settings.disable_eviction = drain.disable_eviction;
     settings.pod_selector = None;
+    // A pod that no budget lets go would keep the node cordoned for as long as the drain may take, and every other node with it.
+    settings.probe = settings.probe.or(Some(drain.disable_eviction != Some(true)));
     let mut options = DrainOptions::of(Some(&settings));
     let mut selector = drain
         .pod_selector

@@ -1,12 +1,16 @@
 //! A Plan that waits for another one: its `prepare` has the arguments `prepare <plan>`, as k3s and RKE2 have it for agents
 //! that wait for their servers. numo waits before the Job, and holds nothing meanwhile (design, invariant 11).
 
-use super::munged;
+use super::{known::label, resolve::munged};
 use crate::{
-    observed::{Key, NodeView, Observed, PlanView},
-    report::Why,
+    key::Key,
+    observed::{NodeView, Observed, PlanView},
+    why::Why,
 };
-use numo_api::Reason;
+use numo_api::{
+    Reason,
+    conditions::{Who, types},
+};
 
 /// Labels of the nodes whose kubelets must be at the other Plan's version.
 const CONTROL_PLANE: [&str; 2] = [
@@ -46,6 +50,14 @@ pub fn cycle(view: &PlanView, observed: &Observed) -> Option<String> {
     }
 }
 
+/// That a Plan goes on only by a person's word, as its own status says.
+fn stalled(other: &PlanView) -> Option<String> {
+    let conditions = other.status.conditions.iter().flatten();
+    let mut stalled = conditions.filter(|one| one.type_ == types::STALLED && one.status == "True");
+    let reason = stalled.find_map(|one| one.reason.as_deref())?;
+    Some(format!("that Plan is Stalled: {reason}"))
+}
+
 /// Why the Plan, which goes to version `own`, must wait for another one, if so. As k3s' own `prepare` has it, the servers
 /// must be at that version too.
 pub fn waits(view: &PlanView, observed: &Observed, own: &str) -> Option<Why> {
@@ -54,21 +66,54 @@ pub fn waits(view: &PlanView, observed: &Observed, own: &str) -> Option<Why> {
         let message = format!("spec.prepare.args: found no Plan {key}, wanted the one to wait for");
         return Some(Why::new(Reason::PlanNotFound, message));
     };
-    let waits = |message: String| Some(Why::new(Reason::WaitsForPlan, message));
+    // What the other one itself waits for a person for, this one does too.
+    let stopped = stalled(other);
+    let waits = |message: String| {
+        Some(match &stopped {
+            None => Why::new(Reason::WaitsForPlan, message),
+            Some(words) => {
+                Why::new(Reason::WaitsForPlan, format!("{message}; {words}")).ended_by(Who::ClusterAdmin)
+            }
+        })
+    };
     let version = other.status.latest_version.as_deref().unwrap_or_default();
     if !other.is_complete() || version.is_empty() {
         return waits(format!("Plan {key} is not complete (spec.prepare.args)"));
     }
     if version != own {
-        return waits(format!(
+        let message = format!(
             "Plan {key} goes to {version} (spec.prepare.args), this one to {own}: wanted the same version"
-        ));
+        );
+        let why = Why::new(Reason::WaitsForPlan, message);
+        // A channel moves by itself; what somebody wrote does not.
+        let is_written = |plan: &PlanView| {
+            plan.spec
+                .version
+                .as_ref()
+                .is_some_and(|version| !version.is_empty())
+        };
+        return Some(if is_written(view) && is_written(other) {
+            why.ended_by(Who::ClusterAdmin)
+        } else {
+            why
+        });
     }
     let is_behind = |node: &&NodeView| {
         CONTROL_PLANE.iter().any(|label| node.labels.contains_key(*label))
             && munged(&node.kubelet_version) != version
     };
     let behind: Vec<&NodeView> = observed.nodes.values().filter(is_behind).collect();
+    // A complete Plan does no more for a node that it has left out, or does not select.
+    let hash = other.status.latest_hash.as_deref().unwrap_or_default();
+    let is_left_out = |node: &&&NodeView| node.label(&label(&key.name)) != hash;
+    if let Some(first) = behind.iter().find(is_left_out) {
+        let message = format!(
+            "Plan {key} is complete (spec.prepare.args), and has left control-plane node {} out, whose kubelet is at {}, not at {version}; \
+             `numo retry {}` takes it up again",
+            first.name, first.kubelet_version, first.name
+        );
+        return Some(Why::new(Reason::WaitsForPlan, message).ended_by(Who::ClusterAdmin));
+    }
     let first = behind.first()?;
     waits(format!(
         "Plan {key} goes to {version} (spec.prepare.args), and {} control-plane kubelets are not there, for example {} at {}",

@@ -8,152 +8,41 @@
 mod admit;
 mod asked;
 mod edge;
+mod honoured;
+mod known;
 mod node;
+mod pass;
 mod resolve;
-mod window;
 
+pub use crate::admit::window::Window;
 pub use asked::{Intent, rules_of, timeout_seconds};
+pub use honoured::{not_honoured, stood_off};
+pub(crate) use known::{changes, is_gate_lost};
+pub use known::{job_name, joined, label, reservation, run_id};
 pub use resolve::{Resolved, digest, duration_millis, munged, secret_hash};
-pub use window::Window;
 
 use crate::{
-    action::{Action, Event, NodePurpose, Planned},
-    closed,
-    decide::{self, Decision, Journal, Snapshot},
-    ledger, mark, names,
-    observed::{ChangeView, ForeignController, JobEnd, Key, NodeView, Observed, PlanJobView, PlanView},
-    owner::{Owner, OwnerKind},
-    pools,
-    report::{NodeReport, PlanReport, RunPhase, Why},
+    action::{Action, FORGET_CHAIN, NodePurpose, Planned},
+    decision::{Decision, Snapshot},
+    key::Key,
+    ledger, mark,
+    observed::{ChangeView, NodeView, Observed, PlanJobView, PlanView},
+    owner::OwnerKind,
+    report::{PlanReport, RunPhase},
     standoff,
+    turn::{
+        job,
+        journal::{self, Journal},
+        lease, machine,
+    },
     verdict::{Answers, Question},
+    why::Why,
 };
 use jiff::Timestamp;
-use numo_api::{
-    DirectiveAction, NodeChangeSpec, OwnerRef, Reason, RunResult, Step, Target, conditions::types, marks,
-    marks::openshift,
-};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
-
-/// One decision in the making.
-struct Pass<'a> {
-    now: Timestamp,
-    observed: &'a Observed,
-    view: &'a PlanView,
-    owner: &'a Owner,
-    answers: &'a Answers,
-    intent: Intent<'a>,
-    resolved: Resolved,
-    /// The hash; empty while it is not known.
-    hash: String,
-    run_id: String,
-    /// Label of the nodes that are done.
-    label: String,
-    /// Why nothing begins any more, and what is held is given back.
-    leaving: Option<Why>,
-    /// The Jobs of this Plan by node and hash; those that only prepare apart.
-    jobs: BTreeMap<(&'a str, &'a str, bool), (&'a Key, &'a PlanJobView)>,
-    /// Host names of the nodes that are being upgraded, by node.
-    applying: BTreeMap<&'a str, String>,
-    /// It waits for Plans that wait for it.
-    in_cycle: bool,
-    /// Its Jobs may not be seen, and it is to go: turns end without them.
-    blind: bool,
-    /// Ended Jobs of nodes that have gone since, and were made again under the same names.
-    stale: Vec<(&'a Key, &'a PlanJobView)>,
-    out: Decision,
-    pool: Arc<str>,
-}
-
-/// Id of what a Plan goes to.
-pub fn run_id(plan_uid: &str, hash: &str) -> String {
-    names::run_id(plan_uid, hash)
-}
-
-/// The label of nodes that says which hash of a Plan they are at.
-pub fn label(plan: &str) -> String {
-    format!("{}{plan}", marks::PLAN_HASH_PREFIX)
-}
-
-/// The journals of a Plan: only those of its own namespace, whose editors may write what runs on the nodes anyway.
-pub(crate) fn changes<'a>(
-    observed: &'a Observed,
-    view: &'a PlanView,
-) -> impl Iterator<Item = &'a ChangeView> {
-    let from = observed.changes.range(Key::new(&view.key.namespace, "")..);
-    from.map(|(_, change)| change)
-        .take_while(|change| change.key.namespace == view.key.namespace)
-        .filter(|change| change.spec.owner_ref.uid == view.uid && !change.deleting)
-}
-
-/// Namespaces that a message names at most.
-const NAMESPACES_SHOWN: usize = 10;
-
-/// Why Plans of this namespace are not honoured, if so.
-pub fn not_honoured(view: &PlanView, observed: &Observed) -> Option<Why> {
-    let settings = &observed.settings;
-    let namespace = &view.key.namespace;
-    if observed.honours_plans(namespace) {
-        return None;
-    }
-    let named = settings.plan_namespaces.iter().chain([&settings.namespace]);
-    let honoured: BTreeSet<&str> = named
-        .chain(&observed.plan_namespaces)
-        .map(String::as_str)
-        .collect();
-    let shown: Vec<&str> = honoured.iter().take(NAMESPACES_SHOWN).copied().collect();
-    let more = if honoured.len() > shown.len() { ", …" } else { "" };
-    let message = format!(
-        "Plans are honoured in {}{more}, found this one in {namespace}; an administrator labels it: kubectl label namespace {namespace} {}=true (or --plan-namespaces)",
-        shown.join(", "),
-        marks::PLANS_NAMESPACE
-    );
-    Some(Why::new(Reason::NamespaceNotAllowed, message))
-}
-
-/// Why a Plan is left to the operator that numo replaces, if so.
-pub fn stood_off(observed: &Observed) -> Option<Why> {
-    observed.stood_off(ForeignController::Plan)
-}
-
-/// The NodeChange of a node of a Plan, by its one name.
-pub fn reservation(
-    view: &PlanView,
-    node: &NodeView,
-    (hash, version): (&str, &str),
-    in_service: bool,
-) -> (Key, NodeChangeSpec) {
-    let kind = OwnerKind::Plan;
-    let run_id = run_id(&view.uid, hash);
-    let name = names::change_name(kind.name(), &view.key.name, &view.uid, &node.uid, &run_id);
-    let spec = NodeChangeSpec {
-        owner_ref: OwnerRef {
-            api_version: kind.api_version(),
-            kind: kind.name().to_owned(),
-            namespace: Some(view.key.namespace.clone()),
-            name: view.key.name.clone(),
-            uid: view.uid.clone(),
-        },
-        node_name: node.name.clone(),
-        node_uid: node.uid.clone(),
-        target: Target {
-            run_id,
-            version: version.to_owned(),
-            pool: String::new(),
-        },
-        in_service,
-        directive: None,
-    };
-    (Key::new(&view.key.namespace, name), spec)
-}
-
-/// Whether the Plan had `spec.mutex`, and has it no more.
-pub(crate) fn is_gate_lost(view: &PlanView) -> bool {
-    view.spec.mutex.is_none() && (view.annotations.contains_key(marks::PLAN_GATE) || view.pruned.is_some())
-}
+use known::EXIT_CODE;
+use numo_api::{DirectiveAction, Reason, RunResult, Step, conditions::types, marks};
+use pass::Pass;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Whether the Job of the Plan for what this run goes to has begun on the node, or has ended, whoever made it.
 pub(crate) fn has_job(observed: &Observed, view: &PlanView, node: &NodeView, of_run: &str) -> bool {
@@ -313,96 +202,7 @@ fn jobs<'a>(
         .collect()
 }
 
-/// Name of the Job of a node (`spec/system-upgrade-controller.md` §2, D).
-pub fn job_name(verb: &str, plan: &str, node: &str, hash: &str) -> String {
-    let short = node.split('.').next().unwrap_or(node);
-    joined(&[verb, plan, "on", short, "with", hash])
-}
-
-/// Parts joined by `-`; a name of more than 63 bytes is cut and gets the first digits of its SHA-256, as
-/// system-upgrade-controller has it.
-pub fn joined(parts: &[&str]) -> String {
-    const MOST: usize = 63;
-    let name = parts.join("-");
-    if name.len() <= MOST {
-        return name;
-    }
-    let digest = names::hex(&name);
-    let is_fit = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let (kept, digits) = if name.as_bytes().get(56).copied().is_some_and(is_fit) {
-        (57, 5)
-    } else {
-        (56, 6)
-    };
-    // Names are ASCII; what is not is refused by the API server, and must not be cut in two here.
-    let kept = (0..=kept)
-        .rev()
-        .find(|at| name.is_char_boundary(*at))
-        .unwrap_or(0);
-    format!("{}-{}", &name[..kept], &digest[..digits])
-}
-
-impl<'a> Pass<'a> {
-    /// The Jobs on a node, those that only prepare among them.
-    fn jobs_on<'s>(&'s self, node: &'s str) -> impl Iterator<Item = (&'a Key, &'a PlanJobView)> + 's {
-        self.jobs
-            .range((node, "", false)..)
-            .take_while(move |((of, ..), _)| *of == node)
-            .map(|(_, job)| *job)
-    }
-}
-
 impl Pass<'_> {
-    /// Deletes a Job, unless it is on its way out.
-    fn delete_job(&mut self, node: &NodeView, job: &Key, view: &PlanJobView) {
-        if view.deleting {
-            return;
-        }
-        let action = Action::DeletePlanJob {
-            job: job.clone(),
-            uid: view.uid.clone(),
-        };
-        self.act(&node.name, action, None);
-    }
-
-    /// Deletes the journal of a turn that is to begin anew.
-    fn forget(&mut self, node: &NodeView, change: &ChangeView) {
-        let action = Action::DeleteChange {
-            key: change.key.clone(),
-            uid: change.uid.clone(),
-            resource_version: change.resource_version.clone(),
-        };
-        self.act(&node.name, action, None);
-    }
-
-    fn act(&mut self, chain: &str, action: Action, event: Option<Event>) {
-        self.out.actions.push(Planned {
-            chain: chain.to_owned(),
-            action,
-            event,
-        });
-    }
-
-    /// Says where a node is.
-    fn say(&mut self, node: &NodeView, step: Step, why: Why, change: Option<&ChangeView>) {
-        let report = NodeReport {
-            pool: self.pool.clone(),
-            step,
-            why,
-            since: change.and_then(|change| change.status.since.clone()),
-            change: change.map(|change| change.key.to_string()),
-        };
-        self.out.report.nodes.insert(node.name.clone(), report);
-    }
-
-    /// Whether the Plan may have Jobs at all.
-    fn is_ready(&self) -> bool {
-        self.intent.invalid.is_none()
-            && self.intent.of_secrets.is_none()
-            && !self.resolved.version.is_empty()
-            && !self.hash.is_empty()
-    }
-
     fn decide(&mut self) {
         let (view, observed) = (self.view, self.observed);
         self.out.report.phase = RunPhase::Active;
@@ -443,8 +243,8 @@ impl Pass<'_> {
         self.free_jobs(&flying, &over);
         let held = !in_flight.is_empty() || kept;
         self.keep_finalizer(held);
-        for action in decide::forgotten(over.iter().copied(), &self.run_id, self.now).collect::<Vec<_>>() {
-            self.act(decide::FORGET_CHAIN, action, None);
+        for action in journal::forgotten(over.iter().copied(), &self.run_id, self.now).collect::<Vec<_>>() {
+            self.act(FORGET_CHAIN, action, None);
         }
         self.summarise(hold, !in_flight.is_empty(), kept);
     }
@@ -483,7 +283,7 @@ impl Pass<'_> {
             .collect();
         let goes_on: BTreeSet<&str> = over
             .iter()
-            .filter(|change| decide::is_for(change, Reason::Superseded) && !waits)
+            .filter(|change| journal::is_for(change, Reason::Superseded) && !waits)
             .map(|change| change.spec.node_name.as_str())
             .filter(|name| !skipped.contains(name))
             .collect();
@@ -514,11 +314,11 @@ impl Pass<'_> {
             let patch = node::restoring(node, &view.uid, NodePurpose::Uncordon);
             self.act(&node.name, Action::PatchNode(patch), None);
         }
-        let actions = decide::machine_unshields(observed, &view.uid, |node| !in_flight.contains(node));
+        let actions = machine::machine_unshields(observed, &view.uid, |node| !in_flight.contains(node));
         for action in actions {
             self.act("machines", action, None);
         }
-        let holder = decide::holder_of(OwnerKind::Plan, &view.uid);
+        let holder = lease::holder_of(OwnerKind::Plan, &view.uid);
         let leases = observed.leases.iter();
         for (name, lease) in leases.filter(|(_, lease)| lease.holder == holder) {
             if in_flight.contains(name.as_str()) || running.contains(name.as_str()) {
@@ -578,7 +378,7 @@ impl Pass<'_> {
                 ended.contains(job.run.as_str()) || judged.contains(key.to_string().as_str())
             })
             .filter(|(_, job)| job.ttl_seconds.is_none() && !job.deleting)
-            .map(|(key, job)| decide::freeing(key.clone(), job))
+            .map(|(key, job)| job::freeing(key.clone(), job))
             .collect();
         for planned in freed {
             if !self
@@ -613,35 +413,6 @@ impl Pass<'_> {
             // Somebody has taken it away: without it nobody would give the nodes back.
             self.add_finalizer();
         }
-    }
-
-    /// Puts our finalizer on the Plan, once a pass.
-    fn add_finalizer(&mut self) {
-        let action = Action::AddFinalizer {
-            owner: self.owner.clone(),
-            uid: self.view.uid.clone(),
-            finalizer: marks::FINALIZER,
-        };
-        if !self.out.actions.iter().any(|planned| planned.action == action) {
-            self.act("owner", action, None);
-        }
-    }
-
-    fn has_finalizer(&self) -> bool {
-        self.view.finalizers.iter().any(|one| one == marks::FINALIZER)
-    }
-
-    /// Whether the Plan selects the node.
-    fn selects(&self, node: &NodeView) -> bool {
-        !self.view.selector.is_null()
-            && !node.label(openshift::HOSTNAME).is_empty()
-            && node.label(&self.label) != marks::PLAN_DISABLED
-            && pools::matches(&self.view.selector, &node.labels)
-    }
-
-    /// Whether the Plan selects the node, and it is not at the hash.
-    fn is_behind(&self, node: &NodeView) -> bool {
-        self.selects(node) && (self.hash.is_empty() || node.label(&self.label) != self.hash)
     }
 
     /// What is said of the Plan as a whole. `kept`: something is yet to be given back.
@@ -715,18 +486,6 @@ impl Pass<'_> {
         report.hold = self.leaving.clone().or(hold);
         report.plan = Some(said);
     }
-}
-
-/// What follows the reference's words of a failed Job.
-const EXIT_CODE: &str = " (exit code ";
-
-/// Words of a failed Job, as system-upgrade-controller has them.
-fn failure(job: &Key, node: &str, end: &JobEnd, exit_code: Option<i32>) -> String {
-    let JobEnd::Failed(reason, message) = end else {
-        return String::new();
-    };
-    let code = exit_code.map_or_else(String::new, |code| format!("{EXIT_CODE}{code})"));
-    format!("Job {job} failed on Node {node}: {reason}: {message}{code}")
 }
 
 impl PlanView {

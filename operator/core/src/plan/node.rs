@@ -4,27 +4,43 @@
 //! By default one Job does it all: prepare, cordon or drain, upgrade. With `drainBy: Numo` a Job prepares, numo cordons and
 //! drains, and a second Job upgrades.
 
-use super::{Pass, closed, edge, failure, job_name, label, munged};
+use super::{
+    edge,
+    known::{failure, job_name, label, run_id},
+    pass::Pass,
+    resolve::munged,
+};
 use crate::{
     action::{
         Action, Change, Event, EventAction, NodePatch, NodePurpose, PlanJobRequest, PlanParts, Planned,
     },
-    decide::{self, Journal},
     drain,
-    lease::{self, Lease},
+    key::Key,
     ledger,
     mark::{self, CordonedBy},
-    observed::{ChangeView, JobEnd, Key, NodeView, PlanJobView},
+    observed::{ChangeView, JobEnd, NodeView, PlanJobView},
     owner::OwnerKind,
-    phases::{Phases, Went},
     probe::{self, Look},
-    quorum,
-    report::Why,
-    rules::{self, later},
+    quorum, rules,
+    time::later,
+    turn::{
+        closed,
+        directive::{self, retry_asked},
+        journal::{self, Journal},
+        lease::{self, Lease},
+        machine,
+        phases::{Phases, Went},
+        shield,
+    },
     verdict::Question,
+    why::Why,
 };
 use jiff::Timestamp;
-use numo_api::{DirectiveAction, Entry, FailurePolicy, Phase, Pin, Reason, Step, marks, marks::openshift};
+use numo_api::{
+    DirectiveAction, Entry, FailurePolicy, Phase, Pin, Reason, Step,
+    conditions::Who,
+    marks::{self, openshift},
+};
 
 /// How often a node that reboots under its Job has it run once more by itself.
 const REBOOTS: usize = 3;
@@ -40,25 +56,14 @@ pub fn is_windows(node: &NodeView) -> bool {
     node.label(openshift::OS) == "windows"
 }
 
-/// A person asked for the node once more.
-pub fn retry_asked(change: &ChangeView) -> bool {
-    change.status.observed_generation.unwrap_or(1) < change.generation
-        && change
-            .spec
-            .directive
-            .as_ref()
-            .is_some_and(|directive| directive.action == DirectiveAction::Retry)
-}
-
 /// Puts back all that an owner has put on a node: its cordon, unless one was there before, its shield, and the marks.
 pub fn restoring(node: &NodeView, owner_uid: &str, purpose: NodePurpose) -> NodePatch {
     let mut patch = NodePatch::of(node, purpose);
     if let Some(mark) = mark::cordoned_by(node).filter(|mark| mark.owner == owner_uid) {
-        patch.annotations.push(unmarking(node));
-        patch.unschedulable = (!mark.prior && node.unschedulable).then_some(false);
+        uncordon(&mut patch, node, mark.prior);
     }
     if let Some(mark) = mark::shielded(node).filter(|mark| mark.owner == owner_uid)
-        && let Action::PatchNode(shield) = decide::unshield(node, &mark)
+        && let Action::PatchNode(shield) = shield::unshield(node, &mark)
     {
         patch.labels.extend(shield.labels);
         patch.annotations.extend(shield.annotations);
@@ -80,6 +85,16 @@ fn said(reason: &'static str, action: EventAction, note: String) -> Event {
 /// How to go on without a node that is out of reach.
 fn leave_out(node: &str) -> String {
     format!("repair it, and it goes on; `numo skip {node}` leaves it out, so that the other nodes go on")
+}
+
+/// Takes the mark of a cordon off, and the cordon with it unless one was there before. The cordon is a Job's, which may be seen after
+/// that Job's end: what was seen of it is tested, or the cordon would stay without a mark.
+fn uncordon(patch: &mut NodePatch, node: &NodeView, prior: bool) {
+    patch.annotations.push(unmarking(node));
+    if !prior {
+        patch.while_unschedulable = Some(node.unschedulable);
+        patch.unschedulable = node.unschedulable.then_some(false);
+    }
 }
 
 fn unmarking(node: &NodeView) -> Change {
@@ -123,9 +138,10 @@ impl Turn<'_> {
         self.change.status.step.unwrap_or(Step::Admitted)
     }
 
-    /// Whether its Job has begun, in this attempt.
+    /// Whether its Job has begun, in this attempt, or was complete before it: then only the rules are asked again.
     fn has_begun(&self) -> bool {
         self.entered(Step::Released).is_some()
+            || self.entered(Step::Changed).is_some()
             || self
                 .job
                 .is_some_and(|(_, job)| !job.paused || job.ended.is_some())
@@ -166,6 +182,18 @@ impl Turn<'_> {
             || self.told_of_jobs().any(|entry| !of_untouched(entry))
     }
 
+    /// Whether the journal tells this of the Job that prepares the node, in this attempt: `Upgrading` once it has begun,
+    /// `Prepared` once it is complete.
+    fn tells_of_prepare(&self, reason: Reason) -> bool {
+        let attempt = self.change.status.attempt.max(1);
+        let mut entries = self.change.status.entries.iter();
+        entries.any(|entry| {
+            entry.step == Step::PreRules
+                && entry.attempt == attempt
+                && entry.reason.as_deref() == Some(reason.name())
+        })
+    }
+
     /// Whether its Job is complete.
     fn is_changed(&self) -> bool {
         self.entered(Step::Changed).is_some()
@@ -196,7 +224,7 @@ impl<'a> Pass<'a> {
             .and_then(|pin| pin.failed_job.as_deref());
         let found = self.jobs_on(&node.name).find(|(_, job)| {
             !job.prepares
-                && super::run_id(&self.view.uid, &job.hash) == change.spec.target.run_id
+                && run_id(&self.view.uid, &job.hash) == change.spec.target.run_id
                 && failed != Some(job.uid.as_str())
         });
         let hash: &'a str = found.map_or("", |(_, job)| job.hash.as_str());
@@ -210,10 +238,10 @@ impl<'a> Pass<'a> {
         if is_current && node.label(&self.label) == self.hash && !turn.runs() {
             return self.finish(&turn, &[]);
         }
-        if self.gives_up(&turn) || self.is_made_anew(&turn) {
+        if self.gives_up(&turn) || self.begin_anew(&turn) {
             return;
         }
-        if !self.holds_node(&turn) {
+        if !self.take_lease_and_shield(&turn) {
             return;
         }
         if self.retries(&turn) || self.removes_failed(&turn) {
@@ -262,7 +290,7 @@ impl<'a> Pass<'a> {
             return false;
         }
         let (step, why) = if let Some(directive) = skips {
-            let words = decide::persons_words("skipped", turn.change, directive);
+            let words = directive::persons_words("skipped", turn.change, directive);
             (Step::Skipped, Why::new(Reason::SkippedByPerson, words))
         } else if let Some(why) = &self.leaving {
             (Step::Failed, Why::new(Reason::RunGivenUp, why.message.clone()))
@@ -293,9 +321,9 @@ impl<'a> Pass<'a> {
         true
     }
 
-    /// Whether the node is to be in service while it changes is settled when its turn begins. If the Plan says otherwise
-    /// by now, and nothing runs, the turn ends and another one begins.
-    fn is_made_anew(&mut self, turn: &Turn<'a>) -> bool {
+    /// Ends the turn, and has another one begin, if nothing runs and the Plan says otherwise by now whether the node is in
+    /// service while it changes; true if so.
+    fn begin_anew(&mut self, turn: &Turn<'a>) -> bool {
         let same = turn.change.spec.in_service != self.intent.cordons;
         if same || turn.is_changed() || turn.runs() || self.preparing(turn).is_some() {
             return false;
@@ -327,7 +355,7 @@ impl<'a> Pass<'a> {
             job.prepares
                 && !job.paused
                 && job.ended.is_none()
-                && super::run_id(&self.view.uid, &job.hash) == turn.change.spec.target.run_id
+                && run_id(&self.view.uid, &job.hash) == turn.change.spec.target.run_id
         })
     }
 
@@ -370,7 +398,7 @@ impl<'a> Pass<'a> {
     }
 
     fn release_lease(&mut self, node: &NodeView) {
-        let holder = decide::holder_of(OwnerKind::Plan, &self.view.uid);
+        let holder = lease::holder_of(OwnerKind::Plan, &self.view.uid);
         if let Some(lease) = self.observed.leases.get(&node.name)
             && lease.holder == holder
         {
@@ -383,12 +411,12 @@ impl<'a> Pass<'a> {
     }
 
     /// Takes lease and shield, and remembers what cordon there was; true once that is so, or cannot be had.
-    fn holds_node(&mut self, turn: &Turn<'a>) -> bool {
+    fn take_lease_and_shield(&mut self, turn: &Turn<'a>) -> bool {
         let node = turn.node;
         let uid = &self.view.uid;
         let mut actions = Vec::new();
         if !turn.change.spec.in_service {
-            let holder = decide::holder_of(OwnerKind::Plan, uid);
+            let holder = lease::holder_of(OwnerKind::Plan, uid);
             match lease::of(self.observed, &node.name, &holder, self.now) {
                 Lease::None => {}
                 Lease::Ours(until) => self.out.wake(until),
@@ -433,7 +461,7 @@ impl<'a> Pass<'a> {
             actions.push(Action::PatchNode(patch));
         }
         if begins {
-            actions.extend(decide::machine_shields(self.observed, &node.name, uid));
+            actions.extend(machine::machine_shields(self.observed, &node.name, uid));
         }
         let holds = actions.is_empty() || (renews_only && actions.len() == 1);
         for action in actions {
@@ -475,7 +503,7 @@ impl<'a> Pass<'a> {
             return None;
         }
         let mut patch = NodePatch::of(node, NodePurpose::Shield);
-        if shields && let Action::PatchNode(shield) = decide::shield(node, uid) {
+        if shields && let Action::PatchNode(shield) = shield::shield(node, uid) {
             patch = shield;
         }
         if cordons {
@@ -521,7 +549,7 @@ impl<'a> Pass<'a> {
             return false;
         }
         let why = if asked && let Some(directive) = &turn.change.spec.directive {
-            let words = decide::persons_words("retried", turn.change, directive);
+            let words = directive::persons_words("retried", turn.change, directive);
             Why::new(Reason::Admitting, words)
         } else {
             let message = format!("the Plan was changed (generation {})", self.view.generation);
@@ -589,7 +617,7 @@ impl<'a> Pass<'a> {
         let persons = || {
             let directive = turn.change.spec.directive.as_ref()?;
             (directive.action == DirectiveAction::Hold).then(|| {
-                let words = decide::persons_words("held", turn.change, directive);
+                let words = directive::persons_words("held", turn.change, directive);
                 Why::new(Reason::HeldByPerson, words)
             })
         };
@@ -608,8 +636,8 @@ impl<'a> Pass<'a> {
             })
         };
         let outside = || {
-            let is_fresh = turn.change.status.attempt <= 1 && turn.entered(Step::Cordoned).is_none();
-            is_fresh.then(|| self.outside()).flatten()
+            // Each turn that is given back begins another attempt: their number says nothing of what was done to the node.
+            (!turn.is_disrupted()).then(|| self.outside()).flatten()
         };
         self.intent
             .suspended
@@ -671,7 +699,7 @@ impl<'a> Pass<'a> {
         let at = (turn.node, turn.change);
         let went = self.phases().pass(&mut out, at, (phase, step), closed);
         self.out = out;
-        self.has_passed(turn, step, went)
+        self.act_on(turn, step, went)
     }
 
     /// Whether every Pass of these phases is young enough. One that is not is asked for again.
@@ -680,10 +708,11 @@ impl<'a> Pass<'a> {
         let at = (turn.node, turn.change);
         let went = self.phases().confirm(&mut out, at, phases);
         self.out = out;
-        self.has_passed(turn, Step::PreRules, went)
+        self.act_on(turn, Step::PreRules, went)
     }
 
-    fn has_passed(&mut self, turn: &Turn<'a>, step: Step, went: Went) -> bool {
+    /// Acts on how a phase of rules went; true if it passed.
+    fn act_on(&mut self, turn: &Turn<'a>, step: Step, went: Went) -> bool {
         match went {
             Went::Passed => true,
             Went::Waits(why) => {
@@ -714,7 +743,7 @@ impl<'a> Pass<'a> {
     fn say_held(&mut self, turn: &Turn<'a>) {
         let reason = Reason::ALL
             .iter()
-            .find(|reason| decide::is_for(turn.change, **reason));
+            .find(|reason| journal::is_for(turn.change, **reason));
         let message = turn.change.status.message.clone().unwrap_or_default();
         let why = Why::new(reason.copied().unwrap_or(Reason::JobFailed), message);
         self.say_turn(turn, Step::Held, why);
@@ -740,7 +769,7 @@ impl<'a> Pass<'a> {
 
     /// Holds the node until a person says what is to become of it.
     fn hold_node(&mut self, turn: &Turn<'a>, why: Why, log_tail: Option<String>) {
-        let known = turn.step() == Step::Held && decide::is_for(turn.change, why.reason);
+        let known = turn.step() == Step::Held && journal::is_for(turn.change, why.reason);
         if !known {
             let mut journal = Journal::open(turn.change, self.now);
             journal.enter(Step::Held, Some(&why));
@@ -772,13 +801,20 @@ impl<'a> Pass<'a> {
         if !self.passed(turn, Phase::Pre, Step::PreRules, closed.as_ref()) {
             return;
         }
-        if self.intent.drains && !turn.change.spec.in_service {
-            if !self.is_prepared(turn, closed.as_ref()) {
+        let drains = self.intent.drains && !turn.change.spec.in_service;
+        if drains {
+            if !self.prepare(turn, closed.as_ref()) {
                 return;
             }
-            if !self.is_drained(turn, closed.as_ref()) {
+            if !self.cordon_and_drain(turn, closed.as_ref()) {
                 return;
             }
+        }
+        // A Job that drains meets a budget that lets no pod go only once the node is cordoned.
+        let probes = !drains && turn.job.is_none() && !turn.change.spec.in_service && closed.is_none();
+        let at = (turn.node, turn.change);
+        if probes && self.phases().asks_next(at, Phase::PreRelease) && !self.probe_drain(turn) {
+            return;
         }
         if !self.passed(turn, Phase::PreRelease, Step::PreRelease, closed.as_ref()) {
             return;
@@ -786,15 +822,15 @@ impl<'a> Pass<'a> {
         if let Some(why) = closed {
             return self.close(turn, Step::PreRelease, why);
         }
-        if !self.confirmed(turn, &rules::BEFORE_RELEASE) {
+        if (probes && !self.probe_drain(turn)) || !self.confirmed(turn, &rules::BEFORE_RELEASE) {
             return;
         }
-        let parts = if self.intent.drains && !turn.change.spec.in_service {
+        let parts = if drains {
             PlanParts::Upgrade
         } else {
             PlanParts::All
         };
-        if self.is_created(turn, parts)
+        if self.create_job(turn, parts)
             && let Some((job, view)) = turn.job
             && view.paused
         {
@@ -826,7 +862,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Creates the Job, once the node is in `status.applying`; true once it is there.
-    fn is_created(&mut self, turn: &Turn<'a>, parts: PlanParts) -> bool {
+    fn create_job(&mut self, turn: &Turn<'a>, parts: PlanParts) -> bool {
         let starting = || Why::new(Reason::UpgradeStarting, "its Job is about to start");
         if !self.applies(turn.node) {
             self.out.wake(self.now);
@@ -858,49 +894,73 @@ impl<'a> Pass<'a> {
         false
     }
 
-    /// numo drains: what prepares for it has run in a Job of its own.
-    fn is_prepared(&mut self, turn: &Turn<'a>, closed: Option<&Why>) -> bool {
-        if self.view.spec.prepare.is_none() || turn.entered(Step::Cordoned).is_some() {
+    /// Runs what prepares for a drain by numo in a Job of its own; true once it has run. The journal tells that the Job has
+    /// begun and that it is complete: a Job is gone after its TTL, whoever has seen its end.
+    fn prepare(&mut self, turn: &Turn<'a>, closed: Option<&Why>) -> bool {
+        let is_prepared = turn.tells_of_prepare(Reason::Prepared) || turn.entered(Step::Cordoned).is_some();
+        if self.view.spec.prepare.is_none() || is_prepared {
             return true;
         }
+        let has_begun = turn.tells_of_prepare(Reason::Upgrading);
+        // While the turn is closed, numo itself deletes a Job that no kubelet takes up.
+        let is_awaited = has_begun && turn.change.status.closed_since.is_none();
         let key = (turn.node.name.as_str(), self.hash.as_str(), true);
         let found = self.jobs.get(&key).copied();
-        let Some((job, view)) = found.filter(|(_, view)| !view.deleting) else {
-            if let Some(why) = closed {
+        let Some((job, view)) = found.filter(|(_, view)| is_awaited || !view.deleting) else {
+            if is_awaited {
+                self.lose_job(turn);
+            } else if let Some(why) = closed {
                 self.close(turn, Step::PreRules, why.clone());
             } else if self.confirmed(turn, &[Phase::Pre]) {
-                let _ = self.is_created(turn, PlanParts::Prepare);
+                let _ = self.create_job(turn, PlanParts::Prepare);
             }
             return false;
         };
         self.applies(turn.node);
         match &view.ended {
-            Some(JobEnd::Complete) => true,
-            Some(end) => {
-                self.failed(turn, (job, view), end);
-                false
+            Some(JobEnd::Complete) => {
+                let message = format!("Job {job} has prepared Node {}", turn.node.name);
+                let why = Why::new(Reason::Prepared, message);
+                self.note_prepare(turn, &why);
+                self.say_turn(turn, Step::PreRules, why);
             }
-            None => {
-                self.goes_on(turn, Step::PreRules, (job, view));
-                false
+            Some(end) => self.failed(turn, (job, view), end),
+            None if view.deleting => {
+                let why = Why::new(Reason::JobBeingDeleted, format!("Job {job} is being deleted"));
+                self.say_turn(turn, Step::PreRules, why);
             }
+            None if !has_begun => {
+                let message = format!("Job {job} prepares Node {}", turn.node.name);
+                self.note_prepare(turn, &Why::new(Reason::Upgrading, message));
+                let why = self.upgrading(turn, job, view);
+                self.say_turn(turn, Step::PreRules, why);
+            }
+            None => self.goes_on(turn, Step::PreRules, (job, view)),
         }
+        false
     }
 
-    /// numo cordons and drains.
-    fn is_drained(&mut self, turn: &Turn<'a>, closed: Option<&Why>) -> bool {
+    /// Journals how far the Job that prepares the node has come.
+    fn note_prepare(&mut self, turn: &Turn<'a>, why: &Why) {
+        let mut journal = Journal::open(turn.change, self.now);
+        journal.enter(Step::PreRules, Some(why));
+        self.write(journal);
+    }
+
+    /// Cordons and drains the node; true once it is drained.
+    fn cordon_and_drain(&mut self, turn: &Turn<'a>, closed: Option<&Why>) -> bool {
         let node = turn.node;
         self.applies(node);
         let cordoned = turn
             .entered(Step::Cordoned)
-            .and_then(|entry| decide::time(Some(&entry.at)));
+            .and_then(|entry| journal::time(Some(&entry.at)));
         let Some(cordoned) = cordoned else {
             if let Some(why) = closed {
                 self.close(turn, Step::PreRules, why.clone());
                 return false;
             }
             if !node.unschedulable {
-                if !self.can_drain(turn) || !self.confirmed(turn, &[Phase::Pre]) {
+                if !self.probe_drain(turn) || !self.confirmed(turn, &[Phase::Pre]) {
                     return false;
                 }
                 self.cordon(turn, 0);
@@ -912,11 +972,10 @@ impl<'a> Pass<'a> {
             self.say_turn(turn, Step::Cordoned, Why::new(Reason::Draining, "it is cordoned"));
             return false;
         };
-        if turn.entered(Step::Drained).is_some() {
-            return true;
-        }
+        // Also after the drain: the last rules may take hours, and an open node is not upgraded.
+        let times = mark::cordoned_by(node).map_or(0, |mark| mark.corrections);
+        let was_drained = turn.entered(Step::Drained).is_some();
         if !node.unschedulable {
-            let times = mark::cordoned_by(node).map_or(0, |mark| mark.corrections);
             if times >= MAX_CORRECTIONS {
                 let message = format!(
                     "Node {}: someone uncordoned it {} times; cordon it, or skip it",
@@ -930,6 +989,9 @@ impl<'a> Pass<'a> {
                 self.cordon(turn, times + 1);
                 return false;
             }
+        }
+        if was_drained && times == 0 {
+            return true;
         }
         let Some(options) = self.intent.drain.clone() else {
             // Cordoned is all that was asked.
@@ -958,6 +1020,9 @@ impl<'a> Pass<'a> {
             }
         }
         let Some(why) = found.why else {
+            if was_drained {
+                return true;
+            }
             let mut journal = Journal::open(turn.change, self.now);
             journal.enter(Step::Drained, None);
             self.write(journal);
@@ -988,8 +1053,8 @@ impl<'a> Pass<'a> {
         false
     }
 
-    /// Whether the last look finds nothing that would keep the drain from passing, where one is asked for.
-    fn can_drain(&mut self, turn: &Turn<'a>) -> bool {
+    /// Looks a last time for what would keep the drain from passing, where that is asked for; true if there is nothing.
+    fn probe_drain(&mut self, turn: &Turn<'a>) -> bool {
         let Some(options) = self.intent.drain.clone().filter(|options| options.probe) else {
             return true;
         };
@@ -1050,7 +1115,12 @@ impl<'a> Pass<'a> {
                 Reason::UpgradeStarting => Reason::Upgrading,
                 other => other,
             };
-            return self.say_turn(turn, step, Why::new(reason, message));
+            let why = Why::new(reason, message);
+            if let Some(at) = ledger::given_up_at(node).filter(|at| *at > self.now) {
+                self.out.wake(at);
+                return self.say_turn(turn, step, why);
+            }
+            return self.say_turn(turn, step, why.ended_by(Who::ClusterAdmin));
         }
         let message = format!(
             "Node {} is not Ready, and no kubelet has taken up Job {job}",
@@ -1107,11 +1177,7 @@ impl<'a> Pass<'a> {
             if turn.step() == Step::Held {
                 return self.say_held(turn);
             }
-            let message = format!(
-                "the Job of Node {} is gone, and nothing tells how it ended; `numo retry` runs it again, `numo skip` leaves the node out",
-                turn.node.name
-            );
-            return self.hold_node(turn, Why::new(Reason::JobLost, message), None);
+            return self.lose_job(turn);
         };
         match &view.ended {
             Some(JobEnd::Complete) => self.complete(turn),
@@ -1127,6 +1193,15 @@ impl<'a> Pass<'a> {
             }
             None => self.goes_on(turn, Step::Released, (job, view)),
         }
+    }
+
+    /// Holds the node: its Job has begun and is gone, and nobody has seen its end.
+    fn lose_job(&mut self, turn: &Turn<'a>) {
+        let message = format!(
+            "the Job of Node {} is gone, and nothing tells how it ended; `numo retry` runs it again, `numo skip` leaves the node out",
+            turn.node.name
+        );
+        self.hold_node(turn, Why::new(Reason::JobLost, message), None);
     }
 
     /// Journals that the Job has begun, and on which boot.
@@ -1223,7 +1298,7 @@ impl<'a> Pass<'a> {
         let ended = turn.job.and_then(|(_, job)| job.ended_at);
         let changed = turn
             .entered(Step::Changed)
-            .and_then(|entry| decide::time(Some(&entry.at)));
+            .and_then(|entry| journal::time(Some(&entry.at)));
         let since = ended.or(changed).unwrap_or(self.now);
         let delay = later(since, self.intent.delay_seconds);
         let delays = self.now < delay || self.intent.soak_seconds > 0;
@@ -1261,8 +1336,7 @@ impl<'a> Pass<'a> {
             && let Some(mark) = cordon
         {
             let mut patch = NodePatch::of(node, NodePurpose::Uncordon);
-            patch.annotations.push(unmarking(node));
-            patch.unschedulable = (!mark.prior && node.unschedulable).then_some(false);
+            uncordon(&mut patch, node, mark.prior);
             self.act(&node.name, Action::PatchNode(patch), None);
             let why = Why::new(Reason::GivingBack, "it is being uncordoned");
             return self.say_turn(turn, Step::Uncordoned, why);
@@ -1280,7 +1354,7 @@ impl<'a> Pass<'a> {
                 Why::new(Reason::CompleteDelay, message).until(delay),
             );
         }
-        if !self.has_soaked(turn, since) {
+        if !self.soak(turn, since) {
             return;
         }
         let hash = if turn.is_current {
@@ -1296,13 +1370,13 @@ impl<'a> Pass<'a> {
         self.finish(turn, &labels);
     }
 
-    /// The node keeps its turn for `soakSeconds` after its last verdict, or else its change.
-    fn has_soaked(&mut self, turn: &Turn<'a>, since: Timestamp) -> bool {
+    /// Keeps the turn for `soakSeconds` after the last verdict, or else the change; true once they are over.
+    fn soak(&mut self, turn: &Turn<'a>, since: Timestamp) -> bool {
         if self.intent.soak_seconds == 0 {
             return true;
         }
         let last = turn.change.status.verdicts.last();
-        let last = last.and_then(|verdict| decide::time(Some(&verdict.at)));
+        let last = last.and_then(|verdict| journal::time(Some(&verdict.at)));
         let end = later(since.max(last.unwrap_or(since)), self.intent.soak_seconds);
         if self.now >= end {
             return true;
@@ -1337,7 +1411,7 @@ impl<'a> Pass<'a> {
             });
             self.act(&node.name, Action::PatchNode(patch), event);
         }
-        for action in decide::machine_unshields(self.observed, &self.view.uid, |of| of == node.name) {
+        for action in machine::machine_unshields(self.observed, &self.view.uid, |of| of == node.name) {
             self.act(&node.name, action, None);
         }
         let mut journal = Journal::open(turn.change, self.now);

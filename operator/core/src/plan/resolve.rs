@@ -5,7 +5,8 @@ use crate::{
     names,
     observed::{Map, Observed, PlanView},
     owner::OwnerKind,
-    rules::later,
+    text::clip,
+    time::later,
 };
 use jiff::Timestamp;
 use numo_api::Reason;
@@ -42,7 +43,7 @@ fn unfit(version: &str) -> Option<String> {
     (!fits).then(|| {
         format!(
             "found version {:?}, wanted a label value: at most {} letters, digits, '-', '_' and '.'",
-            crate::rules::clip(version, 100),
+            clip(version, 100),
             names::LABEL_MAX
         )
     })

@@ -1,6 +1,10 @@
 //! Who may begin: limits, budgets, the node itself.
 
-use crate::words::check;
+use crate::{
+    cluster::{Cluster, now},
+    words::check,
+};
+use numo_core::ledger::Ledger;
 
 #[test]
 fn as_many_nodes_fly_as_the_run_allows() {
@@ -123,6 +127,35 @@ fn nodes_of_other_owners_count_too() {
         "node a Selected BudgetExhausted ~ b
          > nothing",
     );
+}
+
+/// Whether the nodes that fill the budget `all` include one that makes room by itself.
+fn makes_room(cluster: &str) -> bool {
+    let cluster = Cluster::parse(cluster);
+    let ledger = Ledger::of(&cluster.observed, now());
+    let uses = ledger.uses();
+    assert_eq!(uses.len(), 1, "{uses:#?}");
+    uses.iter().all(|used| used.makes_room)
+}
+
+#[test]
+fn a_budget_tells_whether_a_node_in_flight_makes_room() {
+    let filled = |a: &str, change: &str| {
+        makes_room(&format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours
+             node a worker 4.16.0 {a}
+             node b worker 4.16.0
+             run finalizer {{}}
+             budget all max:1
+             {change}"
+        ))
+    };
+    for a in ["cordoned", "NotReady", "leaving:autoscaler"] {
+        assert!(!filled(a, ""), "{a}");
+    }
+    assert!(!filled("turn", "change a Held pin:4.17.0 reason:RuleFailed"));
+    assert!(filled("turn", "change a PreRules pin:4.17.0"));
 }
 
 #[test]

@@ -1,6 +1,10 @@
 //! Nodes that are dead or gone do not stop a fleet, of any owner; and what changed without its rules is told.
 
-use crate::words::check;
+use crate::{
+    cluster::Cluster,
+    words::{check, check_cluster, decision},
+};
+use numo_api::{Reason, conditions::Who};
 
 /// Node a was released and its time is over; `change` and `more` say the rest.
 fn lost(change: &str, run: &str, more: &str) -> String {
@@ -78,6 +82,67 @@ fn a_node_that_is_not_ready_is_left_out_after_its_time_where_that_is_asked() {
 }
 
 #[test]
+fn a_node_that_rolled_without_rules_and_stays_away_can_be_left_out() {
+    let cluster = |dark: i64, more: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours
+             node a worker 4.16.0 desired:4.17.0 NotReady dark:{dark}
+             node b worker 4.16.0
+             run finalizer {{changeTimeoutSeconds: 900}}
+             {more}"
+        )
+    };
+    check(
+        &cluster(899, ""),
+        "node a Released Ungated\n ends a Node\n ends b OtherNode\n stalled -\n wake 1",
+    );
+    check(
+        &cluster(900, ""),
+        "node a Released Ungated ~ `numo skip a` leaves it out
+         ends a ClusterAdmin
+         node b Selected WaitingForTurn
+         ends b ClusterAdmin
+         stalled a Ungated",
+    );
+    check(
+        &cluster(60, "change a - directive:Skip"),
+        "node a Skipped SkippedByPerson\n ungated a\n > journal a Skipped SkippedByPerson",
+    );
+    let skipped = "change a Skipped reason:SkippedByPerson obeyed:1";
+    check(
+        &cluster(60, skipped),
+        "node a Skipped SkippedByPerson\n ungated a\n > admit b",
+    );
+    // It is back and rolls: it takes its place again.
+    check(
+        &cluster(60, skipped).replace("NotReady dark:60", ""),
+        "node a Released Ungated\n node b Selected WaitingForTurn",
+    );
+}
+
+#[test]
+fn a_maintenance_that_is_stalled_is_not_waited_for_in_silence() {
+    let cluster = |more: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours
+             node a worker 4.16.0
+             node b worker 4.16.0
+             run finalizer
+             budget all max:1
+             maintenance b name:other {more}
+             turn b PreRules of:other"
+        )
+    };
+    check(&cluster(""), "node a Selected BudgetExhausted\n ends a OtherNode");
+    check(
+        &cluster("stalled"),
+        "node a Selected BudgetExhausted\n ends a ClusterAdmin\n node b Selected NodeBusy\n ends b ClusterAdmin",
+    );
+}
+
+#[test]
 fn a_failure_budget_may_be_a_percentage_and_counts_who_is_gone() {
     let cluster = |budget: &str, more: &str| {
         format!(
@@ -131,6 +196,78 @@ fn nodes_that_left_the_version_unseen_are_ungated() {
         &cluster("settled:4.16.0", "").replace("run {}", "run {dryRun: true}"),
         "not ungated",
     );
+}
+
+/// A daemon that is stuck, or a taint that an autoscaler left behind, ends by nobody's doing.
+#[test]
+fn a_wait_that_should_end_by_itself_needs_a_person_after_ten_minutes() {
+    for (node, reason) in [
+        ("state:Working", "NodeNotDone"),
+        ("leaving:autoscaler", "NodeLeaving"),
+    ] {
+        let cluster = |since: i64| {
+            Cluster::parse(&format!(
+                "cluster 4.17.0
+                 pool worker 4.17.0 ours
+                 node a worker 4.16.0 {node}
+                 run finalizer {{}}
+                 status 4.17.0 waits:{reason}/a/{since}"
+            ))
+        };
+        check_cluster(&cluster(-599), &format!("node a Selected {reason}\n wake 1"));
+        assert!(decision(&cluster(-599)).report.wedged().is_none());
+        let late = decision(&cluster(-600)).report;
+        let (name, node) = late.wedged().unwrap();
+        assert_eq!((name, node.why.who()), ("a", Who::ClusterAdmin));
+        assert!(node.why.message.contains("since "), "{}", node.why.message);
+    }
+}
+
+#[test]
+fn a_release_that_is_not_accepted_is_a_persons_matter() {
+    let cluster = |more: &str| {
+        Cluster::parse(&format!(
+            "cluster 4.16.0 asks 4.17.0 {more}
+             pool worker 4.16.0 ours
+             node a worker 4.16.0
+             run finalizer {{}}"
+        ))
+    };
+    let who = |cluster: &Cluster| decision(cluster).report.hold.map(|why| (why.reason, why.who()));
+    let updating = Reason::ControlPlaneUpdating;
+    assert_eq!(who(&cluster("")), Some((updating, Who::ClusterItself)));
+    assert_eq!(who(&cluster("refused")), Some((updating, Who::ClusterAdmin)));
+    check_cluster(
+        &cluster("refused"),
+        "hold ControlPlaneUpdating ~ ReleaseAccepted is False (PreconditionChecks: failed)",
+    );
+}
+
+#[test]
+fn nodes_that_left_the_configuration_unseen_are_ungated_with_any_config() {
+    let cluster = |a: &str, more: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0b
+             node a worker {a}
+             run {{trigger: AnyConfig}}
+             status 4.17.0/worker=4.17.0 finished settled:4.17.0 still:rendered-worker-4170
+             {more}"
+        )
+    };
+    // A MachineConfig was applied while numo was down: another configuration of the same version.
+    check(&cluster("4.17.0b", ""), "ungated a");
+    check(&cluster("4.17.0", ""), "not ungated");
+    let released = |to: &str| {
+        let change = format!("change a Done to:4.17.0/worker={to} pin:{to} entries:Released,Done");
+        cluster("4.17.0b", &change)
+    };
+    check(&released("4.17.0b"), "not ungated");
+    // Its rules of the configuration before say nothing of this one.
+    check(&released("4.17.0"), "ungated a");
+    // Who asks for versions only has the rest rolled by the MCO.
+    let of_versions = cluster("4.17.0b", "").replace("{trigger: AnyConfig}", "{}");
+    check(&of_versions, "not ungated");
 }
 
 #[test]

@@ -49,6 +49,58 @@ fn a_closed_turn_is_given_back_after_a_minute_and_begins_anew() {
 }
 
 #[test]
+fn a_rule_that_is_gone_keeps_no_turn() {
+    let lost = |closed: &str| {
+        in_turn("{mutexRules: [{name: disk}]}", closed, "")
+            .replace("rule disk Pre\n", "")
+            .replace(PASSED, "")
+    };
+    check(&lost(""), "node a PreRules RuleNotFound\n > journal a closed");
+    check(
+        &lost("closed:60"),
+        "node a Selected RuleNotFound\n > journal a Selected RuleNotFound attempt 2",
+    );
+}
+
+#[test]
+fn a_job_that_runs_keeps_its_turn_until_it_ends() {
+    // Nobody else is to have the node under it.
+    check(
+        &in_turn("{suspend: true}", "closed:60", "job disk/Pre/1 of a running").replace(PASSED, ""),
+        "node a PreRules RuleRunning\n > nothing",
+    );
+}
+
+#[test]
+fn a_list_that_fails_gives_no_turn_back() {
+    check(
+        &in_turn("{}", "closed:600", "unlisted machineconfigs"),
+        "node a PreRelease ListFailed\n > nothing",
+    );
+}
+
+#[test]
+fn what_was_never_listed_ends_no_turn() {
+    // A new leader whose API server does not serve the kind for a moment: nobody knows of a version, or of a pool.
+    for (lost, kind) in [
+        ("cluster 4.17.0", "clusterversions"),
+        ("pool worker 4.17.0 ours", "machineconfigpools"),
+    ] {
+        let blind = in_turn("{}", "closed:600", &format!("absent {kind}")).replace(lost, "");
+        check(&blind, "hold ListFailed\n > nothing");
+    }
+}
+
+#[test]
+fn a_version_that_nobody_knows_is_not_another_version() {
+    let unknown = in_turn("{}", "", "").replace("cluster 4.17.0", "cluster nonsense");
+    check(
+        &unknown,
+        "hold InvalidVersion\n node a PreRelease InvalidVersion\n > journal a closed",
+    );
+}
+
+#[test]
 fn a_turn_that_goes_on_is_closed_no_more() {
     check(
         &in_turn("{}", "closed:30", ""),

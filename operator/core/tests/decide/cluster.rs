@@ -16,7 +16,7 @@ use numo_api::{
     Directive, DirectiveAction, Entry, FailurePolicy, NodeChangeSpec, NodeChangeStatus, ObjectRef, Outcome,
     OwnerRef, Phase, Pin, Placement, Reason, RuleWait, RunStatus, Step, Target, Terms, VerdictRecord,
     marks::{self, openshift},
-    mutex_run_config::{NotAdmitted, RunPool, Settled},
+    mutex_run_config::{NotAdmitted, RunPool, Settled, WaitCount},
 };
 use numo_core::{
     MaintenanceGroup, Owner,
@@ -251,7 +251,8 @@ impl Cluster {
     /// Whether a MutexRunConfig is under test.
     fn is_of_a_run(&self) -> bool {
         let observed = &self.observed;
-        observed.maintenances.is_empty() && !observed.plans.contains_key(&crate::planned::key())
+        let own = |owner: &Owner| owner.key.name == crate::maintained::NAME;
+        !observed.maintenances.keys().any(own) && !observed.plans.contains_key(&crate::planned::key())
     }
 
     /// The owner under test: a Plan if there is one, else a NodeMaintenance, else the run.
@@ -274,6 +275,21 @@ impl Cluster {
                 self.observed.layered.insert(format!("{pool}-os"), pool);
             }
             "topology" => self.observed.control_plane_topology = Some(line.word(1).to_owned()),
+            "absent" => {
+                let kinds = ["clusterversions", "machineconfigpools"];
+                let kind = kinds.into_iter().find(|kind| *kind == line.word(1));
+                let words = "404 page not found".to_owned();
+                self.observed.absent.insert(kind.expect("a kind"), words);
+            }
+            "unlisted" => {
+                let words = "the server could not find the requested resource".to_owned();
+                let kinds = ["machineconfigs", "machineconfigpools", "nodes"];
+                let kind = kinds
+                    .into_iter()
+                    .find(|kind| *kind == line.word(1))
+                    .expect("a kind");
+                self.observed.unlisted.insert(kind, words);
+            }
             "pool" => self.pool(line),
             "node" => self.node(line),
             "rule" => self.rule(line),
@@ -329,6 +345,9 @@ impl Cluster {
             desired_update: asked,
             desired: version.clone(),
             latest: Some((state.to_owned(), version)),
+            not_accepted: line
+                .has("refused")
+                .then(|| "PreconditionChecks: failed".to_owned()),
         });
     }
 
@@ -471,6 +490,7 @@ impl Cluster {
             self.observed.leases.insert(
                 name.to_owned(),
                 LeaseView {
+                    by_numo: holder.starts_with("numo/"),
                     holder,
                     renewed: Some(at(line.number("renewed", 0))),
                     duration_seconds: 3600,
@@ -527,6 +547,23 @@ impl Cluster {
             MachineApi::ClusterApi
         };
         let place = (api, Key::new("machines", name));
+        // Unless it is a stranger's, the node names it too.
+        if let Some(node) = self
+            .observed
+            .nodes
+            .get_mut(&machine.node)
+            .filter(|_| !line.has("stranger"))
+        {
+            let named = match api {
+                MachineApi::OpenShift => vec![(marks::OPENSHIFT_MACHINE, place.1.to_string())],
+                MachineApi::ClusterApi => vec![
+                    (marks::CLUSTER_API_MACHINE, name.to_owned()),
+                    (marks::CLUSTER_API_NAMESPACE, "machines".to_owned()),
+                ],
+            };
+            let named = named.into_iter().map(|(key, value)| (key.to_owned(), value));
+            node.annotations.extend(named);
+        }
         self.observed.machines.insert(place, machine);
     }
 
@@ -574,6 +611,7 @@ impl Cluster {
             generation: line.number("generation", 1),
             job_name: name.to_owned(),
             job_namespace: namespace.to_owned(),
+            job_accounts: Vec::new(),
             is_asked: line.has("wasm"),
             has_job: !line.has("only-clean-up") && !line.has("wasm"),
             has_clean_up_job: line.has("only-clean-up"),
@@ -681,6 +719,20 @@ impl Cluster {
                 })
                 .collect(),
             ungated: line.all("ungated").map(str::to_owned).collect(),
+            waiting: line
+                .all("waits")
+                .map(|text| {
+                    let mut parts = text.split('/').map(str::to_owned);
+                    let mut next = || parts.next().expect("reason/node/seconds");
+                    let (reason, node, seconds) = (next(), next(), next());
+                    WaitCount {
+                        reason,
+                        node,
+                        since: Some(at(seconds.parse().expect("a number")).to_string()),
+                        ..WaitCount::default()
+                    }
+                })
+                .collect(),
             not_admitted: line
                 .all("not-admitted")
                 .map(|text| {

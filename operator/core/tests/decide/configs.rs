@@ -111,6 +111,26 @@ fn held_pools_are_paused_before_there_is_anything_to_do() {
 }
 
 #[test]
+fn a_refused_run_holds_an_upgrade_only_once_one_has_begun() {
+    let cluster = |rendered: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker {rendered} ours
+             node a worker 4.17.0
+             run {{trigger: AnyConfig, hold: Always, mutexRules: [{{name: gone}}]}} finalizer"
+        )
+    };
+    check(
+        &cluster("4.17.0"),
+        "phase Idle\n hold RuleNotFound\n not upgrade held\n > nothing",
+    );
+    check(
+        &cluster("4.17.0b"),
+        "phase Active\n hold RuleNotFound\n upgrade held RuleNotFound\n > nothing",
+    );
+}
+
+#[test]
 fn held_pools_are_paused_again_three_times_and_then_the_writer_is_named() {
     let cluster = |corrections: u32| {
         format!(

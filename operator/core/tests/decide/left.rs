@@ -102,3 +102,32 @@ fn a_pool_that_was_paused_before_the_run_is_not_opened_by_the_command() {
     let forget = "kubectl annotate --overwrite machineconfigpool worker numo.openshift-optional.skrzypek.io/paused-by-";
     assert_eq!(found[0].commands, [forget]);
 }
+
+#[test]
+fn the_lease_of_a_maintenance_that_is_gone_is_named() {
+    let cluster = |more: &str| {
+        Cluster::parse(&format!(
+            "node a worker 4.16.0
+             maintenance a finalizer phase:Succeeded
+             kept a {more}"
+        ))
+    };
+    let leases = |cluster: &Cluster| {
+        let found = left::orphans(&cluster.observed).into_iter();
+        let leases = found.filter(|one| one.left.mark == left::LEASE_MARK);
+        leases.map(|one| one.said().1).collect::<Vec<_>>()
+    };
+    assert_eq!(leases(&cluster("")), Vec::<String>::new(), "its owner lives");
+    let mut gone = cluster("");
+    gone.observed.maintenances.clear();
+    let said = leases(&gone);
+    assert_eq!(said.len(), 1);
+    assert!(
+        said[0].contains("Lease node-a") && said[0].contains("delete lease node-a"),
+        "{said:?}"
+    );
+    // Another operator takes leases under the same name.
+    let mut of_other = cluster("of-other-operator");
+    of_other.observed.maintenances.clear();
+    assert_eq!(leases(&of_other), Vec::<String>::new());
+}

@@ -159,6 +159,15 @@ impl Cluster {
                 last_update: line
                     .option("updated")
                     .map(|_| at(line.number("updated", 0)).to_string()),
+                conditions: if line.has("stalled") {
+                    vec![numo_api::conditions::Condition {
+                        type_: numo_api::conditions::types::STALLED.to_owned(),
+                        status: "True".to_owned(),
+                        ..Default::default()
+                    }]
+                } else {
+                    Vec::new()
+                },
                 ..NodeMaintenanceStatus::default()
             },
             owner: owner.clone(),
@@ -206,6 +215,7 @@ impl Cluster {
         }
         if !line.has("unleased") {
             let view = LeaseView {
+                by_numo: !line.has("of-other-operator"),
                 holder: line
                     .option("holder")
                     .unwrap_or(marks::MAINTENANCE_HOLDER)
@@ -235,6 +245,13 @@ impl Cluster {
         if line.has("skip") {
             spec.directive = Some(numo_api::Directive {
                 action: numo_api::DirectiveAction::Skip,
+                reason: None,
+                by: None,
+            });
+        }
+        if line.has("hold") {
+            spec.directive = Some(numo_api::Directive {
+                action: numo_api::DirectiveAction::Hold,
                 reason: None,
                 by: None,
             });

@@ -662,11 +662,17 @@ fn numo_drains_by_option_after_a_job_that_prepares() {
     let at = |rest: &str| two(&format!("{plan}\n {by_numo}\n {rest}"));
     check(&at("begun a new\n keeps a"), "> job a Prepare");
     check(
-        &at("begun a new\n keeps a\n planjob a complete prepares"),
+        &at("begun a new\n keeps a\n planjob a complete prepares\n pods a\n drain a free"),
+        "node a PreRules Prepared\n > journal a PreRules Prepared",
+    );
+    check(
+        &at(
+            "begun a PreRules reason:Prepared\n keeps a\n planjob a complete prepares\n pods a\n drain a free",
+        ),
         "> cordon a with the same taints",
     );
     check(
-        &at("begun a new\n keeps a cordoned done\n planjob a complete prepares"),
+        &at("begun a PreRules reason:Prepared\n keeps a cordoned done\n planjob a complete prepares"),
         "> journal a Cordoned",
     );
     check(
@@ -684,11 +690,17 @@ fn numo_drains_by_option_after_a_job_that_prepares() {
         &at("begun a Drained entered:Cordoned\n keeps a cordoned\n pods a"),
         "> job a Upgrade",
     );
-    // The last look, where one is asked for.
+    check(
+        &two(&format!(
+            "{plan}\n {}\n begun a PreRules reason:Prepared\n keeps a\n planjob a complete prepares",
+            by_numo.replace("\"Numo\"", "\"Numo\",\"drain\":{\"probe\":false}")
+        )),
+        "> cordon a with the same taints",
+    );
+    // The last look.
     let probed = |rest: &str| {
-        let probed = by_numo.replace("\"Numo\"", "\"Numo\",\"drain\":{\"probe\":true}");
         two(&format!(
-            "{plan}\n {probed}\n begun a new\n keeps a\n planjob a complete prepares\n {rest}"
+            "{plan}\n {by_numo}\n begun a PreRules reason:Prepared\n keeps a\n planjob a complete prepares\n {rest}"
         ))
     };
     check(
@@ -1032,6 +1044,118 @@ fn a_closed_window_does_not_leave_a_node_cordoned() {
          pods a"
     );
     check(&two(&drained), "> job a Upgrade");
+}
+
+#[test]
+fn a_window_closes_a_turn_of_any_attempt_before_its_first_disruption() {
+    let window = r#"spec {"window":{"days":["mon"],"startTime":"1","endTime":"2"}}"#;
+    let of = |begun: &str| {
+        two(&format!(
+            "plan concurrency:1 cordon finalizer applying:a {window}\n begun a new {begun}\n keeps a"
+        ))
+    };
+    for begun in ["", "attempt:3"] {
+        check(&of(begun), "node a PreRelease OutsideWindow\n > journal a closed");
+    }
+    // What was done to the node in an earlier attempt is brought to its end.
+    check(
+        &two(&format!(
+            "plan concurrency:1 cordon finalizer applying:a {window}
+             begun a PreRules attempt:2 entered:Cordoned boot:b1
+             keeps a cordoned"
+        )),
+        "> job a",
+    );
+}
+
+#[test]
+fn a_budget_that_lets_no_pod_go_is_seen_before_the_job_drains() {
+    let of = |more: &str| {
+        two(&format!(
+            "plan concurrency:1 drain finalizer applying:a\n begun a new {more}\n keeps a\n pods a"
+        ))
+    };
+    check(&of(""), "? evictions a 0\n > nothing");
+    let blocked = |more: &str| format!("{}\n drain a blocked", of(more));
+    check(&blocked(""), "node a PreRules DrainBlocked\n > journal a closed");
+    check(
+        &blocked("closed:60"),
+        "node a Selected DrainBlocked\n > journal a Selected DrainBlocked attempt 2",
+    );
+    check(&format!("{}\n drain a free", of("")), "> job a");
+    // Pods that are deleted ask no budget.
+    let deletes = r#"spec {"drain":{"disableEviction":true}}"#;
+    check(
+        &two(&format!(
+            "plan concurrency:1 finalizer applying:a {deletes}\n begun a new\n keeps a\n pods a"
+        )),
+        "> job a",
+    );
+}
+
+#[test]
+fn a_node_that_stays_away_under_its_job_is_stalled() {
+    let of = |dark: i64| away(&format!("NotReady dark:{dark}"), "", "", "runs:upgrade");
+    check(
+        &of(599),
+        "node a Released Upgrading\n ends a Node\n ends b OtherNode\n stalled -\n wake 1",
+    );
+    check(
+        &of(600),
+        "node a Released Upgrading ~ `numo skip a` leaves it out
+         ends a ClusterAdmin
+         node b Selected WaitingForTurn
+         ends b ClusterAdmin
+         stalled a Upgrading",
+    );
+}
+
+#[test]
+fn nodes_that_wait_for_a_dead_first_node_are_stalled_and_name_it() {
+    let of = |node: &str| {
+        format!(
+            "node a worker v0 {node} label:canary=true
+             node b worker v0
+             plan concurrency:1 cordon finalizer
+             binding x spec {{\"ownerSelector\":{{\"kind\":\"Plan\"}},\"first\":{{\"matchLabels\":{{\"canary\":\"true\"}}}}}}"
+        )
+    };
+    check(
+        &of(""),
+        "node b Selected FirstNodes\n ends b OtherNode\n stalled -\n > admit a",
+    );
+    check(
+        &of("NotReady"),
+        "node a Selected NodeNotReady
+         node b Selected FirstNodes ~ Node a goes first
+         ends b ClusterAdmin
+         stalled a NodeNotReady",
+    );
+}
+
+#[test]
+fn a_failure_budget_counts_a_node_that_is_gone_after_its_release_until_a_person_skips_it() {
+    let of = |begun: &str| {
+        format!(
+            "node a worker v0
+             node b worker v0
+             node c worker v0
+             plan concurrency:1 cordon finalizer
+             binding x spec {{\"ownerSelector\":{{\"kind\":\"Plan\"}},\"failureBudget\":1}}
+             begun a Failed reason:NodeGone {begun}
+             gone a"
+        )
+    };
+    check(
+        &of("entered:Released boot:b1"),
+        "hold FailureBudgetSpent ~ `numo skip a` goes on without the node that is gone",
+    );
+    check(
+        &of("entered:Released boot:b1 generation:2 directive:Skip"),
+        "hold -",
+    );
+    // Nothing was done to it: an autoscaler took it away.
+    check(&of(""), "hold -");
 }
 
 #[test]

@@ -66,6 +66,9 @@ impl Cluster {
                 node.labels.insert(plan::label("p"), value);
             }
             "begun" => self.begun(line),
+            "gone" => {
+                self.observed.nodes.remove(line.word(1));
+            }
             "planjob" => self.plan_job(line),
             "keeps" => self.keeps(line),
             "channel" => {
@@ -334,6 +337,7 @@ impl Cluster {
         }
         if !line.has("in-service") {
             let lease = LeaseView {
+                by_numo: true,
                 holder: format!("numo/Plan/{UID}"),
                 renewed: Some(at(-10)),
                 duration_seconds: 3600,

@@ -318,6 +318,38 @@ fn the_pools_of_a_target_that_was_deleted_are_held_all_the_same() {
 }
 
 #[test]
+fn the_pools_of_a_target_that_is_misspelt_are_held_all_the_same() {
+    for (pools, reason, paused) in [
+        ("wroker", "PoolNotFound", "> pause worker"),
+        ("master", "ControlPlanePool", "> pause worker"),
+        ("infra wroker", "PoolNotFound", "> pause infra\n > pause worker"),
+    ] {
+        check(
+            &format!(
+                "cluster 4.17.0
+                 pool infra 4.17.0
+                 pool master 4.17.0
+                 pool worker 4.17.0
+                 node a worker 4.16.0
+                 target t {pools}
+                 run {{}}
+                 status 4.16.0 finished pools:worker"
+            ),
+            &format!("phase Active\n hold {reason}\n node a Selected {reason}\n > finalizer on\n {paused}"),
+        );
+    }
+    // Nobody knows what was meant: it says so.
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0
+         node a worker 4.16.0
+         target t wroker
+         run {}",
+        "hold PoolNotFound ~ no pool is held\n > nothing",
+    );
+}
+
+#[test]
 fn a_pool_that_another_run_holds_holds_its_own_nodes_only() {
     check(
         "cluster 4.17.0

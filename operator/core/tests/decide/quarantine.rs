@@ -1,6 +1,10 @@
 //! `quarantine: Taint`: who is kept free of new pods, and until when.
 
-use crate::words::check;
+use crate::{
+    cluster::Cluster,
+    words::{check, decision},
+};
+use numo_core::action::{Action, NodePurpose};
 
 fn cluster(node: &str, change: &str, run: &str) -> String {
     format!(
@@ -56,4 +60,19 @@ fn the_taint_goes_when_the_node_is_mended_or_the_run_is_left() {
          run {quarantine: Taint} finalizer",
         "> unquarantine a to no taints",
     );
+}
+
+#[test]
+fn a_quarantine_stays_while_nobody_knows_the_version() {
+    let ends = |run: &str| {
+        let node = "4.16.0 desired:4.17.0 Working turn tainted quarantined";
+        let unknown = cluster(node, LATE, run).replace("cluster 4.17.0", "cluster nonsense");
+        let actions = decision(&Cluster::parse(&unknown)).actions;
+        actions.iter().any(
+            |planned| matches!(&planned.action, Action::PatchNode(patch) if patch.purpose == NodePurpose::Unquarantine),
+        )
+    };
+    assert!(!ends(TAINT));
+    assert!(ends("{}"), "it is not asked for any more");
+    assert!(ends("{quarantine: Taint} finalizer deleting"), "the run is left");
 }

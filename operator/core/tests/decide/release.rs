@@ -121,6 +121,28 @@ fn a_node_that_rolls_without_its_rules_is_counted() {
 }
 
 #[test]
+fn a_node_that_rolls_on_a_pass_of_another_edition_of_its_rule_is_counted() {
+    let rolls = |verdicts: &str| {
+        let change = format!("PreRelease pin:4.17.0 {verdicts}");
+        flying("4.16.0 desired:4.17.0", &change, "{}")
+    };
+    // The rule was edited since, and somebody let the node go before it was asked again.
+    check(
+        &rolls("verdict:before/Pre/1/Pass^2 verdict:before/PreRelease/1/Pass"),
+        "ungated a
+         node a Released Ungated
+         > journal a Released Ungated",
+    );
+    // Once it has passed as it is now, and whenever numo's own release is written down.
+    for verdicts in [
+        "verdict:before/Pre/1/Pass^2 verdict:before/Pre/2/Pass verdict:before/PreRelease/1/Pass",
+        "verdict:before/Pre/1/Pass~99999 verdict:before/PreRelease/1/Pass~99999",
+    ] {
+        check(&rolls(verdicts), "not ungated\n > journal a Released");
+    }
+}
+
+#[test]
 fn a_node_is_back_when_it_is_done_ready_and_uncordoned() {
     let cluster = |node: &str| {
         flying(
@@ -759,7 +781,8 @@ fn a_cordon_between_release_and_drain_is_put_back_in_the_end() {
              change a Released pin:4.17.0 entries:PreRules,Released verdict:backup/Pre/1/Pass"
         )
     };
-    let mark = "annotation:numo.openshift-optional.skrzypek.io/cordoned-by=x";
+    let mark =
+        "annotation:numo.openshift-optional.skrzypek.io/cordoned-by={\"owner\":\"run-uid\",\"prior\":true}";
     check(
         &cluster("4.16.0 desired:4.17.0 turn cordoned"),
         "> remember the cordon of a",

@@ -400,7 +400,7 @@ fn a_rule_that_is_gone_holds_the_run() {
          change a PreRules pin:4.17.0",
         "hold RuleNotFound
          node a PreRules RuleNotFound
-         > nothing",
+         > journal a closed",
     );
 }
 
@@ -441,6 +441,18 @@ fn pre_run_rules_pass_before_the_first_node() {
         "hold RuleFailed\n node a Selected RuleFailed\n > nothing",
     );
     check(&cluster("status 4.17.0 verdict:start/PreRun/1/Pass"), "> admit a");
+    // Until the first node is begun its Pass grows old, and one of an earlier edition of the rule never counts.
+    let again = "> job start/PreRun/2 of -";
+    check(&cluster("status 4.17.0 verdict:start/PreRun/1/Pass~601"), again);
+    check(&cluster("status 4.17.0 verdict:start/PreRun/1/Pass^2"), again);
+    let begun = |verdict: &str| {
+        let lines = format!(
+            "status 4.17.0 verdict:start/PreRun/1/{verdict}\n node x worker 4.17.0\n change x Done pin:4.17.0 entries:PreRules,Released,Done"
+        );
+        cluster(&lines)
+    };
+    check(&begun("Pass~601"), "> admit a");
+    check(&begun("Pass^2"), again);
     // Another run's verdict is not this run's.
     check(
         &cluster("status 4.16.0 verdict:start/PreRun/1/Pass"),

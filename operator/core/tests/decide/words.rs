@@ -109,6 +109,12 @@ pub fn words(cluster: &Cluster, decision: &Decision) -> Vec<String> {
             .iter()
             .map(|why| format!("problem {}: {}", why.reason, why.message)),
     );
+    words.extend(
+        report
+            .upgrade_held
+            .as_ref()
+            .map(|why| format!("upgrade held {}", why.reason)),
+    );
     words.extend(report.result.map(|result| format!("result {result:?}")));
     words.extend(report.ungated.iter().map(|node| format!("ungated {node}")));
     words.extend(report.nodes.iter().map(|(name, node)| {
@@ -119,6 +125,16 @@ pub fn words(cluster: &Cluster, decision: &Decision) -> Vec<String> {
             node.why.message
         )
     }));
+    words.extend(
+        report
+            .nodes
+            .iter()
+            .map(|(name, node)| format!("ends {name} {:?}", node.why.who())),
+    );
+    words.push(report.wedged().map_or_else(
+        || "stalled -".to_owned(),
+        |(name, node)| format!("stalled {name} {}", node.why.reason),
+    ));
     words.extend(
         decision
             .wake_at

@@ -1,7 +1,10 @@
 //! `numo abort`: gives up the current run of a MutexRunConfig, or the current upgrade of a Plan.
 
 use super::{
-    CliError, ClusterArgs, completion, look,
+    cluster::ClusterArgs,
+    completion,
+    error::CliError,
+    look,
     object::{ObjectArg, What},
     word::{Change, SayArgs, Speaker},
 };

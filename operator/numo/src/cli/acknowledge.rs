@@ -2,7 +2,10 @@
 //! nodes changed without their rules. The owner is Ready again; its record of what happened stays.
 
 use super::{
-    CliError, ClusterArgs, completion, look,
+    cluster::ClusterArgs,
+    completion,
+    error::CliError,
+    look,
     object::{Found, ObjectArg, What},
     word::{Change, SayArgs, Speaker},
 };

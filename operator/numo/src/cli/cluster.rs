@@ -1,6 +1,6 @@
 //! How a verb reaches the cluster, with kubectl's own flags. Names no kind and no object.
 
-use super::CliError;
+use super::error::CliError;
 use crate::shell::client::{self, ConnectError, Connection};
 use clap::Args;
 use kube::{Config, config::KubeConfigOptions};

@@ -2,12 +2,12 @@
 //! moment. A cluster that does not answer at once completes nothing, and says nothing.
 
 use super::{
-    CliError,
     cluster::{ClusterArgs, KubeconfigArgs},
-    command,
+    error::CliError,
     object::What,
 };
 use crate::shell::watch;
+use clap::Command;
 use clap::{Args, ValueEnum};
 use clap_complete::CompletionCandidate;
 use kube::api::ListParams;
@@ -81,12 +81,12 @@ pub fn completion(args: &CompletionArgs) -> Result<(), CliError> {
 }
 
 /// Prints candidates as kubectl reads them: one a line, what it means after a tab, and that no files are meant.
-pub fn complete(args: CompleteArgs) -> Result<(), CliError> {
+pub fn complete(args: CompleteArgs, mut command: Command) -> Result<(), CliError> {
     let mut words = vec![OsString::from("numo")];
     words.extend(args.words);
     let index = words.len() - 1;
     let folder: Option<PathBuf> = std::env::current_dir().ok();
-    let found = clap_complete::engine::complete(&mut command(), words, index, folder.as_deref());
+    let found = clap_complete::engine::complete(&mut command, words, index, folder.as_deref());
     let found = found.map_err(|error| CliError::Wrong(format!("nothing can be completed: {error}")))?;
     for candidate in found {
         let value = candidate.get_value().to_string_lossy();

@@ -1,6 +1,6 @@
 //! `numo crds`: the custom resource definitions, as YAML.
 
-use super::CliError;
+use super::error::CliError;
 use clap::Args;
 use std::path::PathBuf;
 

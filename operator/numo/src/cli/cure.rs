@@ -93,11 +93,13 @@ pub fn of_node(look: &Look, owner: &Owner, report: &Report, name: &str, node: &N
 /// A node that waits for a person: ask again, or go on without it if it was not let go.
 fn of_held(look: &Look, name: &str, node: &NodeReport) -> Vec<String> {
     let mut all = vec![format!("numo retry {name}")];
-    let was_let_go = look.change_of(node).is_none_or(|change| {
+    // A node of a run that is back has failed a rule: that rule is asked again, or the run is given up.
+    let is_back = look.change_of(node).is_none_or(|change| {
         let mut entries = change.status.entries.iter();
-        entries.any(|entry| entry.step == Step::Released)
+        let of_run = change.spec.owner_ref.kind == OwnerKind::MutexRunConfig.name();
+        of_run && node.why.reason == Reason::RuleFailed && entries.any(|entry| entry.step == Step::Released)
     });
-    if !was_let_go {
+    if !is_back {
         all.push(format!("numo skip {name}"));
     }
     all
@@ -158,10 +160,17 @@ impl Wait<'_> {
                 paused.map(|budget| ledger::start_command(&budget.name)).collect()
             }
             Reason::FailureBudgetSpent => self.of_first(|node| node.step == Step::Held),
-            Reason::NodeNotReady | Reason::Upgrading if self.is_out_of_reach() => {
+            Reason::NodeNotReady | Reason::Upgrading | Reason::Ungated if self.is_out_of_reach() => {
                 let skip = self.node.map(|node| format!("numo skip {node}"));
                 self.of_nodes("describe").into_iter().chain(skip).collect()
             }
+            Reason::WaitingForTurn | Reason::MutexKeyBusy => self.of_kept(),
+            Reason::FirstNodes => of_each("Node", &|name| format!("numo explain {name}")),
+            Reason::PoolHeldByRun => self.of_other_run(),
+            Reason::WaitsForPlan => of_each("Plan", &|name| {
+                let (place, name) = name.split_once('/').unwrap_or((namespace, name));
+                format!("numo explain plan/{name} -n {place}")
+            }),
             Reason::CordonedByOther | Reason::NodeBusy => self.uncordon(),
             Reason::PoolHeld | Reason::PoolPausedByOther => self.held(),
             Reason::RunGivenUp
@@ -238,7 +247,9 @@ impl Wait<'_> {
             }
             Reason::ForeignWriter => self.take_back(),
             Reason::ForeignController => self.beside_rival(),
-            Reason::NamespaceNotAllowed
+            // No edit of the owner mends what numo cannot list or read.
+            Reason::ListFailed
+            | Reason::NamespaceNotAllowed
             | Reason::WriteRefused
             | Reason::SecretsForbidden
             | Reason::OpenShiftMissing
@@ -277,7 +288,38 @@ impl Wait<'_> {
         }
     }
 
-    /// Whether it is a node that has its turn in a Plan and is not Ready: it keeps its place from the others.
+    /// The nodes that keep their turn until a person speaks, while others wait for it.
+    fn of_kept(&self) -> Vec<String> {
+        let nodes = self.report.into_iter().flat_map(|report| &report.nodes);
+        let held = nodes.filter(|(_, node)| {
+            node.step == Step::Held || node.in_flight() && node.why.who() == Who::ClusterAdmin
+        });
+        held.take(NAMED)
+            .map(|(name, _)| format!("numo explain {name}"))
+            .collect()
+    }
+
+    /// The run that holds the pool: one that is over is deleted, or the pool stays held.
+    fn of_other_run(&self) -> Vec<String> {
+        let runs = &self.look.store.observed.runs;
+        let names = mentioned(self.message, "MutexRunConfig").into_iter();
+        names
+            .map(|name| {
+                let (namespace, name) = name.split_once('/').unwrap_or((&self.owner.key.namespace, name));
+                let run = runs
+                    .get(&Key::new(namespace, name))
+                    .and_then(|run| run.status.run.as_ref());
+                if run.is_some_and(|run| run.finished_at.is_some()) {
+                    format!("kubectl -n {namespace} delete mutexrunconfig {name}")
+                } else {
+                    format!("numo explain mutexrunconfig/{name} -n {namespace}")
+                }
+            })
+            .collect()
+    }
+
+    /// Whether it is a node that is not Ready and waits for its turn or keeps its place in one: others go on without it by a
+    /// person's word. Who maintains a node wants it whatever it is.
     fn is_out_of_reach(&self) -> bool {
         let (Some(node), Some(report)) = (self.node, self.report) else {
             return false;
@@ -289,8 +331,11 @@ impl Wait<'_> {
             .nodes
             .get(node)
             .is_some_and(|node| !node.ready);
-        let in_flight = report.nodes.get(node).is_some_and(NodeReport::in_flight);
-        self.owner.kind == OwnerKind::Plan && is_away && in_flight
+        let waits = report
+            .nodes
+            .get(node)
+            .is_some_and(|node| !node.step.is_terminal());
+        matches!(self.owner.kind, OwnerKind::Plan | OwnerKind::MutexRunConfig) && is_away && waits
     }
 
     fn resume(&self) -> Vec<String> {
@@ -659,6 +704,7 @@ mod tests {
             (Reason::RuleInvalid, "kubectl -n ops get mutexrules"),
             (Reason::CordonedByOther, "kubectl uncordon a"),
             (Reason::InvalidField, "kubectl -n ops edit mutexrunconfig upgrade"),
+            (Reason::ListFailed, "numo doctor"),
             (Reason::Stopped, "numo start"),
             (
                 Reason::Suspended,

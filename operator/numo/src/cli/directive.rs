@@ -2,7 +2,9 @@
 //! `numo retry mutexrunconfig/NAME`: the rules that are asked before a run, again.
 
 use super::{
-    CliError, ClusterArgs, completion,
+    cluster::ClusterArgs,
+    completion,
+    error::CliError,
     look::{self, Look},
     object::{ObjectArg, What},
     word::{Change, SayArgs, Speaker},

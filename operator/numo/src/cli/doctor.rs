@@ -1,10 +1,11 @@
 //! `numo doctor`: whether an installation is sound, and what mends it. Writes nothing.
 
 use super::{
-    CliError, ClusterArgs,
+    cluster::ClusterArgs,
+    error::CliError,
+    files::read,
     output::{self, OutputArgs, paint},
-    read,
-    run::DEFAULT_NAMESPACE,
+    run::{DEFAULT_NAMESPACE, REGISTRIES_ON_LOOPBACK},
 };
 use crate::shell::{
     artifact::ArtifactOptions,
@@ -26,6 +27,15 @@ pub struct DoctorArgs {
     /// Authorities of registries of rules, as PEM, beside the system's
     #[arg(long, env = "NUMO_REGISTRY_CA", value_name = "FILE")]
     registry_ca: Option<PathBuf>,
+    /// As numo run takes it
+    #[arg(
+        long,
+        env = REGISTRIES_ON_LOOPBACK,
+        hide = true,
+        value_parser = clap::builder::BoolishValueParser::new(),
+        action = clap::ArgAction::SetTrue
+    )]
+    registries_on_loopback: bool,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -38,6 +48,7 @@ pub async fn doctor(args: DoctorArgs) -> Result<(), CliError> {
             Some(path) => read("--registry-ca", path)?,
         },
         proxies: Proxies::from_env(|name| std::env::var(name).ok()).map_err(CliError::Wrong)?,
+        reach_loopback: args.registries_on_loopback,
         ..ArtifactOptions::default()
     };
     let (connection, _) = args.cluster.connect("doctor").await?;
@@ -105,7 +116,7 @@ mod tests {
                 cure: Some("look at it".to_owned()),
             },
         ];
-        let shown = anstream::adapter::strip_str(&text(&found)).to_string();
+        let shown = anstream::adapter::strip_str(&crate::cli::say::printable(&text(&found))).to_string();
         let lines: Vec<&str> = shown.lines().collect();
         assert_eq!(lines[0], "ok       Leader          numo-1 leads");
         assert_eq!(lines[1], "WRONG    Webhook         it does not answer");

@@ -2,14 +2,19 @@
 //! node's journal. The words are those of the report that the operator writes its status from.
 
 use super::{
-    CliError, ClusterArgs, completion, cure,
+    cluster::ClusterArgs,
+    completion, cure,
+    error::CliError,
     look::{self, Look, ago},
     object::{ObjectArg, What},
     output::{self, OutputArgs, paint},
     status::say_unseen,
     word::Word,
 };
-use crate::shell::{client::Connection, observe};
+use crate::{
+    frontends::standing::Standing,
+    shell::{client::Connection, observe},
+};
 use clap::Args;
 use jiff::Timestamp;
 use numo_api::{
@@ -401,6 +406,17 @@ impl Explanation {
         }
     }
 
+    /// How an owner stands: ended by whoever ends it here, not by whoever ends its reason as a rule.
+    fn of_owner(object: String, standing: Standing) -> Self {
+        let Standing {
+            reason, message, who, ..
+        } = standing;
+        Self {
+            ends_by: Some(who).filter(|who| *who != Who::Nobody).map(Who::phrase),
+            ..Self::of(object, (Some(reason), message))
+        }
+    }
+
     fn link(&mut self, what: &'static str, message: impl Into<String>) {
         self.chain.push(Link {
             what,
@@ -514,7 +530,7 @@ fn node(look: &Look, seen: &NodeView) -> Vec<Explanation> {
         if let Some(node) = decision.report.nodes.get(name) {
             let mut one = of_node(look, seen, &Owner::plan(key.clone()), decision, node);
             if node.in_flight() {
-                let (reason, message) = look::plan_words(look, key, &decision.report);
+                let Standing { reason, message, .. } = look::plan_words(look, key, &decision.report);
                 one.chain.insert(
                     0,
                     Link {
@@ -783,6 +799,12 @@ fn maintenance(look: &Look, view: &MaintenanceView) -> Explanation {
             look::maintenance_words(look, view),
         )
     };
+    // Stalled beside others' turns: none of those ends by itself.
+    let mut conditions = status.conditions.iter();
+    let stalled = conditions.any(|one| one.type_ == types::STALLED && one.status == "True");
+    if stalled && one.reason.map(Reason::who) == Some(Who::OtherNode) {
+        one.ends_by = Some(Who::ClusterAdmin.phrase());
+    }
     if let Some(reason) = one.reason.filter(|_| one.ends_by.is_some()) {
         let wait = cure::Wait {
             look,
@@ -899,8 +921,9 @@ fn journal(change: &ChangeView) -> Journal {
 /// A Plan: what it waits for, who can end it, and its nodes in flight.
 fn plan(look: &Look, key: &Key, decision: &Decision) -> Explanation {
     let report = &decision.report;
-    let (reason, message) = look::plan_words(look, key, report);
-    let mut one = Explanation::of(format!("Plan {key}"), (Some(reason), message));
+    let standing = look::plan_words(look, key, report);
+    let reason = standing.reason;
+    let mut one = Explanation::of_owner(format!("Plan {key}"), standing);
     one.commands = cure::of_owner(look, &Owner::plan(key.clone()), report, (reason, &one.message));
     one.target.clone_from(&report.target);
     if !report.nodes.is_empty() {
@@ -920,8 +943,9 @@ fn progress(look: &Look, report: &Report) -> String {
 
 fn run(look: &Look, key: &Key, decision: &Decision) -> Explanation {
     let report = &decision.report;
-    let (reason, message) = look::said(look, key, report);
-    let mut one = Explanation::of(format!("MutexRunConfig {key}"), (Some(reason), message));
+    let standing = look::said(look, key, report);
+    let reason = standing.reason;
+    let mut one = Explanation::of_owner(format!("MutexRunConfig {key}"), standing);
     one.commands = cure::of_owner(look, &Owner::run(key.clone()), report, (reason, &one.message));
     one.target.clone_from(&report.target);
     for problem in &report.problems {
@@ -986,13 +1010,13 @@ fn budget(look: &Look, name: &str) -> Explanation {
                 ledger::start_command(name)
             ),
         ),
-        _ if of_budget.is_empty() => (None, "its spec.nodeSelector selects no node".to_owned()),
         (_, Some(Err(problem))) => (
             Some(Reason::InvalidField),
             format!(
                 "spec.maxUnavailable: {problem}; until that is mended no further node of it may become unavailable"
             ),
         ),
+        _ if of_budget.is_empty() => (None, "its spec.nodeSelector selects no node".to_owned()),
         (Some(used), _) if used.allowed == Some(0) => (
             Some(Reason::BudgetExhausted),
             format!(
@@ -1011,11 +1035,13 @@ fn budget(look: &Look, name: &str) -> Explanation {
         ),
         (None, _) => (None, "it lets further nodes become unavailable".to_owned()),
     };
-    let closed = limit.is_some_and(Result::is_err) || of_budget.iter().any(|used| used.allowed == Some(0));
+    let closed = limit.is_some_and(Result::is_err)
+        || of_budget.iter().any(|used| used.allowed == Some(0))
+        || of_budget.iter().find(full).is_some_and(|used| !used.makes_room);
     let mut one = Explanation::of(format!("MutexBudget {name}"), why);
     match one.reason {
         Some(Reason::Stopped) => one.commands = vec![ledger::start_command(name)],
-        // No node in flight ends it.
+        // No node in flight ends it: it is 0 or invalid, or filled by nodes that are dead, cordoned, held or kept.
         Some(_) if closed => {
             one.ends_by = Some(Who::ClusterAdmin.phrase());
             one.commands = vec![format!("kubectl edit mutexbudget {name}")];

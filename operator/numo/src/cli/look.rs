@@ -1,9 +1,9 @@
 //! A look at the cluster, and what the operator's own core decides on it: so the command line says the same as the
 //! operator. Writes nothing.
 
-use super::{CliError, ClusterArgs, object::What, run::DEFAULT_NAMESPACE};
+use super::{cluster::ClusterArgs, error::CliError, object::What, run::DEFAULT_NAMESPACE};
 use crate::{
-    frontends::mutex_run_config::summary,
+    frontends::{mutex_run_config, plan, standing::Standing},
     shell::{
         client::Connection,
         leader,
@@ -92,7 +92,7 @@ pub async fn say_idle(connection: &Connection) {
 /// Says it of a look; it is talk, not data.
 pub fn say_unmoved(idle: Option<&str>) {
     if let Some(idle) = idle {
-        anstream::eprintln!("numo: {idle}");
+        eprintln!("numo: {idle}");
     }
 }
 
@@ -390,7 +390,7 @@ pub fn drain_options(observed: &Observed, owner: &Owner) -> Option<DrainOptions>
 }
 
 /// What a Plan waits for: as its status has it, and before that as it is decided here.
-pub fn plan_words(look: &Look, key: &Key, report: &Report) -> (Reason, String) {
+pub fn plan_words(look: &Look, key: &Key, report: &Report) -> Standing {
     let recorded = || {
         let view = look.store.observed.plans.get(key)?;
         let ready = view.status.conditions.iter().flatten();
@@ -402,13 +402,15 @@ pub fn plan_words(look: &Look, key: &Key, report: &Report) -> (Reason, String) {
             .find(|reason| ready.reason.as_deref() == Some(reason.name()))?;
         Some((*reason, ready.message.clone().unwrap_or_default()))
     };
-    stood_off(report)
-        .or_else(recorded)
-        .unwrap_or_else(|| crate::frontends::plan::summary(report))
+    let decided = plan::standing(report);
+    match stood_off(report).or_else(recorded) {
+        Some(said) => with_who(said, decided),
+        None => decided,
+    }
 }
 
 /// What the run is doing: in the operator's own words where only it can know, as in `Ready`.
-pub fn said(look: &Look, key: &Key, report: &Report) -> (Reason, String) {
+pub fn said(look: &Look, key: &Key, report: &Report) -> Standing {
     let recorded = || {
         let run = look.store.observed.runs.get(key)?;
         let ready = run
@@ -425,9 +427,22 @@ pub fn said(look: &Look, key: &Key, report: &Report) -> (Reason, String) {
         .find(|reason| ready.reason.as_deref() == Some(reason.name()))?;
         Some((reason, ready.message.clone().unwrap_or_default()))
     };
-    stood_off(report)
-        .or_else(recorded)
-        .unwrap_or_else(|| summary(report))
+    let decided = mutex_run_config::standing(report);
+    match stood_off(report).or_else(recorded) {
+        Some(said) => with_who(said, decided),
+        None => decided,
+    }
+}
+
+/// What the operator said, to be ended by whoever ends it as things are decided here, where that is the same wait.
+fn with_who((reason, message): (Reason, String), decided: Standing) -> Standing {
+    if reason == decided.reason {
+        let mut said = decided;
+        said.message = message;
+        said
+    } else {
+        Standing::from((reason, message))
+    }
 }
 
 /// That an owner is left to the operator that numo replaces, if so: its status is what that one makes of it.

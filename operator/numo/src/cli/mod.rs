@@ -3,6 +3,9 @@
 //! Exit codes: 0 it is done, 1 it failed, 2 the call was wrong (a flag, a name that nothing has), 3 the gate is closed:
 //! numo understood, and something stands against it.
 
+#[macro_use]
+mod say;
+
 mod abort;
 mod acknowledge;
 mod cluster;
@@ -11,7 +14,9 @@ mod crds;
 mod cure;
 mod directive;
 mod doctor;
+mod error;
 mod explain;
+mod files;
 mod look;
 mod object;
 mod output;
@@ -30,15 +35,11 @@ mod version;
 mod word;
 
 pub use cluster::ClusterArgs;
+pub use error::CliError;
 
-use crate::shell::{client::ConnectError, component, expressions};
+use crate::shell::{component, expressions};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use numo_plugin::signature::TrustRoot;
-use std::{
-    ffi::OsStr,
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+use std::{ffi::OsStr, path::PathBuf, process::ExitCode};
 
 const AFTER_HELP: &str = "Exit codes: 0 done, 1 failed, 2 the call was wrong, 3 the gate is closed.
 Linked as kubectl-numo in a folder of the PATH, the same binary is `kubectl numo`.";
@@ -99,139 +100,6 @@ enum Verb {
     Complete(completion::CompleteArgs),
 }
 
-/// Why a verb failed.
-#[derive(Debug, thiserror::Error)]
-pub enum CliError {
-    /// The cluster cannot be reached.
-    #[error(transparent)]
-    Connect(#[from] ConnectError),
-    /// The API server refused; in its own words.
-    #[error("{doing}: {message}")]
-    Refused {
-        /// What was being done.
-        doing: String,
-        /// The API server's words.
-        message: String,
-    },
-    /// The API server does not know the kind.
-    #[error(
-        "{doing}: this API server does not serve the kind; `numo doctor` says which definitions are missing"
-    )]
-    NotServed {
-        /// What was being done.
-        doing: String,
-    },
-    /// The API server could not be asked.
-    #[error("{doing}: {source}")]
-    Api {
-        /// What was being done.
-        doing: String,
-        /// Why.
-        #[source]
-        source: kube::Error,
-    },
-    /// It cannot be done; the text says what to do instead.
-    #[error("{0}")]
-    Wrong(String),
-    /// The call was wrong: a flag, or a name that nothing has. The text says what is wanted.
-    #[error("{0}")]
-    Usage(String),
-    /// Something stands against it; the text says what.
-    #[error("{0}")]
-    Closed(String),
-    /// A file cannot be written.
-    #[error("{path}: {source}")]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: std::io::Error,
-    },
-    /// The operator ended by itself.
-    #[error(transparent)]
-    Operator(#[from] crate::shell::operator::OperatorError),
-}
-
-impl CliError {
-    fn api(doing: impl Into<String>) -> impl FnOnce(kube::Error) -> Self {
-        let doing = doing.into();
-        move |source| match source {
-            kube::Error::Api(status) if status.code == 404 => {
-                // Of an object that is missing it says which; of a kind it does not know.
-                if status
-                    .details
-                    .as_ref()
-                    .is_some_and(|details| !details.name.is_empty())
-                {
-                    Self::Usage(format!(
-                        "{doing}: {}; `numo status` lists what there is",
-                        status.message
-                    ))
-                } else {
-                    Self::NotServed { doing }
-                }
-            }
-            kube::Error::Api(status) if status.code == 403 => Self::Refused {
-                message: format!(
-                    "{}; a cluster administrator can lend the right (the ClusterRole numo-viewer is enough to look)",
-                    status.message
-                ),
-                doing,
-            },
-            kube::Error::Api(status) if status.message.contains("failed calling webhook") => Self::Refused {
-                message: format!(
-                    "{}; an admission webhook has nobody behind it: `numo doctor` says whose it is and what lets objects in",
-                    status.message
-                ),
-                doing,
-            },
-            kube::Error::Api(status) => Self::Refused {
-                doing,
-                message: status.message,
-            },
-            source => Self::Api { doing, source },
-        }
-    }
-
-    fn no_node(name: &str) -> Self {
-        Self::Usage(format!(
-            "found no node {name}; `kubectl get nodes` lists them, `numo status` those that wait"
-        ))
-    }
-
-    /// The exit code.
-    fn code(&self) -> u8 {
-        match self {
-            Self::Usage(_) => 2,
-            Self::Closed(_) => 3,
-            _ => 1,
-        }
-    }
-}
-
-/// What is in a file that a flag names.
-fn read(flag: &str, path: &Path) -> Result<Vec<u8>, CliError> {
-    std::fs::read(path).map_err(|error| {
-        let words = format!("{flag} {}: {error}", path.display());
-        match error.kind() {
-            std::io::ErrorKind::NotFound => CliError::Usage(words),
-            _ => CliError::Wrong(words),
-        }
-    })
-}
-
-fn read_text(flag: &str, path: &Path) -> Result<String, CliError> {
-    String::from_utf8(read(flag, path)?)
-        .map_err(|error| CliError::Wrong(format!("{flag} {}: {error}", path.display())))
-}
-
-/// Who vouches for keyless signers.
-fn trust_root(path: &Path) -> Result<TrustRoot, CliError> {
-    TrustRoot::from_json(&read_text("--sigstore-trusted-root", path)?)
-        .map_err(|error| CliError::Wrong(format!("--sigstore-trusted-root {}: {error}", path.display())))
-}
-
 /// The command line, by the name it is called by: kubectl runs a binary called `kubectl-numo` as its own verb.
 fn command() -> clap::Command {
     let called = std::env::args_os().next().map(PathBuf::from).unwrap_or_default();
@@ -285,10 +153,10 @@ pub fn main() -> ExitCode {
             Verb::Doctor(args) => doctor::doctor(args).await,
             Verb::Plugin(args) => plugin::plugin(args).await,
             Verb::Crds(args) => crds::crds(&args),
-            Verb::Reference(args) => reference::reference(&args),
+            Verb::Reference(args) => reference::reference(&args, &command()),
             Verb::Version(args) => version::version(args).await,
             Verb::Completion(args) => completion::completion(&args),
-            Verb::Complete(args) => completion::complete(args),
+            Verb::Complete(args) => completion::complete(args, command()),
         }
     });
     // Watches may hang in a read: nobody waits for them.
@@ -296,7 +164,7 @@ pub fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            anstream::eprintln!("numo: {}", chain(&error));
+            eprintln!("numo: {}", chain(&error));
             ExitCode::from(error.code())
         }
     }

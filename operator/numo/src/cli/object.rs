@@ -1,6 +1,6 @@
 //! KIND/NAME on the command line: which kinds there are, by all their names, and the owner that is meant.
 
-use super::CliError;
+use super::error::CliError;
 use crate::shell::{client::Connection, watch, wire::Kind};
 use kube::{api::ListParams, core::DynamicObject, discovery::ApiResource};
 use serde_json::Value;

@@ -1,10 +1,10 @@
 //! How what a verb found is printed: a table for people, `json` and `yaml` for programs, `name` for kubectl. Colour is
 //! for terminals only, and for those without NO_COLOR.
 
-use super::CliError;
+use super::{error::CliError, say};
 use anstyle::{AnsiColor, Style};
 use clap::{Args, ValueEnum};
-use numo_api::{Reason, Step, conditions::Who};
+use numo_api::{Reason, Step, conditions::Who, text};
 use serde::Serialize;
 use std::fmt::Write as _;
 
@@ -33,34 +33,43 @@ pub struct OutputArgs {
 }
 
 impl OutputArgs {
-    /// What is printed of `found`: `text` for people, and the names.
+    /// What is printed of `found`: `people` for people, and the names.
     pub fn print<T: Serialize>(
         self,
         found: &T,
-        text: impl FnOnce(Self) -> String,
+        people: impl FnOnce(Self) -> String,
         names: impl FnOnce() -> Vec<String>,
     ) -> Result<(), CliError> {
-        anstream::print!("{}", self.words(found, text, names)?);
+        print!("{}", self.words(found, people, names)?);
         Ok(())
     }
 
-    /// The words of [`OutputArgs::print`], with the escape codes of colours.
+    /// The words of [`OutputArgs::print`], with the marks of colours ([`say::printable`] makes them colours).
     pub fn words<T: Serialize>(
         self,
         found: &T,
-        text: impl FnOnce(Self) -> String,
+        people: impl FnOnce(Self) -> String,
         names: impl FnOnce() -> Vec<String>,
     ) -> Result<String, CliError> {
         let unprintable =
             |error: &dyn std::fmt::Display| CliError::Wrong(format!("cannot be printed: {error}"));
+        let json = || {
+            let mut json = serde_json::to_string_pretty(found).map_err(|error| unprintable(&error))?;
+            json.push('\n');
+            Ok::<_, CliError>(say::json(&json))
+        };
         Ok(match self.output {
-            None | Some(Format::Wide) => text(self),
-            Some(Format::Json) => {
-                let mut json = serde_json::to_string_pretty(found).map_err(|error| unprintable(&error))?;
-                json.push('\n');
-                json
+            None | Some(Format::Wide) => people(self),
+            Some(Format::Json) => json()?,
+            Some(Format::Yaml) => {
+                let yaml = serde_saphyr::to_string(found).map_err(|error| unprintable(&error))?;
+                if text::lines(&yaml) == yaml {
+                    yaml
+                } else {
+                    // JSON is YAML as well, and every character has an escape in it.
+                    json()?
+                }
             }
-            Some(Format::Yaml) => serde_saphyr::to_string(found).map_err(|error| unprintable(&error))?,
             Some(Format::Name) => names().into_iter().map(|name| name + "\n").collect(),
         })
     }
@@ -71,10 +80,7 @@ impl OutputArgs {
     }
 }
 
-/// Words with a colour.
-pub fn paint(style: Style, words: &str) -> String {
-    format!("{style}{words}{style:#}")
-}
+pub use super::say::paint;
 
 /// The colour of a reason: red where a person is needed, yellow where something else is waited for.
 pub const fn of_reason(reason: Reason) -> Style {
@@ -117,13 +123,13 @@ pub struct Cell(String, Style);
 impl Cell {
     /// A cell with a colour.
     pub fn painted(words: impl Into<String>, style: Style) -> Self {
-        Self(words.into(), style)
+        Self(text::line(&words.into()).into_owned(), style)
     }
 }
 
 impl<T: Into<String>> From<T> for Cell {
     fn from(words: T) -> Self {
-        Self(words.into(), Style::new())
+        Self(text::line(&words.into()).into_owned(), Style::new())
     }
 }
 
@@ -188,7 +194,7 @@ mod tests {
             "".into(),
         ]);
         table.row(["worker-10".into(), "X".into(), "why".into()]);
-        let plain = anstream::adapter::strip_str(&table.text()).to_string();
+        let plain = anstream::adapter::strip_str(&say::printable(&table.text())).to_string();
         assert_eq!(
             plain,
             "  NODE        REASON   MESSAGE\n  a           Done\n  worker-10   X        why\n"

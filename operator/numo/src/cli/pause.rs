@@ -2,7 +2,10 @@
 //! goes on.
 
 use super::{
-    CliError, ClusterArgs, completion, look,
+    cluster::ClusterArgs,
+    completion,
+    error::CliError,
+    look,
     object::ObjectArg,
     word::{Change, SayArgs, Speaker},
 };

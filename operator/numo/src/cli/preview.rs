@@ -2,10 +2,13 @@
 //! rules are asked now, Jobs and manifests are judged by server-side dry run. Nothing is written.
 
 use super::{
-    CliError, ClusterArgs, completion,
+    cluster::ClusterArgs,
+    completion,
+    error::CliError,
     look::{self, Look, settings},
     object::{ObjectArg, What},
     output::{self, OutputArgs, paint},
+    run::REGISTRIES_ON_LOOPBACK,
     snapshot,
     status::say_unseen,
 };
@@ -84,6 +87,15 @@ pub struct PreviewArgs {
     /// Ask no rule
     #[arg(long)]
     without_rules: bool,
+    /// As numo run takes it
+    #[arg(
+        long,
+        env = REGISTRIES_ON_LOOPBACK,
+        hide = true,
+        value_parser = clap::builder::BoolishValueParser::new(),
+        action = clap::ArgAction::SetTrue
+    )]
+    registries_on_loopback: bool,
     /// The owner [default: every one in the manifests]
     #[arg(value_name = "KIND/NAME", required_unless_present = "filename", add = clap_complete::ArgValueCompleter::new(completion::owners))]
     object: Option<ObjectArg>,
@@ -194,6 +206,12 @@ pub async fn preview(args: PreviewArgs) -> Result<(), CliError> {
     if let Some(path) = &args.filename {
         let objects = given.unwrap_or_default();
         owners = take_in(connection.as_ref(), &mut store, objects, &namespace, now).await?;
+        if let Some(connection) = &connection {
+            // What these owners refer to has room first.
+            observe::give_room(&connection.read, &mut store)
+                .await
+                .map_err(CliError::api("reading mutexrules"))?;
+        }
         if owners.is_empty() && args.object.is_none() {
             return Err(CliError::Usage(format!(
                 "-f {}: found no MutexRunConfig, Plan or NodeMaintenance; name one of the cluster's: mutexrunconfig/NAME",
@@ -209,7 +227,7 @@ pub async fn preview(args: PreviewArgs) -> Result<(), CliError> {
         let asking = if args.without_rules {
             None
         } else {
-            Some(Asking::begin(connection, &mut store).await)
+            Some(Asking::begin(connection, &mut store, args.registries_on_loopback).await)
         };
         let place = look::place(connection).await;
         site = Some(Site {
@@ -241,7 +259,7 @@ pub async fn preview(args: PreviewArgs) -> Result<(), CliError> {
     unseen.dedup();
     say_unseen(&unseen);
     if offline {
-        anstream::eprintln!(
+        eprintln!(
             "numo: from a snapshot of {now}: rules were not asked, and nothing was judged by an API server"
         );
     }
@@ -308,7 +326,7 @@ async fn take_in(
         let name = object.name_any();
         let about = format!("{} {name}", types.kind);
         let Some(kind) = known else {
-            anstream::eprintln!("numo: {about} is passed over: no decision reads it");
+            eprintln!("numo: {about} is passed over: no decision reads it");
             continue;
         };
         let is_namespaced = matches!(
@@ -446,9 +464,11 @@ struct Asking {
 impl Asking {
     /// Has every rule judged that an owner may ask: a component is fetched and compiled, a Job is tried by dry run. What the
     /// operator has judged stays its judgement.
-    async fn begin(connection: &Connection, store: &mut Store) -> Self {
+    async fn begin(connection: &Connection, store: &mut Store, on_loopback: bool) -> Self {
         let (sender, mut seen) = mpsc::unbounded_channel();
-        let asked = AskedRules::new(connection.clone(), AskedOptions::default(), Metrics::new());
+        let mut options = AskedOptions::default();
+        options.artifacts.reach_loopback = on_loopback;
+        let asked = AskedRules::new(connection.clone(), options, Metrics::new());
         asked.select_workloads(&store.observed.runs);
         let unjudged = store.unjudged();
         let is_unjudged: BTreeSet<Key> = unjudged.iter().map(|rule| wire::key(&rule.metadata)).collect();
@@ -465,7 +485,7 @@ impl Asking {
         let all = store.rules().map(|(_, rule)| rule);
         let mut looked_at = 0;
         for rule in all.filter(|rule| frontends::mutex_rule::is_asked(rule)) {
-            asked.examine(rule.clone(), sender.clone());
+            asked.examine(std::sync::Arc::new(rule.clone()), sender.clone());
             looked_at += 1;
         }
         while looked_at > 0 {

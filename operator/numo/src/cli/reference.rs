@@ -1,6 +1,6 @@
 //! `numo reference`: the reference pages of the docs, made from the code. A test compares them with what is checked in.
 
-use super::{CliError, command};
+use super::error::CliError;
 use crate::shell::metrics;
 use clap::{Arg, Args, Command};
 use numo_api::{Reason, words::WORDS};
@@ -19,8 +19,8 @@ pub struct ReferenceArgs {
 }
 
 /// Writes the pages.
-pub fn reference(args: &ReferenceArgs) -> Result<(), CliError> {
-    for (name, page) in pages() {
+pub fn reference(args: &ReferenceArgs, command: &Command) -> Result<(), CliError> {
+    for (name, page) in pages(command) {
         let path = args.output.join(name);
         std::fs::write(&path, page).map_err(|source| CliError::File { path, source })?;
     }
@@ -28,12 +28,12 @@ pub fn reference(args: &ReferenceArgs) -> Result<(), CliError> {
 }
 
 /// Every page, by its file's name.
-fn pages() -> [(&'static str, String); 5] {
+fn pages(command: &Command) -> [(&'static str, String); 5] {
     [
         ("reasons.md", reasons()),
         ("metrics.md", metrics_page()),
-        ("cli.md", verbs()),
-        ("flags.md", flags()),
+        ("cli.md", verbs(command)),
+        ("flags.md", flags(command)),
         ("crds.md", definitions()),
     ]
 }
@@ -88,7 +88,7 @@ fn metrics_page() -> String {
     page
 }
 
-fn verbs() -> String {
+fn verbs(command: &Command) -> String {
     let mut page = format!(
         "{MADE}\n# Command line\n\n`numo` and, linked as `kubectl-numo` in a folder of the PATH, `kubectl numo`: one binary.\n\n\
          Data goes to standard output, talk to standard error. Colours are for terminals, and not with `NO_COLOR`.\n\n\
@@ -96,7 +96,7 @@ fn verbs() -> String {
          or `numo doctor` found something to mend |\n| 2 | the call was wrong: a flag, a kind, a name that nothing has |\n\
          | 3 | the gate is closed: something stands against it, and the message says what |\n"
     );
-    let mut root = command();
+    let mut root = command.clone();
     root.build();
     for verb in root
         .get_subcommands()
@@ -193,12 +193,12 @@ fn default_of(one: &Arg) -> String {
     values.join(", ")
 }
 
-fn flags() -> String {
+fn flags(command: &Command) -> String {
     let mut page = format!(
         "{MADE}\n# Flags of the operator\n\n`numo run`. Each flag is also an environment variable, which is how the Deployment \
          and the Helm chart set them.\n\n| flag | variable | what it is | default |\n|---|---|---|---|\n"
     );
-    let mut root = command();
+    let mut root = command.clone();
     root.build();
     let run = root.get_subcommands().find(|verb| verb.get_name() == "run");
     for one in run.into_iter().flat_map(Command::get_arguments) {
@@ -341,7 +341,7 @@ mod tests {
     #[test]
     fn the_pages_in_the_docs_are_those_of_the_code() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference");
-        for (name, page) in pages() {
+        for (name, page) in pages(&crate::cli::command()) {
             let found = std::fs::read_to_string(folder.join(name)).unwrap_or_default();
             assert!(
                 found == page,
@@ -359,6 +359,7 @@ mod tests {
         "AlwaysAllow",
         "AskedRules",
         "ClusterFirstWithHostNet",
+        "ClusterRole",
         "ClusterVersion",
         "CreateChange",
         "CreateContainerConfigError",
@@ -406,21 +407,28 @@ mod tests {
         "PatchMachine",
         "PatchNode",
         "PatchPool",
+        "PlanWriters",
         "PodDisruptionBudget",
         "PodScheduled",
         "RecordRun",
+        "ReleaseAccepted",
         "ReleaseLease",
         "RemoveFinalizer",
         "RenewLease",
         "ReplicaSet",
         "ReplicationController",
         "RunContainerError",
+        "ServiceAccount",
         "SetJobTtl",
         "StartPlanJob",
         "StatefulSet",
         "TerminatingOrFailed",
         "ToBeDeletedByClusterAutoscaler",
+        "TokenPolicies",
         "UpgradeReady",
+        "ValidatingAdmissionPolicies",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBindings",
         "ValidatingWebhookConfiguration",
         "WriteJournal",
         "WriteStatus",

@@ -2,7 +2,8 @@
 //! lets a node go by it. What is decided is the core's; it is written as the operator would write it.
 
 use super::{
-    CliError, ClusterArgs,
+    cluster::ClusterArgs,
+    error::CliError,
     look::settings,
     output::{OutputArgs, Table},
     run::DEFAULT_NAMESPACE,
@@ -316,7 +317,7 @@ async fn give_back(
                 }
                 match apply::apply(&connection.write, store, &action, now).await {
                     Ok(()) => {
-                        anstream::eprintln!("numo: {words}");
+                        eprintln!("numo: {words}");
                         released.given_back.push(words);
                         wrote = true;
                     }
@@ -345,10 +346,9 @@ fn due(store: &Store, owner: &Owner, now: Timestamp) -> Vec<(String, Action)> {
     let mut decision = decide(&snapshot, &Answers::default());
     release::only_give_back(&mut decision, !store.observed.changes.is_empty());
     for breach in invariant::lint(&snapshot, &mut decision) {
-        anstream::eprintln!(
+        eprintln!(
             "numo: not done: {} (invariant {})",
-            breach.message,
-            breach.invariant
+            breach.message, breach.invariant
         );
     }
     let actions = decision.actions.into_iter();

@@ -1,11 +1,13 @@
 //! `numo run`: the operator.
 
-use super::{CliError, cluster::KubeconfigArgs, read, read_text, trust_root};
+use super::{cluster::KubeconfigArgs, error::CliError, files::read, say};
 use crate::shell::{
     artifact::ArtifactOptions,
     asked::{AskedOptions, PrometheusServer},
     channel::ChannelOptions,
     client, operator,
+    signers::SignerFiles,
+    told,
     webhook::{WebhookCerts, WebhookOptions},
 };
 use clap::{Args, ValueEnum};
@@ -14,29 +16,41 @@ use numo_core::{
     plan::duration_millis,
 };
 use numo_plugin::{
-    address::AddressRange,
+    address::{AddressRange, Networks},
     fetch::authorities,
     oci::Proxies,
-    signature::{Identity, PublicKey},
+    signature::Identity,
 };
 use std::{
+    io,
     net::SocketAddr,
     path::{Path, PathBuf},
-    sync::Arc,
 };
 use tokio::sync::watch;
 
 /// Namespace numo runs in if nothing says otherwise: the one the replaced operator's manifests name.
 pub const DEFAULT_NAMESPACE: &str = "node-upgrade-mutex-operator";
 
+/// The variable that lets images of rules be in a registry on this machine.
+pub(super) const REGISTRIES_ON_LOOPBACK: &str = "NUMO_REGISTRIES_ON_LOOPBACK";
+
 /// Arguments of `numo run`.
 #[derive(Debug, Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub struct RunArgs {
     #[command(flatten)]
     cluster: KubeconfigArgs,
     /// Namespace of the operator: of its lease, and where MutexRunConfigs are honoured
     #[arg(short, long, env = "NUMO_NAMESPACE", value_name = "NS", default_value = DEFAULT_NAMESPACE)]
     namespace: String,
+    /// ServiceAccount of the operator in that namespace: no rule may run a Job as it
+    #[arg(
+        long,
+        env = "NUMO_SERVICE_ACCOUNT",
+        value_name = "NAME",
+        default_value = "numo"
+    )]
+    service_account: String,
     /// Further namespaces in which MutexRunConfigs are honoured, separated by commas
     #[arg(long, env = "NUMO_RUN_NAMESPACES", value_name = "NS,…", value_delimiter = ',')]
     run_namespaces: Vec<String>,
@@ -46,7 +60,7 @@ pub struct RunArgs {
         env = "NUMO_PLAN_NAMESPACES",
         value_name = "NS,…",
         value_delimiter = ',',
-        default_value = "system-upgrade"
+        default_value = told::PLAN_NAMESPACES
     )]
     plan_namespaces: Vec<String>,
     #[command(flatten)]
@@ -59,6 +73,14 @@ pub struct RunArgs {
         default_value = "0.0.0.0:8080"
     )]
     metrics_address: String,
+    /// Address of probes alone, or off: then the kubelet asks where metrics are
+    #[arg(
+        long,
+        env = "NUMO_PROBE_ADDRESS",
+        value_name = "ADDRESS",
+        default_value = "off"
+    )]
+    probe_address: String,
     /// Where the certificate of the webhook of NodeMaintenances comes from: "self" makes one, a folder holds tls.crt and
     /// tls.key, "off" serves no webhook
     #[arg(
@@ -96,6 +118,15 @@ pub struct RunArgs {
     /// asks for one does not run]
     #[arg(long, env = "NUMO_SIGSTORE_TRUSTED_ROOT", value_name = "FILE")]
     sigstore_trusted_root: Option<PathBuf>,
+    /// Do not start unless --rule-keys or --rule-identities ask for signatures of components. Rules of type cel and
+    /// prometheus carry none
+    #[arg(
+        long,
+        env = "NUMO_REQUIRE_SIGNATURES",
+        value_parser = clap::builder::BoolishValueParser::new(),
+        action = clap::ArgAction::SetTrue
+    )]
+    require_signatures: bool,
     /// Certificates as PEM of authorities that registries may show, beside the system's
     #[arg(long, env = "NUMO_REGISTRY_CA", value_name = "FILE")]
     registry_ca: Option<PathBuf>,
@@ -153,6 +184,25 @@ pub struct RunArgs {
         action = clap::ArgAction::SetTrue
     )]
     rules_read_secrets: bool,
+    /// Grants of rules may name loopback: numo's own machine. For tests; nothing else opens it
+    #[arg(
+        long,
+        env = "NUMO_RULES_REACH_LOOPBACK",
+        hide = true,
+        value_parser = clap::builder::BoolishValueParser::new(),
+        action = clap::ArgAction::SetTrue
+    )]
+    rules_reach_loopback: bool,
+    /// Images of rules may be in a registry on numo's own machine. For tests; a registry that a flag or a mirror set of the
+    /// cluster names is reached anyway
+    #[arg(
+        long,
+        env = REGISTRIES_ON_LOOPBACK,
+        hide = true,
+        value_parser = clap::builder::BoolishValueParser::new(),
+        action = clap::ArgAction::SetTrue
+    )]
+    registries_on_loopback: bool,
     /// Name of this instance in leases and events [default: host name and process id]
     #[arg(long, env = "NUMO_IDENTITY", value_name = "NAME")]
     identity: Option<String>,
@@ -328,14 +378,8 @@ enum LogFormat {
 /// Runs the operator until SIGTERM or SIGINT.
 pub async fn run(args: RunArgs) -> Result<(), CliError> {
     start_log(&args)?;
-    let metrics_address = match args.metrics_address.as_str() {
-        "off" | "" => None,
-        text => Some(text.parse::<SocketAddr>().map_err(|error| {
-            CliError::Wrong(format!(
-                "--metrics-address {text}: {error}; wanted an address such as 127.0.0.1:8080, or off"
-            ))
-        })?),
-    };
+    let metrics_address = address("--metrics-address", &args.metrics_address)?;
+    let probe_address = address("--probe-address", &args.probe_address)?;
     let config = args.cluster.configuration().await?;
     let connection = client::connect(config, &format!("numo/{}", env!("CARGO_PKG_VERSION")))?;
     let identity = args.identity.unwrap_or_else(identity);
@@ -343,6 +387,7 @@ pub async fn run(args: RunArgs) -> Result<(), CliError> {
         // In a Deployment the name of the instance is that of its pod.
         own_pod: Some(Key::new(&args.namespace, &identity)),
         namespace: args.namespace,
+        service_account: args.service_account,
         run_namespaces: args
             .run_namespaces
             .into_iter()
@@ -369,9 +414,7 @@ pub async fn run(args: RunArgs) -> Result<(), CliError> {
                 pem
             }
         },
-        https_proxy: proxies.https.clone(),
-        http_proxy: proxies.http.clone(),
-        no_proxy: proxies.except.clone(),
+        proxies: proxies.clone(),
     };
     let cache = match args.cache_dir {
         Some(folder) if folder.as_os_str() == "off" => None,
@@ -380,24 +423,7 @@ pub async fn run(args: RunArgs) -> Result<(), CliError> {
     };
     let artifacts = ArtifactOptions {
         folder: cache.as_deref().map(beside),
-        keys: match &args.rule_keys {
-            None => Vec::new(),
-            Some(path) => PublicKey::all_from_pem(&read_text("--rule-keys", path)?)
-                .map_err(|error| CliError::Wrong(format!("--rule-keys {}: {error}", path.display())))?,
-        },
-        identities: args
-            .rule_identities
-            .iter()
-            .filter(|identity| !identity.trim().is_empty())
-            .map(|identity| identity.parse::<Identity>())
-            .collect::<Result<_, _>>()
-            .map_err(|error| CliError::Wrong(format!("--rule-identities: {error}")))?,
-        trust_root: args
-            .sigstore_trusted_root
-            .as_deref()
-            .filter(|path| !path.as_os_str().is_empty())
-            .map(|path| trust_root(path).map(Arc::new))
-            .transpose()?,
+        signers: signers(args.rule_keys, &args.rule_identities, args.sigstore_trusted_root)?,
         authorities: match &args.registry_ca {
             None => Vec::new(),
             Some(path) => read("--registry-ca", path)?,
@@ -409,7 +435,11 @@ pub async fn run(args: RunArgs) -> Result<(), CliError> {
             .collect(),
         plain: args.plain_registries,
         proxies,
+        reach_loopback: args.registries_on_loopback,
     };
+    if args.require_signatures {
+        asks_for_signatures(&artifacts.signers)?;
+    }
     let prometheus = match args.prometheus_url {
         None => None,
         Some(url) => Some(PrometheusServer {
@@ -439,14 +469,16 @@ pub async fn run(args: RunArgs) -> Result<(), CliError> {
         }),
         settings,
         metrics_address,
+        probe_address,
         identity,
         channels,
         asked: AskedOptions {
             cache,
             artifacts,
             prometheus,
-            cluster_networks: args.cluster_networks,
+            cluster_networks: networks(args.cluster_networks),
             secrets: args.rules_read_secrets,
+            reach_loopback: args.rules_reach_loopback,
         },
     };
     let (stop, stopped) = watch::channel(false);
@@ -461,6 +493,60 @@ pub async fn run(args: RunArgs) -> Result<(), CliError> {
     // It holds the whole operator: on the stack it would be copied around.
     Box::pin(operator::run(connection, options, stopped)).await?;
     Ok(())
+}
+
+/// The networks that were given, and the address at which every pod finds the API server.
+fn networks(mut given: Vec<AddressRange>) -> Networks {
+    let server = std::env::var("KUBERNETES_SERVICE_HOST").ok();
+    given.extend(server.and_then(|address| address.parse::<AddressRange>().ok()));
+    Networks::of(given)
+}
+
+/// Keyless signers. What is set and names nobody is a slip, and no wish that anything may run.
+fn identities(given: &[String]) -> Result<Vec<Identity>, CliError> {
+    let wrong = |words: &str| CliError::Wrong(format!("--rule-identities: {words}"));
+    let named = given.iter().filter(|one| !one.trim().is_empty());
+    let all = named
+        .map(|one| one.parse::<Identity>())
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| wrong(&error))?;
+    if all.is_empty() && !given.is_empty() {
+        return Err(wrong(
+            "found nobody, wanted ISSUER,SUBJECT, or the flag and its variable left out",
+        ));
+    }
+    Ok(all)
+}
+
+/// Whether anybody is named who must have signed a component.
+fn asks_for_signatures(signers: &SignerFiles) -> Result<(), CliError> {
+    if signers.ask() {
+        return Ok(());
+    }
+    let words =
+        "--require-signatures: found neither --rule-keys nor --rule-identities, wanted one of them at least";
+    Err(CliError::Usage(words.to_owned()))
+}
+
+/// Who must have signed components. What is wrong with the files is said at once; later they are read anew.
+fn signers(
+    keys: Option<PathBuf>,
+    given: &[String],
+    trust_root: Option<PathBuf>,
+) -> Result<SignerFiles, CliError> {
+    let trust_root = trust_root.filter(|path| !path.as_os_str().is_empty());
+    for (flag, path) in [("--rule-keys", &keys), ("--sigstore-trusted-root", &trust_root)] {
+        if let Some(path) = path {
+            read(flag, path)?;
+        }
+    }
+    let signers = SignerFiles {
+        keys,
+        identities: identities(given)?,
+        trust_root,
+    };
+    signers.read().map_err(CliError::Wrong)?;
+    Ok(signers)
 }
 
 /// Where what was fetched is kept: beside the folder of what was compiled.
@@ -490,15 +576,109 @@ fn identity() -> String {
     format!("{host}-{}", std::process::id())
 }
 
+/// Standard error, with what a stranger may have written made harmless: whoever reads a log reads it on a terminal.
+#[derive(Debug)]
+struct Log;
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let words = String::from_utf8_lossy(bytes);
+        io::stderr().write_all(logged(&words).as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}
+
+/// What is written at once is one line: a line end within it is a stranger's, who would write lines of numo's own.
+fn logged(words: &str) -> String {
+    let (line, end) = match words.strip_suffix('\n') {
+        Some(line) => (line, "\n"),
+        None => (words, ""),
+    };
+    format!("{}{end}", say::json(line).replace('\n', "\\n"))
+}
+
+/// An address to serve on; none for `off`.
+fn address(flag: &str, text: &str) -> Result<Option<SocketAddr>, CliError> {
+    match text {
+        "off" | "" => Ok(None),
+        text => text.parse::<SocketAddr>().map(Some).map_err(|error| {
+            CliError::Wrong(format!(
+                "{flag} {text}: {error}; wanted an address such as 127.0.0.1:8080, or off"
+            ))
+        }),
+    }
+}
+
 fn start_log(args: &RunArgs) -> Result<(), CliError> {
-    let filter = tracing_subscriber::EnvFilter::try_new(&args.log)
+    // The client logs whole bodies that it cannot read, and they are strangers'.
+    let quiet = if args.log.contains("kube_client") {
+        ""
+    } else {
+        ",kube_client::client=error"
+    };
+    let filter = tracing_subscriber::EnvFilter::try_new(format!("{}{quiet}", args.log))
         .map_err(|error| CliError::Wrong(format!("--log {}: {error}", args.log)))?;
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr);
+        // What steers a terminal is escaped, whoever wrote it.
+        .with_ansi(false)
+        .with_writer(|| Log);
     let started = match args.log_format {
         LogFormat::Json => builder.json().flatten_event(true).try_init(),
         LogFormat::Text => builder.try_init(),
     };
     started.map_err(|error| CliError::Wrong(format!("cannot log: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stranger_neither_steers_a_log_nor_writes_a_line_of_it() {
+        let line = "INFO numo: a rule says\nERROR numo: \u{1b}[2Jforged\u{9b}\u{202e}\u{fe0f}\n";
+        let logged = logged(line);
+        assert_eq!(
+            logged,
+            "INFO numo: a rule says\\nERROR numo: \\u001b[2Jforged\\u009b\\u202e\\ufe0f\n"
+        );
+        assert_eq!(logged.lines().count(), 1);
+    }
+
+    #[test]
+    fn identities_that_name_nobody_are_a_slip() {
+        let of = |given: &[&str]| {
+            let given: Vec<String> = given.iter().map(|one| (*one).to_owned()).collect();
+            identities(&given)
+                .map(|all| all.len())
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(of(&[]), Ok(0));
+        assert_eq!(of(&["https://a,b", " "]), Ok(1));
+        for nobody in [&[""][..], &[" ", ""]] {
+            let why = of(nobody).unwrap_err();
+            assert!(why.contains("--rule-identities: found nobody"), "{why}");
+        }
+        assert!(of(&["nobody"]).unwrap_err().contains("wanted ISSUER,SUBJECT"));
+    }
+
+    #[test]
+    fn signatures_that_are_required_are_asked_of_somebody() {
+        let of = |keys: Option<PathBuf>, given: &[String]| SignerFiles {
+            keys,
+            identities: identities(given).unwrap(),
+            trust_root: Some("root.json".into()),
+        };
+        assert!(asks_for_signatures(&of(None, &["https://a,b".to_owned()])).is_ok());
+        assert!(asks_for_signatures(&of(Some("keys.pem".into()), &[])).is_ok());
+        let why = asks_for_signatures(&of(None, &[])).unwrap_err().to_string();
+        assert!(
+            why.contains("--rule-keys") && why.contains("--rule-identities"),
+            "{why}"
+        );
+    }
 }

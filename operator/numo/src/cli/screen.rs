@@ -1,7 +1,7 @@
 //! A calm full screen: what is shown is drawn over what was shown, so that nothing flickers, and the terminal is given
 //! back as it was.
 
-use super::CliError;
+use super::error::CliError;
 use crossterm::{
     cursor,
     event::{self, Event, KeyCode, KeyEventKind, KeyModifiers},

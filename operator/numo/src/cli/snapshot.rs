@@ -1,9 +1,9 @@
 //! `numo snapshot`: what a preview needs of a cluster, in one file, without what is nobody's business; and reading it again.
 
-use super::{CliError, ClusterArgs, look::settings, status::say_unseen};
+use super::{cluster::ClusterArgs, error::CliError, look::settings, say, status::say_unseen};
 use crate::shell::{
+    kind::{CLUSTER_KINDS, JOB_KINDS, PLAN_KINDS},
     observe::{self, Recording},
-    planner::{CLUSTER_KINDS, JOB_KINDS, PLAN_KINDS},
     store::Store,
     wire::Kind,
 };
@@ -112,6 +112,8 @@ pub async fn snapshot(args: SnapshotArgs) -> Result<(), CliError> {
     };
     let text = serde_json::to_string(&file)
         .map_err(|error| CliError::Wrong(format!("the snapshot cannot be written: {error}")))?;
+    // Whoever has it looks at it on a terminal.
+    let text = say::json(&text);
     say_unseen(&file.unseen);
     if args.file == Path::new("-") {
         let mut out = std::io::stdout().lock();
@@ -133,7 +135,7 @@ pub async fn snapshot(args: SnapshotArgs) -> Result<(), CliError> {
         path: args.file.clone(),
         source,
     })?;
-    anstream::eprintln!(
+    eprintln!(
         "numo: {} objects in {}; names and labels are in it, values of variables, commands, logs and what persons said are not",
         file.objects.len(),
         args.file.display()

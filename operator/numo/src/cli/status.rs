@@ -1,12 +1,15 @@
 //! `numo status`: owners, pools, nodes by step, maintenances, budgets in use, and when it will be done.
 
 use super::{
-    CliError, ClusterArgs, completion,
+    cluster::ClusterArgs,
+    completion,
+    error::CliError,
     look::{self, Look, ago, maintenance_words, plan_words, said},
     object::{ObjectArg, What},
     output::{self, Cell, Format, OutputArgs, Table, paint},
-    screen,
+    say, screen,
 };
+use crate::frontends::standing::Standing;
 use clap::Args;
 use numo_api::{Reason, Step};
 use numo_core::{
@@ -212,7 +215,7 @@ async fn watch(
             if let Some(idle) = &picture.idle {
                 text = format!("{}\n{text}", paint(output::bad(), idle));
             }
-            screen.show(&text)
+            screen.show(&say::printable(&text))
         })
         .await;
     }
@@ -244,7 +247,7 @@ async fn watch(
 /// What could not be seen is talk, not data.
 pub fn say_unseen(unseen: &[String]) {
     for unseen in unseen {
-        anstream::eprintln!("numo: could not see {unseen}");
+        eprintln!("numo: could not see {unseen}");
     }
 }
 
@@ -314,7 +317,7 @@ impl Picture {
                 if !self.left_behind.is_empty() {
                     return Ok(());
                 }
-                anstream::eprintln!(
+                eprintln!(
                     "numo: found no {kinds}: nothing changes any node. README.md shows the first of each; \
                      `numo doctor` checks the installation"
                 );
@@ -359,13 +362,7 @@ impl Picture {
 }
 
 impl OwnerLine {
-    fn of(
-        look: &Look,
-        kind: &'static str,
-        key: &Key,
-        decision: &Decision,
-        (reason, message): (Reason, String),
-    ) -> Self {
+    fn of(look: &Look, kind: &'static str, key: &Key, decision: &Decision, standing: Standing) -> Self {
         let report = &decision.report;
         let eta = look::eta(look, report);
         let mut steps = BTreeMap::new();
@@ -391,10 +388,10 @@ impl OwnerLine {
             kind,
             namespace: key.namespace.clone(),
             name: key.name.clone(),
-            reason,
-            message,
-            means: reason.meaning(),
-            ends_by: reason.who().phrase(),
+            reason: standing.reason,
+            message: standing.message,
+            means: standing.reason.meaning(),
+            ends_by: standing.who.phrase(),
             target: report.target.clone(),
             nodes: report.nodes.len(),
             done: report.count(|node| node.step == Step::Done),

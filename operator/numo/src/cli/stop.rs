@@ -2,7 +2,10 @@
 //! named one.
 
 use super::{
-    CliError, ClusterArgs, completion, look, selector,
+    cluster::ClusterArgs,
+    completion,
+    error::CliError,
+    look, selector,
     word::{Change, SayArgs, Speaker},
 };
 use crate::shell::{client::Connection, watch, wire::Kind};
@@ -196,7 +199,7 @@ async fn selected(connection: &Connection, params: &ListParams) -> Result<Select
             Ok(Selected::Nodes(names.collect()))
         }
         Err(kube::Error::Api(status)) if status.code == 403 => {
-            anstream::eprintln!(
+            eprintln!(
                 "numo: you may not look at nodes, so nobody has checked that the selector is of any: {}",
                 status.message
             );

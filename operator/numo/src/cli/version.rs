@@ -1,6 +1,6 @@
 //! `numo version`: of this binary, and of the API server where one answers.
 
-use super::{CliError, ClusterArgs, output::OutputArgs};
+use super::{cluster::ClusterArgs, error::CliError, output::OutputArgs};
 use clap::Args;
 use serde::Serialize;
 use std::time::Duration;
@@ -40,8 +40,8 @@ pub async fn version(args: VersionArgs) -> Result<(), CliError> {
         };
         match tokio::time::timeout(PATIENCE, asked).await {
             Ok(Ok(found)) => server = Some(found.git_version),
-            Ok(Err(error)) => anstream::eprintln!("numo: no API server answers: {error}"),
-            Err(_) => anstream::eprintln!("numo: no API server answers within {} s", PATIENCE.as_secs()),
+            Ok(Err(error)) => eprintln!("numo: no API server answers: {error}"),
+            Err(_) => eprintln!("numo: no API server answers within {} s", PATIENCE.as_secs()),
         }
     }
     let versions = Versions {

@@ -1,8 +1,8 @@
 //! What a person says to numo: who, why and when, kept on the object and told as an event. What it brings about is
 //! numo's to decide.
 
-use super::CliError;
-use crate::shell::client::Connection;
+use super::error::CliError;
+use crate::shell::{client::Connection, events};
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
@@ -239,7 +239,7 @@ impl<'a> Speaker<'a> {
             "action": "Say",
             "reason": event,
             "type": "Normal",
-            "note": clip(&word.sentence()),
+            "note": events::clip(&word.sentence()),
             "regarding": {
                 "apiVersion": resource.api_version,
                 "kind": resource.kind,
@@ -257,17 +257,9 @@ impl<'a> Speaker<'a> {
             return;
         };
         if let Err(error) = api.create(&PostParams::default(), &body).await {
-            anstream::eprintln!("numo: it is done; the event that tells it was not written: {error}");
+            eprintln!("numo: it is done; the event that tells it was not written: {error}");
         }
     }
-}
-
-/// As much as an event's note may hold (bytes).
-fn clip(note: &str) -> &str {
-    let end = (0..=note.len().min(1024))
-        .rev()
-        .find(|index| note.is_char_boundary(*index));
-    &note[..end.unwrap_or(0)]
 }
 
 /// Lays one patch over another. A null in it stays: it takes something away from the object.

@@ -1,7 +1,7 @@
 //! A list of conditions in the making: transition times are kept unless the status flips.
 
 use jiff::Timestamp;
-use numo_api::{Condition, Reason, conditions::types};
+use numo_api::{Condition, Reason, conditions::types, text};
 use serde_json::{Value, json};
 
 /// Longest message of a condition (characters). The schema admits 32,768; nobody reads that.
@@ -23,7 +23,7 @@ pub fn stood_off(conditions: &[Value], message: &str, now: Timestamp) -> Option<
         one["type"] = json!(type_);
         one["status"] = json!(status);
         one["reason"] = json!(reason);
-        one["message"] = json!(message.chars().take(MESSAGE_MAX).collect::<String>());
+        one["message"] = json!(shown(message));
         if !same {
             one["lastTransitionTime"] = json!(seconds(now));
         }
@@ -36,6 +36,11 @@ pub fn stood_off(conditions: &[Value], message: &str, now: Timestamp) -> Option<
     });
     let own = [own(types::READY, "False"), own(types::STALLED, "True")];
     Some(others.cloned().chain(own).collect())
+}
+
+/// A message as it may be read, and as long as people read.
+pub(super) fn shown(message: &str) -> String {
+    text::lines(message).chars().take(MESSAGE_MAX).collect()
 }
 
 /// A list of conditions in the making.
@@ -71,7 +76,7 @@ impl<'a> Conditions<'a> {
             reason: Some(reason.to_owned()),
             message: Some(message.into())
                 .filter(|message| !message.is_empty())
-                .map(|message| message.chars().take(MESSAGE_MAX).collect()),
+                .map(|message| shown(&message)),
             last_transition_time: Some(kept.unwrap_or_else(|| seconds(self.now))),
             observed_generation: Some(self.generation),
         };

@@ -7,8 +7,8 @@ use crate::runners::{
 };
 use jiff::Timestamp;
 use numo_api::{
-    MutexRule, MutexRuleStatus, Phase, Reason, RuleType,
-    conditions::types::{COMPILED, FETCHED, VALID_CONFIG, VERIFIED},
+    MutexRule, MutexRuleSpec, MutexRuleStatus, Phase, Reason, RuleType, SeenVersion, WasmStatus,
+    conditions::types::{COMPILED, DOWNGRADED, FETCHED, VALID_CONFIG, VERIFIED},
 };
 use numo_core::{
     observed::{Key, RuleView, Validity},
@@ -18,6 +18,8 @@ use numo_core::{
 /// Defaults of the optional fields.
 const TIMEOUT_SECONDS: i64 = 3600;
 const LOG_TAIL_BYTES: i32 = 2048;
+/// Phases that a rule may name, as its schema has it.
+const PHASES: usize = 8;
 
 /// The rule with every default filled in.
 pub fn parse(rule: &MutexRule, validity: Validity) -> RuleView {
@@ -33,6 +35,11 @@ pub fn parse(rule: &MutexRule, validity: Validity) -> RuleView {
         generation: meta.generation.unwrap_or(0),
         job_name: given(&spec.job_name).unwrap_or_else(|| key.name.clone()),
         job_namespace: given(&spec.job_namespace).unwrap_or_else(|| key.namespace.clone()),
+        job_accounts: [&spec.job_spec, &spec.clean_up_job_spec]
+            .into_iter()
+            .flatten()
+            .flat_map(accounts)
+            .collect(),
         has_job: !is_asked(rule) && spec.job_spec.is_some(),
         has_clean_up_job: !is_asked(rule) && spec.clean_up_job_spec.is_some(),
         is_asked: is_asked(rule),
@@ -55,6 +62,49 @@ pub fn parse(rule: &MutexRule, validity: Validity) -> RuleView {
         validity: of_itself(rule).map_or(validity, |(reason, message)| Validity::Invalid(reason, message)),
         key,
     }
+}
+
+/// What of a rule's spec is small and tells when it runs, with empty Jobs: what is kept of a rule for which there is no room. It is never
+/// run.
+pub fn outline(spec: &MutexRuleSpec) -> MutexRuleSpec {
+    let empty = |given: &Option<serde_json::Value>| {
+        let given = given.as_ref();
+        given.map(|_| serde_json::Value::Object(serde_json::Map::new()))
+    };
+    MutexRuleSpec {
+        rule_type: spec.rule_type,
+        job_namespace: spec.job_namespace.clone().filter(|name| is_namespace(name)),
+        job_spec: empty(&spec.job_spec),
+        clean_up_job_spec: empty(&spec.clean_up_job_spec),
+        phases: spec
+            .phases
+            .as_ref()
+            .map(|phases| phases.iter().take(PHASES).copied().collect()),
+        timeout_seconds: spec.timeout_seconds,
+        pass_seconds: spec.pass_seconds,
+        retries: spec.retries,
+        failure_policy: spec.failure_policy,
+        placement: spec.placement,
+        log_tail_bytes: spec.log_tail_bytes,
+        ..MutexRuleSpec::default()
+    }
+}
+
+/// The ServiceAccounts that a Job's pod may run as: what its template names, by the field and by the older name that the API
+/// server takes for it where the field is empty; an empty one if it names none.
+fn accounts(job: &serde_json::Value) -> Vec<String> {
+    let spec = &job["template"]["spec"];
+    let named =
+        ["serviceAccountName", "serviceAccount"].map(|field| spec[field].as_str().unwrap_or_default());
+    let mut all: Vec<String> = named
+        .iter()
+        .filter(|name| !name.is_empty())
+        .map(|name| (*name).to_owned())
+        .collect();
+    if all.is_empty() {
+        all.push(String::new());
+    }
+    all
 }
 
 /// Whether the text can name a namespace: it becomes part of a request's path.
@@ -174,7 +224,7 @@ fn of_component(rule: &MutexRule) -> Option<(Reason, String)> {
             }
         }
     }
-    wasm::terms(component).err()
+    wasm::terms(component, "").err()
 }
 
 /// Why a rule that asks for Secrets is refused by an operator that lends none.
@@ -260,9 +310,7 @@ pub fn status(
             conditions.kstatus(false, false, true, reason.name(), why);
         }
     }
-    conditions.unset(FETCHED);
-    conditions.unset(VERIFIED);
-    conditions.unset(COMPILED);
+    without_component(&mut conditions);
     MutexRuleStatus {
         observed_generation: Some(generation),
         conditions: conditions.done(),
@@ -298,11 +346,6 @@ fn status_of_asked(
             }
         }
     }
-    if rule.spec.rule_type != Some(RuleType::Wasm) {
-        for of_component in [FETCHED, VERIFIED, COMPILED] {
-            conditions.unset(of_component);
-        }
-    }
     // What this generation's tag was resolved to stays, whatever fails later.
     let same = old.observed_generation == Some(generation);
     let mut component = examined
@@ -324,6 +367,11 @@ fn status_of_asked(
             conditions.kstatus(false, false, true, reason.name(), why);
         }
     }
+    if rule.spec.rule_type == Some(RuleType::Wasm) {
+        component = versioned(component, old.wasm.as_ref(), &mut conditions);
+    } else {
+        without_component(&mut conditions);
+    }
     MutexRuleStatus {
         observed_generation: Some(generation),
         conditions: conditions.done(),
@@ -331,10 +379,157 @@ fn status_of_asked(
     }
 }
 
+/// Takes away the conditions that only a component has.
+fn without_component(conditions: &mut Conditions<'_>) {
+    for type_ in [FETCHED, VERIFIED, COMPILED, DOWNGRADED] {
+        conditions.unset(type_);
+    }
+}
+
+/// The component with the highest version that the rule had, whatever its generation; that it is a lower one now is said.
+fn versioned(
+    component: Option<WasmStatus>,
+    old: Option<&WasmStatus>,
+    conditions: &mut Conditions<'_>,
+) -> Option<WasmStatus> {
+    let before = old.and_then(|old| old.highest.as_ref());
+    let now = component.as_ref().and_then(|component| {
+        let (repository, _) = component.image.as_deref()?.split_once('@')?;
+        Some((repository, component.version.as_deref()?))
+    });
+    let (highest, is_lower) = highest(before, now);
+    match (&highest, now) {
+        (Some(highest), Some((_, found))) if is_lower => {
+            let message = format!(
+                "the component is version {found} of {}, and was {} before; it runs all the same",
+                highest.repository, highest.version
+            );
+            conditions.set(DOWNGRADED, true, Reason::Downgraded.name(), message);
+        }
+        _ => conditions.unset(DOWNGRADED),
+    }
+    if component.is_none() && highest.is_none() {
+        return None;
+    }
+    Some(WasmStatus {
+        highest,
+        ..component.unwrap_or_default()
+    })
+}
+
+/// The highest version of what a rule had before and has now, by repository and version, and whether it is lower now. Another repository
+/// begins anew; what is no version compares with nothing.
+fn highest(before: Option<&SeenVersion>, now: Option<(&str, &str)>) -> (Option<SeenVersion>, bool) {
+    let Some((repository, version)) = now else {
+        return (before.cloned(), false);
+    };
+    let Some(found) = parsed(version) else {
+        return (before.cloned(), false);
+    };
+    let here = before.filter(|seen| seen.repository == repository);
+    let is_lower = here
+        .and_then(|seen| parsed(&seen.version))
+        .is_some_and(|highest| found.cmp_precedence(&highest).is_lt());
+    if is_lower {
+        return (before.cloned(), true);
+    }
+    let seen = SeenVersion {
+        repository: repository.to_owned(),
+        version: version.to_owned(),
+    };
+    (Some(seen), false)
+}
+
+/// A version, with or without `v` and its last parts.
+fn parsed(version: &str) -> Option<semver::Version> {
+    let version = version.strip_prefix('v').unwrap_or(version);
+    let whole = [
+        version.to_owned(),
+        format!("{version}.0"),
+        format!("{version}.0.0"),
+    ];
+    whole.iter().find_map(|text| semver::Version::parse(text).ok())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_lower_version_of_the_same_repository_is_said_and_the_highest_is_kept() {
+        let seen = |version: &str| SeenVersion {
+            repository: "r/a".to_owned(),
+            version: version.to_owned(),
+        };
+        for (before, now, kept, is_lower) in [
+            (None, None, None, false),
+            (None, Some(("r/a", "1.0.0")), Some("1.0.0"), false),
+            (Some("1.9.0"), Some(("r/a", "1.10.0")), Some("1.10.0"), false),
+            (Some("1.10.0"), Some(("r/a", "v1.9")), Some("1.10.0"), true),
+            (Some("1.10.0"), Some(("r/a", "1.10.0-rc.1")), Some("1.10.0"), true),
+            (
+                Some("1.10.0"),
+                Some(("r/a", "1.10.0+other")),
+                Some("1.10.0+other"),
+                false,
+            ),
+            (Some("1.10.0"), Some(("r/a", "newest")), Some("1.10.0"), false),
+            (Some("1.10.0"), None, Some("1.10.0"), false),
+        ] {
+            let (highest, lower) = highest(before.map(seen).as_ref(), now);
+            assert_eq!((highest, lower), (kept.map(seen), is_lower), "{before:?} {now:?}");
+        }
+        // Another rule's component begins anew.
+        let (of_other, lower) = highest(Some(&seen("2.0.0")), Some(("r/b", "1.0.0")));
+        assert_eq!(
+            (of_other.map(|of| of.repository).as_deref(), lower),
+            (Some("r/b"), false)
+        );
+    }
+
+    #[test]
+    fn what_was_highest_stays_when_the_next_component_cannot_be_had() {
+        let spec = json!({"type": "wasm", "wasm": {"image": "r.example/a:1"}});
+        let mut rule = MutexRule::new("rule", serde_json::from_value(spec).unwrap());
+        let look = |rule: &MutexRule, version: Option<&str>| {
+            let fault = (Reason::ImageNotFound, "gone".to_owned());
+            let examined = match version {
+                None => Examined::unfetched(fault.clone()),
+                Some(version) => Examined {
+                    fetched: Ok(()),
+                    verified: None,
+                    compiled: Some(Ok(())),
+                    status: Some(WasmStatus {
+                        image: Some("r.example/a@sha256:00".to_owned()),
+                        version: Some(version.to_owned()),
+                        ..WasmStatus::default()
+                    }),
+                },
+            };
+            let validity = version.map_or(Validity::Invalid(fault.0, fault.1), |_| Validity::Valid);
+            let view = parse(rule, validity);
+            status(rule, &view, Some(&examined), Timestamp::UNIX_EPOCH)
+        };
+        for (generation, version, is_lower) in [
+            (1, Some("2.0.0"), false),
+            (2, None, false),
+            (3, Some("1.0.0"), true),
+            (4, Some("2.0.1"), false),
+        ] {
+            rule.metadata.generation = Some(generation);
+            let status = look(&rule, version);
+            let says = status.conditions.iter().any(|one| one.type_ == DOWNGRADED);
+            assert_eq!(says, is_lower, "{version:?}: {status:?}");
+            let wasm = status.wasm.clone().unwrap();
+            let highest = wasm.highest.map(|seen| seen.version);
+            let wanted = if generation == 4 { "2.0.1" } else { "2.0.0" };
+            assert_eq!(highest.as_deref(), Some(wanted), "{version:?}");
+            // What was resolved for another generation is not taken over with it.
+            assert_eq!(wasm.image.is_some(), version.is_some());
+            rule.status = Some(status);
+        }
+    }
 
     #[test]
     fn who_asks_for_secrets_is_found_by_its_field() {

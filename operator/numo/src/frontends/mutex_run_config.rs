@@ -10,16 +10,21 @@ use numo_api::{
     MutexRunConfigStatus, Reason, RunResult, RunStatus, Step, Strategy,
     conditions::{Who, types},
     mutex_run_config::{NodeCounts, NotAdmitted, RunPool, Settled, WaitCount},
+    text,
 };
 use numo_core::{
+    decide::stuck,
     observed::RunConfigView,
     report::{LastWord, NodeReport, Report, RunPhase, Why},
+    rules::{clip, later},
 };
 use std::{collections::BTreeMap, sync::Arc};
 
 /// Most reasons that `status.run.waiting` names, and most nodes that `status.run.ungated` and `notAdmitted` name.
 const MAX_WAITING: usize = 16;
 const MAX_UNGATED: usize = 64;
+/// Longest message of a reason that `status.run.waiting` names (characters).
+const WORDS_MAX: usize = 512;
 
 /// The status of the run.
 pub fn status(run: &RunConfigView, report: &Report, now: Timestamp) -> MutexRunConfigStatus {
@@ -173,6 +178,7 @@ fn kstatus(conditions: &mut Conditions<'_>, report: &Report) {
         reason,
         message,
         stalled,
+        ..
     } = standing;
     let stalled = stalled && !ready && reason != Reason::RuleRunning;
     let reconciling = !ready && !stalled;
@@ -189,16 +195,19 @@ impl From<(Reason, String)> for Standing {
         Self {
             reason,
             message,
+            who: reason.who(),
             stalled: needs_person(reason.who()),
         }
     }
 }
 
-fn standing(report: &Report) -> Standing {
+/// How the run stands, by what was decided for it.
+pub fn standing(report: &Report) -> Standing {
     if let Some(why) = &report.hold {
         return Standing {
             reason: why.reason,
             message: why.message.to_string(),
+            who: why.who(),
             stalled: needs_person(why.who()),
         };
     }
@@ -214,11 +223,7 @@ fn standing(report: &Report) -> Standing {
         RunPhase::Refused => (Reason::InvalidConfig, "the spec cannot be carried out".to_owned()).into(),
         RunPhase::Active => report.wedged().map_or_else(
             || (Reason::Progressing, format!("{done} of {total} nodes are done")).into(),
-            |(name, node)| Standing {
-                reason: node.why.reason,
-                message: named(name, &node.why.message),
-                stalled: true,
-            },
+            |(name, node)| Standing::wedged(name, &node.why),
         ),
     }
 }
@@ -269,7 +274,7 @@ fn shortfall(report: &Report) -> Option<(Reason, String)> {
     if !report.ungated.is_empty() {
         let count = report.ungated.len();
         words.push(format!(
-            "{count} nodes changed without their rules: {}",
+            "{count} nodes changed without their rules, none of which was asked: {}",
             of(&report.ungated)
         ));
     }
@@ -279,17 +284,6 @@ fn shortfall(report: &Report) -> Option<(Reason, String)> {
         Reason::NodesUngated
     };
     (!words.is_empty()).then(|| (reason, words.join("; ")))
-}
-
-/// A message that names its node.
-fn named(name: &str, message: &str) -> String {
-    let is_named =
-        message.starts_with(&format!("Node {name} ")) || message.starts_with(&format!("Node {name}:"));
-    if is_named {
-        message.to_owned()
-    } else {
-        format!("Node {name}: {message}")
-    }
 }
 
 const fn needs_person(who: Who) -> bool {
@@ -343,6 +337,27 @@ pub fn newly_ungated(old: &MutexRunConfigStatus, new: &MutexRunConfigStatus) -> 
             names.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ")
         )
     })
+}
+
+/// When the first wait that should end by itself has stood for too long: then it is to be decided again.
+pub fn stuck_at(status: &MutexRunConfigStatus) -> Option<Timestamp> {
+    let waiting = status.run.iter().flat_map(|run| &run.waiting);
+    let since = waiting.filter_map(|wait| wait.since.as_deref()?.parse::<Timestamp>().ok());
+    since.min().map(|since| later(since, stuck::STUCK_SECONDS))
+}
+
+/// What holds an upgrade of pools that were paused before it began, if that is new: no write of a pause says so.
+pub fn newly_held(old: &MutexRunConfigStatus, new: &MutexRunConfigStatus, report: &Report) -> Option<Why> {
+    let why = report.upgrade_held.as_ref()?;
+    let find = |type_: &str| old.conditions.iter().find(|one| one.type_ == type_);
+    let were_paused = find(types::TARGET_POOLS_PAUSED).is_some_and(|one| one.status == "True");
+    let run = new.run.as_ref()?;
+    let was_under_way = old
+        .run
+        .as_ref()
+        .is_some_and(|last| last.id == run.id && last.finished_at.is_none());
+    let was_said = find(types::READY).is_some_and(|one| one.reason.as_deref() == Some(why.reason.name()));
+    (were_paused && !(was_under_way && was_said)).then(|| why.clone())
 }
 
 /// Which nodes a run has left out, or had change without their rules: as long as its status speaks of it.
@@ -414,7 +429,7 @@ fn run_status(run: &RunConfigView, report: &Report, now: Timestamp) -> Option<Ru
         left_out: count(report.count(|node| matches!(node.step, Step::Failed | Step::Skipped))),
         ungated: count(report.ungated.len()).max(status.nodes.as_ref().map_or(0, |nodes| nodes.ungated)),
     });
-    status.waiting = waiting(report);
+    status.waiting = waiting(report, &status.waiting, now);
     for node in &report.ungated {
         if !status.ungated.contains(node) && status.ungated.len() < MAX_UNGATED {
             status.ungated.push(node.clone());
@@ -425,7 +440,7 @@ fn run_status(run: &RunConfigView, report: &Report, now: Timestamp) -> Option<Ru
         .map(|(node, why)| NotAdmitted {
             node: node.clone(),
             reason: why.reason.name().to_owned(),
-            message: why.message.to_string(),
+            message: text::line(&why.message).into_owned(),
         })
         .collect();
     status.verdicts.clone_from(&report.run_verdicts);
@@ -453,7 +468,7 @@ fn waits(node: &NodeReport) -> bool {
 }
 
 /// The reasons for which nodes wait, most frequent first.
-fn waiting(report: &Report) -> Vec<WaitCount> {
+fn waiting(report: &Report, old: &[WaitCount], now: Timestamp) -> Vec<WaitCount> {
     // What a rule said of one node is not what it said of another.
     let words = |why: &Why| why.reason.is_of_evaluation().then(|| why.message.clone());
     let mut by_reason: BTreeMap<(Reason, Option<Arc<str>>), WaitCount> = BTreeMap::new();
@@ -463,12 +478,119 @@ fn waiting(report: &Report) -> Vec<WaitCount> {
             reason: node.why.reason.name().to_owned(),
             count: 0,
             node: name.clone(),
-            message: node.why.message.chars().take(512).collect(),
+            message: clip(&node.why.message, WORDS_MAX),
+            since: stuck::is_remembered(node.why.reason).then(|| seconds(now)),
         });
         entry.count += 1;
     }
     let mut waiting: Vec<WaitCount> = by_reason.into_values().collect();
+    for wait in waiting.iter_mut().filter(|wait| wait.since.is_some()) {
+        // The node that was named goes on being named while it waits: since when, is said of it.
+        let known = old
+            .iter()
+            .find(|known| known.reason == wait.reason && known.since.is_some());
+        let Some((known, node)) = known.and_then(|known| Some((known, report.nodes.get(&known.node)?)))
+        else {
+            continue;
+        };
+        if node.why.reason.name() == wait.reason {
+            wait.node.clone_from(&known.node);
+            wait.message = node.why.message.chars().take(512).collect();
+            wait.since.clone_from(&known.since);
+        }
+    }
     waiting.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.reason.cmp(&b.reason)));
     waiting.truncate(MAX_WAITING);
     waiting
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use numo_core::report::PoolReport;
+
+    fn run(status: MutexRunConfigStatus) -> RunConfigView {
+        RunConfigView {
+            key: numo_core::observed::Key::new("numo", "upgrade"),
+            uid: String::new(),
+            generation: 1,
+            created: Timestamp::UNIX_EPOCH,
+            deleting: false,
+            finalizers: Vec::new(),
+            annotations: BTreeMap::new(),
+            spec: numo_api::MutexRunConfigSpec::default(),
+            workloads_check: None,
+            status,
+        }
+    }
+
+    fn report(phase: RunPhase, id: &str) -> Report {
+        let why = || Why::new(Reason::RuleNotFound, "there is no such rule");
+        Report {
+            phase,
+            hold: Some(why()),
+            run_id: id.to_owned(),
+            target: Some("4.17.0".to_owned()),
+            upgrade_held: (phase == RunPhase::Active).then(why),
+            pools: vec![PoolReport {
+                name: "worker".to_owned(),
+                paused: true,
+                ours: true,
+                ..PoolReport::default()
+            }],
+            ..Report::default()
+        }
+    }
+
+    /// A daemon that is stuck in Working says nothing of since when: the run does.
+    #[test]
+    fn a_wait_that_should_end_by_itself_is_remembered_by_its_node() {
+        let at = |second: i64| Timestamp::from_second(second).unwrap();
+        let mut report = report(RunPhase::Active, "first");
+        let mut wait = |name: &str, reason: Reason| {
+            let node = NodeReport {
+                pool: "worker".into(),
+                step: Step::Selected,
+                why: Why::new(reason, format!("Node {name}")),
+                since: None,
+                change: None,
+            };
+            report.nodes.insert(name.to_owned(), node);
+            report.clone()
+        };
+        let step = |old: MutexRunConfigStatus, report: &Report, now: i64| status(&run(old), report, at(now));
+        let begun = step(
+            MutexRunConfigStatus::default(),
+            &wait("b", Reason::NodeNotDone),
+            100,
+        );
+        assert_eq!(stuck_at(&begun), Some(at(700)));
+        // Another one begins to wait, and time goes by.
+        let later = step(begun, &wait("a", Reason::NodeNotDone), 400);
+        assert_eq!(stuck_at(&later), Some(at(700)));
+        assert_eq!(later.run.as_ref().unwrap().waiting[0].node, "b");
+        // The one that was named is done: of the other nobody knows it for longer than now.
+        let other = step(later, &wait("b", Reason::WaitingForTurn), 500);
+        assert_eq!(stuck_at(&other), Some(at(1100)));
+    }
+
+    /// With `hold: Always` the pools are paused already, and the refusal has stood since before: nothing else would say
+    /// that an upgrade waits for it now.
+    #[test]
+    fn an_upgrade_that_is_held_in_pools_that_were_paused_is_said_once() {
+        let now = Timestamp::UNIX_EPOCH;
+        let step = |old: &MutexRunConfigStatus, report: &Report| {
+            let new = status(&run(old.clone()), report, now);
+            let said = newly_held(old, &new, report).map(|why| why.reason);
+            (new, said)
+        };
+        let (between, said) = step(&MutexRunConfigStatus::default(), &report(RunPhase::Idle, "first"));
+        assert_eq!(said, None, "nothing is upgraded");
+        let (begun, said) = step(&between, &report(RunPhase::Active, "second"));
+        assert_eq!(said, Some(Reason::RuleNotFound));
+        let (_, said) = step(&begun, &report(RunPhase::Active, "second"));
+        assert_eq!(said, None, "said once");
+        let (_, said) = step(&begun, &report(RunPhase::Active, "third"));
+        assert_eq!(said, Some(Reason::RuleNotFound), "another upgrade");
+    }
 }

@@ -1,7 +1,7 @@
 //! NodeMaintenance: what its status says, by the exact names and meanings of node-maintenance-operator
 //! (`spec/node-maintenance.md` §1). Decides nothing.
 
-use super::conditions::Conditions;
+use super::conditions::{Conditions, shown};
 use jiff::{SignedDuration, Timestamp};
 use numo_api::{NodeMaintenanceStatus, PodRef, Reason, Step, conditions::Who};
 use numo_core::{
@@ -53,9 +53,10 @@ pub fn status(view: &MaintenanceView, report: &Report, now: Timestamp) -> NodeMa
     let mut status = NodeMaintenanceStatus {
         phase: Some(said.phase.name().to_owned()),
         last_error: if reason == Reason::WriteRefused {
-            Some(message.clone())
+            Some(shown(&message))
         } else {
-            said.error.clone().filter(|error| !error.is_empty())
+            let error = said.error.as_deref().filter(|error| !error.is_empty());
+            error.map(shown)
         },
         error_on_lease_count: Some(said.lease_errors).filter(|count| *count > 0),
         conditions: conditions.done(),

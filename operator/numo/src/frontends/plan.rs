@@ -8,7 +8,7 @@ use jiff::{Timestamp, tz::TimeZone};
 use numo_api::{
     Plan, PlanCondition, PlanSpec, PlanStatus, Reason, Step,
     conditions::{Who, types},
-    marks,
+    marks, text,
 };
 use numo_core::{
     observed::{Key, PlanView},
@@ -71,29 +71,23 @@ fn window(spec: &PlanSpec) -> Option<Result<Window, String>> {
     }))
 }
 
-/// Reason and sentence of the Plan as a whole.
-pub fn summary(report: &Report) -> (Reason, String) {
-    standing(report).said()
-}
-
-fn standing(report: &Report) -> Standing {
+/// How the Plan stands, by what was decided for it.
+pub fn standing(report: &Report) -> Standing {
     let (reason, message, who) = said(report);
     let standing = Standing {
         reason,
         message,
+        who,
         stalled: who == Who::ClusterAdmin,
     };
     if !standing.is_good()
         && report.phase == RunPhase::Active
         && who != Who::ClusterAdmin
-        && report.hold.is_none()
-        && let Some((_, node)) = report.wedged()
+        // A hold that ends by itself ends nothing for a node that is stuck in its turn.
+        && (report.hold.is_none() || report.in_flight() > 0)
+        && let Some((name, node)) = report.wedged()
     {
-        return Standing {
-            reason: node.why.reason,
-            message: node.why.message.to_string(),
-            stalled: true,
-        };
+        return Standing::wedged(name, &node.why);
     }
     standing
 }
@@ -166,7 +160,7 @@ struct Conditions<'a> {
 
 impl Conditions<'_> {
     fn set(&mut self, type_: &str, status: &str, reason: &str, message: &str) {
-        let message: String = message.chars().take(MESSAGE_MAX).collect();
+        let message: String = text::lines(message).chars().take(MESSAGE_MAX).collect();
         let before = self.old.iter().find(|one| one.type_ == type_);
         let same_status = before.filter(|before| before.status == status);
         let same = same_status.filter(|before| before.message.as_deref().unwrap_or_default() == message);
@@ -230,6 +224,7 @@ pub fn status(view: &PlanView, report: &Report, now: Timestamp) -> PlanStatus {
         reason,
         message,
         stalled,
+        ..
     } = standing;
     let stalled = !ready && stalled;
     conditions.set(types::READY, status_of(ready), reason.name(), &message);

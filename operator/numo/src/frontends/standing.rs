@@ -1,20 +1,37 @@
 //! How an owner stands: the one reason that says best what it is doing, and whether a person is needed. Its conditions Ready,
 //! Reconciling and Stalled, and the command line, say this one value.
 
-use numo_api::Reason;
+use numo_api::{Reason, conditions::Who};
+use numo_core::report::Why;
 
 /// How an owner stands.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
     /// The reason.
     pub reason: Reason,
     /// The reason in a sentence.
     pub message: String,
+    /// Who can end it here, which may be somebody else than who ends the reason as a rule.
+    pub who: Who,
     /// Whether it goes on only if a person does something.
     pub stalled: bool,
 }
 
 impl Standing {
+    /// An owner none of whose nodes goes on without a person: no node in flight ends what this one, of this name, waits for.
+    pub fn wedged(name: &str, why: &Why) -> Self {
+        let who = match why.who() {
+            Who::OtherNode => Who::ClusterAdmin,
+            who => who,
+        };
+        Self {
+            reason: why.reason,
+            message: named(name, &why.message),
+            who,
+            stalled: true,
+        }
+    }
+
     /// Whether all is as it should be: nothing is open, and nothing is wrong.
     pub const fn is_good(&self) -> bool {
         matches!(
@@ -26,5 +43,92 @@ impl Standing {
     /// Reason and sentence.
     pub fn said(self) -> (Reason, String) {
         (self.reason, self.message)
+    }
+}
+
+/// A message that names its node.
+fn named(name: &str, message: &str) -> String {
+    let is_named =
+        message.starts_with(&format!("Node {name} ")) || message.starts_with(&format!("Node {name}:"));
+    if is_named {
+        message.to_owned()
+    } else {
+        format!("Node {name}: {message}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frontends::{mutex_run_config, plan};
+    use numo_api::Step;
+    use numo_core::report::{NodeReport, Report, RunPhase};
+
+    fn waits(why: Why) -> Report {
+        let mut report = Report {
+            phase: RunPhase::Active,
+            ..Report::default()
+        };
+        let node = NodeReport {
+            pool: "worker".into(),
+            step: Step::Selected,
+            why,
+            since: None,
+            change: None,
+        };
+        report.nodes.insert("a".to_owned(), node);
+        report
+    }
+
+    #[test]
+    fn no_node_in_flight_is_named_where_none_ends_it() {
+        let full = || Why::new(Reason::BudgetExhausted, "full");
+        for why in [
+            full().ended_by(Who::ClusterAdmin),
+            Why::new(Reason::MutexKeyBusy, "busy"),
+            Why::new(Reason::WaitingForTurn, "waits"),
+        ] {
+            let reason = why.reason;
+            let report = waits(why);
+            for standing in [mutex_run_config::standing(&report), plan::standing(&report)] {
+                assert_eq!(standing.reason, reason, "{standing:?}");
+                assert_eq!(standing.who, Who::ClusterAdmin, "{standing:?}");
+            }
+        }
+        // The nodes of another owner make room when they are done.
+        let report = waits(full());
+        assert_eq!(mutex_run_config::standing(&report).reason, Reason::Progressing);
+        assert_eq!(plan::standing(&report).who, Who::OtherNode);
+    }
+
+    #[test]
+    fn a_stuck_node_of_a_plan_is_told_of_outside_the_window() {
+        let opens = || Why::new(Reason::OutsideWindow, "outside").until(jiff::Timestamp::UNIX_EPOCH);
+        let mut report = waits(opens());
+        report.hold = Some(opens());
+        assert!(!plan::standing(&report).stalled);
+        let node = NodeReport {
+            pool: "worker".into(),
+            step: Step::Released,
+            why: Why::new(Reason::NodeNotReady, "it is not Ready"),
+            since: None,
+            change: None,
+        };
+        report.nodes.insert("b".to_owned(), node);
+        let standing = plan::standing(&report);
+        assert!(standing.stalled, "{standing:?}");
+        assert_eq!(standing.reason, Reason::NodeNotReady);
+        assert_eq!(standing.message, "Node b: it is not Ready");
+    }
+
+    #[test]
+    fn a_hold_is_ended_by_whom_it_names() {
+        let mut report = Report::default();
+        let hold = Why::new(Reason::ControlPlaneUpdating, "refused");
+        report.hold = Some(hold.ended_by(Who::ClusterAdmin));
+        for standing in [mutex_run_config::standing(&report), plan::standing(&report)] {
+            assert!(standing.stalled, "{standing:?}");
+            assert_eq!(standing.who, Who::ClusterAdmin, "{standing:?}");
+        }
     }
 }

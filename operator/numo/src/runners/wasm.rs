@@ -59,10 +59,10 @@ impl Examined {
     }
 }
 
-/// What one MutexRule says about how its component is asked.
+/// What one MutexRule says about how its component is asked. `tenant` is the rule's namespace.
 ///
 /// Errors: a grant or limit has a value that cannot be; the text names the field.
-pub fn terms(wasm: &WasmRule) -> Result<Terms, Fault> {
+pub fn terms(wasm: &WasmRule, tenant: &str) -> Result<Terms, Fault> {
     let wrong = |field: &str, error: &dyn std::fmt::Display| {
         (Reason::InvalidConfig, format!("spec.wasm.{field}: {error}"))
     };
@@ -88,6 +88,7 @@ pub fn terms(wasm: &WasmRule) -> Result<Terms, Fault> {
     }
     let asked = wasm.limits.clone().unwrap_or_default();
     Ok(Terms {
+        tenant: tenant.to_owned(),
         grants: Arc::new(grants),
         limits: limits(&asked).map_err(|error| wrong("limits", &error))?,
     })
@@ -145,6 +146,8 @@ pub fn policy(asked: &SignaturePolicy) -> Result<Policy, Fault> {
     let policy = Policy {
         keys: keys.collect::<Result<_, _>>()?,
         identities: identities.collect(),
+        repository: asked.repository.clone().filter(|name| !name.is_empty()),
+        annotations: asked.annotations.clone().unwrap_or_default(),
         mode: match asked.mode.unwrap_or_default() {
             SignatureMode::Enforce => Mode::Enforce,
             SignatureMode::Warn => Mode::Warn,
@@ -200,6 +203,8 @@ pub fn describe(rule: &Rule, terms: &Terms) -> WasmStatus {
     });
     WasmStatus {
         image: None,
+        version: None,
+        highest: None,
         signer: None,
         digest: Some(rule.digest().to_owned()),
         size: i64::try_from(inspection.size).ok(),
@@ -365,8 +370,8 @@ mod tests {
                 json!({"grants": {"http": [{"host": "a.example", "credentials": ["door"]}, {"host": second, "port": 443}]}}),
             )
         };
-        assert!(terms(&with("b.example")).is_ok());
-        let (_, message) = terms(&with("A.example")).unwrap_err();
+        assert!(terms(&with("b.example"), "team").is_ok());
+        let (_, message) = terms(&with("A.example"), "team").unwrap_err();
         assert!(
             message.starts_with("spec.wasm.grants.http[1]: found a server twice"),
             "{message}"
@@ -411,6 +416,25 @@ mod tests {
     }
 
     #[test]
+    fn what_a_signature_must_say_is_handed_on() {
+        let asked = |value: serde_json::Value| policy(&serde_json::from_value(value).unwrap()).unwrap();
+        let identities = json!([{"issuer": "https://issuer.example", "subject": "a@example.com"}]);
+        let bound = asked(json!({
+            "identities": identities, "repository": "registry.example.com/team/rule", "annotations": {"stage": "released"},
+        }));
+        assert_eq!(
+            bound.repository.as_deref(),
+            Some("registry.example.com/team/rule")
+        );
+        assert_eq!(
+            bound.annotations.get("stage").map(String::as_str),
+            Some("released")
+        );
+        let free = asked(json!({"identities": identities}));
+        assert_eq!((free.repository, free.annotations.len()), (None, 0));
+    }
+
+    #[test]
     fn grants_and_limits_are_read_as_the_host_has_them() {
         let wasm = of(json!({
             "grants": {
@@ -420,7 +444,7 @@ mod tests {
             },
             "limits": {"evaluationSeconds": 10, "memory": "32Mi", "hostBytes": "1024"},
         }));
-        let terms = terms(&wasm).unwrap();
+        let terms = terms(&wasm, "team").unwrap();
         assert_eq!(terms.grants.kubernetes[0].namespaces, ["shop"]);
         assert_eq!(terms.grants.http[0].effective_port(), 8443);
         assert!(terms.grants.prometheus.is_some());
@@ -437,7 +461,7 @@ mod tests {
                 "spec.wasm.grants:",
             ),
         ] {
-            let (reason, message) = terms(&of(value)).unwrap_err();
+            let (reason, message) = terms(&of(value), "team").unwrap_err();
             assert_eq!(reason, Reason::InvalidConfig);
             assert!(message.starts_with(field), "{message}");
         }

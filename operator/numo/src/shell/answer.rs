@@ -2,14 +2,16 @@
 //! known, never with a pass.
 
 use super::{
-    access, apply, watch,
+    access, apply,
+    item::Item,
+    watch,
     wire::{self, Kind},
 };
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{
     ContainerStateTerminated, ContainerStatus, PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec,
-    Pod,
+    Pod, PodStatus,
 };
 use kube::{
     Api, Client,
@@ -124,15 +126,23 @@ fn is_attached(volume: &PersistentVolumeSpec) -> bool {
 async fn evidence(client: &Client, job: &Key, log_tail_bytes: usize) -> Evidence {
     let pods: Api<Pod> = Api::namespaced(client.clone(), &job.namespace);
     let selector = format!("batch.kubernetes.io/job-name={}", job.name);
-    let Ok(list) = pods.list(&ListParams::default().labels(&selector)).await else {
+    let params = ListParams::default()
+        .labels(&selector)
+        .limit(watch::page(Kind::Pod));
+    let Ok(list) = watch::items(client, Kind::Pod, &job.namespace)
+        .list(&params)
+        .await
+    else {
         return Evidence::default();
     };
+    // What people write of a pod is skipped.
+    let ends: Vec<Pod> = list.items.iter().filter_map(ended).collect();
     let Some(Ending {
         pod,
         container,
         state,
         exit_code,
-    }) = ending(&list.items)
+    }) = ending(&ends)
     else {
         return Evidence::default();
     };
@@ -157,6 +167,20 @@ async fn evidence(client: &Client, job: &Key, log_tail_bytes: usize) -> Evidence
         exit_code,
         log_tail: log_tail.filter(|tail| !tail.is_empty()),
     }
+}
+
+/// Name and status of a pod.
+fn ended(item: &Item) -> Option<Pod> {
+    #[derive(serde::Deserialize)]
+    struct Only {
+        status: Option<PodStatus>,
+    }
+    let mut pod = Pod {
+        status: item.part::<Only>()?.status,
+        ..Pod::default()
+    };
+    pod.metadata.name.clone_from(&item.metadata.name);
+    Some(pod)
 }
 
 /// The container that tells how a Job ended.
@@ -211,7 +235,7 @@ fn ending(pods: &[Pod]) -> Option<Ending> {
 pub fn tail(text: &str, bytes: usize) -> String {
     let clean: String = text
         .chars()
-        .filter(|c| *c == '\n' || !(c.is_control() || ('\u{202a}'..='\u{202e}').contains(c)))
+        .filter(|letter| *letter == '\n' || !numo_api::text::is_unseen(*letter))
         .collect();
     let clean = clean.trim_end();
     let start = clean.len().saturating_sub(bytes);
@@ -230,13 +254,10 @@ async fn drain_probe(
     (observed, now): (&Observed, Timestamp),
     node: &str,
 ) -> Option<String> {
-    let pods = watch::api(read, Kind::NodePod, "");
-    let params = ListParams::default().fields(&format!("spec.nodeName={node}"));
-    let list = match pods.list(&params).await {
-        Ok(list) => list,
+    let pods = match pods_of(read, node).await {
+        Ok(pods) => pods,
         Err(error) => return Some(format!("the pods of Node {node} cannot be listed: {error}")),
     };
-    let pods: Vec<PodView> = list.items.iter().map(wire::node_pod).collect();
     let pods: Vec<&PodView> = pods.iter().filter(|pod| is_drained(pod)).collect();
     let stuck = pods
         .iter()
@@ -244,6 +265,30 @@ async fn drain_probe(
     let mut refusals: Vec<String> = stuck.collect();
     refusals.extend(refused((read, write), observed, node, &pods).await);
     probe::summary(node, &refusals)
+}
+
+/// The pods of a node, read one by one and page by page: anybody who runs pods may write large ones.
+async fn pods_of(read: &Client, node: &str) -> Result<Vec<PodView>, kube::Error> {
+    let api = watch::items(read, Kind::NodePod, "");
+    let mut params = ListParams::default()
+        .fields(&format!("spec.nodeName={node}"))
+        .limit(watch::page(Kind::NodePod));
+    let mut pods = Vec::new();
+    loop {
+        let page = api.list(&params).await?;
+        pods.extend(
+            page.items
+                .iter()
+                .filter_map(|item| match wire::item(Kind::NodePod, item)? {
+                    wire::Object::NodePod(_, pod) => Some(*pod),
+                    _ => None,
+                }),
+        );
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params = params.continue_token(&token),
+            None => return Ok(pods),
+        }
+    }
 }
 
 /// What the API server, and then PodDisruptionBudgets together, have against evictions of these pods of a node.
@@ -471,6 +516,16 @@ pub async fn may_do_work(
         may |= access::may(client, namespace, account, what).await.ok()?;
     }
     Some(may)
+}
+
+/// Whether a ServiceAccount may change nodes, as kured's may; none if the API server does not say.
+pub async fn may_reboot(client: &Client, namespace: &str, account: &str) -> Option<bool> {
+    let what = k8s_openapi::api::authorization::v1::ResourceAttributes {
+        resource: Some("nodes".to_owned()),
+        verb: Some("patch".to_owned()),
+        ..Default::default()
+    };
+    access::may(client, namespace, account, what).await.ok()
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! sends it (invariant 9). Nothing is decided here.
 
 use super::{
+    kind::kind_of,
     store::Store,
     watch,
     wire::{self, Kind, SlimNode},
@@ -17,7 +18,7 @@ use kube::{
 };
 use numo_api::marks;
 use numo_core::{
-    MaintenanceGroup, Owner, OwnerKind,
+    Owner, OwnerKind,
     action::{Action, Change, JobRequest, MachinePatch, NodePatch, PlanJobRequest, PoolPatch},
     decide::LEASE_SECONDS,
     drain::Eviction,
@@ -296,16 +297,6 @@ pub async fn apply(
     }
 }
 
-/// The kind an owner is watched as.
-pub const fn kind_of(owner: &Owner) -> Kind {
-    match owner.kind {
-        OwnerKind::MutexRunConfig => Kind::MutexRunConfig,
-        OwnerKind::NodeMaintenance(MaintenanceGroup::Medik8s) => Kind::NodeMaintenance,
-        OwnerKind::NodeMaintenance(MaintenanceGroup::KubeVirt) => Kind::KubeVirtMaintenance,
-        OwnerKind::Plan => Kind::Plan,
-    }
-}
-
 fn has_finalizers(store: &Store, owner: &Owner) -> bool {
     let observed = &store.observed;
     match owner.kind {
@@ -486,11 +477,10 @@ async fn record_run(
     };
     let uid = known.uid.clone();
     let answer = super::status::apply(client, Kind::MutexRunConfig, owner, &uid, &status).await;
-    keep(
-        store,
-        Kind::MutexRunConfig,
-        answer.map_err(|error| ApplyError::of(error, &about))?,
-    );
+    let item = answer.map_err(|error| ApplyError::of(error, &about))?;
+    if let Ok(object) = item.read(Kind::MutexRunConfig) {
+        keep(store, Kind::MutexRunConfig, object);
+    }
     Ok(())
 }
 
@@ -708,7 +698,7 @@ fn adoptable(wanted: &DynamicObject, found: &DynamicObject, about: &str) -> Resu
 
 async fn create_job(client: &Client, store: &mut Store, request: &JobRequest) -> Result<(), ApplyError> {
     let about = format!("Job {}", request.job);
-    let rule = store.rule(&request.rule).ok_or_else(|| ApplyError::Gone {
+    let rule = store.whole_rule(&request.rule).ok_or_else(|| ApplyError::Gone {
         about: format!("MutexRule {}", request.rule),
     })?;
     let body = runners::job::render(rule, request).map_err(|message| ApplyError::Refused {

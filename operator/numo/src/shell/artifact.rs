@@ -1,6 +1,7 @@
 //! Images of wasm rules: resolved once, fetched with the rule's own credentials, kept for the day the registry is gone,
 //! and judged by the policies of operator and rule before anything of them is compiled. Nothing here runs a component.
 
+use super::signers::{KeptSigners, SignerFiles, Signers};
 use crate::runners::wasm::{Fault, policy, reason, reference};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
@@ -9,21 +10,26 @@ use kube::{
     core::{ApiResource, GroupVersionKind},
 };
 use numo_api::{Reason, WasmRule};
+use numo_core::rules::clip;
 use numo_plugin::{
     address::AddressRange,
     oci::{
         Credentials, MirrorSet, Mirrors, OciError, Pinned, Proxies, Reference, Registry, Setup, Store,
         Version,
     },
-    signature::{Candidate, Identity, Mode, Policy, PublicKey, SignatureError, TrustRoot, Verifier},
+    signature::{Candidate, Mode, Policy, SignatureError, Verifier},
 };
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 /// Longest that the API server may take for an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Bytes of all components that are kept.
 pub(super) const KEPT_BYTES: u64 = 512 * 1024 * 1024;
+/// The annotation of a manifest in which its author says which version it is.
+const VERSION: &str = "org.opencontainers.image.version";
+/// Letters of a version.
+const VERSION_LETTERS: usize = 128;
 /// Where a Secret keeps what pulls images.
 const PULL_SECRET_KEY: &str = ".dockerconfigjson";
 
@@ -32,12 +38,8 @@ const PULL_SECRET_KEY: &str = ".dockerconfigjson";
 pub struct ArtifactOptions {
     /// Folder in which fetched components are kept; none keeps nothing.
     pub folder: Option<PathBuf>,
-    /// One of these, or of the identities, must have signed every component; both empty asks for nothing.
-    pub keys: Vec<PublicKey>,
-    /// Keyless signers of whom one may have signed instead.
-    pub identities: Vec<Identity>,
-    /// Who vouches for identities; none: a policy that only an identity could meet is never met.
-    pub trust_root: Option<Arc<TrustRoot>>,
+    /// Who must have signed every component; naming nobody asks for nothing.
+    pub signers: SignerFiles,
     /// Authorities of registries beside the system's, as PEM.
     pub authorities: Vec<u8>,
     /// Registries, or paths in them, that images may be from; empty for any.
@@ -46,18 +48,15 @@ pub struct ArtifactOptions {
     pub plain: Vec<String>,
     /// The cluster's proxy.
     pub proxies: Proxies,
-}
-
-impl ArtifactOptions {
-    fn asks_for_no_signature(&self) -> bool {
-        self.keys.is_empty() && self.identities.is_empty()
-    }
+    /// A rule may name a registry on this machine: for tests, where servers are there.
+    pub reach_loopback: bool,
 }
 
 /// Fetches images.
 pub struct Artifacts {
     client: Client,
     options: ArtifactOptions,
+    signers: KeptSigners,
     store: Option<Store>,
 }
 
@@ -68,6 +67,8 @@ pub struct Fetched {
     pub component: Vec<u8>,
     /// What it is from, if not from a ConfigMap.
     pub image: Option<Pinned>,
+    /// Its version, if its author says one.
+    pub version: Option<String>,
     /// What came of the policies; none if there is no policy.
     pub verified: Option<Result<String, Fault>>,
 }
@@ -92,16 +93,23 @@ impl Artifacts {
                 .ok()
         };
         let store = options.folder.clone().and_then(open);
+        let signers = KeptSigners::new(options.signers.clone());
         Self {
             client,
             options,
+            signers,
             store,
         }
     }
 
+    /// Whose signatures the operator asks for.
+    pub fn signers(&self) -> &KeptSigners {
+        &self.signers
+    }
+
     /// What the operator's policy says of a component that no signature can be for.
     pub fn unsignable(&self) -> Result<(), Fault> {
-        if self.options.asks_for_no_signature() {
+        if !self.signers.ask() {
             return Ok(());
         }
         let message = "spec.wasm.configMap: found a component in a ConfigMap, wanted spec.wasm.image: \
@@ -129,7 +137,7 @@ impl Artifacts {
             );
             return Err(NotFetched::Unfetched((Reason::RegistryNotAllowed, message)));
         }
-        let policies = self.policies(spec).map_err(NotFetched::Unfetched)?;
+        let (signers, policies) = self.policies(spec).map_err(NotFetched::Unfetched)?;
         let credentials = self.credentials(namespace, spec).await?;
         let registry = self.registry(closed).await?;
         let pinned = match (&reference.version, known(&reference, resolved)) {
@@ -145,8 +153,8 @@ impl Artifacts {
             .as_ref()
             .and_then(|store| store.get(&pinned.digest, namespace));
         let was_kept = kept.is_some();
-        let (component, mut signatures) = if let Some(kept) = kept {
-            (kept.component, Ok(kept.signatures))
+        let (component, annotations, mut signatures) = if let Some(kept) = kept {
+            (kept.component, kept.annotations, Ok(kept.signatures))
         } else {
             let artifact = registry
                 .pull(&pinned, &credentials, most)
@@ -159,13 +167,13 @@ impl Artifacts {
                     tracing::warn!(%error, image = %pinned, "a component could not be kept");
                 }
             }
-            (artifact.component, signatures)
+            (artifact.component, artifact.annotations, signatures)
         };
-        let mut verified = self.judge(&policies, &pinned, &signatures);
+        let mut verified = judge(&signers, &policies, &pinned, &signatures);
         if was_kept && matches!(verified, Some(Err(_))) {
             // Somebody may have signed it since.
             signatures = self.signatures(&registry, &pinned, &credentials, &policies).await;
-            verified = self.judge(&policies, &pinned, &signatures);
+            verified = judge(&signers, &policies, &pinned, &signatures);
             if let (Some(store), Ok(found)) = (&self.store, &signatures) {
                 let _ = store.put_signatures(&pinned.digest, namespace, found);
             }
@@ -176,6 +184,9 @@ impl Artifacts {
         Ok(Fetched {
             component,
             image: Some(pinned),
+            version: annotations
+                .get(VERSION)
+                .map(|version| clip(version, VERSION_LETTERS)),
             verified: verified.map(|verified| verified.map_err(|(_, fault)| fault)),
         })
     }
@@ -189,52 +200,24 @@ impl Artifacts {
         resolved.map_err(|error| NotFetched::Unfetched(fault(&error)))
     }
 
-    /// The operator's policy and the rule's.
-    fn policies(&self, spec: &WasmRule) -> Result<Vec<Policy>, Fault> {
-        let own = (!self.options.asks_for_no_signature()).then(|| Policy {
-            keys: self.options.keys.clone(),
-            identities: self.options.identities.clone(),
+    /// The operator's policy and the rule's, and who is trusted by now. While a file of the operator cannot be read, who is asked for a
+    /// signature has none that counts.
+    fn policies(&self, spec: &WasmRule) -> Result<(Signers, Vec<Policy>), Fault> {
+        let asked = spec.signature.as_ref().map(policy).transpose()?;
+        let signers = match self.signers.now() {
+            Ok(signers) => signers,
+            Err(_) if !self.signers.ask() && asked.is_none() => Signers::default(),
+            Err(why) => {
+                let message = format!("{why}; until that can be read no component runs that must be signed");
+                return Err((Reason::RuleUnavailable, message));
+            }
+        };
+        let own = self.signers.ask().then(|| Policy {
+            keys: signers.keys.clone(),
+            identities: signers.identities.clone(),
             ..Policy::default()
         });
-        let asked = spec.signature.as_ref().map(policy).transpose()?;
-        Ok(own.into_iter().chain(asked).collect())
-    }
-
-    /// Who signed, in words; or what is wrong, and whether that forbids the component. None without a policy.
-    fn judge(
-        &self,
-        policies: &[Policy],
-        pinned: &Pinned,
-        signatures: &Result<Vec<Candidate>, SignatureError>,
-    ) -> Option<Result<String, (bool, Fault)>> {
-        let trust_root = self
-            .options
-            .trust_root
-            .as_deref()
-            .map(|root| root as &dyn Verifier);
-        let others: Vec<_> = trust_root.into_iter().collect();
-        let mut signers = Vec::new();
-        let mut warned = None;
-        for policy in policies {
-            let found = signatures.as_ref().map_err(Clone::clone);
-            match found.and_then(|found| policy.check(&pinned.digest, found, &others)) {
-                Ok(by) => signers.extend(by.iter().map(ToString::to_string)),
-                Err(error) => {
-                    let refused = error.refused();
-                    let fault = (reason(&refused), refused.message);
-                    if policy.mode == Mode::Enforce {
-                        return Some(Err((true, fault)));
-                    }
-                    warned = Some((false, fault));
-                }
-            }
-        }
-        signers.sort();
-        signers.dedup();
-        match warned {
-            Some(fault) => Some(Err(fault)),
-            None => (!policies.is_empty()).then(|| Ok(signers.join(", "))),
-        }
+        Ok((signers, own.into_iter().chain(asked).collect()))
     }
 
     /// Signatures are only looked for where somebody asks for them.
@@ -279,6 +262,7 @@ impl Artifacts {
             plain: self.options.plain.clone(),
             cluster: closed.to_vec(),
             inside: named,
+            only_named_loopback: !self.options.reach_loopback,
             ..Setup::default()
         };
         Registry::new(setup).map_err(|error| {
@@ -357,6 +341,39 @@ impl Artifacts {
             let message = format!("spec.wasm.pullSecretName: Secret {namespace}/{name}: {error}");
             unfetched(Reason::PullSecretInvalid, message)
         })
+    }
+}
+
+/// Who signed, in words; or what is wrong, and whether that forbids the component. None without a policy.
+fn judge(
+    trusted: &Signers,
+    policies: &[Policy],
+    pinned: &Pinned,
+    signatures: &Result<Vec<Candidate>, SignatureError>,
+) -> Option<Result<String, (bool, Fault)>> {
+    let trust_root = trusted.trust_root.as_deref().map(|root| root as &dyn Verifier);
+    let others: Vec<_> = trust_root.into_iter().collect();
+    let mut signers = Vec::new();
+    let mut warned = None;
+    for policy in policies {
+        let found = signatures.as_ref().map_err(Clone::clone);
+        match found.and_then(|found| policy.check(&pinned.digest, found, &others)) {
+            Ok(by) => signers.extend(by.iter().map(ToString::to_string)),
+            Err(error) => {
+                let refused = error.refused();
+                let fault = (reason(&refused), refused.message);
+                if policy.mode == Mode::Enforce {
+                    return Some(Err((true, fault)));
+                }
+                warned = Some((false, fault));
+            }
+        }
+    }
+    signers.sort();
+    signers.dedup();
+    match warned {
+        Some(fault) => Some(Err(fault)),
+        None => (!policies.is_empty()).then(|| Ok(signers.join(", "))),
     }
 }
 

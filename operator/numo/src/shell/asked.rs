@@ -2,13 +2,15 @@
 //! when the planner says so. Nothing here blocks the planner: what comes of it is sent to it like what a watch sees.
 
 use super::{
-    artifact::{ArtifactOptions, Artifacts},
+    artifact::Artifacts,
     client::Connection,
     clock::ServerClock,
-    component::{COMPILE_VERB, Component},
-    expressions,
+    component::{self, COMPILE_VERB},
+    evaluator::{Begun, Inner, Loaded, PATIENCE, What, unavailable},
+    expressions, loaded,
     metrics::Metrics,
     reader::{Access, RuleReader},
+    signers,
     stir::{self, Mark},
     store::Seen,
     watch,
@@ -20,7 +22,7 @@ use crate::{
 };
 use jiff::Timestamp;
 use kube::api::ListParams;
-use numo_api::{AwaitedWorkloads, CelRule, MutexRule, PrometheusRule, Reason, RuleType, marks};
+use numo_api::{AwaitedWorkloads, MutexRule, Reason, RuleType, marks};
 use numo_core::{
     action::EvaluationRequest,
     observed::{Key, RuleAnswer, RunConfigView, Validity},
@@ -29,88 +31,28 @@ use numo_core::{
 use numo_plugin::{
     Compile, Engine, Setup,
     address::AddressRange,
-    fetch::{Direct, FetchSetup, Proxy, authorities},
+    fetch::{Direct, FetchSetup, authorities},
     services::{Credential, Fetch, Prometheus},
+    shares::Shares,
 };
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
-use tokio::{
-    sync::{Semaphore, mpsc::UnboundedSender},
-    task::AbortHandle,
-};
+use tokio::sync::mpsc::UnboundedSender;
 
-/// Rules that are looked at together, and of them those of one namespace. One compiles at a time.
-const LOOKS: usize = 4;
-const LOOKS_OF_ONE: usize = 2;
+pub use super::evaluator::{AskedOptions, PrometheusServer};
+
+/// Rules that are looked at together; of them each namespace has its share. One compiles at a time.
+const LOOKS: u64 = 8;
 /// Longest that one look may take once it has its turn: with every try of a registry, and with the compilers of the others,
 /// as one compiles at a time.
 const LOOK: Duration = Duration::from_mins(12);
-/// Longest that reading what a rule is asked about may take.
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
-
-/// How rules that are asked are treated.
-#[derive(Clone, Debug, Default)]
-pub struct AskedOptions {
-    /// Folder of components and their compiled forms; none keeps nothing.
-    pub cache: Option<PathBuf>,
-    /// How images are fetched.
-    pub artifacts: ArtifactOptions,
-    /// The Prometheus that rules may be lent.
-    pub prometheus: Option<PrometheusServer>,
-    /// Addresses of pods, services and nodes: no rule reaches them unless its namespace may.
-    pub cluster_networks: Vec<AddressRange>,
-    /// Rules may read Secrets that their grants name and their ServiceAccount may read.
-    pub secrets: bool,
-}
-
-/// A Prometheus.
-#[derive(Clone, Debug)]
-pub struct PrometheusServer {
-    /// Where it is.
-    pub url: url::Url,
-    /// File with a bearer token, read anew for each query; none sends none.
-    pub token: Option<PathBuf>,
-    /// Certificates as PEM of authorities that it may show, beside the system's.
-    pub authorities: Vec<u8>,
-}
-
-/// A rule that can be asked.
-#[derive(Clone)]
-struct Loaded {
-    edition: Edition,
-    what: What,
-}
-
-/// What is asked.
-#[derive(Clone)]
-pub(super) enum What {
-    Component(Arc<Component>),
-    Expressions(Arc<CelRule>),
-    Query(Arc<PrometheusRule>),
-    /// numo's own check.
-    Workloads,
-}
-
-impl What {
-    const DEFAULT_ACCOUNT: &'static str = "default";
-
-    /// The ServiceAccount with whose rights it reads.
-    fn account(&self) -> &str {
-        let named = match self {
-            Self::Component(component) => component.spec.service_account_name.as_deref(),
-            Self::Expressions(rule) => rule.service_account_name.as_deref(),
-            Self::Query(_) | Self::Workloads => None,
-        };
-        named
-            .filter(|name| !name.is_empty())
-            .unwrap_or(Self::DEFAULT_ACCOUNT)
-    }
-}
 
 /// An answer that has not come. Should its task end without one, that is said: nobody else would ask again.
 struct Unanswered {
@@ -138,43 +80,6 @@ impl Drop for Unanswered {
 #[derive(Clone)]
 pub struct AskedRules(Arc<Inner>);
 
-/// What evaluations need.
-#[derive(Clone)]
-pub(super) struct Begun {
-    pub(super) engine: Engine,
-    /// Asks servers for rules.
-    pub(super) fetch: Arc<dyn Fetch>,
-    /// Asks Prometheus.
-    prometheus: Arc<dyn Fetch>,
-}
-
-pub(super) struct Inner {
-    pub(super) connection: Connection,
-    options: AskedOptions,
-    pub(super) metrics: Metrics,
-    /// Begun with the first rule that needs it: a cluster without any pays nothing.
-    engine: Mutex<Option<Begun>>,
-    access: Arc<Access>,
-    pub(super) artifacts: Artifacts,
-    loaded: Mutex<BTreeMap<Key, Loaded>>,
-    /// What is being looked at.
-    examining: Mutex<BTreeSet<(Key, Edition)>>,
-    /// Who looks at a rule now: each may hold its bytes.
-    looks: Semaphore,
-    /// The same in each namespace: one that names slow registries holds up itself.
-    looks_in: Mutex<BTreeMap<String, Arc<Semaphore>>>,
-    /// The edition of each rule that was to be looked at last: what comes later of an earlier one is not loaded.
-    newest: Mutex<BTreeMap<Key, Edition>>,
-    /// Who watches what a waiting rule has read, by the key of its evaluation.
-    watching: Mutex<BTreeMap<String, (Key, AbortHandle)>>,
-    /// Which workloads each MutexRunConfig awaits.
-    awaited: Mutex<BTreeMap<Key, AwaitedWorkloads>>,
-    /// What is watched at once: each is a connection.
-    watches: Arc<Semaphore>,
-    /// Who evaluates expressions now.
-    pub(super) children: Semaphore,
-}
-
 impl std::fmt::Debug for AskedRules {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("AskedRules")
@@ -196,19 +101,21 @@ impl AskedRules {
             access,
             artifacts,
             loaded: Mutex::default(),
+            uses: AtomicU64::new(0),
             examining: Mutex::default(),
-            looks: Semaphore::new(LOOKS),
-            looks_in: Mutex::default(),
+            looks: Shares::new(LOOKS),
             newest: Mutex::default(),
             watching: Mutex::default(),
             awaited: Mutex::default(),
-            watches: Arc::new(Semaphore::new(stir::WATCHES)),
-            children: Semaphore::new(expressions::TOGETHER),
+            policy: Mutex::default(),
+            watches: Shares::new(stir::WATCHES),
+            children: Shares::new(expressions::TOGETHER),
+            lines: Arc::default(),
         }))
     }
 
     /// Finds out whether a rule can be asked, and says what came of it.
-    pub fn examine(&self, rule: MutexRule, to: UnboundedSender<Seen>) {
+    pub fn examine(&self, rule: Arc<MutexRule>, to: UnboundedSender<Seen>) {
         let this = self.clone();
         let (key, edition) = (wire::key(&rule.metadata), wire::edition(&rule.metadata));
         let Some(turn) = Turn::begin(&self.0, (key.clone(), edition.clone())) else {
@@ -223,14 +130,15 @@ impl AskedRules {
             let _ = self.0.engine();
         }
         let work = async move {
-            let in_namespace = this.0.looks_in(&key.namespace);
-            let _own = in_namespace.acquire().await;
-            let _looks = this.0.looks.acquire().await;
+            let _looks = this.0.looks.take(&key.namespace, 1).await;
+            let policy = this.policy();
             let looked = tokio::time::timeout(LOOK, this.0.look_at(&key, &edition, &rule));
             // No answer of the API server is no judgement: it is asked for again.
             let found = looked.await.ok().flatten();
             drop(turn);
-            if let Some((examined, validity)) = found {
+            // What was judged by a policy that is no more says nothing. It cannot change while that is sent.
+            let now = this.0.policy.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some((examined, validity)) = found.filter(|_| *now == policy) {
                 let _ = to.send(Seen::Examined(key, edition, examined.map(Box::new), validity));
             }
         };
@@ -247,13 +155,24 @@ impl AskedRules {
             to: Some(to.clone()),
         };
         let work = async move {
+            let policy = this.policy();
             let what = this.0.asked(&request);
+            let is_component = matches!(what, Some(What::Component(_)));
             let account = what.as_ref().map_or(What::DEFAULT_ACCOUNT, What::account);
             let namespace = &request.rule.namespace;
             let reader = Arc::new(RuleReader::new(this.0.access.clone(), namespace, account));
             let begun = Instant::now();
             this.0.metrics.begins(&request.rule.to_string(), request.phase);
-            let answer = this.0.evaluate(what, &request, &reader).await;
+            let mut answer = this.0.evaluate(what, &request, &reader).await;
+            if is_component && this.policy() != policy {
+                let (reason, message) =
+                    unavailable("signers of components changed while it was asked".to_owned());
+                answer = RuleAnswer::NoVerdict(reason, message);
+            }
+            if matches!(&answer, RuleAnswer::NoVerdict(_, message) if message.contains(component::FORGOTTEN))
+            {
+                let _ = to.send(Seen::Forgotten(request.rule.clone()));
+            }
             this.0.count(&request, &answer, begun.elapsed());
             let now = this.0.connection.clock.now();
             let (at, wait) = match answer {
@@ -279,6 +198,11 @@ impl AskedRules {
         self.0.spawn(work);
     }
 
+    /// The addresses of Nodes and their pods: no rule reaches them unless its namespace may.
+    pub fn see_nodes(&self, ranges: Vec<AddressRange>) {
+        self.0.options.cluster_networks.see_nodes(ranges);
+    }
+
     /// Which workloads each MutexRunConfig awaits from now on.
     pub fn select_workloads(&self, runs: &BTreeMap<Key, RunConfigView>) {
         let awaited = runs.iter().map(|(key, run)| {
@@ -290,14 +214,36 @@ impl AskedRules {
         *self.0.awaited.lock().unwrap_or_else(PoisonError::into_inner) = awaited.collect();
     }
 
-    /// Forgets rules that are gone.
-    pub fn keep_only(&self, rules: &BTreeSet<Key>) {
+    /// Number of the operator's policy of signatures: another one, another policy.
+    pub fn policy(&self) -> u64 {
+        *self.0.policy.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads anew whose signatures are asked for, for as long as somebody listens. When that changes no component is asked any more
+    /// until it has been judged again.
+    pub async fn follow_signers(self, to: UnboundedSender<Seen>) {
+        if !self.0.artifacts.signers().can_change() {
+            return;
+        }
+        while !to.is_closed() {
+            tokio::time::sleep(signers::READ_AGAIN).await;
+            if self.0.artifacts.signers().refresh() {
+                self.0.judge_anew(&to);
+            }
+        }
+    }
+
+    /// Forgets rules that are gone, and unloads those that no owner refers to.
+    pub fn keep_only(&self, rules: &BTreeSet<Key>, referred: &BTreeSet<Key>) {
         let mut loaded = self.0.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         loaded.retain(|key, _| rules.contains(key));
+        for (_, loaded) in loaded.iter().filter(|(key, _)| !referred.contains(key)) {
+            if let What::Component(component) = &loaded.what {
+                component.place.unload();
+            }
+        }
         let mut newest = self.0.newest.lock().unwrap_or_else(PoisonError::into_inner);
         newest.retain(|key, _| rules.contains(key));
-        let mut looks_in = self.0.looks_in.lock().unwrap_or_else(PoisonError::into_inner);
-        looks_in.retain(|_, looks| Arc::strong_count(looks) > 1);
         let mut watching = self.0.watching.lock().unwrap_or_else(PoisonError::into_inner);
         watching.retain(|_, (rule, task)| {
             let stays = rules.contains(rule) || *rule == ready::key();
@@ -344,12 +290,13 @@ impl Inner {
         }
     }
 
-    fn looks_in(&self, namespace: &str) -> Arc<Semaphore> {
-        let mut all = self.looks_in.lock().unwrap_or_else(PoisonError::into_inner);
-        let looks = all
-            .entry(namespace.to_owned())
-            .or_insert_with(|| Arc::new(Semaphore::new(LOOKS_OF_ONE)));
-        looks.clone()
+    /// Components are judged by another policy from now on.
+    fn judge_anew(&self, to: &UnboundedSender<Seen>) {
+        let mut policy = self.policy.lock().unwrap_or_else(PoisonError::into_inner);
+        *policy += 1;
+        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        loaded.retain(|_, loaded| !matches!(loaded.what, What::Component(_)));
+        let _ = to.send(Seen::PolicyChanged);
     }
 
     pub(super) fn engine(&self) -> Result<Begun, Fault> {
@@ -384,16 +331,12 @@ impl Inner {
             engine => engine,
         }
         .map_err(|error| error.to_string())?;
-        let proxies = &self.options.artifacts.proxies;
-        let proxy = proxies.https.clone().map(|url| Proxy {
-            url,
-            except: proxies.except.clone(),
-        });
         let direct = |authorities| {
             let setup = FetchSetup {
                 cluster: self.options.cluster_networks.clone(),
                 authorities,
-                proxy: proxy.clone(),
+                proxies: self.options.artifacts.proxies.clone(),
+                loopback: self.options.reach_loopback,
                 ..FetchSetup::default()
             };
             let direct = Direct::new(setup).map_err(|error| error.to_string())?;
@@ -449,7 +392,7 @@ impl Inner {
                 }
                 RuleType::Cel => {
                     let spec = rule.spec.cel.clone().unwrap_or_default();
-                    let checked = self.check_expressions(&spec).await?;
+                    let checked = self.check_expressions(&key.namespace, &spec).await?;
                     (None, checked.map(|()| What::Expressions(Arc::new(spec))))
                 }
                 RuleType::Prometheus => {
@@ -466,6 +409,7 @@ impl Inner {
                 let newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
                 if newest.get(key) == Some(&edition) {
                     all.insert(key.clone(), Loaded { edition, what });
+                    Self::unload_beyond(&all);
                 }
                 Validity::Valid
             }
@@ -476,6 +420,24 @@ impl Inner {
             }
         };
         Some((examined, validity))
+    }
+
+    /// Number of the next use of a component.
+    pub(super) fn next_use(&self) -> u64 {
+        self.uses.fetch_add(1, Ordering::AcqRel) + 1
+    }
+
+    /// Unloads components that were not used for longest, where there are too many.
+    pub(super) fn make_room(&self) {
+        Self::unload_beyond(&self.loaded.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn unload_beyond(all: &BTreeMap<Key, Loaded>) {
+        let components = all.iter().filter_map(|(key, loaded)| match &loaded.what {
+            What::Component(component) => Some((key.namespace.as_str(), &component.place)),
+            _ => None,
+        });
+        loaded::make_room(components, loaded::LOADED_BYTES);
     }
 
     /// Whether a namespace may reach what is inside the cluster. None if the API server gave no answer.
@@ -492,8 +454,8 @@ impl Inner {
     }
 
     /// Addresses of pods, services and nodes.
-    pub(super) fn cluster_networks(&self) -> &[AddressRange] {
-        &self.options.cluster_networks
+    pub(super) fn cluster_networks(&self) -> Arc<[AddressRange]> {
+        self.options.cluster_networks.all()
     }
 
     /// Whether rules may read Secrets.
@@ -621,9 +583,9 @@ impl Inner {
         let mut watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
         watching.retain(|_, (_, task)| !task.is_finished());
         let (client, of) = (self.connection.read.clone(), request.key.clone());
-        let watches = self.watches.clone();
+        let (watches, namespace) = (self.watches.clone(), request.rule.namespace.clone());
         let task = tokio::spawn(async move {
-            if stir::any_changes(client, marks, longest, &watches).await {
+            if stir::any_changes(client, marks, longest, (&watches, &namespace)).await {
                 let _ = to.send(Seen::Stirred(of));
             }
         });
@@ -646,15 +608,10 @@ fn before(now: Timestamp, age: Duration) -> Timestamp {
     now.checked_sub(age).unwrap_or(Timestamp::MIN)
 }
 
-/// A rule could not be asked, for reasons that are not its own.
-pub(super) fn unavailable(message: String) -> Fault {
-    (Reason::RuleUnavailable, message)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shell::artifact;
+    use crate::shell::{artifact, reader};
 
     /// The number after `key` in MiB, of a manifest in which it stands once behind `section`.
     fn mib(manifest: &str, section: &str, key: &str) -> u64 {
@@ -672,12 +629,20 @@ mod tests {
     fn the_deployment_holds_all_that_rules_may_have() {
         let manifest = include_str!("../../../../deploy/kustomize/base/deployment.yaml");
         let limits = numo_plugin::Limits::default();
-        let children = expressions::MEMORY * u64::try_from(expressions::TOGETHER).unwrap();
-        let looks = limits.component_bytes * u64::try_from(LOOKS).unwrap();
-        let memory = limits.compile_memory_bytes + limits.concurrent_memory_bytes + children + looks;
+        let children = expressions::MEMORY * expressions::TOGETHER;
+        let looks = limits.component_bytes * LOOKS;
+        let memory = limits.compile_memory_bytes
+            + limits.concurrent_memory_bytes
+            + children
+            + looks
+            + (reader::PAGES_MIB << 20)
+            + loaded::LOADED_BYTES;
         assert!(mib(manifest, "limits:", "memory:") >= (memory >> 20) + 128);
         // Both write before they make room.
         let disk = limits.cache_bytes + artifact::KEPT_BYTES + 2 * limits.compiled_bytes;
-        assert!(mib(manifest, "emptyDir:", "sizeLimit:") >= disk >> 20);
+        let cache = mib(manifest, "emptyDir:", "sizeLimit:");
+        assert!(cache >= disk >> 20);
+        // It counts against the pod's storage, and so do its logs.
+        assert!(mib(manifest, "limits:", "ephemeral-storage:") >= cache + 256);
     }
 }

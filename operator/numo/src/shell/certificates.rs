@@ -85,8 +85,8 @@ impl Certificate {
         })
     }
 
-    /// What the Secret holds; makes it if there is none, or if it ends soon. Whoever comes second takes what the first
-    /// made.
+    /// What the Secret holds. It ships empty and is filled; what ends soon is made anew; a Secret that is not there is made, where numo may
+    /// create one, which no role that ships lets it. Whoever comes second takes what the first made.
     pub async fn shared(client: &Client, namespace: &str, now: Timestamp) -> Result<Self, CertificateError> {
         let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
         let known = secrets.get_opt(NAME).await.map_err(CertificateError::Secret)?;
@@ -248,6 +248,8 @@ mod tests {
         assert_eq!(Certificate::kept(&secret, late), None);
         secret.data = None;
         assert_eq!(Certificate::kept(&secret, now), None);
+        // As it ships.
+        assert_eq!(Certificate::kept(&Secret::default(), now), None);
     }
 
     #[test]

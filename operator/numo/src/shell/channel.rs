@@ -8,7 +8,8 @@ use super::{client::Connection, store::Seen, watch, wire::Kind};
 use http::{HeaderName, HeaderValue};
 use numo_core::observed::Key;
 use numo_plugin::{
-    fetch::{Direct, FetchSetup, Proxy, authorities},
+    fetch::{Direct, FetchSetup, authorities},
+    oci::Proxies,
     services::{Addresses, Fetch as _, FetchRequest},
 };
 use std::{fmt, sync::Arc, time::Duration};
@@ -29,20 +30,15 @@ const CLUSTER: &str = "kube-system";
 pub struct ChannelOptions {
     /// Certificates as PEM of authorities that channels may show, beside the system's.
     pub authorities: Vec<u8>,
-    /// The proxy for HTTPS.
-    pub https_proxy: Option<Url>,
-    /// The proxy for plain HTTP.
-    pub http_proxy: Option<Url>,
-    /// What is reached without one.
-    pub no_proxy: Vec<String>,
+    /// The cluster's proxies.
+    pub proxies: Proxies,
 }
 
 /// Asks channels.
 #[derive(Clone)]
 pub struct Channels {
     connection: Connection,
-    secure: Arc<Result<Direct, String>>,
-    plain: Arc<Result<Direct, String>>,
+    fetcher: Arc<Result<Direct, String>>,
     places: Arc<Semaphore>,
     cluster: Arc<OnceCell<String>>,
 }
@@ -56,7 +52,7 @@ impl fmt::Debug for Channels {
 impl Channels {
     /// Ready to ask.
     pub fn new(connection: Connection, options: &ChannelOptions) -> Self {
-        let fetcher = |proxy: Option<Url>| -> Result<Direct, String> {
+        let fetcher = || -> Result<Direct, String> {
             let authorities = if options.authorities.is_empty() {
                 Vec::new()
             } else {
@@ -64,18 +60,14 @@ impl Channels {
             };
             let setup = FetchSetup {
                 authorities,
-                proxy: proxy.map(|url| Proxy {
-                    url,
-                    except: options.no_proxy.clone(),
-                }),
+                proxies: options.proxies.clone(),
                 ..FetchSetup::default()
             };
             Direct::new(setup).map_err(|error| error.to_string())
         };
         Self {
             connection,
-            secure: Arc::new(fetcher(options.https_proxy.clone())),
-            plain: Arc::new(fetcher(options.http_proxy.clone())),
+            fetcher: Arc::new(fetcher()),
             places: Arc::new(Semaphore::new(AT_ONCE)),
             cluster: Arc::new(OnceCell::new()),
         }
@@ -99,12 +91,10 @@ impl Channels {
 
     async fn resolve(&self, text: &str, latest: &str) -> Result<String, String> {
         let url = Url::parse(text).map_err(|error| format!("it is no URL: {error}"))?;
-        let fetcher = match url.scheme() {
-            "https" => &self.secure,
-            "http" => &self.plain,
-            other => return Err(format!("found scheme {other:?}, wanted https or http")),
-        };
-        let fetcher = fetcher.as_ref().as_ref().map_err(Clone::clone)?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(format!("found scheme {:?}, wanted https or http", url.scheme()));
+        }
+        let fetcher = self.fetcher.as_ref().as_ref().map_err(Clone::clone)?;
         let mut headers = Vec::new();
         let mut add = |name: &'static str, value: &str| {
             if let Ok(value) = HeaderValue::from_str(value)

@@ -3,8 +3,10 @@
 
 use super::{
     artifact::{Fetched, NotFetched},
-    asked::{Inner, PATIENCE, unavailable},
     credentials,
+    evaluator::{Begun, Component, Inner, PATIENCE, unavailable},
+    lines::Lines,
+    loaded::Place,
     reader::RuleReader,
     wire::Edition,
 };
@@ -17,21 +19,11 @@ use numo_core::{
     observed::{Key, RuleAnswer},
     rules::clip,
 };
-use numo_plugin::{
-    Rule, Services, Terms,
-    services::{LogLevel, LogLine, LogSink},
-};
+use numo_plugin::{Rule, Services, Terms};
 use std::sync::Arc;
 
 /// The hidden verb of this binary under which it compiles one component.
 pub const COMPILE_VERB: &str = "compile-rule";
-
-/// A component that can be asked.
-pub(super) struct Component {
-    rule: Rule,
-    terms: Terms,
-    pub(super) spec: WasmRule,
-}
 
 impl Inner {
     /// Fetches, compiles and examines the component of a rule that is right in itself. None if the API server gave no
@@ -43,7 +35,7 @@ impl Inner {
         rule: &MutexRule,
     ) -> Option<(Examined, Result<Component, Fault>)> {
         let spec = rule.spec.wasm.clone().unwrap_or_default();
-        let terms = match wasm::terms(&spec) {
+        let terms = match wasm::terms(&spec, &key.namespace) {
             Ok(terms) => terms,
             Err(fault) => return Some((Examined::unfetched(fault.clone()), Err(fault))),
         };
@@ -67,7 +59,7 @@ impl Inner {
         let loaded = match self.engine() {
             Ok(begun) => begun
                 .engine
-                .load(&fetched.component)
+                .load_for(&key.namespace, &fetched.component)
                 .await
                 .map_err(|refused| (wasm::reason(&refused), refused.message)),
             Err(fault) => Err(fault),
@@ -80,8 +72,12 @@ impl Inner {
             }
         };
         examined.compiled = Some(Ok(()));
+        let returns = self
+            .engine()
+            .is_ok_and(|begun| begun.engine.cached(component.digest()).is_some());
         examined.status = Some(WasmStatus {
             image: fetched.image.map(|image| image.to_string()),
+            version: fetched.version,
             signer: fetched
                 .verified
                 .and_then(Result::ok)
@@ -97,7 +93,7 @@ impl Inner {
             Err(fault) => Err(fault),
         };
         let component = fits.map(|()| Component {
-            rule: component,
+            place: Arc::new(Place::of(component, returns)),
             terms,
             spec,
         });
@@ -119,6 +115,7 @@ impl Inner {
             return found.map_err(NotFetched::Unfetched).map(|component| Fetched {
                 component,
                 image: None,
+                version: None,
                 verified: None,
             });
         }
@@ -130,9 +127,13 @@ impl Inner {
             .and_then(|wasm| wasm.image.as_deref());
         let most = engine.limits().component_bytes;
         let inside = self.is_inside(namespace).await.ok_or(NotFetched::NoAnswer)?;
-        let closed = if inside { &[] } else { self.cluster_networks() };
+        let closed = if inside {
+            Arc::default()
+        } else {
+            self.cluster_networks()
+        };
         let artifacts = &self.artifacts;
-        artifacts.fetch(namespace, spec, resolved, closed, most).await
+        artifacts.fetch(namespace, spec, resolved, &closed, most).await
     }
 
     /// The component in a ConfigMap; none if the API server gave no answer.
@@ -191,6 +192,26 @@ impl Inner {
         })
     }
 
+    /// The component, loaded again if it was unloaded.
+    async fn loaded_rule(&self, begun: &Begun, component: &Component) -> Result<Rule, Fault> {
+        let place = &component.place;
+        if let Some(rule) = place.take(self.next_use()) {
+            return Ok(rule);
+        }
+        let _loads = place.loads().await;
+        if let Some(rule) = place.take(self.next_use()) {
+            return Ok(rule);
+        }
+        let Some(bytes) = begun.engine.cached(place.digest()) else {
+            return Err(forgotten());
+        };
+        let loaded = begun.engine.load_for(&component.terms.tenant, &bytes).await;
+        let rule = loaded.map_err(|refused| (wasm::reason(&refused), refused.message))?;
+        place.put(rule.clone());
+        self.make_room();
+        Ok(rule)
+    }
+
     /// Asks a component.
     pub(super) async fn ask_component(
         &self,
@@ -200,7 +221,8 @@ impl Inner {
     ) -> Result<RuleAnswer, Fault> {
         let begun = self.engine()?;
         // Before anything is read: what waits for its turn holds nothing, and what is read is not old when it has it.
-        let turn = component.rule.turn(&component.terms).await;
+        let rule = self.loaded_rule(&begun, component).await?;
+        let turn = rule.turn(&component.terms).await;
         let turn = turn.map_err(|refused| (wasm::reason(&refused), refused.message))?;
         let node = self.node(request, reader).await?;
         let namespace = &request.rule.namespace;
@@ -220,17 +242,11 @@ impl Inner {
             fetch: Some(begun.fetch),
             credentials: Arc::new(credentials),
             history: wasm::history(request),
-            log: Arc::new(Lines {
-                rule: request.rule.to_string(),
-                node: request.node.clone(),
-            }),
+            log: Arc::new(Lines::of(request, self.lines.clone())),
             ..Services::none(now)
         };
         let input = wasm::input(request, &component.spec, node.map(|node| node.to_string()));
-        let answer = component
-            .rule
-            .evaluate_in(turn, input, &component.terms, services)
-            .await;
+        let answer = rule.evaluate_in(turn, input, &component.terms, services).await;
         if let Ok(answer) = &answer {
             self.metrics
                 .used_memory(&request.rule.to_string(), answer.usage.memory_bytes);
@@ -263,21 +279,10 @@ async fn validate(component: &Rule, spec: &WasmRule) -> Result<(), Fault> {
     })
 }
 
-/// Writes what a component says into numo's log.
-struct Lines {
-    rule: String,
-    node: String,
+/// The cache no longer has a component that was unloaded.
+fn forgotten() -> Fault {
+    unavailable(FORGOTTEN.to_owned())
 }
 
-impl LogSink for Lines {
-    fn line(&self, line: LogLine) {
-        let Self { rule, node } = self;
-        let (message, fields) = (line.message, line.fields);
-        match line.level {
-            LogLevel::Debug => tracing::debug!(rule, node, ?fields, said = message, "a rule says"),
-            LogLevel::Info => tracing::info!(rule, node, ?fields, said = message, "a rule says"),
-            LogLevel::Warn => tracing::warn!(rule, node, ?fields, said = message, "a rule says"),
-            LogLevel::Error => tracing::error!(rule, node, ?fields, said = message, "a rule says"),
-        }
-    }
-}
+/// Why a component is fetched again.
+pub(super) const FORGOTTEN: &str = "its component is no longer in the cache, and is fetched again";

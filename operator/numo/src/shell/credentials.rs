@@ -3,7 +3,7 @@
 //! MutexRule could have any Secret that numo may read sent anywhere. Nothing is kept: what is taken away holds from the
 //! next evaluation on.
 
-use super::asked::{PATIENCE, unavailable};
+use super::evaluator::{PATIENCE, unavailable};
 use crate::runners::wasm::Fault;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use k8s_openapi::api::core::v1::Secret;

@@ -8,15 +8,22 @@ use super::{
     leader::{age_seconds, holder, is_alive, leases},
     observe,
     operator::{LEADER_LEASE, is_too_old},
-    rival, watch,
+    plan_writers, policies, rival,
+    told::{self, Told},
+    watch,
     wire::{self, Deployed, Kind},
 };
 use futures::{StreamExt, stream};
 use k8s_openapi::{
     api::{
-        admissionregistration::v1::ValidatingWebhookConfiguration, apps::v1::Deployment,
-        authorization::v1::ResourceAttributes, coordination::v1::Lease, core::v1::Namespace,
-        rbac::v1::PolicyRule,
+        admissionregistration::v1::{
+            ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, ValidatingWebhookConfiguration,
+        },
+        apps::v1::Deployment,
+        authorization::v1::ResourceAttributes,
+        coordination::v1::Lease,
+        core::v1::{Namespace, Node, Pod},
+        rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding},
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::{
         CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray,
@@ -52,13 +59,17 @@ const ROLES: [&str; 7] = [
     include_str!("../../../../deploy/kustomize/base/lease_role.yaml"),
     include_str!("../../../../deploy/kustomize/base/rule_jobs.yaml"),
     include_str!("../../../../deploy/kustomize/base/rule_components.yaml"),
-    include_str!("../../../../deploy/kustomize/base/plans.yaml"),
+    include_str!("../../../../deploy/kustomize/base/runs.yaml"),
 ];
 /// The webhook configuration of the overlays and the chart.
 const OWN_WEBHOOK: &str = "numo";
+/// Label of its Deployment, and of its pods.
+const OWN_PODS: &str = "app.kubernetes.io/name=numo";
 /// What it is granted besides, where it makes the webhook's certificate itself.
 const WEBHOOK_ROLES: &str =
     include_str!("../../../../deploy/kustomize/components/webhook/certificate_role.yaml");
+/// What a control-plane node has.
+const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
 /// Fields of numo's own on kinds that other operators define too.
 const OWN_FIELDS: [&str; 3] = ["spec.mutex", "spec.mutexRules", "spec.drain"];
 
@@ -141,10 +152,15 @@ pub async fn examine(connection: &Connection, namespace: &str, artifacts: Artifa
     definitions(connection, &mut found).await;
     found.check = "Installation";
     installation(connection, namespace, &mut found).await;
+    placement(connection, namespace, &mut found).await;
     found.check = "Leader";
     leader(connection, namespace, &mut found).await;
     found.check = "Permissions";
     permissions(connection, namespace, &mut found).await;
+    found.check = "TokenPolicies";
+    token_policies(connection, namespace, &mut found).await;
+    found.check = "PlanWriters";
+    writers_of_plans(connection, namespace, &mut found).await;
     found.check = "OtherOperators";
     others(connection, &mut found).await;
     found.check = "Webhook";
@@ -157,6 +173,8 @@ pub async fn examine(connection: &Connection, namespace: &str, artifacts: Artifa
     bindings(connection, &mut found).await;
     found.check = "Runs";
     runs(connection, &mut found).await;
+    found.check = "Signatures";
+    signatures(connection, namespace, &mut found).await;
     found.check = "Registries";
     let artifacts = Artifacts::new(connection.read.clone(), artifacts);
     registries(&artifacts, &all, &mut found).await;
@@ -290,7 +308,7 @@ async fn definitions(connection: &Connection, found: &mut Findings) {
 
 async fn installation(connection: &Connection, namespace: &str, found: &mut Findings) {
     let api: Api<Deployment> = Api::all(connection.read.clone());
-    let params = ListParams::default().labels("app.kubernetes.io/name=numo");
+    let params = ListParams::default().labels(OWN_PODS);
     match api.list(&params).await {
         Err(error) => found.unknown("Deployments of numo", &error),
         Ok(list) => {
@@ -360,6 +378,40 @@ async fn installation(connection: &Connection, namespace: &str, found: &mut Find
         ),
         Ok(Some(_)) => {}
     }
+}
+
+/// Where there are control-plane nodes, numo belongs on them: whoever takes over the node of one of its pods has its token.
+async fn placement(connection: &Connection, namespace: &str, found: &mut Findings) {
+    let nodes: Api<Node> = Api::all(connection.read.clone());
+    let control_plane = match nodes.list(&ListParams::default().labels(CONTROL_PLANE)).await {
+        Err(error) => return found.unknown("control-plane nodes", &error),
+        Ok(list) => list.items,
+    };
+    let pods: Api<Pod> = Api::namespaced(connection.read.clone(), namespace);
+    let elsewhere = match pods.list(&ListParams::default().labels(OWN_PODS)).await {
+        Err(error) => return found.unknown("pods of numo", &error),
+        Ok(list) => elsewhere(&list.items, &control_plane),
+    };
+    if !elsewhere.is_empty() {
+        found.note(
+            format!(
+                "{} of numo on nodes that are no control plane ({}): who takes over such a node has numo's token",
+                counted(elsewhere.len(), "pod"),
+                elsewhere.join(", ")
+            ),
+            "require the control plane: kubectl apply -k deploy/kustomize/self-managed, or controlPlanePlacement=required with Helm",
+        );
+    }
+}
+
+/// The nodes of pods that are on none of these; none where there are none of these.
+fn elsewhere(pods: &[Pod], control_plane: &[Node]) -> Vec<String> {
+    let names: BTreeSet<String> = control_plane.iter().map(ResourceExt::name_any).collect();
+    if names.is_empty() {
+        return Vec::new();
+    }
+    let placed = pods.iter().filter_map(|pod| pod.spec.as_ref()?.node_name.clone());
+    placed.filter(|node| !names.contains(node)).collect()
 }
 
 async fn leader(connection: &Connection, namespace: &str, found: &mut Findings) {
@@ -554,6 +606,106 @@ async fn permissions(connection: &Connection, namespace: &str, found: &mut Findi
     );
 }
 
+/// Whether the API server refuses numo's token what numo has no need to write.
+async fn token_policies(connection: &Connection, namespace: &str, found: &mut Findings) {
+    let params = ListParams::default();
+    let api: Api<ValidatingAdmissionPolicy> = Api::all(connection.read.clone());
+    let installed = match api.list(&params).await {
+        Ok(list) => list.items,
+        Err(error) => return found.unknown("ValidatingAdmissionPolicies", &error),
+    };
+    let api: Api<ValidatingAdmissionPolicyBinding> = Api::all(connection.read.clone());
+    let bindings = match api.list(&params).await {
+        Ok(list) => list.items,
+        Err(error) => return found.unknown("ValidatingAdmissionPolicyBindings", &error),
+    };
+    let faults = policies::faults(&installed, &bindings, namespace);
+    if faults.is_empty() {
+        return found.ok(format!(
+            "all {} ValidatingAdmissionPolicies keep numo's token to what numo writes",
+            policies::number()
+        ));
+    }
+    found.wrong(
+        format!(
+            "numo's token may write more than numo does: {}",
+            faults.join("; ")
+        ),
+        policies::command(namespace),
+    );
+}
+
+/// The Deployment of numo in its namespace, if there is one.
+async fn own_deployment(connection: &Connection, namespace: &str) -> Result<Option<Deployment>, kube::Error> {
+    let api: Api<Deployment> = Api::namespaced(connection.read.clone(), namespace);
+    let params = ListParams::default().labels("app.kubernetes.io/name=numo");
+    Ok(api.list(&params).await?.items.into_iter().next())
+}
+
+/// Where Plans are honoured: in numo's namespace, in those that it is told of, and in those with the label.
+async fn plan_namespaces(connection: &Connection, namespace: &str) -> Result<BTreeSet<String>, kube::Error> {
+    let deployment = own_deployment(connection, namespace).await?;
+    let told = deployment.as_ref().map_or(Told::Nothing, |one| {
+        told::told(one, "--plan-namespaces", "NUMO_PLAN_NAMESPACES")
+    });
+    let named = match &told {
+        Told::This(text) => text.as_str(),
+        Told::Nothing | Told::Elsewhere => told::PLAN_NAMESPACES,
+    };
+    let named = named.split(',').filter(|one| !one.is_empty());
+    let mut all: BTreeSet<String> = named.map(ToOwned::to_owned).collect();
+    let api: Api<Namespace> = Api::all(connection.read.clone());
+    let labelled = ListParams::default().labels(&format!("{}=true", marks::PLANS_NAMESPACE));
+    all.extend(api.list(&labelled).await?.items.iter().map(ResourceExt::name_any));
+    all.insert(namespace.to_owned());
+    Ok(all)
+}
+
+/// Roles and bindings, as far as they count in these namespaces.
+async fn granted(
+    connection: &Connection,
+    namespaces: &BTreeSet<String>,
+) -> Result<plan_writers::Granted, kube::Error> {
+    let (client, params) = (&connection.read, ListParams::default());
+    let roles: Api<ClusterRole> = Api::all(client.clone());
+    let bindings: Api<ClusterRoleBinding> = Api::all(client.clone());
+    let mut granted = plan_writers::Granted {
+        cluster_roles: roles.list(&params).await?.items,
+        cluster_bindings: bindings.list(&params).await?.items,
+        ..plan_writers::Granted::default()
+    };
+    for namespace in namespaces {
+        let roles: Api<Role> = Api::namespaced(client.clone(), namespace);
+        let bindings: Api<RoleBinding> = Api::namespaced(client.clone(), namespace);
+        granted.roles.extend(roles.list(&params).await?.items);
+        granted.bindings.extend(bindings.list(&params).await?.items);
+    }
+    Ok(granted)
+}
+
+/// Who may write Plans where they are honoured: to be known, and nothing to mend.
+async fn writers_of_plans(connection: &Connection, namespace: &str, found: &mut Findings) {
+    let api: Api<CustomResourceDefinition> = Api::all(connection.read.clone());
+    if matches!(api.get_opt("plans.upgrade.cattle.io").await, Ok(None)) {
+        return;
+    }
+    let namespaces = match plan_namespaces(connection, namespace).await {
+        Ok(namespaces) => namespaces,
+        Err(error) => return found.unknown("who may write Plans: where they are honoured", &error),
+    };
+    match granted(connection, &namespaces).await {
+        Ok(granted) => {
+            let own = format!("{namespace}/numo");
+            found.say(
+                State::Note,
+                plan_writers::sentence(&granted, &namespaces, &own),
+                None,
+            );
+        }
+        Err(error) => found.unknown("who may write Plans: roles and their bindings", &error),
+    }
+}
+
 async fn others(connection: &Connection, found: &mut Findings) {
     let before = found.all.len();
     for kind in Kind::REPLACED {
@@ -576,9 +728,40 @@ async fn others(connection: &Connection, found: &mut Findings) {
             }
         }
     }
+    impostors(connection, found).await;
     stood_still(connection, found).await;
     if found.all.len() == before {
         found.ok("no operator that numo replaces runs");
+    }
+}
+
+/// DaemonSets by the name of kured whose locks nobody has to heed.
+async fn impostors(connection: &Connection, found: &mut Findings) {
+    let params = ListParams::default().fields(watch::KURED);
+    let list = match watch::items(&connection.read, Kind::Kured, "")
+        .list(&params)
+        .await
+    {
+        Ok(list) => list.items,
+        Err(error) => return found.unknown("DaemonSets by the name of kured", &error),
+    };
+    for item in list.iter().take(AT_ONCE) {
+        let Some(wire::Object::RebootLocks(key, account, locks)) = wire::item(Kind::Kured, item) else {
+            continue;
+        };
+        let may = answer::may_reboot(&connection.read, &key.namespace, &account).await;
+        if may == Some(false) {
+            let holds = locks.iter().map(|lock| lock.node.as_str()).take(3);
+            let holds = holds.collect::<Vec<_>>().join(", ");
+            found.note(
+                format!(
+                    "DaemonSet {key} has the name of kured, and its ServiceAccount {account} may not patch Nodes: numo does not \
+                     believe its reboot lock ({})",
+                    if holds.is_empty() { "free" } else { &holds }
+                ),
+                "ask who made it; nothing is to be done if it is no kured",
+            );
+        }
     }
 }
 
@@ -763,8 +946,8 @@ fn is_of_maintenances(configuration: &ValidatingWebhookConfiguration) -> bool {
 
 /// All rules.
 async fn rules(connection: &Connection, found: &mut Findings) -> Vec<MutexRule> {
-    let api: Api<MutexRule> = Api::all(connection.read.clone());
-    let list = match api.list(&ListParams::default()).await {
+    let api = watch::items(&connection.read, Kind::MutexRule, "");
+    let items = match api.list(&ListParams::default()).await {
         Ok(list) => list.items,
         Err(kube::Error::Api(status)) if status.code == 404 => return Vec::new(),
         Err(error) => {
@@ -773,6 +956,22 @@ async fn rules(connection: &Connection, found: &mut Findings) -> Vec<MutexRule> 
         }
     };
     let before = found.all.len();
+    let mut list: Vec<MutexRule> = Vec::new();
+    for item in items {
+        match wire::item(Kind::MutexRule, &item) {
+            Some(wire::Object::Rule(rule)) => list.push(*rule),
+            Some(wire::Object::Unreadable(rule, why)) => found.wrong(
+                format!(
+                    "MutexRule {}/{} is not read: {}",
+                    rule.namespace().unwrap_or_default(),
+                    rule.name_any(),
+                    why.message
+                ),
+                "its author makes it smaller, or deletes it".to_owned(),
+            ),
+            _ => {}
+        }
+    }
     for rule in &list {
         let key = format!("{}/{}", rule.namespace().unwrap_or_default(), rule.name_any());
         if let Some(ready) = readiness(rule).filter(|ready| ready.status == "False") {
@@ -883,6 +1082,30 @@ fn readiness(rule: &MutexRule) -> Option<&Condition> {
     conditions.rfind(|one| one.type_ == "Ready")
 }
 
+/// Whether anybody must have signed components, as numo's Deployment has it.
+async fn signatures(connection: &Connection, namespace: &str, found: &mut Findings) {
+    let deployment = match own_deployment(connection, namespace).await {
+        Ok(Some(deployment)) => deployment,
+        // What it runs with elsewhere cannot be seen.
+        Ok(None) => return,
+        Err(error) => return found.unknown("whether components must be signed", &error),
+    };
+    let is_set = |flag: &str, variable: &str| match told::told(&deployment, flag, variable) {
+        Told::Nothing => false,
+        Told::This(text) => !text.trim().is_empty(),
+        Told::Elsewhere => true,
+    };
+    if is_set("--rule-keys", "NUMO_RULE_KEYS") || is_set("--rule-identities", "NUMO_RULE_IDENTITIES") {
+        found.ok("components run only if one of numo's own signers has signed them; rules of type cel and prometheus carry no signature");
+    } else {
+        found.note(
+            "nobody must have signed a component: anything runs that a rule names, unless that rule asks for a signature",
+            "name who must have signed by --rule-keys or --rule-identities, and add --require-signatures, so that numo does not \
+             start without",
+        );
+    }
+}
+
 /// Whether the registries of rules answer here, each image asked for with its rule's own credentials. numo may stand
 /// elsewhere: what it has, and cannot be had here, is no fault.
 async fn registries(artifacts: &Artifacts, rules: &[MutexRule], found: &mut Findings) {
@@ -956,7 +1179,7 @@ mod tests {
         assert!(has(|right| &right.subresource, "eviction"));
         let eviction = all.iter().find(|right| right.subresource.is_some()).map(words);
         assert_eq!(eviction.as_deref(), Some("create pods/eviction"));
-        // What is bound by name in its own namespace: rules, Plans, components; and the webhook's where it is.
+        // What is bound by name in its own namespace: rules, components, journals; and the webhook's where it is. Plans are not.
         let own = |verb: &str, resource: &str, all: &[ResourceAttributes]| {
             all.iter().any(|right| {
                 right.namespace.as_deref() == Some("elsewhere")
@@ -964,13 +1187,34 @@ mod tests {
                     && right.resource.as_deref() == Some(resource)
             })
         };
-        for (verb, resource) in [("create", "jobs"), ("delete", "jobs"), ("get", "configmaps")] {
+        for (verb, resource) in [
+            ("create", "jobs"),
+            ("get", "configmaps"),
+            ("create", "nodechanges"),
+            ("delete", "nodechanges"),
+        ] {
             assert!(own(verb, resource, &all), "{verb} {resource}");
         }
+        assert!(!own("delete", "jobs", &all) && !own("list", "secrets", &all));
         assert!(!own("update", "secrets", &all));
-        assert!(own("update", "secrets", &rights("elsewhere", true)));
+        let with_webhook = rights("elsewhere", true);
+        assert!(own("update", "secrets", &with_webhook) && !own("create", "secrets", &with_webhook));
         // Nobody is invited to pull secrets from the start.
         assert!(!own("get", "secrets", &all));
+    }
+
+    #[test]
+    fn numo_is_elsewhere_only_where_there_is_a_control_plane() {
+        let pod = |node: &str| {
+            let pod = serde_json::json!({"metadata": {"name": "numo"}, "spec": {"nodeName": node, "containers": []}});
+            serde_json::from_value::<Pod>(pod).unwrap()
+        };
+        let node = |name: &str| {
+            serde_json::from_value::<Node>(serde_json::json!({"metadata": {"name": name}})).unwrap()
+        };
+        let pods = [pod("master-0"), pod("worker-0"), Pod::default()];
+        assert_eq!(elsewhere(&pods, &[node("master-0")]), ["worker-0"]);
+        assert_eq!(elsewhere(&pods, &[]), Vec::<String>::new());
     }
 
     #[test]

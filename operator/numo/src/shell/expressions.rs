@@ -3,7 +3,8 @@
 //! ServiceAccount.
 
 use super::{
-    asked::{Inner, PATIENCE, unavailable},
+    evaluator::{Inner, PATIENCE, unavailable},
+    item,
     reader::RuleReader,
     wire::Kind,
 };
@@ -17,7 +18,7 @@ use numo_core::{action::EvaluationRequest, observed::RuleAnswer};
 use numo_plugin::{
     ObjectRef,
     confined::{self, Ended},
-    services::{ErrorCode, HostError, ListQuery, Reader as _},
+    services::{ErrorCode, HostError, ListQuery, Object, Reader as _},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -29,8 +30,8 @@ use std::{
 
 /// The hidden verb of this binary under which it evaluates expressions.
 pub const EVALUATE_VERB: &str = "evaluate-expressions";
-/// Children at once.
-pub(super) const TOGETHER: usize = 2;
+/// Children at once: one of a namespace, so that expressions of another are evaluated beside it.
+pub(super) const TOGETHER: u64 = 2;
 /// Address space of a child (bytes): its code counts too.
 pub(super) const MEMORY: u64 = 512 << 20;
 /// Bytes of what a child is told, and of what it answers.
@@ -39,6 +40,8 @@ const ANSWER: u64 = 256 << 10;
 /// Objects of one name, and bytes of all of one evaluation as JSON.
 const OBJECTS: usize = 2000;
 const BYTES: usize = 4 << 20;
+/// Bytes in memory for which one of these counts.
+const WEIGHT: usize = 16;
 /// Objects asked for at once.
 const PAGE: u32 = 100;
 const EVALUATION_SECONDS: i32 = 5;
@@ -89,9 +92,13 @@ pub fn evaluate_child() -> ExitCode {
 
 impl Inner {
     /// Whether every expression can be read. None if nobody could find out.
-    pub(super) async fn check_expressions(&self, rule: &CelRule) -> Option<Result<(), Fault>> {
+    pub(super) async fn check_expressions(
+        &self,
+        namespace: &str,
+        rule: &CelRule,
+    ) -> Option<Result<(), Fault>> {
         let text = serde_json::to_vec(rule).ok()?;
-        let _turn = self.children.acquire().await;
+        let _turn = self.children.take(namespace, 1).await;
         let checked = self
             .in_child::<Result<(), String>>(false, &text, seconds(rule))
             .await;
@@ -114,7 +121,7 @@ impl Inner {
         reader: &RuleReader,
     ) -> Result<RuleAnswer, Fault> {
         // Before anything is read: what waits for its turn holds no memory, and what is read is not old when it has it.
-        let _turn = self.children.acquire().await;
+        let _turn = self.children.take(&request.rule.namespace, 1).await;
         let node = self.node(request, reader).await?;
         let pool = self.pool(request, reader).await?;
         let read = tokio::time::timeout(PATIENCE, objects(rule, request, reader)).await;
@@ -134,8 +141,9 @@ impl Inner {
             return Err((Reason::TooLarge, message));
         }
         let reply = self.in_child::<Reply>(true, &text, seconds(rule)).await?;
-        tracing::info!(rule = %request.rule, node = request.node, ?reply, "a rule was asked");
-        Ok(cel::answer(reply))
+        let answer = cel::answer(reply);
+        tracing::info!(rule = %request.rule, node = request.node, verdict = answer.word(), "a rule was asked");
+        Ok(answer)
     }
 
     /// The MachineConfigPool of the node; none where there is none.
@@ -211,14 +219,20 @@ async fn one(
     field: &str,
     room: &mut usize,
 ) -> Result<Value, Fault> {
-    let mut spend = |value: &Value| {
-        let bytes = value.to_string().len();
-        *room = room.checked_sub(bytes).ok_or_else(|| {
+    // Counted before it is read into values: as text, and as what it takes once it is read.
+    let mut spend = |found: &Object| {
+        let weight = item::weight(found.text()) / WEIGHT;
+        *room = room.checked_sub(found.text().len().max(weight)).ok_or_else(|| {
             let message =
                 format!("{field}: the objects have more than {BYTES} bytes; narrow them by selectors");
             (Reason::TooLarge, message)
         })?;
-        Ok::<(), Fault>(())
+        found.value().map_err(|error| {
+            (
+                Reason::RuleError,
+                format!("{field}: an object cannot be read: {error}"),
+            )
+        })
     };
     let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
     let namespace = given(&wanted.namespace);
@@ -231,9 +245,7 @@ async fn one(
             name,
         };
         let found = reader.get(&object, false).await.map_err(refused)?;
-        let value = found.map_or(Value::Null, |found| (*found).clone());
-        spend(&value)?;
-        return Ok(value);
+        return found.map_or(Ok(Value::Null), |found| spend(&found));
     }
     let fill = |text: &Option<String>| {
         let text = given(text);
@@ -256,8 +268,7 @@ async fn one(
     loop {
         let page = reader.list(&query).await.map_err(refused)?;
         for item in &page.items {
-            spend(item)?;
-            items.push((**item).clone());
+            items.push(spend(item)?);
         }
         if items.len() > OBJECTS {
             let message = format!("{field}: found more than {OBJECTS} objects; narrow them by selectors");

@@ -1,6 +1,9 @@
 //! `/healthz`, `/readyz`, `/metrics`. Read only; nothing of the cluster is served.
 
-use super::metrics::Metrics;
+use super::{
+    metrics::Metrics,
+    serve::{self, Bounds},
+};
 use axum::{
     Router,
     extract::State,
@@ -8,23 +11,52 @@ use axum::{
     response::IntoResponse,
     routing::get,
 };
-use std::{net::SocketAddr, sync::atomic::Ordering};
+use std::{net::SocketAddr, sync::atomic::Ordering, time::Duration};
+
+/// What those get who connect: no request has a body, and each answer is ready.
+const BOUNDS: Bounds = Bounds {
+    places: 64,
+    of_address: 16,
+    head: Duration::from_secs(5),
+    request: Duration::from_secs(5),
+    connection: Duration::from_mins(2),
+    body_bytes: 1024,
+};
+/// How long the planner may be silent before the process is taken for stuck: longer than any single wait of its own.
+pub const SILENT: Duration = Duration::from_mins(5);
+
+/// What a listener serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// Metrics and probes.
+    Metrics,
+    /// Probes alone, so that whoever reads metrics cannot keep the kubelet out.
+    Probes,
+}
 
 /// Serves until the process ends. The address is given back, for port 0.
-pub async fn serve(address: SocketAddr, metrics: Metrics) -> Result<SocketAddr, std::io::Error> {
+pub async fn serve(address: SocketAddr, what: What, metrics: Metrics) -> Result<SocketAddr, std::io::Error> {
     let listener = tokio::net::TcpListener::bind(address).await?;
     let bound = listener.local_addr()?;
-    let router = Router::new()
-        .route("/healthz", get(|| async { "ok\n" }))
-        .route("/readyz", get(readyz))
-        .route("/metrics", get(text))
-        .with_state(metrics);
-    tokio::spawn(async move {
-        if let Err(error) = axum::serve(listener, router).await {
-            tracing::error!(%error, "the metrics server ended");
-        }
-    });
+    let mut router = Router::new()
+        .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz));
+    if what == What::Metrics {
+        router = router.route("/metrics", get(text));
+    }
+    tokio::spawn(serve::accept(listener, None, router.with_state(metrics), BOUNDS));
     Ok(bound)
+}
+
+/// Whether the process goes on: one that leads and whose planner has not come round for [`SILENT`] does not, and is to be started anew.
+async fn healthz(State(metrics): State<Metrics>) -> impl IntoResponse {
+    match metrics.silent_for().filter(|silent| *silent > SILENT) {
+        None => (StatusCode::OK, "ok\n".to_owned()),
+        Some(silent) => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            format!("the planner was last heard {} s ago\n", silent.as_secs()),
+        ),
+    }
 }
 
 async fn readyz(State(metrics): State<Metrics>) -> impl IntoResponse {

@@ -6,7 +6,7 @@
 use jiff::Timestamp;
 use numo_api::{Outcome, Phase, Reason, Step, VerdictRecord};
 use numo_core::{
-    Owner,
+    Owner, OwnerKind,
     ledger::{self, Ledger},
     left::{MARKS, Orphan},
     observed::{Observed, RuleView},
@@ -21,7 +21,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     hash::Hash,
     sync::{Arc, Mutex, PoisonError, atomic::AtomicBool, atomic::AtomicU64},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// Nodes in flight of one owner that are named, at most.
@@ -61,6 +61,7 @@ described! {
     NODE_STEP_SINCE = "node_step_since_timestamp_seconds", "gauge", &["kind", "namespace", "name", "node"], "When a node in flight came to its step (Unix time)";
     OWNER_REASON = "owner_reason", "gauge", &["kind", "namespace", "name", "reason"], "1 for what an owner waits for, or is";
     OWNER_STALLED = "owner_stalled", "gauge", &OWNER, "Whether an owner waits for a person";
+    UPGRADE_HELD = "upgrade_held", "gauge", &OWNER, "Whether an upgrade has begun while its MutexRunConfig is refused: no node changes until that is mended";
     POOL_PAUSED = "pool_paused", "gauge", &["namespace", "name", "pool"], "Whether numo keeps a pool paused, for which MutexRunConfig; also after that one is gone";
     POOL_HELD_NODES = "pool_held_nodes", "gauge", &["namespace", "name", "pool"], "Nodes that would roll if a pool that a run left paused were unpaused; also after that run is gone";
     ORPHANED_MARKS = "orphaned_marks", "gauge", &["mark"], "Marks of numo on Nodes, pools, Machines and Leases whose owner is gone";
@@ -240,6 +241,7 @@ pub struct Metrics {
     node_since: Series<NodeLabels>,
     owner_reason: Series<ReasonLabels>,
     owner_stalled: Series<OwnerLabels>,
+    upgrade_held: Series<OwnerLabels>,
     pool_paused: Series<PoolLabels>,
     held_nodes: Series<PoolLabels>,
     orphaned_marks: Series<MarkLabels>,
@@ -273,9 +275,22 @@ pub struct Metrics {
     pub events_dropped: Counter,
     /// Whether the process serves: its watches have listed, or it waits for the lease.
     pub ready: Arc<AtomicBool>,
+    /// When the planner was heard last, while it decides.
+    heard: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Metrics {
+    /// Notes that the planner goes on.
+    pub fn hear(&self) {
+        *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    /// How long the planner has not been heard; none where it does not decide.
+    pub fn silent_for(&self) -> Option<Duration> {
+        let heard = *self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        heard.map(|at| at.elapsed())
+    }
+
     /// All metrics at zero.
     #[allow(clippy::too_many_lines, reason = "one line for each metric")]
     pub fn new() -> Self {
@@ -295,6 +310,7 @@ impl Metrics {
             node_since: Series::default(),
             owner_reason: Series::default(),
             owner_stalled: Series::default(),
+            upgrade_held: Series::default(),
             pool_paused: Series::default(),
             held_nodes: Series::default(),
             orphaned_marks: Series::default(),
@@ -324,6 +340,7 @@ impl Metrics {
             breaches: Counter::default(),
             events_dropped: Counter::default(),
             ready: Arc::default(),
+            heard: Arc::default(),
         };
         let register = &metrics.registry;
         of(register, BUILD_INFO, build);
@@ -334,6 +351,7 @@ impl Metrics {
         of(register, NODE_STEP_SINCE, metrics.node_since.family.clone());
         of(register, OWNER_REASON, metrics.owner_reason.family.clone());
         of(register, OWNER_STALLED, metrics.owner_stalled.family.clone());
+        of(register, UPGRADE_HELD, metrics.upgrade_held.family.clone());
         of(register, POOL_PAUSED, metrics.pool_paused.family.clone());
         of(register, POOL_HELD_NODES, metrics.held_nodes.family.clone());
         of(register, ORPHANED_MARKS, metrics.orphaned_marks.family.clone());
@@ -414,6 +432,10 @@ impl Metrics {
         self.owner_reason.show(owner, [(of_reason(reason), 1)]);
         self.owner_stalled
             .show(owner, [(owner_labels(), i64::from(stalled))]);
+        if owner.kind == OwnerKind::MutexRunConfig {
+            let held = i64::from(report.upgrade_held.is_some());
+            self.upgrade_held.show(owner, [(owner_labels(), held)]);
+        }
         let flying: Vec<(&String, &NodeReport)> = report
             .nodes
             .iter()
@@ -734,6 +756,7 @@ impl Metrics {
         self.node_since.show(owner, []);
         self.owner_reason.show(owner, []);
         self.owner_stalled.show(owner, []);
+        self.upgrade_held.show(owner, []);
         let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
         pools.remove(owner);
         drop(pools);
@@ -927,6 +950,7 @@ mod tests {
             generation: 1,
             job_name: String::new(),
             job_namespace: String::new(),
+            job_accounts: Vec::new(),
             has_job: false,
             has_clean_up_job: false,
             is_asked: true,
@@ -1022,6 +1046,24 @@ mod tests {
         metrics.forget(&owner);
         metrics.show_left(&[]);
         assert_eq!(lines(&metrics, "numo_pool_paused{"), Vec::<String>::new());
+    }
+
+    /// Between upgrades a refused run with `hold: Always` keeps its pools paused, and holds no upgrade.
+    #[test]
+    fn an_upgrade_is_held_only_once_one_has_begun() {
+        let metrics = Metrics::new();
+        let owner = Owner::run(Key::new("ns", "upgrade"));
+        let mut report = Report::default();
+        let series = |value: u8| {
+            format!(r#"numo_upgrade_held{{kind="MutexRunConfig",namespace="ns",name="upgrade"}} {value}"#)
+        };
+        metrics.show(&owner, &report, Reason::RuleNotFound, true);
+        assert_eq!(lines(&metrics, "numo_upgrade_held{"), [series(0)]);
+        report.upgrade_held = Some(numo_core::report::Why::new(Reason::RuleNotFound, ""));
+        metrics.show(&owner, &report, Reason::RuleNotFound, true);
+        assert_eq!(lines(&metrics, "numo_upgrade_held{"), [series(1)]);
+        metrics.forget(&owner);
+        assert_eq!(lines(&metrics, "numo_upgrade_held{"), Vec::<String>::new());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use super::{
     claim::Judged,
-    planner::{CLUSTER_KINDS, JOB_KINDS, PLAN_KINDS},
+    kind::{CLUSTER_KINDS, JOB_KINDS, PLAN_KINDS},
     rival,
     store::{Seen, Store},
     watch,
@@ -72,8 +72,24 @@ pub async fn recorded(
         }
     }
     rivals(client, &mut looking).await?;
+    give_room(client, &mut store).await?;
     settle(&mut store);
     Ok((store, unseen))
+}
+
+/// Deals out the room for rules as the operator does, and reads those again that have some now. To be called when owners have come.
+pub async fn give_room(client: &Client, store: &mut Store) -> Result<(), kube::Error> {
+    loop {
+        let dealt = store.give_room(numo_core::referred::rules(&store.observed));
+        if dealt.to_read.is_empty() {
+            return Ok(());
+        }
+        for key in dealt.to_read {
+            if let Some((number, object)) = watch::read_one(client, Kind::MutexRule, &key).await? {
+                store.see(Seen::Applied(Kind::MutexRule, number, object));
+            }
+        }
+    }
 }
 
 /// Looks which operators that numo replaces are live.
@@ -92,6 +108,13 @@ async fn rivals(client: &Client, looking: &mut Looking<'_>) -> Result<(), kube::
             lingers: None,
         };
         store.see(Seen::Claim(key, asked, judged.unwrap_or_else(unknown)));
+    }
+    let kured = store
+        .kured()
+        .map(|(key, kured)| (key.clone(), kured.account.clone()));
+    for (key, account) in kured.collect::<Vec<_>>() {
+        let may = super::answer::may_reboot(client, &key.namespace, &account).await;
+        store.see(Seen::Kured(key, account, may.unwrap_or(true)));
     }
     Ok(())
 }
@@ -152,6 +175,12 @@ pub fn replayed(settings: Settings, recording: Vec<(Kind, String, DynamicObject)
             lingers: None,
         };
         store.see(Seen::Claim(key, asked, judged));
+    }
+    let kured = store
+        .kured()
+        .map(|(key, kured)| (key.clone(), kured.account.clone()));
+    for (key, account) in kured.collect::<Vec<_>>() {
+        store.see(Seen::Kured(key, account, true));
     }
     settle(&mut store);
     store
@@ -221,6 +250,9 @@ impl Following {
             }
             self.extend();
             is_new &= self.store.is_complete();
+            if is_new && let Err(error) = give_room(&self.client, &mut self.store).await {
+                tracing::debug!(%error, "rules are not read again");
+            }
         }
         judge_by_status(&mut self.store);
     }
@@ -290,7 +322,7 @@ async fn list(
 ) -> Result<(), kube::Error> {
     // The scope of a node's pods is the node, not a namespace.
     let namespace = if kind == Kind::NodePod { "" } else { scope };
-    let api = watch::api(client, kind, namespace);
+    let api = watch::items(client, kind, namespace);
     let mut params = match kind {
         Kind::Job | Kind::Pod => ListParams::default().labels(numo_api::marks::JOB_RUN),
         Kind::PlanJob | Kind::PlanPod => ListParams::default().labels(numo_api::marks::PLAN_CONTROLLER),
@@ -303,7 +335,7 @@ async fn list(
             None => ListParams::default(),
         },
     }
-    .limit(500);
+    .limit(watch::page(kind));
     loop {
         let page = match api.list(&params).await {
             Ok(page) => page,
@@ -323,12 +355,14 @@ async fn list(
             }
             Err(error) => return Err(error),
         };
-        for object in page.items {
-            let number = wire::version(&object.metadata);
-            if let Some(recording) = looking.recording {
-                recording.push((kind, scope.to_owned(), object.clone()));
+        for item in page.items {
+            let number = wire::version(&item.metadata);
+            if let Some(recording) = looking.recording
+                && let Ok(object) = item.read(kind)
+            {
+                recording.push((kind, scope.to_owned(), object));
             }
-            if let Some(object) = wire::object(kind, object) {
+            if let Some(object) = wire::item(kind, &item) {
                 looking.store.see(Seen::Applied(kind, number, object));
             }
         }
@@ -362,6 +396,10 @@ fn judge_by_status(store: &mut Store) {
             let valid = conditions
                 .iter()
                 .find(|condition| condition.type_ == VALID_CONFIG)?;
+            // Whether there is room is known here as it is there.
+            if valid.reason.as_deref() == Some(numo_api::Reason::NoRoom.name()) {
+                return None;
+            }
             let validity = if valid.status == "True" {
                 Validity::Valid
             } else {

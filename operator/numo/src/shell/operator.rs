@@ -6,11 +6,12 @@ use super::{
     client::Connection,
     clock::ServerClock,
     events::Events,
-    http,
+    http::{self, What},
     leader::Candidate,
     metrics::Metrics,
     notice::{Board, Notice},
     planner::Planner,
+    services,
     webhook::{self, WebhookError, WebhookOptions},
 };
 use numo_core::observed::Settings;
@@ -24,6 +25,8 @@ pub struct Options {
     pub settings: Settings,
     /// Where `/healthz`, `/readyz` and `/metrics` are served; none serves nothing.
     pub metrics_address: Option<SocketAddr>,
+    /// Where probes alone are served; none leaves them where metrics are.
+    pub probe_address: Option<SocketAddr>,
     /// Our name in leases and events.
     pub identity: String,
     /// How the webhook of NodeMaintenances is served; none serves none.
@@ -78,16 +81,33 @@ pub async fn run(
 ) -> Result<(), OperatorError> {
     check_version(&connection).await?;
     let metrics = Metrics::new();
+    let missing = numo_plugin::confined::missing();
+    if !missing.is_empty() {
+        tracing::warn!(
+            missing = missing.join(", "),
+            "the processes that compile components and evaluate expressions are shut in less: this kernel does not offer it"
+        );
+    }
     if let Some(address) = options.metrics_address {
-        let bound = http::serve(address, metrics.clone())
+        let bound = http::serve(address, What::Metrics, metrics.clone())
             .await
             .map_err(|source| OperatorError::Metrics { address, source })?;
         tracing::info!(address = %bound, "serving /healthz, /readyz and /metrics");
+    }
+    if let Some(address) = options.probe_address {
+        let bound = http::serve(address, What::Probes, metrics.clone())
+            .await
+            .map_err(|source| OperatorError::Metrics { address, source })?;
+        tracing::info!(address = %bound, "serving /healthz and /readyz for probes");
     }
     if let Some(webhook) = options.webhook {
         let bound = webhook::serve(&connection, &options.settings.namespace, webhook).await?;
         tracing::info!(address = %bound, "serving the webhook");
     }
+    tokio::spawn(services::keep(
+        connection.clone(),
+        options.asked.cluster_networks.clone(),
+    ));
     let Connection { write, clock, .. } = &connection;
     let clock: ServerClock = clock.clone();
     let namespace = options.settings.namespace.clone();

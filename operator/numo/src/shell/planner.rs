@@ -12,6 +12,7 @@ use super::{
     channel::Channels,
     client::Connection,
     events::{Events, Published},
+    kind::{CLUSTER_KINDS, JOB_KINDS, MAX_JOB_NAMESPACES, PLAN_KINDS},
     leader::Fence,
     metrics::Metrics,
     notice::{Board, Notice},
@@ -29,16 +30,18 @@ use numo_core::{
     Decision, Owner, OwnerKind, Snapshot,
     action::{Action, Event, EventAction, Planned},
     decide, invariant, left,
-    observed::{Key, Map, RunConfigView, Said, Settings, Validity},
+    observed::{Key, RuleView, Said, Settings, Validity},
     quorum::OPENSHIFT_ETCD,
-    report::{MaintenancePhase, Report, RunPhase},
+    referred::{self, Referral},
+    report::{MaintenancePhase, Report, RunPhase, Why},
+    stop,
     verdict::{Answers, KeptVolumes, Question},
 };
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
@@ -64,6 +67,16 @@ const RETRY_LONGEST_SECONDS: i64 = 30;
 const PLAN_WORDS: SignedDuration = SignedDuration::from_secs(5);
 /// How long after a status that could not be written (seconds).
 const STATUS_AGAIN_SECONDS: i64 = 5;
+/// Evictions of one round, which ask their pods when there is a place for them.
+#[derive(Debug)]
+struct Queued {
+    owner: Owner,
+    /// The stops that were there when they were decided.
+    known: BTreeSet<String>,
+    /// Whether another came since.
+    stopped: Arc<AtomicBool>,
+}
+
 /// How often a rule that was refused for want of a right or a namespace is judged again.
 const JUDGE_AGAIN: Duration = Duration::from_secs(5);
 /// When a component that could not be had is looked at again; each time twice as late, at most so many times.
@@ -71,30 +84,7 @@ const EXAMINE_AGAIN: Duration = Duration::from_secs(5);
 const EXAMINE_DOUBLINGS: u32 = 6;
 /// How long a drain that could not pass is taken for such.
 const DRAIN_MEMORY: Duration = Duration::from_secs(15);
-/// Kinds that are watched in all namespaces from the start.
-pub const CLUSTER_KINDS: [Kind; 21] = [
-    Kind::Node,
-    Kind::MachineConfigPool,
-    Kind::MachineConfig,
-    Kind::ClusterVersion,
-    Kind::Infrastructure,
-    Kind::MachineOSConfig,
-    Kind::OpenShiftMachine,
-    Kind::OpenShiftHealthCheck,
-    Kind::ClusterApiMachine,
-    Kind::ClusterApiHealthCheck,
-    Kind::Kured,
-    Kind::MutexRunConfig,
-    Kind::MutexRule,
-    Kind::MutexTarget,
-    Kind::NodeChange,
-    Kind::MutexBudget,
-    Kind::NodeMaintenance,
-    Kind::KubeVirtMaintenance,
-    Kind::Plan,
-    Kind::MutexBinding,
-    Kind::Namespace,
-];
+
 /// Kinds that only the operator itself needs to see.
 const OPERATOR_KINDS: [Kind; 2] = [Kind::DaemonSet, Kind::DisruptionBudget];
 
@@ -108,14 +98,10 @@ const NODES_SHOWN: usize = 10;
 const CORRECTIONS: u8 = 3;
 /// Waiting maintenances whose pods are counted.
 const WAITING_COUNTED: usize = 32;
+/// How often the planner comes round at least: `/healthz` tells one that does not.
+const HEARD: Duration = Duration::from_mins(1);
 /// Evictions that are under way at once.
 const EVICTIONS_AT_ONCE: usize = 16;
-/// Kinds that are watched in the namespaces that rules run Jobs in.
-pub const JOB_KINDS: [Kind; 3] = [Kind::Job, Kind::Pod, Kind::JobEvent];
-/// Kinds that are watched in namespaces with Plans.
-pub const PLAN_KINDS: [Kind; 2] = [Kind::PlanJob, Kind::PlanPod];
-/// Namespaces that rules may run Jobs in, at most: each costs three watches.
-pub const MAX_JOB_NAMESPACES: usize = 64;
 
 /// The planner.
 #[derive(Debug)]
@@ -131,6 +117,8 @@ pub struct Planner {
     sender: mpsc::UnboundedSender<Seen>,
     seen: mpsc::UnboundedReceiver<Seen>,
     job_namespaces: BTreeSet<String>,
+    /// Rules whose status is still to be written.
+    untold: VecDeque<Key>,
     plan_namespaces: BTreeSet<String>,
     secret_namespaces: BTreeSet<String>,
     judging: BTreeMap<Key, Judging>,
@@ -141,6 +129,8 @@ pub struct Planner {
     kept_volumes: BTreeMap<String, (Instant, Result<KeptVolumes, String>)>,
     /// The words of a refusal, by owner and chain, until a write of the chain succeeds or none is due.
     refused: BTreeMap<(Owner, String), String>,
+    /// Statuses that the API server refuses, in whose words that was said.
+    untold_statuses: BTreeMap<Owner, String>,
     /// Writes that were refused as if what was read had changed.
     repeats: Repeats,
     shown: BTreeSet<Owner>,
@@ -148,10 +138,8 @@ pub struct Planner {
     idle: BTreeSet<Owner>,
     /// Places for evictions that are under way.
     places: Arc<Semaphore>,
-    /// Budgets that are paused, as far as that was seen.
-    paused: BTreeSet<String>,
-    /// How often one was paused.
-    stops: Arc<AtomicU64>,
+    /// Evictions that may still wait for a place.
+    queued: Vec<Queued>,
     /// Owners that are left to another operator.
     stood_off: BTreeMap<Owner, StoodOff>,
     /// The status of a maintenance as it was sent, and as the API server keeps it.
@@ -194,6 +182,7 @@ impl Planner {
             sender,
             seen,
             job_namespaces: BTreeSet::new(),
+            untold: VecDeque::new(),
             plan_namespaces: BTreeSet::new(),
             secret_namespaces: BTreeSet::new(),
             judging: BTreeMap::new(),
@@ -202,12 +191,12 @@ impl Planner {
             blocked_drains: BTreeMap::new(),
             kept_volumes: BTreeMap::new(),
             refused: BTreeMap::new(),
+            untold_statuses: BTreeMap::new(),
             repeats: Repeats::default(),
             shown: BTreeSet::new(),
             idle: BTreeSet::new(),
             places: Arc::new(Semaphore::new(EVICTIONS_AT_ONCE)),
-            paused: BTreeSet::new(),
-            stops: Arc::default(),
+            queued: Vec::new(),
             stood_off: BTreeMap::new(),
             sent: BTreeMap::new(),
             plans_said: BTreeMap::new(),
@@ -244,8 +233,11 @@ impl Planner {
     /// Decides and writes until asked to stop. What is being written then is finished first.
     pub async fn run(&mut self, mut stop: signal::Receiver<bool>) {
         let mut dirty = Reach::Nobody;
+        tokio::spawn(self.asked.clone().follow_signers(self.sender.clone()));
         while !*stop.borrow() {
-            let wake = self.next_wake();
+            self.metrics.hear();
+            // However little there is to do, it is heard now and then.
+            let wake = self.next_wake().min(HEARD);
             tokio::select! {
                 _ = stop.changed() => return,
                 seen = self.seen.recv() => {
@@ -264,8 +256,12 @@ impl Planner {
             self.judge_claims();
             self.watch_plan_namespaces();
             self.watch_job_namespaces();
+            // Before all Nodes are listed nobody knows which addresses are the cluster's.
+            if !self.store.is_complete() {
+                continue;
+            }
             self.judge_rules();
-            if !self.store.is_complete() || self.awaits_claims() {
+            if self.awaits_claims() {
                 continue;
             }
             self.pass_over(std::mem::take(&mut dirty), &stop).await;
@@ -279,49 +275,28 @@ impl Planner {
 
     /// Takes in everything that has been seen by now.
     fn take_in(&mut self) -> Reach {
+        self.metrics.hear();
         let mut reach = Reach::Nobody;
         while let Ok(seen) = self.seen.try_recv() {
             reach = reach.max(self.store.take_in(seen));
+        }
+        if let Some(networks) = self.store.take_networks() {
+            self.asked.see_nodes(networks);
         }
         self.note_stops();
         reach
     }
 
-    /// Counts the budgets that were paused: what was decided before one was, and has not begun, begins no more.
+    /// Tells evictions that wait for their place that a stop came.
     fn note_stops(&mut self) {
-        let budgets = self.store.observed.budgets.values();
-        let paused = budgets.filter(|budget| budget.paused);
-        let paused: BTreeSet<String> = paused.map(|budget| budget.name.clone()).collect();
-        if !paused.is_subset(&self.paused) {
-            self.stops.fetch_add(1, Ordering::AcqRel);
-        }
-        self.paused = paused;
-    }
-
-    /// What says that an owner is to begin nothing: how many budgets were paused by now, and whether the owner itself asks
-    /// for it.
-    fn stop_of(&self, owner: &Owner) -> (u64, bool) {
-        let asks = |annotations: &Map| {
-            [marks::SUSPEND, marks::ABORT]
-                .iter()
-                .any(|key| annotations.contains_key(*key))
-        };
         let observed = &self.store.observed;
-        let stopped = match owner.kind {
-            OwnerKind::MutexRunConfig => observed
-                .runs
-                .get(&owner.key)
-                .map(|run| run.deleting || run.spec.suspend == Some(true) || asks(&run.annotations)),
-            OwnerKind::Plan => observed
-                .plans
-                .get(&owner.key)
-                .map(|plan| plan.deleting || asks(&plan.annotations)),
-            OwnerKind::NodeMaintenance(_) => observed
-                .maintenances
-                .get(owner)
-                .map(|view| view.deleting || asks(&view.annotations)),
-        };
-        (self.stops.load(Ordering::Acquire), stopped.unwrap_or(true))
+        self.queued
+            .retain(|queued| Arc::strong_count(&queued.stopped) > 1);
+        for queued in &self.queued {
+            if !stop::standing(observed, &queued.owner).is_subset(&queued.known) {
+                queued.stopped.store(true, Ordering::Release);
+            }
+        }
     }
 
     /// Has those decided again whose node's pods have changed.
@@ -384,6 +359,10 @@ impl Planner {
     async fn pass_over(&mut self, reach: Reach, stop: &signal::Receiver<bool>) {
         let mut due = self.due(reach);
         if due.is_empty() && reach < Reach::Everyone {
+            // Rules only that the last pass left over.
+            if !self.untold.is_empty() {
+                self.tell_others().await;
+            }
             return;
         }
         let runs = self.owners();
@@ -396,6 +375,7 @@ impl Planner {
         self.sent.retain(|owner, _| runs.contains(owner));
         self.refused.retain(|(key, _), _| runs.contains(key));
         self.repeats.retain(|owner, _| runs.contains(owner));
+        self.untold_statuses.retain(|owner, _| runs.contains(owner));
         self.shown = runs;
         self.store.forget_refusals();
         self.store.forget_evaluations(self.connection.clock.now());
@@ -416,12 +396,18 @@ impl Planner {
         // Whoever is still not done goes on after the next look at the watches.
         let now = self.connection.clock.now();
         self.wakes.extend(due.into_iter().map(|key| (key, now)));
-        status::others(&self.connection, &mut self.store, &self.events).await;
+        status::line_up_rules(&self.connection, &self.store, &mut self.untold);
+        self.tell_others().await;
         self.metrics.show_cluster(&self.store.observed, now);
         self.tell_orphans();
         let news = self.store.take_news();
         let due = self.due(news);
         self.wakes.extend(due.into_iter().map(|key| (key, now)));
+    }
+
+    /// Writes the status of what is no owner.
+    async fn tell_others(&mut self) {
+        status::others(&self.connection, &mut self.store, &self.events, &mut self.untold).await;
     }
 
     /// One pass over one owner.
@@ -483,7 +469,7 @@ impl Planner {
             let (evictions, due): (Vec<_>, Vec<_>) = due
                 .into_iter()
                 .partition(|planned| matches!(planned.action, Action::Evict { .. }));
-            let stopped = self.stop_of(owner);
+            let known = stop::standing(&self.store.observed, owner);
             let mut is_stopped = false;
             for planned in due {
                 if blocked.contains(&planned.chain) {
@@ -495,7 +481,7 @@ impl Planner {
                 // A stop that came since this round was decided: what has not been written yet is decided anew, so that
                 // nothing new begins and what gives back goes on.
                 self.changed = self.changed.max(self.take_in());
-                if self.stop_of(owner) != stopped {
+                if self.is_stopped(owner, &known) {
                     is_stopped = true;
                     break;
                 }
@@ -504,7 +490,7 @@ impl Planner {
                 }
             }
             if !is_stopped && !evictions.is_empty() && self.fence.holds() {
-                self.evict(owner, evictions);
+                self.evict(owner, evictions, known);
             }
             self.changed = self.changed.max(self.take_in());
             self.wake_touched();
@@ -532,9 +518,20 @@ impl Planner {
         decision
     }
 
-    /// Has pods asked to go, some at once; what comes of it is seen later. A slow webhook holds up nobody else.
-    fn evict(&mut self, owner: &Owner, evictions: Vec<Planned>) {
+    /// Whether a stop came that was not there when the round was decided.
+    fn is_stopped(&self, owner: &Owner, known: &BTreeSet<String>) -> bool {
+        !stop::standing(&self.store.observed, owner).is_subset(known)
+    }
+
+    /// Has pods asked to go, some at once; what comes of it is seen later. A slow webhook holds up nobody else. `known` are the
+    /// stops that were there when the round was decided: once another comes, whatever still waits for its place is not asked.
+    fn evict(&mut self, owner: &Owner, evictions: Vec<Planned>, known: BTreeSet<String>) {
         let now = self.connection.clock.now();
+        let queued = Queued {
+            owner: owner.clone(),
+            known,
+            stopped: Arc::default(),
+        };
         for planned in evictions {
             let Action::Evict { node, eviction } = planned.action else {
                 continue;
@@ -543,8 +540,7 @@ impl Planner {
             let (client, clock) = (self.connection.write.clone(), self.connection.clock.clone());
             let (fence, places, sender) = (self.fence.clone(), self.places.clone(), self.sender.clone());
             let (metrics, owner) = (self.metrics.clone(), owner.clone());
-            let stops = self.stops.clone();
-            let stopped = stops.load(Ordering::Acquire);
+            let stopped = queued.stopped.clone();
             tokio::spawn(async move {
                 let Ok(_place) = places.acquire().await else {
                     return;
@@ -552,8 +548,8 @@ impl Planner {
                 if !fence.holds() {
                     return;
                 }
-                if stops.load(Ordering::Acquire) != stopped {
-                    let said = Said::Busy("a MutexBudget was paused before it was asked".to_owned());
+                if stopped.load(Ordering::Acquire) {
+                    let said = Said::Busy("a stop came before it was asked".to_owned());
                     let _ = sender.send(Seen::Evicted(node, Box::new(eviction), said, clock.now()));
                     return;
                 }
@@ -564,6 +560,7 @@ impl Planner {
                 let _ = sender.send(Seen::Evicted(node, Box::new(eviction), said, clock.now()));
             });
         }
+        self.queued.push(queued);
     }
 
     /// Carries out one action; true if it was.
@@ -942,13 +939,10 @@ impl Planner {
         let written =
             status::write_plan(&self.connection, &mut self.store, &owner.key, &view.uid, &status).await;
         if let Err(error) = written {
-            tracing::warn!(%owner, %error, "the status was not written");
-            self.metrics.wrote("WriteStatus", "failed");
-            let again = now + SignedDuration::from_secs(STATUS_AGAIN_SECONDS);
-            self.wakes.insert(owner.clone(), again);
+            self.note_status(owner, decision, &error);
             return;
         }
-        self.metrics.wrote("WriteStatus", "ok");
+        self.wrote_status(owner);
         self.changed = self.changed.max(self.store.take_news());
         for (reason, note, warning) in frontends::plan::transitions(&view, &view.status, &status) {
             let event = Event {
@@ -995,13 +989,10 @@ impl Planner {
         let written =
             status::write_maintenance(&self.connection, &mut self.store, owner, &view.uid, &status).await;
         if let Err(error) = written {
-            tracing::warn!(%owner, %error, "the status was not written");
-            self.metrics.wrote("WriteStatus", "failed");
-            let again = now + SignedDuration::from_secs(STATUS_AGAIN_SECONDS);
-            self.wakes.insert(owner.clone(), again);
+            self.note_status(owner, decision, &error);
             return;
         }
-        self.metrics.wrote("WriteStatus", "ok");
+        self.wrote_status(owner);
         if let Some(kept) = self.store.observed.maintenances.get(owner) {
             self.sent
                 .insert(owner.clone(), (status.clone(), kept.status.clone()));
@@ -1046,15 +1037,18 @@ impl Planner {
         )
         .await
         {
-            tracing::warn!(run = %owner, %error, "the status was not written");
-            self.metrics.wrote("WriteStatus", "failed");
-            self.wakes.insert(
-                owner.clone(),
-                now + SignedDuration::from_secs(STATUS_AGAIN_SECONDS),
-            );
+            self.note_status(owner, decision, &error);
         } else {
-            self.metrics.wrote("WriteStatus", "ok");
+            self.wrote_status(owner);
             self.changed = self.changed.max(self.store.take_news());
+            if let Some(at) = frontends::mutex_run_config::stuck_at(&status).filter(|at| *at > now) {
+                let wake = self.wakes.entry(owner.clone()).or_insert(at);
+                *wake = (*wake).min(at);
+            }
+            if let Some(why) = frontends::mutex_run_config::newly_held(&run.status, &status, &decision.report)
+            {
+                self.tell_held(owner, &why, decision);
+            }
             let ungated = frontends::mutex_run_config::newly_ungated(&run.status, &status);
             let ungated = ungated.map(|note| Event {
                 node: None,
@@ -1068,6 +1062,66 @@ impl Planner {
                 if let Some(published) = self.publishable(owner, event) {
                     self.events.publish(published);
                 }
+            }
+        }
+    }
+
+    /// A status was not written: it is tried again. One that is refused is said once by an event, as no condition can say it,
+    /// and the metrics have the owner wait for a person.
+    fn note_status(&mut self, owner: &Owner, decision: &Decision, error: &kube::Error) {
+        tracing::warn!(%owner, %error, "the status was not written");
+        let again = self.connection.clock.now() + SignedDuration::from_secs(STATUS_AGAIN_SECONDS);
+        self.wakes.insert(owner.clone(), again);
+        let Some(words) = status::refusal(error) else {
+            self.metrics.wrote("WriteStatus", "failed");
+            return;
+        };
+        self.metrics.wrote("WriteStatus", "refused");
+        let reason = Reason::WriteRefused.name();
+        self.show(owner, decision, (Some(reason), true));
+        let note = format!("the status of {owner} is refused {words}");
+        let event = Event {
+            node: None,
+            warning: true,
+            reason,
+            action: EventAction::Hold,
+            note: note.clone(),
+        };
+        if self.untold_statuses.insert(owner.clone(), note.clone()) != Some(note)
+            && let Some(published) = self.publishable(owner, event)
+        {
+            self.events.publish(published);
+        }
+    }
+
+    fn wrote_status(&mut self, owner: &Owner) {
+        self.metrics.wrote("WriteStatus", "ok");
+        self.untold_statuses.remove(owner);
+    }
+
+    /// Says of a run, and of each pool that is paused for it, that an upgrade has begun and is held.
+    fn tell_held(&self, owner: &Owner, why: &Why, decision: &Decision) {
+        let pools = decision.report.pools.iter();
+        for pool in pools.filter(|pool| pool.ours && pool.paused) {
+            let event = Event {
+                node: None,
+                warning: true,
+                reason: "UpgradeHeld",
+                action: EventAction::Pause,
+                note: format!(
+                    "MachineConfigPool {} is paused and held, no node of it changes: {}: {}",
+                    pool.name, why.reason, why.message
+                ),
+            };
+            let Some(seen) = self.store.observed.pools.get(&pool.name) else {
+                continue;
+            };
+            let of_pool = self.publishable(owner, event.clone()).map(|of_run| Published {
+                pool: Some((seen.name.clone(), seen.uid.clone())),
+                ..of_run
+            });
+            for published in self.publishable(owner, event).into_iter().chain(of_pool) {
+                self.events.publish(published);
             }
         }
     }
@@ -1098,7 +1152,9 @@ impl Planner {
             Some(asked) => Some(claim.again()?.saturating_sub(asked.elapsed())),
         });
         let claims = claims.min();
-        [decided, judged, claims]
+        let kured = self.store.kured().map(|(_, kured)| kured.due_in()).min();
+        let untold = (!self.untold.is_empty()).then_some(Duration::ZERO);
+        [decided, judged, claims, kured, untold]
             .into_iter()
             .flatten()
             .min()
@@ -1152,7 +1208,7 @@ impl Planner {
         }
     }
 
-    /// The nodes that are drained for Plans now, by a Job or by numo itself.
+    /// The nodes that are drained for Plans now, by a Job or by numo itself, or are to be.
     fn drained_for_plans(&self) -> BTreeSet<String> {
         let observed = &self.store.observed;
         let by_job = observed
@@ -1162,14 +1218,19 @@ impl Planner {
         let mut nodes: BTreeSet<String> = by_job.map(|job| job.node.clone()).collect();
         for view in observed.plans.values().filter(|view| view.spec.drain.is_some()) {
             let intent = numo_core::plan::Intent::parse(view, observed);
-            if !intent.drains {
-                continue;
-            }
+            // Where the Job drains, only the last look before it needs the pods.
+            let end = match (&intent.drain, intent.drains) {
+                (_, true) => numo_api::Step::Drained,
+                (Some(drain), false) if drain.probe => numo_api::Step::Released,
+                _ => continue,
+            };
             let turns = observed.turns().filter(|change| {
-                let drained = change.status.entries.iter().any(|entry| {
-                    entry.step == numo_api::Step::Drained && entry.attempt == change.status.attempt.max(1)
-                });
-                change.spec.owner_ref.uid == view.uid && !drained
+                let is_over = change
+                    .status
+                    .entries
+                    .iter()
+                    .any(|entry| entry.step == end && entry.attempt == change.status.attempt.max(1));
+                change.spec.owner_ref.uid == view.uid && !is_over
             });
             nodes.extend(turns.map(|change| change.spec.node_name.clone()));
         }
@@ -1222,6 +1283,22 @@ impl Planner {
                 }
             });
         }
+        let kured = self.store.kured();
+        let due = kured.filter(|(_, kured)| kured.due_in().is_zero());
+        let due = due.take(CLAIMS_AT_ONCE);
+        let due: Vec<(Key, String)> = due
+            .map(|(key, kured)| (key.clone(), kured.account.clone()))
+            .collect();
+        for (key, account) in due {
+            self.store.asks_kured(&key);
+            let client = self.connection.write.clone();
+            let sender = self.sender.clone();
+            tokio::spawn(async move {
+                if let Some(may) = answer::may_reboot(&client, &key.namespace, &account).await {
+                    let _ = sender.send(Seen::Kured(key, account, may));
+                }
+            });
+        }
     }
 
     /// Whether it must be found out first who else is at work; not for ever.
@@ -1230,23 +1307,46 @@ impl Planner {
         self.store.awaits_claims() && since.elapsed() < PATIENCE
     }
 
+    /// The rules that owners refer to.
+    fn referred_rules(&self) -> Vec<&RuleView> {
+        let observed = &self.store.observed;
+        let referred = referred::rules(observed);
+        referred
+            .keys()
+            .filter_map(|key| observed.rules.get(key))
+            .collect()
+    }
+
+    /// Deals out the room for rules, and has those read again that have some now.
+    fn give_room(&mut self, referred: BTreeMap<Key, Referral>) {
+        let dealt = self.store.give_room(referred);
+        if dealt.has_moved {
+            let _ = self.sender.send(Seen::Dealt);
+        }
+        for key in dealt.to_read {
+            let (client, sender) = (self.connection.read.clone(), self.sender.clone());
+            tokio::spawn(async move {
+                let kind = Kind::MutexRule;
+                match tokio::time::timeout(PATIENCE, watch::read_one(&client, kind, &key)).await {
+                    Ok(Ok(Some((number, object)))) => {
+                        let _ = sender.send(Seen::Applied(kind, number, object));
+                    }
+                    // The watch tells that it is gone.
+                    Ok(Ok(None)) => {}
+                    Ok(Err(error)) => tracing::warn!(rule = %key, %error, "a rule is not read again"),
+                    Err(_) => tracing::warn!(rule = %key, "a rule is not read again in time"),
+                }
+            });
+        }
+    }
+
     /// Begins to watch the namespaces that rules run Jobs in.
     fn watch_job_namespaces(&mut self) {
-        let observed = &self.store.observed;
-        // A run that is honoured no longer, and has something to give back, finishes its rules too.
-        let gives_back = |run: &RunConfigView| run.finalizers.iter().any(|one| one == marks::FINALIZER);
-        let honoured = observed.runs.values().filter(|run| {
-            gives_back(run) || numo_core::gates::run::not_honoured(run, &observed.settings).is_none()
-        });
-        let maintenances = observed.maintenances.values();
-        let of_maintenances = maintenances.flat_map(|view| numo_core::maintenance::rules_of(view, observed));
-        let plans = observed.plans.values();
-        let of_plans = plans.flat_map(|view| numo_core::plan::rules_of(view, observed));
-        let wanted: BTreeSet<String> = honoured
-            .flat_map(|run| numo_core::intent::Intent::parse(run, observed).rules)
-            .chain(of_maintenances)
-            .chain(of_plans)
-            .filter_map(|(_, rule)| rule)
+        let wanted: BTreeSet<String> = self
+            .referred_rules()
+            .into_iter()
+            // Where a rule may not run nothing of it is to be seen.
+            .filter(|rule| numo_core::place::refusal(rule, &self.store.observed).is_none())
             .filter(|rule| !rule.is_asked)
             .filter(|rule| frontends::mutex_rule::is_namespace(&rule.job_namespace))
             .map(|rule| rule.job_namespace.clone())
@@ -1275,7 +1375,7 @@ impl Planner {
 
     /// Rules that the API server is to judge: new, changed, or refused for want of a right or a namespace,
     /// which may come any time without an event that numo may see.
-    fn to_judge(&self) -> Vec<numo_api::MutexRule> {
+    fn to_judge(&self) -> Vec<Arc<numo_api::MutexRule>> {
         let refused = self.store.observed.rules.values().filter(|rule| {
             matches!(&rule.validity, Validity::Invalid(_, message) if message.starts_with("spec.jobNamespace"))
                 || matches!(&rule.validity, Validity::Invalid(reason, _) if is_of_others(*reason))
@@ -1288,7 +1388,16 @@ impl Planner {
     /// When the rule may be judged; at once if it never was in this generation.
     fn judged_next(&self, rule: &numo_api::MutexRule) -> Option<Instant> {
         let judging = self.judging.get(&super::wire::key(&rule.metadata))?;
-        (judging.edition == super::wire::edition(&rule.metadata)).then_some(judging.next)
+        let is_same =
+            judging.edition == super::wire::edition(&rule.metadata) && judging.policy == self.asked.policy();
+        is_same.then_some(judging.next)
+    }
+
+    /// How often the rule was judged in this edition, by this policy of signatures.
+    fn judged_times(&self, key: &Key, edition: &super::wire::Edition, policy: u64) -> u32 {
+        let known = self.judging.get(key);
+        let known = known.filter(|known| known.edition == *edition && known.policy == policy);
+        known.map_or(0, |known| known.times.saturating_add(1))
     }
 
     /// Has the API server judge the rules that are due.
@@ -1296,7 +1405,9 @@ impl Planner {
         let now = Instant::now();
         let known: BTreeSet<Key> = self.store.rules().map(|(key, _)| key.clone()).collect();
         self.judging.retain(|key, _| known.contains(key));
-        self.asked.keep_only(&known);
+        let referred = referred::rules(&self.store.observed);
+        self.asked.keep_only(&known, &referred.keys().cloned().collect());
+        self.give_room(referred);
         self.asked.select_workloads(&self.store.observed.runs);
         self.metrics.keep_rules(|rule| {
             let (namespace, name) = rule.split_once('/').unwrap_or(("", rule));
@@ -1307,7 +1418,12 @@ impl Planner {
         let rules = self.store.observed.rules.values();
         self.metrics.know_rules(rules.chain(std::iter::once(&own)));
         for rule in self.to_judge() {
-            let namespace = frontends::mutex_rule::parse(&rule, Validity::Unknown).job_namespace;
+            let view = frontends::mutex_rule::parse(&rule, Validity::Unknown);
+            // Not even by dry run: the API server's answer would tell the author of a namespace that is not the author's.
+            if numo_core::place::refusal(&view, &self.store.observed).is_some() {
+                continue;
+            }
+            let namespace = view.job_namespace;
             let component = frontends::mutex_rule::is_asked(&rule);
             if self.judged_next(&rule).is_some_and(|next| now < next)
                 || !(component || self.store.has_listed(&namespace))
@@ -1317,8 +1433,8 @@ impl Planner {
             let key = super::wire::key(&rule.metadata);
             let edition = super::wire::edition(&rule.metadata);
             // A component is looked at once at a time, which includes that it is compiled.
-            let known = self.judging.get(&key).filter(|known| known.edition == edition);
-            let times = known.map_or(0, |known| known.times.saturating_add(1));
+            let policy = self.asked.policy();
+            let times = self.judged_times(&key, &edition, policy);
             let patience = if component {
                 EXAMINE_AGAIN * 2_u32.pow(times.min(EXAMINE_DOUBLINGS))
             } else {
@@ -1326,6 +1442,7 @@ impl Planner {
             };
             let judging = Judging {
                 edition: edition.clone(),
+                policy,
                 times,
                 next: now + patience,
             };
@@ -1386,6 +1503,8 @@ fn stood_off_words(why: &str, flying: &[String]) -> String {
 #[derive(Debug)]
 struct Judging {
     edition: super::wire::Edition,
+    /// The operator's policy of signatures that it was judged by.
+    policy: u64,
     /// How often before, in this edition.
     times: u32,
     next: Instant,
@@ -1437,6 +1556,27 @@ fn transitions(old: &[numo_api::Condition], new: &[numo_api::Condition]) -> Vec<
                 action: EventAction::Hold,
                 note: stalled.message.unwrap_or_default(),
             });
+        }
+    }
+    // Nodes that were left out, or that rolled without rules, are named by an event whatever the run says of itself.
+    if let Some(incomplete) = of(new, types::INCOMPLETE)
+        && of(old, types::INCOMPLETE).is_none_or(|before| before.message != incomplete.message)
+    {
+        let reason = incomplete.reason.as_deref();
+        if let Some(reason) = Reason::ALL.iter().find(|known| reason == Some(known.name())) {
+            let note = incomplete.message.unwrap_or_default();
+            let said = events
+                .iter()
+                .any(|event| event.reason == reason.name() && event.note.contains(&note));
+            if !said {
+                events.push(Event {
+                    node: None,
+                    warning: true,
+                    reason: reason.name(),
+                    action: EventAction::Complete,
+                    note,
+                });
+            }
         }
     }
     if let Some(ready) = of(new, types::READY)

@@ -1,7 +1,7 @@
 //! Rules of type prometheus: their query is sent to numo's Prometheus. It chooses neither the server nor the time.
 
 use super::{
-    asked::{Inner, unavailable},
+    evaluator::{Inner, unavailable},
     expressions::refused,
 };
 use crate::runners::{prometheus, wasm::Fault};
@@ -55,7 +55,7 @@ impl Inner {
             .await
             .map_err(|error| refused("spec.prometheus", &error))?;
         let answer = prometheus::judge(rule, request, &answer, now);
-        tracing::info!(rule = %request.rule, node = request.node, ?answer, "a rule was asked");
+        tracing::info!(rule = %request.rule, node = request.node, verdict = answer.word(), "a rule was asked");
         Ok(answer)
     }
 }

@@ -2,22 +2,23 @@
 //! rule's ServiceAccount may read it too, and only then numo reads it, with the rights of its own that
 //! `numo-rule-reader` gathers. Nobody is impersonated.
 
-use super::access;
-use super::stir::Mark;
+use super::{access, item::Item, stir::Mark};
 use async_trait::async_trait;
 use k8s_openapi::api::authorization::v1::ResourceAttributes;
 use kube::{
     Api, Client,
     api::ListParams,
-    core::{DynamicObject, GroupVersionKind, TypeMeta},
+    core::GroupVersionKind,
     discovery::{ApiResource, Scope, oneshot},
 };
 use numo_plugin::{
     ObjectRef, check_kind, check_name,
-    services::{ErrorCode, HostError, ListQuery, ObjectPage, Reader},
+    services::{ErrorCode, HostError, ListQuery, Object, ObjectPage, Reader},
+    shares::{Share, Shares},
 };
-use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 use std::{
+    borrow::Cow,
     collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
@@ -27,8 +28,12 @@ use std::{
 const REVIEWED: Duration = Duration::from_mins(1);
 /// How long it is kept what a kind's resource is.
 const DISCOVERED: Duration = Duration::from_mins(10);
-/// Objects that are read at once: of the largest, some 25 MiB.
+/// Objects that are read at once.
 pub const PAGE: u32 = 20;
+/// What a page of the largest objects and the answer that it came in take together (MiB).
+const LARGEST_PAGE_MIB: u64 = 2 * 2 * PAGE as u64;
+/// What the pages of all evaluations may have together (MiB): of it each namespace has its share.
+pub(super) const PAGES_MIB: u64 = 256;
 /// Answers that are kept of either; beyond it all are forgotten.
 const MOST_KEPT: usize = 10_000;
 
@@ -43,6 +48,7 @@ pub struct Access {
     client: Client,
     rights: Kept<Right, bool>,
     kinds: Kept<(String, String), (ApiResource, bool)>,
+    pages: Shares,
 }
 
 impl Access {
@@ -52,6 +58,7 @@ impl Access {
             client,
             rights: Mutex::default(),
             kinds: Mutex::default(),
+            pages: Shares::new(PAGES_MIB),
         }
     }
 
@@ -124,7 +131,7 @@ pub struct RuleReader {
     /// `namespace:name` of the ServiceAccount; none is whoever asks, who needs no review.
     account: Option<String>,
     /// The page that was read last: its rest is given from it, so that nothing shifts between.
-    page: Mutex<Option<(ListQuery, ObjectPage)>>,
+    page: Mutex<Option<(ListQuery, ObjectPage, Share)>>,
     /// What was read.
     marks: Mutex<Vec<Mark>>,
     /// When the first of it was.
@@ -186,7 +193,7 @@ impl RuleReader {
         (api_version, kind): (&str, &str),
         namespace: Option<&str>,
         name: &str,
-    ) -> Result<(Api<DynamicObject>, ApiResource), HostError> {
+    ) -> Result<(Api<Item>, ApiResource), HostError> {
         self.begin();
         // The one boundary that every rule crosses: these become a path, and must lead nowhere else than where the
         // review is about.
@@ -235,7 +242,7 @@ impl RuleReader {
 
 #[async_trait]
 impl Reader for RuleReader {
-    async fn get(&self, object: &ObjectRef, _live: bool) -> Result<Option<Arc<Value>>, HostError> {
+    async fn get(&self, object: &ObjectRef, _live: bool) -> Result<Option<Object>, HostError> {
         let kind = (object.api_version.as_str(), object.kind.as_str());
         let (api, resource) = self
             .api("get", kind, object.namespace.as_deref(), &object.name)
@@ -250,22 +257,31 @@ impl Reader for RuleReader {
             &object.name,
             version,
         ));
-        found.map(|found| whole(found, &resource)).transpose()
+        found.map(|found| whole(&found, &resource)).transpose()
     }
 
     async fn list(&self, query: &ListQuery) -> Result<ObjectPage, HostError> {
-        let last = self.page.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some((_, page)) =
-            last.filter(|(asked, _)| asked == query && (!query.live || query.continue_token.is_some()))
         {
-            return Ok(page);
+            let mut last = self.page.lock().unwrap_or_else(PoisonError::into_inner);
+            match &*last {
+                Some((asked, page, _))
+                    if asked == query && (!query.live || query.continue_token.is_some()) =>
+                {
+                    return Ok(page.clone());
+                }
+                // It makes room for the next one.
+                _ => *last = None,
+            }
         }
         let kind = (query.api_version.as_str(), query.kind.as_str());
         let (api, resource) = self.api("list", kind, query.namespace.as_deref(), "").await?;
+        let tenant = self.account.as_deref().unwrap_or_default();
+        let tenant = tenant.split_once(':').map_or(tenant, |(namespace, _)| namespace);
+        // A page is as large as its objects are, which is known once it was read.
+        let mut share = self.access.pages.take(tenant, LARGEST_PAGE_MIB).await;
         let params = ListParams {
             label_selector: query.label_selector.clone(),
             field_selector: query.field_selector.clone(),
-            // A page is read whole before its bytes are counted.
             limit: Some(query.limit.min(PAGE)),
             continue_token: query.continue_token.clone(),
             ..ListParams::default()
@@ -285,28 +301,45 @@ impl Reader for RuleReader {
         let items: Result<Vec<_>, _> = found
             .items
             .into_iter()
-            .map(|item| whole(item, &resource))
+            .map(|item| whole(&item, &resource))
             .collect();
         let page = ObjectPage {
             items: items?,
             continue_token: token,
         };
+        let bytes: usize = page.items.iter().map(|item| item.text().len()).sum();
+        share.keep(u64::try_from(bytes >> 20).unwrap_or(u64::MAX).saturating_add(1));
         let mut last = self.page.lock().unwrap_or_else(PoisonError::into_inner);
-        *last = Some((query.clone(), page.clone()));
+        *last = Some((query.clone(), page.clone(), share));
         Ok(page)
     }
 }
 
-/// The object with its kind, which the items of a list lack.
-fn whole(mut object: DynamicObject, resource: &ApiResource) -> Result<Arc<Value>, HostError> {
-    object.types = Some(TypeMeta {
-        api_version: resource.api_version.clone(),
-        kind: resource.kind.clone(),
-    });
-    object.metadata.managed_fields = None;
-    serde_json::to_value(object)
-        .map(Arc::new)
-        .map_err(|error| HostError::new(ErrorCode::Other, error.to_string()))
+/// The object with its kind, which the items of a list lack, and without its managed fields. None of it is read into values.
+fn whole(item: &Item, resource: &ApiResource) -> Result<Object, HostError> {
+    type Fields<'t> = BTreeMap<String, Cow<'t, RawValue>>;
+    let object = || -> serde_json::Result<Box<RawValue>> {
+        let mut object: Fields<'_> = BTreeMap::new();
+        for (key, value) in fields(item.text())? {
+            object.insert(key, Cow::Borrowed(value));
+        }
+        for (key, word) in [("apiVersion", &resource.api_version), ("kind", &resource.kind)] {
+            object.insert(key.to_owned(), Cow::Owned(to_raw_value(word)?));
+        }
+        if let Some(metadata) = object.get("metadata") {
+            let mut metadata = fields(metadata.get())?;
+            metadata.remove("managedFields");
+            let metadata = to_raw_value(&metadata)?;
+            object.insert("metadata".to_owned(), Cow::Owned(metadata));
+        }
+        to_raw_value(&object)
+    };
+    let object = object().map_err(|error| HostError::new(ErrorCode::Other, error.to_string()))?;
+    Ok(object.into())
+}
+
+fn fields(text: &str) -> serde_json::Result<BTreeMap<String, &RawValue>> {
+    serde_json::from_str(text)
 }
 
 fn failed(error: &kube::Error) -> HostError {

@@ -4,19 +4,21 @@ use super::{
     apply::FIELD_MANAGER,
     client::Connection,
     events::{Events, Published},
+    item::Item,
+    kind::kind_of,
     store::Store,
     watch,
     wire::{self, Kind},
 };
 use crate::frontends;
+use jiff::Timestamp;
 use kube::{
     Client,
     api::{ListParams, Patch, PatchParams},
-    core::DynamicObject,
 };
 use numo_api::{
-    NodeMaintenanceStatus, PlanStatus, Reason,
-    conditions::types::{READY, VALID_CONFIG},
+    Condition, MutexRuleStatus, NodeMaintenanceStatus, PlanStatus, Reason,
+    conditions::types::{DOWNGRADED, READY, VALID_CONFIG},
 };
 use numo_core::{
     Owner,
@@ -25,6 +27,7 @@ use numo_core::{
 };
 use serde::Serialize;
 use serde_json::{Value, json};
+use std::collections::VecDeque;
 
 /// Writes a status, and puts the answer into the store.
 pub async fn write(
@@ -36,24 +39,33 @@ pub async fn write(
     status: &impl Serialize,
 ) -> Result<(), kube::Error> {
     let mut answer = apply(&connection.write, kind, key, uid, status).await;
-    if let Ok(object) = &answer
-        && let Some(whole) = leftovers(object, status)
+    if let Ok(item) = &answer
+        // Of what is too large or too deep the conditions are as they were applied.
+        && let Ok(object) = item.read(kind)
+        && let Some(whole) = leftovers(&object, status)
     {
         answer = Ok(whole_list(&connection.write, kind, key, &whole).await?);
     }
     keep(store, kind, answer)
 }
 
+/// The words of the API server, or of an admission policy, that refuse a status; none of a failure that passes by itself.
+pub fn refusal(error: &kube::Error) -> Option<String> {
+    let kube::Error::Api(status) = error else {
+        return None;
+    };
+    // Too many at once, and a view that is old, are a matter of time.
+    let refuses = (400..500).contains(&status.code) && !matches!(status.code, 401 | 404 | 408 | 409 | 429);
+    let words = numo_core::rules::clip(&status.message, 512);
+    refuses.then(|| format!("({}): {words}", status.code))
+}
+
 /// Puts the answer to a status write into the store.
-fn keep(
-    store: &mut Store,
-    kind: Kind,
-    answer: Result<DynamicObject, kube::Error>,
-) -> Result<(), kube::Error> {
+fn keep(store: &mut Store, kind: Kind, answer: Result<Item, kube::Error>) -> Result<(), kube::Error> {
     match answer {
-        Ok(object) => {
-            let number = wire::version(&object.metadata);
-            if let Some(object) = wire::object(kind, object) {
+        Ok(item) => {
+            let number = wire::version(&item.metadata);
+            if let Some(object) = wire::item(kind, &item) {
                 store.own_status(kind, number, object);
             }
             Ok(())
@@ -66,7 +78,7 @@ fn keep(
 
 /// The conditions as they shall be, if the object still has others: those that the replaced operator wrote
 /// belong to it, and no apply of ours takes them away.
-fn leftovers(object: &DynamicObject, status: &impl Serialize) -> Option<Value> {
+fn leftovers(object: &kube::core::DynamicObject, status: &impl Serialize) -> Option<Value> {
     let wanted = serde_json::to_value(status).ok()?.get("conditions").cloned();
     let wanted = wanted.unwrap_or_else(|| json!([]));
     let found = object
@@ -81,18 +93,13 @@ fn leftovers(object: &DynamicObject, status: &impl Serialize) -> Option<Value> {
 }
 
 /// Replaces the whole list of conditions.
-async fn whole_list(
-    client: &Client,
-    kind: Kind,
-    key: &Key,
-    conditions: &Value,
-) -> Result<DynamicObject, kube::Error> {
+async fn whole_list(client: &Client, kind: Kind, key: &Key, conditions: &Value) -> Result<Item, kube::Error> {
     let params = PatchParams {
         field_manager: Some(format!("{FIELD_MANAGER}-status")),
         ..PatchParams::default()
     };
     let body = json!({"status": {"conditions": conditions}});
-    let api = watch::api(client, kind, &key.namespace);
+    let api = watch::items(client, kind, &key.namespace);
     api.patch_status(&key.name, &params, &Patch::Merge(body)).await
 }
 
@@ -103,7 +110,7 @@ pub async fn apply(
     key: &Key,
     uid: &str,
     status: &impl Serialize,
-) -> Result<DynamicObject, kube::Error> {
+) -> Result<Item, kube::Error> {
     let (group, version, name, _) = kind.resource();
     let body = json!({
         "apiVersion": format!("{group}/{version}"),
@@ -116,7 +123,7 @@ pub async fn apply(
         force: true,
         ..PatchParams::default()
     };
-    let api = watch::api(client, kind, &key.namespace);
+    let api = watch::items(client, kind, &key.namespace);
     api.patch_status(&key.name, &params, &Patch::Apply(body)).await
 }
 
@@ -146,8 +153,8 @@ pub async fn write_maintenance(
         field_manager: Some(format!("{FIELD_MANAGER}-status")),
         ..PatchParams::default()
     };
-    let kind = super::apply::kind_of(owner);
-    let api = watch::api(&connection.write, kind, "");
+    let kind = kind_of(owner);
+    let api = watch::items(&connection.write, kind, "");
     let answer = api
         .patch_status(&owner.key.name, &params, &Patch::Merge(body))
         .await;
@@ -169,7 +176,7 @@ pub async fn write_plan(
         field_manager: Some(format!("{FIELD_MANAGER}-status")),
         ..PatchParams::default()
     };
-    let api = watch::api(&connection.write, Kind::Plan, &key.namespace);
+    let api = watch::items(&connection.write, Kind::Plan, &key.namespace);
     let answer = api.patch_status(&key.name, &params, &Patch::Merge(body)).await;
     keep(store, Kind::Plan, answer)
 }
@@ -183,14 +190,20 @@ pub async fn write_stood_off(
     uid: &str,
     message: &str,
 ) -> Result<(), kube::Error> {
-    let kind = super::apply::kind_of(owner);
-    let api = watch::api(&connection.write, kind, &owner.key.namespace);
+    let kind = kind_of(owner);
+    let api = watch::items(&connection.write, kind, &owner.key.namespace);
     let params = ListParams::default().fields(&format!("metadata.name={}", owner.key.name));
     let found = api.list(&params).await?.items.into_iter().next();
     let Some(found) = found.filter(|found| found.metadata.uid.as_deref() == Some(uid)) else {
         return Ok(());
     };
-    let conditions = found.data.pointer("/status/conditions").and_then(Value::as_array);
+    let Ok(object) = found.read(kind) else {
+        return Ok(());
+    };
+    let conditions = object
+        .data
+        .pointer("/status/conditions")
+        .and_then(Value::as_array);
     let now = connection.clock.now();
     let Some(conditions) = conditions.and_then(|all| frontends::conditions::stood_off(all, message, now))
     else {
@@ -221,25 +234,42 @@ fn whole(status: &impl Serialize, fields: &[&str]) -> Value {
     whole
 }
 
-/// Writes the status of every rule, target, budget and binding that differs.
-pub async fn others(connection: &Connection, store: &mut Store, events: &Events) {
+/// Statuses of rules that are written in one pass: each may be of an object of 1.5 MiB, and whoever writes many rules holds up nobody.
+const RULES_AT_ONCE: usize = 4;
+
+/// The status of a rule, with its uid and the conditions before, if it differs from the one that is there.
+fn rule_due(store: &Store, key: &Key, now: Timestamp) -> Option<(String, Vec<Condition>, MutexRuleStatus)> {
+    let rule = store.rule(key)?;
+    let view = store.observed.rules.get(key)?;
+    let status = frontends::mutex_rule::status(rule, view, store.examined(key), now);
+    if rule.status.as_ref() == Some(&status) {
+        return None;
+    }
+    let before = rule.status.as_ref().map(|status| status.conditions.clone());
+    Some((view.uid.clone(), before.unwrap_or_default(), status))
+}
+
+/// Puts every rule whose status differs at the end of the line. A rule whose status cannot be written stands
+/// behind the others, once.
+pub fn line_up_rules(connection: &Connection, store: &Store, line: &mut VecDeque<Key>) {
     let now = connection.clock.now();
-    let mut due = Vec::new();
-    for (key, rule) in store.rules() {
-        let Some(view) = store.observed.rules.get(key) else {
-            continue;
-        };
-        let status = frontends::mutex_rule::status(rule, view, store.examined(key), now);
-        if rule.status.as_ref() != Some(&status) {
-            let before = rule
-                .status
-                .as_ref()
-                .map(|status| status.conditions.clone())
-                .unwrap_or_default();
-            due.push((key.clone(), view.uid.clone(), before, status));
+    for (key, _) in store.rules() {
+        if !line.contains(key) && rule_due(store, key, now).is_some() {
+            line.push_back(key.clone());
         }
     }
-    for (key, uid, before, status) in due {
+}
+
+/// Writes the status of the first few rules in the line.
+async fn rules(connection: &Connection, store: &mut Store, events: &Events, line: &mut VecDeque<Key>) {
+    let mut written = 0;
+    while written < RULES_AT_ONCE
+        && let Some(key) = line.pop_front()
+    {
+        let Some((uid, before, status)) = rule_due(store, &key, connection.clock.now()) else {
+            continue;
+        };
+        written += 1;
         match write(connection, store, Kind::MutexRule, &key, &uid, &status).await {
             Ok(()) => announce(
                 events,
@@ -251,6 +281,12 @@ pub async fn others(connection: &Connection, store: &mut Store, events: &Events)
             Err(error) => tracing::warn!(rule = %key, %error, "the status was not written"),
         }
     }
+}
+
+/// Writes the status of every target, budget and binding that differs, and of the first few rules in the line.
+pub async fn others(connection: &Connection, store: &mut Store, events: &Events, line: &mut VecDeque<Key>) {
+    let now = connection.clock.now();
+    rules(connection, store, events, line).await;
     let mut due = Vec::new();
     for (key, target) in &store.observed.targets {
         let status = frontends::mutex_target::status(target, &store.observed, now);
@@ -342,39 +378,96 @@ impl About {
     }
 }
 
-/// An event when a rule, target or binding turns invalid.
+/// What is said when a rule, target or binding turns invalid, or the component of a rule is an older version.
 fn announce(
     events: &Events,
     about: &About,
     key: &Key,
     uid: &str,
-    (before, after): (&[numo_api::Condition], &[numo_api::Condition]),
+    (before, after): (&[Condition], &[Condition]),
 ) {
-    let of = |list: &[numo_api::Condition]| {
-        list.iter()
-            .find(|condition| condition.type_ == about.condition)
-            .cloned()
-    };
-    let being_judged = |now: &numo_api::Condition| now.reason.as_deref() == Some(Reason::Validating.name());
-    let Some(now) = of(after).filter(|now| now.status == "False" && !being_judged(now)) else {
-        return;
-    };
-    if of(before).is_some_and(|before| before.status == "False" && before.message == now.message) {
-        return;
+    for event in said(about.condition, before, after) {
+        events.publish(Published {
+            api_version: about.api_version.clone(),
+            kind: about.kind,
+            owner: key.clone(),
+            owner_uid: uid.to_owned(),
+            pool: None,
+            node_uid: None,
+            event,
+        });
     }
-    events.publish(Published {
-        api_version: about.api_version.clone(),
-        kind: about.kind,
-        owner: key.clone(),
-        owner_uid: uid.to_owned(),
-        pool: None,
-        node_uid: None,
-        event: Event {
+}
+
+/// The events of conditions that have changed: `tells` has turned False, and a component is of a lower version than one before. The
+/// same words are not said twice.
+fn said(tells: &str, before: &[Condition], after: &[Condition]) -> Vec<Event> {
+    let being_judged = |now: &Condition| now.reason.as_deref() == Some(Reason::Validating.name());
+    [
+        (tells, "False", "InvalidConfig"),
+        (DOWNGRADED, "True", Reason::Downgraded.name()),
+    ]
+    .into_iter()
+    .filter_map(|(type_, status, reason)| {
+        let of = |list: &[Condition]| {
+            let found = list.iter().find(|one| one.type_ == type_ && one.status == status);
+            found.cloned()
+        };
+        let now = of(after).filter(|now| !being_judged(now))?;
+        if of(before).is_some_and(|before| before.message == now.message) {
+            return None;
+        }
+        Some(Event {
             node: None,
             warning: true,
-            reason: "InvalidConfig",
+            reason,
             action: EventAction::EvaluateRule,
             note: now.message.unwrap_or_default(),
-        },
-    });
+        })
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Condition {
+        Condition {
+            type_: type_.to_owned(),
+            status: status.to_owned(),
+            reason: Some(reason.to_owned()),
+            message: Some(message.to_owned()),
+            ..Condition::default()
+        }
+    }
+
+    #[test]
+    fn an_older_version_and_a_rule_that_turns_invalid_are_said_once() {
+        let valid = condition(VALID_CONFIG, "True", "ValidConfig", "fine");
+        let invalid = condition(VALID_CONFIG, "False", "ImageNotFound", "gone");
+        let judged = condition(VALID_CONFIG, "False", "Validating", "not yet");
+        let older = condition(DOWNGRADED, "True", "Downgraded", "version 1.9.0");
+        let oldest = condition(DOWNGRADED, "True", "Downgraded", "version 1.8.0");
+        for (before, after, reasons) in [
+            (vec![], vec![&valid], vec![]),
+            (vec![&valid], vec![&valid, &older], vec!["Downgraded"]),
+            (vec![&valid, &older], vec![&valid, &older], vec![]),
+            (vec![&valid, &older], vec![&valid, &oldest], vec!["Downgraded"]),
+            (vec![&valid, &older], vec![&valid], vec![]),
+            (vec![&valid], vec![&judged], vec![]),
+            (
+                vec![&valid],
+                vec![&invalid, &older],
+                vec!["InvalidConfig", "Downgraded"],
+            ),
+            (vec![&invalid], vec![&invalid], vec![]),
+        ] {
+            let list = |of: &[&Condition]| of.iter().map(|one| (*one).clone()).collect::<Vec<_>>();
+            let events = said(VALID_CONFIG, &list(&before), &list(&after));
+            let found: Vec<_> = events.iter().map(|event| event.reason).collect();
+            assert_eq!(found, reasons, "{before:?} {after:?}");
+            assert!(events.iter().all(|event| event.warning && !event.note.is_empty()));
+        }
+    }
 }

@@ -7,11 +7,11 @@ use kube::{
     api::{DynamicObject, ListParams, WatchEvent, WatchParams},
     discovery::ApiResource,
 };
+use numo_plugin::shares::Shares;
 use std::time::{Duration, Instant};
-use tokio::sync::Semaphore;
 
 /// What is watched at once, of all evaluations; what is beyond is asked again in its time.
-pub(super) const WATCHES: usize = 128;
+pub(super) const WATCHES: u64 = 128;
 /// Reads of one evaluation that are watched; one with more is asked again in its time.
 const MARKS: usize = 16;
 /// Pause after a watch that failed.
@@ -79,13 +79,20 @@ impl Mark {
 
 /// True as soon as one of these has changed; false if none could be watched any more, or after `longest`, when the rule
 /// is asked again anyway.
-pub async fn any_changes(client: Client, marks: Vec<Mark>, longest: Duration, watches: &Semaphore) -> bool {
+///
+/// The rules of each namespace have their share of the watches.
+pub async fn any_changes(
+    client: Client,
+    marks: Vec<Mark>,
+    longest: Duration,
+    (watches, namespace): (&Shares, &str),
+) -> bool {
     if marks.len() > MARKS {
         return false;
     }
     let mut watches: FuturesUnordered<_> = marks
         .into_iter()
-        .filter_map(|mark| Some((mark, watches.try_acquire().ok()?)))
+        .filter_map(|mark| Some((mark, watches.try_take(namespace, 1)?)))
         .map(|(mark, watch)| {
             let client = client.clone();
             async move {

@@ -5,26 +5,34 @@
 
 use super::{
     claim::{Claim, IsAs, Judged},
-    planner::{JOB_KINDS, MAX_JOB_NAMESPACES},
-    watch,
-    wire::{self, Deployed, Edition, Kind, Object, PlanPodView},
+    item::Unreadable,
+    kind::{JOB_KINDS, MAX_JOB_NAMESPACES, is_plans},
+    kured::Kured,
+    room::{Moved, Room},
+    wire::{self, Deployed, Edition, Kind, Object, OfNode, PlanPodView},
 };
-use crate::runners::wasm::Examined;
+use crate::{frontends, runners::wasm::Examined};
 use jiff::Timestamp;
-use numo_api::{Condition, MutexRule, conditions::types};
+use numo_api::{Condition, MutexRule, RuleType, conditions::types};
 use numo_core::{
     MaintenanceGroup, Owner, OwnerKind,
     action::EvaluationRequest,
     drain::{Eviction, controller_of, covers},
     observed::{
         ChannelView, DisruptionBudgetView, EvaluationView, EvictionView, JobView, Key, MachineApi,
-        MaintenanceView, Observed, PlanJobView, PlanView, PodView, Returned, RuleAnswer, RuleView,
-        RunConfigView, Said, Settings, Validity,
+        MaintenanceView, Observed, PlanJobView, PlanView, PodView, RebootLock, Returned, RuleAnswer,
+        RuleView, RunConfigView, Said, Settings, Validity,
     },
     quorum::OPENSHIFT_ETCD,
     ready,
+    referred::Referral,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use numo_plugin::address::AddressRange;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 use tokio::time::Instant;
 
 /// What a watch says.
@@ -49,14 +57,24 @@ pub enum Seen {
     Stirred(String),
     /// A kind that was listed once cannot be listed now: the API server's words.
     ListFailed(Kind, String, String),
+    /// A kind is not served, and never was since numo began: the API server's words.
+    Absent(Kind, String),
     /// A kind may not be seen in a namespace: the API server's words.
     Unseen(Kind, String, String),
     /// What a Plan's channel answered, by the URL that was asked.
     Channel(Key, String, Timestamp, Result<String, String>),
     /// What was found out about a Deployment with the name of an operator that numo replaces, and by which question.
     Claim(Key, u64, Judged),
+    /// What was found out about a rule is to be found out again.
+    Forgotten(Key),
+    /// Components are judged by another policy of signatures: what was found out about any is to be found out again.
+    PolicyChanged,
+    /// What the account of a DaemonSet by the name of kured may.
+    Kured(Key, String, bool),
     /// What came of asking a pod of a node to go, and when.
     Evicted(String, Box<Eviction>, Said, Timestamp),
+    /// Rules have lost or got their room: what is said of them has changed.
+    Dealt,
 }
 
 /// Whose decisions something new can change.
@@ -77,8 +95,17 @@ pub struct Store {
     /// What decisions read.
     pub observed: Observed,
     versions: BTreeMap<(Kind, Key), Version>,
-    rules: BTreeMap<Key, MutexRule>,
+    /// Addresses of each Node and of its pods.
+    networks: BTreeMap<String, Vec<AddressRange>>,
+    has_new_networks: bool,
+    rules: BTreeMap<Key, Arc<MutexRule>>,
+    /// Which rules have room; of the others an outline is kept.
+    room: Room,
+    /// Rules that have room, and of which an outline is kept until they are read again: when they were asked for last.
+    awaited: BTreeMap<Key, Option<Instant>>,
     validity: BTreeMap<Key, (Edition, Validity)>,
+    /// Rules that cannot be read, and why.
+    unreadable: BTreeMap<Key, Unreadable>,
     examined: BTreeMap<Key, Examined>,
     pods: BTreeMap<Key, (Key, Option<(String, String)>)>,
     job_events: BTreeMap<Key, (Key, (String, String))>,
@@ -94,6 +121,8 @@ pub struct Store {
     moving: BTreeSet<String>,
     daemon_sets: BTreeMap<Key, String>,
     claims: BTreeMap<Key, Claim>,
+    /// DaemonSets by the name of kured.
+    kured: BTreeMap<Key, Kured>,
     /// How many questions about them were asked.
     questions: u64,
     touched: BTreeSet<String>,
@@ -121,6 +150,20 @@ struct Version {
     own: bool,
 }
 
+/// Rules that are read again at once, for which there is room now: each may have 512 KiB.
+const READ_AT_ONCE: usize = 8;
+/// How soon a rule is read once more that did not come.
+const READ_AGAIN: Duration = Duration::from_secs(10);
+
+/// What came of dealing out the room for rules.
+#[derive(Debug, Default)]
+pub struct Dealt {
+    /// Whether a rule has lost or got its room.
+    pub has_moved: bool,
+    /// Rules that have room, and whose specs are to be read again: what comes is [`Seen::Applied`].
+    pub to_read: Vec<Key>,
+}
+
 impl Store {
     /// An empty store that waits for these watches to list.
     pub fn new(settings: Settings) -> Self {
@@ -141,7 +184,7 @@ impl Store {
     /// Whether every watch that all decisions need has listed. The watches of one rule's namespace hold up
     /// that rule only.
     pub fn is_complete(&self) -> bool {
-        let waited = |kind: &Kind| !JOB_KINDS.contains(kind) && !watch::is_plans(*kind);
+        let waited = |kind: &Kind| !JOB_KINDS.contains(kind) && !is_plans(*kind);
         !self.waiting_for.iter().any(|(kind, _)| waited(kind))
     }
 
@@ -200,8 +243,13 @@ impl Store {
             | Seen::Listed(..)
             | Seen::Judged(..)
             | Seen::Claim(..)
+            | Seen::Kured(..)
+            | Seen::Forgotten(..)
+            | Seen::PolicyChanged
+            | Seen::Dealt
             | Seen::Evicted(..)
             | Seen::Unseen(..)
+            | Seen::Absent(..)
             | Seen::ListFailed(..)
             | Seen::Channel(..)
             | Seen::Examined(..) => false,
@@ -245,11 +293,24 @@ impl Store {
             Seen::Evaluated(key, at, answer) => self.evaluated(&key, at, answer),
             Seen::Stirred(key) => self.stirred(&key),
             Seen::Claim(key, asked, judged) => self.judged_claim(key, asked, judged),
+            Seen::Kured(key, account, may) => self.judged_kured(&key, &account, may),
+            Seen::Forgotten(rule) => {
+                self.forget_judgement(&rule);
+                self.refresh_rule(&rule)
+            }
+            Seen::PolicyChanged => self.forget_components(),
+            Seen::Dealt => true,
             Seen::ListFailed(kind, scope, words) => {
                 // The list that had begun says nothing: nobody is gone because it broke off.
                 self.listing.remove(&(kind, scope));
                 let words = numo_core::rules::clip(&words, 512);
                 replace(&mut self.observed.unlisted, kind.resource().3, words)
+            }
+            Seen::Absent(kind, words) => {
+                // The list that had begun says nothing.
+                self.listing.remove(&(kind, String::new()));
+                let words = numo_core::rules::clip(&words, 512);
+                replace(&mut self.observed.absent, kind.resource().3, words)
             }
             Seen::Unseen(kind, scope, words) => self.unseen(kind, scope, words),
             Seen::Channel(plan, url, at, answer) => self.answered(&plan, &url, at, answer),
@@ -280,6 +341,14 @@ impl Store {
         std::mem::take(&mut self.news)
     }
 
+    /// The addresses of all Nodes and of their pods, if they have changed.
+    pub fn take_networks(&mut self) -> Option<Vec<AddressRange>> {
+        if !self.is_complete() || !std::mem::take(&mut self.has_new_networks) {
+            return None;
+        }
+        Some(self.networks.values().flatten().copied().collect())
+    }
+
     /// Whether the object differs from what is known of it by more than its status.
     fn has_news(&self, object: &Object) -> bool {
         let observed = &self.observed;
@@ -305,10 +374,11 @@ impl Store {
                 };
                 known != **view
             }),
-            Object::Rule(rule) => self
+            Object::Rule(rule) | Object::Unreadable(rule, _) => self
                 .rules
                 .get(&wire::key(&rule.metadata))
-                .is_some_and(|known| known.spec != rule.spec),
+                // Of a rule without room the spec is not there to be compared.
+                .is_some_and(|known| wire::edition(&known.metadata) != wire::edition(&rule.metadata)),
             Object::Target(target) => observed
                 .targets
                 .get(&target.key)
@@ -439,7 +509,54 @@ impl Store {
     /// Whether a Deployment that was there from the start has not been judged.
     pub fn awaits_claims(&self) -> bool {
         let mut claims = self.claims.values();
+        let mut kured = self.kured.values();
         claims.any(|claim| claim.from_start && claim.judged.is_none())
+            || kured.any(|one| one.from_start && one.may.is_none())
+    }
+
+    /// DaemonSets by the name of kured.
+    pub fn kured(&self) -> impl Iterator<Item = (&Key, &Kured)> {
+        self.kured.iter()
+    }
+
+    fn see_kured(&mut self, key: &Key, account: String, locks: Vec<RebootLock>) -> bool {
+        let from_start = !self.is_complete();
+        let known = self
+            .kured
+            .get(key)
+            .filter(|known| known.account == account)
+            .cloned();
+        let kured = Kured {
+            may: known.as_ref().and_then(|known| known.may),
+            asked_at: known.as_ref().and_then(|known| known.asked_at),
+            from_start: known.map_or(from_start, |known| known.from_start),
+            account,
+            locks,
+        };
+        self.kured.insert(key.clone(), kured);
+        self.believe_kured(key)
+    }
+
+    fn believe_kured(&mut self, key: &Key) -> bool {
+        match self.kured.get(key).filter(|kured| kured.is_believed()) {
+            Some(kured) => replace(&mut self.observed.reboot_locks, key.clone(), kured.locks.clone()),
+            None => self.observed.reboot_locks.remove(key).is_some(),
+        }
+    }
+
+    /// Notes that it is being asked what the account of such a DaemonSet may.
+    pub fn asks_kured(&mut self, key: &Key) {
+        if let Some(kured) = self.kured.get_mut(key) {
+            kured.asked_at = Some(Instant::now());
+        }
+    }
+
+    fn judged_kured(&mut self, key: &Key, account: &str, may: bool) -> bool {
+        let Some(kured) = self.kured.get_mut(key).filter(|kured| kured.account == account) else {
+            return false;
+        };
+        kured.may = Some(may);
+        self.believe_kured(key)
     }
 
     /// Takes in such a Deployment; none: it is deleted.
@@ -754,31 +871,122 @@ impl Store {
     }
 
     /// Rules that the API server has not judged, with their objects.
-    pub fn unjudged(&self) -> Vec<MutexRule> {
+    pub fn unjudged(&self) -> Vec<Arc<MutexRule>> {
         self.rules
             .iter()
             .filter(|(key, rule)| {
-                self.validity
-                    .get(*key)
-                    .is_none_or(|(judged, _)| *judged != wire::edition(&rule.metadata))
+                let judged = self.validity.get(*key);
+                let is_judged = judged.is_some_and(|(judged, _)| *judged == wire::edition(&rule.metadata));
+                !is_judged && self.is_whole(key)
             })
             .map(|(_, rule)| rule.clone())
             .collect()
     }
 
     /// The rule as it was given.
-    pub fn rule(&self, key: &Key) -> Option<&MutexRule> {
+    pub fn rule(&self, key: &Key) -> Option<&Arc<MutexRule>> {
         self.rules.get(key)
     }
 
-    /// All rules as they were given.
+    /// The rule as it was given, if its whole spec is there.
+    pub fn whole_rule(&self, key: &Key) -> Option<&Arc<MutexRule>> {
+        self.rules.get(key).filter(|_| self.is_whole(key))
+    }
+
+    /// All rules as they were given; those without room in outline.
     pub fn rules(&self) -> impl Iterator<Item = (&Key, &MutexRule)> {
-        self.rules.iter()
+        self.rules.iter().map(|(key, rule)| (key, rule.as_ref()))
+    }
+
+    /// Whether the rule is there with its whole spec.
+    fn is_whole(&self, key: &Key) -> bool {
+        !self.unreadable.contains_key(key) && !self.awaited.contains_key(key) && self.room.lack(key).is_none()
+    }
+
+    /// Takes in a rule. Of one for which there is no room an outline is kept, and it says so.
+    fn put_rule(&mut self, mut rule: MutexRule) -> bool {
+        let key = wire::key(&rule.metadata);
+        self.unreadable.remove(&key);
+        self.awaited.remove(&key);
+        let is_own = key.namespace == self.observed.settings.namespace;
+        if !is_own
+            && !self
+                .room
+                .take(&key, wire::weight(&rule), wire::created(&rule.metadata))
+        {
+            rule.spec = frontends::mutex_rule::outline(&rule.spec);
+            self.examined.remove(&key);
+        }
+        self.rules.insert(key.clone(), Arc::new(rule));
+        self.refresh_rule(&key)
+    }
+
+    /// Deals out the room for rules, now that it is known which ones owners refer to. It is to be called whenever rules or owners
+    /// have changed, and before the first decision.
+    pub fn give_room(&mut self, referred: BTreeMap<Key, Referral>) -> Dealt {
+        let Moved { lost, gained } = self.room.settle(referred);
+        if !lost.is_empty() {
+            tracing::warn!(rules = lost.len(), first = ?lost.first(), "rules have no room: other rules take all the memory there is for them");
+        }
+        for key in &lost {
+            self.awaited.remove(key);
+            self.examined.remove(key);
+            if let Some(rule) = self.rules.get(key) {
+                let mut rule = MutexRule::clone(rule);
+                rule.spec = frontends::mutex_rule::outline(&rule.spec);
+                self.rules.insert(key.clone(), Arc::new(rule));
+            }
+            self.refresh_rule(key);
+        }
+        let has_moved = !lost.is_empty() || !gained.is_empty();
+        for key in gained {
+            if let Some(version) = self.versions.get_mut(&(Kind::MutexRule, key.clone())) {
+                // What was seen at this version was not kept: it may come again.
+                version.number = version.number.saturating_sub(1);
+            }
+            self.awaited.insert(key.clone(), None);
+            self.refresh_rule(&key);
+        }
+        Dealt {
+            has_moved,
+            to_read: self.ask_for_rules(),
+        }
+    }
+
+    /// Notes that rules are being read again: those that are due, as many as may be read at once, those that owners refer to first.
+    fn ask_for_rules(&mut self) -> Vec<Key> {
+        let is_asked = |at: &Option<Instant>| at.is_some_and(|at| at.elapsed() < READ_AGAIN);
+        let under_way = self.awaited.values().filter(|at| is_asked(at)).count();
+        let mut due: Vec<Key> = self
+            .awaited
+            .iter()
+            .filter(|(_, at)| !is_asked(at))
+            .map(|(key, _)| key.clone())
+            .collect();
+        due.sort_by_cached_key(|key| self.room.rank(key));
+        due.truncate(READ_AT_ONCE.saturating_sub(under_way));
+        for key in &due {
+            self.awaited.insert(key.clone(), Some(Instant::now()));
+        }
+        due
     }
 
     /// Forgets what the API server said about a rule, so that it is asked again.
     pub fn forget_judgement(&mut self, key: &Key) {
         self.validity.remove(key);
+    }
+
+    /// No component has been judged. True if that changes anything.
+    fn forget_components(&mut self) -> bool {
+        let is_component = |rule: &&Arc<MutexRule>| rule.spec.rule_type == Some(RuleType::Wasm);
+        let components = self.rules.values().filter(is_component);
+        let components: Vec<Key> = components.map(|rule| wire::key(&rule.metadata)).collect();
+        let mut news = false;
+        for key in components {
+            self.forget_judgement(&key);
+            news |= self.refresh_rule(&key);
+        }
+        news
     }
 
     fn put(&mut self, kind: Kind, number: u64, object: Object, own: bool) -> bool {
@@ -803,15 +1011,30 @@ impl Store {
             }
             _ => {}
         }
+        if let Object::NotRead(key, unread) = object {
+            self.versions.insert(slot, Version { number, own });
+            return replace(&mut self.observed.unread, (unread_as(kind), key), unread);
+        }
+        let is_read_again = self.forget_unread(kind, &slot.1);
         self.versions.insert(slot, Version { number, own });
-        self.insert(object)
+        self.insert(object) | is_read_again
+    }
+
+    /// Forgets that an object could not be read; true if it could not.
+    fn forget_unread(&mut self, kind: Kind, key: &Key) -> bool {
+        let unread = &mut self.observed.unread;
+        !unread.is_empty() && unread.remove(&(unread_as(kind), key.clone())).is_some()
     }
 
     fn insert(&mut self, object: Object) -> bool {
         let observed = &mut self.observed;
         match object {
-            Object::Node(node, volumes) => {
+            Object::Node(node, OfNode { volumes, networks }) => {
                 let name = node.name.clone();
+                if self.networks.get(&name) != Some(&networks) {
+                    self.networks.insert(name.clone(), networks);
+                    self.has_new_networks = true;
+                }
                 let known = observed.volumes.get(&name).map_or(&[][..], Vec::as_slice);
                 if *known != *volumes {
                     if self.node_pods.contains_key(&name) {
@@ -832,18 +1055,27 @@ impl Store {
             Object::Layered(name, pool) => replace(&mut observed.layered, name, pool),
             Object::Machine(place, machine) => replace(&mut observed.machines, place, *machine),
             Object::HealthCheck(place, check) => replace(&mut observed.health_checks, place, check),
-            Object::RebootLocks(key, locks) => replace(&mut observed.reboot_locks, key, locks),
+            Object::RebootLocks(key, account, locks) => self.see_kured(&key, account, locks),
             Object::Run(run) => replace(&mut observed.runs, run.key.clone(), *run),
             Object::Target(target) => replace(&mut observed.targets, target.key.clone(), *target),
             Object::Change(change) => replace(&mut observed.changes, change.key.clone(), *change),
             Object::Budget(budget) => replace(&mut observed.budgets, budget.name.clone(), *budget),
-            Object::Namespace(name, terminating, plans) => {
-                let news = if plans {
+            Object::Namespace(name, view) => {
+                let mut news = if view.plans {
                     observed.plan_namespaces.insert(name.clone())
                 } else {
                     observed.plan_namespaces.remove(&name)
                 };
-                replace(&mut observed.namespaces, name, terminating) || news
+                news |= if view.rule_jobs_from.is_empty() {
+                    observed.rule_jobs_from.remove(&name).is_some()
+                } else {
+                    replace(&mut observed.rule_jobs_from, name.clone(), view.rule_jobs_from)
+                };
+                news |= replace(&mut observed.namespaces, name.clone(), view.terminating);
+                if news {
+                    self.refresh_rules_in(&name);
+                }
+                news
             }
             Object::Lease(node, lease) => replace(&mut observed.leases, node, lease),
             Object::Binding(name, binding) => replace(&mut observed.bindings, name, *binding),
@@ -865,7 +1097,7 @@ impl Store {
                 false
             }
             Object::Foreign(key, deployed) => self.claim(key, Some(*deployed)),
-            Object::NodePod(..) => false,
+            Object::NodePod(..) | Object::NotRead(..) => false,
             Object::Plan(plan) => replace(&mut observed.plans, plan.key.clone(), *plan),
             Object::Secret(key, hash) => replace(&mut observed.secrets, key, hash),
             Object::PlanJob(key, job, pods) => {
@@ -877,9 +1109,14 @@ impl Store {
                 self.plan_pods.insert(key, pod);
                 self.refresh_plan_job(&job)
             }
-            Object::Rule(rule) => {
+            Object::Rule(rule) => self.put_rule(*rule),
+            // Noted where it was put.
+            Object::Unreadable(rule, why) => {
                 let key = wire::key(&rule.metadata);
-                self.rules.insert(key.clone(), *rule);
+                self.unreadable.insert(key.clone(), why);
+                self.room.forget(&key);
+                self.awaited.remove(&key);
+                self.rules.insert(key.clone(), Arc::new(*rule));
                 self.refresh_rule(&key)
             }
             Object::Job(key, job) => {
@@ -907,10 +1144,16 @@ impl Store {
             return false;
         }
         self.versions.remove(&slot);
+        let was_unread = self.forget_unread(kind, key);
+        self.take_away(kind, key) | was_unread
+    }
+
+    fn take_away(&mut self, kind: Kind, key: &Key) -> bool {
         let observed = &mut self.observed;
         match kind {
             Kind::Node => {
                 observed.volumes.remove(&key.name);
+                self.has_new_networks |= self.networks.remove(&key.name).is_some();
                 observed.nodes.remove(&key.name).is_some()
             }
             Kind::MachineConfigPool => observed.pools.remove(&key.name).is_some(),
@@ -924,14 +1167,20 @@ impl Store {
             Kind::ClusterApiHealthCheck => {
                 remove_of(&mut observed.health_checks, MachineApi::ClusterApi, key)
             }
-            Kind::Kured => observed.reboot_locks.remove(key).is_some(),
+            Kind::Kured => {
+                self.kured.remove(key);
+                self.observed.reboot_locks.remove(key).is_some()
+            }
             Kind::MutexRunConfig => observed.runs.remove(key).is_some(),
             Kind::MutexTarget => observed.targets.remove(key).is_some(),
             Kind::NodeChange => observed.changes.remove(key).is_some(),
             Kind::MutexBudget => observed.budgets.remove(&key.name).is_some(),
             Kind::Namespace => {
                 observed.plan_namespaces.remove(&key.name);
-                observed.namespaces.remove(&key.name).is_some()
+                observed.rule_jobs_from.remove(&key.name);
+                let news = observed.namespaces.remove(&key.name).is_some();
+                self.refresh_rules_in(&key.name);
+                news
             }
             Kind::Lease => key
                 .name
@@ -981,7 +1230,10 @@ impl Store {
             }
             Kind::MutexRule => {
                 self.rules.remove(key);
+                self.room.forget(key);
+                self.awaited.remove(key);
                 self.validity.remove(key);
+                self.unreadable.remove(key);
                 self.examined.remove(key);
                 observed.rules.remove(key).is_some()
             }
@@ -1006,6 +1258,7 @@ impl Store {
         let mut changed = self.waiting_for.remove(&slot);
         if self.listing.contains_key(&slot) {
             changed |= self.seen_at_last(kind, &slot.1);
+            changed |= self.observed.absent.remove(kind.resource().3).is_some();
         }
         changed |= self.observed.unlisted.remove(kind.resource().3).is_some();
         let Some(mentioned) = self.listing.remove(&slot) else {
@@ -1038,6 +1291,16 @@ impl Store {
         }
     }
 
+    /// Looks anew at the rules that run their Jobs in this namespace: whether they may has changed with it.
+    fn refresh_rules_in(&mut self, namespace: &str) {
+        let rules = self.observed.rules.values();
+        let rules = rules.filter(|rule| rule.job_namespace == namespace);
+        let rules: Vec<Key> = rules.map(|rule| rule.key.clone()).collect();
+        for key in rules {
+            self.refresh_rule(&key);
+        }
+    }
+
     fn refresh_rule(&mut self, key: &Key) -> bool {
         let Some(rule) = self.rules.get(key) else {
             return false;
@@ -1058,6 +1321,25 @@ impl Store {
                 view.job_namespace
             );
             view.validity = Validity::Invalid(numo_api::Reason::TooManyNamespaces, message);
+        }
+        // What is wrong with the rule itself is said first.
+        if !matches!(view.validity, Validity::Invalid(..))
+            && let Some((reason, message)) = numo_core::place::refusal(&view, &self.observed)
+        {
+            view.validity = Validity::Invalid(reason, message);
+        }
+        if let Some(why) = self.unreadable.get(key) {
+            let reason = if why.too_large {
+                numo_api::Reason::TooLarge
+            } else {
+                numo_api::Reason::InvalidConfig
+            };
+            view.validity = Validity::Invalid(reason, format!("the MutexRule: {}", why.message));
+        } else if let Some(lack) = self.room.lack(key) {
+            let (reason, words) = lack.words(&key.namespace);
+            view.validity = Validity::Invalid(reason, format!("the MutexRule: {words}"));
+        } else if self.awaited.contains_key(key) {
+            view.validity = Validity::Unknown;
         }
         replace(&mut self.observed.rules, key.clone(), view)
     }
@@ -1155,13 +1437,13 @@ fn place(object: &Object) -> (Key, String) {
         | Object::Namespace(name, ..)
         | Object::Layered(name, _)
         | Object::Binding(name, _) => cluster(name),
-        Object::Machine((_, key), _) | Object::HealthCheck((_, key), _) | Object::RebootLocks(key, _) => {
+        Object::Machine((_, key), _) | Object::HealthCheck((_, key), _) | Object::RebootLocks(key, ..) => {
             of(key)
         }
         Object::ClusterVersion(_) => cluster("version"),
         Object::Infrastructure(_) => cluster("cluster"),
         Object::Run(run) => of(&run.key),
-        Object::Rule(rule) => of(&wire::key(&rule.metadata)),
+        Object::Rule(rule) | Object::Unreadable(rule, _) => of(&wire::key(&rule.metadata)),
         Object::Target(target) => of(&target.key),
         Object::Change(change) => of(&change.key),
         Object::Budget(budget) => cluster(&budget.name),
@@ -1178,10 +1460,19 @@ fn place(object: &Object) -> (Key, String) {
         | Object::DisruptionBudget(key, _)
         | Object::EtcdPod(key, _)
         | Object::DaemonSet(key, _)
-        | Object::Foreign(key, _) => of(key),
+        | Object::Foreign(key, _)
+        | Object::NotRead(key, _) => of(key),
         Object::Maintenance(view) => cluster(&view.owner.key.name),
         Object::Plan(plan) => of(&plan.key),
         Object::NodePod(_, pod) => of(&pod.key),
+    }
+}
+
+/// The plural of a kind, with its group where two groups have it: by that an object that cannot be read is known.
+const fn unread_as(kind: Kind) -> &'static str {
+    match kind {
+        Kind::KubeVirtMaintenance => "nodemaintenances.nodemaintenance.kubevirt.io",
+        _ => kind.resource().3,
     }
 }
 
@@ -1380,6 +1671,106 @@ mod tests {
     }
 
     #[test]
+    fn a_kind_that_was_never_served_is_known_to_be_unknown() {
+        let mut store = Store::new(Settings::default());
+        let kind = Kind::MachineConfigPool;
+        store.expect(kind, "");
+        store.see(Seen::Listing(kind, String::new()));
+        assert!(store.see(Seen::Absent(kind, "404 page not found".to_owned())));
+        store.see(Seen::Listed(kind, String::new()));
+        assert!(store.is_complete(), "nobody waits where there is no OpenShift");
+        assert!(store.observed.never_listed().is_some());
+        // It is listed anew, and that works.
+        store.see(Seen::Listing(kind, String::new()));
+        assert!(store.see(Seen::Listed(kind, String::new())));
+        assert_eq!(store.observed.never_listed(), None);
+    }
+
+    /// An object as a list has it.
+    fn item(kind: Kind, body: &serde_json::Value) -> Object {
+        let item: crate::shell::item::Item = serde_json::from_str(&body.to_string()).unwrap();
+        wire::item(kind, &item).unwrap()
+    }
+
+    /// A numo that is rolled back in mid-run does not know every step, phase and result that a later one wrote.
+    #[test]
+    fn an_object_of_ours_that_cannot_be_read_is_not_gone() {
+        let change = |step: &str| {
+            serde_json::json!({
+                "apiVersion": "numo.openshift-optional.skrzypek.io/v1alpha1", "kind": "NodeChange",
+                "metadata": {"name": "a", "namespace": "numo", "uid": "u"},
+                "spec": {
+                    "ownerRef": {"apiVersion": "v1", "kind": "Plan", "name": "p", "uid": "o"},
+                    "nodeName": "a", "nodeUID": "n", "target": {"version": "1", "runID": "r", "pool": ""},
+                },
+                "status": {"step": step},
+            })
+        };
+        let settings = || Settings {
+            namespace: "numo".to_owned(),
+            ..Settings::default()
+        };
+        let (kind, key) = (Kind::NodeChange, Key::new("numo", "a"));
+        let all = [
+            numo_core::OwnerKind::MutexRunConfig,
+            numo_core::OwnerKind::Plan,
+            numo_core::OwnerKind::NodeMaintenance(MaintenanceGroup::Medik8s),
+        ];
+        let stops = |store: &Store| {
+            let why = all.map(|owner| store.observed.list_failed(owner).map(|why| why.reason));
+            why.iter()
+                .all(|reason| *reason == Some(numo_api::Reason::ListFailed))
+        };
+        let list = |store: &mut Store, number, step| {
+            store.see(Seen::Listing(kind, String::new()));
+            store.see(Seen::Applied(kind, number, item(kind, &change(step))));
+            store.see(Seen::Listed(kind, String::new()));
+        };
+        let mut store = Store::new(settings());
+        list(&mut store, 5, "Released");
+        assert!(store.observed.changes.contains_key(&key) && !stops(&store));
+        list(&mut store, 6, "Levitated");
+        assert!(store.observed.changes.contains_key(&key), "what was seen is kept");
+        assert!(stops(&store), "nothing begins");
+        list(&mut store, 7, "Done");
+        assert!(!stops(&store) && store.observed.unread.is_empty());
+        // After a restart nothing is known of it, but that it is there.
+        let mut store = Store::new(settings());
+        list(&mut store, 6, "Levitated");
+        assert!(stops(&store), "nothing begins");
+        store.see(Seen::Deleted(kind, key, 8));
+        assert!(!stops(&store));
+    }
+
+    #[test]
+    fn no_stranger_stops_an_owner_by_an_object_that_nobody_can_read() {
+        let run = |namespace: &str| {
+            let body = serde_json::json!({
+                "apiVersion": "openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexRunConfig",
+                "metadata": {"name": "a", "namespace": namespace, "uid": namespace},
+                "spec": {"strategy": "Levitate"},
+            });
+            item(Kind::MutexRunConfig, &body)
+        };
+        let mut store = Store::new(Settings {
+            namespace: "numo".to_owned(),
+            ..Settings::default()
+        });
+        let kind = numo_core::OwnerKind::MutexRunConfig;
+        store.see(Seen::Applied(Kind::MutexRunConfig, 5, run("team")));
+        assert_eq!(store.observed.list_failed(kind), None);
+        store.see(Seen::Applied(Kind::MutexRunConfig, 6, run("numo")));
+        let words = store
+            .observed
+            .list_failed(kind)
+            .map(|why| why.message.to_string());
+        assert!(words.is_some_and(|words| words.contains("mutexrunconfigs numo/a")));
+        // Another kind of owner is not stopped by it, and its pools are nobody's to take.
+        assert_eq!(store.observed.list_failed(numo_core::OwnerKind::Plan), None);
+        assert_eq!(store.observed.unread_run("numo"), Some(&Key::new("numo", "a")));
+    }
+
+    #[test]
     fn a_rule_with_jobs_in_a_namespace_that_is_not_watched_says_so() {
         let mut store = Store::new(Settings::default());
         let spec = serde_json::json!({"jobSpec": {}, "jobNamespace": "one-too-many"});
@@ -1393,6 +1784,156 @@ mod tests {
             matches!(validity, Validity::Invalid(numo_api::Reason::TooManyNamespaces, words) if words.contains("one-too-many")),
             "{validity:?}"
         );
+    }
+
+    /// A rule of this many small values, which take a hundred times their text.
+    fn heavy(namespace: &str, name: &str, values: usize, created: i64) -> Object {
+        let values = vec![serde_json::json!({"a": 0}); values];
+        let spec = serde_json::json!({"phases": ["Post"], "jobSpec": {"a": values}});
+        let mut rule = MutexRule::new(name, serde_json::from_value(spec).unwrap());
+        rule.metadata.namespace = Some(namespace.to_owned());
+        rule.metadata.uid = Some(format!("{namespace}/{name}"));
+        let created = Timestamp::from_second(created).unwrap();
+        rule.metadata.creation_timestamp =
+            Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(created));
+        Object::Rule(Box::new(rule))
+    }
+
+    /// A store in which eight namespaces take all the room, and the rule team/gate, which is as large as a share, came last.
+    fn flooded() -> (Store, Key) {
+        let mut store = Store::new(Settings {
+            namespace: "numo".to_owned(),
+            ..Settings::default()
+        });
+        // 711 bytes of memory each.
+        const SHARE: usize = 23_500;
+        for number in 0..8 {
+            let rule = heavy(&format!("flood-{number}"), "big", SHARE, number);
+            store.see(Seen::Applied(Kind::MutexRule, 5, rule));
+        }
+        store.see(Seen::Applied(
+            Kind::MutexRule,
+            9,
+            heavy("team", "gate", SHARE, 100),
+        ));
+        (store, Key::new("team", "gate"))
+    }
+
+    fn refused_for(store: &Store, key: &Key) -> Option<numo_api::Reason> {
+        match &store.observed.rules[key].validity {
+            Validity::Invalid(reason, _) => Some(*reason),
+            Validity::Unknown | Validity::Valid => None,
+        }
+    }
+
+    #[test]
+    fn a_rule_that_becomes_referred_to_has_its_room_and_is_read_again() {
+        let (mut store, gate) = flooded();
+        assert_eq!(refused_for(&store, &gate), Some(numo_api::Reason::NoRoom));
+        assert!(
+            store
+                .unjudged()
+                .iter()
+                .all(|rule| wire::key(&rule.metadata) != gate),
+            "an outline is not judged"
+        );
+        // In outline too it is told in which phases it runs: no node goes on without it.
+        assert_eq!(store.observed.rules[&gate].phases, [numo_api::Phase::Post]);
+        assert!(store.observed.rules[&gate].runs_in(numo_api::Phase::Post));
+        let referred = || [(gate.clone(), Referral::Honoured)].into();
+        let dealt = store.give_room(referred());
+        assert!(dealt.has_moved);
+        assert_eq!(dealt.to_read, [gate.clone()]);
+        assert_eq!(
+            store.observed.rules[&gate].validity,
+            Validity::Unknown,
+            "nobody goes on without it"
+        );
+        assert!(store.whole_rule(&gate).is_none());
+        assert_eq!(
+            refused_for(&store, &Key::new("flood-7", "big")),
+            Some(numo_api::Reason::NoRoom)
+        );
+        assert!(store.give_room(referred()).to_read.is_empty(), "it is being read");
+        // It comes at the version at which it was seen before.
+        let again = heavy("team", "gate", 23_500, 100);
+        store.see(Seen::Applied(Kind::MutexRule, 9, again));
+        assert!(
+            store
+                .whole_rule(&gate)
+                .is_some_and(|rule| rule.spec.job_spec.is_some())
+        );
+        assert!(
+            store
+                .unjudged()
+                .iter()
+                .any(|rule| wire::key(&rule.metadata) == gate)
+        );
+        // Whoever comes later takes nothing of it.
+        store.see(Seen::Applied(
+            Kind::MutexRule,
+            11,
+            heavy("late", "big", 23_500, 200),
+        ));
+        store.give_room(referred());
+        assert!(store.whole_rule(&gate).is_some());
+    }
+
+    #[test]
+    fn a_status_of_a_rule_without_room_is_no_news() {
+        let (mut store, gate) = flooded();
+        let words = |store: &Store| store.observed.rules[&gate].validity.clone();
+        let before = words(&store);
+        store.own_status(Kind::MutexRule, 10, heavy("team", "gate", 23_500, 100));
+        assert_eq!((store.take_news(), words(&store)), (Reach::Nobody, before));
+        assert!(!store.see(Seen::Applied(
+            Kind::MutexRule,
+            10,
+            heavy("team", "gate", 23_500, 100)
+        )));
+    }
+
+    #[test]
+    fn the_rules_of_numos_own_namespace_have_room_whatever_strangers_wrote() {
+        let (mut store, _) = flooded();
+        for number in 0..2 {
+            let rule = heavy("numo", &format!("own-{number}"), 23_500, 200);
+            store.see(Seen::Applied(Kind::MutexRule, 20, rule));
+            assert!(
+                store
+                    .whole_rule(&Key::new("numo", format!("own-{number}")))
+                    .is_some()
+            );
+        }
+        assert!(
+            !store.give_room(BTreeMap::new()).has_moved,
+            "and they take nobody's"
+        );
+    }
+
+    #[test]
+    fn another_policy_of_signatures_leaves_no_component_judged() {
+        let mut store = Store::new(Settings::default());
+        let specs = [
+            (
+                "component",
+                serde_json::json!({"type": "wasm", "wasm": {"configMap": {"name": "a", "key": "b"}}}),
+            ),
+            ("job", serde_json::json!({"jobSpec": {}})),
+        ];
+        let keys = specs.map(|(name, spec)| {
+            let mut rule = MutexRule::new(name, serde_json::from_value(spec).unwrap());
+            rule.metadata.namespace = Some("numo".to_owned());
+            let (key, edition) = (wire::key(&rule.metadata), wire::edition(&rule.metadata));
+            store.see(Seen::Applied(Kind::MutexRule, 5, Object::Rule(Box::new(rule))));
+            store.see(Seen::Judged(key.clone(), edition, Validity::Valid));
+            assert_eq!(store.observed.rules[&key].validity, Validity::Valid, "{name}");
+            key
+        });
+        assert!(store.see(Seen::PolicyChanged));
+        let [component, job] = keys.map(|key| store.observed.rules[&key].validity.clone());
+        assert_eq!((component, job), (Validity::Unknown, Validity::Valid));
+        assert_eq!(store.unjudged().len(), 1);
     }
 
     #[test]

@@ -2,16 +2,19 @@
 //! planner. No polling: a watch that breaks lists anew and goes on.
 
 use super::{
+    item::Item,
     store::Seen,
     wire::{self, Kind, SlimNode},
 };
 use futures::{Stream, StreamExt};
 use kube::{
     Api, Client,
-    core::{DynamicObject, GroupVersionKind, PartialObjectMeta},
+    api::ListParams,
+    core::{DynamicObject, DynamicResourceScope, GroupVersionKind},
     discovery::ApiResource,
     runtime::{WatchStreamExt, watcher},
 };
+use numo_core::observed::Key;
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -34,11 +37,50 @@ pub fn resource(kind: Kind) -> ApiResource {
 
 /// The API of a kind, in one namespace or (empty) all.
 pub fn api(client: &Client, kind: Kind, namespace: &str) -> Api<DynamicObject> {
+    api_of(client, kind, namespace)
+}
+
+/// The same, each object read by itself.
+pub fn items(client: &Client, kind: Kind, namespace: &str) -> Api<Item> {
+    api_of(client, kind, namespace)
+}
+
+fn api_of<K>(client: &Client, kind: Kind, namespace: &str) -> Api<K>
+where
+    K: kube::Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>,
+{
     let resource = resource(kind);
     if namespace.is_empty() {
         Api::all_with(client.clone(), &resource)
     } else {
         Api::namespaced_with(client.clone(), namespace, &resource)
+    }
+}
+
+/// How many objects are asked for at once: each may have 1.5 MiB where anybody but administrators may write it.
+pub const fn page(kind: Kind) -> u32 {
+    match kind {
+        Kind::MutexRule => 8,
+        Kind::MutexRunConfig
+        | Kind::MutexTarget
+        | Kind::DaemonSet
+        | Kind::MachineConfig
+        | Kind::Kured
+        | Kind::NodeMaintenanceOperator
+        | Kind::NodeMaintenanceOperatorOld
+        | Kind::NodeMaintenanceOperatorBundled
+        | Kind::SystemUpgradeController
+        | Kind::NodeUpgradeMutexOperator => 16,
+        Kind::NodePod
+        | Kind::EtcdPod
+        | Kind::Pod
+        | Kind::PlanPod
+        | Kind::Job
+        | Kind::PlanJob
+        | Kind::JobEvent
+        | Kind::DisruptionBudget
+        | Kind::NodeChange => 50,
+        _ => 500,
     }
 }
 
@@ -59,51 +101,44 @@ fn selection(kind: Kind, scope: &str) -> watcher::Config {
     }
 }
 
+/// Reads one object by a list, which is what numo has a right to; none if it is gone.
+pub async fn read_one(
+    client: &Client,
+    kind: Kind,
+    key: &Key,
+) -> Result<Option<(u64, wire::Object)>, kube::Error> {
+    let one = ListParams::default().fields(&format!("metadata.name={}", key.name));
+    let list = items(client, kind, &key.namespace).list(&one).await?;
+    let found = list.items.first();
+    Ok(found.and_then(|item| Some((wire::version(&item.metadata), wire::item(kind, item)?))))
+}
+
 /// Watches a kind until the receiver is gone.
 pub async fn watch(client: Client, kind: Kind, scope: String, to: UnboundedSender<Seen>) {
-    match kind {
-        Kind::Node => {
-            // Pages bound the memory of the first list: 100 nodes of 17 KB each.
-            let open = |scope: &str| {
-                let config = selection(kind, scope).page_size(100);
-                watcher(Api::<SlimNode>::all(client.clone()), config)
-            };
-            forward(kind, scope, to, open, |node| {
-                let number = wire::version(kube::Resource::meta(&node));
-                Some((number, wire::node_object(node)))
-            })
-            .await;
-        }
-        Kind::MachineConfig | Kind::Kured | Kind::DaemonSet => {
-            let open = |scope: &str| {
-                let api: Api<PartialObjectMeta<DynamicObject>> =
-                    Api::all_with(client.clone(), &resource(kind));
-                watcher(api, selection(kind, scope).page_size(100))
-            };
-            forward(kind, scope, to, open, |meta| {
-                let number = wire::version(&meta.metadata);
-                let object = DynamicObject {
-                    types: None,
-                    metadata: meta.metadata,
-                    data: serde_json::Value::Null,
-                };
-                wire::object(kind, object).map(|object| (number, object))
-            })
-            .await;
-        }
-        _ => {
-            // The scope of a node's pods is the node, not a namespace.
-            let open = |scope: &str| {
-                let namespace = if kind == Kind::NodePod { "" } else { scope };
-                watcher(api(&client, kind, namespace), selection(kind, scope))
-            };
-            forward(kind, scope, to, open, |object| {
-                let number = wire::version(&object.metadata);
-                wire::object(kind, object).map(|object| (number, object))
-            })
-            .await;
-        }
+    if kind == Kind::Node {
+        // Pages bound the memory of the first list: 100 nodes of 17 KB each.
+        let open = |scope: &str| {
+            let config = selection(kind, scope).page_size(100);
+            watcher(Api::<SlimNode>::all(client.clone()), config)
+        };
+        forward(kind, scope, to, open, |node| {
+            let number = wire::version(kube::Resource::meta(&node));
+            Some((number, wire::node_object(node)))
+        })
+        .await;
+        return;
     }
+    // The scope of a node's pods is the node, not a namespace.
+    let open = |scope: &str| {
+        let namespace = if kind == Kind::NodePod { "" } else { scope };
+        let config = selection(kind, scope).page_size(page(kind));
+        watcher(items(&client, kind, namespace), config)
+    };
+    forward(kind, scope, to, open, |item| {
+        let number = wire::version(&item.metadata);
+        wire::item(kind, &item).map(|object| (number, object))
+    })
+    .await;
 }
 
 async fn forward<K: kube::Resource + Send, S: Stream<Item = watcher::Result<watcher::Event<K>>> + Send>(
@@ -157,12 +192,14 @@ async fn forward<K: kube::Resource + Send, S: Stream<Item = watcher::Result<watc
                             return;
                         }
                     }
-                    if first
-                        && !listed
-                        && is_optional(kind, &error)
-                        && to.send(Seen::Listed(kind, scope.clone())).is_err()
-                    {
-                        return;
+                    if first && !listed && is_optional(kind, &error) {
+                        let unknown = is_needed(kind).then(|| Seen::Absent(kind, error.to_string()));
+                        let seen = unknown.into_iter().chain([Seen::Listed(kind, scope.clone())]);
+                        for seen in seen {
+                            if to.send(seen).is_err() {
+                                return;
+                            }
+                        }
                     }
                     let pause = if listed { RETRY_REFUSED } else { retry_after(kind) };
                     tokio::time::sleep(pause).await;
@@ -185,6 +222,15 @@ const fn is_own_business(kind: Kind) -> bool {
     matches!(kind, Kind::PlanJob | Kind::Secret | Kind::NodePod)
 }
 
+/// Kinds of OpenShift's without which a run with nodes in flight is not decided: that one is not served may be the matter of a
+/// moment.
+const fn is_needed(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::MachineConfigPool | Kind::MachineConfig | Kind::ClusterVersion | Kind::Infrastructure
+    )
+}
+
 /// A kind that comes with a release of OpenShift or not at all is asked for seldom.
 const fn retry_after(kind: Kind) -> Duration {
     if may_be_absent(kind) {
@@ -204,11 +250,6 @@ pub const fn may_be_absent(kind: Kind) -> bool {
             | Kind::ClusterApiMachine
             | Kind::ClusterApiHealthCheck
     )
-}
-
-/// Kinds that are watched in namespaces with Plans, where numo may not be invited.
-pub const fn is_plans(kind: Kind) -> bool {
-    matches!(kind, Kind::PlanJob | Kind::PlanPod | Kind::Secret)
 }
 
 /// Whether numo can do its work without seeing this kind: rule Jobs and leases where it is not invited, and

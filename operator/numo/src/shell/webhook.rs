@@ -1,19 +1,16 @@
 //! The validating webhook of NodeMaintenances, as node-maintenance-operator has it (`spec/node-maintenance.md` §2): the
-//! same names, paths and words. Every replica serves it, the leader or not; so it reads what it needs from the API
-//! server each time. It refuses and admits; it writes nothing but its own certificate and who vouches for it.
+//! same names, paths and words. Every replica serves it, the leader or not; so it has watches of its own
+//! (`reviewed.rs`), and reads what it needs from the API server until those have listed. It refuses and admits; it writes nothing but its own certificate and who vouches for it.
 
 use super::{
     certificates::{Certificate, CertificateError, NAME},
     client::Connection,
+    reviewed::Reviewed,
+    serve::{self, Bounds, Served},
     watch,
     wire::{self, Kind, Object, SlimNode},
 };
 use axum::{Json, Router, extract::State, routing::post};
-use hyper::server::conn::http1;
-use hyper_util::{
-    rt::{TokioIo, TokioTimer},
-    service::TowerToHyperService,
-};
 use kube::{
     Api, Client,
     api::{ListParams, Patch, PatchParams},
@@ -77,13 +74,16 @@ const CONFIGURATION: &str = "numo";
 const LOOK_AGAIN: Duration = Duration::from_mins(1);
 /// The same while there is none.
 const LOOK_SOON: Duration = Duration::from_secs(5);
-/// How long a client may take to shake hands, and to send the head of a request.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// How long a connection may last; the API server opens another.
-const CONNECTION: Duration = Duration::from_mins(10);
-/// Connections at once; more are closed at once.
-const CONNECTIONS: usize = 256;
-/// Reviews that look at the cluster at once, and how long one may take, less than the API server waits.
+/// What those get who connect: API servers keep a few connections and open others when they end. Its own wait is ten seconds.
+const BOUNDS: Bounds = Bounds {
+    places: 64,
+    of_address: 32,
+    head: Duration::from_secs(5),
+    request: Duration::from_secs(9),
+    connection: Duration::from_mins(10),
+    body_bytes: 256 << 10,
+};
+/// Reviews that read from the API server at once, and how long one may take, less than the API server waits.
 const REVIEWS: (usize, Duration) = (4, Duration::from_secs(8));
 /// Objects of a page.
 const PAGE: u32 = 500;
@@ -104,7 +104,7 @@ pub async fn serve(
         // What an administrator gave wrong is said at once.
         Certificate::from_folder(folder)?.server()?;
     }
-    let served = Arc::new(RwLock::new(None));
+    let served = Served::new(RwLock::new(None));
     tokio::spawn(keep(
         connection.clone(),
         namespace.to_owned(),
@@ -112,6 +112,7 @@ pub async fn serve(
         served.clone(),
     ));
     let admission = Admission {
+        reviewed: Reviewed::watch(connection, namespace),
         client: connection.read.clone(),
         namespace: namespace.to_owned(),
         places: Arc::new(Semaphore::new(REVIEWS.0)),
@@ -134,7 +135,7 @@ pub async fn serve(
             ),
         )
         .with_state(admission);
-    tokio::spawn(accept(listener, served, router));
+    tokio::spawn(serve::accept(listener, Some(served), router, BOUNDS));
     Ok(bound)
 }
 
@@ -154,12 +155,7 @@ async fn obtain(
 
 /// Keeps the certificate that is served and the one that the API server trusts the same, and young. Without one numo goes
 /// on, and nobody is served.
-async fn keep(
-    connection: Connection,
-    namespace: String,
-    certs: WebhookCerts,
-    served: Arc<RwLock<Option<TlsAcceptor>>>,
-) {
+async fn keep(connection: Connection, namespace: String, certs: WebhookCerts, served: Served) {
     let mut last: Option<Certificate> = None;
     loop {
         match obtain(&connection, &namespace, &certs).await {
@@ -232,45 +228,10 @@ async fn tell(client: &Client, authority: &[u8]) -> Result<bool, kube::Error> {
     Ok(true)
 }
 
-/// Serves each connection beside the others: neither a silent nor a slow client holds up anybody, and no connection
-/// lasts for ever.
-async fn accept(listener: TcpListener, served: Arc<RwLock<Option<TlsAcceptor>>>, router: Router) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
-    loop {
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                tracing::warn!(%error, "the webhook could not accept a connection");
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                continue;
-            }
-        };
-        let acceptor = served
-            .read()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .clone();
-        let (Ok(place), Some(acceptor)) = (places.clone().try_acquire_owned(), acceptor) else {
-            continue;
-        };
-        let service = TowerToHyperService::new(router.clone());
-        tokio::spawn(async move {
-            let _place = place;
-            let Ok(Ok(stream)) = tokio::time::timeout(PATIENCE, acceptor.accept(stream)).await else {
-                return;
-            };
-            let connection = http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(PATIENCE)
-                .serve_connection(TokioIo::new(stream), service);
-            // A client that breaks off is no news.
-            let _ = tokio::time::timeout(CONNECTION, connection).await;
-        });
-    }
-}
-
 /// What the answers are found with.
 #[derive(Clone)]
 struct Admission {
+    reviewed: Reviewed,
     client: Client,
     namespace: String,
     places: Arc<Semaphore>,
@@ -280,11 +241,7 @@ impl Admission {
     /// The answer to an AdmissionReview (`admission.k8s.io/v1`).
     async fn review(&self, review: &Value) -> Value {
         let request = &review["request"];
-        let look = async {
-            let _place = self.places.acquire().await;
-            self.refusal(request).await
-        };
-        let refusal = match tokio::time::timeout(REVIEWS.1, look).await {
+        let refusal = match tokio::time::timeout(REVIEWS.1, self.refusal(request)).await {
             Ok(Ok(refusal)) => refusal,
             Ok(Err(error)) => Some(format!("numo could not look at the cluster: {error}")),
             Err(_) => Some("numo could not look at the cluster in time".to_owned()),
@@ -304,6 +261,11 @@ impl Admission {
         let new = spec(&request["object"]);
         match request["operation"].as_str() {
             Some("CREATE") => {
+                let seen = |observed: &Observed| maintenance::inadmissible(observed, &new);
+                if let Some(refusal) = self.reviewed.look(seen) {
+                    return Ok(refusal);
+                }
+                let _place = self.places.acquire().await;
                 let observed = self.observe(&new.node_name).await?;
                 Ok(maintenance::inadmissible(&observed, &new))
             }

@@ -1,207 +1,39 @@
 //! From the wire to views: what of each object is kept. Projection happens as early as possible, so that
 //! a heartbeat compares equal and the memory of 7,500 nodes stays small.
 
+use super::{
+    item::{self, Item, Unreadable},
+    kured,
+};
 use crate::frontends;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::DynamicObject;
 use numo_api::{
     MutexBinding, MutexBudget, MutexRule, MutexRunConfig, MutexTarget, NodeChange, NodeMaintenance, marks,
-    node_maintenance::{KUBEVIRT_GROUP, MAINTENANCE_VERSION, MEDIK8S_GROUP},
-    plan::{PLAN_GROUP, PLAN_VERSION},
 };
 use numo_core::observed::{
     Annotated, BindingView, BudgetView, ChangeView, ClusterVersionView, ConfigView, DisruptionBudgetView,
     EtcdPodView, ForeignController, IntOrPercent, JobEnd, JobView, Key, LeaseView, MachineApi, MachineView,
     MaintenanceView, Map, NodeView, PlanJobView, PlanView, PodView, PoolView, RebootLock, RunConfigView,
-    TargetView,
+    TargetView, Unread,
 };
 use numo_core::{MaintenanceGroup, Owner, ready};
-use serde::Deserialize;
+use numo_plugin::address::AddressRange;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
-/// A kind that is watched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs, reason = "the names are the kinds")]
-pub enum Kind {
-    Node,
-    MachineConfigPool,
-    MachineConfig,
-    ClusterVersion,
-    Infrastructure,
-    MachineOSConfig,
-    OpenShiftMachine,
-    OpenShiftHealthCheck,
-    ClusterApiMachine,
-    ClusterApiHealthCheck,
-    Kured,
-    MutexRunConfig,
-    MutexRule,
-    MutexTarget,
-    NodeChange,
-    MutexBudget,
-    NodeMaintenance,
-    KubeVirtMaintenance,
-    MutexBinding,
-    Namespace,
-    Lease,
-    Job,
-    Pod,
-    JobEvent,
-    Plan,
-    PlanJob,
-    PlanPod,
-    /// Secrets of a namespace with Plans that use some: only their hashes are kept.
-    Secret,
-    /// Pods of one node that is being drained; the scope of its watch is the node.
-    NodePod,
-    DisruptionBudget,
-    EtcdPod,
-    /// Whether they exist.
-    DaemonSet,
-    /// Deployments of the operators that numo replaces, by their names.
-    NodeMaintenanceOperator,
-    NodeMaintenanceOperatorOld,
-    NodeMaintenanceOperatorBundled,
-    SystemUpgradeController,
-    NodeUpgradeMutexOperator,
-}
-
-impl Kind {
-    /// The Deployments of operators that numo replaces.
-    pub const REPLACED: [Self; 5] = [
-        Self::NodeMaintenanceOperator,
-        Self::NodeMaintenanceOperatorOld,
-        Self::NodeMaintenanceOperatorBundled,
-        Self::SystemUpgradeController,
-        Self::NodeUpgradeMutexOperator,
-    ];
-
-    /// Of a Deployment of an operator that numo replaces: its name, and what it works on. Their own manifests name them
-    /// so; one that was renamed is not known.
-    pub const fn replaced(self) -> Option<(&'static str, ForeignController)> {
-        Some(match self {
-            Self::NodeMaintenanceOperator => (
-                "node-maintenance-operator-controller-manager",
-                ForeignController::NodeMaintenance,
-            ),
-            Self::NodeMaintenanceOperatorOld => {
-                ("node-maintenance-operator", ForeignController::NodeMaintenance)
-            }
-            Self::NodeMaintenanceOperatorBundled => (
-                "node-maintenance-controller-manager",
-                ForeignController::NodeMaintenance,
-            ),
-            Self::SystemUpgradeController => ("system-upgrade-controller", ForeignController::Plan),
-            Self::NodeUpgradeMutexOperator => (
-                "openshift-node-upgrade-mutex-operator-controller-manager",
-                ForeignController::MutexRunConfig,
-            ),
-            _ => return None,
-        })
-    }
-
-    /// Group, version, kind, plural.
-    pub const fn resource(self) -> (&'static str, &'static str, &'static str, &'static str) {
-        match self {
-            Self::Node => ("", "v1", "Node", "nodes"),
-            Self::MachineConfigPool => (
-                "machineconfiguration.openshift.io",
-                "v1",
-                "MachineConfigPool",
-                "machineconfigpools",
-            ),
-            Self::MachineConfig => (
-                "machineconfiguration.openshift.io",
-                "v1",
-                "MachineConfig",
-                "machineconfigs",
-            ),
-            Self::ClusterVersion => ("config.openshift.io", "v1", "ClusterVersion", "clusterversions"),
-            Self::Infrastructure => ("config.openshift.io", "v1", "Infrastructure", "infrastructures"),
-            Self::MachineOSConfig => (
-                "machineconfiguration.openshift.io",
-                "v1",
-                "MachineOSConfig",
-                "machineosconfigs",
-            ),
-            Self::OpenShiftMachine => ("machine.openshift.io", "v1beta1", "Machine", "machines"),
-            Self::OpenShiftHealthCheck => (
-                "machine.openshift.io",
-                "v1beta1",
-                "MachineHealthCheck",
-                "machinehealthchecks",
-            ),
-            Self::ClusterApiMachine => ("cluster.x-k8s.io", "v1beta1", "Machine", "machines"),
-            Self::ClusterApiHealthCheck => (
-                "cluster.x-k8s.io",
-                "v1beta1",
-                "MachineHealthCheck",
-                "machinehealthchecks",
-            ),
-            Self::Kured | Self::DaemonSet => ("apps", "v1", "DaemonSet", "daemonsets"),
-            Self::MutexRunConfig => (
-                numo_api::GROUP,
-                numo_api::VERSION,
-                "MutexRunConfig",
-                "mutexrunconfigs",
-            ),
-            Self::MutexRule => (numo_api::GROUP, numo_api::VERSION, "MutexRule", "mutexrules"),
-            Self::MutexTarget => (numo_api::GROUP, numo_api::VERSION, "MutexTarget", "mutextargets"),
-            Self::NodeChange => (
-                numo_api::NUMO_GROUP,
-                numo_api::VERSION,
-                "NodeChange",
-                "nodechanges",
-            ),
-            Self::MutexBudget => (
-                numo_api::NUMO_GROUP,
-                numo_api::VERSION,
-                "MutexBudget",
-                "mutexbudgets",
-            ),
-            Self::MutexBinding => (
-                numo_api::NUMO_GROUP,
-                numo_api::VERSION,
-                "MutexBinding",
-                "mutexbindings",
-            ),
-            Self::Namespace => ("", "v1", "Namespace", "namespaces"),
-            Self::Lease => ("coordination.k8s.io", "v1", "Lease", "leases"),
-            Self::Job | Self::PlanJob => ("batch", "v1", "Job", "jobs"),
-            Self::Plan => (PLAN_GROUP, PLAN_VERSION, "Plan", "plans"),
-            Self::Secret => ("", "v1", "Secret", "secrets"),
-            Self::Pod | Self::PlanPod | Self::NodePod | Self::EtcdPod => ("", "v1", "Pod", "pods"),
-            Self::DisruptionBudget => ("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets"),
-            Self::NodeMaintenanceOperator
-            | Self::NodeMaintenanceOperatorOld
-            | Self::NodeMaintenanceOperatorBundled
-            | Self::NodeUpgradeMutexOperator
-            | Self::SystemUpgradeController => ("apps", "v1", "Deployment", "deployments"),
-            Self::NodeMaintenance => (
-                MEDIK8S_GROUP,
-                MAINTENANCE_VERSION,
-                "NodeMaintenance",
-                "nodemaintenances",
-            ),
-            Self::KubeVirtMaintenance => (
-                KUBEVIRT_GROUP,
-                MAINTENANCE_VERSION,
-                "NodeMaintenance",
-                "nodemaintenances",
-            ),
-            Self::JobEvent => ("", "v1", "Event", "events"),
-        }
-    }
-}
+pub use super::kind::Kind;
 
 /// A view with its place in the store.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "the names are the kinds")]
 pub enum Object {
-    /// With the volumes that are attached to it.
-    Node(Box<NodeView>, Vec<String>),
+    Node(Box<NodeView>, OfNode),
     Pool(Box<PoolView>),
     Config(String, ConfigView),
     ClusterVersion(ClusterVersionView),
@@ -210,14 +42,18 @@ pub enum Object {
     Layered(String, String),
     Machine((MachineApi, Key), Box<MachineView>),
     HealthCheck((MachineApi, Key), Annotated),
-    /// DaemonSet of kured, and who holds its lock.
-    RebootLocks(Key, Vec<RebootLock>),
+    /// DaemonSet by the name of kured, the ServiceAccount of its pods, and who holds its lock.
+    RebootLocks(Key, String, Vec<RebootLock>),
     Run(Box<RunConfigView>),
     Rule(Box<MutexRule>),
+    /// A rule without its spec, which cannot be read, and why.
+    Unreadable(Box<MutexRule>, Unreadable),
+    /// An object of a kind of numo's, or an owner, that is there and cannot be read, by its key.
+    NotRead(Key, Unread),
     Target(Box<TargetView>),
     Change(Box<ChangeView>),
     Budget(Box<BudgetView>),
-    Namespace(String, bool, bool),
+    Namespace(String, Box<NamespaceView>),
     Lease(String, LeaseView),
     Job(Key, JobView),
     /// Job it belongs to, and what keeps it from starting.
@@ -274,6 +110,8 @@ struct SlimNodeSpec {
     /// As given: the list is tested and replaced whole.
     #[serde(default)]
     taints: Value,
+    #[serde(rename = "podCIDRs", default)]
+    pod_networks: Vec<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -284,7 +122,27 @@ struct SlimNodeStatus {
     volumes_attached: Vec<SlimVolume>,
     #[serde(rename = "nodeInfo", default)]
     node_info: SlimNodeInfo,
+    #[serde(default)]
+    addresses: Vec<SlimAddress>,
 }
+
+#[derive(Clone, Debug, Deserialize)]
+struct SlimAddress {
+    #[serde(default)]
+    address: String,
+}
+
+/// What is known of a Node that no decision needs on each node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OfNode {
+    /// Volumes that are attached.
+    pub volumes: Vec<String>,
+    /// Its addresses and those of its pods.
+    pub networks: Vec<AddressRange>,
+}
+
+/// Addresses and ranges of one Node that are believed, at most.
+const NETWORKS: usize = 32;
 
 #[derive(Clone, Debug, Default, Deserialize)]
 struct SlimNodeInfo {
@@ -326,6 +184,8 @@ fn failing_since(conditions: &[SlimCondition]) -> Option<jiff::Timestamp> {
 #[serde(rename_all = "camelCase")]
 struct SlimMeta {
     name: Option<String>,
+    namespace: Option<String>,
+    owner_references: Option<Vec<k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference>>,
     uid: Option<String>,
     resource_version: Option<String>,
     creation_timestamp: Option<k8s_openapi::apimachinery::pkg::apis::meta::v1::Time>,
@@ -334,10 +194,13 @@ struct SlimMeta {
     annotations: Option<BTreeMap<String, String>>,
 }
 
-fn slim_meta<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
+/// Metadata without what nobody reads and anybody may write: `managedFields` are as deep as a client likes.
+pub(super) fn slim_meta<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
     let slim = SlimMeta::deserialize(deserializer)?;
     Ok(ObjectMeta {
         name: slim.name,
+        namespace: slim.namespace,
+        owner_references: slim.owner_references,
         uid: slim.uid,
         resource_version: slim.resource_version,
         creation_timestamp: slim.creation_timestamp,
@@ -384,6 +247,9 @@ fn kept(annotations: BTreeMap<String, String>) -> Map {
                 || key == marks::DO_NOT_DISRUPT
                 || key == marks::SKIP_REMEDIATION
                 || key == marks::HEALTH_CHECK_PAUSED
+                || key == marks::OPENSHIFT_MACHINE
+                || key == marks::CLUSTER_API_MACHINE
+                || key == marks::CLUSTER_API_NAMESPACE
         })
         .collect()
 }
@@ -399,14 +265,15 @@ pub fn version(meta: &ObjectMeta) -> u64 {
         .unwrap_or(0)
 }
 
-fn created(meta: &ObjectMeta) -> Timestamp {
+/// When an object was created; the beginning of time if it does not say.
+pub fn created(meta: &ObjectMeta) -> Timestamp {
     meta.creation_timestamp
         .as_ref()
         .map_or(Timestamp::UNIX_EPOCH, |time| time.0)
 }
 
 /// The view of a Node.
-pub fn node(node: SlimNode) -> (NodeView, Vec<String>) {
+pub fn node(node: SlimNode) -> (NodeView, OfNode) {
     let condition = |wanted: &str| {
         node.status
             .conditions
@@ -431,6 +298,14 @@ pub fn node(node: SlimNode) -> (NodeView, Vec<String>) {
     };
     let volumes = &node.status.volumes_attached;
     let volumes = volumes.iter().map(|volume| volume.name.clone()).collect();
+    // A kubelet writes them: each is one address, or a name.
+    let addresses = node.status.addresses.iter().map(|one| &one.address);
+    let addresses = addresses.filter(|address| !address.contains('/'));
+    let networks = addresses
+        .chain(&node.spec.pod_networks)
+        .filter_map(|text| text.parse().ok())
+        .take(NETWORKS)
+        .collect();
     let view = NodeView {
         etcd_voter: condition("EtcdIsVoter").map(|status| status == "True"),
         boot_id: node.status.node_info.boot_id,
@@ -447,13 +322,137 @@ pub fn node(node: SlimNode) -> (NodeView, Vec<String>) {
         has_annotations: node.metadata.annotations.is_some(),
         annotations: node.metadata.annotations.unwrap_or_default(),
     };
-    (view, volumes)
+    (view, OfNode { volumes, networks })
 }
 
 /// The view of a Node with its place in the store.
 pub fn node_object(slim: SlimNode) -> Object {
-    let (view, volumes) = node(slim);
-    Object::Node(Box::new(view), volumes)
+    let (view, rest) = node(slim);
+    Object::Node(Box::new(view), rest)
+}
+
+/// What of an object is its name, its uid and its annotations, of a kind of which nothing else is kept. Anybody may have written the
+/// rest, `managedFields` among it, as deep and as large as the API server takes it: it is never read.
+fn brief(item: &Item) -> DynamicObject {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct OnlyAnnotations {
+        metadata: Annotated,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Annotated {
+        annotations: Option<BTreeMap<String, String>>,
+    }
+    let mut metadata = item.metadata.clone();
+    metadata.annotations = item
+        .part::<OnlyAnnotations>()
+        .and_then(|only| only.metadata.annotations);
+    DynamicObject {
+        types: None,
+        metadata,
+        data: Value::Null,
+    }
+}
+
+/// The view of an object that was read by itself; one that cannot be read is told where that is an object's own business, and passed over
+/// else.
+pub fn item(kind: Kind, item: &Item) -> Option<Object> {
+    if matches!(kind, Kind::DaemonSet | Kind::MachineConfig) {
+        return object(kind, brief(item));
+    }
+    let why = match item.read(kind) {
+        Ok(found) => match object(kind, found) {
+            Some(found) => return Some(found),
+            None if is_ours(kind) => Unreadable {
+                too_large: false,
+                message: misread(kind, item),
+            },
+            None => return None,
+        },
+        Err(why) => why,
+    };
+    match kind {
+        Kind::MutexRule => {
+            let mut rule = MutexRule::new("", numo_api::MutexRuleSpec::default());
+            rule.metadata = item.metadata.clone();
+            // What numo said of it last: else it would be said anew with every pass.
+            rule.status = item.part::<OnlyStatus>().and_then(|only| only.status);
+            Some(Object::Unreadable(Box::new(rule), why))
+        }
+        // A pod that cannot be read is on its node all the same.
+        Kind::NodePod => {
+            let pod = serde_json::to_value(item.part::<OnlyPod>()?).ok()?;
+            object(kind, serde_json::from_value(pod).ok()?)
+        }
+        // A gate that breaks stays shut.
+        Kind::MutexBudget => Some(Object::Budget(Box::new(BudgetView {
+            name: item.metadata.name.clone()?,
+            selector: serde_json::json!({}),
+            max_unavailable: Err(why.message),
+            group_by: None,
+            paused: false,
+            annotations: Map::new(),
+            uid: item.metadata.uid.clone().unwrap_or_default(),
+            generation: item.metadata.generation.unwrap_or(1),
+            status: item
+                .part::<OnlyBudgetStatus>()
+                .and_then(|only| only.status)
+                .unwrap_or_default(),
+        }))),
+        // It is there: who leaves it out takes it for gone, and ends its turn.
+        _ if is_ours(kind) => {
+            let (key, words) = (key(&item.metadata), numo_core::rules::clip(&why.message, 512));
+            tracing::warn!(?kind, %key, words, "an object cannot be read: what was seen of it before is kept");
+            let uid = item.metadata.uid.clone().unwrap_or_default();
+            Some(Object::NotRead(key, Unread { uid, words }))
+        }
+        _ => {
+            let (key, why) = (key(&item.metadata), why.message);
+            tracing::warn!(?kind, %key, why, "an object is passed over");
+            None
+        }
+    }
+}
+
+/// Kinds of numo's own, and of owners: one that cannot be read is not one that is gone.
+const fn is_ours(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::MutexRunConfig
+            | Kind::MutexRule
+            | Kind::MutexTarget
+            | Kind::NodeChange
+            | Kind::MutexBudget
+            | Kind::MutexBinding
+            | Kind::Plan
+            | Kind::NodeMaintenance
+            | Kind::KubeVirtMaintenance
+    )
+}
+
+/// Why an object of ours is none of its kind, in words.
+fn misread(kind: Kind, item: &Item) -> String {
+    fn of<K: serde::de::DeserializeOwned>(found: DynamicObject) -> Option<String> {
+        read::<K>(found).err()
+    }
+    let words = item.read(kind).ok().and_then(|found| match kind {
+        Kind::MutexRunConfig => of::<MutexRunConfig>(found),
+        Kind::MutexRule => of::<MutexRule>(found),
+        Kind::MutexTarget => of::<MutexTarget>(found),
+        Kind::NodeChange => of::<NodeChange>(found),
+        Kind::MutexBudget => of::<MutexBudget>(found),
+        Kind::MutexBinding => of::<MutexBinding>(found),
+        Kind::Plan => of::<numo_api::Plan>(found),
+        Kind::NodeMaintenance | Kind::KubeVirtMaintenance => of::<NodeMaintenance>(found),
+        _ => None,
+    });
+    words.unwrap_or_else(|| "it is none of its kind".to_owned())
+}
+
+/// What a rule weighs in memory (bytes).
+pub fn weight(rule: &MutexRule) -> usize {
+    serde_json::to_string(&rule.spec).map_or(usize::MAX, |text| item::weight(&text))
 }
 
 /// The view of any other object; none for what is not understood (it is then as if it were not there).
@@ -506,9 +505,24 @@ pub fn object(kind: Kind, object: DynamicObject) -> Option<Object> {
             (MachineApi::ClusterApi, key(&object.metadata)),
             health_check(&object),
         ),
-        Kind::Kured => Object::RebootLocks(key(&object.metadata), reboot_locks(&object.metadata)),
+        Kind::Kured => {
+            let mut account = text(&object.data, "/spec/template/spec/serviceAccountName");
+            if account.is_empty() {
+                "default".clone_into(&mut account);
+            }
+            let locks = reboot_locks(&object.metadata, Timestamp::now());
+            Object::RebootLocks(key(&object.metadata), account, locks)
+        }
         Kind::MutexRunConfig => Object::Run(Box::new(run(typed(object)?))),
-        Kind::MutexRule => Object::Rule(Box::new(typed(object)?)),
+        Kind::MutexRule => {
+            let mut rule: MutexRule = typed(object)?;
+            // What is as large as the rule and says nothing of it.
+            rule.metadata.managed_fields = None;
+            if let Some(annotations) = &mut rule.metadata.annotations {
+                annotations.remove(LAST_APPLIED);
+            }
+            Object::Rule(Box::new(rule))
+        }
         Kind::MutexTarget => Object::Target(Box::new(target(typed(object)?))),
         Kind::NodeChange => Object::Change(Box::new(change(typed(object)?))),
         Kind::MutexBudget => Object::Budget(Box::new(budget(typed(object)?))),
@@ -518,7 +532,19 @@ pub fn object(kind: Kind, object: DynamicObject) -> Option<Object> {
             let plans = labels
                 .get(marks::PLANS_NAMESPACE)
                 .is_some_and(|value| value == "true");
-            Object::Namespace(object.metadata.name?, terminating, plans)
+            let annotations = object.metadata.annotations.unwrap_or_default();
+            let rule_jobs_from = annotations.get(marks::RULE_JOBS_FROM).map(String::as_str);
+            let rule_jobs_from = rule_jobs_from.unwrap_or_default().split(',').map(str::trim);
+            let rule_jobs_from = rule_jobs_from
+                .filter(|name| frontends::mutex_rule::is_namespace(name))
+                .take(NAMESPACES_LISTED)
+                .map(str::to_owned);
+            let view = NamespaceView {
+                terminating,
+                plans,
+                rule_jobs_from: rule_jobs_from.collect(),
+            };
+            Object::Namespace(object.metadata.name?, Box::new(view))
         }
         Kind::Lease => {
             let node = object.metadata.name.as_ref()?.strip_prefix("node-")?.to_owned();
@@ -684,10 +710,20 @@ pub fn node_pod(object: &DynamicObject) -> PodView {
     }
 }
 
+/// What the selector of a PodDisruptionBudget that is kept may weigh in memory (bytes): a cluster may have many thousands.
+const SELECTOR_WEIGHT: usize = 8 << 10;
+
 fn disruption_budget(data: &Value) -> DisruptionBudgetView {
     let number = |pointer: &str| data.pointer(pointer).and_then(Value::as_i64).unwrap_or(0);
+    let selector = data.pointer("/spec/selector").cloned().unwrap_or(Value::Null);
+    // One that nobody wrote by hand covers every pod of its namespace: only those can be held by it.
+    let is_bounded = super::item::weight(&selector.to_string()) <= SELECTOR_WEIGHT;
     DisruptionBudgetView {
-        selector: data.pointer("/spec/selector").cloned().unwrap_or(Value::Null),
+        selector: if is_bounded {
+            selector
+        } else {
+            serde_json::json!({})
+        },
         unhealthy_always: text(data, "/spec/unhealthyPodEvictionPolicy") == "AlwaysAllow",
         allowed: number("/status/disruptionsAllowed"),
         healthy: number("/status/currentHealthy"),
@@ -747,18 +783,20 @@ pub fn deployed(object: &DynamicObject, what: ForeignController) -> Deployed {
 
 fn typed<K: serde::de::DeserializeOwned>(object: DynamicObject) -> Option<K> {
     let about = format!("{:?} {:?}", object.metadata.namespace, object.metadata.name);
-    let mut value = serde_json::to_value(object).ok()?;
+    read(object)
+        .inspect_err(|error| tracing::warn!(%about, error, "an object of ours cannot be read"))
+        .ok()
+}
+
+fn read<K: serde::de::DeserializeOwned>(object: DynamicObject) -> Result<K, String> {
+    let mut value = serde_json::to_value(object).map_err(|error| error.to_string())?;
     // The replaced operator's schemas admit an object without a spec; it is as good as an empty one.
     if let Some(fields) = value.as_object_mut() {
         fields
             .entry("spec")
             .or_insert_with(|| Value::Object(serde_json::Map::new()));
     }
-    serde_json::from_value(value)
-        .inspect_err(
-            |error| tracing::warn!(%about, %error, "an object of ours cannot be read and is passed over"),
-        )
-        .ok()
+    serde_json::from_value(value).map_err(|error| error.to_string())
 }
 
 /// Namespace and name.
@@ -862,7 +900,8 @@ struct KuredHolder {
     ttl: i64,
 }
 
-fn reboot_locks(meta: &ObjectMeta) -> Vec<RebootLock> {
+/// The holders of kured's lock. A lock of the future, without a beginning or without an end is believed for a day from now or its beginning.
+fn reboot_locks(meta: &ObjectMeta, now: Timestamp) -> Vec<RebootLock> {
     let lock = meta
         .annotations
         .as_ref()
@@ -876,13 +915,16 @@ fn reboot_locks(meta: &ObjectMeta) -> Vec<RebootLock> {
     holders
         .into_iter()
         .filter(|holder| !holder.node.is_empty())
-        .map(|holder| RebootLock {
-            until: holder.created.filter(|_| holder.ttl > 0).and_then(|created| {
-                created
-                    .checked_add(jiff::SignedDuration::from_nanos(holder.ttl))
-                    .ok()
-            }),
-            node: holder.node,
+        .take(kured::HOLDERS)
+        .map(|holder| {
+            let created = holder.created.map_or(now, |created| created.min(now));
+            let most = jiff::SignedDuration::from_secs(kured::BELIEVED_SECONDS);
+            let asked = jiff::SignedDuration::from_nanos(holder.ttl);
+            let lasts = if holder.ttl > 0 { asked.min(most) } else { most };
+            RebootLock {
+                until: created.checked_add(lasts).ok(),
+                node: holder.node,
+            }
         })
         .collect()
 }
@@ -923,7 +965,18 @@ fn cluster_version(object: &DynamicObject) -> ClusterVersionView {
         latest: data
             .pointer("/status/history/0")
             .map(|entry| (text(entry, "/state"), text(entry, "/version"))),
+        not_accepted: not_accepted(data),
     }
+}
+
+/// Why the release that is asked for is not accepted, while its condition is False.
+fn not_accepted(data: &Value) -> Option<String> {
+    let conditions = data.pointer("/status/conditions")?.as_array()?;
+    let found = conditions
+        .iter()
+        .find(|one| text(one, "/type") == "ReleaseAccepted")?;
+    let words = format!("{}: {}", text(found, "/reason"), text(found, "/message"));
+    (text(found, "/status") == "False").then(|| numo_core::rules::clip(&words, 512))
 }
 
 /// The view of a run.
@@ -992,6 +1045,8 @@ fn budget(budget: MutexBudget) -> BudgetView {
 
 fn lease(object: &DynamicObject) -> LeaseView {
     LeaseView {
+        by_numo: field_manager(&object.metadata, &["f:spec", "f:holderIdentity"]).as_deref()
+            == Some(marks::FIELD_MANAGER),
         holder: text(&object.data, "/spec/holderIdentity"),
         renewed: object
             .data
@@ -1188,6 +1243,65 @@ fn pod_trouble(pod: &Value) -> Option<(String, String)> {
                 text(condition, "/type") == "PodScheduled" && text(condition, "/status") == "False";
             unschedulable.then(|| (text(condition, "/reason"), text(condition, "/message")))
         })
+}
+
+/// Annotation in which kubectl keeps the whole object.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// The status of a rule alone.
+#[derive(Deserialize)]
+struct OnlyStatus {
+    status: Option<numo_api::MutexRuleStatus>,
+}
+
+/// The status of a budget alone.
+#[derive(Deserialize)]
+struct OnlyBudgetStatus {
+    status: Option<numo_api::MutexBudgetStatus>,
+}
+
+/// What of a pod tells whether it is on its node, and whether it ends.
+#[derive(Deserialize, Serialize)]
+struct OnlyPod {
+    metadata: OnlyPodMetadata,
+    spec: OnlyPodSpec,
+    #[serde(default)]
+    status: OnlyPodStatus,
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct OnlyPodMetadata {
+    name: String,
+    namespace: String,
+    uid: String,
+    resource_version: String,
+    creation_timestamp: Option<String>,
+    deletion_timestamp: Option<String>,
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct OnlyPodSpec {
+    node_name: Option<String>,
+}
+
+#[derive(Default, Deserialize, Serialize)]
+struct OnlyPodStatus {
+    phase: Option<String>,
+}
+
+/// Namespaces that an annotation may list.
+const NAMESPACES_LISTED: usize = 1000;
+
+/// What matters of a Namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamespaceView {
+    /// Whether it is being deleted.
+    pub terminating: bool,
+    /// Whether Plans are honoured in it, by its label.
+    pub plans: bool,
+    /// Namespaces whose rules may run their Jobs in it, by its annotation; at most [`NAMESPACES_LISTED`].
+    pub rule_jobs_from: BTreeSet<String>,
 }
 
 /// The view of a rule, with what is known of its validity.

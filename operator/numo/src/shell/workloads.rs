@@ -2,23 +2,23 @@
 //! own rights. It judges nothing.
 
 use super::{
-    asked::{Inner, PATIENCE, unavailable},
+    evaluator::{Inner, PATIENCE, unavailable},
+    item::Item,
+    kind::Kind,
     reader::RuleReader,
     stir::Mark,
+    watch, wire,
 };
 use crate::runners::{
     wasm::Fault,
     workloads::{self, State, Workload},
 };
 use futures::{StreamExt as _, stream};
-use k8s_openapi::{
-    api::core::v1::{Namespace, Pod},
-    apimachinery::pkg::apis::meta::v1::LabelSelector,
-};
+use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::LabelSelector};
 use kube::{
     Api,
     api::{ApiResource, DynamicObject, ListParams, ObjectMeta},
-    core::{GroupVersionKind, Object, Selector},
+    core::{GroupVersionKind, Selector},
 };
 use numo_api::{AwaitedWorkloads, Phase};
 use numo_core::{action::EvaluationRequest, observed::RuleAnswer};
@@ -29,10 +29,17 @@ use std::collections::BTreeSet;
 /// Reads at once.
 const TOGETHER: usize = 8;
 /// Pods of one page of a list.
-const PAGE: u32 = 250;
+const PAGE: u32 = 50;
 
 /// A pod, as far as it says whether its workload is awaited.
-type BriefPod = Object<BriefSpec, BriefStatus>;
+#[derive(Clone, Debug, Deserialize)]
+struct BriefPod {
+    #[serde(deserialize_with = "wire::slim_meta")]
+    metadata: ObjectMeta,
+    #[serde(default)]
+    spec: BriefSpec,
+    status: Option<BriefStatus>,
+}
 
 #[derive(Clone, Debug, Default, Deserialize)]
 struct BriefSpec {
@@ -100,8 +107,7 @@ impl Inner {
     async fn on_node(&self, node: &str, awaited: &AwaitedWorkloads) -> Result<Vec<Workload>, Fault> {
         let namespaces = self.namespaces(awaited).await?;
         let mut controllers: BTreeSet<Workload> = BTreeSet::new();
-        let pods: Api<BriefPod> =
-            Api::all_with(self.connection.read.clone(), &ApiResource::erase::<Pod>(&()));
+        let pods = watch::items(&self.connection.read, Kind::NodePod, "");
         let mut params = ListParams::default()
             .fields(&format!("spec.nodeName={node},status.phase=Running"))
             .limit(PAGE);
@@ -112,7 +118,9 @@ impl Inner {
             let page = pods.list(&params).await;
             let page = page
                 .map_err(|error| unavailable(format!("the pods of Node {node} cannot be listed: {error}")))?;
-            let chosen = page.items.iter().filter(|pod| is_awaited(pod, awaited));
+            // Anybody who runs pods may write deep ones: each is read by itself.
+            let read = page.items.iter().filter_map(Item::part::<BriefPod>);
+            let chosen = read.filter(|pod| is_awaited(pod, awaited));
             controllers.extend(
                 chosen
                     .filter_map(|pod| controller(&pod.metadata))

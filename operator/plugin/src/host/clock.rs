@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::Sandbox;
+use super::sandbox::Sandbox;
 use crate::bindings::numo::host::clock::{Host, Instant};
 
 impl Host for Sandbox {

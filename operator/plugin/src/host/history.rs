@@ -1,6 +1,9 @@
 //! `numo:host/history`: what this rule said before. The operator selects the entries; this only hands them over.
 
-use super::{Sandbox, clock::instant, types};
+use super::{
+    clock::instant,
+    sandbox::{Sandbox, types},
+};
 use crate::{
     bindings::numo::host::history::{Entry, Host},
     services::{ErrorCode, HistoryEntry, HostError},

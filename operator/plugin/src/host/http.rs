@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use ::http::{HeaderName, HeaderValue};
 use url::Url;
 
-use super::{Sandbox, types};
+use super::sandbox::{Sandbox, types};
 use crate::{
     bindings::numo::host::http as wit,
     grants::{Grants, HttpGrant, Scheme},

@@ -1,10 +1,12 @@
 //! `numo:host/kubernetes`: reads objects. Grants are checked here, before anyone is asked: an object that no grant
 //! covers, and a list that reaches beyond them, is denied whole. Answers are masked and bounded; an object is never cut.
 
-use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::{Read, Sandbox, mask::Mask, types};
+use super::{
+    mask::Mask,
+    sandbox::{Read, Sandbox, types},
+};
 use crate::{
     bindings::numo::host::kubernetes as wit,
     limits::Limits,
@@ -66,7 +68,7 @@ impl Sandbox {
         let Some(found) = reader.get(&object, live).await? else {
             return Ok(None);
         };
-        let text = write(&mask.apply(&found))?;
+        let text = mask.apply(found.text()).map_err(|error| unreadable(&error))?;
         if text.len() as u64 > self.limits.answer_bytes {
             return Err(too_large(&object.to_string(), text.len(), &self.limits));
         }
@@ -150,18 +152,15 @@ impl Sandbox {
         let room = self.limits.answer_bytes.min(self.budget.bytes_left(&self.limits));
         let (mut items, mut bytes) = (Vec::new(), 0_u64);
         for object in found.items.iter().skip(skip) {
-            let text = write(&mask.apply(object))?;
+            let text = mask.apply(object.text()).map_err(|error| unreadable(&error))?;
             if bytes + text.len() as u64 > room {
                 if !items.is_empty() {
                     break;
                 }
                 if text.len() as u64 > self.limits.answer_bytes {
-                    let name = object
-                        .pointer("/metadata/name")
-                        .and_then(Value::as_str)
-                        .unwrap_or_default();
+                    let name = name_of(object.text());
                     return Err(too_large(
-                        &format!("{} {}", asked.kind, clean(name, 253)),
+                        &format!("{} {}", asked.kind, clean(&name, 253)),
                         text.len(),
                         &self.limits,
                     ));
@@ -266,8 +265,26 @@ fn selected_name(selector: &str) -> Option<&str> {
     })
 }
 
-fn write(value: &Value) -> Result<String, HostError> {
-    serde_json::to_string(value).map_err(|error| HostError::new(ErrorCode::Other, error.to_string()))
+fn unreadable(error: &serde_json::Error) -> HostError {
+    HostError::new(ErrorCode::Other, format!("the object cannot be read: {error}"))
+}
+
+/// The name in an object's text; empty if there is none.
+fn name_of(text: &str) -> String {
+    #[derive(Default, serde::Deserialize)]
+    #[serde(default)]
+    struct Metadata {
+        name: String,
+    }
+    #[derive(Default, serde::Deserialize)]
+    #[serde(default)]
+    struct Head {
+        metadata: Metadata,
+    }
+    serde_json::from_str::<Head>(text)
+        .unwrap_or_default()
+        .metadata
+        .name
 }
 
 /// These become parts of a request's path: nothing in them may lead elsewhere, and a subresource has no kind.

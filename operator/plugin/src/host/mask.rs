@@ -1,9 +1,13 @@
 //! Field masks: what to keep of an object, as RFC 6901 pointers in which `*` stands for every element. Pure. One walk
 //! over the object, whatever the number of pointers.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap, fmt};
 
-use serde_json::{Map, Value};
+use serde::{
+    Deserialize as _, Deserializer, Serialize, Serializer,
+    de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor},
+};
+use serde_json::value::RawValue;
 
 /// Tokens of one pointer.
 const DEEPEST: usize = 32;
@@ -48,17 +52,34 @@ impl Mask {
         Ok(Self(Some(root)))
     }
 
-    /// A copy of what the mask keeps of `object`. `metadata.managedFields` never stays.
-    pub(super) fn apply(&self, object: &Value) -> Value {
-        let mut kept = match &self.0 {
-            Some(root) => keep(object, &[root]).unwrap_or_else(|| Value::Object(Map::new())),
-            None => object.clone(),
-        };
-        if let Some(Value::Object(metadata)) = kept.get_mut("metadata") {
-            metadata.remove("managedFields");
-        }
-        kept
+    /// The text of what the mask keeps of an object's `text`. `metadata.managedFields` never stays. What is kept whole is not
+    /// read into values, and what is not kept is skipped.
+    ///
+    /// Errors: it is no JSON object.
+    pub(super) fn apply(&self, text: &str) -> serde_json::Result<String> {
+        let text = without_managed_fields(text)?;
+        let Some(root) = &self.0 else { return Ok(text) };
+        let mut reader = serde_json::Deserializer::from_str(&text);
+        let seen = Keep(vec![root]).deserialize(&mut reader)?;
+        serde_json::to_string(&seen.kept.unwrap_or_else(|| Kept::Map(BTreeMap::new())))
     }
+}
+
+/// The object but for `metadata.managedFields`, which may be longer than all else.
+fn without_managed_fields(text: &str) -> serde_json::Result<String> {
+    let mut object: BTreeMap<String, Cow<'_, RawValue>> =
+        serde_json::from_str::<BTreeMap<String, &RawValue>>(text)?
+            .into_iter()
+            .map(|(key, value)| (key, Cow::Borrowed(value)))
+            .collect();
+    if let Some(metadata) = object.get("metadata")
+        && let Ok(mut fields) = serde_json::from_str::<BTreeMap<String, &RawValue>>(metadata.get())
+        && fields.remove("managedFields").is_some()
+    {
+        let metadata = serde_json::value::to_raw_value(&fields)?;
+        object.insert("metadata".to_owned(), Cow::Owned(metadata));
+    }
+    serde_json::to_string(&object)
 }
 
 impl Branch {
@@ -113,65 +134,137 @@ fn unescape(token: &str) -> Option<String> {
     Some(text)
 }
 
-/// None when nothing was met. Every element of a list that `*` meets stays, empty if need be, so that counts are true.
-fn keep(value: &Value, branches: &[&Branch]) -> Option<Value> {
-    if branches.iter().any(|branch| branch.whole) {
-        return Some(value.clone());
+/// What is kept of a value.
+#[derive(Debug)]
+enum Kept<'t> {
+    Whole(&'t RawValue),
+    Map(BTreeMap<String, Kept<'t>>),
+    List(Vec<Kept<'t>>),
+    Null,
+}
+
+impl Serialize for Kept<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Whole(raw) => raw.serialize(serializer),
+            Self::Map(map) => serializer.collect_map(map),
+            Self::List(list) => serializer.collect_seq(list),
+            Self::Null => serializer.serialize_unit(),
+        }
     }
-    let below = |token: &str| -> Vec<&Branch> {
-        branches
-            .iter()
-            .flat_map(|branch| {
-                branch
-                    .children
-                    .get(token)
-                    .into_iter()
-                    .chain(branch.each.as_deref())
-            })
-            .collect()
-    };
-    match value {
-        Value::Object(map) => {
-            let kept: Map<String, Value> = map
-                .iter()
-                .filter_map(|(key, value)| {
-                    let below = below(key);
-                    if below.is_empty() {
-                        None
-                    } else {
-                        Some((key.clone(), keep(value, &below)?))
-                    }
-                })
-                .collect();
-            (!kept.is_empty()).then_some(Value::Object(kept))
+}
+
+/// What the branches keep of the value that is read next.
+struct Keep<'m>(Vec<&'m Branch>);
+
+struct Seen<'t> {
+    /// None when nothing was met.
+    kept: Option<Kept<'t>>,
+    /// What stands for it in a list that `*` meets: every element of one stays, so that counts are true.
+    empty: Kept<'t>,
+}
+
+impl<'m> Keep<'m> {
+    fn below(&self, token: &str) -> Vec<&'m Branch> {
+        let of = |branch: &&'m Branch| [branch.children.get(token), branch.each.as_deref()];
+        self.0.iter().flat_map(of).flatten().collect()
+    }
+
+    const fn of_scalar<'t>() -> Seen<'t> {
+        Seen {
+            kept: None,
+            empty: Kept::Null,
         }
-        Value::Array(list) => {
-            let all = branches.iter().any(|branch| branch.each.is_some());
-            let kept: Vec<Value> = list
-                .iter()
-                .enumerate()
-                .filter_map(|(index, value)| {
-                    let below = below(&index.to_string());
-                    if below.is_empty() {
-                        return None;
-                    }
-                    let empty = || match value {
-                        Value::Object(_) => Value::Object(Map::new()),
-                        Value::Array(_) => Value::Array(Vec::new()),
-                        _ => Value::Null,
-                    };
-                    keep(value, &below).or_else(|| all.then(empty))
-                })
-                .collect();
-            (all || !kept.is_empty()).then_some(Value::Array(kept))
+    }
+}
+
+impl<'t> DeserializeSeed<'t> for Keep<'_> {
+    type Value = Seen<'t>;
+
+    fn deserialize<D: Deserializer<'t>>(self, reader: D) -> Result<Seen<'t>, D::Error> {
+        if self.0.iter().any(|branch| branch.whole) {
+            return Ok(Seen {
+                kept: Some(Kept::Whole(<&RawValue>::deserialize(reader)?)),
+                empty: Kept::Null,
+            });
         }
-        _ => None,
+        reader.deserialize_any(self)
+    }
+}
+
+impl<'t> Visitor<'t> for Keep<'_> {
+    type Value = Seen<'t>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("JSON")
+    }
+
+    fn visit_map<A: MapAccess<'t>>(self, mut entries: A) -> Result<Seen<'t>, A::Error> {
+        let mut kept = BTreeMap::new();
+        while let Some(key) = entries.next_key::<String>()? {
+            let below = self.below(&key);
+            if below.is_empty() {
+                entries.next_value::<IgnoredAny>()?;
+            } else if let Some(value) = entries.next_value_seed(Keep(below))?.kept {
+                kept.insert(key, value);
+            }
+        }
+        Ok(Seen {
+            kept: (!kept.is_empty()).then_some(Kept::Map(kept)),
+            empty: Kept::Map(BTreeMap::new()),
+        })
+    }
+
+    fn visit_seq<A: SeqAccess<'t>>(self, mut elements: A) -> Result<Seen<'t>, A::Error> {
+        let all = self.0.iter().any(|branch| branch.each.is_some());
+        let mut kept = Vec::new();
+        for index in 0_usize.. {
+            let below = self.below(&index.to_string());
+            if below.is_empty() {
+                if elements.next_element::<IgnoredAny>()?.is_none() {
+                    break;
+                }
+                continue;
+            }
+            let Some(seen) = elements.next_element_seed(Keep(below))? else {
+                break;
+            };
+            kept.extend(seen.kept.or_else(|| all.then_some(seen.empty)));
+        }
+        Ok(Seen {
+            kept: (all || !kept.is_empty()).then_some(Kept::List(kept)),
+            empty: Kept::List(Vec::new()),
+        })
+    }
+
+    fn visit_bool<E: Error>(self, _: bool) -> Result<Seen<'t>, E> {
+        Ok(Self::of_scalar())
+    }
+
+    fn visit_i64<E: Error>(self, _: i64) -> Result<Seen<'t>, E> {
+        Ok(Self::of_scalar())
+    }
+
+    fn visit_u64<E: Error>(self, _: u64) -> Result<Seen<'t>, E> {
+        Ok(Self::of_scalar())
+    }
+
+    fn visit_f64<E: Error>(self, _: f64) -> Result<Seen<'t>, E> {
+        Ok(Self::of_scalar())
+    }
+
+    fn visit_str<E: Error>(self, _: &str) -> Result<Seen<'t>, E> {
+        Ok(Self::of_scalar())
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Seen<'t>, E> {
+        Ok(Self::of_scalar())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -184,7 +277,11 @@ mod tests {
                 {"name": "c", "resources": {"limits": {"cpu": "1"}}}, {"name": "d"}], "nodeName": "node-1"},
         });
         let pointers: Vec<_> = pointers.iter().map(|one| (*one).to_owned()).collect();
-        let mut kept = Mask::parse(&pointers, 64).unwrap().apply(&pod);
+        let kept = Mask::parse(&pointers, 64)
+            .unwrap()
+            .apply(&pod.to_string())
+            .unwrap();
+        let mut kept: Value = serde_json::from_str(&kept).unwrap();
         for token in ["apiVersion", "kind"] {
             assert!(kept.as_object_mut().unwrap().remove(token).is_some());
         }
@@ -231,8 +328,8 @@ mod tests {
     fn no_mask_keeps_all_but_managed_fields() {
         let object = json!({"metadata": {"name": "a", "managedFields": []}, "spec": 1});
         assert_eq!(
-            Mask::parse(&[], 64).unwrap().apply(&object),
-            json!({"metadata": {"name": "a"}, "spec": 1})
+            Mask::parse(&[], 64).unwrap().apply(&object.to_string()).unwrap(),
+            json!({"metadata": {"name": "a"}, "spec": 1}).to_string()
         );
     }
 

@@ -1,121 +1,19 @@
 //! The host's side of `wit/host`: one file per interface. Each function counts its call, checks the grant, asks a
 //! service, and bounds the answer, in this order. What no grant covers is answered `denied` and never asked.
 
+mod book;
 mod clock;
 mod history;
 mod http;
 mod kubernetes;
 mod log;
 mod mask;
+mod output;
 mod prometheus;
+mod sandbox;
 pub(crate) mod wasi;
-
-use std::{sync::Arc, time::Instant};
 
 pub(crate) use self::http::header_of;
 pub use self::kubernetes::{check_kind, check_name};
-pub(crate) use crate::bindings::numo::host::types;
-use crate::{
-    budget::Budget,
-    grants::Grants,
-    limiter::Limiter,
-    limits::Limits,
-    reason::Exceeded,
-    services::{ErrorCode, HostError, Services},
-    text::clean,
-    verdict::SENTENCE,
-};
-use log::LogBook;
-
-/// What a component touched, so that the operator can ask it again when that changes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Read {
-    /// `v1`.
-    pub api_version: String,
-    /// `Pod`.
-    pub kind: String,
-    /// None: all, or cluster-scoped.
-    pub namespace: Option<String>,
-    /// None: a list.
-    pub name: Option<String>,
-    /// Of a list.
-    pub label_selector: Option<String>,
-}
-
-/// The data of one store: what one call of a component may use, and has used.
-pub(crate) struct Sandbox {
-    pub(crate) limits: Arc<Limits>,
-    pub(crate) limiter: Limiter,
-    pub(crate) budget: Budget,
-    pub(crate) book: LogBook,
-    pub(crate) reads: Vec<Read>,
-    /// The end of its time.
-    pub(crate) deadline: Instant,
-    /// None in `describe` and `validate-config`: every call is denied.
-    lent: Option<Lent>,
-    /// Standard output and error.
-    pub(crate) output: wasi::Output,
-    wasi: Option<wasmtime_wasi::WasiCtx>,
-    table: Option<wasmtime::component::ResourceTable>,
-}
-
-/// What an evaluation was lent.
-struct Lent {
-    grants: Arc<Grants>,
-    services: Services,
-}
-
-impl Sandbox {
-    pub(crate) fn new(limits: Arc<Limits>, deadline: Instant, lent: Option<(Arc<Grants>, Services)>) -> Self {
-        let sink = lent.as_ref().map(|(_, services)| services.log.clone());
-        Self {
-            limiter: Limiter::new(&limits),
-            budget: Budget::default(),
-            book: LogBook::new(sink.clone(), &limits),
-            output: wasi::Output::new(LogBook::new(sink, &limits), &limits),
-            reads: Vec::new(),
-            deadline,
-            lent: lent.map(|(grants, services)| Lent { grants, services }),
-            wasi: None,
-            table: None,
-            limits,
-        }
-    }
-
-    /// The limit that was reached first, if any.
-    pub(crate) fn exceeded(&self) -> Option<&Exceeded> {
-        self.limiter.refused.as_ref().or(self.budget.spent.as_ref())
-    }
-
-    /// Counts a call that needs a grant, and gives what was lent.
-    fn lent(&mut self, interface: &str) -> Result<(Arc<Grants>, Services), HostError> {
-        self.budget.spend_call(&self.limits)?;
-        let lent = self.lent.as_ref().ok_or_else(|| {
-            let message = "describe and validate-config must not depend on anything: every call is denied";
-            HostError::new(ErrorCode::Denied, message).detail("grant", interface)
-        })?;
-        Ok((lent.grants.clone(), lent.services.clone()))
-    }
-}
-
-impl types::Host for Sandbox {}
-
-impl From<HostError> for types::Error {
-    fn from(error: HostError) -> Self {
-        Self {
-            code: match error.code {
-                ErrorCode::Denied => types::ErrorCode::Denied,
-                ErrorCode::Forbidden => types::ErrorCode::Forbidden,
-                ErrorCode::Invalid => types::ErrorCode::Invalid,
-                ErrorCode::Unsupported => types::ErrorCode::Unsupported,
-                ErrorCode::Expired => types::ErrorCode::Expired,
-                ErrorCode::TooLarge => types::ErrorCode::TooLarge,
-                ErrorCode::OverBudget => types::ErrorCode::OverBudget,
-                ErrorCode::Unavailable => types::ErrorCode::Unavailable,
-                ErrorCode::Other => types::ErrorCode::Other,
-            },
-            message: clean(&error.message, SENTENCE),
-            details: error.details,
-        }
-    }
-}
+pub use self::sandbox::Read;
+pub(crate) use self::sandbox::Sandbox;

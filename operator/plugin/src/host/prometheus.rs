@@ -1,7 +1,7 @@
 //! `numo:host/prometheus`: instant queries to the one server of the operator's configuration. The component chooses
 //! the query and nothing else: not the server, not the time, not the path.
 
-use super::{Sandbox, types};
+use super::sandbox::{Sandbox, types};
 use crate::{
     bindings::numo::host::prometheus as wit,
     prometheus::{self, Answer, Bounds},

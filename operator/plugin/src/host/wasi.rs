@@ -2,37 +2,23 @@
 //! files, input at its end, the time of the evaluation, and randomness that is the same for the same moment. Output
 //! goes to the component's log and what is over is dropped (a stream that closes makes `println!` panic).
 
-use std::{
-    convert::Infallible,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{convert::Infallible, time::Duration};
 
-use bytes::Bytes;
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
-use tokio::io::AsyncWrite;
 use wasmtime::component::{Linker, ResourceTable};
 use wasmtime_wasi::{
     HostMonotonicClock, HostWallClock, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView,
-    cli::{IsTerminal, StdoutStream, WasiCli, WasiCliView as _},
+    cli::{WasiCli, WasiCliView as _},
     clocks::{WasiClocks, WasiClocksView as _},
     filesystem::{WasiFilesystem, WasiFilesystemView as _},
     p2::bindings::{cli, clocks, filesystem, random},
     random::WasiRandom,
 };
-use wasmtime_wasi_io::{
-    IoView,
-    poll::Pollable,
-    streams::{OutputStream, StreamResult},
-};
+use wasmtime_wasi_io::IoView;
 
-use super::{Sandbox, log::LogBook};
-use crate::{
-    limits::Limits,
-    services::{LogLevel, LogLine},
-    text::clean,
-};
+use super::{output::Output, sandbox::Sandbox};
+use crate::limits::Limits;
 
 /// Links, interface by interface, what a component may import. Sockets and HTTP are not among them.
 pub(crate) fn link(linker: &mut Linker<Sandbox>) -> wasmtime::Result<()> {
@@ -168,112 +154,5 @@ impl rand_core::TryRng for Stream {
     fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
         self.fill(bytes);
         Ok(())
-    }
-}
-
-/// Standard output and error: lines for the log, and the last of them for the message of a trap.
-#[derive(Clone)]
-pub(crate) struct Output(Arc<Mutex<Written>>);
-
-struct Written {
-    book: LogBook,
-    line: Vec<u8>,
-    longest: usize,
-    /// The last lines, [`TAIL`] bytes at most.
-    tail: String,
-}
-
-/// Bytes kept of what was written last.
-const TAIL: usize = 1024;
-
-impl Output {
-    pub(crate) fn new(book: LogBook, limits: &Limits) -> Self {
-        let longest = usize::try_from(limits.log_message_bytes).unwrap_or(usize::MAX);
-        Self(Arc::new(Mutex::new(Written {
-            book,
-            line: Vec::new(),
-            longest,
-            tail: String::new(),
-        })))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Written> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The last lines; what has no line end yet becomes one.
-    pub(crate) fn tail(&self) -> String {
-        let mut written = self.lock();
-        written.end_line();
-        written.tail.trim().to_owned()
-    }
-}
-
-impl Written {
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            match byte {
-                b'\n' => self.end_line(),
-                _ if self.line.len() < self.longest => self.line.push(*byte),
-                _ => {}
-            }
-        }
-    }
-
-    fn end_line(&mut self) {
-        if self.line.is_empty() {
-            return;
-        }
-        let message = clean(
-            &String::from_utf8_lossy(&std::mem::take(&mut self.line)),
-            self.longest,
-        );
-        if self.tail.len() + message.len() >= TAIL {
-            self.tail.clear();
-        }
-        self.tail.push_str(&clean(&message, TAIL - 2));
-        self.tail.push(' ');
-        self.book.write(LogLine {
-            level: LogLevel::Debug,
-            message,
-            fields: Vec::new(),
-        });
-    }
-}
-
-impl IsTerminal for Output {
-    fn is_terminal(&self) -> bool {
-        false
-    }
-}
-
-impl StdoutStream for Output {
-    fn p2_stream(&self) -> Box<dyn OutputStream> {
-        Box::new(self.clone())
-    }
-
-    fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
-        // Only WASI 0.3 asks for it, which is not linked.
-        Box::new(tokio::io::sink())
-    }
-}
-
-#[async_trait::async_trait]
-impl Pollable for Output {
-    async fn ready(&mut self) {}
-}
-
-impl OutputStream for Output {
-    fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
-        self.lock().write(&bytes);
-        Ok(())
-    }
-
-    fn flush(&mut self) -> StreamResult<()> {
-        Ok(())
-    }
-
-    fn check_write(&mut self) -> StreamResult<usize> {
-        Ok(64 * 1024)
     }
 }

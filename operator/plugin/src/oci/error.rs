@@ -1,6 +1,6 @@
 //! Why something was not fetched or pushed. One list; it decides nothing about what follows.
 
-use super::Digest;
+use super::digest::Digest;
 use crate::text::clean;
 
 /// Why something was not fetched or pushed. The variant's name is stable ([`OciError::reason`]); the sentence names the

@@ -5,7 +5,16 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{CONFIG, Digest, LAYER, OciError};
+use super::{digest::Digest, error::OciError};
+
+/// Media type of a component's config.
+pub const CONFIG: &str = "application/vnd.wasm.config.v0+json";
+/// Media type of the one layer.
+pub const LAYER: &str = "application/wasm";
+/// Bytes of a manifest or an index. Registries refuse more than 4 MiB; a component's manifest has some hundred bytes.
+pub const MANIFEST_BYTES: u64 = 1024 * 1024;
+/// Bytes of a config.
+pub const CONFIG_BYTES: u64 = 256 * 1024;
 
 /// Media type of an image manifest, the only kind of manifest that is taken.
 pub(crate) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";

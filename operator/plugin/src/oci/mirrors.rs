@@ -3,10 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Reference, Version,
-    reference::{is_registry, is_repository},
-};
+use super::reference::{Reference, Version, is_registry, is_repository};
 
 /// Whether the source itself is asked when no mirror has the artifact.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

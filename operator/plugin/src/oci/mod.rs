@@ -9,40 +9,28 @@
 //! can bound them, has one deadline a request and none for the whole, and no mirrors or identity tokens.
 
 mod auth;
-mod credentials;
-mod error;
+pub(crate) mod credentials;
+pub(crate) mod digest;
+pub(crate) mod error;
 mod http;
-mod layout;
+pub(crate) mod layout;
 mod mirrors;
-mod proxy;
 mod pull;
-mod push;
-mod reference;
-mod registry;
+pub(crate) mod push;
+pub(crate) mod reference;
+pub(crate) mod registry;
 mod store;
 #[doc(hidden)]
 pub mod untrusted;
 
+pub use crate::net::proxy::Proxies;
 pub use credentials::{Credentials, CredentialsError, Login};
+pub use digest::Digest;
 pub use error::OciError;
-pub use layout::{ComponentSurface, WasmConfig};
+pub use layout::{CONFIG, CONFIG_BYTES, ComponentSurface, LAYER, MANIFEST_BYTES, WasmConfig};
 pub use mirrors::{MirrorSet, Mirrors, SourcePolicy};
-pub use proxy::Proxies;
 pub use pull::Artifact;
 pub use push::{Push, created_from_epoch};
-pub use reference::{Digest, Pinned, Reference, Version};
+pub use reference::{Pinned, Reference, Version};
 pub use registry::{Bounds, Registry, Setup, SetupError};
 pub use store::{Store, Stored};
-
-pub(crate) use layout::{Descriptor, EMPTY, EMPTY_BYTES, Index, MANIFEST, Manifest};
-pub(crate) use push::json;
-pub(crate) use registry::Session;
-
-/// Media type of a component's config.
-pub const CONFIG: &str = "application/vnd.wasm.config.v0+json";
-/// Media type of the one layer.
-pub const LAYER: &str = "application/wasm";
-/// Bytes of a manifest or an index. Registries refuse more than 4 MiB; a component's manifest has some hundred bytes.
-pub const MANIFEST_BYTES: u64 = 1024 * 1024;
-/// Bytes of a config.
-pub const CONFIG_BYTES: u64 = 256 * 1024;

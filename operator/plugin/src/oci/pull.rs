@@ -5,10 +5,12 @@ use bytes::Bytes;
 use http::{HeaderValue, Method, header};
 
 use super::{
-    CONFIG_BYTES, Credentials, Digest, MANIFEST_BYTES, OciError, Pinned, Reference, Registry, Version,
-    WasmConfig,
-    layout::{Descriptor, INDEX, Index, MANIFEST, Manifest},
-    registry::{Call, Expect, Failed, Session},
+    credentials::Credentials,
+    digest::Digest,
+    error::OciError,
+    layout::{CONFIG_BYTES, Descriptor, INDEX, Index, MANIFEST, MANIFEST_BYTES, Manifest, WasmConfig},
+    reference::{Pinned, Reference, Version},
+    registry::{Call, Expect, Failed, Registry, Session},
 };
 
 /// A component, fetched and of the digest that was asked for.

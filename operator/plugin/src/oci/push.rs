@@ -8,10 +8,12 @@ use http::{HeaderName, HeaderValue, Method, header};
 use jiff::Timestamp;
 
 use super::{
-    CONFIG, ComponentSurface, Credentials, Digest, LAYER, MANIFEST, OciError, Pinned, Reference, Registry,
-    Session, Version, WasmConfig,
-    layout::{Descriptor, INDEX, Index, Manifest},
-    registry::{Call, Expect, Fetched},
+    credentials::Credentials,
+    digest::Digest,
+    error::OciError,
+    layout::{CONFIG, ComponentSurface, Descriptor, INDEX, Index, LAYER, MANIFEST, Manifest, WasmConfig},
+    reference::{Pinned, Reference, Version},
+    registry::{Call, Expect, Fetched, Registry, Session},
 };
 
 /// Bytes of a registry's answer to a push.

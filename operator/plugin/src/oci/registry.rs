@@ -16,11 +16,15 @@ use tokio::time::{Instant, timeout_at};
 use url::Url;
 
 use super::{
-    Credentials, Digest, Login, Mirrors, OciError, Proxies, Reference,
     auth::{Challenge, TOKEN_BYTES, token},
-    http::{Answer, Ask, Failure, Transport, basic, host, is_loopback},
-    mirrors::Place,
+    credentials::{Credentials, Login},
+    digest::Digest,
+    error::OciError,
+    http::{Answer, Ask, Closed, Failure, Transport, basic, host, is_loopback},
+    mirrors::{Mirrors, Place},
+    reference::Reference,
 };
+use crate::net::proxy::Proxies;
 use crate::{address::AddressRange, text::clean};
 
 /// Redirects of one request.
@@ -68,6 +72,8 @@ pub struct Setup {
     pub cluster: Vec<AddressRange>,
     /// Registries (`registry.lan:5000`) that an administrator named: they, and where they lead, may be anywhere.
     pub inside: Vec<String>,
+    /// Only a registry in `inside` may be on this machine: for references that others write.
+    pub only_named_loopback: bool,
     /// How often and how long.
     pub bounds: Bounds,
 }
@@ -151,12 +157,12 @@ impl Registry {
         Session::new(self, shown, place, credentials, "pull,push", deadline)
     }
 
-    /// Addresses that are not connected to for the sake of this registry.
-    fn closed(&self, registry: &str) -> &[AddressRange] {
-        if self.setup.inside.iter().any(|inside| inside == registry) {
-            &[]
-        } else {
-            &self.setup.cluster
+    /// Where this registry may not be.
+    fn closed(&self, registry: &str) -> Closed<'_> {
+        let is_named = self.setup.inside.iter().any(|inside| inside == registry);
+        Closed {
+            ranges: if is_named { &[] } else { &self.setup.cluster },
+            loopback: is_named || !self.setup.only_named_loopback,
         }
     }
 

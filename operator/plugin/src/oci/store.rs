@@ -3,6 +3,7 @@
 //! what was fetched with its own credentials. It judges no signature.
 
 use std::{
+    collections::BTreeMap,
     io,
     path::{Path, PathBuf},
 };
@@ -10,10 +11,11 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Artifact, Digest,
+    digest::Digest,
     layout::{Descriptor, Manifest},
+    pull::Artifact,
 };
-use crate::{folder::Folder, signature::Candidate};
+use crate::{folder::Folder, signature::policy::Candidate};
 
 /// One part in so many is the most that one tenant has of the folder.
 const SHARE: u64 = 4;
@@ -29,6 +31,8 @@ pub struct Stored {
     pub component: Vec<u8>,
     /// They prove nothing by themselves.
     pub signatures: Vec<Candidate>,
+    /// Annotations of its manifest.
+    pub annotations: BTreeMap<String, String>,
 }
 
 /// What stands before the component in a file.
@@ -52,9 +56,13 @@ impl Store {
         if stored.is_none() {
             self.0.discard(&path);
         }
-        stored.map(|(about, component)| Stored {
-            component,
-            signatures: about.signatures,
+        stored.map(|(about, component)| {
+            let manifest = serde_json::from_str::<Manifest>(&about.manifest);
+            Stored {
+                component,
+                signatures: about.signatures,
+                annotations: manifest.map(|manifest| manifest.annotations).unwrap_or_default(),
+            }
         })
     }
 
@@ -116,13 +124,18 @@ mod tests {
     use super::*;
     use crate::oci::{CONFIG, LAYER, Pinned};
 
+    fn annotations() -> BTreeMap<String, String> {
+        [("org.opencontainers.image.version".to_owned(), "1.2.3".to_owned())].into()
+    }
+
     fn artifact() -> Artifact {
         of(b"a component".to_vec())
     }
 
     fn of(component: Vec<u8>) -> Artifact {
         let config = Descriptor::new(CONFIG, b"{}");
-        let manifest = Manifest::new(config, vec![Descriptor::new(LAYER, &component)]);
+        let mut manifest = Manifest::new(config, vec![Descriptor::new(LAYER, &component)]);
+        manifest.annotations.clone_from(&annotations());
         let manifest = serde_json::to_vec(&manifest).unwrap();
         Artifact {
             pinned: Pinned {
@@ -135,7 +148,7 @@ mod tests {
                 "created": "1970-01-01T00:00:00Z", "architecture": "wasm", "os": "wasip2", "layerDigests": [],
             }))
             .unwrap(),
-            annotations: std::collections::BTreeMap::default(),
+            annotations: annotations(),
             component,
         }
     }
@@ -154,6 +167,7 @@ mod tests {
         let found = store.get(digest, "a").unwrap();
         assert_eq!(found.component, artifact.component);
         assert_eq!(found.signatures, signatures);
+        assert_eq!(found.annotations, annotations());
         assert_eq!(store.get(digest, "b"), None);
     }
 

@@ -4,7 +4,11 @@
 
 use http::{HeaderMap, HeaderValue, header::WWW_AUTHENTICATE};
 
-use super::{Credentials, Index, Manifest, auth};
+use super::{
+    auth,
+    credentials::Credentials,
+    layout::{Index, Manifest},
+};
 
 /// The realm and service of the strongest challenge in these values of `WWW-Authenticate`; no realm for a password.
 pub fn challenge<'a>(values: impl IntoIterator<Item = &'a [u8]>) -> Option<(Option<String>, Option<String>)> {

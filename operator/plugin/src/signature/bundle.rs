@@ -6,8 +6,11 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{KeyError, PublicKey, SigningKey, decode};
-use crate::oci::Digest;
+use super::{
+    key::{KeyError, PublicKey, SigningKey},
+    policy::{Said, decode},
+};
+use crate::oci::digest::Digest;
 
 /// Media type of the bundles that numo writes.
 pub(super) const MEDIA_TYPE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
@@ -56,6 +59,9 @@ struct Statement {
 #[derive(Deserialize)]
 struct Subject {
     digest: std::collections::BTreeMap<String, String>,
+    /// Text, by the specification; what is none says nothing.
+    name: Option<serde_json::Value>,
+    annotations: Option<serde_json::Value>,
 }
 
 /// What is signed of an envelope (DSSE's pre-authentication encoding).
@@ -65,8 +71,8 @@ fn signed(payload_type: &str, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Whether `key` signed that `digest` is meant; else what is wrong.
-pub(super) fn verify(key: &PublicKey, digest: &Digest, bundle: &[u8]) -> Result<(), String> {
+/// What `key` said besides, if it signed that `digest` is meant; else what is wrong.
+pub(super) fn verify(key: &PublicKey, digest: &Digest, bundle: &[u8]) -> Result<Said, String> {
     let bundle: Bundle = serde_json::from_slice(bundle).map_err(|error| format!("a bundle: {error}"))?;
     if !bundle.media_type.starts_with(MEDIA_TYPE_START) {
         return Err(format!("a bundle has media type {:?}", bundle.media_type));
@@ -94,8 +100,9 @@ pub(super) fn is_statement(payload_type: &str) -> Result<(), String> {
     }
 }
 
-/// Whether what was signed, by whomever, says that `digest` is meant; else what is wrong.
-pub(super) fn means(payload: &[u8], digest: &Digest) -> Result<(), String> {
+/// What was said besides, if what was signed, by whomever, says that `digest` is meant; else what is wrong. Of several subjects with that
+/// digest the first counts.
+pub(super) fn means(payload: &[u8], digest: &Digest) -> Result<Said, String> {
     let statement: Statement =
         serde_json::from_slice(payload).map_err(|error| format!("a statement: {error}"))?;
     if !STATEMENTS.contains(&statement.kind.as_str()) {
@@ -107,30 +114,31 @@ pub(super) fn means(payload: &[u8], digest: &Digest) -> Result<(), String> {
             statement.predicate_type
         ));
     }
-    let about = |subject: &Subject| {
+    let about = |subject: &&Subject| {
         subject
             .digest
             .get("sha256")
             .is_some_and(|hex| hex == digest.hex())
     };
-    if !statement.subject.iter().any(about) {
+    let Some(subject) = statement.subject.iter().find(about) else {
         return Err("a signature is about another digest".to_owned());
-    }
-    Ok(())
+    };
+    Ok(Said::new(subject.name.as_ref(), subject.annotations.as_ref()))
 }
 
-/// A bundle in which `key` says that `digest` is meant.
-pub(super) fn sign(key: &SigningKey, digest: &Digest) -> Result<Vec<u8>, KeyError> {
+/// A bundle in which `key` says that `digest` in `repository` is meant.
+pub(super) fn sign(key: &SigningKey, repository: &str, digest: &Digest) -> Result<Vec<u8>, KeyError> {
     let statement = json!({
         "_type": STATEMENTS[0],
-        "subject": [{"digest": {"sha256": digest.hex()}}],
+        "subject": [{"name": repository, "digest": {"sha256": digest.hex()}}],
         "predicateType": PREDICATE,
         "predicate": {},
     });
     envelope(key, statement.to_string().as_bytes())
 }
 
-fn envelope(key: &SigningKey, payload: &[u8]) -> Result<Vec<u8>, KeyError> {
+/// What is signed, with its signature.
+pub(super) fn envelope(key: &SigningKey, payload: &[u8]) -> Result<Vec<u8>, KeyError> {
     let signature = STANDARD.encode(key.sign(&signed(PAYLOAD, payload))?);
     // cosign's hint: the hash of the key, in base64.
     let hint = decode_hex(key.public().id().hex());
@@ -175,9 +183,13 @@ mod tests {
         let digest = Digest::of(b"manifest");
         let [one, other] = both();
         for (key, wrong) in [(&one, &other), (&other, &one)] {
-            check(key, &sign(key, &digest).unwrap(), "");
-            check(key, &sign(wrong, &digest).unwrap(), "not by key");
-            check(key, &sign(key, &Digest::of(b"other")).unwrap(), "another digest");
+            check(key, &sign(key, "r/a", &digest).unwrap(), "");
+            check(key, &sign(wrong, "r/a", &digest).unwrap(), "not by key");
+            check(
+                key,
+                &sign(key, "r/a", &Digest::of(b"other")).unwrap(),
+                "another digest",
+            );
             let statement = |kind: &str, predicate: &str, hex: &str| {
                 let subject = json!([{"digest": {"sha256": "00"}}, {"digest": {"sha256": hex}}]);
                 let text = json!({"_type": kind, "predicateType": predicate, "subject": subject}).to_string();
@@ -197,7 +209,7 @@ mod tests {
     #[test]
     fn a_changed_bundle_is_refused() {
         let [key, _] = both();
-        let bundle = String::from_utf8(sign(&key, &Digest::of(b"manifest")).unwrap()).unwrap();
+        let bundle = String::from_utf8(sign(&key, "r/a", &Digest::of(b"manifest")).unwrap()).unwrap();
         check(
             &key,
             bundle.replace("vnd.in-toto+json", "vnd.in-toto+jsom").as_bytes(),

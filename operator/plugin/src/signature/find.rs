@@ -1,8 +1,18 @@
 //! Looks for signatures where cosign puts them. What a registry says is bounded and believed only about what it has: that
 //! it failed to answer is never taken for "there are none".
 
-use super::{CANDIDATE_BYTES, CANDIDATES, Candidate, SignatureError, bundle, legacy};
-use crate::oci::{Credentials, Descriptor, Digest, OciError, Pinned, Registry, Session, Version};
+use super::{
+    bundle, legacy,
+    policy::{CANDIDATE_BYTES, CANDIDATES, Candidate, SignatureError},
+};
+use crate::oci::{
+    credentials::Credentials,
+    digest::Digest,
+    error::OciError,
+    layout::Descriptor,
+    reference::{Pinned, Version},
+    registry::{Registry, Session},
+};
 
 impl Registry {
     /// The signatures of an artifact, at most [`CANDIDATES`], from the first of its places that has any. One that is too

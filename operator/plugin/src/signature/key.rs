@@ -12,7 +12,7 @@ use aws_lc_rs::{
 };
 use rustls::pki_types::{PrivatePkcs8KeyDer, SubjectPublicKeyInfoDer, pem::PemObject as _};
 
-use crate::oci::Digest;
+use crate::oci::digest::Digest;
 
 /// A P-256 point in SubjectPublicKeyInfo (RFC 5480): all before the 65 bytes of the uncompressed point.
 const P256: [u8; 26] = [

@@ -14,8 +14,11 @@ use sigstore_verify::{
     types::{Bundle, MediaType, Sha256Hash, SignatureContent, bundle::VerificationMaterialContent},
 };
 
-use super::{Candidate, Signer, Verifier, bundle};
-use crate::oci::Digest;
+use super::{
+    bundle,
+    policy::{Candidate, Said, Signer, Verifier},
+};
+use crate::oci::digest::Digest;
 
 /// Who is trusted to vouch for identities.
 pub struct TrustRoot {
@@ -68,7 +71,7 @@ impl fmt::Debug for TrustRoot {
 }
 
 impl Verifier for TrustRoot {
-    fn verify(&self, digest: &Digest, candidate: &Candidate) -> Result<Signer, String> {
+    fn vouch(&self, digest: &Digest, candidate: &Candidate) -> Result<(Signer, Said), String> {
         let Candidate::Bundle { json } = candidate else {
             return Err("a .sig signature is not by an identity".to_owned());
         };
@@ -91,12 +94,15 @@ impl Verifier for TrustRoot {
             .verify(hash, &parsed, &self.policy)
             .map_err(|error| wrong(&error))?;
         bundle::is_statement(&envelope.payload_type)?;
-        bundle::means(envelope.payload.as_bytes(), digest)?;
+        let said = bundle::means(envelope.payload.as_bytes(), digest)?;
         match (verified.issuer(), verified.identity()) {
-            (Some(issuer), Some(subject)) if verified.certificate_verified() => Ok(Signer::Identity {
-                issuer: issuer.to_owned(),
-                subject: subject.as_str().to_owned(),
-            }),
+            (Some(issuer), Some(subject)) if verified.certificate_verified() => {
+                let signer = Signer::Identity {
+                    issuer: issuer.to_owned(),
+                    subject: subject.as_str().to_owned(),
+                };
+                Ok((signer, said))
+            }
             _ => Err("a certificate names no issuer or nobody".to_owned()),
         }
     }

@@ -1,10 +1,14 @@
 //! cosign's first layout: a "simple signing" document, signed as it is, in the annotations of a manifest at the tag
-//! `sha256-<hex>.sig`. The document's own words on where the image lies are not compared: mirrors move images.
+//! `sha256-<hex>.sig`. The document's own words on where the image lies are compared with what a policy wants, and never with where it was
+//! found: mirrors move images.
 
 use serde::{Deserialize, Serialize};
 
-use super::{PublicKey, decode};
-use crate::oci::Digest;
+use super::{
+    key::PublicKey,
+    policy::{Said, decode},
+};
+use crate::oci::digest::Digest;
 
 /// Media type of the signed document.
 pub(super) const MEDIA_TYPE: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
@@ -54,8 +58,13 @@ pub(super) fn document(repository: &str, digest: &Digest) -> Result<Vec<u8>, ser
     })
 }
 
-/// Whether `key` signed that `digest` is meant; else what is wrong.
-pub(super) fn verify(key: &PublicKey, digest: &Digest, payload: &str, signature: &str) -> Result<(), String> {
+/// What `key` said besides, if it signed that `digest` is meant; else what is wrong.
+pub(super) fn verify(
+    key: &PublicKey,
+    digest: &Digest,
+    payload: &str,
+    signature: &str,
+) -> Result<Said, String> {
     let signature = decode(signature).ok_or("a signature is not base64")?;
     if !key.accepts(payload.as_bytes(), &signature) {
         return Err(format!("a .sig signature is not by key {}", key.id()));
@@ -71,7 +80,8 @@ pub(super) fn verify(key: &PublicKey, digest: &Digest, payload: &str, signature:
     if document.critical.image.digest != digest.as_str() {
         return Err(format!("a signature is about {}", document.critical.image.digest));
     }
-    Ok(())
+    let repository = serde_json::Value::from(document.critical.identity.docker_reference);
+    Ok(Said::new(Some(&repository), document.optional.as_ref()))
 }
 
 #[cfg(test)]

@@ -1,12 +1,20 @@
 //! Signs an artifact with a key and puts the signature where cosign and [`super::find`] look for it. It signs digests
 //! only, and tells nobody else: no transparency log.
 
-use super::{KeyError, SigningKey, bundle, find, legacy};
+use super::{
+    bundle, find,
+    key::{KeyError, SigningKey},
+    legacy,
+};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
 use crate::oci::{
-    Credentials, Descriptor, EMPTY, EMPTY_BYTES, Index, MANIFEST, Manifest, OciError, Pinned, Reference,
-    Registry, Session, Version, json,
+    credentials::Credentials,
+    error::OciError,
+    layout::{Descriptor, EMPTY, EMPTY_BYTES, Index, MANIFEST, Manifest},
+    push::json,
+    reference::{Pinned, Reference, Version},
+    registry::{Registry, Session},
 };
 
 /// Where a signature is put.
@@ -72,7 +80,8 @@ impl Session<'_> {
         subject: &[u8],
         key: &SigningKey,
     ) -> Result<Version, SignError> {
-        let bundle = bundle::sign(key, &pinned.digest)?;
+        let repository = format!("{}/{}", pinned.registry, pinned.repository);
+        let bundle = bundle::sign(key, &repository, &pinned.digest)?;
         let mut manifest = Manifest::new(
             Descriptor::new(EMPTY, EMPTY_BYTES),
             vec![Descriptor::new(bundle::MEDIA_TYPE, &bundle)],

@@ -12,7 +12,7 @@ use numo_world::{Event, Fault, MachineApi, Membership, PoolInGit, PoolSpec, Worl
 use serde_json::{Value, json};
 
 use crate::{
-    Gate, NEW, canary, finish, happened, job, judgement, mark, pool, prepare, quick, released, rule,
+    Gate, NEW, apply, canary, finish, happened, job, judgement, mark, pool, prepare, quick, released, rule,
     rule_began, seen, set, waits, with, with_canary, workers,
 };
 
@@ -268,25 +268,71 @@ async fn a_node_whose_machine_is_being_deleted_waits() -> Result<()> {
     stage.strike().await
 }
 
-/// The node that kured is about to reboot is never let go; the others go on, and it follows when the lock is free.
-#[tokio::test(flavor = "multi_thread")]
-async fn the_holder_of_kureds_lock_waits_until_it_is_free() -> Result<()> {
-    let stage = set(workers(3), Vec::new()).await?;
-    prepare(&stage, &[quick()], json!({})).await?;
-    let daemons: Api<DaemonSet> = Api::namespaced(stage.person.clone(), "kube-system");
-    let lock = json!({"nodeID": "worker-0", "metadata": {"unschedulable": false}, "created": "2026-01-01T00:00:00Z", "TTL": 0});
-    let kured = json!({
+/// A DaemonSet by the name of kured, as this ServiceAccount, whose lock these nodes hold without a time to live.
+fn kured(account: &str, nodes: &[&str]) -> Result<DaemonSet> {
+    let created = jiff::Timestamp::now().to_string();
+    let locks = nodes
+        .iter()
+        .map(|node| json!({"nodeID": node, "metadata": {}, "created": created, "TTL": 0}));
+    let lock = json!({"maxOwners": 3, "locks": locks.collect::<Vec<_>>()});
+    Ok(serde_json::from_value(json!({
         "metadata": {"name": "kured", "annotations": {"weave.works/kured-node-lock": lock.to_string()}},
         "spec": {
             "selector": {"matchLabels": {"name": "kured"}},
             "template": {
                 "metadata": {"labels": {"name": "kured"}},
-                "spec": {"nodeSelector": {"none": "such"}, "containers": [{"name": "kured", "image": "kured"}]},
+                "spec": {
+                    "serviceAccountName": account, "nodeSelector": {"none": "such"},
+                    "containers": [{"name": "kured", "image": "kured"}],
+                },
             },
         },
-    });
+    }))?)
+}
+
+/// The right that kured's own ClusterRole gives.
+fn may_change_nodes(namespace: &str, account: &str) -> Value {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": {"name": "kured"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:node"},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
+    })
+}
+
+/// Who has `edit` in one namespace makes a DaemonSet by the name of kured: it stops nobody, and `doctor` names it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_strangers_kured_stops_nobody() -> Result<()> {
+    let stage = set(workers(3), Vec::new()).await?;
+    crate::jobs::namespace(&stage, "team", json!({})).await?;
+    let daemons: Api<DaemonSet> = Api::namespaced(stage.person.clone(), "team");
     daemons
-        .create(&PostParams::default(), &serde_json::from_value(kured)?)
+        .create(
+            &PostParams::default(),
+            &kured("default", &["worker-0", "worker-1", "worker-2"])?,
+        )
+        .await?;
+    prepare(&stage, &[quick()], json!({})).await?;
+    stage.world.upgrade_to(NEW).await?;
+    finish(&stage).await?;
+    let said = stage.call(&["doctor"]).await?;
+    assert!(
+        said.out.contains("DaemonSet team/kured") && said.out.contains("does not believe its reboot lock"),
+        "{said:?}"
+    );
+    stage.judge(&judgement(&["quick"], &["quick"])).await?;
+    stage.strike().await
+}
+
+/// The node that kured is about to reboot is never let go; the others go on, and it follows when the lock is free.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_holder_of_kureds_lock_waits_until_it_is_free() -> Result<()> {
+    let stage = set(workers(3), Vec::new()).await?;
+    prepare(&stage, &[quick()], json!({})).await?;
+    apply(&stage, &[may_change_nodes("kube-system", "kured")]).await?;
+    let daemons: Api<DaemonSet> = Api::namespaced(stage.person.clone(), "kube-system");
+    daemons
+        .create(&PostParams::default(), &kured("kured", &["worker-0"])?)
         .await?;
     stage.world.upgrade_to(NEW).await?;
     let why = waits(&stage, "NodeLeaving").await?;

@@ -382,6 +382,12 @@ async fn a_rule_reads_no_more_than_its_namespace_may() -> Result<()> {
         &[
             lent(),
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}}),
+            json!({
+                "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+                "metadata": {"name": "numo-runs", "namespace": "team-a"},
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "numo-runs"},
+                "subjects": [{"kind": "ServiceAccount", "name": "numo", "namespace": numo_e2e::NAMESPACE}],
+            }),
         ],
     )
     .await?;

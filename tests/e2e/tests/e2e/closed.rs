@@ -8,7 +8,7 @@ use kube::{
 };
 use numo_api::{MutexBudget, MutexTarget, Phase, Step};
 use numo_e2e::{NAMESPACE, Stage};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     Gate, NEW, apply, explained, finish, job, judgement, pool, prepare, quick, released,
@@ -47,8 +47,32 @@ async fn a_run_that_is_broken_at_its_first_upgrade_holds_its_pools() -> Result<(
         .await?;
     assert!(why.contains("when an upgrade begins"), "{why}");
     // Before the upgrade the command line says what would become of the pools.
-    let said = stage.say(&["status"]).await?;
-    assert!(said.contains("RuleNotFound"), "{said}");
+    let object = ["mutexrunconfig/upgrade", "-n", NAMESPACE];
+    for verb in [
+        vec!["status"],
+        [&["explain"][..], &object].concat(),
+        [&["preview"][..], &object].concat(),
+    ] {
+        let said = stage.call(&verb).await?;
+        let words = format!("{}{}", said.out, said.err);
+        assert!(
+            words.contains("RuleNotFound") && words.contains("MachineConfigPool worker is paused"),
+            "{verb:?}: {said:?}"
+        );
+    }
+    for (on_refusal, words) in [
+        ("Roll", "MachineConfigPool worker rolls WITHOUT rules"),
+        ("Hold", "MachineConfigPool worker is paused"),
+    ] {
+        let spec = json!({"spec": {"onRefusal": on_refusal}});
+        stage.patch_run("upgrade", spec).await?;
+        stage
+            .until(&format!("doctor says: {words}"), 60, || async {
+                let said = stage.call(&["doctor", "-o", "json"]).await?;
+                Ok((said.out.contains("RuleNotFound") && said.out.contains(words)).then_some(()))
+            })
+            .await?;
+    }
     stage.world.upgrade_to(NEW).await?;
     held(&stage, NEW, "RuleNotFound").await?;
     // One thing is mended, and the next holds.
@@ -85,6 +109,107 @@ async fn a_run_that_breaks_between_two_upgrades_holds_its_pools() -> Result<()> 
     apply(&stage, &[target("workers", &["worker"])]).await?;
     stage.upgraded("worker", NEXT).await?;
     stage.condition("upgrade", "Ready", "True", "Succeeded").await?;
+    stage.strike().await
+}
+
+/// The shortest way to lose a gate: one letter in the target, between two upgrades.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pool_that_is_misspelt_between_two_upgrades_is_held() -> Result<()> {
+    const NEXT: &str = "4.18.0";
+    let stage = set(workers(2), Vec::new()).await?;
+    prepare(&stage, &[quick()], json!({})).await?;
+    stage.world.upgrade_to(NEW).await?;
+    finish(&stage).await?;
+    apply(&stage, &[target("workers", &["wroker"])]).await?;
+    let why = stage
+        .condition("upgrade", "Ready", "False", "PoolNotFound")
+        .await?;
+    assert!(
+        why.contains("wroker") && why.contains("when an upgrade begins, MachineConfigPool worker"),
+        "{why}"
+    );
+    stage.world.upgrade_to(NEXT).await?;
+    held(&stage, NEXT, "PoolNotFound").await?;
+    apply(&stage, &[target("workers", &["worker"])]).await?;
+    stage.upgraded("worker", NEXT).await?;
+    stage.condition("upgrade", "Ready", "True", "Succeeded").await?;
+    stage.strike().await
+}
+
+/// The same rule and the same words; only time has gone by.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pass_that_grew_old_in_a_stop_is_asked_for_again() -> Result<()> {
+    let stage = set(workers(2), Vec::new()).await?;
+    let gate = Gate::new()?;
+    let gated = rule("gated", json!({"passSeconds": 10, "jobSpec": job(&gate.wait())}));
+    prepare(&stage, &[gated], json!({})).await?;
+    stage.world.upgrade_to(NEW).await?;
+    seen(&stage, "the rule runs", |w| rule_began(w, "gated", "worker-0")).await?;
+    stage.say(&["stop", "--reason", "a weekend"]).await?;
+    gate.open_for_all()?;
+    let passed = stage
+        .until("the Pass is written down", 60, || async {
+            let change = stage.change("worker-0").await?;
+            Ok(change.filter(|change| !crate::verdicts(change, "gated", Phase::Pre).is_empty()))
+        })
+        .await?;
+    let ended = |change: &numo_api::NodeChange| {
+        let status = change.status.clone().unwrap_or_default();
+        status
+            .verdicts
+            .iter()
+            .filter_map(|verdict| verdict.ended_at.clone())
+            .max()
+    };
+    let first = ended(&passed);
+    // By the API server's clock, as it stamps what is written.
+    stage
+        .until("the Pass is older than it may be", 60, || async {
+            let first: jiff::Timestamp = first.clone().unwrap_or_default().parse()?;
+            let now = jiff::Timestamp::now();
+            Ok((now.duration_since(first).as_secs() > 11).then_some(()))
+        })
+        .await?;
+    stage.say(&["start"]).await?;
+    finish(&stage).await?;
+    let change = stage.change("worker-0").await?;
+    let last = change.as_ref().and_then(ended);
+    assert!(
+        last > first,
+        "it was let go on the Pass of before the stop: {first:?}"
+    );
+    stage.strike().await
+}
+
+/// The last node that is behind is dead: nobody is told to wait for nodes in flight, and a command ends it.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_node_that_is_not_ready_is_stalled_and_can_be_skipped() -> Result<()> {
+    let stage = set(workers(3), Vec::new()).await?;
+    prepare(&stage, &[quick()], json!({})).await?;
+    stage.world.inject(numo_world::Fault::NotReady {
+        node: "worker-2".to_owned(),
+    });
+    stage.world.upgrade_to(NEW).await?;
+    for node in ["worker-0", "worker-1"] {
+        stage.step(node, Step::Done).await?;
+    }
+    let said = stalled(&stage, "NodeNotReady").await?;
+    assert!(said.contains("worker-2"), "{said}");
+    let text = explained(&stage, "worker-2", "NodeNotReady", 60).await?;
+    assert!(
+        text.contains("numo skip worker-2") && !text.contains("nodes in flight"),
+        "{text}"
+    );
+    stage.say(&["skip", "worker-2", "--reason", "it is gone"]).await?;
+    let why = stage.condition("upgrade", "Ready", "False", "PoolHeld").await?;
+    assert!(why.contains("worker"), "{why}");
+    stage
+        .until("an event names the node that was left out", 60, || async {
+            let all = stage.events().await?;
+            let notes = all.into_iter().filter_map(|event| event.note);
+            Ok(notes.into_iter().find(|note| note.contains("left out: worker-2")))
+        })
+        .await?;
     stage.strike().await
 }
 
@@ -296,8 +421,82 @@ async fn a_budget_that_only_a_person_can_free_is_stalled() -> Result<()> {
             Ok(both.then_some(said))
         })
         .await?;
+    // Nobody is told to wait for nodes in flight where none is: not of the budget, the run or the time it takes.
+    for asked in [
+        &["explain", "mutexbudget/none"][..],
+        &["explain", "mutexrunconfig/upgrade"],
+        &["status"],
+    ] {
+        let text = stage.say(asked).await?;
+        assert!(text.contains("a cluster administrator"), "{asked:?}: {text}");
+        assert!(!text.contains("nodes in flight"), "{asked:?}: {text}");
+    }
     stage.cordon("worker-2", false).await?;
     finish(&stage).await?;
+    stage.judge(&judgement(&["quick"], &["quick"])).await?;
+    stage.strike().await
+}
+
+/// A MutexBudget whose limit nobody can read, or that is 0, lets no node go: `explain` of it says which of the two it is,
+/// who ends it and by which command, and nothing of the kind once it is mended.
+#[tokio::test(flavor = "multi_thread")]
+async fn explain_of_a_budget_that_lets_no_node_go_says_what_ends_it() -> Result<()> {
+    let stage = set(workers(2), Vec::new()).await?;
+    let budget = |limit: Value| {
+        json!({
+            "apiVersion": "numo.openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexBudget",
+            "metadata": {"name": "odd"},
+            "spec": {
+                "nodeSelector": {"matchLabels": {"node-role.kubernetes.io/worker": ""}}, "maxUnavailable": limit,
+            },
+        })
+    };
+    apply(&stage, &[budget(json!("many"))]).await?;
+    prepare(&stage, &[quick()], json!({})).await?;
+    stage.world.upgrade_to(NEW).await?;
+    let explain = ["explain", "mutexbudget/odd", "--exit-code"];
+    for (limit, of_run, reason, of_budget) in [
+        (
+            json!("many"),
+            "spec.maxUnavailable: found \"many\"",
+            "InvalidField",
+            "spec.maxUnavailable: found \"many\", wanted a whole number such as 2 or a percentage such as \"25%\"; until \
+             that is mended no further node of it may become unavailable",
+        ),
+        (
+            json!(0),
+            "allows 0",
+            "BudgetExhausted",
+            "spec.maxUnavailable is 0: none of its 2 nodes may become unavailable, until that is raised",
+        ),
+    ] {
+        apply(&stage, &[budget(limit)]).await?;
+        stage
+            .until("the run says what is wrong with the budget", 60, || async {
+                let said = stalled(&stage, "BudgetExhausted").await?;
+                Ok((said.contains("MutexBudget/odd") && said.contains(of_run)).then_some(()))
+            })
+            .await?;
+        let said = stage.call(&explain).await?;
+        assert_eq!(said.code, Some(3), "{said:?}");
+        for words in [
+            reason,
+            of_budget,
+            "by a cluster administrator",
+            "kubectl edit mutexbudget odd",
+        ] {
+            assert!(said.out.contains(words), "no {words} in: {said:?}");
+        }
+    }
+    assert!(released_after_a_while(&stage).await.is_empty(), "a node rolls");
+    apply(&stage, &[budget(json!(1))]).await?;
+    finish(&stage).await?;
+    let said = stage.call(&explain).await?;
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(
+        said.out.contains("it lets further nodes become unavailable"),
+        "{said:?}"
+    );
     stage.judge(&judgement(&["quick"], &["quick"])).await?;
     stage.strike().await
 }

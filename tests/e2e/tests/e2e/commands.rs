@@ -39,6 +39,7 @@ impl Site {
             kubeconfig: cluster.kubeconfig(User::World),
             listens: vec![
                 ("NUMO_METRICS_ADDRESS".to_owned(), 8080),
+                ("NUMO_PROBE_ADDRESS".to_owned(), 8081),
                 ("NUMO_WEBHOOK_ADDRESS".to_owned(), 9443),
             ],
         };

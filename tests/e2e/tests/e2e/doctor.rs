@@ -4,12 +4,15 @@
 use anyhow::{Context as _, Result};
 use base64::{Engine as _, prelude::BASE64_STANDARD as STANDARD};
 use k8s_openapi::{
-    api::rbac::v1::ClusterRole,
+    api::{
+        admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding},
+        rbac::v1::ClusterRole,
+    },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{
     Api,
-    api::{Patch, PatchParams, PostParams},
+    api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use numo_e2e::{NAMESPACE, Stage};
 use serde_json::{Value, json};
@@ -48,6 +51,7 @@ async fn a_sound_installation_is_found_so_and_a_broken_one_is_named_with_its_cur
         "Definitions",
         "Leader",
         "Permissions",
+        "TokenPolicies",
         "OtherOperators",
         "Rules",
     ] {
@@ -65,8 +69,9 @@ async fn a_sound_installation_is_found_so_and_a_broken_one_is_named_with_its_cur
         .collect();
     assert_eq!(writes, Vec::<String>::new());
 
-    // Broken: a right is taken away, another's controller runs, a definition is another's, a rule cannot be asked, and the
-    // webhook is one that nobody serves.
+    // Broken: a right is taken away, another's controller runs, a definition is another's, a rule cannot be asked, the webhook is
+    // one that nobody serves, and of what limits numo's token a policy is gone and a binding only audits.
+    loosen_the_token(&stage).await?;
     let roles: Api<ClusterRole> = Api::all(stage.client.clone());
     let role = roles.get("numo").await?;
     let mut less = role.clone();
@@ -153,6 +158,21 @@ async fn a_sound_installation_is_found_so_and_a_broken_one_is_named_with_its_cur
     };
     one("Permissions", "wrong", "create pods/eviction");
     one(
+        "TokenPolicies",
+        "wrong",
+        "ValidatingAdmissionPolicy numo-nodes is not there",
+    );
+    one(
+        "TokenPolicies",
+        "wrong",
+        "no ValidatingAdmissionPolicyBinding makes ValidatingAdmissionPolicy numo-pools deny",
+    );
+    let cure = found.iter().find(|one| one["check"] == "TokenPolicies");
+    assert_eq!(
+        cure.context("TokenPolicies")?["cure"],
+        "kubectl apply -f deploy/kustomize/base/admission_policy.yaml"
+    );
+    one(
         "OtherOperators",
         "wrong",
         "Deployment default/system-upgrade-controller runs",
@@ -185,4 +205,124 @@ async fn a_sound_installation_is_found_so_and_a_broken_one_is_named_with_its_cur
     let put_back = Patch::Merge(json!({"rules": role.rules}));
     roles.patch("numo", &PatchParams::default(), &put_back).await?;
     stage.strike().await
+}
+
+/// Takes away one policy of numo's token, and has another one only audit.
+async fn loosen_the_token(stage: &Stage) -> Result<()> {
+    let policies: Api<ValidatingAdmissionPolicy> = Api::all(stage.client.clone());
+    policies.delete("numo-nodes", &DeleteParams::default()).await?;
+    let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(stage.client.clone());
+    let audits = Patch::Merge(json!({"spec": {"validationActions": ["Audit"]}}));
+    bindings
+        .patch("numo-pools", &PatchParams::default(), &audits)
+        .await?;
+    Ok(())
+}
+
+/// A Role or ClusterRole over Plans, and its binding to a user, by one name.
+fn grant(name: &str, namespace: Option<&str>, verb: &str, user: &str) -> [Value; 2] {
+    let kind = if namespace.is_some() {
+        "Role"
+    } else {
+        "ClusterRole"
+    };
+    let metadata = json!({"name": name, "namespace": namespace});
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": metadata,
+        "rules": [{"apiGroups": ["upgrade.cattle.io"], "resources": ["plans"], "verbs": [verb]}],
+    });
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": format!("{kind}Binding"), "metadata": metadata,
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
+    });
+    [role, binding]
+}
+
+/// A Plan's Job is root on its node: who may write Plans where they are honoured is named, and nobody else.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_may_write_plans_is_named() -> Result<()> {
+    let mut stage = set(workers(1), Vec::new()).await?;
+    // Plans are honoured in a namespace that has not invited numo.
+    stage.may_lack_rights = true;
+    let namespaces = [
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}),
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {
+            "name": "team-a", "labels": {"numo.openshift-optional.skrzypek.io/plans": "true"},
+        }}),
+    ];
+    apply(&stage, &namespaces).await?;
+    let mut reader = grant("plan-reader", None, "list", "rita");
+    let looks = [("apps", "deployments"), ("", "namespaces")]
+        .map(|(group, resource)| json!({"apiGroups": [group], "resources": [resource], "verbs": ["list"]}));
+    let rules = reader[0]["rules"].as_array_mut().context("rules")?;
+    rules.extend(looks);
+    let grants = [
+        grant("upgrader", None, "*", "ursula"),
+        reader,
+        grant("maker", Some("team-a"), "create", "mary\u{202e}"),
+        grant("maker", Some("shop"), "create", "kim"),
+    ];
+    apply(&stage, &grants.concat()).await?;
+    let (found, _) = findings(&stage).await?;
+    let said = of(&found, "PlanWriters", "note");
+    assert_eq!(said.len(), 1, "{found:#?}");
+    for named in [
+        "who may write Plans is root on the nodes",
+        "Group system:masters",
+        "User ursula",
+        "User mary\u{fffd} (in team-a)",
+        &format!("ServiceAccount {NAMESPACE}/numo (numo itself)"),
+    ] {
+        assert!(said[0].contains(named), "{named}: {said:?}");
+    }
+    for nobody in ["User rita", "User kim"] {
+        assert!(!said[0].contains(nobody), "{nobody}: {said:?}");
+    }
+    assert_eq!(said[0].matches("system:masters").count(), 1, "{said:?}");
+    assert!(of(&found, "Signatures", "note").is_empty(), "{found:#?}");
+    heeds_the_deployment(&stage).await?;
+
+    // Who may not read roles is told so.
+    let said = stage.call(&["doctor", "--as", "rita", "-o", "json"]).await?;
+    let found: Vec<Value> = serde_json::from_str(&said.out).with_context(|| format!("{said:?}"))?;
+    let unknown = of(&found, "PlanWriters", "unknown");
+    assert!(
+        unknown.len() == 1 && unknown[0].contains("clusterroles"),
+        "{found:#?}"
+    );
+    stage.strike().await
+}
+
+/// What numo's Deployment says counts: where Plans are honoured, and whether anybody must have signed components.
+async fn heeds_the_deployment(stage: &Stage) -> Result<()> {
+    let deployment = |args: Value| {
+        json!({
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": "numo", "namespace": NAMESPACE, "labels": {"app.kubernetes.io/name": "numo"}},
+            "spec": {
+                "replicas": 0, "selector": {"matchLabels": {"app": "numo"}},
+                "template": {"metadata": {"labels": {"app": "numo"}}, "spec": {
+                    "containers": [{"name": "numo", "image": "numo", "args": args}],
+                }},
+            },
+        })
+    };
+    apply(stage, &[deployment(json!(["run", "--plan-namespaces=shop"]))]).await?;
+    let (found, _) = findings(stage).await?;
+    let said = of(&found, "PlanWriters", "note").concat();
+    assert!(said.contains("User kim (in shop)"), "{said}");
+    let said = of(&found, "Signatures", "note").concat();
+    assert!(said.contains("anything runs"), "{said}");
+    let keys = json!(["run", "--rule-keys", "/keys/rules.pem"]);
+    apply(stage, &[deployment(keys)]).await?;
+    let (found, _) = findings(stage).await?;
+    assert_eq!(of(&found, "Signatures", "ok").len(), 1, "{found:#?}");
+    // Nothing that was meant to ask for signatures is empty unseen.
+    let said = stage.call(&["run", "--require-signatures"]).await?;
+    assert!(
+        said.code == Some(2) && said.err.contains("--rule-keys"),
+        "{said:?}"
+    );
+    Ok(())
 }

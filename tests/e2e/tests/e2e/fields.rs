@@ -334,7 +334,13 @@ async fn done_and_dead(world: WorldSpec, spec: Value) -> Result<()> {
     let stage = set(world, Vec::new()).await?;
     let gate = Gate::new()?;
     gate.open("worker-0")?;
-    let gated = rule("gated", json!({"jobSpec": job(&gate.wait())}));
+    // No Job runs on the node that dies.
+    let mut spec_of_job = job(&gate.wait());
+    let elsewhere = json!({"key": "kubernetes.io/hostname", "operator": "NotIn", "values": ["worker-0"]});
+    spec_of_job["template"]["spec"]["affinity"] = json!({"nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [elsewhere]}]},
+    }});
+    let gated = rule("gated", json!({"jobSpec": spec_of_job}));
     prepare(&stage, &[gated], spec).await?;
     stage.world.upgrade_to(NEW).await?;
     stage.step("worker-0", Step::Done).await?;

@@ -152,7 +152,7 @@ async fn what_the_process_saw_is_in_the_journal() -> Result<()> {
     stage.strike().await
 }
 
-async fn namespace(stage: &Stage, name: &str, labels: Value) -> Result<()> {
+pub async fn namespace(stage: &Stage, name: &str, labels: Value) -> Result<()> {
     let api: Api<Namespace> = Api::all(stage.client.clone());
     let object: Namespace = serde_json::from_value(json!({"metadata": {"name": name, "labels": labels}}))?;
     api.create(&PostParams::default(), &object).await?;
@@ -160,7 +160,7 @@ async fn namespace(stage: &Stage, name: &str, labels: Value) -> Result<()> {
 }
 
 /// Invites numo to run Jobs in a namespace.
-async fn invite(stage: &Stage, namespace: &str) -> Result<()> {
+pub async fn invite(stage: &Stage, namespace: &str) -> Result<()> {
     let invitation = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
         "metadata": {"name": "numo-rule-jobs", "namespace": namespace},

@@ -1,6 +1,9 @@
 //! Leader election, and the end of the process.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
@@ -196,5 +199,58 @@ async fn a_stopped_numo_gives_its_lease_back_and_its_probes_and_metrics_are_serv
         .await
         .context("so the next need not wait for it to run out")?;
     assert_eq!(next.stop().await?, Some(0));
+    stage.strike().await
+}
+
+/// Asks a numo again and again whether it is ready, and ends with the first answer that is no yes. Counts the others.
+async fn flaps(address: &str, answers: &AtomicUsize) -> Result<()> {
+    loop {
+        let (status, body) = get(address, "/readyz").await?;
+        anyhow::ensure!(status.contains("200"), "{status} {body}");
+        answers.fetch_add(1, Ordering::Relaxed);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// A replica is ready before it leads, while it takes over, and when it leads: a rollout that waits for it never sees it
+/// waver.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_standby_is_ready_before_while_and_after_it_becomes_the_leader() -> Result<()> {
+    let mut stage = set(workers(2), Vec::new()).await?;
+    prepare(&stage, &[quick()], json!({})).await?;
+    let standby = stage.another_numo()?;
+    let address = stage
+        .until("the standby is ready", 30, || async {
+            let Some(address) = standby.address() else {
+                return Ok(None);
+            };
+            let (status, _) = get(&address, "/readyz").await?;
+            let waits = standby.log().contains("another numo leads");
+            Ok((waits && status.contains("200")).then_some(address))
+        })
+        .await?;
+    assert!(!standby.leads());
+    let answers = AtomicUsize::new(0);
+    let change = async {
+        stage
+            .until("it was asked before", 10, || async {
+                Ok((answers.load(Ordering::Relaxed) > 10).then_some(()))
+            })
+            .await?;
+        stage.kill_numo().await?;
+        leads(&stage, &standby, 40).await?;
+        let before = answers.load(Ordering::Relaxed);
+        // It lists everything anew, and works.
+        stage.world.upgrade_to(NEW).await?;
+        finish(&stage).await?;
+        anyhow::ensure!(answers.load(Ordering::Relaxed) > before, "it was not asked after");
+        anyhow::Ok(())
+    };
+    tokio::select! {
+        flap = flaps(&address, &answers) => flap.context("/readyz of the standby")?,
+        changed = change => changed?,
+    }
+    stage.judge(&judgement(&["quick"], &["quick"])).await?;
+    assert_eq!(standby.stop().await?, Some(0));
     stage.strike().await
 }

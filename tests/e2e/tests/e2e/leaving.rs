@@ -165,12 +165,14 @@ async fn namespace_deleted(world: WorldSpec, mut spec: serde_json::Value) -> Res
         object["metadata"]["namespace"] = json!("team");
         object
     };
-    let invitation = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
-        "metadata": {"name": "numo-rule-jobs", "namespace": "team"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "numo-rule-jobs"},
-        "subjects": [{"kind": "ServiceAccount", "name": "numo", "namespace": NAMESPACE}],
-    });
+    let invitation = |role: &str| {
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+            "metadata": {"name": role, "namespace": "team"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+            "subjects": [{"kind": "ServiceAccount", "name": "numo", "namespace": NAMESPACE}],
+        })
+    };
     let quick = rule(
         "quick",
         json!({"jobNamespace": "team", "jobSpec": job("true"), "cleanUpJobSpec": job("true")}),
@@ -179,7 +181,8 @@ async fn namespace_deleted(world: WorldSpec, mut spec: serde_json::Value) -> Res
     apply(
         &stage,
         &[
-            invitation,
+            invitation("numo-rule-jobs"),
+            invitation("numo-runs"),
             in_team(quick),
             in_team(target("workers", &["worker"])),
             in_team(run_of(&[], spec)),

@@ -17,11 +17,12 @@ use numo_api::{
     NodeMaintenanceStatus, Step,
     node_maintenance::{KUBEVIRT_GROUP, MEDIK8S_GROUP},
 };
+use numo_core::maintenance::MAX_CORRECTIONS;
 use numo_e2e::{NAMESPACE, Stage};
 use numo_world::WorldSpec;
 use serde_json::{Value, json};
 
-use crate::{Gate, NEW, apply, finish, gone, job, prepare, quick, rule, set, workers};
+use crate::{Gate, NEW, apply, finish, gone, job, plans, prepare, quick, rule, set, workers};
 
 /// The API of NodeMaintenances.
 fn api(stage: &Stage, group: &str) -> Api<DynamicObject> {
@@ -31,7 +32,7 @@ fn api(stage: &Stage, group: &str) -> Api<DynamicObject> {
 }
 
 /// A NodeMaintenance as the reference's page has it, with more in its spec.
-fn object(group: &str, name: &str, node: &str, more: Value) -> Value {
+pub fn object(group: &str, name: &str, node: &str, more: Value) -> Value {
     let mut spec = json!({"nodeName": node, "reason": "Test node maintenance"});
     if let (Value::Object(spec), Value::Object(more)) = (&mut spec, more) {
         spec.extend(more);
@@ -1098,6 +1099,96 @@ async fn a_binding_that_gates_nothing_is_refused_or_loud() -> Result<()> {
     stage.strike().await
 }
 
+/// A node in numo's own maintenance is cordoned by it: whoever else waits for it is told who has it and the command that
+/// gives it free, and at no time that somebody should uncordon it.
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_is_told_to_uncordon_a_node_in_maintenance() -> Result<()> {
+    let stage = plans::stage(3, Vec::new()).await?;
+    maintain(&stage, "nm", "worker-0", json!({})).await?;
+    phase(&stage, MEDIK8S_GROUP, "nm", "Succeeded").await?;
+    prepare(&stage, &[quick()], json!({})).await?;
+    apply(&stage, &[plans::plan("k3s", "true", json!({"cordon": true}))]).await?;
+    stage.world.upgrade_to(NEW).await?;
+    let both: Vec<Value> = stage
+        .until("run and Plan wait for the maintenance", 120, || async {
+            let said = stage.say(&["explain", "worker-0", "-o", "json"]).await?;
+            for words in ["uncordon", "CordonedByOther"] {
+                assert!(!said.contains(words), "{words}: {said}");
+            }
+            let all: Vec<Value> = serde_json::from_str(&said)?;
+            let busy = all.into_iter().filter(|one| one["reason"] == "NodeBusy");
+            Ok(Some(busy.collect::<Vec<Value>>()).filter(|busy| busy.len() == 2))
+        })
+        .await?;
+    for one in both {
+        let message = one["message"].as_str().unwrap_or_default();
+        assert!(message.contains("NodeMaintenance nm"), "{one:#}");
+        assert_eq!(one["commands"], json!(["kubectl delete nm nm"]), "{one:#}");
+        assert_eq!(one["endsBy"], "whoever keeps the node in maintenance", "{one:#}");
+    }
+    // Another node goes meanwhile, with each of them.
+    stage.step("worker-1", Step::Done).await?;
+    plans::step(&stage, "worker-1", Step::Done).await?;
+    let why = crate::waits(&stage, "NodeBusy").await?;
+    assert!(why.contains("NodeMaintenance nm"), "{why}");
+    // What the command does is what they wait for.
+    delete(&stage, MEDIK8S_GROUP, "nm").await?;
+    finish(&stage).await?;
+    plans::complete(&stage, "k3s").await?;
+    plans::is_given_back(&stage, "k3s").await?;
+    stage.strike().await
+}
+
+/// A node in maintenance that somebody keeps opening is closed again a few times; then phase, status and journal say that
+/// it is not kept free, with what ends that, and once it is closed again it is in maintenance as before.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_maintenance_whose_node_is_opened_again_and_again_says_so_until_it_is_closed() -> Result<()> {
+    let stage = set(workers(2), Vec::new()).await?;
+    maintain(&stage, "nm", "worker-0", json!({})).await?;
+    phase(&stage, MEDIK8S_GROUP, "nm", "Succeeded").await?;
+    for _ in 0..MAX_CORRECTIONS {
+        stage.cordon("worker-0", false).await?;
+        stage
+            .until("it is cordoned again", 30, || async {
+                Ok(is_cordoned(&node(&stage, "worker-0").await?).then_some(()))
+            })
+            .await?;
+    }
+    stage.cordon("worker-0", false).await?;
+    let failed = phase(&stage, MEDIK8S_GROUP, "nm", "Failed").await?;
+    let error = failed.last_error.unwrap_or_default();
+    let why = waits(&stage, "nm", "ForeignWriter").await?;
+    let journal = stage
+        .step("worker-0", Step::Held)
+        .await?
+        .status
+        .unwrap_or_default();
+    assert_eq!(journal.reason.as_deref(), Some("ForeignWriter"));
+    let journaled = journal.message.unwrap_or_default();
+    let times = format!("someone uncordoned it, {} times in all", MAX_CORRECTIONS + 1);
+    for words in [&error, &why, &journaled] {
+        assert!(
+            words.contains(&times) && words.contains("the node is not kept free of pods"),
+            "{words}"
+        );
+    }
+    assert!(
+        !is_cordoned(&node(&stage, "worker-0").await?),
+        "it is left to people"
+    );
+    let text = stage.say(&["explain", "worker-0"]).await?;
+    for words in ["ForeignWriter", "kubectl cordon worker-0", "kubectl delete nm nm"] {
+        assert!(text.contains(words), "no {words} in: {text}");
+    }
+    stage.cordon("worker-0", true).await?;
+    let kept = phase(&stage, MEDIK8S_GROUP, "nm", "Succeeded").await?;
+    assert_eq!(kept.last_error.unwrap_or_default(), "");
+    stage.step("worker-0", Step::Drained).await?;
+    delete(&stage, MEDIK8S_GROUP, "nm").await?;
+    is_restored(&stage, "worker-0").await?;
+    stage.strike().await
+}
+
 /// A run, a maintenance and a person share one ledger: no budget is exceeded by numo's doing, and no node has two
 /// owners.
 #[tokio::test(flavor = "multi_thread")]
@@ -1290,14 +1381,14 @@ async fn bad_input_is_refused_or_said_and_nothing_is_half_done() -> Result<()> {
 }
 
 /// The words of the API server that refuses an object.
-async fn refused(stage: &Stage, object: Value) -> String {
+pub async fn refused(stage: &Stage, object: Value) -> String {
     format!("{:#}", apply(stage, &[object]).await.expect_err("it is refused"))
 }
 
 /// The webhook as it ships, but for the address: numo is no pod here.
-async fn install_webhook(stage: &Stage, address: &str) -> Result<()> {
+pub async fn install_webhook(stage: &Stage, address: &str) -> Result<()> {
     let folder = numo_e2e::manifests::root().join("deploy/kustomize/components/webhook");
-    for file in ["certificate_role.yaml", "webhook.yaml"] {
+    for file in ["secret.yaml", "certificate_role.yaml", "webhook.yaml"] {
         let text = std::fs::read_to_string(folder.join(file))?;
         for mut object in numo_e2e::manifests::parse(&text)? {
             for webhook in object

@@ -9,13 +9,16 @@ use kube::{
     Api, ResourceExt,
     api::{DeleteParams, PostParams},
 };
-use numo_api::{Step, marks};
+use numo_api::{Step, marks, node_maintenance::MEDIK8S_GROUP};
+use numo_e2e::Stage;
 use numo_world::{Change, Event, Fault, PoolSpec, WorldSpec};
 use serde_json::{Value, json};
 
 use crate::{
-    Gate, NEW, OLD, apply, canary, finish, happened, job, judgement, prepare, quick, released,
-    released_after_a_while, rule, rule_began, run_of, seen, set, target, waits, with_canary, workers,
+    Gate, NEW, OLD, apply, canary, explained, finish, happened, job, judgement,
+    maintenance::{self, is_cordoned, maintain, node},
+    prepare, quick, released, released_after_a_while, rule, rule_began, run_of, seen, set, target, waits,
+    with_canary, workers,
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -168,45 +171,66 @@ async fn a_late_joiner_of_a_canary_run_is_labelled_and_goes_through_its_rules() 
     late_joiner(with_canary(workers(2)), json!({"canary": {"name": "canary"}})).await
 }
 
-async fn undrainable(world: WorldSpec, spec: Value) -> Result<()> {
-    let stage = set(world, Vec::new()).await?;
+/// A pod that nothing makes again, on a node.
+pub fn pod_alone(name: &str, app: &str, node: &str) -> Result<Pod> {
+    Ok(serde_json::from_value(json!({
+        "metadata": {"name": name, "labels": {"app": app}},
+        "spec": {
+            "nodeName": node,
+            "containers": [{"name": app, "image": app, "command": ["sleep", "3600"]}],
+        },
+    }))?)
+}
+
+/// A new namespace with these pods of an application, each with its node, that nothing makes again, and their
+/// PodDisruptionBudget, which wants so many of them and counts them all as healthy.
+pub async fn alone(
+    stage: &Stage,
+    namespace: &str,
+    (app, wanted): (&str, usize),
+    places: &[(String, &str)],
+) -> Result<(Api<Pod>, Api<PodDisruptionBudget>)> {
     let namespaces: Api<Namespace> = Api::all(stage.client.clone());
-    let apps: Namespace = serde_json::from_value(json!({"metadata": {"name": "apps"}}))?;
-    namespaces.create(&PostParams::default(), &apps).await?;
-    let accounts: Api<ServiceAccount> = Api::namespaced(stage.client.clone(), "apps");
+    let new: Namespace = serde_json::from_value(json!({"metadata": {"name": namespace}}))?;
+    namespaces.create(&PostParams::default(), &new).await?;
+    let accounts: Api<ServiceAccount> = Api::namespaced(stage.client.clone(), namespace);
     stage
         .until("pods may be created", 30, || async {
             Ok(accounts.get_opt("default").await?)
         })
         .await?;
-    let pod: Pod = serde_json::from_value(json!({
-        "metadata": {"name": "database", "labels": {"app": "database"}},
-        "spec": {
-            "nodeName": "worker-0",
-            "containers": [{"name": "database", "image": "database", "command": ["sleep", "3600"]}],
-        },
-    }))?;
-    let pods: Api<Pod> = Api::namespaced(stage.client.clone(), "apps");
-    pods.create(&PostParams::default(), &pod).await?;
+    let pods: Api<Pod> = Api::namespaced(stage.client.clone(), namespace);
+    for (name, node) in places {
+        pods.create(&PostParams::default(), &pod_alone(name, app, node)?)
+            .await?;
+    }
+    let name = format!("{app}-pdb");
     let budget: PodDisruptionBudget = serde_json::from_value(json!({
-        "metadata": {"name": "one-database"},
-        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "database"}}},
+        "metadata": {"name": name},
+        "spec": {"minAvailable": wanted, "selector": {"matchLabels": {"app": app}}},
     }))?;
-    let budgets: Api<PodDisruptionBudget> = Api::namespaced(stage.client.clone(), "apps");
+    let budgets: Api<PodDisruptionBudget> = Api::namespaced(stage.client.clone(), namespace);
     budgets.create(&PostParams::default(), &budget).await?;
+    let all = i32::try_from(places.len())?;
     stage
-        .until("the budget counts the pod as healthy", 60, || async {
-            let status = budgets.get("one-database").await?.status.unwrap_or_default();
-            Ok((status.current_healthy == 1).then_some(()))
+        .until("the budget counts the pods as healthy", 60, || async {
+            let status = budgets.get(&name).await?.status.unwrap_or_default();
+            Ok((status.current_healthy == all).then_some(()))
         })
         .await?;
+    Ok((pods, budgets))
+}
 
+async fn undrainable(world: WorldSpec, spec: Value) -> Result<()> {
+    let stage = set(world, Vec::new()).await?;
+    let database = [("database".to_owned(), "worker-0")];
+    let (pods, budgets) = alone(&stage, "apps", ("database", 1), &database).await?;
     prepare(&stage, &[quick()], spec).await?;
     stage.world.upgrade_to(NEW).await?;
     let why = stage
         .condition("upgrade", "Ready", "False", "DrainBlocked")
         .await?;
-    for words in ["worker-0", "Pod apps/database", "one-database"] {
+    for words in ["worker-0", "Pod apps/database", "database-pdb"] {
         assert!(why.contains(words), "no {words} in: {why}");
     }
     stage.event("MutexRunConfig", "upgrade", "DrainBlocked").await?;
@@ -224,7 +248,7 @@ async fn undrainable(world: WorldSpec, spec: Value) -> Result<()> {
         .count();
     assert!(asked <= 4, "{asked} evictions");
 
-    budgets.delete("one-database", &DeleteParams::default()).await?;
+    budgets.delete("database-pdb", &DeleteParams::default()).await?;
     finish(&stage).await?;
     stage.judge(&judgement(&["quick"], &["quick"])).await?;
     stage.strike().await
@@ -238,6 +262,46 @@ async fn a_node_whose_pods_cannot_be_evicted_is_not_released() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_whose_pods_cannot_be_evicted_is_not_let_go_into_the_canary() -> Result<()> {
     undrainable(with_canary(workers(2)), canary()).await
+}
+
+/// Two pods of a node could each go alone, and not both: the last look counts them together. The node is kept with its
+/// PodDisruptionBudget named, whether a run or a maintenance asks, and the other nodes go.
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_that_a_budget_does_not_let_go_together_keep_their_node() -> Result<()> {
+    let stage = set(workers(2), Vec::new()).await?;
+    let databases = ["a", "b"].map(|name| (name.to_owned(), "worker-0"));
+    let (pods, budgets) = alone(&stage, "apps", ("database", 1), &databases).await?;
+    let says = |why: &str| {
+        for words in [
+            "Node worker-0: 2 pods (apps/a, apps/b)",
+            "PodDisruptionBudget apps/database-pdb, which lets 1 go",
+        ] {
+            assert!(why.contains(words), "no {words} in: {why}");
+        }
+    };
+    maintain(&stage, "nm", "worker-0", json!({"drain": {"probe": true}})).await?;
+    says(&maintenance::waits(&stage, "nm", "DrainBlocked").await?);
+    assert!(!is_cordoned(&node(&stage, "worker-0").await?), "it was not begun");
+    maintenance::delete(&stage, MEDIK8S_GROUP, "nm").await?;
+
+    prepare(&stage, &[quick()], json!({})).await?;
+    stage.world.upgrade_to(NEW).await?;
+    says(&waits(&stage, "DrainBlocked").await?);
+    says(&explained(&stage, "worker-0", "DrainBlocked", 60).await?);
+    // It stands back, and the other node goes.
+    stage.step("worker-1", Step::Done).await?;
+    assert_eq!(released(&stage.world), ["worker-1"]);
+    for (name, _) in &databases {
+        let pod = pods.get(name).await?;
+        assert!(pod.metadata.deletion_timestamp.is_none(), "{name} was only asked");
+    }
+    budgets.delete("database-pdb", &DeleteParams::default()).await?;
+    finish(&stage).await?;
+    let mut expected = judgement(&["quick"], &["quick"]);
+    // In its second turn worker-0 is asked anew.
+    expected.retries = true;
+    stage.judge(&expected).await?;
+    stage.strike().await
 }
 
 #[tokio::test(flavor = "multi_thread")]

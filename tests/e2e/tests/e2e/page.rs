@@ -65,9 +65,13 @@ async fn the_pages_manifests_do_what_the_page_says() -> Result<()> {
     stage
         .condition("example", "UpgradeReady", "False", "UpgradeNotReady")
         .await?;
-    let rule = stage.api::<MutexRule>().get("k8s-example").await?;
-    let conditions = rule.status.unwrap_or_default().conditions;
-    let valid = conditions.iter().find(|c| c.type_ == "ValidConfig").unwrap();
+    let valid = stage
+        .until("MutexRule k8s-example says ValidConfig", 60, || async {
+            let rule = stage.api::<MutexRule>().get("k8s-example").await?;
+            let conditions = rule.status.unwrap_or_default().conditions;
+            Ok(conditions.into_iter().find(|c| c.type_ == "ValidConfig"))
+        })
+        .await?;
     assert_eq!(
         (valid.status.as_str(), valid.reason.as_deref()),
         ("True", Some("ValidConfig"))
@@ -77,11 +81,11 @@ async fn the_pages_manifests_do_what_the_page_says() -> Result<()> {
         Some("The Host/Token/Job combination is valid.")
     );
     let target = stage
-        .api::<MutexTarget>()
-        .get("worker-example")
-        .await?
-        .status
-        .unwrap_or_default();
+        .until("MutexTarget worker-example has a status", 60, || async {
+            let target = stage.api::<MutexTarget>().get("worker-example").await?;
+            Ok(target.status.filter(|status| status.nodes.is_some()))
+        })
+        .await?;
     assert_eq!(target.nodes.unwrap_or_default(), ["worker-0", "worker-1"]);
     for type_ in ["ValidConfig", "NodeListGathered"] {
         let condition = target.conditions.iter().find(|c| c.type_ == type_).unwrap();

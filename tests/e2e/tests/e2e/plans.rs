@@ -13,7 +13,7 @@ use k8s_openapi::api::{
 };
 use kube::{
     Api, ResourceExt,
-    api::{DeleteParams, EvictParams, ListParams, Patch, PatchParams},
+    api::{DeleteParams, EvictParams, ListParams, Patch, PatchParams, PostParams},
 };
 use numo_api::{NodeChange, Plan, PlanStatus, Step};
 use numo_e2e::{Stage, manifests};
@@ -21,13 +21,20 @@ use numo_world::WorldSpec;
 use serde_json::{Value, json};
 
 use crate::{
-    Gate, NEW, apply, finish, gone, job, judgement,
+    Gate, NEW, apply, explained, finish, gone, job, judgement,
     maintenance::{budget, deployment, is_cordoned, leases, maintain, node, on, phase, running},
-    prepare, quick, rule, set, with, workers,
+    nodes::{alone, pod_alone},
+    prepare, quick, rule, rule_began, seen, set, with, workers,
 };
 
 /// Namespace of Plans.
 pub const PLANS: &str = "system-upgrade";
+
+/// The namespace of Plans, as it ships.
+pub async fn open(stage: &Stage) -> Result<()> {
+    let objects = manifests::kustomize(&manifests::root().join("deploy/kustomize/plans"))?;
+    manifests::apply(&stage.client, &objects, PLANS).await
+}
 
 /// A stage with so many workers, the namespace of Plans, and a ServiceAccount that may drain.
 pub async fn stage(number: usize, numo: Vec<&'static str>) -> Result<Stage> {
@@ -36,8 +43,7 @@ pub async fn stage(number: usize, numo: Vec<&'static str>) -> Result<Stage> {
 
 async fn stage_of(world: WorldSpec, numo: Vec<&'static str>) -> Result<Stage> {
     let stage = set(world, numo).await?;
-    let objects = manifests::kustomize(&manifests::root().join("deploy/kustomize/plans"))?;
-    manifests::apply(&stage.client, &objects, PLANS).await?;
+    open(&stage).await?;
     let account = json!({
         "apiVersion": "v1", "kind": "ServiceAccount",
         "metadata": {"name": "system-upgrade", "namespace": PLANS},
@@ -81,16 +87,14 @@ pub fn plan(name: &str, command: &str, spec: Value) -> Value {
 /// Upgrades every worker by a Plan beside numo, whose Job fails first.
 pub async fn there_and_back(stage: &Stage) -> Result<()> {
     let secret = json!({
-        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "conf"}, "stringData": {"a": "1"},
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "conf", "namespace": PLANS}, "stringData": {"a": "1"},
     });
     let spec = json!({
         "serviceAccountName": null, "jobActiveDeadlineSecs": 2, "concurrency": 5,
         "secrets": [{"name": "conf", "path": ""}],
     });
-    let mut plan = plan("there", "sleep 600", spec);
-    plan["metadata"] = json!({"name": "there"});
-    apply(stage, &[secret, plan]).await?;
-    let api: Api<Plan> = stage.api();
+    apply(stage, &[secret, plan("there", "sleep 600", spec)]).await?;
+    let api: Api<Plan> = Api::namespaced(stage.client.clone(), PLANS);
     let is = |type_: &'static str, reason: &'static str| {
         let api = api.clone();
         async move {
@@ -1006,7 +1010,7 @@ async fn numo_drains_by_option_and_the_account_needs_no_right_to() -> Result<()>
                 "metadata": {"name": "plans"},
                 "spec": {
                     "ownerSelector": {"kind": "Plan"}, "drainBy": "Numo", "order": "Name",
-                    "rules": [{"name": "check"}], "soakSeconds": 1,
+                    "rules": [{"name": "check"}], "soakSeconds": 1, "drain": {"probe": false},
                 },
             }),
             rule(
@@ -1051,12 +1055,65 @@ async fn numo_drains_by_option_and_the_account_needs_no_right_to() -> Result<()>
     stage.strike().await
 }
 
+/// A budget that lets no pod go does not stop a Plan whose Jobs drain: its node is not cordoned, and the others go on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_goes_on_without_the_node_whose_pods_a_budget_keeps() -> Result<()> {
+    let stage = stage(2, Vec::new()).await?;
+    let first = json!({
+        "apiVersion": "numo.openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexBinding",
+        "metadata": {"name": "plans"}, "spec": {"ownerSelector": {"kind": "Plan"}, "order": "Name"},
+    });
+    apply(
+        &stage,
+        &[
+            deployment("web", 1, on("worker-0")),
+            budget("web", json!(0)),
+            first,
+        ],
+    )
+    .await?;
+    running(&stage, "web", "worker-0", 1).await?;
+    apply(&stage, &[plan("k3s", "true", json!({"drain": {"force": true}}))]).await?;
+    let told = stage
+        .until("the budget is named", 60, || async {
+            let told = stage.say(&["explain", "worker-0"]).await?;
+            Ok(told.contains("DrainBlocked").then_some(told))
+        })
+        .await?;
+    assert!(told.contains("PodDisruptionBudget default/web"), "{told}");
+    stage
+        .until("worker-1 is upgraded", 180, || async {
+            let node = node(&stage, "worker-1").await?;
+            Ok(node
+                .labels()
+                .contains_key("plan.upgrade.cattle.io/k3s")
+                .then_some(()))
+        })
+        .await?;
+    assert!(!is_cordoned(&node(&stage, "worker-0").await?));
+    let made: Vec<String> = jobs(&stage).await?.iter().map(ResourceExt::name_any).collect();
+    assert!(!made.iter().any(|name| name.contains("worker-0")), "{made:?}");
+    apply(&stage, &[budget("web", json!(1))]).await?;
+    complete(&stage, "k3s").await?;
+    is_given_back(&stage, "k3s").await?;
+    stage.strike().await
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_jobs_own_drain_waits_for_is_said() -> Result<()> {
     let stage = stage(2, Vec::new()).await?;
+    let unprobed = json!({
+        "apiVersion": "numo.openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexBinding",
+        "metadata": {"name": "plans"},
+        "spec": {"ownerSelector": {"kind": "Plan"}, "drain": {"probe": false}},
+    });
     apply(
         &stage,
-        &[deployment("web", 1, on("worker-0")), budget("web", json!(0))],
+        &[
+            deployment("web", 1, on("worker-0")),
+            budget("web", json!(0)),
+            unprobed,
+        ],
     )
     .await?;
     running(&stage, "web", "worker-0", 1).await?;
@@ -1197,6 +1254,133 @@ async fn agents_wait_for_servers_and_never_two_servers_at_once() -> Result<()> {
         stage.world.reboot(server, Some("v1.30.1")).await?;
     }
     complete(&stage, "agents").await?;
+    stage.strike().await
+}
+
+/// An agent has its place in a budget of one when its servers' version is bumped: the servers wait for that place, and the
+/// agents for the servers. The agent that has not begun gives its place back, and all nodes come to the new version.
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_bumped_under_a_shared_budget_and_their_agents_never_wait_for_each_other() -> Result<()> {
+    const SERVERS: [&str; 2] = ["master-0", "master-1"];
+    let world = WorldSpec {
+        masters: SERVERS.len(),
+        ..workers(2)
+    };
+    let stage = stage_of(world, Vec::new()).await?;
+    let gate = Gate::new()?;
+    let one = json!({
+        "apiVersion": "numo.openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexBudget",
+        "metadata": {"name": "one"}, "spec": {"nodeSelector": {}, "maxUnavailable": 1},
+    });
+    let gated = json!({
+        "apiVersion": "numo.openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexBinding",
+        "metadata": {"name": "agents"},
+        "spec": {
+            "ownerSelector": {"kind": "Plan", "labels": {"matchLabels": {"role": "agents"}}},
+            "order": "Name", "rules": [{"name": "gated"}],
+        },
+    });
+    let mut agents = plan(
+        "agents",
+        "true",
+        json!({
+            "cordon": true, "version": "v1.30.1",
+            "prepare": {"image": "p", "command": ["/bin/true"], "args": ["prepare", "servers"]},
+        }),
+    );
+    agents["metadata"]["labels"] = json!({"role": "agents"});
+    let servers = json!({
+        "cordon": true, "version": "v1.30.1",
+        "nodeSelector": {"matchLabels": {"node-role.kubernetes.io/control-plane": ""}},
+        "tolerations": [{"operator": "Exists"}],
+    });
+    apply(
+        &stage,
+        &[
+            one,
+            rule("gated", json!({"jobSpec": job(&gate.wait())})),
+            gated,
+            agents,
+            plan("servers", "true", servers),
+        ],
+    )
+    .await?;
+    complete(&stage, "servers").await?;
+    for server in SERVERS {
+        stage.world.reboot(server, Some("v1.30.1")).await?;
+    }
+    seen(&stage, "the rule runs", |w| rule_began(w, "gated", "worker-0")).await?;
+
+    patch(&stage, "servers", json!({"spec": {"version": "v1.30.2"}})).await?;
+    let why = waits(&stage, "servers", "BudgetExhausted").await?;
+    assert!(
+        why.contains("MutexBudget/one") && why.contains("worker-0 (with Plan agents)"),
+        "{why}"
+    );
+    gate.open_for_all()?;
+    let back = step(&stage, "worker-0", Step::Selected).await?;
+    let journal = back.status.unwrap_or_default();
+    assert_eq!(journal.reason.as_deref(), Some("WaitsForPlan"));
+    stage.event("Node", "worker-0", "TurnGivenBack").await?;
+    complete(&stage, "servers").await?;
+    // Whoever has bumped the one bumps the other: that is what the agents wait for.
+    stage
+        .until("the agents want the same version", 60, || async {
+            let why = waits(&stage, "agents", "WaitsForPlan").await?;
+            Ok(why.contains("wanted the same version").then_some(()))
+        })
+        .await?;
+    patch(&stage, "agents", json!({"spec": {"version": "v1.30.2"}})).await?;
+    for server in SERVERS {
+        stage.world.reboot(server, Some("v1.30.2")).await?;
+    }
+    complete(&stage, "agents").await?;
+
+    for (name, nodes) in [("servers", SERVERS), ("agents", ["worker-0", "worker-1"])] {
+        let done = status(&stage, name).await?;
+        assert_eq!(done.latest_version.as_deref(), Some("v1.30.2"), "{name}");
+        for of in nodes {
+            let node = node(&stage, of).await?;
+            let label = node.labels().get(&format!("plan.upgrade.cattle.io/{name}"));
+            assert_eq!(label, done.latest_hash.as_ref(), "{of}");
+            assert!(!is_cordoned(&node), "{of}");
+        }
+        is_given_back(&stage, name).await?;
+    }
+    assert_eq!(most_cordoned(&stage, ""), 1, "the budget holds all the while");
+    stage.strike().await
+}
+
+/// What keeps a control-plane node is the guard of etcd: `explain` of the node names the same PodDisruptionBudget as the
+/// operator, and the node goes once that lets it.
+#[tokio::test(flavor = "multi_thread")]
+async fn explain_of_a_control_plane_node_names_the_guard_of_etcd() -> Result<()> {
+    const GUARD: &str = "PodDisruptionBudget openshift-etcd/etcd-guard-pdb allows none";
+    let world = WorldSpec {
+        masters: 3,
+        ..workers(1)
+    };
+    let stage = stage_of(world, Vec::new()).await?;
+    let members = ["master-0", "master-1"];
+    let guards = members.map(|master| (format!("etcd-guard-{master}"), master));
+    let (pods, _) = alone(&stage, "openshift-etcd", ("etcd-guard", 2), &guards).await?;
+    let servers = json!({
+        "cordon": true,
+        "nodeSelector": {"matchLabels": {"kubernetes.io/hostname": "master-0"}},
+        "tolerations": [{"operator": "Exists"}],
+    });
+    apply(&stage, &[plan("servers", "true", servers)]).await?;
+    let why = waits(&stage, "servers", "EtcdQuorum").await?;
+    assert!(why.contains(GUARD), "{why}");
+    let text = explained(&stage, "master-0", "EtcdQuorum", 60).await?;
+    assert!(text.contains(GUARD), "{text}");
+    assert!(!is_cordoned(&node(&stage, "master-0").await?), "it was not begun");
+    // The third member is up.
+    let third = pod_alone("etcd-guard-master-2", "etcd-guard", "master-2")?;
+    pods.create(&PostParams::default(), &third).await?;
+    complete(&stage, "servers").await?;
+    let text = stage.say(&["explain", "master-0"]).await?;
+    assert!(!text.contains("EtcdQuorum"), "{text}");
     stage.strike().await
 }
 

@@ -9,8 +9,8 @@ use kube::{
     Api,
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
-use numo_api::{Step, node_maintenance::MEDIK8S_GROUP};
-use serde_json::json;
+use numo_api::{MutexRunConfig, Step, node_maintenance::MEDIK8S_GROUP};
+use serde_json::{Value, json};
 
 use crate::{
     NEW, apply, explained, finish, judgement,
@@ -20,19 +20,14 @@ use crate::{
 
 const POLICY: &str = "no-shields-on-worker-1";
 
-/// Refuses every write that puts numo's shield on worker-1, and waits until the API server does.
-async fn refuse(stage: &numo_e2e::Stage) -> Result<()> {
+/// Refuses writes to these resources that are not so, with this message.
+async fn deny(stage: &numo_e2e::Stage, of: Value, expression: &str, message: &str) -> Result<()> {
     let policy: ValidatingAdmissionPolicy = serde_json::from_value(json!({
         "metadata": {"name": POLICY},
         "spec": {
             "failurePolicy": "Fail",
-            "matchConstraints": {"resourceRules": [{
-                "apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["nodes"],
-            }]},
-            "validations": [{
-                "expression": "object.metadata.name != 'worker-1' || !('numo.openshift-optional.skrzypek.io/shielded-by' in object.metadata.annotations)",
-                "message": "worker-1 is not to be shielded",
-            }],
+            "matchConstraints": {"resourceRules": [of]},
+            "validations": [{"expression": expression, "message": message}],
         },
     }))?;
     let binding: ValidatingAdmissionPolicyBinding = serde_json::from_value(json!({
@@ -42,6 +37,16 @@ async fn refuse(stage: &numo_e2e::Stage) -> Result<()> {
     let post = PostParams::default();
     Api::all(stage.client.clone()).create(&post, &policy).await?;
     Api::all(stage.client.clone()).create(&post, &binding).await?;
+    Ok(())
+}
+
+/// Refuses every write that puts numo's shield on worker-1, and waits until the API server does.
+async fn refuse(stage: &numo_e2e::Stage) -> Result<()> {
+    let of =
+        json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["nodes"]});
+    let expression = "object.metadata.name != 'worker-1' || \
+                      !('numo.openshift-optional.skrzypek.io/shielded-by' in object.metadata.annotations)";
+    deny(stage, of, expression, "worker-1 is not to be shielded").await?;
     let nodes: Api<Node> = Api::all(stage.client.clone());
     let dry = PatchParams {
         dry_run: true,
@@ -67,6 +72,68 @@ async fn allow(stage: &numo_e2e::Stage) -> Result<()> {
         .delete(POLICY, &delete)
         .await?;
     Ok(())
+}
+
+/// A status that nobody may write is no silence: an event says so, once, and the run goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_status_that_an_admission_policy_refuses_is_said_by_an_event() -> Result<()> {
+    let stage = set(workers(2), Vec::new()).await?;
+    prepare(&stage, &[quick()], json!({})).await?;
+    let of = json!({
+        "apiGroups": ["openshift-optional.skrzypek.io"], "apiVersions": ["v1alpha1"], "operations": ["UPDATE"],
+        "resources": ["mutexrunconfigs/status"],
+    });
+    deny(&stage, of, "false", "nobody writes this status").await?;
+    let runs: Api<MutexRunConfig> = stage.api();
+    let dry = PatchParams {
+        dry_run: true,
+        ..PatchParams::default()
+    };
+    let status = json!({"status": {"observedGeneration": 99}});
+    stage
+        .until("the policy is enforced", 60, || async {
+            let tried = runs.patch_status("upgrade", &dry, &Patch::Merge(&status)).await;
+            Ok(tried.is_err().then_some(()))
+        })
+        .await?;
+    stage.world.upgrade_to(NEW).await?;
+    let event = stage.event("MutexRunConfig", "upgrade", "WriteRefused").await?;
+    let note = event.note.unwrap_or_default();
+    assert!(
+        note.contains("the status of") && note.contains("nobody writes this status"),
+        "{note}"
+    );
+    stage.upgraded("worker", NEW).await?;
+    let events = stage.events().await?;
+    let said = events
+        .iter()
+        .filter(|event| event.reason.as_deref() == Some("WriteRefused"));
+    assert_eq!(said.count(), 1, "said once");
+    allow(&stage).await?;
+    // The status of before the policy says UpToDate as well, with the old version. Whether the pools were given back
+    // before a status could be written decides what the run remembers of itself.
+    stage
+        .until("the run is at rest", 90, || async {
+            let run = stage.run("upgrade").await?;
+            let reasons = ["Succeeded", "UpToDate"];
+            Ok(crate::condition(&run, "Ready")
+                .filter(|ready| {
+                    ready
+                        .reason
+                        .as_deref()
+                        .is_some_and(|reason| reasons.contains(&reason))
+                })
+                .filter(|ready| {
+                    ready
+                        .message
+                        .as_deref()
+                        .is_some_and(|message| message.contains(NEW))
+                })
+                .map(drop))
+        })
+        .await?;
+    stage.judge(&judgement(&["quick"], &["quick"])).await?;
+    stage.strike().await
 }
 
 fn says(why: &str) {

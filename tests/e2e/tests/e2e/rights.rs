@@ -4,8 +4,12 @@ use std::collections::BTreeSet;
 
 use anyhow::Result;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::PostParams;
-use numo_e2e::manifests;
+use kube::{
+    Api,
+    api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams},
+};
+use numo_api::marks;
+use numo_e2e::{NAMESPACE, manifests};
 use numo_world::{MachineApi, PoolSpec, WorldSpec};
 use serde_json::{Value, json};
 
@@ -66,9 +70,16 @@ const UNUSED: &[(&str, &str)] = &[
     ("apps/statefulsets watch", "as of Deployments"),
 ];
 
+/// What lets it pause health checks of Cluster API, where an administrator wants that.
+fn optional() -> Result<Vec<Value>> {
+    let file = "deploy/kustomize/optional/cluster_api_health_checks.yaml";
+    manifests::parse(&std::fs::read_to_string(manifests::root().join(file))?)
+}
+
 /// Every right that is granted to numo's ServiceAccount: `group/resource verb`.
 fn granted() -> Result<BTreeSet<String>> {
-    let objects = manifests::kustomize(&manifests::root().join("deploy/kustomize"))?;
+    let mut objects = manifests::kustomize(&manifests::root().join("deploy/kustomize/kubernetes"))?;
+    objects.extend(optional()?);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut rights = BTreeSet::new();
     for binding in objects
@@ -121,6 +132,8 @@ async fn numo_asks_for_nothing_beyond_its_rights_and_has_none_that_it_does_not_u
         ..with_canary(WorldSpec::default())
     };
     let stage = set(world, Vec::new()).await?;
+    crate::plans::open(&stage).await?;
+    apply(&stage, &optional()?).await?;
     let spec = json!({"canary": {"name": "canary"}, "pauseHealthChecks": true, "mutexTargets": [{"name": "workers"}, {"name": "infras"}]});
     let objects = [
         json!({
@@ -187,6 +200,165 @@ async fn numo_asks_for_nothing_beyond_its_rights_and_has_none_that_it_does_not_u
             granted.contains(*right),
             "{right} ({why}) is not granted any more"
         );
+    }
+    stage.strike().await
+}
+
+/// An object whose owner is gone.
+fn of_nobody() -> Value {
+    json!({"metadata": {"ownerReferences": [
+        {"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "00000000-0000-0000-0000-000000000000"},
+    ]}})
+}
+
+/// Whoever has numo's token can stop nodes and let them go, and is not root on them: the API server refuses what numo never writes.
+#[tokio::test(flavor = "multi_thread")]
+async fn numos_token_writes_what_numo_writes_and_nothing_more() -> Result<()> {
+    let mut stage = set(crate::workers(2), Vec::new()).await?;
+    // Nobody has invited it to the Plan's namespace.
+    stage.may_lack_rights = true;
+    stage.world.machines(MachineApi::OpenShift).await?;
+    crate::prepare(&stage, &[quick()], json!({})).await?;
+    crate::jobs::namespace(&stage, crate::plans::PLANS, json!({})).await?;
+    let plan = json!({
+        "apiVersion": "upgrade.cattle.io/v1", "kind": "Plan",
+        "metadata": {"name": "nobody", "namespace": crate::plans::PLANS},
+        "spec": {"nodeSelector": {"matchLabels": {"no": "node"}}, "upgrade": {"image": "none"}, "version": "v1"},
+    });
+    apply(&stage, &[plan]).await?;
+    let numo = stage.as_numo().await?;
+    let api = |group: &str, version: &str, kind: &str, plural: &str, namespace: &str| -> Api<DynamicObject> {
+        let resource =
+            ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural);
+        if namespace.is_empty() {
+            Api::all_with(numo.clone(), &resource)
+        } else {
+            Api::namespaced_with(numo.clone(), namespace, &resource)
+        }
+    };
+    let nodes = api("", "v1", "Node", "nodes", "");
+    let pools = api(
+        "machineconfiguration.openshift.io",
+        "v1",
+        "MachineConfigPool",
+        "machineconfigpools",
+        "",
+    );
+    let runs = api(
+        numo_api::GROUP,
+        "v1alpha1",
+        "MutexRunConfig",
+        "mutexrunconfigs",
+        NAMESPACE,
+    );
+    let plans = api("upgrade.cattle.io", "v1", "Plan", "plans", crate::plans::PLANS);
+    let machines = api(
+        "machine.openshift.io",
+        "v1beta1",
+        "Machine",
+        "machines",
+        "openshift-machine-api",
+    );
+    let dry = PatchParams {
+        dry_run: true,
+        ..PatchParams::default()
+    };
+    let forbidden = [
+        (
+            &nodes,
+            "worker-0",
+            json!({"metadata": {"labels": {"node-role.kubernetes.io/master": ""}}}),
+        ),
+        (
+            &nodes,
+            "worker-0",
+            json!({"metadata": {"labels": {"node-role.kubernetes.io/worker": null}}}),
+        ),
+        (
+            &nodes,
+            "worker-0",
+            json!({"metadata": {"annotations": {"somebodys": "own"}}}),
+        ),
+        (
+            &nodes,
+            "worker-0",
+            json!({"spec": {"taints": [{"key": "somebodys", "effect": "NoExecute"}]}}),
+        ),
+        (
+            &pools,
+            "worker",
+            json!({"spec": {"configuration": {"name": "rendered-of-somebody"}}}),
+        ),
+        (
+            &pools,
+            "worker",
+            json!({"spec": {"machineConfigSelector": {"matchLabels": {"a": "b"}}}}),
+        ),
+        (&runs, "upgrade", json!({"spec": {"mutexRules": []}})),
+        (
+            &plans,
+            "nobody",
+            json!({"spec": {"upgrade": {"image": "of-somebody"}}}),
+        ),
+        (&machines, "worker-0", json!({"spec": {"providerID": "another"}})),
+        // The garbage collector deletes what has an owner that is not there.
+        (&machines, "worker-0", of_nobody()),
+        (&nodes, "worker-0", of_nobody()),
+        (&pools, "worker", of_nobody()),
+        (&plans, "nobody", of_nobody()),
+        (
+            &machines,
+            "worker-0",
+            json!({"metadata": {"labels": {"machine.openshift.io/cluster-api-machineset": null, "of": "nobody"}}}),
+        ),
+        (
+            &machines,
+            "worker-0",
+            json!({"metadata": {"annotations": {"machine.openshift.io/delete-machine": "true"}}}),
+        ),
+        (
+            &pools,
+            "worker",
+            json!({"metadata": {"labels": {"custom-kubelet": "of-somebody"}}}),
+        ),
+        (
+            &nodes,
+            "worker-0",
+            json!({"metadata": {"finalizers": ["somebodys/own"]}}),
+        ),
+    ];
+    for (api, name, patch) in forbidden {
+        match api.patch(name, &dry, &Patch::Merge(&patch)).await {
+            Err(kube::Error::Api(status)) => {
+                assert!(
+                    status.code == 403 && status.message.contains("numo may"),
+                    "{name} {patch}: {status:?}"
+                );
+            }
+            other => panic!("{name} {patch}: {other:?}"),
+        }
+    }
+    let allowed = [
+        (
+            &nodes,
+            "worker-0",
+            json!({"metadata": {"labels": {(marks::RELEASE): "x"}}, "spec": {"unschedulable": true}}),
+        ),
+        (
+            &nodes,
+            "worker-0",
+            json!({"spec": {"taints": [{"key": marks::MEDIK8S_DRAIN, "effect": "NoSchedule"}]}}),
+        ),
+        (&pools, "worker", json!({"spec": {"paused": true}})),
+        (
+            &runs,
+            "upgrade",
+            json!({"metadata": {"finalizers": [marks::FINALIZER]}}),
+        ),
+    ];
+    for (api, name, patch) in allowed {
+        let answer = api.patch(name, &dry, &Patch::Merge(&patch)).await;
+        assert!(answer.is_ok(), "{name} {patch}: {answer:?}");
     }
     stage.strike().await
 }

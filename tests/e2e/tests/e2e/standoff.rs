@@ -78,7 +78,10 @@ async fn a_rival_in_mid_run_is_said_everywhere_and_a_cordon_of_numo_has_a_way_ba
             json!({
                 "apiVersion": "numo.openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexBinding",
                 "metadata": {"name": "plans"},
-                "spec": {"ownerSelector": {"kind": "Plan"}, "drainBy": "Numo", "order": "Name"},
+                "spec": {
+                    "ownerSelector": {"kind": "Plan"}, "drainBy": "Numo", "order": "Name",
+                    "drain": {"probe": false},
+                },
             }),
         ],
     )

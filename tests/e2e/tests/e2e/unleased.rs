@@ -115,6 +115,7 @@ async fn without_node_leases_explain_says_at_each_step_what_the_journal_says() -
     until(&stage, "the node is drained", &mut compared, drained).await?;
     compare(&stage, &mut compared).await?;
     let status = maintenance::phase(&stage, "nodemaintenance.medik8s.io", "fan", "Succeeded").await?;
+    compare(&stage, &mut compared).await?;
     let ready = status.conditions.iter().find(|one| one.type_ == "Ready");
     let text = stage
         .say(&["explain", "nodemaintenance/fan", "-o", "json"])
@@ -129,6 +130,8 @@ async fn without_node_leases_explain_says_at_each_step_what_the_journal_says() -
         ("MutexRunConfig", Step::PreRules),
         ("MutexRunConfig", Step::Held),
         ("Plan", Step::Held),
+        // Kept until the object is deleted: it stands still for as long as anybody compares.
+        ("NodeMaintenance", Step::Drained),
     ] {
         let found = compared
             .iter()

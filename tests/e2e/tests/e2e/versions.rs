@@ -157,6 +157,15 @@ async fn release_refused(stage: Stage, spec: serde_json::Value) -> Result<()> {
         .condition("upgrade", "Ready", "False", "ControlPlaneUpdating")
         .await?;
     assert!(why.contains("ClusterVersion") && why.contains(NEW), "{why}");
+    // The cluster does not end it by itself: the run says that a person has to.
+    stage
+        .until("the run is stalled", 60, || async {
+            let run = stage.run("upgrade").await?;
+            let stalled = crate::condition(&run, "Stalled");
+            let words = stalled.and_then(|stalled| stalled.message.clone());
+            Ok(words.filter(|words| words.contains("ReleaseAccepted is False")))
+        })
+        .await?;
     assert!(released_after_a_while(&stage).await.is_empty());
     assert!(crate::pool(&stage, "worker").await?.spec.paused);
     assert!(jobs(&stage).await?.is_empty() && stage.changes().await?.is_empty());

@@ -348,6 +348,15 @@ async fn a_component_is_pushed_signed_fetched_verified_and_outlives_its_registry
     said(sign(&own)).await?;
     rule_says(&stage, "disk", "Verified", "True", "Verified").await?;
     rule_says(&stage, "disk", "ValidConfig", "True", "ValidConfig").await?;
+    // The same key signs many rules: a signature may have to name this one.
+    disk["spec"]["wasm"]["signature"]["repository"] = json!(registry.at("team/another-rule"));
+    apply(&stage, &[disk.clone()]).await?;
+    let why = rule_says(&stage, "disk", "Verified", "False", "SignatureMismatch").await?;
+    assert!(why.contains("it is about repository"), "{why}");
+    disk["spec"]["wasm"]["signature"]["repository"] = json!(registry.at("team/node-requirement"));
+    apply(&stage, &[disk.clone()]).await?;
+    rule_says(&stage, "disk", "Verified", "True", "Verified").await?;
+    rule_says(&stage, "disk", "ValidConfig", "True", "ValidConfig").await?;
     stage.condition("upgrade", "Ready", "True", "UpToDate").await?;
     let status = stage.api::<MutexRule>().get("disk").await?.status;
     let about = status.and_then(|status| status.wasm).unwrap_or_default();
@@ -356,6 +365,42 @@ async fn a_component_is_pushed_signed_fetched_verified_and_outlives_its_registry
         about
             .signer
             .is_some_and(|signer| signer.starts_with("key sha256:"))
+    );
+
+    // A lower version than one before is said, and runs.
+    let mut versioned = object(
+        "MutexRule",
+        "versioned",
+        json!({"type": "wasm", "wasm": wants_disk()}),
+    );
+    versioned["spec"]["wasm"]["pullSecretName"] = json!("registry");
+    for (version, downgraded) in [("1.10.0", false), ("1.9.0", true), ("1.10.1", false)] {
+        let at = registry.at(&format!("team/versioned:{version}"));
+        let annotation = format!("org.opencontainers.image.version={version}");
+        let push = ["plugin", "push", &file, &at, "--annotation", &annotation];
+        stage.say(&[&push[..], &reach[..]].concat()).await?;
+        versioned["spec"]["wasm"]["image"] = json!(at);
+        apply(&stage, &[versioned.clone()]).await?;
+        let told = || async {
+            let status = stage.api::<MutexRule>().get("versioned").await?.status;
+            let status = status.unwrap_or_default();
+            let says = |type_: &str| {
+                let mut all = status.conditions.iter();
+                all.any(|one| one.type_ == type_ && one.status == "True")
+            };
+            let is = says("Ready") && says("Downgraded") == downgraded;
+            let told = status.wasm.as_ref().and_then(|wasm| wasm.version.as_deref());
+            Ok((is && told == Some(version)).then_some(()))
+        };
+        stage
+            .until(&format!("version {version} is told"), 90, told)
+            .await?;
+    }
+    let event = stage.event("MutexRule", "versioned", "Downgraded").await?;
+    let note = event.note.unwrap_or_default();
+    assert!(
+        note.contains("version 1.9.0") && note.contains("1.10.0"),
+        "{note}"
     );
 
     // What numo keeps for one namespace it gives to no other: that has to fetch it itself.
@@ -413,8 +458,8 @@ async fn a_component_is_pushed_signed_fetched_verified_and_outlives_its_registry
     // A policy that has changed counts for what is kept. Who is asked for now may have signed it since, which nobody can
     // find out.
     let (_, third_public) = key(folder.path(), "third.key")?;
-    std::fs::write(path("third.pem"), third_public)?;
-    std::fs::write(path("other.pem"), other_public)?;
+    std::fs::write(path("third.pem"), &third_public)?;
+    std::fs::write(path("other.pem"), &other_public)?;
     for (keys, status, reason) in [
         ("third.pem", "False", "RegistryUnavailable"),
         ("other.pem", "True", "Verified"),
@@ -423,6 +468,17 @@ async fn a_component_is_pushed_signed_fetched_verified_and_outlives_its_registry
         stage.start_numo_with(&["--rule-keys", &path(keys)])?;
         rule_says(&stage, "disk", "Verified", status, reason).await?;
     }
+    // Without a restart: who signed is trusted no more, then nobody knows who is, then it is put right.
+    std::fs::write(path("other.pem"), &third_public)?;
+    rule_says(&stage, "disk", "Verified", "False", "RegistryUnavailable").await?;
+    rule_says(&stage, "disk", "Ready", "False", "RegistryUnavailable").await?;
+    std::fs::write(path("other.pem"), "no key")?;
+    let why = rule_says(&stage, "disk", "Fetched", "False", "RuleUnavailable").await?;
+    assert!(why.contains("--rule-keys") && why.contains("other.pem"), "{why}");
+    rule_says(&stage, "disk", "Ready", "False", "RuleUnavailable").await?;
+    std::fs::write(path("other.pem"), &other_public)?;
+    rule_says(&stage, "disk", "Verified", "True", "Verified").await?;
+    rule_says(&stage, "disk", "Ready", "True", "ValidConfig").await?;
     stage.strike().await
 }
 
@@ -610,7 +666,7 @@ fn guarded(token: &'static str) -> Result<u16> {
 /// A component has a Secret attached that it never sees, and only where the Secret's owner says.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_secret_is_attached_to_the_servers_that_it_names_and_no_others() -> Result<()> {
-    let mut stage = set(workers(1), Vec::new()).await?;
+    let mut stage = set(workers(1), vec!["--rules-reach-loopback"]).await?;
     // It asks for the Secret before anybody has invited it.
     stage.may_lack_rights = true;
     let port = guarded("sesame")?;
@@ -791,7 +847,7 @@ impl Door {
 /// A namespace whose registry never answers holds up the rules of no other.
 #[tokio::test(flavor = "multi_thread")]
 async fn registries_that_never_answer_hold_up_their_own_namespace() -> Result<()> {
-    let stage = set(workers(1), Vec::new()).await?;
+    let stage = set(workers(1), vec!["--rules-reach-loopback"]).await?;
     let door = Door::default();
     let port = door.stand()?;
     store(&stage, "node-requirement", component("node-requirement").await?).await?;
@@ -822,7 +878,7 @@ async fn registries_that_never_answer_hold_up_their_own_namespace() -> Result<()
 /// anything else that numo does.
 #[tokio::test(flavor = "multi_thread")]
 async fn slow_evaluations_run_beside_one_another_and_hold_up_nothing_else() -> Result<()> {
-    let stage = set(workers(3), Vec::new()).await?;
+    let stage = set(workers(3), vec!["--rules-reach-loopback"]).await?;
     let door = Door::default();
     let port = door.stand()?;
     store(&stage, "http-check", component("http-check").await?).await?;

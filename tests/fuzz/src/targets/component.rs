@@ -67,6 +67,17 @@ static RULE: LazyLock<Result<(Resolve, WorldId, Vec<u8>)>> = LazyLock::new(|| {
     Ok((resolve, world, shape))
 });
 
+/// A component that is nested in itself: types in types, or components in components.
+pub(super) fn nested(source: &mut Source) -> Vec<u8> {
+    let most = 2 << source.below(15);
+    let levels = source.below(most);
+    match source.below(3) {
+        0 => guest::deep(levels, 0x41),
+        1 => guest::deep(levels, 0x42),
+        _ => guest::within(levels.min(1 << 12)),
+    }
+}
+
 pub(super) fn read(bytes: &[u8]) {
     let Some((kind, rest)) = bytes.split_first() else {
         return;

@@ -29,7 +29,7 @@ fn check(spec: &WasmRule) {
         // A policy that nobody is named in would be met by nobody, or by everybody.
         assert!(!policy.keys.is_empty() || !policy.identities.is_empty());
     }
-    let Ok(terms) = wasm::terms(spec) else {
+    let Ok(terms) = wasm::terms(spec, "team") else {
         return;
     };
     // Whatever a rule asks for stays below what the operator allows.
@@ -105,5 +105,14 @@ pub(super) fn make(source: &mut Source) -> Vec<u8> {
     } else {
         json!({"type": "wasm", "timeoutSeconds": 600, "phases": ["Pre", "Post"], "wasm": wasm})
     };
-    value.to_string().into_bytes()
+    let text = value.to_string();
+    if source.once_in(6) {
+        // Wherever numbers stand.
+        let nested = source.nested_json();
+        return text
+            .replacen("443", &nested, 1)
+            .replacen("500", &nested, 1)
+            .into_bytes();
+    }
+    text.into_bytes()
 }

@@ -24,6 +24,9 @@ pub(super) fn read(bytes: &[u8]) {
 }
 
 pub(super) fn make(source: &mut Source) -> Vec<u8> {
+    if source.once_in(8) {
+        return format!(r#"{{"annotations": {}}}"#, source.nested_json()).into_bytes();
+    }
     let digest = |source: &mut Source| format!("sha256:{}", source.one(&["0", "7", "f"]).repeat(64));
     let descriptor = |source: &mut Source, kind: &str| {
         json!({

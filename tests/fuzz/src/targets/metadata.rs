@@ -29,6 +29,9 @@ pub(super) fn read(bytes: &[u8]) {
 }
 
 pub(super) fn make(source: &mut Source) -> Vec<u8> {
+    if source.once_in(4) {
+        return component::nested(source);
+    }
     if source.once_in(3) {
         let seed = source.bytes(2048);
         return component::of_any_kind(&seed).unwrap_or_default();

@@ -163,6 +163,76 @@ fn the_chart_has_the_alerts_and_the_dashboard() -> Result<()> {
     Ok(())
 }
 
+/// What a component of kustomize adds, a value of the chart adds too.
+#[test]
+fn the_chart_has_what_is_optional() -> Result<()> {
+    for (value, file) in [
+        ("networkPolicy.egress", "egress/network_policy.yaml"),
+        ("ruleJobs.quota.enabled", "rule-job-quota/resource_quota.yaml"),
+    ] {
+        let path = numo_install::root()
+            .join("deploy/kustomize/components")
+            .join(file);
+        let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        let wanted = by_name(objects(&text)?);
+        assert!(!wanted.is_empty(), "{file}");
+        for major in HELMS {
+            let mut helm = template(major)?;
+            let plain = by_name(objects(&said(&mut helm)?)?);
+            assert!(
+                wanted.keys().all(|name| !plain.contains_key(name)),
+                "only if asked for"
+            );
+            helm.arg("--set").arg(format!("{value}=true"));
+            let all = by_name(objects(&said(&mut helm)?)?);
+            for (name, object) in &wanted {
+                let found = all.get(name).with_context(|| format!("Helm {major}: {name}"))?;
+                assert_eq!(difference(object, found, ""), None, "Helm {major}: {name}");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Where the cluster has control-plane nodes, numo runs nowhere else.
+#[test]
+fn the_control_plane_is_required_where_that_is_said() -> Result<()> {
+    let name = format!("Deployment numo in {NAMESPACE}");
+    let overlay = by_name(objects(&rendered::overlay("self-managed")?)?);
+    let at = "/spec/template/spec/affinity";
+    let wanted = overlay[&name].pointer(at).context("an affinity")?;
+    let terms = "/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
+    assert_eq!(
+        wanted.pointer(terms),
+        Some(&serde_json::json!([{"matchExpressions": [
+            {"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"},
+        ]}]))
+    );
+    for major in HELMS {
+        let mut helm = template(major)?;
+        helm.args(["--set", "controlPlanePlacement=required"]);
+        let all = by_name(objects(&said(&mut helm)?)?);
+        let job = format!("Job numo-release in {NAMESPACE}");
+        for name in [&name, &job] {
+            assert_eq!(all[name].pointer(at), Some(wanted), "Helm {major}: {name}");
+        }
+        // What the user requires stays required.
+        let own = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0]";
+        helm.arg("--set")
+            .arg(format!("{own}.key=mine,{own}.operator=Exists"));
+        let all = by_name(objects(&said(&mut helm)?)?);
+        let both = all[&name].pointer(&format!("{at}{terms}"));
+        let keys: Vec<&Value> = both
+            .and_then(|terms| terms[0]["matchExpressions"].as_array())
+            .into_iter()
+            .flatten()
+            .map(|one| &one["key"])
+            .collect();
+        assert_eq!(keys, ["mine", "node-role.kubernetes.io/control-plane"]);
+    }
+    Ok(())
+}
+
 #[test]
 fn the_chart_and_the_overlays_render_equal_objects() -> Result<()> {
     let list = objects(include_str!("differences.yaml"))?.into_iter().next();

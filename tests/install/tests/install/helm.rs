@@ -307,6 +307,7 @@ fn lint_finds_nothing_and_wrong_values_are_named() -> Result<()> {
             ("image.digest=latest", "digest"),
             ("plans.namespaces={Not_A_Namespace}", "namespaces"),
             ("env[0].name=NUMO_NAMESPACE", "env"),
+            ("controlPlanePlacement=always", "controlPlanePlacement"),
             ("podLabels.app\\.kubernetes\\.io/name=x", "podLabels"),
         ] {
             let mut helm = program(major)?;

@@ -341,7 +341,9 @@ async fn the_examples_for_olm_are_what_olm_takes() -> Result<()> {
     let text = fs::read_to_string(root().join("deploy/kustomize/base/lease_role.yaml"))?;
     let mut source = by_name(objects(&text)?);
     source.extend(by_name(vec![json!({
-        "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "medik8s-leases"},
+        "apiVersion": "v1", "kind": "Namespace", "metadata": {
+            "name": "medik8s-leases", "labels": {"pod-security.kubernetes.io/enforce": "restricted"},
+        },
     })]));
     let by_hand = by_name(example("node-leases.yaml")?);
     assert_eq!(

@@ -72,9 +72,14 @@ fn the_pod_is_restricted_and_runs_as_any_user() -> Result<()> {
             assert_eq!(context["readOnlyRootFilesystem"], true);
             assert_eq!(context["capabilities"]["drop"], serde_json::json!(["ALL"]));
             assert!(context.get("runAsUser").is_none());
-            for resource in ["cpu", "memory"] {
+            for resource in ["cpu", "memory", "ephemeral-storage"] {
                 assert!(container["resources"]["requests"].get(resource).is_some());
             }
+            assert!(
+                container["resources"]["limits"]
+                    .get("ephemeral-storage")
+                    .is_some()
+            );
         }
     }
     Ok(())

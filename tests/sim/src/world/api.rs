@@ -2,11 +2,10 @@
 //! (`from` values, uid, resourceVersion) must still be so, or the write is refused and nothing changes.
 
 use super::{Object, World};
-use numo_api::marks;
 use numo_core::{
     action::{Action, Change, MachinePatch, NodePatch, PoolPatch},
     decide::LEASE_SECONDS,
-    observed::{ChangeView, Key, LeaseView, Map},
+    observed::{ChangeView, LeaseView, Map},
 };
 
 /// A write that was refused: the HTTP status and the server's words.
@@ -48,41 +47,48 @@ impl World {
     /// Carries out one write; the object it was about, or why it was refused.
     pub fn apply(&mut self, action: &Action) -> Result<Object, Refused> {
         let object = match action {
-            Action::AddFinalizer { owner, uid, .. } => {
-                let owner = &owner.key;
-                let Some(run) = self.truth.runs.get_mut(owner).filter(|run| run.uid == *uid) else {
-                    return refused(404, "the run is gone");
-                };
-                if run.deleting {
-                    return refused(422, "no new finalizers while it is being deleted");
-                }
-                if run.finalizers.iter().any(|found| found == marks::FINALIZER) {
-                    return conflict("metadata.finalizers");
-                }
-                run.finalizers.push(marks::FINALIZER.to_owned());
-                Object::Run(owner.clone())
-            }
+            Action::AddFinalizer {
+                owner,
+                uid,
+                finalizer,
+            } => self.add_finalizer(owner, uid, finalizer)?,
             Action::RemoveFinalizer {
-                owner, uid, index, ..
-            } => {
-                let owner = &owner.key;
-                let Some(run) = self.truth.runs.get_mut(owner).filter(|run| run.uid == *uid) else {
-                    return refused(404, "the run is gone");
-                };
-                if run.finalizers.get(*index).map(String::as_str) != Some(marks::FINALIZER) {
-                    return conflict("metadata.finalizers");
-                }
-                run.finalizers.remove(*index);
-                if run.deleting && run.finalizers.is_empty() {
-                    self.collect(owner);
-                }
-                Object::Run(owner.clone())
+                owner,
+                uid,
+                finalizer,
+                index,
+            } => self.remove_finalizer(owner, uid, finalizer, *index)?,
+            Action::Evict { node, eviction } => {
+                self.evict(node, &eviction.pod, &eviction.uid, eviction.delete)?;
+                Object::Pods(node.clone())
             }
-            Action::Evict { .. } => return refused(403, "a run evicts nothing"),
-            Action::CreatePlanJob(_)
-            | Action::StartPlanJob { .. }
-            | Action::DeletePlanJob { .. }
-            | Action::MarkGate { .. } => return refused(403, "a run has nothing to do with Plans"),
+            Action::CreatePlanJob(request) => {
+                if self.truth.plan_jobs.contains_key(&request.job) {
+                    return refused(409, "it exists already");
+                }
+                self.make_plan_job(request);
+                Object::PlanJob(request.job.clone())
+            }
+            Action::StartPlanJob { .. } => return refused(404, "nobody creates Jobs paused here"),
+            Action::DeletePlanJob { job, uid } => {
+                if !self.delete_plan_job(job, uid) {
+                    return refused(404, "the Job is gone");
+                }
+                Object::PlanJob(job.clone())
+            }
+            Action::MarkGate {
+                plan, uid, change, ..
+            } => {
+                let Some(view) = self.truth.plans.get_mut(plan).filter(|view| view.uid == *uid) else {
+                    return refused(404, "the Plan is gone");
+                };
+                if !test(&view.annotations, std::slice::from_ref(change)) {
+                    return conflict("metadata.annotations");
+                }
+                write(&mut view.annotations, std::slice::from_ref(change));
+                view.has_annotations = !view.annotations.is_empty();
+                Object::Plan(plan.clone())
+            }
             Action::PatchPool(patch) => return self.patch_pool(patch),
             Action::PatchNode(patch) => return self.patch_node(patch),
             Action::PatchMachine(patch) => return self.patch_machine(patch),
@@ -193,6 +199,7 @@ impl World {
                     return conflict("the Lease");
                 }
                 let view = LeaseView {
+                    by_numo: true,
                     transitions: 0,
                     holder: holder.clone(),
                     renewed: Some(now),
@@ -341,29 +348,12 @@ impl World {
         }
         write(&mut object.annotations, &patch.annotations);
         object.has_annotations = true;
-        Ok(if patch.purpose.is_of_health_check() {
+        let object = if patch.purpose.is_of_health_check() {
             Object::HealthCheck(place)
         } else {
             Object::Machine(place)
-        })
-    }
-
-    /// The run is gone, and with it the NodeChanges it owns.
-    pub(super) fn collect(&mut self, owner: &Key) {
-        let Some(run) = self.truth.runs.remove(owner) else {
-            return;
         };
-        let owned: Vec<Key> = self
-            .truth
-            .changes
-            .values()
-            .filter(|change| change.spec.owner_ref.uid == run.uid)
-            .map(|change| change.key.clone())
-            .collect();
-        for key in owned {
-            self.truth.changes.remove(&key);
-            self.touch(Object::Change(key));
-        }
-        self.touch(Object::Run(owner.clone()));
+        self.touch(object.clone());
+        Ok(object)
     }
 }

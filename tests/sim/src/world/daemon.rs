@@ -62,6 +62,7 @@ fn content(rendered: &str) -> &str {
 impl World {
     /// A node was written: its daemon looks whether it shall run something else.
     pub(crate) fn node_written(&mut self, name: &str) {
+        self.follow_cordon(name);
         self.touch(Object::Node(name.to_owned()));
         let Some(node) = self.truth.nodes.get(name) else {
             return;

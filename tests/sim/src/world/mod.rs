@@ -6,18 +6,29 @@
 
 mod api;
 mod daemon;
+mod fleet_acts;
 pub mod jobs;
 pub(crate) mod mco;
+mod owners;
 pub mod people;
+mod plan_jobs;
+mod pods;
 
 pub use api::Refused;
 pub use daemon::{Fault, Machine};
+pub use fleet_acts::FleetAct;
 pub use mco::{Assignment, Content, Primary, primary};
+pub use owners::{MeantPlan, object, plan_window};
 pub use people::Act;
+pub use plan_jobs::PlanJobMade;
+pub use pods::{Workload, goes};
 
 use crate::story::{Line, Story};
 use jiff::Timestamp;
-use numo_core::observed::{Annotated, Key, MachineApi, Map, Observed};
+use numo_core::{
+    Owner,
+    observed::{Annotated, Key, MachineApi, Map, Observed},
+};
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -62,12 +73,19 @@ pub(crate) enum Event {
     /// A Job ends, or is deleted after its TTL.
     JobEnds(Key, String),
     JobGoes(Key, String),
+    /// A Job of a Plan takes its next step, or is deleted after its TTL.
+    PlanJob(Key, String),
+    PlanJobGoes(Key, String),
+    /// Something happens to a pod.
+    Pod(pods::PodEvent),
     /// The cluster's update goes on, unless another was asked for since.
     Cluster(u64, mco::Phase),
     /// A pool is rendered.
     Render(String),
     /// Someone does something.
     Act(Act),
+    /// The same, to Plans and NodeMaintenances.
+    Fleet(FleetAct),
 }
 
 /// An object of the cluster.
@@ -99,6 +117,18 @@ pub enum Object {
     Budget(String),
     /// A node lease.
     Lease(String),
+    /// A MutexBinding.
+    Binding(String),
+    /// A Plan.
+    Plan(Key),
+    /// A NodeMaintenance.
+    Maintenance(Owner),
+    /// A Job of a Plan.
+    PlanJob(Key),
+    /// The pods of a node.
+    Pods(String),
+    /// A PodDisruptionBudget.
+    DisruptionBudget(Key),
 }
 
 /// The cluster.
@@ -114,6 +144,14 @@ pub struct World {
     pub machines: BTreeMap<String, Machine>,
     /// Everything a Job was created for, ended or not.
     pub jobs_made: Vec<jobs::Made>,
+    /// Every Job of a Plan that was made.
+    pub plan_jobs_made: Vec<PlanJobMade>,
+    /// The controllers of pods.
+    pub workloads: BTreeMap<String, Workload>,
+    /// Whether there are pods in this world.
+    pub has_pods: bool,
+    /// The operator is to be stopped for so long (seconds).
+    pub operator_stops: Option<i64>,
     /// What the node controller told nodes to run, since anyone asked.
     pub assignments: Vec<Assignment>,
     /// What people meant for good, to compare with at the end.
@@ -154,6 +192,10 @@ impl World {
             knobs,
             machines: BTreeMap::new(),
             jobs_made: Vec::new(),
+            plan_jobs_made: Vec::new(),
+            workloads: BTreeMap::new(),
+            has_pods: false,
+            operator_stops: None,
             assignments: Vec::new(),
             people: people::Meant::default(),
             story: None,
@@ -198,9 +240,13 @@ impl World {
             Event::JobStarts(key, uid) => self.job_starts(&key, &uid),
             Event::JobEnds(key, uid) => self.job_ends(&key, &uid),
             Event::JobGoes(key, uid) => self.job_goes(&key, &uid),
+            Event::PlanJob(key, uid) => self.plan_job_steps(&key, &uid),
+            Event::PlanJobGoes(key, uid) => self.plan_job_goes(&key, &uid),
+            Event::Pod(event) => self.pod_event(event),
             Event::Cluster(asked, phase) => self.cluster(asked, phase),
             Event::Render(pool) => self.render(&pool),
             Event::Act(act) => self.act(&act),
+            Event::Fleet(act) => self.fleet_act(&act),
         }
     }
 
@@ -216,9 +262,15 @@ impl World {
         self.plan(in_seconds, Event::Act(act));
     }
 
+    /// Plans what someone will do to Plans and NodeMaintenances.
+    pub fn plan_fleet_act(&mut self, in_seconds: i64, act: FleetAct) {
+        self.plan(in_seconds, Event::Fleet(act));
+    }
+
     /// Takes out everything people would still do.
     pub fn call_off_acts(&mut self) {
-        self.queue.retain(|_, event| !matches!(event, Event::Act(_)));
+        self.queue
+            .retain(|_, event| !matches!(event, Event::Act(_) | Event::Fleet(_)));
     }
 
     /// A number from a span.

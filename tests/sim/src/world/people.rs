@@ -1,13 +1,13 @@
 //! Everyone who is not numo, not the MCO and not the cluster: people with kubectl, GitOps, autoscalers,
 //! other operators, bad hardware. And what they meant for good, to compare with at the end.
 
-use super::{Event, Fault, Machine, Object, Span, World};
+use super::{Event, Fault, FleetAct, Machine, MeantPlan, Object, Span, World};
 use numo_api::{
     Directive, DirectiveAction, NodeChangeSpec, Outcome, OwnerRef, Phase, Target, VerdictRecord, marks,
     marks::openshift,
 };
 use numo_core::{
-    names,
+    Owner, names,
     observed::{
         Annotated, ChangeView, Key, LeaseView, MachineApi, MachineView, Map, NodeView, RuleView, TargetView,
     },
@@ -33,6 +33,12 @@ pub struct Meant {
     pub annotations: BTreeMap<String, Map>,
     /// Nodes that people cordoned.
     pub cordoned: BTreeSet<String>,
+    /// Nodes that someone uncordoned although numo had cordoned them.
+    pub uncordoned: BTreeSet<String>,
+    /// An owner was deleted whose finalizer somebody had taken away: what it left is a person's to mend.
+    pub orphaned: bool,
+    /// The Plans.
+    pub plans: BTreeMap<Key, MeantPlan>,
     /// Nodes that are not Ready for a reason that is not the MCO's.
     pub sick: BTreeSet<String>,
     /// numo is not invited to run Jobs.
@@ -138,6 +144,8 @@ pub enum Act {
     LabelBack(String, String),
     /// Someone changes how many nodes may be in flight.
     EditLimit(i64),
+    /// Someone does something to Plans, NodeMaintenances or their nodes.
+    Fleet(FleetAct),
 }
 
 impl World {
@@ -179,7 +187,12 @@ impl World {
     }
 
     /// A node that runs this configuration; nothing happens to it yet.
-    pub fn add_node(&mut self, node: NodeView) {
+    pub fn add_node(&mut self, mut node: NodeView) {
+        // As nodelink writes it.
+        node.annotations.insert(
+            marks::OPENSHIFT_MACHINE.to_owned(),
+            machine_of(&node.name).1.to_string(),
+        );
         let kept = |key: &String| !key.starts_with("machineconfiguration.openshift.io/");
         self.people.labels.insert(node.uid.clone(), node.labels.clone());
         self.people.annotations.insert(
@@ -204,6 +217,7 @@ impl World {
         self.truth.machines.insert(place.clone(), machine);
         self.touch(Object::Machine(place));
         self.truth.nodes.insert(name.clone(), node);
+        self.pods_of_new_node(&name);
         self.node_written(&name);
     }
 
@@ -253,6 +267,7 @@ impl World {
     fn remove_node(&mut self, name: &str) -> Option<NodeView> {
         let node = self.truth.nodes.remove(name)?;
         self.machines.remove(name);
+        self.lose_pods(name);
         self.people.cordoned.remove(name);
         self.people.sick.remove(name);
         // Its lease is its child.
@@ -297,7 +312,14 @@ impl World {
                 self.render_again();
             }
             Act::Cordon(seconds) => {
-                let Some(name) = self.some_node(|node| !node.unschedulable) else {
+                // Once a Job is about to cordon a node, nobody can tell a person's cordon from its.
+                let nodes = self.truth.nodes.keys();
+                let taken: BTreeSet<String> = nodes
+                    .filter(|name| self.is_cordoned_by_fleet(name))
+                    .cloned()
+                    .collect();
+                let Some(name) = self.some_node(|node| !node.unschedulable && !taken.contains(&node.name))
+                else {
                     return;
                 };
                 self.people.cordoned.insert(name.clone());
@@ -366,7 +388,7 @@ impl World {
                 let Some(key) = self.some_run() else { return };
                 self.people.gave_up = true;
                 self.tell("person", || format!("deletes {key}"));
-                self.delete_run(&key);
+                self.delete_owner(&Owner::run(key));
             }
             Act::Abort(seconds) => {
                 let Some(key) = self.some_run() else { return };
@@ -510,8 +532,9 @@ impl World {
                     return;
                 };
                 let view = LeaseView {
+                    by_numo: false,
                     transitions: 0,
-                    holder: "node-maintenance".to_owned(),
+                    holder: "remediation".to_owned(),
                     renewed: Some(self.time()),
                     duration_seconds: 3600,
                     uid: format!("lease-{}", self.serial()),
@@ -527,7 +550,7 @@ impl World {
                     .truth
                     .leases
                     .get(name)
-                    .is_some_and(|lease| lease.holder == "node-maintenance");
+                    .is_some_and(|lease| lease.holder == "remediation");
                 if theirs {
                     self.truth.leases.remove(name);
                     self.touch(Object::Lease(name.clone()));
@@ -638,6 +661,7 @@ impl World {
                 self.set_label(name, label, None);
                 self.tell("person", || format!("takes the label {label} off {name}"));
             }
+            Act::Fleet(act) => self.fleet_act(act),
             Act::EditLimit(limit) => {
                 let Some(key) = self.some_run() else { return };
                 self.people.limits_edited = true;
@@ -692,7 +716,7 @@ impl World {
         }
     }
 
-    fn edit_run(&mut self, key: &Key, edit: impl FnOnce(&mut numo_core::observed::RunConfigView)) {
+    pub(super) fn edit_run(&mut self, key: &Key, edit: impl FnOnce(&mut numo_core::observed::RunConfigView)) {
         if let Some(run) = self.truth.runs.get_mut(key) {
             edit(run);
             run.generation += 1;
@@ -708,18 +732,6 @@ impl World {
             change.resource_version = version;
             self.touch(Object::Change(key.clone()));
         }
-    }
-
-    /// Someone deletes a run.
-    pub fn delete_run(&mut self, key: &Key) {
-        let Some(run) = self.truth.runs.get_mut(key) else {
-            return;
-        };
-        run.deleting = true;
-        if run.finalizers.is_empty() {
-            self.collect(key);
-        }
-        self.touch(Object::Run(key.clone()));
     }
 
     /// Someone says something about a node: on its NodeChange, or on one made for the purpose.
@@ -835,6 +847,7 @@ impl World {
         for act in ends {
             self.act(&act);
         }
+        self.mend_fleet();
         self.knobs.jobs_failing = 0;
         self.knobs.jobs_hanging = 0;
         self.people.jobs_forbidden = false;
@@ -842,6 +855,10 @@ impl World {
         let nodes: Vec<String> = self.truth.nodes.keys().cloned().collect();
         for name in nodes {
             self.mend_machine(&name);
+            if self.machines.get(&name).is_some_and(Machine::is_idle) {
+                // It was lost in a reboot of its Plan.
+                self.edit_node(&name, |node| node.ready = true);
+            }
             self.act(&Act::GiveLease(name.clone()));
             if self.people.sick.contains(&name) {
                 self.act(&Act::Recover(name.clone()));

@@ -104,7 +104,7 @@ async fn store(stage: &Stage) -> Result<()> {
 
 /// For each node of a serial run but the first: the time from the end of the one before to its own end
 /// in which neither a Job of a rule nor the machine-config operator was at work.
-fn added(spans: &[Span]) -> Vec<f64> {
+pub(super) fn added(spans: &[Span]) -> Vec<f64> {
     let mut ends: BTreeMap<&str, Timestamp> = BTreeMap::new();
     for span in spans {
         if let Some(to) = span.to {

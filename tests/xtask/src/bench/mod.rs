@@ -7,6 +7,7 @@ mod foreign;
 mod latency;
 mod memory;
 mod plans;
+mod siege;
 mod stop;
 mod wasm;
 mod writes;
@@ -52,7 +53,7 @@ struct Measure {
     bound: Option<f64>,
 }
 
-const MEASURES: [Measure; 25] = [
+const MEASURES: [Measure; 29] = [
     Measure {
         name: "added_latency_seconds_per_node",
         unit: "s",
@@ -102,6 +103,11 @@ const MEASURES: [Measure; 25] = [
         name: "wasm_cached_load_ms",
         unit: "ms",
         bound: Some(1.0),
+    },
+    Measure {
+        name: "child_start_ms",
+        unit: "ms",
+        bound: Some(5.0),
     },
     Measure {
         name: "wasm_idle_rule_kib",
@@ -172,6 +178,21 @@ const MEASURES: [Measure; 25] = [
         name: "stop_last_begin_seconds",
         unit: "s",
         bound: Some(1.0),
+    },
+    Measure {
+        name: "siege_added_seconds_per_node",
+        unit: "s",
+        bound: Some(2.0),
+    },
+    Measure {
+        name: "siege_peak_mib",
+        unit: "MiB",
+        bound: Some(256.0),
+    },
+    Measure {
+        name: "rules_of_1_2_mb_resident_mib",
+        unit: "MiB",
+        bound: Some(100.0),
     },
     Measure {
         name: "job_rule_vs_wasm_rule",
@@ -257,6 +278,7 @@ pub async fn measure(arguments: &Arguments) -> Result<ExitCode> {
             "wasm_evaluations_per_second_core_get_object" => wasm::rate(wasm::Asks::OneObject).await,
             "wasm_compile_ms" => wasm::compile().await,
             "wasm_cached_load_ms" => wasm::cached_load().await,
+            "child_start_ms" => wasm::child_start().await,
             "wasm_idle_rule_kib" => wasm::idle().await,
             "wasm_growth_kib_10000" => wasm::growth().await,
             "plan_roll_200_wall_seconds" => plans::roll(Part::Wall).await,
@@ -271,6 +293,9 @@ pub async fn measure(arguments: &Arguments) -> Result<ExitCode> {
             "drain_requests_ratio_to_kubectl" => drains::requests().await,
             "idle_requests_per_minute" => plans::idle().await,
             "stop_last_begin_seconds" => stop::measure().await,
+            "siege_added_seconds_per_node" => siege::latency().await,
+            "siege_peak_mib" => siege::memory().await,
+            "rules_of_1_2_mb_resident_mib" => siege::large().await,
             "job_rule_vs_wasm_rule" => latency::kinds().await,
             other => bail!("nothing measures {other}"),
         };

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use async_trait::async_trait;
@@ -12,9 +12,10 @@ use numo_api::{Phase, WasmRule};
 use numo_core::action::EvaluationRequest;
 use numo_core::observed::{Key, RuleAnswer};
 use numo_plugin::bare::Bare;
-use numo_plugin::services::{HostError, ListQuery, ObjectPage, Reader};
+use numo_plugin::confined::{self, Ended};
+use numo_plugin::services::{HostError, ListQuery, Object, ObjectPage, Reader};
 use numo_plugin::{Compile, Engine, Input, ObjectRef, Rule, Services, Setup, Terms};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{Measured, percentile};
 use crate::step;
@@ -73,11 +74,11 @@ fn engine(cache: Option<PathBuf>) -> Result<Engine> {
 }
 
 /// One object, already in memory.
-struct Memory(Arc<Value>);
+struct Memory(Object);
 
 #[async_trait]
 impl Reader for Memory {
-    async fn get(&self, _: &ObjectRef, _: bool) -> Result<Option<Arc<Value>>, HostError> {
+    async fn get(&self, _: &ObjectRef, _: bool) -> Result<Option<Object>, HostError> {
         Ok(Some(self.0.clone()))
     }
 
@@ -99,7 +100,7 @@ struct Question {
 impl Question {
     fn new(rule: Rule, asks: Asks) -> Result<Self> {
         let spec = asks.rule()?;
-        let terms = runners::wasm::terms(&spec).map_err(|(_, message)| anyhow!(message))?;
+        let terms = runners::wasm::terms(&spec, "").map_err(|(_, message)| anyhow!(message))?;
         let key = |name: &str| Key {
             namespace: "bench".to_owned(),
             name: name.to_owned(),
@@ -125,7 +126,7 @@ impl Question {
             spec: Arc::new(spec),
             terms: Arc::new(terms),
             request: Arc::new(request),
-            reader: Arc::new(Memory(json!({}).into())),
+            reader: Arc::new(Memory(Object::from(&json!({})))),
         })
     }
 
@@ -285,6 +286,48 @@ pub async fn cached_load() -> Result<Measured> {
         value: median(taken),
         notes,
     })
+}
+
+/// `child_start_ms`: what its walls and bounds add to a child of numo, from its start to its end. Both get nothing that has to be
+/// compiled; the free one is told nothing about bounds, and answers before it sets any.
+pub async fn child_start() -> Result<Measured> {
+    let bounds = serde_json::to_vec(&numo_plugin::Limits::default())?;
+    let (mut confined, mut free) = (Vec::new(), Vec::new());
+    for turn in 0..TURNS {
+        // They take turns in who is first; the first turn warms the page cache.
+        let (with, without) = if turn.is_multiple_of(2) {
+            let with = start(&bounds).await?;
+            (with, start(b"").await?)
+        } else {
+            let without = start(b"").await?;
+            (start(&bounds).await?, without)
+        };
+        if turn > 0 {
+            confined.push(with);
+            free.push(without);
+        }
+    }
+    let (confined, free) = (median(confined), median(free));
+    Ok(Measured {
+        value: (confined - free).max(0.0),
+        notes: vec![format!(
+            "{confined:.2} ms confined, {free:.2} ms without walls and bounds; missing in this kernel: {:?}",
+            numo_plugin::confined::missing()
+        )],
+    })
+}
+
+/// Milliseconds of a compiling child that is told these bounds, and gets no component.
+async fn start(bounds: &[u8]) -> Result<f64> {
+    let program = std::env::current_exe()?.with_file_name("numo");
+    let verb = [COMPILE_VERB.to_owned()];
+    let begin = Instant::now();
+    let ended = confined::ask(&program, &verb, (bounds, b""), 1 << 16, Duration::from_mins(1)).await?;
+    let taken = begin.elapsed().as_secs_f64() * 1000.0;
+    match ended {
+        Ended::Answered(_) => Ok(taken),
+        other => Err(anyhow!("{other:?}")),
+    }
 }
 
 async fn load(engine: &Engine, bytes: &[u8]) -> Result<f64> {

@@ -310,6 +310,7 @@ impl World {
             Fault::LeaseTaken => {
                 for name in observed.nodes.keys() {
                     let other = LeaseView {
+                        by_numo: true,
                         holder: "somebody".to_owned(),
                         renewed: Some(self.now),
                         duration_seconds: 60,
@@ -484,6 +485,7 @@ impl World {
                 node, holder, over, ..
             } => {
                 let view = LeaseView {
+                    by_numo: true,
                     holder,
                     renewed: Some(now),
                     duration_seconds: 3600,

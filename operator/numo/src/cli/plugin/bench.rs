@@ -1,12 +1,13 @@
 //! `numo plugin bench`: what a component costs. It measures and judges nothing; the numbers are of this machine.
 
 use super::{
-    CliError, OutputArg, SourceArgs,
     case::{CaseFile, Prepared, Wanted},
-    engine_with, load,
+    engine::{engine_with, load},
     said::Said,
+    source::{OutputArg, SourceArgs},
     trial::{self, Trial},
 };
+use crate::cli::error::CliError;
 use clap::Args;
 use numo_plugin::{Input, Rule, Services, Terms};
 use serde::Serialize;
@@ -100,7 +101,7 @@ pub(super) async fn bench(args: &BenchArgs) -> Result<(), CliError> {
             "cachedLoadMilliseconds": cached.as_secs_f64() * 1000.0,
             "cases": all,
         });
-        println!("{value:#}");
+        println!("{}", super::super::say::json(&format!("{value:#}")));
     }
     Ok(())
 }
@@ -163,6 +164,7 @@ fn empty(rule: &Rule) -> Result<Prepared, CliError> {
                 ..Input::default()
             },
             terms: Terms {
+                tenant: String::new(),
                 grants: Arc::new(trial::all_wanted(&about.wants, &[])?),
                 ..Terms::default()
             },

@@ -1,7 +1,12 @@
 //! `numo plugin build`: from a crate, a directory of Python or JavaScript, or a core module, to a component that numo would
 //! run. Compilers and interpreters are whoever calls it has; it installs and pushes nothing.
 
-use super::{CliError, engine, inspect, load, trial::size};
+use super::{
+    engine::{engine, load},
+    inspect,
+    trial::size,
+};
+use crate::cli::error::CliError;
 use clap::Args;
 use numo_plugin::component::{self, Form};
 use serde_json::Value;

@@ -2,13 +2,13 @@
 //! where they are wrong; it asks no component.
 
 use super::{
-    CliError,
     expect::Expect,
-    fixtures::{Cluster, Fault, Gaps, HttpAnswer, Metrics, QueryAnswer, Servers},
+    fixtures::{Cluster, Fault, Gaps, HttpAnswer, Metrics, QueryAnswer, Servers, prometheus},
     recording::{Earlier, Recording, history},
     trial::{self, Trial},
     yaml,
 };
+use crate::cli::error::CliError;
 use jiff::Timestamp;
 use numo_plugin::{Grants, Input, ObjectRef, Rule, RuleLimits, Services, Terms, services::Prometheus};
 use serde::Deserialize;
@@ -338,6 +338,7 @@ impl<'a> Reading<'a> {
         };
         let limits = self.own_or(|case| case.limits.as_ref());
         Ok(Terms {
+            tenant: String::new(),
             grants: Arc::new(grants),
             limits: limits.map_or_else(|| Ok(RuleLimits::default()), |limits| self.limits(limits))?,
         })
@@ -501,15 +502,4 @@ impl<'a> Reading<'a> {
         };
         prometheus(Arc::new(metrics))
     }
-}
-
-/// A Prometheus that is somebody in memory.
-pub(super) fn prometheus(fetch: Arc<dyn numo_plugin::services::Fetch>) -> Result<Prometheus, CliError> {
-    let url = url::Url::parse("http://prometheus.invalid/")
-        .map_err(|error| CliError::Wrong(format!("the address of Prometheus: {error}")))?;
-    Ok(Prometheus {
-        url,
-        fetch,
-        credential: None,
-    })
 }

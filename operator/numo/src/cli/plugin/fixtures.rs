@@ -3,12 +3,14 @@
 //! noted as a gap.
 
 use super::select::Selector;
-use crate::shell::reader;
+use crate::{cli::error::CliError, shell::reader};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use numo_plugin::{
     ObjectRef,
-    services::{ErrorCode, Fetch, FetchRequest, FetchResponse, HostError, ListQuery, ObjectPage, Reader},
+    services::{
+        ErrorCode, Fetch, FetchRequest, FetchResponse, HostError, ListQuery, Object, ObjectPage, Reader,
+    },
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -175,10 +177,10 @@ fn text<'a>(object: &'a Value, field: &str) -> &'a str {
 
 #[async_trait]
 impl Reader for Cluster {
-    async fn get(&self, object: &ObjectRef, _live: bool) -> Result<Option<Arc<Value>>, HostError> {
+    async fn get(&self, object: &ObjectRef, _live: bool) -> Result<Option<Object>, HostError> {
         let kind = (object.api_version.as_str(), object.kind.as_str());
         let mut found = self.read(kind, object.namespace.as_deref(), Some(&object.name))?;
-        Ok(found.next().cloned())
+        Ok(found.next().map(|found| Object::from(&**found)))
     }
 
     async fn list(&self, query: &ListQuery) -> Result<ObjectPage, HostError> {
@@ -206,7 +208,7 @@ impl Reader for Cluster {
                 .iter()
                 .take(end)
                 .skip(begin)
-                .map(|object| (*object).clone())
+                .map(|object| Object::from(&***object))
                 .collect(),
             continue_token: (end < all.len()).then(|| end.to_string()),
         })
@@ -388,6 +390,19 @@ fn unanswered(gaps: &Gaps, what: &str) -> HostError {
     )
 }
 
+/// A Prometheus that is somebody in memory.
+pub(super) fn prometheus(
+    fetch: Arc<dyn numo_plugin::services::Fetch>,
+) -> Result<numo_plugin::services::Prometheus, CliError> {
+    let url = url::Url::parse("http://prometheus.invalid/")
+        .map_err(|error| CliError::Wrong(format!("the address of Prometheus: {error}")))?;
+    Ok(numo_plugin::services::Prometheus {
+        url,
+        fetch,
+        credential: None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -420,7 +435,11 @@ mod tests {
         let (mut names, mut token, mut pages) = (Vec::new(), None::<String>, 0);
         loop {
             let page = cluster.list(&query(None, None, token.as_deref())).await.unwrap();
-            names.extend(page.items.iter().map(|pod| pod["metadata"]["name"].to_string()));
+            names.extend(
+                page.items
+                    .iter()
+                    .map(|pod| pod.value().unwrap()["metadata"]["name"].to_string()),
+            );
             pages += 1;
             token = page.continue_token;
             if token.is_none() {

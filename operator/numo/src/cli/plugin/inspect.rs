@@ -1,7 +1,8 @@
 //! `numo plugin check` and `inspect`: a component in words.
 
-use super::{CliError, SourceArgs};
-use crate::cli::{read_text, trust_root};
+use super::source::SourceArgs;
+use crate::cli::error::CliError;
+use crate::cli::files::{read_text, trust_root};
 use clap::Args;
 use numo_core::rules::clip;
 use numo_plugin::{
@@ -127,7 +128,7 @@ pub(super) async fn inspect(args: &InspectArgs) -> Result<(), CliError> {
             "description": rule.description(),
             "signatures": signatures,
         });
-        println!("{value:#}");
+        println!("{}", super::super::say::json(&format!("{value:#}")));
     } else {
         print!("{}", words(&rule, pinned.as_ref(), signatures.as_ref()));
     }

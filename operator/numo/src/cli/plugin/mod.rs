@@ -3,6 +3,7 @@
 mod bench;
 mod build;
 mod case;
+mod engine;
 mod expect;
 mod fixtures;
 mod inspect;
@@ -13,19 +14,14 @@ mod run;
 mod said;
 mod scaffold;
 mod select;
+mod source;
 mod test;
 mod trial;
 mod yaml;
 
-use super::{CliError, ClusterArgs};
-use crate::shell::component::COMPILE_VERB;
-use clap::{Args, Subcommand, ValueEnum};
-use numo_plugin::{
-    Compile, Engine, Rule, Setup,
-    oci::{Pinned, Reference},
-};
-use registry::RegistryArgs;
-use std::path::PathBuf;
+use crate::cli::error::CliError;
+use clap::{Args, Subcommand};
+use source::SourceArgs;
 
 /// Arguments of `numo plugin`.
 #[derive(Debug, Args)]
@@ -72,85 +68,4 @@ pub async fn plugin(args: PluginArgs) -> Result<(), CliError> {
         PluginVerb::Sign(args) => registry::sign(&args).await,
         PluginVerb::Scaffold(args) => scaffold::scaffold(&args).await,
     }
-}
-
-/// How to print.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum OutputArg {
-    /// For people
-    Text,
-    /// For programs
-    Json,
-}
-
-/// A component, in a file or in a registry.
-#[derive(Debug, Args)]
-struct SourceArgs {
-    /// A file, or a reference such as registry.example.com/team/rule:1.0
-    #[arg(value_name = "FILE|IMAGE")]
-    component: String,
-    #[command(flatten)]
-    registry: RegistryArgs,
-}
-
-impl SourceArgs {
-    /// The bytes, and what they are by digest if they are from a registry.
-    async fn read(&self, engine: &Engine) -> Result<(Vec<u8>, Option<Pinned>), CliError> {
-        let path = PathBuf::from(&self.component);
-        if path.exists() {
-            let bytes = std::fs::read(&path).map_err(|source| CliError::File { path, source })?;
-            return Ok((bytes, None));
-        }
-        let reference: Reference = self.component.parse().map_err(|error| {
-            CliError::Wrong(format!(
-                "{}: neither a file nor a reference: {error}",
-                self.component
-            ))
-        })?;
-        let (client, credentials) = self.registry.client()?;
-        let failed = |error: numo_plugin::oci::OciError| CliError::Wrong(error.to_string());
-        let pinned = client.resolve(&reference, &credentials).await.map_err(failed)?;
-        let most = engine.limits().component_bytes;
-        let artifact = client.pull(&pinned, &credentials, most).await.map_err(failed)?;
-        Ok((artifact.component, Some(pinned)))
-    }
-
-    /// Loads it as the operator does.
-    async fn load(&self) -> Result<(Rule, Option<Pinned>), CliError> {
-        let engine = engine()?;
-        let (bytes, pinned) = self.read(&engine).await?;
-        let rule = load(&engine, &self.component, &bytes).await?;
-        Ok((rule, pinned))
-    }
-}
-
-async fn load(engine: &Engine, name: &str, bytes: &[u8]) -> Result<Rule, CliError> {
-    let refused = |refused: numo_plugin::Refused| {
-        CliError::Wrong(format!(
-            "{name}: {}: {}",
-            refused.reason.as_str(),
-            refused.message
-        ))
-    };
-    engine.load(bytes).await.map_err(refused)
-}
-
-/// The operator's own engine, without its cache: what is checked is compiled anew.
-fn engine() -> Result<Engine, CliError> {
-    engine_with(None)
-}
-
-/// The same, with a cache in this folder.
-fn engine_with(cache: Option<PathBuf>) -> Result<Engine, CliError> {
-    let program =
-        std::env::current_exe().map_err(|error| CliError::Wrong(format!("where is numo itself: {error}")))?;
-    let setup = Setup {
-        compile: Compile::Child {
-            program,
-            arguments: vec![COMPILE_VERB.to_owned()],
-        },
-        cache,
-        ..Setup::default()
-    };
-    Engine::new(setup).map_err(|error| CliError::Wrong(format!("rules cannot be run here: {error}")))
 }

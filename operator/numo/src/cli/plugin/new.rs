@@ -5,7 +5,7 @@
 //! it instead of above it: the crate needs nothing of numo but its own files. All languages decide alike and pass the same
 //! cases.
 
-use super::CliError;
+use crate::cli::error::CliError;
 use clap::{Args, ValueEnum};
 use std::{io::Write as _, path::PathBuf};
 

@@ -5,20 +5,19 @@
 //! nor is where Prometheus is.
 
 use super::{
-    CliError,
-    case::prometheus,
-    fixtures::{Gaps, promql},
+    fixtures::{Gaps, prometheus, promql},
     said::Said,
     trial::{self, Trial},
 };
+use crate::cli::error::CliError;
 use async_trait::async_trait;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use jiff::Timestamp;
 use numo_plugin::{
     Grants, Input, ObjectRef, Rule, RuleLimits, Services, Terms,
     services::{
-        ErrorCode, Fetch, FetchRequest, FetchResponse, HistoryEntry, HostError, ListQuery, ObjectPage,
-        Prometheus, Reader,
+        ErrorCode, Fetch, FetchRequest, FetchResponse, HistoryEntry, HostError, ListQuery, Object,
+        ObjectPage, Prometheus, Reader,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -442,23 +441,39 @@ struct Taped<T: ?Sized> {
     inner: Arc<T>,
 }
 
+/// The text of an object as a recording keeps it.
+fn kept(found: &Object) -> Result<Object, HostError> {
+    let value = found.value();
+    let value = value.map_err(|error| HostError::new(ErrorCode::Other, error.to_string()))?;
+    Ok(Object::from(&value))
+}
+
 #[async_trait]
 impl Reader for Taped<dyn Reader> {
-    async fn get(&self, object: &ObjectRef, live: bool) -> Result<Option<Arc<Value>>, HostError> {
-        let answer = self.inner.get(object, live).await;
+    async fn get(&self, object: &ObjectRef, live: bool) -> Result<Option<Object>, HostError> {
+        // The component sees the same text now as when this is replayed.
+        let answer = match self.inner.get(object, live).await {
+            Ok(Some(found)) => kept(&found).map(Some),
+            other => other,
+        };
         let asked = Asked::Get {
             object: object.clone(),
             live,
         };
-        let given = |found: &Option<Arc<Value>>| Answered::Object(found.as_deref().cloned());
+        let given =
+            |found: &Option<Object>| Answered::Object(found.as_ref().and_then(|found| found.value().ok()));
         self.tape.note(asked, Answered::of(&answer, given));
         answer
     }
 
     async fn list(&self, query: &ListQuery) -> Result<ObjectPage, HostError> {
-        let answer = self.inner.list(query).await;
+        let mut answer = self.inner.list(query).await;
+        if let Ok(page) = &mut answer {
+            let items: Result<_, _> = page.items.iter().map(kept).collect();
+            page.items = items?;
+        }
         let given = |page: &ObjectPage| Answered::Page {
-            items: page.items.iter().map(|item| item.as_ref().clone()).collect(),
+            items: page.items.iter().filter_map(|item| item.value().ok()).collect(),
             continue_token: page.continue_token.clone(),
         };
         self.tape.note(Asked::list(query), Answered::of(&answer, given));
@@ -570,6 +585,7 @@ impl Recording {
                 attributes: Vec::new(),
             },
             terms: Terms {
+                tenant: String::new(),
                 grants: Arc::new(self.grants.clone()),
                 limits: self.limits.clone(),
             },
@@ -651,13 +667,13 @@ fn key(asked: &Asked) -> String {
 
 #[async_trait]
 impl Reader for Replay {
-    async fn get(&self, object: &ObjectRef, live: bool) -> Result<Option<Arc<Value>>, HostError> {
+    async fn get(&self, object: &ObjectRef, live: bool) -> Result<Option<Object>, HostError> {
         let asked = Asked::Get {
             object: object.clone(),
             live,
         };
         match self.answer(&asked)? {
-            Answered::Object(found) => Ok(found.map(Arc::new)),
+            Answered::Object(found) => Ok(found.as_ref().map(Object::from)),
             other => Err(other.error()),
         }
     }
@@ -668,7 +684,7 @@ impl Reader for Replay {
                 items,
                 continue_token,
             } => Ok(ObjectPage {
-                items: items.into_iter().map(Arc::new).collect(),
+                items: items.iter().map(Object::from).collect(),
                 continue_token,
             }),
             other => Err(other.error()),

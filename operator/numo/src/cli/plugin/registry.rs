@@ -1,6 +1,7 @@
 //! `numo plugin push` and `sign`: components in registries.
 
-use super::{CliError, engine, load};
+use super::engine::{engine, load};
+use crate::cli::error::CliError;
 use clap::{Args, ValueEnum};
 use numo_plugin::{
     oci::{

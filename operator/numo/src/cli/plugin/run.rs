@@ -2,15 +2,16 @@
 //! answers of a recording. Of the cluster it gets and lists; it changes nothing.
 
 use super::{
-    CliError, ClusterArgs, OutputArg, SourceArgs, engine,
+    engine::{engine, load},
     expect::{self, Difference},
     fixtures::Gaps,
-    load,
     recording::{Call, Earlier, Recording, Tape, history},
     said::{Said, Word},
+    source::{OutputArg, SourceArgs},
     trial::{self, Trial},
     yaml,
 };
+use crate::cli::{cluster::ClusterArgs, error::CliError};
 use crate::{
     runners::wasm,
     shell::reader::{Access, RuleReader},
@@ -193,7 +194,7 @@ fn print(
             "asRecorded": from_recorded.map(<[Difference]>::is_empty),
             "differences": from_recorded,
         });
-        println!("{value:#}");
+        println!("{}", super::super::say::json(&format!("{value:#}")));
         return;
     }
     for line in said.lines() {
@@ -230,7 +231,7 @@ async fn trial_of(args: &RunArgs, rule: &Rule) -> Result<Trial, CliError> {
     };
     let (config_json, terms) = match &spec {
         Some((wasm, _)) => {
-            let terms = wasm::terms(wasm).map_err(|(reason, why)| wrong(reason.name(), why))?;
+            let terms = wasm::terms(wasm, "").map_err(|(reason, why)| wrong(reason.name(), why))?;
             (wasm::config_json(wasm), terms)
         }
         None => (config(args)?, terms(args, rule)?),
@@ -267,8 +268,12 @@ async fn trial_of(args: &RunArgs, rule: &Rule) -> Result<Trial, CliError> {
             RuleReader::new(access, of, name)
         }
     };
-    let fetch = Direct::new(FetchSetup::default())
-        .map_err(|error| wrong("servers cannot be asked", error.to_string()))?;
+    let fetch = Direct::new(FetchSetup {
+        // It is the machine of who asks.
+        loopback: true,
+        ..FetchSetup::default()
+    })
+    .map_err(|error| wrong("servers cannot be asked", error.to_string()))?;
     let fetch: Arc<dyn Fetch> = Arc::new(fetch);
     let now = connection.clock.now();
     let run = "trial".to_owned();
@@ -313,7 +318,8 @@ async fn read_node(reader: &RuleReader, name: &str) -> Result<numo_plugin::verdi
         .await
         .map_err(|error| failed(error.message))?;
     let found = found.ok_or_else(|| failed("the cluster has none".to_owned()))?;
-    trial::node(found.as_ref().clone()).map_err(failed)
+    let node = found.value().map_err(|error| failed(error.to_string()))?;
+    trial::node(node).map_err(failed)
 }
 
 /// The one wasm rule of a file, and its first phase.
@@ -376,6 +382,7 @@ fn terms(args: &RunArgs, rule: &Rule) -> Result<Terms, CliError> {
         grants
     };
     Ok(Terms {
+        tenant: String::new(),
         grants: Arc::new(grants),
         limits: RuleLimits::default(),
     })

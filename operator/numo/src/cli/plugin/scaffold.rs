@@ -1,6 +1,7 @@
 //! `numo plugin scaffold`: a MutexRule to copy.
 
-use super::{CliError, SourceArgs};
+use super::source::SourceArgs;
+use crate::cli::error::CliError;
 use clap::Args;
 use numo_plugin::{description::Want, oci::Pinned};
 use serde_json::{Map, Value, json};

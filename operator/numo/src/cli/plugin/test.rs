@@ -1,13 +1,13 @@
 //! `numo plugin test`: asks a component the cases of a file, in the sandbox and under the limits of the operator.
 
 use super::{
-    CliError, OutputArg,
     case::{CaseFile, Prepared, Wanted},
-    engine,
+    engine::{engine, load},
     expect::{self, Difference},
-    load,
     said::Said,
+    source::OutputArg,
 };
+use crate::cli::error::CliError;
 use clap::Args;
 use numo_plugin::{Engine, Rule};
 use serde::Serialize;

@@ -1,7 +1,7 @@
 //! One evaluation outside of the operator: the same sandbox, limits and order of checks; only where the answers come
 //! from differs.
 
-use super::CliError;
+use crate::cli::error::CliError;
 use numo_api::Phase;
 use numo_plugin::{
     Answer, Grants, Input, ObjectRef, Reason, Refused, Rule, RuleLimits, Services, Terms,

@@ -1,6 +1,6 @@
 //! Reads YAML, and says of a fault where it stands: `FILE:LINE:COLUMN`. What the values mean is not its matter.
 
-use super::CliError;
+use crate::cli::error::CliError;
 use serde::de::DeserializeOwned;
 use serde_saphyr::{Error, Location, SnippetMode, UserMessageFormatter};
 use std::path::Path;

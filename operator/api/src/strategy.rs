@@ -1,0 +1,15 @@
+//! How a node is let go.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How a node is let go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[allow(
+    missing_docs,
+    reason = "doc comments would turn the schema's enum into a oneOf; the field documents them"
+)]
+pub enum Strategy {
+    DesiredConfig,
+    CanaryPool,
+}

@@ -1,0 +1,81 @@
+//! A decision for a run in the making.
+
+use super::frame::{Frame, Member};
+use crate::{
+    action::{Action, EvaluationRequest, Event, Planned},
+    decision::Decision,
+    report::NodeReport,
+    turn::journal::Journal,
+    verdict::{Answers, Question},
+    why::Why,
+};
+use jiff::Timestamp;
+use numo_api::{Reason, Step};
+use std::sync::Arc;
+
+/// A decision in the making.
+#[derive(Debug)]
+pub(crate) struct Draft<'a> {
+    pub frame: Frame<'a>,
+    pub answers: &'a Answers,
+    pub out: Decision,
+    /// Where nodes are, as it is said; the last word counts. Put in order once, at the end.
+    pub(super) said: Vec<(String, NodeReport)>,
+    /// The pool that was spoken of last: members come pool by pool.
+    pub(super) pool: Option<Arc<str>>,
+}
+
+impl Draft<'_> {
+    /// Plans a write.
+    pub fn act(&mut self, chain: &str, action: Action, event: Option<Event>) {
+        self.out.actions.push(Planned {
+            chain: chain.to_owned(),
+            action,
+            event,
+        });
+    }
+
+    /// Says where a node is.
+    pub fn report(&mut self, member: &Member<'_>, step: Step, why: Why) {
+        let change = member.superseded.or(member.change);
+        let name = member.pool.name.as_str();
+        let pool = match &self.pool {
+            Some(pool) if **pool == *name => pool.clone(),
+            _ => self.pool.insert(name.into()).clone(),
+        };
+        let report = NodeReport {
+            pool,
+            step,
+            why,
+            since: change.and_then(|change| change.status.since.clone()),
+            change: change.map(|change| change.key.to_string()),
+        };
+        self.said.push((member.node.name.clone(), report));
+    }
+
+    /// The decision.
+    pub(super) fn finish(mut self) -> Decision {
+        let mut said = self.said.into_iter().collect();
+        self.out.report.nodes.append(&mut said);
+        self.out
+    }
+
+    /// Asks to decide again at `at`.
+    pub fn wake(&mut self, at: Timestamp) {
+        self.out.wake(at);
+    }
+}
+
+impl Journal<'_> {
+    /// Plans the write, if anything differs.
+    pub(super) fn write(self, draft: &mut Draft<'_>, event: Option<Event>) {
+        draft.out.actions.extend(self.planned(event));
+    }
+}
+
+/// Has a wasm rule asked, and says so.
+pub(super) fn asks(draft: &mut Draft<'_>, request: Box<EvaluationRequest>) -> Why {
+    let message = format!("rule {} is being asked", request.rule);
+    draft.out.questions.push(Question::Evaluate(request));
+    Why::new(Reason::RuleStarting, message)
+}

@@ -1,0 +1,61 @@
+//! Which nodes of a run have failed, as a failure budget counts them. One rule for every owner; what the budget is, the owner
+//! says.
+
+use crate::{
+    observed::{ChangeView, Observed},
+    turn::journal::is_for,
+};
+use numo_api::{DirectiveAction, Reason, Step};
+
+/// For what a node that is held or given up has failed.
+const FAILED: [Reason; 4] = [
+    Reason::RuleFailed,
+    Reason::ChangeTimeout,
+    Reason::JobFailed,
+    Reason::JobLost,
+];
+
+/// Those of the changes that count against a failure budget.
+///
+/// A person's directive ends the failure: the retry is not the failed attempt any more, and a node that was deleted can only
+/// be skipped.
+pub(crate) fn failed<'a>(
+    observed: &Observed,
+    changes: impl Iterator<Item = &'a ChangeView>,
+) -> Vec<&'a ChangeView> {
+    let has_failed = |change: &&ChangeView| {
+        matches!(change.status.step, Some(Step::Held | Step::Failed))
+            && (FAILED.iter().any(|reason| is_for(change, *reason))
+                || (is_for(change, Reason::NodeGone) && is_lost(observed, change)))
+            && !is_ended_by_person(change)
+    };
+    changes.filter(has_failed).collect()
+}
+
+fn is_ended_by_person(change: &ChangeView) -> bool {
+    let is_fresh = change.status.observed_generation.unwrap_or(1) < change.generation;
+    let ends = |action| matches!(action, DirectiveAction::Retry | DirectiveAction::Skip);
+    is_fresh
+        && change
+            .spec
+            .directive
+            .as_ref()
+            .is_some_and(|directive| ends(directive.action))
+}
+
+/// The node was released, was deleted then, and no other one has come under its name: its change has cost a machine.
+fn is_lost(observed: &Observed, change: &ChangeView) -> bool {
+    let mut entries = change.status.entries.iter();
+    entries.any(|entry| entry.step == Step::Released) && !observed.nodes.contains_key(&change.spec.node_name)
+}
+
+/// How the others go on where one of the failed nodes is gone: the end of a sentence, or nothing.
+pub(crate) fn way_on(failed: &[&ChangeView]) -> String {
+    let gone = failed.iter().find(|change| is_for(change, Reason::NodeGone));
+    gone.map_or_else(String::new, |change| {
+        format!(
+            "; `numo skip {}` goes on without the node that is gone",
+            change.spec.node_name
+        )
+    })
+}

@@ -1,0 +1,33 @@
+//! What journals and status say of a NodeMaintenance.
+
+use crate::{
+    names,
+    observed::{ChangeView, MaintenanceView, Observed},
+    report::MaintenancePhase,
+};
+
+/// Id of what a maintenance asks of its node.
+pub fn id(uid: &str) -> String {
+    names::run_id(uid, "maintenance")
+}
+
+pub(super) fn run_id(view: &MaintenanceView) -> String {
+    id(&view.uid)
+}
+
+pub(super) fn last_phase(view: &MaintenanceView) -> MaintenancePhase {
+    match view.status.phase.as_deref() {
+        Some("Succeeded") => MaintenancePhase::Succeeded,
+        Some("Failed") => MaintenancePhase::Failed,
+        _ => MaintenancePhase::Running,
+    }
+}
+
+/// The journals of an owner. Only those of the operator's own namespace: who may write elsewhere could forge one.
+pub(crate) fn changes<'a>(observed: &'a Observed, uid: &str) -> impl Iterator<Item = &'a ChangeView> {
+    observed.changes.values().filter(move |change| {
+        change.spec.owner_ref.uid == uid
+            && !change.deleting
+            && change.key.namespace == observed.settings.namespace
+    })
+}

@@ -1,0 +1,102 @@
+//! One decision for a NodeMaintenance in the making.
+
+use super::asked::Intent;
+use crate::{
+    action::{Action, Event, EventAction, Planned},
+    decision::Decision,
+    observed::{ChangeView, MaintenanceView, Observed},
+    owner::MaintenanceGroup,
+    report::{MaintenanceReport, NodeReport},
+    turn::directive,
+    verdict::Answers,
+    why::Why,
+};
+use jiff::Timestamp;
+use numo_api::{DirectiveAction, Reason, Step};
+
+/// One decision in the making.
+pub(super) struct Pass<'a> {
+    pub(super) now: Timestamp,
+    pub(super) observed: &'a Observed,
+    pub(super) view: &'a MaintenanceView,
+    /// The node that it has in hand, or is to have.
+    pub(super) node: &'a str,
+    pub(super) group: MaintenanceGroup,
+    pub(super) intent: Intent<'a>,
+    pub(super) answers: &'a Answers,
+    pub(super) out: Decision,
+    pub(super) report: MaintenanceReport,
+}
+
+impl Pass<'_> {
+    pub(super) fn act(&mut self, action: Action, event: Option<Event>) {
+        let chain = self.node.to_owned();
+        self.out.actions.push(Planned { chain, action, event });
+    }
+
+    pub(super) fn wake(&mut self, at: Timestamp) {
+        self.out.wake(at);
+    }
+
+    /// An event on the NodeMaintenance, or on its node.
+    pub(super) fn event(
+        &self,
+        on_node: bool,
+        warning: bool,
+        reason: &'static str,
+        action: EventAction,
+        note: &str,
+    ) -> Event {
+        Event {
+            node: on_node.then(|| self.node.to_owned()),
+            warning,
+            reason,
+            action,
+            note: note.to_owned(),
+        }
+    }
+
+    /// Says where the node is. What waits for anybody but numo is the last error too.
+    pub(super) fn say(&mut self, step: Step, why: Why, change: Option<&ChangeView>) {
+        let is_error = !matches!(
+            why.reason,
+            Reason::Admitting
+                | Reason::Draining
+                | Reason::RuleStarting
+                | Reason::RuleRunning
+                | Reason::InMaintenance
+                | Reason::GivingBack
+        );
+        if is_error {
+            self.report.error = Some(why.message.to_string());
+        }
+        let report = NodeReport {
+            pool: "".into(),
+            step,
+            why: why.clone(),
+            since: change.and_then(|change| change.status.since.clone()),
+            change: change.map(|change| change.key.to_string()),
+        };
+        let nodes = &mut self.out.report.nodes;
+        nodes.insert(self.node.to_owned(), report);
+        self.out.report.hold = Some(why);
+    }
+}
+
+/// Words of the reference.
+pub(super) fn held(holder: &str) -> Why {
+    let message = format!(
+        "failed to obtain a lease that is not owned by us : can't update or invalidate the lease because it is held by different owner: {holder}"
+    );
+    Why::new(Reason::NodeLeaseHeld, message)
+}
+
+pub(super) fn held_by_person(change: &ChangeView) -> Option<Why> {
+    let directive = change.spec.directive.as_ref()?;
+    (directive.action == DirectiveAction::Hold).then(|| {
+        Why::new(
+            Reason::HeldByPerson,
+            directive::persons_words("held", change, directive),
+        )
+    })
+}

@@ -1,0 +1,107 @@
+//! What the names and journals of a Plan's nodes are.
+
+use crate::{
+    key::Key,
+    names,
+    observed::{ChangeView, JobEnd, NodeView, Observed, PlanView},
+    owner::OwnerKind,
+};
+use numo_api::{NodeChangeSpec, OwnerRef, Target, marks};
+
+/// Id of what a Plan goes to.
+pub fn run_id(plan_uid: &str, hash: &str) -> String {
+    names::run_id(plan_uid, hash)
+}
+
+/// The label of nodes that says which hash of a Plan they are at.
+pub fn label(plan: &str) -> String {
+    format!("{}{plan}", marks::PLAN_HASH_PREFIX)
+}
+
+/// The journals of a Plan: only those of its own namespace, whose editors may write what runs on the nodes anyway.
+pub(crate) fn changes<'a>(
+    observed: &'a Observed,
+    view: &'a PlanView,
+) -> impl Iterator<Item = &'a ChangeView> {
+    let from = observed.changes.range(Key::new(&view.key.namespace, "")..);
+    from.map(|(_, change)| change)
+        .take_while(|change| change.key.namespace == view.key.namespace)
+        .filter(|change| change.spec.owner_ref.uid == view.uid && !change.deleting)
+}
+
+/// Name of the Job of a node (`spec/system-upgrade-controller.md` §2, D).
+pub fn job_name(verb: &str, plan: &str, node: &str, hash: &str) -> String {
+    let short = node.split('.').next().unwrap_or(node);
+    joined(&[verb, plan, "on", short, "with", hash])
+}
+
+/// Parts joined by `-`; a name of more than 63 bytes is cut and gets the first digits of its SHA-256, as
+/// system-upgrade-controller has it.
+pub fn joined(parts: &[&str]) -> String {
+    const MOST: usize = 63;
+    let name = parts.join("-");
+    if name.len() <= MOST {
+        return name;
+    }
+    let digest = names::hex(&name);
+    let is_fit = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let (kept, digits) = if name.as_bytes().get(56).copied().is_some_and(is_fit) {
+        (57, 5)
+    } else {
+        (56, 6)
+    };
+    // Names are ASCII; what is not is refused by the API server, and must not be cut in two here.
+    let kept = (0..=kept)
+        .rev()
+        .find(|at| name.is_char_boundary(*at))
+        .unwrap_or(0);
+    format!("{}-{}", &name[..kept], &digest[..digits])
+}
+
+/// What follows the reference's words of a failed Job.
+pub(super) const EXIT_CODE: &str = " (exit code ";
+
+/// Words of a failed Job, as system-upgrade-controller has them.
+pub(super) fn failure(job: &Key, node: &str, end: &JobEnd, exit_code: Option<i32>) -> String {
+    let JobEnd::Failed(reason, message) = end else {
+        return String::new();
+    };
+    let code = exit_code.map_or_else(String::new, |code| format!("{EXIT_CODE}{code})"));
+    format!("Job {job} failed on Node {node}: {reason}: {message}{code}")
+}
+
+/// Whether the Plan had `spec.mutex`, and has it no more.
+pub(crate) fn is_gate_lost(view: &PlanView) -> bool {
+    view.spec.mutex.is_none() && (view.annotations.contains_key(marks::PLAN_GATE) || view.pruned.is_some())
+}
+
+/// The NodeChange of a node of a Plan, by its one name.
+pub fn reservation(
+    view: &PlanView,
+    node: &NodeView,
+    (hash, version): (&str, &str),
+    in_service: bool,
+) -> (Key, NodeChangeSpec) {
+    let kind = OwnerKind::Plan;
+    let run_id = run_id(&view.uid, hash);
+    let name = names::change_name(kind.name(), &view.key.name, &view.uid, &node.uid, &run_id);
+    let spec = NodeChangeSpec {
+        owner_ref: OwnerRef {
+            api_version: kind.api_version(),
+            kind: kind.name().to_owned(),
+            namespace: Some(view.key.namespace.clone()),
+            name: view.key.name.clone(),
+            uid: view.uid.clone(),
+        },
+        node_name: node.name.clone(),
+        node_uid: node.uid.clone(),
+        target: Target {
+            run_id,
+            version: version.to_owned(),
+            pool: String::new(),
+        },
+        in_service,
+        directive: None,
+    };
+    (Key::new(&view.key.namespace, name), spec)
+}

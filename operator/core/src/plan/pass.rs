@@ -1,0 +1,144 @@
+//! One decision for a Plan in the making.
+
+use super::{asked::Intent, resolve::Resolved};
+use crate::{
+    action::{Action, Event, Planned},
+    decision::Decision,
+    key::Key,
+    observed::{ChangeView, NodeView, Observed, PlanJobView, PlanView},
+    owner::Owner,
+    pools,
+    report::NodeReport,
+    verdict::Answers,
+    why::Why,
+};
+use jiff::Timestamp;
+use numo_api::{
+    Step,
+    marks::{self, openshift},
+};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// One decision in the making.
+pub(super) struct Pass<'a> {
+    pub(super) now: Timestamp,
+    pub(super) observed: &'a Observed,
+    pub(super) view: &'a PlanView,
+    pub(super) owner: &'a Owner,
+    pub(super) answers: &'a Answers,
+    pub(super) intent: Intent<'a>,
+    pub(super) resolved: Resolved,
+    /// The hash; empty while it is not known.
+    pub(super) hash: String,
+    pub(super) run_id: String,
+    /// Label of the nodes that are done.
+    pub(super) label: String,
+    /// Why nothing begins any more, and what is held is given back.
+    pub(super) leaving: Option<Why>,
+    /// The Jobs of this Plan by node and hash; those that only prepare apart.
+    pub(super) jobs: BTreeMap<(&'a str, &'a str, bool), (&'a Key, &'a PlanJobView)>,
+    /// Host names of the nodes that are being upgraded, by node.
+    pub(super) applying: BTreeMap<&'a str, String>,
+    /// It waits for Plans that wait for it.
+    pub(super) in_cycle: bool,
+    /// Its Jobs may not be seen, and it is to go: turns end without them.
+    pub(super) blind: bool,
+    /// Ended Jobs of nodes that have gone since, and were made again under the same names.
+    pub(super) stale: Vec<(&'a Key, &'a PlanJobView)>,
+    pub(super) out: Decision,
+    pub(super) pool: Arc<str>,
+}
+
+impl<'a> Pass<'a> {
+    /// The Jobs on a node, those that only prepare among them.
+    pub(super) fn jobs_on<'s>(
+        &'s self,
+        node: &'s str,
+    ) -> impl Iterator<Item = (&'a Key, &'a PlanJobView)> + 's {
+        self.jobs
+            .range((node, "", false)..)
+            .take_while(move |((of, ..), _)| *of == node)
+            .map(|(_, job)| *job)
+    }
+}
+
+impl Pass<'_> {
+    /// Deletes a Job, unless it is on its way out.
+    pub(super) fn delete_job(&mut self, node: &NodeView, job: &Key, view: &PlanJobView) {
+        if view.deleting {
+            return;
+        }
+        let action = Action::DeletePlanJob {
+            job: job.clone(),
+            uid: view.uid.clone(),
+        };
+        self.act(&node.name, action, None);
+    }
+
+    /// Deletes the journal of a turn that is to begin anew.
+    pub(super) fn forget(&mut self, node: &NodeView, change: &ChangeView) {
+        let action = Action::DeleteChange {
+            key: change.key.clone(),
+            uid: change.uid.clone(),
+            resource_version: change.resource_version.clone(),
+        };
+        self.act(&node.name, action, None);
+    }
+
+    pub(super) fn act(&mut self, chain: &str, action: Action, event: Option<Event>) {
+        self.out.actions.push(Planned {
+            chain: chain.to_owned(),
+            action,
+            event,
+        });
+    }
+
+    /// Says where a node is.
+    pub(super) fn say(&mut self, node: &NodeView, step: Step, why: Why, change: Option<&ChangeView>) {
+        let report = NodeReport {
+            pool: self.pool.clone(),
+            step,
+            why,
+            since: change.and_then(|change| change.status.since.clone()),
+            change: change.map(|change| change.key.to_string()),
+        };
+        self.out.report.nodes.insert(node.name.clone(), report);
+    }
+
+    /// Whether the Plan may have Jobs at all.
+    pub(super) fn is_ready(&self) -> bool {
+        self.intent.invalid.is_none()
+            && self.intent.of_secrets.is_none()
+            && !self.resolved.version.is_empty()
+            && !self.hash.is_empty()
+    }
+
+    /// Puts our finalizer on the Plan, once a pass.
+    pub(super) fn add_finalizer(&mut self) {
+        let action = Action::AddFinalizer {
+            owner: self.owner.clone(),
+            uid: self.view.uid.clone(),
+            finalizer: marks::FINALIZER,
+        };
+        if !self.out.actions.iter().any(|planned| planned.action == action) {
+            self.act("owner", action, None);
+        }
+    }
+
+    pub(super) fn has_finalizer(&self) -> bool {
+        self.view.finalizers.iter().any(|one| one == marks::FINALIZER)
+    }
+
+    /// Whether the Plan selects the node.
+    pub(super) fn selects(&self, node: &NodeView) -> bool {
+        !self.view.selector.is_null()
+            && !node.label(openshift::HOSTNAME).is_empty()
+            && node.label(&self.label) != marks::PLAN_DISABLED
+            && pools::matches(&self.view.selector, &node.labels)
+    }
+
+    /// Whether the Plan selects the node, and it is not at the hash.
+    pub(super) fn is_behind(&self, node: &NodeView) -> bool {
+        self.selects(node) && (self.hash.is_empty() || node.label(&self.label) != self.hash)
+    }
+}

@@ -1,0 +1,57 @@
+//! Which rules owners refer to. One place for all kinds of owners; nothing here reads or writes anything.
+
+use crate::{
+    gates::honoured::not_honoured,
+    intent, maintenance,
+    observed::{Key, Observed, RunConfigView},
+    plan,
+};
+use numo_api::marks;
+use std::collections::BTreeMap;
+
+/// How an owner refers to a rule, the stronger first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Referral {
+    /// An owner that is honoured.
+    Honoured,
+    /// An owner that is not honoured, and says by its finalizer that it has something to give back. Whoever may write the owner may
+    /// write that, too.
+    GivesBack,
+}
+
+/// The rules that owners refer to, whether they exist or not, each by its strongest referral.
+pub fn rules(observed: &Observed) -> BTreeMap<Key, Referral> {
+    let gives_back = |finalizers: &[String]| finalizers.iter().any(|one| one == marks::FINALIZER);
+    let referral = |honoured: bool, finalizers: &[String]| {
+        let leaves = || gives_back(finalizers).then_some(Referral::GivesBack);
+        honoured.then_some(Referral::Honoured).or_else(leaves)
+    };
+    let mut all = BTreeMap::new();
+    let mut refer = |referral: Referral, key: Key| {
+        let strongest = all.entry(key).or_insert(referral);
+        *strongest = referral.min(*strongest);
+    };
+    for run in observed.runs.values() {
+        let honoured = not_honoured(run, &observed.settings).is_none();
+        if let Some(referral) = referral(honoured, &run.finalizers) {
+            rules_of_run(run, observed).for_each(|key| refer(referral, key));
+        }
+    }
+    for view in observed.maintenances.values() {
+        let rules = maintenance::rules_of(view, observed).into_iter();
+        rules.for_each(|(key, _)| refer(Referral::Honoured, key));
+    }
+    for view in observed.plans.values() {
+        let honoured = plan::not_honoured(view, observed).is_none();
+        if let Some(referral) = referral(honoured, &view.finalizers) {
+            let rules = plan::rules_of(view, observed).into_iter();
+            rules.for_each(|(key, _)| refer(referral, key));
+        }
+    }
+    all
+}
+
+fn rules_of_run<'a>(run: &'a RunConfigView, observed: &'a Observed) -> impl Iterator<Item = Key> {
+    let rules = intent::Intent::parse(run, observed).rules.into_iter();
+    rules.map(|(key, _)| key)
+}

@@ -1,0 +1,54 @@
+//! What says at this moment that an owner is to begin nothing: a person, or an operator that numo replaces. The shell
+//! compares before each write of a round, so that what was decided before a stop begins no more after it. Whether
+//! something is begun at all is decided elsewhere: a stop that is here and nowhere else only has the round decided anew.
+
+use crate::{
+    observed::{Map, Observed},
+    owner::{Owner, OwnerKind},
+};
+use numo_api::marks;
+use std::collections::BTreeSet;
+
+/// Every stop of an owner, each in one word that no other stop has.
+pub fn standing(observed: &Observed, owner: &Owner) -> BTreeSet<String> {
+    let budgets = observed.budgets.values().filter(|budget| budget.paused);
+    let budgets = budgets.map(|budget| format!("MutexBudget {}", budget.name));
+    let rivals = observed.foreign_controllers.keys();
+    let rivals = rivals.map(|rival| format!("Deployment {rival}"));
+    let uid = observed.uid_of(owner);
+    let told = observed.changes.values().filter(|change| {
+        change.spec.directive.is_some()
+            && Some(change.spec.owner_ref.uid.as_str()) == uid
+            && observed.is_trusted(change)
+    });
+    let told = told.map(|change| format!("NodeChange {} {}", change.key, change.generation));
+    let gone = uid.is_none().then_some("gone");
+    let own = gone.or_else(|| of_itself(observed, owner)).map(ToOwned::to_owned);
+    budgets.chain(rivals).chain(told).chain(own).collect()
+}
+
+/// What the owner says itself.
+fn of_itself(observed: &Observed, owner: &Owner) -> Option<&'static str> {
+    let asks = |annotations: &Map| {
+        [marks::SUSPEND, marks::ABORT]
+            .into_iter()
+            .find(|key| annotations.contains_key(*key))
+    };
+    let (deleting, annotations, suspended) = match owner.kind {
+        OwnerKind::MutexRunConfig => {
+            let run = observed.runs.get(&owner.key)?;
+            (run.deleting, &run.annotations, run.spec.suspend == Some(true))
+        }
+        OwnerKind::Plan => {
+            let plan = observed.plans.get(&owner.key)?;
+            (plan.deleting, &plan.annotations, false)
+        }
+        OwnerKind::NodeMaintenance(_) => {
+            let view = observed.maintenances.get(owner)?;
+            (view.deleting, &view.annotations, false)
+        }
+    };
+    let deleted = deleting.then_some("metadata.deletionTimestamp");
+    let suspended = suspended.then_some("spec.suspend");
+    deleted.or(suspended).or_else(|| asks(annotations))
+}

@@ -1,0 +1,10 @@
+//! Times that come from objects anyone may have written.
+
+use jiff::Timestamp;
+
+/// So many seconds later; at most the last moment there is. Times come from objects that anyone may have
+/// written.
+pub fn later(at: Timestamp, seconds: i64) -> Timestamp {
+    at.checked_add(jiff::SignedDuration::from_secs(seconds))
+        .unwrap_or(Timestamp::MAX)
+}

@@ -1,0 +1,41 @@
+//! Jobs of rules: what keeps their pods off nodes in flight, and how they are let go.
+
+use crate::{
+    action::{Action, JOB_CHAIN, Planned},
+    key::Key,
+    observed::{JobView, Observed},
+};
+use numo_api::marks::openshift;
+use std::collections::BTreeSet;
+
+/// How long a finished Job stays when its author did not say (seconds).
+const DEFAULT_JOB_TTL_SECONDS: i64 = 24 * 3600;
+
+/// Lets a Job go as late as its author asked for.
+pub fn freeing(job: Key, view: &JobView) -> Planned {
+    Planned {
+        chain: format!("{JOB_CHAIN}{job}"),
+        action: Action::SetJobTtl {
+            job,
+            uid: view.uid.clone(),
+            seconds: view.wanted_ttl_seconds.unwrap_or(DEFAULT_JOB_TTL_SECONDS),
+        },
+        event: None,
+    }
+}
+
+/// Host names of the nodes in flight, whoever let them fly: rule pods keep away from them.
+pub fn hosts_in_flight(observed: &Observed) -> Vec<&str> {
+    let nodes: BTreeSet<&str> = observed
+        .changes
+        .values()
+        .filter(|change| change.in_flight())
+        .map(|change| change.spec.node_name.as_str())
+        .collect();
+    nodes
+        .into_iter()
+        .filter_map(|name| observed.nodes.get(name))
+        .map(|node| node.label(openshift::HOSTNAME))
+        .filter(|hostname| !hostname.is_empty())
+        .collect()
+}

@@ -1,0 +1,210 @@
+//! One journal in the making: what a pass adds to a NodeChange's status, written once at most.
+
+use crate::{
+    action::{Action, Event, Planned},
+    observed::ChangeView,
+    ready,
+    text::clip,
+    why::Why,
+};
+use jiff::Timestamp;
+use numo_api::{Entry, NodeChangeStatus, Outcome, Phase, Reason, RuleWait, Step, VerdictRecord};
+
+/// Version of the journal's format that this binary writes; it reads this one and the one before.
+pub const JOURNAL_VERSION: i32 = 1;
+/// Bounds of the lists, as the schemas have them.
+pub const MAX_VERDICTS: usize = 32;
+const MAX_ENTRIES: usize = 64;
+/// Bytes of a verdict's data that stay with a node that is done.
+const DATA_KEPT: usize = 1024;
+
+/// A journal in the making.
+#[derive(Debug)]
+pub struct Journal<'a> {
+    change: &'a ChangeView,
+    now: Timestamp,
+    /// The status as it shall be.
+    pub status: NodeChangeStatus,
+}
+
+impl<'a> Journal<'a> {
+    /// Opens the journal as it was read.
+    pub fn open(change: &'a ChangeView, now: Timestamp) -> Self {
+        let mut status = change.status.clone();
+        status.journal_version = JOURNAL_VERSION;
+        status.attempt = status.attempt.max(1);
+        // Whatever is written down next: the turn goes on, or is closed anew (`turn/closed.rs`).
+        status.closed_since = None;
+        Self { change, now, status }
+    }
+
+    /// Enters a step, with the reason where the step alone does not tell. Of old entries the last that
+    /// tell of a release are kept.
+    pub fn enter(&mut self, step: Step, why: Option<&Why>) {
+        self.status.step = Some(step);
+        self.status.since = Some(self.now.to_string());
+        self.status.reason = why.map(|why| why.reason.name().to_owned());
+        self.status.message = why.map(|why| clip(&why.message, 2048));
+        self.status.entries.push(Entry {
+            at: self.now.to_string(),
+            step,
+            attempt: self.status.attempt,
+            reason: why.map(|why| why.reason.name().to_owned()),
+        });
+        if step == Step::Done {
+            // What its rules left for themselves has been read, and would be kept of every node.
+            let large = |data: &String| data.len() > DATA_KEPT;
+            let verdicts = self.status.verdicts.iter_mut();
+            verdicts.for_each(|verdict| verdict.data = verdict.data.take().filter(|data| !large(data)));
+        }
+        while self.status.entries.len() > MAX_ENTRIES {
+            let last = |step: Step| self.status.entries.iter().rposition(|entry| entry.step == step);
+            let kept = [last(Step::PreRules), last(Step::Released)];
+            let index = (0..=kept.len())
+                .find(|index| !kept.contains(&Some(*index)))
+                .unwrap_or(0);
+            self.status.entries.remove(index);
+        }
+    }
+
+    /// Adds a verdict.
+    pub fn record(&mut self, verdict: VerdictRecord, log_tail: Option<String>) {
+        ended(&mut self.status.rule_waits, &verdict.rule, verdict.phase);
+        keep(&mut self.status.verdicts, verdict);
+        if log_tail.is_some() {
+            self.status.log_tail = log_tail;
+        }
+    }
+
+    /// Notes since when a rule makes the node wait.
+    pub fn note(&mut self, wait: RuleWait) {
+        note(&mut self.status.rule_waits, wait);
+    }
+
+    /// Begins the next attempt of the node.
+    pub fn next_attempt(&mut self) {
+        self.status.attempt += 1;
+    }
+
+    /// Notes that the directive was acted on.
+    pub fn obey(&mut self) {
+        self.status.observed_generation = Some(self.change.generation);
+    }
+
+    /// The write, if anything differs.
+    pub fn planned(self, event: Option<Event>) -> Option<Planned> {
+        (self.status != self.change.status).then(|| Planned {
+            chain: self.change.spec.node_name.clone(),
+            action: Action::WriteJournal {
+                key: self.change.key.clone(),
+                uid: self.change.uid.clone(),
+                resource_version: self.change.resource_version.clone(),
+                status: Box::new(self.status),
+            },
+            event,
+        })
+    }
+}
+
+/// Notes since when a rule is waited for. Of each rule and phase only the newest attempt is of use.
+pub fn note(waits: &mut Vec<RuleWait>, wait: RuleWait) {
+    ended(waits, &wait.rule, wait.phase);
+    waits.push(wait);
+    if waits.len() > MAX_VERDICTS {
+        waits.remove(0);
+    }
+}
+
+/// Nobody waits any more for a rule that has a verdict.
+pub fn ended(waits: &mut Vec<RuleWait>, rule: &str, phase: Phase) {
+    waits.retain(|wait| wait.rule != rule || wait.phase != phase);
+}
+
+/// Adds a verdict to a bounded list. What goes first is what a later attempt outdates; then older
+/// failures; the newest of each rule and phase stays, because attempts are numbered after it. The bound
+/// on rules (`intent.rs`) sees to it that all verdicts of the present attempt have room.
+///
+/// What a component left for itself stays with its newest verdict of a phase only: the list is one object.
+pub fn keep(verdicts: &mut Vec<VerdictRecord>, verdict: VerdictRecord) {
+    if verdict.data.is_some() {
+        let same = |old: &&mut VerdictRecord| old.rule == verdict.rule && old.phase == verdict.phase;
+        verdicts.iter_mut().filter(same).for_each(|old| old.data = None);
+    }
+    if verdict.rule == ready::NAME && verdict.phase == Phase::Post && verdict.outcome == Outcome::Pass {
+        // What was remembered has done its work; kept for every node it would be most of what is stored.
+        let own = |old: &&mut VerdictRecord| old.rule == ready::NAME;
+        verdicts.iter_mut().filter(own).for_each(|old| old.data = None);
+    }
+    verdicts.push(verdict);
+    while verdicts.len() > MAX_VERDICTS {
+        let newer = |index: usize| {
+            let old = &verdicts[index];
+            verdicts[index + 1..]
+                .iter()
+                .filter(move |new| new.rule == old.rule && new.phase == old.phase)
+                .map(move |new| new.round > old.round || new.outcome != Outcome::Failure)
+        };
+        let outdated = (0..verdicts.len()).find(|index| newer(*index).any(|outdates| outdates));
+        let repeated = || (0..verdicts.len()).find(|index| newer(*index).next().is_some());
+        let index = outdated.or_else(repeated).unwrap_or(0);
+        verdicts.remove(index);
+    }
+}
+
+/// Whether the journal tells that the node changed without its rules.
+pub fn tells_ungated(change: &ChangeView) -> bool {
+    let ungated = Some(Reason::Ungated.name());
+    change
+        .status
+        .entries
+        .iter()
+        .any(|entry| matches!(entry.step, Step::Released | Step::Done) && entry.reason.as_deref() == ungated)
+}
+
+/// Parses a time the journal holds.
+pub fn time(text: Option<&str>) -> Option<Timestamp> {
+    text?.parse().ok()
+}
+
+/// Whether a time of a journal is later than another. Thousands are compared in a pass: the seconds as text, as they
+/// are all of one form, and only those of one second by value.
+pub fn is_later(a: &str, b: &str) -> bool {
+    const TO_SECONDS: usize = "2026-11-21T10:00:00".len();
+    match (a.get(..TO_SECONDS), b.get(..TO_SECONDS)) {
+        (Some(one), Some(other)) if one != other => one > other,
+        _ => time(Some(a)) > time(Some(b)),
+    }
+}
+
+/// Whether the journal ended or holds for this reason.
+pub fn is_for(change: &ChangeView, reason: Reason) -> bool {
+    change.status.reason.as_deref() == Some(reason.name())
+}
+
+/// The journals of an owner to be forgotten: of each node the last three targets are kept, thirty days at most. Those of
+/// the present one are.
+pub(crate) fn forgotten<'a>(
+    changes: impl Iterator<Item = &'a ChangeView>,
+    run_id: &str,
+    now: Timestamp,
+) -> impl Iterator<Item = Action> {
+    const KEPT_PER_NODE: usize = 3;
+    const KEPT_SECONDS: i64 = 30 * 24 * 3600;
+    let mut by_node: std::collections::BTreeMap<&str, Vec<&ChangeView>> = std::collections::BTreeMap::new();
+    for change in changes.filter(|change| !change.in_flight() && change.spec.target.run_id != run_id) {
+        by_node.entry(&change.spec.node_name).or_default().push(change);
+    }
+    let old = by_node.into_values().flat_map(move |mut changes| {
+        changes.sort_by_key(|change| std::cmp::Reverse((change.created, change.key.clone())));
+        let old = changes.into_iter().enumerate().filter(move |(index, change)| {
+            let age = now.as_second() - change.created.as_second();
+            index + 1 >= KEPT_PER_NODE || age > KEPT_SECONDS
+        });
+        old.map(|(_, change)| change)
+    });
+    old.map(|change| Action::DeleteChange {
+        key: change.key.clone(),
+        uid: change.uid.clone(),
+        resource_version: change.resource_version.clone(),
+    })
+}

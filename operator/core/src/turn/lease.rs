@@ -1,0 +1,68 @@
+//! How the lease of a node stands, which operators share so as not to disrupt one node at a time. Nothing here takes it.
+
+use crate::{
+    observed::{LeaseView, Observed},
+    owner::OwnerKind,
+    time::later,
+};
+use jiff::Timestamp;
+
+/// How far ahead the renewal of a lease may be before nobody believes it (seconds).
+const AHEAD_SECONDS: i64 = 10;
+
+/// How the lease of a node stands.
+pub(crate) enum Lease<'a> {
+    /// It is ours, and need not be renewed before then.
+    Ours(Timestamp),
+    /// It is ours, and is to be renewed.
+    Due(&'a LeaseView),
+    /// It is nobody's; it is there if it expired.
+    Free(Option<&'a LeaseView>),
+    /// It is held by another, until then.
+    Held(&'a LeaseView, Timestamp),
+    /// There are no leases in this cluster.
+    None,
+}
+
+/// How the lease of a node stands for who would hold it as `holder`.
+pub(crate) fn of<'a>(observed: &'a Observed, node: &str, holder: &str, now: Timestamp) -> Lease<'a> {
+    if observed.settings.leases_unavailable.is_some() {
+        return Lease::None;
+    }
+    let Some(lease) = observed.leases.get(node) else {
+        return Lease::Free(None);
+    };
+    if lease.holder == holder {
+        let due = lease.renewal();
+        return if now < due {
+            Lease::Ours(due)
+        } else {
+            Lease::Due(lease)
+        };
+    }
+    let ahead = lease.renewed.is_some_and(|at| at > later(now, AHEAD_SECONDS));
+    if lease.expired(now) || ahead {
+        return Lease::Free(Some(lease));
+    }
+    Lease::Held(lease, expiry(lease))
+}
+
+/// How long a node lease holds without renewal (seconds); it is renewed at half of that.
+pub const LEASE_SECONDS: i64 = 3600;
+
+/// A run's name on node leases.
+pub fn lease_holder(owner_uid: &str) -> String {
+    holder_of(OwnerKind::MutexRunConfig, owner_uid)
+}
+
+/// An owner's name on node leases.
+pub fn holder_of(kind: OwnerKind, owner_uid: &str) -> String {
+    format!("numo/{}/{owner_uid}", kind.name())
+}
+
+/// When a lease that nobody renews can be taken over.
+pub fn expiry(lease: &LeaseView) -> Timestamp {
+    lease
+        .renewed
+        .map_or(Timestamp::UNIX_EPOCH, |at| later(at, lease.duration_seconds + 1))
+}

@@ -1,0 +1,108 @@
+//! The part of the shield that is not on the Node: remediation that works through Machines is kept off those of
+//! nodes in flight, and MachineHealthChecks are paused meanwhile if the owner says so. No Machine is ever deleted
+//! or changed otherwise.
+
+use crate::{
+    action::{Action, Change, MachinePatch, MachinePurpose},
+    key::Key,
+    mark,
+    observed::{Annotated, MachineApi, MachineView, Map, Observed},
+};
+use numo_api::marks;
+
+/// What keeps remediation off a Machine.
+pub(crate) const MACHINE_SHIELD: [(&str, &str); 1] = [(marks::SKIP_REMEDIATION, "")];
+/// What pauses a MachineHealthCheck.
+pub(crate) const HEALTH_CHECK_PAUSE: [(&str, &str); 1] = [(marks::HEALTH_CHECK_PAUSED, marks::FIELD_MANAGER)];
+
+/// What keeps remediation off those of these Machines that the owner does not shield yet.
+pub fn shielding<'a>(
+    machines: impl Iterator<Item = (&'a (MachineApi, Key), &'a MachineView)>,
+    owner: &str,
+) -> impl Iterator<Item = Action> {
+    machines
+        .filter(move |(_, machine)| !machine.deleting && !is_marked(&machine.object.annotations, owner))
+        .map(move |(place, machine)| {
+            let changes = on(&machine.object.annotations, owner, &MACHINE_SHIELD);
+            patch(place, &machine.object, MachinePurpose::Shield, changes)
+        })
+}
+
+/// What keeps remediation off the Machine of a node, for an owner of another kind than MutexRunConfig. A shield of an owner that
+/// has the node in hand as well is enough: two that took it from each other would write for ever.
+pub fn machine_shields(observed: &Observed, node: &str, owner: &str) -> Vec<Action> {
+    let has_turn = |of: &str| {
+        let mut turns = observed.changing();
+        turns.any(|change| change.spec.node_name == node && change.spec.owner_ref.uid == of)
+    };
+    let is_others = |machine: &MachineView| {
+        let mark = mark::shielded_by(&machine.object.annotations);
+        mark.is_some_and(|mark| mark.owner != owner && has_turn(&mark.owner))
+    };
+    let machines = observed.machines_of_nodes();
+    let machines = machines.filter(|(_, machine)| machine.node == node && !is_others(machine));
+    shielding(machines, owner).collect()
+}
+
+/// Takes an owner's shields off the Machines of nodes that do not need them any more.
+pub fn machine_unshields(observed: &Observed, owner: &str, is_over: impl Fn(&str) -> bool) -> Vec<Action> {
+    let ours = observed.machines.iter();
+    ours.filter(|(_, machine)| is_marked(&machine.object.annotations, owner) && is_over(&machine.node))
+        .map(|(place, machine)| {
+            let changes = off(&machine.object.annotations, &MACHINE_SHIELD);
+            patch(place, &machine.object, MachinePurpose::Unshield, changes)
+        })
+        .collect()
+}
+
+/// Whether a Machine or a MachineHealthCheck carries a mark of this owner.
+pub fn has_marks(observed: &Observed, owner: &str) -> bool {
+    let machines = observed.machines.values().map(|machine| &machine.object);
+    machines
+        .chain(observed.health_checks.values())
+        .any(|object| is_marked(&object.annotations, owner))
+}
+
+/// Whether the annotations carry a mark of this owner.
+pub(crate) fn is_marked(annotations: &Map, owner: &str) -> bool {
+    mark::shielded_by(annotations).is_some_and(|mark| mark.owner == owner)
+}
+
+/// The chain of what is written to a Machine or a MachineHealthCheck.
+pub(crate) fn chain(key: &Key) -> String {
+    format!("machine/{key}")
+}
+
+/// Puts annotations on, and a mark that remembers what was there.
+pub(crate) fn on(annotations: &Map, owner: &str, pairs: &[(&str, &str)]) -> Vec<Change> {
+    let found = pairs.iter().map(|(key, _)| (*key, annotations.get(*key)));
+    let mut changes = mark::set(annotations, pairs);
+    changes.push(mark::shielding(annotations, owner, found));
+    changes
+}
+
+/// Puts back what was there before the mark, and takes the mark off.
+pub(crate) fn off(annotations: &Map, pairs: &[(&str, &str)]) -> Vec<Change> {
+    let mut changes = mark::shielded_by(annotations)
+        .map(|mark| mark::restore(annotations, &mark, pairs))
+        .unwrap_or_default();
+    changes.push(mark::unshielding(annotations));
+    changes
+}
+
+/// The patch of a Machine or a MachineHealthCheck.
+pub(crate) fn patch(
+    (api, key): &(MachineApi, Key),
+    object: &Annotated,
+    purpose: MachinePurpose,
+    annotations: Vec<Change>,
+) -> Action {
+    Action::PatchMachine(MachinePatch {
+        api: *api,
+        key: key.clone(),
+        uid: object.uid.clone(),
+        purpose,
+        annotations,
+        has_annotations: object.has_annotations,
+    })
+}

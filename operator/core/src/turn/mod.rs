@@ -1,0 +1,11 @@
+//! One node's turn: the parts that all owners share.
+
+pub mod closed;
+pub mod directive;
+pub mod job;
+pub mod journal;
+pub mod lease;
+pub mod machine;
+pub mod phases;
+pub mod quarantine;
+pub mod shield;

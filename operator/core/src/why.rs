@@ -1,0 +1,53 @@
+//! Why something waits, is held or is refused.
+
+use jiff::Timestamp;
+use numo_api::{Reason, conditions::Who};
+use std::sync::Arc;
+
+/// A reason, and the sentence that names object, field, found and wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Why {
+    /// Stable identifier.
+    pub reason: Reason,
+    /// The sentence. Shared, as thousands of nodes may wait for one thing.
+    pub message: Arc<str>,
+    /// When time alone ends it, where it does.
+    pub until: Option<Timestamp>,
+    /// Who can end it here, where that is not who can end the reason as a rule.
+    pub ended_by: Option<Who>,
+}
+
+impl Why {
+    /// A reason with its sentence.
+    pub fn new(reason: Reason, message: impl Into<Arc<str>>) -> Self {
+        Self {
+            reason,
+            message: message.into(),
+            until: None,
+            ended_by: None,
+        }
+    }
+
+    /// Who can end it.
+    pub fn who(&self) -> Who {
+        self.ended_by.unwrap_or(self.reason.who())
+    }
+
+    /// The same, to be ended by somebody else than the reason's own.
+    #[must_use]
+    pub fn ended_by(self, who: Who) -> Self {
+        Self {
+            ended_by: Some(who),
+            ..self
+        }
+    }
+
+    /// The same, with the time that ends it, where there is one.
+    #[must_use]
+    pub fn until(self, at: impl Into<Option<Timestamp>>) -> Self {
+        Self {
+            until: at.into(),
+            ..self
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Where a component comes from, and how what is said of it is printed.
+
+use super::{
+    engine::{engine, load},
+    registry::RegistryArgs,
+};
+use crate::cli::error::CliError;
+use clap::{Args, ValueEnum};
+use numo_plugin::{
+    Engine, Rule,
+    oci::{Pinned, Reference},
+};
+use std::path::PathBuf;
+
+/// How to print.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum OutputArg {
+    /// For people
+    Text,
+    /// For programs
+    Json,
+}
+
+/// A component, in a file or in a registry.
+#[derive(Debug, Args)]
+pub(super) struct SourceArgs {
+    /// A file, or a reference such as registry.example.com/team/rule:1.0
+    #[arg(value_name = "FILE|IMAGE")]
+    pub(super) component: String,
+    #[command(flatten)]
+    pub(super) registry: RegistryArgs,
+}
+
+impl SourceArgs {
+    /// The bytes, and what they are by digest if they are from a registry.
+    pub(super) async fn read(&self, engine: &Engine) -> Result<(Vec<u8>, Option<Pinned>), CliError> {
+        let path = PathBuf::from(&self.component);
+        if path.exists() {
+            let bytes = std::fs::read(&path).map_err(|source| CliError::File { path, source })?;
+            return Ok((bytes, None));
+        }
+        let reference: Reference = self.component.parse().map_err(|error| {
+            CliError::Wrong(format!(
+                "{}: neither a file nor a reference: {error}",
+                self.component
+            ))
+        })?;
+        let (client, credentials) = self.registry.client()?;
+        let failed = |error: numo_plugin::oci::OciError| CliError::Wrong(error.to_string());
+        let pinned = client.resolve(&reference, &credentials).await.map_err(failed)?;
+        let most = engine.limits().component_bytes;
+        let artifact = client.pull(&pinned, &credentials, most).await.map_err(failed)?;
+        Ok((artifact.component, Some(pinned)))
+    }
+
+    /// Loads it as the operator does.
+    pub(super) async fn load(&self) -> Result<(Rule, Option<Pinned>), CliError> {
+        let engine = engine()?;
+        let (bytes, pinned) = self.read(&engine).await?;
+        let rule = load(&engine, &self.component, &bytes).await?;
+        Ok((rule, pinned))
+    }
+}

@@ -1,0 +1,139 @@
+//! What evaluates rules that are not Jobs: what is loaded, what is watched, and who may be asked now.
+
+use super::{
+    artifact::{ArtifactOptions, Artifacts},
+    client::Connection,
+    lines::LogShares,
+    loaded::Place,
+    metrics::Metrics,
+    reader::Access,
+    wire::Edition,
+};
+use crate::runners::wasm::Fault;
+use numo_api::{AwaitedWorkloads, CelRule, PrometheusRule, Reason, WasmRule};
+use numo_core::observed::Key;
+use numo_plugin::{Engine, Terms, address::Networks, services::Fetch, shares::Shares};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    sync::{Arc, Mutex, atomic::AtomicU64},
+    time::Duration,
+};
+use tokio::task::AbortHandle;
+
+/// Longest that reading what a rule is asked about may take.
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How rules that are asked are treated.
+#[derive(Clone, Debug, Default)]
+pub struct AskedOptions {
+    /// Folder of components and their compiled forms; none keeps nothing.
+    pub cache: Option<PathBuf>,
+    /// How images are fetched.
+    pub artifacts: ArtifactOptions,
+    /// The Prometheus that rules may be lent.
+    pub prometheus: Option<PrometheusServer>,
+    /// Addresses of pods, services and nodes: no rule reaches them unless its namespace may.
+    pub cluster_networks: Networks,
+    /// Rules may read Secrets that their grants name and their ServiceAccount may read.
+    pub secrets: bool,
+    /// A grant may name loopback, too: where a server of a test is.
+    pub reach_loopback: bool,
+}
+
+/// A Prometheus.
+#[derive(Clone, Debug)]
+pub struct PrometheusServer {
+    /// Where it is.
+    pub url: url::Url,
+    /// File with a bearer token, read anew for each query; none sends none.
+    pub token: Option<PathBuf>,
+    /// Certificates as PEM of authorities that it may show, beside the system's.
+    pub authorities: Vec<u8>,
+}
+
+/// A rule that can be asked.
+#[derive(Clone)]
+pub(super) struct Loaded {
+    pub(super) edition: Edition,
+    pub(super) what: What,
+}
+
+/// What is asked.
+#[derive(Clone)]
+pub(super) enum What {
+    Component(Arc<Component>),
+    Expressions(Arc<CelRule>),
+    Query(Arc<PrometheusRule>),
+    /// numo's own check.
+    Workloads,
+}
+
+impl What {
+    pub(super) const DEFAULT_ACCOUNT: &'static str = "default";
+
+    /// The ServiceAccount with whose rights it reads.
+    pub(super) fn account(&self) -> &str {
+        let named = match self {
+            Self::Component(component) => component.spec.service_account_name.as_deref(),
+            Self::Expressions(rule) => rule.service_account_name.as_deref(),
+            Self::Query(_) | Self::Workloads => None,
+        };
+        named
+            .filter(|name| !name.is_empty())
+            .unwrap_or(Self::DEFAULT_ACCOUNT)
+    }
+}
+
+/// What evaluations need.
+#[derive(Clone)]
+pub(super) struct Begun {
+    pub(super) engine: Engine,
+    /// Asks servers for rules.
+    pub(super) fetch: Arc<dyn Fetch>,
+    /// Asks Prometheus.
+    pub(super) prometheus: Arc<dyn Fetch>,
+}
+
+pub(super) struct Inner {
+    pub(super) connection: Connection,
+    pub(super) options: AskedOptions,
+    pub(super) metrics: Metrics,
+    /// Begun with the first rule that needs it: a cluster without any pays nothing.
+    pub(super) engine: Mutex<Option<Begun>>,
+    pub(super) access: Arc<Access>,
+    pub(super) artifacts: Artifacts,
+    pub(super) loaded: Mutex<BTreeMap<Key, Loaded>>,
+    /// How often components were used.
+    pub(super) uses: AtomicU64,
+    /// What is being looked at.
+    pub(super) examining: Mutex<BTreeSet<(Key, Edition)>>,
+    /// Who looks at a rule now: each may hold its bytes.
+    pub(super) looks: Shares,
+    /// The edition of each rule that was to be looked at last: what comes later of an earlier one is not loaded.
+    pub(super) newest: Mutex<BTreeMap<Key, Edition>>,
+    /// Who watches what a waiting rule has read, by the key of its evaluation.
+    pub(super) watching: Mutex<BTreeMap<String, (Key, AbortHandle)>>,
+    /// Which workloads each MutexRunConfig awaits.
+    pub(super) awaited: Mutex<BTreeMap<Key, AwaitedWorkloads>>,
+    /// How often the operator's own policy of signatures has changed.
+    pub(super) policy: Mutex<u64>,
+    /// What is watched at once: each is a connection.
+    pub(super) watches: Shares,
+    /// Who evaluates expressions now.
+    pub(super) children: Shares,
+    /// How much the components of each namespace may write into the log.
+    pub(super) lines: Arc<LogShares>,
+}
+
+/// A rule could not be asked, for reasons that are not its own.
+pub(super) fn unavailable(message: String) -> Fault {
+    (Reason::RuleUnavailable, message)
+}
+
+/// A component that can be asked.
+pub(super) struct Component {
+    pub(super) place: Arc<Place>,
+    pub(super) terms: Terms,
+    pub(super) spec: WasmRule,
+}

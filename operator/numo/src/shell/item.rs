@@ -1,0 +1,303 @@
+//! One object of a list or a watch, read by itself: an object that cannot be read, or that is too large to be kept, costs that object and
+//! not the list that it is in. Nothing here knows what an object means.
+
+use super::kind::Kind;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use kube::{
+    Resource,
+    api::ApiResource,
+    core::{DynamicObject, DynamicResourceScope},
+};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+
+/// Levels of brackets in an object that is read. serde_json reads 128, the API server takes 10,000.
+const DEPTH: usize = 96;
+/// Bytes of an object that people write, and what it weighs once it is read (bytes): an array of small numbers takes forty times its
+/// text, and an array of small objects a hundred times.
+const WRITTEN_BYTES: usize = 512 * 1024;
+const WRITTEN_WEIGHT: usize = 1 << 20;
+/// The same of other objects. The API server takes some 1.5 MiB.
+const BYTES: usize = 2 << 20;
+const WEIGHT: usize = 8 << 20;
+/// What serde_json takes for an object that is not empty, for a list, and for any other value, beside the text (bytes).
+const OBJECT: usize = 640;
+const LIST: usize = 64;
+const VALUE: usize = 64;
+
+/// An object as it came.
+#[derive(Clone, Debug)]
+pub struct Item {
+    /// What tells it from others: always read.
+    pub metadata: ObjectMeta,
+    raw: Box<RawValue>,
+}
+
+/// Why an object is not read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    /// Whether it is for its size.
+    pub too_large: bool,
+    /// What was found and what is wanted.
+    pub message: String,
+}
+
+/// The part of the metadata that is short whatever the object is: `managedFields` are as deep as it.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Head {
+    name: Option<String>,
+    namespace: Option<String>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+    generation: Option<i64>,
+    creation_timestamp: Option<Timestamp>,
+    deletion_timestamp: Option<Timestamp>,
+}
+
+impl<'de> Deserialize<'de> for Item {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Outer {
+            metadata: Head,
+        }
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        // Fields that are not named are skipped without recursion.
+        let Outer { metadata: head } = serde_json::from_str(raw.get()).map_err(serde::de::Error::custom)?;
+        let time = |at: Option<Timestamp>| at.map(Time);
+        let metadata = ObjectMeta {
+            name: head.name,
+            namespace: head.namespace,
+            uid: head.uid,
+            resource_version: head.resource_version,
+            generation: head.generation,
+            creation_timestamp: time(head.creation_timestamp),
+            deletion_timestamp: time(head.deletion_timestamp),
+            ..ObjectMeta::default()
+        };
+        Ok(Self { metadata, raw })
+    }
+}
+
+impl Item {
+    /// The object.
+    ///
+    /// Errors: it has more bytes, values or levels than an object of its kind may have, or is no object.
+    pub fn read(&self, kind: Kind) -> Result<DynamicObject, Unreadable> {
+        let text = self.raw.get();
+        let (bytes, weight) = if is_written(kind) {
+            (WRITTEN_BYTES, WRITTEN_WEIGHT)
+        } else {
+            (BYTES, WEIGHT)
+        };
+        let too_large = |message: String| Unreadable {
+            too_large: true,
+            message,
+        };
+        if text.len() > bytes {
+            return Err(too_large(format!(
+                "found {} bytes, wanted at most {bytes}",
+                text.len()
+            )));
+        }
+        let shape = shape(text);
+        if shape.depth > DEPTH {
+            let message = format!("found {} levels of nesting, wanted at most {DEPTH}", shape.depth);
+            return Err(Unreadable {
+                too_large: false,
+                message,
+            });
+        }
+        if shape.weight > weight {
+            return Err(too_large(format!(
+                "found values of {} bytes in memory, wanted at most {weight}",
+                shape.weight
+            )));
+        }
+        serde_json::from_str(text).map_err(|error| Unreadable {
+            too_large: false,
+            message: format!("cannot be read: {error}"),
+        })
+    }
+}
+
+impl Item {
+    /// As it came.
+    pub fn text(&self) -> &str {
+        self.raw.get()
+    }
+
+    /// What `T` names of the object, whatever else it is made of: fields that are not named are skipped without recursion. None if those
+    /// are not as `T` has them.
+    pub fn part<T: serde::de::DeserializeOwned>(&self) -> Option<T> {
+        serde_json::from_str(self.raw.get()).ok()
+    }
+}
+
+/// Kinds whose objects people write, with fields that take anything.
+const fn is_written(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::MutexRule
+            | Kind::MutexRunConfig
+            | Kind::MutexTarget
+            | Kind::MutexBudget
+            | Kind::MutexBinding
+            | Kind::NodeMaintenance
+            | Kind::KubeVirtMaintenance
+            | Kind::Plan
+    )
+}
+
+/// What a JSON text weighs once it is read (bytes).
+pub fn weight(text: &str) -> usize {
+    shape(text).weight
+}
+
+/// How deep, and how much once it is read.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Shape {
+    depth: usize,
+    weight: usize,
+}
+
+/// The shape of a JSON text, which is valid: one pass, no recursion.
+fn shape(text: &str) -> Shape {
+    let mut shape = Shape {
+        depth: 0,
+        weight: text.len(),
+    };
+    let (mut open, mut in_string, mut escaped) = (0_usize, false, false);
+    for byte in text.bytes() {
+        if in_string {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' => escaped = true,
+                b'"' => in_string = false,
+                _ => {}
+            }
+            continue;
+        }
+        match byte {
+            b'"' => in_string = true,
+            b'{' | b'[' => {
+                open += 1;
+                shape.depth = shape.depth.max(open);
+                shape.weight += if byte == b'{' { OBJECT } else { LIST };
+            }
+            b'}' | b']' => open = open.saturating_sub(1),
+            b',' => shape.weight += VALUE,
+            _ => {}
+        }
+    }
+    shape
+}
+
+impl Resource for Item {
+    type DynamicType = ApiResource;
+    type Scope = DynamicResourceScope;
+
+    fn kind(of: &ApiResource) -> Cow<'_, str> {
+        of.kind.as_str().into()
+    }
+
+    fn group(of: &ApiResource) -> Cow<'_, str> {
+        of.group.as_str().into()
+    }
+
+    fn version(of: &ApiResource) -> Cow<'_, str> {
+        of.version.as_str().into()
+    }
+
+    fn api_version(of: &ApiResource) -> Cow<'_, str> {
+        of.api_version.as_str().into()
+    }
+
+    fn plural(of: &ApiResource) -> Cow<'_, str> {
+        of.plural.as_str().into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::core::{ObjectList, WatchEvent};
+
+    /// A rule whose configuration is nested so deep.
+    fn rule(name: &str, config: &str) -> String {
+        format!(
+            r#"{{"apiVersion": "a/v1", "kind": "MutexRule", "metadata": {{"name": "{name}", "namespace": "team", "resourceVersion": "7"}},
+             "spec": {{"type": "wasm", "wasm": {{"config": {config}}}}}}}"#
+        )
+    }
+
+    fn deep(levels: usize) -> String {
+        format!("{}1{}", r#"{"a":"#.repeat(levels), "}".repeat(levels))
+    }
+
+    #[test]
+    fn one_bad_object_costs_one_object() {
+        let zeros = format!("[{}]", vec!["0"; 600_000].join(","));
+        let items = [
+            rule("good", r#"{"a": "} ] \" [ {"}"#),
+            rule("deep", &deep(5000)),
+            rule("large", &zeros),
+            rule("many", &format!("[{}]", vec!["0"; 50_000].join(","))),
+            rule("objects", &format!("[{}]", vec![r#"{"a":0}"#; 9_900].join(","))),
+        ];
+        let list = format!(
+            r#"{{"kind": "List", "apiVersion": "v1", "metadata": {{}}, "items": [{}]}}"#,
+            items.join(",")
+        );
+        let list: ObjectList<Item> = serde_json::from_str(&list).unwrap();
+        let read: Vec<Result<DynamicObject, Unreadable>> =
+            list.items.iter().map(|item| item.read(Kind::MutexRule)).collect();
+        assert_eq!(read[0].as_ref().unwrap().metadata.name.as_deref(), Some("good"));
+        for (index, name, words, too_large) in [
+            (1, "deep", "levels of nesting", false),
+            (2, "large", "bytes", true),
+            (3, "many", "values", true),
+            (4, "objects", "values", true),
+        ] {
+            assert_eq!(list.items[index].metadata.name.as_deref(), Some(name));
+            let why = read[index].as_ref().unwrap_err();
+            assert!(
+                why.message.contains(words) && why.too_large == too_large,
+                "{name}: {why:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_event_of_a_watch_is_read_the_same() {
+        let event = format!(r#"{{"type": "ADDED", "object": {}}}"#, rule("deep", &deep(200)));
+        let event: WatchEvent<Item> = serde_json::from_str(&event).unwrap();
+        let WatchEvent::Added(item) = event else {
+            panic!("{event:?}")
+        };
+        assert_eq!(item.metadata.resource_version.as_deref(), Some("7"));
+        assert!(item.read(Kind::MutexRule).is_err());
+        let bookmark = r#"{"type": "BOOKMARK", "object": {"kind": "MutexRule", "apiVersion": "a/v1",
+            "metadata": {"resourceVersion": "9", "creationTimestamp": null, "annotations": {}}, "spec": {}}}"#;
+        let bookmark: WatchEvent<Item> = serde_json::from_str(bookmark).unwrap();
+        assert!(matches!(bookmark, WatchEvent::Bookmark(_)), "{bookmark:?}");
+    }
+
+    #[test]
+    fn brackets_in_strings_are_no_levels() {
+        let text = r#"{"[[[[": ["\"{", 1]}"#;
+        let weight = text.len() + OBJECT + LIST + VALUE;
+        assert_eq!(shape(text), Shape { depth: 2, weight });
+    }
+}

@@ -1,0 +1,248 @@
+//! The ValidatingAdmissionPolicies that make numo's token worth no more than what numo writes: whether those that ship with this numo are
+//! there, are of this numo, and are bound. It compares; it reads and writes nothing.
+
+use k8s_openapi::{
+    api::admissionregistration::v1::{
+        ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, ValidatingAdmissionPolicySpec,
+    },
+    apimachinery::pkg::apis::meta::v1::LabelSelector,
+};
+use kube::ResourceExt;
+use serde_json::Value;
+
+/// What ships, in the namespace that it ships for: one source.
+const SHIPPED: &str = include_str!("../../../../deploy/kustomize/base/admission_policy.yaml");
+/// Where it stands in the repository.
+const FILE: &str = "deploy/kustomize/base/admission_policy.yaml";
+/// The namespace that it ships for.
+const HOME: &str = "node-upgrade-mutex-operator";
+/// What a binding must do.
+const DENY: &str = "Deny";
+
+/// The objects of a kind that ship, for numo in this namespace.
+fn shipped<K: serde::de::DeserializeOwned>(kind: &str, namespace: &str) -> Vec<K> {
+    let objects: Vec<Value> = serde_saphyr::from_multiple(SHIPPED).unwrap_or_default();
+    let meant = objects.into_iter().filter(|object| object["kind"] == kind);
+    meant
+        .filter_map(|object| serde_json::from_value(moved(object, namespace)).ok())
+        .collect()
+}
+
+/// An object with another namespace wherever it names that of numo.
+fn moved(value: Value, namespace: &str) -> Value {
+    match value {
+        Value::String(text) => Value::String(text.replace(HOME, namespace)),
+        Value::Array(all) => all.into_iter().map(|one| moved(one, namespace)).collect(),
+        Value::Object(fields) => {
+            let fields = fields
+                .into_iter()
+                .map(|(name, one)| (name, moved(one, namespace)));
+            Value::Object(fields.collect())
+        }
+        other => other,
+    }
+}
+
+/// What a policy asks: what is defaulted, and blanks, do not count.
+fn asks(spec: Option<&ValidatingAdmissionPolicySpec>) -> Vec<String> {
+    let Some(spec) = spec else {
+        return Vec::new();
+    };
+    let plain = |text: &str| text.split_whitespace().collect::<String>();
+    let conditions = spec.match_conditions.iter().flatten();
+    let variables = spec.variables.iter().flatten();
+    let validations = spec.validations.iter().flatten();
+    let rules = spec
+        .match_constraints
+        .iter()
+        .flat_map(|all| all.resource_rules.iter().flatten());
+    let lists = rules.map(|rule| {
+        let lists = [
+            &rule.api_groups,
+            &rule.api_versions,
+            &rule.operations,
+            &rule.resources,
+            &rule.resource_names,
+        ];
+        format!("{lists:?}")
+    });
+    conditions
+        .map(|one| plain(&one.expression))
+        .chain(variables.map(|one| format!("{}={}", one.name, plain(&one.expression))))
+        .chain(validations.map(|one| plain(&one.expression)))
+        .chain(lists)
+        .chain(spec.failure_policy.clone())
+        .collect()
+}
+
+/// Whether a binding of this policy denies everywhere: one with a selector leaves something out.
+fn binds(binding: &ValidatingAdmissionPolicyBinding, policy: &str) -> bool {
+    let Some(spec) = &binding.spec else {
+        return false;
+    };
+    let denies = spec
+        .validation_actions
+        .iter()
+        .flatten()
+        .any(|action| action == DENY);
+    let narrow = |one: &LabelSelector| one.match_labels.is_some() || one.match_expressions.is_some();
+    let selects = spec.match_resources.as_ref().is_some_and(|resources| {
+        resources.namespace_selector.as_ref().is_some_and(narrow)
+            || resources.object_selector.as_ref().is_some_and(narrow)
+            || resources.resource_rules.is_some()
+            || resources.exclude_resource_rules.is_some()
+    });
+    spec.policy_name.as_deref() == Some(policy) && denies && !selects
+}
+
+/// What is wrong with the policies of numo in this namespace, one sentence part for each; none where all are there.
+pub fn faults(
+    policies: &[ValidatingAdmissionPolicy],
+    bindings: &[ValidatingAdmissionPolicyBinding],
+    namespace: &str,
+) -> Vec<String> {
+    let mut out = Vec::new();
+    for wanted in shipped::<ValidatingAdmissionPolicy>("ValidatingAdmissionPolicy", namespace) {
+        let name = wanted.name_any();
+        match policies.iter().find(|one| one.name_any() == name) {
+            None => out.push(format!("ValidatingAdmissionPolicy {name} is not there")),
+            Some(found) if asks(found.spec.as_ref()) != asks(wanted.spec.as_ref()) => {
+                out.push(format!(
+                    "ValidatingAdmissionPolicy {name} is not that of this numo in namespace {namespace}"
+                ));
+            }
+            Some(_) => {}
+        }
+        if !bindings.iter().any(|one| binds(one, &name)) {
+            out.push(format!(
+                "no ValidatingAdmissionPolicyBinding makes ValidatingAdmissionPolicy {name} deny"
+            ));
+        }
+    }
+    out
+}
+
+/// How many ship.
+pub fn number() -> usize {
+    shipped::<ValidatingAdmissionPolicy>("ValidatingAdmissionPolicy", HOME).len()
+}
+
+/// The command that installs them for numo in this namespace.
+pub fn command(namespace: &str) -> String {
+    if namespace == HOME {
+        format!("kubectl apply -f {FILE}")
+    } else {
+        format!("sed 's/{HOME}/{namespace}/g' {FILE} | kubectl apply -f -")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::api::admissionregistration::v1::MatchResources;
+
+    type Both = (
+        Vec<ValidatingAdmissionPolicy>,
+        Vec<ValidatingAdmissionPolicyBinding>,
+    );
+
+    fn installed(namespace: &str) -> Both {
+        (
+            shipped("ValidatingAdmissionPolicy", namespace),
+            shipped("ValidatingAdmissionPolicyBinding", namespace),
+        )
+    }
+
+    #[test]
+    fn what_ships_is_sound_where_it_is_installed_and_of_no_use_elsewhere() {
+        assert!(number() > 3);
+        for namespace in [HOME, "elsewhere"] {
+            let (policies, bindings) = installed(namespace);
+            assert_eq!(policies.len(), number());
+            assert_eq!(faults(&policies, &bindings, namespace), Vec::<String>::new());
+        }
+        // They are about the user of another namespace.
+        let (policies, bindings) = installed(HOME);
+        let found = faults(&policies, &bindings, "elsewhere");
+        assert_eq!(found.len(), number(), "{found:?}");
+    }
+
+    #[test]
+    fn one_that_is_gone_weakened_or_not_bound_is_named() {
+        let lacks = |change: fn(&mut Both)| {
+            let mut both = installed(HOME);
+            change(&mut both);
+            faults(&both.0, &both.1, HOME)
+        };
+        let gone = lacks(|both| both.0.retain(|one| one.name_any() != "numo-nodes"));
+        assert_eq!(gone, ["ValidatingAdmissionPolicy numo-nodes is not there"]);
+        let none = lacks(|both| *both = Both::default());
+        assert_eq!(none.len(), 2 * number(), "{none:?}");
+        let weakened: [fn(&mut ValidatingAdmissionPolicySpec); 4] = [
+            |spec| drop(spec.validations.as_mut().map(Vec::pop)),
+            |spec| spec.failure_policy = Some("Ignore".to_owned()),
+            |spec| spec.variables = None,
+            |spec| {
+                let rules = spec
+                    .match_constraints
+                    .as_mut()
+                    .and_then(|all| all.resource_rules.as_mut());
+                drop(rules.map(Vec::pop));
+            },
+        ];
+        for weaken in weakened {
+            let (mut policies, bindings) = installed(HOME);
+            for one in policies.iter_mut().filter(|one| one.name_any() == "numo-nodes") {
+                if let Some(spec) = &mut one.spec {
+                    weaken(spec);
+                }
+            }
+            let found = faults(&policies, &bindings, HOME);
+            assert!(
+                found.len() == 1 && found[0].contains("numo-nodes is not that of this numo"),
+                "{found:?}"
+            );
+        }
+        let unbound = lacks(|both| both.1.retain(|one| one.name_any() != "numo-pools"));
+        assert!(
+            unbound.len() == 1 && unbound[0].contains("numo-pools deny"),
+            "{unbound:?}"
+        );
+        let audited = lacks(|both| {
+            for one in &mut both.1 {
+                one.spec
+                    .iter_mut()
+                    .for_each(|spec| spec.validation_actions = Some(vec!["Audit".to_owned()]));
+            }
+        });
+        assert_eq!(audited.len(), number(), "{audited:?}");
+    }
+
+    #[test]
+    fn what_the_api_server_fills_in_is_no_difference() {
+        let (mut policies, mut bindings) = installed(HOME);
+        for one in &mut policies {
+            let constraints = one.spec.as_mut().and_then(|spec| spec.match_constraints.as_mut());
+            if let Some(all) = constraints {
+                all.match_policy = Some("Equivalent".to_owned());
+                all.namespace_selector = Some(LabelSelector::default());
+                all.object_selector = Some(LabelSelector::default());
+            }
+        }
+        for one in &mut bindings {
+            if let Some(spec) = &mut one.spec {
+                spec.match_resources = Some(MatchResources::default());
+            }
+        }
+        assert_eq!(faults(&policies, &bindings, HOME), Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_command_is_for_the_namespace_that_numo_is_in() {
+        assert_eq!(command(HOME), format!("kubectl apply -f {FILE}"));
+        assert_eq!(
+            command("elsewhere"),
+            format!("sed 's/{HOME}/elsewhere/g' {FILE} | kubectl apply -f -")
+        );
+    }
+}

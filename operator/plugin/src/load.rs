@@ -1,0 +1,114 @@
+//! Loads a rule: bytes become something that can be asked. Loading goes from cheap to dear, and stops at the first
+//! fault: size, validity, type, compiled form, links, `describe`.
+
+use std::sync::{Arc, Mutex};
+
+use wasmtime::component::Component;
+
+use crate::{
+    bindings::RulePre,
+    digest::digest,
+    engine::{Engine, Inner},
+    evaluate,
+    inspect::{Inspection, check_size},
+    reason::{Reason, Refused},
+    rule::{Loaded, Rule},
+};
+
+impl Engine {
+    /// Makes a rule of a component's bytes.
+    ///
+    /// Compiles unless the cache has the compiled form, and calls `describe` with every host call denied.
+    /// Errors: `TooLarge`, `CompileFailed`, `CompileTimeout`, `WrongWorld`, `UnknownImport`, `HostTooOld`, and what
+    /// `describe` can run into.
+    pub async fn load(&self, bytes: &[u8]) -> Result<Rule, Refused> {
+        self.load_for("", bytes).await
+    }
+
+    /// As [`Self::load`], for a tenant: those that wait for the one compiler are served in turn.
+    pub async fn load_for(&self, tenant: &str, bytes: &[u8]) -> Result<Rule, Refused> {
+        let inner = self.0.clone();
+        check_size(bytes, &inner.limits)?;
+        let digest = digest(bytes);
+        let (inspection, compiled) = inner.compiled((tenant, &digest), bytes).await?;
+        let component = deserialize(&inner.wasmtime, &compiled)?;
+        if component.resources_required().is_none() {
+            let message = "the component imports core modules or instances";
+            return Err(Refused::new(Reason::UnknownImport, message));
+        }
+        let pre = inner
+            .linker
+            .instantiate_pre(&component)
+            .map_err(|error| not_linked(&error))?;
+        let pre =
+            RulePre::new(pre).map_err(|error| Refused::new(Reason::WrongWorld, format!("{error:#}")))?;
+        let description = evaluate::describe(&inner, &pre, inspection.state_bytes).await?;
+        Ok(Rule(Arc::new(Loaded {
+            engine: inner,
+            pre,
+            description,
+            inspection,
+            compiled_bytes: compiled.len() as u64,
+            digest,
+            reasons: Mutex::default(),
+        })))
+    }
+}
+
+impl Inner {
+    /// Type and compiled form, from the cache or from the compiler. What is in the cache was inspected before.
+    async fn compiled(
+        &self,
+        (tenant, digest): (&str, &str),
+        bytes: &[u8],
+    ) -> Result<(Inspection, Vec<u8>), Refused> {
+        let cached = || {
+            let (about, compiled) = self.cache.as_ref()?.compiled(digest)?;
+            Some((serde_json::from_slice::<Inspection>(&about).ok()?, compiled))
+        };
+        if let Some(cached) = cached() {
+            return Ok(cached);
+        }
+        let (inspection, compiled) = self
+            .compiler
+            .compile((tenant, digest), bytes, &self.limits, cached)
+            .await?;
+        if let Some(cache) = &self.cache
+            && let Err(error) = serde_json::to_vec(&inspection)
+                .map_err(std::io::Error::other)
+                .and_then(|about| cache.put(digest, bytes, &about, &compiled))
+        {
+            tracing::warn!(%error, digest, "the compiled rule is not cached");
+        }
+        Ok((inspection, compiled))
+    }
+}
+
+/// The one place that trusts compiled bytes.
+#[allow(
+    unsafe_code,
+    reason = "wasmtime has no safe way to load compiled code; see the safety comment"
+)]
+fn deserialize(engine: &wasmtime::Engine, compiled: &[u8]) -> Result<Component, Refused> {
+    // SAFETY: the bytes are what this host's own compiler wrote: they come from the compiler in this process, from the
+    // pipe of a child that runs this very binary, or from the cache, which gives only what carries a MAC made with a
+    // key that never leaves this cache's private folder. They never come from a registry. That they fit this engine
+    // (version, features, processor) wasmtime checks itself.
+    unsafe { Component::deserialize(engine, compiled) }.map_err(|error| {
+        Refused::new(
+            Reason::CompileFailed,
+            format!("the compiled form does not load: {error:#}"),
+        )
+    })
+}
+
+/// Types of the same name that do not fit: a component of another contract, or of no such WASI.
+fn not_linked(error: &wasmtime::Error) -> Refused {
+    let text = format!("{error:#}");
+    let reason = if text.contains("numo:") {
+        Reason::WrongWorld
+    } else {
+        Reason::UnknownImport
+    };
+    Refused::new(reason, text)
+}

@@ -1,0 +1,180 @@
+//! The cluster's proxy, from `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`: one meaning for whatever numo reaches. It only decides;
+//! connections are made in `transport.rs`.
+
+use std::{fmt, net::IpAddr};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use url::Url;
+
+use super::address::{AddressRange, is_loopback};
+
+/// Which proxy serves which host.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Proxies {
+    /// For HTTPS, by a CONNECT tunnel. A user part is sent as basic authorisation.
+    pub https: Option<Url>,
+    /// For plain HTTP.
+    pub http: Option<Url>,
+    /// `NO_PROXY`: names (a dot in front or not, all below them too), addresses, ranges, each with a port or not; `*`.
+    pub except: Vec<String>,
+}
+
+impl fmt::Debug for Proxies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let host = |url: &Option<Url>| url.as_ref().and_then(Url::host_str).map(str::to_owned);
+        write!(
+            f,
+            "Proxies(https: {:?}, http: {:?}, except: {:?})",
+            host(&self.https),
+            host(&self.http),
+            self.except
+        )
+    }
+}
+
+impl Proxies {
+    /// From environment variables, upper case first, as OLM and shells set them. `variable` looks one up. What is no
+    /// `http://` URL is an error that names the variable.
+    pub fn from_env(variable: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
+        let find = |name: &str| {
+            let either = variable(name).filter(|value| !value.trim().is_empty());
+            either.or_else(|| variable(&name.to_lowercase()).filter(|value| !value.trim().is_empty()))
+        };
+        let url = |name: &str| -> Result<Option<Url>, String> {
+            let Some(value) = find(name) else { return Ok(None) };
+            let value = value.trim();
+            let text = if value.contains("://") {
+                value.to_owned()
+            } else {
+                format!("http://{value}")
+            };
+            let url = Url::parse(&text).map_err(|error| format!("{name} is no URL: {error}"))?;
+            if url.scheme() != "http" || url.host_str().is_none() {
+                return Err(format!(
+                    "{name} has scheme {:?}; numo reaches proxies by http",
+                    url.scheme()
+                ));
+            }
+            Ok(Some(url))
+        };
+        let except = find("NO_PROXY").unwrap_or_default();
+        let except = except
+            .split([',', ' '])
+            .map(str::trim)
+            .filter(|one| !one.is_empty())
+            .map(str::to_owned)
+            .collect();
+        Ok(Self {
+            https: url("HTTPS_PROXY")?,
+            http: url("HTTP_PROXY")?,
+            except,
+        })
+    }
+
+    /// The proxy for a host, if it has one. Loopback never has.
+    pub fn for_host(&self, host: &str, port: u16, secure: bool) -> Option<&Url> {
+        let proxy = if secure {
+            self.https.as_ref()
+        } else {
+            self.http.as_ref()
+        }?;
+        let address = host.parse::<IpAddr>().ok();
+        let local = host == "localhost" || address.is_some_and(is_loopback);
+        (!local
+            && !self
+                .except
+                .iter()
+                .any(|except| excepts(except, host, address, port)))
+        .then_some(proxy)
+    }
+}
+
+/// The `proxy-authorization` of a proxy whose URL has a user part.
+pub(crate) fn authorization(proxy: &Url) -> Option<String> {
+    let user = Some(proxy.username()).filter(|user| !user.is_empty())?;
+    let decoded = |text: &str| {
+        url::form_urlencoded::parse(format!("a={}", text.replace('+', "%2B")).as_bytes())
+            .next()
+            .map(|pair| pair.1.into_owned())
+    };
+    Some(basic(
+        &decoded(user)?,
+        &decoded(proxy.password().unwrap_or_default())?,
+    ))
+}
+
+/// The value of an authorisation header.
+pub(crate) fn basic(username: &str, password: &str) -> String {
+    format!("Basic {}", STANDARD.encode(format!("{username}:{password}")))
+}
+
+fn excepts(except: &str, host: &str, address: Option<IpAddr>, port: u16) -> bool {
+    if except == "*" {
+        return true;
+    }
+    if let (Some(address), Ok(range)) = (address, except.parse::<AddressRange>()) {
+        return range.contains(address);
+    }
+    let (name, only) = match except.rsplit_once(':') {
+        Some((name, digits)) if digits.parse::<u16>().is_ok() && !name.contains(':') => {
+            (name, digits.parse().ok())
+        }
+        _ => (except, None),
+    };
+    if only.is_some_and(|only: u16| only != port) {
+        return false;
+    }
+    let name = name
+        .trim_start_matches("*.")
+        .trim_start_matches('.')
+        .to_ascii_lowercase();
+    let host = host.to_ascii_lowercase();
+    host == name || (address.is_none() && host.strip_suffix(&name).is_some_and(|rest| rest.ends_with('.')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_proxy_knows_names_addresses_ranges_and_ports() {
+        let env = |name: &str| match name {
+            "HTTPS_PROXY" => Some("http://proxy.example.com:3128".to_owned()),
+            "no_proxy" => Some(".svc, example.org,10.0.0.0/8 , a.com:5000,fd00::/8".to_owned()),
+            _ => None,
+        };
+        let proxies = Proxies::from_env(env).unwrap();
+        let check = |host: &str, port: u16, expect: bool| {
+            assert_eq!(
+                proxies.for_host(host, port, true).is_some(),
+                expect,
+                "{host}:{port}"
+            );
+        };
+        check("ghcr.io", 443, true);
+        check("registry.image.svc", 5000, false);
+        check("example.org", 443, false);
+        check("a.example.org", 443, false);
+        check("badexample.org", 443, true);
+        check("10.1.2.3", 443, false);
+        check("11.1.2.3", 443, true);
+        check("a.com", 5000, false);
+        check("a.com", 443, true);
+        check("fd00::1", 443, false);
+        check("127.0.0.1", 443, false);
+        check("localhost", 443, false);
+        assert!(proxies.for_host("ghcr.io", 80, false).is_none());
+        let proxy = "http://u%40x:p%2Bq@proxy:3128".parse().unwrap();
+        assert_eq!(authorization(&proxy), Some(basic("u@x", "p+q")));
+    }
+
+    #[test]
+    fn a_proxy_that_is_no_http_url_is_named() {
+        let error =
+            Proxies::from_env(|name| (name == "HTTP_PROXY").then(|| "socks5://a".to_owned())).unwrap_err();
+        assert!(
+            error.contains("HTTP_PROXY") && error.contains("socks5"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,199 @@
+//! What people are told while nothing happens: whoever waits is told why, by a reason that is true, and that somebody can
+//! end.
+
+use super::{SILENT_SECONDS, Simulation};
+use numo_api::{Reason, Step, conditions::Who};
+use numo_core::{
+    Owner, OwnerKind,
+    report::{NodeReport, Report, RunPhase},
+};
+
+impl Simulation {
+    /// Ten minutes without a write but leases: whoever has nodes that are behind says who can end that.
+    pub(super) fn not_silent(&mut self) -> Result<(), String> {
+        let now = self.world.now;
+        let sees_all = self.listed && now >= self.down_until && self.view.next().is_none();
+        if !sees_all || self.is_at_work() {
+            self.last_write = now;
+        }
+        if now - self.last_write < SILENT_SECONDS {
+            return Ok(());
+        }
+        for (owner, report) in &self.reports {
+            if self.world.truth.uid_of(owner).is_some() {
+                self.stalled(owner, report)?;
+            }
+        }
+        self.judge.leases_have_turns(&self.world)
+    }
+
+    /// Whether a machine changes, which has its time for that even if it never comes back, or a rule's Job runs: the next write comes by
+    /// itself.
+    fn is_at_work(&self) -> bool {
+        let machines = self.world.machines.iter();
+        let mut changing = machines.filter(|(name, machine)| {
+            let node = self.world.truth.nodes.get(*name);
+            !machine.is_idle() && !machine.drain_blocked && node.is_some()
+        });
+        let has_time = |node: &NodeReport| node.why.reason == Reason::Changing;
+        let mut reports = self.reports.values();
+        let truth = &self.world.truth;
+        let mut upgrading = truth
+            .plan_jobs
+            .values()
+            .filter(|job| job.ended.is_none() || job.deleting);
+        let now = self.world.time().as_second();
+        // A pod that ends has its time for that, and ten minutes more.
+        let ends = |at: jiff::Timestamp| at.as_second() + SILENT_SECONDS >= now;
+        let mut pods = truth.pods.values().flat_map(|pods| pods.values());
+        changing.next().is_some()
+            || upgrading.next().is_some()
+            || pods.any(|pod| pod.deleting.is_some_and(ends))
+            || self.world.truth.jobs.values().any(|job| job.ended.is_none())
+            || reports.any(|report| report.nodes.values().any(has_time))
+    }
+
+    /// A run with nodes that are behind, while nothing is at work, is Stalled, or waits for somebody else than a person and says
+    /// so; and nobody is told to wait for nodes in flight when there are none.
+    fn stalled(&self, owner: &Owner, report: &Report) -> Result<(), String> {
+        if self.is_at_work() {
+            return Ok(());
+        }
+        let open = || {
+            let nodes = report.nodes.values();
+            nodes.filter(|node| !node.step.is_terminal())
+        };
+        // Whoever waits for another run is told so, and that one says what is to be done.
+        let by_other_run = || {
+            let waits = report.hold.iter().chain(open().map(|node| &node.why));
+            let mut others = self.reports.iter().filter(|(other, _)| *other != owner);
+            waits
+                .into_iter()
+                .any(|why| matches!(why.who(), Who::OtherRun | Who::OtherPlan))
+                && others.any(|(other, of_other)| {
+                    is_stalled(other.kind, of_other)
+                        || matches!(of_other.phase, RunPhase::Active | RunPhase::Leaving)
+                })
+        };
+        let ends = report.hold.iter().chain(open().map(|node| &node.why));
+        // Whoever waits for a place that others keep is told so, and one of those is Stalled.
+        let by_other_turn = || {
+            let mut others = self.reports.iter().filter(|(other, _)| *other != owner);
+            open().any(|node| node.why.who() == Who::OtherNode)
+                && others.any(|(other, of_other)| is_stalled(other.kind, of_other))
+        };
+        let of_others = by_other_run()
+            || by_other_turn()
+            || report
+                .hold
+                .as_ref()
+                .is_some_and(|hold| matches!(hold.who(), Who::ClusterItself | Who::OtherController))
+            || open().any(|node| node.why.who() == Who::OtherController);
+        let by_clock = ends.into_iter().any(|why| why.until.is_some());
+        let is_behind = report.phase == RunPhase::Active && open().next().is_some();
+        if is_behind && !is_stalled(owner.kind, report) && !of_others && !by_clock {
+            return Err(format!(
+                "nothing was written for {} s, nodes of {owner} are behind and it is not Stalled: {report:#?}",
+                self.world.now - self.last_write
+            ));
+        }
+        let mut changes = self.world.truth.changes.values();
+        let turns = changes.any(|change| change.in_flight() && change.status.step != Some(Step::Held));
+        let ungated = open().any(|node| node.why.reason == Reason::Ungated);
+        match open().find(|node| node.why.who() == Who::OtherNode) {
+            Some(node) if !turns && !ungated => Err(format!(
+                "nobody of {owner} is in flight, and a node is told to wait for that: {}: {}",
+                node.why.reason, node.why.message
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// At rest, whoever is not done waits for a reason that is true and that someone can end.
+    pub(super) fn legitimate(&self) -> Result<(), String> {
+        for (owner, report) in &self.reports {
+            if self.world.truth.uid_of(owner).is_none() {
+                continue;
+            }
+            self.stalled(owner, report)?;
+            for (name, node) in &report.nodes {
+                let Some(view) = self.world.truth.nodes.get(name) else {
+                    continue;
+                };
+                let machine = self.world.machines.get(name);
+                let someone = report.in_flight() > 0
+                    || report
+                        .nodes
+                        .values()
+                        .any(|other| other.why.reason == Reason::Ungated);
+                let holds = match node.why.reason {
+                    Reason::NodeNotReady | Reason::Draining => !view.ready,
+                    Reason::CordonedByOther => view.unschedulable,
+                    Reason::WaitingForTurn | Reason::MutexKeyBusy => {
+                        someone || node.why.who() == Who::ClusterAdmin
+                    }
+                    Reason::NodeLeaseHeld => self.world.truth.leases.contains_key(name),
+                    Reason::DrainBlocked => {
+                        machine.is_some_and(|machine| machine.drain_blocked)
+                            || self.world.blocked(name, None).is_some()
+                            || !view.ready
+                    }
+                    Reason::Changing | Reason::ComingHome | Reason::Ungated | Reason::NodeNotDone => {
+                        machine.is_some_and(|machine| !machine.is_idle())
+                    }
+                    Reason::PoolsPausing
+                    | Reason::Admitting
+                    | Reason::RuleStarting
+                    | Reason::RuleRunning
+                    | Reason::ConfigChanged
+                    | Reason::Soaking
+                    | Reason::GivingBack
+                    | Reason::Progressing
+                    | Reason::Upgrading
+                    | Reason::UpgradeStarting
+                    | Reason::Prepared
+                    | Reason::JobBeingDeleted
+                    | Reason::Rebooted
+                    | Reason::CompleteDelay
+                    | Reason::PoolNotRendered
+                    | Reason::ControlPlaneUpdating
+                    | Reason::InvariantBreach => false,
+                    _ => true,
+                };
+                if !holds {
+                    let all = report.nodes.iter();
+                    let all =
+                        all.map(|(name, node)| format!("{name} {} {}", node.step.name(), node.why.reason));
+                    return Err(format!(
+                        "at rest, {name} of {owner} waits: {} {}: {} (all: {})",
+                        node.step.name(),
+                        node.why.reason,
+                        node.why.message,
+                        all.collect::<Vec<_>>().join(", ")
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether the owner says that a person must act, as its condition Stalled has it: what holds the owner comes before what its
+/// nodes say.
+pub(super) fn is_stalled(kind: OwnerKind, report: &Report) -> bool {
+    let person = |who| matches!(who, Who::ClusterAdmin | Who::RuleAuthor);
+    match (kind, &report.hold) {
+        (OwnerKind::MutexRunConfig, Some(hold)) => person(hold.who()),
+        (OwnerKind::MutexRunConfig, None) => report.wedged().is_some(),
+        (OwnerKind::NodeMaintenance(_), hold) => {
+            hold.as_ref().is_some_and(|hold| hold.who() == Who::ClusterAdmin) || report.wedged().is_some()
+        }
+        (OwnerKind::Plan, hold) => {
+            let by_person = hold.as_ref().is_some_and(|hold| person(hold.who()));
+            let held = report.nodes.values().find(|node| node.step == Step::Held);
+            let by_held = held.is_some_and(|node| person(node.why.who()));
+            let may_be_stuck = hold.is_none() || report.in_flight() > 0;
+            by_person || by_held || (may_be_stuck && report.wedged().is_some())
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! What people and machines do to Plans, NodeMaintenances and their nodes.
+
+use super::{Event, Object, World};
+use numo_api::NodeMaintenanceSpec;
+use numo_core::{Owner, observed::Key};
+use rand::Rng;
+
+/// Something someone does. Whom it hits is drawn when it happens.
+#[derive(Clone, Debug)]
+pub enum FleetAct {
+    /// Someone suspends an owner, for so long.
+    Suspend(i64),
+    /// And resumes it.
+    Resume(Owner),
+    /// Someone sets another version on every Plan.
+    NewVersion(String),
+    /// Someone deletes a Plan.
+    DeletePlan,
+    /// Someone gives what a Plan goes to up, for so long.
+    AbortPlan(i64),
+    /// And takes that back.
+    UnabortPlan(Key),
+    /// Someone sets the window of a Plan to these seconds of the day.
+    SetWindow(i64, i64),
+    /// Someone sets how many nodes of a Plan may be upgraded at once.
+    SetConcurrency(i64),
+    /// Someone begins the maintenance of a node, for so long.
+    Maintain(i64),
+    /// Someone ends it.
+    EndMaintenance(Owner),
+    /// Someone uncordons a node that numo has cordoned.
+    UncordonOurs,
+    /// Someone takes a finalizer of numo's away.
+    LoseFinalizer,
+    /// No budget of pods allows anything, for so long.
+    CloseBudgets(i64),
+    /// And each allows one again.
+    OpenBudgets,
+    /// Someone deletes a Job of a Plan.
+    DeletePlanJob,
+    /// The operator is scaled to 0, for so long.
+    StopOperator(i64),
+}
+
+impl World {
+    fn drawn<T>(&mut self, mut among: Vec<T>) -> Option<T> {
+        if among.is_empty() {
+            return None;
+        }
+        let index = self.rng.random_range(0..among.len());
+        Some(among.swap_remove(index))
+    }
+
+    fn some_plan(&mut self) -> Option<Key> {
+        let plans = self.truth.plans.values().filter(|plan| !plan.deleting);
+        let keys = plans.map(|plan| plan.key.clone()).collect();
+        self.drawn(keys)
+    }
+
+    fn some_owner(&mut self) -> Option<Owner> {
+        let truth = &self.truth;
+        let runs = truth.runs.values().filter(|run| !run.deleting);
+        let runs = runs.map(|run| Owner::run(run.key.clone()));
+        let plans = truth.plans.values().filter(|plan| !plan.deleting);
+        let plans = plans.map(|plan| Owner::plan(plan.key.clone()));
+        let others = truth.maintenances.values().filter(|view| !view.deleting);
+        let others = others.map(|view| view.owner.clone());
+        let owners = runs.chain(plans).chain(others).collect();
+        self.drawn(owners)
+    }
+
+    /// Whether the mark of a cordon on a node is of a Plan or a NodeMaintenance.
+    pub(super) fn is_cordoned_by_fleet(&self, node: &str) -> bool {
+        let Some(node) = self.truth.nodes.get(node) else {
+            return false;
+        };
+        let Some(mark) = numo_core::mark::cordoned_by(node) else {
+            return false;
+        };
+        !self.truth.runs.values().any(|run| run.uid == mark.owner)
+    }
+
+    /// Someone does something.
+    pub(super) fn fleet_act(&mut self, act: &FleetAct) {
+        match act {
+            FleetAct::Suspend(seconds) => {
+                let Some(owner) = self.some_owner() else { return };
+                self.suspend_owner(&owner, true);
+                self.tell("person", || format!("suspends {owner}"));
+                self.plan(*seconds, Event::Fleet(FleetAct::Resume(owner)));
+            }
+            FleetAct::Resume(owner) => {
+                self.suspend_owner(owner, false);
+                self.tell("person", || format!("resumes {owner}"));
+            }
+            FleetAct::NewVersion(version) => self.set_versions(version),
+            FleetAct::DeletePlan => {
+                let Some(key) = self.some_plan() else { return };
+                self.people.gave_up = true;
+                self.tell("person", || format!("deletes Plan {key}"));
+                self.delete_owner(&Owner::plan(key));
+            }
+            FleetAct::AbortPlan(seconds) => {
+                let Some(key) = self.some_plan() else { return };
+                self.abort_plan(&key, *seconds);
+            }
+            FleetAct::UnabortPlan(key) => {
+                self.edit_plan(key, |plan| {
+                    plan.annotations.remove(numo_api::marks::ABORT);
+                });
+                self.tell("person", || format!("takes Plan {key} up again"));
+            }
+            FleetAct::SetWindow(from, to) => {
+                let Some(key) = self.some_plan() else { return };
+                self.set_window(&key, Some((*from, *to)));
+                self.tell("person", || format!("sets the window of Plan {key}"));
+            }
+            FleetAct::SetConcurrency(concurrency) => {
+                let Some(key) = self.some_plan() else { return };
+                self.people.limits_edited = true;
+                self.edit_plan(&key, |plan| plan.spec.concurrency = Some(*concurrency));
+                self.tell("person", || {
+                    format!("sets spec.concurrency of Plan {key} to {concurrency}")
+                });
+            }
+            FleetAct::Maintain(seconds) => self.maintain(*seconds),
+            FleetAct::EndMaintenance(owner) => {
+                if self
+                    .truth
+                    .maintenances
+                    .get(owner)
+                    .is_some_and(|view| !view.deleting)
+                {
+                    self.tell("person", || format!("deletes {owner}"));
+                    self.delete_owner(owner);
+                }
+            }
+            FleetAct::UncordonOurs => self.uncordon_ours(),
+            FleetAct::LoseFinalizer => self.lose_finalizer(),
+            FleetAct::CloseBudgets(seconds) => {
+                self.set_disruption_budgets(|replicas| i64::try_from(replicas).unwrap_or(i64::MAX));
+                self.tell("person", || "closes the budgets of pods".to_owned());
+                self.plan(*seconds, Event::Fleet(FleetAct::OpenBudgets));
+            }
+            FleetAct::OpenBudgets => {
+                self.set_disruption_budgets(|replicas| i64::try_from(replicas).unwrap_or(1) - 1);
+            }
+            FleetAct::DeletePlanJob => self.delete_some_plan_job(),
+            FleetAct::StopOperator(seconds) => self.operator_stops = Some(*seconds),
+        }
+    }
+
+    fn set_versions(&mut self, version: &str) {
+        let keys: Vec<Key> = self.truth.plans.keys().cloned().collect();
+        for key in keys {
+            self.edit_plan(&key, |plan| plan.spec.version = Some(version.to_owned()));
+        }
+        self.tell("person", || format!("sets version {version} on every Plan"));
+    }
+
+    fn abort_plan(&mut self, key: &Key, seconds: i64) {
+        let Some(plan) = self.truth.plans.get(key) else {
+            return;
+        };
+        let changes = self.truth.changes.values();
+        let mut runs = changes.filter(|change| change.spec.owner_ref.uid == plan.uid && change.in_flight());
+        let Some(id) = runs.next().map(|change| change.spec.target.run_id.clone()) else {
+            return;
+        };
+        self.people.gave_up = true;
+        self.edit_plan(key, |plan| {
+            plan.annotations.insert(numo_api::marks::ABORT.to_owned(), id);
+        });
+        self.tell("person", || format!("gives Plan {key} up"));
+        self.plan(seconds, Event::Fleet(FleetAct::UnabortPlan(key.clone())));
+    }
+
+    fn maintain(&mut self, seconds: i64) {
+        let busy: Vec<&String> = self
+            .truth
+            .maintenances
+            .values()
+            .map(|view| &view.spec.node_name)
+            .collect();
+        let free = self.truth.nodes.keys().filter(|name| !busy.contains(name));
+        let free: Vec<String> = free.cloned().collect();
+        let Some(node) = self.drawn(free) else { return };
+        let name = format!("maintain-{}", self.serial());
+        let probe = self.chance(40);
+        let one_by_one = self.chance(30);
+        let drain = numo_api::DrainSettings {
+            probe: probe.then_some(true),
+            max_concurrent: one_by_one.then_some(1),
+            ..numo_api::DrainSettings::default()
+        };
+        let spec = NodeMaintenanceSpec {
+            node_name: node.clone(),
+            reason: Some("a new disk".to_owned()),
+            drain: (probe || one_by_one).then_some(drain),
+            ..NodeMaintenanceSpec::default()
+        };
+        let owner = self.add_maintenance(&name, spec);
+        self.tell("person", || format!("begins {owner} of {node}"));
+        self.plan(seconds, Event::Fleet(FleetAct::EndMaintenance(owner)));
+    }
+
+    fn uncordon_ours(&mut self) {
+        let nodes = self.truth.nodes.values().filter(|node| node.unschedulable);
+        let ours: Vec<String> = nodes
+            // Where a Job cordons, nobody sees that the cordon of before was taken back under it.
+            .filter(|node| {
+                self.is_cordoned_by_fleet(&node.name) && !self.people.cordoned.contains(&node.name)
+            })
+            .map(|node| node.name.clone())
+            .collect();
+        let Some(name) = self.drawn(ours) else { return };
+        self.people.uncordoned.insert(name.clone());
+        self.edit_node(&name, |node| node.unschedulable = false);
+        self.tell("person", || format!("uncordons {name}, which numo has cordoned"));
+    }
+
+    fn lose_finalizer(&mut self) {
+        let plans = self.truth.plans.values_mut();
+        for plan in plans.filter(|plan| !plan.deleting && !plan.finalizers.is_empty()) {
+            plan.finalizers.clear();
+        }
+        let views = self.truth.maintenances.values_mut();
+        for view in views.filter(|view| !view.deleting && !view.finalizers.is_empty()) {
+            view.finalizers.clear();
+        }
+        let plans: Vec<Key> = self.truth.plans.keys().cloned().collect();
+        for key in plans {
+            self.touch(Object::Plan(key));
+        }
+        let views: Vec<Owner> = self.truth.maintenances.keys().cloned().collect();
+        for owner in views {
+            self.touch(Object::Maintenance(owner));
+        }
+        self.tell("person", || {
+            "takes the finalizers off Plans and NodeMaintenances".to_owned()
+        });
+    }
+
+    fn delete_some_plan_job(&mut self) {
+        let jobs = self.truth.plan_jobs.iter().filter(|(_, job)| !job.deleting);
+        let jobs: Vec<(Key, String)> = jobs.map(|(key, job)| (key.clone(), job.uid.clone())).collect();
+        let Some((key, uid)) = self.drawn(jobs) else {
+            return;
+        };
+        if let Some(made) = self.plan_jobs_made.iter_mut().find(|made| made.uid == uid) {
+            made.deleted_by_others = true;
+        }
+        self.tell("person", || format!("deletes Job {key}"));
+        self.delete_plan_job(&key, &uid);
+    }
+
+    /// People mend what keeps Plans and NodeMaintenances from their ends: a maintenance is over when its person says so.
+    pub(super) fn mend_fleet(&mut self) {
+        let maintenances: Vec<Owner> = self.truth.maintenances.keys().cloned().collect();
+        for owner in maintenances {
+            self.suspend_owner(&owner, false);
+            self.fleet_act(&FleetAct::EndMaintenance(owner));
+        }
+        let plans: Vec<Key> = self.truth.plans.keys().cloned().collect();
+        for key in plans {
+            self.set_window(&key, None);
+            let after = self.people.plans.get(&key).and_then(|meant| meant.after.clone());
+            if after.is_some_and(|after| !self.truth.plans.contains_key(&after)) {
+                // The Plan that it waits for is gone.
+                self.edit_plan(&key, |plan| plan.spec.prepare = None);
+                if let Some(meant) = self.people.plans.get_mut(&key) {
+                    meant.after = None;
+                }
+            }
+            self.edit_plan(&key, |plan| {
+                plan.annotations.remove(numo_api::marks::ABORT);
+                plan.annotations.remove(numo_api::marks::SUSPEND);
+                plan.spec.concurrency = plan.spec.concurrency.map(|concurrency| concurrency.max(1));
+            });
+        }
+        let bindings: Vec<String> = self.truth.bindings.keys().cloned().collect();
+        for name in bindings {
+            // Nodes that were deleted in their turn have failed for good.
+            if let Some(binding) = self.truth.bindings.get_mut(&name) {
+                binding.spec.settings.failure_budget = None;
+            }
+            self.touch(Object::Binding(name));
+        }
+        self.set_disruption_budgets(|_| 0);
+    }
+}

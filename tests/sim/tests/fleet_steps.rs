@@ -1,0 +1,170 @@
+//! One thing goes wrong before each single write of a whole roll of a Plan and of a whole NodeMaintenance.
+
+#![allow(clippy::expect_used, clippy::panic, reason = "tests")]
+
+use numo_api::DirectiveAction;
+use numo_sim::{
+    Owners, Setup, Simulation, Story,
+    world::{Act, FleetAct},
+};
+
+fn told(owners: Owners, interfere: impl Fn(&mut Setup), tell: bool) -> Result<Story, String> {
+    let mut setup = Setup::plain_fleet(owners);
+    interfere(&mut setup);
+    let simulation = Simulation::new(0, setup, tell).of(owners);
+    simulation.run().map_err(|failure| failure.to_string())
+}
+
+#[track_caller]
+fn check(what: &str, interfere: impl Fn(&mut Setup, usize)) {
+    for owners in [Owners::Plans, Owners::Maintenances] {
+        let writes = told(owners, |_| (), false)
+            .unwrap_or_else(|failure| panic!("nothing is in the way of {owners:?}: {failure}"))
+            .writes;
+        assert!(writes > 15, "{owners:?}: {writes} writes");
+        for number in 1..=writes {
+            let go = |tell| told(owners, |setup| interfere(setup, number), tell);
+            if go(false).is_err() {
+                let story = go(true).map_or_else(|failure| failure, |story| story.to_string());
+                panic!("{story}\n{owners:?}: {what} before write {number}");
+            }
+        }
+    }
+}
+
+#[track_caller]
+fn check_act(what: &str, act: &Act) {
+    check(what, |setup, number| {
+        setup.faults.act_before.insert(number, act.clone());
+        setup.people = true;
+    });
+}
+
+#[track_caller]
+fn check_fleet(what: &str, act: &FleetAct) {
+    check_act(what, &Act::Fleet(act.clone()));
+}
+
+#[test]
+fn the_operator_can_die_before_any_write() {
+    check("a crash", |setup, number| {
+        setup.faults.crash_before.insert(number);
+    });
+}
+
+#[test]
+fn any_write_can_be_refused() {
+    check("a refusal", |setup, number| {
+        setup.faults.refuse_before.insert(number);
+    });
+}
+
+#[test]
+fn any_write_can_be_refused_and_the_operator_die_after_it() {
+    check("a refusal and a crash", |setup, number| {
+        setup.faults.refuse_before.insert(number);
+        setup.faults.crash_before.insert(number + 2);
+    });
+}
+
+#[test]
+fn an_owner_can_be_suspended_before_any_write() {
+    check_fleet("a suspension", &FleetAct::Suspend(1200));
+}
+
+#[test]
+fn everything_can_be_stopped_before_any_write() {
+    check_act("a stop", &Act::PauseBudgets(1200));
+}
+
+#[test]
+fn a_plan_can_go_to_another_version_before_any_write() {
+    check_fleet("another version", &FleetAct::NewVersion("v1.31.4".to_owned()));
+}
+
+#[test]
+fn a_plan_can_be_deleted_before_any_write() {
+    check_fleet("a deletion", &FleetAct::DeletePlan);
+}
+
+#[test]
+fn a_plan_can_be_given_up_before_any_write() {
+    check_fleet("an abort", &FleetAct::AbortPlan(1200));
+}
+
+#[test]
+fn the_window_of_a_plan_can_close_before_any_write() {
+    check_fleet("a window", &FleetAct::SetWindow(14 * 3600, 15 * 3600));
+}
+
+#[test]
+fn another_maintenance_can_begin_before_any_write() {
+    check_fleet("a maintenance", &FleetAct::Maintain(1200));
+}
+
+#[test]
+fn a_node_can_be_uncordoned_before_any_write() {
+    check_fleet("an uncordon", &FleetAct::UncordonOurs);
+}
+
+#[test]
+fn a_finalizer_can_be_lost_before_any_write() {
+    check_fleet("a lost finalizer", &FleetAct::LoseFinalizer);
+}
+
+#[test]
+fn budgets_of_pods_can_close_before_any_write() {
+    check_fleet("closed budgets", &FleetAct::CloseBudgets(1200));
+}
+
+#[test]
+fn a_job_of_a_plan_can_be_deleted_before_any_write() {
+    check_fleet("a deleted Job", &FleetAct::DeletePlanJob);
+}
+
+#[test]
+fn the_operator_can_be_stopped_for_hours_before_any_write() {
+    check_fleet("a stopped operator", &FleetAct::StopOperator(7200));
+}
+
+#[test]
+fn a_person_can_say_anything_before_any_write() {
+    for action in [
+        DirectiveAction::Skip,
+        DirectiveAction::Hold,
+        DirectiveAction::Retry,
+    ] {
+        check_act("a directive", &Act::Say(action));
+    }
+}
+
+#[test]
+fn nodes_can_be_cordoned_lost_and_made_again_before_any_write() {
+    for act in [
+        Act::Cordon(1200),
+        Act::Sicken(1200),
+        Act::DeleteNode,
+        Act::RecreateNode,
+        Act::Join,
+        Act::TakeLease(1200),
+    ] {
+        check_act("a node", &act);
+    }
+}
+
+#[test]
+fn rules_can_be_lost_and_edited_before_any_write() {
+    for act in [
+        Act::LoseRule(1200),
+        Act::EditRule,
+        Act::ForbidJobs(1200),
+        Act::DeleteJob,
+    ] {
+        check_act("a rule", &act);
+    }
+}
+
+#[test]
+fn a_journal_can_be_deleted_before_any_write() {
+    check_act("a deleted NodeChange", &Act::DeleteChange);
+}

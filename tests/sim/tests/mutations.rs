@@ -1,0 +1,72 @@
+//! For each invariant a decision that breaks it, put in from outside the core: the judge must catch it within a thousand seeds, or
+//! what it says of sound decisions is worth nothing.
+
+#![allow(clippy::expect_used, clippy::panic, reason = "tests")]
+
+use numo_sim::{Mutation, Options, Owners, run};
+
+/// Within how many seeds each mutation must be caught.
+const SEEDS: u64 = 1000;
+
+/// Within how many seeds a mutation was caught, and in which words; else what else failed.
+type Caught = Result<(u64, String), Vec<String>>;
+
+/// In which seed a mutation is caught by the invariant that it breaks, with the verdict; else what was said instead.
+fn caught(mutation: Mutation, wanted: &[&str]) -> Caught {
+    let mut others = Vec::new();
+    for seed in 0..SEEDS {
+        let index = usize::try_from(seed % 4).unwrap_or(0);
+        let options = Options {
+            owners: Owners::EACH[index],
+            mutation: Some(mutation),
+            ..Options::default()
+        };
+        if let Err(failure) = run(seed, options) {
+            if wanted.iter().any(|wanted| failure.message.starts_with(wanted)) {
+                let line = failure.message.lines().next().unwrap_or_default().to_owned();
+                return Ok((seed + 1, line));
+            }
+            others.push(failure.message);
+        }
+    }
+    Err(others)
+}
+
+#[test]
+fn every_broken_decision_is_caught_by_the_invariant_that_it_breaks() {
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let results: Vec<(Mutation, Caught)> = std::thread::scope(|scope| {
+        let handles: Vec<_> = (0..threads)
+            .map(|part| {
+                scope.spawn(move || {
+                    let all = Mutation::ALL.iter().enumerate();
+                    let mine = all.filter(|(index, _)| index % threads == part);
+                    mine.map(|(_, (mutation, wanted))| (*mutation, caught(*mutation, wanted)))
+                        .collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        let parts = handles
+            .into_iter()
+            .map(|handle| handle.join().expect("a simulation does not panic"));
+        parts.flatten().collect()
+    });
+    let mut missed = Vec::new();
+    for (mutation, result) in results {
+        match result {
+            Ok((seeds, verdict)) => println!("{mutation:?} is caught in seed {}: {verdict}", seeds - 1),
+            Err(others) => {
+                let said: Vec<&String> = others.iter().take(3).collect();
+                missed.push(format!(
+                    "{mutation:?}: {} other failures, {said:#?}",
+                    others.len()
+                ));
+            }
+        }
+    }
+    assert!(
+        missed.is_empty(),
+        "not caught within {SEEDS} seeds:\n{}",
+        missed.join("\n")
+    );
+}
