@@ -262,7 +262,7 @@ mod tests {
         );
         // An owner refers to it later.
         let moved = room.settle(referred(&[("team", "gate")]));
-        assert_eq!(moved.gained, [gate.clone()]);
+        assert_eq!(moved.gained, std::slice::from_ref(&gate));
         assert_eq!(moved.lost, [Key::new("flood-7", "big")]);
         assert_eq!(
             room.settle(referred(&[("team", "gate")])),

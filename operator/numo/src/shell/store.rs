@@ -1801,12 +1801,12 @@ mod tests {
 
     /// A store in which eight namespaces take all the room, and the rule team/gate, which is as large as a share, came last.
     fn flooded() -> (Store, Key) {
+        // 711 bytes of memory each.
+        const SHARE: usize = 23_500;
         let mut store = Store::new(Settings {
             namespace: "numo".to_owned(),
             ..Settings::default()
         });
-        // 711 bytes of memory each.
-        const SHARE: usize = 23_500;
         for number in 0..8 {
             let rule = heavy(&format!("flood-{number}"), "big", SHARE, number);
             store.see(Seen::Applied(Kind::MutexRule, 5, rule));
@@ -1843,7 +1843,7 @@ mod tests {
         let referred = || [(gate.clone(), Referral::Honoured)].into();
         let dealt = store.give_room(referred());
         assert!(dealt.has_moved);
-        assert_eq!(dealt.to_read, [gate.clone()]);
+        assert_eq!(dealt.to_read, std::slice::from_ref(&gate));
         assert_eq!(
             store.observed.rules[&gate].validity,
             Validity::Unknown,
