@@ -825,10 +825,17 @@ fn pool_patch(sight: &Sight<'_, '_>, patch: &PoolPatch) -> Result<(), Breach> {
                 return breach(4, format!("pool {name} was not paused by this run"));
             }
             let frame = sight.frame();
+            // Of the version that is asked for nothing may be rendered yet: the nodes roll once it is.
+            let will_roll = |member: &Member<'_>| {
+                let desired = frame.desired.as_deref().ok();
+                let rendered = frame.config_version(&member.pool.config);
+                let is_behind = |desired| member.version.is_some_and(|version| version != desired);
+                member.outdated() || (rendered != desired && desired.is_some_and(is_behind))
+            };
             let rolls = frame
                 .members
                 .iter()
-                .filter(|member| member.pool.name == *name && member.outdated())
+                .filter(|member| member.pool.name == *name && will_roll(member))
                 .count();
             let stays = patch.paused.is_some_and(|(_, to)| to);
             if rolls > 0 && pool.paused && !stays && !frame.intent.unpause_on_exit {

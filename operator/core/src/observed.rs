@@ -489,6 +489,16 @@ pub struct ClusterVersionView {
     pub not_accepted: Option<String>,
 }
 
+impl ClusterVersionView {
+    /// What is asked for, as it is written: `spec.desiredUpdate.version`, else `status.desired.version`.
+    pub fn asked_for(&self) -> &str {
+        self.desired_update
+            .as_ref()
+            .filter(|version| !version.is_empty())
+            .unwrap_or(&self.desired)
+    }
+}
+
 /// A MutexRunConfig.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunConfigView {

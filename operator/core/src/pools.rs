@@ -6,7 +6,7 @@
 
 use crate::{
     mark,
-    observed::{Map, NodeView, Observed, PoolView},
+    observed::{ClusterVersionView, Map, NodeView, Observed, PoolView},
 };
 use numo_api::marks::openshift;
 use serde_json::Value;
@@ -153,8 +153,9 @@ pub fn home_among<'a>(labels: &Map, pools: impl Iterator<Item = (&'a str, bool)>
         .map_or(Home::None, Home::Pool)
 }
 
-/// Nodes whose primary pool it is and that would roll if it were unpaused now; counted from all nodes,
-/// because the spec of a run may no longer name the pool.
+/// Nodes whose primary pool it is and that would roll if it were unpaused now, or as soon as the machine-config operator has
+/// rendered the version that the cluster is asked for; counted from all nodes, because the spec of a run may no longer name
+/// the pool.
 pub fn outdated(observed: &Observed, pool: &PoolView) -> usize {
     let selectors: Vec<(&str, Value)> = observed
         .pools
@@ -165,9 +166,18 @@ pub fn outdated(observed: &Observed, pool: &PoolView) -> usize {
         let selectors = selectors.iter().map(|(name, selector)| (*name, selector));
         home(&node.labels, selectors) == Home::Pool(&pool.name)
     };
+    let version = |config: &str| observed.configs.get(config)?.version.as_deref();
+    let cluster = observed.cluster_version.as_ref();
+    // While the control plane updates, every node is still at its pool's configuration, and the next one is on its way.
+    let unrendered = cluster
+        .map(ClusterVersionView::asked_for)
+        .filter(|asked| !asked.is_empty() && version(&pool.config) != Some(asked));
     let would_roll = |node: &&NodeView| {
-        node.annotation(openshift::CURRENT_CONFIG) != pool.config
+        let current = node.annotation(openshift::CURRENT_CONFIG);
+        let is_behind = |asked| version(current).is_some_and(|version| version != asked);
+        current != pool.config
             || node.annotation(openshift::DESIRED_CONFIG) != pool.config
+            || unrendered.is_some_and(is_behind)
     };
     let nodes = observed.nodes.values();
     nodes.filter(lives_there).filter(would_roll).count()

@@ -543,9 +543,21 @@ fn unpaused(world: &World, seen: &Observed, owner: &Key, name: &str) -> Verdict 
     let Some(pool) = world.truth.pools.get(name) else {
         return Ok(());
     };
+    // The version that is asked for may not be rendered yet: who does not run it rolls when it is.
+    let asked = world.truth.cluster_version.as_ref().map(|cluster| {
+        let update = cluster
+            .desired_update
+            .as_deref()
+            .filter(|update| !update.is_empty());
+        update.unwrap_or(&cluster.desired)
+    });
+    let version = |config: &str| world.truth.configs.get(config)?.version.as_deref();
+    let is_rendered = asked.is_none() || version(&pool.config) == asked;
     let outdated = |node: &NodeView| {
-        node.annotation(openshift::CURRENT_CONFIG) != pool.config
+        let current = node.annotation(openshift::CURRENT_CONFIG);
+        current != pool.config
             || node.annotation(openshift::DESIRED_CONFIG) != pool.config
+            || (!is_rendered && version(current) != asked)
     };
     for node in world.truth.nodes.values() {
         let rolls =

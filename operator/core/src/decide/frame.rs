@@ -326,7 +326,12 @@ impl<'a> Frame<'a> {
         let desired = match &self.desired {
             Ok(desired) => desired.as_str(),
             // What is asked for cannot be understood: whatever is not at it is behind it, and is held.
-            Err(_) => match self.observed.cluster_version.as_ref().map(asked_for) {
+            Err(_) => match self
+                .observed
+                .cluster_version
+                .as_ref()
+                .map(ClusterVersionView::asked_for)
+            {
                 Some(asked) => asked,
                 None => return self.rolls_unasked(),
             },
@@ -479,15 +484,6 @@ fn config_target(observed: &Observed, intent: &Intent<'_>, version: &str) -> Opt
     (pools.len() == intent.pools.len()).then(|| names::config_target(version, &pools))
 }
 
-/// What is asked for, as it is written: `spec.desiredUpdate.version`, else `status.desired.version`.
-fn asked_for(cluster: &ClusterVersionView) -> &str {
-    cluster
-        .desired_update
-        .as_ref()
-        .filter(|version| !version.is_empty())
-        .unwrap_or(&cluster.desired)
-}
-
 /// The version asked for, if it is one.
 fn desired_version(observed: &Observed) -> Result<String, Why> {
     let Some(cluster) = &observed.cluster_version else {
@@ -496,7 +492,7 @@ fn desired_version(observed: &Observed) -> Result<String, Why> {
             "found no ClusterVersion version, wanted an OpenShift cluster",
         ));
     };
-    let version = asked_for(cluster);
+    let version = cluster.asked_for();
     match semver::Version::parse(version) {
         Ok(_) => Ok(version.to_owned()),
         Err(error) => Err(Why::new(

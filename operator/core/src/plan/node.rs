@@ -625,8 +625,6 @@ impl<'a> Pass<'a> {
             let problem = self.intent.invalid.clone()?;
             Some(Why::new(Reason::InvalidField, problem))
         };
-        // What was cordoned, or has run already, is brought to its end.
-
         // Its Job could start no pod.
         let not_ready = || {
             let gone = !turn.node.ready && !self.intent.take_not_ready && !turn.is_disrupted();
@@ -634,6 +632,12 @@ impl<'a> Pass<'a> {
                 let message = format!("Node {}: found not Ready, wanted Ready", turn.node.name);
                 Why::new(Reason::NodeNotReady, message)
             })
+        };
+        // What was cordoned, or has run already, is brought to its end: the other Plan may wait for the place that this node
+        // fills in a budget.
+        let waits = || {
+            let waits = || edge::waits(self.view, self.observed, &self.resolved.version);
+            (!turn.is_disrupted()).then(waits).flatten()
         };
         let outside = || {
             // Each turn that is given back begins another attempt: their number says nothing of what was done to the node.
@@ -649,7 +653,7 @@ impl<'a> Pass<'a> {
             .or_else(|| self.unresolved())
             .or_else(|| self.intent.of_gates.clone())
             .or_else(|| self.gate_lost())
-            .or_else(|| edge::waits(self.view, self.observed, &self.resolved.version))
+            .or_else(waits)
             .or_else(outside)
             .or_else(not_ready)
             .or_else(|| quorum::refusal_of_turn(self.observed, turn.node, turn.change))

@@ -224,6 +224,29 @@ fn two_plans_that_wait_for_each_other_do_not_share_a_budget_for_ever() {
     );
 }
 
+/// The servers' version is changed while a node of the agents is cordoned: the servers wait for the only place of the budget,
+/// which the agent keeps until it is done. It was prepared before; its upgrade waits for nobody.
+#[test]
+fn a_cordoned_node_of_a_plan_that_waits_for_another_one_is_brought_to_its_end() {
+    let agents = |turn: &str| {
+        format!(
+            "node s master v0
+             node w worker v0
+             budget all max:1
+             plan concurrency:1 cordon drain finalizer applying:w spec {{\"prepare\":{{\"image\":\"i\",\"args\":[\"prepare\",\"servers\"]}},\"upgrade\":{{\"image\":\"u\"}}}}
+             binding x spec {{\"ownerSelector\":{{\"kind\":\"Plan\"}},\"drainBy\":\"Numo\"}}
+             other-plan servers
+             begun w {turn}
+             keeps w cordoned"
+        )
+    };
+    check(
+        &agents("Cordoned\n pod web on w of:ReplicaSet/web"),
+        "node w Cordoned Draining\n > evict web",
+    );
+    check(&agents("Drained entered:Cordoned\n pods w"), "> job w Upgrade");
+}
+
 #[test]
 fn a_maintenance_gives_its_turn_back_too() {
     let cluster = |turn: &str, more: &str| {

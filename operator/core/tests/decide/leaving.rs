@@ -66,6 +66,39 @@ fn a_pool_with_outdated_nodes_stays_paused_and_says_how_many() {
     check(&cluster("", "{onExit: Unpause}"), "> unpause worker");
 }
 
+/// Whoever aborts or deletes a run while the control plane updates does not hand the fleet to the machine-config operator:
+/// every node is at its pool's configuration then, and rolls as soon as the next one is rendered.
+#[test]
+fn a_run_that_is_left_before_its_version_is_rendered_keeps_its_pools_paused() {
+    let cluster = |pool: &str, run: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.16.0 ours {pool}
+             node a worker 4.16.0
+             node b worker 4.16.0
+             run finalizer {run}"
+        )
+    };
+    for run in ["aborted 4.17.0 {}", "deleting {}"] {
+        check(
+            &cluster("", run),
+            "result Aborted\n > hold worker with 2 outdated",
+        );
+    }
+    check(
+        &cluster("outdated:2", "aborted 4.17.0 {}"),
+        "phase Held\n > nothing",
+    );
+    check(
+        &cluster("outdated:2", "deleting {}"),
+        "phase Leaving\n > finalizer 1 off",
+    );
+    check(
+        &cluster("", "aborted 4.17.0 {onExit: Unpause}"),
+        "> unpause worker",
+    );
+}
+
 #[test]
 fn a_pool_that_was_left_is_not_armed_again_for_nodes_that_were_left_out() {
     for run in ["{onExit: Unpause}", "{}"] {

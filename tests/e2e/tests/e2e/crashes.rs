@@ -30,6 +30,8 @@ use crate::{
 const SAMPLE: usize = 6;
 /// After so many runs that end otherwise, the cause is plain.
 const ENOUGH: usize = 3;
+/// Taints that the node controller puts on and takes off by itself.
+const OF_NODE_CONTROLLER: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
 /// numo has come to rest when it wrote nothing for so long.
 const REST: Duration = Duration::from_millis(1500);
 
@@ -350,10 +352,10 @@ async fn end(stage: &Stage) -> Result<Vec<String>> {
     for node in list(Api::<Node>::all(client())).await? {
         let keys: Vec<&String> = node.annotations().keys().collect();
         let spec = node.spec.clone().unwrap_or_default();
-        let taints: Vec<String> = spec
-            .taints
-            .into_iter()
-            .flatten()
+        // How soon after a reboot the node controller sees that a node is Ready is not numo's doing.
+        let taints = spec.taints.into_iter().flatten();
+        let taints: Vec<String> = taints
+            .filter(|taint| !OF_NODE_CONTROLLER.contains(&taint.key.as_str()))
             .map(|taint| format!("{}:{}", taint.key, taint.effect))
             .collect();
         lines.push(format!(
