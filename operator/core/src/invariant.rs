@@ -134,7 +134,7 @@ fn check<'a>(
         Action::CreateJob(job) => job_may_run(sight.observed, job),
         Action::PatchNode(patch) => node_patch(sight, patch),
         Action::PatchPool(patch) => pool_patch(sight, patch),
-        Action::PatchMachine(patch) => machine_patch(sight, patch),
+        Action::PatchMachine(patch) => machine_patch(sight.observed, &sight.run.uid, patch),
         Action::ReleaseLease { node, .. } => {
             lease_is_ours(sight.observed, node, &lease_holder(&sight.run.uid))
         }
@@ -207,6 +207,21 @@ fn of_maintenance<'a>(
         ),
         None => Ok(()),
     };
+    // A turn begins: for the first time, or once more.
+    let begins = |node: &NodeView, ledger: &mut Option<Ledger<'a>>| {
+        stop(node, "admitted")?;
+        if let Some(why) = quorum::refusal(observed, node) {
+            return breach(10, why.message.to_string());
+        }
+        let ledger = ledger.get_or_insert_with(|| Ledger::of(observed, snapshot.now));
+        match ledger.refusal(node) {
+            Some(why) => breach(
+                2,
+                format!("{name} would be admitted beyond a budget: {}", why.message),
+            ),
+            None => Ok(()),
+        }
+    };
     match &planned.action {
         Action::CreateChange { spec, .. } => {
             let Some(node) = node.filter(|node| node.uid == spec.node_uid && node.name == spec.node_name)
@@ -216,18 +231,7 @@ fn of_maintenance<'a>(
                     format!("{} ({}) does not exist", spec.node_name, spec.node_uid),
                 );
             };
-            stop(node, "admitted")?;
-            if let Some(why) = quorum::refusal(observed, node) {
-                return breach(10, why.message.to_string());
-            }
-            let ledger = ledger.get_or_insert_with(|| Ledger::of(observed, snapshot.now));
-            match ledger.refusal(node) {
-                Some(why) => breach(
-                    2,
-                    format!("{name} would be admitted beyond a budget: {}", why.message),
-                ),
-                None => Ok(()),
-            }
+            begins(node, ledger)
         }
         Action::PatchNode(patch) => {
             let Some(node) = observed
@@ -277,7 +281,7 @@ fn of_maintenance<'a>(
                         ),
                     );
                 };
-                stop(node, "admitted")
+                begins(node, ledger)
             }
             _ => Ok(()),
         },
@@ -285,8 +289,8 @@ fn of_maintenance<'a>(
         | Action::StartPlanJob { .. }
         | Action::DeletePlanJob { .. }
         | Action::MarkGate { .. } => breach(4, "a maintenance has nothing to do with Plans".to_owned()),
-        Action::PatchMachine(_)
-        | Action::AddFinalizer { .. }
+        Action::PatchMachine(patch) => machine_patch(observed, &view.uid, patch),
+        Action::AddFinalizer { .. }
         | Action::RemoveFinalizer { .. }
         | Action::DeleteChange { .. }
         | Action::RecordRun { .. }
@@ -405,8 +409,8 @@ fn of_plan<'a>(
             lease_is_ours(observed, node, &holder_of(OwnerKind::Plan, &view.uid))
         }
         Action::PatchPool(patch) => breach(4, format!("pool {} is nothing to a Plan", patch.pool)),
-        Action::PatchMachine(_)
-        | Action::AddFinalizer { .. }
+        Action::PatchMachine(patch) => machine_patch(observed, &view.uid, patch),
+        Action::AddFinalizer { .. }
         | Action::RemoveFinalizer { .. }
         | Action::DeleteChange { .. }
         | Action::RecordRun { .. }
@@ -788,19 +792,19 @@ fn one_pool_after_release(frame: &Frame<'_>, member: &Member<'_>) -> Result<(), 
 }
 
 /// 4: only our own shield or pause is taken off.
-fn machine_patch(sight: &Sight<'_, '_>, patch: &MachinePatch) -> Result<(), Breach> {
+fn machine_patch(observed: &Observed, owner_uid: &str, patch: &MachinePatch) -> Result<(), Breach> {
     let place = (patch.api, patch.key.clone());
     let object = if patch.purpose.is_of_health_check() {
-        sight.observed.health_checks.get(&place)
+        observed.health_checks.get(&place)
     } else {
-        sight.observed.machines.get(&place).map(|machine| &machine.object)
+        observed.machines.get(&place).map(|machine| &machine.object)
     };
     let owner = object
         .and_then(|object| mark::shielded_by(&object.annotations))
         .map(|mark| mark.owner);
     match patch.purpose {
         MachinePurpose::Unshield | MachinePurpose::ResumeHealthCheck
-            if owner.as_ref() != Some(&sight.run.uid) =>
+            if owner.as_deref() != Some(owner_uid) =>
         {
             breach(4, format!("the mark of {} is not ours", patch.key))
         }

@@ -41,8 +41,8 @@ pub(super) fn kept() -> Why {
 impl Pass<'_> {
     /// The node is cordoned by this maintenance: it is drained, and kept so.
     pub(super) fn keep_drained(&mut self, node: &NodeView, change: &ChangeView, mark: &CordonedBy) {
-        let entries = &change.status.entries;
-        let cordoned = entries.iter().rfind(|entry| entry.step == Step::Cordoned);
+        // Of this attempt: what was done to the node before it was left out was given back.
+        let cordoned = journal::entered(change, Step::Cordoned);
         let Some(cordoned) = cordoned.and_then(|entry| journal::time(Some(&entry.at))) else {
             let mut journal = Journal::open(change, self.now);
             journal.enter(Step::Cordoned, None);
@@ -54,7 +54,7 @@ impl Pass<'_> {
             );
             return;
         };
-        let was_drained = entries.iter().any(|entry| entry.step == Step::Drained);
+        let was_drained = journal::entered(change, Step::Drained).is_some();
         if was_drained {
             self.report.phase = MaintenancePhase::Succeeded;
         }

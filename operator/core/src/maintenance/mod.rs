@@ -32,7 +32,7 @@ use crate::{
     turn::{
         closed::{self, Probes},
         directive,
-        journal::Journal,
+        journal::{self, Journal},
         lease::Lease,
     },
     verdict::Answers,
@@ -376,12 +376,18 @@ impl Pass<'_> {
             Reason::Admitting,
             directive::persons_words("retried", change, directive),
         );
+        // A node that was left out has given its turn back: others may have it now.
+        let step = if change.in_flight() {
+            Step::Admitted
+        } else {
+            Step::Selected
+        };
         let mut journal = Journal::open(change, self.now);
         journal.obey();
         journal.next_attempt();
-        journal.enter(Step::Admitted, Some(&why));
+        journal.enter(step, Some(&why));
         self.out.actions.extend(journal.planned(None));
-        self.say(Step::Admitted, why, Some(change));
+        self.say(step, why, Some(change));
         true
     }
 
@@ -425,8 +431,7 @@ impl Pass<'_> {
             return;
         }
         let cordon = mark::cordoned_by(node).filter(|mark| mark.owner == self.view.uid);
-        let entries = &change.status.entries;
-        let has_begun = cordon.is_some() || entries.iter().any(|entry| entry.step == Step::Cordoned);
+        let has_begun = cordon.is_some() || journal::entered(change, Step::Cordoned).is_some();
         if !self.take_lease(node, change, has_begun) {
             return;
         }

@@ -127,11 +127,7 @@ struct Turn<'a> {
 
 impl Turn<'_> {
     fn entered(&self, step: Step) -> Option<&Entry> {
-        let attempt = self.change.status.attempt.max(1);
-        let entries = &self.change.status.entries;
-        entries
-            .iter()
-            .rfind(|entry| entry.step == step && entry.attempt == attempt)
+        journal::entered(self.change, step)
     }
 
     fn step(&self) -> Step {

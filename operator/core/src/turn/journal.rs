@@ -106,6 +106,13 @@ impl<'a> Journal<'a> {
     }
 }
 
+/// The last entry of this step in the journal's present attempt.
+pub fn entered(change: &ChangeView, step: Step) -> Option<&Entry> {
+    let attempt = change.status.attempt.max(1);
+    let mut entries = change.status.entries.iter();
+    entries.rfind(|entry| entry.step == step && entry.attempt == attempt)
+}
+
 /// Notes since when a rule is waited for. Of each rule and phase only the newest attempt is of use.
 pub fn note(waits: &mut Vec<RuleWait>, wait: RuleWait) {
     ended(waits, &wait.rule, wait.phase);

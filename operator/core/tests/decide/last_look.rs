@@ -2,7 +2,7 @@
 //! another, by the number of the invariant it would break there.
 
 use crate::{
-    cluster::{Cluster, now, run_key},
+    cluster::{Cluster, now},
     words::decision,
 };
 use numo_core::{Snapshot, action::Planned, invariant};
@@ -12,7 +12,7 @@ fn looked_at(good: &str, bad: &str) -> (Vec<u8>, Vec<Planned>) {
     let mut decided = decision(&Cluster::parse(good));
     assert!(!decided.actions.is_empty(), "nothing is written in:\n{good}");
     let cluster = Cluster::parse(bad);
-    let owner = numo_core::Owner::run(run_key());
+    let owner = cluster.owner();
     let snapshot = Snapshot {
         now: now(),
         observed: &cluster.observed,
@@ -72,7 +72,7 @@ fn no_node_is_let_go_before_its_rules_and_gates_passed() {
     let node = again.observed.nodes.get_mut("a").expect("node a");
     "another".clone_into(&mut node.uid);
     let mut decided = decision(&Cluster::parse(RELEASE));
-    let owner = numo_core::Owner::run(run_key());
+    let owner = Cluster::parse(RELEASE).owner();
     let snapshot = Snapshot {
         now: now(),
         observed: &again.observed,
@@ -146,4 +146,53 @@ fn what_follows_a_stopped_write_of_the_same_node_is_not_written_either() {
     assert_eq!(breaches, [4]);
     let chains: Vec<&str> = left.iter().map(|planned| planned.chain.as_str()).collect();
     assert_eq!(chains, ["b"], "the other node goes on");
+}
+
+#[test]
+fn a_maintenance_is_stopped_too() {
+    const ADMIT: &str = "node a worker 4.16.0
+         maintenance a finalizer";
+    const AGAIN: &str = "node a worker 4.16.0
+         maintenance a finalizer
+         turn a Selected reason:Admitting attempt:2";
+    for begins in [ADMIT, AGAIN] {
+        let budget = |more: &str| format!("{begins}\n {more}");
+        stopped(begins, &budget("budget all max:9 paused"), 13);
+        stopped(begins, &budget("budget all max:0"), 2);
+        stopped(
+            begins,
+            &budget("node b worker 4.16.0 NotReady\n budget all max:1"),
+            2,
+        );
+        let masters = begins.replace("a worker", "a master");
+        let etcd =
+            "node b master 4.16.0 NotReady\n node c master 4.16.0\n etcd a ready\n etcd b\n etcd c ready";
+        stopped(begins, &format!("{masters}\n {etcd}"), 10);
+    }
+    const CLOSED: &str = "node a worker 4.16.0
+         maintenance a finalizer phase:Running counted:9
+         kept a cordoned
+         turn a Cordoned
+         pod web on a of:ReplicaSet/web";
+    stopped(CLOSED, &CLOSED.replace("kept a cordoned", "kept a uncordoned"), 1);
+    stopped(CLOSED, &format!("{CLOSED}\n budget all max:9 paused"), 13);
+    stopped(
+        CLOSED,
+        &CLOSED.replace("pod web on a of:ReplicaSet/web", "pods a"),
+        12,
+    );
+}
+
+#[test]
+fn the_shield_of_a_machine_is_its_owners() {
+    const PLAN: &str = "node a worker v0
+         machine m of a shielded:uid-p
+         plan concurrency:1 cordon finalizer spec {}";
+    const KEPT: &str = "node a worker 4.16.0
+         machine m of a shielded:uid-nm
+         maintenance a finalizer deleting";
+    for (good, uid) in [(PLAN, "uid-p"), (KEPT, "uid-nm")] {
+        let (breaches, _) = looked_at(good, &good.replace(&format!("shielded:{uid}"), "shielded:other"));
+        assert!(breaches.contains(&4), "{good}: {breaches:?}");
+    }
 }

@@ -267,24 +267,29 @@ impl Cluster {
         let key = namespace.map_or_else(|| key.clone(), |namespace| Key::new(namespace, &key.name));
         let step = (line.word(2) != "new").then(|| step(line.word(2)));
         let since = at(line.number("since", -60)).to_string();
+        let attempt = i32::try_from(line.number("attempt", 1)).expect("small");
         let mut entries: Vec<Entry> = Vec::new();
-        let mut enter = |step| {
+        let mut enter = |step, attempt| {
             entries.push(Entry {
                 at: since.clone(),
                 step,
-                attempt: 1,
+                attempt,
                 reason: None,
             });
         };
+        // Of the first attempt.
+        for name in line.option("entries").into_iter().flat_map(|all| all.split(',')) {
+            enter(self::step(name), 1);
+        }
         if matches!(step, Some(Step::Cordoned | Step::Drained)) {
-            enter(Step::Cordoned);
+            enter(Step::Cordoned, attempt);
         }
         if step == Some(Step::Drained) {
-            enter(Step::Drained);
+            enter(Step::Drained, attempt);
         }
         let status = NodeChangeStatus {
             journal_version: 1,
-            attempt: 1,
+            attempt,
             reason: line.option("reason").map(str::to_owned),
             message: line.option("reason").map(|_| "words of the journal".to_owned()),
             since: Some(since.clone()),

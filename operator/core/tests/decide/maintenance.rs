@@ -1022,6 +1022,44 @@ fn a_failed_rule_is_asked_again_when_a_person_says_so() {
     check(&cluster("retry"), "hold RuleFailed\n > nothing");
 }
 
+/// A node that a person left out has given its turn back: others may have it by now.
+#[test]
+fn a_node_that_was_left_out_and_is_asked_for_again_waits_for_its_turn() {
+    let cluster = |turn: &str, more: &str| {
+        format!(
+            "node a worker 4.16.0
+             node b worker 4.16.0 NotReady
+             budget all max:1
+             maintenance a finalizer phase:Failed
+             turn a {turn} entries:Cordoned,Drained
+             {more}"
+        )
+    };
+    let left_out = "Skipped reason:SkippedByPerson retry generation:2";
+    check(
+        &cluster(left_out, ""),
+        "node a Selected Admitting\n > journal a Selected Admitting attempt 2",
+    );
+    let again = "Selected reason:Admitting retry attempt:2";
+    check(&cluster(again, ""), "node a Selected BudgetExhausted\n > nothing");
+    let free = |turn: &str, more: &str| cluster(turn, more).replace(" NotReady", "");
+    check(&free(again, ""), "> journal a Admitted Admitting");
+    // It is drained once more: that it was drained in the attempt before says nothing of its pods now.
+    let closed = free(
+        "PreRules retry attempt:2",
+        "kept a cordoned\n pod web on a of:ReplicaSet/web",
+    );
+    check(&closed, "> journal a Cordoned");
+    let drains = free(
+        "Cordoned retry attempt:2",
+        "kept a cordoned\n pod web on a of:ReplicaSet/web",
+    );
+    check(
+        &drains.replace("phase:Failed", "phase:Running counted:9"),
+        "node a Cordoned Draining\n > evict web",
+    );
+}
+
 #[test]
 fn the_quorum_holds_when_the_rules_have_passed_too() {
     let cluster = |c: &str| {

@@ -180,7 +180,7 @@ fn a_person_takes_the_cordon_back() {
     );
     check(
         &alone("turn a Skipped reason:SkippedByPerson retry generation:2"),
-        "> journal a Admitted Admitting attempt 2",
+        "> journal a Selected Admitting attempt 2",
     );
 }
 
