@@ -28,6 +28,7 @@ use crate::{
 };
 use numo_api::{
     DirectiveAction, Order, Reason, Step,
+    conditions::Who,
     marks::{self, openshift},
 };
 use sha2::{Digest, Sha256};
@@ -389,7 +390,11 @@ impl<'a> Pass<'a> {
             "it is outside spec.window ({}), which opens {next}",
             window.words()
         );
-        Some(Why::new(Reason::OutsideWindow, message).until(opens))
+        let why = Why::new(Reason::OutsideWindow, message);
+        Some(match opens {
+            Some(at) => why.until(at),
+            None => why.ended_by(Who::ClusterAdmin),
+        })
     }
 
     /// Remembers on the Plan that it has a gate of its own, before the first node is begun.

@@ -204,12 +204,14 @@ impl From<(Reason, String)> for Standing {
 /// How the run stands, by what was decided for it.
 pub fn standing(report: &Report) -> Standing {
     if let Some(why) = &report.hold {
-        return Standing {
+        let hold = Standing {
             reason: why.reason,
             message: why.message.to_string(),
             who: why.who(),
             stalled: needs_person(why.who()),
         };
+        let stuck = Standing::of_stuck(report).filter(|_| !hold.stalled);
+        return stuck.unwrap_or(hold);
     }
     let total = report.nodes.len();
     let done = report.count(|node| node.step == Step::Done);
@@ -221,10 +223,8 @@ pub fn standing(report: &Report) -> Standing {
             (Reason::GivingBack, message).into()
         }
         RunPhase::Refused => (Reason::InvalidConfig, "the spec cannot be carried out".to_owned()).into(),
-        RunPhase::Active => report.wedged().map_or_else(
-            || (Reason::Progressing, format!("{done} of {total} nodes are done")).into(),
-            |(name, node)| Standing::wedged(name, &node.why),
-        ),
+        RunPhase::Active => Standing::of_stuck(report)
+            .unwrap_or_else(|| (Reason::Progressing, format!("{done} of {total} nodes are done")).into()),
     }
 }
 

@@ -80,14 +80,9 @@ pub fn standing(report: &Report) -> Standing {
         who,
         stalled: who == Who::ClusterAdmin,
     };
-    if !standing.is_good()
-        && report.phase == RunPhase::Active
-        && who != Who::ClusterAdmin
-        // A hold that ends by itself ends nothing for a node that is stuck in its turn.
-        && (report.hold.is_none() || report.in_flight() > 0)
-        && let Some((name, node)) = report.wedged()
-    {
-        return Standing::wedged(name, &node.why);
+    let is_known = standing.is_good() || who == Who::ClusterAdmin;
+    if !is_known && let Some(stuck) = Standing::of_stuck(report) {
+        return stuck;
     }
     standing
 }

@@ -2,7 +2,7 @@
 //! Reconciling and Stalled, and the command line, say this one value.
 
 use numo_api::{Reason, conditions::Who};
-use numo_core::report::Why;
+use numo_core::report::{Report, RunPhase, Why};
 
 /// How an owner stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct Standing {
 
 impl Standing {
     /// An owner none of whose nodes goes on without a person: no node in flight ends what this one, of this name, waits for.
-    pub fn wedged(name: &str, why: &Why) -> Self {
+    fn wedged(name: &str, why: &Why) -> Self {
         let who = match why.who() {
             Who::OtherNode => Who::ClusterAdmin,
             who => who,
@@ -30,6 +30,18 @@ impl Standing {
             who,
             stalled: true,
         }
+    }
+
+    /// How an owner stands of whose nodes none goes on without a person; none if one does. A hold that ends by itself ends
+    /// nothing for a node that is stuck in its turn, and neither does a deletion.
+    pub fn of_stuck(report: &Report) -> Option<Self> {
+        let may_be_stuck = match report.phase {
+            RunPhase::Active => report.hold.is_none() || report.in_flight() > 0,
+            RunPhase::Leaving => report.in_flight() > 0,
+            RunPhase::Refused | RunPhase::Idle | RunPhase::Held => false,
+        };
+        let (name, node) = report.wedged().filter(|_| may_be_stuck)?;
+        Some(Self::wedged(name, &node.why))
     }
 
     /// Whether all is as it should be: nothing is open, and nothing is wrong.
@@ -62,7 +74,7 @@ mod tests {
     use super::*;
     use crate::frontends::{mutex_run_config, plan};
     use numo_api::Step;
-    use numo_core::report::{NodeReport, Report, RunPhase};
+    use numo_core::report::NodeReport;
 
     fn waits(why: Why) -> Report {
         let mut report = Report {
@@ -119,6 +131,28 @@ mod tests {
         assert!(standing.stalled, "{standing:?}");
         assert_eq!(standing.reason, Reason::NodeNotReady);
         assert_eq!(standing.message, "Node b: it is not Ready");
+    }
+
+    #[test]
+    fn a_stuck_node_keeps_what_is_being_deleted_and_is_told_of() {
+        let deleting = || Why::new(Reason::Deleting, "it is being deleted");
+        let mut report = waits(deleting());
+        report.phase = RunPhase::Leaving;
+        report.hold = Some(deleting());
+        for standing in [mutex_run_config::standing(&report), plan::standing(&report)] {
+            assert!(!standing.stalled, "{standing:?}");
+        }
+        let away = Why::new(Reason::NodeNotReady, "it is not Ready");
+        let node = NodeReport {
+            step: Step::Released,
+            why: away,
+            ..report.nodes["a"].clone()
+        };
+        report.nodes.insert("b".to_owned(), node);
+        for standing in [mutex_run_config::standing(&report), plan::standing(&report)] {
+            assert!(standing.stalled, "{standing:?}");
+            assert_eq!(standing.reason, Reason::NodeNotReady);
+        }
     }
 
     #[test]
