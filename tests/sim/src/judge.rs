@@ -544,25 +544,25 @@ fn unpaused(world: &World, seen: &Observed, owner: &Key, name: &str) -> Verdict 
         return Ok(());
     };
     // The version that is asked for may not be rendered yet: who does not run it rolls when it is.
-    let asked = world.truth.cluster_version.as_ref().map(|cluster| {
-        let update = cluster
-            .desired_update
-            .as_deref()
-            .filter(|update| !update.is_empty());
-        update.unwrap_or(&cluster.desired)
-    });
-    let version = |config: &str| world.truth.configs.get(config)?.version.as_deref();
-    let is_rendered = asked.is_none() || version(&pool.config) == asked;
-    let outdated = |node: &NodeView| {
+    let outdated = |known: &Observed, node: &NodeView| {
+        let asked = known.cluster_version.as_ref().map(|cluster| {
+            let update = cluster.desired_update.as_deref();
+            update
+                .filter(|update| !update.is_empty())
+                .unwrap_or(&cluster.desired)
+        });
+        let version = |config: &str| known.configs.get(config)?.version.as_deref();
+        let is_rendered = asked.is_none() || version(&pool.config) == asked;
         let current = node.annotation(openshift::CURRENT_CONFIG);
         current != pool.config
             || node.annotation(openshift::DESIRED_CONFIG) != pool.config
             || (!is_rendered && version(current) != asked)
     };
     for node in world.truth.nodes.values() {
-        let rolls =
-            |node: &NodeView| outdated(node) && own_home(world, node) == Primary::Pool(name.to_owned());
-        if rolls(node) && seen.nodes.get(&node.name).is_some_and(rolls) {
+        let rolls = |known: &Observed, node: &NodeView| {
+            outdated(known, node) && own_home(world, node) == Primary::Pool(name.to_owned())
+        };
+        if rolls(&world.truth, node) && seen.nodes.get(&node.name).is_some_and(|node| rolls(seen, node)) {
             return breach(
                 "5",
                 format!("pool {name} was unpaused and {} would roll", node.name),

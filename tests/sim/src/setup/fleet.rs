@@ -293,7 +293,8 @@ fn draw_fleet_act(rng: &mut SmallRng) -> FleetAct {
     let from = rng.random_range(8..13) * 3600;
     match rng.random_range(0..20) {
         0..=2 => FleetAct::Suspend(if rng.random_bool(0.3) { 40_000 } else { long }),
-        3 | 4 => FleetAct::NewVersion(KUBELETS[2].to_owned()),
+        3 => FleetAct::NewVersion(KUBELETS[2].to_owned()),
+        4 => FleetAct::NewVersionOfOne(KUBELETS[2].to_owned(), 3600),
         5 => FleetAct::DeletePlan,
         6 => FleetAct::AbortPlan(long),
         7 => FleetAct::SetWindow(from, from + 1800),

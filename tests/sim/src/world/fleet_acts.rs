@@ -14,6 +14,8 @@ pub enum FleetAct {
     Resume(Owner),
     /// Someone sets another version on every Plan.
     NewVersion(String),
+    /// Someone sets another version on one Plan, and after so long on every other one.
+    NewVersionOfOne(String, i64),
     /// Someone deletes a Plan.
     DeletePlan,
     /// Someone gives what a Plan goes to up, for so long.
@@ -94,6 +96,12 @@ impl World {
                 self.tell("person", || format!("resumes {owner}"));
             }
             FleetAct::NewVersion(version) => self.set_versions(version),
+            FleetAct::NewVersionOfOne(version, seconds) => {
+                let Some(key) = self.some_plan() else { return };
+                self.edit_plan(&key, |plan| plan.spec.version = Some(version.clone()));
+                self.tell("person", || format!("sets version {version} on Plan {key}"));
+                self.plan(*seconds, Event::Fleet(FleetAct::NewVersion(version.clone())));
+            }
             FleetAct::DeletePlan => {
                 let Some(key) = self.some_plan() else { return };
                 self.people.gave_up = true;

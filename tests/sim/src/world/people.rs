@@ -88,6 +88,8 @@ pub enum Act {
     Say(DirectiveAction),
     /// And takes it back.
     Unsay(Key),
+    /// Someone who left a node out asks for it again.
+    AskAgain(Key),
     /// Something will go wrong at a node's next change.
     Break(Fault),
     /// Evictions from a node are refused, for so long.
@@ -416,6 +418,7 @@ impl World {
             Act::Unsay(key) => {
                 self.edit_change(key, |change| change.spec.directive = None);
             }
+            Act::AskAgain(key) => self.ask_again(key),
             Act::Break(fault) => {
                 let Some(name) = self.some_node(|_| true) else {
                     return;
@@ -755,8 +758,12 @@ impl World {
         if !waiting && let Some(key) = self.one_of(existing) {
             self.edit_change(&key, |change| change.spec.directive = Some(directive));
             self.tell("person", || format!("says {action:?} on NodeChange {key}"));
-            if action == DirectiveAction::Hold {
-                self.plan(1800, Event::Act(Act::Unsay(key)));
+            match action {
+                DirectiveAction::Hold => self.plan(1800, Event::Act(Act::Unsay(key))),
+                DirectiveAction::Skip if self.chance(50) => {
+                    self.plan(1200, Event::Act(Act::AskAgain(key)));
+                }
+                _ => {}
             }
             return;
         }
@@ -827,6 +834,22 @@ impl World {
         if action == DirectiveAction::Hold {
             self.plan(1800, Event::Act(Act::Unsay(key)));
         }
+    }
+
+    fn ask_again(&mut self, key: &Key) {
+        let skips = |directive: &Directive| directive.action == DirectiveAction::Skip;
+        let change = self.truth.changes.get(key);
+        if change.is_none_or(|change| !change.spec.directive.as_ref().is_some_and(skips)) {
+            return;
+        }
+        self.edit_change(key, |change| {
+            if let Some(directive) = &mut change.spec.directive {
+                directive.action = DirectiveAction::Retry;
+            }
+        });
+        self.tell("person", || {
+            format!("asks for the node of NodeChange {key} again")
+        });
     }
 
     /// People mend whatever keeps a run from its end: the acts that end other acts, and a Retry for what
