@@ -732,6 +732,23 @@ fn released(frame: &Frame<'_>, member: &Member<'_>) -> Result<(), Breach> {
             fresh(name, rule, phase, last, frame.now)?;
         }
     }
+    // What the run asked once stands as it is now, however long ago that was.
+    for (key, rule) in &frame.intent.rules {
+        let mut verdicts = frame.run_verdicts.iter();
+        let name_of_rule = key.to_string();
+        let is_asked = verdicts.any(|one| one.phase == Phase::PreRun && one.rule == name_of_rule);
+        let Some(rule) = rule.filter(|rule| is_asked && rule.runs_in(Phase::PreRun)) else {
+            continue;
+        };
+        let last = rules::last_word(frame.run_verdicts, key, Phase::PreRun, frame.run_round);
+        let passed = last.filter(|verdict| verdict.outcome == Outcome::Pass);
+        if passed.is_none_or(|verdict| verdict.edition.as_deref() != Some(rule.edition().as_str())) {
+            return breach(
+                1,
+                format!("{name} would be let go although PreRun rule {key} has not passed as it is now"),
+            );
+        }
+    }
     let pin = change.status.pin.as_ref().map(|pin| pin.rendered_config.as_str());
     if pin != Some(member.pool.config.as_str()) {
         return breach(

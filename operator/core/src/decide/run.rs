@@ -5,7 +5,7 @@ use super::{
     draft::Draft,
     frame::{Frame, Member, at_target},
     machine, node, pool, quarantine,
-    run_rules::run_rules_hold,
+    run_rules::{no_longer_passed, run_rules_hold},
 };
 use crate::{
     action::{Action, FORGET_CHAIN},
@@ -68,7 +68,10 @@ pub(super) fn decide(snapshot: &Snapshot<'_>, run: &RunConfigView, answers: &Ans
     let refusal = gates::run::refusal(&draft.frame);
     let dry = draft.frame.intent.dry_run && leaving.is_none() && !draft.frame.has_begun();
     let hold = gates::run::hold(&draft.frame, leaving.as_ref(), refusal.as_ref());
-    move_on(&mut draft, hold.as_ref(), leaving.as_ref());
+    let of_turns = hold
+        .clone()
+        .or_else(|| no_longer_passed(&draft.frame, draft.answers));
+    move_on(&mut draft, of_turns.as_ref(), leaving.as_ref());
     let over = leaving.is_some() || is_over(&draft.frame);
     let active = draft.frame.is_active();
     quarantine::tend(&mut draft, active && !over);

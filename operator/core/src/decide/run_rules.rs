@@ -28,22 +28,7 @@ pub(super) fn run_rules_hold(draft: &mut Draft<'_>, phase: Phase) -> Option<Why>
     if !asked {
         return None;
     }
-    let subject = run_subject(frame);
-    let verdicts = frame.run_verdicts;
-    let progress = rules::progress(
-        &frame.intent.rules,
-        phase,
-        verdicts,
-        &subject,
-        frame.observed,
-        draft.answers,
-        frame.now,
-    );
-    let progress = match progress {
-        Progress::Passed if phase == Phase::PreRun => aged(frame, &subject, draft.answers),
-        other => other,
-    };
-    match progress {
+    match progress(frame, &frame.intent.rules, phase, draft.answers) {
         Progress::Passed => None,
         Progress::Failed(_, why) if phase == Phase::PostRun => {
             draft.out.report.hold = Some(Why::new(Reason::RuleContinuedAfterFailure, why.message));
@@ -91,6 +76,48 @@ pub(super) fn run_rules_hold(draft: &mut Draft<'_>, phase: Phase) -> Option<Why>
             record_run_verdict(draft, *verdict);
             Some(why)
         }
+    }
+}
+
+/// How the rules that are asked once per run come along.
+fn progress(
+    frame: &Frame<'_>,
+    all: &[(Key, Option<&RuleView>)],
+    phase: Phase,
+    answers: &Answers,
+) -> Progress {
+    let subject = run_subject(frame);
+    let (verdicts, observed, now) = (frame.run_verdicts, frame.observed, frame.now);
+    match rules::progress(all, phase, verdicts, &subject, observed, answers, now) {
+        Progress::Passed if phase == Phase::PreRun => aged(frame, &subject, answers),
+        other => other,
+    }
+}
+
+/// What keeps nodes that have their turn from their release: a PreRun rule that this run has asked no longer stands by its
+/// Pass. It was edited, a person has it asked again, or it failed since. One that came later counts for nodes that are admitted
+/// later (ADR 6).
+pub(super) fn no_longer_passed(frame: &Frame<'_>, answers: &Answers) -> Option<Why> {
+    let asked = |key: &Key| {
+        let name = key.to_string();
+        let mut verdicts = frame.run_verdicts.iter();
+        verdicts.any(|verdict| verdict.phase == Phase::PreRun && verdict.rule == name)
+    };
+    let rules = frame.intent.rules.iter();
+    let known: Vec<_> = rules.filter(|(key, _)| asked(key)).cloned().collect();
+    let again = |rule: &Key| {
+        let message = format!("rule {rule} of phase PreRun is asked again before any node is released");
+        Some(Why::new(Reason::RuleRunning, message))
+    };
+    match progress(frame, &known, Phase::PreRun, answers) {
+        Progress::Passed => None,
+        Progress::Failed(_, why) | Progress::Wait(why, _) | Progress::Note(_, why) => Some(why),
+        Progress::Start(job) => again(&job.rule),
+        Progress::Evaluate(request) => again(&request.rule),
+        Progress::Record(..) | Progress::Ask(_) => Some(Why::new(
+            Reason::RuleRunning,
+            "the result of a rule of phase PreRun is being read",
+        )),
     }
 }
 

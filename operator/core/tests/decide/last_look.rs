@@ -82,6 +82,16 @@ fn no_node_is_let_go_before_its_rules_and_gates_passed() {
 }
 
 #[test]
+fn no_node_is_let_go_on_a_pre_run_rule_that_no_longer_stands() {
+    let cluster = |verdict: &str| {
+        format!("{RELEASE}\n rule start PreRun\n status 4.17.0 verdict:start/PreRun/1/{verdict}")
+    };
+    for verdict in ["Pass^2", "Failure"] {
+        stopped(&cluster("Pass"), &cluster(verdict), 1);
+    }
+}
+
+#[test]
 fn no_node_is_admitted_beyond_a_budget_or_while_stopped() {
     const ADMIT: &str = "cluster 4.17.0
          pool worker 4.17.0 ours

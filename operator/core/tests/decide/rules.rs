@@ -460,6 +460,41 @@ fn pre_run_rules_pass_before_the_first_node() {
     );
 }
 
+/// What the run asked once stands as it is now, also for a node that has its turn.
+#[test]
+fn a_pre_run_rule_that_no_longer_stands_holds_nodes_in_flight() {
+    let cluster = |verdict: &str, more: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours
+             node a worker 4.16.0 turn
+             rule start PreRun
+             run finalizer {{}}
+             status 4.17.0 {verdict}
+             change a PreRelease pin:4.17.0
+             drain a free
+             {more}"
+        )
+    };
+    let release = "> release a rendered-worker-4170";
+    check(&cluster("verdict:start/PreRun/1/Pass", ""), release);
+    check(&cluster("verdict:start/PreRun/1/Pass~99999", ""), release);
+    // Edited since: it is asked again, and nobody is let go meanwhile.
+    check(
+        &cluster("verdict:start/PreRun/1/Pass^2", ""),
+        "node a PreRelease RuleRunning\n > journal a closed\n > job start/PreRun/2 of -",
+    );
+    check(
+        &cluster("verdict:start/PreRun/1/Pass^2 verdict:start/PreRun/2/Failure", ""),
+        "node a PreRelease RuleFailed\n hold RuleFailed\n > journal a closed",
+    );
+    // A rule that was added in mid-run holds the nodes that come after.
+    check(
+        &cluster("", ""),
+        &format!("hold RuleStarting\n {release}\n > job start/PreRun/1 of -"),
+    );
+}
+
 #[test]
 fn a_failed_rule_of_the_run_holds_it_gives_it_up_or_is_asked_again() {
     let cluster = |policy: &str, run: &str| {
