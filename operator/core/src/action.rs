@@ -294,6 +294,18 @@ pub enum EarlierWord {
     Block,
 }
 
+impl Action {
+    /// Whether something begins by it that cannot be taken back: a node is taken, cordoned, released or upgraded. What it was
+    /// decided on, a Pass above all, grows old while other writes go first.
+    pub fn disrupts(&self) -> bool {
+        match self {
+            Self::PatchNode(patch) => matches!(patch.purpose, NodePurpose::Release | NodePurpose::Cordon),
+            Self::CreateChange { .. } | Self::CreatePlanJob(_) | Self::StartPlanJob { .. } => true,
+            _ => false,
+        }
+    }
+}
+
 /// One write.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {

@@ -4,6 +4,7 @@ use crate::{
     gates::honoured::not_honoured,
     intent, maintenance,
     observed::{Key, Observed, RunConfigView},
+    owner::{Owner, OwnerKind},
     plan,
 };
 use numo_api::marks;
@@ -49,6 +50,26 @@ pub fn rules(observed: &Observed) -> BTreeMap<Key, Referral> {
         }
     }
     all
+}
+
+/// The rules that this owner refers to, whether they exist or not.
+pub fn of_owner(owner: &Owner, observed: &Observed) -> Vec<Key> {
+    match owner.kind {
+        OwnerKind::MutexRunConfig => {
+            let run = observed.runs.get(&owner.key).into_iter();
+            run.flat_map(|run| rules_of_run(run, observed)).collect()
+        }
+        OwnerKind::Plan => {
+            let plan = observed.plans.get(&owner.key).into_iter();
+            let rules = plan.flat_map(|plan| plan::rules_of(plan, observed));
+            rules.map(|(key, _)| key).collect()
+        }
+        OwnerKind::NodeMaintenance(_) => {
+            let view = observed.maintenances.get(owner).into_iter();
+            let rules = view.flat_map(|view| maintenance::rules_of(view, observed));
+            rules.map(|(key, _)| key).collect()
+        }
+    }
 }
 
 fn rules_of_run<'a>(run: &'a RunConfigView, observed: &'a Observed) -> impl Iterator<Item = Key> {

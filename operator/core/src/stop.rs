@@ -1,10 +1,11 @@
-//! What says at this moment that an owner is to begin nothing: a person, or an operator that numo replaces. The shell
-//! compares before each write of a round, so that what was decided before a stop begins no more after it. Whether
+//! What says at this moment that an owner is to begin nothing: a person, an operator that numo replaces, or an edit of a rule
+//! on whose Pass it was decided. The shell compares before each write of a round, so that what was decided before a stop begins no more after it. Whether
 //! something is begun at all is decided elsewhere: a stop that is here and nowhere else only has the round decided anew.
 
 use crate::{
-    observed::{Map, Observed},
+    observed::{Map, Observed, RuleView},
     owner::{Owner, OwnerKind},
+    referred,
 };
 use numo_api::marks;
 use std::collections::BTreeSet;
@@ -22,9 +23,15 @@ pub fn standing(observed: &Observed, owner: &Owner) -> BTreeSet<String> {
             && observed.is_trusted(change)
     });
     let told = told.map(|change| format!("NodeChange {} {}", change.key, change.generation));
+    // A Pass of another edition of its rule lets no node go.
+    let rules = referred::of_owner(owner, observed).into_iter().map(|key| {
+        let edition = observed.rules.get(&key).map(RuleView::edition);
+        format!("MutexRule {key} {}", edition.unwrap_or_default())
+    });
     let gone = uid.is_none().then_some("gone");
     let own = gone.or_else(|| of_itself(observed, owner)).map(ToOwned::to_owned);
-    budgets.chain(rivals).chain(told).chain(own).collect()
+    let stops = budgets.chain(rivals).chain(told).chain(own);
+    stops.chain(rules).collect()
 }
 
 /// What the owner says itself.

@@ -46,6 +46,31 @@ fn whatever_a_person_stops_with_is_seen_between_two_writes() {
 }
 
 #[test]
+fn an_edit_of_a_rule_that_is_referred_to_has_the_round_decided_anew() {
+    for owner in [
+        RUN,
+        "maintenance a finalizer rule:disk",
+        "plan concurrency:1 cordon spec {\"mutex\":{\"rules\":[{\"namespace\":\"numo\",\"name\":\"disk\"}]}}",
+    ] {
+        let before = Cluster::parse(&format!("cluster 4.17.0\nnode a worker 4.16.0\nrule disk Pre\n{owner}"));
+        let mut after = before.observed.clone();
+        let rule = after.rules.values_mut().next().expect("a rule");
+        rule.generation += 1;
+        let of = before.owner();
+        let known = standing(&before.observed, &of);
+        assert!(!standing(&after, &of).is_subset(&known), "{owner}: {known:?}");
+        after.rules.clear();
+        assert!(!standing(&after, &of).is_subset(&known), "{owner}: gone");
+    }
+    let mut strange = Cluster::parse(&format!("cluster 4.17.0\nnode a worker 4.16.0\n{RUN}"));
+    let of = strange.owner();
+    let known = standing(&strange.observed, &of);
+    let other = Cluster::parse("cluster 4.17.0\nrule other Pre");
+    strange.observed.rules = other.observed.rules;
+    assert!(standing(&strange.observed, &of).is_subset(&known), "nobody refers to it");
+}
+
+#[test]
 fn a_run_that_is_gone_is_a_stop() {
     let cluster = Cluster::parse(&format!("cluster 4.17.0\n{RUN}"));
     let owner = cluster.owner();

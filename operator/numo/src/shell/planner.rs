@@ -58,6 +58,9 @@ const MAX_ROUNDS: usize = 200;
 const MAX_TURNS: usize = 5;
 /// How long one read or write may take before the pass goes on without it.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// For how long what was decided may begin anything: a Pass grows old, and windows close, while a slow API server takes the
+/// writes before it.
+const DECIDED_FOR: Duration = Duration::from_secs(5);
 /// How long changes are gathered before a pass, so that a burst of them is one pass.
 const GATHER: Duration = Duration::from_millis(10);
 /// First and longest wait after a write that failed.
@@ -470,6 +473,7 @@ impl Planner {
                 .into_iter()
                 .partition(|planned| matches!(planned.action, Action::Evict { .. }));
             let known = stop::standing(&self.store.observed, owner);
+            let decided = Instant::now();
             let mut is_stopped = false;
             for planned in due {
                 if blocked.contains(&planned.chain) {
@@ -481,7 +485,8 @@ impl Planner {
                 // A stop that came since this round was decided: what has not been written yet is decided anew, so that
                 // nothing new begins and what gives back goes on.
                 self.changed = self.changed.max(self.take_in());
-                if self.is_stopped(owner, &known) {
+                let is_old = planned.action.disrupts() && decided.elapsed() > DECIDED_FOR;
+                if is_old || self.is_stopped(owner, &known) {
                     is_stopped = true;
                     break;
                 }
@@ -489,6 +494,7 @@ impl Planner {
                     blocked.insert(planned.chain);
                 }
             }
+            is_stopped |= decided.elapsed() > DECIDED_FOR;
             if !is_stopped && !evictions.is_empty() && self.fence.holds() {
                 self.evict(owner, evictions, known);
             }
