@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 use std::{
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 use tempfile::TempDir;
 use tokio::{net::TcpListener, sync::Notify, task::JoinHandle};
@@ -56,6 +57,15 @@ impl Proxy {
     /// Stands before the API server of a kubeconfig that `numo_cluster` has written, and speaks to it with that kubeconfig's
     /// token.
     pub async fn open(kubeconfig: &Path, cut: Option<Cut>) -> Result<Self> {
+        Self::before(kubeconfig, cut, None).await
+    }
+
+    /// As [`Proxy::open`], before an API server that takes so long for each patch of a Node.
+    pub async fn slow(kubeconfig: &Path, patch_of_node: Duration) -> Result<Self> {
+        Self::before(kubeconfig, None, Some(patch_of_node)).await
+    }
+
+    async fn before(kubeconfig: &Path, cut: Option<Cut>, patch_of_node: Option<Duration>) -> Result<Self> {
         let known = Kubeconfig::read_from(kubeconfig)?;
         let mut config = Config::from_custom_kubeconfig(known, &KubeConfigOptions::default()).await?;
         // Whether to try again is numo's decision.
@@ -63,6 +73,7 @@ impl Proxy {
         let line = Arc::new(Line {
             server: Client::try_from(config)?,
             cut,
+            patch_of_node,
             writes: Mutex::default(),
             reached: Notify::new(),
         });
@@ -108,6 +119,8 @@ impl Drop for Proxy {
 struct Line {
     server: Client,
     cut: Option<Cut>,
+    /// How long a patch of a Node takes longer.
+    patch_of_node: Option<Duration>,
     writes: Mutex<Vec<String>>,
     reached: Notify,
 }
@@ -217,6 +230,12 @@ async fn pass(State(line): State<Arc<Line>>, request: Request) -> Response {
     *forward.method_mut() = parts.method;
     *forward.uri_mut() = parts.uri;
     *forward.headers_mut() = parts.headers;
+    if let Some(longer) = line.patch_of_node
+        && forward.method() == Method::PATCH
+        && forward.uri().path().starts_with("/api/v1/nodes/")
+    {
+        tokio::time::sleep(longer).await;
+    }
     match fate {
         Fate::Passes => return line.ask(forward).await,
         Fate::IsLast => {

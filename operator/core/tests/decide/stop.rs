@@ -52,7 +52,9 @@ fn an_edit_of_a_rule_that_is_referred_to_has_the_round_decided_anew() {
         "maintenance a finalizer rule:disk",
         "plan concurrency:1 cordon spec {\"mutex\":{\"rules\":[{\"namespace\":\"numo\",\"name\":\"disk\"}]}}",
     ] {
-        let before = Cluster::parse(&format!("cluster 4.17.0\nnode a worker 4.16.0\nrule disk Pre\n{owner}"));
+        let before = Cluster::parse(&format!(
+            "cluster 4.17.0\nnode a worker 4.16.0\nrule disk Pre\n{owner}"
+        ));
         let mut after = before.observed.clone();
         let rule = after.rules.values_mut().next().expect("a rule");
         rule.generation += 1;
@@ -67,7 +69,10 @@ fn an_edit_of_a_rule_that_is_referred_to_has_the_round_decided_anew() {
     let known = standing(&strange.observed, &of);
     let other = Cluster::parse("cluster 4.17.0\nrule other Pre");
     strange.observed.rules = other.observed.rules;
-    assert!(standing(&strange.observed, &of).is_subset(&known), "nobody refers to it");
+    assert!(
+        standing(&strange.observed, &of).is_subset(&known),
+        "nobody refers to it"
+    );
 }
 
 #[test]

@@ -24,6 +24,8 @@ pub struct Wait<'a> {
     pub node: Option<&'a str>,
     /// Why.
     pub reason: Reason,
+    /// Who ends this wait, which may be somebody else than who ends the reason as a rule.
+    pub who: Who,
     /// The sentence that names objects.
     pub message: &'a str,
 }
@@ -60,7 +62,7 @@ pub fn of_owner(
     look: &Look,
     owner: &Owner,
     report: &Report,
-    (reason, message): (Reason, &str),
+    (reason, who, message): (Reason, Who, &str),
 ) -> Vec<String> {
     Wait {
         look,
@@ -68,6 +70,7 @@ pub fn of_owner(
         report: Some(report),
         node: None,
         reason,
+        who,
         message,
     }
     .commands()
@@ -81,6 +84,7 @@ pub fn of_node(look: &Look, owner: &Owner, report: &Report, name: &str, node: &N
         report: Some(report),
         node: Some(name),
         reason: node.why.reason,
+        who: node.why.who(),
         message: &node.why.message,
     };
     match (node.step, node.why.reason) {
@@ -140,6 +144,15 @@ fn placed(verb: &str, resource: &str, name: &str, namespace: &str) -> String {
 impl Wait<'_> {
     /// The commands; none where nobody at a terminal can end it, or it ends by itself.
     pub fn commands(&self) -> Vec<String> {
+        let all = self.by_reason();
+        if all.is_empty() && self.is_a_persons() {
+            // The sentence names nobody: the owner itself is there to be looked at.
+            return vec![of_kubectl("describe", self.owner)];
+        }
+        all
+    }
+
+    fn by_reason(&self) -> Vec<String> {
         let Self {
             owner,
             reason,
@@ -164,14 +177,15 @@ impl Wait<'_> {
                 let skip = self.node.map(|node| format!("numo skip {node}"));
                 self.of_nodes("describe").into_iter().chain(skip).collect()
             }
-            Reason::WaitingForTurn | Reason::MutexKeyBusy => self.of_kept(),
+            Reason::WaitingForTurn | Reason::MutexKeyBusy => self.of_full(),
             Reason::FirstNodes => of_each("Node", &|name| format!("numo explain {name}")),
             Reason::PoolHeldByRun => self.of_other_run(),
             Reason::WaitsForPlan => of_each("Plan", &|name| {
                 let (place, name) = name.split_once('/').unwrap_or((namespace, name));
                 format!("numo explain plan/{name} -n {place}")
             }),
-            Reason::CordonedByOther | Reason::NodeBusy => self.uncordon(),
+            Reason::CordonedByOther => self.uncordon(),
+            Reason::NodeBusy => self.of_busy(),
             Reason::PoolHeld | Reason::PoolPausedByOther => self.held(),
             Reason::RunGivenUp
                 if self
@@ -283,9 +297,61 @@ impl Wait<'_> {
             Reason::VersionUnresolved => vec![of_kubectl("describe", owner)],
             // A rule says when: whoever owns it may look at it, and a person may go on without the node.
             _ if reason.who() == Who::RuleAuthor => self.of_rules(),
-            _ if reason.who() == Who::ClusterAdmin => edit(),
+            // The daemon or an operator of the node is stuck: what it says stands in the node's conditions and events.
+            Reason::NodeNotDone
+            | Reason::NodeLeaving
+            | Reason::NodeNotReady
+            | Reason::Upgrading
+            | Reason::Ungated
+                if self.is_a_persons() =>
+            {
+                self.of_nodes("describe")
+            }
+            Reason::ControlPlaneUpdating | Reason::PoolNotRendered if self.is_a_persons() => {
+                vec!["kubectl describe clusterversion version".to_owned()]
+            }
+            _ if reason.who() == Who::ClusterAdmin || self.is_a_persons() => edit(),
             _ => Vec::new(),
         }
+    }
+
+    /// Whether only a person ends this wait.
+    fn is_a_persons(&self) -> bool {
+        self.who == Who::ClusterAdmin
+    }
+
+    /// A limit is full: of nodes that keep their turn until a person speaks, or because it lets nobody through.
+    fn of_full(&self) -> Vec<String> {
+        let kept = self.of_kept();
+        if !kept.is_empty() || !self.is_a_persons() {
+            return kept;
+        }
+        let bindings = self.look.store.observed.bindings.iter();
+        let limits = bindings.filter(|(_, binding)| {
+            binding.spec.settings.max_unavailable.is_some()
+                && binding.spec.owner_selector.kind == self.owner.kind.name()
+        });
+        let bindings = limits
+            .take(NAMED)
+            .map(|(name, _)| format!("kubectl edit mutexbinding {name}"));
+        bindings.chain([of_kubectl("edit", self.owner)]).collect()
+    }
+
+    /// Another owner has the node in hand: a maintenance is ended by its deletion, a turn that is stuck by a word on its node.
+    fn of_busy(&self) -> Vec<String> {
+        let all = self.uncordon();
+        if !all.is_empty() || !self.is_a_persons() {
+            return all;
+        }
+        let nodes = self.nodes().into_iter();
+        let words = nodes.flat_map(|node| {
+            [
+                format!("numo explain {node}"),
+                format!("numo retry {node}"),
+                format!("numo skip {node}"),
+            ]
+        });
+        words.collect()
     }
 
     /// The nodes that keep their turn until a person speaks, while others wait for it.
@@ -653,6 +719,15 @@ mod tests {
     }
 
     fn commands(look: &Look, node: Option<&str>, reason: Reason, message: &str) -> Vec<String> {
+        commands_of(look, node, (reason, reason.who()), message)
+    }
+
+    fn commands_of(
+        look: &Look,
+        node: Option<&str>,
+        (reason, who): (Reason, Who),
+        message: &str,
+    ) -> Vec<String> {
         let report = Report::default();
         let wait = Wait {
             look,
@@ -660,6 +735,7 @@ mod tests {
             report: Some(&report),
             node,
             reason,
+            who,
             message,
         };
         wait.commands()
@@ -688,6 +764,36 @@ mod tests {
                 );
             }
         }
+    }
+
+    /// The same reason may end by itself, and by a person only: then there is a command too.
+    #[test]
+    fn every_wait_that_only_a_person_ends_has_a_command() {
+        let look = looked(&[]);
+        for reason in Reason::ALL {
+            if matches!(reason.who(), Who::Nobody) {
+                continue;
+            }
+            for node in [None, Some("a")] {
+                let found = commands_of(&look, node, (*reason, Who::ClusterAdmin), MESSAGE);
+                assert!(!found.is_empty(), "{reason} of {node:?} has no command");
+            }
+        }
+        let first = |reason| commands_of(&look, Some("a"), (reason, Who::ClusterAdmin), MESSAGE);
+        assert_eq!(first(Reason::NodeBusy)[..2], ["numo explain a", "numo retry a"]);
+        assert_eq!(first(Reason::NodeNotDone), ["kubectl describe node a"]);
+        assert_eq!(
+            first(Reason::ControlPlaneUpdating),
+            ["kubectl describe clusterversion version"]
+        );
+        assert_eq!(
+            first(Reason::OutsideWindow),
+            ["kubectl -n ops edit mutexrunconfig upgrade"]
+        );
+        assert!(
+            commands(&look, Some("a"), Reason::NodeBusy, MESSAGE).is_empty(),
+            "it ends by itself"
+        );
     }
 
     #[test]

@@ -802,7 +802,8 @@ fn maintenance(look: &Look, view: &MaintenanceView) -> Explanation {
     // Stalled beside others' turns: none of those ends by itself.
     let mut conditions = status.conditions.iter();
     let stalled = conditions.any(|one| one.type_ == types::STALLED && one.status == "True");
-    if stalled && one.reason.map(Reason::who) == Some(Who::OtherNode) {
+    let is_a_persons = stalled && one.reason.map(Reason::who) == Some(Who::OtherNode);
+    if is_a_persons {
         one.ends_by = Some(Who::ClusterAdmin.phrase());
     }
     if let Some(reason) = one.reason.filter(|_| one.ends_by.is_some()) {
@@ -812,6 +813,11 @@ fn maintenance(look: &Look, view: &MaintenanceView) -> Explanation {
             report: None,
             node: Some(&view.spec.node_name),
             reason,
+            who: if is_a_persons {
+                Who::ClusterAdmin
+            } else {
+                reason.who()
+            },
             message: &one.message,
         };
         one.commands = wait.commands();
@@ -922,9 +928,10 @@ fn journal(change: &ChangeView) -> Journal {
 fn plan(look: &Look, key: &Key, decision: &Decision) -> Explanation {
     let report = &decision.report;
     let standing = look::plan_words(look, key, report);
-    let reason = standing.reason;
+    let (reason, who) = (standing.reason, standing.who);
     let mut one = Explanation::of_owner(format!("Plan {key}"), standing);
-    one.commands = cure::of_owner(look, &Owner::plan(key.clone()), report, (reason, &one.message));
+    let said = (reason, who, one.message.as_str());
+    one.commands = cure::of_owner(look, &Owner::plan(key.clone()), report, said);
     one.target.clone_from(&report.target);
     if !report.nodes.is_empty() {
         one.link("nodes", progress(look, report));
@@ -944,9 +951,10 @@ fn progress(look: &Look, report: &Report) -> String {
 fn run(look: &Look, key: &Key, decision: &Decision) -> Explanation {
     let report = &decision.report;
     let standing = look::said(look, key, report);
-    let reason = standing.reason;
+    let (reason, who) = (standing.reason, standing.who);
     let mut one = Explanation::of_owner(format!("MutexRunConfig {key}"), standing);
-    one.commands = cure::of_owner(look, &Owner::run(key.clone()), report, (reason, &one.message));
+    let said = (reason, who, one.message.as_str());
+    one.commands = cure::of_owner(look, &Owner::run(key.clone()), report, said);
     one.target.clone_from(&report.target);
     for problem in &report.problems {
         one.link("wrong", format!("{}: {}", problem.reason, problem.message));

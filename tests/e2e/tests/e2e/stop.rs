@@ -1,7 +1,10 @@
 //! Stop: nothing new begins; what gives back goes on.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use numo_api::{Outcome, Phase, Step};
+use numo_e2e::{Proxy, Stage, StageOptions};
 use numo_world::WorldSpec;
 use serde_json::{Value, json};
 
@@ -18,6 +21,44 @@ async fn a_run_suspended_or_stopped_in_mid_run_begins_nothing_new_and_goes_on_la
 #[tokio::test(flavor = "multi_thread")]
 async fn a_canary_run_suspended_or_stopped_begins_nothing_new_and_goes_on_later() -> Result<()> {
     suspended_and_stopped(with_canary(workers(3)), json!({"canary": {"name": "canary"}})).await
+}
+
+/// Three releases are decided at once, and the API server takes three seconds for each: what a stop finds unwritten is not
+/// written any more.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_between_two_writes_of_a_round_holds_the_second() -> Result<()> {
+    let stage = Stage::set(StageOptions {
+        world: workers(3),
+        without_numo: true,
+        ..StageOptions::default()
+    })
+    .await?;
+    let proxy = Proxy::slow(stage.numo_kubeconfig(), Duration::from_secs(3)).await?;
+    let numo = stage.numo_of(&proxy.kubeconfig(), &[])?;
+    let gate = Gate::new()?;
+    let rules = [rule("gated", json!({"jobSpec": job(&gate.wait())}))];
+    prepare(&stage, &rules, json!({"maxUnavailable": 3})).await?;
+    stage.world.upgrade_to(NEW).await?;
+    for node in ["worker-0", "worker-1", "worker-2"] {
+        seen(&stage, "the rule runs", |w| rule_began(w, "gated", node)).await?;
+    }
+    gate.open_for_all()?;
+    seen(&stage, "a node is let go", |w| released(w).len() == 1).await?;
+    stage.say(&["stop"]).await?;
+    // As long as three patches take.
+    let mut let_go = Vec::new();
+    for _ in 0..3 {
+        let_go = released_after_a_while(&stage).await;
+    }
+    assert!(
+        let_go.len() < 3,
+        "one was on its way, the last was not: {let_go:?}"
+    );
+    stage.say(&["start"]).await?;
+    finish(&stage).await?;
+    assert_eq!(released(&stage.world).len(), 3);
+    assert_eq!(numo.stop().await?, Some(0));
+    stage.strike().await
 }
 
 async fn suspended_and_stopped(world: WorldSpec, spec: Value) -> Result<()> {
