@@ -129,6 +129,11 @@ impl<'a> Intent<'a> {
                 .and_then(ready::problem)
                 .map(|problem| Why::new(Reason::InvalidField, problem)),
         );
+        problems.extend(
+            run.misread
+                .as_deref()
+                .map(|words| Why::new(Reason::InvalidField, words)),
+        );
         let await_workloads = spec.await_workloads.unwrap_or(true);
         let workloads_check = run.workloads_check.as_deref();
         let own = own(workloads_check, await_workloads);

@@ -520,6 +520,8 @@ pub struct RunConfigView {
     pub spec: MutexRunConfigSpec,
     /// numo's own check of the workloads that leave a node, as the spec sets it; none where nobody can ask it.
     pub workloads_check: Option<Box<RuleView>>,
+    /// What of its spec this numo cannot read, in words: the rest of the spec holds its pools.
+    pub misread: Option<String>,
     /// The status last written.
     pub status: MutexRunConfigStatus,
 }

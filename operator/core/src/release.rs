@@ -293,6 +293,7 @@ fn stand_in(observed: &mut Observed, uid: &str, gone: &Gone, now: Timestamp) {
         annotations: BTreeMap::new(),
         spec: MutexRunConfigSpec::default(),
         workloads_check: None,
+        misread: None,
         status: MutexRunConfigStatus::default(),
     });
     if gone.kinds.contains(OwnerKind::MutexRunConfig.name()) {

@@ -490,6 +490,7 @@ fn add_run(
         annotations: BTreeMap::new(),
         spec,
         workloads_check: None,
+        misread: None,
         status: MutexRunConfigStatus::default(),
     };
     world.truth.runs.insert(key, view);

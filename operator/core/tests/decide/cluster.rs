@@ -693,6 +693,9 @@ impl Cluster {
                 Vec::new()
             },
             annotations,
+            misread: words
+                .contains(&"misread")
+                .then(|| "spec.order: unknown variant".to_owned()),
             workloads_check: words
                 .contains(&"checks-workloads")
                 .then(|| Box::new(ready::rule(parsed.awaited_workloads.as_ref()))),

@@ -205,6 +205,8 @@ fn what_cannot_work_is_refused() {
         );
     }
     refused(&run("{hold: Always, trigger: Version}"), "InvalidField");
+    // A later numo has written it: the pools are known, and are held.
+    refused(&run("misread {}"), "InvalidField");
     refused(
         &CANARY.replace("rule backup Pre", "rule backup Pre invalid"),
         "RuleInvalid",

@@ -698,6 +698,7 @@ mod tests {
                 .collect(),
             spec: MutexRunConfigSpec::default(),
             workloads_check: None,
+            misread: None,
             status: MutexRunConfigStatus::default(),
         };
         store.observed.runs.insert(key, run);

@@ -520,6 +520,7 @@ mod tests {
             annotations: BTreeMap::new(),
             spec: numo_api::MutexRunConfigSpec::default(),
             workloads_check: None,
+            misread: None,
             status,
         }
     }

@@ -1748,7 +1748,7 @@ mod tests {
             let body = serde_json::json!({
                 "apiVersion": "openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexRunConfig",
                 "metadata": {"name": "a", "namespace": namespace, "uid": namespace},
-                "spec": {"strategy": "Levitate"},
+                "spec": {"mutexTargets": "all"},
             });
             item(Kind::MutexRunConfig, &body)
         };

@@ -364,6 +364,7 @@ pub fn item(kind: Kind, item: &Item) -> Option<Object> {
     let why = match item.read(kind) {
         Ok(found) => match object(kind, found) {
             Some(found) => return Some(found),
+            None if let Some(run) = partly_read(kind, item) => return Some(run),
             None if is_ours(kind) => Unreadable {
                 too_large: false,
                 message: misread(kind, item),
@@ -413,6 +414,39 @@ pub fn item(kind: Kind, item: &Item) -> Option<Object> {
             None
         }
     }
+}
+
+/// A MutexRunConfig of a later numo, with a field that this one cannot read: without that field, and with its words. Its pools
+/// are known, and are held. None if it is something else that cannot be read, or nobody knows then which pools it means.
+fn partly_read(kind: Kind, item: &Item) -> Option<Object> {
+    if kind != Kind::MutexRunConfig {
+        return None;
+    }
+    let mut found = item.read(kind).ok()?;
+    let Value::Object(spec) = found.data.get_mut("spec")? else {
+        return None;
+    };
+    let mut misread = Vec::new();
+    spec.retain(|field, value| {
+        let alone = serde_json::json!({ field.as_str(): value.clone() });
+        let problem = serde_json::from_value::<numo_api::MutexRunConfigSpec>(alone).err();
+        // Without its targets nobody knows its pools, and without its canary who is in it.
+        let is_needed = matches!(field.as_str(), "mutexTargets" | "canary");
+        let is_kept = is_needed || problem.is_none();
+        let of_field = problem.filter(|_| !is_needed);
+        misread.extend(of_field.map(|problem| format!("spec.{field}: {problem}")));
+        is_kept
+    });
+    if misread.is_empty() {
+        return None;
+    }
+    let words = format!(
+        "{}; wanted what this numo knows: change it, or upgrade numo",
+        misread.join("; ")
+    );
+    let mut view = run(read::<MutexRunConfig>(found).ok()?);
+    view.misread = Some(numo_core::rules::clip(&words, 1024));
+    Some(Object::Run(Box::new(view)))
 }
 
 /// Kinds of numo's own, and of owners: one that cannot be read is not one that is gone.
@@ -990,6 +1024,7 @@ pub(super) fn run(run: MutexRunConfig) -> RunConfigView {
         finalizers: run.metadata.finalizers.clone().unwrap_or_default(),
         annotations: kept(run.metadata.annotations.unwrap_or_default()),
         workloads_check: Some(Box::new(ready::rule(run.spec.awaited_workloads.as_ref()))),
+        misread: None,
         spec: run.spec,
         status: run.status.unwrap_or_default(),
     }
@@ -1354,6 +1389,45 @@ mod tests {
             condition("Complete", "True")
         ]));
         assert_eq!(plan_job(&complete).unwrap().ended, Some(JobEnd::Complete));
+    }
+
+    fn run_of(spec: Value) -> Option<Object> {
+        let object = serde_json::json!({
+            "apiVersion": "openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexRunConfig",
+            "metadata": {"name": "upgrade", "namespace": "ns", "uid": "u"},
+            "spec": spec,
+        });
+        item(
+            Kind::MutexRunConfig,
+            &serde_json::from_value::<Item>(object).unwrap(),
+        )
+    }
+
+    #[test]
+    fn a_run_that_a_later_numo_wrote_keeps_its_pools() {
+        let found = run_of(serde_json::json!({
+            "mutexTargets": [{"name": "workers"}], "order": "ByMoon", "soakSeconds": 5,
+        }));
+        let Some(Object::Run(run)) = found else {
+            panic!("{found:?}");
+        };
+        assert_eq!(run.spec.mutex_targets.as_ref().map(Vec::len), Some(1));
+        assert_eq!((run.spec.order, run.spec.soak_seconds), (None, Some(5)));
+        let words = run.misread.unwrap_or_default();
+        assert!(
+            words.starts_with("spec.order: ") && words.contains("ByMoon"),
+            "{words}"
+        );
+        // Without its targets nobody knows which pools it means: what was seen of it before is kept.
+        for unknown in [
+            serde_json::json!({"mutexTargets": "workers", "order": "ByMoon"}),
+            serde_json::json!({"mutexTargets": [{"name": "workers"}], "canary": 7}),
+        ] {
+            let found = run_of(unknown);
+            assert!(matches!(found, Some(Object::NotRead(..))), "{found:?}");
+        }
+        let whole = run_of(serde_json::json!({"mutexTargets": [{"name": "workers"}]}));
+        assert!(matches!(whole, Some(Object::Run(run)) if run.misread.is_none()));
     }
 
     #[test]
