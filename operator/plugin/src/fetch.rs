@@ -49,7 +49,8 @@ impl Default for FetchSetup {
     }
 }
 
-/// Where one request may lead: of the cluster's addresses a grant opens those that it names, of the machine's none.
+/// Where one request may lead: of the cluster's addresses a grant opens those that it names, of the machine's none. Who may go anywhere
+/// reaches the cluster and loopback, and nothing else that no grant opens.
 struct Lent<'a> {
     direct: &'a Direct,
     allowed: &'a Addresses,
@@ -58,7 +59,7 @@ struct Lent<'a> {
 impl Guard for Lent<'_> {
     fn refusal(&self, _: &str, address: IpAddr) -> Option<&'static str> {
         let Addresses::Outside(granted) = self.allowed else {
-            return None;
+            return address::of_nobody(address);
         };
         let Direct {
             cluster, loopback, ..
@@ -104,7 +105,8 @@ impl Direct {
     async fn exchange(&self, request: FetchRequest) -> Result<FetchResponse, HostError> {
         let port = request.url.port_or_known_default().unwrap_or_default();
         let shown = clean(host(&request.url), 253);
-        let told = |failure| told((&shown, port), failure);
+        let anywhere = matches!(request.addresses, Addresses::Anywhere);
+        let told = |failure| told((&shown, port), anywhere, failure);
         let guard = Lent {
             direct: self,
             allowed: &request.addresses,
@@ -154,13 +156,17 @@ impl Fetch for Direct {
     }
 }
 
-/// A failure in the words of the contract with components.
-fn told((host, port): (&str, u16), failure: Failure) -> HostError {
+/// A failure in the words of the contract with components; who may go `anywhere` lacks no grant.
+fn told((host, port): (&str, u16), anywhere: bool, failure: Failure) -> HostError {
     let denied = |why: String| {
         HostError::new(ErrorCode::Denied, why).detail("grant", format!("http {host} addresses"))
     };
     match failure {
         Failure::NotFound(why) => unavailable(format!("the name {host} is not found: {why}")),
+        Failure::Refused(Some(why)) if anywhere => HostError::new(
+            ErrorCode::Denied,
+            format!("{host} leads to {why}, and numo connects to none"),
+        ),
         Failure::Refused(Some(why)) => {
             denied(format!("{host} leads to {why}, and no grant names that address"))
         }

@@ -32,6 +32,9 @@ impl Engine {
         let digest = digest(bytes);
         let (inspection, compiled) = inner.compiled((tenant, &digest), bytes).await?;
         let component = deserialize(&inner.wasmtime, &compiled)?;
+        // The component has its own copy: while it describes itself there is no need for two.
+        let compiled_bytes = compiled.len() as u64;
+        drop(compiled);
         if component.resources_required().is_none() {
             let message = "the component imports core modules or instances";
             return Err(Refused::new(Reason::UnknownImport, message));
@@ -48,7 +51,7 @@ impl Engine {
             pre,
             description,
             inspection,
-            compiled_bytes: compiled.len() as u64,
+            compiled_bytes,
             digest,
             reasons: Mutex::default(),
         })))
@@ -76,7 +79,7 @@ impl Inner {
         if let Some(cache) = &self.cache
             && let Err(error) = serde_json::to_vec(&inspection)
                 .map_err(std::io::Error::other)
-                .and_then(|about| cache.put(digest, bytes, &about, &compiled))
+                .and_then(|about| cache.put((tenant, digest), bytes, &about, &compiled))
         {
             tracing::warn!(%error, digest, "the compiled rule is not cached");
         }

@@ -205,7 +205,8 @@ pub struct FetchRequest {
 pub enum Addresses {
     /// Anywhere but the machine, its metadata service and the cluster; and to these ranges.
     Outside(Vec<AddressRange>),
-    /// Anywhere: the operator's own configuration named the server.
+    /// Anywhere but where nothing leads ([`of_nobody`](crate::address::of_nobody)): the operator's own configuration, or who is root
+    /// anyway, named the server.
     Anywhere,
 }
 

@@ -192,6 +192,16 @@ fn nodes_that_left_the_version_unseen_are_ungated() {
         "not ungated",
     );
     check(&cluster("settled:4.17.0", ""), "not ungated");
+    // Also of a run that is refused and lets its pools roll, while some still do and once all have.
+    let rolls = |more: &str| {
+        let cluster = cluster("settled:4.16.0", more);
+        cluster.replace("run {}", "run {onRefusal: Roll, maxUnavailable: lots}")
+    };
+    check(&rolls(""), "problem InvalidField\n ungated a\n > nothing");
+    check(
+        &rolls("\n node b worker 4.16.0"),
+        "phase Refused\n ungated a\n > nothing",
+    );
     check(
         &cluster("settled:4.16.0", "").replace("run {}", "run {dryRun: true}"),
         "not ungated",

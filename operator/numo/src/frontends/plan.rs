@@ -436,6 +436,36 @@ mod tests {
         )
     }
 
+    #[test]
+    fn a_plan_without_nodes_says_so_and_one_that_left_nodes_out_is_acknowledged() {
+        let mut report = Report {
+            phase: RunPhase::Idle,
+            ..Report::default()
+        };
+        let standing = super::standing(&report);
+        assert_eq!(standing.reason, Reason::NoNodes);
+        assert_eq!(standing.message, "spec.nodeSelector selects no node");
+        let node = numo_core::report::NodeReport {
+            pool: "".into(),
+            step: Step::Skipped,
+            why: Why::new(Reason::SkippedByPerson, "its disk is broken"),
+            since: None,
+            change: None,
+        };
+        report.nodes.insert("a".to_owned(), node);
+        let standing = super::standing(&report);
+        assert_eq!(standing.reason, Reason::NodesLeftOut, "{standing:?}");
+        assert!(
+            standing
+                .message
+                .contains("a (SkippedByPerson: its disk is broken)")
+        );
+        report.acknowledged = true;
+        let standing = super::standing(&report);
+        assert_eq!(standing.reason, Reason::Succeeded, "{standing:?}");
+        assert!(standing.message.starts_with("acknowledged: "), "{standing:?}");
+    }
+
     /// The table was made by a Go program of the same steps, with the libraries that system-upgrade-controller calls for
     /// them (wrangler's encoding and printing, kubectl's hash of a Secret, the types of Kubernetes); its own module is not
     /// served by the Go module proxy, so its struct of a Plan is written down there by its JSON.

@@ -109,7 +109,7 @@ impl Channels {
             head: false,
             url: url.clone(),
             headers,
-            // Who may write Plans runs what he likes on the nodes.
+            // Who may write Plans runs what he likes on the nodes. Link-local and metadata addresses are refused all the same.
             addresses: Addresses::Anywhere,
             timeout: PATIENCE,
             body_bytes: BODY_BYTES,

@@ -168,6 +168,12 @@ pub fn of_machine(address: IpAddr) -> Option<&'static str> {
     }
 }
 
+/// Why nobody at all is connected to `address`, whoever named it: as [`of_machine`], but for loopback, where an administrator may have a
+/// server.
+pub fn of_nobody(address: IpAddr) -> Option<&'static str> {
+    of_machine(address).filter(|_| !is_loopback(address))
+}
+
 /// Whether `address` is a loopback address, however it is written.
 pub fn is_loopback(address: IpAddr) -> bool {
     canonical(address).is_loopback()
@@ -281,6 +287,42 @@ mod tests {
             "fd02::1",
         ] {
             check(good, false);
+        }
+    }
+
+    #[test]
+    fn who_may_go_anywhere_goes_to_this_machine_and_nowhere_that_nothing_opens() {
+        let closed = |address: &str| of_nobody(address.parse().unwrap());
+        for (bad, why) in [
+            ("169.254.169.254", "a link-local address"),
+            ("100.100.100.200", "a metadata address"),
+            ("168.63.129.16", "a metadata address"),
+            ("0.0.0.0", "an unspecified address"),
+            ("224.0.0.1", "a multicast or reserved address"),
+            ("fe80::1", "a link-local address"),
+            ("fd00:ec2::254", "a metadata address"),
+            ("::", "an unspecified address"),
+            ("ff02::1", "a multicast or reserved address"),
+            ("::ffff:169.254.169.254", "a link-local address"),
+            ("::169.254.169.254", "a link-local address"),
+            ("64:ff9b::a9fe:a9fe", "a link-local address"),
+            ("2002:a9fe:a9fe::", "a link-local address"),
+            ("::ffff:0:a9fe:a9fe", "a link-local address"),
+            ("2001:db8::5efe:169.254.169.254", "a link-local address"),
+            ("::ffff:0.0.0.0", "an unspecified address"),
+            ("64:ff9b:1::a9fe:a9fe", "an address of a tunnel or translator"),
+        ] {
+            assert_eq!(closed(bad), Some(why), "{bad}");
+        }
+        for good in [
+            "127.0.0.1",
+            "::1",
+            "::ffff:127.0.0.1",
+            "10.0.0.1",
+            "fd01::5",
+            "93.184.216.34",
+        ] {
+            assert_eq!(closed(good), None, "{good}");
         }
     }
 
