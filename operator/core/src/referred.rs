@@ -72,6 +72,22 @@ pub fn of_owner(owner: &Owner, observed: &Observed) -> Vec<Key> {
     }
 }
 
+/// Whether an owner is in a namespace that may have such owners. Whoever may write others has nothing done before those that
+/// administrators have let in.
+pub fn is_honoured(owner: &Owner, observed: &Observed) -> bool {
+    match owner.kind {
+        OwnerKind::MutexRunConfig => {
+            let run = observed.runs.get(&owner.key);
+            run.is_some_and(|run| not_honoured(run, &observed.settings).is_none())
+        }
+        OwnerKind::Plan => {
+            let plan = observed.plans.get(&owner.key);
+            plan.is_some_and(|plan| plan::not_honoured(plan, observed).is_none())
+        }
+        OwnerKind::NodeMaintenance(_) => true,
+    }
+}
+
 fn rules_of_run<'a>(run: &'a RunConfigView, observed: &'a Observed) -> impl Iterator<Item = Key> {
     let rules = intent::Intent::parse(run, observed).rules.into_iter();
     rules.map(|(key, _)| key)

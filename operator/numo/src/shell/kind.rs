@@ -214,6 +214,9 @@ pub const PLAN_KINDS: [Kind; 2] = [Kind::PlanJob, Kind::PlanPod];
 
 /// Namespaces that rules may run Jobs in, at most: each costs three watches.
 pub const MAX_JOB_NAMESPACES: usize = 64;
+/// Of these so many may be of owners that are not honoured and say that they have something to give back: whoever may write
+/// those takes no more of the others.
+pub const MAX_GIVING_BACK: usize = 16;
 
 /// Kinds that are watched in namespaces with Plans, where numo may not be invited.
 pub const fn is_plans(kind: Kind) -> bool {

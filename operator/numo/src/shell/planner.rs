@@ -12,7 +12,7 @@ use super::{
     channel::Channels,
     client::Connection,
     events::{Events, Published},
-    kind::{CLUSTER_KINDS, JOB_KINDS, MAX_JOB_NAMESPACES, PLAN_KINDS},
+    kind::{CLUSTER_KINDS, JOB_KINDS, MAX_GIVING_BACK, MAX_JOB_NAMESPACES, PLAN_KINDS},
     leader::Fence,
     metrics::Metrics,
     notice::{Board, Notice},
@@ -37,8 +37,9 @@ use numo_core::{
     stop,
     verdict::{Answers, KeptVolumes, Question},
 };
+use numo_plugin::shares::Shares;
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -82,6 +83,11 @@ struct Queued {
 
 /// How often a rule that was refused for want of a right or a namespace is judged again.
 const JUDGE_AGAIN: Duration = Duration::from_secs(5);
+/// How often it is judged that soon, and how often that time doubles then.
+const JUDGED_SOON: u32 = 12;
+const JUDGE_DOUBLINGS: u32 = 3;
+/// Rules that the API server judges at once, by dry run.
+const JUDGED_AT_ONCE: u64 = 16;
 /// When a component that could not be had is looked at again; each time twice as late, at most so many times.
 const EXAMINE_AGAIN: Duration = Duration::from_secs(5);
 const EXAMINE_DOUBLINGS: u32 = 6;
@@ -119,9 +125,11 @@ pub struct Planner {
     fence: Fence,
     sender: mpsc::UnboundedSender<Seen>,
     seen: mpsc::UnboundedReceiver<Seen>,
-    job_namespaces: BTreeSet<String>,
-    /// Rules whose status is still to be written.
-    untold: VecDeque<Key>,
+    /// Each with whether it was taken for an owner that is not honoured.
+    job_namespaces: BTreeMap<String, bool>,
+    judgements: Shares,
+    /// Rules and targets whose status is still to be written.
+    untold: status::Line,
     plan_namespaces: BTreeSet<String>,
     secret_namespaces: BTreeSet<String>,
     judging: BTreeMap<Key, Judging>,
@@ -184,8 +192,9 @@ impl Planner {
             fence,
             sender,
             seen,
-            job_namespaces: BTreeSet::new(),
-            untold: VecDeque::new(),
+            job_namespaces: BTreeMap::new(),
+            judgements: Shares::new(JUDGED_AT_ONCE),
+            untold: status::Line::default(),
             plan_namespaces: BTreeSet::new(),
             secret_namespaces: BTreeSet::new(),
             judging: BTreeMap::new(),
@@ -356,7 +365,10 @@ impl Planner {
             owner.kind != OwnerKind::Plan || self.store.has_listed_plans(&owner.key.namespace)
         };
         owners.retain(|owner| (within(owner) || woken(owner)) && is_known(owner));
-        owners.into_iter().collect()
+        let is_honoured = |owner: &Owner| referred::is_honoured(owner, &self.store.observed);
+        let (mut first, others): (Vec<Owner>, Vec<Owner>) = owners.into_iter().partition(is_honoured);
+        first.extend(others);
+        first
     }
 
     async fn pass_over(&mut self, reach: Reach, stop: &signal::Receiver<bool>) {
@@ -399,7 +411,7 @@ impl Planner {
         // Whoever is still not done goes on after the next look at the watches.
         let now = self.connection.clock.now();
         self.wakes.extend(due.into_iter().map(|key| (key, now)));
-        status::line_up_rules(&self.connection, &self.store, &mut self.untold);
+        self.untold.line_up(&self.connection, &self.store);
         self.tell_others().await;
         self.metrics.show_cluster(&self.store.observed, now);
         self.tell_orphans();
@@ -1313,16 +1325,6 @@ impl Planner {
         self.store.awaits_claims() && since.elapsed() < PATIENCE
     }
 
-    /// The rules that owners refer to.
-    fn referred_rules(&self) -> Vec<&RuleView> {
-        let observed = &self.store.observed;
-        let referred = referred::rules(observed);
-        referred
-            .keys()
-            .filter_map(|key| observed.rules.get(key))
-            .collect()
-    }
-
     /// Deals out the room for rules, and has those read again that have some now.
     fn give_room(&mut self, referred: BTreeMap<Key, Referral>) {
         let dealt = self.store.give_room(referred);
@@ -1346,24 +1348,43 @@ impl Planner {
         }
     }
 
+    /// The namespaces that rules run Jobs in, those of rules that honoured owners refer to first; each with whether only an
+    /// owner refers to it that is not honoured, and says that it has something to give back.
+    fn wanted_job_namespaces(&self) -> Vec<(String, bool)> {
+        let observed = &self.store.observed;
+        let of = |wanted: Referral| {
+            let referred = referred::rules(observed).into_iter();
+            let rules = referred.filter(move |(_, referral)| *referral == wanted);
+            let rules = rules.filter_map(|(key, _)| observed.rules.get(&key));
+            rules
+                // Where a rule may not run nothing of it is to be seen.
+                .filter(|rule| numo_core::place::refusal(rule, observed).is_none())
+                .filter(|rule| !rule.is_asked)
+                .filter(|rule| frontends::mutex_rule::is_namespace(&rule.job_namespace))
+                .map(|rule| rule.job_namespace.clone())
+                .collect::<BTreeSet<String>>()
+        };
+        // Events tell why the Job of a Plan gets no pod.
+        let mut honoured = of(Referral::Honoured);
+        honoured.extend(self.plan_namespaces.iter().cloned());
+        let others = of(Referral::GivesBack);
+        let others: Vec<_> = others
+            .difference(&honoured)
+            .map(|one| (one.clone(), true))
+            .collect();
+        let first = honoured.into_iter().map(|one| (one, false));
+        first.chain(others).collect()
+    }
+
     /// Begins to watch the namespaces that rules run Jobs in.
     fn watch_job_namespaces(&mut self) {
-        let wanted: BTreeSet<String> = self
-            .referred_rules()
-            .into_iter()
-            // Where a rule may not run nothing of it is to be seen.
-            .filter(|rule| numo_core::place::refusal(rule, &self.store.observed).is_none())
-            .filter(|rule| !rule.is_asked)
-            .filter(|rule| frontends::mutex_rule::is_namespace(&rule.job_namespace))
-            .map(|rule| rule.job_namespace.clone())
-            // Events tell why the Job of a Plan gets no pod.
-            .chain(self.plan_namespaces.iter().cloned())
-            .collect();
-        for namespace in wanted {
-            if self.job_namespaces.contains(&namespace) {
+        for (namespace, gives_back) in self.wanted_job_namespaces() {
+            if self.job_namespaces.contains_key(&namespace) {
                 continue;
             }
-            if self.job_namespaces.len() >= MAX_JOB_NAMESPACES {
+            let of_others = self.job_namespaces.values().filter(|gives_back| **gives_back);
+            let is_full = gives_back && of_others.count() >= MAX_GIVING_BACK;
+            if is_full || self.job_namespaces.len() >= MAX_JOB_NAMESPACES {
                 tracing::error!(
                     namespace,
                     limit = MAX_JOB_NAMESPACES,
@@ -1375,7 +1396,7 @@ impl Planner {
             for kind in JOB_KINDS {
                 self.watch(kind, &namespace);
             }
-            self.job_namespaces.insert(namespace);
+            self.job_namespaces.insert(namespace, gives_back);
         }
     }
 
@@ -1444,13 +1465,20 @@ impl Planner {
             let patience = if component {
                 EXAMINE_AGAIN * 2_u32.pow(times.min(EXAMINE_DOUBLINGS))
             } else {
-                JUDGE_AGAIN
+                JUDGE_AGAIN * 2_u32.pow(times.saturating_sub(JUDGED_SOON).min(JUDGE_DOUBLINGS))
             };
+            let under_way = self.judging.get(&key).map(|judging| judging.under_way.clone());
+            let under_way = under_way.unwrap_or_default();
+            if Arc::strong_count(&under_way) > 2 {
+                // The API server has not answered yet.
+                continue;
+            }
             let judging = Judging {
                 edition: edition.clone(),
                 policy,
                 times,
                 next: now + patience,
+                under_way: under_way.clone(),
             };
             self.judging.insert(key.clone(), judging);
             if component {
@@ -1459,8 +1487,13 @@ impl Planner {
             }
             let client = self.connection.write.clone();
             let sender = self.sender.clone();
+            let shares = self.judgements.clone();
             tokio::spawn(async move {
-                let validity = answer::judge(&client, &rule).await;
+                let _under_way = under_way;
+                // Whoever writes many rules waits for those, and nobody else does.
+                let _share = shares.take(&key.namespace, 1).await;
+                let judged = tokio::time::timeout(PATIENCE, answer::judge(&client, &rule)).await;
+                let validity = judged.unwrap_or(Validity::Unknown);
                 // Unknown is no judgement: it is asked for again.
                 if validity != Validity::Unknown {
                     let _ = sender.send(Seen::Judged(key, edition, validity));
@@ -1514,6 +1547,8 @@ struct Judging {
     /// How often before, in this edition.
     times: u32,
     next: Instant,
+    /// Held twice more while the API server is asked.
+    under_way: Arc<()>,
 }
 
 /// What is wrong with a rule that ends without an edit of it, and without an event that numo may see.

@@ -17,7 +17,7 @@ use kube::{
     api::{ListParams, Patch, PatchParams},
 };
 use numo_api::{
-    Condition, MutexRuleStatus, NodeMaintenanceStatus, PlanStatus, Reason,
+    Condition, MutexRuleStatus, MutexTargetStatus, NodeMaintenanceStatus, PlanStatus, Reason,
     conditions::types::{DOWNGRADED, READY, VALID_CONFIG},
 };
 use numo_core::{
@@ -27,7 +27,7 @@ use numo_core::{
 };
 use serde::Serialize;
 use serde_json::{Value, json};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 /// Writes a status, and puts the answer into the store.
 pub async fn write(
@@ -234,8 +234,50 @@ fn whole(status: &impl Serialize, fields: &[&str]) -> Value {
     whole
 }
 
-/// Statuses of rules that are written in one pass: each may be of an object of 1.5 MiB, and whoever writes many rules holds up nobody.
-const RULES_AT_ONCE: usize = 4;
+/// Statuses of rules and targets that are written in one pass: each may be of an object of 1.5 MiB, and whoever writes many of
+/// them holds up nobody.
+const WRITTEN_AT_ONCE: usize = 4;
+
+/// The rules and targets whose status is to be written. One that cannot be written stands behind the others, once.
+#[derive(Debug, Default)]
+pub struct Line {
+    order: VecDeque<(Kind, Key)>,
+    known: BTreeSet<(Kind, Key)>,
+}
+
+impl Line {
+    /// Whether nobody waits.
+    pub fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
+    /// Puts every rule and target whose status differs at the end.
+    pub fn line_up(&mut self, connection: &Connection, store: &Store) {
+        let now = connection.clock.now();
+        for (key, _) in store.rules() {
+            if rule_due(store, key, now).is_some() {
+                self.add(Kind::MutexRule, key);
+            }
+        }
+        for key in store.observed.targets.keys() {
+            if target_due(store, key, now).is_some() {
+                self.add(Kind::MutexTarget, key);
+            }
+        }
+    }
+
+    fn add(&mut self, kind: Kind, key: &Key) {
+        if self.known.insert((kind, key.clone())) {
+            self.order.push_back((kind, key.clone()));
+        }
+    }
+
+    fn next(&mut self) -> Option<(Kind, Key)> {
+        let next = self.order.pop_front()?;
+        self.known.remove(&next);
+        Some(next)
+    }
+}
 
 /// The status of a rule, with its uid and the conditions before, if it differs from the one that is there.
 fn rule_due(store: &Store, key: &Key, now: Timestamp) -> Option<(String, Vec<Condition>, MutexRuleStatus)> {
@@ -249,68 +291,49 @@ fn rule_due(store: &Store, key: &Key, now: Timestamp) -> Option<(String, Vec<Con
     Some((view.uid.clone(), before.unwrap_or_default(), status))
 }
 
-/// Puts every rule whose status differs at the end of the line. A rule whose status cannot be written stands
-/// behind the others, once.
-pub fn line_up_rules(connection: &Connection, store: &Store, line: &mut VecDeque<Key>) {
-    let now = connection.clock.now();
-    for (key, _) in store.rules() {
-        if !line.contains(key) && rule_due(store, key, now).is_some() {
-            line.push_back(key.clone());
-        }
-    }
+/// The status of a target, with its uid and the conditions before, if it differs from the one that is there.
+fn target_due(
+    store: &Store,
+    key: &Key,
+    now: Timestamp,
+) -> Option<(String, Vec<Condition>, MutexTargetStatus)> {
+    let target = store.observed.targets.get(key)?;
+    let status = frontends::mutex_target::status(target, &store.observed, now);
+    let before = target.status.conditions.clone();
+    (target.status != status).then(|| (target.uid.clone(), before, status))
 }
 
-/// Writes the status of the first few rules in the line.
-async fn rules(connection: &Connection, store: &mut Store, events: &Events, line: &mut VecDeque<Key>) {
+/// Writes the status of the first few rules and targets in the line.
+async fn lined_up(connection: &Connection, store: &mut Store, events: &Events, line: &mut Line) {
     let mut written = 0;
-    while written < RULES_AT_ONCE
-        && let Some(key) = line.pop_front()
+    while written < WRITTEN_AT_ONCE
+        && let Some((kind, key)) = line.next()
     {
-        let Some((uid, before, status)) = rule_due(store, &key, connection.clock.now()) else {
-            continue;
+        let now = connection.clock.now();
+        let (name, uid, before, after, told) = if kind == Kind::MutexTarget {
+            let Some((uid, before, status)) = target_due(store, &key, now) else {
+                continue;
+            };
+            let told = write(connection, store, kind, &key, &uid, &status).await;
+            ("MutexTarget", uid, before, status.conditions, told)
+        } else {
+            let Some((uid, before, status)) = rule_due(store, &key, now) else {
+                continue;
+            };
+            let told = write(connection, store, kind, &key, &uid, &status).await;
+            ("MutexRule", uid, before, status.conditions, told)
         };
         written += 1;
-        match write(connection, store, Kind::MutexRule, &key, &uid, &status).await {
-            Ok(()) => announce(
-                events,
-                &About::of("MutexRule"),
-                &key,
-                &uid,
-                (&before, &status.conditions),
-            ),
-            Err(error) => tracing::warn!(rule = %key, %error, "the status was not written"),
+        match told {
+            Ok(()) => announce(events, &About::of(name), &key, &uid, (&before, &after)),
+            Err(error) => tracing::warn!(kind = name, %key, %error, "the status was not written"),
         }
     }
 }
 
-/// Writes the status of every target, budget and binding that differs, and of the first few rules in the line.
-pub async fn others(connection: &Connection, store: &mut Store, events: &Events, line: &mut VecDeque<Key>) {
-    let now = connection.clock.now();
-    rules(connection, store, events, line).await;
-    let mut due = Vec::new();
-    for (key, target) in &store.observed.targets {
-        let status = frontends::mutex_target::status(target, &store.observed, now);
-        if target.status != status {
-            due.push((
-                key.clone(),
-                target.uid.clone(),
-                target.status.conditions.clone(),
-                status,
-            ));
-        }
-    }
-    for (key, uid, before, status) in due {
-        match write(connection, store, Kind::MutexTarget, &key, &uid, &status).await {
-            Ok(()) => announce(
-                events,
-                &About::of("MutexTarget"),
-                &key,
-                &uid,
-                (&before, &status.conditions),
-            ),
-            Err(error) => tracing::warn!(target = %key, %error, "the status was not written"),
-        }
-    }
+/// Writes the status of every budget and binding that differs, and of the first few rules and targets in the line.
+pub async fn others(connection: &Connection, store: &mut Store, events: &Events, line: &mut Line) {
+    lined_up(connection, store, events, line).await;
     budgets(connection, store).await;
     bindings(connection, store, events).await;
 }

@@ -1799,6 +1799,32 @@ mod tests {
         Object::Rule(Box::new(rule))
     }
 
+    /// Labels, annotations and owner references of a rule may be as large as it, and are not kept.
+    #[test]
+    fn nothing_of_a_rule_is_kept_that_is_not_weighed() {
+        let labels: BTreeMap<String, String> =
+            (0..1000).map(|at| (format!("l{at}"), String::new())).collect();
+        let body = serde_json::json!({
+            "apiVersion": "openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexRule",
+            "metadata": {
+                "name": "a", "namespace": "team", "uid": "u", "generation": 3,
+                "labels": labels, "annotations": labels,
+                "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "p"}],
+            },
+            "spec": {},
+        });
+        let mut store = Store::new(Settings::default());
+        store.see(Seen::Applied(Kind::MutexRule, 5, item(Kind::MutexRule, &body)));
+        let kept = &store.rules[&Key::new("team", "a")].metadata;
+        assert_eq!((kept.generation, kept.uid.as_deref()), (Some(3), Some("u")));
+        assert!(kept.labels.is_none() && kept.annotations.is_none() && kept.owner_references.is_none());
+        // A rule without anything weighs something: there is an end to their number.
+        let Object::Rule(rule) = item(Kind::MutexRule, &body) else {
+            panic!("a rule");
+        };
+        assert!(wire::weight(&rule) >= 2048);
+    }
+
     /// A store in which eight namespaces take all the room, and the rule team/gate, which is as large as a share, came last.
     fn flooded() -> (Store, Key) {
         // 711 bytes of memory each.

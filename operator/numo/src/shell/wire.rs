@@ -484,9 +484,30 @@ fn misread(kind: Kind, item: &Item) -> String {
     words.unwrap_or_else(|| "it is none of its kind".to_owned())
 }
 
-/// What a rule weighs in memory (bytes).
+/// What tells a rule from others, and its versions: labels, annotations and owner references may be as large as the rule, and
+/// nothing asks for them.
+fn identity(metadata: ObjectMeta) -> ObjectMeta {
+    ObjectMeta {
+        name: metadata.name,
+        namespace: metadata.namespace,
+        uid: metadata.uid,
+        resource_version: metadata.resource_version,
+        generation: metadata.generation,
+        creation_timestamp: metadata.creation_timestamp,
+        deletion_timestamp: metadata.deletion_timestamp,
+        ..ObjectMeta::default()
+    }
+}
+
+/// What a rule weighs in memory (bytes): its spec, its status, and what every rule takes beside them.
 pub fn weight(rule: &MutexRule) -> usize {
-    serde_json::to_string(&rule.spec).map_or(usize::MAX, |text| item::weight(&text))
+    const EACH: usize = 2048;
+    let of = |text: serde_json::Result<String>| text.map_or(usize::MAX, |text| item::weight(&text));
+    let (spec, status) = (
+        serde_json::to_string(&rule.spec),
+        serde_json::to_string(&rule.status),
+    );
+    of(spec).saturating_add(of(status)).saturating_add(EACH)
 }
 
 /// The view of any other object; none for what is not understood (it is then as if it were not there).
@@ -550,11 +571,7 @@ pub fn object(kind: Kind, object: DynamicObject) -> Option<Object> {
         Kind::MutexRunConfig => Object::Run(Box::new(run(typed(object)?))),
         Kind::MutexRule => {
             let mut rule: MutexRule = typed(object)?;
-            // What is as large as the rule and says nothing of it.
-            rule.metadata.managed_fields = None;
-            if let Some(annotations) = &mut rule.metadata.annotations {
-                annotations.remove(LAST_APPLIED);
-            }
+            rule.metadata = identity(rule.metadata);
             Object::Rule(Box::new(rule))
         }
         Kind::MutexTarget => Object::Target(Box::new(target(typed(object)?))),
@@ -1280,8 +1297,6 @@ fn pod_trouble(pod: &Value) -> Option<(String, String)> {
         })
 }
 
-/// Annotation in which kubectl keeps the whole object.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// The status of a rule alone.
 #[derive(Deserialize)]
 struct OnlyStatus {
