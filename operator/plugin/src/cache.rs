@@ -1,7 +1,8 @@
 //! Components and their compiled form on disk, under the component's digest. The folder is private to the operator
 //! (0700) and bounded. What is damaged is as good as absent. A compiled form is code that will run in this process: it
 //! is only given when it carries a MAC made with this folder's key, over the engine that it was made by and the
-//! component that it was made of. Knows nothing of registries and of who may use what.
+//! component that it was made of. What one namespace had compiled serves all, and counts as that namespace's. Knows nothing of registries
+//! and of who may use what.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -22,6 +23,8 @@ use crate::{
 const COMPONENT: &str = "component";
 const COMPILED: &str = "compiled";
 const MAC_BYTES: usize = 32;
+/// One part in so many is the most that one tenant has of the folder: the largest component and its compiled form fit.
+const SHARE: u64 = 3;
 
 /// A folder.
 #[derive(Debug)]
@@ -45,7 +48,7 @@ impl Cache {
 
     /// The component's bytes, if they are there and are what their digest says.
     pub(crate) fn component(&self, of: &str) -> Option<Vec<u8>> {
-        let path = self.path(of, COMPONENT)?;
+        let path = self.found(of, COMPONENT)?;
         let bytes = self.folder.read(&path)?;
         if digest(&bytes) == of {
             return Some(bytes);
@@ -56,7 +59,7 @@ impl Cache {
 
     /// What was kept beside the compiled form, and the form.
     pub(crate) fn compiled(&self, of: &str) -> Option<(Vec<u8>, Vec<u8>)> {
-        let path = self.path(of, COMPILED)?;
+        let path = self.found(of, COMPILED)?;
         let bytes = self.folder.read(&path)?;
         let parts = bytes.split_at_checked(MAC_BYTES).and_then(|(mac, rest)| {
             self.mac(of, rest).verify_slice(mac).ok()?;
@@ -72,15 +75,28 @@ impl Cache {
         parts
     }
 
-    /// Keeps both; what was used longest ago goes when there is too much.
-    pub(crate) fn put(&self, of: &str, component: &[u8], about: &[u8], compiled: &[u8]) -> io::Result<()> {
+    /// Keeps both. What was used longest ago goes when there is too much, and of what this tenant had compiled when that is more than its
+    /// share: nobody pushes out what all others have. Who is alone here, and has no name, has all.
+    pub(crate) fn put(
+        &self,
+        (tenant, of): (&str, &str),
+        component: &[u8],
+        about: &[u8],
+        compiled: &[u8],
+    ) -> io::Result<()> {
         let wrong = || io::Error::new(io::ErrorKind::InvalidInput, "no digest");
+        let suffix = suffix(tenant);
+        let path = |what| {
+            let name = self.name(of, what).ok_or_else(wrong)?;
+            Ok::<_, io::Error>(self.folder.path(&format!("{name}{suffix}")))
+        };
         let rest = [&(about.len() as u64).to_le_bytes(), about, compiled].concat();
         let mac = self.mac(of, &rest).finalize().into_bytes();
-        self.folder
-            .write(&self.path(of, COMPONENT).ok_or_else(wrong)?, &[component])?;
-        self.folder
-            .write(&self.path(of, COMPILED).ok_or_else(wrong)?, &[&mac, &rest])?;
+        self.folder.write(&path(COMPONENT)?, &[component])?;
+        self.folder.write(&path(COMPILED)?, &[&mac, &rest])?;
+        if !suffix.is_empty() {
+            self.folder.make_room_among(&suffix, SHARE)?;
+        }
         self.folder.make_room()
     }
 
@@ -92,9 +108,14 @@ impl Cache {
         mac
     }
 
-    /// Only a digest becomes a file's name. Compiled forms of several engines lie side by side, so that two versions
-    /// of the operator on one folder do not throw out each other's.
-    fn path(&self, of: &str, what: &str) -> Option<PathBuf> {
+    /// The file of a component, whoever had it compiled.
+    fn found(&self, of: &str, what: &str) -> Option<PathBuf> {
+        self.folder.find(&self.name(of, what)?)
+    }
+
+    /// How a file's name begins. Only a digest becomes one. Compiled forms of several engines lie side by side, so that two
+    /// versions of the operator on one folder do not throw out each other's.
+    fn name(&self, of: &str, what: &str) -> Option<String> {
         let hexadecimal = of.strip_prefix("sha256:")?;
         let good = hexadecimal.len() == 64
             && hexadecimal
@@ -104,8 +125,17 @@ impl Cache {
             COMPILED => format!("{hexadecimal}.{}.{what}", hex(&self.engine[..8])),
             _ => format!("{hexadecimal}.{what}"),
         };
-        good.then(|| self.folder.path(&name))
+        good.then_some(name)
     }
+}
+
+/// How the names of a tenant's files end.
+fn suffix(tenant: &str) -> String {
+    if tenant.is_empty() {
+        return String::new();
+    }
+    let hash = digest(tenant.as_bytes());
+    format!(".{}", &hash.trim_start_matches("sha256:")[..32])
 }
 
 /// The key is made once and never leaves the folder. One of the wrong size is made anew: then nothing is found.
@@ -152,7 +182,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let of = digest(b"component");
         let cache = open(folder.path(), 1 << 20);
-        cache.put(&of, b"component", b"about", b"compiled").unwrap();
+        cache.put(("", &of), b"component", b"about", b"compiled").unwrap();
         let again = open(folder.path(), 1 << 20);
         assert_eq!(
             again.compiled(&of),
@@ -186,7 +216,7 @@ mod tests {
             |bytes| bytes[MAC_BYTES..MAC_BYTES + 8].fill(0xff),
         ];
         for damage in damages {
-            cache.put(&of, b"component", b"about", b"compiled").unwrap();
+            cache.put(("", &of), b"component", b"about", b"compiled").unwrap();
             let path = file(&cache, COMPILED);
             let mut bytes = fs::read(&path).unwrap();
             damage(&mut bytes);
@@ -194,12 +224,13 @@ mod tests {
             assert_eq!(cache.compiled(&of), None);
             assert!(!path.exists());
         }
-        cache.put(&of, b"component", b"", b"compiled").unwrap();
+        cache.put(("", &of), b"component", b"", b"compiled").unwrap();
         fs::write(file(&cache, COMPONENT), b"another").unwrap();
         assert_eq!(cache.component(&of), None);
         // A form under another component's digest is not that component's.
         let other = digest(b"other");
-        fs::copy(file(&cache, COMPILED), cache.path(&other, COMPILED).unwrap()).unwrap();
+        let name = cache.name(&other, COMPILED).unwrap();
+        fs::copy(file(&cache, COMPILED), cache.folder.path(&name)).unwrap();
         assert_eq!(cache.compiled(&other), None);
     }
 
@@ -208,7 +239,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let of = digest(b"component");
         open(folder.path(), 1 << 20)
-            .put(&of, b"component", b"", b"compiled")
+            .put(("", &of), b"component", b"", b"compiled")
             .unwrap();
         fs::write(folder.path().join("cache").join(KEPT), b"short").unwrap();
         let cache = open(folder.path(), 1 << 20);
@@ -224,23 +255,43 @@ mod tests {
             for what in [COMPONENT, COMPILED] {
                 let file = File::options()
                     .write(true)
-                    .open(cache.path(of, what).unwrap())
+                    .open(cache.folder.path(&cache.name(of, what).unwrap()))
                     .unwrap();
                 file.set_modified(SystemTime::now() - std::time::Duration::from_secs(seconds))
                     .unwrap();
             }
         };
         let (old, new) = (digest(b"old"), digest(b"new"));
-        cache.put(&old, b"old", b"", &[0; 1500]).unwrap();
+        cache.put(("", &old), b"old", b"", &[0; 1500]).unwrap();
         age(&old, 10);
-        cache.put(&new, b"new", b"", &[0; 1500]).unwrap();
+        cache.put(("", &new), b"new", b"", &[0; 1500]).unwrap();
         age(&new, 20);
         assert!(cache.compiled(&old).is_some() && cache.compiled(&new).is_some());
         age(&new, 20);
         let newest = digest(b"newest");
-        cache.put(&newest, b"newest", b"", &[0; 1500]).unwrap();
+        cache.put(("", &newest), b"newest", b"", &[0; 1500]).unwrap();
         assert!(cache.compiled(&newest).is_some() && cache.compiled(&old).is_some());
         assert_eq!(cache.compiled(&new), None);
+    }
+
+    #[test]
+    fn nobody_pushes_out_what_others_had_compiled() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = open(folder.path(), 30_000);
+        let quiet = digest(b"quiet");
+        cache.put(("quiet", &quiet), b"quiet", b"", &[0; 1000]).unwrap();
+        let many: Vec<String> = (0..40_u8).map(|byte| digest(&[byte])).collect();
+        for of in &many {
+            cache.put(("loud", of), b"loud", b"", &[0; 1000]).unwrap();
+        }
+        // Found by its digest alone.
+        assert!(cache.compiled(&quiet).is_some());
+        assert_eq!(cache.component(&quiet).as_deref(), Some(b"quiet".as_slice()));
+        let kept = many.iter().filter(|of| cache.compiled(of).is_some()).count();
+        assert!((1..10).contains(&kept), "{kept}, wanted a third of what there is");
+        // A namespace's share is not that of who has no name.
+        cache.put(("", &many[0]), b"mine", b"", &[0; 15_000]).unwrap();
+        assert!(cache.compiled(&many[0]).is_some());
     }
 
     #[test]
@@ -254,7 +305,7 @@ mod tests {
             "md5:00",
             &format!("sha256:{}", "A".repeat(64)),
         ] {
-            assert_eq!(cache.path(bad, COMPONENT), None, "{bad}");
+            assert_eq!(cache.name(bad, COMPONENT), None, "{bad}");
         }
     }
 }

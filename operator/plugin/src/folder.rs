@@ -56,6 +56,13 @@ impl Folder {
         self.path.join(name)
     }
 
+    /// A file whose name begins so, if there is one.
+    pub(crate) fn find(&self, prefix: &str) -> Option<PathBuf> {
+        let mut entries = fs::read_dir(&self.path).ok()?.filter_map(Result::ok);
+        let found = entries.find(|entry| entry.file_name().to_string_lossy().starts_with(prefix));
+        found.map(|entry| entry.path())
+    }
+
     /// The whole file, if it is there and within bounds. It counts as used now.
     pub(crate) fn read(&self, path: &Path) -> Option<Vec<u8>> {
         let mut file = File::open(path).ok()?;

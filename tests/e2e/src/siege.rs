@@ -11,7 +11,7 @@ use k8s_openapi::{
     },
 };
 use kube::{Api, api::PostParams};
-use numo_api::MutexRule;
+use numo_api::{MutexRule, NodeChange};
 use numo_plugin_tests::guest;
 use serde_json::{Value, json};
 use std::{
@@ -222,6 +222,7 @@ async fn objects(stage: &Stage) -> Result<Vec<Hostile>> {
         all.push(Hostile::says(name, "wanted at most"));
     }
     managed_fields(stage).await?;
+    change(stage).await?;
     let job = json!({"template": {"spec": {
         "restartPolicy": "Never", "serviceAccountName": "numo", "containers": [{"name": "a", "image": "a"}],
     }}});
@@ -235,17 +236,30 @@ async fn objects(stage: &Stage) -> Result<Vec<Hostile>> {
     Ok(all)
 }
 
-/// DaemonSets whose managed fields are deep, or large once they are read: the API server keeps what it is sent.
+/// Managed fields that are deeper than JSON is read. The API server keeps what it is sent only where each key is a path's, such as `f:a`.
+pub fn deep_fields(api_version: &str) -> Value {
+    let fields = (0..300).fold(json!({}), |inner, _| json!({"f:a": inner}));
+    fields_of(api_version, &fields)
+}
+
+fn fields_of(api_version: &str, fields: &Value) -> Value {
+    json!([{
+        "manager": "them", "operation": "Update", "apiVersion": api_version, "fieldsType": "FieldsV1", "fieldsV1": fields,
+    }])
+}
+
+/// DaemonSets whose managed fields are deep, or large once they are read.
 async fn managed_fields(stage: &Stage) -> Result<()> {
     let wide: serde_json::Map<String, Value> = (0..20_000)
         .map(|number| (format!("f:{number}"), json!({"f:a": {}})))
         .collect();
     let sets: Api<DaemonSet> = Api::namespaced(stage.person.clone(), TEAM);
-    for (name, fields) in [("fields-deep", nested(300)), ("fields-wide", Value::Object(wide))] {
+    for (name, fields) in [
+        ("fields-deep", deep_fields("apps/v1")),
+        ("fields-wide", fields_of("apps/v1", &Value::Object(wide))),
+    ] {
         let set = json!({
-            "metadata": {"name": name, "managedFields": [{
-                "manager": "them", "operation": "Update", "apiVersion": "apps/v1", "fieldsType": "FieldsV1", "fieldsV1": fields,
-            }]},
+            "metadata": {"name": name, "managedFields": fields},
             "spec": {
                 "selector": {"matchLabels": {"a": name}},
                 "template": {
@@ -254,8 +268,25 @@ async fn managed_fields(stage: &Stage) -> Result<()> {
                 },
             },
         });
-        create(&sets, &serde_json::from_value(set)?).await?;
+        let is_deep = create(&sets, &serde_json::from_value(set)?).await?;
+        ensure!(is_deep == (name == "fields-deep"), "the API server keeps {name}");
     }
+    Ok(())
+}
+
+/// A NodeChange that nobody can read, as if a master had its turn: who writes it is nobody whose word numo takes.
+async fn change(stage: &Stage) -> Result<()> {
+    let api_version = format!("{}/{}", numo_api::NUMO_GROUP, numo_api::VERSION);
+    let change = json!({
+        "metadata": {"name": "master-0", "managedFields": deep_fields(&api_version)},
+        "spec": {
+            "ownerRef": {"apiVersion": "upgrade.cattle.io/v1", "kind": "Plan", "namespace": TEAM, "name": "plan", "uid": "plan"},
+            "nodeName": "master-0", "nodeUID": "master-0", "target": {"version": "1", "runID": "run", "pool": ""},
+        },
+    });
+    let changes: Api<NodeChange> = Api::namespaced(stage.person.clone(), TEAM);
+    let is_deep = create(&changes, &serde_json::from_value(change)?).await?;
+    ensure!(is_deep, "the API server keeps the fields of a NodeChange");
     Ok(())
 }
 
@@ -282,13 +313,14 @@ async fn impostor(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// What the API server answers with may be as deep as what it was given: it is not read.
-async fn create<K>(api: &Api<K>, object: &K) -> Result<()>
+/// What the API server answers with may be as deep as what it was given: it is not read. True if it is that deep.
+async fn create<K>(api: &Api<K>, object: &K) -> Result<bool>
 where
     K: Clone + std::fmt::Debug + serde::Serialize + serde::de::DeserializeOwned,
 {
     match api.create(&PostParams::default(), object).await {
-        Ok(_) | Err(kube::Error::SerdeError(_)) => Ok(()),
+        Ok(_) => Ok(false),
+        Err(kube::Error::SerdeError(_)) => Ok(true),
         Err(error) => Err(error.into()),
     }
 }

@@ -11,7 +11,7 @@ use std::{
     io,
     net::SocketAddr,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
@@ -402,8 +402,120 @@ async fn behind_a_proxy_names_are_the_proxys_and_addresses_stay_refused() {
         "{asked}"
     );
     assert_eq!(resolver.asked.load(Ordering::Relaxed), 0);
+}
+
+/// Addresses that nothing opens, as a URL has them, and why.
+const CLOSED: [(&str, &str); 14] = [
+    ("169.254.169.254", "a link-local address"),
+    ("100.100.100.200", "a metadata address"),
+    ("224.0.0.1", "a multicast or reserved address"),
+    ("0.0.0.0", "an unspecified address"),
+    ("0xa9fea9fe", "a link-local address"),
+    ("[fe80::1]", "a link-local address"),
+    ("[fd00:ec2::254]", "a metadata address"),
+    ("[ff02::1]", "a multicast or reserved address"),
+    ("[::]", "an unspecified address"),
+    ("[::ffff:169.254.169.254]", "a link-local address"),
+    ("[::169.254.169.254]", "a link-local address"),
+    ("[64:ff9b::a9fe:a9fe]", "a link-local address"),
+    ("[2002:a9fe:a9fe::]", "a link-local address"),
+    ("[::ffff:100.100.100.200]", "a metadata address"),
+];
+
+/// A proxy for both schemes that lets nothing through, and the first line of all that it was asked.
+async fn closed_proxy() -> (Proxies, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = format!("http://{}", listener.local_addr().unwrap());
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let log = asked.clone();
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let request = head(&mut stream).await;
+            let line = request.lines().next().unwrap_or_default().to_owned();
+            log.lock().unwrap().push(line);
+            let _ = stream
+                .write_all(b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n")
+                .await;
+        }
+    });
+    let proxies = Proxies {
+        https: at.parse().ok(),
+        http: at.parse().ok(),
+        except: Vec::new(),
+    };
+    (proxies, asked)
+}
+
+#[tokio::test]
+async fn an_address_that_is_written_as_one_is_judged_before_a_proxy_is_asked() {
+    let (proxies, asked) = closed_proxy().await;
+    let authority = rcgen::generate_simple_self_signed(["unused.example".to_owned()]).unwrap();
+    let direct = Direct::new(FetchSetup {
+        cluster: Networks::of(vec!["10.128.0.0/14".parse().unwrap()]),
+        authorities: vec![authority.cert.der().clone()],
+        proxies,
+        resolver: names(&[]),
+        loopback: true,
+    })
+    .unwrap();
+    let everything = || Addresses::Outside(vec!["0.0.0.0/0".parse().unwrap(), "::/0".parse().unwrap()]);
+    for scheme in ["https", "http"] {
+        let refused = async |host: &str, addresses: Addresses, why: &str| {
+            let url = format!("{scheme}://{host}/");
+            let refused = direct.fetch(get(&url, addresses)).await.unwrap_err();
+            assert_eq!(refused.code, ErrorCode::Denied, "{url}: {refused}");
+            assert!(refused.message.contains(why), "{url}: {refused}");
+        };
+        for (host, why) in CLOSED {
+            refused(host, outside(), why).await;
+            refused(host, everything(), why).await;
+            refused(host, Addresses::Anywhere, why).await;
+        }
+        refused("10.128.0.5", outside(), "an address of the cluster").await;
+        refused("127.0.0.1", outside(), "a loopback address").await;
+    }
+    // What is no address goes to the proxy, and was the first that did.
+    let answer = direct.fetch(get("https://status.example.com/", outside())).await;
+    assert_eq!(code(answer), ErrorCode::Unavailable);
     assert_eq!(
-        code(direct.fetch(get("http://169.254.169.254/", outside())).await),
-        ErrorCode::Denied
+        *asked.lock().unwrap(),
+        ["CONNECT status.example.com:443 HTTP/1.1"]
     );
+}
+
+/// Channels and Prometheus: an administrator, or who is root anyway, names them.
+#[tokio::test]
+async fn who_may_go_anywhere_reaches_this_machine_and_nothing_that_nothing_opens() {
+    let (port, _) = server(ok("here")).await;
+    let names = names(&[
+        ("here.example", "127.0.0.1"),
+        ("meta.example", "169.254.169.254"),
+        ("meta6.example", "fd00:ec2::254"),
+        ("mapped.example", "::ffff:169.254.169.254"),
+        ("many.example", "224.0.0.1"),
+        ("two.example", "169.254.169.254"),
+        ("two.example", "127.0.0.1"),
+    ]);
+    let direct = direct(names);
+    for host in ["here.example", "two.example", "127.0.0.1"] {
+        let url = format!("http://{host}:{port}/");
+        let answer = direct.fetch(get(&url, Addresses::Anywhere)).await.unwrap();
+        assert_eq!(answer.body, b"here", "{host}");
+    }
+    for (host, why) in [
+        ("meta.example", "a link-local address"),
+        ("meta6.example", "a metadata address"),
+        ("mapped.example", "a link-local address"),
+        ("many.example", "a multicast or reserved address"),
+        ("169.254.169.254", "a link-local address"),
+    ] {
+        let url = format!("http://{host}:{port}/");
+        let refused = direct.fetch(get(&url, Addresses::Anywhere)).await.unwrap_err();
+        assert_eq!(refused.code, ErrorCode::Denied, "{host}: {refused}");
+        assert_eq!(
+            refused.message,
+            format!("{host} leads to {why}, and numo connects to none")
+        );
+    }
 }

@@ -678,6 +678,59 @@ async fn the_proxy_is_used_and_told_who_asks() {
 }
 
 #[tokio::test]
+async fn a_registry_that_is_written_as_an_address_is_judged_before_a_proxy_is_asked() {
+    let proxy = Fake::start("127.0.0.1", |_| status(403, "")).await;
+    let at = format!("http://{}", proxy.address);
+    let proxies = Proxies {
+        https: at.parse().ok(),
+        http: at.parse().ok(),
+        ..Proxies::default()
+    };
+    let registry = Registry::new(Setup {
+        proxies: proxies.clone(),
+        cluster: vec!["10.0.0.0/8".parse().unwrap()],
+        plain: vec!["169.254.169.254:80".to_owned()],
+        ..proxy.setup()
+    })
+    .unwrap();
+    let resolve = async |registry_at: &str| {
+        let tag: Reference = format!("{registry_at}/team/rule:1").parse().unwrap();
+        registry.resolve(&tag, &Credentials::none()).await
+    };
+    for (at, why) in [
+        ("169.254.169.254", "link-local"),
+        ("169.254.169.254:80", "link-local"),
+        ("100.100.100.200", "metadata"),
+        ("224.0.0.1", "multicast"),
+        ("10.1.2.3", "of the cluster"),
+    ] {
+        check(resolve(at).await, "NotAllowed", &[why]);
+    }
+    // Where a registry leads, too.
+    let fake = with(manifest(), |seen| {
+        is_layer(seen).then(|| status(302, "location: https://169.254.169.254/x\r\n"))
+    })
+    .await;
+    let leading = Registry::new(Setup {
+        proxies,
+        ..fake.setup()
+    })
+    .unwrap();
+    let pulled = leading
+        .pull(&fake.pinned(&manifest()), &Credentials::none(), MIB)
+        .await;
+    check(pulled, "NotAllowed", &["link-local"]);
+    assert!(proxy.seen().is_empty(), "{:?}", proxy.seen());
+    // What is no address goes to the proxy.
+    check(
+        resolve("registry.invalid").await,
+        "RegistryUnavailable",
+        &["proxy", "403"],
+    );
+    assert!(proxy.seen()[0].has("CONNECT registry.invalid:443"));
+}
+
+#[tokio::test]
 async fn a_registry_that_fails_at_signatures_is_unavailable_and_not_without_them() {
     let finding = async |odd: fn(&Seen) -> Option<Say>| {
         let fake = with(manifest(), odd).await;

@@ -83,6 +83,14 @@ fn a_plan_can_go_to_another_version_before_any_write() {
 }
 
 #[test]
+fn a_plan_can_go_ahead_of_the_others_before_any_write() {
+    check_fleet(
+        "another version of one Plan",
+        &FleetAct::NewVersionOfOne("v1.31.4".to_owned(), 3600),
+    );
+}
+
+#[test]
 fn a_plan_can_be_deleted_before_any_write() {
     check_fleet("a deletion", &FleetAct::DeletePlan);
 }

@@ -165,6 +165,11 @@ fn a_maintenance_is_stopped_too() {
     const AGAIN: &str = "node a worker 4.16.0
          maintenance a finalizer
          turn a Selected reason:Admitting attempt:2";
+    const CLOSED: &str = "node a worker 4.16.0
+         maintenance a finalizer phase:Running counted:9
+         kept a cordoned
+         turn a Cordoned
+         pod web on a of:ReplicaSet/web";
     for begins in [ADMIT, AGAIN] {
         let budget = |more: &str| format!("{begins}\n {more}");
         stopped(begins, &budget("budget all max:9 paused"), 13);
@@ -179,11 +184,6 @@ fn a_maintenance_is_stopped_too() {
             "node b master 4.16.0 NotReady\n node c master 4.16.0\n etcd a ready\n etcd b\n etcd c ready";
         stopped(begins, &format!("{masters}\n {etcd}"), 10);
     }
-    const CLOSED: &str = "node a worker 4.16.0
-         maintenance a finalizer phase:Running counted:9
-         kept a cordoned
-         turn a Cordoned
-         pod web on a of:ReplicaSet/web";
     stopped(CLOSED, &CLOSED.replace("kept a cordoned", "kept a uncordoned"), 1);
     stopped(CLOSED, &format!("{CLOSED}\n budget all max:9 paused"), 13);
     stopped(

@@ -15,7 +15,7 @@ use k8s_openapi::api::core::v1::{
 };
 use kube::{
     Api, Client,
-    api::{EvictParams, ListParams, LogParams, PostParams},
+    api::{ApiResource, EvictParams, ListParams, LogParams, PostParams},
 };
 use numo_core::{
     drain,
@@ -23,6 +23,7 @@ use numo_core::{
     probe,
     verdict::{Answers, Evidence, KeptVolumes, Question},
 };
+use serde::{Deserialize, de::DeserializeOwned};
 
 /// Dry-run evictions that run at once.
 const PROBES_AT_ONCE: usize = 16;
@@ -82,20 +83,10 @@ pub fn unanswered(question: &Question, answers: &mut Answers) {
 /// The volumes of claims, by the names that `status.volumesAttached` of a node has for those of CSI drivers. A claim that
 /// is gone, or of a volume that is attached to no node, has none.
 async fn volumes(client: &Client, claims: &[Key]) -> Result<KeptVolumes, String> {
-    let each = claims.iter().map(|key| async move {
-        let api: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), &key.namespace);
-        let problem = |error: kube::Error| format!("PersistentVolumeClaim {key}: {error}");
-        let claim = api.get_opt(&key.name).await.map_err(problem)?;
-        let Some(name) = claim.and_then(|claim| claim.spec?.volume_name) else {
-            return Ok(None);
-        };
-        let api: Api<PersistentVolume> = Api::all(client.clone());
-        let problem = |error: kube::Error| format!("PersistentVolume {name}: {error}");
-        let volume = api.get_opt(&name).await.map_err(problem)?;
-        Ok::<_, String>(volume.and_then(|volume| volume.spec))
-    });
     let mut found = KeptVolumes::default();
-    let mut read = stream::iter(each).buffer_unordered(PROBES_AT_ONCE);
+    let mut read = stream::iter(claims.to_vec())
+        .map(|claim| volume_of(client, claim))
+        .buffer_unordered(PROBES_AT_ONCE);
     while let Some(volume) = read.next().await {
         let Some(volume) = volume? else { continue };
         if let Some(csi) = &volume.csi {
@@ -106,6 +97,43 @@ async fn volumes(client: &Client, claims: &[Key]) -> Result<KeptVolumes, String>
         }
     }
     Ok(found)
+}
+
+/// The volume of a claim; none if either is gone, or the claim has none.
+async fn volume_of(client: &Client, claim: Key) -> Result<Option<PersistentVolumeSpec>, String> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Bound {
+        volume_name: Option<String>,
+    }
+    let claims = ApiResource::erase::<PersistentVolumeClaim>(&());
+    let claims: Api<Item> = Api::namespaced_with(client.clone(), &claim.namespace, &claims);
+    let what = format!("PersistentVolumeClaim {claim}");
+    let found: Option<Bound> = spec_of(&claims, &claim.name, &what).await?;
+    let Some(name) = found.and_then(|bound| bound.volume_name) else {
+        return Ok(None);
+    };
+    let volumes = ApiResource::erase::<PersistentVolume>(&());
+    let volumes: Api<Item> = Api::all_with(client.clone(), &volumes);
+    spec_of(&volumes, &name, &format!("PersistentVolume {name}")).await
+}
+
+/// What `S` names of the spec of an object; none if that is gone, or has none. Whoever may write the object may write the rest of it as deep
+/// as the API server takes it.
+async fn spec_of<S: DeserializeOwned>(api: &Api<Item>, name: &str, what: &str) -> Result<Option<S>, String> {
+    let found = api.get_opt(name).await;
+    let found = found.map_err(|error| format!("{what}: {error}"))?;
+    found.map_or(Ok(None), |found| spec(&found, what))
+}
+
+fn spec<S: DeserializeOwned>(found: &Item, what: &str) -> Result<Option<S>, String> {
+    #[derive(Deserialize)]
+    struct Only<S> {
+        spec: Option<S>,
+    }
+    let only: Option<Only<S>> = found.part();
+    let only = only.ok_or_else(|| format!("{what} cannot be read"))?;
+    Ok(only.spec)
 }
 
 /// Whether a volume of a plugin in the tree is one that is attached to its node.
@@ -329,21 +357,11 @@ async fn together(read: &Client, observed: &Observed, node: &str, going: &[&PodV
 /// Whether a volume of the pod is on its node alone. What cannot be read is not taken for bound.
 async fn is_bound(read: &Client, pod: &PodView) -> bool {
     for claim in &pod.claims {
-        let api: Api<PersistentVolumeClaim> = Api::namespaced(read.clone(), &pod.key.namespace);
-        let Ok(Some(claim)) = api.get_opt(claim).await else {
+        let claim = Key::new(&pod.key.namespace, claim);
+        let Ok(Some(volume)) = volume_of(read, claim).await else {
             continue;
         };
-        let Some(name) = claim.spec.and_then(|spec| spec.volume_name) else {
-            continue;
-        };
-        let api: Api<PersistentVolume> = Api::all(read.clone());
-        let Ok(Some(volume)) = api.get_opt(&name).await else {
-            continue;
-        };
-        if volume
-            .spec
-            .is_some_and(|spec| spec.local.is_some() || spec.host_path.is_some())
-        {
+        if volume.local.is_some() || volume.host_path.is_some() {
             return true;
         }
     }
@@ -469,7 +487,7 @@ fn is_denied(message: &str) -> bool {
 /// RBAC comes first: it refuses before anyone looks whether the namespace is there.
 async fn uninvited(client: &Client, namespace: &str, words: &str) -> numo_core::observed::Validity {
     use numo_core::observed::Validity;
-    let namespaces = watch::api(client, Kind::Namespace, "");
+    let namespaces = watch::items(client, Kind::Namespace, "");
     match namespaces.get_opt(namespace).await {
         Ok(None) => no_namespace(namespace),
         Ok(Some(_)) => {
@@ -530,7 +548,7 @@ pub async fn may_reboot(client: &Client, namespace: &str, account: &str) -> Opti
 
 #[cfg(test)]
 mod tests {
-    use super::{Pod, ending, tail};
+    use super::{Item, PersistentVolumeSpec, Pod, ending, spec, tail};
     use serde_json::{Value, json};
 
     fn ended(containers: &[(&str, i32, u8)]) -> Value {
@@ -567,6 +585,23 @@ mod tests {
         assert_eq!(of(&[sidecar]), is("s", "upgrade", Some(7)));
         let good = pod("good", "Succeeded", &[("proxy", 0, 9)], &[("upgrade", 0, 8)]);
         assert_eq!(of(&[good]), is("good", "upgrade", Some(0)));
+    }
+
+    #[test]
+    fn a_volume_is_read_however_deep_its_managed_fields_are() {
+        let fields = format!("{}{{}}{}", r#"{"f:a":"#.repeat(300), "}".repeat(300));
+        let read = |more: &str| {
+            let text = format!(
+                r#"{{"metadata": {{"name": "a", "managedFields": [{{"fieldsV1": {fields}}}]}}{more}}}"#
+            );
+            let item: Item = serde_json::from_str(&text).unwrap();
+            spec::<PersistentVolumeSpec>(&item, "PersistentVolume a")
+        };
+        let volume = read(r#", "spec": {"hostPath": {"path": "/a"}}"#).unwrap();
+        assert!(volume.is_some_and(|volume| volume.host_path.is_some()));
+        assert_eq!(read(""), Ok(None));
+        let why = read(r#", "spec": {"hostPath": 1}"#).unwrap_err();
+        assert_eq!(why, "PersistentVolume a cannot be read");
     }
 
     #[test]

@@ -5,14 +5,15 @@ use super::{
     artifact::{Fetched, NotFetched},
     credentials,
     evaluator::{Begun, Component, Inner, PATIENCE, unavailable},
+    item::Item,
     lines::Lines,
     loaded::Place,
     reader::RuleReader,
     wire::Edition,
 };
 use crate::runners::wasm::{self, Examined, Fault};
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::Api;
+use k8s_openapi::{ByteString, api::core::v1::ConfigMap};
+use kube::{Api, api::ApiResource};
 use numo_api::{MutexRule, Reason, WasmRule, WasmStatus, marks};
 use numo_core::{
     action::EvaluationRequest,
@@ -20,7 +21,9 @@ use numo_core::{
     rules::clip,
 };
 use numo_plugin::{Rule, Services, Terms};
-use std::sync::Arc;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// The hidden verb of this binary under which it compiles one component.
 pub const COMPILE_VERB: &str = "compile-rule";
@@ -141,22 +144,18 @@ impl Inner {
         let wanted = spec.config_map.as_ref()?;
         let (name, key) = (&wanted.name, &wanted.key);
         let not_found = |message: String| Some(Err((Reason::ConfigMapNotFound, message)));
-        let maps: Api<ConfigMap> = Api::namespaced(self.connection.read.clone(), namespace);
+        let resource = ApiResource::erase::<ConfigMap>(&());
+        let maps: Api<Item> = Api::namespaced_with(self.connection.read.clone(), namespace, &resource);
         let found = tokio::time::timeout(PATIENCE, maps.get_opt(name)).await.ok()?;
         match found {
-            Ok(Some(map)) => {
-                let binary = map.binary_data.and_then(|mut data| data.remove(key));
-                let text = map.data.and_then(|mut data| data.remove(key));
-                let bytes = binary.map(|bytes| bytes.0).or(text.map(String::into_bytes));
-                bytes.map(Ok).map_or_else(
-                    || {
-                        not_found(format!(
-                            "spec.wasm.configMap: found no key {key} in ConfigMap {namespace}/{name}"
-                        ))
-                    },
-                    Some,
-                )
-            }
+            Ok(Some(map)) => entry(&map, key).map(Ok).map_or_else(
+                || {
+                    not_found(format!(
+                        "spec.wasm.configMap: found no key {key} in ConfigMap {namespace}/{name}"
+                    ))
+                },
+                Some,
+            ),
             Ok(None) => not_found(format!(
                 "spec.wasm.configMap: found no ConfigMap {namespace}/{name}, wanted an existing one"
             )),
@@ -264,6 +263,26 @@ impl Inner {
     }
 }
 
+/// The bytes of one key of a ConfigMap. Nothing else of it is read: whoever wrote it may have written its `managedFields` as deep as the
+/// API server takes them.
+fn entry(map: &Item, key: &str) -> Option<Vec<u8>> {
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
+    struct Only<'t> {
+        #[serde(borrow)]
+        binary_data: Option<BTreeMap<String, &'t RawValue>>,
+        #[serde(borrow)]
+        data: Option<BTreeMap<String, &'t RawValue>>,
+    }
+    let Only { binary_data, data } = serde_json::from_str(map.text()).ok()?;
+    if let Some(bytes) = binary_data.and_then(|mut data| data.remove(key)) {
+        let bytes: ByteString = serde_json::from_str(bytes.get()).ok()?;
+        return Some(bytes.0);
+    }
+    let text: String = serde_json::from_str(data?.remove(key)?.get()).ok()?;
+    Some(text.into_bytes())
+}
+
 /// Has the component check its configuration.
 async fn validate(component: &Rule, spec: &WasmRule) -> Result<(), Fault> {
     let checked = component
@@ -286,3 +305,24 @@ fn forgotten() -> Fault {
 
 /// Why a component is fetched again.
 pub(super) const FORGOTTEN: &str = "its component is no longer in the cache, and is fetched again";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_key_of_a_config_map_is_read_whatever_else_is_in_it() {
+        let fields = format!("{}{{}}{}", r#"{"f:a":"#.repeat(300), "}".repeat(300));
+        let text = format!(
+            r#"{{"metadata": {{"name": "a", "managedFields": [{{"fieldsV1": {fields}}}]}},
+             "data": {{"text": "a\n", "both": "text"}}, "binaryData": {{"rule.wasm": "AGFzbQ==", "both": "AA=="}}}}"#
+        );
+        let map: Item = serde_json::from_str(&text).unwrap();
+        assert_eq!(entry(&map, "rule.wasm").as_deref(), Some(&b"\0asm"[..]));
+        assert_eq!(entry(&map, "text").as_deref(), Some(&b"a\n"[..]));
+        assert_eq!(entry(&map, "both").as_deref(), Some(&b"\0"[..]));
+        assert_eq!(entry(&map, "none"), None);
+        let empty: Item = serde_json::from_str(r#"{"metadata": {"name": "a"}}"#).unwrap();
+        assert_eq!(entry(&empty, "text"), None);
+    }
+}

@@ -30,7 +30,7 @@ use numo_core::{
     Decision, Owner, OwnerKind, Snapshot,
     action::{Action, Event, EventAction, Planned},
     decide, invariant, left,
-    observed::{Key, RuleView, Said, Settings, Validity},
+    observed::{Key, Said, Settings, Validity},
     quorum::OPENSHIFT_ETCD,
     referred::{self, Referral},
     report::{MaintenancePhase, Report, RunPhase, Why},
@@ -1489,7 +1489,6 @@ impl Planner {
             let sender = self.sender.clone();
             let shares = self.judgements.clone();
             tokio::spawn(async move {
-                let _under_way = under_way;
                 // Whoever writes many rules waits for those, and nobody else does.
                 let _share = shares.take(&key.namespace, 1).await;
                 let judged = tokio::time::timeout(PATIENCE, answer::judge(&client, &rule)).await;
@@ -1498,6 +1497,7 @@ impl Planner {
                 if validity != Validity::Unknown {
                     let _ = sender.send(Seen::Judged(key, edition, validity));
                 }
+                drop(under_way);
             });
         }
     }

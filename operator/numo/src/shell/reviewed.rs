@@ -1,13 +1,27 @@
 //! What reviews of NodeMaintenances look at, kept up to date by watches: every replica serves reviews, the leader or not, and
 //! whoever sends many of them costs the API server nothing. It decides nothing and writes nothing.
 
-use super::{client::Connection, store::Store, watch, wire::Kind};
+use super::{
+    client::Connection,
+    item::Item,
+    store::{Seen, Store},
+    watch,
+    wire::{self, Kind, Object},
+};
+use kube::{Client, api::ListParams, core::DynamicObject};
 use numo_core::{
-    observed::{Observed, Settings},
+    observed::{Key, Observed, Settings},
     quorum::OPENSHIFT_ETCD,
 };
-use std::sync::{Arc, PoisonError, RwLock};
+use serde::Deserialize;
+use std::{
+    sync::{Arc, PoisonError, RwLock},
+    time::Duration,
+};
 use tokio::sync::mpsc;
+
+/// How long one maintenance may take that is read by itself.
+const READ: Duration = Duration::from_secs(5);
 
 /// The kinds of a review, and where their objects are; empty is everywhere.
 const LOOKED_AT: [(Kind, &str); 9] = [
@@ -40,9 +54,10 @@ impl Reviewed {
             tokio::spawn(watch::watch(client, kind, scope.to_owned(), to.clone()));
         }
         let reviewed = Self(Arc::new(RwLock::new(store)));
-        let kept = reviewed.clone();
+        let (kept, client) = (reviewed.clone(), connection.read.clone());
         tokio::spawn(async move {
             while let Some(seen) = seen.recv().await {
+                let seen = kept.with_node(&client, seen).await;
                 let mut store = kept.0.write().unwrap_or_else(PoisonError::into_inner);
                 store.take_in(seen);
                 // What a planner would do next is nobody's matter here.
@@ -53,10 +68,145 @@ impl Reviewed {
         reviewed
     }
 
-    /// What `look` finds in what was seen; none while not everything was listed, or a list has failed since.
+    /// A maintenance that cannot be read is read once for its node alone: a list would tell no more of it.
+    async fn with_node(&self, client: &Client, seen: Seen) -> Seen {
+        match seen {
+            Seen::Applied(kind, number, Object::NotRead(key, unread))
+                if is_maintenance(kind) && !self.knows(&unread.uid) =>
+            {
+                let found = read_node(client, kind, &key).await;
+                Seen::Applied(kind, number, found.unwrap_or(Object::NotRead(key, unread)))
+            }
+            seen => seen,
+        }
+    }
+
+    fn knows(&self, uid: &str) -> bool {
+        let store = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        is_known(&store.observed, uid)
+    }
+
+    /// What `look` finds in what was seen; none while not everything was listed, a list has failed since, or it is not known which node a
+    /// maintenance is of. A NodeChange that cannot be read is for `look` to judge: a list would tell no more of it.
     pub fn look<T>(&self, look: impl FnOnce(&Observed) -> T) -> Option<T> {
         let store = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        (store.is_complete() && store.observed.unlisted.is_empty() && store.observed.unread.is_empty())
-            .then(|| look(&store.observed))
+        (store.is_complete() && is_whole(&store.observed)).then(|| look(&store.observed))
+    }
+}
+
+/// Whether what was seen is all that a list would tell. Whoever may write any NodeChange decides nothing here.
+fn is_whole(observed: &Observed) -> bool {
+    let mut unread = observed.unread.iter();
+    let changes = Kind::NodeChange.resource().3;
+    observed.unlisted.is_empty()
+        && unread.all(|((plural, _), unread)| *plural == changes || is_known(observed, &unread.uid))
+}
+
+/// Whether it is known which node the maintenance of this uid is of: that never changes.
+fn is_known(observed: &Observed, uid: &str) -> bool {
+    observed.maintenances.values().any(|one| one.uid == uid)
+}
+
+const fn is_maintenance(kind: Kind) -> bool {
+    matches!(kind, Kind::NodeMaintenance | Kind::KubeVirtMaintenance)
+}
+
+/// By a list, which is what numo has a right to.
+async fn read_node(client: &Client, kind: Kind, key: &Key) -> Option<Object> {
+    let one = ListParams::default().fields(&format!("metadata.name={}", key.name));
+    let api = watch::items(client, kind, "");
+    let list = tokio::time::timeout(READ, api.list(&one)).await.ok()?.ok()?;
+    of_node(kind, list.items.first()?)
+}
+
+/// A maintenance of which no more is read than its node: whatever makes the whole of it unreadable, that is there, and short.
+pub fn of_node(kind: Kind, item: &Item) -> Option<Object> {
+    #[derive(Deserialize)]
+    struct Only {
+        spec: OnlySpec,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct OnlySpec {
+        node_name: String,
+    }
+    if !is_maintenance(kind) {
+        return None;
+    }
+    let node = item.part::<Only>()?.spec.node_name;
+    let brief = DynamicObject {
+        types: None,
+        metadata: item.metadata.clone(),
+        data: serde_json::json!({"spec": {"nodeName": node}}),
+    };
+    wire::object(kind, brief)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use numo_core::OwnerKind;
+
+    /// An object with managed fields that are deeper than JSON is read: whoever may write it may write those.
+    fn deep(namespace: &str, spec: &str) -> Item {
+        let fields = format!("{}{{}}{}", r#"{"f:a":"#.repeat(300), "}".repeat(300));
+        let text = format!(
+            r#"{{"metadata": {{"name": "a", "namespace": "{namespace}", "uid": "u", "managedFields": [{{"fieldsV1": {fields}}}]}},
+             "spec": {spec}}}"#
+        );
+        serde_json::from_str(&text).unwrap()
+    }
+
+    fn reviewed() -> Reviewed {
+        let store = Store::new(Settings {
+            namespace: "numo".to_owned(),
+            ..Settings::default()
+        });
+        Reviewed(Arc::new(RwLock::new(store)))
+    }
+
+    impl Reviewed {
+        fn see(&self, kind: Kind, number: u64, object: Object) {
+            self.0
+                .write()
+                .unwrap()
+                .take_in(Seen::Applied(kind, number, object));
+        }
+    }
+
+    #[test]
+    fn a_node_change_that_nobody_can_read_is_judged_by_its_namespace() {
+        let reviewed = reviewed();
+        let kind = Kind::NodeChange;
+        let is_stopped = || reviewed.look(|observed| observed.list_failed(OwnerKind::Plan).is_some());
+        for (number, namespace, stops) in [(5, "team", false), (6, "numo", true)] {
+            let object = wire::item(kind, &deep(namespace, "{}")).unwrap();
+            assert!(matches!(object, Object::NotRead(..)), "{object:?}");
+            reviewed.see(kind, number, object);
+            assert_eq!(is_stopped(), Some(stops), "{namespace}: no list is asked for");
+        }
+    }
+
+    #[test]
+    fn a_maintenance_that_nobody_can_read_is_of_its_node() {
+        let reviewed = reviewed();
+        let kind = Kind::NodeMaintenance;
+        let item = deep("", r#"{"nodeName": "worker-0"}"#);
+        let nodes = || {
+            reviewed.look(|observed| {
+                let all = observed.maintenances.values();
+                all.map(|one| one.spec.node_name.clone()).collect::<Vec<_>>()
+            })
+        };
+        reviewed.see(kind, 5, wire::item(kind, &item).unwrap());
+        assert_eq!(nodes(), None, "a list tells which node it is of");
+        assert!(!reviewed.knows("u"));
+        reviewed.see(kind, 6, of_node(kind, &item).unwrap());
+        assert_eq!(nodes(), Some(vec!["worker-0".to_owned()]));
+        // It is written again, as deep as before: nobody asks for it once more.
+        reviewed.see(kind, 7, wire::item(kind, &item).unwrap());
+        assert!(reviewed.knows("u"));
+        assert_eq!(nodes(), Some(vec!["worker-0".to_owned()]));
+        assert!(of_node(Kind::NodeChange, &item).is_none());
     }
 }

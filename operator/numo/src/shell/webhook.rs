@@ -5,12 +5,13 @@
 use super::{
     certificates::{Certificate, CertificateError, NAME},
     client::Connection,
-    reviewed::Reviewed,
+    item::Item,
+    reviewed::{self, Reviewed},
     serve::{self, Bounds, Served},
     watch,
     wire::{self, Kind, Object, SlimNode},
 };
-use axum::{Json, Router, extract::State, routing::post};
+use axum::{Json, Router, body::Bytes, extract::State, http::StatusCode, routing::post};
 use kube::{
     Api, Client,
     api::{ListParams, Patch, PatchParams},
@@ -19,11 +20,12 @@ use kube::{
 };
 use numo_api::NodeMaintenanceSpec;
 use numo_core::{
-    maintenance,
+    OwnerKind, maintenance,
     observed::{Observed, Settings},
     quorum::{self, OPENSHIFT_ETCD},
 };
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::{Value, json, value::RawValue};
 use std::{
     net::SocketAddr,
     path::PathBuf,
@@ -85,7 +87,7 @@ const BOUNDS: Bounds = Bounds {
 };
 /// Reviews that read from the API server at once, and how long one may take, less than the API server waits.
 const REVIEWS: (usize, Duration) = (4, Duration::from_secs(8));
-/// Objects of a page.
+/// Nodes of a page.
 const PAGE: u32 = 500;
 
 /// Serves until the process ends. The address is given back, for port 0.
@@ -120,23 +122,60 @@ pub async fn serve(
     let router = Router::new()
         .route(
             "/validate-nodemaintenance-medik8s-io-v1beta1-nodemaintenance",
-            post(
-                |State(admission): State<Admission>, Json(review): Json<Value>| async move {
-                    Json(admission.review(&review).await)
-                },
-            ),
+            post(answer),
         )
         .route(
             "/validate-nodemaintenance-kubevirt-io-v1beta1-nodemaintenances",
-            post(
-                |State(admission): State<Admission>, Json(review): Json<Value>| async move {
-                    Json(admission.review(&review).await)
-                },
-            ),
+            post(answer),
         )
         .with_state(admission);
     tokio::spawn(serve::accept(listener, Some(served), router, BOUNDS));
     Ok(bound)
+}
+
+/// What is read of an AdmissionReview (`admission.k8s.io/v1`). All else is skipped, and specs stay the text that they came as until they
+/// are looked at: a review that waits costs no more than its bytes.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Review<'b> {
+    api_version: String,
+    #[serde(borrow)]
+    request: Asked<'b>,
+}
+
+/// The request of a review.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Asked<'b> {
+    uid: String,
+    operation: String,
+    #[serde(borrow)]
+    object: Option<Given<'b>>,
+    #[serde(borrow)]
+    old_object: Option<Given<'b>>,
+}
+
+/// The NodeMaintenance of a request.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Given<'b> {
+    #[serde(borrow)]
+    spec: Option<&'b RawValue>,
+}
+
+impl Given<'_> {
+    /// Its spec; an empty one if it has none, or none of its kind.
+    fn spec(given: Option<&Self>) -> NodeMaintenanceSpec {
+        let text = given.and_then(|given| given.spec);
+        text.and_then(|text| serde_json::from_str(text.get()).ok())
+            .unwrap_or_default()
+    }
+}
+
+/// Answers a request of the API server's.
+async fn answer(State(admission): State<Admission>, body: Bytes) -> Result<Json<Value>, StatusCode> {
+    let review: Review<'_> = serde_json::from_slice(&body).map_err(|_| StatusCode::BAD_REQUEST)?;
+    Ok(Json(admission.review(&review).await))
 }
 
 /// The certificate as it is now: that of the folder, or the one that all replicas share.
@@ -238,41 +277,48 @@ struct Admission {
 }
 
 impl Admission {
-    /// The answer to an AdmissionReview (`admission.k8s.io/v1`).
-    async fn review(&self, review: &Value) -> Value {
-        let request = &review["request"];
+    /// The answer to an AdmissionReview.
+    async fn review(&self, review: &Review<'_>) -> Value {
+        let request = &review.request;
         let refusal = match tokio::time::timeout(REVIEWS.1, self.refusal(request)).await {
             Ok(Ok(refusal)) => refusal,
             Ok(Err(error)) => Some(format!("numo could not look at the cluster: {error}")),
             Err(_) => Some("numo could not look at the cluster in time".to_owned()),
         };
-        let mut response = json!({"uid": request["uid"], "allowed": refusal.is_none()});
+        let mut response = json!({"uid": request.uid, "allowed": refusal.is_none()});
         if let Some(message) = refusal {
             response["status"] = json!({"code": 403, "reason": "Forbidden", "message": message});
         }
-        let version = review["apiVersion"].as_str().unwrap_or("admission.k8s.io/v1");
+        let version = match review.api_version.as_str() {
+            "" => "admission.k8s.io/v1",
+            version => version,
+        };
         json!({"apiVersion": version, "kind": "AdmissionReview", "response": response})
     }
 
-    async fn refusal(&self, request: &Value) -> Result<Option<String>, kube::Error> {
-        let spec = |object: &Value| {
-            serde_json::from_value::<NodeMaintenanceSpec>(object["spec"].clone()).unwrap_or_default()
-        };
-        let new = spec(&request["object"]);
-        match request["operation"].as_str() {
-            Some("CREATE") => {
-                let seen = |observed: &Observed| maintenance::inadmissible(observed, &new);
-                if let Some(refusal) = self.reviewed.look(seen) {
+    async fn refusal(&self, request: &Asked<'_>) -> Result<Option<String>, kube::Error> {
+        match request.operation.as_str() {
+            "CREATE" => {
+                let seen = {
+                    let new = Given::spec(request.object.as_ref());
+                    self.reviewed.look(|observed| inadmissible(observed, &new))
+                };
+                if let Some(refusal) = seen {
                     return Ok(refusal);
                 }
                 let _place = self.places.acquire().await;
+                // Read once more: whoever waits for a place holds nothing but the text.
+                let new = Given::spec(request.object.as_ref());
                 let observed = self.observe(&new.node_name).await?;
-                Ok(maintenance::inadmissible(&observed, &new))
+                Ok(inadmissible(&observed, &new))
             }
-            Some("UPDATE") if spec(&request["oldObject"]).node_name != new.node_name => {
-                Ok(Some("updating spec.NodeName isn't allowed".to_owned()))
+            "UPDATE" => {
+                let new = Given::spec(request.object.as_ref());
+                if Given::spec(request.old_object.as_ref()).node_name != new.node_name {
+                    return Ok(Some("updating spec.NodeName isn't allowed".to_owned()));
+                }
+                Ok(maintenance::invalid(&new))
             }
-            Some("UPDATE") => Ok(maintenance::invalid(&new)),
             _ => Ok(None),
         }
     }
@@ -298,9 +344,7 @@ impl Admission {
             }
             self.list(Kind::EtcdPod, namespace, params, &mut observed).await?;
         }
-        let known = observed.nodes.get(node);
-        let has_etcd = observed.etcd_pods.values().any(|pod| pod.node == node);
-        if !has_etcd && !known.is_some_and(quorum::is_control_plane) {
+        if !is_of_control_plane(&observed, node) {
             return Ok(observed);
         }
         self.list(
@@ -343,8 +387,8 @@ impl Admission {
         params: ListParams,
         observed: &mut Observed,
     ) -> Result<(), kube::Error> {
-        let api = watch::api(&self.client, kind, namespace);
-        let mut params = params.limit(PAGE);
+        let api = watch::items(&self.client, kind, namespace);
+        let mut params = params.limit(watch::page(kind));
         loop {
             let page = match api.list(&params).await {
                 Ok(page) => page,
@@ -352,29 +396,182 @@ impl Admission {
                 Err(kube::Error::Api(status)) if status.code == 404 => return Ok(()),
                 Err(error) => return Err(error),
             };
-            for object in page.items {
-                match wire::object(kind, object) {
-                    Some(Object::Maintenance(view)) => {
-                        observed.maintenances.insert(view.owner.clone(), *view);
-                    }
-                    Some(Object::ClusterVersion(version)) => observed.cluster_version = Some(version),
-                    Some(Object::Infrastructure(topology)) => observed.control_plane_topology = topology,
-                    Some(Object::EtcdPod(key, pod)) => {
-                        observed.etcd_pods.insert(key, pod);
-                    }
-                    Some(Object::DisruptionBudget(key, budget)) => {
-                        observed.disruption_budgets.insert(key, *budget);
-                    }
-                    Some(Object::Change(change)) => {
-                        observed.changes.insert(change.key.clone(), *change);
-                    }
-                    _ => {}
-                }
+            for item in &page.items {
+                take(kind, item, observed);
             }
             match page.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => params = params.continue_token(&token),
                 None => return Ok(()),
             }
         }
+    }
+}
+
+/// Takes in an object of a list; one that cannot be read costs that object.
+fn take(kind: Kind, item: &Item, observed: &mut Observed) {
+    let found = match wire::item(kind, item) {
+        Some(Object::NotRead(key, unread)) => {
+            let of_node = reviewed::of_node(kind, item);
+            of_node.or(Some(Object::NotRead(key, unread)))
+        }
+        found => found,
+    };
+    match found {
+        Some(Object::Maintenance(view)) => {
+            observed.maintenances.insert(view.owner.clone(), *view);
+        }
+        Some(Object::ClusterVersion(version)) => observed.cluster_version = Some(version),
+        Some(Object::Infrastructure(topology)) => observed.control_plane_topology = topology,
+        Some(Object::EtcdPod(key, pod)) => {
+            observed.etcd_pods.insert(key, pod);
+        }
+        Some(Object::DisruptionBudget(key, budget)) => {
+            observed.disruption_budgets.insert(key, *budget);
+        }
+        Some(Object::Change(change)) => {
+            observed.changes.insert(change.key.clone(), *change);
+        }
+        Some(Object::NotRead(key, unread)) => {
+            observed.unread.insert((kind.resource().3, key), unread);
+        }
+        _ => {}
+    }
+}
+
+/// Whether the control plane has to do with a node.
+fn is_of_control_plane(observed: &Observed, node: &str) -> bool {
+    observed.etcd_pods.values().any(|pod| pod.node == node)
+        || observed.nodes.get(node).is_some_and(quorum::is_control_plane)
+}
+
+/// Why a maintenance is refused: for what the core says, and on a node of the control plane for a NodeChange that is to be believed and
+/// cannot be read: it may be another node's turn.
+fn inadmissible(observed: &Observed, spec: &NodeMaintenanceSpec) -> Option<String> {
+    let unread = || {
+        if !is_of_control_plane(observed, &spec.node_name) {
+            return None;
+        }
+        // A Plan needs no more than every owner does: of the kinds that are read here that is NodeChanges.
+        let why = observed.list_failed(OwnerKind::Plan)?.message;
+        Some(format!(
+            "can not put master/control-plane node {} into maintenance at this moment: {why}",
+            spec.node_name
+        ))
+    };
+    maintenance::inadmissible(observed, spec).or_else(unread)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Managed fields that are deeper than JSON is read.
+    fn deep() -> String {
+        format!("{}{{}}{}", r#"{"f:a":"#.repeat(300), "}".repeat(300))
+    }
+
+    fn item(namespace: &str, spec: &str) -> Item {
+        let fields = deep();
+        let text = format!(
+            r#"{{"metadata": {{"name": "a", "namespace": "{namespace}", "uid": "u", "managedFields": [{{"fieldsV1": {fields}}}]}},
+             "spec": {spec}}}"#
+        );
+        serde_json::from_str(&text).unwrap()
+    }
+
+    /// Three Nodes of the control plane, and one that is none of it.
+    fn observed() -> Observed {
+        let mut observed = Observed {
+            settings: Settings {
+                namespace: "numo".to_owned(),
+                ..Settings::default()
+            },
+            ..Observed::default()
+        };
+        for (name, role) in [
+            ("master-0", "master"),
+            ("master-1", "master"),
+            ("master-2", "master"),
+            ("worker-0", "worker"),
+        ] {
+            let node = json!({
+                "metadata": {"name": name, "uid": name, "labels": {format!("node-role.kubernetes.io/{role}"): ""}},
+                "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+            });
+            let (node, _) = wire::node(serde_json::from_value(node).unwrap());
+            observed.nodes.insert(node.name.clone(), node);
+        }
+        observed
+    }
+
+    fn of(node: &str) -> NodeMaintenanceSpec {
+        NodeMaintenanceSpec {
+            node_name: node.to_owned(),
+            ..NodeMaintenanceSpec::default()
+        }
+    }
+
+    #[test]
+    fn an_object_of_a_list_that_nobody_can_read_costs_that_object() {
+        let mut observed = observed();
+        let admitted = |observed: &Observed, node: &str| inadmissible(observed, &of(node)).is_none();
+        take(Kind::NodeChange, &item("team", "{}"), &mut observed);
+        assert!(admitted(&observed, "master-0"), "a stranger's NodeChange");
+        take(Kind::NodeChange, &item("numo", "{}"), &mut observed);
+        let why = inadmissible(&observed, &of("master-0"));
+        assert!(
+            why.as_ref()
+                .is_some_and(|why| why.contains("nodechanges numo/a cannot be read")),
+            "{why:?}"
+        );
+        assert!(admitted(&observed, "worker-0"), "no turn keeps it");
+        let maintenance = item("", r#"{"nodeName": "worker-0"}"#);
+        take(Kind::NodeMaintenance, &maintenance, &mut observed);
+        let why = inadmissible(&observed, &of("worker-0"));
+        assert!(
+            why.as_ref().is_some_and(|why| why.contains("already exists")),
+            "{why:?}"
+        );
+        assert_eq!(
+            inadmissible(&observed, &of("worker-9")).as_deref(),
+            Some("invalid nodeName, no node with name worker-9 found")
+        );
+    }
+
+    #[test]
+    fn a_review_is_read_as_far_as_it_is_needed() {
+        let (fields, zeros) = (deep(), vec!["0"; 50_000].join(","));
+        let object = |node: &str| {
+            format!(
+                r#"{{"apiVersion": "x/v1", "metadata": {{"managedFields": [{{"fieldsV1": {fields}}}], "a": [{zeros}]}},
+                 "spec": {{"nodeName": "{node}", "other": {fields}}}, "status": {{"a": [{zeros}]}}}}"#
+            )
+        };
+        let text = format!(
+            r#"{{"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": {{
+                "uid": "u", "operation": "UPDATE", "userInfo": {{"username": "jane"}}, "options": null,
+                "object": {}, "oldObject": {}}}}}"#,
+            object("new"),
+            object("old")
+        );
+        let review: Review<'_> = serde_json::from_slice(text.as_bytes()).unwrap();
+        let Asked {
+            uid,
+            operation,
+            object,
+            old_object,
+        } = &review.request;
+        assert_eq!((uid.as_str(), operation.as_str()), ("u", "UPDATE"));
+        assert_eq!(Given::spec(object.as_ref()).node_name, "new");
+        assert_eq!(Given::spec(old_object.as_ref()).node_name, "old");
+        // Whatever is no spec of its kind names no node.
+        let odd = r#"{"request": {"operation": "CREATE", "object": {"spec": 1}, "oldObject": null}}"#;
+        let review: Review<'_> = serde_json::from_str(odd).unwrap();
+        assert_eq!(
+            Given::spec(review.request.object.as_ref()),
+            NodeMaintenanceSpec::default()
+        );
+        assert!(review.request.old_object.is_none());
+        assert!(serde_json::from_str::<Review<'_>>("[").is_err());
     }
 }

@@ -1406,7 +1406,7 @@ mod tests {
         assert_eq!(plan_job(&complete).unwrap().ended, Some(JobEnd::Complete));
     }
 
-    fn run_of(spec: Value) -> Option<Object> {
+    fn run_of(spec: &Value) -> Option<Object> {
         let object = serde_json::json!({
             "apiVersion": "openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexRunConfig",
             "metadata": {"name": "upgrade", "namespace": "ns", "uid": "u"},
@@ -1420,7 +1420,7 @@ mod tests {
 
     #[test]
     fn a_run_that_a_later_numo_wrote_keeps_its_pools() {
-        let found = run_of(serde_json::json!({
+        let found = run_of(&serde_json::json!({
             "mutexTargets": [{"name": "workers"}], "order": "ByMoon", "soakSeconds": 5,
         }));
         let Some(Object::Run(run)) = found else {
@@ -1438,10 +1438,10 @@ mod tests {
             serde_json::json!({"mutexTargets": "workers", "order": "ByMoon"}),
             serde_json::json!({"mutexTargets": [{"name": "workers"}], "canary": 7}),
         ] {
-            let found = run_of(unknown);
+            let found = run_of(&unknown);
             assert!(matches!(found, Some(Object::NotRead(..))), "{found:?}");
         }
-        let whole = run_of(serde_json::json!({"mutexTargets": [{"name": "workers"}]}));
+        let whole = run_of(&serde_json::json!({"mutexTargets": [{"name": "workers"}]}));
         assert!(matches!(whole, Some(Object::Run(run)) if run.misread.is_none()));
     }
 

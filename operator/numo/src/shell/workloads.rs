@@ -14,16 +14,15 @@ use crate::runners::{
     workloads::{self, State, Workload},
 };
 use futures::{StreamExt as _, stream};
-use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::LabelSelector};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::{
     Api,
-    api::{ApiResource, DynamicObject, ListParams, ObjectMeta},
+    api::{ApiResource, ListParams, ObjectMeta},
     core::{GroupVersionKind, Selector},
 };
 use numo_api::{AwaitedWorkloads, Phase};
 use numo_core::{action::EvaluationRequest, observed::RuleAnswer};
 use serde::Deserialize;
-use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// Reads at once.
@@ -59,6 +58,29 @@ struct BriefCondition {
     status: String,
 }
 
+/// A workload, as far as it says whose it is and how ready: whoever owns it may write the rest as deep as the API server takes it.
+#[derive(Clone, Debug, Deserialize)]
+struct BriefWorkload {
+    #[serde(deserialize_with = "wire::slim_meta")]
+    metadata: ObjectMeta,
+    #[serde(default)]
+    spec: BriefScale,
+    #[serde(default)]
+    status: BriefReady,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct BriefScale {
+    replicas: Option<i64>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct BriefReady {
+    observed_generation: Option<i64>,
+    ready_replicas: Option<i64>,
+}
+
 impl Inner {
     /// Remembers before the release, compares after the change.
     pub(super) async fn ask_workloads(
@@ -69,15 +91,18 @@ impl Inner {
         reader.begin();
         let work = async {
             if request.phase == Phase::Post {
-                let states = |found: &[Found]| -> Vec<(Workload, State)> {
-                    found.iter().map(|one| (one.0.clone(), one.1)).collect()
-                };
                 // While one of those is not ready that were not ready last time, no other needs to be read.
                 let mut found = self.states(workloads::unready_before(request), true).await?;
-                let mut said = workloads::compare(request, &states(&found));
+                let mut said = workloads::compare(request, &readable(&found));
                 if !matches!(said.0, RuleAnswer::Wait(..)) {
                     found = self.states(workloads::remembered(request), true).await?;
-                    said = workloads::compare(request, &states(&found));
+                    said = workloads::compare(request, &readable(&found));
+                }
+                // Nobody knows whether one that cannot be read is ready; the others are compared all the same.
+                if !matches!(said.0, RuleAnswer::Wait(..))
+                    && let Some((workload, ..)) = found.iter().find(|one| one.1.is_none())
+                {
+                    return Err(unavailable(format!("{workload} cannot be read")));
                 }
                 let (answer, unready) = said;
                 note(reader, &unready, &found);
@@ -88,11 +113,8 @@ impl Inner {
                 .ok_or_else(|| unavailable(format!("{} is gone", request.owner)))?;
             let wanted = self.on_node(&request.node, &awaited).await?;
             let found = self.states(wanted, false).await?;
-            let found: Vec<_> = found
-                .into_iter()
-                .map(|(workload, state, _)| (workload, state))
-                .collect();
-            Ok(workloads::remember(&found))
+            // One that cannot be read is not awaited: whoever wrote it so keeps no node.
+            Ok(workloads::remember(&readable(&found)))
         };
         let read = tokio::time::timeout(PATIENCE, work).await;
         read.map_err(|_| {
@@ -148,9 +170,9 @@ impl Inner {
         let Some(selector) = &awaited.namespace_selector else {
             return Ok(None);
         };
-        let namespaces: Api<Namespace> = Api::all(self.connection.read.clone());
+        let namespaces = watch::items(&self.connection.read, Kind::Namespace, "");
         let params = ListParams::default().labels_from(&selector_of(selector)?);
-        let found = namespaces.list_metadata(&params).await;
+        let found = namespaces.list(&params).await;
         let found = found.map_err(|error| unavailable(format!("namespaces cannot be listed: {error}")))?;
         Ok(Some(
             found
@@ -166,7 +188,8 @@ impl Inner {
             return Ok(workload);
         }
         let found = self.read(&workload).await?;
-        let owner = found.as_ref().and_then(|set| owner(&set.metadata, "Deployment"));
+        let found = found.as_ref().and_then(Item::part::<BriefWorkload>);
+        let owner = found.and_then(|set| owner(&set.metadata, "Deployment"));
         Ok(match owner {
             Some(name) => Workload {
                 kind: "Deployment".to_owned(),
@@ -185,6 +208,9 @@ impl Inner {
                 let found = self.read(&workload).await?;
                 Ok(found.map(|found| {
                     let state = state(&found, settled);
+                    if state.is_none() {
+                        tracing::warn!(%workload, "a workload cannot be read, and is passed over");
+                    }
                     (workload, state, found.metadata.resource_version)
                 }))
             })
@@ -194,17 +220,25 @@ impl Inner {
         found.into_iter().filter_map(Result::transpose).collect()
     }
 
-    async fn read(&self, workload: &Workload) -> Result<Option<DynamicObject>, Fault> {
+    async fn read(&self, workload: &Workload) -> Result<Option<Item>, Fault> {
         let resource = resource(&workload.kind);
-        let api: Api<DynamicObject> =
+        let api: Api<Item> =
             Api::namespaced_with(self.connection.read.clone(), &workload.namespace, &resource);
         let found = api.get_opt(&workload.name).await;
         found.map_err(|error| unavailable(format!("{workload} cannot be read: {error}")))
     }
 }
 
-/// A workload, how it is, and at which version.
-type Found = (Workload, State, Option<String>);
+/// A workload, how it is, and at which version; of one that cannot be read it is not known how it is.
+type Found = (Workload, Option<State>, Option<String>);
+
+/// How those are that can be read.
+fn readable(found: &[Found]) -> Vec<(Workload, State)> {
+    let states = found
+        .iter()
+        .filter_map(|(workload, state, _)| Some((workload.clone(), (*state)?)));
+    states.collect()
+}
 
 /// Has those watched that are waited for, but for ReplicaSets: numo may not watch them, of which there are too many.
 fn note(reader: &RuleReader, unready: &[Workload], found: &[Found]) {
@@ -264,13 +298,58 @@ fn owner(meta: &ObjectMeta, kind: &str) -> Option<String> {
     is_of_apps.then(|| owner.name.clone())
 }
 
-fn state(found: &DynamicObject, settled: bool) -> State {
-    let number = |pointer: &str| found.data.pointer(pointer).and_then(Value::as_i64);
-    let seen = number("/status/observedGeneration") >= found.metadata.generation;
-    State {
-        wanted: number("/spec/replicas").unwrap_or(1),
-        ready: number("/status/readyReplicas")
-            .filter(|_| seen || !settled)
-            .unwrap_or(0),
+fn state(found: &Item, settled: bool) -> Option<State> {
+    let BriefWorkload { spec, status, .. } = found.part()?;
+    let seen = status.observed_generation >= found.metadata.generation;
+    Some(State {
+        wanted: spec.replicas.unwrap_or(1),
+        ready: status.ready_replicas.filter(|_| seen || !settled).unwrap_or(0),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(text: &str) -> Item {
+        serde_json::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn a_workload_is_read_however_deep_its_managed_fields_are() {
+        let fields = format!("{}{{}}{}", r#"{"f:a":"#.repeat(300), "}".repeat(300));
+        let set = |observed: i64| {
+            item(&format!(
+                r#"{{"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {{
+                    "name": "web-1", "namespace": "shop", "generation": 3, "resourceVersion": "7",
+                    "ownerReferences": [{{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "u", "controller": true}}],
+                    "managedFields": [{{"manager": "them", "fieldsType": "FieldsV1", "fieldsV1": {fields}}}]}},
+                 "spec": {{"replicas": 2, "template": {fields}}},
+                 "status": {{"observedGeneration": {observed}, "replicas": 2, "readyReplicas": 2}}}}"#
+            ))
+        };
+        let is = |ready| Some(State { wanted: 2, ready });
+        assert_eq!(state(&set(3), true), is(2));
+        assert_eq!(state(&set(2), true), is(0), "its controller has not seen it");
+        assert_eq!(state(&set(2), false), is(2));
+        let brief: BriefWorkload = set(3).part().unwrap();
+        assert_eq!(owner(&brief.metadata, "Deployment").as_deref(), Some("web"));
+        // What is not said is as the API has it.
+        let bare = item(r#"{"metadata": {"name": "web", "namespace": "shop"}}"#);
+        assert_eq!(state(&bare, true), Some(State { wanted: 1, ready: 0 }));
+    }
+
+    #[test]
+    fn a_workload_that_cannot_be_read_is_passed_over() {
+        let odd = item(r#"{"metadata": {"name": "odd", "namespace": "shop"}, "spec": {"replicas": {}}}"#);
+        assert_eq!(state(&odd, true), None);
+        let of = |name: &str| Workload {
+            kind: "Deployment".to_owned(),
+            namespace: "shop".to_owned(),
+            name: name.to_owned(),
+        };
+        let good = State { wanted: 1, ready: 1 };
+        let found = [(of("odd"), None, None), (of("web"), Some(good), None)];
+        assert_eq!(readable(&found), [(of("web"), good)]);
     }
 }

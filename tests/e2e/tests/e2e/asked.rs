@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use numo_api::{MutexRule, MutexRunConfig, Outcome, Phase, Step};
-use numo_e2e::Stage;
+use numo_e2e::{Stage, siege::deep_fields};
 use numo_plugin_tests::prometheus::Running;
 use numo_world::{PoolSpec, WorldSpec};
 use serde_json::{Value, json};
@@ -536,6 +536,40 @@ fn web() -> [Value; 2] {
     ]
 }
 
+/// The same Deployment as `deep`: its tenant has written managed fields that are deeper than JSON is read.
+async fn deep(stage: &Stage) -> Result<()> {
+    let [_, mut deep] = web();
+    let labels = json!({"app": "deep"});
+    deep["metadata"]["name"] = json!("deep");
+    deep["metadata"]["managedFields"] = deep_fields("apps/v1");
+    deep["spec"]["selector"]["matchLabels"] = labels.clone();
+    deep["spec"]["template"]["metadata"]["labels"] = labels;
+    let deployments: kube::Api<k8s_openapi::api::apps::v1::Deployment> =
+        kube::Api::namespaced(stage.client.clone(), "shop");
+    let created = deployments
+        .create(&kube::api::PostParams::default(), &serde_json::from_value(deep)?)
+        .await;
+    anyhow::ensure!(
+        matches!(created, Err(kube::Error::SerdeError(_))),
+        "the API server keeps them: {created:?}"
+    );
+    let pods: kube::Api<k8s_openapi::api::core::v1::Pod> =
+        kube::Api::namespaced(stage.client.clone(), "shop");
+    stage
+        .until("the pod of the deep Deployment is ready", 60, || async {
+            let found = pods
+                .list(&kube::api::ListParams::default().labels("app=deep"))
+                .await?;
+            let status = found.items.into_iter().find_map(|pod| pod.status);
+            let conditions = status.and_then(|status| status.conditions).unwrap_or_default();
+            let is_ready = conditions
+                .iter()
+                .any(|one| one.type_ == "Ready" && one.status == "True");
+            Ok(is_ready.then_some(()))
+        })
+        .await
+}
+
 /// Without a rule of anybody's own, a node is done only when the workloads that left it are ready again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_is_done_when_the_workloads_that_left_it_are_ready_again() -> Result<()> {
@@ -557,6 +591,7 @@ async fn a_node_is_done_when_the_workloads_that_left_it_are_ready_again() -> Res
         }
     };
     ready(1).await?;
+    deep(&stage).await?;
     let gate = crate::Gate::new()?;
     let gated = crate::rule("gated", json!({"jobSpec": crate::job(&gate.wait())}));
     prepare(&stage, &[gated], json!({})).await?;
@@ -566,10 +601,11 @@ async fn a_node_is_done_when_the_workloads_that_left_it_are_ready_again() -> Res
     stage.patch_node("worker-0", label(Value::Null)).await?;
     gate.open_for_all()?;
     let text = explained(&stage, "worker-0", "WorkloadsNotReady", 120).await?;
-    assert!(
-        text.contains("Deployment shop/web has 0 of 1 ready replicas") && text.contains("PostRules"),
-        "{text}"
-    );
+    assert!(text.contains("PostRules"), "{text}");
+    for name in ["web", "deep"] {
+        let words = format!("Deployment shop/{name} has 0 of 1 ready replicas");
+        assert!(text.contains(&words), "{text}");
+    }
     ready(0).await?;
     stage.patch_node("worker-0", label(json!(""))).await?;
     finish(&stage).await?;

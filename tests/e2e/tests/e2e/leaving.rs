@@ -8,12 +8,12 @@ use kube::{
 };
 use numo_api::{RunResult, Step, marks};
 use numo_e2e::{NAMESPACE, Stage};
-use numo_world::{Fault, WorldSpec};
+use numo_world::{Fault, Timings, WorldSpec};
 use serde_json::{Value, json};
 
 use crate::{
     Gate, NEW, OLD, apply, canary, condition, delete_run, finish, gone, job, judgement, mark, pool, prepare,
-    released, released_after_a_while, rule, rule_began, run_of, seen, set, target, with, with_canary,
+    quick, released, released_after_a_while, rule, rule_began, run_of, seen, set, target, with, with_canary,
     workers,
 };
 
@@ -89,6 +89,48 @@ async fn a_run_deleted_in_mid_run_lets_no_other_node_go() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_canary_run_deleted_in_mid_run_lets_no_other_node_go() -> Result<()> {
     deleted_again_and_again(with_canary(workers(3)), json!({"canary": {"name": "canary"}})).await
+}
+
+/// While the control plane updates every node is at its pool's configuration, and the next one is on its way: whoever aborts the
+/// run then does not have the fleet rolled.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_aborted_before_its_version_is_rendered_lets_no_node_go() -> Result<()> {
+    let world = WorldSpec {
+        timings: Timings {
+            control_plane: 40.0,
+            ..Timings::default()
+        },
+        ..workers(2)
+    };
+    let stage = set(world, Vec::new()).await?;
+    prepare(&stage, &[quick()], json!({})).await?;
+    stage.world.upgrade_to(NEW).await?;
+    stage
+        .until("the pool is paused", 60, || async {
+            Ok(pool(&stage, "worker").await?.spec.paused.then_some(()))
+        })
+        .await?;
+    let before = pool(&stage, "worker").await?.spec.configuration.name;
+    stage.say(&["abort", "upgrade", "-n", NAMESPACE]).await?;
+    stage.condition("upgrade", "PoolHeld", "True", "PoolHeld").await?;
+    held(&stage, 2).await?;
+    stage
+        .until("the next version is rendered", 120, || async {
+            let now = pool(&stage, "worker").await?.spec.configuration.name;
+            Ok((now != before).then_some(()))
+        })
+        .await?;
+    assert!(released_after_a_while(&stage).await.is_empty());
+    held(&stage, 2).await?;
+    for node in ["worker-0", "worker-1"] {
+        assert_eq!(stage.world.version_of(node), OLD);
+    }
+    stage
+        .say(&["abort", "upgrade", "-n", NAMESPACE, "--undo"])
+        .await?;
+    finish(&stage).await?;
+    stage.judge(&judgement(&["quick"], &["quick"])).await?;
+    stage.strike().await
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,13 +3,15 @@
 use std::collections::BTreeSet;
 
 use anyhow::Result;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::{
+    api::core::v1::Pod, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
 use kube::{
     Api,
     api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams},
 };
 use numo_api::marks;
-use numo_e2e::{NAMESPACE, manifests};
+use numo_e2e::{NAMESPACE, Stage, manifests};
 use numo_world::{MachineApi, PoolSpec, WorldSpec};
 use serde_json::{Value, json};
 
@@ -211,6 +213,30 @@ fn of_nobody() -> Value {
     ]}})
 }
 
+/// Pools get a field that this numo has never heard of.
+async fn learn_of_tomorrow(stage: &Stage) -> Result<()> {
+    let definitions: Api<CustomResourceDefinition> = Api::all(stage.client.clone());
+    let path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/ofTomorrow";
+    let new = json!([{"op": "add", "path": path, "value": {"type": "string"}}]);
+    let new = Patch::<()>::Json(serde_json::from_value(new)?);
+    let name = "machineconfigpools.machineconfiguration.openshift.io";
+    definitions.patch(name, &PatchParams::default(), &new).await?;
+    let gvk = GroupVersionKind::gvk("machineconfiguration.openshift.io", "v1", "MachineConfigPool");
+    let resource = ApiResource::from_gvk_with_plural(&gvk, "machineconfigpools");
+    let pools: Api<DynamicObject> = Api::all_with(stage.client.clone(), &resource);
+    let dry = PatchParams {
+        dry_run: true,
+        ..PatchParams::default()
+    };
+    let patch = Patch::Merge(json!({"spec": {"ofTomorrow": "known"}}));
+    stage
+        .until("pools have the new field", 60, || async {
+            let pool = pools.patch("worker", &dry, &patch).await?;
+            Ok((pool.data["spec"]["ofTomorrow"] == "known").then_some(()))
+        })
+        .await
+}
+
 /// Whoever has numo's token can stop nodes and let them go, and is not root on them: the API server refuses what numo never writes.
 #[tokio::test(flavor = "multi_thread")]
 async fn numos_token_writes_what_numo_writes_and_nothing_more() -> Result<()> {
@@ -226,6 +252,7 @@ async fn numos_token_writes_what_numo_writes_and_nothing_more() -> Result<()> {
         "spec": {"nodeSelector": {"matchLabels": {"no": "node"}}, "upgrade": {"image": "none"}, "version": "v1"},
     });
     apply(&stage, &[plan]).await?;
+    learn_of_tomorrow(&stage).await?;
     let numo = stage.as_numo().await?;
     let api = |group: &str, version: &str, kind: &str, plural: &str, namespace: &str| -> Api<DynamicObject> {
         let resource =
@@ -294,6 +321,14 @@ async fn numos_token_writes_what_numo_writes_and_nothing_more() -> Result<()> {
             "worker",
             json!({"spec": {"machineConfigSelector": {"matchLabels": {"a": "b"}}}}),
         ),
+        (&pools, "worker", json!({"spec": {"machineConfigSelector": null}})),
+        (&pools, "worker", json!({"spec": {"maxUnavailable": 7}})),
+        // Of a pool it may change two fields, whatever fields there will be.
+        (
+            &pools,
+            "worker",
+            json!({"spec": {"paused": true, "ofTomorrow": "x"}}),
+        ),
         (&runs, "upgrade", json!({"spec": {"mutexRules": []}})),
         (
             &plans,
@@ -350,6 +385,11 @@ async fn numos_token_writes_what_numo_writes_and_nothing_more() -> Result<()> {
             json!({"spec": {"taints": [{"key": marks::MEDIK8S_DRAIN, "effect": "NoSchedule"}]}}),
         ),
         (&pools, "worker", json!({"spec": {"paused": true}})),
+        (
+            &pools,
+            "worker",
+            json!({"spec": {"nodeSelector": {"matchLabels": {"a": "b"}}}}),
+        ),
         (
             &runs,
             "upgrade",

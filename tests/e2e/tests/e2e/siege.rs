@@ -8,7 +8,8 @@ use crate::{
     prepare, quick, run_of, set, target, workers,
 };
 use anyhow::{Context, Result};
-use numo_api::{MutexRuleStatus, conditions::types, node_maintenance::MEDIK8S_GROUP};
+use kube::{Api, api::PostParams};
+use numo_api::{MutexRuleStatus, NodeMaintenance, conditions::types, node_maintenance::MEDIK8S_GROUP};
 use numo_e2e::{
     Numo, Stage,
     memory::{self, Fence},
@@ -103,6 +104,22 @@ fn start(stage: &mut Stage) -> Result<(Fence, Option<u32>)> {
     Ok((fence, pid))
 }
 
+/// That the webhook looks at the control plane, by a dry run: it admits a master, or says that etcd needs it. A NodeChange that nobody can
+/// read is a stranger's matter.
+async fn looks_at_masters(stage: &Stage) -> Result<()> {
+    let maintenances: Api<NodeMaintenance> = Api::all(stage.person.clone());
+    let wanted = serde_json::from_value(object(MEDIK8S_GROUP, "master", "master-0", json!({})))?;
+    let params = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    if let Err(error) = maintenances.create(&params, &wanted).await {
+        let why = error.to_string();
+        anyhow::ensure!(why.contains("will violate etcd quorum"), "{why}");
+    }
+    Ok(())
+}
+
 /// Waits until every port answers in the midst of the crowd, as a kubelet, a scraper and the API server ask it.
 async fn answers(stage: &Stage, listeners: &[(String, String)]) -> Result<()> {
     for (what, address) in listeners {
@@ -113,6 +130,7 @@ async fn answers(stage: &Stage, listeners: &[(String, String)]) -> Result<()> {
                     // The API server asks it.
                     let why = refused(stage, object(MEDIK8S_GROUP, "bad", "worker-9", json!({}))).await;
                     anyhow::ensure!(why.contains("no node with name worker-9 found"), "{why}");
+                    looks_at_masters(stage).await?;
                 } else {
                     let address = address.clone();
                     let answer = tokio::task::spawn_blocking(move || probed(&address)).await??;
@@ -181,11 +199,12 @@ async fn starts_among_them(stage: &mut Stage) -> Result<()> {
     stage.upgraded("worker", "4.18.0").await?;
     stage.condition("upgrade", "Ready", "True", "Succeeded").await?;
     drop(crowd);
-    let log = stage.numo().context("numo runs")?.log();
-    assert!(
-        !log.contains("\"a\":{\"a\":{\"a\""),
-        "nobody's content is in the log"
-    );
+    // Quotes are escaped in it.
+    let log = stage.numo().context("numo runs")?.log().replace('\\', "");
+    for key in ["a", "f:a"] {
+        let content = format!("\"{key}\":{{\"{key}\":{{\"{key}\"");
+        assert!(!log.contains(&content), "nobody's content is in the log");
+    }
     is_unharmed(stage, &fence, pid)?;
     stage.stop_numo().await?;
     Ok(())
