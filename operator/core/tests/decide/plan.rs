@@ -1047,6 +1047,24 @@ fn a_closed_window_does_not_leave_a_node_cordoned() {
 }
 
 #[test]
+fn a_window_that_never_opens_is_a_persons_to_mend_and_keeps_no_turn() {
+    let window = r#"spec {"window":{"days":[],"startTime":"1","endTime":"2"}}"#;
+    let of = |closed: &str| {
+        two(&format!(
+            "plan concurrency:1 cordon finalizer applying:a {window}\n begun a new {closed}\n keeps a"
+        ))
+    };
+    check(
+        &of(""),
+        "ends a ClusterAdmin\n stalled a OutsideWindow\n > journal a closed",
+    );
+    check(
+        &of("closed:60"),
+        "node a Selected OutsideWindow\n > journal a Selected OutsideWindow attempt 2",
+    );
+}
+
+#[test]
 fn a_window_closes_a_turn_of_any_attempt_before_its_first_disruption() {
     let window = r#"spec {"window":{"days":["mon"],"startTime":"1","endTime":"2"}}"#;
     let of = |begun: &str| {

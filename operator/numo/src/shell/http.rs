@@ -50,7 +50,12 @@ pub async fn serve(address: SocketAddr, what: What, metrics: Metrics) -> Result<
 
 /// Whether the process goes on: one that leads and whose planner has not come round for [`SILENT`] does not, and is to be started anew.
 async fn healthz(State(metrics): State<Metrics>) -> impl IntoResponse {
-    match metrics.silent_for().filter(|silent| *silent > SILENT) {
+    health(metrics.silent_for())
+}
+
+/// `silent` is for how long the planner of a process that leads was not heard.
+fn health(silent: Option<Duration>) -> (StatusCode, String) {
+    match silent.filter(|silent| *silent > SILENT) {
         None => (StatusCode::OK, "ok\n".to_owned()),
         Some(silent) => (
             StatusCode::SERVICE_UNAVAILABLE,
@@ -78,4 +83,20 @@ async fn text(State(metrics): State<Metrics>) -> impl IntoResponse {
         )],
         metrics.text(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_planner_that_is_stuck_is_told_from_one_that_works_and_from_a_standby() {
+        let second = Duration::from_secs(1);
+        for alive in [None, Some(second), Some(SILENT)] {
+            assert_eq!(health(alive).0, StatusCode::OK, "{alive:?}");
+        }
+        let (code, words) = health(Some(SILENT + second));
+        assert_eq!(code, StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(words, "the planner was last heard 301 s ago\n");
+    }
 }

@@ -1734,6 +1734,19 @@ mod tests {
         assert!(stops(&store), "nothing begins");
         list(&mut store, 7, "Done");
         assert!(!stops(&store) && store.observed.unread.is_empty());
+        // Nor what a journal of a later format means.
+        let mut later = change("Released");
+        later["status"]["journalVersion"] = serde_json::json!(2);
+        store.see(Seen::Applied(kind, 8, item(kind, &later)));
+        assert!(stops(&store), "nothing begins");
+        let words = store
+            .observed
+            .list_failed(all[0])
+            .map(|why| why.message.to_string());
+        assert!(words.is_some_and(|words| words.contains("journalVersion: found 2")));
+        later["status"]["journalVersion"] = serde_json::json!(1);
+        store.see(Seen::Applied(kind, 9, item(kind, &later)));
+        assert!(!stops(&store));
         // After a restart nothing is known of it, but that it is there.
         let mut store = Store::new(settings());
         list(&mut store, 6, "Levitated");

@@ -465,6 +465,15 @@ const fn is_ours(kind: Kind) -> bool {
     )
 }
 
+/// That a later numo wrote this journal, in words.
+fn later_journal(change: &NodeChange) -> Option<String> {
+    let found = change.status.as_ref()?.journal_version;
+    let newest = numo_core::turn::journal::JOURNAL_VERSION;
+    (found > newest).then(|| {
+        format!("status.journalVersion: found {found}, wanted at most {newest}: a later numo wrote it")
+    })
+}
+
 /// Why an object of ours is none of its kind, in words.
 fn misread(kind: Kind, item: &Item) -> String {
     fn of<K: serde::de::DeserializeOwned>(found: DynamicObject) -> Option<String> {
@@ -474,7 +483,10 @@ fn misread(kind: Kind, item: &Item) -> String {
         Kind::MutexRunConfig => of::<MutexRunConfig>(found),
         Kind::MutexRule => of::<MutexRule>(found),
         Kind::MutexTarget => of::<MutexTarget>(found),
-        Kind::NodeChange => of::<NodeChange>(found),
+        Kind::NodeChange => match read::<NodeChange>(found) {
+            Ok(change) => later_journal(&change),
+            Err(words) => Some(words),
+        },
         Kind::MutexBudget => of::<MutexBudget>(found),
         Kind::MutexBinding => of::<MutexBinding>(found),
         Kind::Plan => of::<numo_api::Plan>(found),
@@ -575,7 +587,14 @@ pub fn object(kind: Kind, object: DynamicObject) -> Option<Object> {
             Object::Rule(Box::new(rule))
         }
         Kind::MutexTarget => Object::Target(Box::new(target(typed(object)?))),
-        Kind::NodeChange => Object::Change(Box::new(change(typed(object)?))),
+        Kind::NodeChange => {
+            let found: NodeChange = typed(object)?;
+            // What a later numo wrote down may mean something else: it is kept as it was seen before, and nothing begins.
+            if later_journal(&found).is_some() {
+                return None;
+            }
+            Object::Change(Box::new(change(found)))
+        }
         Kind::MutexBudget => Object::Budget(Box::new(budget(typed(object)?))),
         Kind::Namespace => {
             let terminating = object.metadata.deletion_timestamp.is_some();
@@ -1443,6 +1462,38 @@ mod tests {
         }
         let whole = run_of(&serde_json::json!({"mutexTargets": [{"name": "workers"}]}));
         assert!(matches!(whole, Some(Object::Run(run)) if run.misread.is_none()));
+    }
+
+    /// Whoever may write a DaemonSet by the name of kured holds up 32 nodes for a day, and no more.
+    #[test]
+    fn locks_of_kured_are_believed_of_few_nodes_and_for_a_day() {
+        let now: Timestamp = "2026-03-01T12:00:00Z".parse().unwrap();
+        let day = jiff::SignedDuration::from_hours(24);
+        let locks = |value: Value| {
+            let annotations = [(marks::KURED_LOCK.to_owned(), value.to_string())].into();
+            let meta = ObjectMeta {
+                annotations: Some(annotations),
+                ..ObjectMeta::default()
+            };
+            reboot_locks(&meta, now)
+        };
+        let holder = |node: &str| serde_json::json!({"nodeID": node, "created": "2090-01-01T00:00:00Z", "TTL": i64::MAX});
+        let all: Vec<Value> = (0..100).map(|number| holder(&format!("n{number}"))).collect();
+        let many = locks(serde_json::json!({"maxOwners": 100, "locks": all}));
+        assert_eq!(many.len(), kured::HOLDERS);
+        assert!(
+            many.iter().all(|lock| lock.until == now.checked_add(day).ok()),
+            "{many:?}"
+        );
+        let one = locks(holder("n1"));
+        assert_eq!((one.len(), one[0].until), (1, now.checked_add(day).ok()));
+        for strange in [
+            serde_json::json!("n1"),
+            serde_json::json!({"nodeID": ""}),
+            serde_json::json!(7),
+        ] {
+            assert!(locks(strange).is_empty());
+        }
     }
 
     #[test]
