@@ -25,7 +25,7 @@ use crate::{
         directive::persons_words,
         job::freeing,
         journal::{self, Journal},
-        lease::lease_holder,
+        lease::{self, Lease, lease_holder},
         shield::{shield, unshield},
     },
     verdict::Question,
@@ -126,36 +126,26 @@ fn take_lease_and_shield(draft: &mut Draft<'_>, member: &Member<'_>, change: &Ch
     let node = member.node;
     let holder = lease_holder(&frame.run.uid);
     let mut actions = Vec::new();
-    let lease = frame.observed.leases.get(&node.name);
-    if frame.observed.settings.leases_unavailable.is_none() {
-        match lease {
-            Some(lease) if lease.holder == holder => {
-                let due = lease.renewal();
-                if frame.now < due {
-                    draft.wake(due);
-                } else {
-                    let resource_version = lease.resource_version.clone();
-                    draft.act(
-                        &node.name,
-                        Action::RenewLease {
-                            node: node.name.clone(),
-                            holder,
-                            resource_version,
-                        },
-                        None,
-                    );
-                }
-            }
-            // Theirs now: it expired while nobody renewed it. What has begun goes on.
-            Some(lease) if !lease.expired(frame.now) => {}
-            other => actions.push(Action::AcquireLease {
+    match lease::of(frame.observed, &node.name, &holder, frame.now) {
+        Lease::None => {}
+        Lease::Ours(due) => draft.wake(due),
+        Lease::Due(lease) => {
+            let action = Action::RenewLease {
                 node: node.name.clone(),
-                node_uid: node.uid.clone(),
                 holder,
-                over: other.map(|lease| (lease.uid.clone(), lease.resource_version.clone())),
-                since: change.created,
-            }),
+                resource_version: lease.resource_version.clone(),
+            };
+            draft.act(&node.name, action, None);
         }
+        // Theirs now: it expired while nobody renewed it. What has begun goes on.
+        Lease::Held(..) => {}
+        Lease::Free(over) => actions.push(Action::AcquireLease {
+            node: node.name.clone(),
+            node_uid: node.uid.clone(),
+            holder,
+            over: over.map(|lease| (lease.uid.clone(), lease.resource_version.clone())),
+            since: change.created,
+        }),
     }
     if mark::shielded(node).is_none_or(|mark| mark.owner != draft.frame.run.uid) {
         actions.push(shield(node, &draft.frame.run.uid));

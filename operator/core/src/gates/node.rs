@@ -3,7 +3,7 @@
 use crate::{
     decide::frame::{Frame, Member},
     ledger, pools,
-    turn::lease::{self, lease_holder},
+    turn::lease::{self, Lease, lease_holder},
     why::Why,
 };
 use numo_api::{
@@ -55,15 +55,14 @@ pub fn not_fit(frame: &Frame<'_>, member: &Member<'_>) -> Option<Why> {
             format!("Node {name} spec.unschedulable: found true, wanted false; uncordon it to let it change");
         return Some(Why::new(Reason::CordonedByOther, message));
     }
-    let lease = frame.observed.leases.get(name)?;
     let ours = lease_holder(&frame.run.uid);
-    if lease.holder != ours && !lease.expired(frame.now) {
+    if let Lease::Held(lease, until) = lease::of(frame.observed, name, &ours, frame.now) {
         let message = format!(
             "Lease {}/node-{name} is held by {}",
             marks::LEASE_NAMESPACE,
             lease.holder
         );
-        return Some(Why::new(Reason::NodeLeaseHeld, message).until(lease::expiry(lease)));
+        return Some(Why::new(Reason::NodeLeaseHeld, message).until(until));
     }
     None
 }

@@ -230,6 +230,12 @@ fn a_lease_that_will_expire_is_waited_for() {
         "node a Selected NodeLeaseHeld
          > journal a Selected NodeLeaseHeld",
     );
+    // One whose renewal lies ahead is believed as little as by Plans and maintenances: it would be held until then.
+    let ahead = "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0 lease:someone renewed:60
+         run finalizer {}";
+    check(ahead, "> admit a");
 }
 
 #[test]
