@@ -127,7 +127,6 @@ fn take_lease_and_shield(draft: &mut Draft<'_>, member: &Member<'_>, change: &Ch
     let holder = lease_holder(&frame.run.uid);
     let mut actions = Vec::new();
     match lease::of(frame.observed, &node.name, &holder, frame.now) {
-        Lease::None => {}
         Lease::Ours(due) => draft.wake(due),
         Lease::Due(lease) => {
             let action = Action::RenewLease {
@@ -137,8 +136,8 @@ fn take_lease_and_shield(draft: &mut Draft<'_>, member: &Member<'_>, change: &Ch
             };
             draft.act(&node.name, action, None);
         }
-        // Theirs now: it expired while nobody renewed it. What has begun goes on.
-        Lease::Held(..) => {}
+        // There are none, or it is theirs now: it expired while nobody renewed it. What has begun goes on.
+        Lease::None | Lease::Held(..) => {}
         Lease::Free(over) => actions.push(Action::AcquireLease {
             node: node.name.clone(),
             node_uid: node.uid.clone(),
