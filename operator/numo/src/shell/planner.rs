@@ -1352,10 +1352,10 @@ impl Planner {
     /// owner refers to it that is not honoured, and says that it has something to give back.
     fn wanted_job_namespaces(&self) -> Vec<(String, bool)> {
         let observed = &self.store.observed;
+        let referred = referred::rules(observed);
         let of = |wanted: Referral| {
-            let referred = referred::rules(observed).into_iter();
-            let rules = referred.filter(move |(_, referral)| *referral == wanted);
-            let rules = rules.filter_map(|(key, _)| observed.rules.get(&key));
+            let rules = referred.iter().filter(|(_, referral)| **referral == wanted);
+            let rules = rules.filter_map(|(key, _)| observed.rules.get(key));
             rules
                 // Where a rule may not run nothing of it is to be seen.
                 .filter(|rule| numo_core::place::refusal(rule, observed).is_none())
