@@ -136,6 +136,20 @@ async fn a_pool_that_is_misspelt_between_two_upgrades_is_held() -> Result<()> {
     stage.strike().await
 }
 
+/// An upgrade is asked for, and everything stopped while the rule `gated` runs for worker-0; its journal once that has passed.
+async fn passed_in_a_stop(stage: &Stage, gate: &Gate) -> Result<numo_api::NodeChange> {
+    stage.world.upgrade_to(NEW).await?;
+    seen(stage, "the rule runs", |w| rule_began(w, "gated", "worker-0")).await?;
+    stage.say(&["stop", "--reason", "a weekend"]).await?;
+    gate.open_for_all()?;
+    stage
+        .until("the Pass is written down", 60, || async {
+            let change = stage.change("worker-0").await?;
+            Ok(change.filter(|change| !crate::verdicts(change, "gated", Phase::Pre).is_empty()))
+        })
+        .await
+}
+
 /// The same rule and the same words; only time has gone by.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pass_that_grew_old_in_a_stop_is_asked_for_again() -> Result<()> {
@@ -143,16 +157,7 @@ async fn a_pass_that_grew_old_in_a_stop_is_asked_for_again() -> Result<()> {
     let gate = Gate::new()?;
     let gated = rule("gated", json!({"passSeconds": 10, "jobSpec": job(&gate.wait())}));
     prepare(&stage, &[gated], json!({})).await?;
-    stage.world.upgrade_to(NEW).await?;
-    seen(&stage, "the rule runs", |w| rule_began(w, "gated", "worker-0")).await?;
-    stage.say(&["stop", "--reason", "a weekend"]).await?;
-    gate.open_for_all()?;
-    let passed = stage
-        .until("the Pass is written down", 60, || async {
-            let change = stage.change("worker-0").await?;
-            Ok(change.filter(|change| !crate::verdicts(change, "gated", Phase::Pre).is_empty()))
-        })
-        .await?;
+    let passed = passed_in_a_stop(&stage, &gate).await?;
     let ended = |change: &numo_api::NodeChange| {
         let status = change.status.clone().unwrap_or_default();
         status
@@ -314,16 +319,7 @@ async fn a_pass_of_before_a_stop_and_an_edit_lets_no_node_go() -> Result<()> {
     let gate = Gate::new()?;
     let gated = |command: &str| rule("gated", json!({"jobSpec": job(command)}));
     prepare(&stage, &[gated(&gate.wait())], json!({})).await?;
-    stage.world.upgrade_to(NEW).await?;
-    seen(&stage, "the rule runs", |w| rule_began(w, "gated", "worker-0")).await?;
-    stage.say(&["stop", "--reason", "a weekend"]).await?;
-    gate.open_for_all()?;
-    let passed = stage
-        .until("the Pass is written down", 60, || async {
-            let change = stage.change("worker-0").await?;
-            Ok(change.filter(|change| !crate::verdicts(change, "gated", Phase::Pre).is_empty()))
-        })
-        .await?;
+    let passed = passed_in_a_stop(&stage, &gate).await?;
     let edition = |change: &numo_api::NodeChange| {
         let status = change.status.clone().unwrap_or_default();
         status.verdicts.last().and_then(|verdict| verdict.edition.clone())

@@ -23,7 +23,8 @@ async fn a_canary_run_suspended_or_stopped_begins_nothing_new_and_goes_on_later(
     suspended_and_stopped(with_canary(workers(3)), json!({"canary": {"name": "canary"}})).await
 }
 
-/// Three releases are decided at once, and the API server takes three seconds for each: what a stop finds unwritten is not
+/// Three releases are decided at once, and the API server takes two seconds for each, less in all than
+/// a decision may begin anything: what a stop finds unwritten is not
 /// written any more.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_between_two_writes_of_a_round_holds_the_second() -> Result<()> {
@@ -33,7 +34,7 @@ async fn a_stop_between_two_writes_of_a_round_holds_the_second() -> Result<()> {
         ..StageOptions::default()
     })
     .await?;
-    let proxy = Proxy::slow(stage.numo_kubeconfig(), Duration::from_secs(3)).await?;
+    let proxy = Proxy::slow(stage.numo_kubeconfig(), Duration::from_secs(2)).await?;
     let numo = stage.numo_of(&proxy.kubeconfig(), &[])?;
     let gate = Gate::new()?;
     let rules = [rule("gated", json!({"jobSpec": job(&gate.wait())}))];
