@@ -9,7 +9,7 @@ use crate::{
     owner::Owner,
 };
 use jiff::Timestamp;
-use numo_api::{NodeChangeSpec, NodeChangeStatus, Phase, Placement, Reason, RunStatus};
+use numo_api::{NodeChangeSpec, NodeChangeStatus, Phase, Placement, Reason, RunStatus, Step};
 use serde_json::Value;
 
 /// A field: what was read, and what it shall be. `None` is absent.
@@ -300,6 +300,8 @@ impl Action {
     pub fn disrupts(&self) -> bool {
         match self {
             Self::PatchNode(patch) => matches!(patch.purpose, NodePurpose::Release | NodePurpose::Cordon),
+            // A turn that begins once more.
+            Self::WriteJournal { status, .. } => status.step == Some(Step::Admitted),
             Self::CreateChange { .. } | Self::CreatePlanJob(_) | Self::StartPlanJob { .. } => true,
             _ => false,
         }

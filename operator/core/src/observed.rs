@@ -520,8 +520,10 @@ pub struct RunConfigView {
     pub spec: MutexRunConfigSpec,
     /// numo's own check of the workloads that leave a node, as the spec sets it; none where nobody can ask it.
     pub workloads_check: Option<Box<RuleView>>,
-    /// What of its spec this numo cannot read, in words: the rest of the spec holds its pools.
+    /// What of it this numo cannot read, in words: the rest of the spec holds its pools.
     pub misread: Option<String>,
+    /// Part of its status was written by a later numo: nothing is written over it.
+    pub keeps_status: bool,
     /// The status last written.
     pub status: MutexRunConfigStatus,
 }

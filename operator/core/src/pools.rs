@@ -174,7 +174,13 @@ pub fn outdated(observed: &Observed, pool: &PoolView) -> usize {
         .filter(|asked| !asked.is_empty() && version(&pool.config) != Some(asked));
     let would_roll = |node: &&NodeView| {
         let current = node.annotation(openshift::CURRENT_CONFIG);
-        let is_behind = |asked| version(current).is_some_and(|version| version != asked);
+        // The label counts where the configuration has no version, as for the nodes of a run.
+        let label = || node.labels.get(openshift::RELEASE_VERSION).map(String::as_str);
+        let is_behind = |asked| {
+            version(current)
+                .or_else(label)
+                .is_some_and(|version| version != asked)
+        };
         current != pool.config
             || node.annotation(openshift::DESIRED_CONFIG) != pool.config
             || unrendered.is_some_and(is_behind)

@@ -294,6 +294,7 @@ fn stand_in(observed: &mut Observed, uid: &str, gone: &Gone, now: Timestamp) {
         spec: MutexRunConfigSpec::default(),
         workloads_check: None,
         misread: None,
+        keeps_status: false,
         status: MutexRunConfigStatus::default(),
     });
     if gone.kinds.contains(OwnerKind::MutexRunConfig.name()) {

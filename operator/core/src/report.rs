@@ -50,10 +50,6 @@ impl NodeReport {
             | Who::OtherRun
             | Who::OtherPlan => true,
             Who::ClusterAdmin => false,
-            // Before its turn nobody's patience with a rule ends: one that fails each time keeps the node out for ever.
-            Who::RuleAuthor if self.step == Step::Selected => {
-                matches!(self.why.reason, Reason::RuleRunning | Reason::RuleWaits)
-            }
             // A rule that gave no verdict is asked again; if it never does, the node is held.
             Who::RuleAuthor => self.why.reason == Reason::RuleRunning || self.why.reason.is_of_evaluation(),
             Who::Node => !matches!(self.why.reason, Reason::NodeNotReady | Reason::LeftOutNotReady),
@@ -359,15 +355,6 @@ mod tests {
             None,
             "the other one is begun by itself"
         );
-    }
-
-    #[test]
-    fn a_rule_of_phase_admit_that_always_fails_is_no_way_on() {
-        let broken = |step: Step| ("a", step, why(Reason::Trap));
-        assert_eq!(wedged(&[broken(Step::Selected)]).as_deref(), Some("a"));
-        assert_eq!(wedged(&[broken(Step::PreRules)]), None, "its tries are numbered");
-        let waits = ("a", Step::Selected, why(Reason::RuleWaits));
-        assert_eq!(wedged(&[waits]), None, "it says itself when to ask again");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::{
     why::Why,
 };
 use jiff::Timestamp;
-use numo_api::{FailurePolicy, Outcome, Phase, Reason, RuleWait, VerdictRecord};
+use numo_api::{FailurePolicy, Outcome, Phase, Reason, RuleWait, VerdictRecord, conditions::Who};
 
 pub use crate::{text::clip, time::later};
 
@@ -240,10 +240,22 @@ pub fn admission(
     open
 }
 
+/// After how many answers in a row that are no verdict a rule of phase Admit is one that a person must mend.
+const BROKEN: u32 = 3;
+
 /// What an answer in phase Admit has against the node, and after how many seconds it is asked again.
 fn refusal(what: &str, view: &EvaluationView, answer: &RuleAnswer) -> Option<(Why, i64)> {
     let RuleAnswer::Block(words) = answer else {
-        return waits(what, view, answer);
+        // Before its turn nobody's patience with a rule ends: one that fails each time keeps the node out for ever.
+        let is_broken = matches!(answer, RuleAnswer::NoVerdict(..)) && view.failures >= BROKEN;
+        let ended = |why: Why| {
+            if is_broken {
+                why.ended_by(Who::ClusterAdmin)
+            } else {
+                why
+            }
+        };
+        return waits(what, view, answer).map(|(why, pause)| (ended(why), pause));
     };
     let message = format!("{what}: it blocks: {}", words.shown());
     Some((

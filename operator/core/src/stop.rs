@@ -3,6 +3,7 @@
 //! something is begun at all is decided elsewhere: a stop that is here and nowhere else only has the round decided anew.
 
 use crate::{
+    key::Key,
     observed::{Map, Observed, RuleView},
     owner::{Owner, OwnerKind},
     referred,
@@ -24,7 +25,20 @@ pub fn standing(observed: &Observed, owner: &Owner) -> BTreeSet<String> {
     });
     let told = told.map(|change| format!("NodeChange {} {}", change.key, change.generation));
     // A Pass of another edition of its rule lets no node go.
-    let rules = referred::of_owner(owner, observed).into_iter().map(|key| {
+    let of_turns = observed.changes.values().filter(|change| {
+        change.in_flight() && Some(change.spec.owner_ref.uid.as_str()) == uid && observed.is_trusted(change)
+    });
+    // Those in force since a turn began, too.
+    let terms = of_turns.filter_map(|change| change.status.pin.as_ref()?.terms.as_ref());
+    let in_force = terms
+        .flat_map(|terms| &terms.rules)
+        .filter_map(|name| name.split_once('/'))
+        .map(|(namespace, name)| Key::new(namespace, name));
+    let all: BTreeSet<Key> = referred::of_owner(owner, observed)
+        .into_iter()
+        .chain(in_force)
+        .collect();
+    let rules = all.into_iter().map(|key| {
         let edition = observed.rules.get(&key).map(RuleView::edition);
         format!("MutexRule {key} {}", edition.unwrap_or_default())
     });

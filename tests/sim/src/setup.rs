@@ -491,6 +491,7 @@ fn add_run(
         spec,
         workloads_check: None,
         misread: None,
+        keeps_status: false,
         status: MutexRunConfigStatus::default(),
     };
     world.truth.runs.insert(key, view);

@@ -257,7 +257,9 @@ impl<'a> Frame<'a> {
 
     /// Whether the pool stays paused when a run is over (`hold: Always`).
     pub fn keeps_paused(&self, pool: &PoolView) -> bool {
-        self.intent.hold_always && self.intent.pools.iter().any(|target| target.name == pool.name)
+        // What cannot be read may be the wish that they stay.
+        let stays = self.intent.hold_always || self.run.misread.is_some();
+        stays && self.intent.pools.iter().any(|target| target.name == pool.name)
     }
 
     /// Whether anything of ours is on a pool or a node.

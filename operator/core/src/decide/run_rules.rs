@@ -28,7 +28,8 @@ pub(super) fn run_rules_hold(draft: &mut Draft<'_>, phase: Phase) -> Option<Why>
     if !asked {
         return None;
     }
-    match progress(frame, &frame.intent.rules, phase, draft.answers) {
+    let asked_with = (draft.answers, has_begun(frame));
+    match progress(frame, &frame.intent.rules, phase, asked_with) {
         Progress::Passed => None,
         Progress::Failed(_, why) if phase == Phase::PostRun => {
             draft.out.report.hold = Some(Why::new(Reason::RuleContinuedAfterFailure, why.message));
@@ -46,10 +47,8 @@ pub(super) fn run_rules_hold(draft: &mut Draft<'_>, phase: Phase) -> Option<Why>
         }
         Progress::Ask(question) => {
             draft.out.questions.push(question);
-            Some(Why::new(
-                Reason::RuleRunning,
-                "the result of a rule is being read",
-            ))
+            let why = Why::new(Reason::RuleRunning, "the result of a rule is being read");
+            Some(why)
         }
         Progress::Start(job) => {
             let why = Why::new(Reason::RuleStarting, format!("rule {} is starting", job.rule));
@@ -84,12 +83,12 @@ fn progress(
     frame: &Frame<'_>,
     all: &[(Key, Option<&RuleView>)],
     phase: Phase,
-    answers: &Answers,
+    (answers, begun): (&Answers, bool),
 ) -> Progress {
     let subject = run_subject(frame);
     let (verdicts, observed, now) = (frame.run_verdicts, frame.observed, frame.now);
     match rules::progress(all, phase, verdicts, &subject, observed, answers, now) {
-        Progress::Passed if phase == Phase::PreRun => aged(frame, &subject, answers),
+        Progress::Passed if phase == Phase::PreRun => aged(frame, &subject, answers, begun),
         other => other,
     }
 }
@@ -109,7 +108,8 @@ pub(super) fn no_longer_passed(frame: &Frame<'_>, answers: &Answers) -> Option<W
         let message = format!("rule {rule} of phase PreRun is asked again before any node is released");
         Some(Why::new(Reason::RuleRunning, message))
     };
-    match progress(frame, &known, Phase::PreRun, answers) {
+    // Nobody's age counts for those that have their turn: it would send them back again and again.
+    match progress(frame, &known, Phase::PreRun, (answers, true)) {
         Progress::Passed => None,
         Progress::Failed(_, why) | Progress::Wait(why, _) | Progress::Note(_, why) => Some(why),
         Progress::Start(job) => again(&job.rule),
@@ -123,11 +123,7 @@ pub(super) fn no_longer_passed(frame: &Frame<'_>, answers: &Answers) -> Option<W
 
 /// Rules of phase PreRun whose Pass no longer counts, asked again: one that has grown old before the first node of the run
 /// was begun, and one of another edition of the rule at any time.
-fn aged(frame: &Frame<'_>, subject: &Subject<'_>, answers: &Answers) -> Progress {
-    let begun = frame.changes().any(|change| {
-        change.spec.target.run_id == frame.run_id
-            && !matches!(change.status.step, None | Some(Step::Selected | Step::Admitted))
-    });
+fn aged(frame: &Frame<'_>, subject: &Subject<'_>, answers: &Answers, begun: bool) -> Progress {
     let no_longer_counts = |rule: &RuleView| {
         let last = rules::last_word(frame.run_verdicts, &rule.key, Phase::PreRun, subject.round);
         let passed = last.filter(|verdict| verdict.outcome == Outcome::Pass);
@@ -152,6 +148,14 @@ fn aged(frame: &Frame<'_>, subject: &Subject<'_>, answers: &Answers) -> Progress
         frame.now,
     );
     stale.map_or(Progress::Passed, |(_, progress)| progress)
+}
+
+/// Whether a node of the run was begun.
+fn has_begun(frame: &Frame<'_>) -> bool {
+    frame.changes().any(|change| {
+        change.spec.target.run_id == frame.run_id
+            && !matches!(change.status.step, None | Some(Step::Selected | Step::Admitted))
+    })
 }
 
 /// What rules that are asked once per run are asked about.

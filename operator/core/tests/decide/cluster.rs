@@ -696,6 +696,7 @@ impl Cluster {
             misread: words
                 .contains(&"misread")
                 .then(|| "spec.order: unknown variant".to_owned()),
+            keeps_status: false,
             workloads_check: words
                 .contains(&"checks-workloads")
                 .then(|| Box::new(ready::rule(parsed.awaited_workloads.as_ref()))),

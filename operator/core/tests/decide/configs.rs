@@ -193,3 +193,27 @@ fn pools_are_given_back_when_they_are_held_no_more() {
         "> hold worker with 1 outdated",
     );
 }
+
+/// Whether the pools are to stay paused may stand in what this numo cannot read.
+#[test]
+fn a_run_that_is_partly_read_keeps_its_pools_paused_between_upgrades() {
+    let cluster = |run: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours
+             node a worker 4.17.0
+             run finalizer {run}
+             status 4.17.0 finished
+             change a Done"
+        )
+    };
+    check(
+        &cluster("misread {trigger: AnyConfig}"),
+        "hold InvalidField\n > nothing",
+    );
+    check(&cluster("{trigger: AnyConfig}"), "> unpause worker");
+    check(
+        &cluster("misread deleting {trigger: AnyConfig}"),
+        "> unpause worker",
+    );
+}

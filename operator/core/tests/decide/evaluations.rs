@@ -767,3 +767,16 @@ fn workloads_that_are_not_ready_in_time_stop_a_run_only_if_asked() {
     );
     check(&released("awaitWorkloads: false", "noted:-1"), "> journal a Done");
 }
+
+/// One answer that is no verdict is asked for again; a rule that gives none each time keeps its nodes out for ever.
+#[test]
+fn a_rule_of_phase_admit_that_always_fails_needs_a_person() {
+    let of = |failures: u32| {
+        before_a_turn(
+            "Admit wasm",
+            &format!("evaluation disk/Admit/1 of a Trap:oops failures:{failures}"),
+        )
+    };
+    check(&of(1), "node a Selected Trap\n ends a RuleAuthor");
+    check(&of(3), "node a Selected Trap\n ends a ClusterAdmin");
+}

@@ -93,6 +93,16 @@ fn a_run_that_is_left_before_its_version_is_rendered_keeps_its_pools_paused() {
         &cluster("outdated:2", "deleting {}"),
         "phase Leaving\n > finalizer 1 off",
     );
+    // Where configurations have no version the label of a node counts.
+    let mut unversioned = Cluster::parse(&cluster("", "deleting {}"));
+    for config in unversioned.observed.configs.values_mut() {
+        config.version = None;
+    }
+    for node in unversioned.observed.nodes.values_mut() {
+        let label = (marks::openshift::RELEASE_VERSION.to_owned(), "4.16.0".to_owned());
+        node.labels.extend([label]);
+    }
+    check_cluster(&unversioned, "> hold worker with 2 outdated");
     check(
         &cluster("", "aborted 4.17.0 {onExit: Unpause}"),
         "> unpause worker",

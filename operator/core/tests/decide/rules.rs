@@ -488,6 +488,12 @@ fn a_pre_run_rule_that_no_longer_stands_holds_nodes_in_flight() {
         &cluster("verdict:start/PreRun/1/Pass^2 verdict:start/PreRun/2/Failure", ""),
         "node a PreRelease RuleFailed\n hold RuleFailed\n > journal a closed",
     );
+    // Its age sends nobody back who has a turn.
+    check(
+        &cluster("verdict:start/PreRun/1/Pass~99999", "")
+            .replace("change a PreRelease pin:4.17.0", "change a Admitted"),
+        "> journal a PreRules\n > job start/PreRun/2 of -",
+    );
     // A rule that was added in mid-run holds the nodes that come after.
     check(
         &cluster("", ""),

@@ -64,6 +64,31 @@ fn an_edit_of_a_rule_that_is_referred_to_has_the_round_decided_anew() {
         after.rules.clear();
         assert!(!standing(&after, &of).is_subset(&known), "{owner}: gone");
     }
+    // Taken out of the spec since, and in force for a node that has its turn.
+    let pinned = Cluster::parse(&format!(
+        "cluster 4.17.0\nnode a worker 4.16.0\nrule disk Pre\n{RUN}"
+    ));
+    let mut pinned = pinned;
+    let of = pinned.owner();
+    for run in pinned.observed.runs.values_mut() {
+        run.spec.mutex_rules = None;
+    }
+    for change in pinned.observed.changes.values_mut() {
+        if let Some(pin) = &mut change.status.pin {
+            pin.terms = Some(numo_api::Terms {
+                strategy: numo_api::Strategy::DesiredConfig,
+                rules: vec!["numo/disk".to_owned()],
+                soak_seconds: 0,
+                change_timeout_seconds: 0,
+                drain_probe: true,
+                await_workloads: false,
+            });
+        }
+    }
+    let known = standing(&pinned.observed, &of);
+    let rule = pinned.observed.rules.values_mut().next().expect("a rule");
+    rule.generation += 1;
+    assert!(!standing(&pinned.observed, &of).is_subset(&known), "{known:?}");
     let mut strange = Cluster::parse(&format!("cluster 4.17.0\nnode a worker 4.16.0\n{RUN}"));
     let of = strange.owner();
     let known = standing(&strange.observed, &of);

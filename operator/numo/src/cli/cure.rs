@@ -699,6 +699,7 @@ mod tests {
             spec: MutexRunConfigSpec::default(),
             workloads_check: None,
             misread: None,
+            keeps_status: false,
             status: MutexRunConfigStatus::default(),
         };
         store.observed.runs.insert(key, run);

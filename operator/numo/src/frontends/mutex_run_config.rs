@@ -521,6 +521,7 @@ mod tests {
             spec: numo_api::MutexRunConfigSpec::default(),
             workloads_check: None,
             misread: None,
+            keeps_status: false,
             status,
         }
     }

@@ -86,6 +86,8 @@ const JUDGE_AGAIN: Duration = Duration::from_secs(5);
 /// How often it is judged that soon, and how often that time doubles then.
 const JUDGED_SOON: u32 = 12;
 const JUDGE_DOUBLINGS: u32 = 3;
+/// How long that may take: two dry runs, each with the time that the API server gives its webhooks.
+const JUDGED_WITHIN: Duration = Duration::from_secs(75);
 /// Rules that the API server judges at once, by dry run.
 const JUDGED_AT_ONCE: u64 = 16;
 /// When a component that could not be had is looked at again; each time twice as late, at most so many times.
@@ -440,6 +442,8 @@ impl Planner {
             answers.volumes.insert(node.clone(), found.clone());
         }
         for _ in 0..MAX_ROUNDS {
+            // What it asks may take long, too.
+            let decided = Instant::now();
             let decision = self.decide(owner, &answers);
             for question in &decision.questions {
                 if let Question::Evaluate(request) = question {
@@ -485,7 +489,6 @@ impl Planner {
                 .into_iter()
                 .partition(|planned| matches!(planned.action, Action::Evict { .. }));
             let known = stop::standing(&self.store.observed, owner);
-            let decided = Instant::now();
             let mut is_stopped = false;
             for planned in due {
                 if blocked.contains(&planned.chain) {
@@ -1042,7 +1045,7 @@ impl Planner {
         let now = self.connection.clock.now();
         let status = crate::frontends::mutex_run_config::status(&run, &decision.report, now);
         self.show(owner, decision, ready_of(&status.conditions));
-        if status == run.status || !self.fence.holds() {
+        if status == run.status || run.keeps_status || !self.fence.holds() {
             return;
         }
         if let Err(error) = status::write(
@@ -1379,7 +1382,8 @@ impl Planner {
     /// Begins to watch the namespaces that rules run Jobs in.
     fn watch_job_namespaces(&mut self) {
         for (namespace, gives_back) in self.wanted_job_namespaces() {
-            if self.job_namespaces.contains_key(&namespace) {
+            if let Some(of_others) = self.job_namespaces.get_mut(&namespace) {
+                *of_others &= gives_back;
                 continue;
             }
             let of_others = self.job_namespaces.values().filter(|gives_back| **gives_back);
@@ -1396,6 +1400,7 @@ impl Planner {
             for kind in JOB_KINDS {
                 self.watch(kind, &namespace);
             }
+            self.store.watch_again(&namespace);
             self.job_namespaces.insert(namespace, gives_back);
         }
     }
@@ -1467,12 +1472,15 @@ impl Planner {
             } else {
                 JUDGE_AGAIN * 2_u32.pow(times.saturating_sub(JUDGED_SOON).min(JUDGE_DOUBLINGS))
             };
-            let under_way = self.judging.get(&key).map(|judging| judging.under_way.clone());
-            let under_way = under_way.unwrap_or_default();
-            if Arc::strong_count(&under_way) > 2 {
-                // The API server has not answered yet.
+            if let Some(judging) = self.judging.get_mut(&key)
+                && Arc::strong_count(&judging.under_way) > 1
+            {
+                // The API server has not answered yet; an edit meanwhile is judged after that.
+                (judging.edition, judging.policy, judging.next) = (edition, policy, now + JUDGE_AGAIN);
                 continue;
             }
+            let under_way = self.judging.get(&key).map(|judging| judging.under_way.clone());
+            let under_way = under_way.unwrap_or_default();
             let judging = Judging {
                 edition: edition.clone(),
                 policy,
@@ -1491,7 +1499,7 @@ impl Planner {
             tokio::spawn(async move {
                 // Whoever writes many rules waits for those, and nobody else does.
                 let _share = shares.take(&key.namespace, 1).await;
-                let judged = tokio::time::timeout(PATIENCE, answer::judge(&client, &rule)).await;
+                let judged = tokio::time::timeout(JUDGED_WITHIN, answer::judge(&client, &rule)).await;
                 let validity = judged.unwrap_or(Validity::Unknown);
                 // Unknown is no judgement: it is asked for again.
                 if validity != Validity::Unknown {
@@ -1547,7 +1555,7 @@ struct Judging {
     /// How often before, in this edition.
     times: u32,
     next: Instant,
-    /// Held twice more while the API server is asked.
+    /// Held once more while the API server is asked.
     under_way: Arc<()>,
 }
 

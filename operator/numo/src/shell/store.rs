@@ -6,7 +6,7 @@
 use super::{
     claim::{Claim, IsAs, Judged},
     item::Unreadable,
-    kind::{JOB_KINDS, MAX_JOB_NAMESPACES, is_plans},
+    kind::{JOB_KINDS, MAX_GIVING_BACK, MAX_JOB_NAMESPACES, is_plans},
     kured::Kured,
     room::{Moved, Room},
     wire::{self, Deployed, Edition, Kind, Object, OfNode, PlanPodView},
@@ -1291,6 +1291,13 @@ impl Store {
         }
     }
 
+    /// Notes that the Jobs of a namespace are watched after all.
+    pub fn watch_again(&mut self, namespace: &str) {
+        if self.unwatched.remove(namespace) {
+            self.refresh_rules_in(namespace);
+        }
+    }
+
     /// Looks anew at the rules that run their Jobs in this namespace: whether they may has changed with it.
     fn refresh_rules_in(&mut self, namespace: &str) {
         let rules = self.observed.rules.values();
@@ -1316,8 +1323,8 @@ impl Store {
         let mut view: RuleView = wire::rule(rule, validity);
         if !view.is_asked && self.unwatched.contains(&view.job_namespace) {
             let message = format!(
-                "spec.jobNamespace {}: rules name more than {MAX_JOB_NAMESPACES} namespaces for their Jobs, wanted one of those \
-                 that others use (numo begins anew with each restart)",
+                "spec.jobNamespace {}: rules name more than {MAX_JOB_NAMESPACES} namespaces for their Jobs, or more than \
+                 {MAX_GIVING_BACK} of owners that are not honoured; wanted one of those that others use (numo begins anew with each restart)",
                 view.job_namespace
             );
             view.validity = Validity::Invalid(numo_api::Reason::TooManyNamespaces, message);

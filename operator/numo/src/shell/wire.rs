@@ -423,20 +423,12 @@ fn partly_read(kind: Kind, item: &Item) -> Option<Object> {
         return None;
     }
     let mut found = item.read(kind).ok()?;
-    let Value::Object(spec) = found.data.get_mut("spec")? else {
-        return None;
-    };
-    let mut misread = Vec::new();
-    spec.retain(|field, value| {
-        let alone = serde_json::json!({ field.as_str(): value.clone() });
-        let problem = serde_json::from_value::<numo_api::MutexRunConfigSpec>(alone).err();
-        // Without its targets nobody knows its pools, and without its canary who is in it.
-        let is_needed = matches!(field.as_str(), "mutexTargets" | "canary");
-        let is_kept = is_needed || problem.is_none();
-        let of_field = problem.filter(|_| !is_needed);
-        misread.extend(of_field.map(|problem| format!("spec.{field}: {problem}")));
-        is_kept
-    });
+    // Without its targets nobody knows its pools, and without its canary who is in it.
+    let needed = ["mutexTargets", "canary"];
+    let mut misread = keep_readable::<numo_api::MutexRunConfigSpec>(&mut found.data, "spec", &needed);
+    let of_status = keep_readable::<numo_api::MutexRunConfigStatus>(&mut found.data, "status", &[]);
+    let keeps_status = !of_status.is_empty();
+    misread.extend(of_status);
     if misread.is_empty() {
         return None;
     }
@@ -446,7 +438,30 @@ fn partly_read(kind: Kind, item: &Item) -> Option<Object> {
     );
     let mut view = run(read::<MutexRunConfig>(found).ok()?);
     view.misread = Some(numo_core::rules::clip(&words, 1024));
+    view.keeps_status = keeps_status;
     Some(Object::Run(Box::new(view)))
+}
+
+/// Takes the fields of a part of an object out that `T` cannot read, but for those that are needed; what is wrong with each.
+fn keep_readable<T: serde::de::DeserializeOwned>(
+    object: &mut Value,
+    part: &str,
+    needed: &[&str],
+) -> Vec<String> {
+    let mut misread = Vec::new();
+    let Some(Value::Object(fields)) = object.get_mut(part) else {
+        return misread;
+    };
+    fields.retain(|field, value| {
+        let alone = serde_json::json!({ field.as_str(): value.clone() });
+        let problem = serde_json::from_value::<T>(alone).err();
+        let is_needed = needed.contains(&field.as_str());
+        let is_kept = is_needed || problem.is_none();
+        let of_field = problem.filter(|_| !is_needed);
+        misread.extend(of_field.map(|problem| format!("{part}.{field}: {problem}")));
+        is_kept
+    });
+    misread
 }
 
 /// Kinds of numo's own, and of owners: one that cannot be read is not one that is gone.
@@ -1061,6 +1076,7 @@ pub(super) fn run(run: MutexRunConfig) -> RunConfigView {
         annotations: kept(run.metadata.annotations.unwrap_or_default()),
         workloads_check: Some(Box::new(ready::rule(run.spec.awaited_workloads.as_ref()))),
         misread: None,
+        keeps_status: false,
         spec: run.spec,
         status: run.status.unwrap_or_default(),
     }
@@ -1460,6 +1476,23 @@ mod tests {
             let found = run_of(&unknown);
             assert!(matches!(found, Some(Object::NotRead(..))), "{found:?}");
         }
+        // Nothing is written over a status that a later numo wrote.
+        let object = serde_json::json!({
+            "apiVersion": "openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexRunConfig",
+            "metadata": {"name": "upgrade", "namespace": "ns", "uid": "u"},
+            "spec": {"mutexTargets": [{"name": "workers"}]},
+            "status": {"observedGeneration": 3, "run": {"id": "r", "result": "Levitated"}},
+        });
+        let found = item(
+            Kind::MutexRunConfig,
+            &serde_json::from_value::<Item>(object).unwrap(),
+        );
+        let Some(Object::Run(run)) = found else {
+            panic!("{found:?}");
+        };
+        assert!(run.keeps_status && run.status.run.is_none());
+        assert_eq!(run.status.observed_generation, Some(3));
+        assert!(run.misread.is_some_and(|words| words.starts_with("status.run: ")));
         let whole = run_of(&serde_json::json!({"mutexTargets": [{"name": "workers"}]}));
         assert!(matches!(whole, Some(Object::Run(run)) if run.misread.is_none()));
     }
