@@ -896,6 +896,8 @@ pub struct PlanView {
     pub labels: Map,
     /// Annotations that its Jobs and pods get too.
     pub copied_annotations: Map,
+    /// Other annotations that are not numo's, where the digest of the Plan names metadata.
+    pub uncopied_annotations: Map,
     /// Annotation `upgrade.cattle.io/digest`: paths of fields whose values go into the hash.
     pub digest: String,
     /// The spec.

@@ -313,6 +313,7 @@ fn stand_in(observed: &mut Observed, uid: &str, gone: &Gone, now: Timestamp) {
         has_annotations: false,
         labels: BTreeMap::new(),
         copied_annotations: BTreeMap::new(),
+        uncopied_annotations: BTreeMap::new(),
         digest: String::new(),
         spec: PlanSpec::default(),
         selector: serde_json::Value::Null,

@@ -7,7 +7,9 @@
 
 mod admit;
 mod asked;
+mod duration;
 mod edge;
+mod encode;
 mod honoured;
 mod known;
 mod node;
@@ -16,10 +18,11 @@ mod resolve;
 
 pub use crate::admit::window::Window;
 pub use asked::{Intent, rules_of, timeout_seconds};
+pub use duration::duration_millis;
 pub use honoured::{not_honoured, stood_off};
 pub(crate) use known::{changes, is_gate_lost};
 pub use known::{job_name, joined, label, reservation, run_id};
-pub use resolve::{Resolved, digest, duration_millis, munged, secret_hash};
+pub use resolve::{Resolved, digest, munged, secret_hash};
 
 use crate::{
     action::{Action, FORGET_CHAIN, NodePurpose, Planned},

@@ -1313,7 +1313,7 @@ impl<'a> Pass<'a> {
                 let note = format!(
                     "Job completed on Node {}, waiting {} PostCompleteDelay",
                     node.name,
-                    super::resolve::seconds_text(self.intent.delay_seconds)
+                    super::duration::seconds_text(self.intent.delay_seconds)
                 );
                 planned.event = Some(said("JobCompleteWaiting", EventAction::Change, note));
             }

@@ -202,6 +202,7 @@ impl Cluster {
             annotations,
             labels: std::collections::BTreeMap::new(),
             copied_annotations: std::collections::BTreeMap::new(),
+            uncopied_annotations: std::collections::BTreeMap::new(),
             digest: String::new(),
             selector,
             window: spec.window.as_ref().map(|window| Window::parse(window, |_| None)),

@@ -34,6 +34,8 @@ pub fn view(plan: Plan) -> PlanView {
             && !key.contains("kubectl.kubernetes.io/")
             && !key.starts_with(marks::PREFIX)
     };
+    let digest = annotations.get(marks::PLAN_DIGEST).cloned().unwrap_or_default();
+    let names_metadata = digest.split(',').any(|path| path.starts_with("metadata"));
     PlanView {
         pruned: super::pruned(&annotations, &[("mutex", plan.spec.mutex.is_some())]),
         key: Key::new(meta.namespace.unwrap_or_default(), meta.name.unwrap_or_default()),
@@ -45,7 +47,12 @@ pub fn view(plan: Plan) -> PlanView {
         deleting: meta.deletion_timestamp.is_some(),
         finalizers: meta.finalizers.unwrap_or_default(),
         has_annotations: !annotations.is_empty(),
-        digest: annotations.get(marks::PLAN_DIGEST).cloned().unwrap_or_default(),
+        uncopied_annotations: annotations
+            .iter()
+            .filter(|(key, _)| names_metadata && !copied(key) && !key.starts_with(marks::PREFIX))
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect(),
+        digest,
         copied_annotations: annotations
             .iter()
             .filter(|(key, _)| copied(key))
@@ -421,6 +428,9 @@ mod tests {
         /// The annotation.
         #[serde(rename = "digest")]
         names: String,
+        /// Further fields of the metadata.
+        #[serde(default)]
+        metadata: serde_json::Map<String, Value>,
         spec: Value,
         #[serde(default)]
         secrets: Vec<Value>,
@@ -466,13 +476,14 @@ mod tests {
         assert!(standing.message.starts_with("acknowledged: "), "{standing:?}");
     }
 
-    /// The table was made by a Go program of the same steps, with the libraries that system-upgrade-controller calls for
-    /// them (wrangler's encoding and printing, kubectl's hash of a Secret, the types of Kubernetes); its own module is not
-    /// served by the Go module proxy, so its struct of a Plan is written down there by its JSON.
+    /// The table was made by Go programs of the same steps, with the libraries that system-upgrade-controller calls for
+    /// them: the encoding and printing of wrangler v3.6.1, the hash of a Secret of kubectl v0.36.3, the types of Kubernetes
+    /// v0.36.3. Its own module is not served by the Go module proxy, so its struct of a Plan is written down there by its
+    /// JSON.
     #[test]
     fn nodes_that_system_upgrade_controller_finished_stay_finished() {
         let table: Vec<Digest> = serde_json::from_str(include_str!("digests.json")).unwrap();
-        assert!(table.len() > 50);
+        assert!(table.len() > 200);
         for one in table {
             let mut annotations = json!({"note": "n"});
             if !one.names.is_empty() {
@@ -488,6 +499,13 @@ mod tests {
                 },
                 "spec": one.spec,
             });
+            for (field, value) in &one.metadata {
+                if let (Some(all), Some(own)) = (plan["metadata"][field].as_object_mut(), value.as_object()) {
+                    all.extend(own.clone());
+                } else {
+                    plan["metadata"][field] = value.clone();
+                }
+            }
             let hash = |plan: &Value| {
                 let view = view(serde_json::from_value(plan.clone()).unwrap());
                 let version = numo_core::plan::munged(view.spec.version.as_deref().unwrap_or_default());

@@ -185,6 +185,7 @@ impl World {
             has_annotations: false,
             labels: Map::new(),
             copied_annotations: Map::new(),
+            uncopied_annotations: Map::new(),
             digest: String::new(),
             spec,
             selector,
