@@ -129,8 +129,8 @@ pub struct Report {
     pub run_verdicts: Vec<VerdictRecord>,
     /// Since when such rules make the run wait.
     pub run_waits: Vec<RuleWait>,
-    /// Nodes that changed without rules in this run, those that are known from before among them.
-    pub ungated: Vec<String>,
+    /// Nodes that changed without rules in this run, those that are known from before among them, with why.
+    pub ungated: BTreeMap<String, String>,
     /// Whether a person has acknowledged how the run ended.
     pub acknowledged: bool,
     /// What is to be remembered, but for the time: every node runs this version.

@@ -15,7 +15,10 @@ use crate::{
 use jiff::Timestamp;
 use numo_api::{FailurePolicy, Outcome, Phase, Reason, RuleWait, VerdictRecord, conditions::Who};
 
-pub use crate::{text::clip, time::later};
+pub use crate::{
+    text::clip,
+    time::{STUCK_SECONDS, later},
+};
 
 /// How long after its deadline a Job may take to be marked Failed by the Job controller (seconds),
 /// before numo records the timeout itself.
@@ -65,6 +68,9 @@ pub struct Subject<'a> {
     pub waits: &'a [RuleWait],
 }
 
+/// Phases in which a rule can still keep a node from being disrupted.
+const BEFORE_DISRUPTION: [Phase; 4] = [Phase::Admit, Phase::PreRun, Phase::Pre, Phase::PreRelease];
+
 /// What is wrong with a rule that a field names, for an owner of a kind that asks rules in these phases.
 pub fn wrong(
     field: &str,
@@ -85,15 +91,28 @@ pub fn wrong(
             Reason::Validating,
             format!("{field}: MutexRule {key} has not been judged by the API server yet"),
         ),
-        Some(Validity::Valid) if rule.is_some_and(|rule| phases.iter().any(|phase| rule.runs_in(*phase))) => {
-            return None;
+        Some(Validity::Valid) => {
+            let runs_in = |phase: &Phase| rule.is_some_and(|rule| rule.runs_in(*phase));
+            // A gate that only looks back once the node was disrupted is none.
+            let gates = BEFORE_DISRUPTION.iter().any(runs_in);
+            let mut served = phases
+                .iter()
+                .filter(|phase| !gates || BEFORE_DISRUPTION.contains(phase));
+            if served.any(runs_in) {
+                return None;
+            }
+            let which = if gates {
+                "none before the disruption"
+            } else {
+                "none"
+            };
+            (
+                Reason::FieldNotServed,
+                format!(
+                    "{field}: MutexRule {key} spec.phases: found {which} that a {kind} asks, wanted one such as Pre"
+                ),
+            )
         }
-        Some(Validity::Valid) => (
-            Reason::FieldNotServed,
-            format!(
-                "{field}: MutexRule {key} spec.phases: found none that a {kind} asks, wanted one such as Pre"
-            ),
-        ),
     };
     Some(Why::new(reason, message))
 }
@@ -207,7 +226,7 @@ pub fn admission(
             .filter(|view| view.generation == rule.generation)
             .and_then(|view| Some((view, view.answer.as_ref()?)));
         let refusal = answer.and_then(|(view, (at, answer))| {
-            let (why, pause) = refusal(&what, view, answer)?;
+            let (why, pause) = refusal(&what, view, answer, now)?;
             Some((why, later(*at, unless_stirred(view, pause))))
         });
         if let Some((why, again)) = refusal {
@@ -244,24 +263,27 @@ pub fn admission(
 const BROKEN: u32 = 3;
 
 /// What an answer in phase Admit has against the node, and after how many seconds it is asked again.
-fn refusal(what: &str, view: &EvaluationView, answer: &RuleAnswer) -> Option<(Why, i64)> {
-    let RuleAnswer::Block(words) = answer else {
-        // Before its turn nobody's patience with a rule ends: one that fails each time keeps the node out for ever.
-        let is_broken = matches!(answer, RuleAnswer::NoVerdict(..)) && view.failures >= BROKEN;
-        let ended = |why: Why| {
-            if is_broken {
-                why.ended_by(Who::ClusterAdmin)
-            } else {
-                why
-            }
-        };
-        return waits(what, view, answer).map(|(why, pause)| (ended(why), pause));
+fn refusal(what: &str, view: &EvaluationView, answer: &RuleAnswer, now: Timestamp) -> Option<(Why, i64)> {
+    let (why, pause) = match answer {
+        RuleAnswer::Block(words) => {
+            let message = format!("{what}: it blocks: {}", words.shown());
+            let why = Why::new(Reason::RuleWaits, clip(&message, MESSAGE_MAX));
+            (why, NO_VERDICT_SECONDS.1)
+        }
+        _ => waits(what, view, answer)?,
     };
-    let message = format!("{what}: it blocks: {}", words.shown());
-    Some((
-        Why::new(Reason::RuleWaits, clip(&message, MESSAGE_MAX)),
-        NO_VERDICT_SECONDS.1,
-    ))
+    // Before its turn nobody's patience with a rule ends: one that fails each time, or is against the node for long, keeps
+    // the node out for ever.
+    let is_broken = matches!(answer, RuleAnswer::NoVerdict(..)) && view.failures >= BROKEN;
+    let why = if later(view.first_asked, STUCK_SECONDS) <= now {
+        let message = format!("{}; it has been so since {}", why.message, view.first_asked);
+        Why::new(why.reason, clip(&message, MESSAGE_MAX)).ended_by(Who::ClusterAdmin)
+    } else if is_broken {
+        why.ended_by(Who::ClusterAdmin)
+    } else {
+        why
+    };
+    Some((why, pause))
 }
 
 /// How long until it is asked again: what has changed is asked about sooner, and what changes all the time not all the

@@ -4,6 +4,7 @@
 use super::{
     draft::{Draft, asks},
     frame::{Frame, Member, at_target},
+    ungated,
 };
 use crate::{
     action::Action,
@@ -63,8 +64,9 @@ pub fn admit(draft: &mut Draft<'_>, hold: Option<&Why>) {
             continue;
         }
         if is_ungated(member) {
-            if !draft.out.report.ungated.contains(&member.node.name) {
-                draft.out.report.ungated.push(member.node.name.clone());
+            if !draft.out.report.ungated.contains_key(&member.node.name) {
+                let why = ungated::why(&draft.frame, member);
+                draft.out.report.ungated.insert(member.node.name.clone(), why);
             }
             let left_out = member.change.filter(|_| !member.node.ready);
             if left_out.is_some_and(|change| obeys_directive(draft, member, change)) {

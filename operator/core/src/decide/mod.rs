@@ -16,6 +16,7 @@ mod quarantine;
 mod run;
 mod run_rules;
 pub mod stuck;
+mod ungated;
 
 pub use admit::reservation;
 pub use frame::{Frame, Member};

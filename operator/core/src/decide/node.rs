@@ -7,6 +7,7 @@ use super::{
     frame::{Member, at_target},
     labels, machine,
     run_rules::awaited_run_jobs,
+    ungated,
 };
 use crate::{
     action::{Action, Change, Event, EventAction, NodePatch, NodePurpose},
@@ -228,29 +229,9 @@ impl Turn<'_, '_> {
                 || journal::is_for(self.change, Reason::ChangeTimeout))
     }
 
-    /// Every rule, as it is now, has passed that must pass before the release. How old a Pass is says nothing: numo's own
-    /// release may be journaled late, after a crash. A Pass that a journal of an earlier numo has no edition of counts.
+    /// Every rule, as it is now, has passed that must pass before the release.
     fn is_gated(&self) -> bool {
-        let status = &self.change.status;
-        let is_of = |verdict: &VerdictRecord, rule: Option<&RuleView>| {
-            let editions = verdict.edition.as_deref().zip(rule);
-            editions.is_none_or(|(edition, rule)| edition == rule.edition())
-        };
-        self.force.rules.iter().all(|(key, rule)| {
-            let phases = [Phase::Pre, Phase::PreRelease];
-            phases
-                .into_iter()
-                .filter(|phase| rule.is_none_or(|rule| rule.runs_in(*phase)))
-                .all(|phase| {
-                    status.verdicts.iter().any(|verdict| {
-                        verdict.rule == key.to_string()
-                            && verdict.phase == phase
-                            && verdict.round == status.attempt
-                            && verdict.outcome == Outcome::Pass
-                            && is_of(verdict, *rule)
-                    })
-                })
-        })
+        ungated::not_passed(&self.force.rules, &self.change.status).is_none()
     }
 
     /// The attempt the pin belongs to: a retry after the release keeps it.
@@ -910,12 +891,11 @@ impl Turn<'_, '_> {
                 journal.enter(Step::Released, None);
                 Why::new(Reason::Changing, "it was let go")
             } else {
-                let why = Why::new(
-                    Reason::Ungated,
-                    "someone else let it go before its rules had passed",
-                );
+                let words = ungated::let_go_by_other(&self.force.rules, &self.change.status);
+                let why = Why::new(Reason::Ungated, words.as_str());
                 journal.enter(Step::Released, Some(&why));
-                draft.out.report.ungated.push(self.member.node.name.clone());
+                let all = &mut draft.out.report.ungated;
+                all.insert(self.member.node.name.clone(), words);
                 why
             };
             let event = (why.reason == Reason::Ungated)

@@ -6,6 +6,7 @@ use super::{
     frame::{Frame, Member, at_target},
     machine, node, pool, quarantine,
     run_rules::{no_longer_passed, run_rules_hold},
+    ungated,
 };
 use crate::{
     action::{Action, FORGET_CHAIN},
@@ -93,6 +94,7 @@ pub(super) fn decide(snapshot: &Snapshot<'_>, run: &RunConfigView, answers: &Ans
     if dry {
         draft.out.actions.clear();
         draft.out.questions.clear();
+        draft.out.report.upgrade_held = None;
         // What numo would end by itself it does not end in a dry run.
         let hold = &mut draft.out.report.hold;
         if hold.as_ref().is_none_or(|why| why.reason.who() == Who::Numo) {
@@ -145,7 +147,7 @@ fn describe(draft: &mut Draft<'_>) {
             }
         })
         .collect();
-    report.ungated = ungated(frame);
+    report.ungated = ungated::nodes(frame);
     report.settles = settles(frame);
     report.acknowledged = frame.run.annotations.get(marks::ACKNOWLEDGED) == Some(&frame.run_id);
     for (node, pools) in &frame.in_two_pools {
@@ -162,57 +164,6 @@ fn describe(draft: &mut Draft<'_>) {
             },
         );
     }
-}
-
-/// The nodes that changed in this run without rules: those that are known, those whose journals say so, and those that have
-/// left the version that all nodes were at when they were seen last, while nobody looked.
-fn ungated(frame: &Frame<'_>) -> Vec<String> {
-    let run = frame.run.status.run.as_ref();
-    let known = run.filter(|run| run.id == frame.run_id && !frame.run_id.is_empty());
-    let mut ungated: Vec<String> = known.map_or_else(Vec::new, |run| run.ungated.clone());
-    let settled = frame.run.status.settled.as_ref();
-    let since = settled
-        // In a dry run they are meant to roll.
-        .filter(|_| !frame.intent.dry_run)
-        .filter(|settled| {
-            // Of the same version any configuration may have been rolled to.
-            let desired = frame.desired.as_ref();
-            desired.is_ok_and(|desired| *desired != settled.version || frame.intent.any_config)
-        })
-        .and_then(|settled| journal::time(Some(&settled.at)));
-    // Released by the rules of this run, or of another one over the same pools.
-    let released = |change: &&ChangeView| {
-        let mut entries = change.status.entries.iter();
-        let target = &change.spec.target;
-        let of_this_run = if frame.intent.any_config && change.spec.owner_ref.uid == frame.run.uid {
-            target.run_id == frame.run_id
-        } else {
-            frame.desired.as_ref() == Ok(&target.version)
-        };
-        of_this_run
-            && frame.observed.is_trusted(change)
-            && entries.any(|entry| entry.step == Step::Released)
-            && !journal::tells_ungated(change)
-    };
-    let changes = frame.observed.changes.values().filter(|_| since.is_some());
-    let gated: BTreeSet<&str> = changes
-        .filter(released)
-        .map(|change| change.spec.node_uid.as_str())
-        .collect();
-    let unseen = |member: &Member<'_>| {
-        let was_there = since.is_some_and(|since| member.node.created < since);
-        let rolled =
-            settled.is_some_and(|settled| !settled.configs.iter().any(|config| config == member.current));
-        was_there && rolled && !gated.contains(member.node.uid.as_str()) && at_target(frame, member)
-    };
-    let all: BTreeSet<String> = ungated.iter().cloned().collect();
-    let told = |member: &&Member<'_>| {
-        let told = member.change.is_some_and(journal::tells_ungated);
-        (told || unseen(member)) && !all.contains(&member.node.name)
-    };
-    let more = frame.members.iter().filter(told);
-    ungated.extend(more.map(|member| member.node.name.clone()));
-    ungated
 }
 
 /// The version that every node runs, and the pools, if that is to be remembered anew.
@@ -491,7 +442,8 @@ fn drive(draft: &mut Draft<'_>, hold: Option<Why>, refusal: Option<&Why>) {
     draft.out.report.phase = RunPhase::Active;
     if refusal.is_none_or(|why| gates::run::holds_when_refused(&draft.frame, why)) {
         pool::arm(draft, refusal);
-        draft.out.report.upgrade_held = refusal.cloned();
+        let held = refusal.filter(|_| gates::run::unpaused_by_other(&draft.frame).is_none());
+        draft.out.report.upgrade_held = held.cloned();
     } else {
         draft.out.report.phase = RunPhase::Refused;
     }
@@ -543,6 +495,11 @@ fn foretold(frame: &Frame<'_>, why: Why) -> Why {
     let begun = frame.is_active();
     let effect = if why.reason == Reason::PoolHeldByRun || why.reason == Reason::ExternalControlPlane {
         return why;
+    } else if frame.intent.dry_run && !frame.has_begun() {
+        let when = if begun { "" } else { "when an upgrade begins, " };
+        format!("{when}{pools} {rolls} WITHOUT rules (spec.dryRun: nothing is paused)")
+    } else if let Some(unpaused) = gates::run::unpaused_by_other(frame) {
+        format!("{unpaused}: it rolls WITHOUT rules")
     } else if gates::run::holds_when_refused(frame, &why) {
         let when = if begun { "" } else { "when an upgrade begins, " };
         format!("{when}{pools} {is} paused and every node keeps {its} version until this is mended")

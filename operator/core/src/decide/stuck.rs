@@ -1,13 +1,16 @@
 //! A wait that a node or the cluster should end by itself, and does not: after a while a person has to look. Since when it
 //! is waited for stands in `status.run.waiting`, so that another leader counts on.
 
-use crate::{decision::Decision, observed::RunConfigView, time::later, turn::journal, why::Why};
+use crate::{
+    decision::Decision,
+    observed::RunConfigView,
+    time::{STUCK_SECONDS, later},
+    turn::journal,
+    why::Why,
+};
 use jiff::Timestamp;
 use numo_api::{Reason, conditions::Who};
 use std::sync::Arc;
-
-/// After how long a person has to look (seconds).
-pub const STUCK_SECONDS: i64 = 600;
 
 /// Whether it is remembered since when nodes wait for this.
 pub const fn is_remembered(reason: Reason) -> bool {

@@ -321,19 +321,21 @@ fn paused_by_other(frame: &Frame<'_>) -> Option<Why> {
 }
 
 /// What numo set was changed by someone more often than numo corrects it.
-fn foreign_writer(frame: &Frame<'_>) -> Option<Why> {
-    let unpaused = || {
-        frame.marked_pools().find_map(|(pool, mark)| {
-            (!pool.paused && mark.corrections >= MAX_CORRECTIONS).then(|| {
-                let who = pool.paused_manager.as_deref().unwrap_or("someone");
-                format!(
-                    "MachineConfigPool {} was unpaused {} times, last by {who}; numo no longer pauses it",
-                    pool.name,
-                    mark.corrections + 1
-                )
-            })
+/// A pool that others unpause so often that numo no longer pauses it, in words.
+pub fn unpaused_by_other(frame: &Frame<'_>) -> Option<String> {
+    frame.marked_pools().find_map(|(pool, mark)| {
+        (!pool.paused && mark.corrections >= MAX_CORRECTIONS).then(|| {
+            let who = pool.paused_manager.as_deref().unwrap_or("someone");
+            format!(
+                "MachineConfigPool {} was unpaused {} times, last by {who}; numo no longer pauses it",
+                pool.name,
+                mark.corrections + 1
+            )
         })
-    };
+    })
+}
+
+fn foreign_writer(frame: &Frame<'_>) -> Option<Why> {
     let reverted = || {
         frame.observed.pools.values().find_map(|pool| {
             let mark = mark::prior_selector(pool).filter(|mark| mark.owner == frame.run.uid)?;
@@ -371,7 +373,7 @@ fn foreign_writer(frame: &Frame<'_>) -> Option<Why> {
             MAX_CORRECTIONS + 1
         ))
     };
-    let message = unpaused()
+    let message = unpaused_by_other(frame)
         .or_else(reverted)
         .or_else(unmarked)
         .or_else(unlabelled)?;

@@ -236,7 +236,7 @@ fn nodes_that_roll_already_go_on_and_are_counted() {
          pool worker 4.17.0 ours
          node a worker 4.16.0 desired:4.17.0
          node b worker 4.16.0",
-        "ungated a
+        "ungated a ~ its pool was not paused when it began, and no rule was asked
          node a Released Ungated
          node b Selected WaitingForTurn ~ a
          > nothing",
@@ -288,6 +288,50 @@ fn a_dry_run_decides_and_writes_nothing() {
         "hold DryRun
          node a Admitted Admitting
          > nothing",
+    );
+}
+
+/// It pauses nothing, so nobody may read that a pool is held.
+#[test]
+fn a_dry_run_that_is_refused_says_that_its_pools_roll() {
+    let cluster =
+        |node: &str, run: &str| format!("cluster 4.17.0\n pool worker 4.17.0\n node a worker {node}\n {run}");
+    check(
+        &cluster("4.16.0", "run {dryRun: true, mutexRules: [{name: gone}]}"),
+        "hold RuleNotFound ~ MachineConfigPool worker rolls WITHOUT rules (spec.dryRun\n not upgrade held\n > nothing",
+    );
+    check(
+        &cluster("4.17.0", "run {dryRun: true, mutexRules: [{name: gone}]}"),
+        "phase Idle\n hold RuleNotFound ~ when an upgrade begins, MachineConfigPool worker rolls WITHOUT rules\n > nothing",
+    );
+    // One that held its pools before goes on holding them.
+    check(
+        &cluster(
+            "4.16.0",
+            "run finalizer {dryRun: true, mutexRules: [{name: gone}]}",
+        )
+        .replace("worker 4.17.0\n", "worker 4.17.0 ours\n"),
+        "hold RuleNotFound ~ is paused\n upgrade held RuleNotFound",
+    );
+}
+
+#[test]
+fn a_refused_run_whose_pool_others_unpause_does_not_call_the_pool_paused() {
+    let cluster = |corrections: u32| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours unpaused by:argocd corrections:{corrections}
+             node a worker 4.16.0
+             run finalizer {{mutexRules: [{{name: gone}}]}}"
+        )
+    };
+    check(
+        &cluster(2),
+        "hold RuleNotFound ~ is paused\n upgrade held RuleNotFound\n > pause worker again 3",
+    );
+    check(
+        &cluster(3),
+        "hold RuleNotFound ~ last by argocd; numo no longer pauses it: it rolls WITHOUT rules\n not upgrade held\n > nothing",
     );
 }
 

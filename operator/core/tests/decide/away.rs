@@ -200,7 +200,7 @@ fn nodes_that_left_the_version_unseen_are_ungated() {
     check(&rolls(""), "problem InvalidField\n ungated a\n > nothing");
     check(
         &rolls("\n node b worker 4.16.0"),
-        "phase Refused\n ungated a\n > nothing",
+        "phase Refused\n ungated a ~ its pool was not held (spec.onRefusal: Roll)\n > nothing",
     );
     check(
         &cluster("settled:4.16.0", "").replace("run {}", "run {dryRun: true}"),

@@ -780,3 +780,26 @@ fn a_rule_of_phase_admit_that_always_fails_needs_a_person() {
     check(&of(1), "node a Selected Trap\n ends a RuleAuthor");
     check(&of(3), "node a Selected Trap\n ends a ClusterAdmin");
 }
+
+/// No time runs out before a node's turn: a rule that is against it for ten minutes is not waited for in silence.
+#[test]
+fn a_rule_of_phase_admit_that_is_against_a_node_for_long_needs_a_person() {
+    let of = |answer: &str| before_a_turn("Admit wasm", &format!("evaluation disk/Admit/1 of a {answer}"));
+    for answer in ["Wait=Full/60", "Block=Full", "Trap:oops"] {
+        let reason = if answer == "Trap:oops" {
+            "Trap"
+        } else {
+            "RuleWaits"
+        };
+        let answer = answer.replace('=', ":");
+        let of = |first: i64| of(&format!("{answer} first:{first}"));
+        check(
+            &of(-599),
+            &format!("node a Selected {reason}\n ends a RuleAuthor"),
+        );
+        check(
+            &of(-600),
+            &format!("node a Selected {reason} ~ it has been so since\n ends a ClusterAdmin"),
+        );
+    }
+}

@@ -821,6 +821,17 @@ fn bindings_gate_the_maintenances_that_they_speak_of() {
         ),
         "hold RuleNotFound ~ MutexBinding gate spec.rules[0]\n > nothing",
     );
+    // A rule that would only be asked once the node was disrupted is no gate.
+    for (phases, which) in [
+        ("Admit,Post wasm", "found none before the disruption"),
+        ("PreRun,Post", "found none before the disruption"),
+        ("PostRun", "found none that"),
+    ] {
+        let never = cluster(of_all, "").replace("rule backup Pre", &format!("rule backup {phases}"));
+        check(&never, &format!("hold FieldNotServed ~ {which}\n > nothing"));
+    }
+    let after = cluster(of_all, turn).replace("rule backup Pre", "rule backup Post");
+    check(&after, "> cordon a with 2 taints");
     // How many may be in maintenance at once.
     let two = |limit: &str| {
         format!(

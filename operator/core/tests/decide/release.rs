@@ -114,7 +114,7 @@ fn a_node_that_rolls_without_its_rules_is_counted() {
     // Someone unpaused the pool while the rules of the node ran; the MCO took it.
     check(
         &flying("4.16.0 desired:4.17.0", "PreRules pin:4.17.0", "{}"),
-        "ungated a
+        "ungated a ~ someone else let it go before MutexRule numo/before had passed in phase Pre
          node a Released Ungated
          > journal a Released Ungated",
     );
@@ -129,7 +129,7 @@ fn a_node_that_rolls_on_a_pass_of_another_edition_of_its_rule_is_counted() {
     // The rule was edited since, and somebody let the node go before it was asked again.
     check(
         &rolls("verdict:before/Pre/1/Pass^2 verdict:before/PreRelease/1/Pass"),
-        "ungated a
+        "ungated a ~ MutexRule numo/before had passed in phase Pre
          node a Released Ungated
          > journal a Released Ungated",
     );

@@ -116,7 +116,12 @@ pub fn words(cluster: &Cluster, decision: &Decision) -> Vec<String> {
             .map(|why| format!("upgrade held {}", why.reason)),
     );
     words.extend(report.result.map(|result| format!("result {result:?}")));
-    words.extend(report.ungated.iter().map(|node| format!("ungated {node}")));
+    words.extend(
+        report
+            .ungated
+            .iter()
+            .map(|(node, why)| format!("ungated {node}: {why}")),
+    );
     words.extend(report.nodes.iter().map(|(name, node)| {
         format!(
             "node {name} {} {}: {}",

@@ -17,6 +17,7 @@ use numo_core::{
     observed::RunConfigView,
     report::{LastWord, NodeReport, Report, RunPhase, Why},
     rules::{clip, later},
+    time::STUCK_SECONDS,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -273,9 +274,11 @@ fn shortfall(report: &Report) -> Option<(Reason, String)> {
     }
     if !report.ungated.is_empty() {
         let count = report.ungated.len();
+        let named = report.ungated.iter().map(|(name, why)| format!("{name} ({why})"));
+        let named: Vec<String> = named.collect();
         words.push(format!(
-            "{count} nodes changed without their rules, none of which was asked: {}",
-            of(&report.ungated)
+            "{count} nodes changed without their rules: {}",
+            of(&named)
         ));
     }
     let reason = if report.ungated.is_empty() {
@@ -322,20 +325,30 @@ fn held_pools(report: &Report) -> String {
 }
 
 /// The nodes that are known anew to have changed without their rules, in a sentence.
-pub fn newly_ungated(old: &MutexRunConfigStatus, new: &MutexRunConfigStatus) -> Option<String> {
-    const NAMED: usize = 10;
+pub fn newly_ungated(
+    old: &MutexRunConfigStatus,
+    new: &MutexRunConfigStatus,
+    report: &Report,
+) -> Option<String> {
+    const NAMED: usize = 5;
     let run = new.run.as_ref()?;
     let known = old.run.as_ref().filter(|known| known.id == run.id);
     let is_new = |node: &&String| known.is_none_or(|known| !known.ungated.contains(node));
     let names: Vec<&str> = run.ungated.iter().filter(is_new).map(String::as_str).collect();
     let more = if names.len() > NAMED { " and others" } else { "" };
     (!names.is_empty()).then(|| {
-        format!(
+        let with_why = |name: &&str| match report.ungated.get(*name) {
+            Some(why) => format!("{name} ({why})"),
+            None => (*name).to_owned(),
+        };
+        let named: Vec<String> = names.iter().take(NAMED).map(with_why).collect();
+        let message = format!(
             "{} nodes changed to {} without their rules: {}{more}",
             names.len(),
             run.target,
-            names.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ")
-        )
+            named.join(", ")
+        );
+        clip(&message, 1024)
     })
 }
 
@@ -343,7 +356,7 @@ pub fn newly_ungated(old: &MutexRunConfigStatus, new: &MutexRunConfigStatus) -> 
 pub fn stuck_at(status: &MutexRunConfigStatus) -> Option<Timestamp> {
     let waiting = status.run.iter().flat_map(|run| &run.waiting);
     let since = waiting.filter_map(|wait| wait.since.as_deref()?.parse::<Timestamp>().ok());
-    since.min().map(|since| later(since, stuck::STUCK_SECONDS))
+    since.min().map(|since| later(since, STUCK_SECONDS))
 }
 
 /// What holds an upgrade of pools that were paused before it began, if that is new: no write of a pause says so.
@@ -430,7 +443,7 @@ fn run_status(run: &RunConfigView, report: &Report, now: Timestamp) -> Option<Ru
         ungated: count(report.ungated.len()).max(status.nodes.as_ref().map_or(0, |nodes| nodes.ungated)),
     });
     status.waiting = waiting(report, &status.waiting, now);
-    for node in &report.ungated {
+    for node in report.ungated.keys() {
         if !status.ungated.contains(node) && status.ungated.len() < MAX_UNGATED {
             status.ungated.push(node.clone());
         }

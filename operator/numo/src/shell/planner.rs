@@ -1070,7 +1070,7 @@ impl Planner {
             {
                 self.tell_held(owner, &why, decision);
             }
-            let ungated = frontends::mutex_run_config::newly_ungated(&run.status, &status);
+            let ungated = frontends::mutex_run_config::newly_ungated(&run.status, &status, &decision.report);
             let ungated = ungated.map(|note| Event {
                 node: None,
                 warning: true,
