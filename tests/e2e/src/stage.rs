@@ -218,9 +218,10 @@ impl Stage {
         Ok(events)
     }
 
-    /// Waits for an event about an object; its note.
+    /// Waits for an event about an object, and looks whether it is named after that, as `kubectl describe` expects.
     pub async fn event(&self, kind: &str, name: &str, reason: &str) -> Result<Event> {
-        self.until(&format!("event {reason} on {kind} {name}"), 60, || async {
+        let what = format!("event {reason} on {kind} {name}");
+        let found = self.until(&what, 60, || async {
             let events = self.events().await?;
             Ok(events.into_iter().find(|event| {
                 let about = event.regarding.clone().unwrap_or_default();
@@ -228,8 +229,14 @@ impl Stage {
                     && about.name.as_deref() == Some(name)
                     && event.reason.as_deref() == Some(reason)
             }))
-        })
-        .await
+        });
+        let event = found.await?;
+        let own = event.metadata.name.as_deref().unwrap_or_default();
+        anyhow::ensure!(
+            own.starts_with(&format!("{name}.")),
+            "event {own} on {kind} {name}"
+        );
+        Ok(event)
     }
 
     /// Kills numo on the spot.

@@ -7,7 +7,6 @@ use super::{
     frame::{Member, at_target},
     labels, machine,
     run_rules::awaited_run_jobs,
-    ungated,
 };
 use crate::{
     action::{Action, Change, Event, EventAction, NodePatch, NodePurpose},
@@ -28,6 +27,7 @@ use crate::{
         journal::{self, Journal},
         lease::{self, Lease, lease_holder},
         shield::{shield, unshield},
+        ungated::{let_go_by_other, not_passed},
     },
     verdict::Question,
     why::Why,
@@ -231,7 +231,7 @@ impl Turn<'_, '_> {
 
     /// Every rule, as it is now, has passed that must pass before the release.
     fn is_gated(&self) -> bool {
-        ungated::not_passed(&self.force.rules, &self.change.status).is_none()
+        not_passed(&self.force.rules, &self.change.status).is_none()
     }
 
     /// The attempt the pin belongs to: a retry after the release keeps it.
@@ -891,7 +891,7 @@ impl Turn<'_, '_> {
                 journal.enter(Step::Released, None);
                 Why::new(Reason::Changing, "it was let go")
             } else {
-                let words = ungated::let_go_by_other(&self.force.rules, &self.change.status);
+                let words = let_go_by_other(&self.force.rules, &self.change.status);
                 let why = Why::new(Reason::Ungated, words.as_str());
                 journal.enter(Step::Released, Some(&why));
                 let all = &mut draft.out.report.ungated;

@@ -36,7 +36,7 @@ use crate::{
     turn::{
         job,
         journal::{self, Journal},
-        lease, machine,
+        lease, machine, ungated,
     },
     verdict::{Answers, Question},
     why::Why,
@@ -485,6 +485,17 @@ impl Pass<'_> {
             report.phase = RunPhase::Leaving;
         }
         report.upgrade_available = behind;
+        let of_run = changes(self.observed, self.view).filter(|change| {
+            change.spec.target.run_id == self.run_id
+                && self.observed.nodes.contains_key(&change.spec.node_name)
+        });
+        for change in of_run.filter(|change| journal::tells_ungated(change)) {
+            let words = ungated::let_go_by_other(&self.intent.rules, &change.status);
+            report
+                .ungated
+                .entry(change.spec.node_name.clone())
+                .or_insert(words);
+        }
         report.acknowledged = self.view.annotations.get(marks::ACKNOWLEDGED) == Some(&self.run_id);
         report.hold = self.leaving.clone().or(hold);
         report.plan = Some(said);

@@ -31,6 +31,7 @@ use crate::{
         machine,
         phases::{Phases, Went},
         shield,
+        ungated::{let_go_by_other, not_passed},
     },
     verdict::Question,
     why::Why,
@@ -1180,6 +1181,11 @@ impl<'a> Pass<'a> {
             return self.lose_job(turn);
         };
         match &view.ended {
+            Some(JobEnd::Complete) if self.is_ungated(turn) => {
+                self.note_release(turn);
+                let why = Why::new(Reason::Upgrading, "its Job is complete");
+                self.say_turn(turn, Step::Released, why);
+            }
             Some(JobEnd::Complete) => self.complete(turn),
             Some(end) => self.failed(turn, (job, view), end),
             None if view.deleting => {
@@ -1206,10 +1212,31 @@ impl<'a> Pass<'a> {
 
     /// Journals that the Job has begun, and on which boot.
     fn note_release(&mut self, turn: &Turn<'a>) {
+        let why = self.is_ungated(turn).then(|| {
+            let words = let_go_by_other(&self.intent.rules, &turn.change.status);
+            Why::new(Reason::Ungated, words)
+        });
         let mut journal = Journal::open(turn.change, self.now);
         journal.status.pin = Some(self.pinned(turn));
-        journal.enter(Step::Released, None);
-        self.write(journal);
+        journal.enter(Step::Released, why.as_ref());
+        if let Some(why) = &why {
+            let all = &mut self.out.report.ungated;
+            all.insert(turn.node.name.clone(), why.message.to_string());
+        }
+        let event = why.map(|why| Event {
+            node: Some(turn.node.name.clone()),
+            warning: true,
+            reason: "Ungated",
+            action: EventAction::Release,
+            note: why.message.to_string(),
+        });
+        self.out.actions.extend(journal.planned(event));
+    }
+
+    /// Whether a Job that has begun was begun by somebody else, before the rules of the node had passed.
+    fn is_ungated(&self, turn: &Turn<'a>) -> bool {
+        turn.entered(Step::Released).is_none()
+            && not_passed(&self.intent.rules, &turn.change.status).is_some()
     }
 
     /// The Job failed: what counts is what is true of the node. A reboot may have cut it short.

@@ -9,3 +9,4 @@ pub mod machine;
 pub mod phases;
 pub mod quarantine;
 pub mod shield;
+pub(crate) mod ungated;

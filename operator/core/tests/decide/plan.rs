@@ -393,6 +393,38 @@ fn a_plan_that_was_begun_by_another_is_adopted() {
     );
 }
 
+/// Whoever begins the Job: what rules keep back and rolls all the same is not called a success.
+#[test]
+fn a_gated_node_whose_job_another_began_is_ungated() {
+    let cluster = |rest: &str| {
+        two(&format!(
+            "rule disk Pre
+             binding gate spec {{\"ownerSelector\":{{\"kind\":\"Plan\"}},\"rules\":[{{\"name\":\"disk\"}}]}}
+             plan concurrency:1 cordon finalizer applying:a
+             {rest}"
+        ))
+    };
+    for job in ["running runs:upgrade", "complete"] {
+        let begun = cluster(&format!("begun a new\n keeps a\n planjob a {job}"));
+        check(
+            &begun,
+            "ungated a ~ before MutexRule numo/disk had passed in phase Pre\n > journal a Released Ungated",
+        );
+        let passed = cluster(&format!(
+            "begun a new verdict:disk/Pre/1/Pass\n keeps a\n planjob a {job}"
+        ));
+        check(&passed, "not ungated");
+    }
+    let told =
+        "begun a Released reason:Ungated entered:Released boot:b1\n keeps a cordoned\n planjob a running";
+    check(&cluster(told), "ungated a\n node a Released UpgradeStarting");
+    // Of a Plan without rules nobody asks who began it.
+    check(
+        &two("plan concurrency:1 cordon finalizer applying:a\n begun a new\n keeps a\n planjob a complete"),
+        "not ungated",
+    );
+}
+
 #[test]
 fn concurrency_0_is_complete_and_said() {
     check(

@@ -9,6 +9,7 @@ pub mod mutex_run_config;
 pub mod mutex_target;
 pub mod node_maintenance;
 pub mod plan;
+mod shortfall;
 pub mod standing;
 
 use serde_json::{Value, json};

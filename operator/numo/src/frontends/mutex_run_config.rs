@@ -3,6 +3,7 @@
 
 use super::{
     conditions::{Conditions, seconds},
+    shortfall::shortfall,
     standing::Standing,
 };
 use jiff::Timestamp;
@@ -245,48 +246,6 @@ fn ended(report: &Report, done: usize) -> (Reason, String) {
         return (Reason::Succeeded, format!("{runs}; acknowledged: {words}"));
     }
     (reason, format!("{words}; {runs}"))
-}
-
-/// What keeps a run from being a success: nodes that were left out and why, and nodes that changed without their rules.
-fn shortfall(report: &Report) -> Option<(Reason, String)> {
-    const NAMED: usize = 5;
-    let left_out = report
-        .nodes
-        .iter()
-        .filter(|(_, node)| matches!(node.step, Step::Skipped | Step::Failed));
-    let left_out: Vec<String> = left_out
-        .map(|(name, node)| format!("{name} ({}: {})", node.why.reason, node.why.message))
-        .collect();
-    let of = |names: &[String]| {
-        let more = if names.len() > NAMED { " and others" } else { "" };
-        format!(
-            "{}{more}",
-            names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ")
-        )
-    };
-    let mut words = Vec::new();
-    if !left_out.is_empty() {
-        words.push(format!(
-            "{} nodes were left out: {}",
-            left_out.len(),
-            of(&left_out)
-        ));
-    }
-    if !report.ungated.is_empty() {
-        let count = report.ungated.len();
-        let named = report.ungated.iter().map(|(name, why)| format!("{name} ({why})"));
-        let named: Vec<String> = named.collect();
-        words.push(format!(
-            "{count} nodes changed without their rules: {}",
-            of(&named)
-        ));
-    }
-    let reason = if report.ungated.is_empty() {
-        Reason::NodesLeftOut
-    } else {
-        Reason::NodesUngated
-    };
-    (!words.is_empty()).then(|| (reason, words.join("; ")))
 }
 
 const fn needs_person(who: Who) -> bool {

@@ -3,7 +3,7 @@
 //! Conditions, reasons and events are those of system-upgrade-controller (`spec/system-upgrade-controller.md` §1–2); Ready,
 //! Reconciling and Stalled come after them and say what the Plan waits for.
 
-use super::{conditions::seconds, standing::Standing};
+use super::{conditions::seconds, shortfall::shortfall, standing::Standing};
 use jiff::{Timestamp, tz::TimeZone};
 use numo_api::{
     Plan, PlanCondition, PlanSpec, PlanStatus, Reason, Step,
@@ -94,18 +94,6 @@ pub fn standing(report: &Report) -> Standing {
     standing
 }
 
-/// The nodes that were left out, each with the reason.
-fn left_out(report: &Report) -> Option<String> {
-    const NAMED: usize = 5;
-    let nodes = report.nodes.iter().filter(|(_, node)| node.step == Step::Skipped);
-    let nodes: Vec<String> = nodes
-        .map(|(name, node)| format!("{name} ({}: {})", node.why.reason, node.why.message))
-        .collect();
-    let more = if nodes.len() > NAMED { " and others" } else { "" };
-    let first: Vec<String> = nodes.iter().take(NAMED).cloned().collect();
-    (!nodes.is_empty()).then(|| format!("{} nodes were left out: {}{more}", nodes.len(), first.join(", ")))
-}
-
 fn said(report: &Report) -> (Reason, String, Who) {
     let nodes = &report.nodes;
     let open = |step: Step| !matches!(step, Step::Done | Step::Skipped);
@@ -142,11 +130,11 @@ fn said(report: &Report) -> (Reason, String, Who) {
             None if nodes.is_empty() => {
                 by_reason(Reason::NoNodes, "spec.nodeSelector selects no node".to_owned())
             }
-            None => match left_out(report) {
-                Some(words) if report.acknowledged => {
+            None => match shortfall(report) {
+                Some((_, words)) if report.acknowledged => {
                     by_reason(Reason::Succeeded, format!("acknowledged: {words}"))
                 }
-                Some(words) => by_reason(Reason::NodesLeftOut, words),
+                Some((reason, words)) => by_reason(reason, words),
                 None => by_reason(Reason::UpToDate, Reason::UpToDate.meaning().to_owned()),
             },
         },
@@ -469,6 +457,17 @@ mod tests {
             standing
                 .message
                 .contains("a (SkippedByPerson: its disk is broken)")
+        );
+        report
+            .ungated
+            .insert("b".to_owned(), "someone else let it go".to_owned());
+        let standing = super::standing(&report);
+        assert_eq!(standing.reason, Reason::NodesUngated);
+        assert!(
+            standing
+                .message
+                .ends_with("1 nodes changed without their rules: b (someone else let it go)"),
+            "{standing:?}"
         );
         report.acknowledged = true;
         let standing = super::standing(&report);

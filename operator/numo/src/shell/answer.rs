@@ -466,6 +466,10 @@ pub async fn judge(client: &Client, rule: &numo_api::MutexRule) -> numo_core::ob
                 400 | 422 => {
                     return Validity::Invalid(Reason::InvalidConfig, format!("{field}: {}", status.message));
                 }
+                // A webhook that must answer and does not is a person's to mend; it is asked again until it does.
+                500 if status.message.contains("failed calling webhook") => {
+                    return Validity::Invalid(Reason::WriteRefused, format!("{field}: {}", status.message));
+                }
                 _ => return Validity::Unknown,
             },
             Err(_) => return Validity::Unknown,

@@ -102,6 +102,7 @@ async fn write(
         "name": owner.name,
         "uid": owner_uid,
     });
+    let of_pool = pool.as_ref().map(|(name, _)| name.clone());
     // The event of a cluster-scoped object lives in the namespace `default`.
     let (namespace, regarding, related) = match (&event.node, node_uid) {
         _ if pool.is_some() => {
@@ -123,7 +124,8 @@ async fn write(
     };
     let now = clock.now();
     let stamp = now.as_microsecond().to_string();
-    let about = event.node.as_deref().unwrap_or(&owner.name);
+    let named = event.node.clone().unwrap_or_else(|| owner.name.clone());
+    let about = &of_pool.unwrap_or(named);
     let hash = names::hash(
         &[about, event.reason, &stamp, &number.to_string(), instance],
         HASH,

@@ -599,6 +599,8 @@ impl Planner {
         let Ok(result) = tokio::time::timeout(PATIENCE, write).await else {
             tracing::warn!(run = %owner, chain, action = name, "not answered in time");
             self.metrics.wrote(name, "failed");
+            let words = format!("not answered within {} s", PATIENCE.as_secs());
+            self.note_failure(owner, chain, name, &words);
             return false;
         };
         match &result {
@@ -646,9 +648,19 @@ impl Planner {
                 if let Action::CreateJob(request) = &action {
                     self.store.refuse(request.job.clone(), 0, error.to_string(), now);
                 }
+                let words = error.to_string();
+                self.note_failure(owner, chain, name, &words);
             }
         }
         result.is_ok()
+    }
+
+    /// Notes a write that the API server did not take for no fault of the write: people hear of it if that goes on.
+    fn note_failure(&mut self, owner: &Owner, chain: String, name: &'static str, words: &str) {
+        let now = self.connection.clock.now();
+        if self.repeats.fails(owner, &chain, name, now) {
+            self.note_refusal(owner, chain, format!("{name} fails again and again: {words}"));
+        }
     }
 
     /// The verdicts that a write adds to a journal.
@@ -1564,6 +1576,7 @@ const fn is_of_others(reason: Reason) -> bool {
     matches!(
         reason,
         Reason::ConfigMapNotFound
+            | Reason::WriteRefused
             | Reason::ConfigMapForbidden
             | Reason::RuleUnavailable
             | Reason::RegistryUnavailable

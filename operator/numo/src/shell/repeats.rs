@@ -17,10 +17,15 @@ struct Repeat {
     since: Timestamp,
 }
 
+/// How long writes of one kind must go unanswered, or fail: an API server that is started again takes that long.
+const DOWN_AFTER: SignedDuration = SignedDuration::from_secs(30);
+
 /// The refused writes, by owner and chain.
 #[derive(Debug, Default)]
 pub struct Repeats {
     known: BTreeMap<(Owner, String), Repeat>,
+    /// Writes that failed for no fault of theirs: what they do, and since when.
+    failing: BTreeMap<(Owner, String), (&'static str, Timestamp)>,
 }
 
 impl Repeats {
@@ -45,14 +50,27 @@ impl Repeats {
         false
     }
 
+    /// Takes note of a write that was not answered, or failed for no fault of its own; true if such writes of the chain
+    /// have failed for half a minute.
+    pub fn fails(&mut self, owner: &Owner, chain: &str, name: &'static str, now: Timestamp) -> bool {
+        let key = (owner.clone(), chain.to_owned());
+        let since = self.failing.get(&key).filter(|(known, _)| *known == name);
+        let since = since.map_or(now, |(_, since)| *since);
+        self.failing.insert(key, (name, since));
+        now.duration_since(since) >= DOWN_AFTER
+    }
+
     /// Forgets what was refused of a chain: a write of the chain has succeeded.
     pub fn forget(&mut self, owner: &Owner, chain: &str) {
-        self.known.remove(&(owner.clone(), chain.to_owned()));
+        let key = (owner.clone(), chain.to_owned());
+        self.known.remove(&key);
+        self.failing.remove(&key);
     }
 
     /// Keeps only what is asked for.
     pub fn retain(&mut self, keep: impl Fn(&Owner, &str) -> bool) {
         self.known.retain(|(owner, chain), _| keep(owner, chain));
+        self.failing.retain(|(owner, chain), _| keep(owner, chain));
     }
 }
 
@@ -83,6 +101,16 @@ mod tests {
         assert!(repeats.note(&owner, "a", &start("2"), "never", at(10_000)));
         repeats.forget(&owner, "a");
         assert!(!repeats.note(&owner, "a", &start("2"), "never", at(20_000)));
+        // An API server that is started again takes nothing for a while.
+        assert!(!repeats.fails(&owner, "c", "WriteJournal", at(0)));
+        assert!(!repeats.fails(&owner, "c", "WriteJournal", at(29_999)));
+        assert!(repeats.fails(&owner, "c", "WriteJournal", at(30_000)));
+        assert!(
+            !repeats.fails(&owner, "c", "CreateJob", at(60_000)),
+            "it has come further"
+        );
+        repeats.forget(&owner, "c");
+        assert!(!repeats.fails(&owner, "c", "CreateJob", at(99_000)));
         repeats.retain(|of, _| *of != owner);
         assert!(!repeats.note(&owner, "a", &start("2"), "never", at(30_000)));
     }

@@ -2,7 +2,9 @@
 
 use anyhow::Result;
 use k8s_openapi::api::{
-    admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding},
+    admissionregistration::v1::{
+        ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, ValidatingWebhookConfiguration,
+    },
     core::v1::Node,
 };
 use kube::{
@@ -161,6 +163,64 @@ async fn a_node_that_an_admission_policy_keeps_numo_off_says_so_and_goes_on_with
     allow(&stage).await?;
     finish(&stage).await?;
     stage.judge(&judgement(&["quick"], &["quick"])).await?;
+    stage.strike().await
+}
+
+/// A webhook that takes connections and never answers: the write is neither taken nor refused.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_that_is_never_answered_is_told_and_the_run_goes_on_without_the_node() -> Result<()> {
+    let stage = set(workers(2), Vec::new()).await?;
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+    let port = silent.local_addr()?.port();
+    let holds = tokio::spawn(async move {
+        let mut held = Vec::new();
+        while let Ok((socket, _)) = silent.accept().await {
+            held.push(socket);
+        }
+    });
+    let webhook: ValidatingWebhookConfiguration = serde_json::from_value(json!({
+        "metadata": {"name": POLICY},
+        "webhooks": [{
+            "name": "silent.example.com",
+            "clientConfig": {"url": format!("https://127.0.0.1:{port}/")},
+            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["nodes"]}],
+            "matchConditions": [{
+                "name": "shields-on-worker-1",
+                "expression": "object.metadata.name == 'worker-1' && \
+                               'numo.openshift-optional.skrzypek.io/shielded-by' in object.metadata.annotations",
+            }],
+            "failurePolicy": "Fail", "timeoutSeconds": 30, "sideEffects": "None", "admissionReviewVersions": ["v1"],
+        }],
+    }))?;
+    let webhooks: Api<ValidatingWebhookConfiguration> = Api::all(stage.client.clone());
+    webhooks.create(&PostParams::default(), &webhook).await?;
+    let nodes: Api<Node> = Api::all(stage.client.clone());
+    let dry = PatchParams {
+        dry_run: true,
+        ..PatchParams::default()
+    };
+    let shield =
+        json!({"metadata": {"annotations": {"numo.openshift-optional.skrzypek.io/shielded-by": "x"}}});
+    stage
+        .until("the webhook is asked", 60, || async {
+            let shield = Patch::Merge(&shield);
+            let patch = nodes.patch("worker-1", &dry, &shield);
+            let answer = tokio::time::timeout(std::time::Duration::from_secs(2), patch).await;
+            Ok(answer.is_err().then_some(()))
+        })
+        .await?;
+    prepare(&stage, &[quick()], json!({})).await?;
+    stage.world.upgrade_to(NEW).await?;
+    let why = waits(&stage, "WriteRefused").await?;
+    assert!(
+        why.contains("fails again and again: not answered within 10 s"),
+        "{why}"
+    );
+    stage.event("MutexRunConfig", "upgrade", "WriteRefused").await?;
+    webhooks.delete(POLICY, &DeleteParams::default()).await?;
+    finish(&stage).await?;
+    stage.judge(&judgement(&["quick"], &["quick"])).await?;
+    holds.abort();
     stage.strike().await
 }
 

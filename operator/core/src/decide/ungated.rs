@@ -1,0 +1,92 @@
+//! The nodes that changed without their rules, and why. Nothing here decides what follows.
+
+use super::frame::{Frame, Member, at_target};
+use crate::{
+    observed::ChangeView,
+    turn::{journal, ungated::let_go_by_other},
+};
+use numo_api::Step;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The nodes that changed in this run without rules: those that are known, those whose journals say so, and those that have
+/// left the version that all nodes were at when they were seen last, while nobody looked.
+pub(super) fn nodes(frame: &Frame<'_>) -> BTreeMap<String, String> {
+    let run = frame.run.status.run.as_ref();
+    let known = run.filter(|run| run.id == frame.run_id && !frame.run_id.is_empty());
+    let known: BTreeSet<&String> = known.into_iter().flat_map(|run| &run.ungated).collect();
+    let settled = frame.run.status.settled.as_ref();
+    let since = settled
+        // In a dry run they are meant to roll.
+        .filter(|_| !frame.intent.dry_run)
+        .filter(|settled| {
+            // Of the same version any configuration may have been rolled to.
+            let desired = frame.desired.as_ref();
+            desired.is_ok_and(|desired| *desired != settled.version || frame.intent.any_config)
+        })
+        .and_then(|settled| journal::time(Some(&settled.at)));
+    // Released by the rules of this run, or of another one over the same pools.
+    let released = |change: &&ChangeView| {
+        let mut entries = change.status.entries.iter();
+        let target = &change.spec.target;
+        let of_this_run = if frame.intent.any_config && change.spec.owner_ref.uid == frame.run.uid {
+            target.run_id == frame.run_id
+        } else {
+            frame.desired.as_ref() == Ok(&target.version)
+        };
+        of_this_run
+            && frame.observed.is_trusted(change)
+            && entries.any(|entry| entry.step == Step::Released)
+            && !journal::tells_ungated(change)
+    };
+    let changes = frame.observed.changes.values().filter(|_| since.is_some());
+    let gated: BTreeSet<&str> = changes
+        .filter(released)
+        .map(|change| change.spec.node_uid.as_str())
+        .collect();
+    let unseen = |member: &Member<'_>| {
+        let was_there = since.is_some_and(|since| member.node.created < since);
+        let rolled =
+            settled.is_some_and(|settled| !settled.configs.iter().any(|config| config == member.current));
+        was_there && rolled && !gated.contains(member.node.uid.as_str()) && at_target(frame, member)
+    };
+    let told = |member: &&Member<'_>| {
+        let told = member.change.is_some_and(journal::tells_ungated);
+        known.contains(&member.node.name) || told || unseen(member)
+    };
+    let mut all: BTreeMap<String, String> = known
+        .iter()
+        .map(|name| ((*name).clone(), no_rule_asked(frame)))
+        .collect();
+    let found = frame.members.iter().filter(told);
+    all.extend(found.map(|member| (member.node.name.clone(), why(frame, member))));
+    all
+}
+
+/// Why a node that changes, or has changed, did so without its rules, in words.
+pub(super) fn why(frame: &Frame<'_>, member: &Member<'_>) -> String {
+    let of_turn = member.change.filter(|change| {
+        let mut entries = change.status.entries.iter();
+        change.spec.target.run_id == frame.run_id && entries.any(|entry| entry.step == Step::PreRules)
+    });
+    of_turn.map_or_else(
+        || no_rule_asked(frame),
+        |change| let_go_by_other(&frame.intent.rules, &change.status),
+    )
+}
+
+fn no_rule_asked(frame: &Frame<'_>) -> String {
+    let mut rules = frame.intent.rules.iter().map(|(key, _)| key);
+    let first = rules.next().map_or_else(String::new, |key| {
+        let more = match rules.count() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        format!(": MutexRule {key}{more}")
+    });
+    let cause = if frame.intent.roll_on_refusal {
+        "its pool was not held (spec.onRefusal: Roll)"
+    } else {
+        "its pool was not paused when it began"
+    };
+    format!("{cause}, and no rule was asked{first}")
+}
