@@ -418,6 +418,8 @@ pub struct PoolView {
     pub config: String,
     /// `spec.maxUnavailable`.
     pub max_unavailable: Option<IntOrPercent>,
+    /// What its condition `RenderDegraded` says while that is True.
+    pub render_degraded: Option<String>,
 }
 
 /// A number or a percentage of nodes.
@@ -487,6 +489,8 @@ pub struct ClusterVersionView {
     pub latest: Option<(String, String)>,
     /// What its condition `ReleaseAccepted` says while that is False.
     pub not_accepted: Option<String>,
+    /// What its condition `Failing` says while that is True.
+    pub failing: Option<String>,
 }
 
 impl ClusterVersionView {

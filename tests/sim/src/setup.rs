@@ -376,6 +376,7 @@ fn base(world: &mut World, canary: bool, infra: bool) {
         desired: FIRST.to_owned(),
         latest: Some(("Completed".to_owned(), FIRST.to_owned())),
         not_accepted: None,
+        failing: None,
     });
     let role = |role: &str| json!({"matchLabels": {format!("node-role.kubernetes.io/{role}"): ""}});
     add_pool(world, "master", role("master"));
@@ -406,6 +407,7 @@ fn add_pool(world: &mut World, name: &str, selector: Value) {
         selector,
         config: String::new(),
         max_unavailable: None,
+        render_degraded: None,
     };
     world.truth.pools.insert(name.to_owned(), view);
     let content = crate::world::Content {

@@ -435,12 +435,14 @@ pub fn control_plane(frame: &Frame<'_>) -> Option<Why> {
             "ClusterVersion version: found history[0] {state} {version} of generation {}, wanted Completed {desired} of generation {}",
             cluster.observed_generation, cluster.generation
         );
-        let Some(refused) = &cluster.not_accepted else {
-            return Some(Why::new(Reason::ControlPlaneUpdating, message));
+        let stuck = match (&cluster.not_accepted, &cluster.failing) {
+            (Some(refused), _) => {
+                format!("ReleaseAccepted is False ({refused}): withdraw the request or lift what blocks it")
+            }
+            (None, Some(failing)) => format!("Failing is True ({failing}): mend what fails"),
+            (None, None) => return Some(Why::new(Reason::ControlPlaneUpdating, message)),
         };
-        let message = format!(
-            "{message}; ReleaseAccepted is False ({refused}): withdraw the request or lift what blocks it"
-        );
+        let message = format!("{message}; {stuck}");
         return Some(Why::new(Reason::ControlPlaneUpdating, message).ended_by(Who::ClusterAdmin));
     }
     let pools = frame.intent.pools.iter().copied().chain(frame.intent.canary);
@@ -453,7 +455,12 @@ pub fn control_plane(frame: &Frame<'_>) -> Option<Why> {
                 pool.config,
                 found.unwrap_or("none")
             );
-            return Some(Why::new(Reason::PoolNotRendered, message));
+            let Some(degraded) = &pool.render_degraded else {
+                return Some(Why::new(Reason::PoolNotRendered, message));
+            };
+            let message =
+                format!("{message}; RenderDegraded is True ({degraded}): mend what cannot be rendered");
+            return Some(Why::new(Reason::PoolNotRendered, message).ended_by(Who::ClusterAdmin));
         }
     }
     None

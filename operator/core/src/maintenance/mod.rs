@@ -34,6 +34,7 @@ use crate::{
         directive,
         journal::{self, Journal},
         lease::Lease,
+        overdue,
     },
     verdict::Answers,
     why::Why,
@@ -83,6 +84,7 @@ pub fn decide(snapshot: &Snapshot<'_>, view: &MaintenanceView, answers: &Answers
     pass.free_jobs();
     pass.out.report.run_id = run_id(view);
     pass.out.report.maintenance = Some(pass.report);
+    overdue::tell(&mut pass.out, snapshot.now);
     standoff::finish(
         &mut pass.out,
         snapshot,

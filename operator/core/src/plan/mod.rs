@@ -36,7 +36,7 @@ use crate::{
     turn::{
         job,
         journal::{self, Journal},
-        lease, machine, ungated,
+        lease, machine, overdue, ungated,
     },
     verdict::{Answers, Question},
     why::Why,
@@ -110,6 +110,7 @@ pub fn decide(snapshot: &Snapshot<'_>, view: &PlanView, answers: &Answers) -> De
         pool: "".into(),
     };
     pass.decide();
+    overdue::tell(&mut pass.out, snapshot.now);
     standoff::finish(
         &mut pass.out,
         snapshot,

@@ -6,6 +6,7 @@ pub mod job;
 pub mod journal;
 pub mod lease;
 pub mod machine;
+pub(crate) mod overdue;
 pub mod phases;
 pub mod quarantine;
 pub mod shield;

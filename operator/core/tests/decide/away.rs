@@ -253,6 +253,31 @@ fn a_release_that_is_not_accepted_is_a_persons_matter() {
     );
 }
 
+/// What cannot be rendered, and a control plane that fails, do not end by themselves.
+#[test]
+fn a_cluster_that_says_what_it_fails_at_is_a_persons_matter() {
+    check(
+        "cluster 4.16.0 asks 4.17.0 failing
+         pool worker 4.16.0 ours
+         node a worker 4.16.0
+         run finalizer {}",
+        "hold ControlPlaneUpdating ~ Failing is True (ClusterOperatorDegraded: etcd)\n ends a ClusterAdmin",
+    );
+    let rendered = |more: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.16.0 ours {more}
+             node a worker 4.16.0
+             run finalizer {{}}"
+        )
+    };
+    check(&rendered(""), "hold PoolNotRendered\n ends a ClusterItself");
+    check(
+        &rendered("render-degraded"),
+        "hold PoolNotRendered ~ RenderDegraded is True (MergeFailed: no such kernel argument)\n ends a ClusterAdmin",
+    );
+}
+
 #[test]
 fn nodes_that_left_the_configuration_unseen_are_ungated_with_any_config() {
     let cluster = |a: &str, more: &str| {

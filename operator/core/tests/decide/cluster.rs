@@ -348,6 +348,9 @@ impl Cluster {
             not_accepted: line
                 .has("refused")
                 .then(|| "PreconditionChecks: failed".to_owned()),
+            failing: line
+                .has("failing")
+                .then(|| "ClusterOperatorDegraded: etcd".to_owned()),
         });
     }
 
@@ -399,6 +402,9 @@ impl Cluster {
             selector_manager: line.option("selector-by").map(str::to_owned),
             selector,
             config,
+            render_degraded: line
+                .has("render-degraded")
+                .then(|| "MergeFailed: no such kernel argument".to_owned()),
             max_unavailable: line
                 .option("max")
                 .map(|text| intent::parse_limit(&text).expect("a limit")),

@@ -763,6 +763,14 @@ fn nothing_is_evicted_before_the_pods_are_known_and_counted() {
          turn a Cordoned
          pods a";
     check(volumes, "hold VolumesAttached ~ pvc-1\n > nothing");
+    // What should end by itself, and does not for an hour, is a person's.
+    for (since, who) in [(-3599, "ClusterItself"), (-3600, "ClusterAdmin")] {
+        let long = volumes.replace("turn a Cordoned", &format!("turn a Cordoned since:{since}"));
+        check(
+            &long,
+            &format!("hold VolumesAttached ~ pvc-1\n ends a {who}\n > nothing"),
+        );
+    }
     check(&volumes.replace("volume:pvc-1", ""), "> journal a Drained");
     let late = |seconds: i64| {
         format!(

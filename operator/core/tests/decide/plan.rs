@@ -217,7 +217,12 @@ fn a_failed_job_is_judged_by_what_is_true_of_the_node() {
     );
     check(
         &again("planjob a failed deleting"),
-        "node a Admitted JobBeingDeleted\n > nothing",
+        "node a Admitted JobBeingDeleted\n ends a ClusterItself\n > nothing",
+    );
+    // One that a finalizer keeps for ten minutes is a person's.
+    check(
+        &again("planjob a failed deleting").replace("begun a Admitted", "begun a Admitted since:-600"),
+        "node a Admitted JobBeingDeleted ~ its step began at\n ends a ClusterAdmin\n > nothing",
     );
     check(&again(""), "> job a");
 }

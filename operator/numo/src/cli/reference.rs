@@ -412,6 +412,7 @@ mod tests {
         "PodScheduled",
         "RecordRun",
         "ReleaseAccepted",
+        "RenderDegraded",
         "ReleaseLease",
         "RemoveFinalizer",
         "RenewLease",

@@ -925,6 +925,7 @@ fn pool(object: &DynamicObject) -> PoolView {
             .data
             .pointer("/spec/maxUnavailable")
             .and_then(|value| IntOrPercent::parse(value).ok()),
+        render_degraded: condition_words(&object.data, "RenderDegraded", "True"),
     }
 }
 
@@ -1050,18 +1051,17 @@ fn cluster_version(object: &DynamicObject) -> ClusterVersionView {
         latest: data
             .pointer("/status/history/0")
             .map(|entry| (text(entry, "/state"), text(entry, "/version"))),
-        not_accepted: not_accepted(data),
+        not_accepted: condition_words(data, "ReleaseAccepted", "False"),
+        failing: condition_words(data, "Failing", "True"),
     }
 }
 
-/// Why the release that is asked for is not accepted, while its condition is False.
-fn not_accepted(data: &Value) -> Option<String> {
+/// Reason and message of a condition, while it is of this status.
+fn condition_words(data: &Value, type_: &str, status: &str) -> Option<String> {
     let conditions = data.pointer("/status/conditions")?.as_array()?;
-    let found = conditions
-        .iter()
-        .find(|one| text(one, "/type") == "ReleaseAccepted")?;
+    let found = conditions.iter().find(|one| text(one, "/type") == type_)?;
     let words = format!("{}: {}", text(found, "/reason"), text(found, "/message"));
-    (text(found, "/status") == "False").then(|| numo_core::rules::clip(&words, 512))
+    (text(found, "/status") == status).then(|| numo_core::rules::clip(&words, 512))
 }
 
 /// The view of a run.
@@ -1476,6 +1476,17 @@ mod tests {
             let found = run_of(&unknown);
             assert!(matches!(found, Some(Object::NotRead(..))), "{found:?}");
         }
+        let conditions = serde_json::json!({"status": {"conditions": [
+            {"type": "Updated", "status": "False", "reason": "", "message": "no"},
+            {"type": "RenderDegraded", "status": "True", "reason": "MergeFailed", "message": "x".repeat(2000)},
+        ]}});
+        let words = condition_words(&conditions, "RenderDegraded", "True").expect("it is degraded");
+        assert!(
+            words.starts_with("MergeFailed: xxx") && words.chars().count() <= 512,
+            "{words}"
+        );
+        assert_eq!(condition_words(&conditions, "RenderDegraded", "False"), None);
+        assert_eq!(condition_words(&conditions, "Failing", "True"), None);
         // Nothing is written over a status that a later numo wrote.
         let object = serde_json::json!({
             "apiVersion": "openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexRunConfig",
