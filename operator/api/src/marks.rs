@@ -28,6 +28,10 @@ pub const QUARANTINE: &str = "numo.openshift-optional.skrzypek.io/quarantine";
 pub const SUSPEND: &str = "numo.openshift-optional.skrzypek.io/suspend";
 /// Annotation on an owner: the run with this id is given up.
 pub const ABORT: &str = "numo.openshift-optional.skrzypek.io/abort";
+/// Annotation on a NodeChange: numo made it, for a turn. One that a person made, to say something about a node that waits, has
+/// none.
+pub const TURN: &str = "numo.openshift-optional.skrzypek.io/turn";
+
 /// Annotation on an owner: id of the run of which a person has acknowledged that it left nodes out, or that nodes changed
 /// without rules. Ready is True again.
 pub const ACKNOWLEDGED: &str = "numo.openshift-optional.skrzypek.io/acknowledged";

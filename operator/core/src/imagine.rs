@@ -188,7 +188,10 @@ impl Imagined {
                     generation: 1,
                     created: self.now,
                     deleting: false,
-                    annotations: std::collections::BTreeMap::new(),
+                    annotations: crate::observed::Map::from([(
+                        numo_api::marks::TURN.to_owned(),
+                        String::new(),
+                    )]),
                     spec: (**spec).clone(),
                     status: NodeChangeStatus::default(),
                 };

@@ -756,10 +756,10 @@ pub struct ChangeView {
 
 impl ChangeView {
     /// Whether the node still has its turn. A NodeChange that a person made, to say something about a
-    /// node that waits, is no turn.
+    /// node that waits, is no turn; one of a turn goes on, whatever a person writes before its first step.
     pub fn in_flight(&self) -> bool {
         match self.status.step {
-            None => self.spec.directive.is_none(),
+            None => self.spec.directive.is_none() || self.annotations.contains_key(numo_api::marks::TURN),
             Some(Step::Selected) => false,
             Some(step) => !step.is_terminal(),
         }

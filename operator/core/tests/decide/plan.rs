@@ -430,6 +430,29 @@ fn a_gated_node_whose_job_another_began_is_ungated() {
     );
 }
 
+/// Its journal has no step before the first verdict: what a person says meanwhile does not free the node for another owner.
+#[test]
+fn a_turn_without_a_step_goes_on_whatever_a_person_says() {
+    let cluster = |words: &str| {
+        two(&format!(
+            "rule disk Pre
+             binding gate spec {{\"ownerSelector\":{{\"kind\":\"Plan\"}},\"rules\":[{{\"name\":\"disk\"}}]}}
+             plan concurrency:1 cordon finalizer applying:a
+             begun a new {words}
+             keeps a"
+        ))
+    };
+    check(
+        &cluster("turn directive:Hold"),
+        "node a PreRules HeldByPerson\n node b Selected WaitingForTurn\n not > restore a",
+    );
+    // Of a node that waits nothing is kept.
+    check(
+        &cluster("directive:Hold"),
+        "node a Selected HeldByPerson\n > restore a\n > release lease a\n > admit b",
+    );
+}
+
 #[test]
 fn concurrency_0_is_complete_and_said() {
     check(

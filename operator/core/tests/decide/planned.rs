@@ -302,7 +302,11 @@ impl Cluster {
             generation: line.number("generation", 1),
             created: at(-60),
             deleting: false,
-            annotations: std::collections::BTreeMap::new(),
+            annotations: if line.has("turn") {
+                [(marks::TURN.to_owned(), String::new())].into()
+            } else {
+                std::collections::BTreeMap::new()
+            },
             key: change_key.clone(),
             spec,
             status,

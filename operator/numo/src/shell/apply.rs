@@ -599,7 +599,9 @@ async fn create_change(
     key: &Key,
     spec: &numo_api::NodeChangeSpec,
 ) -> Result<(), ApplyError> {
-    create(client, store, Kind::NodeChange, key, change_body(key, spec)).await
+    let mut body = change_body(key, spec);
+    body["metadata"]["annotations"] = json!({ marks::TURN: "" });
+    create(client, store, Kind::NodeChange, key, body).await
 }
 
 /// A NodeChange as it is created.

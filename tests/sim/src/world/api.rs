@@ -103,7 +103,10 @@ impl World {
                     generation: 1,
                     created: self.time(),
                     deleting: false,
-                    annotations: std::collections::BTreeMap::new(),
+                    annotations: numo_core::observed::Map::from([(
+                        numo_api::marks::TURN.to_owned(),
+                        String::new(),
+                    )]),
                     spec: (**spec).clone(),
                     status: numo_api::NodeChangeStatus::default(),
                 };

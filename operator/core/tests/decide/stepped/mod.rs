@@ -419,7 +419,10 @@ impl World {
                     generation: 1,
                     created: now,
                     deleting: false,
-                    annotations: std::collections::BTreeMap::new(),
+                    annotations: numo_core::observed::Map::from([(
+                        numo_api::marks::TURN.to_owned(),
+                        String::new(),
+                    )]),
                     spec: *spec,
                     status: NodeChangeStatus::default(),
                 };
