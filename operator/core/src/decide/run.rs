@@ -470,15 +470,15 @@ fn drive(draft: &mut Draft<'_>, hold: Option<Why>, refusal: Option<&Why>) {
 
 /// A refusal, with what becomes of the pools.
 fn foretold(frame: &Frame<'_>, why: Why) -> Why {
+    let when = if frame.is_active() {
+        ""
+    } else {
+        "when an upgrade begins, "
+    };
     let names: Vec<&str> = frame.intent.pools.iter().map(|pool| pool.name.as_str()).collect();
     let (pools, it) = match names.as_slice() {
         // Nobody knows what it meant to hold.
         [] if matches!(why.reason, Reason::TargetNotFound | Reason::PoolNotFound) => {
-            let when = if frame.is_active() {
-                ""
-            } else {
-                "when an upgrade begins, "
-            };
             return Why {
                 message: format!("{}; {when}no pool is held for this run: every pool that it was meant for rolls WITHOUT rules", why.message).into(),
                 ..why
@@ -492,21 +492,16 @@ fn foretold(frame: &Frame<'_>, why: Why) -> Why {
         ),
     };
     let [is, rolls, its] = it;
-    let begun = frame.is_active();
     let effect = if why.reason == Reason::PoolHeldByRun || why.reason == Reason::ExternalControlPlane {
         return why;
     } else if frame.intent.dry_run && !frame.has_begun() {
-        let when = if begun { "" } else { "when an upgrade begins, " };
         format!("{when}{pools} {rolls} WITHOUT rules (spec.dryRun: nothing is paused)")
     } else if let Some(unpaused) = gates::run::unpaused_by_other(frame) {
         format!("{unpaused}: it rolls WITHOUT rules")
     } else if gates::run::holds_when_refused(frame, &why) {
-        let when = if begun { "" } else { "when an upgrade begins, " };
         format!("{when}{pools} {is} paused and every node keeps {its} version until this is mended")
-    } else if begun {
-        format!("{pools} {rolls} WITHOUT rules (spec.onRefusal: Roll)")
     } else {
-        format!("when an upgrade begins, {pools} {rolls} WITHOUT rules (spec.onRefusal: Roll)")
+        format!("{when}{pools} {rolls} WITHOUT rules (spec.onRefusal: Roll)")
     };
     Why {
         message: format!("{}; {effect}", why.message).into(),
