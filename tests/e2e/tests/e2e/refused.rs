@@ -49,6 +49,15 @@ async fn refuse(stage: &numo_e2e::Stage) -> Result<()> {
     let expression = "object.metadata.name != 'worker-1' || \
                       !('numo.openshift-optional.skrzypek.io/shielded-by' in object.metadata.annotations)";
     deny(stage, of, expression, "worker-1 is not to be shielded").await?;
+    stage
+        .until("the policy is enforced", 60, || async {
+            Ok(try_shield(stage).await.is_err().then_some(()))
+        })
+        .await
+}
+
+/// Shields worker-1 by dry run.
+async fn try_shield(stage: &numo_e2e::Stage) -> kube::Result<Node> {
     let nodes: Api<Node> = Api::all(stage.client.clone());
     let dry = PatchParams {
         dry_run: true,
@@ -56,12 +65,7 @@ async fn refuse(stage: &numo_e2e::Stage) -> Result<()> {
     };
     let shield =
         json!({"metadata": {"annotations": {"numo.openshift-optional.skrzypek.io/shielded-by": "x"}}});
-    stage
-        .until("the policy is enforced", 60, || async {
-            let tried = nodes.patch("worker-1", &dry, &Patch::Merge(&shield)).await;
-            Ok(tried.is_err().then_some(()))
-        })
-        .await
+    nodes.patch("worker-1", &dry, &Patch::Merge(&shield)).await
 }
 
 /// Refuses it no more.
@@ -194,18 +198,9 @@ async fn a_write_that_is_never_answered_is_told_and_the_run_goes_on_without_the_
     }))?;
     let webhooks: Api<ValidatingWebhookConfiguration> = Api::all(stage.client.clone());
     webhooks.create(&PostParams::default(), &webhook).await?;
-    let nodes: Api<Node> = Api::all(stage.client.clone());
-    let dry = PatchParams {
-        dry_run: true,
-        ..PatchParams::default()
-    };
-    let shield =
-        json!({"metadata": {"annotations": {"numo.openshift-optional.skrzypek.io/shielded-by": "x"}}});
     stage
         .until("the webhook is asked", 60, || async {
-            let shield = Patch::Merge(&shield);
-            let patch = nodes.patch("worker-1", &dry, &shield);
-            let answer = tokio::time::timeout(std::time::Duration::from_secs(2), patch).await;
+            let answer = tokio::time::timeout(std::time::Duration::from_secs(2), try_shield(&stage)).await;
             Ok(answer.is_err().then_some(()))
         })
         .await?;
