@@ -5,8 +5,9 @@ use crate::{
     action::{Action, Event, EventAction, MachinePurpose},
     key::Key,
     observed::{Annotated, MachineApi, NodeView},
-    pools,
-    turn::machine::{HEALTH_CHECK_PAUSE, MACHINE_SHIELD, chain, is_marked, off, on, patch, shielding},
+    turn::machine::{
+        HEALTH_CHECK_PAUSE, MACHINE_SHIELD, chain, is_marked, off, on, patch, selects, shielding,
+    },
 };
 use numo_api::marks;
 use std::collections::BTreeSet;
@@ -37,20 +38,16 @@ pub fn shields(frame: &Frame<'_>, node: &NodeView) -> Vec<Action> {
 fn is_in_the_way<'n>(
     frame: &Frame<'_>,
     nodes: impl IntoIterator<Item = &'n str>,
-    (api, key): &(MachineApi, Key),
+    place: &(MachineApi, Key),
     check: &Annotated,
 ) -> bool {
     if let Some(all) = frame.intent.pause_health_checks {
         return all;
     }
-    *api == MachineApi::OpenShift
+    place.0 == MachineApi::OpenShift
         && nodes.into_iter().any(|node| {
             let mut machines = frame.machines_of(node);
-            machines.any(|((of, place), machine)| {
-                let selected =
-                    check.selector.is_null() || pools::matches(&check.selector, &machine.object.labels);
-                of == api && place.namespace == key.namespace && selected
-            })
+            machines.any(|machine| selects((place, check), machine))
         })
 }
 

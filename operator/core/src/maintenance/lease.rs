@@ -63,7 +63,7 @@ impl Pass<'_> {
         if mark::shielded(node).is_none_or(|mark| mark.owner != self.view.uid) {
             actions.push(shielding(node, self.view, self.group));
         }
-        actions.extend(machine::machine_shields(
+        actions.extend(machine::remediation_shields(
             self.observed,
             &node.name,
             &self.view.uid,
@@ -135,7 +135,7 @@ impl Pass<'_> {
         if let Some(mark) = mark::shielded(node).filter(|mark| mark.owner == self.view.uid) {
             self.act(shield::unshield(node, &mark), None);
         }
-        for action in machine::machine_unshields(self.observed, &self.view.uid, |_| true) {
+        for action in machine::remediation_unshields(self.observed, &self.view.uid, |_| true) {
             self.act(action, None);
         }
         self.release_lease(true);

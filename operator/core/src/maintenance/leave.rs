@@ -76,7 +76,7 @@ impl Pass<'_> {
         for action in shields {
             self.act(action, None);
         }
-        for action in machine::machine_unshields(self.observed, &view.uid, |_| true) {
+        for action in machine::remediation_unshields(self.observed, &view.uid, |_| true) {
             self.act(action, None);
         }
         self.release_lease(with_rules || change.is_none());
@@ -135,6 +135,9 @@ impl Pass<'_> {
             self.out.actions.extend(journal.planned(None));
         }
         if node.is_none() {
+            for action in machine::remediation_unshields(self.observed, &self.view.uid, |_| true) {
+                self.act(action, None);
+            }
             self.release_lease(true);
         }
     }

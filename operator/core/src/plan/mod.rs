@@ -318,7 +318,7 @@ impl Pass<'_> {
             let patch = node::restoring(node, &view.uid, NodePurpose::Uncordon);
             self.act(&node.name, Action::PatchNode(patch), None);
         }
-        let actions = machine::machine_unshields(observed, &view.uid, |node| !in_flight.contains(node));
+        let actions = machine::remediation_unshields(observed, &view.uid, |node| !in_flight.contains(node));
         for action in actions {
             self.act("machines", action, None);
         }

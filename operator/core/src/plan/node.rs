@@ -449,18 +449,17 @@ impl<'a> Pass<'a> {
             }
             return true;
         }
-        let renews_only = actions
-            .iter()
-            .all(|action| matches!(action, Action::RenewLease { .. }));
         // A node that is complete is on its way back: its marks are being taken off.
         let begins = !turn.is_changed();
         if begins && let Some(patch) = self.marking(turn) {
             actions.push(Action::PatchNode(patch));
         }
         if begins {
-            actions.extend(machine::machine_shields(self.observed, &node.name, uid));
+            actions.extend(machine::remediation_shields(self.observed, &node.name, uid));
         }
-        let holds = actions.is_empty() || (renews_only && actions.len() == 1);
+        let holds = actions
+            .iter()
+            .all(|action| matches!(action, Action::RenewLease { .. }));
         for action in actions {
             self.act(&node.name, action, None);
         }
@@ -1438,7 +1437,7 @@ impl<'a> Pass<'a> {
             });
             self.act(&node.name, Action::PatchNode(patch), event);
         }
-        for action in machine::machine_unshields(self.observed, &self.view.uid, |of| of == node.name) {
+        for action in machine::remediation_unshields(self.observed, &self.view.uid, |of| of == node.name) {
             self.act(&node.name, action, None);
         }
         let mut journal = Journal::open(turn.change, self.now);

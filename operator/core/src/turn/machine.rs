@@ -1,5 +1,5 @@
 //! The part of the shield that is not on the Node: remediation that works through Machines is kept off those of
-//! nodes in flight, and MachineHealthChecks are paused meanwhile if the owner says so. No Machine is ever deleted
+//! nodes in flight, and the MachineHealthChecks that heed no shield are paused meanwhile. No Machine is ever deleted
 //! or changed otherwise.
 
 use crate::{
@@ -7,6 +7,7 @@ use crate::{
     key::Key,
     mark,
     observed::{Annotated, MachineApi, MachineView, Map, Observed},
+    pools,
 };
 use numo_api::marks;
 
@@ -28,9 +29,20 @@ pub fn shielding<'a>(
         })
 }
 
-/// What keeps remediation off the Machine of a node, for an owner of another kind than MutexRunConfig. A shield of an owner that
-/// has the node in hand as well is enough: two that took it from each other would write for ever.
-pub fn machine_shields(observed: &Observed, node: &str, owner: &str) -> Vec<Action> {
+/// Whether a MachineHealthCheck selects a Machine: one of its own API and namespace.
+pub fn selects(
+    ((api, key), check): (&(MachineApi, Key), &Annotated),
+    ((of, place), machine): (&(MachineApi, Key), &MachineView),
+) -> bool {
+    let labels = &machine.object.labels;
+    let selected = check.selector.is_null() || pools::matches(&check.selector, labels);
+    of == api && place.namespace == key.namespace && selected
+}
+
+/// What keeps remediation off a node, for an owner of another kind than MutexRunConfig: its Machine is shielded, and the
+/// MachineHealthChecks of OpenShift that select the Machine are paused, since they know no other way to leave a node alone. A
+/// shield or a pause of somebody else is enough: two owners that took it from each other would write for ever.
+pub fn remediation_shields(observed: &Observed, node: &str, owner: &str) -> Vec<Action> {
     let has_turn = |of: &str| {
         let mut turns = observed.changing();
         turns.any(|change| change.spec.node_name == node && change.spec.owner_ref.uid == of)
@@ -39,20 +51,55 @@ pub fn machine_shields(observed: &Observed, node: &str, owner: &str) -> Vec<Acti
         let mark = mark::shielded_by(&machine.object.annotations);
         mark.is_some_and(|mark| mark.owner != owner && has_turn(&mark.owner))
     };
-    let machines = observed.machines_of_nodes();
-    let machines = machines.filter(|(_, machine)| machine.node == node && !is_others(machine));
-    shielding(machines, owner).collect()
+    let machines: Vec<_> = observed
+        .machines_of_nodes()
+        .filter(|(_, machine)| machine.node == node)
+        .collect();
+    let paused = |check: &Annotated| check.annotations.contains_key(marks::HEALTH_CHECK_PAUSED);
+    let checks = observed.health_checks.iter().filter(|(place, check)| {
+        place.0 == MachineApi::OpenShift
+            && !paused(check)
+            && machines.iter().any(|machine| selects((place, check), *machine))
+    });
+    let checks = checks.map(|(place, check)| {
+        let changes = on(&check.annotations, owner, &HEALTH_CHECK_PAUSE);
+        patch(place, check, MachinePurpose::PauseHealthCheck, changes)
+    });
+    let bare = machines
+        .iter()
+        .copied()
+        .filter(|(_, machine)| !is_others(machine));
+    shielding(bare, owner).chain(checks).collect()
 }
 
-/// Takes an owner's shields off the Machines of nodes that do not need them any more.
-pub fn machine_unshields(observed: &Observed, owner: &str, is_over: impl Fn(&str) -> bool) -> Vec<Action> {
-    let ours = observed.machines.iter();
-    ours.filter(|(_, machine)| is_marked(&machine.object.annotations, owner) && is_over(&machine.node))
-        .map(|(place, machine)| {
-            let changes = off(&machine.object.annotations, &MACHINE_SHIELD);
-            patch(place, &machine.object, MachinePurpose::Unshield, changes)
-        })
-        .collect()
+/// Takes an owner's shields off the Machines of nodes that do not need them any more, and resumes the MachineHealthChecks that
+/// it paused once they select no Machine of a node that does.
+pub fn remediation_unshields(
+    observed: &Observed,
+    owner: &str,
+    is_over: impl Fn(&str) -> bool,
+) -> Vec<Action> {
+    let ours = observed
+        .machines
+        .iter()
+        .filter(|(_, machine)| is_marked(&machine.object.annotations, owner) && is_over(&machine.node));
+    let machines = ours.map(|(place, machine)| {
+        let changes = off(&machine.object.annotations, &MACHINE_SHIELD);
+        patch(place, &machine.object, MachinePurpose::Unshield, changes)
+    });
+    let is_needed = |check: (&(MachineApi, Key), &Annotated)| {
+        let mut machines = observed.machines_of_nodes();
+        machines.any(|machine| !is_over(&machine.1.node) && selects(check, machine))
+    };
+    let checks = observed
+        .health_checks
+        .iter()
+        .filter(|check| is_marked(&check.1.annotations, owner) && !is_needed(*check));
+    let checks = checks.map(|(place, check)| {
+        let changes = off(&check.annotations, &HEALTH_CHECK_PAUSE);
+        patch(place, check, MachinePurpose::ResumeHealthCheck, changes)
+    });
+    machines.chain(checks).collect()
 }
 
 /// Whether a Machine or a MachineHealthCheck carries a mark of this owner.

@@ -163,3 +163,82 @@ fn health_checks_that_select_a_node_of_the_run_are_paused_by_default() {
         "> journal a PreRules",
     );
 }
+
+/// A Plan or a maintenance that has its turn on node `a`, with a Machine of it that it shields.
+fn turns() -> [(&'static str, &'static str); 2] {
+    let plan = "node a worker v0
+         plan concurrency:1 cordon finalizer applying:a
+         begun a new
+         keeps a
+         machine m of a openshift label:workers shielded:uid-p";
+    let kept = "node a worker 4.16.0
+         maintenance a finalizer
+         turn a new
+         kept a
+         machine m of a openshift label:workers shielded:uid-nm";
+    [(plan, "> job a"), (kept, "> cordon a with 2 taints")]
+}
+
+#[test]
+fn health_checks_of_openshift_are_paused_for_nodes_of_plans_and_maintenances() {
+    for (turn, next) in turns() {
+        let with = |rest: &str| format!("{turn}\n {rest}");
+        // Nothing is done to the node before its Machine is left alone.
+        check(&with("healthcheck h selects:workers"), "> pause healthcheck h");
+        // One that selects no Machine of the node, and one that somebody paused, are not touched.
+        check(&with("healthcheck h selects:others"), next);
+        check(&with("healthcheck h selects:workers skipped"), next);
+        check(&with("healthcheck h selects:workers shielded:uid-other"), next);
+    }
+}
+
+#[test]
+fn health_checks_that_plans_and_maintenances_paused_are_resumed_with_the_last_turn() {
+    check(
+        "node a worker v0
+         plan concurrency:1 cordon finalizer applying:a
+         begun a Released boot:b1
+         keeps a cordoned
+         planjob a complete
+         machine m of a openshift label:workers
+         healthcheck h selects:workers shielded:uid-p",
+        "> restore a uncordoned +p
+         > resume healthcheck h
+         > journal a Done
+         > release lease a",
+    );
+    // Another node of it is in flight.
+    check(
+        "node a worker v0
+         node b worker v0
+         plan concurrency:2 cordon finalizer applying:a,b
+         begun a Released boot:b1
+         begun b Released boot:b1
+         keeps a cordoned
+         keeps b cordoned
+         planjob a complete
+         planjob b running runs:upgrade
+         machine m of a openshift label:workers
+         machine n of b openshift label:workers shielded:uid-p
+         healthcheck h selects:workers shielded:uid-p",
+        "> restore a uncordoned +p
+         > journal a Done
+         > release lease a",
+    );
+    check(
+        "node a worker 4.16.0
+         maintenance a finalizer deleting
+         turn a Ready
+         machine m of a openshift label:workers
+         healthcheck h selects:workers shielded:uid-nm",
+        "> resume healthcheck h
+         > journal a Done Done",
+    );
+    // The node is gone for good.
+    check(
+        "maintenance a finalizer
+         machine m of a openshift label:workers
+         healthcheck h selects:workers shielded:uid-nm",
+        "> resume healthcheck h",
+    );
+}

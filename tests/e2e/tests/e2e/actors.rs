@@ -8,12 +8,15 @@ use kube::{
     Api, ResourceExt,
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
+use numo_api::{Step, node_maintenance::MEDIK8S_GROUP};
 use numo_world::{Event, Fault, MachineApi, Membership, PoolInGit, PoolSpec, WorldSpec};
 use serde_json::{Value, json};
 
 use crate::{
-    Gate, NEW, apply, canary, finish, happened, job, judgement, mark, pool, prepare, quick, released, rule,
-    rule_began, seen, set, waits, with, with_canary, workers,
+    Gate, NEW, apply, canary, finish, happened, job, judgement,
+    maintenance::{maintain, phase},
+    mark, plans, pool, prepare, quick, released, rule, rule_began, seen, set, waits, with, with_canary,
+    workers,
 };
 
 const LONG: Duration = Duration::from_mins(2);
@@ -234,6 +237,63 @@ async fn health_checks_of_openshift_are_paused_while_nodes_are_in_flight() -> Re
 async fn health_checks_of_openshift_are_paused_while_nodes_are_in_the_canary() -> Result<()> {
     let spec = with(canary(), json!({"pauseHealthChecks": true}));
     remediated(with_canary(workers(3)), spec, Some(MachineApi::OpenShift)).await
+}
+
+/// A node of a Plan and a node in maintenance that are dark for long are left alone; once both are over the health check works
+/// as before, on a node that is nobody's.
+#[tokio::test(flavor = "multi_thread")]
+async fn health_checks_of_openshift_leave_nodes_of_plans_and_maintenances_alone() -> Result<()> {
+    let stage = plans::stage(3, Vec::new()).await?;
+    let remediation = stage
+        .world
+        .machine_health_check(MachineApi::OpenShift, 300.0)
+        .await?;
+    let checks = MachineApi::OpenShift.health_checks(stage.person.clone());
+    let paused = || async {
+        let all = checks.list(&ListParams::default()).await?.items;
+        let key = "cluster.x-k8s.io/paused";
+        Ok::<_, anyhow::Error>(all.iter().all(|check| check.annotations().contains_key(key)))
+    };
+    maintain(&stage, "nm", "worker-1", json!({})).await?;
+    phase(&stage, MEDIK8S_GROUP, "nm", "Succeeded").await?;
+    assert!(paused().await?, "no node is dark before that");
+    let gate = Gate::new()?;
+    let only =
+        json!({"nodeSelector": {"matchLabels": {"kubernetes.io/hostname": "worker-0"}}, "cordon": true});
+    apply(&stage, &[plans::plan("k3s", &gate.wait_for("all"), only)]).await?;
+    plans::step(&stage, "worker-0", Step::Released).await?;
+    let dark = |node: &str| Fault::NotReady {
+        node: node.to_owned(),
+    };
+    stage.world.inject(dark("worker-0"));
+    stage.world.inject(dark("worker-1"));
+    crate::released_after_a_while(&stage).await;
+    // One of the two is over: the other one still needs the pause.
+    stage.world.heal("worker-1");
+    crate::maintenance::delete(&stage, MEDIK8S_GROUP, "nm").await?;
+    stage
+        .until("it is paused for the Plan", 30, || async {
+            Ok(paused().await?.then_some(()))
+        })
+        .await?;
+    assert_eq!(
+        remediation.acts(),
+        0,
+        "nodes that numo has in hand were left alone"
+    );
+    stage.world.heal("worker-0");
+    gate.open_for_all()?;
+    plans::complete(&stage, "k3s").await?;
+    stage
+        .until("it is resumed", 30, || async {
+            Ok((!paused().await?).then_some(()))
+        })
+        .await?;
+    stage.world.inject(dark("worker-0"));
+    tokio::time::timeout(LONG, remediation.until_acts(1))
+        .await
+        .context("worker-0 is replaced")?;
+    stage.strike().await
 }
 
 /// A node whose Machine someone is deleting is never let go; the others go on.
