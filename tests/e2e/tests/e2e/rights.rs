@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
+use base64::Engine as _;
 use k8s_openapi::{
     api::core::v1::Pod, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
@@ -237,6 +238,14 @@ async fn learn_of_tomorrow(stage: &Stage) -> Result<()> {
         .await
 }
 
+/// A policy refused this, in words that say what numo may.
+fn forbids<T: std::fmt::Debug>(answer: kube::Result<T>, what: &str) {
+    match answer {
+        Err(kube::Error::Api(status)) if status.code == 403 && status.message.contains("numo may") => {}
+        other => panic!("{what}: {other:?}"),
+    }
+}
+
 /// Whoever has numo's token can stop nodes and let them go, and is not root on them: the API server refuses what numo never writes.
 #[tokio::test(flavor = "multi_thread")]
 async fn numos_token_writes_what_numo_writes_and_nothing_more() -> Result<()> {
@@ -363,15 +372,8 @@ async fn numos_token_writes_what_numo_writes_and_nothing_more() -> Result<()> {
         ),
     ];
     for (api, name, patch) in forbidden {
-        match api.patch(name, &dry, &Patch::Merge(&patch)).await {
-            Err(kube::Error::Api(status)) => {
-                assert!(
-                    status.code == 403 && status.message.contains("numo may"),
-                    "{name} {patch}: {status:?}"
-                );
-            }
-            other => panic!("{name} {patch}: {other:?}"),
-        }
+        let answer = api.patch(name, &dry, &Patch::Merge(&patch)).await;
+        forbids(answer, &format!("{name} {patch}"));
     }
     let allowed = [
         (
@@ -399,6 +401,87 @@ async fn numos_token_writes_what_numo_writes_and_nothing_more() -> Result<()> {
     for (api, name, patch) in allowed {
         let answer = api.patch(name, &dry, &Patch::Merge(&patch)).await;
         assert!(answer.is_ok(), "{name} {patch}: {answer:?}");
+    }
+    stage.strike().await
+}
+
+/// Changes of numo's webhook that would have the API server ask somebody else, ask about all that is written, or ask nobody.
+fn redirected(webhooks: &[Value]) -> Vec<Value> {
+    let with = |change: &dyn Fn(&mut Vec<Value>)| {
+        let mut all = webhooks.to_vec();
+        change(&mut all);
+        json!({"webhooks": all})
+    };
+    let everything = json!([
+        {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"], "scope": "*"},
+    ]);
+    let elsewhere = json!({"service": {"namespace": "default", "name": "somebodys"}});
+    let mut another = webhooks[0].clone();
+    another["name"] = json!("another.example.com");
+    vec![
+        with(&|all| all[0]["clientConfig"]["url"] = json!("https://127.0.0.1:2/all")),
+        with(&|all| all[1]["clientConfig"] = elsewhere.clone()),
+        with(&|all| all[1]["rules"] = everything.clone()),
+        with(&|all| all[0]["matchConditions"] = json!([])),
+        with(&|all| all[0]["namespaceSelector"] = json!({"matchLabels": {"no": "namespace"}})),
+        with(&|all| all[0]["failurePolicy"] = json!("Ignore")),
+        with(&|all| all[0]["name"] = json!("another.example.com")),
+        with(&|all| all.push(another.clone())),
+        with(&|all| drop(all.pop())),
+        json!({"webhooks": null}),
+        of_nobody(),
+        json!({"metadata": {"labels": {"of": "nobody"}}}),
+        json!({"metadata": {"annotations": {"cert-manager.io/inject-ca-from": "default/somebodys"}}}),
+        json!({"metadata": {"finalizers": ["somebodys/own"]}}),
+    ]
+}
+
+/// Who has the token cannot have the API server send them what is written in the cluster.
+#[tokio::test(flavor = "multi_thread")]
+async fn numos_token_says_who_vouches_for_its_webhook_and_nothing_more() -> Result<()> {
+    let mut stage = set(crate::workers(1), Vec::new()).await?;
+    // It asks before its right is known.
+    stage.may_lack_rights = true;
+    crate::maintenance::install_webhook(&stage, "127.0.0.1:1").await?;
+    let gvk = GroupVersionKind::gvk(
+        "admissionregistration.k8s.io",
+        "v1",
+        "ValidatingWebhookConfiguration",
+    );
+    let resource = ApiResource::from_gvk_with_plural(&gvk, "validatingwebhookconfigurations");
+    let api: Api<DynamicObject> = Api::all_with(stage.as_numo().await?, &resource);
+    let found = stage
+        .until("numo may read its webhook", 30, || async {
+            Ok(api.get_opt("numo").await?)
+        })
+        .await?;
+    let webhooks = found.data["webhooks"].as_array().context("webhooks")?;
+    assert_eq!(webhooks.len(), 2);
+    let dry = PatchParams {
+        dry_run: true,
+        ..PatchParams::default()
+    };
+    for patch in redirected(webhooks) {
+        let answer = api.patch("numo", &dry, &Patch::Merge(&patch)).await;
+        forbids(answer, &patch.to_string());
+    }
+    let vouches = rcgen::generate_simple_self_signed(vec!["nobody".to_owned()])?
+        .cert
+        .pem();
+    let mut trusted = webhooks.clone();
+    for webhook in &mut trusted {
+        let bundle = base64::engine::general_purpose::STANDARD.encode(&vouches);
+        webhook["clientConfig"]["caBundle"] = json!(bundle);
+    }
+    let written = PatchParams::default();
+    // First a new one, then that in the place of another one.
+    for trusted in [&trusted[..1], &trusted[..]] {
+        let rest = webhooks[trusted.len()..].iter();
+        let all: Vec<&Value> = trusted.iter().chain(rest).collect();
+        let answer = api
+            .patch("numo", &written, &Patch::Merge(json!({"webhooks": all})))
+            .await;
+        assert!(answer.is_ok(), "{answer:?}");
     }
     stage.strike().await
 }
