@@ -4,7 +4,7 @@
 use super::{
     access, apply,
     item::Item,
-    watch,
+    policies, watch,
     wire::{self, Kind},
 };
 use futures::{StreamExt, stream};
@@ -455,6 +455,14 @@ pub async fn judge(client: &Client, rule: &numo_api::MutexRule) -> numo_core::ob
                 400 if status.message.contains("dry run") => {}
                 403 if is_uninvited(&status.message) => {
                     return uninvited(client, &view.job_namespace, &status.message).await;
+                }
+                // Asked again as an invitation is: an administrator labels the Namespace.
+                403 if policies::keeps_hosts(&status.message) => {
+                    let message = format!(
+                        "spec.jobNamespace {}: {field}: {}",
+                        view.job_namespace, status.message
+                    );
+                    return Validity::Invalid(Reason::JobsForbidden, message);
                 }
                 403 if is_denied(&status.message) => {
                     return Validity::Invalid(Reason::InvalidConfig, format!("{field}: {}", status.message));

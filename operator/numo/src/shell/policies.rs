@@ -16,6 +16,8 @@ const SHIPPED: &str = include_str!("../../../../deploy/kustomize/base/admission_
 const FILE: &str = "deploy/kustomize/base/admission_policy.yaml";
 /// The namespace that it ships for.
 const HOME: &str = "node-upgrade-mutex-operator";
+/// The one that says where Jobs may use the host.
+const HOSTS: &str = "numo-hosts";
 /// What a binding must do.
 const DENY: &str = "Deny";
 
@@ -120,6 +122,11 @@ pub fn faults(
         }
     }
     out
+}
+
+/// Whether a Job was refused, in these words, for where it would use the host: its Namespace may be labelled at any time.
+pub fn keeps_hosts(message: &str) -> bool {
+    message.contains(&format!("ValidatingAdmissionPolicy '{HOSTS}' "))
 }
 
 /// How many ship.
@@ -235,6 +242,21 @@ mod tests {
             }
         }
         assert_eq!(faults(&policies, &bindings, HOME), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_refusal_for_the_host_is_told_from_others() {
+        let policies: Vec<ValidatingAdmissionPolicy> = shipped("ValidatingAdmissionPolicy", HOME);
+        assert!(policies.iter().any(|one| one.name_any() == HOSTS));
+        let said = |policy: &str| {
+            format!(
+                "jobs.batch \"a\" is forbidden: ValidatingAdmissionPolicy '{policy}' with binding '{policy}' denied request: no"
+            )
+        };
+        assert!(keeps_hosts(&said(HOSTS)));
+        for other in ["numo-jobs", "numo-hosts-of-somebody"] {
+            assert!(!keeps_hosts(&said(other)), "{other}");
+        }
     }
 
     #[test]

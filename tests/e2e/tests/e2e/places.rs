@@ -102,3 +102,29 @@ async fn a_rule_of_a_team_becomes_neither_numo_nor_who_upgrades() -> Result<()> 
     );
     stage.strike().await
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rule_that_uses_the_host_waits_until_its_namespace_says_so() -> Result<()> {
+    let stage = set(workers(2), Vec::new()).await?;
+    namespace(&stage, "team", json!({})).await?;
+    invite(&stage, "team").await?;
+    let mut rule = greedy("hostly", "team", "default");
+    rule["spec"]["jobSpec"]["template"]["spec"]["hostPID"] = json!(true);
+    apply(&stage, &[rule]).await?;
+    asks(&stage, "hostly", "worker-0").await?;
+    let why = waits(&stage, "hostly", "RuleInvalid").await?;
+    for words in [
+        "spec.jobNamespace team",
+        "hostPID",
+        "pod-security.kubernetes.io/enforce=privileged on Namespace team",
+    ] {
+        assert!(why.contains(words), "no {words} in: {why}");
+    }
+    // Nobody tells numo.
+    let api: Api<Namespace> = Api::all(stage.client.clone());
+    let patch = json!({"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "privileged"}}});
+    api.patch("team", &PatchParams::default(), &Patch::Merge(patch))
+        .await?;
+    phase(&stage, MEDIK8S_GROUP, "hostly", "Succeeded").await?;
+    stage.strike().await
+}

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use anyhow::{Context as _, Result};
 use base64::Engine as _;
 use k8s_openapi::{
-    api::core::v1::Pod, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+    api::{batch::v1::Job, core::v1::Pod},
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{
     Api,
@@ -16,7 +17,11 @@ use numo_e2e::{NAMESPACE, Stage, manifests};
 use numo_world::{MachineApi, PoolSpec, WorldSpec};
 use serde_json::{Value, json};
 
-use crate::{NEW, apply, delete_run, finish, judgement, quick, run_of, set, target, with_canary};
+use crate::{
+    NEW, apply, delete_run, finish, job,
+    jobs::{invite, namespace},
+    judgement, quick, run_of, set, target, with_canary,
+};
 
 /// Rights that this test does not use, and why numo has them all the same.
 const UNUSED: &[(&str, &str)] = &[
@@ -239,9 +244,11 @@ async fn learn_of_tomorrow(stage: &Stage) -> Result<()> {
 }
 
 /// A policy refused this, in words that say what numo may.
-fn forbids<T: std::fmt::Debug>(answer: kube::Result<T>, what: &str) {
+fn forbids<T: std::fmt::Debug>(answer: kube::Result<T>, what: &str) -> String {
     match answer {
-        Err(kube::Error::Api(status)) if status.code == 403 && status.message.contains("numo may") => {}
+        Err(kube::Error::Api(status)) if status.code == 403 && status.message.contains("numo may") => {
+            status.message.clone()
+        }
         other => panic!("{what}: {other:?}"),
     }
 }
@@ -482,6 +489,125 @@ async fn numos_token_says_who_vouches_for_its_webhook_and_nothing_more() -> Resu
             .patch("numo", &written, &Patch::Merge(json!({"webhooks": all})))
             .await;
         assert!(answer.is_ok(), "{answer:?}");
+    }
+    stage.strike().await
+}
+
+/// What makes a pod root on its node, each by itself, and the word that a refusal has for it.
+fn hostly() -> Vec<(&'static str, Value)> {
+    let of = |list: &str, context: Value| {
+        let container =
+            json!({"name": "hostly", "image": "tools", "command": ["true"], "securityContext": context});
+        json!({(list): [container]})
+    };
+    let unmasked = |mut pod: Value| {
+        // The API server takes it with a user namespace only.
+        pod["hostUsers"] = json!(false);
+        pod
+    };
+    vec![
+        ("hostNetwork", json!({"hostNetwork": true})),
+        ("hostPID", json!({"hostPID": true})),
+        ("hostIPC", json!({"hostIPC": true})),
+        (
+            "hostPath",
+            json!({"volumes": [{"name": "tmp", "emptyDir": {}}, {"name": "root", "hostPath": {"path": "/"}}]}),
+        ),
+        ("privileged", of("containers", json!({"privileged": true}))),
+        ("privileged", of("initContainers", json!({"privileged": true}))),
+        (
+            "capabilities",
+            of(
+                "containers",
+                json!({"capabilities": {"add": ["CHOWN", "SYS_ADMIN"]}}),
+            ),
+        ),
+        (
+            "procMount",
+            unmasked(of("containers", json!({"procMount": "Unmasked"}))),
+        ),
+        (
+            "hostProcess",
+            json!({"hostNetwork": true, "securityContext": {"windowsOptions": {"hostProcess": true}}}),
+        ),
+    ]
+}
+
+/// A Job whose pod has this, too.
+fn with_pod(more: &Value) -> Result<Job> {
+    let mut spec = job("true");
+    for (field, value) in more.as_object().into_iter().flatten() {
+        spec["template"]["spec"][field] = value.clone();
+    }
+    let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a"}, "spec": spec});
+    Ok(serde_json::from_value(job)?)
+}
+
+/// Who has the token is root on nodes where Plans are, and where an administrator says that pods may be, and nowhere else.
+#[tokio::test(flavor = "multi_thread")]
+async fn numos_token_gives_a_job_the_host_only_where_the_namespace_does() -> Result<()> {
+    const ENFORCE: &str = "pod-security.kubernetes.io/enforce";
+    let mut stage = set(crate::workers(1), Vec::new()).await?;
+    // It asks before it is known to be invited.
+    stage.may_lack_rights = true;
+    namespace(&stage, "team", json!({})).await?;
+    namespace(&stage, "hosts", json!({(ENFORCE): "privileged"})).await?;
+    namespace(&stage, "plans", json!({})).await?;
+    invite(&stage, "team").await?;
+    invite(&stage, "hosts").await?;
+    let plans = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+        "metadata": {"name": "numo-plans", "namespace": "plans"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "numo-plans"},
+        "subjects": [{"kind": "ServiceAccount", "name": "numo", "namespace": NAMESPACE}],
+    });
+    apply(&stage, &[plans]).await?;
+    let numo = stage.as_numo().await?;
+    let dry = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    let plain = json!({
+        "hostNetwork": false, "hostPID": false, "volumes": [{"name": "tmp", "emptyDir": {}}],
+        "securityContext": {"runAsUser": 0},
+        "initContainers": [{"name": "plain", "image": "tools", "command": ["true"], "securityContext": {
+            "privileged": false, "procMount": "Default", "capabilities": {"add": ["CHOWN"], "drop": ["ALL"]},
+        }}],
+    });
+    for pod in [json!({}), plain] {
+        for place in ["team", "hosts", "plans", NAMESPACE] {
+            let jobs: Api<Job> = Api::namespaced(numo.clone(), place);
+            let job = with_pod(&pod)?;
+            stage
+                .until(&format!("a plain Job in {place}"), 30, || async {
+                    Ok(Some(jobs.create(&dry, &job).await?))
+                })
+                .await?;
+        }
+    }
+    for (word, pod) in hostly() {
+        let job = with_pod(&pod)?;
+        for place in ["team", NAMESPACE] {
+            let jobs: Api<Job> = Api::namespaced(numo.clone(), place);
+            let why = forbids(jobs.create(&dry, &job).await, &format!("{place} {pod}"));
+            let wanted = format!("wanted the label {ENFORCE}=privileged on Namespace {place}");
+            for words in [format!("Job {place}/a"), word.to_owned(), wanted] {
+                assert!(why.contains(&words), "{pod}: no {words} in: {why}");
+            }
+        }
+        for place in ["hosts", "plans"] {
+            let jobs: Api<Job> = Api::namespaced(numo.clone(), place);
+            let answer = jobs.create(&dry, &job).await;
+            assert!(answer.is_ok(), "{place} {pod}: {answer:?}");
+        }
+    }
+    // By either name of the field.
+    for field in ["serviceAccountName", "serviceAccount"] {
+        let jobs: Api<Job> = Api::namespaced(numo.clone(), NAMESPACE);
+        match jobs.create(&dry, &with_pod(&json!({(field): "numo"}))?).await {
+            Err(kube::Error::Api(status)) if status.message.contains("no Job may run as numo") => {}
+            other => panic!("{field}: {other:?}"),
+        }
     }
     stage.strike().await
 }
