@@ -125,6 +125,12 @@ pub fn eta(report: &Report, observed: &Observed, now: Timestamp) -> Eta {
         .filter(|(_, node)| !node.step.is_terminal())
         .collect();
     let hold = report.hold.as_ref();
+    if report.nodes.is_empty()
+        && let Some(why) = hold.filter(|why| has_no_end(why, true))
+    {
+        // Which nodes it means is not even known.
+        return Eta::Held(why.reason, why.who());
+    }
     if left.is_empty() {
         let (done, of) = (report.count(|node| node.step == Step::Done), report.nodes.len());
         let given_up = report.result == Some(RunResult::Aborted)
@@ -188,7 +194,11 @@ pub fn eta(report: &Report, observed: &Observed, now: Timestamp) -> Eta {
 fn has_no_end(why: &Why, alone: bool) -> bool {
     match why.reason {
         Reason::RuleRunning => false,
-        Reason::NodeNotReady | Reason::NodeBusy | Reason::WaitsForPlan | Reason::PoolHeldByRun => true,
+        Reason::NodeNotReady
+        | Reason::NodeBusy
+        | Reason::NodeLeaving
+        | Reason::WaitsForPlan
+        | Reason::PoolHeldByRun => true,
         Reason::BudgetExhausted | Reason::MutexKeyBusy if why.who() != Who::ClusterAdmin => alone,
         _ => matches!(
             why.who(),
@@ -346,6 +356,10 @@ mod tests {
         );
         report.nodes.clear();
         assert_eq!(eta(&report, &observed, at(1000)), Eta::Done);
+        // Nobody knows the nodes of an owner whose target is missing.
+        report.hold = Some(Why::new(Reason::TargetNotFound, ""));
+        let found = eta(&report, &observed, at(1000));
+        assert_eq!(found, Eta::Held(Reason::TargetNotFound, Who::ClusterAdmin));
     }
 
     /// One run whose first node took a minute, and one node that waits so.
@@ -369,6 +383,7 @@ mod tests {
         for reason in [
             Reason::NodeNotReady,
             Reason::NodeBusy,
+            Reason::NodeLeaving,
             Reason::BudgetExhausted,
             Reason::CordonedByOther,
             Reason::PoolPausedByOther,

@@ -202,23 +202,26 @@ impl Observed {
 
     /// Nodes that someone else is about to take away or reboot, as other objects than the Node tell: its Machine
     /// is being deleted, or it holds kured's lock. Nodes by name, with the words for it.
-    pub fn taken(&self, now: Timestamp) -> BTreeMap<&str, String> {
+    pub fn taken(&self, now: Timestamp) -> BTreeMap<&str, Leaving> {
         let machines = self.machines_of_nodes().filter(|(_, machine)| machine.deleting);
         let machines = machines.map(|((_, key), machine)| {
-            (
-                machine.node.as_str(),
-                format!("its Machine {key} is being deleted"),
-            )
+            let leaving = Leaving {
+                why: format!("its Machine {key} is being deleted"),
+                since: machine.deleting_since,
+            };
+            (machine.node.as_str(), leaving)
         });
         let locks = self.reboot_locks.iter().flat_map(|(key, locks)| {
             let held = locks
                 .iter()
                 .filter(|lock| lock.until.is_none_or(|until| until > now));
             held.map(move |lock| {
-                (
-                    lock.node.as_str(),
-                    format!("it holds the reboot lock of kured (DaemonSet {key})"),
-                )
+                let leaving = Leaving {
+                    why: format!("it holds the reboot lock of kured (DaemonSet {key})"),
+                    // It is believed for a time only, and over by itself then.
+                    since: None,
+                };
+                (lock.node.as_str(), leaving)
             })
         });
         locks.chain(machines).collect()
@@ -328,7 +331,7 @@ pub struct NodeView {
     /// Since when the condition that makes it not Ready stands, where it is not Ready and the condition says so.
     pub not_ready_since: Option<Timestamp>,
     /// Why it is being taken away, if it is: deletion timestamp or an autoscaler's taint.
-    pub leaving: Option<String>,
+    pub leaving: Option<Leaving>,
     /// `status.nodeInfo.bootID`: another one after each boot.
     pub boot_id: String,
     /// `status.nodeInfo.kubeletVersion`.
@@ -367,6 +370,17 @@ pub struct MachineView {
     pub node: String,
     /// Whether it is being deleted.
     pub deleting: bool,
+    /// Since when it is being deleted, if it is and says so.
+    pub deleting_since: Option<Timestamp>,
+}
+
+/// How somebody takes a node away.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leaving {
+    /// What tells of it, as a clause.
+    pub why: String,
+    /// Since when, where that is told.
+    pub since: Option<Timestamp>,
 }
 
 /// An object of the machine API, as far as numo may write to it: its annotations.

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     action::Action,
-    admit::not_ready::{left_out_at, left_out_not_ready},
+    admit::not_ready::left_out_at,
     gates,
     key::Key,
     ledger::{self, Ledger},
@@ -19,7 +19,7 @@ use crate::{
     rules::{self, Subject},
     turn::{
         closed::{self, Probes},
-        directive::{persons_words, retry_asked},
+        directive::{persons_words, retry_asked, skip_asked},
         journal::{self, Journal},
         lease::expiry,
     },
@@ -85,11 +85,11 @@ pub fn admit(draft: &mut Draft<'_>, hold: Option<&Why>) {
             report_left_out(draft, member, change);
             continue;
         }
-        if let Some(why) = given_up(&draft.frame, member) {
+        if let Some(why) = draft.frame.given_up(member) {
             draft.report(member, Step::Skipped, why);
             continue;
         }
-        if let Some(at) = leaves_out_at(&draft.frame, member) {
+        if let Some(at) = draft.frame.leaves_out_at(member) {
             draft.wake(at);
         }
         if let Some(change) = member.change
@@ -201,13 +201,11 @@ fn noted(frame: &Frame<'_>, member: &Member<'_>) -> Option<Why> {
 pub fn obeys_directive(draft: &mut Draft<'_>, member: &Member<'_>, change: &ChangeView) -> bool {
     let waits = change.status.pin.is_none()
         && matches!(change.status.step, None | Some(Step::Selected | Step::Admitted));
-    let fresh =
-        change.status.step.is_none() || change.status.observed_generation.unwrap_or(1) < change.generation;
     let Some(directive) = &change.spec.directive else {
         return false;
     };
     let (step, why) = match directive.action {
-        DirectiveAction::Skip if fresh => (
+        DirectiveAction::Skip if skip_asked(change) => (
             Step::Skipped,
             Why::new(
                 Reason::SkippedByPerson,
@@ -303,23 +301,6 @@ fn report_ungated(draft: &mut Draft<'_>, member: &Member<'_>) {
     }
     let message = format!("it goes to {to} without rules");
     draft.report(member, Step::Released, Why::new(Reason::Ungated, message));
-}
-
-/// When a node that is not Ready is left out, if the owner leaves such nodes out.
-fn leaves_out_at(frame: &Frame<'_>, member: &Member<'_>) -> Option<Timestamp> {
-    let waits = !member.node.ready && member.in_flight().is_none();
-    left_out_at(member.node, frame.intent.leave_out_after?).filter(|_| waits)
-}
-
-/// Why a node that has no turn is left out for now, as it is not Ready for too long. It is taken up again once it is Ready.
-pub(super) fn given_up(frame: &Frame<'_>, member: &Member<'_>) -> Option<Why> {
-    let at = leaves_out_at(frame, member)?;
-    (at <= frame.now).then(|| left_out_not_ready(member.node))
-}
-
-/// Whether the run is over without this node, as it is not Ready for too long.
-pub(super) fn is_given_up(frame: &Frame<'_>, member: &Member<'_>) -> bool {
-    given_up(frame, member).is_some()
 }
 
 /// The nodes that are away now, and the values of the run's mutex keys that they hold.

@@ -2,14 +2,15 @@
 //! flight. Observation only; no action is made here.
 
 use crate::{
+    admit::not_ready::{left_out_at, left_out_not_ready},
     decision::Snapshot,
     gates::honoured::not_honoured,
     intent::Intent,
     key::Key,
     mark, names,
     observed::{
-        ChangeView, ClusterVersionView, JobView, MachineApi, MachineView, NodeView, Observed, PoolView,
-        RunConfigView,
+        ChangeView, ClusterVersionView, JobView, Leaving, MachineApi, MachineView, NodeView, Observed,
+        PoolView, RunConfigView,
     },
     owner::Owner,
     pools::{self, Home, Selector},
@@ -133,7 +134,7 @@ pub struct Frame<'a> {
     /// Nodes that match two custom pools, of which one is a target.
     pub in_two_pools: Vec<(&'a NodeView, Vec<&'a str>)>,
     /// Nodes that someone else is about to take away or reboot, and in what words.
-    pub taken: BTreeMap<&'a str, String>,
+    pub taken: BTreeMap<&'a str, Leaving>,
     /// Journals of this owner that are in flight though their node, or its pool, is gone.
     pub orphans: Vec<&'a ChangeView>,
     /// All journals of this owner, whatever run they belong to, in the order of their names.
@@ -338,7 +339,9 @@ impl<'a> Frame<'a> {
                 None => return self.rolls_unasked(),
             },
         };
-        let waits = |member: &Member<'_>| member.left_out().is_none_or(retry_asked);
+        let waits = |member: &Member<'_>| {
+            member.left_out().is_none_or(retry_asked) && self.given_up(member).is_none()
+        };
         self.members
             .iter()
             .any(|member| self.is_behind(member, desired) && waits(member))
@@ -347,6 +350,18 @@ impl<'a> Frame<'a> {
                     self.config_version(&pool.config)
                         .is_some_and(|version| version != desired)
                 }))
+    }
+
+    /// When a node that is not Ready is left out, if the owner leaves such nodes out.
+    pub fn leaves_out_at(&self, member: &Member<'_>) -> Option<Timestamp> {
+        let waits = !member.node.ready && member.in_flight().is_none();
+        left_out_at(member.node, self.intent.leave_out_after?).filter(|_| waits)
+    }
+
+    /// Why a node that has no turn is left out for now, as it is not Ready for too long. It is taken up again once it is Ready.
+    pub fn given_up(&self, member: &Member<'_>) -> Option<Why> {
+        let at = self.leaves_out_at(member)?;
+        (at <= self.now).then(|| left_out_not_ready(member.node))
     }
 
     /// Nobody knows which version is asked for, and a pool is rendered for another one than its nodes run.

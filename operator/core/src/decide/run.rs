@@ -92,16 +92,14 @@ pub(super) fn decide(snapshot: &Snapshot<'_>, run: &RunConfigView, answers: &Ans
     }
     forget(&mut draft);
     if dry {
+        let dry_words = what_a_dry_run_leaves(&draft.frame);
         draft.out.actions.clear();
         draft.out.questions.clear();
         draft.out.report.upgrade_held = None;
         // What numo would end by itself it does not end in a dry run.
         let hold = &mut draft.out.report.hold;
         if hold.as_ref().is_none_or(|why| why.reason.who() == Who::Numo) {
-            *hold = Some(Why::new(
-                Reason::DryRun,
-                "spec.dryRun is true: nothing is written",
-            ));
+            *hold = Some(Why::new(Reason::DryRun, dry_words));
         }
     }
     let changes: Vec<&ChangeView> = draft.frame.changes().collect();
@@ -299,7 +297,7 @@ fn is_over(frame: &Frame<'_>) -> bool {
             member.in_flight().is_none()
                 && !member.left_out().is_some_and(|change| retry_asked(change) && change.status.pin.is_some())
                 && (at_target(frame, member)
-                    || admit::is_given_up(frame, member)
+                    || frame.given_up(member).is_some()
                     || member
                         .left_out()
                         .is_some_and(|change| !retry_asked(change)))
@@ -402,7 +400,7 @@ fn report_the_rest(draft: &mut Draft<'_>, why: &Why) -> usize {
         } else if let Some(change) = member.left_out().filter(|change| !retry_asked(change)) {
             left_out += 1;
             admit::report_left_out(draft, member, change);
-        } else if let Some(why) = admit::given_up(&draft.frame, member) {
+        } else if let Some(why) = draft.frame.given_up(member) {
             left_out += 1;
             draft.report(member, Step::Skipped, why);
         } else {
@@ -466,6 +464,23 @@ fn drive(draft: &mut Draft<'_>, hold: Option<Why>, refusal: Option<&Why>) {
         }
     });
     admit::admit(draft, hold.as_ref());
+}
+
+/// What a dry run says: nothing is held by it. A run that has begun keeps its pools paused, which says itself elsewhere.
+fn what_a_dry_run_leaves(frame: &Frame<'_>) -> String {
+    let nothing = "spec.dryRun is true: nothing is written";
+    let names: Vec<&str> = frame.intent.pools.iter().map(|pool| pool.name.as_str()).collect();
+    match names.as_slice() {
+        _ if frame.has_begun() => nothing.to_owned(),
+        [] => nothing.to_owned(),
+        [one] => format!(
+            "{nothing}; this run does not pause MachineConfigPool {one}, which rolls WITHOUT its rules"
+        ),
+        _ => format!(
+            "{nothing}; this run does not pause MachineConfigPools {}, which roll WITHOUT its rules",
+            names.join(", ")
+        ),
+    }
 }
 
 /// A refusal, with what becomes of the pools.

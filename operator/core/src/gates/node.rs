@@ -1,6 +1,7 @@
 //! Gates that keep one node from being admitted or let go.
 
 use crate::{
+    admit::leaving::leaving,
     decide::frame::{Frame, Member},
     ledger, pools,
     turn::lease::{self, Lease, lease_holder},
@@ -16,11 +17,9 @@ use numo_api::{
 pub fn not_fit(frame: &Frame<'_>, member: &Member<'_>) -> Option<Why> {
     let node = member.node;
     let name = &node.name;
-    if let Some(why) = node.leaving.as_ref().or_else(|| frame.taken.get(name.as_str())) {
-        return Some(Why::new(
-            Reason::NodeLeaving,
-            format!("Node {name} is going away: {why}"),
-        ));
+    // When it is a person's is counted from the run's first sight of it too (`stuck`), which wakes.
+    if let Some((why, _)) = leaving(node, &frame.taken, frame.now) {
+        return Some(why);
     }
     // Its cordon and its state are that owner's doing: nobody shall be told to uncordon it.
     if let Some(other) = frame.busy.get(name.as_str()) {

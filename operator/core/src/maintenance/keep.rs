@@ -9,6 +9,7 @@ use crate::{
     drain, ledger,
     mark::CordonedBy,
     observed::{ChangeView, NodeView},
+    owner::MaintenanceGroup,
     report::{MaintenancePhase, RunPhase},
     time::later,
     turn::journal::{self, Journal},
@@ -31,6 +32,20 @@ const fn step_of(was_drained: bool) -> Step {
 /// Whether the journal says that numo no longer keeps the node closed, as others open it.
 fn is_given_up(change: &ChangeView) -> bool {
     change.status.step == Some(Step::Held) && journal::is_for(change, Reason::ForeignWriter)
+}
+
+/// What somebody undid of a node that numo has closed, if anything.
+fn undone(node: &NodeView, group: MaintenanceGroup) -> Option<String> {
+    if !node.unschedulable {
+        return Some("uncordoned it".to_owned());
+    }
+    let missing: Vec<&str> = taints(group)
+        .into_iter()
+        .filter(|key| !has_taint(&node.taints, key))
+        // This one is the node controller's too: it follows spec.unschedulable by itself.
+        .filter(|key| *key != marks::UNSCHEDULABLE)
+        .collect();
+    (!missing.is_empty()).then(|| format!("took taint {} off", missing.join(", ")))
 }
 
 pub(super) fn kept() -> Why {
@@ -62,10 +77,16 @@ impl Pass<'_> {
         let stop = suspended
             .or_else(|| held_by_person(change))
             .or_else(|| ledger::stop(self.observed, node));
-        if stop.is_none() && self.corrects(node, change, mark) {
+        // Beside the operator that numo replaces the node is that one's to close.
+        let undone = undone(node, self.group).filter(|_| !self.intent.is_stood_off());
+        if let Some(what) = undone {
+            match &stop {
+                None => self.correct(node, change, mark, &what),
+                Some(stop) => self.leave_open(node, change, &what, stop),
+            }
             return;
         }
-        if stop.is_none() && is_given_up(change) {
+        if is_given_up(change) && !self.intent.is_stood_off() {
             // Whoever opened the node has closed it again.
             let mut journal = Journal::open(change, self.now);
             journal.enter(step_of(was_drained), None);
@@ -178,22 +199,31 @@ impl Pass<'_> {
         Why::new(Reason::DrainTimeout, message)
     }
 
-    /// Puts back a cordon or a taint that somebody took away, a few times. True while there is something to put back.
-    pub(super) fn corrects(&mut self, node: &NodeView, change: &ChangeView, mark: &CordonedBy) -> bool {
-        let missing: Vec<&str> = taints(self.group)
-            .into_iter()
-            .filter(|key| !has_taint(&node.taints, key))
-            // This one is the node controller's too: it follows spec.unschedulable by itself.
-            .filter(|key| *key != marks::UNSCHEDULABLE)
-            .collect();
-        if node.unschedulable && missing.is_empty() {
-            return false;
+    /// Says that somebody has opened the node, which a stop forbids to close.
+    fn leave_open(&mut self, node: &NodeView, change: &ChangeView, what: &str, stop: &Why) {
+        let message = format!(
+            "Node {}: someone {what}, and numo does not close it again meanwhile: the node is not kept free of pods; {}",
+            node.name, stop.message
+        );
+        self.fail(
+            change,
+            Why::new(Reason::ForeignWriter, message).ended_by(stop.who()),
+        );
+    }
+
+    /// Nobody may take the node for one that is in maintenance.
+    fn fail(&mut self, change: &ChangeView, why: Why) {
+        self.report.phase = MaintenancePhase::Failed;
+        if !is_given_up(change) {
+            let mut journal = Journal::open(change, self.now);
+            journal.enter(Step::Held, Some(&why));
+            self.out.actions.extend(journal.planned(None));
         }
-        let what = if node.unschedulable {
-            format!("took taint {} off", missing.join(", "))
-        } else {
-            "uncordoned it".to_owned()
-        };
+        self.say(Step::Held, why, Some(change));
+    }
+
+    /// Puts back a cordon or a taint that somebody took away, a few times.
+    fn correct(&mut self, node: &NodeView, change: &ChangeView, mark: &CordonedBy, what: &str) {
         if mark.corrections >= MAX_CORRECTIONS {
             let message = format!(
                 "Node {}: someone {what}, {} times in all, and numo no longer corrects it: the node is not kept free of pods; \
@@ -203,15 +233,8 @@ impl Pass<'_> {
                 self.view.owner.key
             );
             let why = Why::new(Reason::ForeignWriter, message);
-            // Nobody may take the node for one that is in maintenance.
-            self.report.phase = MaintenancePhase::Failed;
-            if !is_given_up(change) {
-                let mut journal = Journal::open(change, self.now);
-                journal.enter(Step::Held, Some(&why));
-                self.out.actions.extend(journal.planned(None));
-            }
-            self.say(Step::Held, why, Some(change));
-            return true;
+            self.fail(change, why);
+            return;
         }
         let note = format!(
             "Node {} is in maintenance and someone {what}: cordoned again",
@@ -223,6 +246,5 @@ impl Pass<'_> {
         let step = change.status.step.unwrap_or(Step::Cordoned);
         self.say(step, Why::new(Reason::Draining, note), Some(change));
         self.report.error = None;
-        true
     }
 }

@@ -4,7 +4,7 @@
 //! Order of a pass: what is held of nodes that are gone is given back; then either everything is given back, or the
 //! node is taken one step further: finalizer, turn (NodeChange), lease and shield, rules, cordon, drain. Behaviour and
 //! words as in node-maintenance-operator (`spec/node-maintenance.md` §2); what is otherwise is in the table of
-//! deviations in ARCHITECTURE.md.
+//! deviations in docs/maintenance.md.
 
 mod asked;
 mod keep;
@@ -17,6 +17,7 @@ mod phases;
 
 use crate::{
     action::{Action, EventAction},
+    admit::leaving::leaving,
     decision::{Decision, Snapshot},
     drain,
     key::Key,
@@ -123,13 +124,6 @@ fn other_of_node<'a>(view: &MaintenanceView, observed: &'a Observed) -> Option<&
 /// Why a person must not expect the node to be taken yet, before it has its turn.
 fn gate(view: &MaintenanceView, observed: &Observed, node: &NodeView, now: Timestamp) -> Option<Why> {
     let name = &node.name;
-    let taken = observed.taken(now);
-    if let Some(why) = node.leaving.as_ref().or_else(|| taken.get(name.as_str())) {
-        return Some(Why::new(
-            Reason::NodeLeaving,
-            format!("Node {name} is going away: {why}"),
-        ));
-    }
     if let Some(why) = quorum::refusal(observed, node) {
         return Some(why);
     }
@@ -318,6 +312,13 @@ impl Pass<'_> {
             .clone()
             .or_else(|| self.intent.suspended.clone())
             .or(persons)
+            .or_else(|| {
+                let (why, at) = leaving(node, &observed.taken(self.now), self.now)?;
+                if let Some(at) = at {
+                    self.wake(at);
+                }
+                Some(why)
+            })
             .or_else(|| gate(view, observed, node, self.now))
             .or_else(|| {
                 let known = (self.answers, self.now);

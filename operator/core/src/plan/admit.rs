@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     action::{Action, Change},
-    admit::not_ready,
+    admit::{leaving::leaving, not_ready},
     failures, intent,
     key::Key,
     ledger, names,
@@ -19,7 +19,7 @@ use crate::{
     time::later,
     turn::{
         closed::{self, Probes},
-        directive::{self, retry_asked},
+        directive::{self, retry_asked, skip_asked},
         journal::{self, Journal},
         lease::{self, Lease},
     },
@@ -83,7 +83,8 @@ impl<'a> Pass<'a> {
         let firsts: BTreeSet<&str> = {
             let is_left_out = |node: &NodeView| {
                 let ended = ended.get(node.uid.as_str());
-                ended.is_some_and(|change| stays_out(change)) || self.given_up(node).is_some()
+                ended.is_some_and(|change| stays_out(change) || skip_asked(change))
+                    || self.given_up(node).is_some()
             };
             let behind = all
                 .iter()
@@ -185,6 +186,10 @@ impl<'a> Pass<'a> {
                 self.take_turn(node, said, &mut books);
                 continue;
             }
+            if let Some(change) = said.filter(|change| skip_asked(change)) {
+                self.skip(node, change);
+                continue;
+            }
             if let Some(why) = self.given_up(node) {
                 self.say(node, Step::Skipped, why, said);
                 continue;
@@ -216,9 +221,11 @@ impl<'a> Pass<'a> {
                     })
                 })
                 .or_else(|| {
-                    let why = node.leaving.as_ref().or_else(|| taken.get(node.name.as_str()))?;
-                    let message = format!("Node {} is going away: {why}", node.name);
-                    Some(Why::new(Reason::NodeLeaving, message))
+                    let (why, at) = leaving(node, &taken, self.now)?;
+                    if let Some(at) = at {
+                        self.out.wake(at);
+                    }
+                    Some(why)
                 })
                 .or_else(|| self.of_windows(node))
                 .or_else(|| Self::persons(said))
@@ -467,6 +474,20 @@ impl<'a> Pass<'a> {
         true
     }
 
+    /// Leaves out a node that has no turn, as a person says.
+    fn skip(&mut self, node: &NodeView, change: &ChangeView) {
+        let Some(directive) = change.spec.directive.as_ref() else {
+            return;
+        };
+        let words = directive::persons_words("skipped", change, directive);
+        let why = Why::new(Reason::SkippedByPerson, words);
+        let mut journal = Journal::open(change, self.now);
+        journal.obey();
+        journal.enter(Step::Skipped, Some(&why));
+        self.out.actions.extend(journal.planned(None));
+        self.say(node, Step::Skipped, why, Some(change));
+    }
+
     /// A node that is not Ready waits, and the others go on: its Job could start no pod, and would hold the only turn.
     fn not_ready(&mut self, node: &NodeView) -> Option<Why> {
         if node.ready || self.intent.take_not_ready {
@@ -500,15 +521,10 @@ impl<'a> Pass<'a> {
     fn persons(said: Option<&ChangeView>) -> Option<Why> {
         let change = said?;
         let directive = change.spec.directive.as_ref()?;
-        let word = match directive.action {
-            DirectiveAction::Hold => (Reason::HeldByPerson, "held"),
-            DirectiveAction::Skip if change.status.step.is_none() => (Reason::SkippedByPerson, "skipped"),
-            DirectiveAction::Skip | DirectiveAction::Retry | DirectiveAction::Abort => return None,
-        };
-        Some(Why::new(
-            word.0,
-            directive::persons_words(word.1, change, directive),
-        ))
+        (directive.action == DirectiveAction::Hold).then(|| {
+            let words = directive::persons_words("held", change, directive);
+            Why::new(Reason::HeldByPerson, words)
+        })
     }
 
     /// A Windows node needs an image of kubectl of its own.
@@ -562,6 +578,11 @@ impl<'a> Pass<'a> {
             .jobs_on(of)
             .find(|(_, job)| job.hash != self.hash && !job.paused && job.ended.is_none() && !job.deleting)?;
         let message = format!("Job {key} to version {} still runs on Node {of}", job.version);
+        if !node.ready {
+            // Nobody can see it end.
+            let message = format!("{message}, which is not Ready: {}", node::leave_out(of));
+            return Some(Why::new(Reason::NodeNotReady, message));
+        }
         Some(Why::new(Reason::NodeBusy, message))
     }
 

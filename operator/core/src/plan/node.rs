@@ -84,7 +84,7 @@ fn said(reason: &'static str, action: EventAction, note: String) -> Event {
 }
 
 /// How to go on without a node that is out of reach.
-fn leave_out(node: &str) -> String {
+pub(super) fn leave_out(node: &str) -> String {
     format!("repair it, and it goes on; `numo skip {node}` leaves it out, so that the other nodes go on")
 }
 

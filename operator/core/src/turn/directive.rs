@@ -13,6 +13,14 @@ pub fn persons_words(what: &str, change: &ChangeView, directive: &Directive) -> 
     format!("{what} by {by}{why} (NodeChange {} spec.directive)", change.key)
 }
 
+/// A person has asked to leave a node out that has no turn, and that is not journaled yet.
+pub fn skip_asked(change: &ChangeView) -> bool {
+    let fresh =
+        change.status.step.is_none() || change.status.observed_generation.unwrap_or(1) < change.generation;
+    let directive = change.spec.directive.as_ref();
+    fresh && directive.is_some_and(|directive| directive.action == DirectiveAction::Skip)
+}
+
 /// A person asked to try a node again that had been left out.
 pub fn retry_asked(change: &ChangeView) -> bool {
     change.status.observed_generation.unwrap_or(1) < change.generation

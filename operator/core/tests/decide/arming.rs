@@ -285,7 +285,7 @@ fn a_dry_run_decides_and_writes_nothing() {
          pool worker 4.17.0
          node a worker 4.16.0
          run {dryRun: true}",
-        "hold DryRun
+        "hold DryRun ~ this run does not pause MachineConfigPool worker, which rolls WITHOUT its rules
          node a Admitted Admitting
          > nothing",
     );

@@ -79,6 +79,26 @@ fn a_node_that_is_not_ready_is_left_out_after_its_time_where_that_is_asked() {
          node a Skipped LeftOutNotReady
          > hold worker with 1 outdated",
     );
+    // Once the run is over it comes to rest, also where nothing keeps the pool paused.
+    for run in [
+        leaves_out.to_owned(),
+        leaves_out.replace('}', ", onExit: Unpause}"),
+        leaves_out.replace('}', ", adoptPaused: true}"),
+    ] {
+        check(
+            &format!(
+                "cluster 4.17.0
+                 pool worker 4.17.0
+                 node a worker 4.16.0 NotReady dark:9000
+                 node b worker 4.17.0
+                 run {run}
+                 status 4.17.0 finished"
+            ),
+            "phase Idle
+             node a Skipped LeftOutNotReady
+             > nothing",
+        );
+    }
 }
 
 #[test]

@@ -26,7 +26,7 @@ use numo_core::{
     names::{self, JobIdentity},
     observed::{
         Annotated, BudgetView, ChangeView, ClusterVersionView, ConfigView, EvaluationView, JobEnd, JobView,
-        Key, LeaseView, MachineApi, MachineView, NodeView, Observed, PoolView, RebootLock, Refusal,
+        Key, LeaseView, Leaving, MachineApi, MachineView, NodeView, Observed, PoolView, RebootLock, Refusal,
         RuleAnswer, RuleView, RuleWords, RunConfigView, Settings, TargetView, Validity,
     },
     ready,
@@ -523,7 +523,10 @@ impl Cluster {
                 taints: taints(line),
                 ready: !line.has("NotReady"),
                 not_ready_since: line.has("NotReady").then(|| at(-line.number("dark", 60))),
-                leaving: line.option("leaving").map(str::to_owned),
+                leaving: line.option("leaving").map(|why| Leaving {
+                    why: why.to_owned(),
+                    since: line.has("overdue").then(|| at(-601)),
+                }),
                 etcd_voter: line.option("voter").map(|voter| voter == "yes"),
                 boot_id: line.option("boot").unwrap_or("b1").to_owned(),
                 kubelet_version: line.option("kubelet").unwrap_or("v0").to_owned(),
@@ -546,6 +549,7 @@ impl Cluster {
             },
             node: line.word(3).to_owned(),
             deleting: line.has("deleting"),
+            deleting_since: line.has("overdue").then(|| at(-601)),
         };
         let api = if line.has("openshift") {
             MachineApi::OpenShift

@@ -1113,9 +1113,36 @@ fn an_edit_of_its_rules_does_not_stop_a_drain() {
         "node a worker 4.16.0
          maintenance a finalizer phase:Succeeded counted:9 suspended
          kept a uncordoned
-         turn a Drained
+         turn a Drained entries:Cordoned,Drained
          pods a",
-        "> nothing",
+        "maintenance Failed
+         node a Held ForeignWriter ~ does not close it again meanwhile
+         > journal a Held ForeignWriter",
+    );
+    let told = "node a worker 4.16.0
+         maintenance a finalizer phase:Failed counted:9 suspended
+         kept a uncordoned
+         turn a Held reason:ForeignWriter entries:Cordoned,Drained
+         pods a";
+    check(told, "maintenance Failed\n > nothing");
+    // Whoever opened the node closes it again.
+    check(
+        &told.replace("kept a uncordoned", "kept a cordoned"),
+        "maintenance Succeeded 0 of 0 pods left\n > journal a Drained",
+    );
+}
+
+#[test]
+fn a_maintenance_of_a_node_that_is_going_away_and_stays_is_a_persons_after_ten_minutes() {
+    let leaving =
+        |since: &str| format!("node a worker 4.16.0 leaving:autoscaler {since}\n maintenance a finalizer");
+    check(
+        &leaving(""),
+        "hold NodeLeaving\n ends a ClusterItself\n stalled -",
+    );
+    check(
+        &leaving("overdue"),
+        "hold NodeLeaving ~ it has been so since\n ends a ClusterAdmin\n stalled a NodeLeaving",
     );
 }
 

@@ -1383,6 +1383,78 @@ fn a_job_that_another_controller_began_counts_from_the_first() {
         "node a Selected NodeBusy ~ to version v0 still runs
          > finalizer 0 off",
     );
+    // On a node that is dark nobody sees its end: a person goes on without the node.
+    let dark = "node a worker v0 NotReady
+         node b worker v0
+         plan concurrency:1 cordon finalizer
+         at b
+         planjob a running hash:old to:v0";
+    check(
+        dark,
+        "node a Selected NodeNotReady ~ `numo skip a` leaves it out
+         stalled a NodeNotReady
+         > finalizer 0 off",
+    );
+    check(
+        &format!("{dark}\n begun a new directive:Skip"),
+        "node a Skipped SkippedByPerson
+         > journal a Skipped SkippedByPerson",
+    );
+}
+
+#[test]
+fn a_node_that_waits_is_left_out_when_a_person_says_so() {
+    let dead = |first: &str, begun: &str| {
+        format!(
+            "node a worker v0 NotReady
+             node b worker v0
+             plan concurrency:1 cordon finalizer
+             {first}
+             {begun}"
+        )
+    };
+    let again = "begun a Selected reason:NodeNotReady directive:Skip generation:2";
+    for begun in ["begun a new directive:Skip", again] {
+        check(
+            &dead("", begun),
+            "node a Skipped SkippedByPerson
+             > admit b
+             > journal a Skipped SkippedByPerson",
+        );
+        // The others wait for it no longer, if it was to go first.
+        let first = "binding x spec {\"ownerSelector\":{\"kind\":\"Plan\"},\"first\":{\"matchLabels\":{\"kubernetes.io/hostname\":\"a\"}}}";
+        check(
+            &dead(first, begun),
+            "node a Skipped SkippedByPerson
+             > journal a Skipped SkippedByPerson
+             > admit b",
+        );
+    }
+    // What was asked of an earlier turn says nothing of this one.
+    check(
+        &dead("", "begun a Selected reason:NodeNotReady directive:Skip"),
+        "node a Selected NodeNotReady
+         > admit b",
+    );
+}
+
+#[test]
+fn a_node_that_is_going_away_and_stays_is_a_persons_after_ten_minutes() {
+    let leaving = |since: &str| {
+        format!("node a worker v0 leaving:autoscaler {since}\n plan concurrency:1 cordon finalizer")
+    };
+    check(
+        &leaving(""),
+        "node a Selected NodeLeaving
+         ends a ClusterItself
+         stalled -",
+    );
+    check(
+        &leaving("overdue"),
+        "node a Selected NodeLeaving ~ it has been so since
+         ends a ClusterAdmin
+         stalled a NodeLeaving",
+    );
 }
 
 #[test]

@@ -682,7 +682,7 @@ fn around(one: &mut Explanation, look: &Look, seen: &NodeView, owner: Option<&Ow
         one.link("node", "it is not Ready");
     }
     if let Some(leaving) = &seen.leaving {
-        one.link("node", leaving.clone());
+        one.link("node", leaving.why.clone());
     }
     // By the owner's own way to drain; one that drains no node meets nothing.
     let options = match owner {

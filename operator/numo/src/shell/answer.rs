@@ -395,8 +395,12 @@ async fn try_eviction(client: &Client, pod: Key) -> Option<String> {
         ..EvictParams::default()
     };
     match pods.evict(&pod.name, &params).await {
+        Ok(_) => None,
         Err(kube::Error::Api(status)) => probe::refusal(&pod, &apply::what_was_said(&status)),
-        Ok(_) | Err(_) => None,
+        // Nobody has said that the pod may go.
+        Err(error) => Some(format!(
+            "the eviction of Pod {pod} could not be tried by dry run: {error}"
+        )),
     }
 }
 

@@ -14,9 +14,9 @@ use numo_api::{
 };
 use numo_core::observed::{
     Annotated, BindingView, BudgetView, ChangeView, ClusterVersionView, ConfigView, DisruptionBudgetView,
-    EtcdPodView, ForeignController, IntOrPercent, JobEnd, JobView, Key, LeaseView, MachineApi, MachineView,
-    MaintenanceView, Map, NodeView, PlanJobView, PlanView, PodView, PoolView, RebootLock, RunConfigView,
-    TargetView, Unread,
+    EtcdPodView, ForeignController, IntOrPercent, JobEnd, JobView, Key, LeaseView, Leaving, MachineApi,
+    MachineView, MaintenanceView, Map, NodeView, PlanJobView, PlanView, PodView, PoolView, RebootLock,
+    RunConfigView, TargetView, Unread,
 };
 use numo_core::{MaintenanceGroup, Owner, ready};
 use numo_plugin::address::AddressRange;
@@ -257,6 +257,25 @@ fn kept(annotations: BTreeMap<String, String>) -> Map {
 /// Taints by which autoscalers say that a node is about to be deleted.
 const LEAVING_TAINTS: [&str; 2] = ["ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted"];
 
+/// How the node is taken away, if its deletion or an autoscaler's taint tells of it. The value of the taint of Cluster
+/// Autoscaler is when it put the taint there (Unix time in seconds); Karpenter's has no time.
+fn leaving(node: &SlimNode) -> Option<Leaving> {
+    if let Some(at) = &node.metadata.deletion_timestamp {
+        return Some(Leaving {
+            why: "it is being deleted".to_owned(),
+            since: Some(at.0),
+        });
+    }
+    let taints = node.spec.taints.as_array().into_iter().flatten();
+    let mut keys = taints.filter_map(|taint| Some((taint.get("key")?.as_str()?, taint)));
+    let (key, taint) = keys.find(|(key, _)| LEAVING_TAINTS.contains(key))?;
+    let since = taint.get("value").and_then(|value| value.as_str()?.parse().ok());
+    Some(Leaving {
+        why: format!("taint {key}"),
+        since: since.and_then(|seconds| Timestamp::from_second(seconds).ok()),
+    })
+}
+
 /// The resourceVersion as a number: resourceVersions of one kind are ordered (KEP-5504).
 pub fn version(meta: &ObjectMeta) -> u64 {
     meta.resource_version
@@ -284,18 +303,7 @@ pub fn node(node: SlimNode) -> (NodeView, OfNode) {
     let ready = condition("Ready") == Some("True")
         && condition("DiskPressure").is_none_or(|status| status == "False")
         && condition("NetworkUnavailable").is_none_or(|status| status == "False");
-    let leaving = if node.metadata.deletion_timestamp.is_some() {
-        Some("it is being deleted".to_owned())
-    } else {
-        node.spec
-            .taints
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(|taint| taint.get("key")?.as_str())
-            .find(|key| LEAVING_TAINTS.contains(key))
-            .map(|key| format!("taint {key}"))
-    };
+    let leaving = leaving(&node);
     let volumes = &node.status.volumes_attached;
     let volumes = volumes.iter().map(|volume| volume.name.clone()).collect();
     // A kubelet writes them: each is one address, or a name.
@@ -938,6 +946,7 @@ fn machine(object: &DynamicObject) -> MachineView {
         },
         node: text(&object.data, "/status/nodeRef/name"),
         deleting: meta.deletion_timestamp.is_some(),
+        deleting_since: meta.deletion_timestamp.as_ref().map(|at| at.0),
     }
 }
 

@@ -218,6 +218,48 @@ async fn the_last_node_that_is_not_ready_is_stalled_and_can_be_skipped() -> Resu
     stage.strike().await
 }
 
+/// Left out by the policy of the run, a dead node keeps nothing going: once the pool is unpaused numo is at rest, and the
+/// node has its turn when it is back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_leaves_out_a_dead_node_comes_to_rest_and_takes_it_up_again() -> Result<()> {
+    let stage = set(workers(3), Vec::new()).await?;
+    let spec = json!({"notReadyPolicy": "LeaveOutAfter", "leaveOutAfterSeconds": 1, "onExit": "Unpause"});
+    prepare(&stage, &[quick()], spec).await?;
+    stage.world.inject(numo_world::Fault::NotReady {
+        node: "worker-2".to_owned(),
+    });
+    stage.world.upgrade_to(NEW).await?;
+    let why = stage
+        .condition("upgrade", "Ready", "False", "NodesLeftOut")
+        .await?;
+    assert!(why.contains("worker-2"), "{why}");
+    let writes = || -> Result<Vec<String>> {
+        let mut all = stage.requests()?;
+        all.retain(|one| !["get", "list", "watch"].contains(&one.verb.as_str()) && one.name != "numo-leader");
+        Ok(all
+            .into_iter()
+            .map(|one| format!("{} {}", one.verb, one.uri))
+            .collect())
+    };
+    stage
+        .until("the pool is unpaused", 60, || async {
+            Ok((!pool(&stage, "worker").await?.spec.paused).then_some(()))
+        })
+        .await?;
+    released_after_a_while(&stage).await;
+    let before = writes()?.len();
+    released_after_a_while(&stage).await;
+    let after = writes()?;
+    assert!(after.len() <= before + 2, "{:#?}", &after[before..]);
+    assert!(
+        !pool(&stage, "worker").await?.spec.paused,
+        "nobody pauses it again"
+    );
+    stage.world.heal("worker-2");
+    finish(&stage).await?;
+    stage.strike().await
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_that_rolled_while_nobody_looked_are_no_success() -> Result<()> {
     let mut stage = set(workers(2), Vec::new()).await?;

@@ -87,13 +87,14 @@ async fn the_dashboard_has_data_and_labels_are_those_of_the_reference() -> Resul
     // What is shown of a run and what is shown of the cluster may come in two looks of Prometheus.
     let blocked = r#"numo_budget_blocked_nodes{budget="all",reason="BudgetExhausted"}"#;
     let in_use = r#"numo_budget_in_use_nodes{budget="all"}"#;
-    for query in [flying, blocked, in_use, r#"numo_pool_paused{pool="worker"}"#] {
+    let paused = r#"numo_pool_paused{pool="worker"}"#;
+    for (query, least) in [(flying, "1"), (blocked, "0"), (in_use, "1"), (paused, "1")] {
         let asked = || async {
             let found = ask(query)?;
-            let is_one = found.first().is_some_and(|one| one["value"][1] == "1");
-            Ok((found.len() == 1 && is_one).then_some(()))
+            let value = found.first().and_then(|one| one["value"][1].as_str());
+            Ok((found.len() == 1 && value.is_some_and(|value| value >= least)).then_some(()))
         };
-        stage.until(&format!("{query} is 1"), 60, asked).await?;
+        stage.until(&format!("{query} is shown"), 60, asked).await?;
     }
 
     // Every query is one that Prometheus takes, and has data but where nothing has gone wrong, or a cluster's own metrics are

@@ -677,6 +677,41 @@ async fn a_hostname_that_is_not_the_nodes_name_is_used_and_one_of_two_is_refused
 
 /// A Plan as system-upgrade-controller leaves it when it stops: one node done, one with a Job that runs, one with a Job
 /// that it made paused.
+/// The command that `explain` names lets the Plan end without a node that is dead before its turn.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_node_of_a_plan_is_left_out_before_its_turn() -> Result<()> {
+    let stage = stage(2, Vec::new()).await?;
+    stage.world.inject(numo_world::Fault::NotReady {
+        node: "worker-1".to_owned(),
+    });
+    stage
+        .until("worker-1 is not Ready", 60, || async {
+            let node = node(&stage, "worker-1").await?;
+            let conditions = node
+                .status
+                .into_iter()
+                .filter_map(|status| status.conditions)
+                .flatten();
+            let ready = conditions.into_iter().find(|one| one.type_ == "Ready");
+            Ok(ready.is_some_and(|one| one.status != "True").then_some(()))
+        })
+        .await?;
+    apply(&stage, &[plan("k3s", "true", json!({"cordon": true}))]).await?;
+    step(&stage, "worker-0", Step::Done).await?;
+    let text = explained(&stage, "worker-1", "NodeNotReady", 60).await?;
+    assert!(text.contains("numo skip worker-1"), "{text}");
+    stage.say(&["skip", "worker-1", "--reason", "it is gone"]).await?;
+    step(&stage, "worker-1", Step::Skipped).await?;
+    complete(&stage, "k3s").await?;
+    // It is asked for again.
+    stage.world.heal("worker-1");
+    stage.say(&["retry", "worker-1"]).await?;
+    step(&stage, "worker-1", Step::Done).await?;
+    complete(&stage, "k3s").await?;
+    is_given_back(&stage, "k3s").await?;
+    stage.strike().await
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plan_of_a_stopped_controller_goes_on_where_it_was() -> Result<()> {
     let mut stage = stage(3, Vec::new()).await?;

@@ -215,6 +215,7 @@ impl World {
             },
             node: name.clone(),
             deleting: false,
+            deleting_since: None,
         };
         self.truth.machines.insert(place.clone(), machine);
         self.touch(Object::Machine(place));
