@@ -635,7 +635,7 @@ mod tests {
             + limits.concurrent_memory_bytes
             + children
             + looks
-            + (reader::PAGES_MIB << 20)
+            + ((reader::PAGES_MIB + reader::OBJECTS_MIB) << 20)
             + loaded::LOADED_BYTES;
         assert!(mib(manifest, "limits:", "memory:") >= (memory >> 20) + 128);
         // Both write before they make room.

@@ -33,7 +33,12 @@ pub const PAGE: u32 = 20;
 /// What a page of the largest objects and the answer that it came in take together (MiB).
 const LARGEST_PAGE_MIB: u64 = 2 * 2 * PAGE as u64;
 /// What the pages of all evaluations may have together (MiB): of it each namespace has its share.
-pub(super) const PAGES_MIB: u64 = 256;
+pub(super) const PAGES_MIB: u64 = 224;
+/// What the largest object and the answer that it came in take together (MiB).
+const LARGEST_OBJECT_MIB: u64 = 4;
+/// What single objects of all evaluations may take while they are read (MiB): of it each namespace has its share. Apart from pages,
+/// which an evaluation keeps: whoever waited for the one while it holds the other could wait for itself.
+pub(super) const OBJECTS_MIB: u64 = 32;
 /// Answers that are kept of either; beyond it all are forgotten.
 const MOST_KEPT: usize = 10_000;
 
@@ -49,6 +54,7 @@ pub struct Access {
     rights: Kept<Right, bool>,
     kinds: Kept<(String, String), (ApiResource, bool)>,
     pages: Shares,
+    objects: Shares,
 }
 
 impl Access {
@@ -59,6 +65,7 @@ impl Access {
             rights: Mutex::default(),
             kinds: Mutex::default(),
             pages: Shares::new(PAGES_MIB),
+            objects: Shares::new(OBJECTS_MIB),
         }
     }
 
@@ -240,6 +247,14 @@ impl RuleReader {
     }
 }
 
+impl RuleReader {
+    /// The namespace whose share its reads are of.
+    fn tenant(&self) -> &str {
+        let account = self.account.as_deref().unwrap_or_default();
+        account.split_once(':').map_or(account, |(namespace, _)| namespace)
+    }
+}
+
 #[async_trait]
 impl Reader for RuleReader {
     async fn get(&self, object: &ObjectRef, _live: bool) -> Result<Option<Object>, HostError> {
@@ -247,6 +262,7 @@ impl Reader for RuleReader {
         let (api, resource) = self
             .api("get", kind, object.namespace.as_deref(), &object.name)
             .await?;
+        let _share = self.access.objects.take(self.tenant(), LARGEST_OBJECT_MIB).await;
         let found = api.get_opt(&object.name).await.map_err(|error| failed(&error))?;
         let version = found
             .as_ref()
@@ -275,10 +291,8 @@ impl Reader for RuleReader {
         }
         let kind = (query.api_version.as_str(), query.kind.as_str());
         let (api, resource) = self.api("list", kind, query.namespace.as_deref(), "").await?;
-        let tenant = self.account.as_deref().unwrap_or_default();
-        let tenant = tenant.split_once(':').map_or(tenant, |(namespace, _)| namespace);
         // A page is as large as its objects are, which is known once it was read.
-        let mut share = self.access.pages.take(tenant, LARGEST_PAGE_MIB).await;
+        let mut share = self.access.pages.take(self.tenant(), LARGEST_PAGE_MIB).await;
         let params = ListParams {
             label_selector: query.label_selector.clone(),
             field_selector: query.field_selector.clone(),
