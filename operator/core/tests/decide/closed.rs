@@ -165,6 +165,43 @@ fn a_drain_that_cannot_pass_is_known_before_the_last_rules_run() {
 }
 
 #[test]
+fn plans_and_maintenances_know_a_drain_that_cannot_pass_before_the_last_rules_run() {
+    let kept = |more: &str| {
+        format!(
+            "node a worker 4.16.0
+             rule late PreRelease
+             maintenance a finalizer phase:Running counted:9 rule:late drain {{\"probe\":true}}
+             kept a
+             turn a Admitted
+             pod web on a of:ReplicaSet/web
+             {more}"
+        )
+    };
+    let planned = |more: &str| {
+        format!(
+            "node a worker v0
+             rule late PreRelease
+             binding x spec {{\"ownerSelector\":{{\"kind\":\"Plan\"}},\"rules\":[{{\"name\":\"late\"}}]}}
+             plan concurrency:1 drain finalizer applying:a
+             begun a Admitted
+             keeps a
+             pods a
+             {more}"
+        )
+    };
+    for (at, step) in [
+        (&kept as &dyn Fn(&str) -> String, "PreRelease"),
+        (&planned, "PreRules"),
+    ] {
+        check(
+            &at("drain a blocked"),
+            &format!("node a {step} DrainBlocked\n > journal a closed"),
+        );
+        check(&at("drain a free"), "> job late/PreRelease/1 of a");
+    }
+}
+
+#[test]
 fn a_pass_that_grows_old_does_not_keep_a_turn_that_the_drain_closes() {
     // Asked again each time, its rules would begin the minute anew for ever.
     let old = |more: &str| in_turn("{}", "closed:60", more).replace(PASSED, &format!("{PASSED}~601"));

@@ -251,7 +251,9 @@ impl RuleReader {
     /// The namespace whose share its reads are of.
     fn tenant(&self) -> &str {
         let account = self.account.as_deref().unwrap_or_default();
-        account.split_once(':').map_or(account, |(namespace, _)| namespace)
+        account
+            .split_once(':')
+            .map_or(account, |(namespace, _)| namespace)
     }
 }
 
