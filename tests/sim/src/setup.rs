@@ -244,6 +244,8 @@ fn draw_spec(rng: &mut SmallRng) -> Value {
         "onExit",
         &[json!("KeepPaused"), json!("KeepPaused"), json!("Unpause")],
     );
+    maybe(rng, "notReadyPolicy", &[json!("Wait"), json!("LeaveOutAfter")]);
+    maybe(rng, "leaveOutAfterSeconds", &[json!(60), json!(600)]);
     maybe(rng, "pauseHealthChecks", &[json!(false), json!(true)]);
     maybe(rng, "quarantine", &[json!("None"), json!("Taint")]);
     maybe(

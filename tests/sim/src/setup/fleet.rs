@@ -240,6 +240,8 @@ fn draw_settings(rng: &mut SmallRng) -> Value {
     maybe(rng, "failureBudget", &[json!(1), json!(2), json!("50%")]);
     maybe(rng, "drainBy", &[json!("Numo"), json!("Numo"), json!("Job")]);
     maybe(rng, "takeNotReady", &[json!(false), json!(true)]);
+    maybe(rng, "notReadyPolicy", &[json!("Wait"), json!("LeaveOutAfter")]);
+    maybe(rng, "leaveOutAfterSeconds", &[json!(60), json!(600)]);
     maybe(
         rng,
         "drain",

@@ -63,6 +63,11 @@ impl World {
     /// A node was written: its daemon looks whether it shall run something else.
     pub(crate) fn node_written(&mut self, name: &str) {
         self.follow_cordon(name);
+        let now = self.time();
+        if let Some(node) = self.truth.nodes.get_mut(name) {
+            let since = node.not_ready_since.unwrap_or(now);
+            node.not_ready_since = (!node.ready).then_some(since);
+        }
         self.touch(Object::Node(name.to_owned()));
         let Some(node) = self.truth.nodes.get(name) else {
             return;

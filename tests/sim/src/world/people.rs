@@ -872,6 +872,17 @@ impl World {
             self.act(&act);
         }
         self.mend_fleet();
+        // A verdict whose journal somebody deleted is found again for as long as its Job is there: a failure would be held once more,
+        // after those that are held now were retried.
+        let let_go = self
+            .truth
+            .jobs
+            .iter()
+            .filter(|(_, job)| job.ttl_seconds.is_some());
+        let let_go: Vec<(Key, String)> = let_go.map(|(key, job)| (key.clone(), job.uid.clone())).collect();
+        for (key, uid) in let_go {
+            self.job_goes(&key, &uid);
+        }
         self.knobs.jobs_failing = 0;
         self.knobs.jobs_hanging = 0;
         self.people.jobs_forbidden = false;
