@@ -8,7 +8,10 @@ use crate::{
 use numo_api::{
     Reason, RuleWait, RunResult, Step, Strategy, VerdictRecord, conditions::Who, mutex_run_config::Settled,
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 pub use crate::why::Why;
 
@@ -229,6 +232,31 @@ pub struct LastWord {
 }
 
 impl Report {
+    /// Nodes that were left out, or changed without their rules.
+    fn short(&self) -> BTreeSet<&str> {
+        let left_out = self
+            .nodes
+            .iter()
+            .filter(|(_, node)| matches!(node.step, Step::Skipped | Step::Failed));
+        let left_out = left_out.map(|(name, _)| name.as_str());
+        left_out.chain(self.ungated.keys().map(String::as_str)).collect()
+    }
+
+    /// What a person writes who has seen how this run ended (annotation `…/acknowledged`): the id of the run, and the nodes that
+    /// were left out or changed without their rules, by name.
+    pub fn acknowledgement(&self) -> String {
+        let names: Vec<&str> = self.short().into_iter().collect();
+        format!("{} {}", self.run_id, names.join(","))
+    }
+
+    /// Whether this is the word of a person who has seen how the run ended, with all the nodes that it is short of by now: one that
+    /// comes later is not acknowledged with them.
+    pub(crate) fn is_acknowledged_by(&self, word: &str) -> bool {
+        let (run, names) = word.split_once(' ').unwrap_or((word, ""));
+        let seen: BTreeSet<&str> = names.split(',').collect();
+        run == self.run_id && self.short().is_subset(&seen)
+    }
+
     /// Nodes are behind, and none of them can go on without a person: the one whose wait says best what is to be done. While
     /// something holds the owner nothing is begun, and only the nodes in flight could go on, if there are any.
     pub fn wedged(&self) -> Option<(&str, &NodeReport)> {
@@ -392,5 +420,26 @@ mod tests {
         assert_eq!(wedged(&[waits.clone(), held]).as_deref(), Some("z"));
         assert_eq!(wedged(&[("a", Step::Done, why(Reason::Done))]), None);
         assert_eq!(wedged(&[waits]).as_deref(), Some("b"));
+    }
+
+    #[test]
+    fn a_node_that_comes_later_is_not_acknowledged_with_the_others() {
+        let mut report = Report {
+            run_id: "run".to_owned(),
+            ..Report::default()
+        };
+        report.ungated.insert("a".to_owned(), String::new());
+        report.ungated.insert("b".to_owned(), String::new());
+        let word = report.acknowledgement();
+        assert_eq!(word, "run a,b");
+        assert!(report.is_acknowledged_by(&word));
+        // A node that is gone takes nothing back.
+        report.ungated.remove("a");
+        assert!(report.is_acknowledged_by(&word));
+        report.ungated.insert("c".to_owned(), String::new());
+        assert!(!report.is_acknowledged_by(&word));
+        assert!(!report.is_acknowledged_by("run"));
+        report.run_id = "next".to_owned();
+        assert!(!report.is_acknowledged_by(&word));
     }
 }

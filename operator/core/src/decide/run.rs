@@ -105,6 +105,8 @@ pub(super) fn decide(snapshot: &Snapshot<'_>, run: &RunConfigView, answers: &Ans
     let changes: Vec<&ChangeView> = draft.frame.changes().collect();
     let mut out = draft.finish();
     super::stuck::tell(&mut out, run, snapshot.now);
+    let word = run.annotations.get(marks::ACKNOWLEDGED);
+    out.report.acknowledged = word.is_some_and(|word| out.report.is_acknowledged_by(word));
     let rival = snapshot.observed.stood_off(ForeignController::MutexRunConfig);
     standoff::finish(&mut out, snapshot, rival.as_ref(), changes, &run.uid);
     out
@@ -147,7 +149,6 @@ fn describe(draft: &mut Draft<'_>) {
         .collect();
     report.ungated = ungated::nodes(frame);
     report.settles = settles(frame);
-    report.acknowledged = frame.run.annotations.get(marks::ACKNOWLEDGED) == Some(&frame.run_id);
     for (node, pools) in &frame.in_two_pools {
         let pools = pools.join(", ");
         let message = format!("Node {} matches the custom pools {pools}, wanted one", node.name);

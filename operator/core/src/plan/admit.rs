@@ -105,7 +105,11 @@ impl<'a> Pass<'a> {
         let limit = self.intent.room(all.len());
         let full = Why::new(
             Reason::WaitingForTurn,
-            format!("{} of {limit} nodes are in flight", in_flight.len()),
+            format!(
+                "{} of {limit} nodes are in flight: {}",
+                in_flight.len(),
+                in_flight.iter().take(5).copied().collect::<Vec<_>>().join(", ")
+            ),
         );
         let is_kept = |change: &ChangeView| ledger::is_kept(observed, change, self.now);
         let kept = flying.iter().filter(|change| is_kept(change)).count();

@@ -497,7 +497,8 @@ impl Pass<'_> {
                 .entry(change.spec.node_name.clone())
                 .or_insert(words);
         }
-        report.acknowledged = self.view.annotations.get(marks::ACKNOWLEDGED) == Some(&self.run_id);
+        let word = self.view.annotations.get(marks::ACKNOWLEDGED);
+        report.acknowledged = word.is_some_and(|word| report.is_acknowledged_by(word));
         report.hold = self.leaving.clone().or(hold);
         report.plan = Some(said);
     }

@@ -587,6 +587,10 @@ fn agents_wait_for_their_servers() {
         r#"plan concurrency:1 cordon finalizer spec {"prepare":{"image":"i","args":["prepare","servers"]}}"#;
     check(&two(agents), "hold PlanNotFound\n > finalizer 0 off");
     check(
+        &format!("node s master v0 kubelet:v1\n{TWO}\n {agents}\n other-plan servers latest:v1"),
+        "hold WaitsForPlan ~ is not complete",
+    );
+    check(
         &two(&format!("{agents}\n other-plan servers")),
         "hold WaitsForPlan ~ is not complete\n > finalizer 0 off",
     );

@@ -1,5 +1,6 @@
 //! `numo acknowledge`: a person has seen that a run of a MutexRunConfig, or the upgrade of a Plan, left nodes out, or that
-//! nodes changed without their rules. The owner is Ready again; its record of what happened stays.
+//! nodes changed without their rules. The owner is Ready again; its record of what happened stays. Nodes that come to that later
+//! are not acknowledged with them.
 
 use super::{
     cluster::ClusterArgs,
@@ -35,7 +36,7 @@ pub struct AcknowledgeArgs {
 /// Reasons of the condition Ready that a person can acknowledge.
 const ACKNOWLEDGED: [Reason; 2] = [Reason::NodesLeftOut, Reason::NodesUngated];
 
-/// Sets or removes the annotation with the id of the run.
+/// Sets or removes the annotation with the id of the run and the nodes that it is short of.
 pub async fn acknowledge(args: AcknowledgeArgs) -> Result<(), CliError> {
     if args.object.what == Some(What::Maintenance) {
         return Err(CliError::Usage(format!(
@@ -50,8 +51,11 @@ pub async fn acknowledge(args: AcknowledgeArgs) -> Result<(), CliError> {
     let (value, words) = if args.undo {
         (Value::Null, taken_back(&found, &namespace)?)
     } else {
-        let (id, words) = shortfall(&found, &namespace)?;
-        (json!(id), words)
+        let words = shortfall(&found, &namespace)?;
+        let look = look::look_by(&connection).await?;
+        let word = look.acknowledgement(&found, &namespace);
+        let word = word.ok_or_else(|| CliError::Wrong(format!("{name} in namespace {namespace} is gone")))?;
+        (json!(word), words)
     };
     let speaker = Speaker::of(&connection, &args.say).await?;
     let change = Change {
@@ -77,13 +81,13 @@ pub async fn acknowledge(args: AcknowledgeArgs) -> Result<(), CliError> {
     Ok(())
 }
 
-/// The id of the run that is to be acknowledged, and what of it is. An owner that did not come to such an end is refused:
+/// What of the run is acknowledged. An owner that did not come to such an end is refused:
 /// nobody acknowledges what is yet to happen.
-fn shortfall(found: &Found, namespace: &str) -> Result<(String, String), CliError> {
+fn shortfall(found: &Found, namespace: &str) -> Result<String, CliError> {
     let (reason, message) = ready(found);
     let ended = ACKNOWLEDGED.iter().any(|one| one.name() == reason);
-    if let Some(id) = found.run_id().filter(|_| ended) {
-        return Ok((id, format!("acknowledged: {message}")));
+    if found.run_id().is_some() && ended {
+        return Ok(format!("acknowledged: {message}"));
     }
     let name = found.name();
     Err(CliError::Usage(
@@ -112,7 +116,8 @@ fn taken_back(found: &Found, namespace: &str) -> Result<String, CliError> {
 /// The id of the run that is acknowledged.
 fn acknowledged(found: &Found) -> Option<String> {
     let annotations = found.object.metadata.annotations.as_ref()?;
-    annotations.get(marks::ACKNOWLEDGED).cloned()
+    let word = annotations.get(marks::ACKNOWLEDGED)?;
+    word.split(' ').next().map(ToOwned::to_owned)
 }
 
 /// Reason and message of the condition Ready; empty while there is none.

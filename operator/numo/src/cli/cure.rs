@@ -172,7 +172,17 @@ impl Wait<'_> {
                 let paused = observed.budgets.values().filter(|budget| budget.paused);
                 paused.map(|budget| ledger::start_command(&budget.name)).collect()
             }
-            Reason::FailureBudgetSpent => self.of_first(|node| node.step == Step::Held),
+            Reason::FailureBudgetSpent => {
+                // Of a node that is gone the sentence has the command.
+                let gone = message.split("`numo skip ").nth(1);
+                let gone = gone.and_then(|rest| rest.split('`').next());
+                let held = |report: &Report| report.nodes.values().any(|node| node.step == Step::Held);
+                match gone {
+                    Some(node) => vec![format!("numo skip {node}")],
+                    None if self.report.is_some_and(held) => self.of_first(|node| node.step == Step::Held),
+                    None => edit(),
+                }
+            }
             Reason::NodeNotReady | Reason::Upgrading | Reason::Ungated if self.is_out_of_reach() => {
                 let skip = self.node.map(|node| format!("numo skip {node}"));
                 self.of_nodes("describe").into_iter().chain(skip).collect()
@@ -249,10 +259,19 @@ impl Wait<'_> {
             Reason::CanaryPaused => {
                 self.of_pools("patch", " --type merge -p '{\"spec\":{\"paused\":false}}'")
             }
-            Reason::CanaryPopulated
-            | Reason::CanaryContentDiffers
-            | Reason::LayeredPool
-            | Reason::SelectorMatchesControlPlane => self.of_pools("edit", ""),
+            Reason::CanaryPopulated | Reason::CanaryContentDiffers | Reason::SelectorMatchesControlPlane => {
+                self.of_pools("edit", "")
+            }
+            // An image of its own is taken from a pool by the object that gives it.
+            Reason::LayeredPool => vec!["kubectl get machineosconfigs".to_owned()],
+            Reason::InvalidVersion => vec!["kubectl describe clusterversion version".to_owned()],
+            Reason::ControlPlanePool => {
+                let all = of_each("MutexTarget", &|name| {
+                    let (place, name) = name.split_once('/').unwrap_or((namespace, name));
+                    format!("kubectl -n {place} edit mutextarget {name}")
+                });
+                if all.is_empty() { edit() } else { all }
+            }
             Reason::NodeInTwoPools | Reason::NodeInNoPool | Reason::NodeDegraded => self.of_nodes("describe"),
             Reason::NodeInMaintenance => self.other_maintenance(),
             Reason::NodeNotFound => vec!["kubectl get nodes".to_owned(), of_kubectl("delete", owner)],
@@ -640,11 +659,22 @@ impl Wait<'_> {
             all.push(of_kubectl("delete", self.owner));
             return all;
         }
-        let pools = self.of_pools("get", " -o yaml --show-managed-fields");
-        pools
-            .into_iter()
-            .chain([format!("numo retry {}", named(self.owner))])
-            .collect()
+        if self.owner.kind == OwnerKind::Plan {
+            let nodes = self.nodes().into_iter();
+            return nodes
+                .flat_map(|node| [format!("kubectl cordon {node}"), format!("numo skip {node}")])
+                .collect();
+        }
+        let mut all = self.of_pools("get", " -o yaml --show-managed-fields");
+        // Once who keeps changing it has stopped, what numo set is set again by hand: that is where it goes on.
+        if self.message.contains("unpaused") {
+            all.extend(self.of_pools("patch", " --type merge -p '{\"spec\":{\"paused\":true}}'"));
+        } else if self.message.contains("MachineConfigPool") || self.message.contains("pool ") {
+            all.extend(self.of_pools("edit", ""));
+        } else {
+            all = self.of_nodes("describe");
+        }
+        all
     }
 
     /// Rules: those that the sentence names, else all of the owner's namespace.
@@ -766,6 +796,54 @@ mod tests {
                 );
             }
         }
+    }
+
+    /// Its rules before the run are asked again where one has failed or it was given up; of anything else numo refuses that.
+    #[test]
+    fn no_command_is_one_that_numo_refuses() {
+        let look = looked(&[]);
+        for reason in Reason::ALL {
+            for who in [reason.who(), Who::ClusterAdmin] {
+                let found = commands_of(&look, None, (*reason, who), MESSAGE);
+                let retried = found
+                    .iter()
+                    .any(|command| command.starts_with("numo retry mutexrunconfig/"));
+                let may = matches!(
+                    reason,
+                    Reason::RuleFailed | Reason::RuleInvalid | Reason::RunGivenUp | Reason::Aborted
+                );
+                assert!(!retried || may, "{reason}: {found:?}");
+            }
+        }
+        let first = |reason, message: &str| commands(&look, None, reason, message);
+        assert_eq!(
+            first(
+                Reason::ForeignWriter,
+                "MachineConfigPool worker was unpaused 4 times, last by argocd-controller; numo no longer pauses it"
+            ),
+            [
+                "kubectl get machineconfigpool worker -o yaml --show-managed-fields",
+                "kubectl patch machineconfigpool worker --type merge -p '{\"spec\":{\"paused\":true}}'"
+            ]
+        );
+        assert_eq!(
+            first(
+                Reason::FailureBudgetSpent,
+                "1 of 1 nodes may fail, and have: a; `numo skip a` goes on without the node that is gone"
+            ),
+            ["numo skip a"]
+        );
+        assert_eq!(
+            first(Reason::LayeredPool, MESSAGE),
+            ["kubectl get machineosconfigs"]
+        );
+        assert_eq!(
+            first(
+                Reason::ControlPlanePool,
+                "MutexTarget ops/all spec.machineConfigPools: found master"
+            ),
+            ["kubectl -n ops edit mutextarget all"]
+        );
     }
 
     /// The same reason may end by itself, and by a person only: then there is a command too.

@@ -1,7 +1,12 @@
 //! A look at the cluster, and what the operator's own core decides on it: so the command line says the same as the
 //! operator. Writes nothing.
 
-use super::{cluster::ClusterArgs, error::CliError, object::What, run::DEFAULT_NAMESPACE};
+use super::{
+    cluster::ClusterArgs,
+    error::CliError,
+    object::{Found, What},
+    run::DEFAULT_NAMESPACE,
+};
 use crate::{
     frontends::{mutex_run_config, plan, standing::Standing},
     shell::{
@@ -64,6 +69,22 @@ pub fn settings() -> Settings {
 pub async fn look(cluster: &ClusterArgs, verb: &str) -> Result<Look, CliError> {
     let (connection, _) = cluster.connect(verb).await?;
     look_by(&connection).await
+}
+
+impl Look {
+    /// What acknowledges how the run of this owner ended, by what was seen of it just now.
+    pub fn acknowledgement(&self, found: &Found, namespace: &str) -> Option<String> {
+        let all = if found.what == What::Plan {
+            &self.plans
+        } else {
+            &self.runs
+        };
+        let name = found.object.metadata.name.as_deref().unwrap_or_default();
+        let mut all = all
+            .iter()
+            .filter(|(key, _)| key.namespace == namespace && key.name == name);
+        all.next().map(|(_, decision)| decision.report.acknowledgement())
+    }
 }
 
 /// Looks at the cluster once, by this connection.

@@ -392,7 +392,12 @@ pub fn transitions(view: &PlanView, old: &PlanStatus, new: &PlanStatus) -> Vec<T
         let reason = Reason::ALL
             .iter()
             .find(|reason| stalled.reason.as_deref() == Some(reason.name()));
-        let known = find(old, types::STALLED).is_some_and(|before| before.reason == stalled.reason);
+        let before = find(old, types::STALLED);
+        let known = before.is_some_and(|before| {
+            // Of these each further node is news.
+            let names_nodes = matches!(reason, Some(Reason::NodesLeftOut | Reason::NodesUngated));
+            before.reason == stalled.reason && (!names_nodes || before.message == stalled.message)
+        });
         if let Some(reason) = reason
             && !known
             && !matches!(reason, Reason::JobFailed | Reason::VersionUnresolved)

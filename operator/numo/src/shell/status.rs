@@ -27,7 +27,7 @@ use numo_core::{
 };
 use serde::Serialize;
 use serde_json::{Value, json};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Writes a status, and puts the answer into the store.
 pub async fn write(
@@ -243,7 +243,12 @@ const WRITTEN_AT_ONCE: usize = 4;
 pub struct Line {
     order: VecDeque<(Kind, Key)>,
     known: BTreeSet<(Kind, Key)>,
+    /// Statuses that are refused, with what was said of each: it is said once.
+    refused: BTreeMap<(Kind, Key), String>,
 }
+
+/// Refusals of statuses that are remembered; beyond it they are forgotten, and said once more.
+const REFUSED_KEPT: usize = 1000;
 
 impl Line {
     /// Whether nobody waits.
@@ -324,9 +329,13 @@ async fn lined_up(connection: &Connection, store: &mut Store, events: &Events, l
             ("MutexRule", uid, before, status.conditions, told)
         };
         written += 1;
+        let about = About::of(name);
         match told {
-            Ok(()) => announce(events, &About::of(name), &key, &uid, (&before, &after)),
-            Err(error) => tracing::warn!(kind = name, %key, %error, "the status was not written"),
+            Ok(()) => {
+                line.refused.remove(&(kind, key.clone()));
+                announce(events, &about, &key, &uid, (&before, &after));
+            }
+            Err(error) => tell_refused(events, line, &about, (kind, &key, &uid), &error),
         }
     }
 }
@@ -334,12 +343,12 @@ async fn lined_up(connection: &Connection, store: &mut Store, events: &Events, l
 /// Writes the status of every budget and binding that differs, and of the first few rules and targets in the line.
 pub async fn others(connection: &Connection, store: &mut Store, events: &Events, line: &mut Line) {
     lined_up(connection, store, events, line).await;
-    budgets(connection, store).await;
-    bindings(connection, store, events).await;
+    budgets(connection, store, events, line).await;
+    bindings(connection, store, events, line).await;
 }
 
 /// Writes the status of every binding that differs, and says loudly which ones gate nothing.
-async fn bindings(connection: &Connection, store: &mut Store, events: &Events) {
+async fn bindings(connection: &Connection, store: &mut Store, events: &Events, line: &mut Line) {
     let now = connection.clock.now();
     let observed = &store.observed;
     let due: Vec<_> = observed
@@ -350,23 +359,26 @@ async fn bindings(connection: &Connection, store: &mut Store, events: &Events) {
         .map(|(name, view, status)| (Key::new("", name), view.clone(), status))
         .collect();
     for (key, view, status) in due {
+        let about = About::of_cluster("MutexBinding");
         match write(connection, store, Kind::MutexBinding, &key, &view.uid, &status).await {
             Ok(()) => {
-                let about = About {
-                    api_version: format!("{}/{}", numo_api::NUMO_GROUP, numo_api::VERSION),
-                    kind: "MutexBinding",
-                    condition: READY,
-                };
+                line.refused.remove(&(Kind::MutexBinding, key.clone()));
                 let conditions = (view.status.conditions.as_slice(), status.conditions.as_slice());
                 announce(events, &about, &key, &view.uid, conditions);
             }
-            Err(error) => tracing::warn!(binding = %key, %error, "the status was not written"),
+            Err(error) => tell_refused(
+                events,
+                line,
+                &about,
+                (Kind::MutexBinding, &key, &view.uid),
+                &error,
+            ),
         }
     }
 }
 
 /// Writes the status of every budget that differs.
-async fn budgets(connection: &Connection, store: &mut Store) {
+async fn budgets(connection: &Connection, store: &mut Store, events: &Events, line: &mut Line) {
     let now = connection.clock.now();
     let due: Vec<_> = store
         .observed
@@ -377,8 +389,12 @@ async fn budgets(connection: &Connection, store: &mut Store) {
         .map(|(budget, status)| (Key::new("", &budget.name), budget.uid.clone(), status))
         .collect();
     for (key, uid, status) in due {
-        if let Err(error) = write(connection, store, Kind::MutexBudget, &key, &uid, &status).await {
-            tracing::warn!(budget = %key, %error, "the status was not written");
+        match write(connection, store, Kind::MutexBudget, &key, &uid, &status).await {
+            Ok(()) => drop(line.refused.remove(&(Kind::MutexBudget, key))),
+            Err(error) => {
+                let about = About::of_cluster("MutexBudget");
+                tell_refused(events, line, &about, (Kind::MutexBudget, &key, &uid), &error);
+            }
         }
     }
 }
@@ -391,6 +407,15 @@ struct About {
 }
 
 impl About {
+    /// A binding or a budget.
+    fn of_cluster(kind: &'static str) -> Self {
+        Self {
+            api_version: format!("{}/{}", numo_api::NUMO_GROUP, numo_api::VERSION),
+            kind,
+            condition: READY,
+        }
+    }
+
     /// A rule or a target.
     fn of(kind: &'static str) -> Self {
         Self {
@@ -399,6 +424,43 @@ impl About {
             condition: VALID_CONFIG,
         }
     }
+}
+
+/// A status was not written, and is tried again: one that is refused is said by an event, once in these words, as no condition can
+/// say it.
+fn tell_refused(
+    events: &Events,
+    line: &mut Line,
+    about: &About,
+    (kind, key, uid): (Kind, &Key, &str),
+    error: &kube::Error,
+) {
+    tracing::warn!(kind = about.kind, %key, %error, "the status was not written");
+    let Some(words) = refusal(error) else {
+        return;
+    };
+    let note = format!("the status of {} {key} is refused {words}", about.kind);
+    if line.refused.len() >= REFUSED_KEPT {
+        line.refused.clear();
+    }
+    if line.refused.insert((kind, key.clone()), note.clone()).as_ref() == Some(&note) {
+        return;
+    }
+    events.publish(Published {
+        api_version: about.api_version.clone(),
+        kind: about.kind,
+        owner: key.clone(),
+        owner_uid: uid.to_owned(),
+        pool: None,
+        node_uid: None,
+        event: Event {
+            node: None,
+            warning: true,
+            reason: Reason::WriteRefused.name(),
+            action: EventAction::Hold,
+            note,
+        },
+    });
 }
 
 /// What is said when a rule, target or binding turns invalid, or the component of a rule is an older version.

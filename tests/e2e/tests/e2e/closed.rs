@@ -218,10 +218,9 @@ async fn the_last_node_that_is_not_ready_is_stalled_and_can_be_skipped() -> Resu
     stage.strike().await
 }
 
-/// Left out by the policy of the run, a dead node keeps nothing going: once the pool is unpaused numo is at rest, and the
-/// node has its turn when it is back.
+/// Left out by the policy of the run, a dead node keeps nothing going: once the pool is unpaused numo is at rest.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_leaves_out_a_dead_node_comes_to_rest_and_takes_it_up_again() -> Result<()> {
+async fn a_run_that_leaves_out_a_dead_node_comes_to_rest() -> Result<()> {
     let stage = set(workers(3), Vec::new()).await?;
     let spec = json!({"notReadyPolicy": "LeaveOutAfter", "leaveOutAfterSeconds": 1, "onExit": "Unpause"});
     prepare(&stage, &[quick()], spec).await?;
@@ -255,8 +254,9 @@ async fn a_run_that_leaves_out_a_dead_node_comes_to_rest_and_takes_it_up_again()
         !pool(&stage, "worker").await?.spec.paused,
         "nobody pauses it again"
     );
+    // Of an open pool the MCO may take the node before numo has paused it again: that is what `onExit: Unpause` asks for.
     stage.world.heal("worker-2");
-    finish(&stage).await?;
+    stage.upgraded("worker", NEW).await?;
     stage.strike().await
 }
 

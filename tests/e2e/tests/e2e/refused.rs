@@ -87,7 +87,7 @@ async fn a_status_that_an_admission_policy_refuses_is_said_by_an_event() -> Resu
     prepare(&stage, &[quick()], json!({})).await?;
     let of = json!({
         "apiGroups": ["openshift-optional.skrzypek.io"], "apiVersions": ["v1alpha1"], "operations": ["UPDATE"],
-        "resources": ["mutexrunconfigs/status"],
+        "resources": ["mutexrunconfigs/status", "mutexrules/status"],
     });
     deny(&stage, of, "false", "nobody writes this status").await?;
     let runs: Api<MutexRunConfig> = stage.api();
@@ -110,11 +110,21 @@ async fn a_status_that_an_admission_policy_refuses_is_said_by_an_event() -> Resu
         "{note}"
     );
     stage.upgraded("worker", NEW).await?;
+    // Of what is no owner too: a rule that is edited has a status to be written.
+    let rules: Api<numo_api::MutexRule> = stage.api();
+    let edit = json!({"spec": {"passSeconds": 90}});
+    rules
+        .patch("quick", &PatchParams::default(), &Patch::Merge(&edit))
+        .await?;
+    let event = stage.event("MutexRule", "quick", "WriteRefused").await?;
+    let note = event.note.unwrap_or_default();
+    assert!(note.starts_with("the status of MutexRule "), "{note}");
     let events = stage.events().await?;
-    let said = events
-        .iter()
-        .filter(|event| event.reason.as_deref() == Some("WriteRefused"));
-    assert_eq!(said.count(), 1, "said once");
+    let of_run = |event: &&k8s_openapi::api::events::v1::Event| {
+        let about = event.regarding.as_ref().and_then(|about| about.kind.as_deref());
+        event.reason.as_deref() == Some("WriteRefused") && about == Some("MutexRunConfig")
+    };
+    assert_eq!(events.iter().filter(of_run).count(), 1, "said once");
     allow(&stage).await?;
     // The status of before the policy says UpToDate as well, with the old version. Whether the pools were given back
     // before a status could be written decides what the run remembers of itself.
