@@ -589,6 +589,11 @@ fn openshift_guards_its_quorum_itself() {
         ),
         "hold EtcdQuorum ~ found 2 PodDisruptionBudgets\n > nothing",
     );
+    // Known by its Infrastructure alone, where no ClusterVersion is seen.
+    check(
+        &cluster("ready").replace("cluster 4.16.0", "topology HighlyAvailable"),
+        "hold EtcdQuorum ~ found 0 PodDisruptionBudgets\n > nothing",
+    );
 }
 
 #[test]

@@ -69,7 +69,7 @@ async fn table(client: &Client, plural: &str) -> Result<(Vec<String>, Vec<Value>
 }
 
 #[tokio::test]
-async fn kubectl_get_shows_the_references_columns() -> Result<()> {
+async fn kubectl_get_shows_the_references_columns_and_who_was_left_out() -> Result<()> {
     let (cluster, client) = start(None).await?;
     for object in page()? {
         apply(&client, &object).await?;
@@ -83,6 +83,19 @@ async fn kubectl_get_shows_the_references_columns() -> Result<()> {
             &kube::api::Patch::Merge(nodes),
         )
         .await?;
+    let left_out = json!({"status": {"conditions": [{
+        "type": "Incomplete", "status": "True", "reason": "NodesLeftOut", "message": "worker-1 was left out",
+        "lastTransitionTime": "2026-01-01T00:00:00Z"
+    }]}});
+    let runs = api(&client, "MutexRunConfig");
+    let listed = runs.list(&kube::api::ListParams::default()).await?;
+    let run = listed.items.first().context("the page's run")?;
+    runs.patch_status(
+        &kube::ResourceExt::name_any(run),
+        &kube::api::PatchParams::default(),
+        &kube::api::Patch::Merge(left_out),
+    )
+    .await?;
     for (plural, expected) in [
         (
             "mutexrules",
@@ -104,6 +117,7 @@ async fn kubectl_get_shows_the_references_columns() -> Result<()> {
                 ("Canary", json!("canary")),
                 ("Rules", json!("k8s-example")),
                 ("Targets", json!("worker-example")),
+                ("Incomplete", json!("worker-1 was left out")),
             ],
         ),
     ] {

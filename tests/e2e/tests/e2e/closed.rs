@@ -8,6 +8,7 @@ use kube::{
 };
 use numo_api::{MutexBudget, MutexTarget, Phase, Step};
 use numo_e2e::{NAMESPACE, Stage};
+use numo_world::{PoolSpec, WorldSpec};
 use serde_json::{Value, json};
 
 use crate::{
@@ -94,8 +95,13 @@ async fn a_run_that_is_broken_at_its_first_upgrade_holds_its_pools() -> Result<(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_breaks_between_two_upgrades_holds_its_pools() -> Result<()> {
     const NEXT: &str = "4.18.0";
-    let stage = set(workers(2), Vec::new()).await?;
-    prepare(&stage, &[quick()], json!({})).await?;
+    let pools = vec![PoolSpec::new("worker", 2), PoolSpec::new("infra", 1)];
+    let world = WorldSpec { pools, ..workers(2) };
+    let stage = set(world, Vec::new()).await?;
+    let both = target("workers", &["worker", "infra"]);
+    apply(&stage, &[quick(), both.clone(), run_of(&["quick"], json!({}))]).await?;
+    stage.condition("upgrade", "Ready", "True", "UpToDate").await?;
+    stage.world.remember().await?;
     stage.world.upgrade_to(NEW).await?;
     finish(&stage).await?;
     // Nobody knows any more which pools it was about, but numo.
@@ -106,8 +112,12 @@ async fn a_run_that_breaks_between_two_upgrades_holds_its_pools() -> Result<()> 
         .await?;
     stage.world.upgrade_to(NEXT).await?;
     held(&stage, NEXT, "TargetNotFound").await?;
-    apply(&stage, &[target("workers", &["worker"])]).await?;
+    assert!(pool(&stage, "infra").await?.spec.paused);
+    let event = stage.event("MachineConfigPool", "infra", "UpgradeHeld").await?;
+    assert!(event.note.unwrap_or_default().contains("TargetNotFound"));
+    apply(&stage, &[both]).await?;
     stage.upgraded("worker", NEXT).await?;
+    stage.upgraded("infra", NEXT).await?;
     stage.condition("upgrade", "Ready", "True", "Succeeded").await?;
     stage.strike().await
 }
