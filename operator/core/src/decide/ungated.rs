@@ -6,10 +6,14 @@ use crate::{
     turn::{journal, ungated::let_go_by_other},
 };
 use numo_api::Step;
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    cell::LazyCell,
+    collections::{BTreeMap, BTreeSet},
+};
 
 /// The nodes that changed in this run without rules: those that are known, those whose journals say so, and those that have
-/// left the version that all nodes were at when they were seen last, while nobody looked.
+/// left the version that all nodes were at when they were seen last, while nobody looked: for the target, or for a version
+/// in between that they are still at.
 pub(super) fn nodes(frame: &Frame<'_>) -> BTreeMap<String, String> {
     let run = frame.run.status.run.as_ref();
     let known = run.filter(|run| run.id == frame.run_id && !frame.run_id.is_empty());
@@ -24,30 +28,48 @@ pub(super) fn nodes(frame: &Frame<'_>) -> BTreeMap<String, String> {
             desired.is_ok_and(|desired| *desired != settled.version || frame.intent.any_config)
         })
         .and_then(|settled| journal::time(Some(&settled.at)));
-    // Released by the rules of this run, or of another one over the same pools.
-    let released = |change: &&ChangeView| {
-        let mut entries = change.status.entries.iter();
+    let let_go: Vec<&ChangeView> = frame
+        .observed
+        .changes
+        .values()
+        .filter(|change| since.is_some() && was_let_go(frame, change))
+        .collect();
+    // By the rules of this run, or of another one over the same pools.
+    let to_target = |change: &&ChangeView| {
         let target = &change.spec.target;
-        let of_this_run = if frame.intent.any_config && change.spec.owner_ref.uid == frame.run.uid {
+        if frame.intent.any_config && change.spec.owner_ref.uid == frame.run.uid {
             target.run_id == frame.run_id
         } else {
             frame.desired.as_ref() == Ok(&target.version)
-        };
-        of_this_run
-            && frame.observed.is_trusted(change)
-            && entries.any(|entry| entry.step == Step::Released)
-            && !journal::tells_ungated(change)
+        }
     };
-    let changes = frame.observed.changes.values().filter(|_| since.is_some());
-    let gated: BTreeSet<&str> = changes
-        .filter(released)
+    let gated: BTreeSet<&str> = let_go
+        .iter()
+        .copied()
+        .filter(to_target)
         .map(|change| change.spec.node_uid.as_str())
         .collect();
+    // Also of a run that went to another version and was overtaken, which is rare.
+    let gated_to = LazyCell::new(|| -> BTreeSet<(&str, &str)> {
+        let specs = let_go.iter().map(|change| &change.spec);
+        specs
+            .map(|spec| (spec.node_uid.as_str(), spec.target.version.as_str()))
+            .collect()
+    });
+    let is_in_between = |member: &Member<'_>| {
+        let version = member.version.filter(|_| member.done);
+        version.is_some_and(|version| {
+            let elsewhere = settled.is_some_and(|settled| settled.version != version)
+                && frame.desired.as_ref().is_ok_and(|desired| desired != version);
+            elsewhere && !gated_to.contains(&(member.node.uid.as_str(), version))
+        })
+    };
     let unseen = |member: &Member<'_>| {
         let was_there = since.is_some_and(|since| member.node.created < since);
         let rolled =
             settled.is_some_and(|settled| !settled.configs.iter().any(|config| config == member.current));
-        was_there && rolled && !gated.contains(member.node.uid.as_str()) && at_target(frame, member)
+        let is_gated = gated.contains(member.node.uid.as_str());
+        was_there && rolled && (!is_gated && at_target(frame, member) || is_in_between(member))
     };
     let told = |member: &&Member<'_>| {
         let told = member.change.is_some_and(journal::tells_ungated);
@@ -60,6 +82,14 @@ pub(super) fn nodes(frame: &Frame<'_>) -> BTreeMap<String, String> {
     let found = frame.members.iter().filter(told);
     all.extend(found.map(|member| (member.node.name.clone(), why(frame, member))));
     all
+}
+
+/// Whether rules have let the node of this journal go.
+fn was_let_go(frame: &Frame<'_>, change: &ChangeView) -> bool {
+    let mut entries = change.status.entries.iter();
+    frame.observed.is_trusted(change)
+        && entries.any(|entry| entry.step == Step::Released)
+        && !journal::tells_ungated(change)
 }
 
 /// Why a node that changes, or has changed, did so without its rules, in words.

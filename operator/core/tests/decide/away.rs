@@ -228,6 +228,34 @@ fn nodes_that_left_the_version_unseen_are_ungated() {
     );
 }
 
+/// It went to a version in between while nobody looked, and its rules are asked for the next one only.
+#[test]
+fn nodes_that_went_to_a_version_in_between_unseen_are_ungated() {
+    let cluster = |more: &str| {
+        format!(
+            "cluster 4.18.0
+             pool worker 4.18.0 ours
+             node a worker 4.17.0
+             node b worker 4.16.0
+             run {{}}
+             status 4.18.0 settled:4.16.0 {more}"
+        )
+    };
+    check(&cluster(""), "ungated a ~ no rule was asked");
+    let released = |to: &str, entries: &str| {
+        let change = format!("\n change a Done to:{to}/worker={to} pin:{to} entries:{entries}");
+        cluster(&change)
+    };
+    check(&released("4.17.0", "Released,Done"), "not ungated");
+    check(&released("4.17.0", "PreRules,Done"), "ungated a");
+    // Its rules of another version say nothing of this one.
+    check(&released("4.15.0", "Released,Done"), "ungated a");
+    check(
+        &cluster("").replace("node a worker 4.17.0", "node a worker 4.17.0 age:0"),
+        "not ungated",
+    );
+}
+
 /// A daemon that is stuck, or a taint that an autoscaler left behind, ends by nobody's doing.
 #[test]
 fn a_wait_that_should_end_by_itself_needs_a_person_after_ten_minutes() {
