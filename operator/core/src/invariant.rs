@@ -6,15 +6,16 @@ use crate::{
         Action, JobRequest, MachinePatch, MachinePurpose, NodePatch, NodePurpose, PlanParts, Planned,
         PoolPatch, PoolPurpose,
     },
-    decide::frame::{Frame, Member},
     decision::{Decision, Snapshot},
     drain,
     intent::InForce,
     ledger::{self, Ledger},
-    maintenance, mark,
+    mark,
     observed::{ChangeView, MaintenanceView, NodeView, Observed, PlanView, RuleView, RunConfigView},
     owner::OwnerKind,
-    place, plan, quorum, rules,
+    owners::mutex_run_config::frame::{Frame, Member},
+    owners::{node_maintenance, plan},
+    place, quorum, rules,
     turn::{
         lease::{holder_of, lease_holder},
         quarantine,
@@ -595,7 +596,7 @@ fn maintenance_patch(
     let name = &patch.node;
     match patch.purpose {
         NodePurpose::Cordon => {
-            let change = maintenance::changes(observed, &view.uid)
+            let change = node_maintenance::changes(observed, &view.uid)
                 .find(|change| change.in_flight() && change.spec.node_uid == node.uid);
             let Some(change) = change else {
                 return breach(1, format!("{name} has no turn"));
@@ -616,7 +617,7 @@ fn maintenance_patch(
             if let Some(why) = quorum::refusal(observed, node) {
                 return breach(10, why.message.to_string());
             }
-            for (key, rule) in maintenance::rules_of(view, observed) {
+            for (key, rule) in node_maintenance::rules_of(view, observed) {
                 let Some(rule) = rule else {
                     return breach(1, format!("{name}: rule {key} does not exist"));
                 };

@@ -1,11 +1,11 @@
 //! Which rules owners refer to. One place for all kinds of owners; nothing here reads or writes anything.
 
 use crate::{
-    gates::honoured::not_honoured,
-    intent, maintenance,
+    intent,
     observed::{Key, Observed, RunConfigView},
     owner::{Owner, OwnerKind},
-    plan,
+    owners::mutex_run_config::gates::honoured::not_honoured,
+    owners::{node_maintenance, plan},
 };
 use numo_api::marks;
 use std::collections::BTreeMap;
@@ -39,7 +39,7 @@ pub fn rules(observed: &Observed) -> BTreeMap<Key, Referral> {
         }
     }
     for view in observed.maintenances.values() {
-        let rules = maintenance::rules_of(view, observed).into_iter();
+        let rules = node_maintenance::rules_of(view, observed).into_iter();
         rules.for_each(|(key, _)| refer(Referral::Honoured, key));
     }
     for view in observed.plans.values() {
@@ -66,7 +66,7 @@ pub fn of_owner(owner: &Owner, observed: &Observed) -> Vec<Key> {
         }
         OwnerKind::NodeMaintenance(_) => {
             let view = observed.maintenances.get(owner).into_iter();
-            let rules = view.flat_map(|view| maintenance::rules_of(view, observed));
+            let rules = view.flat_map(|view| node_maintenance::rules_of(view, observed));
             rules.map(|(key, _)| key).collect()
         }
     }

@@ -64,3 +64,51 @@ fn no_file_or_function_becomes_large() {
         );
     }
 }
+
+/// The files of the core that hand an owner to the module of its kind, or check what that decided.
+const KNOW_OWNERS: [&str; 4] = ["decide.rs", "imagine.rs", "invariant.rs", "referred.rs"];
+
+/// The module of a kind of owner that a file is of.
+fn owner_of(path: &Path) -> Option<&str> {
+    let mut parts = path.iter().map(|part| part.to_str().unwrap_or_default());
+    (parts.next() == Some("owners")).then(|| parts.next().unwrap_or_default())
+}
+
+#[test]
+fn owners_share_what_is_below_them_and_nothing_of_each_other() {
+    let core = read("core");
+    let mut found = Vec::new();
+    for (from, file) in core.files.iter().enumerate() {
+        if KNOW_OWNERS.iter().any(|known| file.path == Path::new(known)) {
+            continue;
+        }
+        for (to, other) in core.files.iter().enumerate() {
+            let owner = owner_of(&other.path);
+            if owner.is_some() && owner != owner_of(&file.path) && core.graph.imports(from, to) {
+                found.push(format!("{} -> {}", file.path.display(), other.path.display()));
+            }
+        }
+    }
+    assert!(
+        found.is_empty(),
+        "move what both need to turn/ or admit/: {found:#?}"
+    );
+}
+
+#[test]
+fn what_owners_share_does_not_ask_which_kind_it_is() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../operator/core/src");
+    // Names of leases are derived from the kind.
+    let may = Path::new("turn/lease.rs");
+    let core = read("core");
+    let shared = |path: &Path| path.starts_with("turn") || path.starts_with("admit");
+    let files = core.files.iter().map(|file| &file.path);
+    for path in files.filter(|path| shared(path) && path.as_path() != may) {
+        let text = std::fs::read_to_string(source.join(path)).expect("the file is read");
+        assert!(
+            !text.contains("OwnerKind::"),
+            "{} asks for the kind",
+            path.display()
+        );
+    }
+}

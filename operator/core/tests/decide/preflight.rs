@@ -2,7 +2,7 @@
 
 use crate::words::check;
 use numo_api::Reason;
-use numo_core::gates::run::REFUSALS;
+use numo_core::owners::mutex_run_config::gates::run::REFUSALS;
 use std::collections::BTreeSet;
 
 /// A sound cluster with a canary pool, from which the tests take something away.
@@ -456,9 +456,9 @@ fn reasons_of(source: &str, from: &str, to: &str) -> BTreeSet<String> {
 /// The list of refusals is what the code refuses for, so that a reason which comes to it needs a row end to end.
 #[test]
 fn every_reason_for_which_a_run_is_refused_is_in_the_list() {
-    let gates = include_str!("../../src/gates/run.rs");
+    let gates = include_str!("../../src/owners/mutex_run_config/gates/run.rs");
     let intent = include_str!("../../src/intent.rs");
-    let frame = include_str!("../../src/decide/frame.rs");
+    let frame = include_str!("../../src/owners/mutex_run_config/frame.rs");
     let mut found = reasons_of(gates, "pub fn refusal(", "fn paused_by_other(");
     found.extend(reasons_of(intent, "pub fn parse(", "impl Intent<'_>"));
     found.extend(reasons_of(intent, "fn rules<", "fn turn("));

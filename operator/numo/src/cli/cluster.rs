@@ -4,7 +4,7 @@ use super::error::CliError;
 use crate::shell::client::{self, ConnectError, Connection};
 use clap::Args;
 use kube::{Config, config::KubeConfigOptions};
-use numo_core::plan::duration_millis;
+use numo_core::owners::plan::duration_millis;
 use std::{path::PathBuf, time::Duration};
 
 /// Where the cluster is.

@@ -151,11 +151,11 @@ async fn turn_of(
     for kind in [Kind::NodeMaintenance, Kind::KubeVirtMaintenance] {
         let api = watch::api(&connection.read, kind, "");
         match api.list_metadata(&ListParams::default()).await {
-            Ok(list) => live.extend(
-                list.items
-                    .iter()
-                    .filter_map(|object| Some(numo_core::maintenance::id(object.metadata.uid.as_ref()?))),
-            ),
+            Ok(list) => live.extend(list.items.iter().filter_map(|object| {
+                Some(numo_core::owners::node_maintenance::id(
+                    object.metadata.uid.as_ref()?,
+                ))
+            })),
             // A cluster without them has none.
             Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => {}
             Err(error) => return Err(CliError::api("nodemaintenances")(error)),
@@ -167,7 +167,7 @@ async fn turn_of(
         Ok(list) => live.extend(list.items.iter().filter_map(|plan| {
             planned.extend(plan.metadata.uid.clone());
             let hash = plan.data.pointer("/status/latestHash")?.as_str()?;
-            Some(numo_core::plan::run_id(plan.metadata.uid.as_ref()?, hash))
+            Some(numo_core::owners::plan::run_id(plan.metadata.uid.as_ref()?, hash))
         })),
         Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => {}
         Err(error) => return Err(CliError::api("plans")(error)),
@@ -255,7 +255,7 @@ fn waits_in_plan(look: &Look, node: &NodeView, namespace: Option<&str>) -> Optio
     let said = decision.report.plan.as_ref()?;
     let in_service = view.spec.drain.is_none() && view.spec.cordon != Some(true);
     let of = (said.hash.as_str(), said.version.as_str());
-    Some(numo_core::plan::reservation(view, node, of, in_service))
+    Some(numo_core::owners::plan::reservation(view, node, of, in_service))
 }
 
 async fn create_change(

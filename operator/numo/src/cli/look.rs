@@ -406,7 +406,7 @@ pub fn drain_options(observed: &Observed, owner: &Owner) -> Option<DrainOptions>
             let view = observed.maintenances.get(owner)?;
             Some(DrainOptions::of(view.spec.drain.as_ref()))
         }
-        OwnerKind::Plan => numo_core::plan::drain_options(observed.plans.get(&owner.key)?, observed),
+        OwnerKind::Plan => numo_core::owners::plan::drain_options(observed.plans.get(&owner.key)?, observed),
     }
 }
 

@@ -167,7 +167,7 @@ impl Found {
         let text = |path: &str| self.object.data.pointer(path).and_then(Value::as_str);
         if self.what == What::Plan {
             let uid = self.object.metadata.uid.as_deref().unwrap_or_default();
-            return text("/status/latestHash").map(|hash| numo_core::plan::run_id(uid, hash));
+            return text("/status/latestHash").map(|hash| numo_core::owners::plan::run_id(uid, hash));
         }
         text("/status/run/id").map(ToOwned::to_owned)
     }

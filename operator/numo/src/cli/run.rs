@@ -13,7 +13,7 @@ use crate::shell::{
 use clap::{Args, ValueEnum};
 use numo_core::{
     observed::{Key, PlanJobSettings, Settings},
-    plan::duration_millis,
+    owners::plan::duration_millis,
 };
 use numo_plugin::{
     address::{AddressRange, Networks},

@@ -12,7 +12,7 @@ use numo_api::{
 };
 use numo_core::{
     observed::{Key, PlanView},
-    plan::Window,
+    owners::plan::Window,
     report::{PlanReport, Report, RunPhase, Why},
 };
 
@@ -431,7 +431,7 @@ mod tests {
     }
 
     fn secret_hash(secret: &Value) -> String {
-        numo_core::plan::secret_hash(
+        numo_core::owners::plan::secret_hash(
             secret["metadata"]["name"].as_str().unwrap_or_default(),
             secret["type"].as_str().unwrap_or_default(),
             Some(secret.get("data").unwrap_or(&Value::Null)),
@@ -512,7 +512,8 @@ mod tests {
             }
             let hash = |plan: &Value| {
                 let view = view(serde_json::from_value(plan.clone()).unwrap());
-                let version = numo_core::plan::munged(view.spec.version.as_deref().unwrap_or_default());
+                let version =
+                    numo_core::owners::plan::munged(view.spec.version.as_deref().unwrap_or_default());
                 let named = view.spec.secrets.clone().unwrap_or_default();
                 let hashes: Vec<String> = named
                     .iter()
@@ -523,7 +524,7 @@ mod tests {
                         found.next().map(secret_hash)
                     })
                     .collect();
-                numo_core::plan::digest(&view, &version, hashes.iter().map(String::as_str))
+                numo_core::owners::plan::digest(&view, &version, hashes.iter().map(String::as_str))
             };
             assert_eq!(hash(&plan), one.hash, "{}", one.why);
             // What only numo knows changes nothing.

@@ -1250,7 +1250,7 @@ impl Planner {
             .filter(|job| job.ended.is_none() && job.runs.as_deref() == Some("drain") && !job.deleting);
         let mut nodes: BTreeSet<String> = by_job.map(|job| job.node.clone()).collect();
         for view in observed.plans.values().filter(|view| view.spec.drain.is_some()) {
-            let intent = numo_core::plan::Intent::parse(view, observed);
+            let intent = numo_core::owners::plan::Intent::parse(view, observed);
             // Where the Job drains, only the last look before it needs the pods.
             let end = match (&intent.drain, intent.drains) {
                 (_, true) => numo_api::Step::Drained,
@@ -1274,7 +1274,7 @@ impl Planner {
     fn watch_plan_namespaces(&mut self) {
         let observed = &self.store.observed;
         let honoured = observed.plans.values().filter(|view| {
-            !view.deleting && numo_core::plan::not_honoured(view, observed).is_none()
+            !view.deleting && numo_core::owners::plan::not_honoured(view, observed).is_none()
                 || view.finalizers.iter().any(|one| one == marks::FINALIZER)
         });
         let honoured: Vec<(String, bool)> = honoured

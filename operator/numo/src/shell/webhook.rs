@@ -20,8 +20,9 @@ use kube::{
 };
 use numo_api::NodeMaintenanceSpec;
 use numo_core::{
-    OwnerKind, maintenance,
+    OwnerKind,
     observed::{Observed, Settings},
+    owners::node_maintenance,
     quorum::{self, OPENSHIFT_ETCD},
 };
 use serde::Deserialize;
@@ -458,7 +459,7 @@ fn inadmissible(observed: &Observed, spec: &NodeMaintenanceSpec) -> Option<Strin
             spec.node_name
         ))
     };
-    maintenance::inadmissible(observed, spec).or_else(unread)
+    node_maintenance::inadmissible(observed, spec).or_else(unread)
 }
 
 #[cfg(test)]

@@ -666,7 +666,7 @@ pub fn object(kind: Kind, object: DynamicObject) -> Option<Object> {
         Kind::Secret => {
             let data = object.data.get("data");
             let empty = Value::Null;
-            let hash = numo_core::plan::secret_hash(
+            let hash = numo_core::owners::plan::secret_hash(
                 object.metadata.name.as_deref()?,
                 &text(&object.data, "/type"),
                 Some(data.unwrap_or(&empty)),
@@ -1255,7 +1255,7 @@ fn plan_job(object: &DynamicObject) -> Option<PlanJobView> {
         node: labels.get(marks::PLAN_NODE)?.clone(),
         version: labels.get(marks::PLAN_VERSION).cloned().unwrap_or_default(),
         hash: labels
-            .get(&numo_core::plan::label(plan))
+            .get(&numo_core::owners::plan::label(plan))
             .cloned()
             .unwrap_or_default(),
         prepares: meta

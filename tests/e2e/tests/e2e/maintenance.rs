@@ -17,7 +17,7 @@ use numo_api::{
     NodeMaintenanceStatus, Step,
     node_maintenance::{KUBEVIRT_GROUP, MEDIK8S_GROUP},
 };
-use numo_core::maintenance::MAX_CORRECTIONS;
+use numo_core::owners::node_maintenance::MAX_CORRECTIONS;
 use numo_e2e::{NAMESPACE, Stage};
 use numo_world::WorldSpec;
 use serde_json::{Value, json};

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use anyhow::{Context as _, Result};
 use kube::{Api, api::DeleteParams};
 use numo_api::Reason;
-use numo_core::gates;
+use numo_core::owners::mutex_run_config::gates;
 use numo_e2e::Stage;
 use numo_world::{Judgement, PoolSpec, WorldSpec, openshift::MachineOSConfig};
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! Rolls of Plans: whatever happens before any write, every node is done in the end, and given back as it was.
 
 use super::{Fault, Map, World, key, marks};
-use numo_core::plan;
+use numo_core::owners::plan;
 
 impl World {
     /// Whether everything is as it should be at the end.

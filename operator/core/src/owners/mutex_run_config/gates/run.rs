@@ -1,19 +1,19 @@
 //! Gates that hold a whole run.
 
 use crate::{
-    decide::frame::Frame,
     failures,
-    gates::written::{MAX_CORRECTIONS, is_of_a_run, unlabelled_by_other},
     intent::key_of,
     mark,
     observed::{ForeignController, PoolView, RunConfigView},
+    owners::mutex_run_config::frame::Frame,
+    owners::mutex_run_config::gates::written::{MAX_CORRECTIONS, is_of_a_run, unlabelled_by_other},
     pools::{self, BUILT_IN, CONTROL_PLANE, Home},
     why::Why,
 };
 use numo_api::{Reason, Strategy, conditions::Who, marks};
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use crate::gates::honoured::not_honoured;
+pub use crate::owners::mutex_run_config::gates::honoured::not_honoured;
 
 /// Every reason for which a run is refused. The tests of the core compare this with what refuses, and end to end each has a
 /// run that is broken by it.

@@ -10,13 +10,13 @@ use super::{
 };
 use crate::{
     action::{Action, Change, Event, EventAction, NodePatch, NodePurpose, Planned, PoolPatch, PoolPurpose},
-    gates::{
-        self,
-        written::{MAX_CORRECTIONS, is_of_a_run, labels_hash},
-    },
     mark::{self, LabelledBy, PausedBy, PriorSelector},
     names,
     observed::{NodeView, PoolView},
+    owners::mutex_run_config::gates::{
+        self,
+        written::{MAX_CORRECTIONS, is_of_a_run, labels_hash},
+    },
     pools::{self, BUILT_IN},
     why::Why,
 };

@@ -1,9 +1,9 @@
 //! What others write where numo writes: how often it is corrected, and by what it is known.
 
 use crate::{
-    decide::frame::{Frame, Member, at_target},
     mark, names,
     observed::NodeView,
+    owners::mutex_run_config::frame::{Frame, Member, at_target},
 };
 use numo_api::{Strategy, marks};
 use serde_json::Value;

@@ -9,12 +9,12 @@ use super::{
 use crate::{
     action::Action,
     admit::not_ready::left_out_at,
-    gates,
     key::Key,
     ledger::{self, Ledger},
     names,
     observed::{ChangeView, NodeView, RunConfigView},
     owner::OwnerKind,
+    owners::mutex_run_config::gates,
     pools,
     rules::{self, Subject},
     turn::{

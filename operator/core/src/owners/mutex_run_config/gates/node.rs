@@ -2,8 +2,9 @@
 
 use crate::{
     admit::leaving::leaving,
-    decide::frame::{Frame, Member},
-    ledger, pools,
+    ledger,
+    owners::mutex_run_config::frame::{Frame, Member},
+    pools,
     turn::lease::{self, Lease, lease_holder},
     why::Why,
 };

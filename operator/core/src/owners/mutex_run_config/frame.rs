@@ -4,7 +4,6 @@
 use crate::{
     admit::not_ready::{left_out_at, left_out_not_ready},
     decision::Snapshot,
-    gates::honoured::not_honoured,
     intent::Intent,
     key::Key,
     mark, names,
@@ -13,6 +12,7 @@ use crate::{
         PoolView, RunConfigView,
     },
     owner::Owner,
+    owners::mutex_run_config::gates::honoured::not_honoured,
     pools::{self, Home, Selector},
     rules,
     turn::{

@@ -11,10 +11,10 @@ use super::{
 use crate::{
     action::{Action, FORGET_CHAIN},
     decision::{Decision, Snapshot},
-    gates::{self, honoured::not_honoured},
     intent::loses_pools,
     ledger,
     observed::{ChangeView, ForeignController, RunConfigView},
+    owners::mutex_run_config::gates::{self, honoured::not_honoured},
     report::{LastWord, NodeReport, PoolReport, RunPhase},
     standoff,
     turn::{
@@ -34,7 +34,7 @@ use numo_api::{
 use std::collections::BTreeSet;
 
 /// The decision for a MutexRunConfig.
-pub(super) fn decide(snapshot: &Snapshot<'_>, run: &RunConfigView, answers: &Answers) -> Decision {
+pub(crate) fn decide(snapshot: &Snapshot<'_>, run: &RunConfigView, answers: &Answers) -> Decision {
     let mut draft = Draft {
         frame: Frame::of(snapshot, run),
         answers,

@@ -10,12 +10,12 @@ use super::{
 };
 use crate::{
     action::{Action, Change, Event, EventAction, NodePatch, NodePurpose},
-    gates,
     intent::InForce,
     key::Key,
     ledger,
     mark::{self, Shielded},
     observed::{ChangeView, ForeignController, JobView, NodeView, RuleView},
+    owners::mutex_run_config::gates,
     pools,
     rules::{self, Progress, Subject},
     text::clip,

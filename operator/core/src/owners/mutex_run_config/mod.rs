@@ -1,0 +1,25 @@
+//! The decision for a MutexRunConfig: MachineConfigPools are paused, and their nodes let go one after the other. Nothing here
+//! reads or writes anything.
+//!
+//! Order of a pass: finish before starting. Nodes in flight move on; then, if the run is being left,
+//! what numo changed is given back; otherwise pools are armed, and nodes are admitted while every gate
+//! and budget allows.
+
+mod admit;
+mod draft;
+pub(crate) mod frame;
+pub mod gates;
+mod labels;
+mod machine;
+mod node;
+mod pool;
+mod quarantine;
+mod run;
+mod run_rules;
+pub mod stuck;
+mod ungated;
+
+pub use admit::reservation;
+pub use frame::{Frame, Member};
+
+pub(crate) use run::decide;
