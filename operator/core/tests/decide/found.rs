@@ -11,7 +11,7 @@ use numo_core::{
     action::{Action, NodePurpose},
     decide,
     observed::Key,
-    plan,
+    owners::plan,
     verdict::Answers,
 };
 

@@ -22,12 +22,13 @@ use numo_api::{
     marks,
 };
 use numo_core::{
-    MaintenanceGroup, Owner, maintenance,
+    MaintenanceGroup, Owner,
     mark::{self, CordonedBy, Shielded},
     observed::{
         ChangeView, DisruptionBudgetView, EtcdPodView, EvictionView, ForeignController, JobView, Key,
         LeaseView, MaintenanceView, PodView, Returned, Rival, Said,
     },
+    owners::node_maintenance,
 };
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -236,7 +237,7 @@ impl Cluster {
         let view = &self.observed.maintenances[&of];
         let node = self.observed.nodes.get(name);
         let (key, mut spec) = match node {
-            Some(node) => maintenance::reservation(view, node, NAMESPACE),
+            Some(node) => node_maintenance::reservation(view, node, NAMESPACE),
             None => panic!("a node above: {}", line.text),
         };
         if let Some(uid) = line.option("uid") {

@@ -26,7 +26,7 @@ use numo_core::{
         ChangeView, ChannelView, ForeignController, JobEnd, JobView, Key, LeaseView, PlanJobView, PlanView,
         Rival,
     },
-    plan::{self, Window},
+    owners::plan::{self, Window},
 };
 use serde_json::{Value, json};
 

@@ -7,7 +7,7 @@ use numo_api::{PlanContainer, PlanDrain, PlanVolume, marks, marks::openshift};
 use numo_core::{
     action::{PlanJobRequest, PlanParts},
     observed::{PlanJobSettings, PlanView},
-    plan::{duration_millis, joined, label},
+    owners::plan::{duration_millis, joined, label},
 };
 use serde_json::{Map, Value, json};
 

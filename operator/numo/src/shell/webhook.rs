@@ -318,7 +318,7 @@ impl Admission {
                 if Given::spec(request.old_object.as_ref()).node_name != new.node_name {
                     return Ok(Some("updating spec.NodeName isn't allowed".to_owned()));
                 }
-                Ok(maintenance::invalid(&new))
+                Ok(node_maintenance::invalid(&new))
             }
             _ => Ok(None),
         }

@@ -5,7 +5,7 @@ use numo_api::{NodeMaintenanceSpec, NodeMaintenanceStatus, PlanSpec, PlanStatus,
 use numo_core::{
     MaintenanceGroup, Owner, OwnerKind,
     observed::{Key, MaintenanceView, Map, PlanView},
-    plan::Window,
+    owners::plan::Window,
 };
 
 /// What people meant with a Plan.

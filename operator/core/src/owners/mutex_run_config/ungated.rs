@@ -11,29 +11,43 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
-/// The nodes that changed in this run without rules: those that are known, those whose journals say so, and those that have
-/// left the version that all nodes were at when they were seen last, while nobody looked: for the target, or for a version
-/// in between that they are still at.
+/// The nodes that changed in this run without rules: those that are known, those whose journals say so, and those that
+/// changed while nobody looked.
 pub(super) fn nodes(frame: &Frame<'_>) -> BTreeMap<String, String> {
     let run = frame.run.status.run.as_ref();
     let known = run.filter(|run| run.id == frame.run_id && !frame.run_id.is_empty());
     let known: BTreeSet<&String> = known.into_iter().flat_map(|run| &run.ungated).collect();
-    let settled = frame.run.status.settled.as_ref();
-    let since = settled
-        // In a dry run they are meant to roll.
-        .filter(|_| !frame.intent.dry_run)
-        .filter(|settled| {
-            // Of the same version any configuration may have been rolled to.
-            let desired = frame.desired.as_ref();
-            desired.is_ok_and(|desired| *desired != settled.version || frame.intent.any_config)
-        })
-        .and_then(|settled| journal::time(Some(&settled.at)));
-    let let_go: Vec<&ChangeView> = frame
-        .observed
-        .changes
-        .values()
-        .filter(|change| since.is_some() && was_let_go(frame, change))
+    let unseen = unseen(frame);
+    let told = |member: &&Member<'_>| {
+        let told = member.change.is_some_and(journal::tells_ungated);
+        let name = member.node.name.as_str();
+        known.contains(&member.node.name) || told || unseen.contains(name)
+    };
+    let mut all: BTreeMap<String, String> = known
+        .iter()
+        .map(|name| ((*name).clone(), no_rule_asked(frame)))
         .collect();
+    let found = frame.members.iter().filter(told);
+    all.extend(found.map(|member| (member.node.name.clone(), why(frame, member))));
+    all
+}
+
+/// The nodes that have left the version that all nodes were at when they were seen last, though no rules let them go: for
+/// the target, or for a version in between that they are still at.
+fn unseen<'a>(frame: &Frame<'a>) -> BTreeSet<&'a str> {
+    let settled = frame.run.status.settled.as_ref();
+    // In a dry run they are meant to roll. Of the same version any configuration may have been rolled to.
+    let settled = settled.filter(|settled| {
+        let desired = frame.desired.as_ref();
+        let other = desired.is_ok_and(|desired| *desired != settled.version || frame.intent.any_config);
+        other && !frame.intent.dry_run
+    });
+    let since = settled.and_then(|settled| Some((settled, journal::time(Some(&settled.at))?)));
+    let Some((settled, since)) = since else {
+        return BTreeSet::new();
+    };
+    let changes = frame.observed.changes.values();
+    let let_go: Vec<&ChangeView> = changes.filter(|change| was_let_go(frame, change)).collect();
     // By the rules of this run, or of another one over the same pools.
     let to_target = |change: &&ChangeView| {
         let target = &change.spec.target;
@@ -43,12 +57,8 @@ pub(super) fn nodes(frame: &Frame<'_>) -> BTreeMap<String, String> {
             frame.desired.as_ref() == Ok(&target.version)
         }
     };
-    let gated: BTreeSet<&str> = let_go
-        .iter()
-        .copied()
-        .filter(to_target)
-        .map(|change| change.spec.node_uid.as_str())
-        .collect();
+    let to_target = let_go.iter().copied().filter(to_target);
+    let gated: BTreeSet<&str> = to_target.map(|change| change.spec.node_uid.as_str()).collect();
     // Also of a run that went to another version and was overtaken, which is rare.
     let gated_to = LazyCell::new(|| -> BTreeSet<(&str, &str)> {
         let specs = let_go.iter().map(|change| &change.spec);
@@ -59,29 +69,18 @@ pub(super) fn nodes(frame: &Frame<'_>) -> BTreeMap<String, String> {
     let is_in_between = |member: &Member<'_>| {
         let version = member.version.filter(|_| member.done);
         version.is_some_and(|version| {
-            let elsewhere = settled.is_some_and(|settled| settled.version != version)
-                && frame.desired.as_ref().is_ok_and(|desired| desired != version);
+            let desired = frame.desired.as_ref();
+            let elsewhere = settled.version != version && desired.is_ok_and(|desired| desired != version);
             elsewhere && !gated_to.contains(&(member.node.uid.as_str(), version))
         })
     };
-    let unseen = |member: &Member<'_>| {
-        let was_there = since.is_some_and(|since| member.node.created < since);
-        let rolled =
-            settled.is_some_and(|settled| !settled.configs.iter().any(|config| config == member.current));
+    let members = frame.members.iter().filter(|member| {
+        let rolled = !settled.configs.iter().any(|config| config == member.current);
         let is_gated = gated.contains(member.node.uid.as_str());
-        was_there && rolled && (!is_gated && at_target(frame, member) || is_in_between(member))
-    };
-    let told = |member: &&Member<'_>| {
-        let told = member.change.is_some_and(journal::tells_ungated);
-        known.contains(&member.node.name) || told || unseen(member)
-    };
-    let mut all: BTreeMap<String, String> = known
-        .iter()
-        .map(|name| ((*name).clone(), no_rule_asked(frame)))
-        .collect();
-    let found = frame.members.iter().filter(told);
-    all.extend(found.map(|member| (member.node.name.clone(), why(frame, member))));
-    all
+        let unseen = !is_gated && at_target(frame, member) || is_in_between(member);
+        member.node.created < since && rolled && unseen
+    });
+    members.map(|member| member.node.name.as_str()).collect()
 }
 
 /// Whether rules have let the node of this journal go.
