@@ -416,6 +416,19 @@ impl About {
         }
     }
 
+    /// An event about this one.
+    fn event(&self, key: &Key, uid: &str, event: Event) -> Published {
+        Published {
+            api_version: self.api_version.clone(),
+            kind: self.kind,
+            owner: key.clone(),
+            owner_uid: uid.to_owned(),
+            pool: None,
+            node_uid: None,
+            event,
+        }
+    }
+
     /// A rule or a target.
     fn of(kind: &'static str) -> Self {
         Self {
@@ -446,21 +459,14 @@ fn tell_refused(
     if line.refused.insert((kind, key.clone()), note.clone()).as_ref() == Some(&note) {
         return;
     }
-    events.publish(Published {
-        api_version: about.api_version.clone(),
-        kind: about.kind,
-        owner: key.clone(),
-        owner_uid: uid.to_owned(),
-        pool: None,
-        node_uid: None,
-        event: Event {
-            node: None,
-            warning: true,
-            reason: Reason::WriteRefused.name(),
-            action: EventAction::Hold,
-            note,
-        },
-    });
+    let event = Event {
+        node: None,
+        warning: true,
+        reason: Reason::WriteRefused.name(),
+        action: EventAction::Hold,
+        note,
+    };
+    events.publish(about.event(key, uid, event));
 }
 
 /// What is said when a rule, target or binding turns invalid, or the component of a rule is an older version.
@@ -472,15 +478,7 @@ fn announce(
     (before, after): (&[Condition], &[Condition]),
 ) {
     for event in said(about.condition, before, after) {
-        events.publish(Published {
-            api_version: about.api_version.clone(),
-            kind: about.kind,
-            owner: key.clone(),
-            owner_uid: uid.to_owned(),
-            pool: None,
-            node_uid: None,
-            event,
-        });
+        events.publish(about.event(key, uid, event));
     }
 }
 
