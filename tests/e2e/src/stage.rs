@@ -4,7 +4,7 @@ use crate::{
     manifests,
     process::{Numo, Said, call},
 };
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::api::events::v1::Event;
 use kube::{
     Api, Client,
@@ -365,10 +365,11 @@ impl Stage {
         self.until(&what, 90, || async {
             let run = self.run(run).await?;
             let conditions = run.status.map(|status| status.conditions).unwrap_or_default();
-            Ok(conditions
-                .into_iter()
-                .find(|c| c.type_ == type_ && c.status == status && c.reason.as_deref() == Some(reason))
-                .map(|condition| condition.message.unwrap_or_default()))
+            let found = conditions.into_iter().find(|one| one.type_ == type_);
+            let found = found.with_context(|| format!("no condition {type_}"))?;
+            let is = found.status == status && found.reason.as_deref() == Some(reason);
+            ensure!(is, "found {found:?}");
+            Ok(Some(found.message.unwrap_or_default()))
         })
         .await
     }

@@ -15,6 +15,7 @@ use numo_e2e::{
     memory::{self, Fence},
     siege::{Crowd, Ends, Hostile, TEAM, besiege, fill, heavy, peak_mib},
 };
+use numo_world::WorldSpec;
 use serde_json::json;
 use std::{
     io::{Read as _, Write as _},
@@ -96,6 +97,13 @@ async fn listeners(stage: &Stage) -> Result<Vec<(String, String)>> {
         .await
 }
 
+/// So many workers, and a control plane as slow as a real one: its minutes take seconds in the world, and numo is no faster for that.
+fn slow_control_plane(number: usize) -> WorldSpec {
+    let mut world = workers(number);
+    world.timings.control_plane = 4500.0;
+    world
+}
+
 /// Starts numo with all ports and the memory of its container.
 fn start(stage: &mut Stage) -> Result<(Fence, Option<u32>)> {
     stage.start_numo_with(&PORTS)?;
@@ -155,7 +163,7 @@ fn is_unharmed(stage: &Stage, fence: &Fence, pid: Option<u32>) -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upgrade_passes_beside_everything_hostile_at_once() -> Result<()> {
-    let mut stage = set(workers(6), Vec::new()).await?;
+    let mut stage = set(slow_control_plane(6), Vec::new()).await?;
     stage.stop_numo().await?;
     // The rights first: numo makes its certificate when it starts.
     install_webhook(&stage, "127.0.0.1:1").await?;
@@ -213,7 +221,7 @@ async fn starts_among_them(stage: &mut Stage) -> Result<()> {
 /// Rules of other namespaces were there first, and take all the memory there is for rules.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rule_that_an_owner_refers_to_has_room_among_rules_that_take_all_of_it() -> Result<()> {
-    let mut stage = set(workers(2), Vec::new()).await?;
+    let mut stage = set(slow_control_plane(2), Vec::new()).await?;
     fill(&stage).await?;
     let gate = json!({
         "apiVersion": format!("{}/v1alpha1", numo_api::GROUP), "kind": "MutexRule",
