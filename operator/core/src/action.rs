@@ -142,12 +142,25 @@ pub enum MachinePurpose {
     PauseHealthCheck,
     /// Resume it.
     ResumeHealthCheck,
+    /// Leave the pause to another owner, whose turn needs it.
+    HandOverHealthCheck,
 }
 
 impl MachinePurpose {
     /// Whether it is about a MachineHealthCheck.
     pub const fn is_of_health_check(self) -> bool {
-        matches!(self, Self::PauseHealthCheck | Self::ResumeHealthCheck)
+        matches!(
+            self,
+            Self::PauseHealthCheck | Self::ResumeHealthCheck | Self::HandOverHealthCheck
+        )
+    }
+
+    /// Whether the mark of the owner that writes is taken off.
+    pub const fn gives_back(self) -> bool {
+        matches!(
+            self,
+            Self::Unshield | Self::ResumeHealthCheck | Self::HandOverHealthCheck
+        )
     }
 }
 

@@ -3,8 +3,7 @@
 
 use crate::{
     action::{
-        Action, JobRequest, MachinePatch, MachinePurpose, NodePatch, NodePurpose, PlanParts, Planned,
-        PoolPatch, PoolPurpose,
+        Action, JobRequest, MachinePatch, NodePatch, NodePurpose, PlanParts, Planned, PoolPatch, PoolPurpose,
     },
     decision::{Decision, Snapshot},
     drain,
@@ -820,17 +819,10 @@ fn machine_patch(observed: &Observed, owner_uid: &str, patch: &MachinePatch) -> 
     let owner = object
         .and_then(|object| mark::shielded_by(&object.annotations))
         .map(|mark| mark.owner);
-    match patch.purpose {
-        MachinePurpose::Unshield | MachinePurpose::ResumeHealthCheck
-            if owner.as_deref() != Some(owner_uid) =>
-        {
-            breach(4, format!("the mark of {} is not ours", patch.key))
-        }
-        MachinePurpose::Shield
-        | MachinePurpose::Unshield
-        | MachinePurpose::PauseHealthCheck
-        | MachinePurpose::ResumeHealthCheck => Ok(()),
+    if patch.purpose.gives_back() && owner.as_deref() != Some(owner_uid) {
+        return breach(4, format!("the mark of {} is not ours", patch.key));
     }
+    Ok(())
 }
 
 fn pool_patch(sight: &Sight<'_, '_>, patch: &PoolPatch) -> Result<(), Breach> {

@@ -164,6 +164,19 @@ impl Observed {
         })
     }
 
+    /// Whether the owner of this uid is there, and pauses the MachineHealthChecks that see its nodes in flight: each does, unless a
+    /// MutexRunConfig says otherwise.
+    pub fn pauses_health_checks(&self, uid: &str) -> bool {
+        let runs = self.runs.values();
+        let runs = runs.filter(|run| run.spec.pause_health_checks != Some(false));
+        let plans = self.plans.values().map(|plan| &plan.uid);
+        let maintenances = self.maintenances.values().map(|view| &view.uid);
+        runs.map(|run| &run.uid)
+            .chain(plans)
+            .chain(maintenances)
+            .any(|one| one == uid)
+    }
+
     /// The turn that the node has with an owner other than this one, in service or not, if it has one.
     pub fn turn_of_other(&self, node: &NodeView, owner_uid: &str) -> Option<&ChangeView> {
         let mut turns = self.changing();

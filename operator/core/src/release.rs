@@ -3,7 +3,7 @@
 //! decided by the very code that decides it for an operator; nothing here writes.
 
 use crate::{
-    action::{Action, MachinePurpose, NodePurpose, PoolPurpose},
+    action::{Action, NodePurpose, PoolPurpose},
     decision::Decision,
     key::Key,
     mark,
@@ -112,10 +112,7 @@ pub fn gives_back(action: &Action) -> bool {
             patch.purpose,
             PoolPurpose::Unpause | PoolPurpose::Hold | PoolPurpose::Unselect
         ),
-        Action::PatchMachine(patch) => matches!(
-            patch.purpose,
-            MachinePurpose::Unshield | MachinePurpose::ResumeHealthCheck
-        ),
+        Action::PatchMachine(patch) => patch.purpose.gives_back(),
         Action::RemoveFinalizer { .. } | Action::ReleaseLease { .. } | Action::SetJobTtl { .. } => true,
         Action::WriteJournal { .. }
         | Action::AddFinalizer { .. }

@@ -4,7 +4,7 @@
 //! takes the cordon back. Nothing here looks for rivals.
 
 use crate::{
-    action::{Action, MachinePurpose, NodePurpose, Planned},
+    action::{Action, NodePurpose, Planned},
     decision::{Decision, Snapshot},
     mark,
     observed::{ChangeView, NodeView, Observed},
@@ -79,10 +79,7 @@ fn finishes(action: &Action, observed: &Observed) -> bool {
                 | NodePurpose::Cordon
                 | NodePurpose::Quarantine
         ),
-        Action::PatchMachine(patch) => !matches!(
-            patch.purpose,
-            MachinePurpose::Shield | MachinePurpose::PauseHealthCheck
-        ),
+        Action::PatchMachine(patch) => patch.purpose.gives_back(),
         Action::CreateJob(request) => !matches!(
             request.phase,
             Phase::PreRun | Phase::Admit | Phase::Pre | Phase::PreRelease

@@ -290,13 +290,9 @@ fn each_patch(actions: &mut [Planned], edit: impl Fn(NodePurpose, &mut Option<bo
 }
 
 fn is_unshield(action: &Action) -> bool {
-    use numo_core::action::MachinePurpose;
     match action {
         Action::PatchNode(patch) => patch.purpose == NodePurpose::Unshield,
-        Action::PatchMachine(patch) => matches!(
-            patch.purpose,
-            MachinePurpose::Unshield | MachinePurpose::ResumeHealthCheck
-        ),
+        Action::PatchMachine(patch) => patch.purpose.gives_back(),
         _ => false,
     }
 }

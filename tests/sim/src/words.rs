@@ -45,6 +45,7 @@ fn why<'d>(decision: &'d Decision, planned: &'d Planned) -> &'d str {
         Action::PatchMachine(patch) => match patch.purpose {
             MachinePurpose::Shield | MachinePurpose::PauseHealthCheck => "a turn has begun",
             MachinePurpose::Unshield | MachinePurpose::ResumeHealthCheck => "no turn needs it any more",
+            MachinePurpose::HandOverHealthCheck => "a turn of another owner needs it",
         },
         Action::AddFinalizer { .. }
         | Action::PatchPool(_)
@@ -130,6 +131,7 @@ fn what(world: &World, seen: &Observed, action: &Action) -> String {
                 MachinePurpose::Unshield => format!("takes the shield off Machine {key}"),
                 MachinePurpose::PauseHealthCheck => format!("pauses MachineHealthCheck {key}"),
                 MachinePurpose::ResumeHealthCheck => format!("resumes MachineHealthCheck {key}"),
+                MachinePurpose::HandOverHealthCheck => format!("hands MachineHealthCheck {key} over"),
             }
         }
         Action::CreateChange { spec, .. } => format!("admits {}", spec.node_name),

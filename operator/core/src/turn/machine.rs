@@ -95,11 +95,31 @@ pub fn remediation_unshields(
         .health_checks
         .iter()
         .filter(|check| is_marked(&check.1.annotations, owner) && !is_needed(*check));
-    let checks = checks.map(|(place, check)| {
-        let changes = off(&check.annotations, &HEALTH_CHECK_PAUSE);
-        patch(place, check, MachinePurpose::ResumeHealthCheck, changes)
-    });
+    let checks = checks.map(|check| end_pause(observed, owner, check));
     machines.chain(checks).collect()
+}
+
+/// Ends an owner's pause of a MachineHealthCheck. It is resumed, or left to another owner with a node in flight that the check
+/// would see: one write, as remediation acts on what it finds between two.
+pub(crate) fn end_pause(
+    observed: &Observed,
+    owner: &str,
+    (place, check): (&(MachineApi, Key), &Annotated),
+) -> Action {
+    let needs_it = |of: &str, node: &str| {
+        let mut machines = observed.machines_of_nodes();
+        of != owner
+            && observed.pauses_health_checks(of)
+            && machines.any(|machine| machine.1.node == node && selects((place, check), machine))
+    };
+    let mut turns = observed.changing().map(|change| &change.spec);
+    let heir = turns.find(|turn| needs_it(&turn.owner_ref.uid, &turn.node_name));
+    if let Some(turn) = heir {
+        let mark = mark::shielding(&check.annotations, &turn.owner_ref.uid, std::iter::empty());
+        return patch(place, check, MachinePurpose::HandOverHealthCheck, vec![mark]);
+    }
+    let changes = off(&check.annotations, &HEALTH_CHECK_PAUSE);
+    patch(place, check, MachinePurpose::ResumeHealthCheck, changes)
 }
 
 /// Whether a Machine or a MachineHealthCheck carries a mark of this owner.

@@ -242,3 +242,34 @@ fn health_checks_that_plans_and_maintenances_paused_are_resumed_with_the_last_tu
         "> resume healthcheck h",
     );
 }
+
+#[test]
+fn a_pause_that_another_owners_turn_needs_is_handed_over() {
+    let ends = |run: &str, machine: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours
+             node a worker 4.16.0
+             node b worker 4.16.0
+             rule backup Pre
+             run {run} finalizer
+             change b Released
+             maintenance a finalizer deleting
+             turn a Ready
+             machine m of a openshift label:workers
+             {machine}
+             healthcheck h selects:workers shielded:uid-nm"
+        )
+    };
+    let needs = "machine n of b openshift label:workers";
+    check(
+        &ends("{}", needs),
+        "> hand over healthcheck h
+         > journal a Done Done",
+    );
+    let resumed = "> resume healthcheck h
+         > journal a Done Done";
+    // The check does not see that node, or its owner does not want it paused.
+    check(&ends("{}", "machine n of b openshift label:others"), resumed);
+    check(&ends("{pauseHealthChecks: false}", needs), resumed);
+}

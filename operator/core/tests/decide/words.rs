@@ -301,6 +301,7 @@ fn action(cluster: &Cluster, action: &Action) -> String {
                 }
                 MachinePurpose::PauseHealthCheck => format!("pause healthcheck {name}"),
                 MachinePurpose::ResumeHealthCheck => format!("resume healthcheck {name}"),
+                MachinePurpose::HandOverHealthCheck => format!("hand over healthcheck {name}"),
             }
         }
         Action::CreateChange { spec, .. } => format!("admit {}", spec.node_name),

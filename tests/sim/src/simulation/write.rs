@@ -204,11 +204,7 @@ fn gives_back_late(action: &Action) -> bool {
                 | numo_core::action::NodePurpose::Recordon
                 | numo_core::action::NodePurpose::Uncordon
         ),
-        Action::PatchMachine(patch) => matches!(
-            patch.purpose,
-            numo_core::action::MachinePurpose::Unshield
-                | numo_core::action::MachinePurpose::ResumeHealthCheck
-        ),
+        Action::PatchMachine(patch) => patch.purpose.gives_back(),
         Action::WriteJournal { .. }
         | Action::DeletePlanJob { .. }
         | Action::DeleteChange { .. }

@@ -6,7 +6,7 @@ use crate::{
     key::Key,
     observed::{Annotated, MachineApi, NodeView},
     turn::machine::{
-        HEALTH_CHECK_PAUSE, MACHINE_SHIELD, chain, is_marked, off, on, patch, selects, shielding,
+        HEALTH_CHECK_PAUSE, MACHINE_SHIELD, chain, end_pause, is_marked, off, on, patch, selects, shielding,
     },
 };
 use numo_api::marks;
@@ -100,22 +100,22 @@ pub fn resume_health_checks(draft: &mut Draft<'_>) {
             let nodes = frame.members.iter().map(|member| member.node.name.as_str());
             !busy || !is_in_the_way(frame, nodes, place, check)
         })
-        .map(|(place, check)| {
-            let changes = off(&check.annotations, &HEALTH_CHECK_PAUSE);
+        .map(|check| {
             (
-                place.1.clone(),
-                patch(place, check, MachinePurpose::ResumeHealthCheck, changes),
+                check.0.1.clone(),
+                end_pause(frame.observed, &frame.run.uid, check),
             )
         })
         .collect();
     for (key, action) in paused {
-        let event = Event {
+        let resumes = matches!(&action, Action::PatchMachine(patch) if patch.purpose == MachinePurpose::ResumeHealthCheck);
+        let event = resumes.then(|| Event {
             node: None,
             warning: false,
             reason: "HealthCheckResumed",
             action: EventAction::Restore,
             note: format!("MachineHealthCheck {key} is no longer paused by numo"),
-        };
-        draft.act(&chain(&key), action, Some(event));
+        });
+        draft.act(&chain(&key), action, event);
     }
 }
