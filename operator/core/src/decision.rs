@@ -12,6 +12,8 @@ pub struct Snapshot<'a> {
     pub observed: &'a Observed,
     /// The owner.
     pub owner: &'a Owner,
+    /// The node that a person asks about: all that stands against its turn is named, and not only the first.
+    pub asked: Option<&'a str>,
 }
 
 /// What to do next, and why for every node.

@@ -64,6 +64,7 @@ impl Imagined {
             now: self.now,
             observed: &self.observed,
             owner,
+            asked: None,
         };
         decide(&snapshot, &self.answers)
     }

@@ -101,6 +101,8 @@ pub struct Report {
     pub phase: RunPhase,
     /// Why it is not further; none while it simply goes on.
     pub hold: Option<Why>,
+    /// What else stands against the turn of the node that a person asks about, worst first.
+    pub also: Vec<Why>,
     /// What is wrong with the spec or with what it refers to.
     pub problems: Vec<Why>,
     /// Id of the run, once a version is known.

@@ -36,6 +36,7 @@ pub fn bench_cluster(nodes: usize) -> Observed {
             now: world.time(),
             observed: &seen,
             owner: &Owner::run(owner.clone()),
+            asked: None,
         };
         for planned in decide(&snapshot, &Answers::default()).actions {
             // Nobody else writes here: a refusal would only make the cluster a little less busy.
@@ -143,6 +144,7 @@ pub fn decide_times(seen: &Observed, times: usize) -> Vec<Duration> {
         now: crate::world::timestamp(3600),
         observed: seen,
         owner: &owner,
+        asked: None,
     };
     let mut taken: Vec<Duration> = (0..times)
         .map(|_| {

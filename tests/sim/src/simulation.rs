@@ -364,6 +364,7 @@ impl Simulation {
             now: self.world.time(),
             observed: mutated.as_ref().unwrap_or(&self.view.seen),
             owner,
+            asked: None,
         };
         let answers = self.answers.entry(owner.clone()).or_default();
         let mut decision = decide(&snapshot, answers);

@@ -46,6 +46,7 @@ fn a_cordon_that_is_seen_after_the_end_of_its_job_does_not_stay() {
         now: crate::cluster::now(),
         observed: &cluster.observed,
         owner: &owner,
+        asked: None,
     };
     let decision = decide(&snapshot, &Answers::default());
     let mut patches = decision
@@ -73,6 +74,7 @@ fn a_node_that_is_opened_after_its_drain_is_closed_again_before_its_upgrade() {
         now: crate::cluster::now(),
         observed: &cluster.observed,
         owner: &owner,
+        asked: None,
     };
     let decision = decide(&snapshot, &Answers::default());
     let cordons = decision.actions.iter().any(
@@ -108,6 +110,7 @@ fn two_plans_that_share_a_node_do_not_take_its_machines_shield_from_each_other()
             now: crate::cluster::now(),
             observed: &cluster.observed,
             owner: &Owner::plan(crate::planned::key()),
+            asked: None,
         };
         let actions = decide(&snapshot, &Answers::default()).actions;
         let mut actions = actions.iter();
@@ -139,6 +142,7 @@ fn agents_whose_server_was_left_out_wait_for_a_person() {
             now: crate::cluster::now(),
             observed: &cluster.observed,
             owner: &cluster.owner(),
+            asked: None,
         };
         let hold = decide(&snapshot, &Answers::default()).report.hold;
         hold.map(|why| (why.who(), why.message.to_string()))

@@ -17,6 +17,7 @@ fn looked_at(good: &str, bad: &str) -> (Vec<u8>, Vec<Planned>) {
         now: now(),
         observed: &cluster.observed,
         owner: &owner,
+        asked: None,
     };
     let breaches = invariant::lint(&snapshot, &mut decided);
     (
@@ -77,6 +78,7 @@ fn no_node_is_let_go_before_its_rules_and_gates_passed() {
         now: now(),
         observed: &again.observed,
         owner: &owner,
+        asked: None,
     };
     assert_eq!(invariant::lint(&snapshot, &mut decided)[0].invariant, 3);
 }

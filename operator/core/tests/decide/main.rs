@@ -9,6 +9,7 @@
 )]
 
 mod admission;
+mod also;
 mod arming;
 mod away;
 mod canary;

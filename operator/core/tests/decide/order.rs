@@ -107,6 +107,7 @@ fn a_look_at_the_decision_does_not_change_it() {
         now: now(),
         observed: &cluster.observed,
         owner: &owner,
+        asked: None,
     };
     let plain = decide(&snapshot, &cluster.answers);
     let mut linted = decide(&snapshot, &cluster.answers);

@@ -134,6 +134,7 @@ impl Cluster {
             now: now(),
             observed: &self.observed,
             owner: &owner,
+            asked: None,
         };
         let report = numo_core::decide(&snapshot, &self.answers).report;
         report.plan.map(|said| said.hash).unwrap_or_default()

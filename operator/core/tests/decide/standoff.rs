@@ -91,6 +91,7 @@ fn journal(cluster: &Cluster, owner: &Owner) -> Option<(Option<String>, String, 
         now: crate::cluster::now(),
         observed: &cluster.observed,
         owner,
+        asked: None,
     };
     let decision = numo_core::decide(&snapshot, &cluster.answers);
     decision

@@ -20,6 +20,7 @@ pub fn decision(cluster: &Cluster) -> Decision {
         now: now(),
         observed: &cluster.observed,
         owner: &owner,
+        asked: None,
     };
     let mut decision = decide(&snapshot, &cluster.answers);
     let breaches = invariant::lint(&snapshot, &mut decision);

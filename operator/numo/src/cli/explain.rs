@@ -23,14 +23,15 @@ use numo_api::{
     marks,
 };
 use numo_core::{
-    Decision, Owner, binding,
+    Decision, Owner, Snapshot, binding, decide,
     drain::DrainOptions,
     eta,
     forecast::{Surroundings, Weight, forecast},
     ledger::{self, Ledger},
     observed::{BindingView, ChangeView, Key, MaintenanceView, NodeView, Observed},
-    report::{NodeReport, Report},
+    report::{NodeReport, Report, Why},
     rules::later,
+    verdict::Answers,
 };
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -92,12 +93,35 @@ struct Explanation {
     commands: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     earliest: Option<Earliest>,
+    /// What else stands against the node's turn, worst first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    also: Vec<Gate>,
     /// What else holds it or stands around it, in order.
     chain: Vec<Link>,
     #[serde(skip_serializing_if = "Option::is_none")]
     journal: Option<Journal>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     said: Vec<Word>,
+}
+
+/// One thing that stands against a node's turn.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Gate {
+    reason: Reason,
+    message: String,
+    /// Who can end it.
+    ends_by: &'static str,
+}
+
+impl From<Why> for Gate {
+    fn from(why: Why) -> Self {
+        Self {
+            ends_by: why.who().phrase(),
+            reason: why.reason,
+            message: why.message.to_string(),
+        }
+    }
 }
 
 /// When it could move at the earliest.
@@ -417,6 +441,11 @@ impl Explanation {
         }
     }
 
+    /// Whether this stands against the node beside its reason.
+    fn tells(&self, reason: Reason) -> bool {
+        self.also.iter().any(|gate| gate.reason == reason)
+    }
+
     fn link(&mut self, what: &'static str, message: impl Into<String>) {
         self.chain.push(Link {
             what,
@@ -458,6 +487,15 @@ impl Explanation {
         }
         for command in &self.commands {
             line("do", command);
+        }
+        for Gate {
+            reason,
+            message,
+            ends_by,
+        } in &self.also
+        {
+            let reason = paint(output::of_reason(*reason), reason.name());
+            line("also", &format!("{reason}: {message}; ends by {ends_by}"));
         }
         if let Some(Earliest { at, why }) = &self.earliest {
             let at = at.as_ref().map_or_else(String::new, |at| {
@@ -579,6 +617,7 @@ fn of_node(
         pool: Some(node.pool.to_string()).filter(|pool| !pool.is_empty()),
         target: Some(report.target.clone().unwrap_or_else(|| "?".to_owned())),
         earliest: earliest(look, decision, node),
+        also: also(look, owner, &seen.name, node.why.reason),
         ..Explanation::of(format!("Node {}", seen.name), why)
     };
     if let Some(who) = node.why.ended_by {
@@ -605,7 +644,8 @@ fn of_node(
     ) {
         one.behind("behind", report, &seen.name);
     }
-    if let Some(hold) = report.hold.as_ref().filter(|hold| hold.reason != node.why.reason) {
+    let is_told = |hold: &&Why| hold.reason == node.why.reason || one.tells(hold.reason);
+    if let Some(hold) = report.hold.as_ref().filter(|hold| !is_told(hold)) {
         one.link("owner", format!("{}: {}", hold.reason, hold.message));
     }
     let pools = report.pools.iter().filter(|pool| *pool.name == *node.pool);
@@ -635,6 +675,22 @@ fn of_node(
     }
     one.journal = look.change_of(node).map(journal);
     one
+}
+
+/// What stands against the turn of a node beside the reason that is told.
+fn also(look: &Look, owner: &Owner, node: &str, told: Reason) -> Vec<Gate> {
+    let snapshot = Snapshot {
+        now: look.now,
+        observed: &look.store.observed,
+        owner,
+        asked: Some(node),
+    };
+    let report = decide(&snapshot, &Answers::default()).report;
+    let first = report.nodes.get(node).map(|node| node.why.clone());
+    // Where the operator knows better why the node waits, a gate that only this command sees may be open by now.
+    let is_first = first.is_some_and(|why| why.reason == told);
+    let rest = report.also.into_iter().filter(|_| is_first);
+    rest.map(Gate::from).collect()
 }
 
 /// What stands around a node: budgets, lease, cordon, readiness, and pods that a drain would not get past.
@@ -675,13 +731,13 @@ fn around(one: &mut Explanation, look: &Look, seen: &NodeView, owner: Option<&Ow
         let holder = holder(observed, &lease.holder);
         one.link("lease", format!("{holder} holds the lease of the node{until}"));
     }
-    if seen.unschedulable {
+    if seen.unschedulable && !one.tells(Reason::CordonedByOther) {
         one.link("node", "it is cordoned");
     }
-    if !seen.ready {
+    if !seen.ready && !one.tells(Reason::NodeNotReady) {
         one.link("node", "it is not Ready");
     }
-    if let Some(leaving) = &seen.leaving {
+    if let Some(leaving) = seen.leaving.as_ref().filter(|_| !one.tells(Reason::NodeLeaving)) {
         one.link("node", leaving.why.clone());
     }
     // By the owner's own way to drain; one that drains no node meets nothing.
@@ -821,6 +877,9 @@ fn maintenance(look: &Look, view: &MaintenanceView) -> Explanation {
             message: &one.message,
         };
         one.commands = wait.commands();
+    }
+    if let Some(reason) = one.reason {
+        one.also = also(look, &view.owner, &view.spec.node_name, reason);
     }
     let total = status.eviction_pods.unwrap_or(0);
     if total > 0 {

@@ -288,6 +288,7 @@ impl Look {
                 now,
                 observed: &store.observed,
                 owner,
+                asked: None,
             };
             decide(&snapshot, &answers)
         };

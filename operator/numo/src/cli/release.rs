@@ -342,6 +342,7 @@ fn due(store: &Store, owner: &Owner, now: Timestamp) -> Vec<(String, Action)> {
         now,
         observed: &store.observed,
         owner,
+        asked: None,
     };
     let mut decision = decide(&snapshot, &Answers::default());
     release::only_give_back(&mut decision, !store.observed.changes.is_empty());

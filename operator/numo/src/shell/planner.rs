@@ -526,6 +526,7 @@ impl Planner {
             now: self.connection.clock.now(),
             observed: &self.store.observed,
             owner,
+            asked: None,
         };
         let begun = Instant::now();
         let mut decision = decide(&snapshot, answers);

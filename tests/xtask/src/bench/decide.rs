@@ -16,6 +16,7 @@ pub fn measure(nodes: usize, times: usize) -> Measured {
         now: numo_sim::world::timestamp(3600),
         observed: &observed,
         owner: &owner,
+        asked: None,
     };
     let (mut taken, mut decided) = (Vec::with_capacity(times), Vec::with_capacity(times));
     let mut seen = String::new();

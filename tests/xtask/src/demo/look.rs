@@ -90,6 +90,7 @@ pub async fn look(site: &Site, run: &str) -> Result<Look> {
         now: jiff::Timestamp::now(),
         observed: &store.observed,
         owner: &numo_core::Owner::run(owner.clone()),
+        asked: None,
     };
     let report = decide(&snapshot, &answers).report;
     let status = &store

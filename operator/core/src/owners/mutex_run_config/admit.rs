@@ -8,14 +8,18 @@ use super::{
 };
 use crate::{
     action::Action,
-    admit::not_ready::left_out_at,
+    admit::{
+        gates::{self, Gate},
+        not_ready::left_out_at,
+    },
     key::Key,
     ledger::{self, Ledger},
     names,
     observed::{ChangeView, NodeView, RunConfigView},
     owner::OwnerKind,
-    owners::mutex_run_config::gates,
+    owners::mutex_run_config::gates as of_run,
     pools,
+    report::Report,
     rules::{self, Subject},
     turn::{
         closed::{self, Probes},
@@ -39,7 +43,7 @@ pub fn admit(draft: &mut Draft<'_>, hold: Option<&Why>) {
     let members = std::mem::take(&mut draft.frame.members);
     let mut ledger = Ledger::of(draft.frame.observed, draft.frame.now);
     let mut flying = Flying::of(&draft.frame, &members, |_| true);
-    let elsewhere = gates::run::held_elsewhere(&draft.frame);
+    let elsewhere = of_run::run::held_elsewhere(&draft.frame);
     let asks_first = draft.frame.intent.asks_before_turn();
     let mut asking = 0;
     let mut probes = Probes::default();
@@ -97,17 +101,17 @@ pub fn admit(draft: &mut Draft<'_>, hold: Option<&Why>) {
         {
             continue;
         }
-        let why = hold
-            .cloned()
-            .or_else(|| ledger::stop(draft.frame.observed, member.node))
-            .or_else(|| gates::node::not_fit(&draft.frame, member))
-            .or_else(|| flying.no_room(&draft.frame, member.node))
-            .or_else(|| ledger.refusal(member.node))
-            .or_else(|| {
+        let against = gates::weigh(draft.frame.is_asked(member), |gate| match gate {
+            Gate::Owner => hold.cloned(),
+            Gate::Room => flying.no_room(&draft.frame, member.node),
+            Gate::Budget => ledger.refusal(member.node),
+            Gate::Drain => {
                 let known = (draft.answers, draft.frame.now);
                 probes.refusal(&mut draft.out, member.change, known, None)
-            });
-        let Some(why) = why else {
+            }
+            gate => of_run::node::against(&draft.frame, member, gate),
+        });
+        let Some(why) = against.worst(&mut draft.out.report) else {
             if asks_first
                 && again.is_none()
                 && let Some((why, keeps_place)) = ask_first(draft, member, &mut asking)
@@ -397,7 +401,7 @@ impl<'a> Flying<'a> {
             });
             return Some(full.clone());
         }
-        let room = gates::node::canary_room(frame, found);
+        let room = of_run::node::canary_room(frame, found);
         room.map(|why| ledger::ended_by_person(why, found > 0 && self.kept == found))
     }
 }
@@ -409,6 +413,7 @@ pub fn out_of_turn<'a>(
     frame: &Frame<'a>,
     members: &[Member<'a>],
     hold: Option<&Why>,
+    report: &mut Report,
 ) -> BTreeMap<&'a str, Why> {
     let mut waiting: Vec<(&ChangeView, &'a NodeView, &Member<'a>)> = members
         .iter()
@@ -423,13 +428,13 @@ pub fn out_of_turn<'a>(
     let mut flying = Flying::of(frame, members, |change| change.status.pin.is_some());
     let mut ledger = Ledger::of_others(frame.observed, frame.now, &frame.run.uid);
     for (_, node, member) in waiting {
-        let why = hold
-            .cloned()
-            .or_else(|| ledger::stop(frame.observed, node))
-            .or_else(|| gates::node::not_fit(frame, member))
-            .or_else(|| flying.no_room(frame, node))
-            .or_else(|| ledger.refusal(node));
-        if let Some(why) = why {
+        let against = gates::weigh(frame.is_asked(member), |gate| match gate {
+            Gate::Owner => hold.cloned(),
+            Gate::Room => flying.no_room(frame, node),
+            Gate::Budget => ledger.refusal(node),
+            gate => of_run::node::against(frame, member, gate),
+        });
+        if let Some(why) = against.worst(report) {
             refused.insert(node.name.as_str(), why);
         } else {
             ledger.take(node);

@@ -116,6 +116,8 @@ pub struct Frame<'a> {
     pub observed: &'a Observed,
     /// The owner, by name.
     pub owner: &'a Owner,
+    /// The node that a person asks about.
+    pub asked: Option<&'a str>,
     /// The owner.
     pub run: &'a RunConfigView,
     /// What it asks.
@@ -150,6 +152,11 @@ pub struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
+    /// Whether a person asks about the node.
+    pub fn is_asked(&self, member: &Member<'_>) -> bool {
+        self.asked == Some(member.node.name.as_str())
+    }
+
     /// Works it out.
     pub fn of(snapshot: &Snapshot<'a>, run: &'a RunConfigView) -> Self {
         let observed = snapshot.observed;
@@ -209,6 +216,7 @@ impl<'a> Frame<'a> {
         Self {
             now: snapshot.now,
             owner: snapshot.owner,
+            asked: snapshot.asked,
             busy,
             observed,
             run,

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     action::{Action, Change, Event, EventAction, NodePatch, NodePurpose},
+    admit::gates::{Gate, weigh},
     intent::InForce,
     key::Key,
     ledger,
@@ -475,9 +476,12 @@ impl Turn<'_, '_> {
         if !self.passed(draft, Phase::Pre, Step::PreRules, closed.as_ref()) {
             return;
         }
-        let fit = closed
-            .or_else(|| gates::node::not_fit(&draft.frame, self.member))
-            .or_else(|| gates::node::not_for_canary(&draft.frame, self.member));
+        let against = weigh(draft.frame.is_asked(self.member), |gate| match gate {
+            Gate::Owner => self.pass.hold.cloned(),
+            Gate::Room => gates::node::not_for_canary(&draft.frame, self.member),
+            gate => gates::node::against(&draft.frame, self.member, gate),
+        });
+        let fit = against.worst(&mut draft.out.report);
         // The drain is tried before the last rules and after them: those may take long, and one that changes the world for
         // a drain that cannot pass has done it in vain.
         let last = self.progress(draft, Phase::PreRelease);

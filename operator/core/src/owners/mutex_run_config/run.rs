@@ -311,7 +311,7 @@ fn move_on(draft: &mut Draft<'_>, hold: Option<&Why>, leaving: Option<&Why>) {
     let pass = node::Pass {
         hold,
         leaving,
-        out_of_turn: admit::out_of_turn(&draft.frame, &members, hold),
+        out_of_turn: admit::out_of_turn(&draft.frame, &members, hold, &mut draft.out.report),
         hosts: hosts_in_flight(draft.frame.observed),
     };
     for member in &members {

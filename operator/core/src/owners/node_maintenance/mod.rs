@@ -17,7 +17,10 @@ mod phases;
 
 use crate::{
     action::{Action, EventAction},
-    admit::leaving::leaving,
+    admit::{
+        gates::{self, Gate},
+        leaving::leaving,
+    },
     decision::{Decision, Snapshot},
     drain,
     key::Key,
@@ -41,7 +44,6 @@ use crate::{
     why::Why,
 };
 use asked::{asked, no_room};
-use jiff::Timestamp;
 use known::{last_phase, run_id};
 use lease::{MAX_LEASE_ERRORS, lease};
 use node::cordoning;
@@ -67,6 +69,7 @@ pub fn decide(snapshot: &Snapshot<'_>, view: &MaintenanceView, answers: &Answers
         view,
         node: in_hand(view, observed).unwrap_or(&view.spec.node_name),
         group,
+        asked: snapshot.asked == Some(in_hand(view, observed).unwrap_or(&view.spec.node_name)),
         intent: asked(view, observed),
         answers,
         out: Decision::default(),
@@ -119,23 +122,6 @@ fn other_of_node<'a>(view: &MaintenanceView, observed: &'a Observed) -> Option<&
     others.sort_by_cached_key(|other| place(other));
     let first = others.into_iter().next()?;
     (place(first) < place(view)).then_some(first)
-}
-
-/// Why a person must not expect the node to be taken yet, before it has its turn.
-fn gate(view: &MaintenanceView, observed: &Observed, node: &NodeView, now: Timestamp) -> Option<Why> {
-    let name = &node.name;
-    if let Some(why) = quorum::refusal(observed, node) {
-        return Some(why);
-    }
-    if let Some(other) = observed.turn_of_other(node, &view.uid) {
-        return Some(ledger::busy(observed, name, other, now));
-    }
-    if let Lease::Held(lease, _) = lease(observed, name, now) {
-        return Some(held(&lease.holder));
-    }
-    ledger::stop(observed, node)
-        .or_else(|| no_room(view, observed, now))
-        .or_else(|| Ledger::of(observed, now).refusal(node))
 }
 
 fn group_of(view: &MaintenanceView) -> &'static str {
@@ -296,35 +282,8 @@ impl Pass<'_> {
     fn admit(&mut self, node: &NodeView, said: Option<&ChangeView>) {
         let (view, observed) = (self.view, self.observed);
         self.report.phase = MaintenancePhase::Running;
-        let persons = said.and_then(|change| {
-            let directive = change.spec.directive.as_ref()?;
-            let held = matches!(directive.action, DirectiveAction::Hold | DirectiveAction::Skip);
-            held.then(|| {
-                Why::new(
-                    Reason::HeldByPerson,
-                    directive::persons_words("held", change, directive),
-                )
-            })
-        });
-        let why = self
-            .intent
-            .problem
-            .clone()
-            .or_else(|| self.intent.suspended.clone())
-            .or(persons)
-            .or_else(|| {
-                let (why, at) = leaving(node, &observed.taken(self.now), self.now)?;
-                if let Some(at) = at {
-                    self.wake(at);
-                }
-                Some(why)
-            })
-            .or_else(|| gate(view, observed, node, self.now))
-            .or_else(|| {
-                let known = (self.answers, self.now);
-                Probes::default().refusal(&mut self.out, said, known, Some(closed::TRIED_AGAIN_SECONDS))
-            });
-        if let Some(why) = why {
+        let against = gates::weigh(self.asked, |gate| self.before_its_turn(node, said, gate));
+        if let Some(why) = against.worst(&mut self.out.report) {
             if let Lease::Held(_, until) = lease(observed, &node.name, self.now) {
                 self.wake(until);
             }
@@ -364,6 +323,69 @@ impl Pass<'_> {
             );
         }
         self.say(Step::Admitted, admitted, said);
+    }
+
+    /// What a gate has against the node before it has its turn.
+    fn before_its_turn(&mut self, node: &NodeView, said: Option<&ChangeView>, gate: Gate) -> Option<Why> {
+        let (view, observed, now) = (self.view, self.observed, self.now);
+        match gate {
+            Gate::Person => {
+                let change = said?;
+                let directive = change.spec.directive.as_ref()?;
+                let held = matches!(directive.action, DirectiveAction::Hold | DirectiveAction::Skip);
+                held.then(|| {
+                    Why::new(
+                        Reason::HeldByPerson,
+                        directive::persons_words("held", change, directive),
+                    )
+                })
+            }
+            Gate::Leaving => {
+                let (why, at) = leaving(node, &observed.taken(now), now)?;
+                if let Some(at) = at {
+                    self.wake(at);
+                }
+                Some(why)
+            }
+            Gate::Busy => {
+                let other = observed.turn_of_other(node, &view.uid)?;
+                Some(ledger::busy(observed, &node.name, other, now))
+            }
+            Gate::Lease => match lease(observed, &node.name, now) {
+                Lease::Held(lease, _) => Some(held(&lease.holder)),
+                Lease::None | Lease::Ours(_) | Lease::Due(_) | Lease::Free(_) => None,
+            },
+            Gate::Room => no_room(view, observed, now),
+            Gate::Budget => Ledger::of(observed, now).refusal(node),
+            Gate::Drain => {
+                let known = (self.answers, now);
+                Probes::default().refusal(&mut self.out, said, known, Some(closed::TRIED_AGAIN_SECONDS))
+            }
+            gate => self.at_any_time(node, gate),
+        }
+    }
+
+    /// What a gate has against the node until it is cordoned.
+    fn at_any_time(&self, node: &NodeView, gate: Gate) -> Option<Why> {
+        match gate {
+            Gate::Owner => {
+                let problem = self.intent.problem.clone();
+                problem.or_else(|| self.intent.suspended.clone())
+            }
+            Gate::Stop => ledger::stop(self.observed, node),
+            Gate::Quorum => quorum::refusal(self.observed, node),
+            // A node that is not Ready, or cordoned, is drained like any: that is what people ask a maintenance for.
+            Gate::Person
+            | Gate::Unfit
+            | Gate::Leaving
+            | Gate::Busy
+            | Gate::State
+            | Gate::Lease
+            | Gate::First
+            | Gate::Room
+            | Gate::Budget
+            | Gate::Drain => None,
+        }
     }
 
     /// A person asks for the rules once more.
@@ -445,15 +467,12 @@ impl Pass<'_> {
         if self.retries(change) {
             return;
         }
-        let closed = self
-            .intent
-            .problem
-            .clone()
-            .or_else(|| self.intent.suspended.clone())
-            .or_else(|| held_by_person(change))
-            .or_else(|| ledger::stop(self.observed, node))
-            // The rules may have taken hours.
-            .or_else(|| quorum::refusal(self.observed, node));
+        // Quorum too: the rules may have taken hours.
+        let against = gates::weigh(self.asked, |gate| match gate {
+            Gate::Person => held_by_person(change),
+            gate => self.at_any_time(node, gate),
+        });
+        let closed = against.worst(&mut self.out.report);
         if !self.passed(node, change, Phase::Pre, Step::PreRules, closed.as_ref()) {
             return;
         }

@@ -22,6 +22,8 @@ pub(super) struct Pass<'a> {
     /// The node that it has in hand, or is to have.
     pub(super) node: &'a str,
     pub(super) group: MaintenanceGroup,
+    /// Whether a person asks about the node.
+    pub(super) asked: bool,
     pub(super) intent: Intent<'a>,
     pub(super) answers: &'a Answers,
     pub(super) out: Decision,

@@ -8,7 +8,11 @@ use super::{
 };
 use crate::{
     action::{Action, Change},
-    admit::{leaving::leaving, not_ready},
+    admit::{
+        gates::{self, Gate},
+        leaving::leaving,
+        not_ready,
+    },
     failures, intent,
     key::Key,
     ledger, names,
@@ -198,49 +202,50 @@ impl<'a> Pass<'a> {
                 self.say(node, Step::Skipped, why, said);
                 continue;
             }
-            let other = self.others_job(node);
-            let why = hold
-                .clone()
-                .or(other)
-                .or_else(|| window.get_or_insert_with(|| self.outside()).clone());
-            let why = why
-                .or_else(|| unsettled.clone())
-                .or_else(|| Self::unfit(node, &hosts))
-                .or_else(|| self.not_ready(node))
-                .or_else(|| {
-                    let refusal = quorum::refusal_of_change(observed, node);
-                    let also = || {
-                        let message = "another control-plane node is begun at this moment";
-                        (took_control_plane && quorum::is_control_plane(node))
-                            .then(|| Why::new(Reason::EtcdQuorum, message))
-                    };
-                    refusal.or_else(also)
-                })
-                .or_else(|| {
+            let against = gates::weigh(self.asked == Some(node.name.as_str()), |gate| match gate {
+                Gate::Owner => hold
+                    .clone()
+                    .or_else(|| window.get_or_insert_with(|| self.outside()).clone())
+                    .or_else(|| unsettled.clone()),
+                Gate::Stop => ledger::stop(observed, node),
+                Gate::Person => Self::persons(said),
+                Gate::Unfit => Self::unfit(node, &hosts).or_else(|| self.of_windows(node)),
+                Gate::Leaving => {
+                    let (why, at) = leaving(node, &taken, self.now)?;
+                    if let Some(at) = at {
+                        self.out.wake(at);
+                    }
+                    Some(why)
+                }
+                Gate::Busy => self.others_job(node).or_else(|| {
+                    let other = busy.get(node.name.as_str())?;
+                    Some(ledger::busy(observed, &node.name, other, self.now))
+                }),
+                Gate::State => self.not_ready(node),
+                Gate::Quorum => quorum::refusal_of_change(observed, node).or_else(|| {
+                    let message = "another control-plane node is begun at this moment";
+                    (took_control_plane && quorum::is_control_plane(node))
+                        .then(|| Why::new(Reason::EtcdQuorum, message))
+                }),
+                Gate::Lease => self.leased(node),
+                Gate::First => {
                     let other = firsts.iter().find(|name| **name != node.name)?;
                     (!firsts.contains(node.name.as_str())).then(|| {
                         let message =
                             format!("Node {other} goes first (spec.mutex.first or a MutexBinding's)");
                         ledger::ended_by_person(Why::new(Reason::FirstNodes, message), !first_goes_on)
                     })
-                })
-                .or_else(|| {
-                    let (why, at) = leaving(node, &taken, self.now)?;
-                    if let Some(at) = at {
-                        self.out.wake(at);
-                    }
-                    Some(why)
-                })
-                .or_else(|| self.of_windows(node))
-                .or_else(|| Self::persons(said))
-                .or_else(|| (room == 0).then(|| full.clone()))
-                .or_else(|| self.out_of_service(node, &books, &busy))
-                .or_else(|| {
+                }
+                Gate::Room => (room == 0).then(|| full.clone()),
+                // A node that stays in service is none of a budget's.
+                Gate::Budget => self.intent.cordons.then(|| books.refusal(node)).flatten(),
+                Gate::Drain => {
                     let known = (self.answers, self.now);
                     let tried_again = Some(closed::TRIED_AGAIN_SECONDS);
                     probes.refusal(&mut self.out, said, known, tried_again)
-                });
-            let Some(why) = why else {
+                }
+            });
+            let Some(why) = against.worst(&mut self.out.report) else {
                 if let Some((why, keeps_place)) = self.ask_first(node, said, &mut asking) {
                     if keeps_place {
                         room -= 1;
@@ -611,30 +616,18 @@ impl<'a> Pass<'a> {
         Some(Why::new(Reason::InvalidField, message))
     }
 
-    /// What keeps the node's turn from beginning: a stop, or another owner; and where it goes out of service, the lease
-    /// and the budgets.
-    fn out_of_service(
-        &mut self,
-        node: &NodeView,
-        books: &ledger::Ledger<'_>,
-        busy: &BTreeMap<&str, &ChangeView>,
-    ) -> Option<Why> {
-        if let Some(why) = ledger::stop(self.observed, node) {
-            return Some(why);
-        }
-        if let Some(other) = busy.get(node.name.as_str()) {
-            return Some(ledger::busy(self.observed, &node.name, other, self.now));
-        }
+    /// Who else holds the lease of a node that would go out of service.
+    fn leased(&mut self, node: &NodeView) -> Option<Why> {
         if !self.intent.cordons {
             return None;
         }
         let holder = lease::holder_of(OwnerKind::Plan, &self.view.uid);
-        if let Lease::Held(found, until) = lease::of(self.observed, &node.name, &holder, self.now) {
-            self.out.wake(until);
-            let message = format!("the lease of Node {} is held by {}", node.name, found.holder);
-            return Some(Why::new(Reason::NodeLeaseHeld, message).until(until));
-        }
-        books.refusal(node)
+        let Lease::Held(found, until) = lease::of(self.observed, &node.name, &holder, self.now) else {
+            return None;
+        };
+        self.out.wake(until);
+        let message = format!("the lease of Node {} is held by {}", node.name, found.holder);
+        Some(Why::new(Reason::NodeLeaseHeld, message).until(until))
     }
 
     /// Asks the rules of phase Admit about a node that could have its turn now. If it may not have it yet: why, and

@@ -94,6 +94,7 @@ pub fn decide(snapshot: &Snapshot<'_>, view: &PlanView, answers: &Answers) -> De
         observed,
         view,
         owner: snapshot.owner,
+        asked: snapshot.asked,
         answers,
         leaving: leaving(view, observed, &run_id),
         intent,

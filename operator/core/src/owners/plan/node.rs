@@ -14,6 +14,7 @@ use crate::{
     action::{
         Action, Change, Event, EventAction, NodePatch, NodePurpose, PlanJobRequest, PlanParts, Planned,
     },
+    admit::gates::{self, Gate},
     drain,
     key::Key,
     ledger,
@@ -609,7 +610,7 @@ impl<'a> Pass<'a> {
     }
 
     /// What keeps the next step of a node that has not begun.
-    fn closed(&self, turn: &Turn<'a>) -> Option<Why> {
+    fn closed(&mut self, turn: &Turn<'a>) -> Option<Why> {
         let persons = || {
             let directive = turn.change.spec.directive.as_ref()?;
             (directive.action == DirectiveAction::Hold).then(|| {
@@ -639,20 +640,33 @@ impl<'a> Pass<'a> {
             // Each turn that is given back begins another attempt: their number says nothing of what was done to the node.
             (!turn.is_disrupted()).then(|| self.outside()).flatten()
         };
-        self.intent
-            .suspended
-            .clone()
-            .or_else(persons)
-            .or_else(|| ledger::stop(self.observed, turn.node))
-            .or_else(invalid)
-            .or_else(|| self.intent.of_secrets.clone())
-            .or_else(|| self.unresolved())
-            .or_else(|| self.intent.of_gates.clone())
-            .or_else(|| self.gate_lost())
-            .or_else(waits)
-            .or_else(outside)
-            .or_else(not_ready)
-            .or_else(|| quorum::refusal_of_turn(self.observed, turn.node, turn.change))
+        let against = gates::weigh(self.asked == Some(turn.node.name.as_str()), |gate| match gate {
+            Gate::Owner => {
+                let suspended = self.intent.suspended.clone();
+                suspended
+                    .or_else(invalid)
+                    .or_else(|| self.intent.of_secrets.clone())
+                    .or_else(|| self.unresolved())
+                    .or_else(|| self.intent.of_gates.clone())
+                    .or_else(|| self.gate_lost())
+                    .or_else(waits)
+                    .or_else(outside)
+            }
+            Gate::Stop => ledger::stop(self.observed, turn.node),
+            Gate::Person => persons(),
+            Gate::State => not_ready(),
+            Gate::Quorum => quorum::refusal_of_turn(self.observed, turn.node, turn.change),
+            // They were free when the turn began, and what came since waits for this node.
+            Gate::Unfit
+            | Gate::Leaving
+            | Gate::Busy
+            | Gate::Lease
+            | Gate::First
+            | Gate::Room
+            | Gate::Budget
+            | Gate::Drain => None,
+        });
+        against.worst(&mut self.out.report)
     }
 
     fn phases(&self) -> Phases<'_> {

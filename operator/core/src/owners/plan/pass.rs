@@ -25,6 +25,8 @@ pub(super) struct Pass<'a> {
     pub(super) observed: &'a Observed,
     pub(super) view: &'a PlanView,
     pub(super) owner: &'a Owner,
+    /// The node that a person asks about.
+    pub(super) asked: Option<&'a str>,
     pub(super) answers: &'a Answers,
     pub(super) intent: Intent<'a>,
     pub(super) resolved: Resolved,

@@ -115,6 +115,7 @@ impl World {
                 now: self.now,
                 observed: &self.cluster.observed,
                 owner: &self.owner,
+                asked: None,
             };
             let mut decision = decide(&snapshot, &self.cluster.answers);
             let breaches = invariant::lint(&snapshot, &mut decision);
@@ -129,7 +130,7 @@ impl World {
             quiet = if acted || turned { 0 } else { quiet + 1 };
             if quiet > 2 {
                 match decision.wake_at {
-                    Some(at) if at > self.now && quiet < 6 => self.now = at,
+                    Some(at) if at >= self.now && quiet < 9 => self.now = at,
                     _ if quiet > 4 => return Ok(self.writes),
                     _ => {}
                 }

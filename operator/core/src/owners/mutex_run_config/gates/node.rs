@@ -1,8 +1,9 @@
 //! Gates that keep one node from being admitted or let go.
 
 use crate::{
-    admit::leaving::leaving,
+    admit::{gates::Gate, leaving::leaving},
     ledger,
+    observed::NodeView,
     owners::mutex_run_config::frame::{Frame, Member},
     pools,
     turn::lease::{self, Lease, lease_holder},
@@ -13,19 +14,39 @@ use numo_api::{
     marks::{self, openshift},
 };
 
+/// What a gate that is the same before the turn and in it, until the node is let go, has against the node.
+pub(crate) fn against(frame: &Frame<'_>, member: &Member<'_>, gate: Gate) -> Option<Why> {
+    let node = member.node;
+    match gate {
+        Gate::Stop => ledger::stop(frame.observed, node),
+        // When it is a person's is counted from the run's first sight of it too (`stuck`), which wakes.
+        Gate::Leaving => leaving(node, &frame.taken, frame.now).map(|(why, _)| why),
+        Gate::Busy => {
+            let other = frame.busy.get(node.name.as_str())?;
+            Some(ledger::busy(frame.observed, &node.name, other, frame.now))
+        }
+        // Its cordon and its state are the doing of the owner that has it: nobody shall be told to uncordon it.
+        Gate::State if !frame.busy.contains_key(node.name.as_str()) => not_fit(member),
+        Gate::Lease => leased(frame, node),
+        // Directives are carried out before (`obeys_directive`). The MCO guards etcd when it takes a master, and numo pauses
+        // no pool of those. Runs have no order of their own.
+        Gate::Owner
+        | Gate::Person
+        | Gate::Unfit
+        | Gate::State
+        | Gate::Quorum
+        | Gate::First
+        | Gate::Room
+        | Gate::Budget
+        | Gate::Drain => None,
+    }
+}
+
 /// Why the node is not fit to change now, if so: the MCO takes a node that is cordoned, not Ready or in
 /// mid-change all the same, and undoes a person's cordon at the end (`spec/mutex.md` App. C).
-pub fn not_fit(frame: &Frame<'_>, member: &Member<'_>) -> Option<Why> {
+fn not_fit(member: &Member<'_>) -> Option<Why> {
     let node = member.node;
     let name = &node.name;
-    // When it is a person's is counted from the run's first sight of it too (`stuck`), which wakes.
-    if let Some((why, _)) = leaving(node, &frame.taken, frame.now) {
-        return Some(why);
-    }
-    // Its cordon and its state are that owner's doing: nobody shall be told to uncordon it.
-    if let Some(other) = frame.busy.get(name.as_str()) {
-        return Some(ledger::busy(frame.observed, name, other, frame.now));
-    }
     if pools::failing(node) {
         let message = format!(
             "Node {name} annotation {}: found {}: {}, wanted Done",
@@ -55,16 +76,22 @@ pub fn not_fit(frame: &Frame<'_>, member: &Member<'_>) -> Option<Why> {
             format!("Node {name} spec.unschedulable: found true, wanted false; uncordon it to let it change");
         return Some(Why::new(Reason::CordonedByOther, message));
     }
-    let ours = lease_holder(&frame.run.uid);
-    if let Lease::Held(lease, until) = lease::of(frame.observed, name, &ours, frame.now) {
-        let message = format!(
-            "Lease {}/node-{name} is held by {}",
-            marks::LEASE_NAMESPACE,
-            lease.holder
-        );
-        return Some(Why::new(Reason::NodeLeaseHeld, message).until(until));
-    }
     None
+}
+
+/// Who else holds the lease of the node.
+fn leased(frame: &Frame<'_>, node: &NodeView) -> Option<Why> {
+    let name = &node.name;
+    let ours = lease_holder(&frame.run.uid);
+    let Lease::Held(lease, until) = lease::of(frame.observed, name, &ours, frame.now) else {
+        return None;
+    };
+    let message = format!(
+        "Lease {}/node-{name} is held by {}",
+        marks::LEASE_NAMESPACE,
+        lease.holder
+    );
+    Some(Why::new(Reason::NodeLeaseHeld, message).until(until))
 }
 
 /// CanaryPool: the node must fall into the canary pool when it is let go, and into no other.

@@ -1,0 +1,87 @@
+//! What may stand against a node's turn, in one order for every kind of owner. An owner says what a gate has against a node; it
+//! may not choose the order. Nothing here looks at anything itself.
+
+use crate::{report::Report, why::Why};
+
+/// One thing that may stand against a node's turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gate {
+    /// The owner begins nothing: it is refused, suspended, out of its window, or waits for another owner.
+    Owner,
+    /// A person stopped the changes of these nodes: a MutexBudget is paused.
+    Stop,
+    /// A person holds this node.
+    Person,
+    /// The owner cannot change a node like this one.
+    Unfit,
+    /// Somebody is about to take the node away, or to reboot it.
+    Leaving,
+    /// The node has its turn with another owner, or still runs what an earlier turn began.
+    Busy,
+    /// The node is not Ready, cordoned, or in mid-change.
+    State,
+    /// The members of etcd that are left would have no quorum.
+    Quorum,
+    /// Another operator holds the lease of the node.
+    Lease,
+    /// Other nodes of the owner go first.
+    First,
+    /// As many nodes of the owner as may be are in flight.
+    Room,
+    /// A MutexBudget allows no more.
+    Budget,
+    /// Its last drain could not pass, and a probe says that this one would not.
+    Drain,
+}
+
+impl Gate {
+    /// From what a person ends, or nobody, to what ends by itself.
+    pub const ORDER: [Self; 13] = [
+        Self::Owner,
+        Self::Stop,
+        Self::Person,
+        Self::Unfit,
+        Self::Leaving,
+        Self::Busy,
+        Self::State,
+        Self::Quorum,
+        Self::Lease,
+        Self::First,
+        Self::Room,
+        Self::Budget,
+        Self::Drain,
+    ];
+}
+
+/// What stands against a node, worst first.
+#[derive(Debug)]
+pub(crate) struct Against {
+    found: Vec<Why>,
+    asked: bool,
+}
+
+/// Looks at the gates of a node in their order, up to the first that is against it; at all of them if a person asks about the
+/// node. A drain is probed only for a node that could have its turn.
+pub(crate) fn weigh(asked: bool, mut against: impl FnMut(Gate) -> Option<Why>) -> Against {
+    let mut found = Vec::new();
+    for gate in Gate::ORDER {
+        let is_decided = !found.is_empty();
+        if is_decided && (!asked || gate == Gate::Drain) {
+            break;
+        }
+        found.extend(against(gate));
+    }
+    Against { found, asked }
+}
+
+impl Against {
+    /// The worst of it, if anything; the report has the rest.
+    pub fn worst(self, report: &mut Report) -> Option<Why> {
+        let mut found = self.found.into_iter();
+        let worst = found.next();
+        if self.asked {
+            report.also = found.collect();
+        }
+        worst
+    }
+}
