@@ -1,7 +1,9 @@
-//! How the lease of a node stands, which operators share so as not to disrupt one node at a time. Nothing here takes it.
+//! The lease of a node, which operators share so as not to disrupt one node at a time: how it stands, and what takes, keeps and
+//! gives it back. When an owner does so is not said here.
 
 use crate::{
-    observed::{LeaseView, Observed},
+    action::Action,
+    observed::{LeaseView, NodeView, Observed},
     owner::OwnerKind,
     time::later,
 };
@@ -45,6 +47,60 @@ pub(crate) fn of<'a>(observed: &'a Observed, node: &str, holder: &str, now: Time
         return Lease::Free(Some(lease));
     }
     Lease::Held(lease, expiry(lease))
+}
+
+/// What makes the lease of a node an owner's, or keeps it so.
+#[derive(Debug, Default)]
+pub(crate) struct Upkeep<'a> {
+    /// Renews the lease that the owner has.
+    pub renews: Option<Action>,
+    /// Takes the lease that nobody has.
+    pub takes: Option<Action>,
+    /// When the lease that the owner has is to be renewed.
+    pub due: Option<Timestamp>,
+    /// Who else has it, and until when.
+    pub held: Option<(&'a LeaseView, Timestamp)>,
+}
+
+/// What makes the lease of a node that of `holder`, whose turn began at `since`, or keeps it so.
+pub(crate) fn upkeep<'a>(
+    observed: &'a Observed,
+    node: &NodeView,
+    holder: &str,
+    (since, now): (Timestamp, Timestamp),
+) -> Upkeep<'a> {
+    let mut upkeep = Upkeep::default();
+    match of(observed, &node.name, holder, now) {
+        Lease::None => {}
+        Lease::Ours(due) => upkeep.due = Some(due),
+        Lease::Due(lease) => {
+            upkeep.renews = Some(Action::RenewLease {
+                node: node.name.clone(),
+                holder: holder.to_owned(),
+                resource_version: lease.resource_version.clone(),
+            });
+        }
+        Lease::Free(over) => {
+            upkeep.takes = Some(Action::AcquireLease {
+                node: node.name.clone(),
+                node_uid: node.uid.clone(),
+                holder: holder.to_owned(),
+                over: over.map(|lease| (lease.uid.clone(), lease.resource_version.clone())),
+                since,
+            });
+        }
+        Lease::Held(lease, until) => upkeep.held = Some((lease, until)),
+    }
+    upkeep
+}
+
+/// Gives the lease of a node back, if `holder` has it.
+pub(crate) fn release(observed: &Observed, node: &str, holder: &str) -> Option<Action> {
+    let lease = observed.leases.get(node).filter(|lease| lease.holder == holder)?;
+    Some(Action::ReleaseLease {
+        node: node.to_owned(),
+        uid: lease.uid.clone(),
+    })
 }
 
 /// How long a node lease holds without renewal (seconds); it is renewed at half of that.

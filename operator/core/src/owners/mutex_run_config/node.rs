@@ -26,7 +26,7 @@ use crate::{
         directive::persons_words,
         job::freeing,
         journal::{self, Journal},
-        lease::{self, Lease, lease_holder},
+        lease::{self, lease_holder},
         shield::{shield, unshield},
         ungated::{let_go_by_other, not_passed},
     },
@@ -127,27 +127,15 @@ fn take_lease_and_shield(draft: &mut Draft<'_>, member: &Member<'_>, change: &Ch
     let frame = &draft.frame;
     let node = member.node;
     let holder = lease_holder(&frame.run.uid);
-    let mut actions = Vec::new();
-    match lease::of(frame.observed, &node.name, &holder, frame.now) {
-        Lease::Ours(due) => draft.wake(due),
-        Lease::Due(lease) => {
-            let action = Action::RenewLease {
-                node: node.name.clone(),
-                holder,
-                resource_version: lease.resource_version.clone(),
-            };
-            draft.act(&node.name, action, None);
-        }
-        // There are none, or it is theirs now: it expired while nobody renewed it. What has begun goes on.
-        Lease::None | Lease::Held(..) => {}
-        Lease::Free(over) => actions.push(Action::AcquireLease {
-            node: node.name.clone(),
-            node_uid: node.uid.clone(),
-            holder,
-            over: over.map(|lease| (lease.uid.clone(), lease.resource_version.clone())),
-            since: change.created,
-        }),
+    // One that others hold is theirs now: it expired while nobody renewed it. What has begun goes on.
+    let lease = lease::upkeep(frame.observed, node, &holder, (change.created, frame.now));
+    if let Some(due) = lease.due {
+        draft.wake(due);
     }
+    if let Some(renewal) = lease.renews {
+        draft.act(&node.name, renewal, None);
+    }
+    let mut actions: Vec<Action> = lease.takes.into_iter().collect();
     if mark::shielded(node).is_none_or(|mark| mark.owner != draft.frame.run.uid) {
         actions.push(shield(node, &draft.frame.run.uid));
     }
@@ -1303,19 +1291,9 @@ pub fn give_back(draft: &mut Draft<'_>, member: &Member<'_>) {
 }
 
 fn release_lease(draft: &mut Draft<'_>, node: &str) {
-    let Some(lease) = draft.frame.observed.leases.get(node) else {
-        return;
-    };
-    if lease.holder == lease_holder(&draft.frame.run.uid) {
-        let uid = lease.uid.clone();
-        draft.act(
-            node,
-            Action::ReleaseLease {
-                node: node.to_owned(),
-                uid,
-            },
-            None,
-        );
+    let holder = lease_holder(&draft.frame.run.uid);
+    if let Some(action) = lease::release(draft.frame.observed, node, &holder) {
+        draft.act(node, action, None);
     }
 }
 

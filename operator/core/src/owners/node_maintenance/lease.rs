@@ -33,33 +33,23 @@ pub(super) fn lease<'a>(observed: &'a Observed, node: &str, now: Timestamp) -> L
 impl Pass<'_> {
     /// Takes lease and shield; true once they are there, or cannot be had.
     pub(super) fn take_lease(&mut self, node: &NodeView, change: &ChangeView, cordoned: bool) -> bool {
-        let holder = marks::MAINTENANCE_HOLDER.to_owned();
-        let mut actions = Vec::new();
-        match lease(self.observed, &node.name, self.now) {
-            Lease::None => {}
-            Lease::Ours(until) => self.wake(until),
-            Lease::Due(lease) => self.act(
-                Action::RenewLease {
-                    node: node.name.clone(),
-                    holder,
-                    resource_version: lease.resource_version.clone(),
-                },
-                None,
-            ),
-            Lease::Free(over) => actions.push(Action::AcquireLease {
-                node: node.name.clone(),
-                node_uid: node.uid.clone(),
-                holder,
-                over: over.map(|lease| (lease.uid.clone(), lease.resource_version.clone())),
-                since: change.created,
-            }),
-            Lease::Held(lease, until) if cordoned => return self.lost_lease(node, change, lease, until),
-            Lease::Held(lease, until) => {
-                self.wake(until);
-                self.close(Step::Admitted, held(&lease.holder), change);
-                return false;
+        let times = (change.created, self.now);
+        let lease = lease::upkeep(self.observed, node, marks::MAINTENANCE_HOLDER, times);
+        if let Some((lease, until)) = lease.held {
+            if cordoned {
+                return self.lost_lease(node, change, lease, until);
             }
+            self.wake(until);
+            self.close(Step::Admitted, held(&lease.holder), change);
+            return false;
         }
+        if let Some(due) = lease.due {
+            self.wake(due);
+        }
+        if let Some(renewal) = lease.renews {
+            self.act(renewal, None);
+        }
+        let mut actions: Vec<Action> = lease.takes.into_iter().collect();
         if mark::shielded(node).is_none_or(|mark| mark.owner != self.view.uid) {
             actions.push(shielding(node, self.view, self.group));
         }
@@ -144,19 +134,13 @@ impl Pass<'_> {
     /// The lease is given back if it is ours and no other maintenance of the node holds it.
     pub(super) fn release_lease(&mut self, is_over: bool) {
         let name = self.node;
-        let Some(lease) = self.observed.leases.get(name) else {
-            return;
-        };
         let others = self.observed.maintenances.values().any(|other| {
             other.owner != self.view.owner
                 && other.spec.node_name == *name
                 && changes(self.observed, &other.uid).any(ChangeView::in_flight)
         });
-        if is_over && lease.holder == marks::MAINTENANCE_HOLDER && !others {
-            let action = Action::ReleaseLease {
-                node: name.to_owned(),
-                uid: lease.uid.clone(),
-            };
+        let lease = lease::release(self.observed, name, marks::MAINTENANCE_HOLDER);
+        if let Some(action) = lease.filter(|_| is_over && !others) {
             self.act(action, None);
         }
     }

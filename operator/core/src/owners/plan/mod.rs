@@ -324,16 +324,13 @@ impl Pass<'_> {
             self.act("machines", action, None);
         }
         let holder = lease::holder_of(OwnerKind::Plan, &view.uid);
-        let leases = observed.leases.iter();
-        for (name, lease) in leases.filter(|(_, lease)| lease.holder == holder) {
+        for name in observed.leases.keys() {
             if in_flight.contains(name.as_str()) || running.contains(name.as_str()) {
                 continue;
             }
-            let action = Action::ReleaseLease {
-                node: name.clone(),
-                uid: lease.uid.clone(),
-            };
-            self.act(name, action, None);
+            if let Some(action) = lease::release(observed, name, &holder) {
+                self.act(name, action, None);
+            }
         }
         kept || self.out.actions.len() > before
     }

@@ -28,8 +28,7 @@ use crate::{
         closed,
         directive::{self, retry_asked},
         journal::{self, Journal},
-        lease::{self, Lease},
-        machine,
+        lease, machine,
         phases::{Phases, Went},
         shield,
         ungated::{let_go_by_other, not_passed},
@@ -397,13 +396,7 @@ impl<'a> Pass<'a> {
 
     fn release_lease(&mut self, node: &NodeView) {
         let holder = lease::holder_of(OwnerKind::Plan, &self.view.uid);
-        if let Some(lease) = self.observed.leases.get(&node.name)
-            && lease.holder == holder
-        {
-            let action = Action::ReleaseLease {
-                node: node.name.clone(),
-                uid: lease.uid.clone(),
-            };
+        if let Some(action) = lease::release(self.observed, &node.name, &holder) {
             self.act(&node.name, action, None);
         }
     }
@@ -415,31 +408,21 @@ impl<'a> Pass<'a> {
         let mut actions = Vec::new();
         if !turn.change.spec.in_service {
             let holder = lease::holder_of(OwnerKind::Plan, uid);
-            match lease::of(self.observed, &node.name, &holder, self.now) {
-                Lease::None => {}
-                Lease::Ours(until) => self.out.wake(until),
-                Lease::Due(lease) => actions.push(Action::RenewLease {
-                    node: node.name.clone(),
-                    holder,
-                    resource_version: lease.resource_version.clone(),
-                }),
-                Lease::Free(over) => actions.push(Action::AcquireLease {
-                    node: node.name.clone(),
-                    node_uid: node.uid.clone(),
-                    holder,
-                    over: over.map(|lease| (lease.uid.clone(), lease.resource_version.clone())),
-                    since: turn.change.created,
-                }),
+            let lease = lease::upkeep(self.observed, node, &holder, (turn.change.created, self.now));
+            if let Some(due) = lease.due {
+                self.out.wake(due);
+            }
+            if let Some((lease, until)) = lease.held {
+                self.out.wake(until);
                 // What runs cannot be taken back: it goes on, and the lease is taken again when it can be.
-                Lease::Held(_, until) if turn.has_begun() => self.out.wake(until),
-                Lease::Held(lease, until) => {
-                    self.out.wake(until);
+                if !turn.has_begun() {
                     let message = format!("the lease of Node {} is held by {}", node.name, lease.holder);
                     let why = Why::new(Reason::NodeLeaseHeld, message).until(until);
                     self.close(turn, turn.step(), why);
                     return false;
                 }
             }
+            actions.extend(lease.renews.into_iter().chain(lease.takes));
         }
         if self.intent.is_stood_off() {
             // Beside the operator that numo replaces nothing new is taken; the turn is closed by what comes next.
