@@ -1,5 +1,5 @@
-//! A phase of rules of a node that has its turn with an owner other than a MutexRunConfig: what is asked, journaled and
-//! waited for. Nothing here decides what follows.
+//! A phase of rules of a node that has its turn, whoever the owner is: what is asked, journaled and waited for. Nothing here decides
+//! what follows.
 
 use crate::{
     action::{Action, Event, EventAction, Planned},
@@ -17,7 +17,7 @@ use crate::{
     why::Why,
 };
 use jiff::Timestamp;
-use numo_api::{FailurePolicy, Outcome, Phase, Reason, Step, marks::openshift};
+use numo_api::{FailurePolicy, Outcome, Phase, Reason, Step, VerdictRecord, marks::openshift};
 
 /// Whose rules they are, and what is known.
 #[derive(Clone, Copy)]
@@ -25,11 +25,43 @@ pub(crate) struct Phases<'a> {
     pub owner: &'a Owner,
     pub owner_uid: &'a str,
     pub rules: &'a [(Key, Option<&'a RuleView>)],
+    /// The node's home pool, if the owner has pools.
+    pub pool: &'a str,
     /// Version that the node goes to, if the owner has one.
     pub to_version: &'a str,
     pub observed: &'a Observed,
     pub answers: &'a Answers,
     pub now: Timestamp,
+}
+
+/// A phase, and the steps that its verdicts are journaled with.
+#[derive(Clone, Copy)]
+pub(crate) struct At {
+    pub phase: Phase,
+    /// The step of a node that has a verdict of the phase, if its journal is to say so.
+    pub step: Option<Step>,
+    /// The step that begins with the last Pass, so that it needs no write of its own.
+    pub then: Option<Step>,
+}
+
+impl At {
+    /// A phase whose verdicts are journaled in this step.
+    pub const fn step(phase: Phase, step: Step) -> Self {
+        Self {
+            phase,
+            step: Some(step),
+            then: None,
+        }
+    }
+
+    /// A phase whose verdicts are journaled in whatever step the node is; with the last Pass this one begins, if any.
+    pub const fn then(phase: Phase, then: Option<Step>) -> Self {
+        Self {
+            phase,
+            step: None,
+            then,
+        }
+    }
 }
 
 /// How a phase came along.
@@ -58,7 +90,7 @@ impl Phases<'_> {
             node: &node.name,
             node_uid: &node.uid,
             hostname: node.label(openshift::HOSTNAME),
-            pool: "",
+            pool: self.pool,
             from_version: status.pin.as_ref().map_or("", |pin| pin.from_version.as_str()),
             to_version: self.to_version,
             run: &change.spec.target.run_id,
@@ -69,7 +101,7 @@ impl Phases<'_> {
     }
 
     /// How a phase comes along.
-    fn progress(&self, (node, change): (&NodeView, &ChangeView), phase: Phase) -> Progress {
+    pub fn progress(&self, (node, change): (&NodeView, &ChangeView), phase: Phase) -> Progress {
         rules::progress(
             self.rules,
             phase,
@@ -86,11 +118,11 @@ impl Phases<'_> {
         &self,
         out: &mut Decision,
         (node, change): (&NodeView, &ChangeView),
-        (phase, step): (Phase, Step),
+        at: At,
         closed: Option<&Why>,
     ) -> Went {
-        let progress = self.progress((node, change), phase);
-        self.go_on(out, (node, change), (phase, step), closed, progress)
+        let progress = self.progress((node, change), at.phase);
+        self.go_on(out, (node, change), at, closed, progress)
     }
 
     /// Whether a rule of the phase is to begin next.
@@ -99,12 +131,12 @@ impl Phases<'_> {
         matches!(progress, Progress::Start(_) | Progress::Evaluate(_))
     }
 
-    /// Has rules of these phases asked again whose Pass is too old to go on.
+    /// Has rules of these phases asked again whose Pass is too old to go on; verdicts are journaled in `step`.
     pub fn confirm(
         &self,
         out: &mut Decision,
         (node, change): (&NodeView, &ChangeView),
-        phases: &[Phase],
+        (phases, step): (&[Phase], Option<Step>),
     ) -> Went {
         let stale = rules::stale(
             (self.rules, phases),
@@ -117,16 +149,22 @@ impl Phases<'_> {
         match stale {
             None => Went::Passed,
             Some((phase, progress)) => {
-                self.go_on(out, (node, change), (phase, Step::PreRules), None, progress)
+                let at = At {
+                    phase,
+                    step,
+                    then: None,
+                };
+                self.go_on(out, (node, change), at, None, progress)
             }
         }
     }
 
-    fn go_on(
+    /// The same for a phase whose progress is known.
+    pub fn go_on(
         &self,
         out: &mut Decision,
         (node, change): (&NodeView, &ChangeView),
-        (phase, step): (Phase, Step),
+        at: At,
         closed: Option<&Why>,
         progress: Progress,
     ) -> Went {
@@ -181,34 +219,78 @@ impl Phases<'_> {
                 out.actions.extend(journal.planned(None));
                 why
             }
-            Progress::Record(verdict, log) => {
-                let passed = verdict.outcome == Outcome::Pass;
-                let said = log
-                    .as_deref()
-                    .and_then(|log| log.lines().rfind(|line| !line.trim().is_empty()))
-                    .or(verdict.message.as_deref())
-                    .unwrap_or_default();
-                let word = if passed { "passed" } else { "failed" };
-                let note = format!(
-                    "rule {} {word} in phase {}: {}",
-                    verdict.rule,
-                    phase.name(),
-                    clip(said.trim(), 256)
-                );
-                let event = Event {
-                    node: Some(node.name.clone()),
-                    warning: !passed,
-                    reason: if passed { "RulePassed" } else { "RuleFailed" },
-                    action: EventAction::EvaluateRule,
-                    note: note.clone(),
-                };
-                journal.record(*verdict, log);
-                if change.status.step != Some(step) {
-                    journal.enter(step, None);
-                }
-                out.actions.extend(journal.planned(Some(event)));
-                Why::new(Reason::RuleRunning, note)
-            }
+            Progress::Record(verdict, log) => self.record(out, (node, change), at, *verdict, log),
         })
     }
+
+    /// Writes a verdict down. What is said of it.
+    fn record(
+        &self,
+        out: &mut Decision,
+        (node, change): (&NodeView, &ChangeView),
+        at: At,
+        verdict: VerdictRecord,
+        log: Option<String>,
+    ) -> Why {
+        let passed = verdict.outcome == Outcome::Pass;
+        let note = words(&verdict, log.as_deref());
+        let why = Why::new(Reason::RuleRunning, note.as_str());
+        let event = Event {
+            node: Some(node.name.clone()),
+            warning: !passed,
+            reason: if passed { "RulePassed" } else { "RuleFailed" },
+            action: EventAction::EvaluateRule,
+            note,
+        };
+        let goes_on = verdict.outcome != Outcome::Failure;
+        let mut journal = Journal::open(change, self.now);
+        journal.record(verdict, log);
+        if let Some(step) = at.step.filter(|step| change.status.step != Some(*step)) {
+            journal.enter(step, None);
+        }
+        let then = at.then.filter(|_| goes_on);
+        if let Some(then) = then.filter(|_| self.is_over((node, change), at.phase, &journal)) {
+            journal.enter(then, None);
+        }
+        out.actions.extend(journal.planned(Some(event)));
+        why
+    }
+
+    /// Whether every rule of the phase has passed with what the journal has by now.
+    fn is_over(&self, (node, change): (&NodeView, &ChangeView), phase: Phase, journal: &Journal<'_>) -> bool {
+        let left = rules::progress(
+            self.rules,
+            phase,
+            &journal.status.verdicts,
+            &self.subject(node, change),
+            self.observed,
+            self.answers,
+            self.now,
+        );
+        matches!(left, Progress::Passed)
+    }
+}
+
+/// A verdict in a sentence: the rule, its phase, and the last line of what it said; of a failure the attempt and the reason too.
+fn words(verdict: &VerdictRecord, log: Option<&str>) -> String {
+    let (rule, phase) = (&verdict.rule, verdict.phase.name());
+    let said = log
+        .and_then(|log| log.lines().rfind(|line| !line.trim().is_empty()))
+        .or(verdict.message.as_deref().filter(|_| verdict.job.is_none()))
+        .map_or("", str::trim);
+    let said = if said.is_empty() {
+        String::new()
+    } else {
+        format!(": {}", clip(said, 256))
+    };
+    if verdict.outcome == Outcome::Pass {
+        return format!("rule {rule} passed in phase {phase}{said}");
+    }
+    let code = verdict
+        .exit_code
+        .map_or_else(String::new, |code| format!(", exit code {code}"));
+    format!(
+        "rule {rule} failed in phase {phase}, attempt {}, {}{code}{said}",
+        verdict.attempt, verdict.reason
+    )
 }

@@ -3,7 +3,7 @@
 
 use super::{
     admit,
-    draft::{Draft, asks},
+    draft::Draft,
     frame::{Member, at_target},
     labels, machine,
     run_rules::awaited_run_jobs,
@@ -11,6 +11,7 @@ use super::{
 use crate::{
     action::{Action, Change, Event, EventAction, NodePatch, NodePurpose},
     admit::gates::{Gate, weigh},
+    decision::Decision,
     intent::InForce,
     key::Key,
     ledger,
@@ -18,8 +19,7 @@ use crate::{
     observed::{ChangeView, ForeignController, JobView, NodeView, RuleView},
     owners::mutex_run_config::gates,
     pools,
-    rules::{self, Progress, Subject},
-    text::clip,
+    rules::{self, Progress},
     time::later,
     turn::{
         closed,
@@ -27,6 +27,7 @@ use crate::{
         job::freeing,
         journal::{self, Journal},
         lease::{self, lease_holder},
+        phases::{At, Phases, Went},
         shield::{shield, unshield},
         ungated::{let_go_by_other, not_passed},
     },
@@ -34,8 +35,7 @@ use crate::{
     why::Why,
 };
 use numo_api::{
-    DirectiveAction, FailurePolicy, Outcome, Phase, Pin, Reason, RuleWait, Step, Strategy, Terms,
-    VerdictRecord,
+    DirectiveAction, FailurePolicy, Phase, Pin, Reason, Step, Strategy, Terms,
     marks::{self, openshift},
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -49,8 +49,6 @@ pub struct Pass<'m> {
     pub leaving: Option<&'m Why>,
     /// Nodes that were admitted and are not to begin.
     pub out_of_turn: BTreeMap<&'m str, Why>,
-    /// Host names of the nodes in flight.
-    pub hosts: Vec<&'m str>,
 }
 
 /// One node's turn in the making.
@@ -234,30 +232,6 @@ impl Turn<'_, '_> {
         }
     }
 
-    fn subject<'s>(&'s self, draft: &'s Draft<'_>) -> Subject<'s> {
-        let frame = &draft.frame;
-        let status = &self.change.status;
-        let since = journal::time(status.since.as_deref());
-        let last = status
-            .verdicts
-            .last()
-            .and_then(|verdict| journal::time(Some(&verdict.at)));
-        Subject {
-            owner: frame.owner,
-            owner_uid: &frame.run.uid,
-            node: &self.member.node.name,
-            node_uid: &self.member.node.uid,
-            hostname: self.member.node.label(openshift::HOSTNAME),
-            pool: &self.member.pool.name,
-            from_version: &self.pin.from_version,
-            to_version: &self.change.spec.target.version,
-            run: &self.change.spec.target.run_id,
-            round: self.change.status.attempt.max(1),
-            since: since.max(last),
-            waits: &status.rule_waits,
-        }
-    }
-
     /// The rules; those that are gone are not waited for when the run is left for good.
     fn rules(&self) -> Vec<(Key, Option<&RuleView>)> {
         let rules = self.force.rules.iter();
@@ -268,18 +242,31 @@ impl Turn<'_, '_> {
     }
 
     fn progress(&self, draft: &Draft<'_>, phase: Phase) -> Progress {
-        let frame = &draft.frame;
-        let subject = self.subject(draft);
-        let verdicts = &self.change.status.verdicts;
-        rules::progress(
-            &self.rules(),
-            phase,
-            verdicts,
-            &subject,
-            frame.observed,
-            draft.answers,
-            frame.now,
-        )
+        let rules = self.rules();
+        self.phases(draft, &rules)
+            .progress((self.member.node, self.change), phase)
+    }
+
+    fn phases<'s>(&'s self, draft: &'s Draft<'_>, rules: &'s [(Key, Option<&'s RuleView>)]) -> Phases<'s> {
+        Phases {
+            owner: draft.frame.owner,
+            owner_uid: &draft.frame.run.uid,
+            rules,
+            pool: &self.member.pool.name,
+            to_version: &self.change.spec.target.version,
+            observed: draft.frame.observed,
+            answers: draft.answers,
+            now: draft.frame.now,
+        }
+    }
+
+    /// Moves rules along; what is asked and written for it goes into the decision.
+    fn moves(&self, draft: &mut Draft<'_>, along: impl FnOnce(&Phases<'_>, &mut Decision) -> Went) -> Went {
+        let rules = self.rules();
+        let mut out = std::mem::take(&mut draft.out);
+        let went = along(&self.phases(draft, &rules), &mut out);
+        draft.out = out;
+        went
     }
 
     fn journal(&self, draft: &Draft<'_>) -> Journal<'_> {
@@ -542,16 +529,11 @@ impl Turn<'_, '_> {
 
     /// Whether every rule's Pass is young enough to let the node go on it. One that is not is asked again.
     fn confirmed(&self, draft: &mut Draft<'_>) -> bool {
-        let frame = &draft.frame;
-        let stale = rules::stale(
-            (&self.rules(), &rules::BEFORE_RELEASE),
-            &self.change.status.verdicts,
-            &self.subject(draft),
-            frame.observed,
-            draft.answers,
-            frame.now,
-        );
-        stale.is_none_or(|(phase, progress)| self.go_on(draft, (phase, Step::PreRelease), None, progress))
+        let at = (self.member.node, self.change);
+        let went = self.moves(draft, |phases, out| {
+            phases.confirm(out, at, (&rules::BEFORE_RELEASE, None))
+        });
+        self.act_on(draft, (Phase::PreRelease, Step::PreRelease), went)
     }
 
     fn go_on(
@@ -561,187 +543,42 @@ impl Turn<'_, '_> {
         closed: Option<&Why>,
         progress: Progress,
     ) -> bool {
-        match progress {
-            Progress::Passed => true,
-            Progress::Ask(question) => {
-                draft.out.questions.push(question);
-                draft.report(
-                    self.member,
-                    step,
-                    Why::new(Reason::RuleRunning, "its result is being read"),
-                );
-                false
-            }
-            Progress::Wait(rule, _) if !closed::keeps(&rule) && closed.is_some() => {
-                if let Some(why) = closed {
-                    self.close(draft, step, why.clone());
-                }
-                false
-            }
-            Progress::Wait(why, wake) => {
-                if closed.is_none() {
-                    closed::reopen(&mut draft.out, self.change, draft.frame.now);
-                }
-                draft.report(self.member, step, why);
-                if let Some(at) = wake {
-                    draft.wake(at);
-                }
-                false
-            }
-            Progress::Start(mut job) => {
-                if let Some(why) = closed {
-                    self.close(draft, step, why.clone());
-                    return false;
-                }
-                job.avoid = self.others_in_flight();
-                let why = Why::new(Reason::RuleStarting, format!("rule {} is starting", job.rule));
-                self.plan(draft, Action::CreateJob(job), None);
-                draft.report(self.member, step, why);
-                false
-            }
-            Progress::Evaluate(request) => {
-                if let Some(why) = closed {
-                    self.close(draft, step, why.clone());
-                    return false;
-                }
-                let why = asks(draft, request);
-                draft.report(self.member, step, why);
-                false
-            }
-            Progress::Note(wait, why) => {
-                self.note(draft, wait);
-                draft.report(self.member, step, why);
-                false
-            }
-            Progress::Record(verdict, log) => {
-                self.record(draft, *verdict, log, step);
-                false
-            }
-            Progress::Failed(policy, why) => {
-                self.failed(draft, phase, policy, &why);
-                false
-            }
-        }
-    }
-
-    fn others_in_flight(&self) -> Vec<String> {
-        let own = self.member.node.label(openshift::HOSTNAME);
-        let others = self.pass.hosts.iter().filter(|host| **host != own);
-        others.map(|host| (*host).to_owned()).collect()
-    }
-
-    fn note(&self, draft: &mut Draft<'_>, wait: RuleWait) {
-        let mut journal = self.journal(draft);
-        journal.note(wait);
-        journal.write(draft, None);
-    }
-
-    fn record(&self, draft: &mut Draft<'_>, verdict: VerdictRecord, log: Option<String>, step: Step) {
-        let (rule, phase) = (verdict.rule.clone(), verdict.phase.name());
-        let words = log
-            .as_deref()
-            .and_then(|log| log.lines().rfind(|line| !line.trim().is_empty()))
-            .or(verdict.message.as_deref().filter(|_| verdict.job.is_none()))
-            .unwrap_or("");
-        let short = clip(words.trim(), 256);
-        let said = if short.is_empty() {
-            String::new()
-        } else {
-            format!(": {short}")
-        };
-        let event = match verdict.outcome {
-            Outcome::Pass => self.event(
-                false,
-                "RulePassed",
-                EventAction::EvaluateRule,
-                format!("rule {rule} passed in phase {phase}{said}"),
-            ),
-            Outcome::Failure | Outcome::ContinuedAfterFailure => {
-                let code = verdict
-                    .exit_code
-                    .map_or_else(String::new, |code| format!(", exit code {code}"));
-                let note = format!(
-                    "rule {rule} failed in phase {phase}, attempt {}, {}{code}{said}",
-                    verdict.attempt, verdict.reason
-                );
-                self.event(true, "RuleFailed", EventAction::EvaluateRule, note)
-            }
-        };
-        let message = format!("rule {rule} ended in phase {phase}: {}", verdict.reason);
-        let passed = verdict.outcome != Outcome::Failure;
-        let mut journal = self.journal(draft);
-        journal.record(verdict, log);
-        let next = passed.then(|| self.next_after(draft, &journal, step)).flatten();
-        if let Some(next) = next {
-            journal.enter(next, None);
-        }
-        journal.write(draft, Some(event));
-        draft.report(self.member, step, Why::new(Reason::RuleRunning, message));
-    }
-
-    /// The step that begins with this verdict, so that it needs no write of its own: none while rules of
-    /// the phase are left.
-    fn next_after(&self, draft: &Draft<'_>, journal: &Journal<'_>, step: Step) -> Option<Step> {
-        let frame = &draft.frame;
-        let verdicts = &journal.status.verdicts;
-        let subject = self.subject(draft);
-        let phase = match step {
-            Step::PreRules => Phase::Pre,
-            Step::PostRules => Phase::Post,
-            _ => return None,
-        };
-        let left = rules::progress(
-            &self.rules(),
-            phase,
-            verdicts,
-            &subject,
-            frame.observed,
-            draft.answers,
-            frame.now,
-        );
-        match (left, phase) {
-            (Progress::Passed, Phase::Pre) => Some(Step::PreRelease),
-            (Progress::Passed, Phase::Post) if self.force.soak_seconds > 0 => Some(Step::Soaked),
-            (Progress::Passed, Phase::Post) => Some(Step::Done),
+        let then = match phase {
+            Phase::Pre => Some(Step::PreRelease),
+            Phase::Post if self.force.soak_seconds > 0 => Some(Step::Soaked),
+            Phase::Post => Some(Step::Done),
             _ => None,
+        };
+        let at = (self.member.node, self.change);
+        let went = self.moves(draft, |phases, out| {
+            phases.go_on(out, at, At::then(phase, then), closed, progress)
+        });
+        self.act_on(draft, (phase, step), went)
+    }
+
+    /// Acts on how a phase of rules went; true if it passed.
+    fn act_on(&self, draft: &mut Draft<'_>, (phase, step): (Phase, Step), went: Went) -> bool {
+        match went {
+            Went::Passed => return true,
+            Went::Waits(why) => draft.report(self.member, step, why),
+            Went::Closed(why) => self.close(draft, step, why),
+            Went::Failed(policy, why) => self.failed(draft, phase, policy, &why),
         }
+        false
     }
 
     /// A rule failed for good: its policy decides, after the OnFailure rules had their say.
     fn failed(&self, draft: &mut Draft<'_>, phase: Phase, policy: FailurePolicy, why: &Why) {
-        match self.progress(draft, Phase::OnFailure) {
-            Progress::Passed | Progress::Failed(..) => {}
-            Progress::Start(mut job) => {
-                job.avoid = self.others_in_flight();
-                self.plan(draft, Action::CreateJob(job), None);
-                draft.report(self.member, Step::Held, why.clone());
-                return;
-            }
-            Progress::Evaluate(request) => {
-                asks(draft, request);
-                draft.report(self.member, Step::Held, why.clone());
-                return;
-            }
-            Progress::Note(wait, other) => {
-                self.note(draft, wait);
-                draft.report(self.member, Step::Held, other);
-                return;
-            }
-            Progress::Record(verdict, log) => {
-                self.record(draft, *verdict, log, Step::Held);
-                return;
-            }
-            Progress::Ask(question) => {
-                draft.out.questions.push(question);
-                draft.report(self.member, Step::Held, why.clone());
-                return;
-            }
-            Progress::Wait(other, wake) => {
-                draft.report(self.member, Step::Held, other);
-                if let Some(at) = wake {
-                    draft.wake(at);
-                }
-                return;
+        let at = (self.member.node, self.change);
+        let went = self.moves(draft, |phases, out| {
+            phases.pass(out, at, At::then(Phase::OnFailure, None), None)
+        });
+        match went {
+            Went::Passed | Went::Failed(..) => {}
+            Went::Waits(other) | Went::Closed(other) => {
+                let is_asked = matches!(other.reason, Reason::RuleStarting | Reason::RuleRunning);
+                let why = if is_asked { why.clone() } else { other };
+                return draft.report(self.member, Step::Held, why);
             }
         }
         if self.give_up.is_some() && phase.is_after_release() {

@@ -19,7 +19,6 @@ use crate::{
     standoff,
     turn::{
         directive::retry_asked,
-        job::hosts_in_flight,
         journal::{self, forgotten},
     },
     verdict::Answers,
@@ -312,7 +311,6 @@ fn move_on(draft: &mut Draft<'_>, hold: Option<&Why>, leaving: Option<&Why>) {
         hold,
         leaving,
         out_of_turn: admit::out_of_turn(&draft.frame, &members, hold, &mut draft.out.report),
-        hosts: hosts_in_flight(draft.frame.observed),
     };
     for member in &members {
         if let Some(change) = member.in_flight() {

@@ -11,7 +11,7 @@ use crate::{
     turn::{
         closed, job,
         journal::Journal,
-        phases::{Phases, Went},
+        phases::{At, Phases, Went},
     },
     why::Why,
 };
@@ -24,6 +24,7 @@ impl Pass<'_> {
             owner: &self.view.owner,
             owner_uid: &self.view.uid,
             rules: &self.intent.rules,
+            pool: "",
             to_version: "",
             observed: self.observed,
             answers: self.answers,
@@ -43,7 +44,7 @@ impl Pass<'_> {
         let mut out = std::mem::take(&mut self.out);
         let went = self
             .phases()
-            .pass(&mut out, (node, change), (phase, step), closed);
+            .pass(&mut out, (node, change), At::step(phase, step), closed);
         self.out = out;
         self.act_on(change, step, went)
     }
@@ -91,7 +92,9 @@ impl Pass<'_> {
             return false;
         }
         let mut out = std::mem::take(&mut self.out);
-        let went = self.phases().pass(&mut out, (node, change), (phase, step), None);
+        let went = self
+            .phases()
+            .pass(&mut out, (node, change), At::step(phase, step), None);
         self.out = out;
         match went {
             // Deletion must end: it is in the journal, and said.
@@ -104,7 +107,9 @@ impl Pass<'_> {
     pub(super) fn confirm(&mut self, node: &NodeView, change: &ChangeView) -> bool {
         let mut out = std::mem::take(&mut self.out);
         let at = (node, change);
-        let went = self.phases().confirm(&mut out, at, &rules::BEFORE_RELEASE);
+        let went = self
+            .phases()
+            .confirm(&mut out, at, (&rules::BEFORE_RELEASE, Some(Step::PreRules)));
         self.out = out;
         self.act_on(change, Step::PreRules, went)
     }

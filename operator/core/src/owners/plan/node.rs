@@ -29,7 +29,7 @@ use crate::{
         directive::{self, retry_asked},
         journal::{self, Journal},
         lease, machine,
-        phases::{Phases, Went},
+        phases::{At, Phases, Went},
         shield,
         ungated::{let_go_by_other, not_passed},
     },
@@ -657,6 +657,7 @@ impl<'a> Pass<'a> {
             owner: self.owner,
             owner_uid: &self.view.uid,
             rules: &self.intent.rules,
+            pool: "",
             to_version: &self.resolved.version,
             observed: self.observed,
             answers: self.answers,
@@ -694,7 +695,7 @@ impl<'a> Pass<'a> {
     fn passed(&mut self, turn: &Turn<'a>, phase: Phase, step: Step, closed: Option<&Why>) -> bool {
         let mut out = std::mem::take(&mut self.out);
         let at = (turn.node, turn.change);
-        let went = self.phases().pass(&mut out, at, (phase, step), closed);
+        let went = self.phases().pass(&mut out, at, At::step(phase, step), closed);
         self.out = out;
         self.act_on(turn, step, went)
     }
@@ -703,7 +704,9 @@ impl<'a> Pass<'a> {
     fn confirmed(&mut self, turn: &Turn<'a>, phases: &[Phase]) -> bool {
         let mut out = std::mem::take(&mut self.out);
         let at = (turn.node, turn.change);
-        let went = self.phases().confirm(&mut out, at, phases);
+        let went = self
+            .phases()
+            .confirm(&mut out, at, (phases, Some(Step::PreRules)));
         self.out = out;
         self.act_on(turn, Step::PreRules, went)
     }
