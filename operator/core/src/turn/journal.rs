@@ -1,8 +1,8 @@
 //! One journal in the making: what a pass adds to a NodeChange's status, written once at most.
 
 use crate::{
-    action::{Action, Event, Planned},
-    observed::ChangeView,
+    action::{Action, Event, EventAction, Planned},
+    observed::{ChangeView, Observed},
     ready,
     text::clip,
     why::Why,
@@ -104,6 +104,32 @@ impl<'a> Journal<'a> {
             event,
         })
     }
+}
+
+/// That the node of a turn is gone, though another one may have its name by now.
+pub(crate) fn gone(change: &ChangeView) -> String {
+    let (name, uid) = (&change.spec.node_name, &change.spec.node_uid);
+    format!("Node {name} with uid {uid} no longer exists")
+}
+
+/// Ends a turn whose node is gone, for this reason in words. The event is of the node that has its name now, if any.
+pub(crate) fn end_gone(
+    change: &ChangeView,
+    message: String,
+    observed: &Observed,
+    now: Timestamp,
+) -> Option<Planned> {
+    let node = observed.nodes.get(&change.spec.node_name);
+    let event = Event {
+        node: node.map(|node| node.name.clone()),
+        warning: true,
+        reason: Reason::NodeGone.name(),
+        action: EventAction::Complete,
+        note: message.clone(),
+    };
+    let mut journal = Journal::open(change, now);
+    journal.enter(Step::Failed, Some(&Why::new(Reason::NodeGone, message)));
+    journal.planned(Some(event))
 }
 
 /// The last entry of this step in the journal's present attempt.

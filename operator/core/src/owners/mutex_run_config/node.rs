@@ -1148,20 +1148,11 @@ pub fn settle_orphans(draft: &mut Draft<'_>) {
             continue;
         }
         let message = match node.filter(|node| node.uid == *uid) {
-            None => format!("Node {name} with uid {uid} no longer exists"),
+            None => journal::gone(change),
             Some(_) => format!("pool {} of Node {name} no longer exists", change.spec.target.pool),
         };
-        let why = Why::new(Reason::NodeGone, message);
-        let mut journal = Journal::open(change, draft.frame.now);
-        journal.enter(Step::Failed, Some(&why));
-        let event = Event {
-            node: node.map(|node| node.name.clone()),
-            warning: true,
-            reason: Reason::NodeGone.name(),
-            action: EventAction::Complete,
-            note: why.message.to_string(),
-        };
-        journal.write(draft, Some(event));
+        let ended = journal::end_gone(change, message, draft.frame.observed, draft.frame.now);
+        draft.out.actions.extend(ended);
     }
     if blind {
         return;

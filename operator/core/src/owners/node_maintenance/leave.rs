@@ -9,7 +9,10 @@ use crate::{
     action::{Action, Change, EventAction},
     mark,
     observed::{ChangeView, NodeView},
-    turn::{journal::Journal, machine, shield},
+    turn::{
+        journal::{self, Journal},
+        machine, shield,
+    },
     why::Why,
 };
 use numo_api::{Phase, Reason, RunResult, Step, marks};
@@ -126,13 +129,8 @@ impl Pass<'_> {
             .filter(|change| change.in_flight() && Some(change.spec.node_uid.as_str()) != uid)
             .collect();
         for change in orphans {
-            let message = format!(
-                "Node {} with uid {} no longer exists",
-                change.spec.node_name, change.spec.node_uid
-            );
-            let mut journal = Journal::open(change, self.now);
-            journal.enter(Step::Failed, Some(&Why::new(Reason::NodeGone, message)));
-            self.out.actions.extend(journal.planned(None));
+            let ended = journal::end_gone(change, journal::gone(change), self.observed, self.now);
+            self.out.actions.extend(ended);
         }
         if node.is_none() {
             for action in machine::remediation_unshields(self.observed, &self.view.uid, |_| true) {

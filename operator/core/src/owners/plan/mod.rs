@@ -33,11 +33,7 @@ use crate::{
     owner::OwnerKind,
     report::{PlanReport, RunPhase},
     standoff,
-    turn::{
-        job,
-        journal::{self, Journal},
-        lease, machine, overdue, ungated,
-    },
+    turn::{job, journal, lease, machine, overdue, ungated},
     verdict::{Answers, Question},
     why::Why,
 };
@@ -256,13 +252,8 @@ impl Pass<'_> {
 
     /// A node that is gone, or was made again under its name, has no turn any more.
     fn end_orphan(&mut self, change: &ChangeView) {
-        let message = format!(
-            "Node {} with uid {} no longer exists",
-            change.spec.node_name, change.spec.node_uid
-        );
-        let mut journal = Journal::open(change, self.now);
-        journal.enter(Step::Failed, Some(&Why::new(Reason::NodeGone, message)));
-        self.out.actions.extend(journal.planned(None));
+        let ended = journal::end_gone(change, journal::gone(change), self.observed, self.now);
+        self.out.actions.extend(ended);
     }
 
     /// Takes our marks off nodes that have no turn any more; true while there are some.
