@@ -2,6 +2,7 @@
 
 use crate::{
     action::{Action, JOB_CHAIN, Planned},
+    decision::Decision,
     key::Key,
     observed::{JobView, Observed},
 };
@@ -11,16 +12,23 @@ use std::collections::BTreeSet;
 /// How long a finished Job stays when its author did not say (seconds).
 const DEFAULT_JOB_TTL_SECONDS: i64 = 24 * 3600;
 
-/// Lets a Job go as late as its author asked for.
-pub fn freeing(job: Key, view: &JobView) -> Planned {
-    Planned {
-        chain: format!("{JOB_CHAIN}{job}"),
-        action: Action::SetJobTtl {
-            job,
-            uid: view.uid.clone(),
-            seconds: view.wanted_ttl_seconds.unwrap_or(DEFAULT_JOB_TTL_SECONDS),
-        },
-        event: None,
+/// Lets these Jobs go, those that nobody has let go yet: as late as their authors asked for.
+pub(crate) fn free<'a>(out: &mut Decision, jobs: impl IntoIterator<Item = (&'a Key, &'a JobView)>) {
+    for (key, view) in jobs {
+        let frees =
+            |planned: &Planned| matches!(&planned.action, Action::SetJobTtl { job, .. } if job == key);
+        if view.ttl_seconds.is_some() || view.deleting || out.actions.iter().any(frees) {
+            continue;
+        }
+        out.actions.push(Planned {
+            chain: format!("{JOB_CHAIN}{key}"),
+            action: Action::SetJobTtl {
+                job: key.clone(),
+                uid: view.uid.clone(),
+                seconds: view.wanted_ttl_seconds.unwrap_or(DEFAULT_JOB_TTL_SECONDS),
+            },
+            event: None,
+        });
     }
 }
 

@@ -24,7 +24,7 @@ use crate::{
     turn::{
         closed,
         directive::persons_words,
-        job::freeing,
+        job,
         journal::{self, Journal},
         lease::{self, lease_holder},
         phases::{At, Phases, Went},
@@ -1216,22 +1216,7 @@ pub fn free_jobs(draft: &mut Draft<'_>, all: bool) {
         let ours = frame.jobs().filter(|(key, _)| !awaited.contains(*key));
         freed.extend(ours.filter(|(_, job)| job.ttl_seconds.is_none() && !job.deleting));
     }
-    let due: Vec<_> = freed
-        .into_iter()
-        .filter(|(key, _)| {
-            !draft
-                .out
-                .actions
-                .iter()
-                .any(|planned| frees(&planned.action, key))
-        })
-        .map(|(key, job)| freeing(key.clone(), job))
-        .collect();
-    draft.out.actions.extend(due);
-}
-
-fn frees(action: &Action, key: &Key) -> bool {
-    matches!(action, Action::SetJobTtl { job, .. } if job == key)
+    job::free(&mut draft.out, freed);
 }
 
 /// How often a drain that could not pass is tried again (seconds).

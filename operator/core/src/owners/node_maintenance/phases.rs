@@ -5,7 +5,6 @@ use super::{
     pass::Pass,
 };
 use crate::{
-    action::Planned,
     observed::{ChangeView, NodeView},
     rules,
     turn::{
@@ -137,16 +136,8 @@ impl Pass<'_> {
         // Once the turn is over nobody waits for a Job any more.
         let over = self.view.deleting && !changes(self.observed, &self.view.uid).any(ChangeView::in_flight);
         let jobs = self.observed.jobs.iter();
-        let freed: Vec<Planned> = jobs
-            .filter(|(key, job)| judged.contains(key.to_string().as_str()) || over && job.run == id)
-            .filter(|(_, job)| job.ttl_seconds.is_none() && !job.deleting)
-            .map(|(key, job)| job::freeing(key.clone(), job))
-            .collect();
-        for planned in freed {
-            let known = |other: &Planned| other.action == planned.action;
-            if !self.out.actions.iter().any(known) {
-                self.out.actions.push(planned);
-            }
-        }
+        let due =
+            jobs.filter(|(key, job)| judged.contains(key.to_string().as_str()) || over && job.run == id);
+        job::free(&mut self.out, due);
     }
 }

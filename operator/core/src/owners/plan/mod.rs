@@ -25,11 +25,11 @@ pub use known::{job_name, joined, label, reservation, run_id};
 pub use resolve::{Resolved, digest, munged, secret_hash};
 
 use crate::{
-    action::{Action, FORGET_CHAIN, NodePurpose, Planned},
+    action::{Action, FORGET_CHAIN, NodePurpose},
     decision::{Decision, Snapshot},
     key::Key,
     ledger, mark,
-    observed::{ChangeView, NodeView, Observed, PlanJobView, PlanView},
+    observed::{ChangeView, JobView, NodeView, Observed, PlanJobView, PlanView},
     owner::OwnerKind,
     report::{PlanReport, RunPhase},
     standoff,
@@ -363,26 +363,11 @@ impl Pass<'_> {
         let mut ended: BTreeSet<&str> = all().map(|change| change.spec.target.run_id.as_str()).collect();
         ended.insert(&self.run_id);
         ended.retain(|run| !(busy.contains(run) || *run == self.run_id && waits));
-        let freed: Vec<Planned> = self
-            .observed
-            .jobs
-            .iter()
-            .filter(|(key, job)| {
-                ended.contains(job.run.as_str()) || judged.contains(key.to_string().as_str())
-            })
-            .filter(|(_, job)| job.ttl_seconds.is_none() && !job.deleting)
-            .map(|(key, job)| job::freeing(key.clone(), job))
-            .collect();
-        for planned in freed {
-            if !self
-                .out
-                .actions
-                .iter()
-                .any(|other| other.action == planned.action)
-            {
-                self.out.actions.push(planned);
-            }
-        }
+        let is_due = |key: &Key, job: &JobView| {
+            ended.contains(job.run.as_str()) || judged.contains(key.to_string().as_str())
+        };
+        let due = self.observed.jobs.iter().filter(|(key, job)| is_due(key, job));
+        job::free(&mut self.out, due);
     }
 
     /// Our finalizer is there while a mark of ours may be, and no longer.
