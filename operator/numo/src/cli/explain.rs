@@ -136,6 +136,18 @@ struct Earliest {
 }
 
 impl Earliest {
+    fn words(&self, now: Timestamp) -> String {
+        let Self { at, why } = self;
+        let at = at.as_ref().map_or_else(String::new, |at| {
+            let in_ = at.parse::<Timestamp>().map_or_else(
+                |_| String::new(),
+                |at| format!(", in {}", eta::words(at.as_second() - now.as_second())),
+            );
+            format!("{at}{in_}: ")
+        });
+        format!(" {at}{why}")
+    }
+
     fn at(at: Timestamp, why: impl Into<String>) -> Self {
         Self {
             at: Some(second(at)),
@@ -497,15 +509,8 @@ impl Explanation {
             let reason = paint(output::of_reason(*reason), reason.name());
             line("also", &format!("{reason}: {message}; ends by {ends_by}"));
         }
-        if let Some(Earliest { at, why }) = &self.earliest {
-            let at = at.as_ref().map_or_else(String::new, |at| {
-                let in_ = at.parse::<Timestamp>().map_or_else(
-                    |_| String::new(),
-                    |at| format!(", in {}", eta::words(at.as_second() - now.as_second())),
-                );
-                format!("{at}{in_}: ")
-            });
-            line("earliest", &format!(" {at}{why}"));
+        if let Some(earliest) = &self.earliest {
+            line("earliest", &earliest.words(now));
         }
         for Link { what, message } in &self.chain {
             line(what, message);
@@ -718,19 +723,7 @@ fn around(one: &mut Explanation, look: &Look, seen: &NodeView, owner: Option<&Ow
                 .extend(Word::kept(used.budget.annotations.get(marks::SAID)).pop());
         }
     }
-    if let Some(lease) = observed
-        .leases
-        .get(&seen.name)
-        .filter(|lease| !lease.holder.is_empty())
-    {
-        let until = lease.renewed.and_then(|renewed| {
-            let until = renewed.as_second() + lease.duration_seconds;
-            Timestamp::from_second(until).ok()
-        });
-        let until = until.map_or_else(String::new, |until| format!(" until {until}"));
-        let holder = holder(observed, &lease.holder);
-        one.link("lease", format!("{holder} holds the lease of the node{until}"));
-    }
+    around_lease(one, observed, seen);
     if seen.unschedulable && !one.tells(Reason::CordonedByOther) {
         one.link("node", "it is cordoned");
     }
@@ -753,6 +746,23 @@ fn around(one: &mut Explanation, look: &Look, seen: &NodeView, owner: Option<&Ow
     }
     if hard.len() > NAMED {
         one.link("pod", format!("and {} more", hard.len() - NAMED));
+    }
+}
+
+/// Who holds the lease of a node, and until when.
+fn around_lease(one: &mut Explanation, observed: &Observed, seen: &NodeView) {
+    if let Some(lease) = observed
+        .leases
+        .get(&seen.name)
+        .filter(|lease| !lease.holder.is_empty())
+    {
+        let until = lease.renewed.and_then(|renewed| {
+            let until = renewed.as_second() + lease.duration_seconds;
+            Timestamp::from_second(until).ok()
+        });
+        let until = until.map_or_else(String::new, |until| format!(" until {until}"));
+        let holder = holder(observed, &lease.holder);
+        one.link("lease", format!("{holder} holds the lease of the node{until}"));
     }
 }
 

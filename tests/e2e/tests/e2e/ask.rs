@@ -3,7 +3,10 @@
 
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::{core::v1::Node, events::v1::Event};
-use kube::{Api, api::ListParams};
+use kube::{
+    Api,
+    api::{ListParams, Patch, PatchParams},
+};
 use numo_api::{MutexBudget, marks};
 use numo_cluster::{Cluster, Options, User};
 use numo_e2e::{NAMESPACE, Stage, manifests, process::call};
@@ -464,6 +467,29 @@ async fn who_paused_what_and_why_is_kept_and_told_and_a_dry_run_writes_nothing()
     let text = stage.say(&["explain", "worker-1"]).await?;
     assert!(text.contains(&format!("do      numo start {name}\n")), "{text}");
     assert!(text.contains("stop by admin: a disk"), "{text}");
+    // What else stands against it is told with it: who ends the stop need not come again for that.
+    let cordon = |cordoned: bool| Patch::Merge(json!({"spec": {"unschedulable": cordoned}}));
+    nodes
+        .patch("worker-1", &PatchParams::default(), &cordon(true))
+        .await?;
+    stage
+        .until("the cordon is told beside the stop", 30, || async {
+            let text = stage.say(&["explain", "worker-1"]).await?;
+            let told = "also    CordonedByOther: Node worker-1 spec.unschedulable: found true";
+            anyhow::ensure!(
+                text.contains("why     Stopped: ") && text.contains(told),
+                "{text}"
+            );
+            Ok(Some(()))
+        })
+        .await?;
+    let node = json_of(&stage, &["explain", "worker-1"]).await?;
+    let also = &node[0]["also"][0];
+    assert_eq!(also["reason"], "CordonedByOther", "{node:#}");
+    assert!(also["endsBy"].is_string(), "{node:#}");
+    nodes
+        .patch("worker-1", &PatchParams::default(), &cordon(false))
+        .await?;
     let text = stage.say(&["explain", &format!("mutexbudget/{name}")]).await?;
     assert!(text.contains("Stopped") && text.contains("numo start"), "{text}");
     assert!(text.contains("stop by admin: a disk"), "{text}");
