@@ -6,12 +6,14 @@ use crate::{report::Report, why::Why};
 /// One thing that may stand against a node's turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gate {
-    /// The owner begins nothing: it is refused, suspended, out of its window, or waits for another owner.
+    /// The owner begins nothing: it is refused, suspended, or cannot be understood.
     Owner,
     /// A person stopped the changes of these nodes: a MutexBudget is paused.
     Stop,
     /// A person holds this node.
     Person,
+    /// The owner waits for its version, its window, or another owner.
+    Waits,
     /// The owner cannot change a node like this one.
     Unfit,
     /// Somebody is about to take the node away, or to reboot it.
@@ -36,10 +38,11 @@ pub(crate) enum Gate {
 
 impl Gate {
     /// From what a person ends, or nobody, to what ends by itself.
-    pub const ORDER: [Self; 13] = [
+    pub const ORDER: [Self; 14] = [
         Self::Owner,
         Self::Stop,
         Self::Person,
+        Self::Waits,
         Self::Unfit,
         Self::Leaving,
         Self::Busy,

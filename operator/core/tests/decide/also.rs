@@ -96,3 +96,20 @@ fn all_that_stands_against_a_turn_that_has_begun_is_named() {
          change a PreRelease pin:4.17.0";
     assert_eq!(against(run), ["Stopped", "NodeNotReady"]);
 }
+
+#[test]
+fn a_stop_is_worse_than_a_window_that_is_closed() {
+    let window = r#"spec {"window":{"days":["mon"],"startTime":"1","endTime":"2"}}"#;
+    let around = "node a worker v0
+         node b worker v0
+         budget all max:1 paused";
+    let waits = format!("{around}\n plan concurrency:1 cordon finalizer {window}");
+    assert_eq!(against(&waits), ["Stopped", "OutsideWindow"]);
+    let begun = format!(
+        "{around}
+         plan concurrency:1 cordon finalizer applying:a {window}
+         begun a new
+         keeps a"
+    );
+    assert_eq!(against(&begun), ["Stopped", "OutsideWindow"]);
+}

@@ -376,6 +376,7 @@ impl Pass<'_> {
             Gate::Quorum => quorum::refusal(self.observed, node),
             // A node that is not Ready, or cordoned, is drained like any: that is what people ask a maintenance for.
             Gate::Person
+            | Gate::Waits
             | Gate::Unfit
             | Gate::Leaving
             | Gate::Busy

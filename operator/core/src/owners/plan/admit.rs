@@ -203,10 +203,11 @@ impl<'a> Pass<'a> {
                 continue;
             }
             let against = gates::weigh(self.asked == Some(node.name.as_str()), |gate| match gate {
-                Gate::Owner => hold
-                    .clone()
-                    .or_else(|| window.get_or_insert_with(|| self.outside()).clone())
-                    .or_else(|| unsettled.clone()),
+                Gate::Owner => hold.clone(),
+                Gate::Waits => {
+                    let outside = window.get_or_insert_with(|| self.outside()).clone();
+                    outside.or_else(|| unsettled.clone())
+                }
                 Gate::Stop => ledger::stop(observed, node),
                 Gate::Person => Self::persons(said),
                 Gate::Unfit => Self::unfit(node, &hosts).or_else(|| self.of_windows(node)),

@@ -629,12 +629,10 @@ impl<'a> Pass<'a> {
                 suspended
                     .or_else(invalid)
                     .or_else(|| self.intent.of_secrets.clone())
-                    .or_else(|| self.unresolved())
                     .or_else(|| self.intent.of_gates.clone())
                     .or_else(|| self.gate_lost())
-                    .or_else(waits)
-                    .or_else(outside)
             }
+            Gate::Waits => self.unresolved().or_else(waits).or_else(outside),
             Gate::Stop => ledger::stop(self.observed, turn.node),
             Gate::Person => persons(),
             Gate::State => not_ready(),

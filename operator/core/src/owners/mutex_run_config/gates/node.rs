@@ -32,6 +32,7 @@ pub(crate) fn against(frame: &Frame<'_>, member: &Member<'_>, gate: Gate) -> Opt
         // no pool of those. Runs have no order of their own.
         Gate::Owner
         | Gate::Person
+        | Gate::Waits
         | Gate::Unfit
         | Gate::State
         | Gate::Quorum
