@@ -391,6 +391,13 @@ impl Judge {
         let Some(new) = world.jobs_made.iter().rfind(|made| made.key == request.job) else {
             return Ok(());
         };
+        // No rule of this world names another namespace.
+        if new.key.namespace != new.rule.namespace {
+            return breach(
+                "17",
+                format!("Job {} of rule {} runs in another namespace", new.key, new.rule),
+            );
+        }
         let turn = self.turns.iter().find(|(_, turn)| turn.node_uid == new.node_uid);
         let began = turn
             .and_then(|(key, _)| self.rounds.get(key))
@@ -456,11 +463,66 @@ impl Judge {
         Ok(())
     }
 
+    /// What a decision must hold, whatever becomes of its writes.
+    pub fn decided(&self, world: &World, seen: &Observed, owner: &Owner, decision: &Decision) -> Verdict {
+        let run = seen.runs.get(&owner.key);
+        let run = run.filter(|_| owner.kind == OwnerKind::MutexRunConfig);
+        run.map_or(Ok(()), |run| holds_without_a_rule(world, seen, run, decision))
+    }
+
     /// When nothing is to be done, every node is in its own pool, or in the canary by its turn.
     pub fn at_rest(&self, world: &World) -> Verdict {
         homes(world)?;
         self.kept(world)
     }
+}
+
+/// 14: once another version is asked for, no pool of a run is left unpaused because a rule that it names is not there.
+fn holds_without_a_rule(world: &World, seen: &Observed, run: &RunConfigView, decision: &Decision) -> Verdict {
+    let spec = &run.spec;
+    let named = spec.mutex_rules.iter().flatten();
+    let key = |reference: &numo_api::ObjectRef| {
+        Key::new(
+            reference.namespace.as_deref().unwrap_or(&run.key.namespace),
+            reference.name.as_deref().unwrap_or_default(),
+        )
+    };
+    let is_complete = named.map(key).all(|rule| seen.rules.contains_key(&rule));
+    if is_complete || run.deleting || spec.dry_run == Some(true) || spec.on_refusal.is_some() {
+        return Ok(());
+    }
+    let Some(asked) = seen
+        .cluster_version
+        .as_ref()
+        .map(|version| version.desired.as_str())
+    else {
+        return Ok(());
+    };
+    let version = |config: &str| seen.configs.get(config)?.version.as_deref();
+    for pool in target_pools(seen, run) {
+        let Some(pool) = seen.pools.get(&pool) else {
+            continue;
+        };
+        let rolls = seen.nodes.values().any(|node| {
+            let current = version(node.annotation(openshift::CURRENT_CONFIG));
+            own_home(world, node) == Primary::Pool(pool.name.clone())
+                && current.is_some_and(|current| current != asked)
+        });
+        let pauses = decision.actions.iter().any(|planned| {
+            matches!(&planned.action, Action::PatchPool(patch)
+                if patch.pool == pool.name && patch.paused == Some((false, true)))
+        });
+        if rolls && !pool.paused && !pauses {
+            return breach(
+                "14",
+                format!(
+                    "a rule of {} is not there, and pool {} is not paused",
+                    run.key, pool.name
+                ),
+            );
+        }
+    }
+    Ok(())
 }
 
 /// 13: nothing begins while it is stopped.

@@ -2,7 +2,8 @@
 //! and the report that it returns. Each breaks one invariant of the design (§6); the judge must catch it.
 
 use crate::world::World;
-use numo_api::{DirectiveAction, Reason, marks};
+use jiff::{SignedDuration, Timestamp};
+use numo_api::{DirectiveAction, Reason, marks, mutex_run_config::OnRefusal};
 use numo_core::{
     Decision, Owner,
     action::{Action, NodePurpose, Planned, PoolPurpose},
@@ -74,11 +75,17 @@ pub enum Mutation {
     BlamesOthers,
     /// A drain counts as done at once.
     SkipsDrain,
+    /// The clock of the machine counts, which is an hour ahead of that of the API server.
+    ReadsItsOwnClock,
+    /// Pools of a run that is refused roll.
+    RollsWhenRefused,
+    /// A rule's Job runs where Plans are.
+    RunsRulesAmongPlans,
 }
 
 impl Mutation {
     /// Every one, with what the judge's verdict begins with.
-    pub const ALL: [(Self, &'static [&'static str]); 30] = [
+    pub const ALL: [(Self, &'static [&'static str]); 33] = [
         (Self::AsksNoRule, &["invariant 1:"]),
         (Self::BelievesOldPasses, &["invariant 1:"]),
         (Self::IgnoresBudgets, &["invariant 2:"]),
@@ -109,7 +116,20 @@ impl Mutation {
         (Self::WaitsInSilence, &["nothing was written"]),
         (Self::BlamesOthers, &["nobody of"]),
         (Self::SkipsDrain, &["invariant 1:", "invariant kept:"]),
+        // Invariant 9: a window is open by the API server's clock.
+        (Self::ReadsItsOwnClock, &["invariant 13:"]),
+        (Self::RollsWhenRefused, &["invariant 14:"]),
+        (Self::RunsRulesAmongPlans, &["invariant 17:"]),
     ];
+
+    /// The time that the core is given.
+    pub fn now(self, now: Timestamp) -> Timestamp {
+        let ahead = SignedDuration::from_hours(1);
+        match self {
+            Self::ReadsItsOwnClock => now.checked_add(ahead).unwrap_or(now),
+            _ => now,
+        }
+    }
 
     /// What the core is given to see instead, if that is other than what was seen.
     pub fn view(self, owner: &Owner, seen: &Observed) -> Option<Observed> {
@@ -133,6 +153,10 @@ impl Mutation {
             Self::IgnoresQuorum => hide_control_plane(&mut view),
             Self::TakesNoLease => view.settings.leases_unavailable = Some("there are none".to_owned()),
             Self::IgnoresStops => lift_stops(&mut view),
+            Self::RollsWhenRefused => {
+                let runs = view.runs.values_mut();
+                runs.for_each(|run| run.spec.on_refusal = Some(OnRefusal::Roll));
+            }
             Self::IgnoresWindows => view.plans.values_mut().for_each(|plan| plan.window = None),
             Self::IgnoresOthers => {
                 let uid = seen.uid_of(owner).unwrap_or_default();
@@ -153,6 +177,11 @@ impl Mutation {
             Self::AsksAgain => actions.iter_mut().for_each(|planned| {
                 if let Action::CreateJob(request) = &mut planned.action {
                     request.job.name = format!("{}-{}", request.job.name, world.jobs_made.len());
+                }
+            }),
+            Self::RunsRulesAmongPlans => actions.iter_mut().for_each(|planned| {
+                if let Action::CreateJob(request) = &mut planned.action {
+                    "system-upgrade".clone_into(&mut request.job.namespace);
                 }
             }),
             Self::UpgradesTwice => twice(actions),

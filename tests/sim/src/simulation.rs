@@ -360,8 +360,9 @@ impl Simulation {
         let mutated = self
             .mutation
             .and_then(|mutation| mutation.view(owner, &self.view.seen));
+        let now = self.world.time();
         let snapshot = Snapshot {
-            now: self.world.time(),
+            now: self.mutation.map_or(now, |mutation| mutation.now(now)),
             observed: mutated.as_ref().unwrap_or(&self.view.seen),
             owner,
             asked: None,
@@ -383,8 +384,9 @@ impl Simulation {
         if let Some(mutation) = self.mutation {
             mutation.edit(owner, &self.world, &self.view.seen, &mut decision);
         }
+        let seen = &self.view.seen;
+        self.judge.decided(&self.world, seen, owner, &decision)?;
         if self.story.passes.is_multiple_of(16) {
-            let seen = &self.view.seen;
             self.judge.reported(&self.world, seen, owner, &decision)?;
         }
         if let Some(at) = decision.wake_at {
