@@ -164,17 +164,17 @@ impl Observed {
         })
     }
 
-    /// Whether the owner of this uid is there, and pauses the MachineHealthChecks that see its nodes in flight: each does, unless a
-    /// MutexRunConfig says otherwise.
-    pub fn pauses_health_checks(&self, uid: &str) -> bool {
+    /// The owners, by uid, that pause the MachineHealthChecks that see their nodes in flight: each does, unless a MutexRunConfig says
+    /// otherwise.
+    pub fn pause_health_checks(&self) -> BTreeSet<&str> {
         let runs = self.runs.values();
         let runs = runs.filter(|run| run.spec.pause_health_checks != Some(false));
-        let plans = self.plans.values().map(|plan| &plan.uid);
-        let maintenances = self.maintenances.values().map(|view| &view.uid);
-        runs.map(|run| &run.uid)
+        let plans = self.plans.values().map(|plan| plan.uid.as_str());
+        let maintenances = self.maintenances.values().map(|view| view.uid.as_str());
+        runs.map(|run| run.uid.as_str())
             .chain(plans)
             .chain(maintenances)
-            .any(|one| one == uid)
+            .collect()
     }
 
     /// The turn that the node has with an owner other than this one, in service or not, if it has one.
@@ -194,7 +194,7 @@ impl Observed {
 
     /// Whether a Machine is that of the node it names. Anybody with a namespace may make a Machine that names a node, and one of another
     /// cluster may name a node that is called the same: only the Machine counts that the node names too.
-    fn is_machine_of(&self, (api, key): &(MachineApi, Key), node: &str) -> bool {
+    pub fn is_machine_of(&self, (api, key): &(MachineApi, Key), node: &str) -> bool {
         let Some(node) = self.nodes.get(node) else {
             return false;
         };

@@ -10,6 +10,7 @@ use crate::{
     pools,
 };
 use numo_api::marks;
+use std::collections::BTreeMap;
 
 /// What keeps remediation off a Machine.
 pub(crate) const MACHINE_SHIELD: [(&str, &str); 1] = [(marks::SKIP_REMEDIATION, "")];
@@ -106,20 +107,37 @@ pub(crate) fn end_pause(
     owner: &str,
     (place, check): (&(MachineApi, Key), &Annotated),
 ) -> Action {
-    let needs_it = |of: &str, node: &str| {
-        let mut machines = observed.machines_of_nodes();
-        of != owner
-            && observed.pauses_health_checks(of)
-            && machines.any(|machine| machine.1.node == node && selects((place, check), machine))
-    };
-    let mut turns = observed.changing().map(|change| &change.spec);
-    let heir = turns.find(|turn| needs_it(&turn.owner_ref.uid, &turn.node_name));
-    if let Some(turn) = heir {
-        let mark = mark::shielding(&check.annotations, &turn.owner_ref.uid, std::iter::empty());
+    if let Some(heir) = heir(observed, owner, (place, check)) {
+        let mark = mark::shielding(&check.annotations, heir, std::iter::empty());
         return patch(place, check, MachinePurpose::HandOverHealthCheck, vec![mark]);
     }
     let changes = off(&check.annotations, &HEALTH_CHECK_PAUSE);
     patch(place, check, MachinePurpose::ResumeHealthCheck, changes)
+}
+
+/// Another owner with a node in flight that the MachineHealthCheck would see, and that would pause the check for it: only one of
+/// OpenShift, as those of Cluster API heed the shield of the Machine. Who keeps no pause must be given none: two such owners
+/// would give it to each other for ever.
+fn heir<'a>(
+    observed: &'a Observed,
+    owner: &str,
+    (place, check): (&(MachineApi, Key), &Annotated),
+) -> Option<&'a str> {
+    if place.0 != MachineApi::OpenShift {
+        return None;
+    }
+    let pausing = observed.pause_health_checks();
+    let turns: BTreeMap<&str, &str> = observed
+        .changing()
+        .map(|change| (change.spec.node_name.as_str(), change.spec.owner_ref.uid.as_str()))
+        .filter(|(_, of)| *of != owner && pausing.contains(of))
+        .collect();
+    let mut machines = observed.machines.iter().filter(|machine| {
+        turns.contains_key(machine.1.node.as_str())
+            && selects((place, check), *machine)
+            && observed.is_machine_of(machine.0, &machine.1.node)
+    });
+    turns.get(machines.next()?.1.node.as_str()).copied()
 }
 
 /// Whether a Machine or a MachineHealthCheck carries a mark of this owner.

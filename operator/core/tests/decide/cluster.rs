@@ -577,7 +577,8 @@ impl Cluster {
         self.observed.machines.insert(place, machine);
     }
 
-    /// `healthcheck h`: a MachineHealthCheck; `shielded:<owner>` is paused by numo, `skipped` by someone else.
+    /// `healthcheck h`: a MachineHealthCheck of OpenShift, or `clusterapi`; `shielded:<owner>` is paused by numo, `skipped` by someone
+    /// else.
     fn health_check(&mut self, line: &Line<'_>) {
         let name = line.word(1);
         let annotations = shielded(line, (marks::HEALTH_CHECK_PAUSED, marks::FIELD_MANAGER));
@@ -585,7 +586,12 @@ impl Cluster {
         if let Some(label) = line.option("selects") {
             check.selector = serde_json::json!({"matchLabels": {"of": label}});
         }
-        let place = (MachineApi::OpenShift, Key::new("machines", name));
+        let api = if line.has("clusterapi") {
+            MachineApi::ClusterApi
+        } else {
+            MachineApi::OpenShift
+        };
+        let place = (api, Key::new("machines", name));
         self.observed.health_checks.insert(place, check);
     }
 

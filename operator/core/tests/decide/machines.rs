@@ -273,3 +273,56 @@ fn a_pause_that_another_owners_turn_needs_is_handed_over() {
     check(&ends("{}", "machine n of b openshift label:others"), resumed);
     check(&ends("{pauseHealthChecks: false}", needs), resumed);
 }
+
+#[test]
+fn a_pause_is_handed_to_nobody_who_would_not_keep_it() {
+    // A run does not pause those of Cluster API by itself: two of them would hand it to each other for ever.
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0
+         node b worker 4.16.0
+         rule backup Pre
+         run {} finalizer
+         change b Released
+         maintenance a finalizer deleting
+         turn a Ready
+         machine m of a label:workers
+         machine n of b label:workers
+         healthcheck h clusterapi selects:workers shielded:uid-nm",
+        "> resume healthcheck h
+         > journal a Done Done",
+    );
+}
+
+#[test]
+fn a_pause_stays_while_the_pools_cannot_be_seen() {
+    let blind = |change: &str| {
+        format!(
+            "cluster 4.17.0
+             node a worker 4.16.0 turn
+             rule backup Pre
+             target t worker
+             run {{mutexTargets: [{{name: t}}]}} finalizer
+             {change}
+             machine m of a openshift label:workers shielded:run-uid
+             healthcheck h selects:workers shielded:run-uid"
+        )
+    };
+    let released = "change a Released pin:4.17.0 entries:Admitted,Released verdict:backup/Pre/1/Pass";
+    let said = |text: &str| {
+        let cluster = crate::cluster::Cluster::parse(text);
+        crate::words::words(&cluster, &crate::words::decision(&cluster)).join("\n")
+    };
+    let stays = said(&blind(released));
+    assert!(
+        !stays.contains("resume") && !stays.contains("unshield"),
+        "{stays}"
+    );
+    // Its turn is over: nobody needs them.
+    let goes = said(&blind(""));
+    assert!(
+        goes.contains("> resume healthcheck h") && goes.contains("> unshield machine m"),
+        "{goes}"
+    );
+}

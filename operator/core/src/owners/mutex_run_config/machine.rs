@@ -51,6 +51,13 @@ fn is_in_the_way<'n>(
         })
 }
 
+/// The nodes that have their turn with this run, those among them whose pool cannot be seen at this moment.
+fn flying<'a>(frame: &Frame<'a>) -> BTreeSet<&'a str> {
+    let turns = frame.observed.changing();
+    let own = turns.filter(|change| change.spec.owner_ref.uid == frame.run.uid);
+    own.map(|change| change.spec.node_name.as_str()).collect()
+}
+
 /// Takes the shield off Machines whose node has no turn in this run.
 pub fn unshield(draft: &mut Draft<'_>) {
     let frame = &draft.frame;
@@ -63,12 +70,7 @@ pub fn unshield(draft: &mut Draft<'_>) {
     if ours.is_empty() {
         return;
     }
-    let flying: BTreeSet<&str> = frame
-        .members
-        .iter()
-        .filter(|member| member.in_flight().is_some())
-        .map(|member| member.node.name.as_str())
-        .collect();
+    let flying = flying(frame);
     let over: Vec<(String, Action)> = ours
         .into_iter()
         .filter(|(_, machine)| !flying.contains(machine.node.as_str()))
@@ -88,16 +90,22 @@ pub fn unshield(draft: &mut Draft<'_>) {
 /// Resumes the MachineHealthChecks that this run paused, once no node has its turn and none is getting it.
 pub fn resume_health_checks(draft: &mut Draft<'_>) {
     let frame = &draft.frame;
+    let ours = |check: &Annotated| is_marked(&check.annotations, &frame.run.uid);
+    if !frame.observed.health_checks.values().any(ours) {
+        return;
+    }
     let begins =
         |action: &Action| matches!(action, Action::CreateChange { .. } | Action::WriteJournal { .. });
-    let busy = frame.in_flight() > 0 || draft.out.actions.iter().any(|planned| begins(&planned.action));
+    let flying = flying(frame);
+    let busy = !flying.is_empty() || draft.out.actions.iter().any(|planned| begins(&planned.action));
     let paused: Vec<_> = frame
         .observed
         .health_checks
         .iter()
-        .filter(|(_, check)| is_marked(&check.annotations, &frame.run.uid))
+        .filter(|(_, check)| ours(check))
         .filter(|(place, check)| {
-            let nodes = frame.members.iter().map(|member| member.node.name.as_str());
+            let members = frame.members.iter().map(|member| member.node.name.as_str());
+            let nodes = members.chain(flying.iter().copied());
             !busy || !is_in_the_way(frame, nodes, place, check)
         })
         .map(|check| {

@@ -628,11 +628,16 @@ impl<'a> Pass<'a> {
                 let suspended = self.intent.suspended.clone();
                 suspended
                     .or_else(invalid)
-                    .or_else(|| self.intent.of_secrets.clone())
                     .or_else(|| self.intent.of_gates.clone())
                     .or_else(|| self.gate_lost())
             }
-            Gate::Waits => self.unresolved().or_else(waits).or_else(outside),
+            Gate::Waits => {
+                let secrets = self.intent.of_secrets.clone();
+                secrets
+                    .or_else(|| self.unresolved())
+                    .or_else(waits)
+                    .or_else(outside)
+            }
             Gate::Stop => ledger::stop(self.observed, turn.node),
             Gate::Person => persons(),
             Gate::State => not_ready(),
