@@ -616,12 +616,10 @@ impl<'a> Pass<'a> {
         // What was cordoned, or has run already, is brought to its end: the other Plan may wait for the place that this node
         // fills in a budget.
         let waits = || {
-            let waits = || edge::waits(self.view, self.observed, &self.resolved.version);
-            (!turn.is_disrupted()).then(waits).flatten()
-        };
-        let outside = || {
             // Each turn that is given back begins another attempt: their number says nothing of what was done to the node.
-            (!turn.is_disrupted()).then(|| self.outside()).flatten()
+            let waits =
+                || edge::waits(self.view, self.observed, &self.resolved.version).or_else(|| self.outside());
+            (!turn.is_disrupted()).then(waits).flatten()
         };
         let against = gates::weigh(self.asked == Some(turn.node.name.as_str()), |gate| match gate {
             Gate::Owner => {
@@ -633,10 +631,7 @@ impl<'a> Pass<'a> {
             }
             Gate::Waits => {
                 let secrets = self.intent.of_secrets.clone();
-                secrets
-                    .or_else(|| self.unresolved())
-                    .or_else(waits)
-                    .or_else(outside)
+                secrets.or_else(|| self.unresolved()).or_else(waits)
             }
             Gate::Stop => ledger::stop(self.observed, turn.node),
             Gate::Person => persons(),
