@@ -3,9 +3,23 @@
 
 use crate::{report::Report, why::Why};
 
-/// One thing that may stand against a node's turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Gate {
+macro_rules! gates {
+    ($($(#[$meaning:meta])* $gate:ident,)+) => {
+        /// One thing that may stand against a node's turn.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Gate {
+            $($(#[$meaning])* $gate,)+
+        }
+
+        impl Gate {
+            /// In the order in which they are declared: none can be left out of it.
+            const ORDER: &[Self] = &[$(Self::$gate),+];
+        }
+    };
+}
+
+// From what a person ends, or nobody, to what ends by itself.
+gates! {
     /// The owner begins nothing: it is refused, suspended, or cannot be understood.
     Owner,
     /// A person stopped the changes of these nodes: a MutexBudget is paused.
@@ -36,26 +50,6 @@ pub(crate) enum Gate {
     Drain,
 }
 
-impl Gate {
-    /// From what a person ends, or nobody, to what ends by itself.
-    pub const ORDER: [Self; 14] = [
-        Self::Owner,
-        Self::Stop,
-        Self::Person,
-        Self::Waits,
-        Self::Unfit,
-        Self::Leaving,
-        Self::Busy,
-        Self::State,
-        Self::Quorum,
-        Self::Lease,
-        Self::First,
-        Self::Room,
-        Self::Budget,
-        Self::Drain,
-    ];
-}
-
 /// What stands against a node, worst first.
 #[derive(Debug)]
 pub(crate) struct Against {
@@ -67,7 +61,7 @@ pub(crate) struct Against {
 /// node. A drain is probed only for a node that could have its turn.
 pub(crate) fn weigh(asked: bool, mut against: impl FnMut(Gate) -> Option<Why>) -> Against {
     let mut found = Vec::new();
-    for gate in Gate::ORDER {
+    for &gate in Gate::ORDER {
         let is_decided = !found.is_empty();
         if is_decided && (!asked || gate == Gate::Drain) {
             break;

@@ -1,7 +1,7 @@
 //! What a person said about a node.
 
-use crate::observed::ChangeView;
-use numo_api::{Directive, DirectiveAction};
+use crate::{observed::ChangeView, why::Why};
+use numo_api::{Directive, DirectiveAction, Reason};
 
 /// What a person said, in a sentence.
 pub fn persons_words(what: &str, change: &ChangeView, directive: &Directive) -> String {
@@ -11,6 +11,13 @@ pub fn persons_words(what: &str, change: &ChangeView, directive: &Directive) -> 
         .as_deref()
         .map_or_else(String::new, |reason| format!(": {reason}"));
     format!("{what} by {by}{why} (NodeChange {} spec.directive)", change.key)
+}
+
+/// That a person holds the node, if so.
+pub(crate) fn held(change: &ChangeView) -> Option<Why> {
+    let directive = change.spec.directive.as_ref()?;
+    (directive.action == DirectiveAction::Hold)
+        .then(|| Why::new(Reason::HeldByPerson, persons_words("held", change, directive)))
 }
 
 /// A person has asked to leave a node out that has no turn, and that is not journaled yet.

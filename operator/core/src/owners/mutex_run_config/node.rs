@@ -1213,8 +1213,7 @@ pub fn free_jobs(draft: &mut Draft<'_>, all: bool) {
         } else {
             awaited_run_jobs(frame).collect()
         };
-        let ours = frame.jobs().filter(|(key, _)| !awaited.contains(*key));
-        freed.extend(ours.filter(|(_, job)| job.ttl_seconds.is_none() && !job.deleting));
+        freed.extend(frame.jobs().filter(|(key, _)| !awaited.contains(*key)));
     }
     job::free(&mut draft.out, freed);
 }

@@ -2,7 +2,7 @@
 
 use super::{
     node::{cordoning, has_taint, taints},
-    pass::{Pass, held_by_person},
+    pass::Pass,
 };
 use crate::{
     action::{Action, EventAction, Planned},
@@ -12,7 +12,10 @@ use crate::{
     owner::MaintenanceGroup,
     report::{MaintenancePhase, RunPhase},
     time::later,
-    turn::journal::{self, Journal},
+    turn::{
+        directive,
+        journal::{self, Journal},
+    },
     why::Why,
 };
 use jiff::Timestamp;
@@ -75,7 +78,7 @@ impl Pass<'_> {
         }
         let suspended = self.intent.suspended.clone();
         let stop = suspended
-            .or_else(|| held_by_person(change))
+            .or_else(|| directive::held(change))
             .or_else(|| ledger::stop(self.observed, node));
         // Beside the operator that numo replaces the node is that one's to close.
         let undone = undone(node, self.group).filter(|_| !self.intent.is_stood_off());

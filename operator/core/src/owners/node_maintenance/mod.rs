@@ -50,7 +50,7 @@ use node::cordoning;
 use numo_api::{
     DirectiveAction, NodeChangeSpec, OwnerRef, Phase, Reason, Step, Target, marks, plan::PLAN_GROUP,
 };
-use pass::{Pass, held, held_by_person};
+use pass::{Pass, held};
 
 pub use asked::{inadmissible, invalid, rules_of};
 pub use keep::MAX_CORRECTIONS;
@@ -63,13 +63,14 @@ pub fn decide(snapshot: &Snapshot<'_>, view: &MaintenanceView, answers: &Answers
         return Decision::default();
     };
     let observed = snapshot.observed;
+    let node = in_hand(view, observed).unwrap_or(&view.spec.node_name);
     let mut pass = Pass {
         now: snapshot.now,
         observed,
         view,
-        node: in_hand(view, observed).unwrap_or(&view.spec.node_name),
+        node,
         group,
-        asked: snapshot.asked == Some(in_hand(view, observed).unwrap_or(&view.spec.node_name)),
+        asked: snapshot.asked == Some(node),
         intent: asked(view, observed),
         answers,
         out: Decision::default(),
@@ -470,7 +471,7 @@ impl Pass<'_> {
         }
         // Quorum too: the rules may have taken hours.
         let against = gates::weigh(self.asked, |gate| match gate {
-            Gate::Person => held_by_person(change),
+            Gate::Person => directive::held(change),
             gate => self.at_any_time(node, gate),
         });
         let closed = against.worst(&mut self.out.report);

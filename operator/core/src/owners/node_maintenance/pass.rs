@@ -7,12 +7,11 @@ use crate::{
     observed::{ChangeView, MaintenanceView, Observed},
     owner::MaintenanceGroup,
     report::{MaintenanceReport, NodeReport},
-    turn::directive,
     verdict::Answers,
     why::Why,
 };
 use jiff::Timestamp;
-use numo_api::{DirectiveAction, Reason, Step};
+use numo_api::{Reason, Step};
 
 /// One decision in the making.
 pub(super) struct Pass<'a> {
@@ -91,14 +90,4 @@ pub(super) fn held(holder: &str) -> Why {
         "failed to obtain a lease that is not owned by us : can't update or invalidate the lease because it is held by different owner: {holder}"
     );
     Why::new(Reason::NodeLeaseHeld, message)
-}
-
-pub(super) fn held_by_person(change: &ChangeView) -> Option<Why> {
-    let directive = change.spec.directive.as_ref()?;
-    (directive.action == DirectiveAction::Hold).then(|| {
-        Why::new(
-            Reason::HeldByPerson,
-            directive::persons_words("held", change, directive),
-        )
-    })
 }

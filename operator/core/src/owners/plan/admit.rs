@@ -31,7 +31,7 @@ use crate::{
     why::Why,
 };
 use numo_api::{
-    DirectiveAction, Order, Reason, Step,
+    Order, Reason, Step,
     conditions::Who,
     marks::{self, openshift},
 };
@@ -209,7 +209,7 @@ impl<'a> Pass<'a> {
                     outside.or_else(|| unsettled.clone())
                 }
                 Gate::Stop => ledger::stop(observed, node),
-                Gate::Person => Self::persons(said),
+                Gate::Person => said.and_then(directive::held),
                 Gate::Unfit => Self::unfit(node, &hosts).or_else(|| self.of_windows(node)),
                 Gate::Leaving => {
                     let (why, at) = leaving(node, &taken, self.now)?;
@@ -525,16 +525,6 @@ impl<'a> Pass<'a> {
             .filter(|_| !self.intent.take_not_ready)?;
         let at = not_ready::left_out_at(node, after)?;
         (at <= self.now).then(|| not_ready::left_out_not_ready(node))
-    }
-
-    /// What a person said of a node that waits.
-    fn persons(said: Option<&ChangeView>) -> Option<Why> {
-        let change = said?;
-        let directive = change.spec.directive.as_ref()?;
-        (directive.action == DirectiveAction::Hold).then(|| {
-            let words = directive::persons_words("held", change, directive);
-            Why::new(Reason::HeldByPerson, words)
-        })
     }
 
     /// A Windows node needs an image of kubectl of its own.

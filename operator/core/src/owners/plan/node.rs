@@ -594,13 +594,6 @@ impl<'a> Pass<'a> {
 
     /// What keeps the next step of a node that has not begun.
     fn closed(&mut self, turn: &Turn<'a>) -> Option<Why> {
-        let persons = || {
-            let directive = turn.change.spec.directive.as_ref()?;
-            (directive.action == DirectiveAction::Hold).then(|| {
-                let words = directive::persons_words("held", turn.change, directive);
-                Why::new(Reason::HeldByPerson, words)
-            })
-        };
         let invalid = || {
             let problem = self.intent.invalid.clone()?;
             Some(Why::new(Reason::InvalidField, problem))
@@ -634,7 +627,7 @@ impl<'a> Pass<'a> {
                 secrets.or_else(|| self.unresolved()).or_else(waits)
             }
             Gate::Stop => ledger::stop(self.observed, turn.node),
-            Gate::Person => persons(),
+            Gate::Person => directive::held(turn.change),
             Gate::State => not_ready(),
             Gate::Quorum => quorum::refusal_of_turn(self.observed, turn.node, turn.change),
             // They were free when the turn began, and what came since waits for this node.
