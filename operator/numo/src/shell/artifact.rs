@@ -1,9 +1,12 @@
 //! Images of wasm rules: resolved once, fetched with the rule's own credentials, kept for the day the registry is gone,
 //! and judged by the policies of operator and rule before anything of them is compiled. Nothing here runs a component.
 
-use super::signers::{KeptSigners, SignerFiles, Signers};
+use super::{
+    item::Item,
+    signers::{KeptSigners, SignerFiles, Signers},
+};
 use crate::runners::wasm::{Fault, policy, reason, reference};
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::{
     Api, Client,
     api::{DynamicObject, ListParams},
@@ -312,7 +315,8 @@ impl Artifacts {
             return Ok(Credentials::none());
         };
         let unfetched = |reason, message: String| NotFetched::Unfetched((reason, message));
-        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
+        let resource = ApiResource::erase::<Secret>(&());
+        let secrets: Api<Item> = Api::namespaced_with(self.client.clone(), namespace, &resource);
         let read = tokio::time::timeout(PATIENCE, secrets.get_opt(name)).await;
         let found = match read.map_err(|_| NotFetched::NoAnswer)? {
             Ok(found) => found,
@@ -331,13 +335,13 @@ impl Artifacts {
             );
             return Err(unfetched(Reason::PullSecretNotFound, message));
         };
-        let Some(json) = secret.data.unwrap_or_default().remove(PULL_SECRET_KEY) else {
+        let Some(ByteString(json)) = secret.at(&["data", PULL_SECRET_KEY]) else {
             let message = format!(
                 "spec.wasm.pullSecretName: found no key {PULL_SECRET_KEY} in Secret {namespace}/{name}, wanted type kubernetes.io/dockerconfigjson"
             );
             return Err(unfetched(Reason::PullSecretInvalid, message));
         };
-        Credentials::parse(&json.0).map_err(|error| {
+        Credentials::parse(&json).map_err(|error| {
             let message = format!("spec.wasm.pullSecretName: Secret {namespace}/{name}: {error}");
             unfetched(Reason::PullSecretInvalid, message)
         })

@@ -442,15 +442,11 @@ impl Inner {
 
     /// Whether a namespace may reach what is inside the cluster. None if the API server gave no answer.
     pub(super) async fn is_inside(&self, namespace: &str) -> Option<bool> {
-        let namespaces = watch::api(&self.connection.read, Kind::Namespace, "");
+        let namespaces = watch::items(&self.connection.read, Kind::Namespace, "");
         let found = tokio::time::timeout(PATIENCE, namespaces.get_opt(namespace)).await;
-        let found = found.ok()?.ok()?;
-        let labels = found.and_then(|found| found.metadata.labels).unwrap_or_default();
-        Some(
-            labels
-                .get(marks::RULE_NETWORK)
-                .is_some_and(|value| value == marks::RULE_NETWORK_CLUSTER),
-        )
+        let label: Option<String> =
+            (found.ok()?.ok()?).and_then(|found| found.at(&["metadata", "labels", marks::RULE_NETWORK]));
+        Some(label.is_some_and(|value| value == marks::RULE_NETWORK_CLUSTER))
     }
 
     /// Addresses of pods, services and nodes.
@@ -551,7 +547,7 @@ impl Inner {
         reader.begin();
         let resource = watch::resource(kind);
         let what = &resource.kind;
-        let api = watch::api(&self.connection.read, kind, "");
+        let api = watch::items(&self.connection.read, kind, "");
         let params = ListParams::default().fields(&format!("metadata.name={name}"));
         let found = tokio::time::timeout(PATIENCE, api.list(&params))
             .await
@@ -562,7 +558,9 @@ impl Inner {
             .as_ref()
             .and_then(|object| object.metadata.resource_version.as_deref());
         reader.note(Mark::object(&resource, None, name, version));
-        let Some(mut object) = object else { return Ok(None) };
+        let Some(object) = object else { return Ok(None) };
+        let read = object.read(kind);
+        let mut object = read.map_err(|why| unavailable(format!("{what} {name}: {}", why.message)))?;
         object.metadata.managed_fields = None;
         object.types = Some(kube::core::TypeMeta {
             api_version: resource.api_version.clone(),

@@ -129,7 +129,7 @@ impl Channels {
         let found = self
             .cluster
             .get_or_try_init(|| async {
-                let namespaces = watch::api(&self.connection.read, Kind::Namespace, "");
+                let namespaces = watch::items(&self.connection.read, Kind::Namespace, "");
                 let found = namespaces.get(CLUSTER).await?;
                 Ok::<_, kube::Error>(found.metadata.uid.unwrap_or_default())
             })

@@ -21,9 +21,7 @@ use numo_core::{
     rules::clip,
 };
 use numo_plugin::{Rule, Services, Terms};
-use serde::Deserialize;
-use serde_json::value::RawValue;
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 /// The hidden verb of this binary under which it compiles one component.
 pub const COMPILE_VERB: &str = "compile-rule";
@@ -266,21 +264,10 @@ impl Inner {
 /// The bytes of one key of a ConfigMap. Nothing else of it is read: whoever wrote it may have written its `managedFields` as deep as the
 /// API server takes them.
 fn entry(map: &Item, key: &str) -> Option<Vec<u8>> {
-    #[derive(Default, Deserialize)]
-    #[serde(rename_all = "camelCase", default)]
-    struct Only<'t> {
-        #[serde(borrow)]
-        binary_data: Option<BTreeMap<String, &'t RawValue>>,
-        #[serde(borrow)]
-        data: Option<BTreeMap<String, &'t RawValue>>,
+    if let Some(ByteString(bytes)) = map.at(&["binaryData", key]) {
+        return Some(bytes);
     }
-    let Only { binary_data, data } = serde_json::from_str(map.text()).ok()?;
-    if let Some(bytes) = binary_data.and_then(|mut data| data.remove(key)) {
-        let bytes: ByteString = serde_json::from_str(bytes.get()).ok()?;
-        return Some(bytes.0);
-    }
-    let text: String = serde_json::from_str(data?.remove(key)?.get()).ok()?;
-    Some(text.into_bytes())
+    map.at::<String>(&["data", key]).map(String::into_bytes)
 }
 
 /// Has the component check its configuration.

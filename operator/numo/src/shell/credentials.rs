@@ -3,11 +3,14 @@
 //! MutexRule could have any Secret that numo may read sent anywhere. Nothing is kept: what is taken away holds from the
 //! next evaluation on.
 
-use super::evaluator::{PATIENCE, unavailable};
+use super::{
+    evaluator::{PATIENCE, unavailable},
+    item::Item,
+};
 use crate::runners::wasm::Fault;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
-use k8s_openapi::api::core::v1::Secret;
-use kube::{Api, Client};
+use k8s_openapi::{ByteString, api::core::v1::Secret};
+use kube::{Api, Client, api::ApiResource};
 use numo_api::marks;
 use numo_plugin::{
     Grants,
@@ -30,6 +33,7 @@ pub(super) async fn of(
             wanted.entry(name).or_default().push(grant);
         }
     }
+    let resource = ApiResource::erase::<Secret>(&());
     let mut all = BTreeMap::new();
     for (name, servers) in wanted {
         let wrong = |why: String| {
@@ -37,7 +41,7 @@ pub(super) async fn of(
                 "spec.wasm.grants.http.credentials: Secret {namespace}/{name}: {why}"
             ))
         };
-        let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
+        let secrets: Api<Item> = Api::namespaced_with(client.clone(), namespace, &resource);
         let found = tokio::time::timeout(PATIENCE, secrets.get_opt(name)).await;
         let secret = match found {
             Err(_) => return Err(wrong("it was not read in time".to_owned())),
@@ -71,9 +75,8 @@ pub(super) async fn of(
 
 /// Whether its owner says that it is for this server: `host` or `host:port` for TLS, `http://host` where it may be sent
 /// in the clear.
-fn is_for(secret: &Secret, grant: &HttpGrant) -> bool {
-    let annotations = secret.metadata.annotations.as_ref();
-    let servers = annotations.and_then(|annotations| annotations.get(marks::RULE_HOSTS));
+fn is_for(secret: &Item, grant: &HttpGrant) -> bool {
+    let servers: Option<String> = secret.at(&["metadata", "annotations", marks::RULE_HOSTS]);
     let names = |one: &str| {
         let (scheme, server) = match one.split_once("://") {
             Some((scheme, server)) => (scheme, server),
@@ -87,11 +90,11 @@ fn is_for(secret: &Secret, grant: &HttpGrant) -> bool {
 }
 
 /// `token` is a bearer token; `username` and `password` are basic authorisation, as in type kubernetes.io/basic-auth;
-/// `header` and `value` are any header.
-fn credential(secret: &Secret) -> Option<Credential> {
+/// `header` and `value` are any header. Nothing else of the Secret is read.
+fn credential(secret: &Item) -> Option<Credential> {
     let text = |key: &str| {
-        let bytes = &secret.data.as_ref()?.get(key)?.0;
-        let text = std::str::from_utf8(bytes).ok()?;
+        let bytes: ByteString = secret.at(&["data", key])?;
+        let text = String::from_utf8(bytes.0).ok()?;
         Some(text.trim_end_matches(['\r', '\n']).to_owned())
     };
     let authorization = |value: String| Credential {
@@ -112,22 +115,24 @@ fn credential(secret: &Secret) -> Option<Credential> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use k8s_openapi::ByteString;
 
-    fn secret(data: &[(&str, &str)]) -> Secret {
-        let data = data
+    fn secret(data: &[(&str, &str)], servers: Option<&str>) -> Item {
+        let data: BTreeMap<&str, String> = data
             .iter()
-            .map(|(key, value)| ((*key).to_owned(), ByteString(value.as_bytes().to_vec())));
-        Secret {
-            data: Some(data.collect()),
-            ..Secret::default()
-        }
+            .map(|(key, value)| (*key, BASE64_STANDARD.encode(value)))
+            .collect();
+        let annotations: BTreeMap<&str, &str> = servers
+            .map(|servers| (marks::RULE_HOSTS, servers))
+            .into_iter()
+            .collect();
+        let secret = serde_json::json!({"metadata": {"name": "a", "annotations": annotations}, "data": data});
+        serde_json::from_str(&secret.to_string()).unwrap()
     }
 
     #[test]
     fn a_secret_is_a_token_a_pair_or_a_header() {
         let check = |data: &[(&str, &str)], wanted: Option<(&str, &str)>| {
-            let found = credential(&secret(data));
+            let found = credential(&secret(data, None));
             let found = found
                 .as_ref()
                 .map(|found| (found.header.as_str(), found.value.as_str()));
@@ -145,13 +150,13 @@ mod tests {
 
     #[test]
     fn a_secret_goes_only_where_its_owner_says() {
-        let mut secret = secret(&[("token", "abc")]);
+        let unnamed = secret(&[("token", "abc")], None);
         let server = |host: &str, scheme: &str, port: u16| {
             serde_json::from_value(serde_json::json!({"host": host, "scheme": scheme, "port": port})).unwrap()
         };
-        assert!(!is_for(&secret, &server("status.example.com", "https", 443)));
-        let hosts = "status.example.com, other.example.com:8443, http://plain.example.com".to_owned();
-        secret.metadata.annotations = Some([(marks::RULE_HOSTS.to_owned(), hosts)].into());
+        assert!(!is_for(&unnamed, &server("status.example.com", "https", 443)));
+        let hosts = "status.example.com, other.example.com:8443, http://plain.example.com";
+        let secret = secret(&[("token", "abc")], Some(hosts));
         for (host, scheme, port, is) in [
             ("Status.Example.com", "https", 443, true),
             ("status.example.com", "http", 80, false),

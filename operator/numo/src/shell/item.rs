@@ -11,7 +11,7 @@ use kube::{
 };
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeMap};
 
 /// Levels of brackets in an object that is read. serde_json reads 128, the API server takes 10,000.
 const DEPTH: usize = 96;
@@ -128,6 +128,16 @@ impl Item {
     /// As it came.
     pub fn text(&self) -> &str {
         self.raw.get()
+    }
+
+    /// What stands at a path of names, read as `T`; nothing beside it is read. None if nothing does, or nothing of that form.
+    pub fn at<T: serde::de::DeserializeOwned>(&self, path: &[&str]) -> Option<T> {
+        let mut text = self.raw.get();
+        for name in path {
+            let fields: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_str(text).ok()?;
+            text = fields.get(*name)?.get();
+        }
+        serde_json::from_str(text).ok()
     }
 
     /// What `T` names of the object, whatever else it is made of: fields that are not named are skipped without recursion. None if those
@@ -292,6 +302,22 @@ mod tests {
             "metadata": {"resourceVersion": "9", "creationTimestamp": null, "annotations": {}}, "spec": {}}}"#;
         let bookmark: WatchEvent<Item> = serde_json::from_str(bookmark).unwrap();
         assert!(matches!(bookmark, WatchEvent::Bookmark(_)), "{bookmark:?}");
+    }
+
+    #[test]
+    fn one_value_is_read_whatever_stands_beside_it() {
+        let fields = format!("{}{{}}{}", r#"{"f:a":"#.repeat(300), "}".repeat(300));
+        let text = format!(
+            r#"{{"metadata": {{"name": "a", "managedFields": [{{"fieldsV1": {fields}}}], "labels": {{"a.b/c": "d", "n": null}}}},
+             "data": {{"token": "YWJj", "other": {fields}}}}}"#
+        );
+        let item: Item = serde_json::from_str(&text).unwrap();
+        let label = |name| item.at::<String>(&["metadata", "labels", name]);
+        assert_eq!(label("a.b/c").as_deref(), Some("d"));
+        assert_eq!((label("n"), label("none")), (None, None));
+        let token: k8s_openapi::ByteString = item.at(&["data", "token"]).unwrap();
+        assert_eq!(token.0, b"abc");
+        assert_eq!(item.at::<String>(&["spec", "any"]), None);
     }
 
     #[test]

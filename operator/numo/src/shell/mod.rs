@@ -19,6 +19,7 @@ mod evaluator;
 pub mod events;
 pub mod expressions;
 pub mod http;
+mod inbox;
 mod item;
 pub mod kind;
 pub mod kured;

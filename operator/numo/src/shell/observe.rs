@@ -3,6 +3,7 @@
 
 use super::{
     claim::Judged,
+    inbox::Inbox,
     kind::{CLUSTER_KINDS, JOB_KINDS, PLAN_KINDS},
     rival,
     store::{Seen, Store},
@@ -16,7 +17,6 @@ use numo_core::{
     quorum::OPENSHIFT_ETCD,
 };
 use std::{collections::BTreeSet, time::Duration};
-use tokio::sync::mpsc;
 
 /// Looks at everything a decision reads. What may not be seen is named in the second part.
 pub async fn once(client: &Client, settings: Settings) -> Result<(Store, Vec<String>), kube::Error> {
@@ -194,20 +194,17 @@ pub struct Following {
     /// What was seen.
     pub store: Store,
     client: Client,
-    sender: mpsc::UnboundedSender<Seen>,
-    seen: mpsc::UnboundedReceiver<Seen>,
+    inbox: Inbox,
     watched: BTreeSet<(Kind, String)>,
 }
 
 impl Following {
     /// Begins to watch all but what [`once`] could not see.
     pub fn begin(client: &Client, settings: Settings, unseen: &[String]) -> Self {
-        let (sender, seen) = mpsc::unbounded_channel();
         let mut following = Self {
             store: Store::new(settings),
             client: client.clone(),
-            sender,
-            seen,
+            inbox: Inbox::new(),
             watched: BTreeSet::new(),
         };
         let is_seen = |kind: &Kind| {
@@ -231,7 +228,7 @@ impl Following {
                 self.client.clone(),
                 kind,
                 scope.to_owned(),
-                self.sender.clone(),
+                self.inbox.watched(),
             ));
         }
     }
@@ -240,12 +237,12 @@ impl Following {
     pub async fn changed(&mut self) {
         let mut is_new = false;
         while !is_new {
-            let Some(seen) = self.seen.recv().await else {
+            let Some(seen) = self.inbox.next().await else {
                 return std::future::pending().await;
             };
             is_new = self.store.see(seen);
             tokio::time::sleep(GATHER).await;
-            while let Ok(seen) = self.seen.try_recv() {
+            while let Some(seen) = self.inbox.take() {
                 is_new |= self.store.see(seen);
             }
             self.extend();

@@ -12,6 +12,7 @@ use super::{
     channel::Channels,
     client::Connection,
     events::{Events, Published},
+    inbox::Inbox,
     kind::{CLUSTER_KINDS, JOB_KINDS, MAX_GIVING_BACK, MAX_JOB_NAMESPACES, PLAN_KINDS},
     leader::Fence,
     metrics::Metrics,
@@ -47,7 +48,7 @@ use std::{
     time::Duration,
 };
 use tokio::{
-    sync::{Semaphore, mpsc, watch as signal},
+    sync::{Semaphore, watch as signal},
     task::JoinHandle,
     time::Instant,
 };
@@ -125,8 +126,7 @@ pub struct Planner {
     events: Events,
     board: Board,
     fence: Fence,
-    sender: mpsc::UnboundedSender<Seen>,
-    seen: mpsc::UnboundedReceiver<Seen>,
+    inbox: Inbox,
     /// Each with whether it was taken for an owner that is not honoured.
     job_namespaces: BTreeMap<String, bool>,
     judgements: Shares,
@@ -182,7 +182,6 @@ impl Planner {
         (events, board): (Events, Board),
         fence: Fence,
     ) -> Self {
-        let (sender, seen) = mpsc::unbounded_channel();
         let mut planner = Self {
             connection,
             asked,
@@ -192,8 +191,7 @@ impl Planner {
             events,
             board,
             fence,
-            sender,
-            seen,
+            inbox: Inbox::new(),
             job_namespaces: BTreeMap::new(),
             judgements: Shares::new(JUDGED_AT_ONCE),
             untold: status::Line::default(),
@@ -240,25 +238,25 @@ impl Planner {
             self.connection.read.clone(),
             kind,
             scope.to_owned(),
-            self.sender.clone(),
+            self.inbox.watched(),
         ));
     }
 
     /// Decides and writes until asked to stop. What is being written then is finished first.
     pub async fn run(&mut self, mut stop: signal::Receiver<bool>) {
         let mut dirty = Reach::Nobody;
-        tokio::spawn(self.asked.clone().follow_signers(self.sender.clone()));
+        tokio::spawn(self.asked.clone().follow_signers(self.inbox.answered()));
         while !*stop.borrow() {
             self.metrics.hear();
             // However little there is to do, it is heard now and then.
             let wake = self.next_wake().min(HEARD);
             tokio::select! {
                 _ = stop.changed() => return,
-                seen = self.seen.recv() => {
+                seen = self.inbox.next() => {
                     let Some(seen) = seen else { return };
                     dirty = dirty.max(self.store.take_in(seen));
                     self.wake_touched();
-                    if dirty == Reach::Nobody && self.seen.is_empty() && !self.is_woken() {
+                    if dirty == Reach::Nobody && self.inbox.is_empty() && !self.is_woken() {
                         continue;
                     }
                     tokio::time::sleep(GATHER).await;
@@ -291,7 +289,7 @@ impl Planner {
     fn take_in(&mut self) -> Reach {
         self.metrics.hear();
         let mut reach = Reach::Nobody;
-        while let Ok(seen) = self.seen.try_recv() {
+        while let Some(seen) = self.inbox.take() {
             reach = reach.max(self.store.take_in(seen));
         }
         if let Some(networks) = self.store.take_networks() {
@@ -448,13 +446,13 @@ impl Planner {
             for question in &decision.questions {
                 if let Question::Evaluate(request) = question {
                     self.store.ask(request, self.connection.clock.now());
-                    self.asked.ask((**request).clone(), self.sender.clone());
+                    self.asked.ask((**request).clone(), self.inbox.answered());
                     continue;
                 }
                 if let Question::Channel { plan, url, latest } = question {
                     self.store.asks_channel(plan, url, self.connection.clock.now());
                     let (plan, url, latest) = (plan.clone(), url.clone(), latest.clone());
-                    self.channels.ask(plan, url, latest, self.sender.clone());
+                    self.channels.ask(plan, url, latest, self.inbox.answered());
                     continue;
                 }
                 let Connection { read, write, .. } = &self.connection;
@@ -560,7 +558,7 @@ impl Planner {
             };
             self.store.asks_to_go(&eviction, now);
             let (client, clock) = (self.connection.write.clone(), self.connection.clock.clone());
-            let (fence, places, sender) = (self.fence.clone(), self.places.clone(), self.sender.clone());
+            let (fence, places, sender) = (self.fence.clone(), self.places.clone(), self.inbox.answered());
             let (metrics, owner) = (self.metrics.clone(), owner.clone());
             let stopped = queued.stopped.clone();
             tokio::spawn(async move {
@@ -1236,7 +1234,7 @@ impl Planner {
         for node in wanted {
             if self.store.keep_pods(&node) {
                 let client = self.connection.read.clone();
-                let task = watch::watch(client, Kind::NodePod, node.clone(), self.sender.clone());
+                let task = watch::watch(client, Kind::NodePod, node.clone(), self.inbox.watched());
                 self.pod_watches.insert(node, tokio::spawn(task));
             }
         }
@@ -1310,7 +1308,7 @@ impl Planner {
                 continue;
             };
             let (client, clock) = (self.connection.write.clone(), self.connection.clock.clone());
-            let sender = self.sender.clone();
+            let sender = self.inbox.answered();
             tokio::spawn(async move {
                 if let Some(judged) = rival::judge(&client, &key, &claim, clock.now()).await {
                     let _ = sender.send(Seen::Claim(key, asked, judged));
@@ -1326,7 +1324,7 @@ impl Planner {
         for (key, account) in due {
             self.store.asks_kured(&key);
             let client = self.connection.write.clone();
-            let sender = self.sender.clone();
+            let sender = self.inbox.answered();
             tokio::spawn(async move {
                 if let Some(may) = answer::may_reboot(&client, &key.namespace, &account).await {
                     let _ = sender.send(Seen::Kured(key, account, may));
@@ -1345,10 +1343,10 @@ impl Planner {
     fn give_room(&mut self, referred: BTreeMap<Key, Referral>) {
         let dealt = self.store.give_room(referred);
         if dealt.has_moved {
-            let _ = self.sender.send(Seen::Dealt);
+            let _ = self.inbox.answered().send(Seen::Dealt);
         }
         for key in dealt.to_read {
-            let (client, sender) = (self.connection.read.clone(), self.sender.clone());
+            let (client, sender) = (self.connection.read.clone(), self.inbox.answered());
             tokio::spawn(async move {
                 let kind = Kind::MutexRule;
                 match tokio::time::timeout(PATIENCE, watch::read_one(&client, kind, &key)).await {
@@ -1503,11 +1501,11 @@ impl Planner {
             };
             self.judging.insert(key.clone(), judging);
             if component {
-                self.asked.examine(rule, self.sender.clone());
+                self.asked.examine(rule, self.inbox.answered());
                 continue;
             }
             let client = self.connection.write.clone();
-            let sender = self.sender.clone();
+            let sender = self.inbox.answered();
             let shares = self.judgements.clone();
             tokio::spawn(async move {
                 // Whoever writes many rules waits for those, and nobody else does.

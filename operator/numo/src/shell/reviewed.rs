@@ -3,6 +3,7 @@
 
 use super::{
     client::Connection,
+    inbox::Inbox,
     item::Item,
     store::{Seen, Store},
     watch,
@@ -18,7 +19,6 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
-use tokio::sync::mpsc;
 
 /// How long one maintenance may take that is read by itself.
 const READ: Duration = Duration::from_secs(5);
@@ -47,16 +47,16 @@ impl Reviewed {
             namespace: namespace.to_owned(),
             ..Settings::default()
         });
-        let (to, mut seen) = mpsc::unbounded_channel();
+        let mut inbox = Inbox::new();
         for (kind, scope) in LOOKED_AT {
             store.expect(kind, scope);
             let client = connection.read.clone();
-            tokio::spawn(watch::watch(client, kind, scope.to_owned(), to.clone()));
+            tokio::spawn(watch::watch(client, kind, scope.to_owned(), inbox.watched()));
         }
         let reviewed = Self(Arc::new(RwLock::new(store)));
         let (kept, client) = (reviewed.clone(), connection.read.clone());
         tokio::spawn(async move {
-            while let Some(seen) = seen.recv().await {
+            while let Some(seen) = inbox.next().await {
                 let seen = kept.with_node(&client, seen).await;
                 let mut store = kept.0.write().unwrap_or_else(PoisonError::into_inner);
                 store.take_in(seen);

@@ -1,13 +1,16 @@
 //! Watches what a rule read while it makes a node wait, so that it is asked again at once when that changes. It sees
-//! that something changed, not what, and only metadata is sent. What cannot be watched is asked again in its time.
+//! that something changed, not what: only metadata is sent, and of them no more than the version is read. What cannot be watched is asked
+//! again in its time.
 
 use futures::{StreamExt as _, stream::FuturesUnordered};
 use kube::{
     Api, Client,
     api::{DynamicObject, ListParams, WatchEvent, WatchParams},
+    core::{ObjectList, Request},
     discovery::ApiResource,
 };
 use numo_plugin::shares::Shares;
+use serde::Deserialize;
 use std::time::{Duration, Instant};
 
 /// What is watched at once, of all evaluations; what is beyond is asked again in its time.
@@ -77,6 +80,18 @@ impl Mark {
     }
 }
 
+/// What is read of an object: its labels and `managedFields` are as many and as deep as whoever wrote them likes.
+#[derive(Clone, Deserialize)]
+struct Brief {
+    metadata: BriefMetadata,
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct BriefMetadata {
+    resource_version: Option<String>,
+}
+
 /// True as soon as one of these has changed; false if none could be watched any more, or after `longest`, when the rule
 /// is asked again anyway.
 ///
@@ -116,11 +131,12 @@ pub async fn any_changes(
 /// True when it has changed, false when it cannot be watched.
 async fn changes(client: Client, mark: Mark) -> bool {
     let api: Api<DynamicObject> = match &mark.namespace {
-        Some(namespace) => Api::namespaced_with(client, namespace, &mark.resource),
-        None => Api::all_with(client, &mark.resource),
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &mark.resource),
+        None => Api::all_with(client.clone(), &mark.resource),
     };
+    let requests = Request::new(api.resource_url());
     let mut version = match (&mark.name, &mark.version) {
-        (Some(_), _) => match now(&api, &mark).await {
+        (Some(_), _) => match now(&client, &requests, &mark).await {
             // What was read may be older than any watch can begin.
             Now::Same(version) => version,
             Now::Other => return true,
@@ -134,7 +150,10 @@ async fn changes(client: Client, mark: Mark) -> bool {
     params.field_selector.clone_from(&mark.field_selector);
     loop {
         let began = Instant::now();
-        let stream = match api.watch_metadata(&params, &version).await {
+        let Ok(request) = requests.watch_metadata(&params, &version) else {
+            return false;
+        };
+        let stream = match client.request_events::<Brief>(request).await {
             Ok(stream) => stream,
             Err(kube::Error::Api(status)) if status.code == 410 => return true,
             Err(kube::Error::Api(status)) if matches!(status.code, 400 | 403 | 404 | 405) => return false,
@@ -165,10 +184,13 @@ enum Now {
     Unknown,
 }
 
-async fn now(api: &Api<DynamicObject>, mark: &Mark) -> Now {
+async fn now(client: &Client, requests: &Request, mark: &Mark) -> Now {
     let mut params = ListParams::default();
     params.field_selector.clone_from(&mark.field_selector);
-    let Ok(found) = api.list_metadata(&params).await else {
+    let Ok(request) = requests.list_metadata(&params) else {
+        return Now::Unknown;
+    };
+    let Ok(found) = client.request::<ObjectList<Brief>>(request).await else {
         return Now::Unknown;
     };
     let version = found
@@ -179,5 +201,28 @@ async fn now(api: &Api<DynamicObject>, mark: &Mark) -> Now {
         _ if version != mark.version.as_ref() => Now::Other,
         Some(version) => Now::Same(version),
         None => Now::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_than_the_version_of_an_object_is_read() {
+        let fields = format!("{}{{}}{}", r#"{"f:a":"#.repeat(300), "}".repeat(300));
+        let object = format!(
+            r#"{{"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
+              "metadata": {{"name": "a", "managedFields": [{{"fieldsV1": {fields}}}], "resourceVersion": "7"}}}}"#
+        );
+        let event = format!(r#"{{"type": "MODIFIED", "object": {object}}}"#);
+        let event: WatchEvent<Brief> = serde_json::from_str(&event).unwrap();
+        assert!(matches!(event, WatchEvent::Modified(_)));
+        let list = format!(
+            r#"{{"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": {{"resourceVersion": "9"}},
+              "items": [{object}]}}"#
+        );
+        let list: ObjectList<Brief> = serde_json::from_str(&list).unwrap();
+        assert_eq!(list.items[0].metadata.resource_version.as_deref(), Some("7"));
     }
 }

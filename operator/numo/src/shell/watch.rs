@@ -16,7 +16,7 @@ use kube::{
 };
 use numo_core::observed::Key;
 use std::time::Duration;
-use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::mpsc::Sender;
 
 /// How long a watch whose kind is not served, or not allowed, waits before it asks again.
 const RETRY_REFUSED: Duration = Duration::from_secs(10);
@@ -114,7 +114,7 @@ pub async fn read_one(
 }
 
 /// Watches a kind until the receiver is gone.
-pub async fn watch(client: Client, kind: Kind, scope: String, to: UnboundedSender<Seen>) {
+pub async fn watch(client: Client, kind: Kind, scope: String, to: Sender<Seen>) {
     if kind == Kind::Node {
         // Pages bound the memory of the first list: 100 nodes of 17 KB each.
         let open = |scope: &str| {
@@ -144,7 +144,7 @@ pub async fn watch(client: Client, kind: Kind, scope: String, to: UnboundedSende
 async fn forward<K: kube::Resource + Send, S: Stream<Item = watcher::Result<watcher::Event<K>>> + Send>(
     kind: Kind,
     scope: String,
-    to: UnboundedSender<Seen>,
+    to: Sender<Seen>,
     open: impl Fn(&str) -> S + Send,
     project: impl Fn(K) -> Option<(u64, wire::Object)> + Send,
 ) {
@@ -180,7 +180,7 @@ async fn forward<K: kube::Resource + Send, S: Stream<Item = watcher::Result<watc
                 let of_list = matches!(error, watcher::Error::InitialListFailed(_));
                 if listed && !is_own_business(kind) && (absent || of_list) {
                     let failed = Seen::ListFailed(kind, scope.clone(), error.to_string());
-                    if to.send(failed).is_err() {
+                    if to.send(failed).await.is_err() {
                         return;
                     }
                 }
@@ -188,7 +188,7 @@ async fn forward<K: kube::Resource + Send, S: Stream<Item = watcher::Result<watc
                     if first && matches!(kind, Kind::PlanJob | Kind::Secret) {
                         // Who has Plans there is told what is missing.
                         let unseen = Seen::Unseen(kind, scope.clone(), error.to_string());
-                        if to.send(unseen).is_err() {
+                        if to.send(unseen).await.is_err() {
                             return;
                         }
                     }
@@ -196,7 +196,7 @@ async fn forward<K: kube::Resource + Send, S: Stream<Item = watcher::Result<watc
                         let unknown = is_needed(kind).then(|| Seen::Absent(kind, error.to_string()));
                         let seen = unknown.into_iter().chain([Seen::Listed(kind, scope.clone())]);
                         for seen in seen {
-                            if to.send(seen).is_err() {
+                            if to.send(seen).await.is_err() {
                                 return;
                             }
                         }
@@ -210,7 +210,7 @@ async fn forward<K: kube::Resource + Send, S: Stream<Item = watcher::Result<watc
             }
         };
         if let Some(seen) = seen
-            && to.send(seen).is_err()
+            && to.send(seen).await.is_err()
         {
             return;
         }
