@@ -5,7 +5,7 @@ use crate::{
     conditions::Condition,
     node_change::{RuleWait, VerdictRecord},
 };
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use k8s_openapi::apimachinery::pkg::{apis::meta::v1::LabelSelector, util::intstr::IntOrString};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -66,6 +66,10 @@ pub struct MutexRunConfigSpec {
     /// The order of nodes within a pool. Zone: by zone, then oldest first. Default: Zone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<Order>,
+    /// Nodes that go before all others: these begin only once every one of them is done and has soaked. A node that is left
+    /// out is not waited for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first: Option<LabelSelector>,
     /// Label keys: nodes with the same value of one of them are never in flight together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 8), inner(length(max = 317)))]

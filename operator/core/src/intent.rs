@@ -4,6 +4,7 @@
 //! found and wanted, so that a bad spec can hold a run but never keep numo from giving back what it took.
 
 use crate::{
+    drain::wrong_selector,
     key::Key,
     names,
     observed::{IntOrPercent, NodeView, Observed, PoolView, RuleView, RunConfigView, Validity},
@@ -17,6 +18,7 @@ use numo_api::{
     MutexRunConfigSpec, ObjectRef, Order, Phase, Reason, Strategy, Terms,
     mutex_run_config::{HoldPools, NotReadyPolicy, OnExit, OnRefusal, Quarantine, Trigger},
 };
+use serde_json::Value;
 
 /// Default of `spec.changeTimeoutSeconds`: 100 polls of 60 s in the replaced operator.
 pub const CHANGE_TIMEOUT_SECONDS: i64 = 6000;
@@ -61,6 +63,8 @@ pub struct Intent<'a> {
     workloads_check: Option<&'a RuleView>,
     /// Whether nothing is written.
     pub dry_run: bool,
+    /// Selects the nodes that go before all others.
+    pub first: Option<Value>,
     /// Whether every new rendered configuration is gated, not only those of another version.
     pub any_config: bool,
     /// Whether the pools stay paused between runs.
@@ -123,6 +127,13 @@ impl<'a> Intent<'a> {
             spec.failure_budget.as_ref().map(parse_limit),
         );
         hold_without_trigger(spec, &mut problems);
+        let first = spec
+            .first
+            .as_ref()
+            .and_then(|selector| serde_json::to_value(selector).ok());
+        let wrong = first.as_ref().and_then(wrong_selector);
+        problems
+            .extend(wrong.map(|problem| Why::new(Reason::InvalidField, format!("spec.first: {problem}"))));
         let awaited = spec.awaited_workloads.as_ref();
         problems.extend(
             awaited
@@ -161,6 +172,7 @@ impl<'a> Intent<'a> {
             await_workloads,
             workloads_check,
             dry_run: spec.dry_run.unwrap_or(false),
+            first,
             any_config: spec.trigger == Some(Trigger::AnyConfig),
             hold_always: spec.hold == Some(HoldPools::Always) && spec.trigger == Some(Trigger::AnyConfig),
             quarantine: spec.quarantine == Some(Quarantine::Taint),

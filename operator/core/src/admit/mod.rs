@@ -1,5 +1,6 @@
 //! What keeps nodes from their turns, whoever the owner is.
 
+pub(crate) mod first;
 pub(crate) mod gates;
 pub mod leaving;
 pub mod not_ready;

@@ -524,3 +524,49 @@ fn a_persons_word_before_admission_counts() {
          node b Selected Aborted",
     );
 }
+
+#[test]
+fn nodes_that_go_first_are_waited_for() {
+    let cluster = |b: &str, rest: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours
+             node a worker 4.16.0
+             node b worker {b} label:first=yes
+             rule backup Pre
+             run {{first: {{matchLabels: {{first: \"yes\"}}}}, maxUnavailable: 2, soakSeconds: 60}} finalizer
+             {rest}"
+        )
+    };
+    check(
+        &cluster("4.16.0", ""),
+        "node a Selected FirstNodes ~ Node b goes first (spec.first)
+         > admit b",
+    );
+    // It has changed, and is not done.
+    let soaks = "change b Soaked pin:4.17.0 entries:Admitted,Released,PostRules,Soaked since:-10";
+    check(&cluster("4.17.0 turn", soaks), "node a Selected FirstNodes");
+    check(&cluster("4.17.0", ""), "> admit a");
+    // A node that was left out is not waited for.
+    check(
+        &cluster("4.16.0", "change b Skipped reason:SkippedByPerson"),
+        "> admit a",
+    );
+    // One that is not Ready is, and a person ends that.
+    check(
+        &cluster("4.16.0 NotReady", ""),
+        "node a Selected FirstNodes\n node b Selected NodeNotReady\n > nothing",
+    );
+}
+
+#[test]
+fn a_selector_of_first_nodes_that_cannot_be_read_holds_the_run() {
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0
+         rule backup Pre
+         run {first: {matchExpressions: [{key: a, operator: Equals}]}} finalizer",
+        "hold InvalidField ~ spec.first: a: found operator",
+    );
+}

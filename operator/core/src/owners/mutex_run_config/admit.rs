@@ -9,6 +9,7 @@ use super::{
 use crate::{
     action::Action,
     admit::{
+        first::First,
         gates::{self, Gate},
         not_ready::left_out_at,
     },
@@ -43,6 +44,7 @@ pub fn admit(draft: &mut Draft<'_>, hold: Option<&Why>) {
     let members = std::mem::take(&mut draft.frame.members);
     let mut ledger = Ledger::of(draft.frame.observed, draft.frame.now);
     let mut flying = Flying::of(&draft.frame, &members, |_| true);
+    let first = first(&draft.frame, &members);
     let elsewhere = of_run::run::held_elsewhere(&draft.frame);
     let asks_first = draft.frame.intent.asks_before_turn();
     let mut asking = 0;
@@ -103,6 +105,7 @@ pub fn admit(draft: &mut Draft<'_>, hold: Option<&Why>) {
         }
         let against = gates::weigh(draft.frame.is_asked(member), |gate| match gate {
             Gate::Owner => hold.cloned(),
+            Gate::First => first.refusal(&member.node.name),
             Gate::Room => flying.no_room(&draft.frame, member.node),
             Gate::Budget => ledger.refusal(member.node),
             Gate::Drain => {
@@ -140,6 +143,25 @@ pub fn admit(draft: &mut Draft<'_>, hold: Option<&Why>) {
         draft.report(member, Step::Selected, why);
     }
     draft.frame.members = members;
+}
+
+/// The nodes of `spec.first` that are not done: others wait for one that is in its soak time too.
+fn first<'a>(frame: &Frame<'a>, members: &[Member<'a>]) -> First<'a> {
+    let selector = frame.intent.first.as_ref();
+    let behind = members.iter().filter(|member| {
+        let is_left_out = member.left_out().is_some_and(|change| !retry_asked(change));
+        let is_first = selector.is_some_and(|selector| pools::matches(selector, &member.node.labels));
+        let is_done = member.in_flight().is_none() && at_target(frame, member);
+        is_first && !is_done && !is_left_out && frame.given_up(member).is_none()
+    });
+    let behind = behind.map(|member| {
+        let goes_on = match member.in_flight() {
+            Some(change) => !ledger::is_kept(frame.observed, change, frame.now),
+            None => member.node.ready,
+        };
+        (member.node.name.as_str(), goes_on)
+    });
+    First::of(behind, "spec.first")
 }
 
 /// Asks the rules of phase Admit about a node that could have its turn now. If it may not have it yet: why, and whether

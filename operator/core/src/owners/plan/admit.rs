@@ -9,6 +9,7 @@ use super::{
 use crate::{
     action::{Action, Change},
     admit::{
+        first::First,
         gates::{self, Gate},
         leaving::leaving,
         not_ready,
@@ -83,18 +84,6 @@ impl<'a> Pass<'a> {
         }
         let gate = self.marks_gate();
         hold = hold.or(gate);
-        let is_first = |node: &NodeView| self.intent.is_first(&node.labels);
-        let firsts: BTreeSet<&str> = {
-            let is_left_out = |node: &NodeView| {
-                let ended = ended.get(node.uid.as_str());
-                ended.is_some_and(|change| stays_out(change) || skip_asked(change))
-                    || self.given_up(node).is_some()
-            };
-            let behind = all
-                .iter()
-                .filter(|node| self.is_behind(node) && is_first(node) && !is_left_out(node));
-            behind.map(|node| node.name.as_str()).collect()
-        };
         let mut room = self.intent.room(all.len()).saturating_sub(in_flight.len());
         if hold.is_none() && self.intent.concurrency <= 0 && !waiting.is_empty() {
             let message = format!(
@@ -118,13 +107,25 @@ impl<'a> Pass<'a> {
         let is_kept = |change: &ChangeView| ledger::is_kept(observed, change, self.now);
         let kept = flying.iter().filter(|change| is_kept(change)).count();
         let full = ledger::ended_by_person(full, kept >= in_flight.len());
-        // A node that goes first and is not Ready has no turn, and the others wait for it.
-        let first_goes_on = firsts.iter().any(|name| {
-            let turn = flying.iter().find(|change| change.spec.node_name == **name);
-            let node = observed.nodes.get(*name);
-            let can_begin = node.is_some_and(|node| node.ready || self.intent.take_not_ready);
-            turn.map_or(can_begin, |change| !is_kept(change))
+        let is_left_out = |node: &NodeView| {
+            let ended = ended.get(node.uid.as_str());
+            ended.is_some_and(|change| stays_out(change) || skip_asked(change))
+                || self.given_up(node).is_some()
+        };
+        let behind = all
+            .iter()
+            .copied()
+            .filter(|node| self.intent.is_first(&node.labels) && self.is_behind(node) && !is_left_out(node));
+        let behind = behind.map(|node| {
+            // One that is not Ready has no turn, and the others wait for it.
+            let can_begin = node.ready || self.intent.take_not_ready;
+            let turn = flying.iter().find(|change| change.spec.node_name == node.name);
+            (
+                node.name.as_str(),
+                turn.map_or(can_begin, |change| !is_kept(change)),
+            )
         });
+        let first = First::of(behind, "spec.mutex.first or a MutexBinding's");
         let mut books = ledger::Ledger::of(observed, self.now);
         let taken = observed.taken(self.now);
         let busy = self.busy();
@@ -229,14 +230,7 @@ impl<'a> Pass<'a> {
                         .then(|| Why::new(Reason::EtcdQuorum, message))
                 }),
                 Gate::Lease => self.leased(node),
-                Gate::First => {
-                    let other = firsts.iter().find(|name| **name != node.name)?;
-                    (!firsts.contains(node.name.as_str())).then(|| {
-                        let message =
-                            format!("Node {other} goes first (spec.mutex.first or a MutexBinding's)");
-                        ledger::ended_by_person(Why::new(Reason::FirstNodes, message), !first_goes_on)
-                    })
-                }
+                Gate::First => first.refusal(&node.name),
                 Gate::Room => (room == 0).then(|| full.clone()),
                 // A node that stays in service is none of a budget's.
                 Gate::Budget => self.intent.cordons.then(|| books.refusal(node)).flatten(),

@@ -29,7 +29,7 @@ pub(crate) fn against(frame: &Frame<'_>, member: &Member<'_>, gate: Gate) -> Opt
         Gate::State if !frame.busy.contains_key(node.name.as_str()) => not_fit(member),
         Gate::Lease => leased(frame, node),
         // Directives are carried out before (`obeys_directive`). The MCO guards etcd when it takes a master, and numo pauses
-        // no pool of those. Runs have no order of their own.
+        // no pool of those.
         Gate::Owner
         | Gate::Person
         | Gate::Waits
