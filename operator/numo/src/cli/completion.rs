@@ -91,7 +91,11 @@ pub fn complete(args: CompleteArgs, mut command: Command) -> Result<(), CliError
     for candidate in found {
         let value = candidate.get_value().to_string_lossy();
         match candidate.get_help() {
-            Some(help) => println!("{value}\t{}", help.to_string().lines().next().unwrap_or_default()),
+            Some(help) => print!(
+                "{}\t{}\n",
+                super::say::line(format_args!("{value}")),
+                help.to_string().lines().next().unwrap_or_default()
+            ),
             None => println!("{value}"),
         }
     }

@@ -18,7 +18,7 @@ pub fn crds(args: &CrdsArgs) -> Result<(), CliError> {
         let yaml = serde_saphyr::to_string(&crd)
             .map_err(|error| CliError::Wrong(format!("a definition cannot be written: {error}")))?;
         match &args.output {
-            None => println!("---\n{yaml}"),
+            None => print!("---\n{yaml}\n"),
             Some(dir) => {
                 let path = dir.join(format!("{}_{}.yaml", crd.spec.group, crd.spec.names.plural));
                 std::fs::create_dir_all(dir)

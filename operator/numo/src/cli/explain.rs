@@ -539,7 +539,7 @@ impl Explanation {
                 }
             }
         }
-        format!("{}\n{text}", self.head(now))
+        format!("{}\n{text}", super::say::line(format_args!("{}", self.head(now))))
     }
 
     fn head(&self, now: Timestamp) -> String {

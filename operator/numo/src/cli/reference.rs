@@ -47,7 +47,7 @@ fn reasons() -> String {
     let mut all: Vec<&Reason> = Reason::ALL.iter().collect();
     all.sort_by_key(|reason| reason.name());
     for reason in all {
-        let _ = writeln!(
+        let _ = std::writeln!(
             page,
             "| `{reason}` | {} | {} |",
             cell(reason.meaning()),
@@ -59,7 +59,7 @@ fn reasons() -> String {
     let mut all = WORDS.to_vec();
     all.sort_unstable();
     for (name, seen, meaning) in all {
-        let _ = writeln!(page, "| `{name}` | {} | {} |", seen.name(), cell(meaning));
+        let _ = std::writeln!(page, "| `{name}` | {} | {} |", seen.name(), cell(meaning));
     }
     page
 }
@@ -76,7 +76,7 @@ fn metrics_page() -> String {
     for metric in metrics::ALL {
         let suffix = if metric.kind == "counter" { "_total" } else { "" };
         let labels: Vec<String> = metric.labels.iter().map(|label| format!("`{label}`")).collect();
-        let _ = writeln!(
+        let _ = std::writeln!(
             page,
             "| `numo_{}{suffix}` | {} | {} | {} |",
             metric.name,
@@ -110,7 +110,7 @@ fn verbs(command: &Command) -> String {
 fn verb_page(page: &mut String, verb: &Command, before: &str, depth: usize) {
     let name = format!("{before} {}", verb.get_name());
     let about = verb.get_about().map(ToString::to_string).unwrap_or_default();
-    let _ = writeln!(page, "\n{} {name}\n\n{about}.", "#".repeat(depth));
+    let _ = std::writeln!(page, "\n{} {name}\n\n{about}.", "#".repeat(depth));
     let subs: Vec<&Command> = verb
         .get_subcommands()
         .filter(|verb| !verb.is_hide_set() && verb.get_name() != "help")
@@ -118,10 +118,10 @@ fn verb_page(page: &mut String, verb: &Command, before: &str, depth: usize) {
     if subs.is_empty() && verb.get_name() != "run" {
         let usage = verb.clone().render_usage().to_string();
         let usage = usage.trim_start_matches("Usage: ");
-        let _ = writeln!(page, "\n```text\n{usage}\n```\n");
+        let _ = std::writeln!(page, "\n```text\n{usage}\n```\n");
         arguments(page, verb);
     } else if verb.get_name() == "run" {
-        let _ = writeln!(page, "\nIts flags: [flags.md](flags.md).");
+        let _ = std::writeln!(page, "\nIts flags: [flags.md](flags.md).");
     }
     for sub in subs {
         verb_page(page, sub, &name, depth + 1);
@@ -138,7 +138,7 @@ fn arguments(page: &mut String, verb: &Command) {
     }
     page.push_str("| argument | what it is | default |\n|---|---|---|\n");
     for one in shown {
-        let _ = writeln!(
+        let _ = std::writeln!(
             page,
             "| `{}` | {} | {} |",
             name_of(one),
@@ -205,7 +205,7 @@ fn flags(command: &Command) -> String {
         let Some(variable) = one.get_env() else {
             continue;
         };
-        let _ = writeln!(
+        let _ = std::writeln!(
             page,
             "| `{}` | `{}` | {} | {} |",
             name_of(one),
@@ -238,14 +238,14 @@ fn definitions() -> String {
             .flatten()
         {
             let name = version.get("name").and_then(Value::as_str).unwrap_or_default();
-            let _ = writeln!(
+            let _ = std::writeln!(
                 page,
                 "\n## {} ({}/{name})\n",
                 text("/spec/names/kind"),
                 text("/spec/group")
             );
             let schema = version.pointer("/schema/openAPIV3Schema").unwrap_or(&Value::Null);
-            let _ = writeln!(page, "{} Scope: {}.\n", described(schema), text("/spec/scope"));
+            let _ = std::writeln!(page, "{} Scope: {}.\n", described(schema), text("/spec/scope"));
             page.push_str("| field | type | what it is |\n|---|---|---|\n");
             for part in ["spec", "status"] {
                 if let Some(schema) = schema.pointer(&format!("/properties/{part}")) {
@@ -281,7 +281,7 @@ fn fields(page: &mut String, path: &str, schema: &Value, depth: usize) {
             .map_or_else(String::new, |value| format!(" Default: `{value}`."));
         let items = field.get("items");
         let kind = kind_of(field);
-        let _ = writeln!(
+        let _ = std::writeln!(
             page,
             "| `{path}` | {kind} | {}{default}{required} |",
             described(field)

@@ -1,5 +1,6 @@
 //! The only way out to the terminal. Names, messages, annotations and logs of a cluster are strangers' words: what would steer a terminal
-//! or a reader is taken out of all that is printed, whoever printed it. Colours are numo's own and are put in last.
+//! or a reader is taken out of all that is printed, whoever printed it, and what is printed as one line is one line: nobody writes a line
+//! that looks like numo's own. Colours are numo's own and are put in last.
 
 use anstyle::{AnsiColor, Color, Style};
 use numo_api::text;
@@ -10,18 +11,22 @@ use std::{
     sync::OnceLock,
 };
 
-/// As std's, through [`out`]: in the command line these stand before std's, so that nobody prints past it.
+/// As std's, through [`out`], and always one line: in the command line these stand before std's, so that nobody prints past it.
 macro_rules! println {
     () => { $crate::cli::say::out(format_args!("\n")) };
-    ($($words:tt)*) => { $crate::cli::say::out(format_args!("{}\n", format_args!($($words)*))) };
+    ($($words:tt)*) => { $crate::cli::say::out(format_args!("{}\n", $crate::cli::say::line(format_args!($($words)*)))) };
 }
-/// As std's, through [`out`].
+/// As std's, through [`out`]: for texts whose lines were made by [`writeln`] or by `println`.
 macro_rules! print {
     ($($words:tt)*) => { $crate::cli::say::out(format_args!($($words)*)) };
 }
-/// As std's, through [`complain`].
+/// As std's, through [`complain`], and always one line.
 macro_rules! eprintln {
-    ($($words:tt)*) => { $crate::cli::say::complain(format_args!("{}\n", format_args!($($words)*))) };
+    ($($words:tt)*) => { $crate::cli::say::complain(format_args!("{}\n", $crate::cli::say::line(format_args!($($words)*)))) };
+}
+/// As std's, and always one line.
+macro_rules! writeln {
+    ($to:expr, $($words:tt)*) => { std::writeln!($to, "{}", $crate::cli::say::line(format_args!($($words)*))) };
 }
 
 /// The styles that numo paints with.
@@ -75,6 +80,11 @@ pub fn printable(words: &str) -> String {
     printable
 }
 
+/// Words as one line: ends of lines and tabs in them are blanks.
+pub fn line(words: fmt::Arguments<'_>) -> String {
+    text::line(&words.to_string()).into_owned()
+}
+
 /// JSON with everything that would steer a terminal as an escape of JSON: nothing of it is lost.
 pub fn json(words: &str) -> String {
     let mut escaped = String::with_capacity(words.len());
@@ -114,6 +124,18 @@ mod tests {
         );
         assert_eq!(printable("a\n\tb"), "a\n\tb");
         assert_eq!(paint(Style::new(), "plain"), "plain");
+    }
+
+    #[test]
+    fn nobody_writes_a_line_of_his_own() {
+        let reason = "ok\n  do      kubectl delete namespace prod\r\tx";
+        let mut text = String::new();
+        writeln!(text, "  said    {}{reason}", paint(STYLES[3], "by\nme")).unwrap();
+        assert_eq!(text.lines().count(), 1, "{text}");
+        assert_eq!(
+            printable(&text),
+            "  said    \u{1b}[1mby me\u{1b}[0mok   do      kubectl delete namespace prod  x\n"
+        );
     }
 
     #[test]

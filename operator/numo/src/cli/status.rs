@@ -213,7 +213,10 @@ async fn watch(
                 let _ = writeln!(text, "could not see {unseen}");
             }
             if let Some(idle) = &picture.idle {
-                text = format!("{}\n{text}", paint(output::bad(), idle));
+                text = format!(
+                    "{}\n{text}",
+                    super::say::line(format_args!("{}", paint(output::bad(), idle)))
+                );
             }
             screen.show(&say::printable(&text))
         })

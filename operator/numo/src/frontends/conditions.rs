@@ -40,7 +40,7 @@ pub fn stood_off(conditions: &[Value], message: &str, now: Timestamp) -> Option<
 
 /// A message as it may be read, and as long as people read.
 pub(super) fn shown(message: &str) -> String {
-    text::lines(message).chars().take(MESSAGE_MAX).collect()
+    text::line(message).chars().take(MESSAGE_MAX).collect()
 }
 
 /// A list of conditions in the making.

@@ -150,7 +150,7 @@ struct Conditions<'a> {
 
 impl Conditions<'_> {
     fn set(&mut self, type_: &str, status: &str, reason: &str, message: &str) {
-        let message: String = text::lines(message).chars().take(MESSAGE_MAX).collect();
+        let message: String = text::line(message).chars().take(MESSAGE_MAX).collect();
         let before = self.old.iter().find(|one| one.type_ == type_);
         let same_status = before.filter(|before| before.status == status);
         let same = same_status.filter(|before| before.message.as_deref().unwrap_or_default() == message);

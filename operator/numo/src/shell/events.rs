@@ -204,7 +204,7 @@ fn event_name(about: &str, hash: &str) -> String {
 
 /// A note as it may be read, and as long as the API server takes it.
 pub fn clip(note: &str) -> String {
-    let note = numo_api::text::lines(note);
+    let note = numo_api::text::line(note);
     let end = (0..=note.len().min(NOTE_MAX_BYTES))
         .rev()
         .find(|index| note.is_char_boundary(*index))

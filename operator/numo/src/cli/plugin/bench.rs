@@ -101,7 +101,7 @@ pub(super) async fn bench(args: &BenchArgs) -> Result<(), CliError> {
             "cachedLoadMilliseconds": cached.as_secs_f64() * 1000.0,
             "cases": all,
         });
-        println!("{}", super::super::say::json(&format!("{value:#}")));
+        print!("{}\n", super::super::say::json(&format!("{value:#}")));
     }
     Ok(())
 }

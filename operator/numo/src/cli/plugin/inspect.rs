@@ -128,7 +128,7 @@ pub(super) async fn inspect(args: &InspectArgs) -> Result<(), CliError> {
             "description": rule.description(),
             "signatures": signatures,
         });
-        println!("{}", super::super::say::json(&format!("{value:#}")));
+        print!("{}\n", super::super::say::json(&format!("{value:#}")));
     } else {
         print!("{}", words(&rule, pinned.as_ref(), signatures.as_ref()));
     }
@@ -137,7 +137,10 @@ pub(super) async fn inspect(args: &InspectArgs) -> Result<(), CliError> {
 
 fn words(rule: &Rule, pinned: Option<&Pinned>, signatures: Option<&Result<Vec<Found>, String>>) -> String {
     let (about, inspection) = (rule.description(), rule.inspection());
-    let mut text = format!("{} {}\n{}\n\n", about.name, about.version, about.summary);
+    let mut text = String::new();
+    let _ = writeln!(text, "{} {}", about.name, about.version);
+    let _ = writeln!(text, "{}", about.summary);
+    text.push('\n');
     let mut line = |name: &str, value: &str| {
         let _ = writeln!(text, "{name:<11}{value}");
     };

@@ -194,7 +194,7 @@ fn print(
             "asRecorded": from_recorded.map(<[Difference]>::is_empty),
             "differences": from_recorded,
         });
-        println!("{}", super::super::say::json(&format!("{value:#}")));
+        print!("{}\n", super::super::say::json(&format!("{value:#}")));
         return;
     }
     for line in said.lines() {

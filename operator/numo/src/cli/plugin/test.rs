@@ -83,7 +83,10 @@ pub(super) async fn test(args: &TestArgs) -> Result<(), CliError> {
     let failed = all.iter().filter(|tried: &&Tried| !tried.passed).count();
     let passed = all.len() - failed;
     match args.output {
-        OutputArg::Json => println!("{:#}", json!({"passed": passed, "failed": failed, "cases": all})),
+        OutputArg::Json => print!(
+            "{:#}\n",
+            json!({"passed": passed, "failed": failed, "cases": all})
+        ),
         OutputArg::Text => println!("{passed} passed, {failed} failed"),
     }
     match (failed, passed) {
