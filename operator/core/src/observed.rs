@@ -1021,7 +1021,7 @@ pub struct PodView {
     pub uid: String,
     /// Creation time.
     pub created: Timestamp,
-    /// All labels.
+    /// All labels; none if they are too many to be kept: the API server, which evicts, knows them all.
     pub labels: Map,
     /// Kind, name and uid of its controller; the kind with its group where that is not one of Kubernetes' own.
     pub controller: Option<(String, String, String)>,
@@ -1232,7 +1232,7 @@ impl Observed {
 
     /// Whether an object of this kind in this namespace means anything to numo: no stranger stops an owner by one that
     /// nobody can read.
-    fn heeds(&self, plural: &str, namespace: &str) -> bool {
+    pub fn heeds(&self, plural: &str, namespace: &str) -> bool {
         match plural {
             _ if namespace.is_empty() => true,
             "plans" => self.honours_plans(namespace),

@@ -609,7 +609,7 @@ fn before(now: Timestamp, age: Duration) -> Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shell::{artifact, reader};
+    use crate::shell::{artifact, crowd, reader, room};
 
     /// The number after `key` in MiB, of a manifest in which it stands once behind `section`.
     fn mib(manifest: &str, section: &str, key: &str) -> u64 {
@@ -634,7 +634,8 @@ mod tests {
             + children
             + looks
             + ((reader::PAGES_MIB + reader::OBJECTS_MIB) << 20)
-            + loaded::LOADED_BYTES;
+            + loaded::LOADED_BYTES
+            + (room::RULES + crowd::ALL) as u64;
         assert!(mib(manifest, "limits:", "memory:") >= (memory >> 20) + 128);
         // Both write before they make room.
         let disk = limits.cache_bytes + artifact::KEPT_BYTES + 2 * limits.compiled_bytes;

@@ -1346,20 +1346,36 @@ impl Planner {
             let _ = self.inbox.answered().send(Seen::Dealt);
         }
         for key in dealt.to_read {
-            let (client, sender) = (self.connection.read.clone(), self.inbox.answered());
-            tokio::spawn(async move {
-                let kind = Kind::MutexRule;
-                match tokio::time::timeout(PATIENCE, watch::read_one(&client, kind, &key)).await {
-                    Ok(Ok(Some((number, object)))) => {
-                        let _ = sender.send(Seen::Applied(kind, number, object));
-                    }
-                    // The watch tells that it is gone.
-                    Ok(Ok(None)) => {}
-                    Ok(Err(error)) => tracing::warn!(rule = %key, %error, "a rule is not read again"),
-                    Err(_) => tracing::warn!(rule = %key, "a rule is not read again in time"),
-                }
-            });
+            self.read_again(Kind::MutexRule, key);
         }
+        self.read_missed();
+    }
+
+    /// Reads what was turned away and is needed now, or for which there is a place.
+    fn read_missed(&mut self) {
+        for (kind, key) in self.store.take_missed() {
+            self.read_again(kind, key);
+        }
+        for (kind, namespace) in self.store.take_lists() {
+            let (client, to) = (self.connection.read.clone(), self.inbox.watched());
+            tokio::spawn(watch::list_again(client, kind, namespace, to));
+        }
+    }
+
+    /// Reads one object by itself.
+    fn read_again(&self, kind: Kind, key: Key) {
+        let (client, sender) = (self.connection.read.clone(), self.inbox.answered());
+        tokio::spawn(async move {
+            match tokio::time::timeout(PATIENCE, watch::read_one(&client, kind, &key)).await {
+                Ok(Ok(Some((number, object)))) => {
+                    let _ = sender.send(Seen::Applied(kind, number, object));
+                }
+                // The watch tells that it is gone.
+                Ok(Ok(None)) => {}
+                Ok(Err(error)) => tracing::warn!(?kind, %key, %error, "an object is not read again"),
+                Err(_) => tracing::warn!(?kind, %key, "an object is not read again in time"),
+            }
+        });
     }
 
     /// The namespaces that rules run Jobs in, those of rules that honoured owners refer to first; each with whether only an

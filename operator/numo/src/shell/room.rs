@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 /// What the rules of strangers may take of memory (bytes), and those of one namespace. The rules of numo's own namespace, which
 /// administrators write, count in neither: no stranger takes their room.
-const RULES: usize = 128 << 20;
+pub(super) const RULES: usize = 128 << 20;
 const RULES_OF_ONE: usize = 16 << 20;
 
 /// Why there is no room for a rule.
@@ -147,6 +147,11 @@ impl Room {
     /// Why a rule has no room, if so.
     pub fn lack(&self, key: &Key) -> Option<Lack> {
         self.seats.get(key).and_then(|seat| seat.lack)
+    }
+
+    /// The rules that owners refer to, whether they exist or not.
+    pub fn referred(&self) -> impl Iterator<Item = &Key> {
+        self.referred.keys()
     }
 
     /// Where a rule stands by what refers to it: the lowest first.

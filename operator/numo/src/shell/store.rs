@@ -5,15 +5,17 @@
 
 use super::{
     claim::{Claim, IsAs, Judged},
+    crowd::Crowd,
     item::Unreadable,
     kind::{JOB_KINDS, MAX_GIVING_BACK, MAX_JOB_NAMESPACES, is_plans},
     kured::Kured,
     room::{Moved, Room},
+    weigh,
     wire::{self, Deployed, Edition, Kind, Object, OfNode, PlanPodView},
 };
 use crate::{frontends, runners::wasm::Examined};
 use jiff::Timestamp;
-use numo_api::{Condition, MutexRule, RuleType, conditions::types};
+use numo_api::{Condition, MutexRule, RuleType, conditions::types, marks};
 use numo_core::{
     MaintenanceGroup, Owner, OwnerKind,
     action::EvaluationRequest,
@@ -101,6 +103,10 @@ pub struct Store {
     rules: BTreeMap<Key, Arc<MutexRule>>,
     /// Which rules have room; of the others an outline is kept.
     room: Room,
+    /// Which objects of strangers are kept at all.
+    crowd: Crowd,
+    /// Objects that are being read because somebody needs them who was turned away: since when.
+    missed: BTreeMap<(Kind, Key), Instant>,
     /// Rules that have room, and of which an outline is kept until they are read again: when they were asked for last.
     awaited: BTreeMap<Key, Option<Instant>>,
     validity: BTreeMap<Key, (Edition, Validity)>,
@@ -109,6 +115,8 @@ pub struct Store {
     examined: BTreeMap<Key, Examined>,
     pods: BTreeMap<Key, (Key, Option<(String, String)>)>,
     job_events: BTreeMap<Key, (Key, (String, String))>,
+    /// The newest Event of each Job.
+    event_of: BTreeMap<Key, Key>,
     jobs: BTreeMap<Key, JobView>,
     /// Each with the number of pods that it has by its own status.
     plan_jobs: BTreeMap<Key, (PlanJobView, Option<usize>)>,
@@ -150,6 +158,8 @@ struct Version {
     own: bool,
 }
 
+/// Events of Jobs that are kept, at most: one for each Job.
+const JOB_EVENTS: usize = 10_000;
 /// Rules that are read again at once, for which there is room now: each may have 512 KiB.
 const READ_AT_ONCE: usize = 8;
 /// How soon a rule is read once more that did not come.
@@ -991,6 +1001,12 @@ impl Store {
 
     fn put(&mut self, kind: Kind, number: u64, object: Object, own: bool) -> bool {
         let (key, scope) = place(&object);
+        if !self.has_place(kind, &key, &object) {
+            // Nothing is known of it from now on: what refers to it waits, as for one that is not there.
+            let was_known = self.versions.remove(&(kind, key.clone())).is_some();
+            self.missed.remove(&(kind, key.clone()));
+            return was_known && (self.forget_unread(kind, &key) | self.take_away(kind, &key));
+        }
         for ((listed, listed_scope), keys) in &mut self.listing {
             if *listed == kind && (listed_scope.is_empty() || *listed_scope == scope) {
                 keys.insert(key.clone());
@@ -1018,6 +1034,75 @@ impl Store {
         let is_read_again = self.forget_unread(kind, &slot.1);
         self.versions.insert(slot, Version { number, own });
         self.insert(object) | is_read_again
+    }
+
+    /// Whether an object is kept: those that numo heeds are, of others as many as there is a place for.
+    fn has_place(&mut self, kind: Kind, key: &Key, object: &Object) -> bool {
+        let Some(weight) = weigh::object(object) else {
+            return true;
+        };
+        if self.observed.heeds(kind.resource().3, &key.namespace)
+            || key.namespace == OPENSHIFT_ETCD
+            || self.is_needed(kind, key)
+        {
+            self.crowd.leave(kind, key);
+            self.missed.remove(&(kind, key.clone()));
+            return true;
+        }
+        self.crowd.take(kind, key, weight)
+    }
+
+    /// Whether somebody whom numo heeds names this object of a stranger's.
+    fn is_needed(&self, kind: Kind, key: &Key) -> bool {
+        let api = match kind {
+            Kind::MutexRule => return self.room.rank(key).1.is_some(),
+            Kind::OpenShiftMachine | Kind::OpenShiftHealthCheck => return true,
+            Kind::ClusterApiMachine => MachineApi::ClusterApi,
+            _ => return false,
+        };
+        // Only where not everything is kept it is worth a look at all Nodes.
+        self.crowd.is_away(kind, &key.namespace) && {
+            let (place, nodes) = ((api, key.clone()), &self.observed.nodes);
+            nodes.keys().any(|node| self.observed.is_machine_of(&place, node))
+        }
+    }
+
+    /// Objects that were turned away and that are needed now: they are to be read by themselves. What comes is [`Seen::Applied`].
+    pub fn take_missed(&mut self) -> Vec<(Kind, Key)> {
+        if self.crowd.is_whole() {
+            return Vec::new();
+        }
+        self.missed.retain(|_, asked| asked.elapsed() < READ_AGAIN);
+        let rules = self.room.referred().filter(|key| !self.rules.contains_key(key));
+        let rules = rules.map(|key| (Kind::MutexRule, key.clone()));
+        let machines = self.observed.nodes.values().filter_map(|node| {
+            let key = Key::new(
+                node.annotation(marks::CLUSTER_API_NAMESPACE),
+                node.annotation(marks::CLUSTER_API_MACHINE),
+            );
+            let place = (MachineApi::ClusterApi, key);
+            let is_missed = !place.1.name.is_empty() && !self.observed.machines.contains_key(&place);
+            is_missed.then_some((Kind::ClusterApiMachine, place.1))
+        });
+        let missed = rules.chain(machines).filter(|(kind, key)| {
+            self.crowd.is_away(*kind, &key.namespace) && !self.missed.contains_key(&(*kind, key.clone()))
+        });
+        let at_once = READ_AT_ONCE.saturating_sub(self.missed.len());
+        let missed: Vec<(Kind, Key)> = missed.take(at_once).collect();
+        for one in &missed {
+            self.missed.insert(one.clone(), Instant::now());
+        }
+        missed
+    }
+
+    /// Kinds and namespaces that are to be listed again, as there are places now for objects that were turned away.
+    pub fn take_lists(&mut self) -> Vec<(Kind, String)> {
+        self.crowd.take_due()
+    }
+
+    /// Kinds and namespaces of which not every object is kept.
+    pub fn turned_away(&self) -> BTreeSet<(Kind, &str)> {
+        self.crowd.away()
     }
 
     /// Forgets that an object could not be read; true if it could not.
@@ -1073,6 +1158,7 @@ impl Store {
                 };
                 news |= replace(&mut observed.namespaces, name.clone(), view.terminating);
                 if news {
+                    self.crowd.heed(&name);
                     self.refresh_rules_in(&name);
                 }
                 news
@@ -1128,6 +1214,14 @@ impl Store {
                 self.refresh_job(&job)
             }
             Object::JobEvent(event, job, trouble) => {
+                let of_job = self.event_of.insert(job.clone(), event.clone());
+                if let Some(before) = of_job.filter(|before| *before != event) {
+                    self.job_events.remove(&before);
+                } else if self.job_events.len() >= JOB_EVENTS {
+                    // Who writes so many leaves Jobs without the words why they have no pods.
+                    self.event_of.remove(&job);
+                    return false;
+                }
                 self.job_events.insert(event, (job.clone(), trouble));
                 self.refresh_plan_job(&job) | self.refresh_job(&job)
             }
@@ -1144,6 +1238,7 @@ impl Store {
             return false;
         }
         self.versions.remove(&slot);
+        self.crowd.leave(kind, key);
         let was_unread = self.forget_unread(kind, key);
         self.take_away(kind, key) | was_unread
     }
@@ -1247,7 +1342,10 @@ impl Store {
             }
             Kind::JobEvent => {
                 let job = self.job_events.remove(key);
-                job.is_some_and(|(job, _)| self.refresh_plan_job(&job) | self.refresh_job(&job))
+                job.is_some_and(|(job, _)| {
+                    self.event_of.remove(&job);
+                    self.refresh_plan_job(&job) | self.refresh_job(&job)
+                })
             }
         }
     }
@@ -1838,7 +1936,7 @@ mod tests {
         let kept = &store.rules[&Key::new("team", "a")].metadata;
         assert_eq!((kept.generation, kept.uid.as_deref()), (Some(3), Some("u")));
         assert!(kept.labels.is_none() && kept.annotations.is_none() && kept.owner_references.is_none());
-        // A rule without anything weighs something: there is an end to their number.
+        // A rule without anything weighs something: there is an end to the number of those that have room.
         let Object::Rule(rule) = item(Kind::MutexRule, &body) else {
             panic!("a rule");
         };
@@ -1870,6 +1968,118 @@ mod tests {
             Validity::Invalid(reason, _) => Some(*reason),
             Validity::Unknown | Validity::Valid => None,
         }
+    }
+
+    /// A rule without anything, or a MutexRunConfig with a selector of this many labels, in this namespace.
+    fn written(kind: Kind, (namespace, name): (&str, &str), labels: usize) -> Object {
+        let labels: BTreeMap<String, String> = (0..labels)
+            .map(|at| (format!("label-{at}"), String::new()))
+            .collect();
+        let spec = match kind {
+            Kind::MutexRule => serde_json::json!({}),
+            _ => serde_json::json!({"mutexTargets": [{"name": "a"}], "first": {"matchLabels": labels}}),
+        };
+        let body = serde_json::json!({
+            "metadata": {"name": name, "namespace": namespace, "uid": format!("{namespace}/{name}"), "generation": 1},
+            "spec": spec,
+        });
+        item(kind, &body)
+    }
+
+    #[test]
+    fn runs_of_strangers_take_no_more_than_their_share() {
+        let mut store = Store::new(Settings {
+            namespace: "numo".to_owned(),
+            ..Settings::default()
+        });
+        let kind = Kind::MutexRunConfig;
+        let put = |store: &mut Store, namespace: &str, number: u64| {
+            let run = written(kind, (namespace, &number.to_string()), 3000);
+            store.see(Seen::Applied(kind, number + 1, run));
+        };
+        for number in 0..300 {
+            put(&mut store, "flood", number);
+            put(&mut store, "numo", number);
+        }
+        let of = |store: &Store, namespace: &str| {
+            let runs = store.observed.runs.keys();
+            runs.filter(|key| key.namespace == namespace).count()
+        };
+        assert!(
+            (10..250).contains(&of(&store, "flood")),
+            "{}",
+            of(&store, "flood")
+        );
+        assert_eq!(of(&store, "numo"), 300, "who is heeded is never turned away");
+        assert_eq!(store.turned_away(), [(kind, "flood")].into());
+        put(&mut store, "team", 0);
+        assert_eq!(of(&store, "team"), 1);
+        // What was turned away left nothing behind, and is asked for again once there is a place.
+        let kept = of(&store, "flood");
+        assert_eq!(store.versions.len(), kept + 301);
+        assert!(store.take_lists().is_empty());
+        for number in 0..300 {
+            store.see(Seen::Deleted(
+                kind,
+                Key::new("flood", number.to_string()),
+                u64::MAX,
+            ));
+        }
+        assert_eq!(store.take_lists(), [(kind, "flood".to_owned())]);
+    }
+
+    #[test]
+    fn of_many_rules_those_are_kept_that_owners_refer_to() {
+        let mut store = Store::new(Settings {
+            namespace: "numo".to_owned(),
+            ..Settings::default()
+        });
+        let kind = Kind::MutexRule;
+        for number in 0..10_000 {
+            let rule = written(kind, ("team", &format!("rule-{number}")), 0);
+            store.see(Seen::Applied(kind, number + 1, rule));
+        }
+        let gate = Key::new("team", "rule-9999");
+        assert!(
+            store.rules.len() < 9000 && !store.rules.contains_key(&gate),
+            "{}",
+            store.rules.len()
+        );
+        assert!(store.take_missed().is_empty(), "nobody needs it");
+        store.give_room([(gate.clone(), Referral::Honoured)].into());
+        assert_eq!(store.take_missed(), [(kind, gate.clone())]);
+        assert!(store.take_missed().is_empty(), "it is being read");
+        store.see(Seen::Applied(
+            kind,
+            10_000,
+            written(kind, ("team", "rule-9999"), 0),
+        ));
+        assert!(store.rules.contains_key(&gate));
+        assert!(store.take_missed().is_empty());
+    }
+
+    #[test]
+    fn of_each_job_the_newest_event_is_kept_and_no_more_of_it_than_is_read() {
+        let mut store = Store::new(Settings::default());
+        let kind = Kind::JobEvent;
+        for number in 1..=3 {
+            let event = serde_json::json!({
+                "metadata": {"name": format!("e{number}"), "namespace": "team"},
+                "involvedObject": {"kind": "Job", "name": "job"},
+                "reason": "FailedCreate", "message": format!("{number}{}", "x".repeat(100_000)),
+            });
+            store.see(Seen::Applied(kind, number, item(kind, &event)));
+        }
+        let kept: Vec<_> = store.job_events.values().collect();
+        assert_eq!(kept.len(), 1);
+        let message = &kept[0].1.1;
+        assert!(
+            message.starts_with('3') && message.chars().count() <= 1024,
+            "{}",
+            message.len()
+        );
+        store.see(Seen::Deleted(kind, Key::new("team", "e3"), 9));
+        assert!(store.job_events.is_empty() && store.event_of.is_empty());
     }
 
     #[test]

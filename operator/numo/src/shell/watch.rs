@@ -61,16 +61,17 @@ where
 pub const fn page(kind: Kind) -> u32 {
     match kind {
         Kind::MutexRule => 8,
-        Kind::MutexRunConfig
-        | Kind::MutexTarget
-        | Kind::DaemonSet
-        | Kind::MachineConfig
-        | Kind::Kured
-        | Kind::NodeMaintenanceOperator
-        | Kind::NodeMaintenanceOperatorOld
-        | Kind::NodeMaintenanceOperatorBundled
-        | Kind::SystemUpgradeController
-        | Kind::NodeUpgradeMutexOperator => 16,
+        // Only administrators write them, or Kubernetes and OpenShift themselves, and they are small.
+        Kind::Node
+        | Kind::Namespace
+        | Kind::MachineConfigPool
+        | Kind::MachineOSConfig
+        | Kind::ClusterVersion
+        | Kind::Infrastructure
+        | Kind::OpenShiftMachine
+        | Kind::OpenShiftHealthCheck
+        | Kind::MutexBudget
+        | Kind::MutexBinding => 500,
         Kind::NodePod
         | Kind::EtcdPod
         | Kind::Pod
@@ -79,8 +80,24 @@ pub const fn page(kind: Kind) -> u32 {
         | Kind::PlanJob
         | Kind::JobEvent
         | Kind::DisruptionBudget
+        | Kind::Lease
+        | Kind::ClusterApiMachine
         | Kind::NodeChange => 50,
-        _ => 500,
+        Kind::MutexRunConfig
+        | Kind::MutexTarget
+        | Kind::Plan
+        | Kind::NodeMaintenance
+        | Kind::KubeVirtMaintenance
+        | Kind::Secret
+        | Kind::ClusterApiHealthCheck
+        | Kind::DaemonSet
+        | Kind::MachineConfig
+        | Kind::Kured
+        | Kind::NodeMaintenanceOperator
+        | Kind::NodeMaintenanceOperatorOld
+        | Kind::NodeMaintenanceOperatorBundled
+        | Kind::SystemUpgradeController
+        | Kind::NodeUpgradeMutexOperator => 16,
     }
 }
 
@@ -111,6 +128,35 @@ pub async fn read_one(
     let list = items(client, kind, &key.namespace).list(&one).await?;
     let found = list.items.first();
     Ok(found.and_then(|item| Some((wire::version(&item.metadata), wire::item(kind, item)?))))
+}
+
+/// Lists a kind in one namespace once more, and sends what is there: for objects that were not kept when the watch told of them. Nothing
+/// is taken for gone because it is not in it.
+pub async fn list_again(client: Client, kind: Kind, namespace: String, to: Sender<Seen>) {
+    let api = items(&client, kind, &namespace);
+    let mut params = ListParams::default().limit(page(kind));
+    loop {
+        let list = match api.list(&params).await {
+            Ok(list) => list,
+            Err(error) => {
+                tracing::warn!(?kind, namespace, %error, "objects that were not kept are not listed again");
+                return;
+            }
+        };
+        for found in &list.items {
+            let Some(object) = wire::item(kind, found) else {
+                continue;
+            };
+            let seen = Seen::Applied(kind, wire::version(&found.metadata), object);
+            if to.send(seen).await.is_err() {
+                return;
+            }
+        }
+        params.continue_token = list.metadata.continue_.filter(|token| !token.is_empty());
+        if params.continue_token.is_none() {
+            return;
+        }
+    }
 }
 
 /// Watches a kind until the receiver is gone.

@@ -678,15 +678,10 @@ pub fn object(kind: Kind, object: DynamicObject) -> Option<Object> {
             let about = object.data.get("involvedObject")?;
             let name = about.get("name").and_then(Value::as_str)?;
             let job = Key::new(object.metadata.namespace.clone()?, name);
-            let text = |field: &str| {
-                object
-                    .data
-                    .get(field)
-                    .and_then(Value::as_str)
-                    .unwrap_or_default()
-                    .to_owned()
-            };
-            Object::JobEvent(key(&object.metadata), job, (text("reason"), text("message")))
+            if name.len() > NAME_LETTERS {
+                return None;
+            }
+            Object::JobEvent(key(&object.metadata), job, words(&object.data))
         }
         Kind::NodeMaintenance => maintenance(MaintenanceGroup::Medik8s, typed(object)?),
         Kind::KubeVirtMaintenance => maintenance(MaintenanceGroup::KubeVirt, typed(object)?),
@@ -739,6 +734,13 @@ fn maintenance(group: MaintenanceGroup, object: NodeMaintenance) -> Object {
     }))
 }
 
+/// What the labels of a pod or a Machine that are kept may weigh in memory (bytes): the API server takes as many as the object is large.
+const LABELS_WEIGHT: usize = 8 << 10;
+/// PersistentVolumeClaims of a pod that are looked at.
+const CLAIMS: usize = 64;
+/// Letters of a name, of a kind and of a uid: longer ones are nobody's.
+const NAME_LETTERS: usize = 253;
+
 /// What a drain must know of a pod.
 pub fn node_pod(object: &DynamicObject) -> PodView {
     let (meta, data) = (&object.metadata, &object.data);
@@ -759,7 +761,7 @@ pub fn node_pod(object: &DynamicObject) -> PodView {
         key: key(meta),
         uid: meta.uid.clone().unwrap_or_default(),
         created: created(meta),
-        labels: meta.labels.clone().unwrap_or_default(),
+        labels: bounded(meta.labels.as_ref()),
         controller: controller.map(|owner| {
             // A DaemonSet of another group is none of Kubernetes'.
             let (group, _) = owner.api_version.split_once('/').unwrap_or_default();
@@ -769,7 +771,8 @@ pub fn node_pod(object: &DynamicObject) -> PodView {
             } else {
                 format!("{}.{group}", owner.kind)
             };
-            (kind, owner.name.clone(), owner.uid.clone())
+            let clip = |text: &str| numo_core::rules::clip(text, NAME_LETTERS);
+            (clip(&kind), clip(&owner.name), clip(&owner.uid))
         }),
         mirror: annotations.is_some_and(|all| all.contains_key("kubernetes.io/config.mirror")),
         finished: phase == "Succeeded" || phase == "Failed",
@@ -794,6 +797,8 @@ pub fn node_pod(object: &DynamicObject) -> PodView {
                     }),
                 },
             )
+            .filter(|name| name.len() <= NAME_LETTERS)
+            .take(CLAIMS)
             .collect(),
         priority: data
             .pointer("/spec/priority")
@@ -801,6 +806,12 @@ pub fn node_pod(object: &DynamicObject) -> PodView {
             .and_then(|priority| i32::try_from(priority).ok())
             .unwrap_or(0),
     }
+}
+
+/// Labels that are kept; none if they are too many.
+fn bounded(labels: Option<&BTreeMap<String, String>>) -> Map {
+    let labels = labels.filter(|labels| super::weigh::map(labels) <= LABELS_WEIGHT);
+    labels.cloned().unwrap_or_default()
 }
 
 /// What the selector of a PodDisruptionBudget that is kept may weigh in memory (bytes): a cluster may have many thousands.
@@ -941,10 +952,11 @@ fn machine(object: &DynamicObject) -> MachineView {
     let meta = &object.metadata;
     MachineView {
         object: Annotated {
-            labels: meta.labels.clone().unwrap_or_default(),
+            // No health check selects one that has more labels than any Machine needs.
+            labels: bounded(meta.labels.as_ref()),
             ..annotated(meta)
         },
-        node: text(&object.data, "/status/nodeRef/name"),
+        node: numo_core::rules::clip(&text(&object.data, "/status/nodeRef/name"), NAME_LETTERS),
         deleting: meta.deletion_timestamp.is_some(),
         deleting_since: meta.deletion_timestamp.as_ref().map(|at| at.0),
     }
@@ -961,6 +973,8 @@ fn annotated(meta: &ObjectMeta) -> Annotated {
 
 fn health_check(object: &DynamicObject) -> Annotated {
     let selector = object.data.pointer("/spec/selector").cloned();
+    // One that nobody wrote by hand selects nothing.
+    let selector = selector.filter(|selector| super::item::weight(&selector.to_string()) <= SELECTOR_WEIGHT);
     Annotated {
         selector: selector.unwrap_or_default(),
         ..annotated(&object.metadata)
@@ -1164,6 +1178,12 @@ fn lease(object: &DynamicObject) -> LeaseView {
     }
 }
 
+/// Reason and message, as long as people read: others may write Events, and the status of a Job or a pod is what its containers say.
+fn words(of: &Value) -> (String, String) {
+    let clip = |pointer: &str, most: usize| numo_core::rules::clip(&text(of, pointer), most);
+    (clip("/reason", 128), clip("/message", 1024))
+}
+
 /// The conditions of a Job that are True, by type.
 fn job_conditions(object: &DynamicObject) -> BTreeMap<&str, &Value> {
     let conditions = object
@@ -1181,7 +1201,10 @@ fn job_conditions(object: &DynamicObject) -> BTreeMap<&str, &Value> {
 fn job_end(object: &DynamicObject, failures: &[&str]) -> Option<JobEnd> {
     let conditions = job_conditions(object);
     match failures.iter().find_map(|failure| conditions.get(failure)) {
-        Some(failed) => Some(JobEnd::Failed(text(failed, "/reason"), text(failed, "/message"))),
+        Some(failed) => {
+            let (reason, message) = words(failed);
+            Some(JobEnd::Failed(reason, message))
+        }
         None => conditions.get("Complete").map(|_| JobEnd::Complete),
     }
 }
@@ -1206,7 +1229,9 @@ fn job(object: &DynamicObject) -> JobView {
             .and_then(|labels| labels.get(marks::JOB_RUN))
             .cloned()
             .unwrap_or_default(),
-        edition: annotation(marks::JOB_EDITION).cloned().unwrap_or_default(),
+        edition: annotation(marks::JOB_EDITION).map_or_else(String::new, |edition| {
+            numo_core::rules::clip(edition, NAME_LETTERS)
+        }),
         ended_at: ended_at(object, &["Complete", "Failed", "FailureTarget"]),
         ended,
         started: count("/status/active") + count("/status/succeeded") + count("/status/failed") > 0,
@@ -1329,7 +1354,7 @@ fn pod_trouble(pod: &Value) -> Option<(String, String)> {
                 .is_some_and(|reason| FATAL.contains(&reason))
         });
     if let Some(waiting) = waiting {
-        return Some((text(waiting, "/reason"), text(waiting, "/message")));
+        return Some(words(waiting));
     }
     pod.pointer("/status/conditions")
         .and_then(Value::as_array)?
@@ -1337,7 +1362,7 @@ fn pod_trouble(pod: &Value) -> Option<(String, String)> {
         .find_map(|condition| {
             let unschedulable =
                 text(condition, "/type") == "PodScheduled" && text(condition, "/status") == "False";
-            unschedulable.then(|| (text(condition, "/reason"), text(condition, "/message")))
+            unschedulable.then(|| words(condition))
         })
 }
 
@@ -1406,6 +1431,33 @@ pub fn rule(rule: &MutexRule, validity: numo_core::observed::Validity) -> numo_c
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_more_of_a_pod_is_kept_than_a_drain_needs() {
+        let pod = |labels: usize, claims: usize, name: usize| {
+            let labels: BTreeMap<String, String> = (0..labels)
+                .map(|at| (format!("label-{at}"), String::new()))
+                .collect();
+            let volumes: Vec<Value> = (0..claims)
+                .map(|at| serde_json::json!({"name": "v", "persistentVolumeClaim": {"claimName": format!("claim-{at}")}}))
+                .collect();
+            let owner = serde_json::json!({
+                "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "n".repeat(name), "uid": "u", "controller": true,
+            });
+            let object = serde_json::json!({
+                "metadata": {"name": "p", "namespace": "team", "labels": labels, "ownerReferences": [owner]},
+                "spec": {"nodeName": "a", "volumes": volumes},
+            });
+            node_pod(&serde_json::from_value(object).unwrap())
+        };
+        let usual = pod(20, 2, 40);
+        assert_eq!((usual.labels.len(), usual.claims.len()), (20, 2));
+        let hostile = pod(30_000, 5000, 1 << 20);
+        assert!(hostile.labels.is_empty(), "{}", hostile.labels.len());
+        assert_eq!(hostile.claims.len(), CLAIMS);
+        let (_, name, _) = hostile.controller.unwrap();
+        assert!(name.chars().count() <= NAME_LETTERS, "{}", name.len());
+    }
 
     #[test]
     fn a_plans_job_has_failed_when_its_pods_have_ended() {

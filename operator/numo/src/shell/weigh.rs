@@ -1,0 +1,71 @@
+//! What an object takes of memory, for those that strangers may write and that are kept ([`super::crowd`]). It looks at no cluster.
+
+use super::{
+    crowd::EACH,
+    item,
+    wire::{self, Object},
+};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// What each entry of a map takes beside its text (bytes).
+const ENTRY: usize = 64;
+
+/// Bytes that an object takes; none for objects of which administrators, or Kubernetes itself, are the authors.
+///
+/// The specs of MutexRules that have room are weighed by [`super::room`]; here it is what every rule takes, with room or without.
+pub fn object(object: &Object) -> Option<usize> {
+    Some(match object {
+        Object::Rule(rule) => (2 * EACH).saturating_add(value(&rule.status)),
+        Object::Unreadable(rule, _) => wire::weight(rule).saturating_add(EACH),
+        Object::Run(run) => all([
+            value(&run.spec),
+            value(&run.status),
+            map(&run.annotations),
+            texts(&run.finalizers),
+        ]),
+        Object::Target(target) => all([texts(&target.pools), value(&target.status)]),
+        Object::Plan(plan) => all([
+            value(&plan.spec),
+            value(&plan.selector),
+            value(&plan.status),
+            map(&plan.annotations),
+            map(&plan.labels),
+            map(&plan.copied_annotations),
+            map(&plan.uncopied_annotations),
+            texts(&plan.finalizers),
+            plan.digest.len(),
+        ]),
+        Object::Change(change) => all([
+            value(&change.spec),
+            value(&change.status),
+            map(&change.annotations),
+        ]),
+        Object::Machine(_, machine) => all([map(&machine.object.labels), map(&machine.object.annotations)]),
+        Object::HealthCheck(_, check) => all([value(&check.selector), map(&check.annotations)]),
+        Object::DisruptionBudget(_, budget) => all([value(&budget.selector)]),
+        Object::NotRead(..) => EACH,
+        _ => return None,
+    })
+}
+
+/// What a map takes (bytes).
+pub fn map(map: &BTreeMap<String, String>) -> usize {
+    map.iter().fold(0, |sum, (key, value)| {
+        sum.saturating_add(key.len() + value.len() + ENTRY)
+    })
+}
+
+fn texts(texts: &[String]) -> usize {
+    texts
+        .iter()
+        .fold(0, |sum, text| sum.saturating_add(text.len() + ENTRY))
+}
+
+fn value(value: &impl Serialize) -> usize {
+    serde_json::to_string(value).map_or(usize::MAX, |text| item::weight(&text))
+}
+
+fn all<const PARTS: usize>(parts: [usize; PARTS]) -> usize {
+    parts.into_iter().fold(EACH, usize::saturating_add)
+}
