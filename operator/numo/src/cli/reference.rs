@@ -383,6 +383,7 @@ mod tests {
         "ImagePullBackOff",
         "ImageTagMirrorSet",
         "InvalidImageName",
+        "KeptObjects",
         "LeftBehind",
         "MachineConfig",
         "MachineConfigPool",

@@ -9,6 +9,7 @@ use super::{
     observe,
     operator::{LEADER_LEASE, is_too_old},
     plan_writers, policies, rival,
+    store::Store,
     told::{self, Told},
     watch,
     wire::{self, Deployed, Kind},
@@ -485,6 +486,33 @@ async fn left_behind(connection: &Connection, found: &mut Findings) {
     }
     if orphans.is_empty() {
         found.ok("no mark of an owner that is gone is left");
+    }
+    found.check = "KeptObjects";
+    turned_away(&store, found);
+}
+
+/// Namespaces in which strangers have written more than numo keeps.
+fn turned_away(store: &Store, found: &mut Findings) {
+    let away = store.turned_away();
+    for (kind, namespace) in away.iter().take(MARKS_NAMED) {
+        let (_, _, _, plural) = kind.resource();
+        found.wrong(
+            format!(
+                "numo does not keep all {plural} of namespace {namespace}: they are too many, or too large"
+            ),
+            format!("kubectl get {plural} -n {namespace}, and delete what nobody needs"),
+        );
+    }
+    if away.is_empty() {
+        found.ok("numo keeps every object that it watches");
+    } else if away.len() > MARKS_NAMED {
+        found.wrong(
+            format!(
+                "{} more of which not everything is kept",
+                counted(away.len() - MARKS_NAMED, "namespace")
+            ),
+            "numo's log names each",
+        );
     }
 }
 
