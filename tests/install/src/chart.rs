@@ -73,6 +73,10 @@ pub fn templates() -> Result<BTreeMap<String, String>> {
         "rule_job_quota",
         only_if(".Values.ruleJobs.quota.enabled", &rule_job_quota()?),
     );
+    add(
+        "rule_job_storage",
+        only_if(".Values.ruleJobs.ephemeralStorage", &rule_job_storage()?),
+    );
     for name in ["service", "certificate_role", "webhook"] {
         let text = component(&format!("webhook/{name}"))?;
         let name = if name == "webhook" {
@@ -110,12 +114,41 @@ fn component(name: &str) -> Result<String> {
 }
 
 fn rule_job_quota() -> Result<String> {
-    let text = component("rule-job-quota/resource_quota")?;
-    let text = once(&text, "pods: 100\n", "pods: {{ .Values.ruleJobs.quota.pods }}\n")?;
+    let mut text = component("rule-job-quota/resource_quota")?;
+    for (from, to) in [
+        (
+            "pods: \"500\"\n",
+            "pods: {{ int .Values.ruleJobs.quota.pods | quote }}\n",
+        ),
+        // As many as are there while numo rolls, and what rules may take beside them.
+        (
+            "pods: \"6\"\n",
+            "pods: {{ add (mul 2 .Values.replicas) .Values.ruleJobs.quota.criticalPods | quote }}\n",
+        ),
+        (
+            "count/jobs.batch: \"12500\"\n",
+            "count/jobs.batch: {{ int .Values.ruleJobs.quota.jobs | quote }}\n",
+        ),
+    ] {
+        text = once(&text, from, to)?;
+    }
+    // numo's own pods are not among those of rules, whatever priority they have.
+    let priorities = "values: [system-cluster-critical, system-node-critical]\n";
+    ensure!(
+        text.matches(priorities).count() == 2,
+        "wanted twice in the source: {priorities}"
+    );
+    Ok(text.replace(
+        priorities,
+        "values: {{ list \"system-cluster-critical\" \"system-node-critical\" .Values.priorityClassName | compact | uniq | toJson }}\n",
+    ))
+}
+
+fn rule_job_storage() -> Result<String> {
     once(
-        &text,
-        "count/jobs.batch: 1000\n",
-        "count/jobs.batch: {{ .Values.ruleJobs.quota.jobs }}\n",
+        &component("rule-job-quota/limit_range")?,
+        "ephemeral-storage: 1Gi\n",
+        "ephemeral-storage: {{ .Values.ruleJobs.ephemeralStorage }}\n",
     )
 }
 
@@ -246,6 +279,10 @@ fn uninstall() -> Result<String> {
         (
             "      serviceAccountName: numo\n",
             "      serviceAccountName: numo\n      {{- with .Values.imagePullSecrets }}\n      imagePullSecrets:\n        {{- toYaml . | nindent 8 }}\n      {{- end }}\n      {{- with .Values.nodeSelector }}\n      nodeSelector:\n        {{- toYaml . | nindent 8 }}\n      {{- end }}\n".to_owned(),
+        ),
+        (
+            "      priorityClassName: system-cluster-critical\n",
+            "      {{- with .Values.priorityClassName }}\n      priorityClassName: {{ . }}\n      {{- end }}\n".to_owned(),
         ),
         (
             "image: numo:0.1.0\n",

@@ -13,6 +13,16 @@ use crate::{GENERATED, NAMESPACE, objects, read, rendered, root};
 pub const BUNDLE: &str = "deploy/olm/bundle";
 /// Where the catalogue is.
 pub const CATALOG: &str = "deploy/olm/catalog/catalog.yaml";
+/// What an administrator applies beside the bundle.
+const EXAMPLES: &str = "deploy/olm/examples";
+/// Examples that are components of kustomize: a bundle holds no quota and no LimitRange, and egress is for the administrator to decide.
+const BY_HAND: [(&str, &[&str]); 2] = [
+    (
+        "rule-job-quota",
+        &["rule-job-quota/resource_quota", "rule-job-quota/limit_range"],
+    ),
+    ("egress", &["egress/network_policy"]),
+];
 /// The image that the source names.
 const IMAGE: &str = "numo:0.1.0";
 /// The bundle's image that the checked-in catalogue names.
@@ -34,6 +44,16 @@ pub(crate) fn files() -> Result<BTreeMap<String, String>> {
     let (of_bundle, of_catalog) = image_files();
     files.insert("deploy/olm/bundle.Dockerfile".to_owned(), of_bundle);
     files.insert("deploy/olm/catalog.Dockerfile".to_owned(), of_catalog);
+    for (name, parts) in BY_HAND {
+        let texts: Vec<String> = parts
+            .iter()
+            .map(|part| read(&format!("deploy/kustomize/components/{part}.yaml")))
+            .collect::<Result<_>>()?;
+        files.insert(
+            format!("{EXAMPLES}/{name}.yaml"),
+            format!("# {GENERATED} Applied by hand.\n{}", texts.join("---\n")),
+        );
+    }
     Ok(files)
 }
 
@@ -96,6 +116,7 @@ pub fn bundle(image: &str) -> Result<BTreeMap<String, String>> {
     let mut permissions = Vec::new();
     let (mut deployment, mut webhooks) = (None, Vec::new());
     let mut definitions = Vec::new();
+    let mut labels = json!({});
     for mut object in all {
         let text = |pointer: &str| {
             object
@@ -107,9 +128,16 @@ pub fn bundle(image: &str) -> Result<BTreeMap<String, String>> {
         let (kind, name, place) = (text("/kind"), text("/metadata/name"), text("/metadata/namespace"));
         match kind.as_str() {
             // OLM's own to make, or to find by the CSV.
-            "Namespace"
-            | "ServiceAccount"
+            "Namespace" => {
+                if name == NAMESPACE {
+                    labels = object["metadata"]["labels"].clone();
+                }
+                continue;
+            }
+            "ServiceAccount"
             // Not among the kinds that a bundle may hold: an administrator applies them.
+            | "LimitRange"
+            | "ResourceQuota"
             | "ValidatingAdmissionPolicy"
             | "ValidatingAdmissionPolicyBinding" => continue,
             "Deployment" => {
@@ -154,7 +182,13 @@ pub fn bundle(image: &str) -> Result<BTreeMap<String, String>> {
         );
     }
     let deployment = deployment.context("a Deployment")?;
-    let csv = service_version(&deployment, &permissions, &webhooks, &definitions, image)?;
+    // Prometheus of OpenShift looks only where it is told to.
+    labels["openshift.io/cluster-monitoring"] = json!("true");
+    let namespace =
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels}});
+    let mut csv = service_version(&deployment, &permissions, &webhooks, &definitions, image)?;
+    csv["metadata"]["annotations"]["operatorframework.io/suggested-namespace-template"] =
+        json!(namespace.to_string());
     files.insert(
         "manifests/numo.clusterserviceversion.yaml".to_owned(),
         yaml(&csv)?,
@@ -217,11 +251,6 @@ fn service_version(
     notes["createdAt"] = json!(CREATED);
     notes["olm.skipRange"] = json!(format!("<{version}"));
     notes["alm-examples"] = json!(serde_json::to_string_pretty(&examples(definitions)?)?);
-    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {
-        "name": NAMESPACE,
-        "labels": {"pod-security.kubernetes.io/enforce": "restricted", "openshift.io/cluster-monitoring": "true"},
-    }});
-    notes["operatorframework.io/suggested-namespace-template"] = json!(namespace.to_string());
     let icon = STANDARD.encode(fs::read(root().join("deploy/olm/icon.svg"))?);
     csv["spec"]["icon"] = json!([{"base64data": icon, "mediatype": "image/svg+xml"}]);
     csv["spec"]["relatedImages"] = json!([{"name": "numo", "image": image}]);

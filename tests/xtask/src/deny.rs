@@ -51,4 +51,11 @@ mod tests {
         assert!(workflow.contains(&format!("cargo-deny@{VERSION}\n")), "{VERSION}");
         assert!(workflow.contains("check advisories bans licenses sources\n"));
     }
+
+    /// A warning fails nothing, and nobody reads it.
+    #[test]
+    fn a_second_version_of_a_crate_fails() {
+        let configuration = include_str!("../../../.deny.toml");
+        assert!(configuration.contains("\nmultiple-versions = \"deny\"\n"));
+    }
 }

@@ -38,7 +38,7 @@ pub(crate) fn by_name(objects: Vec<Value>) -> BTreeMap<String, Value> {
 }
 
 /// Helm, about to render the chart.
-fn template(major: u8) -> Result<std::process::Command> {
+pub(crate) fn template(major: u8) -> Result<std::process::Command> {
     let mut helm = program(major)?;
     helm.arg("template").arg("numo").arg(chart()).args([
         "--namespace",
@@ -163,12 +163,25 @@ fn the_chart_has_the_alerts_and_the_dashboard() -> Result<()> {
     Ok(())
 }
 
-/// What a component of kustomize adds, a value of the chart adds too.
+/// What a component of kustomize adds, a value of the chart adds too, and another one leaves out.
 #[test]
 fn the_chart_has_what_is_optional() -> Result<()> {
-    for (value, file) in [
-        ("networkPolicy.egress", "egress/network_policy.yaml"),
-        ("ruleJobs.quota.enabled", "rule-job-quota/resource_quota.yaml"),
+    for (with, without, file) in [
+        (
+            "networkPolicy.egress=true",
+            "networkPolicy.egress=false",
+            "egress/network_policy.yaml",
+        ),
+        (
+            "ruleJobs.quota.enabled=true",
+            "ruleJobs.quota.enabled=false",
+            "rule-job-quota/resource_quota.yaml",
+        ),
+        (
+            "ruleJobs.ephemeralStorage=1Gi",
+            "ruleJobs.ephemeralStorage=",
+            "rule-job-quota/limit_range.yaml",
+        ),
     ] {
         let path = numo_install::root()
             .join("deploy/kustomize/components")
@@ -177,14 +190,16 @@ fn the_chart_has_what_is_optional() -> Result<()> {
         let wanted = by_name(objects(&text)?);
         assert!(!wanted.is_empty(), "{file}");
         for major in HELMS {
-            let mut helm = template(major)?;
-            let plain = by_name(objects(&said(&mut helm)?)?);
+            let rendered = |value: &str| {
+                let mut helm = template(major)?;
+                anyhow::Ok(by_name(objects(&said(helm.args(["--set", value]))?)?))
+            };
+            let plain = rendered(without)?;
             assert!(
                 wanted.keys().all(|name| !plain.contains_key(name)),
                 "only if asked for"
             );
-            helm.arg("--set").arg(format!("{value}=true"));
-            let all = by_name(objects(&said(&mut helm)?)?);
+            let all = rendered(with)?;
             for (name, object) in &wanted {
                 let found = all.get(name).with_context(|| format!("Helm {major}: {name}"))?;
                 assert_eq!(difference(object, found, ""), None, "Helm {major}: {name}");

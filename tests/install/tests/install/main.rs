@@ -6,6 +6,7 @@
     reason = "a failed step of a test is its failure"
 )]
 
+mod bounds;
 mod definitions;
 mod equal;
 mod helm;

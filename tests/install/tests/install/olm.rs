@@ -217,9 +217,11 @@ async fn everything_in_the_bundle_passes_a_dry_run_of_the_api_server() -> Result
     let cluster = Cluster::start(Options::default()).await?;
     let folder = tempfile::tempdir()?;
     let run = |arguments: &[&str], objects: &[Value]| apply(&cluster, folder.path(), arguments, objects);
-    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {
-        "name": NAMESPACE, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}});
-    run(&["apply"], &[namespace])?;
+    let template = service_version()?;
+    let template = template["metadata"]["annotations"]["operatorframework.io/suggested-namespace-template"]
+        .as_str()
+        .context("a namespace")?;
+    run(&["apply"], &objects(template)?)?;
     let all = as_olm_makes_it()?;
     let (definitions, rest): (Vec<_>, Vec<_>) = all
         .into_iter()
@@ -298,7 +300,13 @@ async fn the_examples_for_olm_are_what_olm_takes() -> Result<()> {
         let all: Result<Vec<Vec<Value>>> = names.iter().map(|name| example(name)).collect();
         Ok(all?.concat())
     };
-    let all = of(&["olm-v0.yaml", "olm-v1.yaml", "node-leases.yaml"])?;
+    let all = of(&[
+        "olm-v0.yaml",
+        "olm-v1.yaml",
+        "node-leases.yaml",
+        "rule-job-quota.yaml",
+        "egress.yaml",
+    ])?;
     let (namespaces, rest): (Vec<_>, Vec<_>) = all.into_iter().partition(|one| one["kind"] == "Namespace");
     let marketplace =
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "openshift-marketplace"}});
