@@ -11,7 +11,7 @@ use k8s_openapi::{
     },
 };
 use kube::{Api, api::PostParams};
-use numo_api::{MutexRule, NodeChange};
+use numo_api::{MutexRule, MutexRunConfig, NodeChange};
 use numo_plugin_tests::guest;
 use serde_json::{Value, json};
 use std::{
@@ -223,6 +223,7 @@ async fn objects(stage: &Stage) -> Result<Vec<Hostile>> {
     }
     managed_fields(stage).await?;
     change(stage).await?;
+    owners(stage).await?;
     let job = json!({"template": {"spec": {
         "restartPolicy": "Never", "serviceAccountName": "numo", "containers": [{"name": "a", "image": "a"}],
     }}});
@@ -270,6 +271,22 @@ async fn managed_fields(stage: &Stage) -> Result<()> {
         });
         let is_deep = create(&sets, &serde_json::from_value(set)?).await?;
         ensure!(is_deep == (name == "fields-deep"), "the API server keeps {name}");
+    }
+    Ok(())
+}
+
+/// Owners in a namespace where numo heeds none, each as large as it can be read, and more of them than there is a place for.
+async fn owners(stage: &Stage) -> Result<()> {
+    let labels: serde_json::Map<String, Value> = (0..10_000)
+        .map(|number| (format!("l{number}"), json!("")))
+        .collect();
+    let runs: Api<MutexRunConfig> = Api::namespaced(stage.person.clone(), TEAM);
+    for number in 0..60 {
+        let run = json!({
+            "metadata": {"name": format!("owner-{number}")},
+            "spec": {"mutexTargets": [{"name": "workers"}], "first": {"matchLabels": labels}},
+        });
+        create(&runs, &serde_json::from_value(run)?).await?;
     }
     Ok(())
 }

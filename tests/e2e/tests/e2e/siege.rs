@@ -213,6 +213,10 @@ async fn starts_among_them(stage: &mut Stage) -> Result<()> {
         let content = format!("\"{key}\":{{\"{key}\":{{\"{key}\"");
         assert!(!log.contains(&content), "nobody's content is in the log");
     }
+    assert!(
+        log.contains("objects are not kept"),
+        "there are more owners of strangers than places"
+    );
     is_unharmed(stage, &fence, pid)?;
     stage.stop_numo().await?;
     Ok(())
