@@ -60,19 +60,27 @@ impl Cache {
     /// What was kept beside the compiled form, and the form.
     pub(crate) fn compiled(&self, of: &str) -> Option<(Vec<u8>, Vec<u8>)> {
         let path = self.found(of, COMPILED)?;
-        let bytes = self.folder.read(&path)?;
-        let parts = bytes.split_at_checked(MAC_BYTES).and_then(|(mac, rest)| {
+        let mut bytes = self.folder.read(&path)?;
+        let about = bytes.split_at_checked(MAC_BYTES).and_then(|(mac, rest)| {
             self.mac(of, rest).verify_slice(mac).ok()?;
             let (length, rest) = rest.split_first_chunk::<8>()?;
-            let (about, compiled) =
-                rest.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?)?;
-            Some((about.to_vec(), compiled.to_vec()))
+            let (about, _) = rest.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?)?;
+            Some(about.to_vec())
         });
-        if parts.is_none() {
+        let Some(about) = about else {
             // Damaged, or made by another engine: a later one would only find it so again.
             self.folder.discard(&path);
-        }
-        parts
+            return None;
+        };
+        // In its place: it is large, and there is no need for two.
+        bytes.drain(..MAC_BYTES + 8 + about.len());
+        Some((about, bytes))
+    }
+
+    /// Bytes of the compiled form and of what is kept beside it, without a look at them; none if it is not there.
+    pub(crate) fn compiled_bytes(&self, of: &str) -> Option<u64> {
+        let path = self.found(of, COMPILED)?;
+        std::fs::metadata(path).ok().map(|found| found.len())
     }
 
     /// Keeps both. What was used longest ago goes when there is too much, and of what this tenant had compiled when that is more than its

@@ -85,6 +85,8 @@ pub(crate) struct Inner {
     pub(crate) compiler: Compiler,
     pub(crate) cache: Option<Cache>,
     pub(crate) turns: Turns,
+    /// Memory of components while they are loaded and describe themselves, in MiB.
+    pub(crate) loading: Shares,
     pub(crate) ticker: Ticker,
     runtime: Option<tokio::runtime::Runtime>,
 }
@@ -207,6 +209,7 @@ impl Engine {
             compiler: Compiler::new(setup.compile),
             cache,
             turns,
+            loading: Shares::new((2 * setup.limits.compiled_bytes) >> 20),
             limits: Arc::new(setup.limits),
             ceilings: setup.ceilings,
             linker,

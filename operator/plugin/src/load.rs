@@ -13,6 +13,7 @@ use crate::{
     inspect::{Inspection, check_size},
     reason::{Reason, Refused},
     rule::{Loaded, Rule},
+    shares::Share,
 };
 
 impl Engine {
@@ -30,7 +31,7 @@ impl Engine {
         let inner = self.0.clone();
         check_size(bytes, &inner.limits)?;
         let digest = digest(bytes);
-        let (inspection, compiled) = inner.compiled((tenant, &digest), bytes).await?;
+        let (inspection, compiled, _loading) = inner.compiled((tenant, &digest), bytes).await?;
         let component = deserialize(&inner.wasmtime, &compiled)?;
         // The component has its own copy: while it describes itself there is no need for two.
         let compiled_bytes = compiled.len() as u64;
@@ -59,29 +60,60 @@ impl Engine {
 }
 
 impl Inner {
-    /// Type and compiled form, from the cache or from the compiler. What is in the cache was inspected before.
+    /// Type and compiled form, from the cache or from the compiler, and the share of memory in which it is loaded. What is in the cache was
+    /// inspected before.
     async fn compiled(
         &self,
-        (tenant, digest): (&str, &str),
+        of: (&str, &str),
         bytes: &[u8],
-    ) -> Result<(Inspection, Vec<u8>), Refused> {
-        let cached = || {
-            let (about, compiled) = self.cache.as_ref()?.compiled(digest)?;
-            Some((serde_json::from_slice::<Inspection>(&about).ok()?, compiled))
-        };
-        if let Some(cached) = cached() {
-            return Ok(cached);
+    ) -> Result<(Inspection, Vec<u8>, Share), Refused> {
+        if let Some(found) = self.from_cache(of).await {
+            return Ok(found);
         }
-        let (inspection, compiled) = self
-            .compiler
-            .compile((tenant, digest), bytes, &self.limits, cached)
-            .await?;
+        let (mut inspection, mut compiled) = self.compile(of, bytes).await?;
+        if self.size(of).is_some() {
+            // Nothing of it is held while it waits for its share: others wait with theirs.
+            drop(compiled);
+            if let Some(found) = self.from_cache(of).await {
+                return Ok(found);
+            }
+            // Others have pushed it out meanwhile.
+            (inspection, compiled) = self.compile(of, bytes).await?;
+        }
+        let share = self.room(of, compiled.len() as u64).await;
+        Ok((inspection, compiled, share))
+    }
+
+    /// Bytes that it takes in the cache, if it is there.
+    fn size(&self, (_, digest): (&str, &str)) -> Option<u64> {
+        self.cache.as_ref()?.compiled_bytes(digest)
+    }
+
+    /// Waits for the memory of the form and of the code that is made of it.
+    async fn room(&self, (tenant, _): (&str, &str), bytes: u64) -> Share {
+        self.loading.take(tenant, (2 * bytes).div_ceil(1 << 20)).await
+    }
+
+    fn cached(&self, (_, digest): (&str, &str)) -> Option<(Inspection, Vec<u8>)> {
+        let (about, compiled) = self.cache.as_ref()?.compiled(digest)?;
+        Some((serde_json::from_slice(&about).ok()?, compiled))
+    }
+
+    async fn from_cache(&self, of: (&str, &str)) -> Option<(Inspection, Vec<u8>, Share)> {
+        let share = self.room(of, self.size(of)?).await;
+        let (inspection, compiled) = self.cached(of)?;
+        Some((inspection, compiled, share))
+    }
+
+    async fn compile(&self, of: (&str, &str), bytes: &[u8]) -> Result<(Inspection, Vec<u8>), Refused> {
+        let cached = || self.cached(of);
+        let (inspection, compiled) = self.compiler.compile(of, bytes, &self.limits, cached).await?;
         if let Some(cache) = &self.cache
             && let Err(error) = serde_json::to_vec(&inspection)
                 .map_err(std::io::Error::other)
-                .and_then(|about| cache.put((tenant, digest), bytes, &about, &compiled))
+                .and_then(|about| cache.put(of, bytes, &about, &compiled))
         {
-            tracing::warn!(%error, digest, "the compiled rule is not cached");
+            tracing::warn!(%error, digest = of.1, "the compiled rule is not cached");
         }
         Ok((inspection, compiled))
     }

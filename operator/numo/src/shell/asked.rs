@@ -432,6 +432,17 @@ impl Inner {
         Self::unload_beyond(&self.loaded.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
+    /// Whether there is room for a component of this rule that the cache does not have.
+    pub(super) fn has_room(&self, key: &Key, bytes: u64) -> bool {
+        let all = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        let others = all.iter().filter(|(of, _)| *of != key);
+        let components = others.filter_map(|(_, loaded)| match &loaded.what {
+            What::Component(component) => Some(&component.place),
+            _ => None,
+        });
+        loaded::has_room(components, bytes, loaded::LOADED_BYTES)
+    }
+
     fn unload_beyond(all: &BTreeMap<Key, Loaded>) {
         let components = all.iter().filter_map(|(key, loaded)| match &loaded.what {
             What::Component(component) => Some((key.namespace.as_str(), &component.place)),
@@ -635,6 +646,8 @@ mod tests {
             + looks
             + ((reader::PAGES_MIB + reader::OBJECTS_MIB) << 20)
             + loaded::LOADED_BYTES
+            // What is loaded and describes itself, twice, and what the compiler hands over.
+            + 3 * limits.compiled_bytes
             + (room::RULES + crowd::ALL) as u64;
         assert!(mib(manifest, "limits:", "memory:") >= (memory >> 20) + 128);
         // Both write before they make room.

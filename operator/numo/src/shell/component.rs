@@ -90,6 +90,12 @@ impl Inner {
             Err(fault) => Err(fault),
         };
         let fits = match fits {
+            Ok(()) if !returns && !self.has_room(key, component.compiled_bytes()) => Err((
+                Reason::NoRoom,
+                "found no room for its component: numo has no cache for it (--cache-dir), and the components of other rules take what memory \
+                 there is"
+                    .to_owned(),
+            )),
             Ok(()) => self.lends_inside(&key.namespace, &terms).await?,
             Err(fault) => Err(fault),
         };

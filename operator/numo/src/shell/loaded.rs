@@ -75,6 +75,20 @@ impl<T: Clone> Place<T> {
     }
 }
 
+/// Whether there is room for a component that the cache does not have beside those that are loaded and that it does not have either: they
+/// stay as long as an owner refers to them.
+pub fn has_room<'p, T: Clone + 'p>(
+    places: impl Iterator<Item = &'p Arc<Place<T>>>,
+    bytes: u64,
+    total: u64,
+) -> bool {
+    let held: u64 = places
+        .filter(|place| !place.returns)
+        .map(|place| place.held())
+        .sum();
+    held.saturating_add(bytes) <= total
+}
+
 /// Unloads the least recently used of these components, each with its namespace, until they keep the total, and each namespace its share.
 /// Those that the cache does not have count, and stay: unloaded before they are asked, they would be fetched for ever.
 pub fn make_room<'p, T: Clone + 'p>(places: impl Iterator<Item = (&'p str, &'p Arc<Place<T>>)>, total: u64) {
@@ -166,6 +180,15 @@ mod tests {
             ("e", place(50, true, 5)),
         ];
         assert_eq!(left(&places, 200), [true, false, true, true, true]);
+    }
+
+    #[test]
+    fn without_a_cache_there_is_an_end_to_what_is_loaded() {
+        let places = [place(50, false, 1), place(90, true, 2), place(40, false, 3)];
+        assert!(has_room(places.iter(), 10, 100));
+        assert!(!has_room(places.iter(), 11, 100));
+        places[2].unload();
+        assert!(has_room(places.iter(), 50, 100));
     }
 
     #[test]

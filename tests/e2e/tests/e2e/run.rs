@@ -4,7 +4,8 @@ use anyhow::Result;
 use serde_json::json;
 
 use crate::{
-    Gate, NEW, explained, finish, job, judgement, prepare, quick, released, rule, seen, set, with_canary, workers,
+    Gate, NEW, explained, finish, job, judgement, prepare, quick, released, rule, seen, set, with_canary,
+    workers,
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -33,7 +34,10 @@ async fn nodes_that_go_first_are_done_before_any_other_begins() -> Result<()> {
     let gate = Gate::new()?;
     let gated = rule("gated", json!({"cleanUpJobSpec": job(&gate.wait())}));
     stage
-        .patch_node("worker-2", json!({"metadata": {"labels": {"example.com/canary": "true"}}}))
+        .patch_node(
+            "worker-2",
+            json!({"metadata": {"labels": {"example.com/canary": "true"}}}),
+        )
         .await?;
     let first = json!({"matchLabels": {"example.com/canary": "true"}});
     prepare(&stage, &[gated], json!({"maxUnavailable": 2, "first": first})).await?;
@@ -43,11 +47,20 @@ async fn nodes_that_go_first_are_done_before_any_other_begins() -> Result<()> {
         crate::rule_began(w, "gated", "worker-2")
     })
     .await?;
-    explained(&stage, "worker-0", "FirstNodes: Node worker-2 goes first (spec.first)", 30).await?;
+    explained(
+        &stage,
+        "worker-0",
+        "FirstNodes: Node worker-2 goes first (spec.first)",
+        30,
+    )
+    .await?;
     assert_eq!(released(&stage.world), ["worker-2"]);
     gate.open_for_all()?;
     finish(&stage).await?;
-    assert_eq!(released(&stage.world).first().map(String::as_str), Some("worker-2"));
+    assert_eq!(
+        released(&stage.world).first().map(String::as_str),
+        Some("worker-2")
+    );
     stage.judge(&judgement(&[], &["gated"])).await?;
     stage.strike().await
 }
