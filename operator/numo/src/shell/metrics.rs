@@ -55,6 +55,7 @@ macro_rules! described {
 described! {
     BUILD_INFO = "build_info", "gauge", &["version"], "Version of numo";
     LEADER = "leader", "gauge", &[], "Whether this numo holds the leader lease";
+    NOT_LISTED = "not_listed", "gauge", &["resource"], "1 for what the leader has not listed yet: it decides nothing before that";
     NODES = "nodes", "gauge", &["kind", "namespace", "name", "step"], "Nodes of an owner by step; every step is always there";
     WAITING_NODES = "waiting_nodes", "gauge", &["kind", "namespace", "name", "reason"], "Nodes of an owner that are not done, by reason";
     NODE_STEP = "node_step", "gauge", &["kind", "namespace", "name", "node", "step"], "1 for the step of a node in flight, 0 for the others";
@@ -135,6 +136,11 @@ struct PoolLabels {
 #[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
 struct MarkLabels {
     mark: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+struct ResourceLabels {
+    resource: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
@@ -228,6 +234,8 @@ impl<L: Clone + Hash + Eq + Ord> Series<L> {
 type Blocked = BTreeMap<Owner, Vec<(String, Reason)>>;
 /// What owners say of their pools: whether numo keeps it paused, and how many of its nodes it holds.
 type Pools = BTreeMap<Owner, Vec<(PoolLabels, bool, usize)>>;
+/// Resources by their plural names that are not listed yet, and since when they are those.
+type Unlisted = Option<(BTreeSet<&'static str>, Instant)>;
 /// Histograms of rules.
 type RuleSeconds = Family<RulePhaseLabels, Histogram, fn() -> Histogram>;
 
@@ -273,10 +281,12 @@ pub struct Metrics {
     pub breaches: Counter,
     /// Events that were dropped.
     pub events_dropped: Counter,
-    /// Whether the process serves: its watches have listed, or it waits for the lease.
+    /// Whether the process serves: it leads, or waits for the lease.
     pub ready: Arc<AtomicBool>,
     /// When the planner was heard last, while it decides.
     heard: Arc<Mutex<Option<Instant>>>,
+    unlisted: Arc<Mutex<Unlisted>>,
+    not_listed: Series<ResourceLabels>,
 }
 
 impl Metrics {
@@ -289,6 +299,29 @@ impl Metrics {
     pub fn silent_for(&self) -> Option<Duration> {
         let heard = *self.heard.lock().unwrap_or_else(PoisonError::into_inner);
         heard.map(|at| at.elapsed())
+    }
+
+    /// Notes what decisions wait for, by its plural names; nothing once all of it is listed.
+    pub fn awaits(&self, resources: BTreeSet<&'static str>) {
+        let mut known = self.unlisted.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_as_before = match &*known {
+            None => resources.is_empty(),
+            Some((before, _)) => *before == resources,
+        };
+        if is_as_before {
+            return;
+        }
+        let nobody = Owner::run(numo_core::observed::Key::new("", ""));
+        let series = resources.iter().map(|resource| (ResourceLabels { resource }, 1));
+        self.not_listed.show(&nobody, series);
+        *known = (!resources.is_empty()).then(|| (resources, Instant::now()));
+    }
+
+    /// What decisions wait for, and for how long nothing of it has been listed; none where they wait for nothing.
+    pub fn unlisted(&self) -> Option<(Vec<&'static str>, Duration)> {
+        let known = self.unlisted.lock().unwrap_or_else(PoisonError::into_inner);
+        let (resources, since) = known.as_ref()?;
+        Some((resources.iter().copied().collect(), since.elapsed()))
     }
 
     /// All metrics at zero.
@@ -341,10 +374,13 @@ impl Metrics {
             events_dropped: Counter::default(),
             ready: Arc::default(),
             heard: Arc::default(),
+            unlisted: Arc::default(),
+            not_listed: Series::default(),
         };
         let register = &metrics.registry;
         of(register, BUILD_INFO, build);
         of(register, LEADER, metrics.leader.clone());
+        of(register, NOT_LISTED, metrics.not_listed.family.clone());
         of(register, NODES, metrics.nodes.family.clone());
         of(register, WAITING_NODES, metrics.waiting.family.clone());
         of(register, NODE_STEP, metrics.node_step.family.clone());
@@ -910,6 +946,7 @@ mod tests {
         observed.nodes.insert("a".to_owned(), some);
         metrics.show_cluster(&observed, Timestamp::UNIX_EPOCH);
         metrics.show_left(&[]);
+        metrics.awaits(["mutexrules"].into());
         metrics.begins("ns/rule", Phase::Pre);
         let labels = RulePhaseLabels {
             rule: "ns/rule".to_owned(),
@@ -1046,6 +1083,22 @@ mod tests {
         metrics.forget(&owner);
         metrics.show_left(&[]);
         assert_eq!(lines(&metrics, "numo_pool_paused{"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_is_not_listed_yet_is_shown_until_it_is() {
+        let metrics = Metrics::new();
+        assert!(metrics.unlisted().is_none());
+        metrics.awaits(["mutexrules", "nodes"].into());
+        assert_eq!(lines(&metrics, "numo_not_listed{").len(), 2);
+        metrics.awaits(["mutexrules"].into());
+        let shown = lines(&metrics, "numo_not_listed{");
+        assert_eq!(shown, ["numo_not_listed{resource=\"mutexrules\"} 1"]);
+        let (resources, _) = metrics.unlisted().unwrap();
+        assert_eq!(resources, ["mutexrules"]);
+        metrics.awaits(BTreeSet::new());
+        assert!(metrics.unlisted().is_none());
+        assert_eq!(lines(&metrics, "numo_not_listed{"), Vec::<String>::new());
     }
 
     /// Between upgrades a refused run with `hold: Always` keeps its pools paused, and holds no upgrade.

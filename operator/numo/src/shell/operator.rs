@@ -127,7 +127,8 @@ pub async fn run(
     )
     .telling(board.clone());
     // A follower is ready: it does all that is asked of it. It stays so when it leads: what it has to list first holds up
-    // nobody who asks it something, and a replica that flaps holds up a rollout.
+    // nobody who asks it something, and a replica that flaps holds up a rollout. Lists that do not end are told by the probes' words,
+    // a metric, and in the end `/healthz`.
     metrics.ready.store(true, Ordering::Release);
     let mut stopping = stop.clone();
     let fence = tokio::select! {

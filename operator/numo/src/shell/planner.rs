@@ -246,6 +246,7 @@ impl Planner {
     pub async fn run(&mut self, mut stop: signal::Receiver<bool>) {
         let mut dirty = Reach::Nobody;
         tokio::spawn(self.asked.clone().follow_signers(self.inbox.answered()));
+        self.tell_unlisted();
         while !*stop.borrow() {
             self.metrics.hear();
             // However little there is to do, it is heard now and then.
@@ -295,8 +296,15 @@ impl Planner {
         if let Some(networks) = self.store.take_networks() {
             self.asked.see_nodes(networks);
         }
+        self.tell_unlisted();
         self.note_stops();
         reach
+    }
+
+    /// Has probes and metrics tell what decisions wait for.
+    fn tell_unlisted(&self) {
+        let resources = self.store.unlisted().map(|kind| kind.resource().3);
+        self.metrics.awaits(resources.collect());
     }
 
     /// Tells evictions that wait for their place that a stop came.

@@ -194,8 +194,13 @@ impl Store {
     /// Whether every watch that all decisions need has listed. The watches of one rule's namespace hold up
     /// that rule only.
     pub fn is_complete(&self) -> bool {
+        self.unlisted().next().is_none()
+    }
+
+    /// The kinds that all decisions need and that have not been listed.
+    pub fn unlisted(&self) -> impl Iterator<Item = Kind> {
         let waited = |kind: &Kind| !JOB_KINDS.contains(kind) && !is_plans(*kind);
-        !self.waiting_for.iter().any(|(kind, _)| waited(kind))
+        self.waiting_for.iter().map(|(kind, _)| *kind).filter(waited)
     }
 
     /// Whether the Jobs of Plans in this namespace have been listed: before that nobody may take one for lost.
@@ -220,11 +225,6 @@ impl Store {
         self.versions
             .get(&(kind, key.clone()))
             .map_or(0, |version| version.number)
-    }
-
-    /// Watches that have not listed yet.
-    pub fn missing(&self) -> impl Iterator<Item = &(Kind, String)> {
-        self.waiting_for.iter()
     }
 
     /// Takes in what a watch says: whose decision could change by it.

@@ -7,8 +7,11 @@ use std::{
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
-use k8s_openapi::api::{coordination::v1::Lease, core::v1::ServiceAccount};
-use kube::api::PostParams;
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::ServiceAccount, rbac::v1::ClusterRole};
+use kube::{
+    Api,
+    api::{Patch, PatchParams, PostParams},
+};
 use nix::sys::signal::Signal;
 use numo_e2e::{NAMESPACE, Numo, Stage};
 use serde_json::json;
@@ -252,5 +255,63 @@ async fn a_standby_is_ready_before_while_and_after_it_becomes_the_leader() -> Re
     }
     stage.judge(&judgement(&["quick"], &["quick"])).await?;
     assert_eq!(standby.stop().await?, Some(0));
+    stage.strike().await
+}
+
+/// A leader that may not list a kind holds no pool. It says so in every way there is, stays ready for those who ask it something, and goes
+/// on once it may.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_that_cannot_list_a_kind_says_which() -> Result<()> {
+    let mut stage = set(workers(2), Vec::new()).await?;
+    stage.may_lack_rights = true;
+    prepare(&stage, &[quick()], json!({})).await?;
+    stage.stop_numo().await?;
+    let roles: Api<ClusterRole> = Api::all(stage.client.clone());
+    let whole = roles.get("numo").await?;
+    let mut less = whole.clone();
+    for rule in less.rules.iter_mut().flatten() {
+        if let Some(resources) = &mut rule.resources {
+            resources.retain(|resource| resource != "mutexrules");
+        }
+    }
+    if let Some(rules) = &mut less.rules {
+        rules.retain(|rule| rule.resources.as_ref().is_none_or(|all| !all.is_empty()));
+    }
+    let patch = |role: &ClusterRole| Patch::Merge(json!({"rules": role.rules}));
+    roles
+        .patch("numo", &PatchParams::default(), &patch(&less))
+        .await?;
+    stage.start_numo()?;
+    let address = stage
+        .until("all else is listed", 60, || async {
+            let Some(address) = stage.numo().and_then(Numo::address) else {
+                return Ok(None);
+            };
+            let (_, body) = get(&address, "/healthz").await?;
+            Ok((body == "ok\nnot listed yet: mutexrules\n").then_some(address))
+        })
+        .await?;
+    let (status, body) = get(&address, "/readyz").await?;
+    assert!(
+        status.contains("200") && body.contains("not listed yet: mutexrules"),
+        "{status} {body}"
+    );
+    let shown = "numo_not_listed{resource=\"mutexrules\"} 1";
+    let (_, body) = get(&address, "/metrics").await?;
+    assert!(body.contains(shown), "{body}");
+    roles
+        .patch("numo", &PatchParams::default(), &patch(&whole))
+        .await?;
+    stage
+        .until("everything is listed", 60, || async {
+            let (_, body) = get(&address, "/healthz").await?;
+            Ok((body == "ok\n").then_some(()))
+        })
+        .await?;
+    let (_, body) = get(&address, "/metrics").await?;
+    assert!(!body.contains("numo_not_listed{"), "{body}");
+    stage.world.upgrade_to(NEW).await?;
+    finish(&stage).await?;
+    stage.judge(&judgement(&["quick"], &["quick"])).await?;
     stage.strike().await
 }
