@@ -130,6 +130,18 @@ pub fn connect(mut config: Config, agent: &str) -> Result<Connection, ConnectErr
     Ok(Connection { read, write, clock })
 }
 
+/// A client of an API server that answers a path with a status and a text.
+#[cfg(test)]
+pub(super) fn answering(answer: impl Fn(&str) -> (u16, String) + Send + 'static) -> Client {
+    use kube::client::Body;
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let (status, text) = answer(request.uri().path());
+        let response = http::Response::builder().status(status);
+        std::future::ready(response.body(Body::from(text.into_bytes())))
+    });
+    Client::new(service, "default")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -101,7 +101,7 @@ pub async fn run(
         tracing::info!(address = %bound, "serving /healthz and /readyz for probes");
     }
     if let Some(webhook) = options.webhook {
-        let bound = webhook::serve(&connection, &options.settings.namespace, webhook).await?;
+        let bound = webhook::serve(&connection, &options.settings, webhook).await?;
         tracing::info!(address = %bound, "serving the webhook");
     }
     tokio::spawn(services::keep(

@@ -24,11 +24,13 @@ use std::{
 const READ: Duration = Duration::from_secs(5);
 
 /// The kinds of a review, and where their objects are; empty is everywhere.
-const LOOKED_AT: [(Kind, &str); 9] = [
+const LOOKED_AT: [(Kind, &str); 10] = [
     (Kind::Node, ""),
     (Kind::NodeMaintenance, ""),
     (Kind::KubeVirtMaintenance, ""),
     (Kind::NodeChange, ""),
+    // By their labels NodeChanges are believed.
+    (Kind::Namespace, ""),
     (Kind::ClusterVersion, ""),
     (Kind::Infrastructure, ""),
     (Kind::EtcdPod, watch::KUBE_SYSTEM),
@@ -41,19 +43,23 @@ const LOOKED_AT: [(Kind, &str); 9] = [
 pub struct Reviewed(Arc<RwLock<Store>>);
 
 impl Reviewed {
-    /// Watches from now on, until the process ends.
-    pub fn watch(connection: &Connection, namespace: &str) -> Self {
-        let mut store = Store::new(Settings {
-            namespace: namespace.to_owned(),
-            ..Settings::default()
-        });
-        let mut inbox = Inbox::new();
+    /// Nothing was seen yet. The settings are those of the operator: they say whose NodeChanges are believed.
+    pub fn new(settings: Settings) -> Self {
+        let mut store = Store::new(settings);
         for (kind, scope) in LOOKED_AT {
             store.expect(kind, scope);
+        }
+        Self(Arc::new(RwLock::new(store)))
+    }
+
+    /// Watches from now on, until the process ends.
+    pub fn watch(connection: &Connection, settings: Settings) -> Self {
+        let mut inbox = Inbox::new();
+        for (kind, scope) in LOOKED_AT {
             let client = connection.read.clone();
             tokio::spawn(watch::watch(client, kind, scope.to_owned(), inbox.watched()));
         }
-        let reviewed = Self(Arc::new(RwLock::new(store)));
+        let reviewed = Self::new(settings);
         let (kept, client) = (reviewed.clone(), connection.read.clone());
         tokio::spawn(async move {
             while let Some(seen) = inbox.next().await {
@@ -145,7 +151,9 @@ pub fn of_node(kind: Kind, item: &Item) -> Option<Object> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use numo_core::OwnerKind;
+    use numo_api::{NodeMaintenanceSpec, marks};
+    use numo_core::{OwnerKind, owners::node_maintenance};
+    use serde_json::json;
 
     /// An object with managed fields that are deeper than JSON is read: whoever may write it may write those.
     fn deep(namespace: &str, spec: &str) -> Item {
@@ -157,12 +165,18 @@ mod tests {
         serde_json::from_str(&text).unwrap()
     }
 
-    fn reviewed() -> Reviewed {
-        let store = Store::new(Settings {
+    /// Everything was listed, and there is nothing.
+    fn reviewed(settings: Settings) -> Reviewed {
+        let reviewed = Reviewed::new(Settings {
             namespace: "numo".to_owned(),
-            ..Settings::default()
+            ..settings
         });
-        Reviewed(Arc::new(RwLock::new(store)))
+        for (kind, scope) in LOOKED_AT {
+            assert!(reviewed.look(|_| ()).is_none(), "{kind:?} is listed first");
+            let mut store = reviewed.0.write().unwrap();
+            store.take_in(Seen::Listed(kind, scope.to_owned()));
+        }
+        reviewed
     }
 
     impl Reviewed {
@@ -172,11 +186,70 @@ mod tests {
                 .unwrap()
                 .take_in(Seen::Applied(kind, number, object));
         }
+
+        fn see_json(&self, kind: Kind, number: u64, object: &serde_json::Value) {
+            let object = if kind == Kind::Node {
+                wire::node_object(serde_json::from_value(object.clone()).unwrap())
+            } else {
+                wire::item(kind, &serde_json::from_str(&object.to_string()).unwrap()).unwrap()
+            };
+            self.see(kind, number, object);
+        }
+    }
+
+    /// Whether a review admits master-1 while a Plan of this namespace has master-0 in flight.
+    fn admits_a_second_master(settings: Settings, namespace: &str) -> bool {
+        let reviewed = reviewed(settings);
+        let labelled = json!({"metadata": {"name": "labelled", "labels": {marks::PLANS_NAMESPACE: "true"}}});
+        reviewed.see_json(Kind::Namespace, 1, &labelled);
+        for (number, name) in [(2, "master-0"), (3, "master-1"), (4, "master-2")] {
+            let node = json!({
+                "metadata": {"name": name, "uid": name, "labels": {"node-role.kubernetes.io/master": ""}},
+                "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+            });
+            reviewed.see_json(Kind::Node, number, &node);
+        }
+        let change = json!({
+            "metadata": {"name": "a", "namespace": namespace, "uid": "u"},
+            "spec": {
+                "ownerRef": {"apiVersion": "upgrade.cattle.io/v1", "kind": "Plan", "namespace": namespace, "name": "p", "uid": "p"},
+                "nodeName": "master-0", "nodeUID": "master-0", "target": {"version": "1", "runID": "r", "pool": ""},
+            },
+            "status": {"step": "Released"},
+        });
+        reviewed.see_json(Kind::NodeChange, 5, &change);
+        let wanted = NodeMaintenanceSpec {
+            node_name: "master-1".to_owned(),
+            ..NodeMaintenanceSpec::default()
+        };
+        let refusal = reviewed.look(|observed| node_maintenance::inadmissible(observed, &wanted));
+        let refusal = refusal.expect("everything was listed");
+        assert!(
+            refusal.as_ref().is_none_or(|why| why.contains("etcd quorum")),
+            "{refusal:?}"
+        );
+        refusal.is_none()
+    }
+
+    #[test]
+    fn a_review_believes_the_node_changes_that_the_operator_believes() {
+        let settings = Settings {
+            plan_namespaces: vec!["plans".to_owned()],
+            run_namespaces: vec!["runs".to_owned()],
+            ..Settings::default()
+        };
+        for namespace in ["numo", "plans", "runs", "labelled"] {
+            assert!(
+                !admits_a_second_master(settings.clone(), namespace),
+                "{namespace}"
+            );
+        }
+        assert!(admits_a_second_master(settings, "team"), "anybody writes that");
     }
 
     #[test]
     fn a_node_change_that_nobody_can_read_is_judged_by_its_namespace() {
-        let reviewed = reviewed();
+        let reviewed = reviewed(Settings::default());
         let kind = Kind::NodeChange;
         let is_stopped = || reviewed.look(|observed| observed.list_failed(OwnerKind::Plan).is_some());
         for (number, namespace, stops) in [(5, "team", false), (6, "numo", true)] {
@@ -189,7 +262,7 @@ mod tests {
 
     #[test]
     fn a_maintenance_that_nobody_can_read_is_of_its_node() {
-        let reviewed = reviewed();
+        let reviewed = reviewed(Settings::default());
         let kind = Kind::NodeMaintenance;
         let item = deep("", r#"{"nodeName": "worker-0"}"#);
         let nodes = || {

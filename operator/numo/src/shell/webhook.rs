@@ -94,7 +94,7 @@ const PAGE: u32 = 500;
 /// Serves until the process ends. The address is given back, for port 0.
 pub async fn serve(
     connection: &Connection,
-    namespace: &str,
+    settings: &Settings,
     options: WebhookOptions,
 ) -> Result<SocketAddr, WebhookError> {
     let listen = |source| WebhookError::Listen {
@@ -110,14 +110,14 @@ pub async fn serve(
     let served = Served::new(RwLock::new(None));
     tokio::spawn(keep(
         connection.clone(),
-        namespace.to_owned(),
+        settings.namespace.clone(),
         options.certs,
         served.clone(),
     ));
     let admission = Admission {
-        reviewed: Reviewed::watch(connection, namespace),
+        reviewed: Reviewed::watch(connection, settings.clone()),
         client: connection.read.clone(),
-        namespace: namespace.to_owned(),
+        settings: Arc::new(settings.clone()),
         places: Arc::new(Semaphore::new(REVIEWS.0)),
     };
     let router = Router::new()
@@ -273,7 +273,7 @@ async fn tell(client: &Client, authority: &[u8]) -> Result<bool, kube::Error> {
 struct Admission {
     reviewed: Reviewed,
     client: Client,
-    namespace: String,
+    settings: Arc<Settings>,
     places: Arc<Semaphore>,
 }
 
@@ -327,10 +327,7 @@ impl Admission {
     /// What the checks read: the node, all maintenances, and of a control-plane node its peers.
     async fn observe(&self, node: &str) -> Result<Observed, kube::Error> {
         let mut observed = Observed {
-            settings: Settings {
-                namespace: self.namespace.clone(),
-                ..Settings::default()
-            },
+            settings: Settings::clone(&self.settings),
             ..Observed::default()
         };
         let only = ListParams::default().fields(&format!("metadata.name={node}"));
@@ -359,8 +356,10 @@ impl Admission {
         for kind in [Kind::ClusterVersion, Kind::Infrastructure] {
             self.list(kind, "", ListParams::default(), &mut observed).await?;
         }
-        self.list(Kind::NodeChange, "", ListParams::default(), &mut observed)
-            .await?;
+        // Whose NodeChanges are believed, a label of the namespace may say.
+        for kind in [Kind::Namespace, Kind::NodeChange] {
+            self.list(kind, "", ListParams::default(), &mut observed).await?;
+        }
         self.nodes(&ListParams::default(), &mut observed).await?;
         Ok(observed)
     }
@@ -432,6 +431,9 @@ fn take(kind: Kind, item: &Item, observed: &mut Observed) {
         Some(Object::Change(change)) => {
             observed.changes.insert(change.key.clone(), *change);
         }
+        Some(Object::Namespace(name, view)) if view.plans => {
+            observed.plan_namespaces.insert(name);
+        }
         Some(Object::NotRead(key, unread)) => {
             observed.unread.insert((kind.resource().3, key), unread);
         }
@@ -465,6 +467,7 @@ fn inadmissible(observed: &Observed, spec: &NodeMaintenanceSpec) -> Option<Strin
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shell::client;
 
     /// Managed fields that are deeper than JSON is read.
     fn deep() -> String {
@@ -536,6 +539,55 @@ mod tests {
         assert_eq!(
             inadmissible(&observed, &of("worker-9")).as_deref(),
             Some("invalid nodeName, no node with name worker-9 found")
+        );
+    }
+
+    /// What the API server lists beside the Nodes: a labelled namespace, and a Plan of it that has master-0 in flight.
+    fn listed(path: &str) -> Value {
+        match path.rsplit('/').next().unwrap_or_default() {
+            "nodes" => json!(["master-0", "master-1", "master-2"].map(|name| json!({
+                "metadata": {"name": name, "uid": name, "labels": {"node-role.kubernetes.io/master": ""}},
+                "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+            }))),
+            "namespaces" => json!([
+                {"metadata": {"name": "team", "labels": {numo_api::marks::PLANS_NAMESPACE: "true"}}},
+                {"metadata": {"name": "other"}},
+            ]),
+            "nodechanges" => json!([{
+                "metadata": {"name": "a", "namespace": "team", "uid": "u"},
+                "spec": {
+                    "ownerRef": {"apiVersion": "upgrade.cattle.io/v1", "kind": "Plan", "namespace": "team", "name": "p", "uid": "p"},
+                    "nodeName": "master-0", "nodeUID": "master-0", "target": {"version": "1", "runID": "r", "pool": ""},
+                },
+                "status": {"step": "Released"},
+            }]),
+            _ => json!([]),
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_read_of_the_api_server_says_whose_node_changes_are_believed() {
+        let settings = Settings {
+            namespace: "numo".to_owned(),
+            ..Settings::default()
+        };
+        let client = client::answering(|path| {
+            let list = json!({"kind": "List", "apiVersion": "v1", "metadata": {}, "items": listed(path)});
+            (200, list.to_string())
+        });
+        let admission = Admission {
+            // Its watches have not listed.
+            reviewed: Reviewed::new(settings.clone()),
+            client,
+            settings: Arc::new(settings),
+            places: Arc::new(Semaphore::new(1)),
+        };
+        let text = r#"{"request": {"operation": "CREATE", "object": {"spec": {"nodeName": "master-1"}}}}"#;
+        let review: Review<'_> = serde_json::from_str(text).unwrap();
+        let refusal = admission.refusal(&review.request).await.unwrap();
+        assert!(
+            refusal.as_ref().is_some_and(|why| why.contains("etcd quorum")),
+            "{refusal:?}"
         );
     }
 
