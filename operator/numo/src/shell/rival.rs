@@ -5,21 +5,31 @@
 use super::{
     answer,
     claim::{Claim, IsAs, Judged},
+    item::Item,
     wire::Deployed,
 };
 use jiff::Timestamp;
-use k8s_openapi::api::{coordination::v1::Lease, core::v1::Pod};
-use kube::{Api, Client, ResourceExt, api::ListParams};
+use k8s_openapi::api::{
+    coordination::v1::{Lease, LeaseSpec},
+    core::v1::Pod,
+};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{ApiResource, ListParams},
+};
 use numo_core::{
     observed::{ForeignController, Key},
     pools,
     rival::{LeaseSeen, PodSeen, lingers},
 };
+use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Pods of one Deployment that are looked at, at most.
-const PODS: u32 = 100;
+const PODS: usize = 100;
+/// Pods of a page: each may have 1.5 MiB.
+const PAGE: u32 = 20;
 
 /// Names of the Leases by which the leaders of an operator are elected, in its own namespace (`spec/*.md`). That of
 /// openshift-node-upgrade-mutex-operator is not known.
@@ -53,45 +63,85 @@ pub async fn left(client: &Client, key: &Key, of: &Deployed, now: Timestamp) -> 
     Some(lingers(&pods, &leases, now))
 }
 
+/// What is read of a pod. Whoever may write it may write the rest, `managedFields` among it, as deep as the API server takes it.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct OnlyPod {
+    metadata: OnlyLabels,
+    spec: OnlyAccount,
+    status: OnlyPhase,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct OnlyLabels {
+    labels: Option<BTreeMap<String, String>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct OnlyAccount {
+    service_account_name: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct OnlyPhase {
+    phase: Option<String>,
+}
+
+/// What is read of a Lease.
+#[derive(Deserialize)]
+struct OnlyLease {
+    spec: Option<LeaseSpec>,
+}
+
 /// The pods that a Deployment selects and that run as its ServiceAccount.
 async fn pods(client: &Client, key: &Key, of: &Deployed) -> Option<Vec<PodSeen>> {
-    let api: Api<Pod> = Api::namespaced(client.clone(), &key.namespace);
+    let resource = ApiResource::erase::<Pod>(&());
+    let api: Api<Item> = Api::namespaced_with(client.clone(), &key.namespace, &resource);
     let equal = of.selector.get("matchLabels").and_then(Value::as_object);
     let equal = equal.into_iter().flatten();
     let equal: Vec<String> = equal
         .filter_map(|(label, value)| Some(format!("{label}={}", value.as_str()?)))
         .collect();
-    let params = ListParams::default().labels(&equal.join(",")).limit(PODS);
-    let list = match api.list(&params).await {
-        Ok(list) => list,
-        Err(error) => return unseen(&error).then(Vec::new),
-    };
-    let none = BTreeMap::new();
-    let is_its = |pod: &&Pod| {
-        let account = pod
-            .spec
-            .as_ref()
-            .and_then(|spec| spec.service_account_name.as_deref());
-        account.unwrap_or("default") == of.account
-            && pools::matches(&of.selector, pod.metadata.labels.as_ref().unwrap_or(&none))
-    };
-    let seen = list.items.iter().filter(is_its).map(|pod| {
-        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-        PodSeen {
-            name: format!("{}/{}", key.namespace, pod.name_any()),
-            has_ended: matches!(phase, Some("Succeeded" | "Failed")),
-            deleting: pod.metadata.deletion_timestamp.as_ref().map(|at| at.0),
+    let mut params = ListParams::default().labels(&equal.join(",")).limit(PAGE);
+    let (mut seen, mut looked_at) = (Vec::new(), 0);
+    loop {
+        let list = match api.list(&params).await {
+            Ok(list) => list,
+            Err(error) => return unseen(&error).then_some(seen),
+        };
+        looked_at += list.items.len();
+        for pod in &list.items {
+            let only = pod.part::<OnlyPod>()?;
+            let account = only.spec.service_account_name.as_deref();
+            if account.unwrap_or("default") != of.account
+                || !pools::matches(&of.selector, &only.metadata.labels.unwrap_or_default())
+            {
+                continue;
+            }
+            seen.push(PodSeen {
+                name: format!("{}/{}", key.namespace, pod.name_any()),
+                has_ended: matches!(only.status.phase.as_deref(), Some("Succeeded" | "Failed")),
+                deleting: pod.metadata.deletion_timestamp.as_ref().map(|at| at.0),
+            });
         }
-    });
-    Some(seen.collect())
+        match list.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) if looked_at < PODS => params = params.continue_token(&token),
+            _ => return Some(seen),
+        }
+    }
 }
 
 async fn leases(client: &Client, namespace: &str, what: ForeignController) -> Option<Vec<LeaseSeen>> {
-    let api: Api<Lease> = Api::namespaced(client.clone(), namespace);
+    let resource = ApiResource::erase::<Lease>(&());
+    let api: Api<Item> = Api::namespaced_with(client.clone(), namespace, &resource);
     let mut seen = Vec::new();
     for name in lease_names(what) {
         let spec = match api.get_opt(name).await {
-            Ok(lease) => lease.and_then(|lease| lease.spec),
+            Ok(Some(lease)) => lease.part::<OnlyLease>()?.spec,
+            Ok(None) => None,
             Err(error) if unseen(&error) => None,
             Err(_) => return None,
         };
@@ -117,8 +167,10 @@ fn unseen(error: &kube::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Judged, lease_names};
+    use super::{Judged, OnlyPod, lease_names, left};
     use crate::shell::{
+        client,
+        item::Item,
         store::{Seen, Store},
         wire::{Deployed, Kind, Object},
     };
@@ -236,6 +288,59 @@ mod tests {
         claimed.applied(false);
         claimed.answered(asked, true, None);
         assert!(claimed.is_believed(), "the answer is of before it ran");
+    }
+
+    /// One deep object does not keep what is left of an operator from being found out.
+    #[tokio::test]
+    async fn what_is_left_is_found_among_objects_as_deep_as_the_api_server_takes_them() {
+        let key = Key::new("cattle-system", "system-upgrade-controller");
+        let of = Deployed {
+            what: ForeignController::Plan,
+            account: "suc".to_owned(),
+            selector: serde_json::json!({"matchLabels": {"app": "suc"}}),
+            runs: false,
+        };
+        let fields = format!("{}{{}}{}", r#"{"f:a":"#.repeat(300), "}".repeat(300));
+        let pod = |name: &str, account: &str, phase: &str| {
+            format!(
+                r#"{{"metadata": {{"name": "{name}", "labels": {{"app": "suc"}}, "managedFields": [{{"fieldsV1": {fields}}}]}},
+                 "spec": {{"serviceAccountName": "{account}", "any": {fields}}}, "status": {{"phase": "{phase}"}}}}"#
+            )
+        };
+        let lease = format!(
+            r#"{{"metadata": {{"name": "system-upgrade-controller", "managedFields": [{{"fieldsV1": {fields}}}]}},
+             "spec": {{"holderIdentity": "suc-1", "leaseDurationSeconds": 60, "renewTime": "2030-01-01T00:00:00.000000Z"}}}}"#
+        );
+        let now = "2030-01-01T00:00:30Z".parse().unwrap();
+        for (phase, wanted) in [
+            ("Running", "Pod cattle-system/suc-1 still runs"),
+            (
+                "Failed",
+                "Lease cattle-system/system-upgrade-controller is held by suc-1",
+            ),
+        ] {
+            let pods = [pod("other", "default", "Running"), pod("suc-1", "suc", phase)].join(",");
+            let lease = lease.clone();
+            let client = client::answering(move |path| {
+                let text = if path.ends_with("/pods") {
+                    format!(
+                        r#"{{"kind": "PodList", "apiVersion": "v1", "metadata": {{}}, "items": [{pods}]}}"#
+                    )
+                } else {
+                    lease.clone()
+                };
+                (200, text)
+            });
+            let found = left(&client, &key, &of, now).await;
+            assert_eq!(found, Some(Some(wanted.to_owned())));
+        }
+    }
+
+    #[test]
+    fn a_pod_of_the_default_account_names_none() {
+        let pod: Item = serde_json::from_str(r#"{"metadata": {"name": "a"}, "spec": {}}"#).unwrap();
+        let only = pod.part::<OnlyPod>().unwrap();
+        assert_eq!((only.spec.service_account_name, only.status.phase), (None, None));
     }
 
     #[test]
