@@ -1,5 +1,5 @@
-//! What components say, in numo's log. The rules of a namespace may write so much and no more, so that nobody fills the log
-//! or drowns the words of others; what is left out is counted and said. Nothing here is read by numo itself.
+//! What components say, and what is said of objects that nobody can read, in numo's log. A namespace may cause so much and no more, so
+//! that nobody fills the log or drowns the words of others; what is left out is counted and said. Nothing here is read by numo itself.
 
 use numo_core::action::EvaluationRequest;
 use numo_plugin::services::{LogLevel, LogLine, LogSink};
@@ -33,7 +33,7 @@ struct Share {
 
 /// What becomes of a line.
 #[derive(Debug, PartialEq, Eq)]
-enum Fate {
+pub(super) enum Fate {
     Written,
     LeftOut,
     /// Left out, and it is time to say that so many were.
@@ -41,7 +41,13 @@ enum Fate {
 }
 
 impl LogShares {
-    fn fate(&self, namespace: &str, bytes: u64, now: Instant) -> Fate {
+    /// Nobody has written.
+    pub const fn new() -> Self {
+        Self(Mutex::new(BTreeMap::new()))
+    }
+
+    /// What becomes of a line of so many bytes.
+    pub(super) fn fate(&self, namespace: &str, bytes: u64, now: Instant) -> Fate {
         let mut shares = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if shares.len() >= NAMESPACES && !shares.contains_key(namespace) {
             shares.retain(|_, share| now.duration_since(share.at) < SAID_EVERY);

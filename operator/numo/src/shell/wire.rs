@@ -4,6 +4,7 @@
 use super::{
     item::{self, Item, Unreadable},
     kured,
+    lines::{Fate, LogShares},
 };
 use crate::frontends;
 use jiff::Timestamp;
@@ -411,17 +412,44 @@ pub fn item(kind: Kind, item: &Item) -> Option<Object> {
         }))),
         // It is there: who leaves it out takes it for gone, and ends its turn.
         _ if is_ours(kind) => {
-            let (key, words) = (key(&item.metadata), numo_core::rules::clip(&why.message, 512));
-            tracing::warn!(?kind, %key, words, "an object cannot be read: what was seen of it before is kept");
+            let key = key(&item.metadata);
+            let words = unread(Some(kind), &key, &why.message);
             let uid = item.metadata.uid.clone().unwrap_or_default();
             Some(Object::NotRead(key, Unread { uid, words }))
         }
         _ => {
-            let (key, why) = (key(&item.metadata), why.message);
-            tracing::warn!(?kind, %key, why, "an object is passed over");
+            unread(Some(kind), &key(&item.metadata), &why.message);
             None
         }
     }
+}
+
+/// Characters of what is wrong with an object: serde quotes what it found.
+const WORDS: usize = 512;
+/// Bytes that the line about an object that cannot be read counts for: anybody may write one again and again, so a namespace has 16 of
+/// them at once, and one each four seconds after that.
+const UNREAD_LINE: u64 = 16 << 10;
+
+/// Says in the log that an object cannot be read, unless its namespace has too many of them. Its words, as short as they are kept.
+fn unread(kind: Option<Kind>, key: &Key, words: &str) -> String {
+    static SHARES: LogShares = LogShares::new();
+    let what = match kind {
+        None => "an object of ours cannot be read",
+        Some(kind) if is_ours(kind) => "an object cannot be read: what was seen of it before is kept",
+        Some(_) => "an object is passed over",
+    };
+    let words = numo_core::rules::clip(words, WORDS);
+    let kind = kind.map(tracing::field::debug);
+    match SHARES.fate(&key.namespace, UNREAD_LINE, std::time::Instant::now()) {
+        Fate::Written => tracing::warn!(kind, %key, words, "{what}"),
+        Fate::LeftOut => tracing::debug!(kind, %key, words, "{what}"),
+        Fate::Said(lines) => tracing::warn!(
+            namespace = key.namespace,
+            lines,
+            "this namespace has many objects that cannot be read: lines are left out"
+        ),
+    }
+    words
 }
 
 /// A MutexRunConfig of a later numo, with a field that this one cannot read: without that field, and with its words. Its pools
@@ -886,9 +914,11 @@ pub fn deployed(object: &DynamicObject, what: ForeignController) -> Deployed {
 }
 
 fn typed<K: serde::de::DeserializeOwned>(object: DynamicObject) -> Option<K> {
-    let about = format!("{:?} {:?}", object.metadata.namespace, object.metadata.name);
+    let key = key(&object.metadata);
     read(object)
-        .inspect_err(|error| tracing::warn!(%about, error, "an object of ours cannot be read"))
+        .inspect_err(|error| {
+            unread(None, &key, error);
+        })
         .ok()
 }
 
@@ -1500,6 +1530,77 @@ mod tests {
             condition("Complete", "True")
         ]));
         assert_eq!(plan_job(&complete).unwrap().ended, Some(JobEnd::Complete));
+    }
+
+    /// What this logs, line by line.
+    fn logged(what: impl FnOnce()) -> Vec<String> {
+        #[derive(Clone, Default)]
+        struct Log(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
+        impl std::io::Write for Log {
+            fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+                self.0.lock().unwrap().extend_from_slice(bytes);
+                Ok(bytes.len())
+            }
+            fn flush(&mut self) -> std::io::Result<()> {
+                Ok(())
+            }
+        }
+        let log = Log::default();
+        let of_log = log.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_writer(move || of_log.clone())
+            .finish();
+        tracing::subscriber::with_default(subscriber, what);
+        let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn objects_that_nobody_can_read_fill_no_log() {
+        let deep = format!("{}{{}}{}", r#"{"f:a":"#.repeat(300), "}".repeat(300));
+        let pod = |namespace: &str, name: usize| {
+            let text = format!(
+                r#"{{"metadata": {{"name": "p{name}", "namespace": "{namespace}", "managedFields": [{{"fieldsV1": {deep}}}]}}}}"#
+            );
+            serde_json::from_str::<Item>(&text).unwrap()
+        };
+        let lines = logged(|| {
+            for name in 0..1000 {
+                assert!(item(Kind::DisruptionBudget, &pod("flood", name)).is_none());
+            }
+            item(Kind::DisruptionBudget, &pod("beside-it", 7));
+        });
+        let flood = lines.iter().filter(|line| line.contains("flood")).count();
+        assert!((2..100).contains(&flood), "{flood} lines");
+        assert!(lines.iter().any(|line| line.contains("flood/p0")), "{lines:?}");
+        assert!(
+            lines.iter().any(|line| line.contains("beside-it/p7")),
+            "others are not drowned"
+        );
+        assert!(
+            lines.iter().any(|line| line.contains("lines are left out")),
+            "{lines:?}"
+        );
+    }
+
+    #[test]
+    fn what_serde_quotes_of_an_object_is_not_logged_whole() {
+        let long = "x".repeat(100_000);
+        let plan = serde_json::json!({
+            "apiVersion": "upgrade.cattle.io/v1", "kind": "Plan",
+            "metadata": {"name": "p", "namespace": "quoted"},
+            "spec": {"concurrency": long},
+        });
+        let lines = logged(|| {
+            let plan = serde_json::from_str::<Item>(&plan.to_string()).unwrap();
+            assert!(matches!(item(Kind::Plan, &plan), Some(Object::NotRead(..))));
+        });
+        assert!(!lines.is_empty());
+        assert!(
+            lines.iter().all(|line| line.len() < 1000),
+            "{:?}",
+            lines.iter().map(String::len)
+        );
     }
 
     fn run_of(spec: &Value) -> Option<Object> {
