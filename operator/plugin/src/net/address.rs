@@ -42,7 +42,14 @@ impl FromStr for AddressRange {
                 .ok_or_else(wrong)?,
             None => most,
         };
-        Ok(Self { base, prefix })
+        // IPv4 written as IPv6 is IPv4.
+        match base.to_canonical() {
+            IpAddr::V4(base) if prefix >= most - 32 => Ok(Self {
+                base: base.into(),
+                prefix: prefix - (most - 32),
+            }),
+            _ => Ok(Self { base, prefix }),
+        }
     }
 }
 
@@ -67,10 +74,19 @@ impl fmt::Display for AddressRange {
 }
 
 impl AddressRange {
-    /// Whether `address` is in it. Addresses of the two families are never in each other's ranges, but an IPv4 address
-    /// written as IPv6 (`::ffff:10.0.0.1`) counts as what it is.
+    /// Whether `address` is in it, for what a range opens. Addresses of the two families are never in each other's ranges, but an
+    /// IPv4 address written as IPv6 (`::ffff:10.0.0.1`) counts as what it is.
     pub fn contains(&self, address: IpAddr) -> bool {
-        match (self.base, canonical(address)) {
+        self.holds(address.to_canonical())
+    }
+
+    /// Whether `address` may end up in it, for what a range closes: as it is written, or as an IPv4 address that it has in it.
+    fn closes(&self, address: IpAddr) -> bool {
+        meanings(address).any(|one| self.holds(one))
+    }
+
+    fn holds(&self, address: IpAddr) -> bool {
+        match (self.base, address) {
             (IpAddr::V4(base), IpAddr::V4(address)) => {
                 let mask = u32::MAX.checked_shl(32 - u32::from(self.prefix)).unwrap_or(0);
                 u32::from(base) & mask == u32::from(address) & mask
@@ -131,41 +147,62 @@ impl Networks {
     }
 }
 
-/// What an address stands for: IPv4 inside IPv6 (mapped, NAT64, 6to4, SIIT, ISATAP) is the IPv4 address it ends up at.
-fn canonical(address: IpAddr) -> IpAddr {
-    let IpAddr::V6(v6) = address else { return address };
-    let segments = v6.segments();
+/// An address as it is written, and every IPv4 address that it may end up at: IPv4 inside IPv6 (mapped, compatible, NAT64, 6to4,
+/// SIIT, ISATAP). Which it is, only the network knows: what is closed is closed under each of them.
+fn meanings(address: IpAddr) -> impl Iterator<Item = IpAddr> {
+    let embedded = match address {
+        IpAddr::V4(_) => [None, None],
+        IpAddr::V6(v6) => [at_the_end(v6), at_the_front(v6)],
+    };
+    std::iter::once(address).chain(embedded.into_iter().flatten().map(IpAddr::V4))
+}
+
+/// IPv4 in the last 32 bits.
+fn at_the_end(address: Ipv6Addr) -> Option<Ipv4Addr> {
+    let segments = address.segments();
     let [.., high, low] = segments;
-    match segments {
-        [0, 0, 0, 0, 0, 0xffff | 0, ..] | [0x64, 0xff9b, 0, 0, 0, 0, ..]
-            if !v6.is_loopback() && !v6.is_unspecified() =>
-        {
-            IpAddr::V4(Ipv4Addr::from((u32::from(high) << 16) | u32::from(low)))
-        }
-        // SIIT (RFC 7915), and ISATAP (RFC 5214) with either bit of the interface.
-        [0, 0, 0, 0, 0xffff, 0, ..] | [.., 0 | 0x200, 0x5efe, _, _] => {
-            IpAddr::V4(Ipv4Addr::from((u32::from(high) << 16) | u32::from(low)))
-        }
-        [0x2002, high, low, ..] => IpAddr::V4(Ipv4Addr::from((u32::from(high) << 16) | u32::from(low))),
-        _ => address,
+    let is_one = match segments {
+        [0, 0, 0, 0, 0, 0, ..] => !address.is_loopback() && !address.is_unspecified(),
+        // Mapped; NAT64; SIIT (RFC 7915); ISATAP (RFC 5214) with either bit of the interface.
+        [0, 0, 0, 0, 0, 0xffff, ..]
+        | [0x64, 0xff9b, 0, 0, 0, 0, ..]
+        | [0, 0, 0, 0, 0xffff, 0, ..]
+        | [.., 0 | 0x200, 0x5efe, _, _] => true,
+        _ => false,
+    };
+    is_one.then(|| v4(high, low))
+}
+
+/// IPv4 behind the prefix of 6to4.
+fn at_the_front(address: Ipv6Addr) -> Option<Ipv4Addr> {
+    match address.segments() {
+        [0x2002, high, low, ..] => Some(v4(high, low)),
+        _ => None,
     }
 }
+
+fn v4(high: u16, low: u16) -> Ipv4Addr {
+    Ipv4Addr::from((u32::from(high) << 16) | u32::from(low))
+}
+
+/// Why an address in a range of the cluster is refused: the one reason that an administrator may lift.
+pub const OF_CLUSTER: &str = "an address of the cluster";
 
 /// Why a component may not be connected to `address`, if it may not without a grant that names the address.
 /// `cluster` are the ranges of pods, services and nodes as far as the operator knows them.
 pub fn refusal(address: IpAddr, cluster: &[AddressRange]) -> Option<&'static str> {
-    if cluster.iter().any(|range| range.contains(address)) {
-        return Some("an address of the cluster");
+    if cluster.iter().any(|range| range.closes(address)) {
+        return Some(OF_CLUSTER);
     }
     of_machine(address)
 }
 
 /// Why nobody's rule may be connected to `address`, whatever a grant names: it is of this machine, of what runs it, or of no machine.
 pub fn of_machine(address: IpAddr) -> Option<&'static str> {
-    match canonical(address) {
+    meanings(address).find_map(|one| match one {
         IpAddr::V4(v4) => refusal_v4(v4),
         IpAddr::V6(v6) => refusal_v6(v6),
-    }
+    })
 }
 
 /// Why nobody at all is connected to `address`, whoever named it: as [`of_machine`], but for loopback, where an administrator may have a
@@ -174,9 +211,9 @@ pub fn of_nobody(address: IpAddr) -> Option<&'static str> {
     of_machine(address).filter(|_| !is_loopback(address))
 }
 
-/// Whether `address` is a loopback address, however it is written.
+/// Whether `address` is a loopback address, as IPv4 written as IPv6 too. A tunnel that may end at one is none.
 pub fn is_loopback(address: IpAddr) -> bool {
-    canonical(address).is_loopback()
+    address.to_canonical().is_loopback()
 }
 
 fn refusal_v4(address: Ipv4Addr) -> Option<&'static str> {
@@ -210,8 +247,12 @@ fn refusal_v6(address: Ipv6Addr) -> Option<&'static str> {
         Some("a multicast or reserved address")
     } else if matches!(
         address.segments(),
-        // The metadata and credential services of AWS, Google and Oracle.
-        [0xfd00, 0xec2, ..] | [0xfd20, 0xce, ..] | [0xfd00, 0xc1, .., 0xa9fe, 0xa9fe]
+        // The metadata and credential services of AWS, Google, Oracle and Scaleway. Of the last only the one address: no grant opens
+        // what is refused here, and people give fd00:42:: to their own networks.
+        [0xfd00, 0xec2, ..]
+            | [0xfd20, 0xce, ..]
+            | [0xfd00, 0xc1, .., 0xa9fe, 0xa9fe]
+            | [0xfd00, 0x42, 0, 0, 0, 0, 0, 0x42]
     ) {
         Some("a metadata address")
     } else {
@@ -240,7 +281,12 @@ mod tests {
 
     #[test]
     fn the_machine_its_metadata_and_the_cluster_are_refused_however_written() {
-        let cluster = ["10.128.0.0/14".parse().unwrap(), "fd01::/48".parse().unwrap()];
+        let cluster = [
+            "10.128.0.0/14".parse().unwrap(),
+            "fd01::/48".parse().unwrap(),
+            "2002:c000:204::/48".parse().unwrap(),
+            "::ffff:172.16.0.0/108".parse().unwrap(),
+        ];
         let check = |address: &str, expect: bool| {
             let refused = refusal(address.parse().unwrap(), &cluster);
             assert_eq!(refused.is_some(), expect, "{address}: {refused:?}");
@@ -276,6 +322,24 @@ mod tests {
             "64:ff9b:1::a9fe:a9fe",
             "fec0::1",
             "192.0.0.170",
+            "fd00:42::42",
+            // What they are as written counts too, whatever IPv4 address they have in them.
+            "fd01::5efe:808:808",
+            "fd01::200:5efe:808:808",
+            "fe80::5efe:808:808",
+            "fec0::5efe:808:808",
+            "ff02::5efe:808:808",
+            "fd00:ec2::5efe:808:808",
+            "fd20:ce::5efe:808:808",
+            "2001::5efe:808:808",
+            "64:ff9b:1::5efe:808:808",
+            "2002:c000:204::1",
+            // One that has two of them.
+            "2002:7f00:1::5efe:808:808",
+            "2002:808:808::5efe:a80:304",
+            "::ffff:172.16.0.1",
+            "172.16.0.1",
+            "64:ff9b::a80:304",
         ] {
             check(bad, true);
         }
@@ -285,9 +349,46 @@ mod tests {
             "192.168.1.1",
             "2606:2800:220:1::1",
             "fd02::1",
+            "172.32.0.1",
+            "fd00:42::43",
+            // A public address behind a translator, a tunnel or a costume stays one.
+            "64:ff9b::808:808",
+            "2002:808:808::1",
+            "::ffff:8.8.8.8",
+            "2001:db8::5efe:8.8.8.8",
         ] {
             check(good, false);
         }
+    }
+
+    #[test]
+    fn what_is_opened_is_opened_as_it_is_written() {
+        let opened = |range: &str, address: &str| {
+            let range: AddressRange = range.parse().unwrap();
+            range.contains(address.parse().unwrap())
+        };
+        for (range, address) in [
+            ("10.0.0.0/8", "10.1.2.3"),
+            ("10.0.0.0/8", "::ffff:10.1.2.3"),
+            ("::ffff:10.0.0.0/104", "10.1.2.3"),
+            ("::ffff:10.0.0.0/104", "::ffff:10.1.2.3"),
+            ("fd01::/48", "fd01::5efe:808:808"),
+        ] {
+            assert!(opened(range, address), "{range} {address}");
+        }
+        for (range, address) in [
+            ("10.0.0.0/8", "64:ff9b::a01:203"),
+            ("10.0.0.0/8", "2002:a01:203::1"),
+            ("10.0.0.0/8", "fd01::5efe:a01:203"),
+            ("10.0.0.0/8", "::10.1.2.3"),
+            ("127.0.0.0/8", "2002:7f00:1::1"),
+        ] {
+            assert!(!opened(range, address), "{range} {address}");
+        }
+        assert!(is_loopback("::ffff:127.0.0.1".parse().unwrap()));
+        assert!(!is_loopback("2002:7f00:1::1".parse().unwrap()));
+        // Where an administrator's server may be is no tunnel into this machine.
+        assert!(of_nobody("64:ff9b::7f00:1".parse().unwrap()).is_some());
     }
 
     #[test]
