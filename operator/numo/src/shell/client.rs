@@ -156,12 +156,16 @@ mod tests {
         };
         let environment = |name: &str| match name {
             "HTTPS_PROXY" => Some(proxy.to_owned()),
-            "NO_PROXY" => Some("10.0.0.0/8,.inside".to_owned()),
+            "NO_PROXY" => Some("10.0.0.0/8,.inside,fd00::/8,[2001:db8::1]:6443".to_owned()),
             _ => None,
         };
         let found = |server: &str| around_the_proxy(config(server), environment).proxy_url;
         assert_eq!(found("https://10.0.0.5:6443"), None);
         assert_eq!(found("https://api.inside:6443"), None);
+        assert_eq!(found("https://api.inside.:6443"), None);
+        assert_eq!(found("https://[fd00::5]:6443"), None);
+        assert_eq!(found("https://[2001:db8::1]:6443"), None);
+        assert!(found("https://[2001:db8::2]:6443").is_some());
         assert!(found("https://api.example:6443").is_some());
         let of_kubeconfig = around_the_proxy(config("https://10.0.0.5:6443"), |name| match name {
             "HTTPS_PROXY" => Some("http://another:1".to_owned()),

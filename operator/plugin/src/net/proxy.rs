@@ -15,7 +15,8 @@ pub struct Proxies {
     pub https: Option<Url>,
     /// For plain HTTP.
     pub http: Option<Url>,
-    /// `NO_PROXY`: names (a dot in front or not, all below them too), addresses, ranges, each with a port or not; `*`.
+    /// `NO_PROXY`: names (a dot in front or not, all below them too), addresses, ranges, each with a port or not; `*`. IPv6 with a
+    /// port is in brackets.
     pub except: Vec<String>,
 }
 
@@ -71,20 +72,22 @@ impl Proxies {
         })
     }
 
-    /// The proxy for a host, if it has one. Loopback never has.
+    /// The proxy for a host, as a URL has it or without the brackets of IPv6, if it has one. Loopback never has.
     pub fn for_host(&self, host: &str, port: u16, secure: bool) -> Option<&Url> {
         let proxy = if secure {
             self.https.as_ref()
         } else {
             self.http.as_ref()
         }?;
+        let host = host.trim_matches(['[', ']']);
         let address = host.parse::<IpAddr>().ok();
+        let host = plain(host);
         let local = host == "localhost" || address.is_some_and(is_loopback);
         (!local
             && !self
                 .except
                 .iter()
-                .any(|except| excepts(except, host, address, port)))
+                .any(|except| excepts(except, &host, address, port)))
         .then_some(proxy)
     }
 }
@@ -108,28 +111,37 @@ pub(crate) fn basic(username: &str, password: &str) -> String {
     format!("Basic {}", STANDARD.encode(format!("{username}:{password}")))
 }
 
+/// A name as others are compared with it: small letters, and without the dot that may end it.
+fn plain(name: &str) -> String {
+    name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase()
+}
+
+/// Whether one word of `NO_PROXY` is about a host; `host` is as [`plain`] has it, `address` is what it is if it is one.
 fn excepts(except: &str, host: &str, address: Option<IpAddr>, port: u16) -> bool {
-    if except == "*" {
-        return true;
-    }
-    if let (Some(address), Ok(range)) = (address, except.parse::<AddressRange>()) {
-        return range.contains(address);
-    }
-    let (name, only) = match except.rsplit_once(':') {
-        Some((name, digits)) if digits.parse::<u16>().is_ok() && !name.contains(':') => {
-            (name, digits.parse().ok())
-        }
-        _ => (except, None),
-    };
-    if only.is_some_and(|only: u16| only != port) {
+    let (place, only) = with_port(except);
+    if only.is_some_and(|only| only != port) {
         return false;
     }
-    let name = name
-        .trim_start_matches("*.")
-        .trim_start_matches('.')
-        .to_ascii_lowercase();
-    let host = host.to_ascii_lowercase();
-    host == name || (address.is_none() && host.strip_suffix(&name).is_some_and(|rest| rest.ends_with('.')))
+    if place == "*" {
+        return true;
+    }
+    if let Ok(range) = place.trim_matches(['[', ']']).parse::<AddressRange>() {
+        return address.is_some_and(|address| range.contains(address));
+    }
+    let name = plain(place.trim_start_matches("*.").trim_start_matches('.'));
+    let below = |rest: &str| rest.ends_with('.');
+    host == name || (address.is_none() && host.strip_suffix(&name).is_some_and(below))
+}
+
+/// A word of `NO_PROXY` and the port in it. What is an address or a range as a whole has none, however many colons it has.
+fn with_port(except: &str) -> (&str, Option<u16>) {
+    let split = except
+        .rsplit_once(':')
+        .filter(|_| except.parse::<AddressRange>().is_err());
+    match split.and_then(|(place, digits)| Some((place, digits.parse().ok()?))) {
+        Some((place, port)) => (place, Some(port)),
+        None => (except, None),
+    }
 }
 
 #[cfg(test)]
@@ -138,9 +150,11 @@ mod tests {
 
     #[test]
     fn no_proxy_knows_names_addresses_ranges_and_ports() {
+        let except = ".svc, example.org,10.0.0.0/8 , a.com:5000,fd00::/8,dot.net.,[2001:db8::1]:8443,[2001:db8::2],\
+                      172.16.0.0/12:443,192.0.2.7:80,[2001:db8:1::/48]:443,*.wild.net:80";
         let env = |name: &str| match name {
             "HTTPS_PROXY" => Some("http://proxy.example.com:3128".to_owned()),
-            "no_proxy" => Some(".svc, example.org,10.0.0.0/8 , a.com:5000,fd00::/8".to_owned()),
+            "no_proxy" => Some(except.to_owned()),
             _ => None,
         };
         let proxies = Proxies::from_env(env).unwrap();
@@ -163,6 +177,38 @@ mod tests {
         check("fd00::1", 443, false);
         check("127.0.0.1", 443, false);
         check("localhost", 443, false);
+        check("LOCALHOST", 443, false);
+        check("localhost.", 443, false);
+        check("::ffff:127.0.0.1", 443, false);
+        check("[::1]", 443, false);
+        // A name that ends in a dot is the same name.
+        check("kubernetes.default.svc.", 443, false);
+        check("example.org.", 443, false);
+        check("a.com.", 5000, false);
+        check("a.com.", 443, true);
+        check("dot.net", 443, false);
+        check("a.dot.net", 443, false);
+        check(".", 443, true);
+        // Brackets are how a URL writes IPv6.
+        check("[fd00::1]", 443, false);
+        check("2001:db8::1", 8443, false);
+        check("[2001:db8::1]", 8443, false);
+        check("2001:db8::1", 443, true);
+        check("2001:db8::2", 1, false);
+        check("2001:db8:1::5", 443, false);
+        check("2001:db8:1::5", 80, true);
+        check("::ffff:10.1.2.3", 443, false);
+        check("172.16.3.4", 443, false);
+        check("172.16.3.4", 80, true);
+        check("192.0.2.7", 80, false);
+        check("192.0.2.7", 443, true);
+        check("a.wild.net", 80, false);
+        check("a.wild.net", 443, true);
+        let all = Proxies {
+            except: vec!["*".to_owned()],
+            ..proxies.clone()
+        };
+        assert!(all.for_host("ghcr.io", 443, true).is_none());
         assert!(proxies.for_host("ghcr.io", 80, false).is_none());
         let proxy = "http://u%40x:p%2Bq@proxy:3128".parse().unwrap();
         assert_eq!(authorization(&proxy), Some(basic("u@x", "p+q")));
