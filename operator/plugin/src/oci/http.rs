@@ -55,7 +55,7 @@ pub(super) struct Answer {
 
 /// Whether the host itself, as written, is this machine.
 pub(super) fn is_loopback(host: &str) -> bool {
-    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(address::is_loopback)
 }
 
 /// Where a registry may be.
@@ -217,10 +217,12 @@ mod tests {
             ("localhost", "127.0.0.1"),
             ("127.0.0.1", "127.0.0.1"),
             ("::1", "::1"),
+            ("::ffff:127.0.0.1", "::ffff:127.0.0.1"),
         ] {
             assert!(refused(host, address, &[], false).is_some(), "{host}");
         }
         check("localhost", "127.0.0.1", &cluster, false);
+        check("::ffff:127.0.0.1", "::ffff:127.0.0.1", &cluster, false);
         check("localhost", "10.1.2.3", &cluster, true);
         check("localhost", "169.254.169.254", &[], true);
         check("r.example", "127.0.0.1", &[], true);
