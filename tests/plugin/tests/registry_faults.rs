@@ -731,6 +731,124 @@ async fn a_registry_that_is_written_as_an_address_is_judged_before_a_proxy_is_as
 }
 
 #[tokio::test]
+async fn a_named_registry_leads_inside_only_to_what_is_named_too() {
+    // Whatever is not refused before goes to the proxy, which says so.
+    let proxy = Fake::start("127.0.0.1", |_| status(403, "")).await;
+    let proxies = Proxies {
+        https: format!("http://{}", proxy.address).parse().ok(),
+        ..Proxies::default()
+    };
+    let setup = |fake: &Fake| Setup {
+        proxies: proxies.clone(),
+        cluster: vec!["10.0.0.0/8".parse().unwrap(), "fd00::/8".parse().unwrap()],
+        inside: vec![
+            fake.address.clone(),
+            "10.9.9.9:8443".to_owned(),
+            "10.9.9.8".to_owned(),
+        ],
+        only_named_loopback: true,
+        ..fake.setup()
+    };
+    let redirects = async |to: &str| {
+        let location = format!("location: {to}\r\n");
+        let fake = with(manifest(), move |seen| {
+            is_layer(seen).then(|| status(302, &location))
+        })
+        .await;
+        let registry = Registry::new(setup(&fake)).unwrap();
+        let pinned = fake.pinned(&manifest());
+        registry
+            .pull(&pinned, &Credentials::none(), MIB)
+            .await
+            .map(|_| ())
+    };
+    let names_a_realm = async |realm: &str| {
+        let challenge = format!("www-authenticate: Bearer realm=\"{realm}\"\r\n");
+        let fake = with(manifest(), move |_| Some(status(401, &challenge))).await;
+        let registry = Registry::new(setup(&fake)).unwrap();
+        let credentials = Credentials::login(&fake.address, Login::IdentityToken("idt".into()));
+        registry.resolve(&fake.tag(), &credentials).await.map(|_| ())
+    };
+    for inside in [
+        "https://10.1.2.3/x",
+        "https://10.9.9.9/x",
+        "https://10.9.9.8:8443/x",
+        "https://[fd00::5]/x",
+        "https://[64:ff9b::a01:203]/x",
+    ] {
+        let says = ["of the cluster", "--registries"];
+        check(redirects(inside).await, "NotAllowed", &says);
+        check(names_a_realm(inside).await, "NotAllowed", &says);
+    }
+    // Of this machine, only the registry itself.
+    check(
+        redirects("https://127.0.0.2/x").await,
+        "NotAllowed",
+        &["loopback"],
+    );
+    check(
+        names_a_realm("https://127.0.0.2/x").await,
+        "NotAllowed",
+        &["loopback"],
+    );
+    // A registry that is not named leads to none, though that be named.
+    let fake = with(manifest(), |seen| {
+        is_layer(seen).then(|| status(302, "location: https://10.9.9.9:8443/x\r\n"))
+    })
+    .await;
+    let registry = Registry::new(Setup {
+        inside: vec!["10.9.9.9:8443".to_owned()],
+        only_named_loopback: false,
+        ..setup(&fake)
+    })
+    .unwrap();
+    let pulled = registry
+        .pull(&fake.pinned(&manifest()), &Credentials::none(), MIB)
+        .await;
+    check(pulled, "NotAllowed", &["of the cluster"]);
+    assert!(proxy.seen().is_empty(), "{:?}", proxy.seen());
+    // What is public, and what is named, it may lead to.
+    for (open, tunnel) in [
+        ("https://192.0.2.7/x", "CONNECT 192.0.2.7:443"),
+        ("https://cdn.example/x", "CONNECT cdn.example:443"),
+        ("https://10.9.9.9:8443/x", "CONNECT 10.9.9.9:8443"),
+        ("https://10.9.9.8/x", "CONNECT 10.9.9.8:443"),
+    ] {
+        check(redirects(open).await, "RegistryUnavailable", &["proxy", "403"]);
+        check(
+            names_a_realm(open).await,
+            "RegistryUnavailable",
+            &["proxy", "403"],
+        );
+        let seen = proxy.seen();
+        let asked = seen.iter().filter(|seen| seen.has(tunnel)).count();
+        // Each of them three times.
+        assert_eq!(asked, 6, "{tunnel}: {seen:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_named_registry_leads_to_its_own_host() {
+    let storage = Fake::start("127.0.0.1", |_| ok("x", LAYER_BYTES)).await;
+    let location = format!("location: http://{}/blob\r\n", storage.address);
+    let fake = with(manifest(), move |seen| {
+        is_layer(seen).then(|| status(307, &location))
+    })
+    .await;
+    let registry = Registry::new(Setup {
+        inside: vec![fake.address.clone()],
+        cluster: vec!["10.0.0.0/8".parse().unwrap()],
+        only_named_loopback: true,
+        ..fake.setup()
+    })
+    .unwrap();
+    let pinned = fake.pinned(&manifest());
+    let pulled = registry.pull(&pinned, &Credentials::none(), MIB).await;
+    assert_eq!(pulled.unwrap().component, LAYER_BYTES);
+    assert_eq!(storage.seen().len(), 1);
+}
+
+#[tokio::test]
 async fn a_registry_that_fails_at_signatures_is_unavailable_and_not_without_them() {
     let finding = async |odd: fn(&Seen) -> Option<Say>| {
         let fake = with(manifest(), odd).await;

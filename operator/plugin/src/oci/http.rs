@@ -14,7 +14,7 @@ pub(super) use crate::net::{
     transport::{Ask, host},
 };
 use crate::{
-    address::{self, AddressRange, refusal},
+    address::{self, AddressRange, OF_CLUSTER, refusal},
     net::{
         SystemResolver,
         transport::{self, Guard},
@@ -24,6 +24,9 @@ use crate::{
 
 /// Until a connection, with TLS, stands.
 const CONNECT: Duration = Duration::from_secs(10);
+
+/// How a place inside is opened: a registry, and also what it leads to.
+const FOR_AN_ADMINISTRATOR: &str = "one inside is for an administrator to name (--registries)";
 
 /// Why there is no answer, by what follows from it.
 #[derive(Debug)]
@@ -120,9 +123,12 @@ fn told(shown: &str, failure: transport::Failure) -> Failure {
     use transport::Failure as Of;
     match failure {
         Of::NotFound(why) => Failure::Passing(format!("the name {shown} is not found: {why}")),
+        Of::Refused(Some(OF_CLUSTER)) => {
+            Failure::NotAllowed(format!("{shown} leads to {OF_CLUSTER}; {FOR_AN_ADMINISTRATOR}"))
+        }
         Of::Refused(Some(why)) => Failure::NotAllowed(format!("{shown} leads to {why}")),
         Of::Refused(None) => Failure::Passing(format!(
-            "{shown} leads to no address outside the cluster; one inside is for an administrator to name (--registries)"
+            "{shown} leads to no address outside the cluster; {FOR_AN_ADMINISTRATOR}"
         )),
         Of::Unconnected(Some(address), why) => Failure::Passing(format!("no connection to {address}: {why}")),
         Of::Unconnected(None, _) => Failure::Passing(format!("{shown} has no address")),
@@ -246,7 +252,7 @@ mod tests {
         );
         assert_eq!(
             words(transport::Failure::Refused(Some("an address of the cluster"))),
-            "not allowed: shop.other.svc leads to an address of the cluster"
+            "not allowed: shop.other.svc leads to an address of the cluster; one inside is for an administrator to name (--registries)"
         );
     }
 }

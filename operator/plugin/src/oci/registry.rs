@@ -70,7 +70,8 @@ pub struct Setup {
     /// Addresses of pods, services and nodes. Who may name a registry would learn from the answer what is there: numo
     /// connects to none of them, but for a registry in `inside`. Empty refuses none.
     pub cluster: Vec<AddressRange>,
-    /// Registries (`registry.lan:5000`) that an administrator named: they, and where they lead, may be anywhere.
+    /// Registries (`registry.lan:5000`) that an administrator named: they may be anywhere. What they lead to (storage, a token
+    /// server) may be too, if it is on the same host or named itself.
     pub inside: Vec<String>,
     /// Only a registry in `inside` may be on this machine: for references that others write.
     pub only_named_loopback: bool,
@@ -155,15 +156,6 @@ impl Registry {
             repository: place.1.to_owned(),
         };
         Session::new(self, shown, place, credentials, "pull,push", deadline)
-    }
-
-    /// Where this registry may not be.
-    fn closed(&self, registry: &str) -> Closed<'_> {
-        let is_named = self.setup.inside.iter().any(|inside| inside == registry);
-        Closed {
-            ranges: if is_named { &[] } else { &self.setup.cluster },
-            loopback: is_named || !self.setup.only_named_loopback,
-        }
     }
 
     fn is_plain(&self, registry: &str) -> bool {
@@ -429,10 +421,31 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// Where a step to `url` may not lead. Who runs a registry that an administrator named may not thereby send numo, and what it
+    /// knows, to anything else inside: each step is judged by where it goes.
+    fn closed(&self, url: &Url) -> Closed<'_> {
+        let Setup {
+            inside,
+            cluster,
+            only_named_loopback,
+            ..
+        } = &self.registry.setup;
+        let at_home = self.url("").is_ok_and(|own| own.host() == url.host());
+        let is_there = |named: &String| {
+            let named = Url::parse(&format!("{}://{named}", url.scheme()));
+            named.is_ok_and(|named| named.origin() == url.origin())
+        };
+        let is_named = inside.contains(&self.place.registry) && (at_home || inside.iter().any(is_there));
+        Closed {
+            ranges: if is_named { &[] } else { cluster },
+            loopback: is_named || !only_named_loopback,
+        }
+    }
+
     /// Sends. Nothing when a loopback registry turned out to speak plain HTTP: then its URLs are other ones.
     async fn send(&self, ask: Ask) -> Result<Option<Answer>, Attempt> {
         let url = ask.url.clone();
-        let closed = self.registry.closed(&self.place.registry);
+        let closed = self.closed(&url);
         match self.registry.transport.send(ask, closed).await {
             Ok(answer) => Ok(Some(answer)),
             Err(Failure::NotTls(_)) if self.is_own(&url) && is_loopback(host(&url)) => {
@@ -516,7 +529,7 @@ impl<'a> Session<'a> {
         let realm = self.redirected(url, realm)?;
         let ask = self.token_request(realm, service.as_deref());
         let server = ask.url.clone();
-        let closed = self.registry.closed(&self.place.registry);
+        let closed = self.closed(&server);
         let mut answer = self
             .registry
             .transport
