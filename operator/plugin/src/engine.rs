@@ -108,6 +108,10 @@ pub struct Turn {
     tenant: String,
     /// None while it sleeps.
     place: Option<Share>,
+    /// Kept while it sleeps, since what it has in memory stays there. So three tenants whose rules sleep with as much as a rule may have
+    /// take up all of the default, and those of a fourth wait until one of them ends: at most `evaluation_seconds`, and then
+    /// they are served before those that sleep again. A fixed quarter for each tenant would make it four tenants, and halve what
+    /// one alone has.
     _memory: Share,
 }
 
@@ -305,5 +309,49 @@ impl Inner {
         self.runtime
             .as_ref()
             .is_some_and(|runtime| current.is_ok_and(|id| id == runtime.handle().id()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{future::pending, time::Duration};
+
+    /// What is there at once.
+    async fn now<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
+        tokio::time::timeout(Duration::ZERO, future).await.ok()
+    }
+
+    #[tokio::test]
+    async fn rules_that_sleep_keep_their_memory_and_who_has_none_is_next() {
+        let turns = Turns::new(&Limits::default());
+        let most = Limits::CEILINGS.memory_bytes;
+        let mut sleepers = Vec::new();
+        let mut waiting = Vec::new();
+        for tenant in ["a", "b", "c"] {
+            loop {
+                let mut turn = Box::pin(turns.take(tenant, most));
+                let Some(turn) = now(&mut turn).await else {
+                    waiting.push(turn);
+                    break;
+                };
+                let mut work = Box::pin(turns.work(turn, pending::<()>()));
+                assert!(now(&mut work).await.is_none());
+                sleepers.push((tenant, work));
+            }
+        }
+        let asleep: Vec<_> = sleepers.iter().map(|(tenant, _)| *tenant).collect();
+        assert_eq!(asleep, ["a", "a", "b", "c"], "half, a quarter, and what is left");
+        // No place is taken, and no memory is left.
+        let mut fourth = Box::pin(turns.take("d", 1));
+        assert!(now(&mut fourth).await.is_none());
+        drop(sleepers.remove(0));
+        assert!(
+            now(&mut fourth).await.is_some(),
+            "it has waited behind nobody of its own"
+        );
+        for one in &mut waiting {
+            assert!(now(one).await.is_none(), "who has a share waits");
+        }
     }
 }
