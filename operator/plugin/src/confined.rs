@@ -110,8 +110,9 @@ pub fn first_line(input: &mut impl BufRead) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// The walls around a child that this machine's kernel does not offer, in words: none on one that has Landlock and seccomp.
-pub fn missing() -> Vec<&'static str> {
+/// The walls around a child that this machine's kernel does not offer in full, and what that leaves open, in words: none on one
+/// that has seccomp and the Landlock that is asked for.
+pub fn missing() -> Vec<String> {
     jail::missing()
 }
 

@@ -1,7 +1,8 @@
 //! What a confined child may ask of the kernel: memory, its three pipes, the time, and its own end. No file, no network, no
-//! other program, no other process, no new privileges. Two walls, each of which holds by itself: Landlock (what is opened
-//! or connected to) and seccomp (which calls there are at all). Where a kernel has only one of them, that one holds; what
-//! is missing is said by [`missing`], for the parent to tell. Nothing here bounds memory or time.
+//! other program, no other process, no new privileges. Two walls: seccomp (which calls there are at all) holds all of that by
+//! itself. Landlock (what is opened or connected to) holds files and programs, TCP from its ABI 4 on, signals and abstract
+//! sockets from ABI 6 on, and other sockets never: where it stands alone the network is not shut in. What is missing is said by
+//! [`missing`], for the parent to tell. Nothing here bounds memory or time.
 
 use std::{collections::BTreeMap, io};
 
@@ -15,6 +16,8 @@ use seccompiler::{
 
 /// The newest Landlock that is asked for; an older kernel gives what it has.
 const NEWEST: ABI = ABI::V6;
+/// All up to that one.
+const ABIS: [ABI; 6] = [ABI::V1, ABI::V2, ABI::V3, ABI::V4, ABI::V5, NEWEST];
 
 /// Calls that a process needs which reads, computes, writes and ends. None of them opens, connects, starts or looks at
 /// another process.
@@ -63,20 +66,50 @@ pub(crate) fn enter() -> io::Result<()> {
     Ok(())
 }
 
-/// The walls that this kernel does not offer, or that are not known for this processor; in words.
-pub fn missing() -> Vec<&'static str> {
-    let walls = [
-        ("Landlock", offers_landlock()),
-        ("seccomp", offers_seccomp() && matches!(filter(), Ok(Some(_)))),
-    ];
-    let lacking = walls.into_iter().filter(|(_, is_there)| !is_there);
-    lacking.map(|(name, _)| name).collect()
+/// The walls that this kernel does not offer in full, or that are not known for this processor, and what that leaves open; in
+/// words.
+pub fn missing() -> Vec<String> {
+    let landlock = ABIS.into_iter().take_while(|abi| offers_landlock(*abi)).last();
+    let seccomp = offers_seccomp() && matches!(filter(), Ok(Some(_)));
+    lacking(landlock.unwrap_or(ABI::Unsupported), seccomp)
 }
 
-fn offers_landlock() -> bool {
-    let ruleset = Ruleset::default()
+/// What is missing beside a Landlock of this ABI, and seccomp or not.
+fn lacking(landlock: ABI, seccomp: bool) -> Vec<String> {
+    let mut found = Vec::new();
+    if landlock == ABI::Unsupported {
+        found.push("Landlock".to_owned());
+    } else if landlock < NEWEST {
+        found.push(format!("Landlock after ABI {landlock}"));
+    }
+    if !seccomp {
+        found.push(match landlock {
+            ABI::Unsupported => "seccomp, so that nothing is shut in".to_owned(),
+            ABI::V1 | ABI::V2 | ABI::V3 => {
+                "seccomp, so that the network is not shut in, nor signals to other processes".to_owned()
+            }
+            ABI::V4 | ABI::V5 => {
+                "seccomp, so that the network is not shut in but for TCP, nor signals to other processes"
+                    .to_owned()
+            }
+            _ => "seccomp, so that the network is not shut in but for TCP".to_owned(),
+        });
+    }
+    found
+}
+
+/// Whether all is there that came with this ABI.
+fn offers_landlock(abi: ABI) -> bool {
+    let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
-        .handle_access(AccessFs::from_all(ABI::V1));
+        .handle_access(AccessFs::from_all(abi));
+    // An empty set of accesses is an error.
+    if abi >= ABI::V4 {
+        ruleset = ruleset.and_then(|ruleset| ruleset.handle_access(AccessNet::from_all(abi)));
+    }
+    if abi >= ABI::V6 {
+        ruleset = ruleset.and_then(|ruleset| ruleset.scope(Scope::from_all(abi)));
+    }
     ruleset.and_then(Ruleset::create).is_ok()
 }
 
@@ -123,4 +156,51 @@ fn condition(
     value: u64,
 ) -> Result<SeccompCondition, seccompiler::BackendError> {
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_kernel_leaves_open_is_said() {
+        let check = |landlock: ABI, seccomp: bool, expect: &[&str]| {
+            assert_eq!(lacking(landlock, seccomp), expect, "{landlock} {seccomp}");
+        };
+        check(ABI::V6, true, &[]);
+        check(ABI::V3, true, &["Landlock after ABI 3"]);
+        check(ABI::Unsupported, true, &["Landlock"]);
+        check(
+            ABI::V6,
+            false,
+            &["seccomp, so that the network is not shut in but for TCP"],
+        );
+        check(
+            ABI::V4,
+            false,
+            &[
+                "Landlock after ABI 4",
+                "seccomp, so that the network is not shut in but for TCP, nor signals to other processes",
+            ],
+        );
+        check(
+            ABI::V1,
+            false,
+            &[
+                "Landlock after ABI 1",
+                "seccomp, so that the network is not shut in, nor signals to other processes",
+            ],
+        );
+        check(
+            ABI::Unsupported,
+            false,
+            &["Landlock", "seccomp, so that nothing is shut in"],
+        );
+    }
+
+    #[test]
+    fn every_landlock_that_is_looked_for_is_one_that_is_asked_for() {
+        assert_eq!(ABIS.last(), Some(&NEWEST));
+        assert!(ABIS.is_sorted());
+    }
 }

@@ -55,3 +55,28 @@ async fn a_child_that_is_taken_over_opens_connects_to_and_starts_nothing() {
     );
     assert_eq!(went("confined").await, Vec::<String>::new());
 }
+
+/// On a kernel that has only one of the walls: it is said which one is missing, the child does its work, and the other wall holds.
+#[tokio::test]
+async fn without_one_wall_the_other_holds_and_what_is_missing_is_said() {
+    assert_eq!(went("without landlock").await, ["missing: Landlock"]);
+    let went = went("without seccomp").await;
+    let (missing, went) = went.split_first().unwrap();
+    assert_eq!(
+        missing,
+        "missing: seccomp, so that the network is not shut in but for TCP"
+    );
+    let shut = |attempt: &str| !went.iter().any(|one| one == attempt);
+    for attempt in [
+        "reads",
+        "writes",
+        "lists",
+        "connects",
+        "starts",
+        "looks at its parent",
+    ] {
+        assert!(shut(attempt), "{attempt}: {went:?}");
+    }
+    // What is said to be open is.
+    assert!(!shut("binds"), "{went:?}");
+}
