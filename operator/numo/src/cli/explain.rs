@@ -534,8 +534,9 @@ impl Explanation {
             }
             if !journal.log.is_empty() {
                 line("log", "of the last rule:");
+                // A rule writes what it likes: nobody takes it for an entry of numo's.
                 for words in &journal.log {
-                    line("", words);
+                    line("", &format!("| {words}"));
                 }
             }
         }

@@ -70,7 +70,7 @@ impl OutputArgs {
                     json()?
                 }
             }
-            Some(Format::Name) => names().into_iter().map(|name| name + "\n").collect(),
+            Some(Format::Name) => names().iter().map(|name| format!("{}\n", text::line(name))).collect(),
         })
     }
 

@@ -288,6 +288,8 @@ impl Admission {
         };
         let mut response = json!({"uid": request.uid, "allowed": refusal.is_none()});
         if let Some(message) = refusal {
+            // What was refused is in it, and goes to the terminal of whoever asked.
+            let message = numo_api::text::line(&message);
             response["status"] = json!({"code": 403, "reason": "Forbidden", "message": message});
         }
         let version = match review.api_version.as_str() {

@@ -49,15 +49,9 @@ fn unseen(text: &str) -> Option<char> {
         .find(|one| text::is_unseen(*one) && !matches!(one, '\n' | '\t'))
 }
 
-/// The first line of a text that a stranger has begun. The log of a rule is its author's, line by line; it stands deeper than anything
-/// that numo says, below a line that says whose it is.
+/// The first line of a text that a stranger has begun.
 fn forged(text: &str) -> Option<&str> {
-    const LOG: &str = "  log     of the last rule:";
-    let mut in_log = false;
-    text.lines().find(|line| {
-        in_log = *line == LOG || in_log && line.starts_with("          ");
-        !in_log && line.trim_start().starts_with(FORGED)
-    })
+    text.lines().find(|line| line.trim_start().starts_with(FORGED))
 }
 
 /// Every string in what numo says of an object, but for the end of a log, which has lines.

@@ -112,7 +112,10 @@ fn rules() -> Vec<Value> {
         ),
         (
             "says",
-            json!({"type": "cel", "cel": {"validations": [{"expression": "false", "message": evil("rule-message")}]}}),
+            json!({"type": "cel", "cel": {"validations": [
+                // Asked again soon: it is then that a node is held.
+                {"expression": "false", "message": evil("rule-message"), "retryAfterSeconds": 5},
+            ]}}),
         ),
     ];
     let mut all: Vec<Value> = wrong
