@@ -12,8 +12,7 @@ use crate::{GENERATED, NAMESPACE, read};
 pub const TEMPLATES: &str = "deploy/helm/numo/templates";
 
 /// The files of the base that are the same in the chart, but for the namespace.
-const BASE: [&str; 11] = [
-    "admission_policy",
+const BASE: [&str; 10] = [
     "cluster_role",
     "cluster_role_binding",
     "leader_role",
@@ -47,6 +46,7 @@ pub fn templates() -> Result<BTreeMap<String, String>> {
         let text = base(name)?;
         add(name, text);
     }
+    add("admission_policy", admission_policy()?);
     add("service_account", service_account()?);
     add("deployment", deployment()?);
     add("namespace", namespaces()?);
@@ -200,6 +200,15 @@ fn value(text: &str, key: &str, of: &str) -> Result<String> {
     }
     ensure!(found == 1, "wanted once in the source: {key}:");
     Ok(out.join("\n") + "\n")
+}
+
+/// The policies, with the labels that the user lists.
+fn admission_policy() -> Result<String> {
+    once(
+        &base("admission_policy")?,
+        "      expression: \"[]\"\n",
+        "      expression: {{ .Values.nodeLabels | toJson | quote }}\n",
+    )
 }
 
 fn service_account() -> Result<String> {

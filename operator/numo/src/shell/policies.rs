@@ -18,6 +18,8 @@ const FILE: &str = "deploy/kustomize/base/admission_policy.yaml";
 const HOME: &str = "node-upgrade-mutex-operator";
 /// The one that says where Jobs may use the host.
 const HOSTS: &str = "numo-hosts";
+/// The variable of `numo-nodes` that is an administrator's to fill: further labels of Nodes that numo may write.
+const LISTED: &str = "listed";
 /// What a binding must do.
 const DENY: &str = "Deny";
 
@@ -45,7 +47,24 @@ fn moved(value: Value, namespace: &str) -> Value {
     }
 }
 
-/// What a policy asks: what is defaulted, and blanks, do not count.
+/// Whether this expression is a list of label keys, and computes nothing.
+fn is_list(expression: &str) -> bool {
+    let key = |text: &str| {
+        let bare = ["'", "\""]
+            .iter()
+            .find_map(|quote| text.strip_prefix(quote)?.strip_suffix(quote));
+        bare.is_some_and(|key| {
+            key.chars()
+                .all(|one| one.is_ascii_alphanumeric() || "-_./".contains(one))
+        })
+    };
+    expression
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'))
+        .is_some_and(|inner| inner.is_empty() || inner.split(',').all(key))
+}
+
+/// What a policy asks: what is defaulted, and blanks, do not count, nor does what is an administrator's to list.
 fn asks(spec: Option<&ValidatingAdmissionPolicySpec>) -> Vec<String> {
     let Some(spec) = spec else {
         return Vec::new();
@@ -70,7 +89,10 @@ fn asks(spec: Option<&ValidatingAdmissionPolicySpec>) -> Vec<String> {
     });
     conditions
         .map(|one| plain(&one.expression))
-        .chain(variables.map(|one| format!("{}={}", one.name, plain(&one.expression))))
+        .chain(variables.map(|one| match plain(&one.expression) {
+            list if one.name == LISTED && is_list(&list) => format!("{LISTED}, a list"),
+            other => format!("{}={other}", one.name),
+        }))
         .chain(validations.map(|one| plain(&one.expression)))
         .chain(lists)
         .chain(spec.failure_policy.clone())
@@ -242,6 +264,35 @@ mod tests {
             }
         }
         assert_eq!(faults(&policies, &bindings, HOME), Vec::<String>::new());
+    }
+
+    #[test]
+    fn further_labels_are_an_administrators_to_list() {
+        let found = |expression: &str| {
+            let (mut policies, bindings) = installed(HOME);
+            let variables = policies
+                .iter_mut()
+                .filter(|one| one.name_any() == "numo-nodes")
+                .filter_map(|one| one.spec.as_mut()?.variables.as_mut());
+            let mut listed: Vec<_> = variables.flatten().filter(|one| one.name == LISTED).collect();
+            assert_eq!(listed.len(), 1);
+            listed[0].expression = expression.to_owned();
+            faults(&policies, &bindings, HOME).len()
+        };
+        for list in ["[]", "[ ]", "['example.com/at']", "[\"example.com/at\", 'a_b']"] {
+            assert_eq!(found(list), 0, "{list}");
+        }
+        for other in [
+            "",
+            "variables.labels",
+            "['a'] + variables.labels",
+            "['a', variables.labels.map(key, key)[0]]",
+            "['a'].map(key, 'b')",
+            "['a\"]",
+            "[object.metadata.name]",
+        ] {
+            assert_eq!(found(other), 1, "{other}");
+        }
     }
 
     #[test]

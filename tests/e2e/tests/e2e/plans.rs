@@ -303,6 +303,7 @@ async fn a_roll_drains_upgrades_and_gives_back_every_node() -> Result<()> {
         "prepare": {"image": "prep:1", "command": ["/bin/sh", "-c", "true"]},
         "postCompleteLabels": {"example.com/at": "$(LATEST_VERSION)"},
     });
+    crate::rights::list_labels(&stage, &["example.com/at"]).await?;
     apply(&stage, &[plan("k3s", "echo upgraded", spec)]).await?;
     let done = complete(&stage, "k3s").await?;
     assert_eq!(done.latest_version.as_deref(), Some("v1.30.1-k3s1"));
@@ -491,6 +492,7 @@ async fn what_a_plan_asks_of_its_pods_reaches_them_on_a_windows_node_too() -> Re
             "args": ["test \"$COLOUR\" = blue"],
         },
     });
+    crate::rights::list_labels(&stage, &["example.com/on"]).await?;
     apply(&stage, &[class, pull, plan("k3s", "true", spec)]).await?;
     complete(&stage, "k3s").await?;
     is_given_back(&stage, "k3s").await?;

@@ -253,6 +253,26 @@ async fn a_plan_says_what_keeps_numo_off_a_node_and_goes_on_once_it_is_allowed()
     stage.strike().await
 }
 
+/// A label that a Plan asks for and no administrator has listed is named, with where it is listed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_says_which_label_is_not_listed_and_goes_on_once_it_is() -> Result<()> {
+    let stage = plans::stage(1, Vec::new()).await?;
+    let spec = json!({"cordon": true, "postCompleteLabels": {"example.com/at": "$(LATEST_VERSION)"}});
+    apply(&stage, &[plans::plan("k3s", "true", spec)]).await?;
+    let why = plans::waits(&stage, "k3s", "WriteRefused").await?;
+    for words in [
+        "label example.com/at of Node worker-0",
+        "variable listed of ValidatingAdmissionPolicy numo-nodes",
+    ] {
+        assert!(why.contains(words), "{why}");
+    }
+    assert!(!is_cordoned(&node(&stage, "worker-0").await?), "it is in service");
+    crate::rights::list_labels(&stage, &["example.com/at"]).await?;
+    plans::complete(&stage, "k3s").await?;
+    plans::is_given_back(&stage, "k3s").await?;
+    stage.strike().await
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_maintenance_says_what_keeps_numo_off_its_node_and_goes_on_once_it_is_allowed() -> Result<()> {
     let stage = set(workers(2), Vec::new()).await?;

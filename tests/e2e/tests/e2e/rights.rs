@@ -1,16 +1,23 @@
 //! Least privilege: numo asks for nothing beyond its rights, and has no right that it does not use.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, Result};
 use base64::Engine as _;
 use k8s_openapi::{
-    api::{batch::v1::Job, core::v1::Pod},
+    api::{
+        admissionregistration::v1::ValidatingAdmissionPolicy,
+        batch::v1::Job,
+        core::v1::{Node, Pod},
+    },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{
-    Api,
-    api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams},
+    Api, ResourceExt,
+    api::{
+        ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
+        PostParams,
+    },
 };
 use numo_api::marks;
 use numo_e2e::{NAMESPACE, Stage, manifests};
@@ -253,6 +260,34 @@ fn forbids<T: std::fmt::Debug>(answer: kube::Result<T>, what: &str) -> String {
     }
 }
 
+/// A label of a node that is not numo's.
+const OF_OTHERS: &str = "example.com/of-others";
+
+/// Lists labels that numo may write on Nodes, as an administrator does, and waits until the API server knows.
+pub async fn list_labels(stage: &Stage, keys: &[&str]) -> Result<()> {
+    let policies: Api<ValidatingAdmissionPolicy> = Api::all(stage.client.clone());
+    let variables = json!([{"name": "listed", "expression": serde_json::to_string(keys)?}]);
+    let patch = Patch::Strategic(json!({"spec": {"variables": variables}}));
+    policies
+        .patch("numo-nodes", &PatchParams::default(), &patch)
+        .await?;
+    let labels: BTreeMap<&str, &str> = keys.iter().map(|key| (*key, "x")).collect();
+    let labelled = Patch::Merge(json!({"metadata": {"labels": labels}}));
+    let dry = PatchParams {
+        dry_run: true,
+        ..PatchParams::default()
+    };
+    let nodes: Api<Node> = Api::all(stage.client.clone());
+    let name = nodes.list(&ListParams::default().limit(1)).await?.items;
+    let name = name.first().context("a node")?.name_any();
+    let nodes: Api<Node> = Api::all(stage.as_numo().await?);
+    stage
+        .until("labels that are listed are numo's to write", 60, || async {
+            Ok(nodes.patch(&name, &dry, &labelled).await.ok().map(drop))
+        })
+        .await
+}
+
 /// Whoever has numo's token can stop nodes and let them go, and is not root on them: the API server refuses what numo never writes.
 #[tokio::test(flavor = "multi_thread")]
 async fn numos_token_writes_what_numo_writes_and_nothing_more() -> Result<()> {
@@ -269,6 +304,10 @@ async fn numos_token_writes_what_numo_writes_and_nothing_more() -> Result<()> {
     });
     apply(&stage, &[plan]).await?;
     learn_of_tomorrow(&stage).await?;
+    let others = json!({"metadata": {"labels": {(OF_OTHERS): "x"}}});
+    Api::<Node>::all(stage.client.clone())
+        .patch("worker-0", &PatchParams::default(), &Patch::Merge(others))
+        .await?;
     let numo = stage.as_numo().await?;
     let api = |group: &str, version: &str, kind: &str, plural: &str, namespace: &str| -> Api<DynamicObject> {
         let resource =
@@ -317,10 +356,36 @@ async fn numos_token_writes_what_numo_writes_and_nothing_more() -> Result<()> {
             "worker-0",
             json!({"metadata": {"labels": {"node-role.kubernetes.io/worker": null}}}),
         ),
+        // Pods with secrets may be drawn by any label.
+        (
+            &nodes,
+            "worker-0",
+            json!({"metadata": {"labels": {"dedicated": "secure"}}}),
+        ),
+        (
+            &nodes,
+            "worker-0",
+            json!({"metadata": {"labels": {"cloud.google.com/gke-nodepool": "secure"}}}),
+        ),
+        (
+            &nodes,
+            "worker-0",
+            json!({"metadata": {"labels": {(OF_OTHERS): null}}}),
+        ),
         (
             &nodes,
             "worker-0",
             json!({"metadata": {"annotations": {"somebodys": "own"}}}),
+        ),
+        (
+            &nodes,
+            "worker-0",
+            json!({"spec": {"taints": [{"key": marks::MEDIK8S_DRAIN, "effect": "NoExecute"}]}}),
+        ),
+        (
+            &nodes,
+            "worker-0",
+            json!({"spec": {"podCIDRs": ["10.9.0.0/24"], "podCIDR": "10.9.0.0/24"}}),
         ),
         (
             &nodes,
@@ -382,12 +447,18 @@ async fn numos_token_writes_what_numo_writes_and_nothing_more() -> Result<()> {
         let answer = api.patch(name, &dry, &Patch::Merge(&patch)).await;
         forbids(answer, &format!("{name} {patch}"));
     }
+    let shielded = json!({"metadata": {"labels": {
+        (marks::EXCLUDE_FROM_REMEDIATION): "true",
+        (format!("{}quick.{NAMESPACE}", marks::RULE_LABEL_PREFIX)): "",
+        (format!("{}k3s", marks::PLAN_HASH_PREFIX)): "h",
+    }}});
     let allowed = [
         (
             &nodes,
             "worker-0",
             json!({"metadata": {"labels": {(marks::RELEASE): "x"}}, "spec": {"unschedulable": true}}),
         ),
+        (&nodes, "worker-0", shielded),
         (
             &nodes,
             "worker-0",
@@ -409,6 +480,16 @@ async fn numos_token_writes_what_numo_writes_and_nothing_more() -> Result<()> {
         let answer = api.patch(name, &dry, &Patch::Merge(&patch)).await;
         assert!(answer.is_ok(), "{name} {patch}: {answer:?}");
     }
+    list_labels(&stage, &["dedicated"]).await?;
+    let patch = json!({"metadata": {"labels": {"dedicated": "secure", "undedicated": "secure"}}});
+    let why = forbids(
+        nodes.patch("worker-0", &dry, &Patch::Merge(&patch)).await,
+        "beside a label that is listed",
+    );
+    assert!(
+        why.contains("may not change label undedicated of Node worker-0"),
+        "{why}"
+    );
     stage.strike().await
 }
 
