@@ -624,6 +624,132 @@ fn with_pod(more: &Value) -> Result<Job> {
     Ok(serde_json::from_value(job)?)
 }
 
+/// A Job as numo makes those of a Plan, whose pod has this, too.
+fn of_plan(more: &Value) -> Result<Value> {
+    let mut job = serde_json::to_value(with_pod(more)?)?;
+    let labels = json!({(marks::PLAN): "k3s", (marks::PLAN_NODE): "worker-0"});
+    job["metadata"]["labels"] = labels.clone();
+    job["metadata"]["ownerReferences"] = json!([{
+        "apiVersion": "upgrade.cattle.io/v1", "kind": "Plan", "name": "k3s", "uid": "u1",
+        "controller": true, "blockOwnerDeletion": false,
+    }]);
+    job["spec"]["template"]["metadata"] = json!({"labels": labels});
+    job["spec"]["template"]["spec"]["affinity"] = json!({
+        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+            {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["worker-0"]}]},
+        ]}},
+    });
+    Ok(job)
+}
+
+/// Where Plans are served numo makes Jobs of Plans, each for one node, and no others.
+#[tokio::test(flavor = "multi_thread")]
+async fn numos_token_makes_jobs_of_plans_where_plans_are_and_no_others() -> Result<()> {
+    let mut stage = set(crate::workers(1), Vec::new()).await?;
+    // It asks before it is known to be invited.
+    stage.may_lack_rights = true;
+    crate::plans::open(&stage).await?;
+    let jobs: Api<Job> = Api::namespaced(stage.as_numo().await?, crate::plans::PLANS);
+    let dry = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    let root = json!({"hostPID": true, "hostNetwork": true});
+    let whole = of_plan(&root)?;
+    let job: Job = serde_json::from_value(whole.clone())?;
+    stage
+        .until("the Job of a Plan", 30, || async {
+            Ok(jobs.create(&dry, &job).await.ok())
+        })
+        .await?;
+    let place = "/spec/template/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms/0/matchExpressions/0";
+    let otherwise = [
+        (
+            "",
+            "/metadata/ownerReferences",
+            Value::Null,
+            "no Plan as controller",
+        ),
+        (
+            "",
+            "/metadata/ownerReferences/0/kind",
+            json!("ConfigMap"),
+            "no Plan as controller",
+        ),
+        (
+            "",
+            "/metadata/ownerReferences/0/controller",
+            json!(false),
+            "no Plan as controller",
+        ),
+        (
+            "",
+            "/metadata/ownerReferences/0/name",
+            json!("another"),
+            "no Plan as controller",
+        ),
+        (
+            "",
+            "/metadata/labels",
+            json!({"a": "b"}),
+            "label upgrade.cattle.io/plan",
+        ),
+        (
+            "",
+            "/spec/template/metadata",
+            json!({}),
+            "label upgrade.cattle.io/plan",
+        ),
+        (
+            "/spec/template/spec",
+            "nodeName",
+            json!("worker-0"),
+            "found nodeName",
+        ),
+        (
+            "",
+            "/spec/template/spec/affinity",
+            json!({}),
+            "affinity to one kubernetes.io/hostname",
+        ),
+        (
+            place,
+            "values",
+            json!(["worker-0", "worker-1"]),
+            "affinity to one kubernetes.io/hostname",
+        ),
+        (
+            place,
+            "operator",
+            json!("NotIn"),
+            "affinity to one kubernetes.io/hostname",
+        ),
+        (
+            place,
+            "key",
+            json!("zone"),
+            "affinity to one kubernetes.io/hostname",
+        ),
+    ];
+    for (within, field, value, words) in otherwise {
+        let mut job = whole.clone();
+        if within.is_empty() {
+            *job.pointer_mut(field).context("a field")? = value;
+        } else {
+            job.pointer_mut(within).context("a field")?[field] = value;
+        }
+        let job: Job = serde_json::from_value(job)?;
+        let why = forbids(jobs.create(&dry, &job).await, &format!("{within} {field}"));
+        assert!(why.contains(words), "{within} {field}: {why}");
+    }
+    // Without the host, too: a ServiceAccount there may be worth more than a node.
+    forbids(
+        jobs.create(&dry, &with_pod(&json!({}))?).await,
+        "no Job of a Plan",
+    );
+    stage.strike().await
+}
+
 /// Who has the token is root on nodes where Plans are, and where an administrator says that pods may be, and nowhere else.
 #[tokio::test(flavor = "multi_thread")]
 async fn numos_token_gives_a_job_the_host_only_where_the_namespace_does() -> Result<()> {
@@ -648,6 +774,14 @@ async fn numos_token_gives_a_job_the_host_only_where_the_namespace_does() -> Res
         dry_run: true,
         ..PostParams::default()
     };
+    // Where Plans are a Job is one of a Plan.
+    let in_place = |place: &str, pod: &Value| -> Result<Job> {
+        if place == "plans" {
+            Ok(serde_json::from_value(of_plan(pod)?)?)
+        } else {
+            with_pod(pod)
+        }
+    };
     let plain = json!({
         "hostNetwork": false, "hostPID": false, "volumes": [{"name": "tmp", "emptyDir": {}}],
         "securityContext": {"runAsUser": 0},
@@ -658,7 +792,7 @@ async fn numos_token_gives_a_job_the_host_only_where_the_namespace_does() -> Res
     for pod in [json!({}), plain] {
         for place in ["team", "hosts", "plans", NAMESPACE] {
             let jobs: Api<Job> = Api::namespaced(numo.clone(), place);
-            let job = with_pod(&pod)?;
+            let job = in_place(place, &pod)?;
             stage
                 .until(&format!("a plain Job in {place}"), 30, || async {
                     Ok(Some(jobs.create(&dry, &job).await?))
@@ -678,6 +812,7 @@ async fn numos_token_gives_a_job_the_host_only_where_the_namespace_does() -> Res
         }
         for place in ["hosts", "plans"] {
             let jobs: Api<Job> = Api::namespaced(numo.clone(), place);
+            let job = in_place(place, &pod)?;
             let answer = jobs.create(&dry, &job).await;
             assert!(answer.is_ok(), "{place} {pod}: {answer:?}");
         }
