@@ -19,6 +19,9 @@ pub fn overlay(platform: &str) -> Result<String> {
     )
 }
 
+/// That of `kubernetes` where control-plane nodes are there.
+const SELF_MANAGED: &str = "self-managed";
+
 pub(crate) fn files() -> Result<BTreeMap<String, String>> {
     let of = |platform: &&str| {
         let text = overlay(platform)?;
@@ -27,7 +30,11 @@ pub(crate) fn files() -> Result<BTreeMap<String, String>> {
             format!("# {GENERATED} From deploy/kustomize/{platform}.\n{text}"),
         ))
     };
-    let mut files: BTreeMap<String, String> = PLATFORMS.iter().map(of).collect::<Result<_>>()?;
+    let mut files: BTreeMap<String, String> = PLATFORMS
+        .iter()
+        .chain(&[SELF_MANAGED])
+        .map(of)
+        .collect::<Result<_>>()?;
     // One object, with the commands that go with it.
     let job = read("deploy/kustomize/uninstall/job.yaml")?;
     let job = job.replace("-k deploy/kustomize/uninstall", "-f deploy/uninstall.yaml");

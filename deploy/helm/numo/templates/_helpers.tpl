@@ -29,10 +29,47 @@ true
 {{- end -}}
 {{- end -}}
 
+{{/*
+Whether numo's pods run on control-plane nodes only: true, or nothing. By itself they do where such a node takes them, unless the user says where
+they run. Only Helm that talks to the cluster sees nodes: `helm template` finds none. Taints of node.kubernetes.io come and go.
+*/}}
+{{- define "numo.controlPlaneOnly" -}}
+{{- $own := dig "nodeAffinity" "requiredDuringSchedulingIgnoredDuringExecution" "" (.Values.affinity | default dict) -}}
+{{- if eq .Values.controlPlanePlacement "required" -}}
+true
+{{- else if and (eq .Values.controlPlanePlacement "auto") (not .Values.nodeSelector) (not $own) -}}
+{{- $taken := dict -}}
+{{- $tolerations := .Values.tolerations | default list -}}
+{{- range $node := (lookup "v1" "Node" "" "").items | default list -}}
+{{- if hasKey ($node.metadata.labels | default dict) "node-role.kubernetes.io/control-plane" -}}
+{{- $kept := dict -}}
+{{- range $taint := $node.spec.taints | default list -}}
+{{- $borne := or (eq $taint.effect "PreferNoSchedule") (hasPrefix "node.kubernetes.io/" $taint.key) -}}
+{{- range $one := $tolerations -}}
+{{- $same := or (eq ($one.operator | default "Equal") "Exists") (eq ($one.value | default "") ($taint.value | default "")) -}}
+{{- if and $same (has ($one.key | default $taint.key) (list $taint.key)) (has ($one.effect | default $taint.effect) (list $taint.effect)) -}}
+{{- $borne = true -}}
+{{- end -}}
+{{- end -}}
+{{- if not $borne -}}
+{{- $_ := set $kept "off" true -}}
+{{- end -}}
+{{- end -}}
+{{- if not $kept -}}
+{{- $_ := set $taken "by" $node.metadata.name -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if $taken -}}
+true
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* Affinity of numo's pods, as YAML: the value, and control-plane nodes only where that is wanted. Terms are alternatives: it goes into each. */}}
 {{- define "numo.affinity" -}}
 {{- $affinity := deepCopy (.Values.affinity | default dict) -}}
-{{- if eq .Values.controlPlanePlacement "required" -}}
+{{- if include "numo.controlPlaneOnly" . -}}
 {{- $wanted := dict "key" "node-role.kubernetes.io/control-plane" "operator" "Exists" -}}
 {{- $node := get $affinity "nodeAffinity" | default dict -}}
 {{- $required := get $node "requiredDuringSchedulingIgnoredDuringExecution" | default dict -}}

@@ -394,13 +394,13 @@ async fn placement(connection: &Connection, namespace: &str, found: &mut Finding
         Ok(list) => elsewhere(&list.items, &control_plane),
     };
     if !elsewhere.is_empty() {
-        found.note(
+        found.wrong(
             format!(
                 "{} of numo on nodes that are no control plane ({}): who takes over such a node has numo's token",
                 counted(elsewhere.len(), "pod"),
                 elsewhere.join(", ")
             ),
-            "require the control plane: kubectl apply -k deploy/kustomize/self-managed, or controlPlanePlacement=required with Helm",
+            "require the control plane: kubectl apply -k deploy/kustomize/self-managed, or controlPlanePlacement=required with Helm (and tolerations, if its nodes have taints of their own)",
         );
     }
 }

@@ -6,8 +6,9 @@ use std::{path::PathBuf, process::Command, time::Duration};
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::{
     api::{
+        admissionregistration::v1::ValidatingAdmissionPolicy,
         apps::v1::Deployment,
-        core::v1::{Namespace, Pod},
+        core::v1::{Namespace, Node, Pod},
         policy::v1::PodDisruptionBudget,
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
@@ -140,6 +141,75 @@ fn argument(deployment: &Deployment, name: &str) -> Option<String> {
     env.iter().find(|one| one.name == name)?.value.clone()
 }
 
+/// Whether numo's pods run on control-plane nodes only.
+async fn is_control_plane_only(client: &Client) -> Result<bool> {
+    let spec = deployment(client).await?.spec.context("a spec")?;
+    let spec = serde_json::to_value(spec)?;
+    let required = "/template/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution";
+    let wanted = json!({"nodeSelectorTerms": [{"matchExpressions": [
+        {"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"},
+    ]}]});
+    let found = spec.pointer(required);
+    assert!(found.is_none_or(|found| *found == wanted), "{found:?}");
+    Ok(found.is_some())
+}
+
+/// Where there is a control-plane node that takes numo's pods they run nowhere else, unless the user says where they run.
+async fn the_control_plane_is_found(client: &Client, site: &Site) -> Result<()> {
+    let nodes: Api<Node> = Api::all(client.clone());
+    let upgraded = |more: &'static [&'static str]| async move {
+        site.run(&["upgrade", "numo"], true, more)?;
+        is_control_plane_only(client).await
+    };
+    assert!(!is_control_plane_only(client).await?, "there is no node");
+    let of = |name: &str, labels: serde_json::Value, taint: &str| -> Result<Node> {
+        Ok(serde_json::from_value(json!({
+            "metadata": {"name": name, "labels": labels},
+            "spec": {"taints": [{"key": taint, "value": "true", "effect": "NoSchedule"}]},
+        }))?)
+    };
+    let role = json!({"node-role.kubernetes.io/control-plane": "true"});
+    let post = PostParams::default();
+    nodes.create(&post, &of("worker", json!({}), "none")?).await?;
+    nodes
+        .create(&post, &of("closed", role.clone(), "CriticalAddonsOnly")?)
+        .await?;
+    assert!(!upgraded(&[]).await?, "no node takes them");
+    let bears = "tolerations[0].key=CriticalAddonsOnly,tolerations[0].operator=Exists";
+    assert!(upgraded(&["--set", bears]).await?);
+    nodes
+        .create(&post, &of("open", role, "node-role.kubernetes.io/control-plane")?)
+        .await?;
+    assert!(upgraded(&[]).await?);
+    assert!(!upgraded(&["--set", "controlPlanePlacement=preferred"]).await?);
+    assert!(!upgraded(&["--set", "nodeSelector.pool=operators"]).await?);
+    for name in ["worker", "closed", "open"] {
+        nodes.delete(name, &DeleteParams::default()).await?;
+    }
+    assert!(upgraded(&["--set", "controlPlanePlacement=required"]).await?);
+    Ok(())
+}
+
+/// What the user lists is what numo's token may write on nodes beside its own.
+async fn labels_are_listed(client: &Client, site: &Site) -> Result<()> {
+    let listed = || async {
+        let policies: Api<ValidatingAdmissionPolicy> = Api::all(client.clone());
+        let policy = policies.get("numo-nodes").await?;
+        let variables = policy.spec.and_then(|spec| spec.variables).unwrap_or_default();
+        let listed = variables.into_iter().find(|one| one.name == "listed");
+        Ok::<_, anyhow::Error>(listed.context("the variable")?.expression)
+    };
+    site.run(
+        &["upgrade", "numo"],
+        true,
+        &["--set", "nodeLabels={example.com/at,team}"],
+    )?;
+    assert_eq!(listed().await?, r#"["example.com/at","team"]"#);
+    site.run(&["upgrade", "numo"], true, &[])?;
+    assert_eq!(listed().await?, "[]");
+    Ok(())
+}
+
 async fn there_and_back(client: &Client, site: &Site) -> Result<()> {
     let major = site.major;
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
@@ -259,6 +329,9 @@ async fn there_and_back(client: &Client, site: &Site) -> Result<()> {
     disruption.get("numo").await?;
     namespaces.get("upgrades").await.context("namespaces stay")?;
 
+    the_control_plane_is_found(client, site).await?;
+    labels_are_listed(client, site).await?;
+
     site.uninstall(client).await?;
     assert!(
         Api::<Deployment>::namespaced(client.clone(), NAMESPACE)
@@ -308,6 +381,8 @@ fn lint_finds_nothing_and_wrong_values_are_named() -> Result<()> {
             ("plans.namespaces={Not_A_Namespace}", "namespaces"),
             ("env[0].name=NUMO_NAMESPACE", "env"),
             ("controlPlanePlacement=always", "controlPlanePlacement"),
+            ("nodeLabels={a b}", "nodeLabels"),
+            ("nodeLabels={a']+[}", "nodeLabels"),
             ("podLabels.app\\.kubernetes\\.io/name=x", "podLabels"),
         ] {
             let mut helm = program(major)?;
