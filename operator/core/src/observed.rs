@@ -145,6 +145,12 @@ impl Observed {
             || self.plan_namespaces.contains(namespace)
     }
 
+    /// Whether a Plan stands in the operator's own namespace. Plans are honoured there in any case.
+    pub fn has_plans_at_home(&self) -> bool {
+        let own = &self.settings.namespace;
+        self.plans.keys().any(|key| key.namespace == *own)
+    }
+
     /// The turns that nodes have now, with whatever owner, and that take them out of service.
     pub fn turns(&self) -> impl Iterator<Item = &ChangeView> {
         self.changing().filter(|change| !change.spec.in_service)

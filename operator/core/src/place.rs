@@ -10,7 +10,8 @@ const DEFAULT_ACCOUNT: &str = "default";
 /// Why the Jobs of a rule may not run where, or as whom, its spec says, whatever RBAC allows; none if they may, and for rules
 /// that run no Jobs. In the order of harm:
 ///
-/// 1. never in a namespace with Plans, whose ServiceAccount is root on nodes. The operator's own namespace is no such one;
+/// 1. never in a namespace with Plans, whose ServiceAccount is root on nodes. The operator's own namespace is no such one to its
+///    own rules, and to those of others while no Plan stands in it;
 /// 2. in the operator's own namespace never as numo itself;
 /// 3. in the rule's own namespace; anywhere else if the rule stands in the operator's own namespace, or if the other namespace
 ///    names the rule's in its annotation [`marks::RULE_JOBS_FROM`].
@@ -23,10 +24,16 @@ pub fn refusal(rule: &RuleView, observed: &Observed) -> Option<(Reason, String)>
     }
     let (from, to) = (&rule.key.namespace, &rule.job_namespace);
     let own = &settings.namespace;
-    if to != own && observed.honours_plans(to) {
+    let has_plans = if to == own {
+        from != own && observed.has_plans_at_home()
+    } else {
+        observed.honours_plans(to)
+    };
+    if has_plans {
+        let instead = if to == own { from } else { own };
         let message = format!(
             "spec.jobNamespace: found {to}, which has Plans: what runs there may be root on nodes; wanted a namespace without \
-             Plans, for example {own}"
+             Plans, for example {instead}"
         );
         return Some((Reason::JobsForbidden, message));
     }
@@ -63,9 +70,11 @@ pub fn refusal(rule: &RuleView, observed: &Observed) -> Option<(Reason, String)>
 mod tests {
     use super::*;
     use crate::{
-        observed::{Key, Validity},
+        observed::{Key, PlanView, Validity},
         ready,
     };
+    use jiff::Timestamp;
+    use std::collections::BTreeMap;
 
     /// A rule of `from` that runs in `to` as `account`.
     fn rule(from: &str, to: &str, account: &str) -> RuleView {
@@ -95,6 +104,31 @@ mod tests {
             observed.rule_jobs_from.insert(plans.to_owned(), known);
         }
         observed
+    }
+
+    /// A Plan that asks for nothing.
+    fn plan(namespace: &str) -> (Key, PlanView) {
+        let key = Key::new(namespace, "k3s");
+        let view = PlanView {
+            key: key.clone(),
+            pruned: None,
+            uid: "u1".to_owned(),
+            generation: 1,
+            created: Timestamp::UNIX_EPOCH,
+            deleting: false,
+            finalizers: Vec::new(),
+            annotations: BTreeMap::new(),
+            has_annotations: false,
+            labels: BTreeMap::new(),
+            copied_annotations: BTreeMap::new(),
+            uncopied_annotations: BTreeMap::new(),
+            digest: String::new(),
+            spec: numo_api::PlanSpec::default(),
+            selector: serde_json::Value::Null,
+            window: None,
+            status: numo_api::PlanStatus::default(),
+        };
+        (key, view)
     }
 
     #[track_caller]
@@ -138,6 +172,25 @@ mod tests {
             check(from, "numo-system", "numo", Some("numo's own"));
         }
         check("team", "numo-system", "rules", None);
+    }
+
+    #[test]
+    fn at_home_strangers_do_not_run_beside_plans() {
+        let mut observed = observed();
+        let beside = |observed: &Observed, from: &str| {
+            let found = refusal(&rule(from, "numo-system", "rules"), observed);
+            found.map(|(_, message)| message)
+        };
+        observed.plans.extend([plan("system-upgrade"), plan("team")]);
+        assert_eq!(beside(&observed, "team"), None, "no Plan is at home");
+        observed.plans.extend([plan("numo-system")]);
+        assert!(
+            beside(&observed, "team").is_some_and(|message| {
+                message.contains("found numo-system, which has Plans") && message.contains("for example team")
+            }),
+            "one is"
+        );
+        assert_eq!(beside(&observed, "numo-system"), None, "its own rules");
     }
 
     #[test]

@@ -1184,7 +1184,13 @@ impl Store {
             }
             Object::Foreign(key, deployed) => self.claim(key, Some(*deployed)),
             Object::NodePod(..) | Object::NotRead(..) => false,
-            Object::Plan(plan) => replace(&mut observed.plans, plan.key.clone(), *plan),
+            Object::Plan(plan) => {
+                let key = plan.key.clone();
+                let is_new = !observed.plans.contains_key(&key);
+                let news = replace(&mut observed.plans, key.clone(), *plan);
+                self.plan_came_or_went(&key, is_new);
+                news
+            }
             Object::Secret(key, hash) => replace(&mut observed.secrets, key, hash),
             Object::PlanJob(key, job, pods) => {
                 self.plan_jobs.insert(key.clone(), (*job, pods));
@@ -1312,7 +1318,9 @@ impl Store {
             Kind::NodePod => false,
             Kind::Plan => {
                 observed.channels.remove(key);
-                observed.plans.remove(key).is_some()
+                let was_there = observed.plans.remove(key).is_some();
+                self.plan_came_or_went(key, was_there);
+                was_there
             }
             Kind::Secret => observed.secrets.remove(key).is_some(),
             Kind::PlanJob => {
@@ -1403,6 +1411,14 @@ impl Store {
         let rules: Vec<Key> = rules.map(|rule| rule.key.clone()).collect();
         for key in rules {
             self.refresh_rule(&key);
+        }
+    }
+
+    /// Rules of others do not run at home beside a Plan.
+    fn plan_came_or_went(&mut self, key: &Key, is_so: bool) {
+        let own = self.observed.settings.namespace.clone();
+        if is_so && key.namespace == own {
+            self.refresh_rules_in(&own);
         }
     }
 
@@ -1628,6 +1644,57 @@ mod tests {
             "it is seen at last"
         );
         assert!(store.observed.unseen_plan_jobs.is_empty());
+    }
+
+    #[test]
+    fn a_rule_of_others_is_judged_anew_when_a_plan_comes_home_and_goes() {
+        let settings = Settings {
+            namespace: "home".to_owned(),
+            ..Settings::default()
+        };
+        let (mut store, number) = (Store::new(settings), std::cell::Cell::new(0));
+        let see = |store: &mut Store, kind: Kind, body: serde_json::Value| {
+            number.set(number.get() + 1);
+            let object = wire::object(kind, serde_json::from_value(body).unwrap()).unwrap();
+            store.see(Seen::Applied(kind, number.get(), object));
+        };
+        let refused = |store: &Store| {
+            matches!(
+                &store.observed.rules[&Key::new("team", "check")].validity,
+                Validity::Invalid(numo_api::Reason::JobsForbidden, words) if words.contains("which has Plans")
+            )
+        };
+        let metadata = serde_json::json!({
+            "name": "home", "uid": "n", "annotations": {(numo_api::marks::RULE_JOBS_FROM): "team"},
+        });
+        let namespace = serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata});
+        see(&mut store, Kind::Namespace, namespace);
+        let rule = serde_json::json!({
+            "apiVersion": "openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexRule",
+            "metadata": {"name": "check", "namespace": "team", "uid": "r", "generation": 1},
+            "spec": {"jobName": "check", "jobNamespace": "home", "type": "kubernetes", "jobSpec": {"template": {"spec": {
+                "restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}],
+            }}}},
+        });
+        see(&mut store, Kind::MutexRule, rule);
+        assert!(!refused(&store), "it is invited");
+        let plan = |namespace: &str| {
+            serde_json::json!({
+                "apiVersion": "upgrade.cattle.io/v1", "kind": "Plan",
+                "metadata": {"name": "k3s", "namespace": namespace, "uid": "p", "generation": 1, "creationTimestamp": "2026-01-01T00:00:00Z"},
+                "spec": {"upgrade": {"image": "i"}},
+            })
+        };
+        see(&mut store, Kind::Plan, plan("elsewhere"));
+        assert!(!refused(&store));
+        see(&mut store, Kind::Plan, plan("home"));
+        assert!(refused(&store));
+        store.see(Seen::Deleted(
+            Kind::Plan,
+            Key::new("home", "k3s"),
+            number.get() + 1,
+        ));
+        assert!(!refused(&store));
     }
 
     fn version_of(store: &Store) -> Option<String> {
