@@ -56,6 +56,7 @@ described! {
     BUILD_INFO = "build_info", "gauge", &["version"], "Version of numo";
     LEADER = "leader", "gauge", &[], "Whether this numo holds the leader lease";
     NOT_LISTED = "not_listed", "gauge", &["resource"], "1 for what the leader has not listed yet: it decides nothing before that";
+    TOKEN_FAULTS = "token_faults", "gauge", &[], "What is wrong with the policies that limit numo's token: one for each that is missing, changed or not bound";
     NODES = "nodes", "gauge", &["kind", "namespace", "name", "step"], "Nodes of an owner by step; every step is always there";
     WAITING_NODES = "waiting_nodes", "gauge", &["kind", "namespace", "name", "reason"], "Nodes of an owner that are not done, by reason";
     NODE_STEP = "node_step", "gauge", &["kind", "namespace", "name", "node", "step"], "1 for the step of a node in flight, 0 for the others";
@@ -270,6 +271,8 @@ pub struct Metrics {
     counted: Arc<Mutex<BTreeMap<String, i64>>>,
     /// Whether this numo leads.
     pub leader: Gauge,
+    /// How many faults the policies have that limit numo's token.
+    pub token_faults: Gauge,
     /// Passes of the planner.
     pub passes: Counter,
     /// Time of one decision (seconds).
@@ -366,6 +369,7 @@ impl Metrics {
             node_changes: Gauge::default(),
             counted: Arc::default(),
             leader: Gauge::default(),
+            token_faults: Gauge::default(),
             passes: Counter::default(),
             decide_seconds: short(),
             pass_seconds: short(),
@@ -381,6 +385,7 @@ impl Metrics {
         of(register, BUILD_INFO, build);
         of(register, LEADER, metrics.leader.clone());
         of(register, NOT_LISTED, metrics.not_listed.family.clone());
+        of(register, TOKEN_FAULTS, metrics.token_faults.clone());
         of(register, NODES, metrics.nodes.family.clone());
         of(register, WAITING_NODES, metrics.waiting.family.clone());
         of(register, NODE_STEP, metrics.node_step.family.clone());

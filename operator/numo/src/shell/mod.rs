@@ -46,6 +46,7 @@ pub mod signers;
 pub mod status;
 pub mod stir;
 pub mod store;
+mod token;
 pub mod told;
 pub mod watch;
 pub mod webhook;

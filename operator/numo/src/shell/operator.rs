@@ -11,7 +11,7 @@ use super::{
     metrics::Metrics,
     notice::{Board, Notice},
     planner::Planner,
-    services,
+    services, token,
     webhook::{self, WebhookError, WebhookOptions},
 };
 use numo_core::observed::Settings;
@@ -156,10 +156,13 @@ pub async fn run(
     let lost = {
         let work = planner.run(stop.clone());
         let keep = candidate.keep(&fence);
+        let limits = token::keep(connection.clone(), namespace.clone(), metrics.clone());
         tokio::pin!(work);
         tokio::select! {
             () = &mut work => false,
             () = keep => true,
+            // It goes on as long as they do.
+            () = limits => false,
         }
     };
     metrics.leader.set(0);

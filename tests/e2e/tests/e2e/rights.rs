@@ -827,3 +827,31 @@ async fn numos_token_gives_a_job_the_host_only_where_the_namespace_does() -> Res
     }
     stage.strike().await
 }
+
+/// Where a policy is missing, as after OLM, the numo that leads says so by itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn numo_says_by_itself_what_does_not_limit_its_token() -> Result<()> {
+    let mut stage = set(crate::workers(1), Vec::new()).await?;
+    let until = |stage: &Stage, wanted: &str| {
+        let line = format!("numo_token_faults {wanted}\n");
+        let metrics = crate::left::metrics(stage);
+        async move { Ok::<_, anyhow::Error>(metrics.await?.contains(&line).then_some(())) }
+    };
+    stage.until("nothing is amiss", 30, || until(&stage, "0")).await?;
+    stage.stop_numo().await?;
+    let policies: Api<ValidatingAdmissionPolicy> = Api::all(stage.client.clone());
+    policies.delete("numo-nodes", &DeleteParams::default()).await?;
+    stage.start_numo()?;
+    stage
+        .until("a policy is missing", 90, || until(&stage, "1"))
+        .await?;
+    let log = stage.numo().context("numo runs")?.log();
+    for words in [
+        "numo's token may write more than numo does",
+        "ValidatingAdmissionPolicy numo-nodes is not there",
+        "kubectl apply -f deploy/kustomize/base/admission_policy.yaml",
+    ] {
+        assert!(log.contains(words), "{words}: {log}");
+    }
+    stage.strike().await
+}
