@@ -106,6 +106,11 @@ impl Direct {
         let port = request.url.port_or_known_default().unwrap_or_default();
         let shown = clean(host(&request.url), 253);
         let anywhere = matches!(request.addresses, Addresses::Anywhere);
+        if !anywhere && !self.cluster.are_known() {
+            return Err(unavailable(
+                "the ranges of the cluster's Services are not known yet".to_owned(),
+            ));
+        }
         let told = |failure| told((&shown, port), anywhere, failure);
         let guard = Lent {
             direct: self,

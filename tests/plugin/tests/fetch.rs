@@ -91,6 +91,43 @@ fn outside() -> Addresses {
     Addresses::Outside(Vec::new())
 }
 
+#[tokio::test]
+async fn a_rule_reaches_out_once_it_is_known_what_is_inside_and_numo_itself_at_once() {
+    let resolver = names(&[("a.example", "203.0.113.9")]);
+    let cluster = Networks::default();
+    let authority = rcgen::generate_simple_self_signed(["unused.example".to_owned()]).unwrap();
+    let direct = Direct::new(FetchSetup {
+        resolver: resolver.clone(),
+        authorities: vec![authority.cert.der().clone()],
+        cluster: cluster.clone(),
+        ..FetchSetup::default()
+    })
+    .unwrap();
+    cluster.await_services();
+    let refused = direct
+        .fetch(get("http://a.example/", outside()))
+        .await
+        .unwrap_err();
+    assert_eq!(refused.code, ErrorCode::Unavailable, "{refused}");
+    assert!(refused.message.contains("not known yet"), "{refused}");
+    assert_eq!(
+        resolver.asked.load(Ordering::Relaxed),
+        0,
+        "not even the name is asked for"
+    );
+    let own = direct
+        .fetch(get("http://169.254.169.254/", Addresses::Anywhere))
+        .await
+        .unwrap_err();
+    assert_eq!(own.code, ErrorCode::Denied, "it is judged as ever: {own}");
+    cluster.see_services(vec!["203.0.113.0/24".parse().unwrap()]);
+    let refused = direct
+        .fetch(get("http://a.example/", outside()))
+        .await
+        .unwrap_err();
+    assert_eq!(refused.code, ErrorCode::Denied, "{refused}");
+}
+
 /// The head of a request.
 async fn head(stream: &mut (impl AsyncRead + Unpin)) -> String {
     let mut head = Vec::new();

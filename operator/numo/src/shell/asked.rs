@@ -460,9 +460,10 @@ impl Inner {
         Some(label.is_some_and(|value| value == marks::RULE_NETWORK_CLUSTER))
     }
 
-    /// Addresses of pods, services and nodes.
-    pub(super) fn cluster_networks(&self) -> Arc<[AddressRange]> {
-        self.options.cluster_networks.all()
+    /// Addresses of pods, services and nodes. None while the API server has not said which.
+    pub(super) fn cluster_networks(&self) -> Option<Arc<[AddressRange]>> {
+        let networks = &self.options.cluster_networks;
+        networks.are_known().then(|| networks.all())
     }
 
     /// Whether rules may read Secrets.

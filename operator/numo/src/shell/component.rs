@@ -137,7 +137,7 @@ impl Inner {
         let closed = if inside {
             Arc::default()
         } else {
-            self.cluster_networks()
+            self.cluster_networks().ok_or(NotFetched::NoAnswer)?
         };
         let artifacts = &self.artifacts;
         artifacts.fetch(namespace, spec, resolved, &closed, most).await

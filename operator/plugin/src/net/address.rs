@@ -110,6 +110,8 @@ struct Ranges {
     given: Vec<AddressRange>,
     nodes: Vec<AddressRange>,
     services: Vec<AddressRange>,
+    /// Those of Services are to come: nothing is judged by what is not known yet.
+    awaits_services: bool,
     all: Arc<[AddressRange]>,
 }
 
@@ -129,14 +131,31 @@ impl Networks {
         self.0.read().unwrap_or_else(PoisonError::into_inner).all.clone()
     }
 
+    /// Somebody reads the addresses of Services: until they are seen these are not known.
+    pub fn await_services(&self) {
+        self.see(|known| known.awaits_services = true);
+    }
+
+    /// Whether it is known which addresses are the cluster's, as far as anybody will say.
+    pub fn are_known(&self) -> bool {
+        !self
+            .0
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .awaits_services
+    }
+
     /// The addresses of Nodes and their pods, as they are now.
     pub fn see_nodes(&self, ranges: Vec<AddressRange>) {
         self.see(|known| known.nodes = ranges);
     }
 
-    /// The addresses of Services, as they are now.
+    /// The addresses of Services, and of pods that the network of the cluster names, as they are now.
     pub fn see_services(&self, ranges: Vec<AddressRange>) {
-        self.see(|known| known.services = ranges);
+        self.see(|known| {
+            known.services = ranges;
+            known.awaits_services = false;
+        });
     }
 
     fn see(&self, put: impl FnOnce(&mut Ranges)) {
@@ -277,6 +296,17 @@ mod tests {
         assert!(closed("198.51.100.7") && closed("2001:db8::1") && closed("203.0.113.9"));
         networks.see_nodes(Vec::new());
         assert!(closed("10.1.1.1") && !closed("198.51.100.7") && closed("203.0.113.9"));
+    }
+
+    #[test]
+    fn what_somebody_reads_is_known_once_it_is_seen() {
+        let networks = Networks::of(Vec::new());
+        assert!(networks.are_known(), "nobody reads more");
+        networks.await_services();
+        networks.see_nodes(Vec::new());
+        assert!(!networks.clone().are_known());
+        networks.see_services(Vec::new());
+        assert!(networks.are_known());
     }
 
     #[test]
