@@ -142,8 +142,9 @@ pub struct OfNode {
     pub networks: Vec<AddressRange>,
 }
 
-/// Addresses and ranges of one Node that are believed, at most.
-const NETWORKS: usize = 32;
+/// Ranges of the pods of one Node, and addresses of its own, that are believed, at most: neither takes the place of the other.
+const POD_NETWORKS: usize = 16;
+const ADDRESSES: usize = 32;
 
 #[derive(Clone, Debug, Default, Deserialize)]
 struct SlimNodeInfo {
@@ -310,11 +311,9 @@ pub fn node(node: SlimNode) -> (NodeView, OfNode) {
     // A kubelet writes them: each is one address, or a name.
     let addresses = node.status.addresses.iter().map(|one| &one.address);
     let addresses = addresses.filter(|address| !address.contains('/'));
-    let networks = addresses
-        .chain(&node.spec.pod_networks)
-        .filter_map(|text| text.parse().ok())
-        .take(NETWORKS)
-        .collect();
+    let addresses = addresses.filter_map(|text| text.parse().ok());
+    let pods = node.spec.pod_networks.iter().filter_map(|text| text.parse().ok());
+    let networks = pods.take(POD_NETWORKS).chain(addresses.take(ADDRESSES)).collect();
     let view = NodeView {
         etcd_voter: condition("EtcdIsVoter").map(|status| status == "True"),
         boot_id: node.status.node_info.boot_id,
@@ -1487,6 +1486,23 @@ mod tests {
         assert_eq!(hostile.claims.len(), CLAIMS);
         let (_, name, _) = hostile.controller.unwrap();
         assert!(name.chars().count() <= NAME_LETTERS, "{}", name.len());
+    }
+
+    #[test]
+    fn a_kubelet_that_writes_many_addresses_keeps_none_of_its_pods_range_out() {
+        let addresses: Vec<Value> = (0..40)
+            .map(|last| serde_json::json!({"type": "InternalIP", "address": format!("192.0.2.{last}")}))
+            .chain([serde_json::json!({"type": "Hostname", "address": "worker-0"})])
+            .collect();
+        let object = serde_json::json!({
+            "metadata": {"name": "worker-0"},
+            "spec": {"podCIDRs": ["198.51.100.0/24", "2001:db8::/64"]},
+            "status": {"addresses": addresses},
+        });
+        let (_, OfNode { networks, .. }) = node(serde_json::from_value(object).unwrap());
+        let wanted = ["198.51.100.0/24", "2001:db8::/64"].map(|text| text.parse().unwrap());
+        assert_eq!(networks[..2], wanted);
+        assert_eq!(networks.len(), 2 + ADDRESSES);
     }
 
     #[test]
