@@ -4,17 +4,23 @@
 
 use super::{access, item::Item, stir::Mark};
 use async_trait::async_trait;
-use k8s_openapi::api::authorization::v1::ResourceAttributes;
+use futures::StreamExt as _;
+use k8s_openapi::{api::authorization::v1::ResourceAttributes, apimachinery::pkg::apis::meta::v1::ListMeta};
 use kube::{
-    Api, Client,
-    api::ListParams,
-    core::GroupVersionKind,
+    Client, Resource as _,
+    api::{GetParams, ListParams},
+    client::Body,
+    core::{GroupVersionKind, Request, Status},
     discovery::{ApiResource, Scope, oneshot},
 };
 use numo_plugin::{
     ObjectRef, check_kind, check_name,
     services::{ErrorCode, HostError, ListQuery, Object, ObjectPage, Reader},
     shares::{Share, Shares},
+};
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeOwned, IgnoredAny, SeqAccess, Visitor},
 };
 use serde_json::value::{RawValue, to_raw_value};
 use std::{
@@ -32,10 +38,14 @@ const DISCOVERED: Duration = Duration::from_mins(10);
 pub const PAGE: u32 = 20;
 /// What a page of the largest objects and the answer that it came in take together (MiB).
 const LARGEST_PAGE_MIB: u64 = 2 * 2 * PAGE as u64;
+/// Bytes of an answer with a page, with one object, and of one that is a fault: whoever serves a kind sends as much as it likes.
+const PAGE_BYTES: usize = (2 << 20) * PAGE as usize;
+const OBJECT_BYTES: usize = 4 << 20;
+const FAULT_BYTES: usize = 64 << 10;
 /// What the pages of all evaluations may have together (MiB): of it each namespace has its share.
 pub(super) const PAGES_MIB: u64 = 224;
 /// What the largest object and the answer that it came in take together (MiB).
-const LARGEST_OBJECT_MIB: u64 = 4;
+const LARGEST_OBJECT_MIB: u64 = 8;
 /// What single objects of all evaluations may take while they are read (MiB): of it each namespace has its share. Apart from pages,
 /// which an evaluation keeps: whoever waited for the one while it holds the other could wait for itself.
 pub(super) const OBJECTS_MIB: u64 = 32;
@@ -176,6 +186,18 @@ impl RuleReader {
         }
     }
 
+    /// The page that was read last makes room: nobody asks for its rest.
+    pub(super) fn let_go(&self) {
+        *self.page.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// What was read does not count: it is read again.
+    pub(super) fn forget(&self) {
+        self.let_go();
+        self.marks.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        *self.began.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
     /// Something is about to be read.
     pub(super) fn begin(&self) {
         let mut began = self.began.lock().unwrap_or_else(PoisonError::into_inner);
@@ -193,14 +215,14 @@ impl RuleReader {
         self.marks.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The API of a kind, once the ServiceAccount may.
-    async fn api(
+    /// Where a kind is served, once the ServiceAccount may.
+    async fn request(
         &self,
         verb: &str,
         (api_version, kind): (&str, &str),
         namespace: Option<&str>,
         name: &str,
-    ) -> Result<(Api<Item>, ApiResource), HostError> {
+    ) -> Result<(Request, ApiResource), HostError> {
         self.begin();
         // The one boundary that every rule crosses: these become a path, and must lead nowhere else than where the
         // review is about.
@@ -238,12 +260,37 @@ impl RuleReader {
                 return Err(HostError::new(ErrorCode::Forbidden, message));
             }
         }
-        let client = self.access.client.clone();
-        let api = match namespace {
-            Some(namespace) => Api::namespaced_with(client, namespace, &resource),
-            None => Api::all_with(client, &resource),
-        };
-        Ok((api, resource))
+        let url = Item::url_path(&resource, namespace);
+        Ok((Request::new(url), resource))
+    }
+
+    /// The body of an answer, of at most so many bytes; none if there is no such thing. An API server of its own may be behind a kind,
+    /// and heed no `limit`.
+    async fn answer(
+        &self,
+        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+        resource: &ApiResource,
+        most: usize,
+    ) -> Result<Option<Vec<u8>>, HostError> {
+        let request = request.map_err(|error| HostError::new(ErrorCode::Invalid, error.to_string()))?;
+        let sent = self.access.client.send(request.map(Body::from)).await;
+        let (head, body) = sent.map_err(|error| failed(&error))?.into_parts();
+        let is_good = !head.status.is_client_error() && !head.status.is_server_error();
+        if head.status == http::StatusCode::NOT_FOUND {
+            return Ok(None);
+        }
+        let text = collect(body, if is_good { most } else { FAULT_BYTES }).await?;
+        match text {
+            Some(text) if is_good => Ok(Some(text)),
+            None if is_good => {
+                let message = format!(
+                    "{} {}: the answer has more than {most} bytes",
+                    resource.api_version, resource.kind
+                );
+                Err(HostError::new(ErrorCode::TooLarge, message))
+            }
+            text => Err(failed(&fault(head.status, &text.unwrap_or_default()))),
+        }
     }
 }
 
@@ -261,11 +308,13 @@ impl RuleReader {
 impl Reader for RuleReader {
     async fn get(&self, object: &ObjectRef, _live: bool) -> Result<Option<Object>, HostError> {
         let kind = (object.api_version.as_str(), object.kind.as_str());
-        let (api, resource) = self
-            .api("get", kind, object.namespace.as_deref(), &object.name)
+        let (request, resource) = self
+            .request("get", kind, object.namespace.as_deref(), &object.name)
             .await?;
         let _share = self.access.objects.take(self.tenant(), LARGEST_OBJECT_MIB).await;
-        let found = api.get_opt(&object.name).await.map_err(|error| failed(&error))?;
+        let request = request.get(&object.name, &GetParams::default());
+        let found = self.answer(request, &resource, OBJECT_BYTES).await?;
+        let found: Option<Item> = found.map(|text| parsed(&text, &resource)).transpose()?;
         let version = found
             .as_ref()
             .and_then(|found| found.metadata.resource_version.as_deref());
@@ -292,17 +341,35 @@ impl Reader for RuleReader {
             }
         }
         let kind = (query.api_version.as_str(), query.kind.as_str());
-        let (api, resource) = self.api("list", kind, query.namespace.as_deref(), "").await?;
+        let (request, resource) = self.request("list", kind, query.namespace.as_deref(), "").await?;
         // A page is as large as its objects are, which is known once it was read.
         let mut share = self.access.pages.take(self.tenant(), LARGEST_PAGE_MIB).await;
+        let limit = query.limit.min(PAGE);
         let params = ListParams {
             label_selector: query.label_selector.clone(),
             field_selector: query.field_selector.clone(),
-            limit: Some(query.limit.min(PAGE)),
+            limit: Some(limit),
             continue_token: query.continue_token.clone(),
             ..ListParams::default()
         };
-        let found = api.list(&params).await.map_err(|error| failed(&error))?;
+        let answer = self.answer(request.list(&params), &resource, PAGE_BYTES).await?;
+        let answer = answer.ok_or_else(|| {
+            let message = format!(
+                "the cluster does not serve {} {}",
+                resource.api_version, resource.kind
+            );
+            HostError::new(ErrorCode::Unsupported, message).detail("http-status", "404")
+        })?;
+        let found: Listed = parsed(&answer, &resource)?;
+        drop(answer);
+        if found.items.len() > limit as usize {
+            let message = format!(
+                "{} {}: found more objects on a page than the {limit} that were asked for: who serves the kind heeds no limit; narrow \
+                 the list by selectors",
+                resource.api_version, resource.kind
+            );
+            return Err(HostError::new(ErrorCode::TooLarge, message));
+        }
         if query.continue_token.is_none() {
             let selectors = (query.label_selector.as_deref(), query.field_selector.as_deref());
             let version = found.metadata.resource_version.as_deref();
@@ -329,6 +396,81 @@ impl Reader for RuleReader {
         *last = Some((query.clone(), page.clone(), share));
         Ok(page)
     }
+}
+
+/// A page of a list. Of more objects than a page may have one is read, and the others are passed over: the smallest of them take hundreds
+/// of times their text.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Listed {
+    metadata: ListMeta,
+    #[serde(deserialize_with = "few")]
+    items: Vec<Item>,
+}
+
+fn few<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Item>, D::Error> {
+    struct Few;
+
+    impl<'de> Visitor<'de> for Few {
+        type Value = Vec<Item>;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("a list of objects")
+        }
+
+        // A list of Go that has no items is null.
+        fn visit_unit<E: serde::de::Error>(self) -> Result<Vec<Item>, E> {
+            Ok(Vec::new())
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Vec<Item>, A::Error> {
+            let mut items = Vec::new();
+            while items.len() <= PAGE as usize {
+                match sequence.next_element()? {
+                    Some(item) => items.push(item),
+                    None => return Ok(items),
+                }
+            }
+            while sequence.next_element::<IgnoredAny>()?.is_some() {}
+            Ok(items)
+        }
+    }
+
+    deserializer.deserialize_any(Few)
+}
+
+/// What an answer says.
+fn parsed<T: DeserializeOwned>(text: &[u8], resource: &ApiResource) -> Result<T, HostError> {
+    serde_json::from_slice(text).map_err(|error| {
+        let message = format!(
+            "{} {}: the answer cannot be read: {error}",
+            resource.api_version, resource.kind
+        );
+        HostError::new(ErrorCode::Unavailable, message)
+    })
+}
+
+/// A body, none if it has more than so many bytes.
+async fn collect(body: Body, most: usize) -> Result<Option<Vec<u8>>, HostError> {
+    let mut body = axum::body::Body::new(body).into_data_stream();
+    let mut text = Vec::new();
+    while let Some(more) = body.next().await {
+        let more = more.map_err(|error| HostError::new(ErrorCode::Unavailable, error.to_string()))?;
+        if more.len() > most - text.len() {
+            return Ok(None);
+        }
+        text.extend_from_slice(&more);
+    }
+    Ok(Some(text))
+}
+
+/// What an answer that is a fault says.
+fn fault(status: http::StatusCode, text: &[u8]) -> kube::Error {
+    let said = serde_json::from_slice::<Status>(text).unwrap_or_else(|_| {
+        let words = status.canonical_reason().unwrap_or("a fault");
+        Status::failure(words, "").with_code(status.as_u16())
+    });
+    kube::Error::Api(said.boxed())
 }
 
 /// The object with its kind, which the items of a list lack, and without its managed fields. None of it is read into values.
@@ -370,4 +512,175 @@ fn failed(error: &kube::Error) -> HostError {
         _ => ErrorCode::Unavailable,
     };
     HostError::new(code, status.message.clone()).detail("http-status", status.code.to_string())
+}
+
+/// A client of an API server that answers so, and never where there is nothing; no connection is made.
+#[cfg(test)]
+pub(super) fn answering(
+    answer: impl Fn(&http::Uri) -> Option<serde_json::Value> + Send + Sync + 'static,
+) -> Client {
+    let answer = Arc::new(answer);
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let answer = answer(request.uri());
+        async move {
+            match answer {
+                Some(answer) => {
+                    Ok::<_, http::Error>(http::Response::new(Body::from(answer.to_string().into_bytes())))
+                }
+                None => std::future::pending().await,
+            }
+        }
+    });
+    Client::new(service, "default")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::body::{Body as Any, Bytes};
+    use serde_json::json;
+
+    const PODS: &str = "/api/v1/namespaces/team/pods";
+
+    /// What a reader sees of an API server that answers so.
+    fn reader(answer: impl Fn(&http::Uri) -> (u16, Any) + Send + Sync + 'static) -> RuleReader {
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let (code, body) = match request.uri().path() {
+                "/api/v1" => {
+                    let pods = json!({"kind": "APIResourceList", "groupVersion": "v1", "resources": [
+                        {"name": "pods", "singularName": "pod", "kind": "Pod", "namespaced": true, "verbs": ["get", "list"]},
+                    ]});
+                    (200, Any::from(pods.to_string()))
+                }
+                _ => answer(request.uri()),
+            };
+            std::future::ready(http::Response::builder().status(code).body(body))
+        });
+        RuleReader::own(Arc::new(Access::new(Client::new(service, "default"))))
+    }
+
+    fn list(items: usize) -> Any {
+        let items: Vec<_> = (0..items)
+            .map(|number| json!({"metadata": {"name": format!("p{number}")}}))
+            .collect();
+        json!({"kind": "PodList", "metadata": {"resourceVersion": "7", "continue": "next"}, "items": items})
+            .to_string()
+            .into()
+    }
+
+    /// A body without an end.
+    fn endless() -> Any {
+        let more = Bytes::from(vec![b' '; 1 << 16]);
+        Any::from_stream(futures::stream::repeat_with(move || {
+            Ok::<_, std::convert::Infallible>(more.clone())
+        }))
+    }
+
+    fn query(limit: u32) -> ListQuery {
+        ListQuery {
+            api_version: "v1".to_owned(),
+            kind: "Pod".to_owned(),
+            namespace: Some("team".to_owned()),
+            label_selector: Some("a=b".to_owned()),
+            field_selector: None,
+            live: false,
+            limit,
+            continue_token: None,
+        }
+    }
+
+    fn pod() -> ObjectRef {
+        ObjectRef {
+            api_version: "v1".to_owned(),
+            kind: "Pod".to_owned(),
+            namespace: Some("team".to_owned()),
+            name: "p0".to_owned(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_page_is_read_and_asked_for_as_it_is_wanted() {
+        let reader = reader(|uri| {
+            assert_eq!(uri.path(), PODS);
+            let query = uri.query().unwrap_or_default();
+            assert!(
+                query.contains("limit=20") && query.contains("labelSelector=a%3Db"),
+                "{query}"
+            );
+            (200, list(20))
+        });
+        let page = reader.list(&query(100)).await.unwrap();
+        assert_eq!(
+            (page.items.len(), page.continue_token.as_deref()),
+            (20, Some("next"))
+        );
+        let first = page.items[0].value().unwrap();
+        assert_eq!(
+            first,
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p0"}})
+        );
+    }
+
+    #[tokio::test]
+    async fn who_heeds_no_limit_is_refused_by_the_name_of_the_kind() {
+        for (limit, items) in [(20, 1000), (20, 21), (5, 6)] {
+            let reader = reader(move |_| (200, list(items)));
+            let error = reader.list(&query(limit)).await.unwrap_err();
+            assert_eq!(error.code, ErrorCode::TooLarge, "{error}");
+            assert!(error.message.contains("v1 Pod"), "{error}");
+            assert!(
+                reader.access.pages.try_take("other", PAGES_MIB).is_some(),
+                "it holds nothing"
+            );
+        }
+        let empty = reader(|_| (200, r#"{"metadata": {}, "items": null}"#.into()));
+        assert_eq!(empty.list(&query(5)).await.unwrap().items, Vec::new());
+    }
+
+    #[tokio::test]
+    async fn an_answer_without_an_end_has_one() {
+        let good = reader(|_| (200, endless()));
+        let errors = [
+            good.list(&query(20)).await.unwrap_err(),
+            good.get(&pod(), false).await.unwrap_err(),
+        ];
+        for error in errors {
+            assert_eq!(error.code, ErrorCode::TooLarge, "{error}");
+            assert!(error.message.contains("v1 Pod"), "{error}");
+        }
+        let bad = reader(|_| (500, endless()));
+        let errors = [
+            bad.list(&query(20)).await.unwrap_err(),
+            bad.get(&pod(), false).await.unwrap_err(),
+        ];
+        for error in errors {
+            assert_eq!(error.code, ErrorCode::Unavailable, "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_the_api_server_says_is_told() {
+        let status = |code: u16| {
+            json!({"kind": "Status", "status": "Failure", "message": "its words", "code": code}).to_string()
+        };
+        for (code, wanted) in [
+            (403, ErrorCode::Forbidden),
+            (410, ErrorCode::Expired),
+            (503, ErrorCode::Unavailable),
+        ] {
+            let reader = reader(move |_| (code, status(code).into()));
+            let error = reader.list(&query(20)).await.unwrap_err();
+            assert_eq!((error.code, error.message.as_str()), (wanted, "its words"));
+            assert_eq!(reader.get(&pod(), false).await.unwrap_err().code, wanted);
+        }
+        let none = reader(move |_| (404, status(404).into()));
+        assert_eq!(none.get(&pod(), false).await.unwrap(), None);
+        assert_eq!(
+            none.list(&query(20)).await.unwrap_err().code,
+            ErrorCode::Unsupported
+        );
+        let found = reader(|_| (200, r#"{"metadata": {"name": "p0"}}"#.into()));
+        let found = found.get(&pod(), false).await.unwrap().unwrap();
+        assert_eq!(found.value().unwrap()["kind"], "Pod");
+    }
 }
