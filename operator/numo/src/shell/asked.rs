@@ -6,8 +6,8 @@ use super::{
     client::Connection,
     clock::ServerClock,
     component::{self, COMPILE_VERB},
-    evaluator::{Begun, Inner, Loaded, PATIENCE, What, unavailable},
-    expressions, loaded,
+    evaluator::{Begun, Children, Inner, Loaded, PATIENCE, What, unavailable},
+    loaded,
     metrics::Metrics,
     reader::{Access, RuleReader},
     signers,
@@ -109,7 +109,7 @@ impl AskedRules {
             awaited: Mutex::default(),
             policy: Mutex::default(),
             watches: Shares::new(stir::WATCHES),
-            children: Shares::new(expressions::TOGETHER),
+            children: Children::new(),
             lines: Arc::default(),
         }))
     }
@@ -621,7 +621,7 @@ fn before(now: Timestamp, age: Duration) -> Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shell::{artifact, crowd, reader, room};
+    use crate::shell::{artifact, crowd, expressions, reader, room};
 
     /// The number after `key` in MiB, of a manifest in which it stands once behind `section`.
     fn mib(manifest: &str, section: &str, key: &str) -> u64 {
@@ -639,11 +639,14 @@ mod tests {
     fn the_deployment_holds_all_that_rules_may_have() {
         let manifest = include_str!("../../../../deploy/kustomize/base/deployment.yaml");
         let limits = numo_plugin::Limits::default();
-        let children = expressions::MEMORY * expressions::TOGETHER;
+        let children = expressions::MEMORY * expressions::TOGETHER
+            + expressions::CHECK_MEMORY * expressions::CHECKED_TOGETHER;
+        let objects = expressions::BYTES as u64 * expressions::READ_TOGETHER;
         let looks = limits.component_bytes * LOOKS;
         let memory = limits.compile_memory_bytes
             + limits.concurrent_memory_bytes
             + children
+            + objects
             + looks
             + ((reader::PAGES_MIB + reader::OBJECTS_MIB) << 20)
             + loaded::LOADED_BYTES

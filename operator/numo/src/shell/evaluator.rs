@@ -95,6 +95,18 @@ pub(super) struct Begun {
     pub(super) prometheus: Arc<dyn Fetch>,
 }
 
+/// Who has expressions evaluated in a child now, who has them checked, and who reads for an evaluation: whoever waits for one of these
+/// waits for none of the others.
+pub(super) struct Children {
+    /// What is run, and with which arguments; none if this program does not know where it is.
+    pub(super) program: Option<(PathBuf, Vec<String>)>,
+    pub(super) evaluations: Shares,
+    pub(super) checks: Shares,
+    pub(super) readings: Shares,
+    /// How old what was read may be once there is a child for it.
+    pub(super) fresh: Duration,
+}
+
 pub(super) struct Inner {
     pub(super) connection: Connection,
     pub(super) options: AskedOptions,
@@ -120,8 +132,8 @@ pub(super) struct Inner {
     pub(super) policy: Mutex<u64>,
     /// What is watched at once: each is a connection.
     pub(super) watches: Shares,
-    /// Who evaluates expressions now.
-    pub(super) children: Shares,
+    /// Who has expressions evaluated, checked and read for now.
+    pub(super) children: Children,
     /// How much the components of each namespace may write into the log.
     pub(super) lines: Arc<LogShares>,
 }
