@@ -172,7 +172,7 @@ pub struct RunArgs {
         env = "NUMO_CLUSTER_NETWORKS",
         value_name = "RANGE,…",
         value_delimiter = ',',
-        default_value = "10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,100.64.0.0/10,fc00::/7"
+        default_value = told::CLUSTER_NETWORKS
     )]
     cluster_networks: Vec<AddressRange>,
     /// Rules may read Secrets that their grants name, if their ServiceAccount may read them. What a rule says of one is in

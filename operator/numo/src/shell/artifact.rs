@@ -131,15 +131,7 @@ impl Artifacts {
         most: u64,
     ) -> Result<Fetched, NotFetched> {
         let unfetched = |error: &OciError| NotFetched::Unfetched(fault(error));
-        let reference = reference(spec).map_err(NotFetched::Unfetched)?;
-        if !is_allowed(&self.options.allowed, &reference) {
-            let message = format!(
-                "spec.wasm.image: found {}, wanted one from {} (--registries)",
-                reference.registry,
-                self.options.allowed.join(", ")
-            );
-            return Err(NotFetched::Unfetched((Reason::RegistryNotAllowed, message)));
-        }
+        let reference = self.allowed(spec)?;
         let (signers, policies) = self.policies(spec).map_err(NotFetched::Unfetched)?;
         let credentials = self.credentials(namespace, spec).await?;
         let registry = self.registry(closed).await?;
@@ -194,11 +186,31 @@ impl Artifacts {
         })
     }
 
-    /// What the image of a rule is now, asked of its registry, with the rule's own credentials; nothing is fetched or kept.
-    pub async fn reach(&self, namespace: &str, spec: &WasmRule) -> Result<Pinned, NotFetched> {
+    /// The image of a rule, if images may be from there.
+    fn allowed(&self, spec: &WasmRule) -> Result<Reference, NotFetched> {
         let reference = reference(spec).map_err(NotFetched::Unfetched)?;
+        if is_allowed(&self.options.allowed, &reference) {
+            return Ok(reference);
+        }
+        let message = format!(
+            "spec.wasm.image: found {}, wanted one from {} (--registries)",
+            reference.registry,
+            self.options.allowed.join(", ")
+        );
+        Err(NotFetched::Unfetched((Reason::RegistryNotAllowed, message)))
+    }
+
+    /// What the image of a rule is now, asked of its registry, with the rule's own credentials; nothing is fetched or kept. Who wrote the
+    /// rule says where it leads: it leads nowhere where [`fetch`](Self::fetch) does not.
+    pub async fn reach(
+        &self,
+        namespace: &str,
+        spec: &WasmRule,
+        closed: &[AddressRange],
+    ) -> Result<Pinned, NotFetched> {
+        let reference = self.allowed(spec)?;
         let credentials = self.credentials(namespace, spec).await?;
-        let registry = self.registry(&[]).await?;
+        let registry = self.registry(closed).await?;
         let resolved = registry.resolve(&reference, &credentials).await;
         resolved.map_err(|error| NotFetched::Unfetched(fault(&error)))
     }
@@ -444,6 +456,43 @@ mod tests {
             assert_eq!(is_allowed(&allowed, &reference(image)), is, "{image}");
             assert!(is_allowed(&[], &reference(image)));
         }
+    }
+
+    #[tokio::test]
+    async fn an_image_is_asked_for_only_where_it_could_be_fetched_from() {
+        let none = serde_json::json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": []});
+        let client = crate::shell::reader::answering(move |_| Some(none.clone()));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let here = format!("127.0.0.1:{}/team/rule:1", listener.local_addr().unwrap().port());
+        let authority = rcgen::generate_simple_self_signed(["unused.example".to_owned()]).unwrap();
+        let closed: Vec<AddressRange> = vec!["10.0.0.0/8".parse().unwrap()];
+        for (image, allowed) in [
+            // Not where images may be from, on this machine, and inside.
+            (here.as_str(), &["registry.example.com"][..]),
+            (here.as_str(), &[]),
+            ("10.0.0.1:1/team/rule:1", &[]),
+        ] {
+            let options = ArtifactOptions {
+                authorities: authority.cert.pem().into_bytes(),
+                allowed: allowed.iter().map(ToString::to_string).collect(),
+                ..ArtifactOptions::default()
+            };
+            let artifacts = Artifacts::new(client.clone(), options);
+            let spec = WasmRule {
+                image: Some(image.to_owned()),
+                ..WasmRule::default()
+            };
+            let asked = artifacts.reach("team", &spec, &closed).await;
+            let Err(NotFetched::Unfetched((reason, message))) = asked else {
+                panic!("{image}: {asked:?}");
+            };
+            assert_eq!(reason, Reason::RegistryNotAllowed, "{image}: {message}");
+        }
+        let mut connected = std::pin::pin!(listener.accept());
+        assert!(
+            futures::poll!(connected.as_mut()).is_pending(),
+            "nobody connected"
+        );
     }
 
     #[test]

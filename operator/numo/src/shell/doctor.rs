@@ -9,8 +9,9 @@ use super::{
     observe,
     operator::{LEADER_LEASE, is_too_old},
     plan_writers, policies, rival,
+    services::{self, Said},
     store::Store,
-    told::{self, Told},
+    told::{self, Outward, Told},
     watch,
     wire::{self, Deployed, Kind},
 };
@@ -36,12 +37,14 @@ use kube::{
     core::{ApiResource, GroupVersionKind},
 };
 use numo_api::{
-    Condition, MutexBinding, MutexRule, MutexRunConfig, NodeChange, Reason, Step, conditions::types, marks,
+    Condition, MutexBinding, MutexRule, MutexRunConfig, NodeChange, Reason, Step, WasmRule,
+    conditions::types, marks,
 };
 use numo_core::{
     left,
     observed::{Key, Settings},
 };
+use numo_plugin::address::AddressRange;
 use serde::Serialize;
 use serde_json::Value;
 use std::{collections::BTreeSet, time::Duration};
@@ -50,6 +53,8 @@ use std::{collections::BTreeSet, time::Duration};
 const AT_ONCE: usize = 16;
 /// Marks of owners that are gone, as many as are named.
 const MARKS_NAMED: usize = 20;
+/// Nodes that are asked for the range of their pods: all say it, or none does.
+const NODES_LOOKED_AT: u32 = 100;
 /// How long a registry may take.
 const REGISTRY_PATIENCE: Duration = Duration::from_secs(15);
 /// What numo is granted, as it is installed: one source.
@@ -176,9 +181,10 @@ pub async fn examine(connection: &Connection, namespace: &str, artifacts: Artifa
     runs(connection, &mut found).await;
     found.check = "Signatures";
     signatures(connection, namespace, &mut found).await;
+    found.check = "Networks";
+    networks(connection, namespace, &mut found).await;
     found.check = "Registries";
-    let artifacts = Artifacts::new(connection.read.clone(), artifacts);
-    registries(&artifacts, &all, &mut found).await;
+    registries(connection, namespace, artifacts, &all, &mut found).await;
     found.all
 }
 
@@ -1134,9 +1140,97 @@ async fn signatures(connection: &Connection, namespace: &str, found: &mut Findin
     }
 }
 
-/// Whether the registries of rules answer here, each image asked for with its rule's own credentials. numo may stand
-/// elsewhere: what it has, and cannot be had here, is no fault.
-async fn registries(artifacts: &Artifacts, rules: &[MutexRule], found: &mut Findings) {
+/// Whether it is known which addresses are the cluster's: rules are kept from those. Private ones are closed whatever is known.
+async fn networks(connection: &Connection, namespace: &str, found: &mut Findings) {
+    let deployment = match own_deployment(connection, namespace).await {
+        Ok(Some(deployment)) => deployment,
+        // What it runs with elsewhere cannot be seen.
+        Ok(None) => return,
+        Err(error) => return found.unknown("whether numo was told the addresses of the cluster", &error),
+    };
+    if told::told(&deployment, "--cluster-networks", "NUMO_CLUSTER_NETWORKS") != Told::Nothing {
+        return found.ok("numo was told the addresses of pods, Services and nodes (--cluster-networks)");
+    }
+    let nodes: Api<Node> = Api::all(connection.read.clone());
+    let has_pods = match nodes.list(&ListParams::default().limit(NODES_LOOKED_AT)).await {
+        Ok(list) => list.items.iter().any(has_pod_range),
+        Err(error) => return found.unknown("the pod ranges of Nodes", &error),
+    };
+    let (services, network) = tokio::join!(
+        services::service_cidrs(&connection.read),
+        services::network(&connection.read)
+    );
+    let mut says = [false; 2];
+    for (said, says) in [services, network].into_iter().zip(&mut says) {
+        *says = match said {
+            Ok(Said::Ranges(ranges)) => !ranges.is_empty(),
+            Ok(Said::NotServed) => false,
+            Ok(Said::Forbidden(words)) | Err(words) => {
+                let cure = "run it as somebody who may read that, for example as cluster-admin".to_owned();
+                return found.say(
+                    State::Unknown,
+                    format!("ranges of the cluster: {words}"),
+                    Some(cure),
+                );
+            }
+        };
+    }
+    let [has_services, has_network] = says;
+    let missing = unknown_ranges(has_pods, has_services, has_network);
+    if missing.is_empty() {
+        return found.ok("the addresses of pods and Services are known, and closed to rules");
+    }
+    found.note(
+        format!(
+            "nothing says the addresses of {}: of them rules are kept from private ones only",
+            missing.join(" and ")
+        ),
+        "name the ranges of pods, Services and nodes by --cluster-networks (NUMO_CLUSTER_NETWORKS), unless they are private",
+    );
+}
+
+/// Whether a Node says the range of its pods.
+fn has_pod_range(node: &Node) -> bool {
+    let ranges = node.spec.as_ref().and_then(|spec| spec.pod_cidrs.as_ref());
+    ranges.is_some_and(|ranges| !ranges.is_empty())
+}
+
+/// Whose addresses nothing says: neither Nodes (of pods), nor ServiceCIDRs (of Services), nor OpenShift's Network (of both).
+fn unknown_ranges(nodes: bool, services: bool, network: bool) -> Vec<&'static str> {
+    let all = [("pods", nodes), ("Services", services)];
+    let missing = all.into_iter().filter(|(_, known)| !known && !network);
+    missing.map(|(what, _)| what).collect()
+}
+
+/// What numo is told of registries, and the namespaces whose rules may reach the cluster. None if it cannot be read, which is said.
+async fn outward(
+    connection: &Connection,
+    namespace: &str,
+    found: &mut Findings,
+) -> Option<(Outward, BTreeSet<String>)> {
+    let deployment = match own_deployment(connection, namespace).await {
+        Ok(deployment) => deployment,
+        Err(error) => {
+            found.unknown("which registries numo may use", &error);
+            return None;
+        }
+    };
+    let labelled = format!("{}={}", marks::RULE_NETWORK, marks::RULE_NETWORK_CLUSTER);
+    let namespaces: Api<Namespace> = Api::all(connection.read.clone());
+    match namespaces.list(&ListParams::default().labels(&labelled)).await {
+        Ok(list) => {
+            let inside = list.items.iter().map(ResourceExt::name_any).collect();
+            Some((Outward::of(deployment.as_ref()), inside))
+        }
+        Err(error) => {
+            found.unknown("namespaces whose rules may reach the cluster", &error);
+            None
+        }
+    }
+}
+
+/// Images that are asked for once each: their rule, its namespace, its component and the image.
+fn images(rules: &[MutexRule]) -> Vec<(&MutexRule, String, &WasmRule, &String)> {
     let mut seen = BTreeSet::new();
     let mut images = Vec::new();
     for rule in rules {
@@ -1145,23 +1239,50 @@ async fn registries(artifacts: &Artifacts, rules: &[MutexRule], found: &mut Find
             && let Some(image) = wasm.image.as_ref().filter(|image| !image.is_empty())
             && seen.insert((namespace.clone(), image.clone(), wasm.pull_secret_name.clone()))
         {
-            images.push((rule, namespace, image, wasm));
+            images.push((rule, namespace, wasm, image));
         }
     }
+    images
+}
+
+/// Whether the registries of rules answer here, each image asked for with its rule's own credentials. numo may stand
+/// elsewhere: what it has, and cannot be had here, is no fault. Whoever writes rules says where this connects: it goes nowhere where
+/// numo would not, and where that cannot be seen only for namespaces that may reach everything.
+async fn registries(
+    connection: &Connection,
+    namespace: &str,
+    artifacts: ArtifactOptions,
+    rules: &[MutexRule],
+    found: &mut Findings,
+) {
+    let mut images = images(rules);
+    if images.is_empty() {
+        return;
+    }
+    let Some((outward, inside)) = outward(connection, namespace, found).await else {
+        return;
+    };
+    let all = images.len();
+    images.retain(|(_, namespace, ..)| outward.registries.is_some() || inside.contains(namespace));
     let total = images.len();
-    let reached = stream::iter(images).map(|(rule, namespace, image, wasm)| {
+    if total < all {
+        not_asked(all - total, found);
+    }
+    let artifacts = ArtifactOptions {
+        allowed: outward.registries.unwrap_or_default(),
+        plain: outward.plain,
+        ..artifacts
+    };
+    let artifacts = Artifacts::new(connection.read.clone(), artifacts);
+    let reached = stream::iter(images).map(|(rule, namespace, wasm, image)| {
         let artifacts = &artifacts;
+        let closed = if inside.contains(&namespace) {
+            &[]
+        } else {
+            &*outward.closed
+        };
         async move {
-            let asked = tokio::time::timeout(REGISTRY_PATIENCE, artifacts.reach(&namespace, wasm)).await;
-            let why = match asked {
-                Ok(Ok(_)) => return None,
-                Ok(Err(NotFetched::Unfetched((reason, message)))) => format!("{}: {message}", reason.name()),
-                Ok(Err(NotFetched::Unverified(_, (reason, message)))) => {
-                    format!("{}: {message}", reason.name())
-                }
-                Ok(Err(NotFetched::NoAnswer)) => "the API server gave no answer".to_owned(),
-                Err(_) => format!("no answer within {} s", REGISTRY_PATIENCE.as_secs()),
-            };
+            let why = unreached(artifacts, &namespace, wasm, closed).await?;
             Some((rule, namespace, image, why))
         }
     });
@@ -1187,9 +1308,60 @@ async fn registries(artifacts: &Artifacts, rules: &[MutexRule], found: &mut Find
     }
 }
 
+/// So many images are not asked for.
+fn not_asked(number: usize, found: &mut Findings) {
+    found.note(
+        format!(
+            "{} of rules not asked for: which registries numo may use cannot be seen here",
+            counted(number, "image")
+        ),
+        "name the namespace of numo's Deployment with --namespace; numo explain mutexrule/NAME -n NAMESPACE says what numo found",
+    );
+}
+
+/// Why an image cannot be had; none if it can.
+async fn unreached(
+    artifacts: &Artifacts,
+    namespace: &str,
+    wasm: &WasmRule,
+    closed: &[AddressRange],
+) -> Option<String> {
+    let asked = artifacts.reach(namespace, wasm, closed);
+    match tokio::time::timeout(REGISTRY_PATIENCE, asked).await {
+        Ok(Ok(_)) => None,
+        Ok(Err(NotFetched::Unfetched((reason, message)) | NotFetched::Unverified(_, (reason, message)))) => {
+            Some(format!("{}: {message}", reason.name()))
+        }
+        Ok(Err(NotFetched::NoAnswer)) => Some("the API server gave no answer".to_owned()),
+        Err(_) => Some(format!("no answer within {} s", REGISTRY_PATIENCE.as_secs())),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranges_that_nothing_says_are_named() {
+        for (nodes, services, network, wanted) in [
+            (true, true, false, &[][..]),
+            (false, false, true, &[]),
+            (true, false, false, &["Services"]),
+            (false, true, false, &["pods"]),
+            (false, false, false, &["pods", "Services"]),
+        ] {
+            assert_eq!(unknown_ranges(nodes, services, network), wanted);
+        }
+        let node = |spec: Value| {
+            serde_json::from_value::<Node>(serde_json::json!({"metadata": {}, "spec": spec})).unwrap()
+        };
+        assert!(has_pod_range(&node(
+            serde_json::json!({"podCIDRs": ["10.0.0.0/24"]})
+        )));
+        assert!(
+            !has_pod_range(&node(serde_json::json!({"podCIDRs": []}))) && !has_pod_range(&Node::default())
+        );
+    }
 
     #[test]
     fn every_right_that_is_installed_is_asked_about() {

@@ -2,9 +2,13 @@
 //! value stands elsewhere.
 
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Container};
+use numo_plugin::address::AddressRange;
 
 /// Namespaces in which Plans are honoured where numo is told nothing.
 pub const PLAN_NAMESPACES: &str = "system-upgrade";
+
+/// Ranges that are closed to rules where numo is told nothing: all private ones.
+pub const CLUSTER_NETWORKS: &str = "10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,100.64.0.0/10,fc00::/7";
 
 /// One setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +60,45 @@ pub fn told(deployment: &Deployment, flag: &str, variable: &str) -> Told {
     }
 }
 
+/// Where images of rules may be asked for, as numo's Deployment has it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Outward {
+    /// Registries, or paths in them; empty for any. None if it cannot be seen.
+    pub registries: Option<Vec<String>>,
+    /// Registries in plain HTTP.
+    pub plain: Vec<String>,
+    /// Addresses that are closed to namespaces without the label: those that numo was told of, and private ones, as this is another
+    /// machine with an inside of its own.
+    pub closed: Vec<AddressRange>,
+}
+
+impl Outward {
+    /// Without a Deployment nothing is known, and private addresses are closed.
+    pub fn of(deployment: Option<&Deployment>) -> Self {
+        let list = |flag: &str, variable: &str| {
+            let told = deployment.map_or(Told::Elsewhere, |one| told(one, flag, variable));
+            match told {
+                Told::Elsewhere => None,
+                Told::Nothing => Some(Vec::new()),
+                Told::This(text) => {
+                    let words = text.split(',').map(str::trim).filter(|one| !one.is_empty());
+                    Some(words.map(ToOwned::to_owned).collect::<Vec<_>>())
+                }
+            }
+        };
+        let given = list("--cluster-networks", "NUMO_CLUSTER_NETWORKS").unwrap_or_default();
+        let closed = given
+            .iter()
+            .map(String::as_str)
+            .chain(CLUSTER_NETWORKS.split(','));
+        Self {
+            registries: list("--registries", "NUMO_REGISTRIES"),
+            plain: list("--plain-registries", "NUMO_PLAIN_REGISTRIES").unwrap_or_default(),
+            closed: closed.filter_map(|range| range.parse().ok()).collect(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,5 +138,29 @@ mod tests {
         ] {
             assert_eq!(told(&with(&args, &env), "--keys", "KEYS"), wanted, "{args} {env}");
         }
+    }
+
+    #[test]
+    fn images_are_asked_for_where_the_deployment_says() {
+        let of = |args: &Value| Outward::of(Some(&with(args, &json!([]))));
+        let closes = |outward: &Outward, address: &str| {
+            let address = address.parse().unwrap();
+            outward.closed.iter().any(|range| range.contains(address))
+        };
+        let plain = of(&json!(["run"]));
+        assert_eq!(plain.registries, Some(Vec::new()), "any, outside");
+        assert!(closes(&plain, "192.168.1.1") && !closes(&plain, "203.0.113.9"));
+        let told = of(&json!([
+            "run",
+            "--registries=a.example,b.example/team",
+            "--cluster-networks",
+            "203.0.113.0/24"
+        ]));
+        let wanted = ["a.example", "b.example/team"].map(ToOwned::to_owned);
+        assert_eq!(told.registries.as_deref(), Some(&wanted[..]));
+        assert!(closes(&told, "203.0.113.9") && closes(&told, "192.168.1.1"));
+        let elsewhere = Outward::of(None);
+        assert_eq!(elsewhere.registries, None, "it is not known");
+        assert!(closes(&elsewhere, "10.0.0.1"));
     }
 }

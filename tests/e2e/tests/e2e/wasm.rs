@@ -408,7 +408,20 @@ async fn a_component_is_pushed_signed_fetched_verified_and_outlives_its_registry
     let mut stranger = object("MutexRule", "disk", json!({"type": "wasm", "wasm": wants_disk()}));
     stranger["metadata"]["namespace"] = json!("team");
     stranger["spec"]["wasm"]["image"] = json!(pinned);
-    apply(&stage, &[team, stranger]).await?;
+    // Where images may be from stands in numo's Deployment.
+    let labels = json!({"app.kubernetes.io/name": "numo"});
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "numo", "namespace": numo_e2e::NAMESPACE, "labels": labels},
+        "spec": {
+            "replicas": 0, "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"containers": [{"name": "numo", "image": "numo", "args": ["run"]}]},
+            },
+        },
+    });
+    apply(&stage, &[team, stranger, deployment]).await?;
     rule_of_says(&stage, "team", "disk", ("Fetched", "False", "ImageUnauthorised")).await?;
     let doctor = ["doctor", "--registry-ca", &path("ca.pem")];
     let said = stage.call(&doctor).await?.out;
