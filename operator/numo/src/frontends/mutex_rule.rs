@@ -395,15 +395,18 @@ fn versioned(
     let before = old.and_then(|old| old.highest.as_ref());
     let now = component.as_ref().and_then(|component| {
         let (repository, _) = component.image.as_deref()?.split_once('@')?;
-        Some((repository, component.version.as_deref()?))
+        Some((repository, component.version.as_deref()))
     });
     let (highest, is_lower) = highest(before, now);
     match (&highest, now) {
         (Some(highest), Some((_, found))) if is_lower => {
-            let message = format!(
-                "the component is version {found} of {}, and was {} before; it runs all the same",
-                highest.repository, highest.version
-            );
+            let SeenVersion { repository, version } = highest;
+            let is = match found {
+                Some(found) if parsed(found).is_some() => format!("is version {found} of {repository}"),
+                Some(found) => format!("of {repository} names no version (found {found:?})"),
+                None => format!("of {repository} names no version"),
+            };
+            let message = format!("the component {is}, and was {version} before; it runs all the same");
             conditions.set(DOWNGRADED, true, Reason::Downgraded.name(), message);
         }
         _ => conditions.unset(DOWNGRADED),
@@ -418,15 +421,16 @@ fn versioned(
 }
 
 /// The highest version of what a rule had before and has now, by repository and version, and whether it is lower now. Another repository
-/// begins anew; what is no version compares with nothing.
-fn highest(before: Option<&SeenVersion>, now: Option<(&str, &str)>) -> (Option<SeenVersion>, bool) {
+/// begins anew; one that names no version is lower than any that it had: whoever goes back could else do so unseen.
+fn highest(before: Option<&SeenVersion>, now: Option<(&str, Option<&str>)>) -> (Option<SeenVersion>, bool) {
     let Some((repository, version)) = now else {
         return (before.cloned(), false);
     };
-    let Some(found) = parsed(version) else {
-        return (before.cloned(), false);
-    };
     let here = before.filter(|seen| seen.repository == repository);
+    let named = version.and_then(|version| Some((version, parsed(version)?)));
+    let Some((version, found)) = named else {
+        return (before.cloned(), here.is_some());
+    };
     let is_lower = here
         .and_then(|seen| parsed(&seen.version))
         .is_some_and(|highest| found.cmp_precedence(&highest).is_lt());
@@ -464,28 +468,90 @@ mod tests {
         };
         for (before, now, kept, is_lower) in [
             (None, None, None, false),
-            (None, Some(("r/a", "1.0.0")), Some("1.0.0"), false),
-            (Some("1.9.0"), Some(("r/a", "1.10.0")), Some("1.10.0"), false),
-            (Some("1.10.0"), Some(("r/a", "v1.9")), Some("1.10.0"), true),
-            (Some("1.10.0"), Some(("r/a", "1.10.0-rc.1")), Some("1.10.0"), true),
+            (None, Some(("r/a", None)), None, false),
+            (None, Some(("r/a", Some("newest"))), None, false),
+            (None, Some(("r/a", Some("1.0.0"))), Some("1.0.0"), false),
+            (
+                Some("1.9.0"),
+                Some(("r/a", Some("1.10.0"))),
+                Some("1.10.0"),
+                false,
+            ),
+            (Some("1.10.0"), Some(("r/a", Some("v1.9"))), Some("1.10.0"), true),
             (
                 Some("1.10.0"),
-                Some(("r/a", "1.10.0+other")),
+                Some(("r/a", Some("1.10.0-rc.1"))),
+                Some("1.10.0"),
+                true,
+            ),
+            (
+                Some("1.10.0"),
+                Some(("r/a", Some("1.10.0+other"))),
                 Some("1.10.0+other"),
                 false,
             ),
-            (Some("1.10.0"), Some(("r/a", "newest")), Some("1.10.0"), false),
+            (
+                Some("1.10.0"),
+                Some(("r/a", Some("newest"))),
+                Some("1.10.0"),
+                true,
+            ),
+            (Some("1.10.0"), Some(("r/a", None)), Some("1.10.0"), true),
+            (Some("1.10.0"), Some(("r/b", None)), Some("1.10.0"), false),
             (Some("1.10.0"), None, Some("1.10.0"), false),
         ] {
             let (highest, lower) = highest(before.map(seen).as_ref(), now);
             assert_eq!((highest, lower), (kept.map(seen), is_lower), "{before:?} {now:?}");
         }
         // Another rule's component begins anew.
-        let (of_other, lower) = highest(Some(&seen("2.0.0")), Some(("r/b", "1.0.0")));
+        let (of_other, lower) = highest(Some(&seen("2.0.0")), Some(("r/b", Some("1.0.0"))));
         assert_eq!(
             (of_other.map(|of| of.repository).as_deref(), lower),
             (Some("r/b"), false)
         );
+    }
+
+    #[test]
+    fn an_image_that_names_no_version_after_one_that_did_is_said_so() {
+        let spec = json!({"type": "wasm", "wasm": {"image": "r.example/a:1"}});
+        let mut rule = MutexRule::new("rule", serde_json::from_value(spec).unwrap());
+        for (version, wanted) in [
+            (Some("2.0.0"), None),
+            (
+                None,
+                Some("the component of r.example/a names no version, and was 2.0.0 before"),
+            ),
+            (
+                Some("newest"),
+                Some("names no version (found \"newest\"), and was 2.0.0 before"),
+            ),
+            (
+                Some("1.0.0"),
+                Some("the component is version 1.0.0 of r.example/a, and was 2.0.0 before"),
+            ),
+            (Some("2.0.0"), None),
+        ] {
+            let examined = Examined {
+                fetched: Ok(()),
+                verified: None,
+                compiled: Some(Ok(())),
+                status: Some(WasmStatus {
+                    image: Some("r.example/a@sha256:00".to_owned()),
+                    version: version.map(ToOwned::to_owned),
+                    ..WasmStatus::default()
+                }),
+            };
+            let view = parse(&rule, Validity::Valid);
+            let status = status(&rule, &view, Some(&examined), Timestamp::UNIX_EPOCH);
+            let said = status.conditions.iter().find(|one| one.type_ == DOWNGRADED);
+            let said = said.and_then(|one| one.message.as_deref());
+            assert_eq!(said.is_some(), wanted.is_some(), "{version:?}: {said:?}");
+            assert!(
+                said.unwrap_or_default().contains(wanted.unwrap_or_default()),
+                "{said:?}"
+            );
+            rule.status = Some(status);
+        }
     }
 
     #[test]
