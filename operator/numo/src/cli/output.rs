@@ -70,7 +70,10 @@ impl OutputArgs {
                     json()?
                 }
             }
-            Some(Format::Name) => names().iter().map(|name| format!("{}\n", text::line(name))).collect(),
+            Some(Format::Name) => names()
+                .iter()
+                .map(|name| format!("{}\n", text::line(name)))
+                .collect(),
         })
     }
 
