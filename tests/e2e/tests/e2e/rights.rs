@@ -828,22 +828,27 @@ async fn numos_token_gives_a_job_the_host_only_where_the_namespace_does() -> Res
     stage.strike().await
 }
 
+/// Whether numo's metrics say that so much is amiss with what limits its token.
+async fn says_amiss(stage: &Stage, number: u32) -> Result<Option<()>> {
+    let metrics = crate::left::metrics(stage).await?;
+    Ok(metrics
+        .contains(&format!("numo_token_faults {number}\n"))
+        .then_some(()))
+}
+
 /// Where a policy is missing, as after OLM, the numo that leads says so by itself.
 #[tokio::test(flavor = "multi_thread")]
 async fn numo_says_by_itself_what_does_not_limit_its_token() -> Result<()> {
     let mut stage = set(crate::workers(1), Vec::new()).await?;
-    let until = |stage: &Stage, wanted: &str| {
-        let line = format!("numo_token_faults {wanted}\n");
-        let metrics = crate::left::metrics(stage);
-        async move { Ok::<_, anyhow::Error>(metrics.await?.contains(&line).then_some(())) }
-    };
-    stage.until("nothing is amiss", 30, || until(&stage, "0")).await?;
+    stage
+        .until("nothing is amiss", 30, || says_amiss(&stage, 0))
+        .await?;
     stage.stop_numo().await?;
     let policies: Api<ValidatingAdmissionPolicy> = Api::all(stage.client.clone());
     policies.delete("numo-nodes", &DeleteParams::default()).await?;
     stage.start_numo()?;
     stage
-        .until("a policy is missing", 90, || until(&stage, "1"))
+        .until("a policy is missing", 90, || says_amiss(&stage, 1))
         .await?;
     let log = stage.numo().context("numo runs")?.log();
     for words in [
