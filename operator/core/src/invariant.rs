@@ -16,6 +16,7 @@ use crate::{
     owners::{node_maintenance, plan},
     place, quorum, rules,
     turn::{
+        believed::{Believed, is_marked},
         lease::{holder_of, lease_holder},
         quarantine,
     },
@@ -808,18 +809,20 @@ fn one_pool_after_release(frame: &Frame<'_>, member: &Member<'_>) -> Result<(), 
     }
 }
 
-/// 4: only our own shield or pause is taken off.
+/// 4: only our own shield or pause is taken off, and nobody's who has only written that it is ours.
 fn machine_patch(observed: &Observed, owner_uid: &str, patch: &MachinePatch) -> Result<(), Breach> {
+    let believed = Believed::of(observed);
     let place = (patch.api, patch.key.clone());
-    let object = if patch.purpose.is_of_health_check() {
-        observed.health_checks.get(&place)
+    let is_ours = if patch.purpose.is_of_health_check() {
+        believed.checks(owner_uid).any(|(found, _)| *found == place)
     } else {
-        observed.machines.get(&place).map(|machine| &machine.object)
+        let machine = observed
+            .machines
+            .get(&place)
+            .filter(|machine| is_marked(&machine.object.annotations, owner_uid));
+        machine.is_some_and(|machine| believed.is_machine(owner_uid, &place, machine))
     };
-    let owner = object
-        .and_then(|object| mark::shielded_by(&object.annotations))
-        .map(|mark| mark.owner);
-    if patch.purpose.gives_back() && owner.as_deref() != Some(owner_uid) {
+    if patch.purpose.gives_back() && !is_ours {
         return breach(4, format!("the mark of {} is not ours", patch.key));
     }
     Ok(())

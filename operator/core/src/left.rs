@@ -7,7 +7,7 @@ use crate::{
     observed::{Annotated, LeaseView, MachineApi, Map, NodeView, Observed, PoolView},
     owner::{MaintenanceGroup, OwnerKind},
     pools, release,
-    turn::{lease::holder_of, machine, quarantine, shield},
+    turn::{believed::Believed, lease::holder_of, machine, quarantine, shield},
 };
 use numo_api::{Reason, marks};
 use serde::Serialize;
@@ -81,6 +81,13 @@ impl Orphan {
                     ),
                 )
             }
+            None if self.left.owner.is_empty() && self.on.kind.starts_with("Machine") => (
+                Reason::OwnerGone,
+                format!(
+                    "{}: {} ({}), and nobody gives it back: {NOT_OURS}; {end}",
+                    self.left.object, self.left.message, self.left.mark
+                ),
+            ),
             None if self.left.owner.is_empty() => (
                 Reason::OwnerGone,
                 format!(
@@ -110,6 +117,9 @@ pub const MARKS: [&str; 8] = [
     LEASE_MARK,
     marks::PAUSED_BY,
 ];
+
+/// Why a mark on a Machine or MachineHealthCheck is not believed (`turn/believed.rs`).
+const NOT_OURS: &str = "no Node of this cluster names this Machine, or one beside this MachineHealthCheck";
 
 /// The mark of a Lease: who holds it.
 pub const LEASE_MARK: &str = "spec.holderIdentity";
@@ -204,12 +214,14 @@ fn on_objects(observed: &Observed) -> Vec<Orphan> {
     for pool in observed.pools.values() {
         of_pool(pool, &mut found);
     }
-    let machines = observed.machines.iter();
-    let machines = machines.map(|(place, machine)| ("Machine", place, &machine.object));
-    let checks = observed.health_checks.iter();
-    let checks = checks.map(|(place, object)| ("MachineHealthCheck", place, object));
-    for (kind, place, object) in machines.chain(checks) {
-        found.extend(of_machine(kind, place, object));
+    let believed = Believed::of(observed);
+    for (place, machine) in &observed.machines {
+        let is_believed = |owner: &str| believed.is_machine(owner, place, machine);
+        found.extend(of_machine("Machine", place, &machine.object, is_believed));
+    }
+    for (place, check) in &observed.health_checks {
+        let is_believed = |_: &str| believed.is_check(place);
+        found.extend(of_machine("MachineHealthCheck", place, check, is_believed));
     }
     for (node, lease) in &observed.leases {
         let Some(owner) = leaseholder(observed, node, lease) else {
@@ -434,7 +446,13 @@ fn of_pool(pool: &PoolView, found: &mut Vec<Orphan>) {
     });
 }
 
-fn of_machine(kind: &'static str, (api, key): &(MachineApi, Key), object: &Annotated) -> Option<Orphan> {
+/// The mark of a Machine or MachineHealthCheck. One that is not believed is nobody's, whomever it names.
+fn of_machine(
+    kind: &'static str,
+    (api, key): &(MachineApi, Key),
+    object: &Annotated,
+    is_believed: impl Fn(&str) -> bool,
+) -> Option<Orphan> {
     let mark = mark::shielded_by(&object.annotations)?;
     let (api_version, group) = match api {
         MachineApi::OpenShift => ("machine.openshift.io/v1beta1", "machine.openshift.io"),
@@ -455,7 +473,11 @@ fn of_machine(kind: &'static str, (api, key): &(MachineApi, Key), object: &Annot
         left: Left {
             object: format!("{kind} {key}"),
             mark: marks::SHIELDED_BY.to_owned(),
-            owner: mark.owner,
+            owner: if is_believed(&mark.owner) {
+                mark.owner
+            } else {
+                String::new()
+            },
             message: "remediation is kept off it".to_owned(),
         },
         on: Marked {

@@ -9,6 +9,7 @@ use crate::{
     mark,
     observed::{ChangeView, ForeignController, MaintenanceView, NodeView, Observed, PlanView, RunConfigView},
     owner::{MaintenanceGroup, Owner, OwnerKind},
+    turn::believed::Believed,
 };
 use jiff::Timestamp;
 use numo_api::{
@@ -206,11 +207,17 @@ fn orphaned(observed: &Observed) -> BTreeMap<String, Gone> {
             gone.name = gone.name.take().or(key);
         }
     }
-    let machines = observed.machines.values().map(|machine| &machine.object);
-    for object in machines.chain(observed.health_checks.values()) {
-        if let Some(mark) = mark::shielded_by(&object.annotations) {
-            found.entry(mark.owner).or_default();
-        }
+    // What nobody gives back needs nobody in the place of its owner.
+    let believed = Believed::of(observed);
+    let machines = observed.machines.iter().filter_map(|(place, machine)| {
+        let owner = mark::shielded_by(&machine.object.annotations)?.owner;
+        believed.is_machine(&owner, place, machine).then_some(owner)
+    });
+    let checks = observed.health_checks.iter();
+    let checks = checks.filter(|(place, _)| believed.is_check(place));
+    let checks = checks.filter_map(|(_, check)| Some(mark::shielded_by(&check.annotations)?.owner));
+    for owner in machines.chain(checks) {
+        found.entry(owner).or_default();
     }
     for (node, lease) in &observed.leases {
         let mut parts = lease.holder.splitn(3, '/');

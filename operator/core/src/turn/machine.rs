@@ -2,8 +2,9 @@
 //! nodes in flight, and the MachineHealthChecks that heed no shield are paused meanwhile. No Machine is ever deleted
 //! or changed otherwise.
 
+use super::believed::{Believed, is_marked};
 use crate::{
-    action::{Action, Change, MachinePatch, MachinePurpose},
+    action::{Action, Change, MachinePatch, MachinePurpose, Planned},
     key::Key,
     mark,
     observed::{Annotated, MachineApi, MachineView, Map, Observed},
@@ -79,25 +80,31 @@ pub fn remediation_unshields(
     observed: &Observed,
     owner: &str,
     is_over: impl Fn(&str) -> bool,
-) -> Vec<Action> {
-    let ours = observed
-        .machines
-        .iter()
-        .filter(|(_, machine)| is_marked(&machine.object.annotations, owner) && is_over(&machine.node));
-    let machines = ours.map(|(place, machine)| {
-        let changes = off(&machine.object.annotations, &MACHINE_SHIELD);
-        patch(place, &machine.object, MachinePurpose::Unshield, changes)
-    });
+) -> Vec<Planned> {
+    let believed = Believed::of(observed);
+    let machines = unshields(&believed, owner, &is_over);
     let is_needed = |check: (&(MachineApi, Key), &Annotated)| {
         let mut machines = observed.machines_of_nodes();
         machines.any(|machine| !is_over(&machine.1.node) && selects(check, machine))
     };
-    let checks = observed
-        .health_checks
-        .iter()
-        .filter(|check| is_marked(&check.1.annotations, owner) && !is_needed(*check));
+    let checks = believed.checks(owner).filter(|check| !is_needed(*check));
     let checks = checks.map(|check| end_pause(observed, owner, check));
     machines.chain(checks).collect()
+}
+
+/// Takes an owner's shields off the Machines of nodes that do not need them any more.
+pub(crate) fn unshields<'s>(
+    believed: &'s Believed<'_>,
+    owner: &'s str,
+    is_over: impl Fn(&str) -> bool,
+) -> impl Iterator<Item = Planned> {
+    let over = believed
+        .machines(owner)
+        .filter(move |(_, machine)| is_over(&machine.node));
+    over.map(|(place, machine)| {
+        let changes = off(&machine.object.annotations, &MACHINE_SHIELD);
+        planned(place, &machine.object, MachinePurpose::Unshield, changes)
+    })
 }
 
 /// Ends an owner's pause of a MachineHealthCheck. It is resumed, or left to another owner with a node in flight that the check
@@ -106,13 +113,13 @@ pub(crate) fn end_pause(
     observed: &Observed,
     owner: &str,
     (place, check): (&(MachineApi, Key), &Annotated),
-) -> Action {
+) -> Planned {
     if let Some(heir) = heir(observed, owner, (place, check)) {
         let mark = mark::shielding(&check.annotations, heir, std::iter::empty());
-        return patch(place, check, MachinePurpose::HandOverHealthCheck, vec![mark]);
+        return planned(place, check, MachinePurpose::HandOverHealthCheck, vec![mark]);
     }
     let changes = off(&check.annotations, &HEALTH_CHECK_PAUSE);
-    patch(place, check, MachinePurpose::ResumeHealthCheck, changes)
+    planned(place, check, MachinePurpose::ResumeHealthCheck, changes)
 }
 
 /// Another owner with a node in flight that the MachineHealthCheck would see, and that would pause the check for it: only one of
@@ -140,22 +147,24 @@ fn heir<'a>(
     turns.get(machines.next()?.1.node.as_str()).copied()
 }
 
-/// Whether a Machine or a MachineHealthCheck carries a mark of this owner.
-pub fn has_marks(observed: &Observed, owner: &str) -> bool {
-    let machines = observed.machines.values().map(|machine| &machine.object);
-    machines
-        .chain(observed.health_checks.values())
-        .any(|object| is_marked(&object.annotations, owner))
-}
-
-/// Whether the annotations carry a mark of this owner.
-pub(crate) fn is_marked(annotations: &Map, owner: &str) -> bool {
-    mark::shielded_by(annotations).is_some_and(|mark| mark.owner == owner)
-}
-
-/// The chain of what is written to a Machine or a MachineHealthCheck.
-pub(crate) fn chain(key: &Key) -> String {
-    format!("machine/{key}")
+/// What gives one object back, in a chain of its own: what is refused on one stops no other.
+fn planned(
+    place: &(MachineApi, Key),
+    object: &Annotated,
+    purpose: MachinePurpose,
+    annotations: Vec<Change>,
+) -> Planned {
+    let (api, key) = place;
+    let kind = if purpose.is_of_health_check() {
+        "health check"
+    } else {
+        "machine"
+    };
+    Planned {
+        chain: format!("{kind} {api:?} {key}"),
+        action: patch(place, object, purpose, annotations),
+        event: None,
+    }
 }
 
 /// Puts annotations on, and a mark that remembers what was there.

@@ -1,5 +1,6 @@
 //! One node's turn: the parts that all owners share.
 
+pub mod believed;
 pub mod closed;
 pub mod directive;
 pub mod job;

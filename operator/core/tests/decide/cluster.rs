@@ -534,7 +534,8 @@ impl Cluster {
         );
     }
 
-    /// `machine m of a`: a Machine; `deleting`, `shielded:<owner>`, `skipped` (someone else's annotation).
+    /// `machine m of a`: a Machine of Cluster API, or `openshift`; `deleting`, `shielded:<owner>`, `skipped` (someone else's
+    /// annotation), `stranger` (its node does not name it), `in:<namespace>`.
     fn machine(&mut self, line: &Line<'_>) {
         let name = line.word(1);
         let annotations = shielded(line, (marks::SKIP_REMEDIATION, ""));
@@ -556,7 +557,7 @@ impl Cluster {
         } else {
             MachineApi::ClusterApi
         };
-        let place = (api, Key::new("machines", name));
+        let place = (api, Key::new(namespace_of(line, api), name));
         // Unless it is a stranger's, the node names it too.
         if let Some(node) = self
             .observed
@@ -568,7 +569,7 @@ impl Cluster {
                 MachineApi::OpenShift => vec![(marks::OPENSHIFT_MACHINE, place.1.to_string())],
                 MachineApi::ClusterApi => vec![
                     (marks::CLUSTER_API_MACHINE, name.to_owned()),
-                    (marks::CLUSTER_API_NAMESPACE, "machines".to_owned()),
+                    (marks::CLUSTER_API_NAMESPACE, place.1.namespace.clone()),
                 ],
             };
             let named = named.into_iter().map(|(key, value)| (key.to_owned(), value));
@@ -578,7 +579,7 @@ impl Cluster {
     }
 
     /// `healthcheck h`: a MachineHealthCheck of OpenShift, or `clusterapi`; `shielded:<owner>` is paused by numo, `skipped` by someone
-    /// else.
+    /// else; `in:<namespace>`.
     fn health_check(&mut self, line: &Line<'_>) {
         let name = line.word(1);
         let annotations = shielded(line, (marks::HEALTH_CHECK_PAUSED, marks::FIELD_MANAGER));
@@ -591,7 +592,7 @@ impl Cluster {
         } else {
             MachineApi::OpenShift
         };
-        let place = (api, Key::new("machines", name));
+        let place = (api, Key::new(namespace_of(line, api), name));
         self.observed.health_checks.insert(place, check);
     }
 
@@ -1305,4 +1306,12 @@ fn shielded(line: &Line<'_>, (key, value): (&str, &str)) -> BTreeMap<String, Str
         annotations.insert(marks::SHIELDED_BY.to_owned(), mark::render(&mark));
     }
     annotations
+}
+
+/// Where a Machine or MachineHealthCheck stands: OpenShift has one place for its own.
+fn namespace_of<'l>(line: &'l Line<'_>, api: MachineApi) -> &'l str {
+    line.option("in").unwrap_or(match api {
+        MachineApi::OpenShift => "openshift-machine-api",
+        MachineApi::ClusterApi => "machines",
+    })
 }

@@ -75,7 +75,12 @@ fn the_shield_goes_off_the_machine_with_the_turn_and_leaves_what_was_there() {
         "> unshield machine m",
     );
     check(
-        &cluster("", "", "{suspend: true}", "machine m of gone shielded:run-uid"),
+        &cluster(
+            "",
+            "",
+            "{suspend: true}",
+            "machine m of gone openshift shielded:run-uid",
+        ),
         "> unshield machine m",
     );
     check(

@@ -12,6 +12,7 @@ mod admission;
 mod also;
 mod arming;
 mod away;
+mod believed;
 mod canary;
 mod closed;
 mod cluster;

@@ -16,9 +16,9 @@ use crate::{
     pools::{self, Home, Selector},
     rules,
     turn::{
+        believed::Believed,
         directive::{persons_words, retry_asked},
         lease::lease_holder,
-        machine,
         quarantine::is_quarantined,
     },
     why::Why,
@@ -303,7 +303,7 @@ impl<'a> Frame<'a> {
                 .values()
                 .any(|node| shielded_by(node, &self.run.uid) || is_quarantined(node, &self.run.uid))
             || self.observed.leases.values().any(|lease| lease.holder == holder)
-            || machine::has_marks(self.observed, &self.run.uid)
+            || Believed::of(self.observed).has_marks(&self.run.uid)
     }
 
     /// Whether a run goes on: something is behind, has its turn, or is marked.

@@ -2,11 +2,12 @@
 
 use super::{draft::Draft, frame::Frame};
 use crate::{
-    action::{Action, Event, EventAction, MachinePurpose},
+    action::{Action, Event, EventAction, MachinePurpose, Planned},
     key::Key,
     observed::{Annotated, MachineApi, NodeView},
-    turn::machine::{
-        HEALTH_CHECK_PAUSE, MACHINE_SHIELD, chain, end_pause, is_marked, off, on, patch, selects, shielding,
+    turn::{
+        believed::Believed,
+        machine::{HEALTH_CHECK_PAUSE, end_pause, on, patch, selects, shielding, unshields},
     },
 };
 use numo_api::marks;
@@ -17,13 +18,14 @@ pub fn shields(frame: &Frame<'_>, node: &NodeView) -> Vec<Action> {
     let observed = frame.observed;
     let owner = &frame.run.uid;
     let machines = shielding(frame.machines_of(&node.name), owner);
+    let believed = Believed::of(observed);
     // One that someone paused, be it another run, does nothing already.
     let checks = observed
         .health_checks
         .iter()
         .filter(|(place, check)| {
             !check.annotations.contains_key(marks::HEALTH_CHECK_PAUSED)
-                && is_in_the_way(frame, [node.name.as_str()], place, check)
+                && is_in_the_way((frame, &believed), [node.name.as_str()], place, check)
         })
         .map(|(place, check)| {
             let changes = on(&check.annotations, owner, &HEALTH_CHECK_PAUSE);
@@ -34,15 +36,15 @@ pub fn shields(frame: &Frame<'_>, node: &NodeView) -> Vec<Action> {
 
 /// Whether the run pauses the MachineHealthCheck while these nodes are in flight. By default it pauses those of OpenShift
 /// that select the Machine of one of them: they know no other way to leave a node alone. Those of Cluster API heed the
-/// shield of the Machine.
+/// shield of the Machine. One that can see no Machine of a Node is somebody else's, whatever the run says.
 fn is_in_the_way<'n>(
-    frame: &Frame<'_>,
+    (frame, believed): (&Frame<'_>, &Believed<'_>),
     nodes: impl IntoIterator<Item = &'n str>,
     place: &(MachineApi, Key),
     check: &Annotated,
 ) -> bool {
     if let Some(all) = frame.intent.pause_health_checks {
-        return all;
+        return all && believed.is_check(place);
     }
     place.0 == MachineApi::OpenShift
         && nodes.into_iter().any(|node| {
@@ -61,69 +63,46 @@ fn flying<'a>(frame: &Frame<'a>) -> BTreeSet<&'a str> {
 /// Takes the shield off Machines whose node has no turn in this run.
 pub fn unshield(draft: &mut Draft<'_>) {
     let frame = &draft.frame;
-    let ours: Vec<_> = frame
-        .observed
-        .machines
-        .iter()
-        .filter(|(_, machine)| is_marked(&machine.object.annotations, &frame.run.uid))
-        .collect();
-    if ours.is_empty() {
+    let owner = &frame.run.uid;
+    let believed = Believed::of(frame.observed);
+    if believed.machines(owner).next().is_none() {
         return;
     }
     let flying = flying(frame);
-    let over: Vec<(String, Action)> = ours
-        .into_iter()
-        .filter(|(_, machine)| !flying.contains(machine.node.as_str()))
-        .map(|(place, machine)| {
-            let changes = off(&machine.object.annotations, &MACHINE_SHIELD);
-            (
-                chain(&place.1),
-                patch(place, &machine.object, MachinePurpose::Unshield, changes),
-            )
-        })
-        .collect();
-    for (chain, action) in over {
-        draft.act(&chain, action, None);
-    }
+    let over: Vec<Planned> = unshields(&believed, owner, |node| !flying.contains(node)).collect();
+    draft.out.actions.extend(over);
 }
 
 /// Resumes the MachineHealthChecks that this run paused, once no node has its turn and none is getting it.
 pub fn resume_health_checks(draft: &mut Draft<'_>) {
     let frame = &draft.frame;
-    let ours = |check: &Annotated| is_marked(&check.annotations, &frame.run.uid);
-    if !frame.observed.health_checks.values().any(ours) {
+    let believed = Believed::of(frame.observed);
+    let ours: Vec<_> = believed.checks(&frame.run.uid).collect();
+    if ours.is_empty() {
         return;
     }
     let begins =
         |action: &Action| matches!(action, Action::CreateChange { .. } | Action::WriteJournal { .. });
     let flying = flying(frame);
     let busy = !flying.is_empty() || draft.out.actions.iter().any(|planned| begins(&planned.action));
-    let paused: Vec<_> = frame
-        .observed
-        .health_checks
-        .iter()
-        .filter(|(_, check)| ours(check))
-        .filter(|(place, check)| {
-            let members = frame.members.iter().map(|member| member.node.name.as_str());
-            let nodes = members.chain(flying.iter().copied());
-            !busy || !is_in_the_way(frame, nodes, place, check)
-        })
+    let paused = ours.into_iter().filter(|(place, check)| {
+        let members = frame.members.iter().map(|member| member.node.name.as_str());
+        let nodes = members.chain(flying.iter().copied());
+        !busy || !is_in_the_way((frame, &believed), nodes, place, check)
+    });
+    let over: Vec<Planned> = paused
         .map(|check| {
-            (
-                check.0.1.clone(),
-                end_pause(frame.observed, &frame.run.uid, check),
-            )
+            let planned = end_pause(frame.observed, &frame.run.uid, check);
+            let resumes = matches!(&planned.action, Action::PatchMachine(patch) if patch.purpose == MachinePurpose::ResumeHealthCheck);
+            let event = resumes.then(|| Event {
+                node: None,
+                warning: false,
+                reason: "HealthCheckResumed",
+                action: EventAction::Restore,
+                note: format!("MachineHealthCheck {} is no longer paused by numo", check.0.1),
+            });
+            Planned { event, ..planned }
         })
         .collect();
-    for (key, action) in paused {
-        let resumes = matches!(&action, Action::PatchMachine(patch) if patch.purpose == MachinePurpose::ResumeHealthCheck);
-        let event = resumes.then(|| Event {
-            node: None,
-            warning: false,
-            reason: "HealthCheckResumed",
-            action: EventAction::Restore,
-            note: format!("MachineHealthCheck {key} is no longer paused by numo"),
-        });
-        draft.act(&chain(&key), action, event);
-    }
+    draft.out.actions.extend(over);
 }

@@ -125,9 +125,7 @@ impl Pass<'_> {
         if let Some(mark) = mark::shielded(node).filter(|mark| mark.owner == self.view.uid) {
             self.act(shield::unshield(node, &mark), None);
         }
-        for action in machine::remediation_unshields(self.observed, &self.view.uid, |_| true) {
-            self.act(action, None);
-        }
+        self.unshield_machines();
         self.release_lease(true);
     }
 

@@ -79,9 +79,7 @@ impl Pass<'_> {
         for action in shields {
             self.act(action, None);
         }
-        for action in machine::remediation_unshields(self.observed, &view.uid, |_| true) {
-            self.act(action, None);
-        }
+        self.unshield_machines();
         self.release_lease(with_rules || change.is_none());
         if with_rules && let Some(change) = change {
             let why = Why::new(Reason::Done, "the node is as it was");
@@ -95,6 +93,12 @@ impl Pass<'_> {
             self.report.phase = last_phase(view);
         }
         done
+    }
+
+    /// Gives back what remediation through Machines is kept off by.
+    pub(super) fn unshield_machines(&mut self) {
+        let due = machine::remediation_unshields(self.observed, &self.view.uid, |_| true);
+        self.out.actions.extend(due);
     }
 
     pub(super) fn remove_finalizer(&mut self) {
@@ -133,9 +137,7 @@ impl Pass<'_> {
             self.out.actions.extend(ended);
         }
         if node.is_none() {
-            for action in machine::remediation_unshields(self.observed, &self.view.uid, |_| true) {
-                self.act(action, None);
-            }
+            self.unshield_machines();
             self.release_lease(true);
         }
     }

@@ -310,10 +310,8 @@ impl Pass<'_> {
             let patch = node::restoring(node, &view.uid, NodePurpose::Uncordon);
             self.act(&node.name, Action::PatchNode(patch), None);
         }
-        let actions = machine::remediation_unshields(observed, &view.uid, |node| !in_flight.contains(node));
-        for action in actions {
-            self.act("machines", action, None);
-        }
+        let due = machine::remediation_unshields(observed, &view.uid, |node| !in_flight.contains(node));
+        self.out.actions.extend(due);
         let holder = lease::holder_of(OwnerKind::Plan, &view.uid);
         for name in observed.leases.keys() {
             if in_flight.contains(name.as_str()) || running.contains(name.as_str()) {

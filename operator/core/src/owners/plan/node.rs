@@ -1428,9 +1428,8 @@ impl<'a> Pass<'a> {
             });
             self.act(&node.name, Action::PatchNode(patch), event);
         }
-        for action in machine::remediation_unshields(self.observed, &self.view.uid, |of| of == node.name) {
-            self.act(&node.name, action, None);
-        }
+        let due = machine::remediation_unshields(self.observed, &self.view.uid, |of| of == node.name);
+        self.out.actions.extend(due);
         let mut journal = Journal::open(turn.change, self.now);
         journal.enter(Step::Done, None);
         self.write(journal);

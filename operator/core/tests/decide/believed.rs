@@ -1,0 +1,237 @@
+//! Marks on Machines and MachineHealthChecks of strangers: whoever has a namespace may make such objects, and put numo's mark
+//! on them with the uid of a real owner. No owner gives those back, and none waits for them.
+
+use crate::{
+    cluster::Cluster,
+    words::{check, decision},
+};
+use numo_core::{action::Action, left};
+
+/// What a tenant may make: a Machine that names a node that does not name it, and health checks of both kinds.
+fn forged(owner: &str) -> String {
+    format!(
+        "machine x of a stranger in:tenant shielded:{owner}
+         machine y of a stranger openshift in:tenant shielded:{owner}
+         machine z of gone in:tenant shielded:{owner}
+         healthcheck v clusterapi in:tenant shielded:{owner}
+         healthcheck w in:tenant shielded:{owner}"
+    )
+}
+
+#[test]
+fn a_strangers_mark_keeps_no_maintenance_from_its_end() {
+    check(
+        &format!(
+            "node a worker 4.16.0
+             maintenance a finalizer deleting
+             turn a Ready
+             machine m of a
+             {}",
+            forged("uid-nm")
+        ),
+        "> journal a Done Done",
+    );
+    check(
+        &format!(
+            "node a worker 4.16.0
+             maintenance a finalizer deleting
+             {}",
+            forged("uid-nm")
+        ),
+        "> finalizer 0 off",
+    );
+    // The node is gone.
+    check(
+        &format!("maintenance a finalizer deleting\n {}", forged("uid-nm")),
+        "> finalizer 0 off",
+    );
+}
+
+#[test]
+fn a_strangers_mark_keeps_no_plan_from_its_end() {
+    check(
+        &format!(
+            "node a worker v1
+             plan concurrency:1 cordon finalizer deleting
+             {}",
+            forged("uid-p")
+        ),
+        "> finalizer 0 off",
+    );
+}
+
+#[test]
+fn a_strangers_mark_keeps_no_run_from_its_end() {
+    check(
+        &format!(
+            "cluster 4.17.0
+             pool worker 4.17.0
+             node a worker 4.17.0
+             run finalizer deleting {{}}
+             {}",
+            forged("run-uid")
+        ),
+        "> finalizer 1 off",
+    );
+    // Nor is a run without anything given one.
+    check(
+        &format!(
+            "cluster 4.17.0
+             pool worker 4.17.0
+             node a worker 4.17.0
+             run {{suspend: true}}
+             {}",
+            forged("run-uid")
+        ),
+        "> nothing",
+    );
+}
+
+#[test]
+fn a_health_check_is_paused_only_where_it_can_see_a_machine_of_a_node() {
+    let run = |machine: &str, check: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours
+             node a worker 4.16.0 turn
+             rule backup Pre
+             run {{pauseHealthChecks: true}} finalizer
+             change a Admitted
+             machine m of a {machine}
+             {check}"
+        )
+    };
+    check(
+        &run("shielded:run-uid", "healthcheck h clusterapi"),
+        "> pause healthcheck h",
+    );
+    let next = "> journal a PreRules";
+    check(
+        &run("shielded:run-uid", "healthcheck h clusterapi in:tenant"),
+        next,
+    );
+    check(&run("shielded:run-uid", "healthcheck h in:tenant"), next);
+    check(
+        &run("in:tenant stranger", "healthcheck h clusterapi in:tenant"),
+        next,
+    );
+    // What is paused there is resumed there.
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0
+         run {pauseHealthChecks: true, suspend: true} finalizer
+         machine m of a
+         healthcheck h clusterapi shielded:run-uid",
+        "> resume healthcheck h",
+    );
+}
+
+#[test]
+fn the_shield_goes_off_the_machine_of_a_node_that_went_in_its_turn() {
+    let run = |more: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours
+             node b worker 4.16.0
+             rule backup Pre
+             run {{suspend: true}} finalizer
+             {more}"
+        )
+    };
+    // OpenShift's are written by administrators alone.
+    check(
+        &run("machine m of gone openshift shielded:run-uid"),
+        "> unshield machine m",
+    );
+    // Of Cluster API the journal of the turn tells which Machine it was.
+    let went = "change gone Failed reason:NodeGone";
+    check(
+        &run(&format!("{went}\n machine m of gone shielded:run-uid")),
+        "> unshield machine m",
+    );
+    check(&run("machine m of gone shielded:run-uid"), "> nothing");
+    // A journal of another owner, or of a node that is there, tells nothing.
+    check(
+        &run(&format!(
+            "{went} owner:other-uid\n machine m of gone shielded:run-uid"
+        )),
+        "> nothing",
+    );
+    check(
+        &run("change b Done\n machine m of b stranger shielded:run-uid"),
+        "> nothing",
+    );
+    // The node was made again under its name, and does not name its Machine yet.
+    check(
+        &run("change b Failed uid:old reason:NodeGone\n machine m of b stranger shielded:run-uid"),
+        "> unshield machine m",
+    );
+}
+
+#[test]
+fn what_is_refused_on_one_object_stops_no_other() {
+    let chains = |text: &str| {
+        let decision = decision(&Cluster::parse(text));
+        let writes = decision.actions.into_iter();
+        let writes = writes.filter(|planned| matches!(planned.action, Action::PatchMachine(_)));
+        let mut chains: Vec<String> = writes.map(|planned| planned.chain).collect();
+        let all = chains.len();
+        chains.sort();
+        chains.dedup();
+        assert_eq!(chains.len(), all, "{text}");
+        assert!(!chains.iter().any(|chain| chain == "a"), "{chains:?}");
+        all
+    };
+    let marked = |owner: &str| {
+        format!(
+            "machine m of a openshift label:w shielded:{owner}
+             machine n of b openshift label:w shielded:{owner}
+             healthcheck m selects:w shielded:{owner}"
+        )
+    };
+    let two = "node a worker v1\n node b worker v1";
+    let plan = format!(
+        "{two}\n plan concurrency:1 cordon finalizer deleting\n {}",
+        marked("uid-p")
+    );
+    assert_eq!(chains(&plan), 3);
+    let kept = format!("{two}\n maintenance a finalizer deleting\n {}", marked("uid-nm"));
+    assert_eq!(chains(&kept), 3);
+    let run = format!(
+        "cluster 4.17.0
+         pool worker 4.17.0
+         node a worker 4.17.0
+         node b worker 4.17.0
+         run finalizer deleting {{}}
+         {}",
+        marked("run-uid")
+    );
+    assert_eq!(chains(&run), 3);
+}
+
+#[test]
+fn a_mark_that_nobody_gives_back_is_told_with_what_ends_it() {
+    let said = |owner: &str, more: &str| {
+        let cluster = Cluster::parse(&format!(
+            "node a worker 4.16.0
+             maintenance a finalizer
+             {}
+             {more}",
+            forged(owner)
+        ));
+        let found = left::orphans(&cluster.observed);
+        found.iter().map(|one| one.said().1).collect::<Vec<_>>()
+    };
+    // Whether the owner that it names lives makes no difference.
+    for owner in ["uid-nm", "nobody"] {
+        let said = said(owner, "machine m of a shielded:uid-nm");
+        assert_eq!(said.len(), 5, "{said:#?}");
+        assert!(
+            said.iter().all(|words| words.contains("nobody gives it back")
+                && words.contains("annotate --overwrite -n tenant")
+                && !words.contains("is gone")),
+            "{said:#?}"
+        );
+    }
+}
