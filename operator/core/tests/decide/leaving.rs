@@ -2,7 +2,7 @@
 
 use crate::{
     cluster::{Cluster, RUN_UID, run_key},
-    words::{check, check_cluster},
+    words::{check, check_cluster, decision, words},
 };
 use numo_api::marks;
 use numo_core::{
@@ -442,4 +442,25 @@ fn other_runs_are_left_alone() {
     check_cluster(&cluster, "> finalizer 1 off");
     cluster.observed.runs.remove(&run_key());
     cluster.observed.runs.remove(&Key::new("numo", "other"));
+}
+
+#[test]
+fn a_run_keeps_its_finalizer_while_its_pools_cannot_be_seen() {
+    let said = |more: &str| {
+        let cluster = Cluster::parse(&format!(
+            "cluster 4.17.0
+             node a worker 4.16.0 {more}"
+        ));
+        words(&cluster, &decision(&cluster)).join("\n")
+    };
+    let run = "rule backup Pre\n target t worker\n run {mutexTargets: [{name: t}]} finalizer";
+    let flies = "change a Released pin:4.17.0 entries:Admitted,Released verdict:backup/Pre/1/Pass";
+    let flying = said(&format!("turn\n {run}\n {flies}"));
+    assert!(!flying.contains("finalizer"), "{flying}");
+    // What the pools carry cannot be seen either.
+    let idle = said(&format!("\n {run}"));
+    assert!(!idle.contains("finalizer"), "{idle}");
+    // A deleted one has no pools to wait for.
+    let deleted = said(&format!("\n {run} deleting"));
+    assert!(deleted.contains("> finalizer"), "{deleted}");
 }

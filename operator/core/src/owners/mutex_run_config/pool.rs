@@ -568,10 +568,10 @@ pub fn give_back(draft: &mut Draft<'_>, over: bool) {
 }
 
 /// Takes the finalizer off once nothing is left to restore. Held pools are restored by nobody, so they
-/// keep a live owner's finalizer and not a deleted one's.
+/// keep a live owner's finalizer and not a deleted one's; where no pool is seen at all the list is not believed.
 pub fn drop_finalizer(draft: &mut Draft<'_>) {
     let frame = &draft.frame;
-    let held = frame.marked_pools().next().is_some();
+    let held = frame.observed.pools.is_empty() || frame.marked_pools().next().is_some();
     let run = frame.run;
     let index = run
         .finalizers
