@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use kube::{
     Api, Client, Discovery,
     api::{Patch, PatchParams},
-    core::{DynamicObject, GroupVersionKind},
+    core::{DynamicObject, GroupVersionKind, Request},
     discovery::Scope,
 };
 use serde_json::Value;
@@ -83,11 +83,25 @@ async fn apply_by(client: &Client, objects: &[Value], namespace: &str, params: &
                 Api::namespaced_with(client.clone(), own.as_deref().unwrap_or(namespace), &resource)
             }
         };
-        api.patch(&name, params, &Patch::Apply(&object))
-            .await
-            .with_context(|| format!("{} {name}", types.kind))?;
+        let request = Request::new(api.resource_url()).patch(&name, params, &Patch::Apply(&object));
+        let request = request?.map(|body| plain(&body));
+        let written = client.request::<DynamicObject>(request).await;
+        written.with_context(|| format!("{} {name}", types.kind))?;
     }
     Ok(())
+}
+
+/// A body of JSON in letters that YAML takes: what is applied is read as YAML, which has no control characters as they are.
+fn plain(body: &[u8]) -> Vec<u8> {
+    let mut plain = String::with_capacity(body.len());
+    for letter in String::from_utf8_lossy(body).chars() {
+        match u32::from(letter) {
+            0x20..0x7f => plain.push(letter),
+            code @ 0x1_0000.. => plain.push_str(&format!("\\U{code:08x}")),
+            code => plain.push_str(&format!("\\u{code:04x}")),
+        }
+    }
+    plain.into_bytes()
 }
 
 async fn resolve(

@@ -10,6 +10,7 @@ use super::{
     watch,
     wire::{self, Edition, Kind},
 };
+use crate::frontends;
 use kube::{Client, api::ListParams, core::DynamicObject};
 use numo_api::conditions::types::VALID_CONFIG;
 use numo_core::{
@@ -57,9 +58,7 @@ pub async fn recorded(
     }
     // The guard of etcd: the operator decides with it whether a control-plane node may go.
     list(client, Kind::DisruptionBudget, OPENSHIFT_ETCD, &mut looking).await?;
-    let rules = looking.store.observed.rules.values();
-    let namespaces: BTreeSet<String> = rules.map(|rule| rule.job_namespace.clone()).collect();
-    for namespace in namespaces {
+    for namespace in job_namespaces(looking.store) {
         for kind in JOB_KINDS {
             list(client, kind, &namespace, &mut looking).await?;
         }
@@ -75,6 +74,15 @@ pub async fn recorded(
     give_room(client, &mut store).await?;
     settle(&mut store);
     Ok((store, unseen))
+}
+
+/// Where rules run Jobs. What can be no namespace is nobody's: whoever writes a rule would have the whole look fail.
+fn job_namespaces(store: &Store) -> BTreeSet<String> {
+    let rules = store.observed.rules.values();
+    rules
+        .filter(|rule| frontends::mutex_rule::is_namespace(&rule.job_namespace))
+        .map(|rule| rule.job_namespace.clone())
+        .collect()
 }
 
 /// Deals out the room for rules as the operator does, and reads those again that have some now. To be called when owners have come.
@@ -256,9 +264,8 @@ impl Following {
 
     /// Watches the namespaces that rules and Plans have Jobs in.
     fn extend(&mut self) {
+        let rules = job_namespaces(&self.store);
         let observed = &mut self.store.observed;
-        let rules = observed.rules.values();
-        let rules: BTreeSet<String> = rules.map(|rule| rule.job_namespace.clone()).collect();
         let plans: BTreeSet<String> = observed.plans.keys().map(|key| key.namespace.clone()).collect();
         for namespace in &plans {
             observed.unseen_secrets.insert(namespace.clone(), None);

@@ -1,6 +1,7 @@
 //! A run on the paths where nothing goes wrong.
 
 use anyhow::Result;
+use numo_world::Judgement;
 use serde_json::json;
 
 use crate::{
@@ -61,6 +62,10 @@ async fn nodes_that_go_first_are_done_before_any_other_begins() -> Result<()> {
         released(&stage.world).first().map(String::as_str),
         Some("worker-2")
     );
-    stage.judge(&judgement(&[], &["gated"])).await?;
+    let expected = Judgement {
+        max_in_flight: 2,
+        ..judgement(&[], &["gated"])
+    };
+    stage.judge(&expected).await?;
     stage.strike().await
 }
