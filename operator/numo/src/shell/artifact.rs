@@ -474,7 +474,7 @@ mod tests {
         ] {
             let options = ArtifactOptions {
                 authorities: authority.cert.pem().into_bytes(),
-                allowed: allowed.iter().map(ToString::to_string).collect(),
+                allowed: allowed.iter().map(|one| (*one).to_owned()).collect(),
                 ..ArtifactOptions::default()
             };
             let artifacts = Artifacts::new(client.clone(), options);

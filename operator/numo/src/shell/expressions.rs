@@ -506,15 +506,15 @@ mod tests {
             let lists = Arc::new(AtomicUsize::new(0));
             let counted = lists.clone();
             let client = answering(move |uri| {
-                Some(match uri.path() {
-                    "/api/v1" => json!({"kind": "APIResourceList", "groupVersion": "v1", "resources": [
-                        {"name": "pods", "singularName": "pod", "kind": "Pod", "namespaced": true, "verbs": ["list"]},
-                    ]}),
-                    _ => {
-                        let number = counted.fetch_add(1, Ordering::AcqRel) + 1;
-                        json!({"metadata": {}, "items": [{"metadata": {"name": format!("pod-{number}")}}]})
-                    }
-                })
+                if uri.path() == "/api/v1" {
+                    return Some(
+                        json!({"kind": "APIResourceList", "groupVersion": "v1", "resources": [
+                            {"name": "pods", "singularName": "pod", "kind": "Pod", "namespaced": true, "verbs": ["list"]},
+                        ]}),
+                    );
+                }
+                let number = counted.fetch_add(1, Ordering::AcqRel) + 1;
+                Some(json!({"metadata": {}, "items": [{"metadata": {"name": format!("pod-{number}")}}]}))
             });
             let children = Children { fresh, ..children() };
             let reader = RuleReader::own(Arc::new(Access::new(client)));

@@ -264,6 +264,34 @@ impl RuleReader {
         Ok((Request::new(url), resource))
     }
 
+    /// A page of at most so many objects as `params` ask for.
+    async fn listed(
+        &self,
+        request: &Request,
+        params: &ListParams,
+        resource: &ApiResource,
+    ) -> Result<Listed, HostError> {
+        let answer = self.answer(request.list(params), resource, PAGE_BYTES).await?;
+        let answer = answer.ok_or_else(|| {
+            let message = format!(
+                "the cluster does not serve {} {}",
+                resource.api_version, resource.kind
+            );
+            HostError::new(ErrorCode::Unsupported, message).detail("http-status", "404")
+        })?;
+        let found: Listed = parsed(&answer, resource)?;
+        let limit = params.limit.unwrap_or(PAGE);
+        if found.items.len() > limit as usize {
+            let message = format!(
+                "{} {}: found more objects on a page than the {limit} that were asked for: who serves the kind heeds no limit; narrow \
+                 the list by selectors",
+                resource.api_version, resource.kind
+            );
+            return Err(HostError::new(ErrorCode::TooLarge, message));
+        }
+        Ok(found)
+    }
+
     /// The body of an answer, of at most so many bytes; none if there is no such thing. An API server of its own may be behind a kind,
     /// and heed no `limit`.
     async fn answer(
@@ -344,32 +372,14 @@ impl Reader for RuleReader {
         let (request, resource) = self.request("list", kind, query.namespace.as_deref(), "").await?;
         // A page is as large as its objects are, which is known once it was read.
         let mut share = self.access.pages.take(self.tenant(), LARGEST_PAGE_MIB).await;
-        let limit = query.limit.min(PAGE);
         let params = ListParams {
             label_selector: query.label_selector.clone(),
             field_selector: query.field_selector.clone(),
-            limit: Some(limit),
+            limit: Some(query.limit.min(PAGE)),
             continue_token: query.continue_token.clone(),
             ..ListParams::default()
         };
-        let answer = self.answer(request.list(&params), &resource, PAGE_BYTES).await?;
-        let answer = answer.ok_or_else(|| {
-            let message = format!(
-                "the cluster does not serve {} {}",
-                resource.api_version, resource.kind
-            );
-            HostError::new(ErrorCode::Unsupported, message).detail("http-status", "404")
-        })?;
-        let found: Listed = parsed(&answer, &resource)?;
-        drop(answer);
-        if found.items.len() > limit as usize {
-            let message = format!(
-                "{} {}: found more objects on a page than the {limit} that were asked for: who serves the kind heeds no limit; narrow \
-                 the list by selectors",
-                resource.api_version, resource.kind
-            );
-            return Err(HostError::new(ErrorCode::TooLarge, message));
-        }
+        let found = self.listed(&request, &params, &resource).await?;
         if query.continue_token.is_none() {
             let selectors = (query.label_selector.as_deref(), query.field_selector.as_deref());
             let version = found.metadata.resource_version.as_deref();

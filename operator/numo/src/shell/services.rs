@@ -71,7 +71,7 @@ impl Sources {
         let (services, network) = tokio::join!(service_cidrs(client), network(client));
         let mut have_answered = true;
         for (what, said, last) in [
-            ("ServiceCIDRs", services, &mut self.services),
+            ("all ServiceCIDRs", services, &mut self.services),
             ("Network cluster of OpenShift", network, &mut self.network),
         ] {
             match said {
