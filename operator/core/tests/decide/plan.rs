@@ -153,6 +153,30 @@ fn a_delay_uncordons_first_and_labels_later() {
 }
 
 #[test]
+fn a_node_is_uncordoned_before_labels_that_may_be_refused() {
+    let plan =
+        "plan concurrency:1 cordon finalizer applying:a spec {\"postCompleteLabels\":{\"done\":\"yes\"}}";
+    for (turn, wanted) in [
+        (
+            "begun a Released boot:b1\n keeps a cordoned",
+            "> journal a Changed",
+        ),
+        (
+            "begun a Changed boot:b1 entered:Released\n keeps a cordoned",
+            "> restore a uncordoned",
+        ),
+        (
+            "begun a Changed boot:b1 entered:Released\n keeps a leased",
+            "> restore a +p +done
+             > journal a Done
+             > release lease a",
+        ),
+    ] {
+        check(&two(&format!("{plan}\n {turn}\n planjob a complete")), wanted);
+    }
+}
+
+#[test]
 fn a_failed_job_is_judged_by_what_is_true_of_the_node() {
     let failed = |node: &str, more: &str, job: &str| {
         format!(

@@ -1319,7 +1319,10 @@ impl<'a> Pass<'a> {
         let since = ended.or(changed).unwrap_or(self.now);
         let delay = later(since, self.intent.delay_seconds);
         let delays = self.now < delay || self.intent.soak_seconds > 0;
-        if (!node.ready || before || after || delays) && changed.is_none() {
+        // Labels that no administrator has listed are refused: no node stays cordoned for them.
+        let mut wanted = self.view.spec.post_complete_labels.iter().flatten();
+        let labels_later = after || delays || wanted.any(|(key, _)| *key != self.label);
+        if (!node.ready || before || labels_later) && changed.is_none() {
             // The Job may be gone before the turn is over.
             let mut journal = Journal::open(turn.change, self.now);
             journal.enter(Step::Changed, None);
@@ -1349,9 +1352,7 @@ impl<'a> Pass<'a> {
         if before && cordon.is_some() && !self.passed(turn, Phase::BeforeUncordon, Step::Ready, None) {
             return;
         }
-        if (after || delays)
-            && let Some(mark) = cordon
-        {
+        if labels_later && let Some(mark) = cordon {
             let mut patch = NodePatch::of(node, NodePurpose::Uncordon);
             uncordon(&mut patch, node, mark.prior);
             self.act(&node.name, Action::PatchNode(patch), None);
