@@ -67,14 +67,14 @@ impl Inner {
         of: (&str, &str),
         bytes: &[u8],
     ) -> Result<(Inspection, Vec<u8>, Share), Refused> {
-        if let Some(found) = self.from_cache(of).await {
+        if let Some(found) = self.kept_in_cache(of).await {
             return Ok(found);
         }
         let (mut inspection, mut compiled) = self.compile(of, bytes).await?;
         if self.size(of).is_some() {
             // Nothing of it is held while it waits for its share: others wait with theirs.
             drop(compiled);
-            if let Some(found) = self.from_cache(of).await {
+            if let Some(found) = self.kept_in_cache(of).await {
                 return Ok(found);
             }
             // Others have pushed it out meanwhile.
@@ -99,7 +99,7 @@ impl Inner {
         Some((serde_json::from_slice(&about).ok()?, compiled))
     }
 
-    async fn from_cache(&self, of: (&str, &str)) -> Option<(Inspection, Vec<u8>, Share)> {
+    async fn kept_in_cache(&self, of: (&str, &str)) -> Option<(Inspection, Vec<u8>, Share)> {
         let share = self.room(of, self.size(of)?).await;
         let (inspection, compiled) = self.cached(of)?;
         Some((inspection, compiled, share))

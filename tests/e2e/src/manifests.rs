@@ -8,7 +8,10 @@ use kube::{
     discovery::Scope,
 };
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::{
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
 
 /// Root of the repository.
 pub fn root() -> PathBuf {
@@ -97,8 +100,8 @@ fn plain(body: &[u8]) -> Vec<u8> {
     for letter in String::from_utf8_lossy(body).chars() {
         match u32::from(letter) {
             0x20..0x7f => plain.push(letter),
-            code @ 0x1_0000.. => plain.push_str(&format!("\\U{code:08x}")),
-            code => plain.push_str(&format!("\\u{code:04x}")),
+            code @ 0x1_0000.. => drop(write!(plain, "\\U{code:08x}")),
+            code => drop(write!(plain, "\\u{code:04x}")),
         }
     }
     plain.into_bytes()

@@ -70,10 +70,7 @@ impl OutputArgs {
                     json()?
                 }
             }
-            Some(Format::Name) => names()
-                .iter()
-                .map(|name| format!("{}\n", text::line(name)))
-                .collect(),
+            Some(Format::Name) => names().iter().map(|name| text::line(name) + "\n").collect(),
         })
     }
 

@@ -138,7 +138,7 @@ mod tests {
 
     /// As many as there are places for.
     fn fill(crowd: &mut Crowd, namespace: &str, weight: usize) -> usize {
-        (0..)
+        (0..1000)
             .take_while(|number| crowd.take(KIND, &key(namespace, *number), weight))
             .count()
     }

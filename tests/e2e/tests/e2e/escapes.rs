@@ -156,6 +156,11 @@ async fn upgrade_among_strangers(stage: &Stage) -> Result<()> {
             Ok(condition(&stage.run("upgrade").await?, "Ready").map(|_| ()))
         })
         .await?;
+    stage.world.upgrade_to(NEW).await?;
+    // A pool that is degraded before holds up the machine-config operator.
+    stage
+        .until("worker-0 has its turn", 90, || stage.change("worker-0"))
+        .await?;
     stage.world.inject(Fault::Degraded {
         node: "worker-2".to_owned(),
     });
@@ -165,8 +170,7 @@ async fn upgrade_among_strangers(stage: &Stage) -> Result<()> {
         })
     })
     .await?;
-    objects::mark(stage).await?;
-    stage.world.upgrade_to(NEW).await
+    objects::mark(stage).await
 }
 
 /// Has a stranger who may write NodeChanges hold the node that has its turn, and write into its journal.
