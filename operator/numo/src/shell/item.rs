@@ -167,6 +167,13 @@ pub fn weight(text: &str) -> usize {
     shape(text).weight
 }
 
+/// What a map takes in memory (bytes).
+pub fn weight_of_map(map: &BTreeMap<String, String>) -> usize {
+    map.iter().fold(0, |sum, (key, value)| {
+        sum.saturating_add(key.len() + value.len() + VALUE)
+    })
+}
+
 /// How deep, and how much once it is read.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Shape {

@@ -1001,7 +1001,7 @@ impl Store {
 
     fn put(&mut self, kind: Kind, number: u64, object: Object, own: bool) -> bool {
         let (key, scope) = place(&object);
-        if !self.has_place(kind, &key, &object) {
+        if !self.take_place(kind, &key, &object) {
             // Nothing is known of it from now on: what refers to it waits, as for one that is not there.
             let was_known = self.versions.remove(&(kind, key.clone())).is_some();
             self.missed.remove(&(kind, key.clone()));
@@ -1036,8 +1036,8 @@ impl Store {
         self.insert(object) | is_read_again
     }
 
-    /// Whether an object is kept: those that numo heeds are, of others as many as there is a place for.
-    fn has_place(&mut self, kind: Kind, key: &Key, object: &Object) -> bool {
+    /// Takes a place for an object, true if it is kept: those that numo heeds are, of others as many as there is a place for.
+    fn take_place(&mut self, kind: Kind, key: &Key, object: &Object) -> bool {
         let Some(weight) = weigh::object(object) else {
             return true;
         };

@@ -2,13 +2,12 @@
 
 use super::{
     crowd::EACH,
-    item,
+    item::{self, weight_of_map as map},
     wire::{self, Object},
 };
 use serde::Serialize;
-use std::collections::BTreeMap;
 
-/// What each entry of a map takes beside its text (bytes).
+/// What each text of a list takes beside itself (bytes).
 const ENTRY: usize = 64;
 
 /// Bytes that an object takes; none for objects of which administrators, or Kubernetes itself, are the authors.
@@ -46,13 +45,6 @@ pub fn object(object: &Object) -> Option<usize> {
         Object::DisruptionBudget(_, budget) => all([value(&budget.selector)]),
         Object::NotRead(..) => EACH,
         _ => return None,
-    })
-}
-
-/// What a map takes (bytes).
-pub fn map(map: &BTreeMap<String, String>) -> usize {
-    map.iter().fold(0, |sum, (key, value)| {
-        sum.saturating_add(key.len() + value.len() + ENTRY)
     })
 }
 

@@ -837,7 +837,7 @@ pub fn node_pod(object: &DynamicObject) -> PodView {
 
 /// Labels that are kept; none if they are too many.
 fn bounded(labels: Option<&BTreeMap<String, String>>) -> Map {
-    let labels = labels.filter(|labels| super::weigh::map(labels) <= LABELS_WEIGHT);
+    let labels = labels.filter(|labels| item::weight_of_map(labels) <= LABELS_WEIGHT);
     labels.cloned().unwrap_or_default()
 }
 

@@ -2,7 +2,7 @@
 //! nobody's text, so each of these is one that it accepts.
 
 use super::{HOSTILE, evil, short};
-use crate::{job, plans};
+use crate::plans;
 use anyhow::{Context as _, Result, ensure};
 use kube::{
     Api,
@@ -55,12 +55,11 @@ fn selector(field: &str) -> Value {
     json!({"matchExpressions": [{"key": "zone", "operator": evil(field)}]})
 }
 
-/// Rules of every type, each with another thing wrong, and the two that are asked.
+/// Rules of every type, each with another thing wrong, and the one that is asked.
 fn rules() -> Vec<Value> {
     let container = json!({"name": evil("container"), "image": "tools"});
     let pods = json!({"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}});
     let objects = |more: Value| json!({"type": "cel", "cel": {"validations": [{"expression": "true"}], "objects": [more]}});
-    let shout = format!("printf '%s' '{}'; exit 1", evil("log"));
     let wrong = [
         (
             "evil-kind",
@@ -103,13 +102,7 @@ fn rules() -> Vec<Value> {
             }}),
         ),
         ("evil-job", json!({"jobSpec": pods})),
-        // The two of the run: one fails with a log and is passed over, the other waits.
-        (
-            "loud",
-            json!({
-                "type": "kubernetes", "jobNamespace": NAMESPACE, "jobSpec": job(&shout), "failurePolicy": "Continue",
-            }),
-        ),
+        // That of the run: it waits.
         (
             "says",
             json!({"type": "cel", "cel": {"validations": [
@@ -454,7 +447,7 @@ pub fn manifests_of_a_stranger() -> String {
         "MutexRunConfig",
         NAMESPACE,
         "from-file",
-        json!({"mutexRules": [{"name": evil("file-rule")}], "mutexTargets": [{"name": "workers"}]}),
+        json!({"mutexRules": [{"name": short("file-rule")}], "mutexTargets": [{"name": "workers"}]}),
     );
     let unknown = thing(
         &short("file-version"),

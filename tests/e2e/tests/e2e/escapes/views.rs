@@ -42,7 +42,6 @@ pub const SHOWN: &[(&str, &str)] = &[
     ("container", "explain mutexrule/evil-job"),
     ("rule-message", "explain worker-0"),
     ("rule-message", "status -o wide"),
-    ("log", "explain worker-0"),
     ("daemon-reason", "explain worker-2"),
     ("budget-limit", "explain mutexbudget/evil-limit"),
     ("budget-verb", "explain mutexbudget/evil-limit"),
@@ -101,6 +100,7 @@ pub const SHOWN_OF_HELD: &[(&str, &str)] = &[
     ("verdict-rule", "explain worker-0"),
     ("verdict-message", "explain worker-0"),
     ("entry-reason", "explain worker-0"),
+    ("log", "explain worker-0"),
 ];
 
 /// Every view of what there is, without a format.
