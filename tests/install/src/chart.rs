@@ -207,7 +207,7 @@ fn admission_policy() -> Result<String> {
     once(
         &base("admission_policy")?,
         "      expression: \"[]\"\n",
-        "      expression: {{ .Values.nodeLabels | toJson | quote }}\n",
+        "      expression: {{ .Values.nodeLabels | default list | toJson | quote }}\n",
     )
 }
 

@@ -174,6 +174,16 @@ fn a_node_is_uncordoned_before_labels_that_may_be_refused() {
     ] {
         check(&two(&format!("{plan}\n {turn}\n planjob a complete")), wanted);
     }
+    // Who leaves the Plan does not wait for a label that may be refused for ever.
+    let deleted = plan.replace(" spec ", " deleting spec ");
+    let deleted =
+        format!("{deleted}\n begun a Changed boot:b1 entered:Released\n keeps a leased\n planjob a complete");
+    check(
+        &two(&deleted),
+        "> restore a +p
+         > journal a Done
+         > release lease a",
+    );
 }
 
 #[test]

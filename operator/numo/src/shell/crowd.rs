@@ -22,6 +22,8 @@ const AGAIN: Duration = Duration::from_mins(10);
 struct Away {
     /// Whether something has gone since that made a place.
     has_place: bool,
+    /// Whether something was turned away since it was listed again.
+    again: bool,
     listed: Option<Instant>,
 }
 
@@ -54,8 +56,31 @@ impl Crowd {
                 "objects are not kept: there are too many of strangers', or too large ones"
             );
         }
-        self.away.entry(place).or_default().has_place = false;
+        let away = self.away.entry(place).or_default();
+        (away.has_place, away.again) = (false, true);
         false
+    }
+
+    /// Counts an object that is kept whatever the others take.
+    pub fn hold(&mut self, kind: Kind, key: &Key, weight: usize) {
+        self.give_back(kind, key);
+        self.all = self.all.saturating_add(weight);
+        let own = self.of.entry(key.namespace.clone()).or_default();
+        *own = own.saturating_add(weight);
+        self.places.insert((kind, key.clone()), weight);
+    }
+
+    /// What an object takes that has a place (bytes).
+    pub fn weight(&self, kind: Kind, key: &Key) -> Option<usize> {
+        self.places.get(&(kind, key.clone())).copied()
+    }
+
+    /// A kind was listed again in a namespace: whoever was turned away is there no longer, but for those that were turned away again.
+    pub fn listed(&mut self, kind: Kind, namespace: &str) {
+        let place = (kind, namespace.to_owned());
+        if self.away.get(&place).is_some_and(|away| !away.again) {
+            self.away.remove(&place);
+        }
     }
 
     /// An object is gone, or counts no longer.
@@ -119,7 +144,7 @@ impl Crowd {
         let due: Vec<(Kind, String)> = due.map(|(place, _)| place.clone()).collect();
         for place in &due {
             if let Some(away) = self.away.get_mut(place) {
-                (away.has_place, away.listed) = (false, Some(Instant::now()));
+                (away.has_place, away.again, away.listed) = (false, false, Some(Instant::now()));
             }
         }
         due
@@ -175,6 +200,9 @@ mod tests {
             crowd.take_due().is_empty(),
             "whoever comes and goes costs no list each time"
         );
+        crowd.listed(KIND, "one");
+        assert!(crowd.is_whole(), "nobody was turned away again");
+        assert!(!crowd.take(KIND, &key("one", 0), OF_ONE + 1));
         crowd.heed("one");
         assert_eq!(
             crowd.take_due(),

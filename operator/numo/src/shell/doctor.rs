@@ -6,11 +6,11 @@ use super::{
     artifact::{ArtifactOptions, Artifacts, NotFetched},
     client::Connection,
     leader::{age_seconds, holder, is_alive, leases},
+    notice::Notice,
     observe,
     operator::{LEADER_LEASE, is_too_old},
     plan_writers, policies, rival,
     services::{self, Said},
-    store::Store,
     told::{self, Outward, Told},
     watch,
     wire::{self, Deployed, Kind},
@@ -161,6 +161,8 @@ pub async fn examine(connection: &Connection, namespace: &str, artifacts: Artifa
     placement(connection, namespace, &mut found).await;
     found.check = "Leader";
     leader(connection, namespace, &mut found).await;
+    found.check = "KeptObjects";
+    turned_away(connection, namespace, &mut found).await;
     found.check = "Permissions";
     permissions(connection, namespace, &mut found).await;
     found.check = "TokenPolicies";
@@ -493,32 +495,28 @@ async fn left_behind(connection: &Connection, found: &mut Findings) {
     if orphans.is_empty() {
         found.ok("no mark of an owner that is gone is left");
     }
-    found.check = "KeptObjects";
-    turned_away(&store, found);
 }
 
-/// Namespaces in which strangers have written more than numo keeps.
-fn turned_away(store: &Store, found: &mut Findings) {
-    let away = store.turned_away();
-    for (kind, namespace) in away.iter().take(MARKS_NAMED) {
-        let (_, _, _, plural) = kind.resource();
+/// Namespaces in which strangers have written more than numo keeps, as the one that leads says.
+async fn turned_away(connection: &Connection, namespace: &str, found: &mut Findings) {
+    let all = match leases(&connection.read, LEADER_LEASE).await {
+        Ok(all) => all,
+        Err(error) => return found.unknown("what the numo that leads says", &error),
+    };
+    let mut own = all
+        .iter()
+        .filter(|lease| lease.namespace().as_deref() == Some(namespace));
+    let notice = own.find_map(Notice::of).unwrap_or_default();
+    for words in &notice.not_kept {
         found.wrong(
             format!(
-                "numo does not keep all {plural} of namespace {namespace}: they are too many, or too large"
+                "numo does not keep all {words}: they are too many, or too large, where numo heeds nobody"
             ),
-            format!("kubectl get {plural} -n {namespace}, and delete what nobody needs"),
+            "look who writes them there; those that an owner of another namespace refers to are kept",
         );
     }
-    if away.is_empty() {
+    if notice.not_kept.is_empty() {
         found.ok("numo keeps every object that it watches");
-    } else if away.len() > MARKS_NAMED {
-        found.wrong(
-            format!(
-                "{} more of which not everything is kept",
-                counted(away.len() - MARKS_NAMED, "namespace")
-            ),
-            "numo's log names each",
-        );
     }
 }
 

@@ -235,8 +235,8 @@ impl<L: Clone + Hash + Eq + Ord> Series<L> {
 type Blocked = BTreeMap<Owner, Vec<(String, Reason)>>;
 /// What owners say of their pools: whether numo keeps it paused, and how many of its nodes it holds.
 type Pools = BTreeMap<Owner, Vec<(PoolLabels, bool, usize)>>;
-/// Resources by their plural names that are not listed yet, and since when they are those.
-type Unlisted = Option<(BTreeSet<&'static str>, Instant)>;
+/// Resources by their plural names that are not listed yet, since when nothing has come of them, and how many objects were seen by then.
+type Unlisted = Option<(BTreeSet<&'static str>, Instant, usize)>;
 /// Histograms of rules.
 type RuleSeconds = Family<RulePhaseLabels, Histogram, fn() -> Histogram>;
 
@@ -304,12 +304,19 @@ impl Metrics {
         heard.map(|at| at.elapsed())
     }
 
-    /// Notes what decisions wait for, by its plural names; nothing once all of it is listed.
-    pub fn awaits(&self, resources: BTreeSet<&'static str>) {
+    /// Notes what decisions wait for, by its plural names, and how many objects were seen by now; nothing once all of it is listed.
+    pub fn awaits(&self, resources: BTreeSet<&'static str>, seen: usize) {
         let mut known = self.unlisted.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_as_before = match &*known {
+        let is_as_before = match &mut *known {
             None => resources.is_empty(),
-            Some((before, _)) => *before == resources,
+            Some((before, since, objects)) if *before == resources => {
+                // A list that goes on is long, and not stuck.
+                if *objects < seen {
+                    (*since, *objects) = (Instant::now(), seen);
+                }
+                true
+            }
+            Some(_) => false,
         };
         if is_as_before {
             return;
@@ -317,13 +324,13 @@ impl Metrics {
         let nobody = Owner::run(numo_core::observed::Key::new("", ""));
         let series = resources.iter().map(|resource| (ResourceLabels { resource }, 1));
         self.not_listed.show(&nobody, series);
-        *known = (!resources.is_empty()).then(|| (resources, Instant::now()));
+        *known = (!resources.is_empty()).then(|| (resources, Instant::now(), seen));
     }
 
     /// What decisions wait for, and for how long nothing of it has been listed; none where they wait for nothing.
     pub fn unlisted(&self) -> Option<(Vec<&'static str>, Duration)> {
         let known = self.unlisted.lock().unwrap_or_else(PoisonError::into_inner);
-        let (resources, since) = known.as_ref()?;
+        let (resources, since, _) = known.as_ref()?;
         Some((resources.iter().copied().collect(), since.elapsed()))
     }
 
@@ -951,7 +958,7 @@ mod tests {
         observed.nodes.insert("a".to_owned(), some);
         metrics.show_cluster(&observed, Timestamp::UNIX_EPOCH);
         metrics.show_left(&[]);
-        metrics.awaits(["mutexrules"].into());
+        metrics.awaits(["mutexrules"].into(), 0);
         metrics.begins("ns/rule", Phase::Pre);
         let labels = RulePhaseLabels {
             rule: "ns/rule".to_owned(),
@@ -1094,14 +1101,14 @@ mod tests {
     fn what_is_not_listed_yet_is_shown_until_it_is() {
         let metrics = Metrics::new();
         assert!(metrics.unlisted().is_none());
-        metrics.awaits(["mutexrules", "nodes"].into());
+        metrics.awaits(["mutexrules", "nodes"].into(), 0);
         assert_eq!(lines(&metrics, "numo_not_listed{").len(), 2);
-        metrics.awaits(["mutexrules"].into());
+        metrics.awaits(["mutexrules"].into(), 0);
         let shown = lines(&metrics, "numo_not_listed{");
         assert_eq!(shown, ["numo_not_listed{resource=\"mutexrules\"} 1"]);
         let (resources, _) = metrics.unlisted().unwrap();
         assert_eq!(resources, ["mutexrules"]);
-        metrics.awaits(BTreeSet::new());
+        metrics.awaits(BTreeSet::new(), 0);
         assert!(metrics.unlisted().is_none());
         assert_eq!(lines(&metrics, "numo_not_listed{"), Vec::<String>::new());
     }

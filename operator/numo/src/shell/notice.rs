@@ -22,6 +22,9 @@ pub struct Notice {
     pub run_namespaces: Vec<String>,
     /// Namespaces besides its own in which Plans are honoured.
     pub plan_namespaces: Vec<String>,
+    /// What strangers wrote more of than is kept: `mutexrules of namespace team`. The first few.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_kept: Vec<String>,
 }
 
 impl Notice {

@@ -117,6 +117,7 @@ pub async fn run(
         leases_unavailable: None,
         run_namespaces: options.settings.run_namespaces.clone(),
         plan_namespaces: options.settings.plan_namespaces.clone(),
+        not_kept: Vec::new(),
     });
     let mut candidate = Candidate::new(
         write.clone(),

@@ -94,6 +94,8 @@ const JUDGED_AT_ONCE: u64 = 16;
 /// When a component that could not be had is looked at again; each time twice as late, at most so many times.
 const EXAMINE_AGAIN: Duration = Duration::from_secs(5);
 const EXAMINE_DOUBLINGS: u32 = 6;
+/// Kinds and namespaces of which not everything is kept that are told by name.
+const NOT_KEPT_NAMED: usize = 8;
 /// How long a drain that could not pass is taken for such.
 const DRAIN_MEMORY: Duration = Duration::from_secs(15);
 
@@ -274,7 +276,8 @@ impl Planner {
                 continue;
             }
             self.judge_rules();
-            if self.awaits_claims() {
+            // A namespace that is heeded since a moment ago is listed again first.
+            if self.awaits_claims() || !self.store.is_complete() {
                 continue;
             }
             self.pass_over(std::mem::take(&mut dirty), &stop).await;
@@ -304,7 +307,7 @@ impl Planner {
     /// Has probes and metrics tell what decisions wait for.
     fn tell_unlisted(&self) {
         let resources = self.store.unlisted().map(|kind| kind.resource().3);
-        self.metrics.awaits(resources.collect());
+        self.metrics.awaits(resources.collect(), self.store.seen());
     }
 
     /// Tells evictions that wait for their place that a stop came.
@@ -1364,9 +1367,23 @@ impl Planner {
         for (kind, key) in self.store.take_missed() {
             self.read_again(kind, key);
         }
+        self.tell_turned_away();
         for (kind, namespace) in self.store.take_lists() {
             let (client, to) = (self.connection.read.clone(), self.inbox.watched());
             tokio::spawn(watch::list_again(client, kind, namespace, to));
+        }
+    }
+
+    /// Has the leader Lease tell of which namespaces not everything is kept: nobody else can know.
+    fn tell_turned_away(&self) {
+        let away = self.store.turned_away();
+        let named = away.iter().take(NOT_KEPT_NAMED);
+        let not_kept: Vec<String> = named
+            .map(|(kind, namespace)| format!("{} of namespace {namespace}", kind.resource().3))
+            .collect();
+        let known = self.board.read();
+        if known.not_kept != not_kept {
+            self.board.write(Notice { not_kept, ..known });
         }
     }
 

@@ -59,7 +59,7 @@ impl Reviewed {
             let client = connection.read.clone();
             tokio::spawn(watch::watch(client, kind, scope.to_owned(), inbox.watched()));
         }
-        let reviewed = Self::new(settings);
+        let (reviewed, to) = (Self::new(settings), inbox.watched());
         let (kept, client) = (reviewed.clone(), connection.read.clone());
         tokio::spawn(async move {
             while let Some(seen) = inbox.next().await {
@@ -69,6 +69,9 @@ impl Reviewed {
                 // What a planner would do next is nobody's matter here.
                 store.take_news();
                 store.take_touched();
+                for (kind, namespace) in store.take_lists() {
+                    tokio::spawn(watch::list_again(client.clone(), kind, namespace, to.clone()));
+                }
             }
         });
         reviewed

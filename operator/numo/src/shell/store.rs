@@ -49,6 +49,8 @@ pub enum Seen {
     Listing(Kind, String),
     /// The list is complete.
     Listed(Kind, String),
+    /// Objects of a namespace that were turned away before have been listed once more.
+    ListedAgain(Kind, String),
     /// The API server judged a rule of this generation.
     Judged(Key, Edition, Validity),
     /// The component of a rule of this generation was looked at.
@@ -107,6 +109,9 @@ pub struct Store {
     crowd: Crowd,
     /// Objects that are being read because somebody needs them who was turned away: since when.
     missed: BTreeMap<(Kind, Key), Instant>,
+    last_missed: Option<(Kind, Key)>,
+    /// Objects that were deleted while others are read by themselves, and when.
+    graves: BTreeMap<(Kind, Key), u64>,
     /// Rules that have room, and of which an outline is kept until they are read again: when they were asked for last.
     awaited: BTreeMap<Key, Option<Instant>>,
     validity: BTreeMap<Key, (Edition, Validity)>,
@@ -158,6 +163,8 @@ struct Version {
     own: bool,
 }
 
+/// Deletions that are remembered, at most.
+const GRAVES: usize = 10_000;
 /// Events of Jobs that are kept, at most: one for each Job.
 const JOB_EVENTS: usize = 10_000;
 /// Rules that are read again at once, for which there is room now: each may have 512 KiB.
@@ -220,6 +227,11 @@ impl Store {
             .any(|(kind, scope)| JOB_KINDS.contains(kind) && scope == namespace)
     }
 
+    /// How many objects are known.
+    pub fn seen(&self) -> usize {
+        self.versions.len()
+    }
+
     /// The resourceVersion an object was seen at; 0 if it was not.
     pub fn number(&self, kind: Kind, key: &Key) -> u64 {
         self.versions
@@ -251,6 +263,7 @@ impl Store {
             Seen::Applied(..)
             | Seen::Listing(..)
             | Seen::Listed(..)
+            | Seen::ListedAgain(..)
             | Seen::Judged(..)
             | Seen::Claim(..)
             | Seen::Kured(..)
@@ -290,6 +303,10 @@ impl Store {
                 false
             }
             Seen::Listed(kind, scope) => self.listed(kind, scope),
+            Seen::ListedAgain(kind, namespace) => {
+                self.crowd.listed(kind, &namespace);
+                self.waiting_for.remove(&(kind, namespace))
+            }
             Seen::Judged(rule, edition, validity) => self.judge(&rule, edition, validity),
             Seen::Examined(rule, edition, examined, validity) => {
                 self.is_current(&rule, &edition) && {
@@ -1001,12 +1018,6 @@ impl Store {
 
     fn put(&mut self, kind: Kind, number: u64, object: Object, own: bool) -> bool {
         let (key, scope) = place(&object);
-        if !self.take_place(kind, &key, &object) {
-            // Nothing is known of it from now on: what refers to it waits, as for one that is not there.
-            let was_known = self.versions.remove(&(kind, key.clone())).is_some();
-            self.missed.remove(&(kind, key.clone()));
-            return was_known && (self.forget_unread(kind, &key) | self.take_away(kind, &key));
-        }
         for ((listed, listed_scope), keys) in &mut self.listing {
             if *listed == kind && (listed_scope.is_empty() || *listed_scope == scope) {
                 keys.insert(key.clone());
@@ -1027,6 +1038,17 @@ impl Store {
             }
             _ => {}
         }
+        if self.graves.get(&slot).is_some_and(|gone| *gone >= number) {
+            // It was read before it was deleted, and comes after that was told.
+            return false;
+        }
+        if !self.take_place(&slot, &object, own) {
+            // Nothing is known of it from now on: what refers to it waits, as for one that is not there.
+            let (kind, key) = slot;
+            self.missed.remove(&(kind, key.clone()));
+            let was_known = self.versions.remove(&(kind, key.clone())).is_some();
+            return was_known && (self.forget_unread(kind, &key) | self.take_away(kind, &key));
+        }
         if let Object::NotRead(key, unread) = object {
             self.versions.insert(slot, Version { number, own });
             return replace(&mut self.observed.unread, (unread_as(kind), key), unread);
@@ -1036,20 +1058,37 @@ impl Store {
         self.insert(object) | is_read_again
     }
 
-    /// Takes a place for an object, true if it is kept: those that numo heeds are, of others as many as there is a place for.
-    fn take_place(&mut self, kind: Kind, key: &Key, object: &Object) -> bool {
+    /// Takes a place for an object, true if it is kept: those that numo heeds are, and those that it heeded when they came; of others as many
+    /// as there is a place for. Who only looks keeps everything: it does not know whom numo heeds, and ends soon.
+    fn take_place(&mut self, slot: &(Kind, Key), object: &Object, own: bool) -> bool {
+        if self.observed.settings.only_looks || !weigh::counts(object) {
+            return true;
+        }
+        let (kind, key) = slot;
+        let before = self.crowd.weight(*kind, key);
+        if self.observed.heeds(kind.resource().3, &key.namespace)
+            || key.namespace == OPENSHIFT_ETCD
+            || before.is_none() && self.versions.contains_key(slot)
+            || self.is_needed(*kind, key)
+        {
+            self.crowd.leave(*kind, key);
+            self.missed.remove(slot);
+            return true;
+        }
         let Some(weight) = weigh::object(object) else {
             return true;
         };
-        if self.observed.heeds(kind.resource().3, &key.namespace)
-            || key.namespace == OPENSHIFT_ETCD
-            || self.is_needed(kind, key)
-        {
-            self.crowd.leave(kind, key);
-            self.missed.remove(&(kind, key.clone()));
+        let weight = match object {
+            // What was seen of it before is kept.
+            Object::NotRead(..) => weight.max(before.unwrap_or(0)),
+            _ => weight,
+        };
+        if own {
+            // What numo itself wrote into it pushes it out of nowhere.
+            self.crowd.hold(*kind, key, weight);
             return true;
         }
-        self.crowd.take(kind, key, weight)
+        self.crowd.take(*kind, key, weight)
     }
 
     /// Whether somebody whom numo heeds names this object of a stranger's.
@@ -1067,28 +1106,55 @@ impl Store {
         }
     }
 
+    /// Remembers that an object was deleted while some are read by themselves: what was read before that may come after it.
+    fn bury(&mut self, slot: &(Kind, Key), number: u64) {
+        if self.crowd.is_whole() {
+            self.graves.clear();
+        } else if number != u64::MAX && self.graves.len() < GRAVES {
+            self.graves.insert(slot.clone(), number);
+        }
+    }
+
     /// Objects that were turned away and that are needed now: they are to be read by themselves. What comes is [`Seen::Applied`].
     pub fn take_missed(&mut self) -> Vec<(Kind, Key)> {
         if self.crowd.is_whole() {
             return Vec::new();
         }
         self.missed.retain(|_, asked| asked.elapsed() < READ_AGAIN);
-        let rules = self.room.referred().filter(|key| !self.rules.contains_key(key));
+        let rules = self.room.referred().filter(|key| !self.rules.contains_key(*key));
         let rules = rules.map(|key| (Kind::MutexRule, key.clone()));
-        let machines = self.observed.nodes.values().filter_map(|node| {
-            let key = Key::new(
-                node.annotation(marks::CLUSTER_API_NAMESPACE),
-                node.annotation(marks::CLUSTER_API_MACHINE),
-            );
-            let place = (MachineApi::ClusterApi, key);
-            let is_missed = !place.1.name.is_empty() && !self.observed.machines.contains_key(&place);
-            is_missed.then_some((Kind::ClusterApiMachine, place.1))
-        });
-        let missed = rules.chain(machines).filter(|(kind, key)| {
+        let machines: BTreeSet<(Kind, Key)> = self
+            .observed
+            .nodes
+            .values()
+            .filter_map(|node| {
+                let key = Key::new(
+                    node.annotation(marks::CLUSTER_API_NAMESPACE),
+                    node.annotation(marks::CLUSTER_API_MACHINE),
+                );
+                let place = (MachineApi::ClusterApi, key);
+                let is_missed = !place.1.name.is_empty() && !self.observed.machines.contains_key(&place);
+                is_missed.then_some((Kind::ClusterApiMachine, place.1))
+            })
+            .collect();
+        let rules: BTreeSet<(Kind, Key)> = rules.collect();
+        let (first, second) = if machines.first() < rules.first() {
+            (machines, rules)
+        } else {
+            (rules, machines)
+        };
+        let missed = first.into_iter().chain(second).filter(|(kind, key)| {
             self.crowd.is_away(*kind, &key.namespace) && !self.missed.contains_key(&(*kind, key.clone()))
         });
-        let at_once = READ_AT_ONCE.saturating_sub(self.missed.len());
-        let missed: Vec<(Kind, Key)> = missed.take(at_once).collect();
+        let mut missed: Vec<(Kind, Key)> = missed.collect();
+        // In turn: names of nothing keep nobody waiting.
+        if let Some(last) = &self.last_missed
+            && let Some(at) = missed.iter().position(|one| one > last)
+        {
+            missed.rotate_left(at);
+        }
+        missed.truncate(READ_AT_ONCE.saturating_sub(self.missed.len()));
+        self.last_missed = missed.last().cloned().or_else(|| self.last_missed.take());
         for one in &missed {
             self.missed.insert(one.clone(), Instant::now());
         }
@@ -1096,8 +1162,16 @@ impl Store {
     }
 
     /// Kinds and namespaces that are to be listed again, as there are places now for objects that were turned away.
+    ///
+    /// Where numo heeds somebody by now nothing is decided before that: a Plan would come back before its journals.
     pub fn take_lists(&mut self) -> Vec<(Kind, String)> {
-        self.crowd.take_due()
+        let due = self.crowd.take_due();
+        for (kind, namespace) in &due {
+            if self.observed.heeds(kind.resource().3, namespace) {
+                self.expect(*kind, namespace);
+            }
+        }
+        due
     }
 
     /// Kinds and namespaces of which not every object is kept.
@@ -1244,6 +1318,7 @@ impl Store {
             return false;
         }
         self.versions.remove(&slot);
+        self.bury(&slot, number);
         self.crowd.leave(kind, key);
         let was_unread = self.forget_unread(kind, key);
         self.take_away(kind, key) | was_unread
@@ -1616,7 +1691,7 @@ fn set<V: PartialEq>(slot: &mut Option<V>, value: Option<V>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use numo_core::observed::ConfigView;
+    use numo_core::observed::{ConfigView, Unread};
 
     fn config(version: &str) -> Object {
         Object::Config(
@@ -2093,6 +2168,72 @@ mod tests {
             ));
         }
         assert_eq!(store.take_lists(), [(kind, "flood".to_owned())]);
+    }
+
+    #[test]
+    fn who_only_looks_turns_nobody_away() {
+        let mut store = Store::new(Settings {
+            only_looks: true,
+            ..Settings::default()
+        });
+        let kind = Kind::MutexRunConfig;
+        for number in 0..300 {
+            let run = written(kind, ("flood", &number.to_string()), 3000);
+            store.see(Seen::Applied(kind, number + 1, run));
+        }
+        assert_eq!(store.observed.runs.len(), 300);
+        assert!(store.turned_away().is_empty());
+    }
+
+    #[test]
+    fn an_owner_that_was_heeded_when_it_came_is_kept_until_it_is_gone() {
+        let mut store = Store::new(Settings {
+            namespace: "numo".to_owned(),
+            run_namespaces: vec!["ours".to_owned()],
+            ..Settings::default()
+        });
+        let kind = Kind::MutexRunConfig;
+        let key = Key::new("ours", "run");
+        store.see(Seen::Applied(kind, 1, written(kind, ("ours", "run"), 10)));
+        // Whoever administers the namespace takes his word back, and strangers fill it.
+        store.observed.settings.run_namespaces.clear();
+        for number in 0..300 {
+            let run = written(kind, ("ours", &number.to_string()), 3000);
+            store.see(Seen::Applied(kind, number + 2, run));
+        }
+        assert!(!store.turned_away().is_empty());
+        store.own_status(kind, 400, written(kind, ("ours", "run"), 20));
+        store.see(Seen::Applied(kind, 401, written(kind, ("ours", "run"), 30)));
+        assert!(
+            store.observed.runs.contains_key(&key),
+            "it has to give back what it took"
+        );
+        // What is read late does not come back.
+        store.see(Seen::Deleted(kind, key.clone(), 402));
+        store.see(Seen::Applied(kind, 401, written(kind, ("ours", "run"), 30)));
+        assert!(!store.observed.runs.contains_key(&key));
+    }
+
+    #[test]
+    fn an_object_that_can_be_read_no_longer_weighs_as_before() {
+        let mut store = Store::new(Settings {
+            namespace: "numo".to_owned(),
+            ..Settings::default()
+        });
+        let kind = Kind::MutexRunConfig;
+        let key = Key::new("team", "run");
+        store.see(Seen::Applied(kind, 1, written(kind, ("team", "run"), 3000)));
+        let weight = store.crowd.weight(kind, &key).unwrap();
+        let unread = Unread {
+            uid: "team/run".to_owned(),
+            words: "too large".to_owned(),
+        };
+        store.see(Seen::Applied(kind, 2, Object::NotRead(key.clone(), unread)));
+        assert!(
+            store.observed.runs.contains_key(&key),
+            "what was seen of it is kept"
+        );
+        assert_eq!(store.crowd.weight(kind, &key), Some(weight));
     }
 
     #[test]

@@ -131,30 +131,48 @@ pub async fn read_one(
 }
 
 /// Lists a kind in one namespace once more, and sends what is there: for objects that were not kept when the watch told of them. Nothing
-/// is taken for gone because it is not in it.
+/// is taken for gone because it is not in it. It ends once it was listed to the end, however often it is tried for that.
 pub async fn list_again(client: Client, kind: Kind, namespace: String, to: Sender<Seen>) {
-    let api = items(&client, kind, &namespace);
-    let mut params = ListParams::default().limit(page(kind));
-    loop {
-        let list = match api.list(&params).await {
-            Ok(list) => list,
-            Err(error) => {
-                tracing::warn!(?kind, namespace, %error, "objects that were not kept are not listed again");
+    let mut pause = AGAIN;
+    while !to.is_closed() {
+        match send_all(&client, kind, &namespace, &to).await {
+            Ok(()) => {
+                let _ = to.send(Seen::ListedAgain(kind, namespace)).await;
                 return;
             }
-        };
+            Err(error) => {
+                tracing::warn!(?kind, namespace, %error, "objects that were not kept are not listed again yet");
+            }
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LONGEST);
+    }
+}
+
+/// How soon a list is tried again that failed, and at the latest.
+const AGAIN: Duration = Duration::from_secs(5);
+const LONGEST: Duration = Duration::from_mins(1);
+
+async fn send_all(
+    client: &Client,
+    kind: Kind,
+    namespace: &str,
+    to: &Sender<Seen>,
+) -> Result<(), kube::Error> {
+    let api = items(client, kind, namespace);
+    let mut params = ListParams::default().limit(page(kind));
+    loop {
+        let list = api.list(&params).await?;
         for found in &list.items {
-            let Some(object) = wire::item(kind, found) else {
-                continue;
-            };
-            let seen = Seen::Applied(kind, wire::version(&found.metadata), object);
-            if to.send(seen).await.is_err() {
-                return;
+            if let Some(object) = wire::item(kind, found) {
+                let seen = Seen::Applied(kind, wire::version(&found.metadata), object);
+                // Whoever has gone needs none of it.
+                let _ = to.send(seen).await;
             }
         }
         params.continue_token = list.metadata.continue_.filter(|token| !token.is_empty());
         if params.continue_token.is_none() {
-            return;
+            return Ok(());
         }
     }
 }

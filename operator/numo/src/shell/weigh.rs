@@ -10,7 +10,24 @@ use serde::Serialize;
 /// What each text of a list takes beside itself (bytes).
 const ENTRY: usize = 64;
 
-/// Bytes that an object takes; none for objects of which administrators, or Kubernetes itself, are the authors.
+/// Whether an object counts: administrators, and Kubernetes itself, are the authors of the others.
+pub const fn counts(object: &Object) -> bool {
+    matches!(
+        object,
+        Object::Rule(_)
+            | Object::Unreadable(..)
+            | Object::Run(_)
+            | Object::Target(_)
+            | Object::Plan(_)
+            | Object::Change(_)
+            | Object::Machine(..)
+            | Object::HealthCheck(..)
+            | Object::DisruptionBudget(..)
+            | Object::NotRead(..)
+    )
+}
+
+/// Bytes that an object takes that counts; none for objects of which administrators, or Kubernetes itself, are the authors.
 ///
 /// The specs of MutexRules that have room are weighed by [`super::room`]; here it is what every rule takes, with room or without.
 pub fn object(object: &Object) -> Option<usize> {

@@ -44,8 +44,8 @@ pub fn admit(draft: &mut Draft<'_>, hold: Option<&Why>) {
     let members = std::mem::take(&mut draft.frame.members);
     let mut ledger = Ledger::of(draft.frame.observed, draft.frame.now);
     let mut flying = Flying::of(&draft.frame, &members, |_| true);
-    let first = first(&draft.frame, &members);
     let elsewhere = of_run::run::held_elsewhere(&draft.frame);
+    let first = first(&draft.frame, &members, |pool| elsewhere.contains_key(pool));
     let asks_first = draft.frame.intent.asks_before_turn();
     let mut asking = 0;
     let mut probes = Probes::default();
@@ -145,11 +145,15 @@ pub fn admit(draft: &mut Draft<'_>, hold: Option<&Why>) {
     draft.frame.members = members;
 }
 
-/// The nodes of `spec.first` that are not done: others wait for one that is in its soak time too.
-fn first<'a>(frame: &Frame<'a>, members: &[Member<'a>]) -> First<'a> {
+/// The nodes of `spec.first` that are not done: others wait for one that is in its soak time too. Those of a pool that another run holds
+/// have no turn before that run lets it go, and nobody waits for them.
+fn first<'a>(frame: &Frame<'a>, members: &[Member<'a>], is_elsewhere: impl Fn(&str) -> bool) -> First<'a> {
     let selector = frame.intent.first.as_ref();
     let behind = members.iter().filter(|member| {
-        let is_left_out = member.left_out().is_some_and(|change| !retry_asked(change));
+        let is_skipped = member.change.is_some_and(|change| skip_asked(change));
+        let is_left_out = member.left_out().is_some_and(|change| !retry_asked(change))
+            || is_skipped
+            || is_elsewhere(&member.pool.name);
         let is_first = selector.is_some_and(|selector| pools::matches(selector, &member.node.labels));
         let is_done = member.in_flight().is_none() && at_target(frame, member);
         is_first && !is_done && !is_left_out && frame.given_up(member).is_none()

@@ -1409,7 +1409,11 @@ impl<'a> Pass<'a> {
     fn finish(&mut self, turn: &Turn<'a>, labels: &[(String, String)]) {
         let node = turn.node;
         let mut patch = restoring(node, &self.view.uid, NodePurpose::Uncordon);
-        for (key, value) in labels {
+        let directive = turn.change.spec.directive.as_ref();
+        // Labels of the Plan's own may be refused for ever: who gives the node back does not wait for them.
+        let is_left = self.leaving.is_some()
+            || directive.is_some_and(|directive| directive.action == DirectiveAction::Skip);
+        for (key, value) in labels.iter().filter(|(key, _)| !is_left || *key == self.label) {
             let is_there = node.labels.get(key) == Some(value);
             // Somebody has left the node out of the Plan meanwhile.
             let is_disabled = *key == self.label && node.label(key) == marks::PLAN_DISABLED;
