@@ -65,6 +65,13 @@ impl<'a> Conditions<'a> {
 
     /// Sets a condition.
     pub fn set(&mut self, type_: &str, status: bool, reason: &str, message: impl Into<String>) {
+        self.set_lines(type_, status, reason, &[message.into()]);
+    }
+
+    /// The same with a message of several lines, each of which is one.
+    pub fn set_lines(&mut self, type_: &str, status: bool, reason: &str, lines: &[String]) {
+        let lines: Vec<String> = lines.iter().map(|line| shown(line)).collect();
+        let message = lines.join("\n");
         let status = if status { "True" } else { "False" }.to_owned();
         let before = self.old.iter().find(|condition| condition.type_ == type_);
         let kept = before
@@ -74,9 +81,7 @@ impl<'a> Conditions<'a> {
             type_: type_.to_owned(),
             status,
             reason: Some(reason.to_owned()),
-            message: Some(message.into())
-                .filter(|message| !message.is_empty())
-                .map(|message| shown(&message)),
+            message: Some(message).filter(|message| !message.is_empty()),
             last_transition_time: Some(kept.unwrap_or_else(|| seconds(self.now))),
             observed_generation: Some(self.generation),
         };

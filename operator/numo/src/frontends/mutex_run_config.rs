@@ -130,15 +130,18 @@ fn reference(conditions: &mut Conditions<'_>, report: &Report) {
         let (reason, message) = if *good {
             (
                 "JobRunSucceeded",
-                format!("Jobs for {node} have run successfully.\nNode is {number} of {total}"),
+                vec![
+                    format!("Jobs for {node} have run successfully."),
+                    format!("Node is {number} of {total}"),
+                ],
             )
         } else {
             (
                 "JobRunFailed",
-                format!("Jobs for {node} have not run successfully: {words}"),
+                vec![format!("Jobs for {node} have not run successfully: {words}")],
             )
         };
-        conditions.set(types::JOB_RUN, *good, reason, message);
+        conditions.set_lines(types::JOB_RUN, *good, reason, &message);
     }
     if let Some(LastWord {
         node,
@@ -150,15 +153,18 @@ fn reference(conditions: &mut Conditions<'_>, report: &Report) {
         let (reason, message) = if *good {
             (
                 "NodeUpgradeSucceeded",
-                format!("Upgrade for {node} has succeeded.\nNode is {number} of {total}"),
+                vec![
+                    format!("Upgrade for {node} has succeeded."),
+                    format!("Node is {number} of {total}"),
+                ],
             )
         } else {
             (
                 "NodeUpgradeFailed",
-                format!("Upgrade for {node} has not succeeded: {words}"),
+                vec![format!("Upgrade for {node} has not succeeded: {words}")],
             )
         };
-        conditions.set(types::NODE_UPGRADE, *good, reason, message);
+        conditions.set_lines(types::NODE_UPGRADE, *good, reason, &message);
     }
     if report.phase == RunPhase::Idle && report.hold.is_none() && !report.upgrade_available {
         conditions.set(

@@ -949,7 +949,7 @@ async fn what_an_alert_says_to_do() -> Result<()> {
         site.apply(&[kind_of("monitoring.coreos.com", "v1", plural, kind)])
             .await?;
     }
-    let install = "kubectl apply -k deploy/kustomize/kubernetes && echo applied";
+    let install = "kubectl apply -k deploy/kustomize/self-managed && echo applied";
     site.until(install, "applied").await?;
     site.run("kubectl -n node-upgrade-mutex-operator rollout status deployment/numo")
         .await?;

@@ -16,7 +16,7 @@ use kube::{
     Api,
     api::{ListParams, Patch, PatchParams},
 };
-use numo_api::{NodeChange, Step, node_maintenance::MEDIK8S_GROUP, text};
+use numo_api::{NodeChange, node_maintenance::MEDIK8S_GROUP, text};
 use numo_e2e::{NAMESPACE, Stage, manifests};
 use numo_world::{Fault, PoolSpec, WorldSpec};
 use serde_json::{Value, json};
@@ -185,8 +185,12 @@ async fn hold(stage: &Stage) -> Result<()> {
     stage
         .until("worker-0 is held", 90, || async {
             let change = changes.get(&name).await?;
-            let step = change.status.and_then(|status| status.step);
-            Ok((step == Some(Step::Held)).then_some(()))
+            // Its turn may have been given back meanwhile.
+            let message = change
+                .status
+                .and_then(|status| status.message)
+                .unwrap_or_default();
+            Ok(message.contains(&marker("directive-by")).then_some(()))
         })
         .await?;
     statuses_are_clean(stage).await?;
