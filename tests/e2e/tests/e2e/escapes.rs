@@ -209,6 +209,10 @@ async fn hold(stage: &Stage) -> Result<()> {
         ),
     ];
     for (list, entry) in journal {
+        // A node whose turn was given back has no verdicts.
+        if status[list].is_null() {
+            status[list] = json!([]);
+        }
         let list = status[list]
             .as_array_mut()
             .with_context(|| format!("a journal with {list}"))?;

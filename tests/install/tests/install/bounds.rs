@@ -96,10 +96,11 @@ fn where_no_file_labels_the_namespace_the_command_is_said() -> Result<()> {
         ("deploy/olm/README.md", format!("oc label namespace {NAMESPACE}")),
     ] {
         let all = text(page)?.replace("\\\n", " ");
-        let line = all.lines().find(|line| line.trim_start().starts_with(&command));
+        let line = all.lines().find(|line| line.trim_start_matches([' ', '`']).starts_with(&command));
         let words: BTreeSet<&str> = line
             .with_context(|| format!("{page} has no {command}"))?
             .split_whitespace()
+            .map(|word| word.trim_end_matches(['`', '.']))
             .collect();
         for (label, value) in own.as_object().context("labels")? {
             let wanted = format!("{label}={}", value.as_str().unwrap_or_default());
