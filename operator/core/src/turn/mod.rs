@@ -3,6 +3,7 @@
 pub mod believed;
 pub mod closed;
 pub mod directive;
+pub(crate) mod failed;
 pub mod job;
 pub mod journal;
 pub mod lease;
@@ -10,5 +11,7 @@ pub mod machine;
 pub(crate) mod overdue;
 pub mod phases;
 pub mod quarantine;
+pub mod reservation;
 pub mod shield;
+pub(crate) mod steps;
 pub(crate) mod ungated;

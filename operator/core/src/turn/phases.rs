@@ -45,15 +45,6 @@ pub(crate) struct At {
 }
 
 impl At {
-    /// A phase whose verdicts are journaled in this step.
-    pub const fn step(phase: Phase, step: Step) -> Self {
-        Self {
-            phase,
-            step: Some(step),
-            then: None,
-        }
-    }
-
     /// A phase whose verdicts are journaled in whatever step the node is; with the last Pass this one begins, if any.
     pub const fn then(phase: Phase, then: Option<Step>) -> Self {
         Self {
@@ -123,12 +114,6 @@ impl Phases<'_> {
     ) -> Went {
         let progress = self.progress((node, change), at.phase);
         self.go_on(out, (node, change), at, closed, progress)
-    }
-
-    /// Whether a rule of the phase is to begin next.
-    pub fn asks_next(&self, (node, change): (&NodeView, &ChangeView), phase: Phase) -> bool {
-        let progress = self.progress((node, change), phase);
-        matches!(progress, Progress::Start(_) | Progress::Evaluate(_))
     }
 
     /// Has rules of these phases asked again whose Pass is too old to go on; verdicts are journaled in `step`.

@@ -6,17 +6,21 @@
 //! and budget allows.
 
 mod admit;
+mod change;
+mod directive;
 mod draft;
 pub(crate) mod frame;
 pub mod gates;
 mod labels;
 mod machine;
-mod node;
+mod orphans;
 mod pool;
 mod quarantine;
+mod release;
 mod run;
 mod run_rules;
 pub mod stuck;
+mod turn;
 mod ungated;
 
 pub use admit::reservation;

@@ -4,9 +4,9 @@ use super::{
     admit,
     draft::Draft,
     frame::{Frame, Member, at_target},
-    machine, node, pool, quarantine,
+    machine, orphans, pool, quarantine,
     run_rules::{no_longer_passed, run_rules_hold},
-    ungated,
+    turn, ungated,
 };
 use crate::{
     action::{Action, FORGET_CHAIN},
@@ -34,8 +34,9 @@ use std::collections::BTreeSet;
 
 /// The decision for a MutexRunConfig.
 pub(crate) fn decide(snapshot: &Snapshot<'_>, run: &RunConfigView, answers: &Answers) -> Decision {
+    let frame = Frame::of(snapshot, run);
     let mut draft = Draft {
-        frame: Frame::of(snapshot, run),
+        frame: &frame,
         answers,
         out: Decision::default(),
         said: Vec::new(),
@@ -43,7 +44,7 @@ pub(crate) fn decide(snapshot: &Snapshot<'_>, run: &RunConfigView, answers: &Ans
     };
     describe(&mut draft);
     last_words(&mut draft);
-    if let Some(why) = never_listed(&draft.frame) {
+    if let Some(why) = never_listed(draft.frame) {
         return refused(draft, why);
     }
     // Whatever numo took while it was allowed to goes back.
@@ -65,14 +66,14 @@ pub(crate) fn decide(snapshot: &Snapshot<'_>, run: &RunConfigView, answers: &Ans
         return refused(draft, why);
     }
     let leaving = draft.frame.leaving();
-    let refusal = gates::run::refusal(&draft.frame);
+    let refusal = gates::run::refusal(draft.frame);
     let dry = draft.frame.intent.dry_run && leaving.is_none() && !draft.frame.has_begun();
-    let hold = gates::run::hold(&draft.frame, leaving.as_ref(), refusal.as_ref());
+    let hold = gates::run::hold(draft.frame, leaving.as_ref(), refusal.as_ref());
     let of_turns = hold
         .clone()
-        .or_else(|| no_longer_passed(&draft.frame, draft.answers));
+        .or_else(|| no_longer_passed(draft.frame, draft.answers));
     move_on(&mut draft, of_turns.as_ref(), leaving.as_ref());
-    let over = leaving.is_some() || is_over(&draft.frame);
+    let over = leaving.is_some() || is_over(draft.frame);
     let active = draft.frame.is_active();
     quarantine::tend(&mut draft, active && !over);
     if over {
@@ -91,7 +92,7 @@ pub(crate) fn decide(snapshot: &Snapshot<'_>, run: &RunConfigView, answers: &Ans
     }
     forget(&mut draft);
     if dry {
-        let dry_words = what_a_dry_run_leaves(&draft.frame);
+        let dry_words = what_a_dry_run_leaves(draft.frame);
         draft.out.actions.clear();
         draft.out.questions.clear();
         draft.out.report.upgrade_held = None;
@@ -113,7 +114,7 @@ pub(crate) fn decide(snapshot: &Snapshot<'_>, run: &RunConfigView, answers: &Ans
 
 /// The parts of the report that are there whatever is decided.
 fn describe(draft: &mut Draft<'_>) {
-    let frame = &draft.frame;
+    let frame = draft.frame;
     let report = &mut draft.out.report;
     report.run_id.clone_from(&frame.run_id);
     report.target = frame.desired.as_ref().ok().cloned();
@@ -220,7 +221,7 @@ type Last<'a> = Option<(&'a str, &'a ChangeView, bool)>;
 /// What the replaced operator's conditions JobRun and NodeUpgrade speak of: the node whose rules, and the
 /// node whose change, came last. Read from the journals, so that a restart says the same.
 fn last_words(draft: &mut Draft<'_>) {
-    let frame = &draft.frame;
+    let frame = draft.frame;
     let (mut rules, mut change): (Last<'_>, Last<'_>) = (None, None);
     let (mut gated, mut changed) = (0, 0);
     for journal in frame
@@ -306,23 +307,22 @@ fn is_over(frame: &Frame<'_>) -> bool {
 
 /// Moves on every node that has its turn, and gives back what ended journals still hold.
 fn move_on(draft: &mut Draft<'_>, hold: Option<&Why>, leaving: Option<&Why>) {
-    let members = std::mem::take(&mut draft.frame.members);
-    let pass = node::Pass {
+    let members = &draft.frame.members;
+    let pass = turn::Pass {
         hold,
         leaving,
-        out_of_turn: admit::out_of_turn(&draft.frame, &members, hold, &mut draft.out.report),
+        out_of_turn: admit::out_of_turn(draft.frame, members, hold, &mut draft.out.report),
     };
-    for member in &members {
+    for member in members {
         if let Some(change) = member.in_flight() {
-            node::advance(draft, &pass, member, change);
+            turn::advance(draft, &pass, member, change);
         } else {
-            node::give_back(draft, member);
+            orphans::give_back(draft, member);
         }
     }
-    draft.frame.members = members;
-    node::settle_orphans(draft);
+    orphans::settle_orphans(draft);
     machine::unshield(draft);
-    node::free_jobs(draft, draft.frame.run.deleting);
+    orphans::free_jobs(draft, draft.frame.run.deleting);
 }
 
 /// Leaves the run: once nothing is in flight, everything is restored.
@@ -345,7 +345,7 @@ fn leave(draft: &mut Draft<'_>, leaving: Option<&Why>) {
         None => RunResult::Succeeded,
     });
     if leaving.is_none()
-        && has_run(&draft.frame)
+        && has_run(draft.frame)
         && let Some(why) = run_rules_hold(draft, Phase::PostRun)
     {
         draft.out.report.hold = Some(why);
@@ -354,13 +354,13 @@ fn leave(draft: &mut Draft<'_>, leaving: Option<&Why>) {
     }
     let before = draft.out.actions.len();
     if !draft.frame.run.deleting {
-        node::free_jobs(draft, true);
+        orphans::free_jobs(draft, true);
     }
     pool::give_back(draft, leaving.is_none());
     if draft.out.actions.len() > before {
         return;
     }
-    let frame = &draft.frame;
+    let frame = draft.frame;
     let kept = |pool| leaving.is_none() && frame.keeps_paused(pool);
     let held = frame
         .marked_pools()
@@ -391,10 +391,10 @@ fn has_run(frame: &Frame<'_>) -> bool {
 
 /// Reports the nodes that are not in flight while a run is being left; the number left out.
 fn report_the_rest(draft: &mut Draft<'_>, why: &Why) -> usize {
-    let members = std::mem::take(&mut draft.frame.members);
+    let members = &draft.frame.members;
     let mut left_out = 0;
     for member in members.iter().filter(|member| member.in_flight().is_none()) {
-        if at_target(&draft.frame, member) {
+        if at_target(draft.frame, member) {
             admit::report_done(draft, member);
         } else if let Some(change) = member.left_out().filter(|change| !retry_asked(change)) {
             left_out += 1;
@@ -406,7 +406,6 @@ fn report_the_rest(draft: &mut Draft<'_>, why: &Why) -> usize {
             draft.report(member, Step::Selected, why.clone());
         }
     }
-    draft.frame.members = members;
     left_out
 }
 
@@ -414,12 +413,12 @@ fn report_the_rest(draft: &mut Draft<'_>, why: &Why) -> usize {
 fn drive(draft: &mut Draft<'_>, hold: Option<Why>, refusal: Option<&Why>) {
     if !draft.frame.is_active() {
         let has_nodes = !draft.frame.members.is_empty();
-        let holds = refusal.is_none_or(|why| gates::run::holds_when_refused(&draft.frame, why));
+        let holds = refusal.is_none_or(|why| gates::run::holds_when_refused(draft.frame, why));
         if draft.frame.intent.hold_always && holds && has_nodes {
             pool::arm(draft, refusal);
         }
         draft.out.report.phase = RunPhase::Idle;
-        draft.out.report.hold = idle(&draft.frame, hold, refusal);
+        draft.out.report.hold = idle(draft.frame, hold, refusal);
         let last = draft.frame.run.status.run.as_ref();
         draft.out.report.result = last
             .filter(|last| last.id == draft.frame.run_id && last.finished_at.is_some())
@@ -437,16 +436,16 @@ fn drive(draft: &mut Draft<'_>, hold: Option<Why>, refusal: Option<&Why>) {
         return;
     }
     draft.out.report.phase = RunPhase::Active;
-    if refusal.is_none_or(|why| gates::run::holds_when_refused(&draft.frame, why)) {
+    if refusal.is_none_or(|why| gates::run::holds_when_refused(draft.frame, why)) {
         pool::arm(draft, refusal);
-        let held = refusal.filter(|_| gates::run::unpaused_by_other(&draft.frame).is_none());
+        let held = refusal.filter(|_| gates::run::unpaused_by_other(draft.frame).is_none());
         draft.out.report.upgrade_held = held.cloned();
     } else {
         draft.out.report.phase = RunPhase::Refused;
     }
     pool::tend_canary(draft);
     let hold = match hold
-        .or_else(|| all_stopped(&draft.frame))
+        .or_else(|| all_stopped(draft.frame))
         .or_else(|| run_rules_hold(draft, Phase::PreRun))
     {
         Some(why) => {
@@ -457,7 +456,7 @@ fn drive(draft: &mut Draft<'_>, hold: Option<Why>, refusal: Option<&Why>) {
     };
     draft.out.report.hold = hold.clone().map(|why| {
         if refusal == Some(&why) {
-            foretold(&draft.frame, why)
+            foretold(draft.frame, why)
         } else {
             why
         }
@@ -558,7 +557,7 @@ fn idle(frame: &Frame<'_>, hold: Option<Why>, refusal: Option<&Why>) -> Option<W
 
 /// Journals that ended are kept for the last three targets of each node, thirty days at most.
 fn forget(draft: &mut Draft<'_>) {
-    let frame = &draft.frame;
+    let frame = draft.frame;
     let old: Vec<Action> = forgotten(frame.changes(), &frame.run_id, frame.now).collect();
     for action in old {
         draft.act(FORGET_CHAIN, action, None);

@@ -14,6 +14,7 @@ mod leave;
 mod node;
 mod pass;
 mod phases;
+mod turn;
 
 use crate::{
     action::{Action, EventAction},
@@ -25,20 +26,17 @@ use crate::{
     drain,
     key::Key,
     ledger::{self, Ledger},
-    mark, names,
     observed::{ChangeView, ForeignController, MaintenanceView, NodeView, Observed},
     owner::OwnerKind,
-    probe::{self, Look},
     quorum,
     report::{MaintenancePhase, MaintenanceReport, RunPhase},
     standoff,
-    time::later,
     turn::{
         closed::{self, Probes},
         directive,
         journal::{self, Journal},
         lease::Lease,
-        overdue,
+        overdue, reservation,
     },
     verdict::Answers,
     why::Why,
@@ -46,10 +44,7 @@ use crate::{
 use asked::{asked, no_room};
 use known::{last_phase, run_id};
 use lease::{MAX_LEASE_ERRORS, lease};
-use node::cordoning;
-use numo_api::{
-    DirectiveAction, NodeChangeSpec, OwnerRef, Phase, Reason, Step, Target, marks, plan::PLAN_GROUP,
-};
+use numo_api::{DirectiveAction, NodeChangeSpec, Reason, Step, Target, marks, plan::PLAN_GROUP};
 use pass::{Pass, held};
 
 pub use asked::{inadmissible, invalid, rules_of};
@@ -133,33 +128,17 @@ fn group_of(view: &MaintenanceView) -> &'static str {
     }
 }
 
-/// The NodeChange of a node in maintenance, by its one name.
+/// The NodeChange of a node in maintenance. It is in the operator's own namespace.
 pub fn reservation(view: &MaintenanceView, node: &NodeView, namespace: &str) -> (Key, NodeChangeSpec) {
-    let kind = view.owner.kind;
-    let run_id = run_id(view);
-    let name = names::change_name(kind.name(), &view.owner.key.name, &view.uid, &node.uid, &run_id);
-    let spec = NodeChangeSpec {
-        owner_ref: OwnerRef {
-            api_version: kind.api_version(),
-            kind: kind.name().to_owned(),
-            namespace: None,
-            name: view.owner.key.name.clone(),
-            uid: view.uid.clone(),
-        },
-        node_name: node.name.clone(),
-        node_uid: node.uid.clone(),
-        target: Target {
-            run_id,
-            version: String::new(),
-            pool: String::new(),
-        },
-        in_service: false,
-        directive: None,
+    let target = Target {
+        run_id: run_id(view),
+        version: String::new(),
+        pool: String::new(),
     };
-    (Key::new(namespace, name), spec)
+    reservation::reservation((&view.owner, &view.uid), node, target, false, namespace)
 }
 
-impl Pass<'_> {
+impl<'a> Pass<'a> {
     /// The operator that numo replaces is live, and numo has nothing in hand.
     fn leave_to(&mut self, why: Why) {
         self.out.report.phase = RunPhase::Refused;
@@ -187,11 +166,16 @@ impl Pass<'_> {
         if view.deleting {
             self.out.report.phase = RunPhase::Leaving;
             // Without our finalizer there may be something left if others hold the object.
-            let has_turn = changes(observed, &view.uid).any(ChangeView::in_flight);
-
-            if (has_finalizer || has_turn) && self.give_back(node, true) {
+            let turn = changes(observed, &view.uid).find(|change| change.in_flight());
+            let of_node = turn
+                .zip(node)
+                .filter(|(turn, node)| turn.spec.node_uid == node.uid);
+            if let Some((change, node)) = of_node {
+                self.advance(node, change);
+            } else if (has_finalizer || turn.is_some()) && self.put_back(node) {
                 self.remove_finalizer();
             }
+            self.report.phase = last_phase(view);
             return;
         }
         // The finalizer is the rival's while that lives; the node in hand is told of all the same.
@@ -243,7 +227,7 @@ impl Pass<'_> {
                 let message = change.status.message.clone().unwrap_or_default();
                 let known = view.status.error_on_lease_count.unwrap_or(0);
                 self.report.lease_errors = known.max(MAX_LEASE_ERRORS + 1);
-                self.give_back(Some(node), false);
+                self.put_back(Some(node));
                 self.say(
                     Step::Failed,
                     Why::new(Reason::NodeLeaseLost, message),
@@ -390,139 +374,20 @@ impl Pass<'_> {
         }
     }
 
-    /// A person asks for the rules once more.
-    fn retries(&mut self, change: &ChangeView) -> bool {
-        let fresh = change.status.observed_generation.unwrap_or(1) < change.generation;
-        let Some(directive) = &change.spec.directive else {
-            return false;
-        };
-        if directive.action != DirectiveAction::Retry || !fresh {
-            return false;
-        }
-        let why = Why::new(
-            Reason::Admitting,
-            directive::persons_words("retried", change, directive),
-        );
-        // A node that was left out has given its turn back: others may have it now.
-        let step = if change.in_flight() {
-            Step::Admitted
-        } else {
-            Step::Selected
-        };
-        let mut journal = Journal::open(change, self.now);
-        journal.obey();
-        journal.next_attempt();
-        journal.enter(step, Some(&why));
-        self.out.actions.extend(journal.planned(None));
-        self.say(step, why, Some(change));
-        true
-    }
-
-    /// A person leaves the node out: its cordon, taints, shield and lease are given back. Whether that is so.
-    fn skips(&mut self, node: &NodeView, change: &ChangeView) -> bool {
-        let directive = change.spec.directive.as_ref();
-        let Some(directive) = directive.filter(|one| one.action == DirectiveAction::Skip) else {
-            return false;
-        };
-        let words = directive::persons_words("skipped", change, directive);
-        let why = Why::new(Reason::SkippedByPerson, words);
-        if self.give_back(Some(node), false) {
-            self.release_lease(true);
-            let mut journal = Journal::open(change, self.now);
-            journal.obey();
-            journal.enter(Step::Skipped, Some(&why));
-            self.out.actions.extend(journal.planned(None));
-        }
-        // Nobody may take the node for one that is in maintenance.
-        self.report.phase = MaintenancePhase::Failed;
-        self.say(Step::Skipped, why, Some(change));
-        true
-    }
-
     /// A node that a person has left out stays so until a person asks for it again.
     fn stay_out(&mut self, node: &NodeView, change: &ChangeView) {
         if self.retries(change) {
             return;
         }
-        self.give_back(Some(node), false);
+        self.put_back(Some(node));
         self.report.phase = MaintenancePhase::Failed;
         let message = change.status.message.clone().unwrap_or_default();
-        let why = Why::new(Reason::SkippedByPerson, message);
-        self.say(Step::Skipped, why, Some(change));
-    }
-
-    /// One step further with a node that has its turn.
-    fn advance(&mut self, node: &NodeView, change: &ChangeView) {
-        self.report.phase = MaintenancePhase::Running;
-        if self.skips(node, change) {
-            return;
-        }
-        let cordon = mark::cordoned_by(node).filter(|mark| mark.owner == self.view.uid);
-        let has_begun = cordon.is_some() || journal::entered(change, Step::Cordoned).is_some();
-        if !self.take_lease(node, change, has_begun) {
-            return;
-        }
-        if let Some(mark) = cordon {
-            self.keep_drained(node, change, &mark);
-            return;
-        }
-        if self.retries(change) {
-            return;
-        }
-        // Quorum too: the rules may have taken hours.
-        let against = gates::weigh(self.asked, |gate| match gate {
-            Gate::Person => directive::held(change),
-            gate => self.at_any_time(node, gate),
-        });
-        let closed = against.worst(&mut self.out.report);
-        if !self.passed(node, change, Phase::Pre, Step::PreRules, closed.as_ref()) {
-            return;
-        }
-        // Before the last rules and after them: those may take long, and one that changes the world for a drain that
-        // cannot pass has done it in vain.
-        let probe = self.intent.drain.probe;
-        if closed.is_none()
-            && probe
-            && self.asks_next(node, change, Phase::PreRelease)
-            && !self.probe_drain(node, change)
-        {
-            return;
-        }
-        if !self.passed(node, change, Phase::PreRelease, Step::PreRelease, closed.as_ref()) {
-            return;
-        }
-        if let Some(why) = closed {
-            self.close(Step::PreRelease, why, change);
-            return;
-        }
-        // Before Passes are confirmed: a rule that is asked again each time its Pass grows old would keep a turn that the
-        // drain closes from ever being given back.
-        if (probe && !self.probe_drain(node, change)) || !self.confirm(node, change) {
-            return;
-        }
-        self.act(Action::PatchNode(cordoning(node, self.view, self.group, 0)), None);
-        self.say(
-            Step::Cordoned,
-            Why::new(Reason::Draining, "it is being cordoned"),
-            Some(change),
-        );
-    }
-
-    /// Looks a last time for what would keep the drain from passing; true if there is nothing.
-    fn probe_drain(&mut self, node: &NodeView, change: &ChangeView) -> bool {
-        let known = (self.answers, self.now);
-        match probe::look(self.observed, node, &self.intent.drain, known) {
-            Look::Passes => return true,
-            Look::Blocked(words) => {
-                self.close(Step::PreRelease, Why::new(Reason::DrainBlocked, words), change);
-                self.wake(later(self.now, 15));
-                return false;
-            }
-            Look::Asks(question) => self.out.questions.push(question),
-            Look::Unknown => {}
-        }
-        let why = Why::new(Reason::Draining, "its evictions are being tried by dry run");
-        self.say(Step::PreRelease, why, Some(change));
-        false
+        let by_policy = journal::is_for(change, Reason::SkippedByPolicy);
+        let reason = if by_policy {
+            Reason::SkippedByPolicy
+        } else {
+            Reason::SkippedByPerson
+        };
+        self.say(Step::Skipped, Why::new(reason, message), Some(change));
     }
 }

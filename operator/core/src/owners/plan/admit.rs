@@ -3,8 +3,9 @@
 use super::{
     edge,
     known::{is_gate_lost, reservation},
-    node,
+    leave,
     pass::Pass,
+    turn, upgrade,
 };
 use crate::{
     action::{Action, Change},
@@ -357,7 +358,7 @@ impl<'a> Pass<'a> {
         let labels = self.view.spec.post_complete_labels.iter().flatten();
         labels.into_iter().find_map(|(key, value)| {
             let problem = names::wrong_label_key(key).or_else(|| {
-                let value = node::filled(value, &self.hash, &self.resolved.version);
+                let value = leave::filled(value, &self.hash, &self.resolved.version);
                 names::wrong_label_value(&value)
             });
             problem.map(|problem| format!("spec.postCompleteLabels[{key}]: {problem}"))
@@ -525,7 +526,7 @@ impl<'a> Pass<'a> {
     fn of_windows(&self, node: &NodeView) -> Option<Why> {
         let settings = &self.observed.settings.plan_jobs;
         let by_job = self.intent.cordons && !self.intent.drains;
-        let none = node::is_windows(node) && by_job && settings.kubectl_image_windows.is_empty();
+        let none = turn::is_windows(node) && by_job && settings.kubectl_image_windows.is_empty();
         none.then(|| {
             let message = format!(
                 "Node {} runs Windows, and there is no image to cordon it with: set SYSTEM_UPGRADE_JOB_KUBECTL_IMAGE_WINDOWS, or drainBy: Numo",
@@ -574,7 +575,7 @@ impl<'a> Pass<'a> {
         let message = format!("Job {key} to version {} still runs on Node {of}", job.version);
         if !node.ready {
             // Nobody can see it end.
-            let message = format!("{message}, which is not Ready: {}", node::leave_out(of));
+            let message = format!("{message}, which is not Ready: {}", upgrade::leave_out(of));
             return Some(Why::new(Reason::NodeNotReady, message));
         }
         Some(Why::new(Reason::NodeBusy, message))

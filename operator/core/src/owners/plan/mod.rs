@@ -7,14 +7,19 @@
 
 mod admit;
 mod asked;
+mod drain;
 mod duration;
 mod edge;
 mod encode;
+mod failed;
+mod hold;
 mod honoured;
 mod known;
-mod node;
+mod leave;
 mod pass;
 mod resolve;
+mod turn;
+mod upgrade;
 
 pub use crate::admit::window::Window;
 pub use asked::{Intent, rules_of, timeout_seconds};
@@ -307,7 +312,7 @@ impl Pass<'_> {
             {
                 continue;
             }
-            let patch = node::restoring(node, &view.uid, NodePurpose::Uncordon);
+            let patch = hold::restoring(node, &view.uid, NodePurpose::Uncordon);
             self.act(&node.name, Action::PatchNode(patch), None);
         }
         let due = machine::remediation_unshields(observed, &view.uid, |node| !in_flight.contains(node));
