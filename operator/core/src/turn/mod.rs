@@ -8,7 +8,7 @@ pub mod job;
 pub mod journal;
 pub mod lease;
 pub mod machine;
-pub(crate) mod overdue;
+pub mod overdue;
 pub mod phases;
 pub mod quarantine;
 pub mod reservation;

@@ -38,6 +38,19 @@ pub fn reservation(
     (Key::new(namespace, name), spec)
 }
 
+/// The journals of an owner. Those of an owner that is in no namespace are in the operator's own.
+pub(crate) fn of<'a>(
+    observed: &'a Observed,
+    owner: &'a Owner,
+    owner_uid: &'a str,
+) -> impl Iterator<Item = &'a ChangeView> {
+    let namespace = match owner.key.namespace.as_str() {
+        "" => &observed.settings.namespace,
+        namespace => namespace,
+    };
+    of_owner(observed, namespace, owner_uid)
+}
+
 /// The journals of an owner, in the order of their names. Only those of the namespace where the owner's are: who may write elsewhere
 /// could forge one.
 pub(crate) fn of_owner<'a>(

@@ -12,6 +12,7 @@ mod draft;
 pub(crate) mod frame;
 pub mod gates;
 mod labels;
+mod lint;
 mod machine;
 mod orphans;
 mod pool;
@@ -19,11 +20,11 @@ mod quarantine;
 mod release;
 mod run;
 mod run_rules;
-pub mod stuck;
 mod turn;
 mod ungated;
 
 pub use admit::reservation;
 pub use frame::{Frame, Member};
 
-pub(crate) use run::decide;
+pub(crate) use lint::Lint;
+pub(crate) use run::Run;

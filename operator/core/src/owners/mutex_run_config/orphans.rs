@@ -1,6 +1,10 @@
 //! What nodes still hold that have no turn any more, and Jobs that nobody waits for.
 
-use super::{draft::Draft, frame::Member, run_rules::awaited_run_jobs};
+use super::{
+    draft::Draft,
+    frame::{Frame, Member},
+    run_rules::awaited_run_jobs,
+};
 use crate::{
     key::Key,
     mark::{self, Shielded},
@@ -31,27 +35,31 @@ fn release_lease(draft: &mut Draft<'_>, node: &str) {
     }
 }
 
-/// Ends the journals of nodes that are gone, and takes back what is left on nodes that are in the run no
-/// more: shields and leases.
-///
-/// A cluster that has MachineConfigPools is never without any: where none is seen the list is not believed, and only nodes that are gone
-/// end their turns. A run that is being deleted gives back what it has all the same.
-pub fn settle_orphans(draft: &mut Draft<'_>) {
-    let blind = draft.frame.observed.pools.is_empty() && !draft.frame.run.deleting;
-    for change in draft.frame.orphans.clone() {
+/// Whether the list of pools is not to be believed. A cluster that has MachineConfigPools is never without any. A run that is being
+/// deleted gives back what it has all the same.
+fn is_blind(frame: &Frame<'_>) -> bool {
+    frame.observed.pools.is_empty() && !frame.run.deleting
+}
+
+/// Ends the turns of nodes that are gone, or whose pool is.
+pub fn end_turns(draft: &mut Draft<'_>) {
+    let frame = draft.frame;
+    for change in &frame.orphans {
         let (name, uid) = (&change.spec.node_name, &change.spec.node_uid);
-        let node = draft.frame.observed.nodes.get(name);
-        if blind && node.is_some_and(|node| node.uid == *uid) {
-            continue;
-        }
+        let node = frame.observed.nodes.get(name);
         let message = match node.filter(|node| node.uid == *uid) {
             None => journal::gone(change),
+            Some(_) if is_blind(frame) => continue,
             Some(_) => format!("pool {} of Node {name} no longer exists", change.spec.target.pool),
         };
-        let ended = journal::end_gone(change, message, draft.frame.observed, draft.frame.now);
+        let ended = journal::end_gone(change, message, frame.observed, frame.now);
         draft.out.actions.extend(ended);
     }
-    if blind {
+}
+
+/// Takes back what is left on nodes that are in the run no more: shields and leases.
+pub fn settle(draft: &mut Draft<'_>) {
+    if is_blind(draft.frame) {
         return;
     }
     let observed = draft.frame.observed;

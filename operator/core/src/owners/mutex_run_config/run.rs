@@ -10,16 +10,19 @@ use super::{
 };
 use crate::{
     action::{Action, FORGET_CHAIN},
-    decision::{Decision, Snapshot},
+    decision::Decision,
     intent::loses_pools,
     ledger,
-    observed::{ChangeView, ForeignController, RunConfigView},
-    owners::mutex_run_config::gates::{self, honoured::not_honoured},
+    observed::{ChangeView, ForeignController},
+    owners::{
+        Pass,
+        mutex_run_config::gates::{self, honoured::not_honoured},
+    },
     report::{LastWord, NodeReport, PoolReport, RunPhase},
-    standoff,
     turn::{
         directive::retry_asked,
         journal::{self, forgotten},
+        steps::{Next, ON, STAY},
     },
     verdict::Answers,
     why::Why,
@@ -32,84 +35,140 @@ use numo_api::{
 };
 use std::collections::BTreeSet;
 
-/// The decision for a MutexRunConfig.
-pub(crate) fn decide(snapshot: &Snapshot<'_>, run: &RunConfigView, answers: &Answers) -> Decision {
-    let frame = Frame::of(snapshot, run);
-    let mut draft = Draft {
-        frame: &frame,
-        answers,
-        out: Decision::default(),
-        said: Vec::new(),
-        pool: None,
-    };
-    describe(&mut draft);
-    last_words(&mut draft);
-    if let Some(why) = never_listed(draft.frame) {
-        return refused(draft, why);
-    }
-    // Whatever numo took while it was allowed to goes back.
-    let finalizer = run
-        .finalizers
-        .iter()
-        .any(|finalizer| finalizer == marks::FINALIZER);
-    if let Some(why) = not_honoured(run, &snapshot.observed.settings)
-        && !(run.deleting && finalizer)
-        && !draft.frame.holds_anything()
-    {
-        return refused(draft, why);
-    }
-    // What is under way is finished; nothing begins beside the operator that numo replaces.
-    if let Some(why) = snapshot.observed.stood_off(ForeignController::MutexRunConfig)
-        && !finalizer
-        && !draft.frame.holds_anything()
-    {
-        return refused(draft, why);
-    }
-    let leaving = draft.frame.leaving();
-    let refusal = gates::run::refusal(draft.frame);
-    let dry = draft.frame.intent.dry_run && leaving.is_none() && !draft.frame.has_begun();
-    let hold = gates::run::hold(draft.frame, leaving.as_ref(), refusal.as_ref());
-    let of_turns = hold
-        .clone()
-        .or_else(|| no_longer_passed(draft.frame, draft.answers));
-    move_on(&mut draft, of_turns.as_ref(), leaving.as_ref());
-    let over = leaving.is_some() || is_over(draft.frame);
-    let active = draft.frame.is_active();
-    quarantine::tend(&mut draft, active && !over);
-    if over {
-        leave(&mut draft, leaving.as_ref());
-    } else {
-        drive(&mut draft, hold, refusal.as_ref());
-    }
-    machine::resume_health_checks(&mut draft);
-    pool::keep_finalizer(&mut draft);
-    let locks = snapshot.observed.reboot_locks.values().flatten();
-    let ends = locks
-        .filter_map(|lock| lock.until)
-        .filter(|until| *until > snapshot.now);
-    if let Some(first) = ends.min() {
-        draft.wake(first);
-    }
-    forget(&mut draft);
-    if dry {
-        let dry_words = what_a_dry_run_leaves(draft.frame);
-        draft.out.actions.clear();
-        draft.out.questions.clear();
-        draft.out.report.upgrade_held = None;
-        // What numo would end by itself it does not end in a dry run.
-        let hold = &mut draft.out.report.hold;
-        if hold.as_ref().is_none_or(|why| why.reason.who() == Who::Numo) {
-            *hold = Some(Why::new(Reason::DryRun, dry_words));
+/// One pass over a MutexRunConfig.
+pub(crate) struct Run<'m> {
+    draft: Draft<'m>,
+    /// Why the run is being left, if it is.
+    leaving: Option<Why>,
+    /// Why it is refused, if so.
+    refusal: Option<Why>,
+    /// Why nothing begins, if so.
+    hold: Option<Why>,
+    /// Nothing is to be written.
+    dry: bool,
+}
+
+impl<'m> Run<'m> {
+    /// What is known of the run at the beginning of the pass.
+    pub(crate) fn of(frame: &'m Frame<'m>, answers: &'m Answers) -> Self {
+        let leaving = frame.leaving();
+        let refusal = gates::run::refusal(frame);
+        Self {
+            hold: gates::run::hold(frame, leaving.as_ref(), refusal.as_ref()),
+            dry: frame.intent.dry_run && leaving.is_none() && !frame.has_begun(),
+            draft: Draft {
+                frame,
+                answers,
+                out: Decision::default(),
+                said: Vec::new(),
+                pool: None,
+            },
+            leaving,
+            refusal,
         }
     }
-    let changes: Vec<&ChangeView> = draft.frame.changes().collect();
-    let mut out = draft.finish();
-    super::stuck::tell(&mut out, run, snapshot.now);
-    let word = run.annotations.get(marks::ACKNOWLEDGED);
-    out.report.acknowledged = word.is_some_and(|word| out.report.is_acknowledged_by(word));
-    let rival = snapshot.observed.stood_off(ForeignController::MutexRunConfig);
-    standoff::finish(&mut out, snapshot, rival.as_ref(), changes, &run.uid);
-    out
+
+    /// Why numo leaves the run alone. Whatever it took while it was allowed to goes back; what is under way is finished.
+    fn left_alone(&self) -> Option<Why> {
+        let frame = self.draft.frame;
+        if let Some(why) = never_listed(frame) {
+            return Some(why);
+        }
+        let mut finalizers = frame.run.finalizers.iter();
+        let has_finalizer = finalizers.any(|finalizer| finalizer == marks::FINALIZER);
+        if frame.holds_anything() {
+            return None;
+        }
+        let not_honoured = not_honoured(frame.run, &frame.observed.settings);
+        let rival = || frame.observed.stood_off(ForeignController::MutexRunConfig);
+        not_honoured
+            .filter(|_| !(frame.run.deleting && has_finalizer))
+            .or_else(|| rival().filter(|_| !has_finalizer))
+    }
+}
+
+impl Pass for Run<'_> {
+    fn refuse(&mut self) -> Next {
+        describe(&mut self.draft);
+        last_words(&mut self.draft);
+        let Some(why) = self.left_alone() else { return ON };
+        let report = &mut self.draft.out.report;
+        (report.phase, report.hold) = (RunPhase::Refused, Some(why));
+        STAY
+    }
+
+    fn advance_turns(&mut self) {
+        let (draft, hold) = (&mut self.draft, self.hold.clone());
+        let hold = hold.or_else(|| no_longer_passed(draft.frame, draft.answers));
+        let members = &draft.frame.members;
+        let pass = turn::Pass {
+            hold: hold.as_ref(),
+            leaving: self.leaving.as_ref(),
+            out_of_turn: admit::out_of_turn(draft.frame, members, hold.as_ref(), &mut draft.out.report),
+        };
+        for member in members {
+            if let Some(change) = member.in_flight() {
+                turn::advance(draft, &pass, member, change);
+            }
+        }
+        orphans::end_turns(draft);
+    }
+
+    fn restore_rest(&mut self) {
+        let draft = &mut self.draft;
+        for member in &draft.frame.members {
+            if member.in_flight().is_none() {
+                orphans::give_back(draft, member);
+            }
+        }
+        orphans::settle(draft);
+        machine::unshield(draft);
+    }
+
+    fn go_on(&mut self) {
+        let draft = &mut self.draft;
+        orphans::free_jobs(draft, draft.frame.run.deleting);
+        let over = self.leaving.is_some() || is_over(draft.frame);
+        quarantine::tend(draft, draft.frame.is_active() && !over);
+        if over {
+            leave(draft, self.leaving.as_ref());
+        } else {
+            drive(draft, self.hold.take(), self.refusal.as_ref());
+        }
+    }
+
+    fn tidy(&mut self) {
+        let draft = &mut self.draft;
+        machine::resume_health_checks(draft);
+        pool::keep_finalizer(draft);
+        let locks = draft.frame.observed.reboot_locks.values().flatten();
+        let ends = locks.filter_map(|lock| lock.until);
+        if let Some(first) = ends.filter(|until| *until > draft.frame.now).min() {
+            draft.wake(first);
+        }
+        forget(draft);
+        if self.dry {
+            write_nothing(draft);
+        }
+    }
+
+    fn finish(self) -> Decision {
+        self.draft.finish()
+    }
+}
+
+/// Takes back every write and question of a dry run.
+fn write_nothing(draft: &mut Draft<'_>) {
+    let dry_words = what_a_dry_run_leaves(draft.frame);
+    let out = &mut draft.out;
+    out.actions.clear();
+    out.questions.clear();
+    out.report.upgrade_held = None;
+    // What numo would end by itself it does not end in a dry run.
+    let hold = &mut out.report.hold;
+    if hold.as_ref().is_none_or(|why| why.reason.who() == Who::Numo) {
+        *hold = Some(Why::new(Reason::DryRun, dry_words));
+    }
 }
 
 /// The parts of the report that are there whatever is decided.
@@ -272,12 +331,6 @@ fn never_listed(frame: &Frame<'_>) -> Option<Why> {
     frame.observed.never_listed().filter(|_| is_under_way)
 }
 
-fn refused(mut draft: Draft<'_>, why: Why) -> Decision {
-    draft.out.report.phase = RunPhase::Refused;
-    draft.out.report.hold = Some(why);
-    draft.finish()
-}
-
 /// Every target node is where it shall be, or was left out on purpose; nothing is in flight.
 fn is_over(frame: &Frame<'_>) -> bool {
     let started = frame.has_marks_of_a_run()
@@ -303,26 +356,6 @@ fn is_over(frame: &Frame<'_>) -> bool {
                         .left_out()
                         .is_some_and(|change| !retry_asked(change)))
         })
-}
-
-/// Moves on every node that has its turn, and gives back what ended journals still hold.
-fn move_on(draft: &mut Draft<'_>, hold: Option<&Why>, leaving: Option<&Why>) {
-    let members = &draft.frame.members;
-    let pass = turn::Pass {
-        hold,
-        leaving,
-        out_of_turn: admit::out_of_turn(draft.frame, members, hold, &mut draft.out.report),
-    };
-    for member in members {
-        if let Some(change) = member.in_flight() {
-            turn::advance(draft, &pass, member, change);
-        } else {
-            orphans::give_back(draft, member);
-        }
-    }
-    orphans::settle_orphans(draft);
-    machine::unshield(draft);
-    orphans::free_jobs(draft, draft.frame.run.deleting);
 }
 
 /// Leaves the run: once nothing is in flight, everything is restored.

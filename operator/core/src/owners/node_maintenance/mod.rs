@@ -1,9 +1,7 @@
 //! The decision for one NodeMaintenance: its node is cordoned and drained, kept so while the object exists, and put
 //! back as it was when it is deleted. Nothing here reads or writes anything.
 //!
-//! Order of a pass: what is held of nodes that are gone is given back; then either everything is given back, or the
-//! node is taken one step further: finalizer, turn (NodeChange), lease and shield, rules, cordon, drain. Behaviour and
-//! words as in node-maintenance-operator (`spec/node-maintenance.md` §2); what is otherwise is in the table of
+//! The parts of a pass are those of `decide.rs`, the steps of the node those of `turn/steps.rs`. Behaviour and words as in node-maintenance-operator (`spec/node-maintenance.md` §2); what is otherwise is in the table of
 //! deviations in docs/maintenance.md.
 
 mod asked;
@@ -11,6 +9,7 @@ mod keep;
 mod known;
 mod lease;
 mod leave;
+mod lint;
 mod node;
 mod pass;
 mod phases;
@@ -27,16 +26,16 @@ use crate::{
     key::Key,
     ledger::{self, Ledger},
     observed::{ChangeView, ForeignController, MaintenanceView, NodeView, Observed},
-    owner::OwnerKind,
-    quorum,
+    owner::{MaintenanceGroup, OwnerKind},
+    owners, quorum,
     report::{MaintenancePhase, MaintenanceReport, RunPhase},
-    standoff,
     turn::{
         closed::{self, Probes},
         directive,
         journal::{self, Journal},
         lease::Lease,
-        overdue, reservation,
+        reservation,
+        steps::{Next, ON, STAY},
     },
     verdict::Answers,
     why::Why,
@@ -45,54 +44,126 @@ use asked::{asked, no_room};
 use known::{last_phase, run_id};
 use lease::{MAX_LEASE_ERRORS, lease};
 use numo_api::{DirectiveAction, NodeChangeSpec, Reason, Step, Target, marks, plan::PLAN_GROUP};
-use pass::{Pass, held};
+use pass::held;
+
+pub(crate) use lint::Lint;
+pub(crate) use pass::Pass;
 
 pub use asked::{inadmissible, invalid, rules_of};
 pub use keep::MAX_CORRECTIONS;
 pub(crate) use known::changes;
 pub use known::id;
 
-/// Decides for a NodeMaintenance.
-pub fn decide(snapshot: &Snapshot<'_>, view: &MaintenanceView, answers: &Answers) -> Decision {
-    let OwnerKind::NodeMaintenance(group) = view.owner.kind else {
-        return Decision::default();
-    };
-    let observed = snapshot.observed;
-    let node = in_hand(view, observed).unwrap_or(&view.spec.node_name);
-    let mut pass = Pass {
-        now: snapshot.now,
-        observed,
-        view,
-        node,
-        group,
-        asked: snapshot.asked == Some(node),
-        intent: asked(view, observed),
-        answers,
-        out: Decision::default(),
-        report: MaintenanceReport {
-            phase: last_phase(view),
-            ..MaintenanceReport::default()
-        },
-    };
-    pass.out.report.phase = RunPhase::Active;
-    let rival = observed.stood_off(ForeignController::NodeMaintenance);
-    let is_under_way = changes(observed, &view.uid).any(ChangeView::in_flight);
-    match rival.clone().filter(|_| !is_under_way) {
-        Some(why) => pass.leave_to(why),
-        None => pass.decide(),
+impl<'a> Pass<'a> {
+    /// What is known of a NodeMaintenance of this group at the beginning of the pass.
+    pub(crate) fn of(
+        snapshot: &Snapshot<'a>,
+        (view, group): (&'a MaintenanceView, MaintenanceGroup),
+        answers: &'a Answers,
+    ) -> Self {
+        let observed = snapshot.observed;
+        let node = in_hand(view, observed).unwrap_or(&view.spec.node_name);
+        let mut out = Decision::default();
+        out.report.phase = RunPhase::Active;
+        Self {
+            now: snapshot.now,
+            observed,
+            view,
+            node,
+            group,
+            asked: snapshot.asked == Some(node),
+            intent: asked(view, observed),
+            answers,
+            out,
+            report: MaintenanceReport {
+                phase: last_phase(view),
+                ..MaintenanceReport::default()
+            },
+            over: false,
+        }
     }
-    pass.free_jobs();
-    pass.out.report.run_id = run_id(view);
-    pass.out.report.maintenance = Some(pass.report);
-    overdue::tell(&mut pass.out, snapshot.now);
-    standoff::finish(
-        &mut pass.out,
-        snapshot,
-        rival.as_ref(),
-        changes(observed, &view.uid),
-        &view.uid,
-    );
-    pass.out
+
+    /// The turn of the maintenance, if it has one.
+    fn turn(&self) -> Option<&'a ChangeView> {
+        changes(self.observed, &self.view.uid).find(|change| change.in_flight())
+    }
+}
+
+impl owners::Pass for Pass<'_> {
+    /// The operator that numo replaces is live, and numo has nothing in hand; or the object names another node by now.
+    fn refuse(&mut self) -> Next {
+        let rival = self.observed.stood_off(ForeignController::NodeMaintenance);
+        if let Some(why) = rival.filter(|_| self.turn().is_none()) {
+            self.out.report.phase = RunPhase::Refused;
+            self.report.error.clone_from(&self.view.status.last_error);
+            self.out.report.hold = Some(why);
+        } else if !self.view.deleting && self.node != self.view.spec.node_name {
+            let message = format!(
+                "updating spec.NodeName isn't allowed: found {}, Node {} is in maintenance; set it back, or delete the object",
+                self.view.spec.node_name, self.node
+            );
+            self.say(Step::Held, Why::new(Reason::InvalidField, message), None);
+        } else {
+            return ON;
+        }
+        self.free_jobs();
+        STAY
+    }
+
+    fn advance_turns(&mut self) {
+        let node = self.observed.nodes.get(self.node);
+        self.end_orphans(node);
+        if self.view.deleting {
+            self.out.report.phase = RunPhase::Leaving;
+        } else if self.adds_finalizer() {
+            self.over = true;
+            return;
+        }
+        let turn = self.turn().zip(node);
+        let Some((change, node)) = turn.filter(|(turn, node)| turn.spec.node_uid == node.uid) else {
+            return;
+        };
+        if self.view.deleting || other_of_node(self.view, self.observed).is_none() {
+            self.advance(node, change);
+            self.over = true;
+        }
+    }
+
+    fn restore_rest(&mut self) {
+        let node = self.observed.nodes.get(self.node);
+        if self.over {
+            return;
+        }
+        if self.view.deleting {
+            // Without our finalizer there may be something left if others hold the object.
+            let may_hold = self.has_finalizer() || self.turn().is_some();
+            if may_hold && self.put_back(node) {
+                self.remove_finalizer();
+            }
+            self.over = true;
+        } else if let Some(node) = node.filter(|_| other_of_node(self.view, self.observed).is_none()) {
+            self.over = self.restore_ended(node);
+        }
+    }
+
+    fn go_on(&mut self) {
+        if self.view.deleting {
+            self.report.phase = last_phase(self.view);
+        }
+        if !self.over {
+            self.begin();
+        }
+    }
+
+    fn tidy(&mut self) {
+        self.free_jobs();
+    }
+
+    fn finish(mut self) -> Decision {
+        self.out.report.run_id = run_id(self.view);
+        self.out.report.maintenance = Some(self.report);
+        self.out
+    }
 }
 
 /// The node that the maintenance has in hand, if its spec names another by now.
@@ -138,69 +209,81 @@ pub fn reservation(view: &MaintenanceView, node: &NodeView, namespace: &str) -> 
     reservation::reservation((&view.owner, &view.uid), node, target, false, namespace)
 }
 
-impl<'a> Pass<'a> {
-    /// The operator that numo replaces is live, and numo has nothing in hand.
-    fn leave_to(&mut self, why: Why) {
-        self.out.report.phase = RunPhase::Refused;
-        self.report.error.clone_from(&self.view.status.last_error);
-        self.out.report.hold = Some(why);
+impl Pass<'_> {
+    fn has_finalizer(&self) -> bool {
+        let mut finalizers = self.view.finalizers.iter();
+        finalizers.any(|one| one == marks::MAINTENANCE_FINALIZER)
     }
 
-    fn decide(&mut self) {
-        let (view, observed) = (self.view, self.observed);
-        let node = observed.nodes.get(self.node);
-        if !view.deleting && self.node != view.spec.node_name {
-            let message = format!(
-                "updating spec.NodeName isn't allowed: found {}, Node {} is in maintenance; set it back, or delete the object",
-                view.spec.node_name, self.node
-            );
-            self.report.phase = last_phase(view);
-            self.say(Step::Held, Why::new(Reason::InvalidField, message), None);
-            return;
+    /// Puts the finalizer on the object, if it is not there. It is the rival's while that lives; the node in hand is told of all the
+    /// same.
+    fn adds_finalizer(&mut self) -> bool {
+        if self.has_finalizer() || self.intent.is_stood_off() {
+            return false;
         }
-        self.end_orphans(node);
-        let has_finalizer = view
-            .finalizers
-            .iter()
-            .any(|one| one == marks::MAINTENANCE_FINALIZER);
-        if view.deleting {
-            self.out.report.phase = RunPhase::Leaving;
-            // Without our finalizer there may be something left if others hold the object.
-            let turn = changes(observed, &view.uid).find(|change| change.in_flight());
-            let of_node = turn
-                .zip(node)
-                .filter(|(turn, node)| turn.spec.node_uid == node.uid);
-            if let Some((change, node)) = of_node {
-                self.advance(node, change);
-            } else if (has_finalizer || turn.is_some()) && self.put_back(node) {
-                self.remove_finalizer();
+        let event = self.event(
+            false,
+            false,
+            "BeginMaintenance",
+            EventAction::Admit,
+            "Begin a node maintenance",
+        );
+        let action = Action::AddFinalizer {
+            owner: self.view.owner.clone(),
+            uid: self.view.uid.clone(),
+            finalizer: marks::MAINTENANCE_FINALIZER,
+        };
+        self.act(action, Some(event));
+        let why = Why::new(Reason::Admitting, "its finalizer is being set");
+        self.say(Step::Selected, why, None);
+        true
+    }
+
+    /// Gives back what a turn that ended still holds, and says so; whether that is all there is to say.
+    fn restore_ended(&mut self, node: &NodeView) -> bool {
+        let changes = changes(self.observed, &self.view.uid);
+        let change = changes
+            .into_iter()
+            .find(|change| change.spec.node_uid == node.uid);
+        match change {
+            Some(change) if change.status.step == Some(Step::Skipped) => self.stay_out(node, change),
+            Some(change) if change.status.step.is_some_and(Step::is_terminal) => {
+                // It was given up, and nothing is held any more.
+                self.report.phase = MaintenancePhase::Failed;
+                let message = change.status.message.clone().unwrap_or_default();
+                let known = self.view.status.error_on_lease_count.unwrap_or(0);
+                self.report.lease_errors = known.max(MAX_LEASE_ERRORS + 1);
+                self.put_back(Some(node));
+                let why = Why::new(Reason::NodeLeaseLost, message);
+                self.say(Step::Failed, why, Some(change));
             }
-            self.report.phase = last_phase(view);
-            return;
+            None if self.was_given_up() => {
+                self.report.phase = MaintenancePhase::Failed;
+                self.report.lease_errors = self.view.status.error_on_lease_count.unwrap_or(0);
+                let message = self.view.status.last_error.clone().unwrap_or_default();
+                self.say(Step::Failed, Why::new(Reason::NodeLeaseLost, message), None);
+            }
+            other => {
+                let before = self.out.actions.len();
+                // What a person says of a turn that has no step yet takes it back.
+                let is_taken_back = other.is_some_and(|change| change.status.step.is_none());
+                if closed::stood_back(other).is_some() || is_taken_back {
+                    self.stand_back(node);
+                }
+                if self.out.actions.len() == before {
+                    return false;
+                }
+                let why = Why::new(Reason::GivingBack, "lease and shield are given back");
+                self.say(Step::Selected, why, other);
+            }
         }
-        // The finalizer is the rival's while that lives; the node in hand is told of all the same.
-        if !has_finalizer && !self.intent.is_stood_off() {
-            let event = self.event(
-                false,
-                false,
-                "BeginMaintenance",
-                EventAction::Admit,
-                "Begin a node maintenance",
-            );
-            let action = Action::AddFinalizer {
-                owner: view.owner.clone(),
-                uid: view.uid.clone(),
-                finalizer: marks::MAINTENANCE_FINALIZER,
-            };
-            self.act(action, Some(event));
-            self.say(
-                Step::Selected,
-                Why::new(Reason::Admitting, "its finalizer is being set"),
-                None,
-            );
-            return;
-        }
-        let Some(node) = node else {
+        true
+    }
+
+    /// Begins the maintenance of the node, or says why not.
+    fn begin(&mut self) {
+        let (view, observed) = (self.view, self.observed);
+        let Some(node) = observed.nodes.get(self.node) else {
             self.report.phase = MaintenancePhase::Failed;
             let message = format!("nodes \"{}\" not found", view.spec.node_name);
             self.say(Step::Failed, Why::new(Reason::NodeNotFound, message), None);
@@ -217,44 +300,8 @@ impl<'a> Pass<'a> {
             self.say(Step::Selected, Why::new(Reason::NodeInMaintenance, message), None);
             return;
         }
-        let change = changes(observed, &view.uid).find(|change| change.spec.node_uid == node.uid);
-        match change {
-            Some(change) if change.in_flight() => self.advance(node, change),
-            Some(change) if change.status.step == Some(Step::Skipped) => self.stay_out(node, change),
-            Some(change) if change.status.step.is_some_and(Step::is_terminal) => {
-                // It was given up, and nothing is held any more.
-                self.report.phase = MaintenancePhase::Failed;
-                let message = change.status.message.clone().unwrap_or_default();
-                let known = view.status.error_on_lease_count.unwrap_or(0);
-                self.report.lease_errors = known.max(MAX_LEASE_ERRORS + 1);
-                self.put_back(Some(node));
-                self.say(
-                    Step::Failed,
-                    Why::new(Reason::NodeLeaseLost, message),
-                    Some(change),
-                );
-            }
-            None if self.was_given_up() => {
-                self.report.phase = MaintenancePhase::Failed;
-                self.report.lease_errors = view.status.error_on_lease_count.unwrap_or(0);
-                let message = view.status.last_error.clone().unwrap_or_default();
-                self.say(Step::Failed, Why::new(Reason::NodeLeaseLost, message), None);
-            }
-            other => {
-                let before = self.out.actions.len();
-                // What a person says of a turn that has no step yet takes it back.
-                let is_taken_back = other.is_some_and(|change| change.status.step.is_none());
-                if closed::stood_back(other).is_some() || is_taken_back {
-                    self.stand_back(node);
-                }
-                if self.out.actions.len() > before {
-                    let why = Why::new(Reason::GivingBack, "lease and shield are given back");
-                    self.say(Step::Selected, why, other);
-                    return;
-                }
-                self.admit(node, other);
-            }
-        }
+        let said = changes(observed, &view.uid).find(|change| change.spec.node_uid == node.uid);
+        self.admit(node, said);
     }
 
     /// node-maintenance-operator lost the lease of the node and gave the node back: it stays so.

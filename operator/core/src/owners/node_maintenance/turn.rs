@@ -81,22 +81,22 @@ impl Pass<'_> {
         };
         let words = directive::persons_words("skipped", change, directive);
         let why = Why::new(Reason::SkippedByPerson, words);
-        self.leave_out(node, change, why);
-        true
-    }
-
-    /// Leaves the node out: all that is held of it is given back.
-    fn leave_out(&mut self, node: &NodeView, change: &ChangeView, why: Why) {
         if self.put_back(Some(node)) {
             self.release_lease(true);
-            let mut journal = Journal::open(change, self.now);
-            journal.obey();
-            journal.enter(Step::Skipped, Some(&why));
-            self.out.actions.extend(journal.planned(None));
+            self.end_skipped(change, &why);
         }
         // Nobody may take the node for one that is in maintenance.
         self.report.phase = MaintenancePhase::Failed;
         self.say(Step::Skipped, why, Some(change));
+        true
+    }
+
+    /// Journals that the node is left out.
+    fn end_skipped(&mut self, change: &ChangeView, why: &Why) {
+        let mut journal = Journal::open(change, self.now);
+        journal.obey();
+        journal.enter(Step::Skipped, Some(why));
+        self.out.actions.extend(journal.planned(None));
     }
 }
 
@@ -238,12 +238,15 @@ impl steps::Turn for Turn<'_, '_> {
         self.pass.view.deleting.then_some(ON)
     }
 
+    /// Nothing was done to the node yet; what is held of it goes once its turn is over (`Pass::stay_out`).
     fn leave_out(&mut self, why: Why) {
-        self.pass.leave_out(self.node, self.change, why);
+        self.pass.end_skipped(self.change, &why);
+        self.pass.report.phase = MaintenancePhase::Failed;
+        self.say(Step::Skipped, why);
     }
 
     /// A maintenance has one node: to give it up is to leave that node out.
     fn abort(&mut self, why: Why) {
-        self.pass.leave_out(self.node, self.change, why);
+        self.leave_out(why);
     }
 }

@@ -53,14 +53,11 @@ fn stays_out(change: &ChangeView) -> bool {
 
 impl<'a> Pass<'a> {
     /// Begins as many nodes as may be, reports the rest, and says why nothing is begun at all, if so.
-    pub(super) fn admit(
-        &mut self,
-        flying: &[&'a ChangeView],
-        over: &[&'a ChangeView],
-        in_flight: &BTreeSet<&str>,
-        mut hold: Option<Why>,
-    ) -> Option<Why> {
+    pub(super) fn admit(&mut self) -> Option<Why> {
         let observed = self.observed;
+        let (flying, over) = (self.flying.clone(), self.over.clone());
+        let in_flight = self.in_flight.clone();
+        let mut hold = self.hold.take();
         let all: Vec<&'a NodeView> = observed
             .nodes
             .values()
@@ -165,7 +162,7 @@ impl<'a> Pass<'a> {
             .iter()
             .any(|node| adopted.contains(node.name.as_str()) && quorum::is_control_plane(node));
         let mut window = None;
-        let unsettled = self.unsettled(flying, over);
+        let unsettled = self.unsettled();
         for node in waiting {
             let said = ended.get(node.uid.as_str()).copied();
             if let Some(change) = said
@@ -271,16 +268,16 @@ impl<'a> Pass<'a> {
     }
 
     /// What is made in one breath with a Plan may be seen after it.
-    fn unsettled(&self, flying: &[&ChangeView], over: &[&ChangeView]) -> Option<Why> {
+    fn unsettled(&self) -> Option<Why> {
         let settled = later(self.view.created, SETTLED_SECONDS);
-        (self.now < settled && flying.is_empty() && over.is_empty()).then(|| {
+        (self.now < settled && self.flying.is_empty() && self.over.is_empty()).then(|| {
             let message = "it is new: MutexBindings that are made together with it are waited for";
             Why::new(Reason::Admitting, message)
         })
     }
 
     /// Why no node is begun at all.
-    pub(super) fn hold(&self, flying: &[&ChangeView], over: &[&ChangeView]) -> Option<Why> {
+    pub(super) fn hold(&self) -> Option<Why> {
         let view = self.view;
         if let Some(why) = &self.leaving {
             return Some(why.clone());
@@ -313,10 +310,8 @@ impl<'a> Pass<'a> {
         if let Some(why) = self.gate_lost() {
             return Some(why);
         }
-        if let Some(change) = flying
-            .iter()
-            .find(|change| journal::is_for(change, Reason::Aborted))
-        {
+        let mut flying = self.flying.iter();
+        if let Some(change) = flying.find(|change| journal::is_for(change, Reason::Aborted)) {
             let message = change.status.message.clone().unwrap_or_default();
             return Some(Why::new(Reason::Aborted, message));
         }
@@ -326,7 +321,7 @@ impl<'a> Pass<'a> {
         };
         let bounded = !self.intent.failure_budgets.is_empty();
         if let Some(budget) = bounded.then(selected).and_then(|all| self.intent.failures(all)) {
-            let current = flying.iter().chain(over);
+            let current = self.flying.iter().chain(&self.over);
             let current = current
                 .filter(|change| change.spec.target.run_id == self.run_id)
                 .copied();
