@@ -58,7 +58,7 @@ pub fn decide(snapshot: &Snapshot<'_>, answers: &Answers) -> Decision {
 
 /// One pass over an owner, whatever its kind. What each node that has its turn goes through is in `turn/steps.rs`; what may stand
 /// against a turn in `admit/gates.rs`.
-fn pass(snapshot: &Snapshot<'_>, view: OwnerView<'_>, mut owner: impl Pass) -> Decision {
+pub fn pass(snapshot: &Snapshot<'_>, view: OwnerView<'_>, mut owner: impl Pass) -> Decision {
     if owner.refuse().is_break() {
         return owner.finish();
     }

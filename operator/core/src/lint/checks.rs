@@ -21,19 +21,15 @@ pub struct Breach {
 }
 
 /// What a check comes to.
-pub(crate) type Checked = Result<(), Breach>;
+pub type Checked = Result<(), Breach>;
 
 /// A breach of the invariant with this number.
-pub(crate) fn breach<T>(invariant: u8, message: String) -> Result<T, Breach> {
+pub fn breach<T>(invariant: u8, message: String) -> Result<T, Breach> {
     Err(Breach { invariant, message })
 }
 
 /// 3: the node with this name and uid; whatever uid it has, if none is asked for.
-pub(crate) fn here<'a>(
-    observed: &'a Observed,
-    name: &str,
-    uid: Option<&str>,
-) -> Result<&'a NodeView, Breach> {
+pub fn here<'a>(observed: &'a Observed, name: &str, uid: Option<&str>) -> Result<&'a NodeView, Breach> {
     let node = observed.nodes.get(name);
     match node.filter(|node| uid.is_none_or(|uid| uid == node.uid)) {
         Some(node) => Ok(node),
@@ -42,7 +38,7 @@ pub(crate) fn here<'a>(
 }
 
 /// 13: nothing is done to the node while a person has stopped it.
-pub(crate) fn not_stopped(observed: &Observed, node: &NodeView, what: &str) -> Checked {
+pub fn not_stopped(observed: &Observed, node: &NodeView, what: &str) -> Checked {
     match ledger::stop(observed, node) {
         Some(why) => breach(
             13,
@@ -53,7 +49,7 @@ pub(crate) fn not_stopped(observed: &Observed, node: &NodeView, what: &str) -> C
 }
 
 /// 1: each of these rules has passed in these phases of the node's attempt, and no Pass is too old.
-pub(crate) fn passed(
+pub fn passed(
     rules: &[(Key, Option<&RuleView>)],
     node: &str,
     (change, phases): (&ChangeView, &[Phase]),
@@ -92,7 +88,7 @@ fn fresh(node: &str, rule: &RuleView, phase: Phase, last: Option<&VerdictRecord>
 }
 
 /// 4: only the lease that an owner holds itself is given back.
-pub(crate) fn lease_is_ours(observed: &Observed, node: &str, holder: &str) -> Checked {
+pub fn lease_is_ours(observed: &Observed, node: &str, holder: &str) -> Checked {
     match observed.leases.get(node) {
         Some(lease) if lease.holder == holder => Ok(()),
         _ => breach(4, format!("the lease of {node} is not ours to give back")),
@@ -100,7 +96,7 @@ pub(crate) fn lease_is_ours(observed: &Observed, node: &str, holder: &str) -> Ch
 }
 
 /// 3: one Job for each attempt.
-pub(crate) fn job_may_run(observed: &Observed, job: &JobRequest) -> Checked {
+pub fn job_may_run(observed: &Observed, job: &JobRequest) -> Checked {
     let exists = observed.jobs.get(&job.job).is_some_and(|view| !view.deleting);
     if exists {
         return breach(3, format!("Job {} exists already", job.job));
@@ -116,7 +112,7 @@ pub(crate) fn job_may_run(observed: &Observed, job: &JobRequest) -> Checked {
 }
 
 /// 4: only our own shield or pause is taken off, and nobody's who has only written that it is ours.
-pub(crate) fn machine_patch(observed: &Observed, owner_uid: &str, patch: &MachinePatch) -> Checked {
+pub fn machine_patch(observed: &Observed, owner_uid: &str, patch: &MachinePatch) -> Checked {
     let believed = Believed::of(observed);
     let place = (patch.api, patch.key.clone());
     let is_ours = if patch.purpose.is_of_health_check() {

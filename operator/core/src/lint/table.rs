@@ -12,17 +12,18 @@ use jiff::Timestamp;
 use numo_api::{NodeChangeSpec, Step, marks};
 
 /// What every check may look at.
-#[derive(Clone, Copy)]
-pub(crate) struct Sight<'a> {
+#[derive(Clone, Copy, Debug)]
+pub struct Sight<'a> {
     /// The API server's time.
     pub now: Timestamp,
+    /// What was seen.
     pub observed: &'a Observed,
     /// The owner whose decision it is.
     pub owner: OwnerView<'a>,
 }
 
 /// What a kind of owner says of the writes that only it makes, and of those that it may not make.
-pub(crate) trait Checks<'a> {
+pub trait Checks<'a> {
     /// The owner's name on leases of nodes.
     fn holder(&self) -> String;
     /// The turn of the node, if it has one with this owner.
@@ -49,7 +50,7 @@ pub(crate) trait Checks<'a> {
 
 /// Takes every action out of the decision that would break an invariant, with everything later of the same chain, and returns the
 /// breaches.
-pub(crate) fn keep<'a>(decision: &mut Decision, sight: Sight<'a>, owner: &impl Checks<'a>) -> Vec<Breach> {
+pub fn keep<'a>(decision: &mut Decision, sight: Sight<'a>, owner: &impl Checks<'a>) -> Vec<Breach> {
     let mut ledger = None;
     let mut breaches = Vec::new();
     let mut broken_chains = Vec::new();

@@ -9,7 +9,7 @@ pub mod plan;
 use crate::{decision::Decision, turn::steps::Next};
 
 /// One pass over an owner: what each part of the page in `decide.rs` is for its kind.
-pub(crate) trait Pass {
+pub trait Pass {
     /// Leaves the owner alone in this pass, where numo may not or cannot see to it: the report says why.
     fn refuse(&mut self) -> Next;
     /// Moves each node that has its turn one step further; a turn ends whose node is gone.

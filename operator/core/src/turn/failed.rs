@@ -14,12 +14,12 @@ use crate::{
 use numo_api::{FailurePolicy, Phase, Reason, Step};
 
 /// Whether the node is held because a rule failed.
-pub(crate) fn is_held(change: &ChangeView) -> bool {
+pub fn is_held(change: &ChangeView) -> bool {
     change.status.step == Some(Step::Held) && journal::is_for(change, Reason::RuleFailed)
 }
 
 /// A rule of this phase failed for good, and this is what its author wants then.
-pub(crate) fn fail(turn: &mut impl Turn, phase: Phase, policy: FailurePolicy, why: Why) -> Next {
+pub fn fail(turn: &mut impl Turn, phase: Phase, policy: FailurePolicy, why: Why) -> Next {
     hear_of(turn, &why)?;
     if let Some(next) = turn.go_on_failed(phase, &why) {
         return next;
@@ -78,7 +78,7 @@ fn hold(turn: &mut impl Turn, why: Why) {
 }
 
 /// Why a node is held, and what a person can do.
-pub(crate) fn why_held(node: &NodeView, change: &ChangeView) -> Why {
+pub fn why_held(node: &NodeView, change: &ChangeView) -> Why {
     let message = change.status.message.as_deref().unwrap_or_default();
     let message = format!(
         "{message}; `numo retry {0}` asks its rules again, `numo skip {0}` leaves the node out",
@@ -88,7 +88,7 @@ pub(crate) fn why_held(node: &NodeView, change: &ChangeView) -> Why {
 }
 
 /// Says of a node that is held why it is.
-pub(crate) fn say_held(turn: &mut impl Turn) {
+pub fn say_held(turn: &mut impl Turn) {
     let Parts { node, change, .. } = turn.parts();
     let why = why_held(node, change);
     turn.say(Step::Held, why);

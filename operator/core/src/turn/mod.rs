@@ -3,7 +3,7 @@
 pub mod believed;
 pub mod closed;
 pub mod directive;
-pub(crate) mod failed;
+pub mod failed;
 pub mod job;
 pub mod journal;
 pub mod lease;
@@ -13,5 +13,5 @@ pub mod phases;
 pub mod quarantine;
 pub mod reservation;
 pub mod shield;
-pub(crate) mod steps;
+pub mod steps;
 pub(crate) mod ungated;

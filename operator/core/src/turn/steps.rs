@@ -21,27 +21,30 @@ use numo_api::{Phase, Pin, Reason, Step};
 use std::ops::ControlFlow;
 
 /// Whether a turn goes on with its next step in this pass.
-pub(crate) type Next = ControlFlow<()>;
+pub type Next = ControlFlow<()>;
 /// The step is behind the node.
-pub(crate) const ON: Next = Next::Continue(());
+pub const ON: Next = Next::Continue(());
 /// The node is at this step: what it waits for was said.
-pub(crate) const STAY: Next = Next::Break(());
+pub const STAY: Next = Next::Break(());
 
 /// How soon a drain that a dry run was against is tried again (seconds).
 const PROBE_SECONDS: i64 = 15;
 
 /// What is known of a turn, and the decision in the making.
-pub(crate) struct Parts<'t> {
+#[derive(Debug)]
+pub struct Parts<'t> {
     /// The rules of the node.
     pub phases: Phases<'t>,
+    /// The node.
     pub node: &'t NodeView,
     /// Its journal.
     pub change: &'t ChangeView,
+    /// The decision in the making.
     pub out: &'t mut Decision,
 }
 
 /// A node that has its turn: what each step is for the owner that has it.
-pub(crate) trait Turn {
+pub trait Turn {
     /// What is known of the turn, and where its writes go.
     fn parts(&mut self) -> Parts<'_>;
     /// Says at which step the node is, and why it stays there.
@@ -119,7 +122,7 @@ pub(crate) trait Turn {
 }
 
 /// Moves a node that has its turn one step further.
-pub(crate) fn advance(turn: &mut impl Turn) {
+pub fn advance(turn: &mut impl Turn) {
     let _ = step(turn);
 }
 
@@ -151,7 +154,7 @@ fn step(turn: &mut impl Turn) -> Next {
 }
 
 /// The step of a node whose rules of this phase are asked.
-pub(crate) const fn step_of(phase: Phase) -> Step {
+pub const fn step_of(phase: Phase) -> Step {
     match phase {
         Phase::Pre => Step::PreRules,
         Phase::PreRelease => Step::PreRelease,
@@ -199,7 +202,7 @@ fn go_on(turn: &mut impl Turn, phase: Phase, closed: Option<&Why>, progress: Pro
 }
 
 /// Has the rules of these phases asked again whose Pass is too old for the release.
-pub(crate) fn confirm(turn: &mut impl Turn, phases: &[Phase], step: Step) -> Next {
+pub fn confirm(turn: &mut impl Turn, phases: &[Phase], step: Step) -> Next {
     let parts = turn.parts();
     let at = (parts.node, parts.change);
     let went = parts.phases.confirm(parts.out, at, (phases, None));
@@ -231,7 +234,7 @@ fn probe_drain(turn: &mut impl Turn, step: Step) -> Next {
 }
 
 /// Acts on what the last look at a drain came to; none is of a node whose drain nobody wants probed.
-pub(crate) fn act_on_look(turn: &mut impl Turn, step: Step, look: Option<Look>) -> Next {
+pub fn act_on_look(turn: &mut impl Turn, step: Step, look: Option<Look>) -> Next {
     match look {
         None | Some(Look::Passes) => return ON,
         Some(Look::Blocked(words)) => {
@@ -251,7 +254,7 @@ pub(crate) fn act_on_look(turn: &mut impl Turn, step: Step, look: Option<Look>) 
 }
 
 /// Keeps the turn for `soak_seconds` from `since` on.
-pub(crate) fn soak(turn: &mut impl Turn, since: Timestamp, soak_seconds: i64) -> Next {
+pub fn soak(turn: &mut impl Turn, since: Timestamp, soak_seconds: i64) -> Next {
     let Parts { phases, out, .. } = turn.parts();
     let end = later(since, soak_seconds);
     if soak_seconds == 0 || phases.now >= end {
@@ -264,7 +267,7 @@ pub(crate) fn soak(turn: &mut impl Turn, since: Timestamp, soak_seconds: i64) ->
 }
 
 /// When the last rule of the node had its verdict.
-pub(crate) fn last_verdict(change: &ChangeView) -> Option<Timestamp> {
+pub fn last_verdict(change: &ChangeView) -> Option<Timestamp> {
     let last = change.status.verdicts.last()?;
     journal::time(Some(&last.at))
 }
