@@ -16,16 +16,22 @@ use crate::{
 use numo_api::{MutexBindingSpec, Phase, Reason, mutex_binding::GATED_KINDS};
 
 /// The phases in which the nodes of a Plan ask their rules.
-pub const PLAN_PHASES: [Phase; 5] = [
+pub const PLAN_PHASES: [Phase; 6] = [
     Phase::Admit,
     Phase::Pre,
     Phase::PreRelease,
     Phase::BeforeUncordon,
     Phase::Post,
+    Phase::OnFailure,
 ];
 /// The phases in which a NodeMaintenance asks its rules.
-pub const MAINTENANCE_PHASES: [Phase; 4] =
-    [Phase::Pre, Phase::PreRelease, Phase::BeforeUncordon, Phase::Post];
+pub const MAINTENANCE_PHASES: [Phase; 5] = [
+    Phase::Pre,
+    Phase::PreRelease,
+    Phase::BeforeUncordon,
+    Phase::Post,
+    Phase::OnFailure,
+];
 
 /// The kind that a binding means, also where it is written as kubectl takes it (`plans`) or in other case. None for a
 /// kind that no binding gates.

@@ -21,6 +21,7 @@ pub mod invariant;
 pub mod key;
 pub mod ledger;
 pub mod left;
+pub mod lint;
 pub mod mark;
 pub mod names;
 pub mod observed;

@@ -15,6 +15,7 @@ use numo_api::{
     FailurePolicy, MutexBindingSpec, MutexBindingStatus, MutexBudgetStatus, MutexRunConfigSpec,
     MutexRunConfigStatus, MutexTargetStatus, NodeChangeSpec, NodeChangeStatus, NodeMaintenanceSpec,
     NodeMaintenanceStatus, Phase, Placement, PlanSpec, PlanStatus, Reason, Step, marks,
+    mutex_run_config::WaitCount,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -189,13 +190,18 @@ impl Observed {
         turns.find(|change| change.spec.node_name == node.name && change.spec.owner_ref.uid != owner_uid)
     }
 
+    /// What every owner has, if it was seen.
+    pub fn owner(&self, owner: &Owner) -> Option<OwnerView<'_>> {
+        Some(match owner.kind {
+            OwnerKind::MutexRunConfig => self.runs.get(&owner.key)?.into(),
+            OwnerKind::NodeMaintenance(_) => self.maintenances.get(owner)?.into(),
+            OwnerKind::Plan => self.plans.get(&owner.key)?.into(),
+        })
+    }
+
     /// uid of an owner, if it was seen.
     pub fn uid_of(&self, owner: &Owner) -> Option<&str> {
-        Some(match owner.kind {
-            OwnerKind::MutexRunConfig => &self.runs.get(&owner.key)?.uid,
-            OwnerKind::NodeMaintenance(_) => &self.maintenances.get(owner)?.uid,
-            OwnerKind::Plan => &self.plans.get(&owner.key)?.uid,
-        })
+        Some(self.owner(owner)?.uid)
     }
 
     /// Whether a Machine is that of the node it names. Anybody with a namespace may make a Machine that names a node, and one of another
@@ -563,6 +569,57 @@ pub struct RunConfigView {
     pub keeps_status: bool,
     /// The status last written.
     pub status: MutexRunConfigStatus,
+}
+
+/// What every owner has, whatever its kind.
+#[derive(Clone, Copy, Debug)]
+pub struct OwnerView<'a> {
+    /// uid.
+    pub uid: &'a str,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// The annotations in use: ours.
+    pub annotations: &'a Map,
+    /// Its spec says that it is to begin nothing.
+    pub suspended: bool,
+    /// Since when nodes wait for what should end by itself, as its status remembers.
+    pub waiting: &'a [WaitCount],
+}
+
+impl<'a> From<&'a RunConfigView> for OwnerView<'a> {
+    fn from(run: &'a RunConfigView) -> Self {
+        Self {
+            uid: &run.uid,
+            deleting: run.deleting,
+            annotations: &run.annotations,
+            suspended: run.spec.suspend == Some(true),
+            waiting: run.status.run.as_ref().map_or(&[], |run| &run.waiting),
+        }
+    }
+}
+
+impl<'a> From<&'a MaintenanceView> for OwnerView<'a> {
+    fn from(view: &'a MaintenanceView) -> Self {
+        Self {
+            uid: &view.uid,
+            deleting: view.deleting,
+            annotations: &view.annotations,
+            suspended: false,
+            waiting: &[],
+        }
+    }
+}
+
+impl<'a> From<&'a PlanView> for OwnerView<'a> {
+    fn from(view: &'a PlanView) -> Self {
+        Self {
+            uid: &view.uid,
+            deleting: view.deleting,
+            annotations: &view.annotations,
+            suspended: false,
+            waiting: &[],
+        }
+    }
 }
 
 /// Default of `passSeconds` of a rule that is evaluated (seconds).

@@ -4,8 +4,8 @@
 
 use crate::{
     key::Key,
-    observed::{Map, Observed, RuleView},
-    owner::{Owner, OwnerKind},
+    observed::{Observed, RuleView},
+    owner::Owner,
     referred,
 };
 use numo_api::marks;
@@ -50,26 +50,11 @@ pub fn standing(observed: &Observed, owner: &Owner) -> BTreeSet<String> {
 
 /// What the owner says itself.
 fn of_itself(observed: &Observed, owner: &Owner) -> Option<&'static str> {
-    let asks = |annotations: &Map| {
-        [marks::SUSPEND, marks::ABORT]
-            .into_iter()
-            .find(|key| annotations.contains_key(*key))
-    };
-    let (deleting, annotations, suspended) = match owner.kind {
-        OwnerKind::MutexRunConfig => {
-            let run = observed.runs.get(&owner.key)?;
-            (run.deleting, &run.annotations, run.spec.suspend == Some(true))
-        }
-        OwnerKind::Plan => {
-            let plan = observed.plans.get(&owner.key)?;
-            (plan.deleting, &plan.annotations, false)
-        }
-        OwnerKind::NodeMaintenance(_) => {
-            let view = observed.maintenances.get(owner)?;
-            (view.deleting, &view.annotations, false)
-        }
-    };
-    let deleted = deleting.then_some("metadata.deletionTimestamp");
-    let suspended = suspended.then_some("spec.suspend");
-    deleted.or(suspended).or_else(|| asks(annotations))
+    let view = observed.owner(owner)?;
+    let deleted = view.deleting.then_some("metadata.deletionTimestamp");
+    let suspended = view.suspended.then_some("spec.suspend");
+    let mut asks = [marks::SUSPEND, marks::ABORT].into_iter();
+    deleted
+        .or(suspended)
+        .or_else(|| asks.find(|key| view.annotations.contains_key(*key)))
 }

@@ -3,12 +3,15 @@
 pub mod believed;
 pub mod closed;
 pub mod directive;
+pub mod failed;
 pub mod job;
 pub mod journal;
 pub mod lease;
 pub mod machine;
-pub(crate) mod overdue;
+pub mod overdue;
 pub mod phases;
 pub mod quarantine;
+pub mod reservation;
 pub mod shield;
+pub mod steps;
 pub(crate) mod ungated;

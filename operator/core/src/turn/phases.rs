@@ -20,23 +20,30 @@ use jiff::Timestamp;
 use numo_api::{FailurePolicy, Outcome, Phase, Reason, Step, VerdictRecord, marks::openshift};
 
 /// Whose rules they are, and what is known.
-#[derive(Clone, Copy)]
-pub(crate) struct Phases<'a> {
+#[derive(Clone, Copy, Debug)]
+pub struct Phases<'a> {
+    /// The owner, by name.
     pub owner: &'a Owner,
+    /// uid of the owner.
     pub owner_uid: &'a str,
+    /// The rules, in order; none of a rule that was not seen.
     pub rules: &'a [(Key, Option<&'a RuleView>)],
     /// The node's home pool, if the owner has pools.
     pub pool: &'a str,
     /// Version that the node goes to, if the owner has one.
     pub to_version: &'a str,
+    /// What was seen.
     pub observed: &'a Observed,
+    /// What was asked and answered.
     pub answers: &'a Answers,
+    /// The API server's time.
     pub now: Timestamp,
 }
 
 /// A phase, and the steps that its verdicts are journaled with.
-#[derive(Clone, Copy)]
-pub(crate) struct At {
+#[derive(Clone, Copy, Debug)]
+pub struct At {
+    /// The phase.
     pub phase: Phase,
     /// The step of a node that has a verdict of the phase, if its journal is to say so.
     pub step: Option<Step>,
@@ -45,15 +52,6 @@ pub(crate) struct At {
 }
 
 impl At {
-    /// A phase whose verdicts are journaled in this step.
-    pub const fn step(phase: Phase, step: Step) -> Self {
-        Self {
-            phase,
-            step: Some(step),
-            then: None,
-        }
-    }
-
     /// A phase whose verdicts are journaled in whatever step the node is; with the last Pass this one begins, if any.
     pub const fn then(phase: Phase, then: Option<Step>) -> Self {
         Self {
@@ -65,7 +63,8 @@ impl At {
 }
 
 /// How a phase came along.
-pub(crate) enum Went {
+#[derive(Debug)]
+pub enum Went {
     /// All have passed.
     Passed,
     /// It is not over, and why.
@@ -123,12 +122,6 @@ impl Phases<'_> {
     ) -> Went {
         let progress = self.progress((node, change), at.phase);
         self.go_on(out, (node, change), at, closed, progress)
-    }
-
-    /// Whether a rule of the phase is to begin next.
-    pub fn asks_next(&self, (node, change): (&NodeView, &ChangeView), phase: Phase) -> bool {
-        let progress = self.progress((node, change), phase);
-        matches!(progress, Progress::Start(_) | Progress::Evaluate(_))
     }
 
     /// Has rules of these phases asked again whose Pass is too old to go on; verdicts are journaled in `step`.

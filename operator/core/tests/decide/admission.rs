@@ -373,8 +373,8 @@ fn a_node_that_is_recreated_starts_anew() {
          run finalizer {}
          change a PreRules uid:old pin:4.17.0",
         "node a Admitted Admitting
-         > release lease a
          > journal a Failed NodeGone
+         > release lease a
          > admit a",
     );
 }

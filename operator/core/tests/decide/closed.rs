@@ -189,13 +189,10 @@ fn plans_and_maintenances_know_a_drain_that_cannot_pass_before_the_last_rules_ru
              {more}"
         )
     };
-    for (at, step) in [
-        (&kept as &dyn Fn(&str) -> String, "PreRelease"),
-        (&planned, "PreRules"),
-    ] {
+    for at in [&kept as &dyn Fn(&str) -> String, &planned] {
         check(
             &at("drain a blocked"),
-            &format!("node a {step} DrainBlocked\n > journal a closed"),
+            "node a PreRelease DrainBlocked\n > journal a closed",
         );
         check(&at("drain a free"), "> job late/PreRelease/1 of a");
     }

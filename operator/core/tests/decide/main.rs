@@ -36,4 +36,5 @@ mod rules;
 mod standoff;
 mod stepped;
 mod stop;
+mod toy;
 mod words;

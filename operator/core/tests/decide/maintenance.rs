@@ -671,7 +671,13 @@ fn rules_stand_before_the_cordon_and_before_the_node_is_given_back() {
         &cluster(&format!(
             "{before}\n turn a PreRules verdict:backup/Pre/1/Failure"
         )),
-        "hold RuleFailed\n > nothing",
+        "hold RuleFailed\n > journal a Held RuleFailed",
+    );
+    check(
+        &cluster(&format!(
+            "{before}\n turn a Held reason:RuleFailed verdict:backup/Pre/1/Failure"
+        )),
+        "hold RuleFailed ~ `numo retry a`\n > nothing",
     );
     check(
         &cluster(&format!("{before}\n turn a new\n budget all max:1 paused")),
@@ -1035,7 +1041,7 @@ fn a_failed_rule_is_asked_again_when_a_person_says_so() {
              rule backup Pre
              maintenance a finalizer phase:Running rule:backup
              kept a
-             turn a PreRules verdict:backup/Pre/1/Failure {turn}"
+             turn a Held reason:RuleFailed verdict:backup/Pre/1/Failure {turn}"
         )
     };
     check(&cluster(""), "hold RuleFailed\n > nothing");

@@ -1193,7 +1193,10 @@ fn a_budget_that_lets_no_pod_go_is_seen_before_the_job_drains() {
     };
     check(&of(""), "? evictions a 0\n > nothing");
     let blocked = |more: &str| format!("{}\n drain a blocked", of(more));
-    check(&blocked(""), "node a PreRules DrainBlocked\n > journal a closed");
+    check(
+        &blocked(""),
+        "node a PreRelease DrainBlocked\n > journal a closed",
+    );
     check(
         &blocked("closed:60"),
         "node a Selected DrainBlocked\n > journal a Selected DrainBlocked attempt 2",

@@ -131,7 +131,7 @@ fn a_held_node_stays_held_and_writes_nothing() {
             "rule backup Pre",
             "change a Held pin:4.17.0 verdict:backup/Pre/1/Failure reason:RuleFailed",
         ),
-        "node a Held RuleFailed ~ spec.directive
+        "node a Held RuleFailed ~ `numo retry a`
          node b Selected FailureBudgetSpent
          > nothing",
     );
@@ -157,6 +157,51 @@ fn on_failure_rules_run_before_the_policy() {
         &in_pre(rules, &format!("{failed} verdict:tell/OnFailure/1/Pass")),
         "> journal a Failed RuleFailed",
     );
+}
+
+/// The same for the nodes of every owner: what a failure means is one rule.
+#[test]
+fn a_rule_that_fails_means_the_same_for_a_plan_and_a_maintenance() {
+    let kept = |policy: &str, turn: &str| {
+        format!(
+            "node a worker 4.16.0
+             rule backup Pre {policy}
+             rule tell OnFailure
+             maintenance a finalizer phase:Running rule:backup rule:tell
+             kept a
+             turn a {turn}"
+        )
+    };
+    let planned = |policy: &str, turn: &str| {
+        format!(
+            "node a worker v0
+             rule backup Pre {policy}
+             rule tell OnFailure
+             binding x spec {{\"ownerSelector\":{{\"kind\":\"Plan\"}},\"rules\":[{{\"name\":\"backup\"}},{{\"name\":\"tell\"}}]}}
+             plan concurrency:1 finalizer
+             begun a {turn}
+             keeps a"
+        )
+    };
+    let failed = "PreRules verdict:backup/Pre/1/Failure";
+    let told = "PreRules verdict:backup/Pre/1/Failure verdict:tell/OnFailure/1/Failure";
+    for owner in [&kept as &dyn Fn(&str, &str) -> String, &planned] {
+        check(
+            &owner("", failed),
+            "node a Held RuleFailed\n > job tell/OnFailure/1 of a",
+        );
+        check(
+            &owner("", told),
+            "node a Held RuleFailed\n > journal a Held RuleFailed",
+        );
+        let held = told.replace("PreRules", "Held reason:RuleFailed");
+        check(
+            &owner("", &held),
+            "node a Held RuleFailed ~ `numo retry a`\n > nothing",
+        );
+        check(&owner("policy:Skip", told), "node a Skipped SkippedByPolicy");
+    }
+    check(&planned("policy:Abort", told), "> journal a Held Aborted");
 }
 
 #[test]

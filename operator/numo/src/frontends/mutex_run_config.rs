@@ -14,11 +14,11 @@ use numo_api::{
     text,
 };
 use numo_core::{
-    decide::stuck,
     observed::RunConfigView,
     report::{LastWord, NodeReport, Report, RunPhase, Why},
     rules::{clip, later},
     time::STUCK_SECONDS,
+    turn::overdue,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -457,7 +457,7 @@ fn waiting(report: &Report, old: &[WaitCount], now: Timestamp) -> Vec<WaitCount>
             count: 0,
             node: name.clone(),
             message: clip(&node.why.message, WORDS_MAX),
-            since: stuck::is_remembered(node.why.reason).then(|| seconds(now)),
+            since: overdue::is_remembered(node.why.reason).then(|| seconds(now)),
         });
         entry.count += 1;
     }

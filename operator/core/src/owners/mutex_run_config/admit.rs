@@ -15,9 +15,8 @@ use crate::{
     },
     key::Key,
     ledger::{self, Ledger},
-    names,
     observed::{ChangeView, NodeView, RunConfigView},
-    owner::OwnerKind,
+    owner::Owner,
     owners::mutex_run_config::gates as of_run,
     pools,
     report::Report,
@@ -27,25 +26,23 @@ use crate::{
         directive::{persons_words, retry_asked, skip_asked},
         journal::{self, Journal},
         lease::expiry,
+        reservation,
     },
     why::Why,
 };
 use jiff::Timestamp;
 use numo_api::{
-    DirectiveAction, NodeChangeSpec, OwnerRef, Reason, Step, Target, Terms, conditions::Who, marks::openshift,
+    DirectiveAction, NodeChangeSpec, Reason, Step, Target, Terms, conditions::Who, marks::openshift,
 };
 use std::{cell::OnceCell, collections::BTreeMap};
 
-/// API version and kind of the owner, as NodeChanges refer to it.
-const OWNER_KIND: OwnerKind = OwnerKind::MutexRunConfig;
-
 /// Admits as many nodes as may go, and reports the rest.
 pub fn admit(draft: &mut Draft<'_>, hold: Option<&Why>) {
-    let members = std::mem::take(&mut draft.frame.members);
+    let members = &draft.frame.members;
     let mut ledger = Ledger::of(draft.frame.observed, draft.frame.now);
-    let mut flying = Flying::of(&draft.frame, &members, |_| true);
-    let elsewhere = of_run::run::held_elsewhere(&draft.frame);
-    let first = first(&draft.frame, &members, |pool| elsewhere.contains_key(pool));
+    let mut flying = Flying::of(draft.frame, members, |_| true);
+    let elsewhere = of_run::run::held_elsewhere(draft.frame);
+    let first = first(draft.frame, members, |pool| elsewhere.contains_key(pool));
     let asks_first = draft.frame.intent.asks_before_turn();
     let mut asking = 0;
     let mut probes = Probes::default();
@@ -60,8 +57,8 @@ pub fn admit(draft: &mut Draft<'_>, hold: Option<&Why>) {
         let again = member
             .left_out()
             .filter(|change| retry_asked(change) && change.status.pin.is_some())
-            .filter(|_| at_target(&draft.frame, member));
-        if again.is_none() && at_target(&draft.frame, member) {
+            .filter(|_| at_target(draft.frame, member));
+        if again.is_none() && at_target(draft.frame, member) {
             report_done(draft, member);
             continue;
         }
@@ -71,7 +68,7 @@ pub fn admit(draft: &mut Draft<'_>, hold: Option<&Why>) {
         }
         if is_ungated(member) {
             if !draft.out.report.ungated.contains_key(&member.node.name) {
-                let why = ungated::why(&draft.frame, member);
+                let why = ungated::why(draft.frame, member);
                 draft.out.report.ungated.insert(member.node.name.clone(), why);
             }
             let left_out = member.change.filter(|_| !member.node.ready);
@@ -106,13 +103,13 @@ pub fn admit(draft: &mut Draft<'_>, hold: Option<&Why>) {
         let against = gates::weigh(draft.frame.is_asked(member), |gate| match gate {
             Gate::Owner => hold.cloned(),
             Gate::First => first.refusal(&member.node.name),
-            Gate::Room => flying.no_room(&draft.frame, member.node),
+            Gate::Room => flying.no_room(draft.frame, member.node),
             Gate::Budget => ledger.refusal(member.node),
             Gate::Drain => {
                 let known = (draft.answers, draft.frame.now);
                 probes.refusal(&mut draft.out, member.change, known, None)
             }
-            gate => of_run::node::against(&draft.frame, member, gate),
+            gate => of_run::node::against(draft.frame, member, gate),
         });
         let Some(why) = against.worst(&mut draft.out.report) else {
             if asks_first
@@ -142,7 +139,6 @@ pub fn admit(draft: &mut Draft<'_>, hold: Option<&Why>) {
         }
         draft.report(member, Step::Selected, why);
     }
-    draft.frame.members = members;
 }
 
 /// The nodes of `spec.first` that are not done: others wait for one that is in its soak time too. Those of a pool that another run holds
@@ -171,7 +167,7 @@ fn first<'a>(frame: &Frame<'a>, members: &[Member<'a>], is_elsewhere: impl Fn(&s
 /// Asks the rules of phase Admit about a node that could have its turn now. If it may not have it yet: why, and whether
 /// its place is kept meanwhile.
 fn ask_first(draft: &mut Draft<'_>, member: &Member<'_>, asking: &mut usize) -> Option<(Why, bool)> {
-    let frame = &draft.frame;
+    let frame = draft.frame;
     let attempt = member.change.map_or(0, |change| change.status.attempt);
     let subject = Subject {
         owner: frame.owner,
@@ -316,7 +312,7 @@ fn report_ungated(draft: &mut Draft<'_>, member: &Member<'_>) {
         draft.report(member, Step::Released, Why::new(Reason::NodeDegraded, message));
         return;
     }
-    if is_overdue(&draft.frame, member) {
+    if is_overdue(draft.frame, member) {
         let limit = draft.frame.intent.change_timeout_seconds;
         let message = format!(
             "it goes to {to} without rules, and Node {0} is not Ready for longer than {limit} s (spec.changeTimeoutSeconds): repair it, and it goes on; `numo skip {0}` leaves it out, so that the other nodes go on",
@@ -326,7 +322,7 @@ fn report_ungated(draft: &mut Draft<'_>, member: &Member<'_>) {
         draft.report(member, Step::Released, why);
         return;
     }
-    if let Some(at) = overdue_at(&draft.frame, member) {
+    if let Some(at) = overdue_at(draft.frame, member) {
         draft.wake(at);
     }
     let message = format!("it goes to {to} without rules");
@@ -472,7 +468,7 @@ pub fn out_of_turn<'a>(
 
 /// The node's turn begins: a new journal, or the next attempt in the one it has.
 fn take_turn(draft: &mut Draft<'_>, member: &Member<'_>) {
-    let frame = &draft.frame;
+    let frame = draft.frame;
     let admitted = Why::new(Reason::Admitting, "its turn has come");
     if let Some(change) = member.change {
         let mut journal = Journal::open(change, frame.now);
@@ -511,26 +507,10 @@ fn take_turn(draft: &mut Draft<'_>, member: &Member<'_>) {
     draft.report(member, Step::Admitted, admitted);
 }
 
-/// The NodeChange of a node in a run, by its one name: the turn that numo gives, or what a person says of a node
-/// that has had none.
+/// The NodeChange of a node in a run: the turn that numo gives, or what a person says of a node that has had none.
 pub fn reservation(run: &RunConfigView, node: &NodeView, target: Target) -> (Key, NodeChangeSpec) {
-    let kind = OWNER_KIND.name();
-    let name = names::change_name(kind, &run.key.name, &run.uid, &node.uid, &target.run_id);
-    let spec = NodeChangeSpec {
-        owner_ref: OwnerRef {
-            api_version: OWNER_KIND.api_version(),
-            kind: kind.to_owned(),
-            namespace: Some(run.key.namespace.clone()),
-            name: run.key.name.clone(),
-            uid: run.uid.clone(),
-        },
-        node_name: node.name.clone(),
-        node_uid: node.uid.clone(),
-        target,
-        in_service: false,
-        directive: None,
-    };
-    (Key::new(&run.key.namespace, name), spec)
+    let owner = Owner::run(run.key.clone());
+    reservation::reservation((&owner, &run.uid), node, target, false, &run.key.namespace)
 }
 
 /// The node is where it shall be.

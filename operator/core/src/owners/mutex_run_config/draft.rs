@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// A decision in the making.
 #[derive(Debug)]
 pub(crate) struct Draft<'a> {
-    pub frame: Frame<'a>,
+    pub frame: &'a Frame<'a>,
     pub answers: &'a Answers,
     pub out: Decision,
     /// Where nodes are, as it is said; the last word counts. Put in order once, at the end.

@@ -20,6 +20,7 @@ use crate::{
         directive::{persons_words, retry_asked},
         lease::lease_holder,
         quarantine::is_quarantined,
+        reservation::of_owner,
     },
     why::Why,
 };
@@ -175,15 +176,7 @@ impl<'a> Frame<'a> {
             .values()
             .map(|node| (node.name.as_str(), node))
             .collect();
-        let own: Vec<&ChangeView> = observed
-            .changes
-            .values()
-            .filter(|change| {
-                change.spec.owner_ref.uid == run.uid
-                    && !change.deleting
-                    && change.key.namespace == run.key.namespace
-            })
-            .collect();
+        let own: Vec<&ChangeView> = of_owner(observed, &run.key.namespace, &run.uid).collect();
         let mut current = Changes::with_capacity(own.len());
         let mut superseded = Changes::new();
         let mut orphans = Vec::new();

@@ -62,7 +62,7 @@ fn flying<'a>(frame: &Frame<'a>) -> BTreeSet<&'a str> {
 
 /// Takes the shield off Machines whose node has no turn in this run.
 pub fn unshield(draft: &mut Draft<'_>) {
-    let frame = &draft.frame;
+    let frame = draft.frame;
     let owner = &frame.run.uid;
     let believed = Believed::of(frame.observed);
     if believed.machines(owner).next().is_none() {
@@ -75,7 +75,7 @@ pub fn unshield(draft: &mut Draft<'_>) {
 
 /// Resumes the MachineHealthChecks that this run paused, once no node has its turn and none is getting it.
 pub fn resume_health_checks(draft: &mut Draft<'_>) {
-    let frame = &draft.frame;
+    let frame = draft.frame;
     let believed = Believed::of(frame.observed);
     let ours: Vec<_> = believed.checks(&frame.run.uid).collect();
     if ours.is_empty() {

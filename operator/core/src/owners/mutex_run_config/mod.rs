@@ -6,20 +6,25 @@
 //! and budget allows.
 
 mod admit;
+mod change;
+mod directive;
 mod draft;
 pub(crate) mod frame;
 pub mod gates;
 mod labels;
+mod lint;
 mod machine;
-mod node;
+mod orphans;
 mod pool;
 mod quarantine;
+mod release;
 mod run;
 mod run_rules;
-pub mod stuck;
+mod turn;
 mod ungated;
 
 pub use admit::reservation;
 pub use frame::{Frame, Member};
 
-pub(crate) use run::decide;
+pub(crate) use lint::Lint;
+pub(crate) use run::Run;

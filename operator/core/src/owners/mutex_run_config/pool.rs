@@ -63,7 +63,7 @@ pub fn arm(draft: &mut Draft<'_>, refusal: Option<&Why>) {
                 }
             }
             // Another live run's pool, or one paused by someone else: the gates say so.
-            Some(_) if gates::run::held_by_run(&draft.frame, pool).is_some() => {}
+            Some(_) if gates::run::held_by_run(draft.frame, pool).is_some() => {}
             None if pool.paused && !draft.frame.intent.adopt_paused => {}
             Some(_) if mark::is_outlived(pool) && !draft.frame.intent.adopt_paused => {}
             // A mark of an owner that is gone: its hold is taken over with what it remembers.
@@ -211,7 +211,7 @@ pub fn set_up(draft: &mut Draft<'_>) -> Option<Why> {
 /// A canary or a target that the spec no longer names gets its selector back before another one is set, once
 /// nobody is in the canary by it: a node would match both.
 fn restore_stale(draft: &mut Draft<'_>) -> Option<Why> {
-    let frame = &draft.frame;
+    let frame = draft.frame;
     let named = |pool: &PoolView| {
         frame.intent.canary.is_some_and(|canary| canary.name == pool.name)
             || frame.intent.pools.iter().any(|target| target.name == pool.name)
@@ -331,16 +331,16 @@ pub fn tend_canary(draft: &mut Draft<'_>) {
 /// Labels the nodes that have yet to pass their rules, and all nodes of custom pools. Returns how many
 /// were not labelled.
 fn label(draft: &mut Draft<'_>) -> usize {
-    let members = std::mem::take(&mut draft.frame.members);
+    let members = &draft.frame.members;
     let uid = draft.frame.run.uid.clone();
-    let wanted = labels_hash(&draft.frame);
-    let elsewhere = gates::run::held_elsewhere(&draft.frame);
+    let wanted = labels_hash(draft.frame);
+    let elsewhere = gates::run::held_elsewhere(draft.frame);
     let mut unlabelled = 0;
-    for member in &members {
+    for member in members {
         let node = member.node;
         let released = !node.label(marks::RELEASE).is_empty();
         let waits =
-            !at_target(&draft.frame, member) && member.in_flight().is_none() && member.left_out().is_none();
+            !at_target(draft.frame, member) && member.in_flight().is_none() && member.left_out().is_none();
         let waits = waits
             && member
                 .change
@@ -381,7 +381,6 @@ fn label(draft: &mut Draft<'_>) -> usize {
         };
         draft.act(&node.name, Action::PatchNode(patch), None);
     }
-    draft.frame.members = members;
     unlabelled
 }
 
@@ -392,10 +391,12 @@ fn select(draft: &mut Draft<'_>) -> Result<Vec<String>, Why> {
     if let Some(canary) = draft.frame.intent.canary {
         wanted.push((canary, canary_selector(draft, canary)));
     }
-    for pool in
-        draft.frame.intent.pools.iter().filter(|pool| {
-            needs_labels_to_stay(pool) && gates::run::held_by_run(&draft.frame, pool).is_none()
-        })
+    for pool in draft
+        .frame
+        .intent
+        .pools
+        .iter()
+        .filter(|pool| needs_labels_to_stay(pool) && gates::run::held_by_run(draft.frame, pool).is_none())
     {
         wanted.push((pool, target_selector(draft, pool)));
     }
@@ -570,7 +571,7 @@ pub fn give_back(draft: &mut Draft<'_>, over: bool) {
 /// Takes the finalizer off once nothing is left to restore. Held pools are restored by nobody, so they
 /// keep a live owner's finalizer and not a deleted one's; where no pool is seen at all the list is not believed.
 pub fn drop_finalizer(draft: &mut Draft<'_>) {
-    let frame = &draft.frame;
+    let frame = draft.frame;
     let held = frame.observed.pools.is_empty() || frame.marked_pools().next().is_some();
     let run = frame.run;
     let index = run
@@ -607,7 +608,7 @@ const fn restores(action: &Action) -> bool {
 /// Nodes that were left in the canary pool (their NodeChange was deleted, or they never came back) go home
 /// by their labels while selectors still tell the pools apart.
 fn recall(draft: &mut Draft<'_>) -> bool {
-    let frame = &draft.frame;
+    let frame = draft.frame;
     let left: Vec<&NodeView> = frame
         .observed
         .nodes

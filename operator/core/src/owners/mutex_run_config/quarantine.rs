@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 /// Taints the nodes that failed and takes the taint off all others. Nothing is `wanted` once a run is over or
 /// being left. While nobody knows the version that is asked for, no journal is known to be of this run, and every taint stays.
 pub fn tend(draft: &mut Draft<'_>, wanted: bool) {
-    let frame = &draft.frame;
+    let frame = draft.frame;
     if frame.desired.is_err() && frame.intent.quarantine && frame.leaving().is_none() {
         return;
     }
@@ -25,7 +25,7 @@ pub fn tend(draft: &mut Draft<'_>, wanted: bool) {
         .members
         .iter()
         .filter(|_| wanted && draft.frame.intent.quarantine)
-        .filter(|member| !at_target(&draft.frame, member) || member.in_flight().is_some())
+        .filter(|member| !at_target(draft.frame, member) || member.in_flight().is_some())
         .filter(|member| member.superseded.is_none() && member.change.is_some_and(failed_after_release))
         .map(|member| member.node.name.as_str())
         .collect();

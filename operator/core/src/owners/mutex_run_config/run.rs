@@ -4,22 +4,25 @@ use super::{
     admit,
     draft::Draft,
     frame::{Frame, Member, at_target},
-    machine, node, pool, quarantine,
+    machine, orphans, pool, quarantine,
     run_rules::{no_longer_passed, run_rules_hold},
-    ungated,
+    turn, ungated,
 };
 use crate::{
     action::{Action, FORGET_CHAIN},
-    decision::{Decision, Snapshot},
+    decision::Decision,
     intent::loses_pools,
     ledger,
-    observed::{ChangeView, ForeignController, RunConfigView},
-    owners::mutex_run_config::gates::{self, honoured::not_honoured},
+    observed::{ChangeView, ForeignController},
+    owners::{
+        Pass,
+        mutex_run_config::gates::{self, honoured::not_honoured},
+    },
     report::{LastWord, NodeReport, PoolReport, RunPhase},
-    standoff,
     turn::{
         directive::retry_asked,
         journal::{self, forgotten},
+        steps::{Next, ON, STAY},
     },
     verdict::Answers,
     why::Why,
@@ -32,88 +35,145 @@ use numo_api::{
 };
 use std::collections::BTreeSet;
 
-/// The decision for a MutexRunConfig.
-pub(crate) fn decide(snapshot: &Snapshot<'_>, run: &RunConfigView, answers: &Answers) -> Decision {
-    let mut draft = Draft {
-        frame: Frame::of(snapshot, run),
-        answers,
-        out: Decision::default(),
-        said: Vec::new(),
-        pool: None,
-    };
-    describe(&mut draft);
-    last_words(&mut draft);
-    if let Some(why) = never_listed(&draft.frame) {
-        return refused(draft, why);
-    }
-    // Whatever numo took while it was allowed to goes back.
-    let finalizer = run
-        .finalizers
-        .iter()
-        .any(|finalizer| finalizer == marks::FINALIZER);
-    if let Some(why) = not_honoured(run, &snapshot.observed.settings)
-        && !(run.deleting && finalizer)
-        && !draft.frame.holds_anything()
-    {
-        return refused(draft, why);
-    }
-    // What is under way is finished; nothing begins beside the operator that numo replaces.
-    if let Some(why) = snapshot.observed.stood_off(ForeignController::MutexRunConfig)
-        && !finalizer
-        && !draft.frame.holds_anything()
-    {
-        return refused(draft, why);
-    }
-    let leaving = draft.frame.leaving();
-    let refusal = gates::run::refusal(&draft.frame);
-    let dry = draft.frame.intent.dry_run && leaving.is_none() && !draft.frame.has_begun();
-    let hold = gates::run::hold(&draft.frame, leaving.as_ref(), refusal.as_ref());
-    let of_turns = hold
-        .clone()
-        .or_else(|| no_longer_passed(&draft.frame, draft.answers));
-    move_on(&mut draft, of_turns.as_ref(), leaving.as_ref());
-    let over = leaving.is_some() || is_over(&draft.frame);
-    let active = draft.frame.is_active();
-    quarantine::tend(&mut draft, active && !over);
-    if over {
-        leave(&mut draft, leaving.as_ref());
-    } else {
-        drive(&mut draft, hold, refusal.as_ref());
-    }
-    machine::resume_health_checks(&mut draft);
-    pool::keep_finalizer(&mut draft);
-    let locks = snapshot.observed.reboot_locks.values().flatten();
-    let ends = locks
-        .filter_map(|lock| lock.until)
-        .filter(|until| *until > snapshot.now);
-    if let Some(first) = ends.min() {
-        draft.wake(first);
-    }
-    forget(&mut draft);
-    if dry {
-        let dry_words = what_a_dry_run_leaves(&draft.frame);
-        draft.out.actions.clear();
-        draft.out.questions.clear();
-        draft.out.report.upgrade_held = None;
-        // What numo would end by itself it does not end in a dry run.
-        let hold = &mut draft.out.report.hold;
-        if hold.as_ref().is_none_or(|why| why.reason.who() == Who::Numo) {
-            *hold = Some(Why::new(Reason::DryRun, dry_words));
+/// One pass over a MutexRunConfig.
+pub(crate) struct Run<'m> {
+    draft: Draft<'m>,
+    /// Why the run is being left, if it is.
+    leaving: Option<Why>,
+    /// Why it is refused, if so.
+    refusal: Option<Why>,
+    /// Why nothing begins, if so.
+    hold: Option<Why>,
+    /// Nothing is to be written.
+    dry: bool,
+}
+
+impl<'m> Run<'m> {
+    /// What is known of the run at the beginning of the pass.
+    pub(crate) fn of(frame: &'m Frame<'m>, answers: &'m Answers) -> Self {
+        let leaving = frame.leaving();
+        let refusal = gates::run::refusal(frame);
+        Self {
+            hold: gates::run::hold(frame, leaving.as_ref(), refusal.as_ref()),
+            dry: frame.intent.dry_run && leaving.is_none() && !frame.has_begun(),
+            draft: Draft {
+                frame,
+                answers,
+                out: Decision::default(),
+                said: Vec::new(),
+                pool: None,
+            },
+            leaving,
+            refusal,
         }
     }
-    let changes: Vec<&ChangeView> = draft.frame.changes().collect();
-    let mut out = draft.finish();
-    super::stuck::tell(&mut out, run, snapshot.now);
-    let word = run.annotations.get(marks::ACKNOWLEDGED);
-    out.report.acknowledged = word.is_some_and(|word| out.report.is_acknowledged_by(word));
-    let rival = snapshot.observed.stood_off(ForeignController::MutexRunConfig);
-    standoff::finish(&mut out, snapshot, rival.as_ref(), changes, &run.uid);
-    out
+
+    /// Why numo leaves the run alone. Whatever it took while it was allowed to goes back; what is under way is finished.
+    fn left_alone(&self) -> Option<Why> {
+        let frame = self.draft.frame;
+        if let Some(why) = never_listed(frame) {
+            return Some(why);
+        }
+        let mut finalizers = frame.run.finalizers.iter();
+        let has_finalizer = finalizers.any(|finalizer| finalizer == marks::FINALIZER);
+        if frame.holds_anything() {
+            return None;
+        }
+        let not_honoured = not_honoured(frame.run, &frame.observed.settings);
+        let rival = || frame.observed.stood_off(ForeignController::MutexRunConfig);
+        not_honoured
+            .filter(|_| !(frame.run.deleting && has_finalizer))
+            .or_else(|| rival().filter(|_| !has_finalizer))
+    }
+}
+
+impl Pass for Run<'_> {
+    fn refuse(&mut self) -> Next {
+        describe(&mut self.draft);
+        last_words(&mut self.draft);
+        let Some(why) = self.left_alone() else { return ON };
+        let report = &mut self.draft.out.report;
+        (report.phase, report.hold) = (RunPhase::Refused, Some(why));
+        STAY
+    }
+
+    fn advance_turns(&mut self) {
+        let (draft, hold) = (&mut self.draft, self.hold.clone());
+        let hold = hold.or_else(|| no_longer_passed(draft.frame, draft.answers));
+        let members = &draft.frame.members;
+        let pass = turn::Pass {
+            hold: hold.as_ref(),
+            leaving: self.leaving.as_ref(),
+            out_of_turn: admit::out_of_turn(draft.frame, members, hold.as_ref(), &mut draft.out.report),
+        };
+        for member in members {
+            if let Some(change) = member.in_flight() {
+                turn::advance(draft, &pass, member, change);
+            }
+        }
+        orphans::end_turns(draft);
+    }
+
+    fn restore_rest(&mut self) {
+        let draft = &mut self.draft;
+        for member in &draft.frame.members {
+            if member.in_flight().is_none() {
+                orphans::give_back(draft, member);
+            }
+        }
+        orphans::settle(draft);
+        machine::unshield(draft);
+    }
+
+    fn go_on(&mut self) {
+        let draft = &mut self.draft;
+        orphans::free_jobs(draft, draft.frame.run.deleting);
+        let over = self.leaving.is_some() || is_over(draft.frame);
+        quarantine::tend(draft, draft.frame.is_active() && !over);
+        if over {
+            leave(draft, self.leaving.as_ref());
+        } else {
+            drive(draft, self.hold.take(), self.refusal.as_ref());
+        }
+    }
+
+    fn tidy(&mut self) {
+        let draft = &mut self.draft;
+        machine::resume_health_checks(draft);
+        pool::keep_finalizer(draft);
+        let locks = draft.frame.observed.reboot_locks.values().flatten();
+        let ends = locks.filter_map(|lock| lock.until);
+        if let Some(first) = ends.filter(|until| *until > draft.frame.now).min() {
+            draft.wake(first);
+        }
+        forget(draft);
+        if self.dry {
+            write_nothing(draft);
+        }
+    }
+
+    fn finish(self) -> Decision {
+        self.draft.finish()
+    }
+}
+
+/// Takes back every write and question of a dry run.
+fn write_nothing(draft: &mut Draft<'_>) {
+    let dry_words = what_a_dry_run_leaves(draft.frame);
+    let out = &mut draft.out;
+    out.actions.clear();
+    out.questions.clear();
+    out.report.upgrade_held = None;
+    // What numo would end by itself it does not end in a dry run.
+    let hold = &mut out.report.hold;
+    if hold.as_ref().is_none_or(|why| why.reason.who() == Who::Numo) {
+        *hold = Some(Why::new(Reason::DryRun, dry_words));
+    }
 }
 
 /// The parts of the report that are there whatever is decided.
 fn describe(draft: &mut Draft<'_>) {
-    let frame = &draft.frame;
+    let frame = draft.frame;
     let report = &mut draft.out.report;
     report.run_id.clone_from(&frame.run_id);
     report.target = frame.desired.as_ref().ok().cloned();
@@ -220,7 +280,7 @@ type Last<'a> = Option<(&'a str, &'a ChangeView, bool)>;
 /// What the replaced operator's conditions JobRun and NodeUpgrade speak of: the node whose rules, and the
 /// node whose change, came last. Read from the journals, so that a restart says the same.
 fn last_words(draft: &mut Draft<'_>) {
-    let frame = &draft.frame;
+    let frame = draft.frame;
     let (mut rules, mut change): (Last<'_>, Last<'_>) = (None, None);
     let (mut gated, mut changed) = (0, 0);
     for journal in frame
@@ -271,12 +331,6 @@ fn never_listed(frame: &Frame<'_>) -> Option<Why> {
     frame.observed.never_listed().filter(|_| is_under_way)
 }
 
-fn refused(mut draft: Draft<'_>, why: Why) -> Decision {
-    draft.out.report.phase = RunPhase::Refused;
-    draft.out.report.hold = Some(why);
-    draft.finish()
-}
-
 /// Every target node is where it shall be, or was left out on purpose; nothing is in flight.
 fn is_over(frame: &Frame<'_>) -> bool {
     let started = frame.has_marks_of_a_run()
@@ -304,27 +358,6 @@ fn is_over(frame: &Frame<'_>) -> bool {
         })
 }
 
-/// Moves on every node that has its turn, and gives back what ended journals still hold.
-fn move_on(draft: &mut Draft<'_>, hold: Option<&Why>, leaving: Option<&Why>) {
-    let members = std::mem::take(&mut draft.frame.members);
-    let pass = node::Pass {
-        hold,
-        leaving,
-        out_of_turn: admit::out_of_turn(&draft.frame, &members, hold, &mut draft.out.report),
-    };
-    for member in &members {
-        if let Some(change) = member.in_flight() {
-            node::advance(draft, &pass, member, change);
-        } else {
-            node::give_back(draft, member);
-        }
-    }
-    draft.frame.members = members;
-    node::settle_orphans(draft);
-    machine::unshield(draft);
-    node::free_jobs(draft, draft.frame.run.deleting);
-}
-
 /// Leaves the run: once nothing is in flight, everything is restored.
 fn leave(draft: &mut Draft<'_>, leaving: Option<&Why>) {
     draft.out.report.phase = RunPhase::Leaving;
@@ -345,7 +378,7 @@ fn leave(draft: &mut Draft<'_>, leaving: Option<&Why>) {
         None => RunResult::Succeeded,
     });
     if leaving.is_none()
-        && has_run(&draft.frame)
+        && has_run(draft.frame)
         && let Some(why) = run_rules_hold(draft, Phase::PostRun)
     {
         draft.out.report.hold = Some(why);
@@ -354,13 +387,13 @@ fn leave(draft: &mut Draft<'_>, leaving: Option<&Why>) {
     }
     let before = draft.out.actions.len();
     if !draft.frame.run.deleting {
-        node::free_jobs(draft, true);
+        orphans::free_jobs(draft, true);
     }
     pool::give_back(draft, leaving.is_none());
     if draft.out.actions.len() > before {
         return;
     }
-    let frame = &draft.frame;
+    let frame = draft.frame;
     let kept = |pool| leaving.is_none() && frame.keeps_paused(pool);
     let held = frame
         .marked_pools()
@@ -391,10 +424,10 @@ fn has_run(frame: &Frame<'_>) -> bool {
 
 /// Reports the nodes that are not in flight while a run is being left; the number left out.
 fn report_the_rest(draft: &mut Draft<'_>, why: &Why) -> usize {
-    let members = std::mem::take(&mut draft.frame.members);
+    let members = &draft.frame.members;
     let mut left_out = 0;
     for member in members.iter().filter(|member| member.in_flight().is_none()) {
-        if at_target(&draft.frame, member) {
+        if at_target(draft.frame, member) {
             admit::report_done(draft, member);
         } else if let Some(change) = member.left_out().filter(|change| !retry_asked(change)) {
             left_out += 1;
@@ -406,7 +439,6 @@ fn report_the_rest(draft: &mut Draft<'_>, why: &Why) -> usize {
             draft.report(member, Step::Selected, why.clone());
         }
     }
-    draft.frame.members = members;
     left_out
 }
 
@@ -414,12 +446,12 @@ fn report_the_rest(draft: &mut Draft<'_>, why: &Why) -> usize {
 fn drive(draft: &mut Draft<'_>, hold: Option<Why>, refusal: Option<&Why>) {
     if !draft.frame.is_active() {
         let has_nodes = !draft.frame.members.is_empty();
-        let holds = refusal.is_none_or(|why| gates::run::holds_when_refused(&draft.frame, why));
+        let holds = refusal.is_none_or(|why| gates::run::holds_when_refused(draft.frame, why));
         if draft.frame.intent.hold_always && holds && has_nodes {
             pool::arm(draft, refusal);
         }
         draft.out.report.phase = RunPhase::Idle;
-        draft.out.report.hold = idle(&draft.frame, hold, refusal);
+        draft.out.report.hold = idle(draft.frame, hold, refusal);
         let last = draft.frame.run.status.run.as_ref();
         draft.out.report.result = last
             .filter(|last| last.id == draft.frame.run_id && last.finished_at.is_some())
@@ -437,16 +469,16 @@ fn drive(draft: &mut Draft<'_>, hold: Option<Why>, refusal: Option<&Why>) {
         return;
     }
     draft.out.report.phase = RunPhase::Active;
-    if refusal.is_none_or(|why| gates::run::holds_when_refused(&draft.frame, why)) {
+    if refusal.is_none_or(|why| gates::run::holds_when_refused(draft.frame, why)) {
         pool::arm(draft, refusal);
-        let held = refusal.filter(|_| gates::run::unpaused_by_other(&draft.frame).is_none());
+        let held = refusal.filter(|_| gates::run::unpaused_by_other(draft.frame).is_none());
         draft.out.report.upgrade_held = held.cloned();
     } else {
         draft.out.report.phase = RunPhase::Refused;
     }
     pool::tend_canary(draft);
     let hold = match hold
-        .or_else(|| all_stopped(&draft.frame))
+        .or_else(|| all_stopped(draft.frame))
         .or_else(|| run_rules_hold(draft, Phase::PreRun))
     {
         Some(why) => {
@@ -457,7 +489,7 @@ fn drive(draft: &mut Draft<'_>, hold: Option<Why>, refusal: Option<&Why>) {
     };
     draft.out.report.hold = hold.clone().map(|why| {
         if refusal == Some(&why) {
-            foretold(&draft.frame, why)
+            foretold(draft.frame, why)
         } else {
             why
         }
@@ -558,7 +590,7 @@ fn idle(frame: &Frame<'_>, hold: Option<Why>, refusal: Option<&Why>) -> Option<W
 
 /// Journals that ended are kept for the last three targets of each node, thirty days at most.
 fn forget(draft: &mut Draft<'_>) {
-    let frame = &draft.frame;
+    let frame = draft.frame;
     let old: Vec<Action> = forgotten(frame.changes(), &frame.run_id, frame.now).collect();
     for action in old {
         draft.act(FORGET_CHAIN, action, None);

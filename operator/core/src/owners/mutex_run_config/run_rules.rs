@@ -19,7 +19,7 @@ use numo_api::{Outcome, Phase, Reason, RunStatus, Step, VerdictRecord};
 /// Asks the rules that are asked once per run: what holds the run until they have passed. A PostRun
 /// rule's failure is recorded and holds nothing.
 pub(super) fn run_rules_hold(draft: &mut Draft<'_>, phase: Phase) -> Option<Why> {
-    let frame = &draft.frame;
+    let frame = draft.frame;
     let asked = frame
         .intent
         .rules
@@ -57,7 +57,7 @@ pub(super) fn run_rules_hold(draft: &mut Draft<'_>, phase: Phase) -> Option<Why>
         }
         Progress::Evaluate(request) => Some(asks(draft, request)),
         Progress::Note(wait, why) => {
-            let mut status = run_status(&draft.frame);
+            let mut status = run_status(draft.frame);
             journal::note(&mut status.rule_waits, wait);
             record_run(draft, status, None);
             Some(why)
@@ -226,7 +226,7 @@ fn record_run(draft: &mut Draft<'_>, status: RunStatus, event: Option<Event>) {
 }
 
 fn record_run_verdict(draft: &mut Draft<'_>, verdict: VerdictRecord) {
-    let mut status = run_status(&draft.frame);
+    let mut status = run_status(draft.frame);
     let note = format!(
         "rule {} ended: {:?} ({})",
         verdict.rule, verdict.outcome, verdict.reason

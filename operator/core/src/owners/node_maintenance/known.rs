@@ -4,6 +4,7 @@ use crate::{
     names,
     observed::{ChangeView, MaintenanceView, Observed},
     report::MaintenancePhase,
+    turn::reservation::of_owner,
 };
 
 /// Id of what a maintenance asks of its node.
@@ -23,11 +24,7 @@ pub(super) fn last_phase(view: &MaintenanceView) -> MaintenancePhase {
     }
 }
 
-/// The journals of an owner. Only those of the operator's own namespace: who may write elsewhere could forge one.
-pub(crate) fn changes<'a>(observed: &'a Observed, uid: &str) -> impl Iterator<Item = &'a ChangeView> {
-    observed.changes.values().filter(move |change| {
-        change.spec.owner_ref.uid == uid
-            && !change.deleting
-            && change.key.namespace == observed.settings.namespace
-    })
+/// The journals of a NodeMaintenance: those of the operator's own namespace.
+pub(crate) fn changes<'a>(observed: &'a Observed, uid: &'a str) -> impl Iterator<Item = &'a ChangeView> {
+    of_owner(observed, &observed.settings.namespace, uid)
 }

@@ -103,7 +103,7 @@ impl Pass<'_> {
             let message = format!("maintenance failed: lease could not be extended after {count} attempts");
             let why = Why::new(Reason::NodeLeaseLost, message);
             self.report.phase = MaintenancePhase::Failed;
-            if self.give_back(Some(node), false) {
+            if self.put_back(Some(node)) {
                 let mut journal = Journal::open(change, self.now);
                 journal.enter(Step::Failed, Some(&why));
                 self.out.actions.extend(journal.planned(None));

@@ -1,78 +1,75 @@
 //! A maintenance that is over: everything is given back, to exactly what it was. Nothing begins here.
 
 use super::{
-    known::{changes, last_phase},
+    known::changes,
     node::{is_references, uncordoning},
     pass::Pass,
 };
 use crate::{
     action::{Action, Change, EventAction},
-    mark,
+    mark::{self, CordonedBy},
     observed::{ChangeView, NodeView},
-    turn::{
-        journal::{self, Journal},
-        machine, shield,
-    },
+    turn::{journal, machine, shield},
     why::Why,
 };
-use numo_api::{Phase, Reason, RunResult, Step, marks};
+use numo_api::{Reason, RunResult, Step, marks};
+
+/// What is said while a node is put back.
+pub(super) fn giving_back() -> Why {
+    Why::new(Reason::GivingBack, "the node is being put back as it was")
+}
 
 impl Pass<'_> {
-    /// Gives back everything that is held of the node; true once nothing is left. With `rules` those have their say
-    /// that are asked before the node is put back, and after.
-    pub(super) fn give_back(&mut self, node: Option<&NodeView>, with_rules: bool) -> bool {
+    /// Puts the node back as it was, without its rules; true once nothing is left. The lease is freed with it if no turn is in flight.
+    pub(super) fn put_back(&mut self, node: Option<&NodeView>) -> bool {
         let view = self.view;
         let change = changes(self.observed, &view.uid)
             .find(|change| change.in_flight() && node.is_some_and(|node| node.uid == change.spec.node_uid));
-        let giving = Why::new(Reason::GivingBack, "the node is being put back as it was");
         if let Some(node) = node {
             let mark = mark::cordoned_by(node).filter(|mark| mark.owner == view.uid);
             let adopted =
                 mark.is_none() && change.is_none() && is_references(node, self.group, view, self.observed);
             if mark.is_some() || adopted {
-                if with_rules
-                    && let Some(change) = change
-                    && !self.passed_or_over(node, change, Phase::BeforeUncordon, Step::Ready)
-                {
-                    return false;
-                }
-                let mut patch = uncordoning(node, mark.as_ref(), self.group);
-                if adopted && let Some(label) = node.labels.get(marks::EXCLUDE_FROM_REMEDIATION) {
-                    patch.labels = vec![Change {
-                        key: marks::EXCLUDE_FROM_REMEDIATION.to_owned(),
-                        from: Some(label.clone()),
-                        to: None,
-                    }];
-                }
-                let event = patch.unschedulable.map(|_| {
-                    self.event(
-                        true,
-                        false,
-                        "UncordonNode",
-                        EventAction::Restore,
-                        "Uncordon a node",
-                    )
-                });
-                self.act(Action::PatchNode(patch), event);
-                self.say(Step::Uncordoned, giving, change);
-                return false;
-            }
-            if with_rules
-                && let Some(change) = change
-                && (change
-                    .status
-                    .entries
-                    .iter()
-                    .any(|entry| entry.step == Step::Cordoned)
-                    || !change.status.verdicts.is_empty())
-                && !self.passed_or_over(node, change, Phase::Post, Step::PostRules)
-            {
+                self.uncordon(node, mark.as_ref());
+                self.say(Step::Uncordoned, giving_back(), change);
                 return false;
             }
         }
         let before = self.out.actions.len();
+        self.free_node();
+        self.release_lease(change.is_none());
+        self.say(Step::Uncordoned, giving_back(), change);
+        self.out.actions.len() == before
+    }
+
+    /// Takes cordon and taints off. Without a mark they are those of the operator that numo replaces, and so is its label.
+    pub(super) fn uncordon(&mut self, node: &NodeView, mark: Option<&CordonedBy>) {
+        let mut patch = uncordoning(node, mark, self.group);
+        if mark.is_none()
+            && let Some(label) = node.labels.get(marks::EXCLUDE_FROM_REMEDIATION)
+        {
+            patch.labels = vec![Change {
+                key: marks::EXCLUDE_FROM_REMEDIATION.to_owned(),
+                from: Some(label.clone()),
+                to: None,
+            }];
+        }
+        let event = patch.unschedulable.map(|_| {
+            self.event(
+                true,
+                false,
+                "UncordonNode",
+                EventAction::Restore,
+                "Uncordon a node",
+            )
+        });
+        self.act(Action::PatchNode(patch), event);
+    }
+
+    /// Takes every shield off.
+    pub(super) fn free_node(&mut self) {
         let shields = self.observed.nodes.values().filter_map(|node| {
-            let mark = mark::shielded(node).filter(|mark| mark.owner == view.uid)?;
+            let mark = mark::shielded(node).filter(|mark| mark.owner == self.view.uid)?;
             Some(shield::unshield(node, &mark))
         });
         let shields: Vec<Action> = shields.collect();
@@ -80,19 +77,6 @@ impl Pass<'_> {
             self.act(action, None);
         }
         self.unshield_machines();
-        self.release_lease(with_rules || change.is_none());
-        if with_rules && let Some(change) = change {
-            let why = Why::new(Reason::Done, "the node is as it was");
-            let mut journal = Journal::open(change, self.now);
-            journal.enter(Step::Done, Some(&why));
-            self.out.actions.extend(journal.planned(None));
-        }
-        let done = self.out.actions.len() == before;
-        self.say(Step::Uncordoned, giving, change);
-        if with_rules {
-            self.report.phase = last_phase(view);
-        }
-        done
     }
 
     /// Gives back what remediation through Machines is kept off by.

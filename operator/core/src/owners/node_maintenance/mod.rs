@@ -1,9 +1,7 @@
 //! The decision for one NodeMaintenance: its node is cordoned and drained, kept so while the object exists, and put
 //! back as it was when it is deleted. Nothing here reads or writes anything.
 //!
-//! Order of a pass: what is held of nodes that are gone is given back; then either everything is given back, or the
-//! node is taken one step further: finalizer, turn (NodeChange), lease and shield, rules, cordon, drain. Behaviour and
-//! words as in node-maintenance-operator (`spec/node-maintenance.md` §2); what is otherwise is in the table of
+//! The parts of a pass are those of `decide.rs`, the steps of the node those of `turn/steps.rs`. Behaviour and words as in node-maintenance-operator (`spec/node-maintenance.md` §2); what is otherwise is in the table of
 //! deviations in docs/maintenance.md.
 
 mod asked;
@@ -11,9 +9,11 @@ mod keep;
 mod known;
 mod lease;
 mod leave;
+mod lint;
 mod node;
 mod pass;
 mod phases;
+mod turn;
 
 use crate::{
     action::{Action, EventAction},
@@ -25,20 +25,17 @@ use crate::{
     drain,
     key::Key,
     ledger::{self, Ledger},
-    mark, names,
     observed::{ChangeView, ForeignController, MaintenanceView, NodeView, Observed},
-    owner::OwnerKind,
-    probe::{self, Look},
-    quorum,
+    owner::{MaintenanceGroup, OwnerKind},
+    owners, quorum,
     report::{MaintenancePhase, MaintenanceReport, RunPhase},
-    standoff,
-    time::later,
     turn::{
         closed::{self, Probes},
         directive,
         journal::{self, Journal},
         lease::Lease,
-        overdue,
+        reservation,
+        steps::{Next, ON, STAY},
     },
     verdict::Answers,
     why::Why,
@@ -46,58 +43,127 @@ use crate::{
 use asked::{asked, no_room};
 use known::{last_phase, run_id};
 use lease::{MAX_LEASE_ERRORS, lease};
-use node::cordoning;
-use numo_api::{
-    DirectiveAction, NodeChangeSpec, OwnerRef, Phase, Reason, Step, Target, marks, plan::PLAN_GROUP,
-};
-use pass::{Pass, held};
+use numo_api::{DirectiveAction, NodeChangeSpec, Reason, Step, Target, marks, plan::PLAN_GROUP};
+use pass::held;
+
+pub(crate) use lint::Lint;
+pub(crate) use pass::Pass;
 
 pub use asked::{inadmissible, invalid, rules_of};
 pub use keep::MAX_CORRECTIONS;
 pub(crate) use known::changes;
 pub use known::id;
 
-/// Decides for a NodeMaintenance.
-pub fn decide(snapshot: &Snapshot<'_>, view: &MaintenanceView, answers: &Answers) -> Decision {
-    let OwnerKind::NodeMaintenance(group) = view.owner.kind else {
-        return Decision::default();
-    };
-    let observed = snapshot.observed;
-    let node = in_hand(view, observed).unwrap_or(&view.spec.node_name);
-    let mut pass = Pass {
-        now: snapshot.now,
-        observed,
-        view,
-        node,
-        group,
-        asked: snapshot.asked == Some(node),
-        intent: asked(view, observed),
-        answers,
-        out: Decision::default(),
-        report: MaintenanceReport {
-            phase: last_phase(view),
-            ..MaintenanceReport::default()
-        },
-    };
-    pass.out.report.phase = RunPhase::Active;
-    let rival = observed.stood_off(ForeignController::NodeMaintenance);
-    let is_under_way = changes(observed, &view.uid).any(ChangeView::in_flight);
-    match rival.clone().filter(|_| !is_under_way) {
-        Some(why) => pass.leave_to(why),
-        None => pass.decide(),
+impl<'a> Pass<'a> {
+    /// What is known of a NodeMaintenance of this group at the beginning of the pass.
+    pub(crate) fn of(
+        snapshot: &Snapshot<'a>,
+        (view, group): (&'a MaintenanceView, MaintenanceGroup),
+        answers: &'a Answers,
+    ) -> Self {
+        let observed = snapshot.observed;
+        let node = in_hand(view, observed).unwrap_or(&view.spec.node_name);
+        let mut out = Decision::default();
+        out.report.phase = RunPhase::Active;
+        Self {
+            now: snapshot.now,
+            observed,
+            view,
+            node,
+            group,
+            asked: snapshot.asked == Some(node),
+            intent: asked(view, observed),
+            answers,
+            out,
+            report: MaintenanceReport {
+                phase: last_phase(view),
+                ..MaintenanceReport::default()
+            },
+            over: false,
+        }
     }
-    pass.free_jobs();
-    pass.out.report.run_id = run_id(view);
-    pass.out.report.maintenance = Some(pass.report);
-    overdue::tell(&mut pass.out, snapshot.now);
-    standoff::finish(
-        &mut pass.out,
-        snapshot,
-        rival.as_ref(),
-        changes(observed, &view.uid),
-        &view.uid,
-    );
-    pass.out
+
+    /// The turn of the maintenance, if it has one.
+    fn turn(&self) -> Option<&'a ChangeView> {
+        changes(self.observed, &self.view.uid).find(|change| change.in_flight())
+    }
+}
+
+impl owners::Pass for Pass<'_> {
+    /// The operator that numo replaces is live, and numo has nothing in hand; or the object names another node by now.
+    fn refuse(&mut self) -> Next {
+        let rival = self.observed.stood_off(ForeignController::NodeMaintenance);
+        if let Some(why) = rival.filter(|_| self.turn().is_none()) {
+            self.out.report.phase = RunPhase::Refused;
+            self.report.error.clone_from(&self.view.status.last_error);
+            self.out.report.hold = Some(why);
+        } else if !self.view.deleting && self.node != self.view.spec.node_name {
+            let message = format!(
+                "updating spec.NodeName isn't allowed: found {}, Node {} is in maintenance; set it back, or delete the object",
+                self.view.spec.node_name, self.node
+            );
+            self.say(Step::Held, Why::new(Reason::InvalidField, message), None);
+        } else {
+            return ON;
+        }
+        self.free_jobs();
+        STAY
+    }
+
+    fn advance_turns(&mut self) {
+        let node = self.observed.nodes.get(self.node);
+        self.end_orphans(node);
+        if self.view.deleting {
+            self.out.report.phase = RunPhase::Leaving;
+        } else if self.adds_finalizer() {
+            self.over = true;
+            return;
+        }
+        let turn = self.turn().zip(node);
+        let Some((change, node)) = turn.filter(|(turn, node)| turn.spec.node_uid == node.uid) else {
+            return;
+        };
+        if self.view.deleting || other_of_node(self.view, self.observed).is_none() {
+            self.advance(node, change);
+            self.over = true;
+        }
+    }
+
+    fn restore_rest(&mut self) {
+        let node = self.observed.nodes.get(self.node);
+        if self.over {
+            return;
+        }
+        if self.view.deleting {
+            // Without our finalizer there may be something left if others hold the object.
+            let may_hold = self.has_finalizer() || self.turn().is_some();
+            if may_hold && self.put_back(node) {
+                self.remove_finalizer();
+            }
+            self.over = true;
+        } else if let Some(node) = node.filter(|_| other_of_node(self.view, self.observed).is_none()) {
+            self.over = self.restore_ended(node);
+        }
+    }
+
+    fn go_on(&mut self) {
+        if self.view.deleting {
+            self.report.phase = last_phase(self.view);
+        }
+        if !self.over {
+            self.begin();
+        }
+    }
+
+    fn tidy(&mut self) {
+        self.free_jobs();
+    }
+
+    fn finish(mut self) -> Decision {
+        self.out.report.run_id = run_id(self.view);
+        self.out.report.maintenance = Some(self.report);
+        self.out
+    }
 }
 
 /// The node that the maintenance has in hand, if its spec names another by now.
@@ -133,90 +199,91 @@ fn group_of(view: &MaintenanceView) -> &'static str {
     }
 }
 
-/// The NodeChange of a node in maintenance, by its one name.
+/// The NodeChange of a node in maintenance. It is in the operator's own namespace.
 pub fn reservation(view: &MaintenanceView, node: &NodeView, namespace: &str) -> (Key, NodeChangeSpec) {
-    let kind = view.owner.kind;
-    let run_id = run_id(view);
-    let name = names::change_name(kind.name(), &view.owner.key.name, &view.uid, &node.uid, &run_id);
-    let spec = NodeChangeSpec {
-        owner_ref: OwnerRef {
-            api_version: kind.api_version(),
-            kind: kind.name().to_owned(),
-            namespace: None,
-            name: view.owner.key.name.clone(),
-            uid: view.uid.clone(),
-        },
-        node_name: node.name.clone(),
-        node_uid: node.uid.clone(),
-        target: Target {
-            run_id,
-            version: String::new(),
-            pool: String::new(),
-        },
-        in_service: false,
-        directive: None,
+    let target = Target {
+        run_id: run_id(view),
+        version: String::new(),
+        pool: String::new(),
     };
-    (Key::new(namespace, name), spec)
+    reservation::reservation((&view.owner, &view.uid), node, target, false, namespace)
 }
 
 impl Pass<'_> {
-    /// The operator that numo replaces is live, and numo has nothing in hand.
-    fn leave_to(&mut self, why: Why) {
-        self.out.report.phase = RunPhase::Refused;
-        self.report.error.clone_from(&self.view.status.last_error);
-        self.out.report.hold = Some(why);
+    fn has_finalizer(&self) -> bool {
+        let mut finalizers = self.view.finalizers.iter();
+        finalizers.any(|one| one == marks::MAINTENANCE_FINALIZER)
     }
 
-    fn decide(&mut self) {
-        let (view, observed) = (self.view, self.observed);
-        let node = observed.nodes.get(self.node);
-        if !view.deleting && self.node != view.spec.node_name {
-            let message = format!(
-                "updating spec.NodeName isn't allowed: found {}, Node {} is in maintenance; set it back, or delete the object",
-                view.spec.node_name, self.node
-            );
-            self.report.phase = last_phase(view);
-            self.say(Step::Held, Why::new(Reason::InvalidField, message), None);
-            return;
+    /// Puts the finalizer on the object, if it is not there. It is the rival's while that lives; the node in hand is told of all the
+    /// same.
+    fn adds_finalizer(&mut self) -> bool {
+        if self.has_finalizer() || self.intent.is_stood_off() {
+            return false;
         }
-        self.end_orphans(node);
-        let has_finalizer = view
-            .finalizers
-            .iter()
-            .any(|one| one == marks::MAINTENANCE_FINALIZER);
-        if view.deleting {
-            self.out.report.phase = RunPhase::Leaving;
-            // Without our finalizer there may be something left if others hold the object.
-            let has_turn = changes(observed, &view.uid).any(ChangeView::in_flight);
+        let event = self.event(
+            false,
+            false,
+            "BeginMaintenance",
+            EventAction::Admit,
+            "Begin a node maintenance",
+        );
+        let action = Action::AddFinalizer {
+            owner: self.view.owner.clone(),
+            uid: self.view.uid.clone(),
+            finalizer: marks::MAINTENANCE_FINALIZER,
+        };
+        self.act(action, Some(event));
+        let why = Why::new(Reason::Admitting, "its finalizer is being set");
+        self.say(Step::Selected, why, None);
+        true
+    }
 
-            if (has_finalizer || has_turn) && self.give_back(node, true) {
-                self.remove_finalizer();
+    /// Gives back what a turn that ended still holds, and says so; whether that is all there is to say.
+    fn restore_ended(&mut self, node: &NodeView) -> bool {
+        let changes = changes(self.observed, &self.view.uid);
+        let change = changes
+            .into_iter()
+            .find(|change| change.spec.node_uid == node.uid);
+        match change {
+            Some(change) if change.status.step == Some(Step::Skipped) => self.stay_out(node, change),
+            Some(change) if change.status.step.is_some_and(Step::is_terminal) => {
+                // It was given up, and nothing is held any more.
+                self.report.phase = MaintenancePhase::Failed;
+                let message = change.status.message.clone().unwrap_or_default();
+                let known = self.view.status.error_on_lease_count.unwrap_or(0);
+                self.report.lease_errors = known.max(MAX_LEASE_ERRORS + 1);
+                self.put_back(Some(node));
+                let why = Why::new(Reason::NodeLeaseLost, message);
+                self.say(Step::Failed, why, Some(change));
             }
-            return;
+            None if self.was_given_up() => {
+                self.report.phase = MaintenancePhase::Failed;
+                self.report.lease_errors = self.view.status.error_on_lease_count.unwrap_or(0);
+                let message = self.view.status.last_error.clone().unwrap_or_default();
+                self.say(Step::Failed, Why::new(Reason::NodeLeaseLost, message), None);
+            }
+            other => {
+                let before = self.out.actions.len();
+                // What a person says of a turn that has no step yet takes it back.
+                let is_taken_back = other.is_some_and(|change| change.status.step.is_none());
+                if closed::stood_back(other).is_some() || is_taken_back {
+                    self.stand_back(node);
+                }
+                if self.out.actions.len() == before {
+                    return false;
+                }
+                let why = Why::new(Reason::GivingBack, "lease and shield are given back");
+                self.say(Step::Selected, why, other);
+            }
         }
-        // The finalizer is the rival's while that lives; the node in hand is told of all the same.
-        if !has_finalizer && !self.intent.is_stood_off() {
-            let event = self.event(
-                false,
-                false,
-                "BeginMaintenance",
-                EventAction::Admit,
-                "Begin a node maintenance",
-            );
-            let action = Action::AddFinalizer {
-                owner: view.owner.clone(),
-                uid: view.uid.clone(),
-                finalizer: marks::MAINTENANCE_FINALIZER,
-            };
-            self.act(action, Some(event));
-            self.say(
-                Step::Selected,
-                Why::new(Reason::Admitting, "its finalizer is being set"),
-                None,
-            );
-            return;
-        }
-        let Some(node) = node else {
+        true
+    }
+
+    /// Begins the maintenance of the node, or says why not.
+    fn begin(&mut self) {
+        let (view, observed) = (self.view, self.observed);
+        let Some(node) = observed.nodes.get(self.node) else {
             self.report.phase = MaintenancePhase::Failed;
             let message = format!("nodes \"{}\" not found", view.spec.node_name);
             self.say(Step::Failed, Why::new(Reason::NodeNotFound, message), None);
@@ -233,44 +300,8 @@ impl Pass<'_> {
             self.say(Step::Selected, Why::new(Reason::NodeInMaintenance, message), None);
             return;
         }
-        let change = changes(observed, &view.uid).find(|change| change.spec.node_uid == node.uid);
-        match change {
-            Some(change) if change.in_flight() => self.advance(node, change),
-            Some(change) if change.status.step == Some(Step::Skipped) => self.stay_out(node, change),
-            Some(change) if change.status.step.is_some_and(Step::is_terminal) => {
-                // It was given up, and nothing is held any more.
-                self.report.phase = MaintenancePhase::Failed;
-                let message = change.status.message.clone().unwrap_or_default();
-                let known = view.status.error_on_lease_count.unwrap_or(0);
-                self.report.lease_errors = known.max(MAX_LEASE_ERRORS + 1);
-                self.give_back(Some(node), false);
-                self.say(
-                    Step::Failed,
-                    Why::new(Reason::NodeLeaseLost, message),
-                    Some(change),
-                );
-            }
-            None if self.was_given_up() => {
-                self.report.phase = MaintenancePhase::Failed;
-                self.report.lease_errors = view.status.error_on_lease_count.unwrap_or(0);
-                let message = view.status.last_error.clone().unwrap_or_default();
-                self.say(Step::Failed, Why::new(Reason::NodeLeaseLost, message), None);
-            }
-            other => {
-                let before = self.out.actions.len();
-                // What a person says of a turn that has no step yet takes it back.
-                let is_taken_back = other.is_some_and(|change| change.status.step.is_none());
-                if closed::stood_back(other).is_some() || is_taken_back {
-                    self.stand_back(node);
-                }
-                if self.out.actions.len() > before {
-                    let why = Why::new(Reason::GivingBack, "lease and shield are given back");
-                    self.say(Step::Selected, why, other);
-                    return;
-                }
-                self.admit(node, other);
-            }
-        }
+        let said = changes(observed, &view.uid).find(|change| change.spec.node_uid == node.uid);
+        self.admit(node, said);
     }
 
     /// node-maintenance-operator lost the lease of the node and gave the node back: it stays so.
@@ -390,139 +421,20 @@ impl Pass<'_> {
         }
     }
 
-    /// A person asks for the rules once more.
-    fn retries(&mut self, change: &ChangeView) -> bool {
-        let fresh = change.status.observed_generation.unwrap_or(1) < change.generation;
-        let Some(directive) = &change.spec.directive else {
-            return false;
-        };
-        if directive.action != DirectiveAction::Retry || !fresh {
-            return false;
-        }
-        let why = Why::new(
-            Reason::Admitting,
-            directive::persons_words("retried", change, directive),
-        );
-        // A node that was left out has given its turn back: others may have it now.
-        let step = if change.in_flight() {
-            Step::Admitted
-        } else {
-            Step::Selected
-        };
-        let mut journal = Journal::open(change, self.now);
-        journal.obey();
-        journal.next_attempt();
-        journal.enter(step, Some(&why));
-        self.out.actions.extend(journal.planned(None));
-        self.say(step, why, Some(change));
-        true
-    }
-
-    /// A person leaves the node out: its cordon, taints, shield and lease are given back. Whether that is so.
-    fn skips(&mut self, node: &NodeView, change: &ChangeView) -> bool {
-        let directive = change.spec.directive.as_ref();
-        let Some(directive) = directive.filter(|one| one.action == DirectiveAction::Skip) else {
-            return false;
-        };
-        let words = directive::persons_words("skipped", change, directive);
-        let why = Why::new(Reason::SkippedByPerson, words);
-        if self.give_back(Some(node), false) {
-            self.release_lease(true);
-            let mut journal = Journal::open(change, self.now);
-            journal.obey();
-            journal.enter(Step::Skipped, Some(&why));
-            self.out.actions.extend(journal.planned(None));
-        }
-        // Nobody may take the node for one that is in maintenance.
-        self.report.phase = MaintenancePhase::Failed;
-        self.say(Step::Skipped, why, Some(change));
-        true
-    }
-
     /// A node that a person has left out stays so until a person asks for it again.
     fn stay_out(&mut self, node: &NodeView, change: &ChangeView) {
         if self.retries(change) {
             return;
         }
-        self.give_back(Some(node), false);
+        self.put_back(Some(node));
         self.report.phase = MaintenancePhase::Failed;
         let message = change.status.message.clone().unwrap_or_default();
-        let why = Why::new(Reason::SkippedByPerson, message);
-        self.say(Step::Skipped, why, Some(change));
-    }
-
-    /// One step further with a node that has its turn.
-    fn advance(&mut self, node: &NodeView, change: &ChangeView) {
-        self.report.phase = MaintenancePhase::Running;
-        if self.skips(node, change) {
-            return;
-        }
-        let cordon = mark::cordoned_by(node).filter(|mark| mark.owner == self.view.uid);
-        let has_begun = cordon.is_some() || journal::entered(change, Step::Cordoned).is_some();
-        if !self.take_lease(node, change, has_begun) {
-            return;
-        }
-        if let Some(mark) = cordon {
-            self.keep_drained(node, change, &mark);
-            return;
-        }
-        if self.retries(change) {
-            return;
-        }
-        // Quorum too: the rules may have taken hours.
-        let against = gates::weigh(self.asked, |gate| match gate {
-            Gate::Person => directive::held(change),
-            gate => self.at_any_time(node, gate),
-        });
-        let closed = against.worst(&mut self.out.report);
-        if !self.passed(node, change, Phase::Pre, Step::PreRules, closed.as_ref()) {
-            return;
-        }
-        // Before the last rules and after them: those may take long, and one that changes the world for a drain that
-        // cannot pass has done it in vain.
-        let probe = self.intent.drain.probe;
-        if closed.is_none()
-            && probe
-            && self.asks_next(node, change, Phase::PreRelease)
-            && !self.probe_drain(node, change)
-        {
-            return;
-        }
-        if !self.passed(node, change, Phase::PreRelease, Step::PreRelease, closed.as_ref()) {
-            return;
-        }
-        if let Some(why) = closed {
-            self.close(Step::PreRelease, why, change);
-            return;
-        }
-        // Before Passes are confirmed: a rule that is asked again each time its Pass grows old would keep a turn that the
-        // drain closes from ever being given back.
-        if (probe && !self.probe_drain(node, change)) || !self.confirm(node, change) {
-            return;
-        }
-        self.act(Action::PatchNode(cordoning(node, self.view, self.group, 0)), None);
-        self.say(
-            Step::Cordoned,
-            Why::new(Reason::Draining, "it is being cordoned"),
-            Some(change),
-        );
-    }
-
-    /// Looks a last time for what would keep the drain from passing; true if there is nothing.
-    fn probe_drain(&mut self, node: &NodeView, change: &ChangeView) -> bool {
-        let known = (self.answers, self.now);
-        match probe::look(self.observed, node, &self.intent.drain, known) {
-            Look::Passes => return true,
-            Look::Blocked(words) => {
-                self.close(Step::PreRelease, Why::new(Reason::DrainBlocked, words), change);
-                self.wake(later(self.now, 15));
-                return false;
-            }
-            Look::Asks(question) => self.out.questions.push(question),
-            Look::Unknown => {}
-        }
-        let why = Why::new(Reason::Draining, "its evictions are being tried by dry run");
-        self.say(Step::PreRelease, why, Some(change));
-        false
+        let by_policy = journal::is_for(change, Reason::SkippedByPolicy);
+        let reason = if by_policy {
+            Reason::SkippedByPolicy
+        } else {
+            Reason::SkippedByPerson
+        };
+        self.say(Step::Skipped, Why::new(reason, message), Some(change));
     }
 }

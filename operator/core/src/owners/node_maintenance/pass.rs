@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use numo_api::{Reason, Step};
 
 /// One decision in the making.
-pub(super) struct Pass<'a> {
+pub(crate) struct Pass<'a> {
     pub(super) now: Timestamp,
     pub(super) observed: &'a Observed,
     pub(super) view: &'a MaintenanceView,
@@ -27,6 +27,8 @@ pub(super) struct Pass<'a> {
     pub(super) answers: &'a Answers,
     pub(super) out: Decision,
     pub(super) report: MaintenanceReport,
+    /// All that there is to do and to say in this pass was done and said.
+    pub(super) over: bool,
 }
 
 impl Pass<'_> {

@@ -1,56 +1,22 @@
-//! The rules of a maintenance, phase by phase, and what a failed one means for it.
+//! The rules of a maintenance: which phases they run in, a turn that is closed, and Jobs that nobody waits for any more.
 
 use super::{
     known::{changes, run_id},
     pass::Pass,
 };
 use crate::{
-    observed::{ChangeView, NodeView},
-    rules,
-    turn::{
-        closed, job,
-        journal::Journal,
-        phases::{At, Phases, Went},
-    },
+    observed::ChangeView,
+    turn::{closed, job},
     why::Why,
 };
-use numo_api::{Phase, Reason, Step};
+use numo_api::{Phase, Step};
 use std::collections::BTreeSet;
 
 impl Pass<'_> {
-    fn phases(&self) -> Phases<'_> {
-        Phases {
-            owner: &self.view.owner,
-            owner_uid: &self.view.uid,
-            rules: &self.intent.rules,
-            pool: "",
-            to_version: "",
-            observed: self.observed,
-            answers: self.answers,
-            now: self.now,
-        }
-    }
-
-    /// Moves a phase of rules along; true once all have passed.
-    pub(super) fn passed(
-        &mut self,
-        node: &NodeView,
-        change: &ChangeView,
-        phase: Phase,
-        step: Step,
-        closed: Option<&Why>,
-    ) -> bool {
-        let mut out = std::mem::take(&mut self.out);
-        let went = self
-            .phases()
-            .pass(&mut out, (node, change), At::step(phase, step), closed);
-        self.out = out;
-        self.act_on(change, step, went)
-    }
-
-    /// Whether a rule of the phase is to begin next.
-    pub(super) fn asks_next(&self, node: &NodeView, change: &ChangeView, phase: Phase) -> bool {
-        self.phases().asks_next((node, change), phase)
+    /// Whether a rule of the maintenance runs in this phase.
+    pub(super) fn asks_rules(&self, phase: Phase) -> bool {
+        let mut rules = self.intent.rules.iter().filter_map(|(_, rule)| *rule);
+        rules.any(|rule| rule.runs_in(phase))
     }
 
     /// Says that the turn is closed, before the cordon. It is given back once it was for too long.
@@ -58,74 +24,6 @@ impl Pass<'_> {
         let given_back = closed::close(&mut self.out, change, &why, self.now);
         let step = if given_back { Step::Selected } else { step };
         self.say(step, why, Some(change));
-    }
-
-    /// The same where the node is given back: a rule may make it wait until its time is over, and no longer.
-    pub(super) fn passed_or_over(
-        &mut self,
-        node: &NodeView,
-        change: &ChangeView,
-        phase: Phase,
-        step: Step,
-    ) -> bool {
-        let known = self
-            .intent
-            .rules
-            .iter()
-            .filter(|(_, rule)| rule.is_some())
-            .cloned();
-        self.intent.rules = known.collect();
-        let asks = self
-            .intent
-            .rules
-            .iter()
-            .flat_map(|(_, rule)| rule)
-            .any(|rule| rule.runs_in(phase));
-        if asks && change.status.step != Some(step) {
-            // Their time begins now, not when the node was drained.
-            let mut journal = Journal::open(change, self.now);
-            journal.enter(step, None);
-            self.out.actions.extend(journal.planned(None));
-            let why = Why::new(Reason::GivingBack, "its rules are asked before it is given back");
-            self.say(step, why, Some(change));
-            return false;
-        }
-        let mut out = std::mem::take(&mut self.out);
-        let went = self
-            .phases()
-            .pass(&mut out, (node, change), At::step(phase, step), None);
-        self.out = out;
-        match went {
-            // Deletion must end: it is in the journal, and said.
-            Went::Failed(..) => true,
-            other => self.act_on(change, step, other),
-        }
-    }
-
-    /// Asks again for each rule's Pass that is too old; true if none is.
-    pub(super) fn confirm(&mut self, node: &NodeView, change: &ChangeView) -> bool {
-        let mut out = std::mem::take(&mut self.out);
-        let at = (node, change);
-        let went = self
-            .phases()
-            .confirm(&mut out, at, (&rules::BEFORE_RELEASE, Some(Step::PreRules)));
-        self.out = out;
-        self.act_on(change, Step::PreRules, went)
-    }
-
-    /// Acts on how a phase of rules went; true if it passed.
-    fn act_on(&mut self, change: &ChangeView, step: Step, went: Went) -> bool {
-        match went {
-            Went::Passed => true,
-            Went::Waits(why) | Went::Failed(_, why) => {
-                self.say(step, why, Some(change));
-                false
-            }
-            Went::Closed(why) => {
-                self.close(step, why, change);
-                false
-            }
-        }
     }
 
     /// Lets Jobs go whose verdict is journaled.

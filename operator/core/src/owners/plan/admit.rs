@@ -3,8 +3,9 @@
 use super::{
     edge,
     known::{is_gate_lost, reservation},
-    node,
+    leave,
     pass::Pass,
+    turn, upgrade,
 };
 use crate::{
     action::{Action, Change},
@@ -52,14 +53,11 @@ fn stays_out(change: &ChangeView) -> bool {
 
 impl<'a> Pass<'a> {
     /// Begins as many nodes as may be, reports the rest, and says why nothing is begun at all, if so.
-    pub(super) fn admit(
-        &mut self,
-        flying: &[&'a ChangeView],
-        over: &[&'a ChangeView],
-        in_flight: &BTreeSet<&str>,
-        mut hold: Option<Why>,
-    ) -> Option<Why> {
+    pub(super) fn admit(&mut self) -> Option<Why> {
         let observed = self.observed;
+        let (flying, over) = (self.flying.clone(), self.over.clone());
+        let in_flight = self.in_flight.clone();
+        let mut hold = self.hold.take();
         let all: Vec<&'a NodeView> = observed
             .nodes
             .values()
@@ -164,7 +162,7 @@ impl<'a> Pass<'a> {
             .iter()
             .any(|node| adopted.contains(node.name.as_str()) && quorum::is_control_plane(node));
         let mut window = None;
-        let unsettled = self.unsettled(flying, over);
+        let unsettled = self.unsettled();
         for node in waiting {
             let said = ended.get(node.uid.as_str()).copied();
             if let Some(change) = said
@@ -270,16 +268,16 @@ impl<'a> Pass<'a> {
     }
 
     /// What is made in one breath with a Plan may be seen after it.
-    fn unsettled(&self, flying: &[&ChangeView], over: &[&ChangeView]) -> Option<Why> {
+    fn unsettled(&self) -> Option<Why> {
         let settled = later(self.view.created, SETTLED_SECONDS);
-        (self.now < settled && flying.is_empty() && over.is_empty()).then(|| {
+        (self.now < settled && self.flying.is_empty() && self.over.is_empty()).then(|| {
             let message = "it is new: MutexBindings that are made together with it are waited for";
             Why::new(Reason::Admitting, message)
         })
     }
 
     /// Why no node is begun at all.
-    pub(super) fn hold(&self, flying: &[&ChangeView], over: &[&ChangeView]) -> Option<Why> {
+    pub(super) fn hold(&self) -> Option<Why> {
         let view = self.view;
         if let Some(why) = &self.leaving {
             return Some(why.clone());
@@ -312,10 +310,8 @@ impl<'a> Pass<'a> {
         if let Some(why) = self.gate_lost() {
             return Some(why);
         }
-        if let Some(change) = flying
-            .iter()
-            .find(|change| journal::is_for(change, Reason::Aborted))
-        {
+        let mut flying = self.flying.iter();
+        if let Some(change) = flying.find(|change| journal::is_for(change, Reason::Aborted)) {
             let message = change.status.message.clone().unwrap_or_default();
             return Some(Why::new(Reason::Aborted, message));
         }
@@ -325,7 +321,7 @@ impl<'a> Pass<'a> {
         };
         let bounded = !self.intent.failure_budgets.is_empty();
         if let Some(budget) = bounded.then(selected).and_then(|all| self.intent.failures(all)) {
-            let current = flying.iter().chain(over);
+            let current = self.flying.iter().chain(&self.over);
             let current = current
                 .filter(|change| change.spec.target.run_id == self.run_id)
                 .copied();
@@ -357,7 +353,7 @@ impl<'a> Pass<'a> {
         let labels = self.view.spec.post_complete_labels.iter().flatten();
         labels.into_iter().find_map(|(key, value)| {
             let problem = names::wrong_label_key(key).or_else(|| {
-                let value = node::filled(value, &self.hash, &self.resolved.version);
+                let value = leave::filled(value, &self.hash, &self.resolved.version);
                 names::wrong_label_value(&value)
             });
             problem.map(|problem| format!("spec.postCompleteLabels[{key}]: {problem}"))
@@ -525,7 +521,7 @@ impl<'a> Pass<'a> {
     fn of_windows(&self, node: &NodeView) -> Option<Why> {
         let settings = &self.observed.settings.plan_jobs;
         let by_job = self.intent.cordons && !self.intent.drains;
-        let none = node::is_windows(node) && by_job && settings.kubectl_image_windows.is_empty();
+        let none = turn::is_windows(node) && by_job && settings.kubectl_image_windows.is_empty();
         none.then(|| {
             let message = format!(
                 "Node {} runs Windows, and there is no image to cordon it with: set SYSTEM_UPGRADE_JOB_KUBECTL_IMAGE_WINDOWS, or drainBy: Numo",
@@ -574,7 +570,7 @@ impl<'a> Pass<'a> {
         let message = format!("Job {key} to version {} still runs on Node {of}", job.version);
         if !node.ready {
             // Nobody can see it end.
-            let message = format!("{message}, which is not Ready: {}", node::leave_out(of));
+            let message = format!("{message}, which is not Ready: {}", upgrade::leave_out(of));
             return Some(Why::new(Reason::NodeNotReady, message));
         }
         Some(Why::new(Reason::NodeBusy, message))

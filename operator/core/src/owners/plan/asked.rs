@@ -18,7 +18,7 @@ use numo_api::{
 use serde_json::{Value, json};
 
 /// The phases in which the nodes of a Plan ask their rules.
-pub const PHASES: [Phase; 5] = binding::PLAN_PHASES;
+pub const PHASES: [Phase; 6] = binding::PLAN_PHASES;
 
 /// What a Plan asks.
 #[derive(Clone, Debug)]

@@ -4,9 +4,10 @@ use crate::{
     key::Key,
     names,
     observed::{ChangeView, JobEnd, NodeView, Observed, PlanView},
-    owner::OwnerKind,
+    owner::Owner,
+    turn::reservation::{self, of_owner},
 };
-use numo_api::{NodeChangeSpec, OwnerRef, Target, marks};
+use numo_api::{NodeChangeSpec, Target, marks};
 
 /// Id of what a Plan goes to.
 pub fn run_id(plan_uid: &str, hash: &str) -> String {
@@ -18,15 +19,12 @@ pub fn label(plan: &str) -> String {
     format!("{}{plan}", marks::PLAN_HASH_PREFIX)
 }
 
-/// The journals of a Plan: only those of its own namespace, whose editors may write what runs on the nodes anyway.
+/// The journals of a Plan: those of its own namespace, whose editors may write what runs on the nodes anyway.
 pub(crate) fn changes<'a>(
     observed: &'a Observed,
     view: &'a PlanView,
 ) -> impl Iterator<Item = &'a ChangeView> {
-    let from = observed.changes.range(Key::new(&view.key.namespace, "")..);
-    from.map(|(_, change)| change)
-        .take_while(|change| change.key.namespace == view.key.namespace)
-        .filter(|change| change.spec.owner_ref.uid == view.uid && !change.deleting)
+    of_owner(observed, &view.key.namespace, &view.uid)
 }
 
 /// Name of the Job of a node (`spec/system-upgrade-controller.md` §2, D).
@@ -75,33 +73,19 @@ pub(crate) fn is_gate_lost(view: &PlanView) -> bool {
     view.spec.mutex.is_none() && (view.annotations.contains_key(marks::PLAN_GATE) || view.pruned.is_some())
 }
 
-/// The NodeChange of a node of a Plan, by its one name.
+/// The NodeChange of a node of a Plan, for this hash and version.
 pub fn reservation(
     view: &PlanView,
     node: &NodeView,
     (hash, version): (&str, &str),
     in_service: bool,
 ) -> (Key, NodeChangeSpec) {
-    let kind = OwnerKind::Plan;
-    let run_id = run_id(&view.uid, hash);
-    let name = names::change_name(kind.name(), &view.key.name, &view.uid, &node.uid, &run_id);
-    let spec = NodeChangeSpec {
-        owner_ref: OwnerRef {
-            api_version: kind.api_version(),
-            kind: kind.name().to_owned(),
-            namespace: Some(view.key.namespace.clone()),
-            name: view.key.name.clone(),
-            uid: view.uid.clone(),
-        },
-        node_name: node.name.clone(),
-        node_uid: node.uid.clone(),
-        target: Target {
-            run_id,
-            version: version.to_owned(),
-            pool: String::new(),
-        },
-        in_service,
-        directive: None,
+    let target = Target {
+        run_id: run_id(&view.uid, hash),
+        version: version.to_owned(),
+        pool: String::new(),
     };
-    (Key::new(&view.key.namespace, name), spec)
+    let owner = Owner::plan(view.key.clone());
+    let of = (&owner, view.uid.as_str());
+    reservation::reservation(of, node, target, in_service, &view.key.namespace)
 }

@@ -1,26 +1,31 @@
 //! The decision for one Plan: its version is found out, its nodes are begun as rules and budgets allow, each by one Job,
 //! and each is given back as it was. Nothing here reads or writes anything.
 //!
-//! Order of a pass: nodes in flight move on; what is held of others is given back; then nodes are begun. Behaviour and
-//! words as in system-upgrade-controller (`spec/system-upgrade-controller.md`); what is otherwise is in the table of
+//! The parts of a pass are those of `decide.rs`, the steps of a node those of `turn/steps.rs`. Behaviour and words as in system-upgrade-controller (`spec/system-upgrade-controller.md`); what is otherwise is in the table of
 //! deviations in `operator/docs/plans.md`.
 
 mod admit;
 mod asked;
+mod drain;
 mod duration;
 mod edge;
 mod encode;
+mod failed;
+mod hold;
 mod honoured;
 mod known;
-mod node;
+mod leave;
+mod lint;
 mod pass;
 mod resolve;
+mod turn;
+mod upgrade;
 
 pub use crate::admit::window::Window;
 pub use asked::{Intent, rules_of, timeout_seconds};
 pub use duration::duration_millis;
 pub use honoured::{not_honoured, stood_off};
-pub(crate) use known::{changes, is_gate_lost};
+pub(crate) use known::changes;
 pub use known::{job_name, joined, label, reservation, run_id};
 pub use resolve::{Resolved, digest, munged, secret_hash};
 
@@ -31,16 +36,22 @@ use crate::{
     ledger, mark,
     observed::{ChangeView, JobView, NodeView, Observed, PlanJobView, PlanView},
     owner::OwnerKind,
+    owners,
     report::{PlanReport, RunPhase},
-    standoff,
-    turn::{job, journal, lease, machine, overdue, ungated},
+    turn::{
+        job, journal, lease, machine,
+        steps::{Next, ON, STAY},
+        ungated,
+    },
     verdict::{Answers, Question},
     why::Why,
 };
 use jiff::Timestamp;
 use known::EXIT_CODE;
 use numo_api::{DirectiveAction, Reason, RunResult, Step, conditions::types, marks};
-use pass::Pass;
+
+pub(crate) use lint::Lint;
+pub(crate) use pass::Pass;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Whether the Job of the Plan for what this run goes to has begun on the node, or has ended, whoever made it.
@@ -53,69 +64,70 @@ pub(crate) fn has_job(observed: &Observed, view: &PlanView, node: &NodeView, of_
         })
 }
 
-/// Decides for a Plan.
-pub fn decide(snapshot: &Snapshot<'_>, view: &PlanView, answers: &Answers) -> Decision {
-    let observed = snapshot.observed;
-    let rival = stood_off(observed);
-    if let Some(why) = rival.clone().filter(|_| !is_under_way(view, observed)) {
-        let mut out = Decision::default();
-        out.report.hold = Some(why);
-        return out;
+impl<'a> Pass<'a> {
+    /// What is known of a Plan at the beginning of the pass.
+    pub(crate) fn of(snapshot: &Snapshot<'a>, view: &'a PlanView, answers: &'a Answers) -> Self {
+        let observed = snapshot.observed;
+        let resolved = resolve::resolve(view, observed, snapshot.now);
+        let mut intent = Intent::parse(view, observed);
+        let cycle = edge::cycle(view, observed).filter(|_| intent.invalid.is_none());
+        let in_cycle = cycle.is_some();
+        intent.invalid = intent.invalid.or(cycle);
+        let hash = hash(view, observed, &intent, &resolved);
+        let run_id = run_id(&view.uid, &hash);
+        let (flying, over) = changes(observed, view).partition(|change| change.in_flight());
+        Self {
+            now: snapshot.now,
+            observed,
+            view,
+            owner: snapshot.owner,
+            asked: snapshot.asked,
+            answers,
+            leaving: leaving(view, observed, &run_id),
+            intent,
+            resolved,
+            hash,
+            run_id,
+            label: label(&view.key.name),
+            jobs: jobs(view, observed),
+            applying: BTreeMap::new(),
+            in_cycle,
+            blind: is_blind(view, observed),
+            stale: stale(view, observed),
+            flying,
+            over,
+            in_flight: BTreeSet::new(),
+            hold: None,
+            kept: false,
+            out: Decision::default(),
+            pool: "".into(),
+        }
     }
-    let unseen = observed.unseen_plan_jobs.get(&view.key.namespace);
-    let terminating = observed.namespaces.get(&view.key.namespace) == Some(&true);
-    let blind = unseen.is_some() && (view.deleting || terminating);
-    if let Some(words) = unseen.filter(|_| !blind) {
+
+    /// Why numo leaves the Plan alone, and whether nobody knows how it stands.
+    fn left_alone(&self) -> Option<(Why, bool)> {
+        let (view, observed) = (self.view, self.observed);
+        if let Some(why) = stood_off(observed).filter(|_| !is_under_way(view, observed)) {
+            return Some((why, false));
+        }
+        let words = observed.unseen_plan_jobs.get(&view.key.namespace)?;
+        if self.blind {
+            return None;
+        }
         // A Job that may not be seen must not be taken for one that is gone.
         let message = format!(
             "numo may not see the Jobs of Plans in namespace {}, wanted a RoleBinding to ClusterRole numo-plans: {words}",
             view.key.namespace
         );
-        let mut out = Decision::default();
         let why = not_honoured(view, observed).unwrap_or_else(|| Why::new(Reason::JobsForbidden, message));
-        out.report.hold = Some(why);
-        out.report.plan = Some(PlanReport {
-            is_unjudged: true,
-            ..PlanReport::default()
-        });
-        return out;
+        Some((why, true))
     }
-    let resolved = resolve::resolve(view, observed, snapshot.now);
-    let intent = Intent::parse(view, observed);
-    let hash = hash(view, observed, &intent, &resolved);
-    let run_id = run_id(&view.uid, &hash);
-    let label = label(&view.key.name);
-    let mut pass = Pass {
-        now: snapshot.now,
-        observed,
-        view,
-        owner: snapshot.owner,
-        asked: snapshot.asked,
-        answers,
-        leaving: leaving(view, observed, &run_id),
-        intent,
-        resolved,
-        hash,
-        run_id,
-        label,
-        jobs: jobs(view, observed),
-        applying: BTreeMap::new(),
-        in_cycle: false,
-        blind,
-        stale: stale(view, observed),
-        out: Decision::default(),
-        pool: "".into(),
-    };
-    pass.decide();
-    overdue::tell(&mut pass.out, snapshot.now);
-    standoff::finish(
-        &mut pass.out,
-        snapshot,
-        rival.as_ref(),
-        changes(observed, view),
-        &view.uid,
-    );
-    pass.out
+}
+
+/// Whether the Jobs of a Plan may not be seen that is to go: its turns end without them.
+fn is_blind(view: &PlanView, observed: &Observed) -> bool {
+    let terminating = observed.namespaces.get(&view.key.namespace) == Some(&true);
+    observed.unseen_plan_jobs.contains_key(&view.key.namespace) && (view.deleting || terminating)
 }
 
 /// Whether numo has a node of the Plan in hand, or something to give back.
@@ -203,12 +215,66 @@ fn jobs<'a>(
         .collect()
 }
 
-impl Pass<'_> {
-    fn decide(&mut self) {
-        let (view, observed) = (self.view, self.observed);
-        self.out.report.phase = RunPhase::Active;
-        self.out.report.run_id.clone_from(&self.run_id);
-        self.out.report.target = Some(self.resolved.version.clone()).filter(|version| !version.is_empty());
+impl owners::Pass for Pass<'_> {
+    fn refuse(&mut self) -> Next {
+        let Some((why, is_unjudged)) = self.left_alone() else {
+            return ON;
+        };
+        self.out.report.hold = Some(why);
+        self.out.report.plan = is_unjudged.then(|| PlanReport {
+            is_unjudged,
+            ..PlanReport::default()
+        });
+        STAY
+    }
+
+    fn advance_turns(&mut self) {
+        let report = &mut self.out.report;
+        report.phase = RunPhase::Active;
+        report.run_id.clone_from(&self.run_id);
+        report.target = Some(self.resolved.version.clone()).filter(|version| !version.is_empty());
+        self.ask_channel();
+        for change in self.flying.clone() {
+            let node = self.observed.nodes.get(&change.spec.node_name);
+            match node.filter(|node| node.uid == change.spec.node_uid) {
+                Some(node) => {
+                    self.in_flight.insert(node.name.as_str());
+                    self.advance(node, change);
+                }
+                None => self.end_orphan(change),
+            }
+        }
+    }
+
+    fn restore_rest(&mut self) {
+        self.hold = self.hold();
+        self.kept = self.give_back();
+        self.remove_jobs();
+    }
+
+    fn go_on(&mut self) {
+        self.hold = self.admit();
+    }
+
+    fn tidy(&mut self) {
+        self.free_jobs();
+        self.keep_finalizer();
+        let over = self.over.iter().copied();
+        for action in journal::forgotten(over, &self.run_id, self.now).collect::<Vec<_>>() {
+            self.act(FORGET_CHAIN, action, None);
+        }
+        self.summarise();
+    }
+
+    fn finish(self) -> Decision {
+        self.out
+    }
+}
+
+impl<'a> Pass<'a> {
+    /// Asks the channel of the Plan for its version, when that is due.
+    fn ask_channel(&mut self) {
+        let view = self.view;
         if self.resolved.asks && self.leaving.is_none() {
             let question = Question::Channel {
                 plan: view.key.clone(),
@@ -219,35 +285,6 @@ impl Pass<'_> {
         } else if let Some(at) = self.resolved.ask_at {
             self.out.wake(at);
         }
-        let changes: Vec<&ChangeView> = changes(observed, view).collect();
-        let (flying, over): (Vec<&ChangeView>, Vec<&ChangeView>) =
-            changes.into_iter().partition(|change| change.in_flight());
-        if self.intent.invalid.is_none() {
-            self.intent.invalid = edge::cycle(view, observed);
-            self.in_cycle = self.intent.invalid.is_some();
-        }
-        let mut in_flight: BTreeSet<&str> = BTreeSet::new();
-        for change in &flying {
-            let node = observed.nodes.get(&change.spec.node_name);
-            match node.filter(|node| node.uid == change.spec.node_uid) {
-                Some(node) => {
-                    in_flight.insert(node.name.as_str());
-                    self.advance(node, change);
-                }
-                None => self.end_orphan(change),
-            }
-        }
-        let hold = self.hold(&flying, &over);
-        let kept = self.give_back(&in_flight, &over, hold.as_ref());
-        self.remove_jobs(&in_flight);
-        let hold = self.admit(&flying, &over, &in_flight, hold);
-        self.free_jobs(&flying, &over);
-        let held = !in_flight.is_empty() || kept;
-        self.keep_finalizer(held);
-        for action in journal::forgotten(over.iter().copied(), &self.run_id, self.now).collect::<Vec<_>>() {
-            self.act(FORGET_CHAIN, action, None);
-        }
-        self.summarise(hold, !in_flight.is_empty(), kept);
     }
 
     /// A node that is gone, or was made again under its name, has no turn any more.
@@ -257,10 +294,11 @@ impl Pass<'_> {
     }
 
     /// Takes our marks off nodes that have no turn any more; true while there are some.
-    fn give_back(&mut self, in_flight: &BTreeSet<&str>, over: &[&ChangeView], hold: Option<&Why>) -> bool {
+    fn give_back(&mut self) -> bool {
         let (view, observed) = (self.view, self.observed);
+        let (in_flight, over) = (self.in_flight.clone(), self.over.clone());
         // A node that goes on to the next version keeps its cordon until then.
-        let waits = hold.is_some_and(|why| {
+        let waits = self.hold.as_ref().is_some_and(|why| {
             let soon = [Reason::Admitting, Reason::Validating, Reason::ChannelAsked];
             !soon.contains(&why.reason)
         });
@@ -307,7 +345,7 @@ impl Pass<'_> {
             {
                 continue;
             }
-            let patch = node::restoring(node, &view.uid, NodePurpose::Uncordon);
+            let patch = hold::restoring(node, &view.uid, NodePurpose::Uncordon);
             self.act(&node.name, Action::PatchNode(patch), None);
         }
         let due = machine::remediation_unshields(observed, &view.uid, |node| !in_flight.contains(node));
@@ -326,7 +364,7 @@ impl Pass<'_> {
 
     /// Deletes Jobs that nobody waits for: of nodes that are gone, and of versions that are not asked for any more and
     /// never began. What runs is never killed.
-    fn remove_jobs(&mut self, in_flight: &BTreeSet<&str>) {
+    fn remove_jobs(&mut self) {
         let due: Vec<(Key, String)> = self
             .jobs
             .values()
@@ -337,7 +375,7 @@ impl Pass<'_> {
                 let outdated = !self.hash.is_empty() && job.hash != self.hash;
                 // One that ended for another hash must not stand for it if the Plan comes back to that.
                 let due = (idle && (outdated || self.leaving.is_some())) || (outdated && job.ended.is_some());
-                gone || (due && !in_flight.contains(job.node.as_str()))
+                gone || (due && !self.in_flight.contains(job.node.as_str()))
             })
             .chain(self.stale.iter().filter(|(_, job)| !job.deleting))
             .map(|(key, job)| ((*key).clone(), job.uid.clone()))
@@ -348,11 +386,12 @@ impl Pass<'_> {
     }
 
     /// Lets Jobs of rules go whose verdict is journaled, and those of upgrades that are over.
-    fn free_jobs(&mut self, flying: &[&ChangeView], over: &[&ChangeView]) {
-        let all = || flying.iter().chain(over);
+    fn free_jobs(&mut self) {
+        let all = || self.flying.iter().chain(&self.over);
         let verdicts = all().flat_map(|change| &change.status.verdicts);
         let judged: BTreeSet<&str> = verdicts.filter_map(|verdict| verdict.job.as_deref()).collect();
-        let busy: BTreeSet<&str> = flying
+        let busy: BTreeSet<&str> = self
+            .flying
             .iter()
             .map(|change| change.spec.target.run_id.as_str())
             .collect();
@@ -369,8 +408,9 @@ impl Pass<'_> {
     }
 
     /// Our finalizer is there while a mark of ours may be, and no longer.
-    fn keep_finalizer(&mut self, held: bool) {
+    fn keep_finalizer(&mut self) {
         let view = self.view;
+        let held = !self.in_flight.is_empty() || self.kept;
         let place = view.finalizers.iter().position(|one| one == marks::FINALIZER);
         if let Some(index) = place
             && !held
@@ -391,8 +431,10 @@ impl Pass<'_> {
         }
     }
 
-    /// What is said of the Plan as a whole. `kept`: something is yet to be given back.
-    fn summarise(&mut self, hold: Option<Why>, is_busy: bool, kept: bool) {
+    /// What is said of the Plan as a whole.
+    fn summarise(&mut self) {
+        let (hold, kept) = (self.hold.take(), self.kept);
+        let is_busy = !self.in_flight.is_empty();
         let nodes = &self.out.report.nodes;
         let behind = nodes
             .values()
@@ -469,8 +511,6 @@ impl Pass<'_> {
                 .entry(change.spec.node_name.clone())
                 .or_insert(words);
         }
-        let word = self.view.annotations.get(marks::ACKNOWLEDGED);
-        report.acknowledged = word.is_some_and(|word| report.is_acknowledged_by(word));
         report.hold = self.leaving.clone().or(hold);
         report.plan = Some(said);
     }

@@ -17,10 +17,13 @@ use numo_api::{
     Step,
     marks::{self, openshift},
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// One decision in the making.
-pub(super) struct Pass<'a> {
+pub(crate) struct Pass<'a> {
     pub(super) now: Timestamp,
     pub(super) observed: &'a Observed,
     pub(super) view: &'a PlanView,
@@ -47,6 +50,15 @@ pub(super) struct Pass<'a> {
     pub(super) blind: bool,
     /// Ended Jobs of nodes that have gone since, and were made again under the same names.
     pub(super) stale: Vec<(&'a Key, &'a PlanJobView)>,
+    /// Its journals that are in flight, and the others.
+    pub(super) flying: Vec<&'a ChangeView>,
+    pub(super) over: Vec<&'a ChangeView>,
+    /// The nodes that have their turn.
+    pub(super) in_flight: BTreeSet<&'a str>,
+    /// Why no node is begun at all.
+    pub(super) hold: Option<Why>,
+    /// Something is yet to be given back.
+    pub(super) kept: bool,
     pub(super) out: Decision,
     pub(super) pool: Arc<str>,
 }

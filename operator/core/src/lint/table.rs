@@ -1,0 +1,161 @@
+//! The table: which kind of write is checked against what, for every owner.
+
+use super::checks::{Breach, Checked, breach, here, job_may_run, lease_is_ours, machine_patch, not_stopped};
+use crate::{
+    action::{Action, Eviction, NodePatch, Planned, PoolPatch},
+    decision::Decision,
+    drain,
+    ledger::Ledger,
+    observed::{ChangeView, NodeView, Observed, OwnerView},
+};
+use jiff::Timestamp;
+use numo_api::{NodeChangeSpec, Step, marks};
+
+/// What every check may look at.
+#[derive(Clone, Copy, Debug)]
+pub struct Sight<'a> {
+    /// The API server's time.
+    pub now: Timestamp,
+    /// What was seen.
+    pub observed: &'a Observed,
+    /// The owner whose decision it is.
+    pub owner: OwnerView<'a>,
+}
+
+/// What a kind of owner says of the writes that only it makes, and of those that it may not make.
+pub trait Checks<'a> {
+    /// The owner's name on leases of nodes.
+    fn holder(&self) -> String;
+    /// The turn of the node, if it has one with this owner.
+    fn turn(&self, node: &NodeView) -> Option<&'a ChangeView>;
+    /// Whether the node was begun before, by whomever: no budget and no stop keeps it from a turn.
+    fn was_begun(&self, _node: &NodeView, _run_id: &str) -> bool {
+        false
+    }
+    /// What else must be so when a node is begun.
+    fn begin(&self, node: &NodeView) -> Checked;
+    /// A write to a node.
+    fn patch_node(&self, node: &NodeView, patch: &NodePatch) -> Checked;
+    /// What else must be so when a pod of the node is evicted, which has its turn, and is cordoned.
+    fn evict(&self, node: &NodeView) -> Checked;
+    /// A write to a pool.
+    fn patch_pool(&self, patch: &PoolPatch) -> Checked {
+        breach(4, format!("pool {} is nothing to this owner", patch.pool))
+    }
+    /// What is done with Plans and their Jobs.
+    fn of_plan(&self, _action: &Action) -> Checked {
+        breach(4, "this owner has nothing to do with Plans".to_owned())
+    }
+}
+
+/// Takes every action out of the decision that would break an invariant, with everything later of the same chain, and returns the
+/// breaches.
+pub fn keep<'a>(decision: &mut Decision, sight: Sight<'a>, owner: &impl Checks<'a>) -> Vec<Breach> {
+    let mut ledger = None;
+    let mut breaches = Vec::new();
+    let mut broken_chains = Vec::new();
+    decision.actions.retain(|planned| {
+        if broken_chains.contains(&planned.chain) {
+            return false;
+        }
+        match check(sight, owner, &mut ledger, planned) {
+            Ok(()) => true,
+            Err(breach) => {
+                breaches.push(breach);
+                broken_chains.push(planned.chain.clone());
+                false
+            }
+        }
+    });
+    breaches
+}
+
+fn check<'a>(
+    sight: Sight<'a>,
+    owner: &impl Checks<'a>,
+    ledger: &mut Option<Ledger<'a>>,
+    planned: &Planned,
+) -> Checked {
+    let observed = sight.observed;
+    match &planned.action {
+        Action::CreateChange { spec, .. } => begins(sight, owner, ledger, spec),
+        Action::WriteJournal { key, status, .. } => match observed.changes.get(key) {
+            Some(change)
+                if !change.in_flight() && matches!(status.step, Some(Step::Admitted | Step::PostRules)) =>
+            {
+                begins(sight, owner, ledger, &change.spec)
+            }
+            _ => Ok(()),
+        },
+        Action::PatchNode(patch) => owner.patch_node(here(observed, &patch.node, Some(&patch.uid))?, patch),
+        Action::Evict { node, eviction } => evicts(sight, owner, here(observed, node, None)?, eviction),
+        Action::PatchPool(patch) => owner.patch_pool(patch),
+        Action::PatchMachine(patch) => machine_patch(observed, sight.owner.uid, patch),
+        Action::CreateJob(job) => job_may_run(observed, job),
+        Action::ReleaseLease { node, .. } => lease_is_ours(observed, node, &owner.holder()),
+        Action::CreatePlanJob(_)
+        | Action::StartPlanJob { .. }
+        | Action::DeletePlanJob { .. }
+        | Action::MarkGate { .. } => owner.of_plan(&planned.action),
+        Action::AddFinalizer { .. }
+        | Action::RemoveFinalizer { .. }
+        | Action::DeleteChange { .. }
+        | Action::RecordRun { .. }
+        | Action::SetJobTtl { .. }
+        | Action::AcquireLease { .. }
+        | Action::RenewLease { .. } => Ok(()),
+    }
+}
+
+/// 2, 5 and 13: a turn begins, for the first time or once more, only where it may, and beyond no budget.
+fn begins<'a>(
+    sight: Sight<'a>,
+    owner: &impl Checks<'a>,
+    ledger: &mut Option<Ledger<'a>>,
+    spec: &NodeChangeSpec,
+) -> Checked {
+    let name = &spec.node_name;
+    let node = here(sight.observed, name, Some(&spec.node_uid))?;
+    if owner.was_begun(node, &spec.target.run_id) {
+        return Ok(());
+    }
+    if sight.owner.deleting {
+        return breach(
+            5,
+            format!("{name} would be begun for an owner that is being deleted"),
+        );
+    }
+    if sight.owner.suspended || sight.owner.annotations.contains_key(marks::SUSPEND) {
+        return breach(13, format!("{name} would be begun while its owner is suspended"));
+    }
+    not_stopped(sight.observed, node, "admitted")?;
+    owner.begin(node)?;
+    if spec.in_service {
+        return Ok(());
+    }
+    let ledger = ledger.get_or_insert_with(|| Ledger::of(sight.observed, sight.now));
+    if let Some(why) = ledger.refusal(node) {
+        return breach(
+            2,
+            format!("{name} would be admitted beyond a budget: {}", why.message),
+        );
+    }
+    ledger.take(node);
+    Ok(())
+}
+
+/// 1, 12 and 13: a pod is evicted in the turn of its node, which is cordoned, and is not one that numo needs.
+fn evicts<'a>(sight: Sight<'a>, owner: &impl Checks<'a>, node: &'a NodeView, eviction: &Eviction) -> Checked {
+    let observed = sight.observed;
+    not_stopped(observed, node, "drained")?;
+    if owner.turn(node).is_none() || !node.unschedulable {
+        return breach(1, format!("Pod {} would be evicted out of turn", eviction.pod));
+    }
+    owner.evict(node)?;
+    let pods = observed.pods.get(&node.name);
+    let pod = pods.and_then(|pods| pods.get(&eviction.pod));
+    if pod.is_none_or(|pod| pod.uid != eviction.uid || drain::is_needed(observed, pod) || pod.mirror) {
+        return breach(12, format!("Pod {} is not to be evicted", eviction.pod));
+    }
+    Ok(())
+}

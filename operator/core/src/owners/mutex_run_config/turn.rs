@@ -1,0 +1,477 @@
+//! A node that has its turn in a run: what the steps of `turn/steps.rs` are for it. It is pinned to its pool's configuration first;
+//! its release lets the MCO go, and it is changed once it runs that configuration in its own pool.
+
+use super::{
+    admit,
+    draft::Draft,
+    frame::{Frame, Member, at_target},
+    gates, machine,
+};
+use crate::{
+    action::{Action, Event, EventAction},
+    admit::gates::{Gate, weigh},
+    intent::InForce,
+    key::Key,
+    ledger, mark,
+    observed::{ChangeView, ForeignController, RuleView},
+    probe::Look,
+    turn::{
+        failed,
+        journal::{self, Journal},
+        lease::{self, lease_holder},
+        phases::{At, Phases},
+        shield::shield,
+        steps::{self, Next, ON, Parts, STAY},
+        ungated::not_passed,
+    },
+    verdict::Question,
+    why::Why,
+};
+use numo_api::{
+    Phase, Pin, Reason, Step,
+    marks::{self, openshift},
+};
+use std::collections::BTreeMap;
+
+/// What is the same for every node of a pass.
+#[derive(Debug)]
+pub struct Pass<'m> {
+    /// Why nothing may begin, if so.
+    pub hold: Option<&'m Why>,
+    /// Why the run is being left, if it is.
+    pub leaving: Option<&'m Why>,
+    /// Nodes that were admitted and are not to begin.
+    pub out_of_turn: BTreeMap<&'m str, Why>,
+}
+
+/// One node's turn in the making.
+pub(super) struct Turn<'t, 'm> {
+    pub(super) draft: &'t mut Draft<'m>,
+    pub(super) pass: &'t Pass<'t>,
+    pub(super) member: &'m Member<'m>,
+    pub(super) change: &'m ChangeView,
+    /// Home configuration the node is pinned to.
+    pub(super) pin: Pin,
+    /// What the owner's spec said when the node was pinned.
+    pub(super) force: InForce<'m>,
+    /// The rules; those that are gone are not waited for when the run is left for good.
+    rules: Vec<(Key, Option<&'m RuleView>)>,
+    /// Why the node is to give its turn up, if so.
+    pub(super) give_up: Option<Why>,
+}
+
+/// Moves a node that has its turn one step further.
+pub fn advance<'m>(draft: &mut Draft<'m>, pass: &Pass<'_>, member: &'m Member<'m>, change: &'m ChangeView) {
+    let frame = draft.frame;
+    let terms = change.status.pin.as_ref().and_then(|pin| pin.terms.as_ref());
+    let force = InForce::of(&frame.intent, frame.observed, terms);
+    let rules = force.rules.iter();
+    let rules = rules
+        .filter(|(_, rule)| rule.is_some() || pass.leaving.is_none())
+        .cloned()
+        .collect();
+    steps::advance(&mut Turn {
+        draft,
+        pass,
+        member,
+        change,
+        pin: change.status.pin.clone().unwrap_or_default(),
+        force,
+        rules,
+        give_up: pass.leaving.cloned().or_else(|| superseded(frame, change)),
+    });
+}
+
+/// That the cluster goes elsewhere by now. While nobody knows the version, nothing says so.
+fn superseded(frame: &Frame<'_>, change: &ChangeView) -> Option<Why> {
+    let version = frame.desired.as_ref().ok()?;
+    let target = &change.spec.target;
+    (target.run_id != frame.run_id).then(|| {
+        let message = if *version == target.version {
+            format!("the target pools go to other configurations of {version} by now")
+        } else {
+            format!("the cluster now goes to {version}, not {}", target.version)
+        };
+        Why::new(Reason::ConfigChanged, message)
+    })
+}
+
+/// Takes the node lease and the shield; true once both are there.
+fn take_lease_and_shield(draft: &mut Draft<'_>, member: &Member<'_>, change: &ChangeView) -> bool {
+    let frame = draft.frame;
+    let node = member.node;
+    let holder = lease_holder(&frame.run.uid);
+    // One that others hold is theirs now: it expired while nobody renewed it. What has begun goes on.
+    let lease = lease::upkeep(frame.observed, node, &holder, (change.created, frame.now));
+    if let Some(due) = lease.due {
+        draft.wake(due);
+    }
+    if let Some(renewal) = lease.renews {
+        draft.act(&node.name, renewal, None);
+    }
+    let mut actions: Vec<Action> = lease.takes.into_iter().collect();
+    if mark::shielded(node).is_none_or(|mark| mark.owner != draft.frame.run.uid) {
+        actions.push(shield(node, &draft.frame.run.uid));
+    }
+    actions.extend(machine::shields(draft.frame, node));
+    let rival = draft.frame.observed.stood_off(ForeignController::MutexRunConfig);
+    if actions.is_empty() || rival.is_some() {
+        // Beside the operator that numo replaces nothing new is taken.
+        return true;
+    }
+    for action in actions {
+        // Another node that begins in this pass needs the same health checks paused.
+        if !draft.out.actions.iter().any(|planned| planned.action == action) {
+            draft.act(&node.name, action, None);
+        }
+    }
+    let step = member.in_flight().and_then(|change| change.status.step);
+    draft.report(
+        member,
+        step.unwrap_or(Step::Admitted),
+        Why::new(Reason::Admitting, "lease and shield are being taken"),
+    );
+    false
+}
+
+/// The first line of an attempt: pins the node to its pool's configuration.
+fn begin(draft: &mut Draft<'_>, member: &Member<'_>, change: &ChangeView) {
+    let mut journal = Journal::open(change, draft.frame.now);
+    journal.status.pin = Some(Pin {
+        rendered_config: member.pool.config.clone(),
+        from_config: member.node.annotation(openshift::CURRENT_CONFIG).to_owned(),
+        from_version: member.version.unwrap_or_default().to_owned(),
+        terms: Some(draft.frame.intent.terms()),
+        ..Pin::default()
+    });
+    journal.enter(Step::PreRules, None);
+    journal.write(draft, None);
+    draft.report(
+        member,
+        Step::Admitted,
+        Why::new(Reason::Admitting, "its turn has come"),
+    );
+}
+
+impl<'m> Turn<'_, 'm> {
+    /// The node was let go: it shall run its pin, or is in the canary pool, or the journal says so.
+    pub(super) fn released(&self) -> bool {
+        let node = self.member.node;
+        self.recorded()
+            || self.in_canary()
+            || (!self.pin.rendered_config.is_empty()
+                && node.annotation(openshift::DESIRED_CONFIG) == self.pin.rendered_config
+                && self.pin.rendered_config != self.pin.from_config)
+    }
+
+    /// The journal says that the node was let go.
+    pub(super) fn recorded(&self) -> bool {
+        self.change
+            .status
+            .entries
+            .iter()
+            .any(|entry| entry.step == Step::Released && entry.attempt == self.released_attempt())
+    }
+
+    /// The node carries this run's release label.
+    pub(super) fn in_canary(&self) -> bool {
+        self.member.node.label(marks::RELEASE) == self.change.spec.target.run_id
+    }
+
+    /// The node came back after its release, as the journal says.
+    pub(super) fn was_back(&self) -> bool {
+        matches!(self.change.status.step, Some(Step::PostRules | Step::Soaked))
+            || journal::is_for(self.change, Reason::RuleFailed)
+    }
+
+    /// Every rule, as it is now, has passed that must pass before the release.
+    pub(super) fn is_gated(&self) -> bool {
+        not_passed(&self.force.rules, &self.change.status).is_none()
+    }
+
+    /// The attempt the pin belongs to: a retry after the release keeps it.
+    pub(super) fn released_attempt(&self) -> i32 {
+        let entries = &self.change.status.entries;
+        let admitted = entries.iter().rfind(|entry| entry.step == Step::PreRules);
+        let released = entries.iter().rfind(|entry| entry.step == Step::Released);
+        match (admitted, released) {
+            (Some(admitted), Some(released)) if released.attempt >= admitted.attempt => released.attempt,
+            _ => self.change.status.attempt,
+        }
+    }
+
+    pub(super) fn journal(&self) -> Journal<'m> {
+        Journal::open(self.change, self.draft.frame.now)
+    }
+
+    pub(super) fn event(
+        &self,
+        warning: bool,
+        reason: &'static str,
+        action: EventAction,
+        note: String,
+    ) -> Event {
+        Event {
+            node: Some(self.member.node.name.clone()),
+            warning,
+            reason,
+            action,
+            note,
+        }
+    }
+
+    pub(super) fn plan(&mut self, action: Action, event: Option<Event>) {
+        self.draft.act(&self.member.node.name, action, event);
+    }
+
+    /// Ends the turn of a node that was not let go, if the run is left or the node has left its pool.
+    pub(super) fn gives_up(&mut self) -> bool {
+        if self.released() {
+            return false;
+        }
+        let strayed = self.member.strayed.as_ref().map(|(_, why)| why);
+        let Some(why) = self.give_up.as_ref().or(strayed) else {
+            return false;
+        };
+        let why = Why::new(Reason::RunGivenUp, why.message.clone());
+        self.end(Step::Failed, &why);
+        true
+    }
+
+    /// What the node was pinned to moved on before the release: the rules run again for what is asked now.
+    pub(super) fn replan(&mut self, message: String) {
+        let why = Why::new(Reason::ConfigChanged, message);
+        let mut journal = self.journal();
+        journal.next_attempt();
+        journal.status.pin = None;
+        journal.enter(Step::Admitted, Some(&why));
+        journal.write(self.draft, None);
+        self.draft.report(self.member, Step::Admitted, why);
+    }
+
+    /// The turn ends here; back to Selected, it was none.
+    pub(super) fn end(&mut self, step: Step, why: &Why) {
+        let mut journal = self.journal();
+        journal.enter(step, Some(why));
+        let event = (step != Step::Selected).then(|| {
+            self.event(
+                step != Step::Done || why.reason == Reason::Ungated,
+                why.reason.name(),
+                EventAction::Complete,
+                why.message.to_string(),
+            )
+        });
+        journal.write(self.draft, event);
+        self.draft.report(self.member, step, why.clone());
+    }
+
+    /// Ends or begins anew what the node was pinned to, if that is no longer so. The rules run again for what is asked now.
+    fn follow_pool(&mut self) -> Next {
+        if at_target(self.draft.frame, self.member) {
+            let why = Why::new(Reason::Ungated, "it is at the target, let go by someone else");
+            self.end(Step::Done, &why);
+            return STAY;
+        }
+        let pool = self.member.pool;
+        if self.pin.rendered_config != pool.config {
+            let message = format!(
+                "pool {} went from {} to {}",
+                pool.name, self.pin.rendered_config, pool.config
+            );
+            self.replan(message);
+            return STAY;
+        }
+        let asked = self.draft.frame.intent.strategy;
+        if self.force.strategy != asked {
+            // Selectors and labels are those of the strategy that is asked for now.
+            let message = format!("spec.strategy went from {:?} to {asked:?}", self.force.strategy);
+            self.replan(message);
+            return STAY;
+        }
+        ON
+    }
+}
+
+impl steps::Turn for Turn<'_, '_> {
+    fn parts(&mut self) -> Parts<'_> {
+        let frame = self.draft.frame;
+        Parts {
+            phases: Phases {
+                owner: frame.owner,
+                owner_uid: &frame.run.uid,
+                rules: &self.rules,
+                pool: &self.member.pool.name,
+                to_version: &self.change.spec.target.version,
+                observed: frame.observed,
+                answers: self.draft.answers,
+                now: frame.now,
+            },
+            node: self.member.node,
+            change: self.change,
+            out: &mut self.draft.out,
+        }
+    }
+
+    fn say(&mut self, step: Step, why: Why) {
+        self.draft.report(self.member, step, why);
+    }
+
+    /// Nothing has happened yet to a node that is not pinned: its turn may end without lease and shield.
+    fn end_if_unwanted(&mut self) -> Next {
+        if self.change.status.pin.is_some() {
+            return ON;
+        }
+        if self.gives_up() || admit::obeys_directive(self.draft, self.member, self.change) {
+            return STAY;
+        }
+        if at_target(self.draft.frame, self.member) {
+            self.end(Step::Done, &admit::up_to_date(self.member));
+            return STAY;
+        }
+        if let Some(why) = self.pass.out_of_turn.get(self.member.node.name.as_str()) {
+            self.end(Step::Selected, why);
+            return STAY;
+        }
+        ON
+    }
+
+    fn take_lease_and_shield(&mut self) -> Next {
+        if !take_lease_and_shield(self.draft, self.member, self.change) {
+            return STAY;
+        }
+        if self.change.status.pin.is_none() {
+            begin(self.draft, self.member, self.change);
+            return STAY;
+        }
+        ON
+    }
+
+    fn obey(&mut self) -> Next {
+        if self.obeys_directive() {
+            return STAY;
+        }
+        if self.is_released() {
+            return ON;
+        }
+        if self.gives_up() {
+            return STAY;
+        }
+        self.follow_pool()?;
+        if failed::is_held(self.change) {
+            failed::say_held(self);
+            return STAY;
+        }
+        ON
+    }
+
+    fn is_released(&self) -> bool {
+        self.released()
+    }
+
+    fn weigh_gates(&mut self, phase: Phase) -> Option<Why> {
+        let frame = self.draft.frame;
+        if phase == Phase::Pre {
+            let hold = self.pass.hold.cloned();
+            return hold.or_else(|| ledger::stop(frame.observed, self.member.node));
+        }
+        let against = weigh(frame.is_asked(self.member), |gate| match gate {
+            Gate::Owner => self.pass.hold.cloned(),
+            Gate::Room => gates::node::not_for_canary(frame, self.member),
+            gate => gates::node::against(frame, self.member, gate),
+        });
+        against.worst(&mut self.draft.out.report)
+    }
+
+    fn probe(&mut self) -> Option<Look> {
+        if !self.force.drain_probe {
+            return None;
+        }
+        let node = &self.member.node.name;
+        Some(match self.draft.answers.drains.get(node) {
+            Some(None) => Look::Passes,
+            Some(Some(words)) => Look::Blocked(words.clone()),
+            None => Look::Asks(Question::DrainProbe { node: node.clone() }),
+        })
+    }
+
+    fn release(&mut self) {
+        self.let_go();
+    }
+
+    fn await_change(&mut self) -> Next {
+        if !self.recorded() {
+            self.record_release();
+            return STAY;
+        }
+        self.mind_cordon()?;
+        self.leave_canary_early()?;
+        self.follow_change()?;
+        self.come_home()?;
+        if !self.was_back() {
+            self.note_change();
+            return STAY;
+        }
+        if failed::is_held(self.change) && self.give_up.is_none() {
+            failed::say_held(self);
+            return STAY;
+        }
+        ON
+    }
+
+    fn soak(&mut self) -> Next {
+        let soak_seconds = self.force.soak_seconds;
+        if soak_seconds == 0 || self.give_up.is_some() {
+            return ON;
+        }
+        let now = self.draft.frame.now;
+        let is_soaking = self.change.status.step == Some(Step::Soaked);
+        if !is_soaking {
+            let mut journal = self.journal();
+            journal.enter(Step::Soaked, None);
+            journal.write(self.draft, None);
+        }
+        let since = Some(self.change.status.since.as_deref()).filter(|_| is_soaking);
+        let since = since.and_then(journal::time).unwrap_or(now);
+        steps::soak(self, since, soak_seconds)
+    }
+
+    fn finish(&mut self) {
+        let mut journal = self.journal();
+        journal.enter(Step::Done, None);
+        let note = format!("done: runs {}", self.change.spec.target.version);
+        let event = self.event(false, "Done", EventAction::Complete, note);
+        journal.write(self.draft, Some(event));
+        let message = format!("it runs {}", self.pin.rendered_config);
+        self.say(Step::Done, Why::new(Reason::Done, message));
+    }
+
+    /// A run that is left waits for no node that is changed.
+    fn go_on_failed(&mut self, phase: Phase, why: &Why) -> Option<Next> {
+        if self.give_up.is_none() || !phase.is_after_release() {
+            return None;
+        }
+        let why = Why::new(Reason::RuleContinuedAfterFailure, why.message.clone());
+        self.end(Step::Done, &why);
+        Some(STAY)
+    }
+
+    fn leave_out(&mut self, why: Why) {
+        self.end(Step::Skipped, &why);
+    }
+
+    /// The node has failed, and with it the run (`Frame::leaving`).
+    fn abort(&mut self, why: Why) {
+        self.end(Step::Failed, &why);
+    }
+
+    /// The journal of a node is in step PreRules from its pin on: the next step is written with the last Pass.
+    fn at(&self, phase: Phase) -> At {
+        let then = match phase {
+            Phase::Pre => Some(Step::PreRelease),
+            Phase::Post if self.force.soak_seconds > 0 => Some(Step::Soaked),
+            Phase::Post => Some(Step::Done),
+            _ => None,
+        };
+        At::then(phase, then)
+    }
+}

@@ -1,0 +1,252 @@
+//! A node that has its turn in a NodeMaintenance: what the steps of `turn/steps.rs` are for it. Its release is the cordon; it counts as
+//! changed, and is put back, once the object is deleted.
+
+use super::{leave::giving_back, node::cordoning, pass::Pass};
+use crate::{
+    action::Action,
+    admit::gates::{self, Gate},
+    mark::{self, CordonedBy},
+    observed::{ChangeView, NodeView},
+    probe::{self, Look},
+    report::MaintenancePhase,
+    turn::{
+        directive, failed,
+        journal::{self, Journal},
+        phases::Phases,
+        steps::{self, Next, ON, Parts, STAY},
+    },
+    why::Why,
+};
+use numo_api::{DirectiveAction, Phase, Reason, Step};
+
+/// One node's turn.
+struct Turn<'p, 'a> {
+    pass: &'p mut Pass<'a>,
+    node: &'a NodeView,
+    change: &'a ChangeView,
+    /// The mark of the cordon of this maintenance.
+    cordon: Option<CordonedBy>,
+}
+
+impl<'a> Pass<'a> {
+    /// One step further with a node that has its turn.
+    pub(super) fn advance(&mut self, node: &'a NodeView, change: &'a ChangeView) {
+        if !self.view.deleting {
+            self.report.phase = MaintenancePhase::Running;
+        }
+        let cordon = mark::cordoned_by(node).filter(|mark| mark.owner == self.view.uid);
+        steps::advance(&mut Turn {
+            pass: self,
+            node,
+            change,
+            cordon,
+        });
+    }
+}
+
+impl Pass<'_> {
+    /// A person asks for the rules once more.
+    pub(super) fn retries(&mut self, change: &ChangeView) -> bool {
+        let fresh = change.status.observed_generation.unwrap_or(1) < change.generation;
+        let Some(directive) = &change.spec.directive else {
+            return false;
+        };
+        if directive.action != DirectiveAction::Retry || !fresh {
+            return false;
+        }
+        let why = Why::new(
+            Reason::Admitting,
+            directive::persons_words("retried", change, directive),
+        );
+        // A node that was left out has given its turn back: others may have it now.
+        let step = if change.in_flight() {
+            Step::Admitted
+        } else {
+            Step::Selected
+        };
+        let mut journal = Journal::open(change, self.now);
+        journal.obey();
+        journal.next_attempt();
+        journal.enter(step, Some(&why));
+        self.out.actions.extend(journal.planned(None));
+        self.say(step, why, Some(change));
+        true
+    }
+
+    /// A person leaves the node out: its cordon, taints, shield and lease are given back. Whether that is so.
+    fn skips(&mut self, node: &NodeView, change: &ChangeView) -> bool {
+        let directive = change.spec.directive.as_ref();
+        let Some(directive) = directive.filter(|one| one.action == DirectiveAction::Skip) else {
+            return false;
+        };
+        let words = directive::persons_words("skipped", change, directive);
+        let why = Why::new(Reason::SkippedByPerson, words);
+        if self.put_back(Some(node)) {
+            self.release_lease(true);
+            self.end_skipped(change, &why);
+        }
+        // Nobody may take the node for one that is in maintenance.
+        self.report.phase = MaintenancePhase::Failed;
+        self.say(Step::Skipped, why, Some(change));
+        true
+    }
+
+    /// Journals that the node is left out.
+    fn end_skipped(&mut self, change: &ChangeView, why: &Why) {
+        let mut journal = Journal::open(change, self.now);
+        journal.obey();
+        journal.enter(Step::Skipped, Some(why));
+        self.out.actions.extend(journal.planned(None));
+    }
+}
+
+impl steps::Turn for Turn<'_, '_> {
+    fn parts(&mut self) -> Parts<'_> {
+        let pass = &mut *self.pass;
+        Parts {
+            phases: Phases {
+                owner: &pass.view.owner,
+                owner_uid: &pass.view.uid,
+                rules: &pass.intent.rules,
+                pool: "",
+                to_version: "",
+                observed: pass.observed,
+                answers: pass.answers,
+                now: pass.now,
+            },
+            node: self.node,
+            change: self.change,
+            out: &mut pass.out,
+        }
+    }
+
+    fn say(&mut self, step: Step, why: Why) {
+        self.pass.say(step, why, Some(self.change));
+    }
+
+    fn end_if_unwanted(&mut self) -> Next {
+        // What is over is put back whatever a person said of it before.
+        let skips = !self.pass.view.deleting && self.pass.skips(self.node, self.change);
+        if skips { STAY } else { ON }
+    }
+
+    fn take_lease_and_shield(&mut self) -> Next {
+        if self.pass.view.deleting {
+            return ON;
+        }
+        let was_cordoned = self.cordon.is_some() || journal::entered(self.change, Step::Cordoned).is_some();
+        let has_them = self.pass.take_lease(self.node, self.change, was_cordoned);
+        if has_them { ON } else { STAY }
+    }
+
+    fn obey(&mut self) -> Next {
+        if self.is_released() {
+            return ON;
+        }
+        if self.pass.retries(self.change) {
+            return STAY;
+        }
+        if failed::is_held(self.change) {
+            failed::say_held(self);
+            return STAY;
+        }
+        ON
+    }
+
+    fn is_released(&self) -> bool {
+        self.cordon.is_some() || self.pass.view.deleting
+    }
+
+    /// Quorum too: the rules may have taken hours.
+    fn weigh_gates(&mut self, _phase: Phase) -> Option<Why> {
+        let against = gates::weigh(self.pass.asked, |gate| match gate {
+            Gate::Person => directive::held(self.change),
+            gate => self.pass.at_any_time(self.node, gate),
+        });
+        against.worst(&mut self.pass.out.report)
+    }
+
+    fn probe(&mut self) -> Option<Look> {
+        let options = Some(&self.pass.intent.drain).filter(|options| options.probe)?;
+        let known = (self.pass.answers, self.pass.now);
+        Some(probe::look(self.pass.observed, self.node, options, known))
+    }
+
+    fn release(&mut self) {
+        let patch = cordoning(self.node, self.pass.view, self.pass.group, 0);
+        self.pass.act(Action::PatchNode(patch), None);
+        self.say(Step::Cordoned, Why::new(Reason::Draining, "it is being cordoned"));
+    }
+
+    fn await_change(&mut self) -> Next {
+        if !self.pass.view.deleting {
+            if let Some(mark) = &self.cordon {
+                self.pass.keep_drained(self.node, self.change, mark);
+            }
+            return STAY;
+        }
+        let asks = [Phase::BeforeUncordon, Phase::Post]
+            .into_iter()
+            .any(|phase| self.asks(phase) && self.pass.asks_rules(phase));
+        let is_asking = matches!(self.change.status.step, Some(Step::Ready | Step::PostRules));
+        if !asks || is_asking {
+            return ON;
+        }
+        // Their time begins now, not when the node was drained.
+        let mut journal = Journal::open(self.change, self.pass.now);
+        journal.enter(Step::Ready, None);
+        self.pass.out.actions.extend(journal.planned(None));
+        let why = Why::new(Reason::GivingBack, "its rules are asked before it is given back");
+        self.say(Step::Ready, why);
+        STAY
+    }
+
+    fn asks(&self, phase: Phase) -> bool {
+        let status = &self.change.status;
+        match phase {
+            Phase::BeforeUncordon => self.cordon.is_some(),
+            Phase::Post => {
+                let mut entries = status.entries.iter();
+                entries.any(|entry| entry.step == Step::Cordoned) || !status.verdicts.is_empty()
+            }
+            _ => true,
+        }
+    }
+
+    fn restore(&mut self) -> Next {
+        let Some(mark) = &self.cordon else { return ON };
+        self.pass.uncordon(self.node, Some(mark));
+        self.say(Step::Uncordoned, giving_back());
+        STAY
+    }
+
+    fn finish(&mut self) {
+        self.pass.free_node();
+        self.pass.release_lease(true);
+        let mut journal = Journal::open(self.change, self.pass.now);
+        journal.enter(Step::Done, Some(&Why::new(Reason::Done, "the node is as it was")));
+        self.pass.out.actions.extend(journal.planned(None));
+        self.say(Step::Uncordoned, giving_back());
+    }
+
+    fn close(&mut self, step: Step, why: Why) {
+        self.pass.close(step, why, self.change);
+    }
+
+    /// Deletion must end: the failure is in the journal, and was said.
+    fn go_on_failed(&mut self, _phase: Phase, _why: &Why) -> Option<Next> {
+        self.pass.view.deleting.then_some(ON)
+    }
+
+    /// Nothing was done to the node yet; what is held of it goes once its turn is over (`Pass::stay_out`).
+    fn leave_out(&mut self, why: Why) {
+        self.pass.end_skipped(self.change, &why);
+        self.pass.report.phase = MaintenancePhase::Failed;
+        self.say(Step::Skipped, why);
+    }
+
+    /// A maintenance has one node: to give it up is to leave that node out.
+    fn abort(&mut self, why: Why) {
+        self.leave_out(why);
+    }
+}

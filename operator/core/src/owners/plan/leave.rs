@@ -1,0 +1,275 @@
+//! How the turn of a node of a Plan ends: nobody wants it any more, it begins anew, or it is done.
+
+use super::{
+    hold::restoring,
+    pass::Pass,
+    turn::{Turn, said},
+    upgrade::leave_out,
+};
+use crate::{
+    action::{Action, Change, EventAction, NodePatch, NodePurpose},
+    mark::{self, CordonedBy},
+    observed::{JobEnd, NodeView},
+    time::later,
+    turn::{
+        directive,
+        journal::{self, Journal},
+        machine,
+        steps::{Next, ON, STAY},
+    },
+    why::Why,
+};
+use jiff::Timestamp;
+use numo_api::{DirectiveAction, Phase, Reason, Step, marks};
+
+impl<'a> Pass<'a> {
+    /// Ends a turn that nothing has come of, or whose node has failed, once nobody wants it any more; true if so.
+    pub(super) fn gives_up(&mut self, turn: &Turn<'a>) -> bool {
+        let failed = turn.step() == Step::Held
+            || turn
+                .job
+                .is_some_and(|(_, job)| matches!(job.ended, Some(JobEnd::Failed(..))));
+        let directive = turn.change.spec.directive.as_ref();
+        let skips = directive.filter(|directive| directive.action == DirectiveAction::Skip);
+        // What is complete is finished, unless something keeps it from that which may last for ever.
+        let lasts = !turn.node.ready || !self.intent.rules.is_empty() || self.gate_lost().is_some();
+        let is_left = self.leaving.is_some() || (skips.is_some() && turn.entered(Step::Changed).is_some());
+        let stuck = turn.is_changed() && lasts && is_left;
+        let is_lost = self.blind && !turn.runs();
+        // A node that is out of reach may never come back: a person may go on without it.
+        let is_away = !turn.node.ready && skips.is_some();
+        if turn.has_begun() && !failed && !stuck && !is_lost && !is_away {
+            // What runs is never killed.
+            return false;
+        }
+        let (step, why) = if let Some(directive) = skips {
+            let words = directive::persons_words("skipped", turn.change, directive);
+            (Step::Skipped, Why::new(Reason::SkippedByPerson, words))
+        } else if let Some(why) = &self.leaving {
+            (Step::Failed, Why::new(Reason::RunGivenUp, why.message.clone()))
+        } else if !self.hash.is_empty() && !turn.is_current {
+            let message = format!(
+                "the Plan goes to {} by now (hash {})",
+                self.resolved.version, self.hash
+            );
+            (Step::Failed, Why::new(Reason::Superseded, message))
+        } else if !self.selects(turn.node) && !self.intent_is_broken() {
+            let message = format!("the Plan does not select Node {} any more", turn.node.name);
+            (Step::Skipped, Why::new(Reason::NotSelected, message))
+        } else {
+            return false;
+        };
+        if let Some((job, _)) = self.preparing(turn).filter(|_| !is_away) {
+            let message = format!("Job {job} runs and comes to its end first: {}", why.message);
+            self.say_turn(turn, turn.step(), Why::new(why.reason, message));
+            return true;
+        }
+        if let Some((job, view)) = turn.job.filter(|(_, view)| view.paused && view.ended.is_none()) {
+            self.delete_job(turn.node, job, view);
+            let why = Why::new(Reason::JobBeingDeleted, format!("Job {job} never began"));
+            self.say_turn(turn, step, why);
+            return true;
+        }
+        self.end(turn, step, &why);
+        true
+    }
+
+    /// Ends the turn, and has another one begin, if nothing runs and the Plan says otherwise by now whether the node is in
+    /// service while it changes; true if so.
+    pub(super) fn begin_anew(&mut self, turn: &Turn<'a>) -> bool {
+        let same = turn.change.spec.in_service != self.intent.cordons;
+        if same || turn.is_changed() || turn.runs() || self.preparing(turn).is_some() {
+            return false;
+        }
+        let failed = self.failed_jobs(turn);
+        let paused = turn.job.filter(|(_, job)| job.paused && job.ended.is_none());
+        let jobs: Vec<_> = failed.into_iter().chain(paused).collect();
+        let message = "whether the Plan cordons has changed: its turn begins anew";
+        let why = Why::new(Reason::Superseded, message);
+        for (job, view) in &jobs {
+            self.delete_job(turn.node, job, view);
+        }
+        if jobs.is_empty() {
+            let patch = restoring(turn.node, &self.view.uid, NodePurpose::Uncordon);
+            if !patch.annotations.is_empty() {
+                self.act(&turn.node.name, Action::PatchNode(patch), None);
+            }
+            self.release_lease(turn.node);
+            self.forget(turn.node, turn.change);
+        }
+        self.say_turn(turn, turn.step(), why);
+        true
+    }
+
+    pub(super) fn intent_is_broken(&self) -> bool {
+        self.intent.of_selector.is_some()
+    }
+
+    /// Gives everything of a node back and ends its turn. One that the next version is to take up keeps its marks; one
+    /// whose Job may still run, out of reach, keeps them until that is over (`give_back`).
+    pub(super) fn end(&mut self, turn: &Turn<'a>, step: Step, why: &Why) {
+        let uid = &self.view.uid;
+        let may_run = turn.runs() || self.preparing(turn).is_some();
+        if may_run {
+            // Whoever opened the node now would let pods onto one that changes.
+        } else if why.reason != Reason::Superseded {
+            let patch = restoring(turn.node, uid, NodePurpose::Uncordon);
+            if !patch.annotations.is_empty() {
+                self.act(&turn.node.name, Action::PatchNode(patch), None);
+            }
+        } else if (turn.has_begun() || turn.was_begun())
+            && let Some(mark) = mark::cordoned_by(turn.node).filter(|mark| mark.owner == *uid && !mark.done)
+        {
+            // The next turn must not take the Job's cordon for a person's.
+            let mut patch = NodePatch::of(turn.node, NodePurpose::Shield);
+            patch.annotations.push(Change {
+                key: marks::CORDONED_BY.to_owned(),
+                from: turn.node.annotations.get(marks::CORDONED_BY).cloned(),
+                to: Some(mark::render(&CordonedBy { done: true, ..mark })),
+            });
+            self.act(&turn.node.name, Action::PatchNode(patch), None);
+        }
+        let mut journal = Journal::open(turn.change, self.now);
+        journal.obey();
+        journal.enter(step, Some(why));
+        self.write(journal);
+        if !may_run {
+            self.release_lease(turn.node);
+        }
+        self.say_turn(turn, step, why.clone());
+    }
+
+    /// The last writes of a turn: labels, what was there before, the journal, the lease.
+    pub(super) fn finish(&mut self, turn: &Turn<'a>, labels: &[(String, String)]) {
+        let node = turn.node;
+        let mut patch = restoring(node, &self.view.uid, NodePurpose::Uncordon);
+        let directive = turn.change.spec.directive.as_ref();
+        // Labels of the Plan's own may be refused for ever: who gives the node back does not wait for them.
+        let is_left = self.leaving.is_some()
+            || directive.is_some_and(|directive| directive.action == DirectiveAction::Skip);
+        for (key, value) in labels.iter().filter(|(key, _)| !is_left || *key == self.label) {
+            let is_there = node.labels.get(key) == Some(value);
+            // Somebody has left the node out of the Plan meanwhile.
+            let is_disabled = *key == self.label && node.label(key) == marks::PLAN_DISABLED;
+            if is_there || is_disabled || *key == self.label && value.is_empty() {
+                continue;
+            }
+            patch.labels.push(Change {
+                key: key.clone(),
+                from: node.labels.get(key).cloned(),
+                to: Some(value.clone()),
+            });
+        }
+        if !patch.labels.is_empty() || !patch.annotations.is_empty() {
+            let event = (!labels.is_empty()).then(|| {
+                let note = format!("Job completed on Node {}", node.name);
+                said("JobComplete", EventAction::Complete, note)
+            });
+            self.act(&node.name, Action::PatchNode(patch), event);
+        }
+        let due = machine::remediation_unshields(self.observed, &self.view.uid, |of| of == node.name);
+        self.out.actions.extend(due);
+        let mut journal = Journal::open(turn.change, self.now);
+        journal.enter(Step::Done, None);
+        self.write(journal);
+        self.release_lease(node);
+        let why = Why::new(Reason::Done, "its Job is complete");
+        self.say_turn(turn, Step::Done, why);
+    }
+
+    /// The cordon that the Plan has put on the node, or that its Job will.
+    pub(super) fn cordon_of(&self, node: &NodeView) -> Option<CordonedBy> {
+        mark::cordoned_by(node).filter(|mark| mark.owner == self.view.uid)
+    }
+
+    /// When the Job of the node was complete.
+    pub(super) fn changed_at(&self, turn: &Turn<'a>) -> Timestamp {
+        let ended = turn.job.and_then(|(_, job)| job.ended_at);
+        let changed = turn.entered(Step::Changed);
+        let changed = changed.and_then(|entry| journal::time(Some(&entry.at)));
+        ended.or(changed).unwrap_or(self.now)
+    }
+
+    /// Until when a node whose Job is complete does not count as done (`spec.postCompleteDelay`).
+    pub(super) fn delayed_until(&self, turn: &Turn<'a>) -> Timestamp {
+        later(self.changed_at(turn), self.intent.delay_seconds)
+    }
+
+    /// Whether a rule of the Plan runs in this phase.
+    fn asks_rules(&self, phase: Phase) -> bool {
+        let mut rules = self.intent.rules.iter().filter_map(|(_, rule)| *rule);
+        rules.any(|rule| rule.runs_in(phase))
+    }
+
+    /// Whether the labels of a node that is done come in a write of their own, after it was put back: something is still to be waited
+    /// for. Labels that no administrator has listed are refused, and no node stays cordoned for them.
+    pub(super) fn labels_later(&self, turn: &Turn<'a>) -> bool {
+        let delays = self.now < self.delayed_until(turn) || self.intent.soak_seconds > 0;
+        let mut wanted = self.view.spec.post_complete_labels.iter().flatten();
+        self.asks_rules(Phase::Post) || delays || wanted.any(|(key, _)| *key != self.label)
+    }
+
+    /// The Job is complete: the node is waited for until it is Ready.
+    pub(super) fn await_node(&mut self, turn: &Turn<'a>) -> Next {
+        let node = turn.node;
+        if let Some(why) = self.gate_lost() {
+            self.say_turn(turn, Step::Changed, why);
+            return STAY;
+        }
+        if turn.step() == Step::Held {
+            self.say_held(turn);
+            return STAY;
+        }
+        let waits = !node.ready || self.asks_rules(Phase::BeforeUncordon) || self.labels_later(turn);
+        if waits && turn.entered(Step::Changed).is_none() {
+            self.note_change(turn);
+            return STAY;
+        }
+        if !node.ready {
+            let message = format!(
+                "its Job is complete, Node {} is not Ready: {}",
+                node.name,
+                leave_out(&node.name)
+            );
+            self.say_turn(turn, Step::Changed, Why::new(Reason::NodeNotReady, message));
+            return STAY;
+        }
+        ON
+    }
+
+    /// Journals that the Job is complete: it may be gone before the turn is over.
+    fn note_change(&mut self, turn: &Turn<'a>) {
+        let mut journal = Journal::open(turn.change, self.now);
+        journal.enter(Step::Changed, None);
+        let event = (self.now < self.delayed_until(turn)).then(|| {
+            let note = format!(
+                "Job completed on Node {}, waiting {} PostCompleteDelay",
+                turn.node.name,
+                super::duration::seconds_text(self.intent.delay_seconds)
+            );
+            said("JobCompleteWaiting", EventAction::Change, note)
+        });
+        self.out.actions.extend(journal.planned(event));
+        let why = Why::new(Reason::Upgrading, "its Job is complete");
+        self.say_turn(turn, Step::Changed, why);
+    }
+
+    /// The labels of a node that is done.
+    pub(super) fn labels_of_done(&self, turn: &Turn<'a>) -> Vec<(String, String)> {
+        let hash = if turn.is_current { &self.hash } else { turn.hash };
+        let version = &turn.change.spec.target.version;
+        let more = self.view.spec.post_complete_labels.iter().flatten();
+        let more = more.filter(|(key, _)| **key != self.label);
+        let more = more.map(|(key, value)| (key.clone(), filled(value, hash, version)));
+        std::iter::once((self.label.clone(), hash.to_owned()))
+            .chain(more)
+            .collect()
+    }
+}
+
+/// The value of a label of `spec.postCompleteLabels`.
+pub(super) fn filled(value: &str, hash: &str, version: &str) -> String {
+    value
+        .replace("$(LATEST_HASH)", hash)
+        .replace("$(LATEST_VERSION)", version)
+}

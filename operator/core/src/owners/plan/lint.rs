@@ -1,0 +1,157 @@
+//! What is checked of the writes that only a Plan makes.
+
+use super::{
+    asked::rules_of,
+    has_job,
+    known::{changes, is_gate_lost},
+};
+use crate::{
+    action::{Action, NodePatch, NodePurpose, PlanParts},
+    lint::{
+        checks::{Checked, breach, here, not_stopped, passed},
+        table::{Checks, Sight},
+    },
+    mark,
+    observed::{ChangeView, NodeView, PlanView},
+    owner::OwnerKind,
+    quorum, rules,
+    turn::lease,
+};
+use numo_api::{Phase, marks};
+
+/// A Plan whose writes are checked.
+pub(crate) struct Lint<'a> {
+    pub(crate) sight: Sight<'a>,
+    pub(crate) view: &'a PlanView,
+}
+
+impl<'a> Lint<'a> {
+    fn passed(&self, node: &str, change: &ChangeView, phases: &[Phase]) -> Checked {
+        let rules = rules_of(self.view, self.sight.observed);
+        passed(&rules, node, (change, phases), self.sight.now)
+    }
+
+    /// 1, 10 and 13: a Job begins in the node's turn, after its rules.
+    fn starts_job(&self, node: &NodeView, parts: PlanParts) -> Checked {
+        let (observed, name) = (self.sight.observed, &node.name);
+        let Some(change) = self.turn(node) else {
+            return breach(1, format!("{name} has no turn"));
+        };
+        not_stopped(observed, node, "upgraded")?;
+        if let Some(why) = quorum::refusal_of_turn(observed, node, change) {
+            return breach(10, why.message.to_string());
+        }
+        if is_gate_lost(self.view) {
+            return breach(1, format!("{name}: the gate of its Plan is lost"));
+        }
+        let phases: &[Phase] = if parts == PlanParts::Prepare {
+            &[Phase::Pre]
+        } else {
+            &rules::BEFORE_RELEASE
+        };
+        self.passed(name, change, phases)
+    }
+}
+
+impl<'a> Checks<'a> for Lint<'a> {
+    fn holder(&self) -> String {
+        lease::holder_of(OwnerKind::Plan, &self.view.uid)
+    }
+
+    fn turn(&self, node: &NodeView) -> Option<&'a ChangeView> {
+        let mut turns = changes(self.sight.observed, self.view);
+        turns.find(|change| change.in_flight() && change.spec.node_uid == node.uid)
+    }
+
+    fn was_begun(&self, node: &NodeView, run_id: &str) -> bool {
+        has_job(self.sight.observed, self.view, node, run_id)
+    }
+
+    /// 10: a control-plane node goes only while etcd keeps its quorum.
+    fn begin(&self, node: &NodeView) -> Checked {
+        match quorum::refusal_of_change(self.sight.observed, node) {
+            Some(why) => breach(10, why.message.to_string()),
+            None => Ok(()),
+        }
+    }
+
+    /// 1 and 4: a node is cordoned in its turn, and only our own is taken off.
+    fn patch_node(&self, node: &NodeView, patch: &NodePatch) -> Checked {
+        let name = &patch.node;
+        let ours = |owner: Option<String>| owner.is_none_or(|owner| owner == self.view.uid);
+        match (patch.purpose, self.turn(node)) {
+            (NodePurpose::Shield | NodePurpose::Cordon, None) => breach(1, format!("{name} has no turn")),
+            (NodePurpose::Cordon, Some(change)) => {
+                not_stopped(self.sight.observed, node, "cordoned")?;
+                // The cordon is the first disruption; one that somebody took off is put back whatever the rules say by now.
+                let again = mark::cordoned_by(node).is_some_and(|mark| mark.owner == self.view.uid);
+                if again {
+                    return Ok(());
+                }
+                self.passed(name, change, &[Phase::Pre])
+            }
+            (NodePurpose::Uncordon, _) => {
+                let uncordons = patch.unschedulable == Some(false);
+                let mark = mark::cordoned_by(node);
+                if uncordons
+                    && mark
+                        .as_ref()
+                        .is_none_or(|mark| mark.owner != self.view.uid || mark.prior)
+                {
+                    return breach(4, format!("the cordon of {name} is not ours"));
+                }
+                let touches = |key: &str| patch.annotations.iter().any(|change| change.key == key);
+                if touches(marks::CORDONED_BY) && !ours(mark.map(|mark| mark.owner)) {
+                    return breach(4, format!("the mark on {name} is not ours"));
+                }
+                if touches(marks::SHIELDED_BY) && !ours(mark::shielded(node).map(|mark| mark.owner)) {
+                    return breach(4, format!("the shield of {name} is not ours"));
+                }
+                Ok(())
+            }
+            (NodePurpose::Shield, Some(_)) => Ok(()),
+            (other, _) => breach(4, format!("{name}: {other:?} is nothing to a Plan")),
+        }
+    }
+
+    fn evict(&self, _node: &NodeView) -> Checked {
+        Ok(())
+    }
+
+    fn of_plan(&self, action: &Action) -> Checked {
+        let observed = self.sight.observed;
+        match action {
+            Action::CreatePlanJob(request) => {
+                let node = here(observed, &request.node, None)?;
+                if request.hash.is_empty() || request.version.is_empty() {
+                    let message = format!("{} would be upgraded to nobody knows what", node.name);
+                    return breach(1, message);
+                }
+                if observed.plan_jobs.contains_key(&request.job) {
+                    return breach(3, format!("Job {} exists already", request.job));
+                }
+                self.starts_job(node, request.parts)
+            }
+            Action::StartPlanJob { job, .. } => {
+                let node = observed
+                    .plan_jobs
+                    .get(job)
+                    .map_or("", |known| known.node.as_str());
+                self.starts_job(here(observed, node, None)?, PlanParts::All)
+            }
+            Action::DeletePlanJob { job, .. } => {
+                let runs = observed.plan_jobs.get(job).is_some_and(|known| {
+                    // What no kubelet has taken up, and none can now, does not run.
+                    let stays = |node: &NodeView| node.ready || !known.untouched;
+                    let node = observed.nodes.get(&known.node);
+                    !known.paused && known.ended.is_none() && node.is_some_and(stays)
+                });
+                if runs {
+                    return breach(5, format!("Job {job} would be killed while it runs"));
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,425 @@
+//! A node that has its turn with a Plan: what the steps of `turn/steps.rs` are for it.
+//!
+//! By default one Job does it all: prepare, cordon or drain, upgrade. With `drainBy: Numo` a Job prepares, numo cordons and
+//! drains, and a second Job upgrades.
+
+use super::{edge, hold::uncordon, known::run_id, pass::Pass};
+use crate::{
+    action::{Action, Event, EventAction, NodePatch, NodePurpose, PlanParts},
+    admit::gates::{self, Gate},
+    key::Key,
+    ledger,
+    observed::{ChangeView, JobEnd, NodeView, PlanJobView},
+    probe::Look,
+    quorum,
+    turn::{
+        closed, directive,
+        journal::{self, Journal},
+        phases::Phases,
+        steps::{self, Next, ON, Parts, STAY},
+    },
+    why::Why,
+};
+use numo_api::{Entry, Phase, Pin, Reason, Step, marks::openshift};
+
+/// An event on the Plan.
+pub(super) fn said(reason: &'static str, action: EventAction, note: String) -> Event {
+    Event {
+        node: None,
+        warning: false,
+        reason,
+        action,
+        note,
+    }
+}
+
+/// Whether the node runs Windows.
+pub fn is_windows(node: &NodeView) -> bool {
+    node.label(openshift::OS) == "windows"
+}
+
+/// One node's turn.
+#[derive(Clone, Copy)]
+pub(super) struct Turn<'a> {
+    pub(super) node: &'a NodeView,
+    pub(super) change: &'a ChangeView,
+    /// The Job that upgrades, for the hash that the turn is about.
+    pub(super) job: Option<(&'a Key, &'a PlanJobView)>,
+    /// That hash; empty where no Job tells it.
+    pub(super) hash: &'a str,
+    /// Whether the Plan still goes there.
+    pub(super) is_current: bool,
+}
+
+impl Turn<'_> {
+    pub(super) fn entered(&self, step: Step) -> Option<&Entry> {
+        journal::entered(self.change, step)
+    }
+
+    pub(super) fn step(&self) -> Step {
+        self.change.status.step.unwrap_or(Step::Admitted)
+    }
+
+    /// Whether its Job has begun, in this attempt, or was complete before it: then only the rules are asked again.
+    pub(super) fn has_begun(&self) -> bool {
+        self.entered(Step::Released).is_some()
+            || self.entered(Step::Changed).is_some()
+            || self
+                .job
+                .is_some_and(|(_, job)| !job.paused || job.ended.is_some())
+    }
+
+    /// What its journal tells of Jobs since its turn was last given back: until then nothing was disrupted.
+    pub(super) fn told_of_jobs(&self) -> impl Iterator<Item = &Entry> {
+        let entries = &self.change.status.entries;
+        let given_back = entries.iter().rposition(|entry| entry.step == Step::Selected);
+        let failed = [Reason::JobFailed, Reason::JobLost, Reason::Rebooted];
+        entries[given_back.unwrap_or(0)..].iter().filter(move |entry| {
+            matches!(entry.step, Step::Released | Step::Changed)
+                || failed
+                    .iter()
+                    .any(|reason| entry.reason.as_deref() == Some(reason.name()))
+        })
+    }
+
+    /// Whether a Job of it has begun in any attempt: the cordon may then be that Job's.
+    pub(super) fn was_begun(&self) -> bool {
+        self.told_of_jobs().next().is_some()
+    }
+
+    /// Whether its Job was started, and nothing of it can have run.
+    pub(super) fn is_untouched(&self) -> bool {
+        self.job
+            .is_some_and(|(_, job)| job.untouched && !job.paused && job.ended.is_none() && !job.deleting)
+    }
+
+    /// Whether anything may have become of the node in this turn: numo has cordoned it, or a Job may have run on it.
+    pub(super) fn is_disrupted(&self) -> bool {
+        let attempt = self.change.status.attempt.max(1);
+        let untouched = self.is_untouched();
+        let of_untouched =
+            |entry: &Entry| untouched && entry.step == Step::Released && entry.attempt == attempt;
+        self.entered(Step::Cordoned).is_some()
+            || (self.has_begun() && !untouched)
+            || self.told_of_jobs().any(|entry| !of_untouched(entry))
+    }
+
+    /// Whether the journal tells this of the Job that prepares the node, in this attempt: `Upgrading` once it has begun,
+    /// `Prepared` once it is complete.
+    pub(super) fn tells_of_prepare(&self, reason: Reason) -> bool {
+        let attempt = self.change.status.attempt.max(1);
+        let mut entries = self.change.status.entries.iter();
+        entries.any(|entry| {
+            entry.step == Step::PreRules
+                && entry.attempt == attempt
+                && entry.reason.as_deref() == Some(reason.name())
+        })
+    }
+
+    /// Whether its Job is complete.
+    pub(super) fn is_changed(&self) -> bool {
+        self.entered(Step::Changed).is_some()
+            || self
+                .job
+                .is_some_and(|(_, job)| matches!(job.ended, Some(JobEnd::Complete)))
+    }
+
+    /// Whether its Job has begun and not ended.
+    pub(super) fn runs(&self) -> bool {
+        self.job
+            .is_some_and(|(_, job)| !job.paused && job.ended.is_none())
+    }
+
+    pub(super) fn pin(&self) -> Pin {
+        self.change.status.pin.clone().unwrap_or_default()
+    }
+}
+
+/// A node on its way through the steps.
+pub(super) struct Going<'p, 'a> {
+    pub(super) pass: &'p mut Pass<'a>,
+    pub(super) turn: Turn<'a>,
+    /// What stands against the next step, once it was looked for.
+    closed: Option<Option<Why>>,
+}
+
+impl<'a> Pass<'a> {
+    /// Moves a node that has its turn one step further.
+    pub(super) fn advance(&mut self, node: &'a NodeView, change: &'a ChangeView) {
+        let is_current = change.spec.target.run_id == self.run_id && !self.hash.is_empty();
+        let failed = change
+            .status
+            .pin
+            .as_ref()
+            .and_then(|pin| pin.failed_job.as_deref());
+        let found = self.jobs_on(&node.name).find(|(_, job)| {
+            !job.prepares
+                && run_id(&self.view.uid, &job.hash) == change.spec.target.run_id
+                && failed != Some(job.uid.as_str())
+        });
+        let hash: &'a str = found.map_or("", |(_, job)| job.hash.as_str());
+        let turn = Turn {
+            node,
+            change,
+            job: found,
+            hash,
+            is_current,
+        };
+        steps::advance(&mut Going {
+            pass: self,
+            turn,
+            closed: None,
+        });
+    }
+
+    pub(super) fn say_turn(&mut self, turn: &Turn<'a>, step: Step, why: Why) {
+        self.say(turn.node, step, why, Some(turn.change));
+    }
+
+    pub(super) fn write(&mut self, journal: Journal<'_>) {
+        self.out.actions.extend(journal.planned(None));
+    }
+
+    /// What keeps the next step of a node that has not begun.
+    fn weigh_gates(&mut self, turn: &Turn<'a>) -> Option<Why> {
+        let invalid = || {
+            let problem = self.intent.invalid.clone()?;
+            Some(Why::new(Reason::InvalidField, problem))
+        };
+        // Its Job could start no pod.
+        let not_ready = || {
+            let gone = !turn.node.ready && !self.intent.take_not_ready && !turn.is_disrupted();
+            gone.then(|| {
+                let message = format!("Node {}: found not Ready, wanted Ready", turn.node.name);
+                Why::new(Reason::NodeNotReady, message)
+            })
+        };
+        // What was cordoned, or has run already, is brought to its end: the other Plan may wait for the place that this node
+        // fills in a budget.
+        let waits = || {
+            // Each turn that is given back begins another attempt: their number says nothing of what was done to the node.
+            let waits =
+                || edge::waits(self.view, self.observed, &self.resolved.version).or_else(|| self.outside());
+            (!turn.is_disrupted()).then(waits).flatten()
+        };
+        let against = gates::weigh(self.asked == Some(turn.node.name.as_str()), |gate| match gate {
+            Gate::Owner => {
+                let suspended = self.intent.suspended.clone();
+                suspended
+                    .or_else(invalid)
+                    .or_else(|| self.intent.of_gates.clone())
+                    .or_else(|| self.gate_lost())
+            }
+            Gate::Waits => {
+                let secrets = self.intent.of_secrets.clone();
+                secrets.or_else(|| self.unresolved()).or_else(waits)
+            }
+            Gate::Stop => ledger::stop(self.observed, turn.node),
+            Gate::Person => directive::held(turn.change),
+            Gate::State => not_ready(),
+            Gate::Quorum => quorum::refusal_of_turn(self.observed, turn.node, turn.change),
+            // They were free when the turn began, and what came since waits for this node.
+            Gate::Unfit
+            | Gate::Leaving
+            | Gate::Busy
+            | Gate::Lease
+            | Gate::First
+            | Gate::Room
+            | Gate::Budget
+            | Gate::Drain => None,
+        });
+        against.worst(&mut self.out.report)
+    }
+
+    /// Says that the turn is closed. Before the first disruption it is given back once it was for too long.
+    pub(super) fn close(&mut self, turn: &Turn<'a>, step: Step, why: Why) {
+        let preparing = self.preparing(turn);
+        if turn.is_disrupted() || preparing.is_some_and(|(_, job)| !job.untouched) {
+            return self.say_turn(turn, step, why);
+        }
+        if closed::expires(turn.change, self.now) {
+            // What one prepared may be outdated by the time of the next turn; one that no kubelet takes up is made anew.
+            let untouched = turn.job.filter(|_| turn.is_untouched());
+            let jobs = self.prepared(turn).into_iter().chain(preparing).chain(untouched);
+            for (job, view) in jobs.collect::<Vec<_>>() {
+                self.delete_job(turn.node, job, view);
+            }
+        }
+        let given_back = closed::close(&mut self.out, turn.change, &why, self.now);
+        let step = if given_back { Step::Selected } else { step };
+        self.say_turn(turn, step, why);
+    }
+}
+
+impl steps::Turn for Going<'_, '_> {
+    fn parts(&mut self) -> Parts<'_> {
+        let pass = &mut *self.pass;
+        Parts {
+            phases: Phases {
+                owner: pass.owner,
+                owner_uid: &pass.view.uid,
+                rules: &pass.intent.rules,
+                pool: "",
+                to_version: &pass.resolved.version,
+                observed: pass.observed,
+                answers: pass.answers,
+                now: pass.now,
+            },
+            node: self.turn.node,
+            change: self.turn.change,
+            out: &mut pass.out,
+        }
+    }
+
+    fn say(&mut self, step: Step, why: Why) {
+        self.pass.say_turn(&self.turn, step, why);
+    }
+
+    fn end_if_unwanted(&mut self) -> Next {
+        let (pass, turn) = (&mut *self.pass, &self.turn);
+        if turn.is_current && turn.node.label(&pass.label) == pass.hash && !turn.runs() {
+            pass.finish(turn, &[]);
+            return STAY;
+        }
+        if pass.gives_up(turn) || pass.begin_anew(turn) {
+            STAY
+        } else {
+            ON
+        }
+    }
+
+    fn take_lease_and_shield(&mut self) -> Next {
+        let has_them = self.pass.take_lease_and_shield(&self.turn);
+        if has_them { ON } else { STAY }
+    }
+
+    fn obey(&mut self) -> Next {
+        let (pass, turn) = (&mut *self.pass, &self.turn);
+        if pass.retries(turn) || pass.removes_failed(turn) {
+            return STAY;
+        }
+        if !turn.has_begun() && turn.step() == Step::Held {
+            // Its Job may be gone by now: it is a person's all the same.
+            pass.say_held(turn);
+            return STAY;
+        }
+        ON
+    }
+
+    fn is_released(&self) -> bool {
+        self.turn.has_begun()
+    }
+
+    fn weigh_gates(&mut self, _phase: Phase) -> Option<Why> {
+        let weighed = self.closed.take();
+        let closed = weighed.unwrap_or_else(|| self.pass.weigh_gates(&self.turn));
+        self.closed = Some(closed.clone());
+        closed
+    }
+
+    fn make_ready(&mut self, closed: Option<&Why>) -> Next {
+        if !self.drains() {
+            return ON;
+        }
+        self.prepare(closed)?;
+        self.cordon_and_drain(closed)
+    }
+
+    /// A Job that drains meets a budget that lets no pod go only once the node is cordoned.
+    fn probe(&mut self) -> Option<Look> {
+        let begins = !self.drains() && self.turn.job.is_none() && !self.turn.change.spec.in_service;
+        begins.then(|| self.look_at_drain()).flatten()
+    }
+
+    fn release(&mut self) {
+        let parts = if self.drains() {
+            PlanParts::Upgrade
+        } else {
+            PlanParts::All
+        };
+        let (pass, turn) = (&mut *self.pass, &self.turn);
+        if pass.create_job(turn, parts)
+            && let Some((job, view)) = turn.job
+            && view.paused
+        {
+            let action = Action::StartPlanJob {
+                job: job.clone(),
+                uid: view.uid.clone(),
+            };
+            pass.act(&turn.node.name, action, None);
+        }
+    }
+
+    fn await_change(&mut self) -> Next {
+        let (pass, turn) = (&mut *self.pass, &self.turn);
+        pass.applies(turn.node);
+        if turn.entered(Step::Changed).is_none() {
+            pass.await_job(turn)?;
+        }
+        pass.await_node(turn)
+    }
+
+    fn asks(&self, phase: Phase) -> bool {
+        // Who has opened the node has let pods onto it: nothing is left to ask before.
+        phase != Phase::BeforeUncordon || self.pass.cordon_of(self.turn.node).is_some()
+    }
+
+    fn restore(&mut self) -> Next {
+        let (pass, turn) = (&mut *self.pass, &self.turn);
+        let Some(mark) = pass.cordon_of(turn.node).filter(|_| pass.labels_later(turn)) else {
+            return ON;
+        };
+        let mut patch = NodePatch::of(turn.node, NodePurpose::Uncordon);
+        uncordon(&mut patch, turn.node, mark.prior);
+        pass.act(&turn.node.name, Action::PatchNode(patch), None);
+        let why = Why::new(Reason::GivingBack, "it is being uncordoned");
+        pass.say_turn(turn, Step::Uncordoned, why);
+        STAY
+    }
+
+    /// For `spec.postCompleteDelay`, and then for `soakSeconds` after the last verdict, or else the change.
+    fn soak(&mut self) -> Next {
+        let (pass, turn) = (&mut *self.pass, &self.turn);
+        let delay = pass.delayed_until(turn);
+        if pass.now < delay {
+            pass.out.wake(delay);
+            let message =
+                format!("its Job is complete, it counts as done at {delay} (spec.postCompleteDelay)");
+            let why = Why::new(Reason::CompleteDelay, message).until(delay);
+            pass.say_turn(turn, Step::Uncordoned, why);
+            return STAY;
+        }
+        let changed = pass.changed_at(turn);
+        let since = steps::last_verdict(turn.change).map_or(changed, |last| last.max(changed));
+        let soak_seconds = pass.intent.soak_seconds;
+        steps::soak(self, since, soak_seconds)
+    }
+
+    fn finish(&mut self) {
+        let labels = self.pass.labels_of_done(&self.turn);
+        self.pass.finish(&self.turn, &labels);
+    }
+
+    fn close(&mut self, step: Step, why: Why) {
+        self.pass.close(&self.turn, step, why);
+    }
+
+    fn may_leave_out(&self) -> bool {
+        !self.turn.has_begun()
+    }
+
+    fn leave_out(&mut self, why: Why) {
+        self.pass.end(&self.turn, Step::Skipped, &why);
+    }
+
+    /// The node is held, and the Plan begins no other one (`Pass::hold`).
+    fn abort(&mut self, why: Why) {
+        let why = Why::new(Reason::Aborted, why.message);
+        self.pass.hold_node(&self.turn, why, None);
+    }
+
+    /// Only a later edit of the Plan is a reason to try the node again.
+    fn pin_of_held(&self) -> Option<Pin> {
+        Some(self.pass.pinned(&self.turn))
+    }
+}

@@ -1,0 +1,273 @@
+//! One node's turn, for every owner: the page that has its steps in their order. An owner says what a step is for a node of its own;
+//! it may not choose the order. Nothing here reads or writes anything.
+//!
+//! Each pass takes a node through the steps that are behind it, which ask nothing and write nothing, up to the one that it is at. Where
+//! a node is, is derived from what is seen: a crash between any two writes finds the same step.
+
+use crate::{
+    decision::Decision,
+    observed::{ChangeView, NodeView},
+    probe::Look,
+    rules::{self, Progress},
+    time::later,
+    turn::{
+        closed, failed, journal,
+        phases::{At, Phases, Went},
+    },
+    why::Why,
+};
+use jiff::Timestamp;
+use numo_api::{Phase, Pin, Reason, Step};
+use std::ops::ControlFlow;
+
+/// Whether a turn goes on with its next step in this pass.
+pub type Next = ControlFlow<()>;
+/// The step is behind the node.
+pub const ON: Next = Next::Continue(());
+/// The node is at this step: what it waits for was said.
+pub const STAY: Next = Next::Break(());
+
+/// How soon a drain that a dry run was against is tried again (seconds).
+const PROBE_SECONDS: i64 = 15;
+
+/// What is known of a turn, and the decision in the making.
+#[derive(Debug)]
+pub struct Parts<'t> {
+    /// The rules of the node.
+    pub phases: Phases<'t>,
+    /// The node.
+    pub node: &'t NodeView,
+    /// Its journal.
+    pub change: &'t ChangeView,
+    /// The decision in the making.
+    pub out: &'t mut Decision,
+}
+
+/// A node that has its turn: what each step is for the owner that has it.
+pub trait Turn {
+    /// What is known of the turn, and where its writes go.
+    fn parts(&mut self) -> Parts<'_>;
+    /// Says at which step the node is, and why it stays there.
+    fn say(&mut self, step: Step, why: Why);
+
+    /// Ends the turn if nobody wants it any more.
+    fn end_if_unwanted(&mut self) -> Next;
+    /// Takes the node's lease and shield, and keeps them.
+    fn take_lease_and_shield(&mut self) -> Next;
+    /// Carries out what a person says of the node.
+    fn obey(&mut self) -> Next;
+    /// Whether the node was let go: what comes before is behind it.
+    fn is_released(&self) -> bool;
+    /// What stands against asking the rules of this phase, if anything.
+    fn weigh_gates(&mut self, phase: Phase) -> Option<Why>;
+    /// What an owner does to the node between the rules of phase Pre and those of PreRelease: its own cordon and drain.
+    fn make_ready(&mut self, _closed: Option<&Why>) -> Next {
+        ON
+    }
+    /// What is known of the drain that the release begins; none if there is none, or nobody wants it probed.
+    fn probe(&mut self) -> Option<Look>;
+    /// Lets the node go.
+    fn release(&mut self);
+    /// Waits until the node is changed.
+    fn await_change(&mut self) -> Next;
+    /// Whether the rules of this phase have a say in the turn at all.
+    fn asks(&self, _phase: Phase) -> bool {
+        true
+    }
+    /// Puts the node back as it was.
+    fn restore(&mut self) -> Next {
+        ON
+    }
+    /// Keeps the turn for a while after the last rule.
+    fn soak(&mut self) -> Next {
+        ON
+    }
+    /// The last writes of the turn.
+    fn finish(&mut self);
+
+    /// Says that the turn is closed. Before the first disruption it is given back once it was for too long.
+    fn close(&mut self, step: Step, why: Why) {
+        let Parts {
+            change, out, phases, ..
+        } = self.parts();
+        let given_back = closed::close(out, change, &why, phases.now);
+        self.say(if given_back { Step::Selected } else { step }, why);
+    }
+
+    /// What a turn does that goes on though a rule of this phase failed for good; none is of one that does not.
+    fn go_on_failed(&mut self, _phase: Phase, _why: &Why) -> Option<Next> {
+        None
+    }
+    /// Whether a node that is at this step may still be left out.
+    fn may_leave_out(&self) -> bool {
+        true
+    }
+    /// Leaves the node out, and gives it back.
+    fn leave_out(&mut self, why: Why);
+    /// Gives up what the owner does to all of its nodes.
+    fn abort(&mut self, why: Why);
+    /// What is to be remembered of a node that is held, where its journal has nothing yet.
+    fn pin_of_held(&self) -> Option<Pin> {
+        None
+    }
+
+    /// A phase, and the steps that its verdicts are journaled with.
+    fn at(&self, phase: Phase) -> At {
+        At {
+            phase,
+            step: Some(step_of(phase)),
+            then: None,
+        }
+    }
+}
+
+/// Moves a node that has its turn one step further.
+pub fn advance(turn: &mut impl Turn) {
+    let _ = step(turn);
+}
+
+fn step(turn: &mut impl Turn) -> Next {
+    turn.end_if_unwanted()?;
+    turn.take_lease_and_shield()?;
+    turn.obey()?;
+    if !turn.is_released() {
+        let closed = turn.weigh_gates(Phase::Pre);
+        pass(turn, Phase::Pre, closed.as_ref())?;
+        turn.make_ready(closed.as_ref())?;
+        let closed = turn.weigh_gates(Phase::PreRelease);
+        pass_the_last(turn, closed.as_ref())?;
+        stay_closed(turn, closed)?;
+        // Before Passes are confirmed: a rule that is asked again each time its Pass grows old would keep a turn that the
+        // drain closes from ever being given back.
+        probe_drain(turn, Step::PreRelease)?;
+        confirm(turn, &rules::BEFORE_RELEASE, Step::PreRelease)?;
+        turn.release();
+        return STAY;
+    }
+    turn.await_change()?;
+    pass(turn, Phase::BeforeUncordon, None)?;
+    turn.restore()?;
+    pass(turn, Phase::Post, None)?;
+    turn.soak()?;
+    turn.finish();
+    STAY
+}
+
+/// The step of a node whose rules of this phase are asked.
+pub const fn step_of(phase: Phase) -> Step {
+    match phase {
+        Phase::Pre => Step::PreRules,
+        Phase::PreRelease => Step::PreRelease,
+        Phase::BeforeUncordon => Step::Ready,
+        Phase::Post => Step::PostRules,
+        Phase::OnFailure => Step::Held,
+        Phase::Admit | Phase::PreRun | Phase::PostRun => Step::Selected,
+    }
+}
+
+/// Moves the rules of a phase along. While the turn is closed nothing is asked anew.
+fn pass(turn: &mut impl Turn, phase: Phase, closed: Option<&Why>) -> Next {
+    if !turn.asks(phase) {
+        return ON;
+    }
+    let parts = turn.parts();
+    let progress = parts.phases.progress((parts.node, parts.change), phase);
+    go_on(turn, phase, closed, progress)
+}
+
+/// The same for the last rules before the release. The drain is probed before they begin, and once more after them: they may take
+/// long, and one that changes the world for a drain that cannot pass has done it in vain.
+fn pass_the_last(turn: &mut impl Turn, closed: Option<&Why>) -> Next {
+    let parts = turn.parts();
+    let progress = parts
+        .phases
+        .progress((parts.node, parts.change), Phase::PreRelease);
+    let begins = matches!(progress, Progress::Start(_) | Progress::Evaluate(_));
+    if begins && closed.is_none() {
+        probe_drain(turn, Step::PreRelease)?;
+    }
+    go_on(turn, Phase::PreRelease, closed, progress)
+}
+
+fn go_on(turn: &mut impl Turn, phase: Phase, closed: Option<&Why>, progress: Progress) -> Next {
+    let (step, at) = (step_of(phase), turn.at(phase));
+    let Parts {
+        phases,
+        node,
+        change,
+        out,
+    } = turn.parts();
+    let went = phases.go_on(out, (node, change), at, closed, progress);
+    act_on(turn, (phase, step), went)
+}
+
+/// Has the rules of these phases asked again whose Pass is too old for the release.
+pub fn confirm(turn: &mut impl Turn, phases: &[Phase], step: Step) -> Next {
+    let parts = turn.parts();
+    let at = (parts.node, parts.change);
+    let went = parts.phases.confirm(parts.out, at, (phases, None));
+    act_on(turn, (Phase::PreRelease, step), went)
+}
+
+/// Acts on how a phase of rules went.
+fn act_on(turn: &mut impl Turn, (phase, step): (Phase, Step), went: Went) -> Next {
+    match went {
+        Went::Passed => return ON,
+        Went::Waits(why) => turn.say(step, why),
+        Went::Closed(why) => turn.close(step, why),
+        Went::Failed(policy, why) => return failed::fail(turn, phase, policy, why),
+    }
+    STAY
+}
+
+/// A turn that is closed goes no further.
+fn stay_closed(turn: &mut impl Turn, closed: Option<Why>) -> Next {
+    let Some(why) = closed else { return ON };
+    turn.close(Step::PreRelease, why);
+    STAY
+}
+
+/// Looks for what would keep the drain from passing, where that is asked for.
+fn probe_drain(turn: &mut impl Turn, step: Step) -> Next {
+    let look = turn.probe();
+    act_on_look(turn, step, look)
+}
+
+/// Acts on what the last look at a drain came to; none is of a node whose drain nobody wants probed.
+pub fn act_on_look(turn: &mut impl Turn, step: Step, look: Option<Look>) -> Next {
+    match look {
+        None | Some(Look::Passes) => return ON,
+        Some(Look::Blocked(words)) => {
+            let Parts { phases, out, .. } = turn.parts();
+            out.wake(later(phases.now, PROBE_SECONDS));
+            turn.close(step, Why::new(Reason::DrainBlocked, words));
+            return STAY;
+        }
+        Some(Look::Asks(question)) => turn.parts().out.questions.push(question),
+        Some(Look::Unknown) => {}
+    }
+    turn.say(
+        step,
+        Why::new(Reason::Draining, "its evictions are being tried by dry run"),
+    );
+    STAY
+}
+
+/// Keeps the turn for `soak_seconds` from `since` on.
+pub fn soak(turn: &mut impl Turn, since: Timestamp, soak_seconds: i64) -> Next {
+    let Parts { phases, out, .. } = turn.parts();
+    let end = later(since, soak_seconds);
+    if soak_seconds == 0 || phases.now >= end {
+        return ON;
+    }
+    out.wake(end);
+    let message = format!("it keeps its turn until {end} (soakSeconds)");
+    turn.say(Step::Soaked, Why::new(Reason::Soaking, message).until(end));
+    STAY
+}
+
+/// When the last rule of the node had its verdict.
+pub fn last_verdict(change: &ChangeView) -> Option<Timestamp> {
+    let last = change.status.verdicts.last()?;
+    journal::time(Some(&last.at))
+}
