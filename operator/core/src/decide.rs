@@ -17,16 +17,16 @@ pub use crate::{
     },
 };
 
-use numo_api::marks;
-
 use crate::{
     observed::{ForeignController, OwnerView},
     owner::OwnerKind,
-    owners::{Pass, mutex_run_config::Run, node_maintenance, plan},
+    owners::{mutex_run_config::Run, node_maintenance, plan},
+    pass::Pass,
     standoff,
     turn::{overdue, reservation},
     verdict::Answers,
 };
+use numo_api::marks;
 
 /// Decides everything this pass will do, and says why for every node.
 ///

@@ -27,6 +27,7 @@ pub mod names;
 pub mod observed;
 pub mod owner;
 pub mod owners;
+pub mod pass;
 pub mod place;
 pub mod pools;
 pub mod probe;

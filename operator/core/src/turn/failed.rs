@@ -6,8 +6,8 @@ use crate::{
     observed::{ChangeView, NodeView},
     turn::{
         journal::{self, Journal},
+        node::{Next, ON, Parts, STAY, Turn},
         phases::{At, Went},
-        steps::{Next, Parts, STAY, Turn},
     },
     why::Why,
 };
@@ -42,7 +42,7 @@ fn hear_of(turn: &mut impl Turn, why: &Why) -> Next {
         .phases
         .pass(parts.out, at, At::then(Phase::OnFailure, None), None);
     match went {
-        Went::Passed | Went::Failed(..) => return Next::Continue(()),
+        Went::Passed | Went::Failed(..) => return ON,
         Went::Waits(other) | Went::Closed(other) => {
             let is_asked = matches!(other.reason, Reason::RuleStarting | Reason::RuleRunning);
             turn.say(Step::Held, if is_asked { why.clone() } else { other });

@@ -8,6 +8,7 @@ pub mod job;
 pub mod journal;
 pub mod lease;
 pub mod machine;
+pub mod node;
 pub mod overdue;
 pub mod phases;
 pub mod quarantine;

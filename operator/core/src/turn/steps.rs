@@ -4,122 +4,21 @@
 //! Each pass takes a node through the steps that are behind it, which ask nothing and write nothing, up to the one that it is at. Where
 //! a node is, is derived from what is seen: a crash between any two writes finds the same step.
 
+pub use super::node::{Next, ON, Parts, STAY, Turn, step_of};
+
 use crate::{
-    decision::Decision,
-    observed::{ChangeView, NodeView},
+    observed::ChangeView,
     probe::Look,
     rules::{self, Progress},
     time::later,
-    turn::{
-        closed, failed, journal,
-        phases::{At, Phases, Went},
-    },
+    turn::{failed, journal, phases::Went},
     why::Why,
 };
 use jiff::Timestamp;
-use numo_api::{Phase, Pin, Reason, Step};
-use std::ops::ControlFlow;
-
-/// Whether a turn goes on with its next step in this pass.
-pub type Next = ControlFlow<()>;
-/// The step is behind the node.
-pub const ON: Next = Next::Continue(());
-/// The node is at this step: what it waits for was said.
-pub const STAY: Next = Next::Break(());
+use numo_api::{Phase, Reason, Step};
 
 /// How soon a drain that a dry run was against is tried again (seconds).
 const PROBE_SECONDS: i64 = 15;
-
-/// What is known of a turn, and the decision in the making.
-#[derive(Debug)]
-pub struct Parts<'t> {
-    /// The rules of the node.
-    pub phases: Phases<'t>,
-    /// The node.
-    pub node: &'t NodeView,
-    /// Its journal.
-    pub change: &'t ChangeView,
-    /// The decision in the making.
-    pub out: &'t mut Decision,
-}
-
-/// A node that has its turn: what each step is for the owner that has it.
-pub trait Turn {
-    /// What is known of the turn, and where its writes go.
-    fn parts(&mut self) -> Parts<'_>;
-    /// Says at which step the node is, and why it stays there.
-    fn say(&mut self, step: Step, why: Why);
-
-    /// Ends the turn if nobody wants it any more.
-    fn end_if_unwanted(&mut self) -> Next;
-    /// Takes the node's lease and shield, and keeps them.
-    fn take_lease_and_shield(&mut self) -> Next;
-    /// Carries out what a person says of the node.
-    fn obey(&mut self) -> Next;
-    /// Whether the node was let go: what comes before is behind it.
-    fn is_released(&self) -> bool;
-    /// What stands against asking the rules of this phase, if anything.
-    fn weigh_gates(&mut self, phase: Phase) -> Option<Why>;
-    /// What an owner does to the node between the rules of phase Pre and those of PreRelease: its own cordon and drain.
-    fn make_ready(&mut self, _closed: Option<&Why>) -> Next {
-        ON
-    }
-    /// What is known of the drain that the release begins; none if there is none, or nobody wants it probed.
-    fn probe(&mut self) -> Option<Look>;
-    /// Lets the node go.
-    fn release(&mut self);
-    /// Waits until the node is changed.
-    fn await_change(&mut self) -> Next;
-    /// Whether the rules of this phase have a say in the turn at all.
-    fn asks(&self, _phase: Phase) -> bool {
-        true
-    }
-    /// Puts the node back as it was.
-    fn restore(&mut self) -> Next {
-        ON
-    }
-    /// Keeps the turn for a while after the last rule.
-    fn soak(&mut self) -> Next {
-        ON
-    }
-    /// The last writes of the turn.
-    fn finish(&mut self);
-
-    /// Says that the turn is closed. Before the first disruption it is given back once it was for too long.
-    fn close(&mut self, step: Step, why: Why) {
-        let Parts {
-            change, out, phases, ..
-        } = self.parts();
-        let given_back = closed::close(out, change, &why, phases.now);
-        self.say(if given_back { Step::Selected } else { step }, why);
-    }
-
-    /// What a turn does that goes on though a rule of this phase failed for good; none is of one that does not.
-    fn go_on_failed(&mut self, _phase: Phase, _why: &Why) -> Option<Next> {
-        None
-    }
-    /// Whether a node that is at this step may still be left out.
-    fn may_leave_out(&self) -> bool {
-        true
-    }
-    /// Leaves the node out, and gives it back.
-    fn leave_out(&mut self, why: Why);
-    /// Gives up what the owner does to all of its nodes.
-    fn abort(&mut self, why: Why);
-    /// What is to be remembered of a node that is held, where its journal has nothing yet.
-    fn pin_of_held(&self) -> Option<Pin> {
-        None
-    }
-
-    /// A phase, and the steps that its verdicts are journaled with.
-    fn at(&self, phase: Phase) -> At {
-        At {
-            phase,
-            step: Some(step_of(phase)),
-            then: None,
-        }
-    }
-}
 
 /// Moves a node that has its turn one step further.
 pub fn advance(turn: &mut impl Turn) {
@@ -151,18 +50,6 @@ fn step(turn: &mut impl Turn) -> Next {
     turn.soak()?;
     turn.finish();
     STAY
-}
-
-/// The step of a node whose rules of this phase are asked.
-pub const fn step_of(phase: Phase) -> Step {
-    match phase {
-        Phase::Pre => Step::PreRules,
-        Phase::PreRelease => Step::PreRelease,
-        Phase::BeforeUncordon => Step::Ready,
-        Phase::Post => Step::PostRules,
-        Phase::OnFailure => Step::Held,
-        Phase::Admit | Phase::PreRun | Phase::PostRun => Step::Selected,
-    }
 }
 
 /// Moves the rules of a phase along. While the turn is closed nothing is asked anew.

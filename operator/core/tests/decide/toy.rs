@@ -18,7 +18,7 @@ use numo_core::{
         table::{Checks, Sight, keep},
     },
     observed::{ChangeView, Map, NodeView, Observed, OwnerView, RuleView},
-    owners::Pass,
+    pass::Pass,
     probe::Look,
     report::NodeReport,
     rules,

@@ -14,10 +14,8 @@ use crate::{
     intent::loses_pools,
     ledger,
     observed::{ChangeView, ForeignController},
-    owners::{
-        Pass,
-        mutex_run_config::gates::{self, honoured::not_honoured},
-    },
+    owners::mutex_run_config::gates::{self, honoured::not_honoured},
+    pass::Pass,
     report::{LastWord, NodeReport, PoolReport, RunPhase},
     turn::{
         directive::retry_asked,

@@ -27,7 +27,7 @@ use crate::{
     ledger::{self, Ledger},
     observed::{ChangeView, ForeignController, MaintenanceView, NodeView, Observed},
     owner::{MaintenanceGroup, OwnerKind},
-    owners, quorum,
+    quorum,
     report::{MaintenancePhase, MaintenanceReport, RunPhase},
     turn::{
         closed::{self, Probes},
@@ -89,7 +89,7 @@ impl<'a> Pass<'a> {
     }
 }
 
-impl owners::Pass for Pass<'_> {
+impl crate::pass::Pass for Pass<'_> {
     /// The operator that numo replaces is live, and numo has nothing in hand; or the object names another node by now.
     fn refuse(&mut self) -> Next {
         let rival = self.observed.stood_off(ForeignController::NodeMaintenance);

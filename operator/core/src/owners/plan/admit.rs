@@ -5,7 +5,7 @@ use super::{
     known::{is_gate_lost, reservation},
     leave,
     pass::Pass,
-    turn, upgrade,
+    told, upgrade,
 };
 use crate::{
     action::{Action, Change},
@@ -521,7 +521,7 @@ impl<'a> Pass<'a> {
     fn of_windows(&self, node: &NodeView) -> Option<Why> {
         let settings = &self.observed.settings.plan_jobs;
         let by_job = self.intent.cordons && !self.intent.drains;
-        let none = turn::is_windows(node) && by_job && settings.kubectl_image_windows.is_empty();
+        let none = told::is_windows(node) && by_job && settings.kubectl_image_windows.is_empty();
         none.then(|| {
             let message = format!(
                 "Node {} runs Windows, and there is no image to cordon it with: set SYSTEM_UPGRADE_JOB_KUBECTL_IMAGE_WINDOWS, or drainBy: Numo",

@@ -1,9 +1,6 @@
 //! A node that numo itself makes ready for the Job that upgrades it (`drainBy: Numo`): the Job that prepares it, the cordon, the drain.
 
-use super::{
-    pass::Pass,
-    turn::{Going, Turn},
-};
+use super::{pass::Pass, told::Turn, turn::Going};
 use crate::{
     action::{Action, PlanParts, Planned},
     drain::{self, DrainOptions},

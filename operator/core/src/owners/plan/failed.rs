@@ -1,6 +1,6 @@
 //! A Job of a node that failed or was lost: judged by what is true of the node, tried once more, or held for a person.
 
-use super::{known::failure, pass::Pass, resolve::munged, turn::Turn, upgrade::leave_out};
+use super::{known::failure, pass::Pass, resolve::munged, told::Turn, upgrade::leave_out};
 use crate::{
     action::{Event, EventAction},
     key::Key,

@@ -1,7 +1,7 @@
 //! What a Plan holds of a node that has its turn, and gives back: the lease, the shield, and the mark of the cordon with what was there
 //! before it. When it does so is not said here.
 
-use super::{pass::Pass, turn::Turn};
+use super::{pass::Pass, told::Turn};
 use crate::{
     action::{Action, Change, NodePatch, NodePurpose},
     mark::{self, CordonedBy},

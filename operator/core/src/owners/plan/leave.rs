@@ -3,7 +3,7 @@
 use super::{
     hold::restoring,
     pass::Pass,
-    turn::{Turn, said},
+    told::{Turn, said},
     upgrade::leave_out,
 };
 use crate::{

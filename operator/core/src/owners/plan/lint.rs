@@ -2,7 +2,7 @@
 
 use super::{
     asked::rules_of,
-    has_job,
+    jobs::has_job,
     known::{changes, is_gate_lost},
 };
 use crate::{

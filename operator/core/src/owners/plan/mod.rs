@@ -1,8 +1,9 @@
 //! The decision for one Plan: its version is found out, its nodes are begun as rules and budgets allow, each by one Job,
 //! and each is given back as it was. Nothing here reads or writes anything.
 //!
-//! The parts of a pass are those of `decide.rs`, the steps of a node those of `turn/steps.rs`. Behaviour and words as in system-upgrade-controller (`spec/system-upgrade-controller.md`); what is otherwise is in the table of
-//! deviations in `operator/docs/plans.md`.
+//! The parts of a pass are those of `decide.rs`, the steps of a node those of `turn/steps.rs`. Behaviour
+//! and words as in system-upgrade-controller (`spec/system-upgrade-controller.md`); what is otherwise is in the table of deviations in
+//! `operator/docs/plans.md`.
 
 mod admit;
 mod asked;
@@ -13,11 +14,13 @@ mod encode;
 mod failed;
 mod hold;
 mod honoured;
+mod jobs;
 mod known;
 mod leave;
 mod lint;
 mod pass;
 mod resolve;
+mod told;
 mod turn;
 mod upgrade;
 
@@ -34,9 +37,8 @@ use crate::{
     decision::{Decision, Snapshot},
     key::Key,
     ledger, mark,
-    observed::{ChangeView, JobView, NodeView, Observed, PlanJobView, PlanView},
+    observed::{ChangeView, JobView, Observed, PlanView},
     owner::OwnerKind,
-    owners,
     report::{PlanReport, RunPhase},
     turn::{
         job, journal, lease, machine,
@@ -47,22 +49,13 @@ use crate::{
     why::Why,
 };
 use jiff::Timestamp;
+use jobs::{jobs, stale};
 use known::EXIT_CODE;
 use numo_api::{DirectiveAction, Reason, RunResult, Step, conditions::types, marks};
 
 pub(crate) use lint::Lint;
 pub(crate) use pass::Pass;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Whether the Job of the Plan for what this run goes to has begun on the node, or has ended, whoever made it.
-pub(crate) fn has_job(observed: &Observed, view: &PlanView, node: &NodeView, of_run: &str) -> bool {
-    own_jobs(view, observed)
-        .filter(|(_, job)| !is_stale(job, observed))
-        .any(|(_, job)| {
-            let begun = job.node == node.name && !job.paused && !job.prepares;
-            begun && run_id(&view.uid, &job.hash) == of_run
-        })
-}
 
 impl<'a> Pass<'a> {
     /// What is known of a Plan at the beginning of the pass.
@@ -180,42 +173,7 @@ fn leaving(view: &PlanView, observed: &Observed, run_id: &str) -> Option<Why> {
     })
 }
 
-/// The Jobs of the Plan, whoever made them.
-fn own_jobs<'a>(
-    view: &'a PlanView,
-    observed: &'a Observed,
-) -> impl Iterator<Item = (&'a Key, &'a PlanJobView)> {
-    let from = observed.plan_jobs.range(Key::new(&view.key.namespace, "")..);
-    from.take_while(|(key, _)| key.namespace == view.key.namespace)
-        .filter(|(_, job)| {
-            // The oldest controllers, and backups that are restored, have no owner on their Jobs.
-            job.plan_uid == view.uid || (job.plan_uid.is_empty() && job.plan == view.key.name)
-        })
-}
-
-/// Whether the Job ended on a node that has gone since.
-fn is_stale(job: &PlanJobView, observed: &Observed) -> bool {
-    let node = observed.nodes.get(&job.node);
-    job.ended.is_some() && node.is_some_and(|node| job.ended_at.unwrap_or(job.created) < node.created)
-}
-
-fn stale<'a>(view: &'a PlanView, observed: &'a Observed) -> Vec<(&'a Key, &'a PlanJobView)> {
-    own_jobs(view, observed)
-        .filter(|(_, job)| is_stale(job, observed))
-        .collect()
-}
-
-fn jobs<'a>(
-    view: &'a PlanView,
-    observed: &'a Observed,
-) -> BTreeMap<(&'a str, &'a str, bool), (&'a Key, &'a PlanJobView)> {
-    own_jobs(view, observed)
-        .filter(|(_, job)| !is_stale(job, observed))
-        .map(|(key, job)| ((job.node.as_str(), job.hash.as_str(), job.prepares), (key, job)))
-        .collect()
-}
-
-impl owners::Pass for Pass<'_> {
+impl crate::pass::Pass for Pass<'_> {
     fn refuse(&mut self) -> Next {
         let Some((why, is_unjudged)) = self.left_alone() else {
             return ON;

@@ -3,7 +3,7 @@
 use super::{
     known::{job_name, run_id},
     pass::Pass,
-    turn::{Turn, is_windows},
+    told::{Turn, is_windows},
 };
 use crate::{
     action::{Action, Event, EventAction, PlanJobRequest, PlanParts},
