@@ -65,7 +65,7 @@ struct Toy<'a> {
     out: Decision,
 }
 
-impl<'a> Toy<'a> {
+impl Toy<'_> {
     fn say(&mut self, node: &NodeView, step: Step, why: Why) {
         let report = NodeReport {
             pool: "".into(),

@@ -146,7 +146,7 @@ pub fn admit(draft: &mut Draft<'_>, hold: Option<&Why>) {
 fn first<'a>(frame: &Frame<'a>, members: &[Member<'a>], is_elsewhere: impl Fn(&str) -> bool) -> First<'a> {
     let selector = frame.intent.first.as_ref();
     let behind = members.iter().filter(|member| {
-        let is_skipped = member.change.is_some_and(|change| skip_asked(change));
+        let is_skipped = member.change.is_some_and(skip_asked);
         let is_left_out = member.left_out().is_some_and(|change| !retry_asked(change))
             || is_skipped
             || is_elsewhere(&member.pool.name);

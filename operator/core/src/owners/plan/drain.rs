@@ -21,7 +21,7 @@ use numo_api::{Phase, Reason, Step};
 /// How often somebody's uncordoning of a node that numo drains is corrected.
 const MAX_CORRECTIONS: u32 = 3;
 
-impl<'a> Going<'_, 'a> {
+impl Going<'_, '_> {
     /// Whether numo drains the node before its Job.
     pub(super) fn drains(&self) -> bool {
         self.pass.intent.drains && !self.turn.change.spec.in_service

@@ -25,7 +25,7 @@ pub(crate) struct Lint<'a> {
     pub(crate) view: &'a PlanView,
 }
 
-impl<'a> Lint<'a> {
+impl Lint<'_> {
     fn passed(&self, node: &str, change: &ChangeView, phases: &[Phase]) -> Checked {
         let rules = rules_of(self.view, self.sight.observed);
         passed(&rules, node, (change, phases), self.sight.now)

@@ -229,7 +229,7 @@ impl crate::pass::Pass for Pass<'_> {
     }
 }
 
-impl<'a> Pass<'a> {
+impl Pass<'_> {
     /// Asks the channel of the Plan for its version, when that is due.
     fn ask_channel(&mut self) {
         let view = self.view;

@@ -25,8 +25,9 @@ use numo_api::{Phase, Pin, Reason, Step};
 pub(super) struct Going<'p, 'a> {
     pub(super) pass: &'p mut Pass<'a>,
     pub(super) turn: Turn<'a>,
-    /// What stands against the next step, once it was looked for.
-    closed: Option<Option<Why>>,
+    /// Whether it was looked for what stands against the next step, and that.
+    weighed: bool,
+    closed: Option<Why>,
 }
 
 impl<'a> Pass<'a> {
@@ -54,6 +55,7 @@ impl<'a> Pass<'a> {
         steps::advance(&mut Going {
             pass: self,
             turn,
+            weighed: false,
             closed: None,
         });
     }
@@ -197,10 +199,10 @@ impl steps::Turn for Going<'_, '_> {
     }
 
     fn weigh_gates(&mut self, _phase: Phase) -> Option<Why> {
-        let weighed = self.closed.take();
-        let closed = weighed.unwrap_or_else(|| self.pass.weigh_gates(&self.turn));
-        self.closed = Some(closed.clone());
-        closed
+        if !std::mem::replace(&mut self.weighed, true) {
+            self.closed = self.pass.weigh_gates(&self.turn);
+        }
+        self.closed.clone()
     }
 
     fn make_ready(&mut self, closed: Option<&Why>) -> Next {
