@@ -4,7 +4,7 @@
 use super::{Store, replace};
 use crate::shell::{
     claim::{Claim, IsAs, Judged},
-    wire::Deployed,
+    watched::{Deployed, Place},
 };
 use numo_core::observed::Key;
 use tokio::time::Instant;
@@ -24,7 +24,8 @@ impl Store {
     pub fn forget_claims(&mut self) {
         self.claims.clear();
         self.observed.foreign_controllers.clear();
-        self.versions.retain(|(kind, _), _| kind.replaced().is_none());
+        self.versions
+            .retain(|(kind, _), _| kind.watched().place != Place::Replaced);
     }
 
     /// Whether a Deployment that was there from the start has not been judged.
@@ -36,7 +37,7 @@ impl Store {
     }
 
     /// Takes in such a Deployment; none: it is deleted.
-    pub(super) fn claim(&mut self, key: Key, found: Option<Deployed>) -> bool {
+    pub(in crate::shell) fn claim(&mut self, key: Key, found: Option<Deployed>) -> bool {
         let known = self.claims.remove(&key);
         let is_deleted = found.is_none();
         let of = match (found, &known) {

@@ -58,7 +58,7 @@ impl Store {
     }
 
     /// A budget has changed: pods that wait for it are asked again, if it lets any go now.
-    pub(super) fn stir_evictions(&mut self, key: &Key, budget: &DisruptionBudgetView) {
+    pub(in crate::shell) fn stir_evictions(&mut self, key: &Key, budget: &DisruptionBudgetView) {
         for (node, pods) in &self.observed.pods {
             let behind = pods
                 .values()

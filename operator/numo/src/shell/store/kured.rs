@@ -11,7 +11,8 @@ impl Store {
         self.kured.iter()
     }
 
-    pub(super) fn see_kured(&mut self, key: &Key, account: String, locks: Vec<RebootLock>) -> bool {
+    /// Takes in such a DaemonSet; what is known of its account is kept.
+    pub(in crate::shell) fn see_kured(&mut self, key: &Key, account: String, locks: Vec<RebootLock>) -> bool {
         let from_start = !self.is_complete();
         let known = self
             .kured
@@ -27,6 +28,12 @@ impl Store {
         };
         self.kured.insert(key.clone(), kured);
         self.believe_kured(key)
+    }
+
+    /// Takes such a DaemonSet away.
+    pub(in crate::shell) fn forget_kured(&mut self, key: &Key) -> bool {
+        self.kured.remove(key);
+        self.observed.reboot_locks.remove(key).is_some()
     }
 
     fn believe_kured(&mut self, key: &Key) -> bool {

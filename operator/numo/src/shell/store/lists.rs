@@ -2,8 +2,8 @@
 
 use super::{Store, replace};
 use crate::shell::{
-    kind::{JOB_KINDS, is_plans},
-    wire::Kind,
+    kind::Kind,
+    watched::{Missing, Place},
 };
 use numo_core::observed::Key;
 
@@ -21,13 +21,16 @@ impl Store {
 
     /// The kinds that all decisions need and that have not been listed.
     pub fn unlisted(&self) -> impl Iterator<Item = Kind> {
-        let waited = |kind: &Kind| !JOB_KINDS.contains(kind) && !is_plans(*kind);
+        let waited = |kind: &Kind| {
+            let place = kind.watched().place;
+            !matches!(place, Place::RuleJobs | Place::PlanJobs | Place::PlanSecrets)
+        };
         self.waiting_for.iter().map(|(kind, _)| *kind).filter(waited)
     }
 
     /// Whether the Jobs of Plans in this namespace have been listed: before that nobody may take one for lost.
     pub fn has_listed_plans(&self, namespace: &str) -> bool {
-        let waited = |kind: &Kind| matches!(kind, Kind::PlanJob | Kind::PlanPod);
+        let waited = |kind: &Kind| kind.watched().place == Place::PlanJobs;
         !self
             .waiting_for
             .iter()
@@ -39,7 +42,7 @@ impl Store {
         !self
             .waiting_for
             .iter()
-            .any(|(kind, scope)| JOB_KINDS.contains(kind) && scope == namespace)
+            .any(|(kind, scope)| kind.watched().place == Place::RuleJobs && scope == namespace)
     }
 
     /// What a complete list does not mention is gone, but for what we wrote and the watch has yet to see.
@@ -88,17 +91,16 @@ impl Store {
     pub(super) fn unseen(&mut self, kind: Kind, scope: String, words: String) -> bool {
         // The list that had begun says nothing.
         self.listing.remove(&(kind, scope.clone()));
-        match kind {
-            Kind::Secret => replace(&mut self.observed.unseen_secrets, scope, Some(words)),
-            _ => replace(&mut self.observed.unseen_plan_jobs, scope, words),
+        match kind.watched().missing {
+            Missing::Told { unseen, .. } => unseen(self, scope, words),
+            _ => false,
         }
     }
 
     /// What was not to be seen has been listed; true if somebody waited for that.
     pub(super) fn seen_at_last(&mut self, kind: Kind, scope: &str) -> bool {
-        match kind {
-            Kind::Secret => self.observed.unseen_secrets.remove(scope).is_some(),
-            Kind::PlanJob => self.observed.unseen_plan_jobs.remove(scope).is_some(),
+        match kind.watched().missing {
+            Missing::Told { seen, .. } => seen(self, scope),
             _ => false,
         }
     }

@@ -14,7 +14,6 @@ mod evictions;
 mod jobs;
 mod kured;
 mod lists;
-mod objects;
 mod places;
 mod pods;
 mod refusals;
@@ -31,7 +30,8 @@ use super::{
     item::Unreadable,
     kured::Kured,
     room::Room,
-    wire::{Edition, Kind, PlanPodView},
+    watched::object::PlanPodView,
+    wire::{Edition, Kind},
 };
 use crate::runners::wasm::Examined;
 use numo_api::{Condition, MutexRule, conditions::types};
@@ -85,7 +85,8 @@ pub struct Store {
     node_pods: BTreeMap<String, NodePods>,
     /// uids of pods whose virtual machine moves away.
     moving: BTreeSet<String>,
-    daemon_sets: BTreeMap<Key, String>,
+    /// The uid of each DaemonSet.
+    pub(super) daemon_sets: BTreeMap<Key, String>,
     claims: BTreeMap<Key, Claim>,
     /// DaemonSets by the name of kured.
     kured: BTreeMap<Key, Kured>,
@@ -155,6 +156,19 @@ impl Store {
         }
     }
 
+    /// Keeps the addresses of a Node and of its pods.
+    pub(super) fn put_networks(&mut self, node: &str, networks: Vec<AddressRange>) {
+        if self.networks.get(node) != Some(&networks) {
+            self.networks.insert(node.to_owned(), networks);
+            self.has_new_networks = true;
+        }
+    }
+
+    /// Forgets the addresses of a Node that is gone.
+    pub(super) fn forget_networks(&mut self, node: &str) {
+        self.has_new_networks |= self.networks.remove(node).is_some();
+    }
+
     /// The addresses of all Nodes and of their pods, if they have changed.
     pub fn take_networks(&mut self) -> Option<Vec<AddressRange>> {
         if !self.is_complete() || !std::mem::take(&mut self.has_new_networks) {
@@ -164,6 +178,7 @@ impl Store {
     }
 }
 
+/// Puts a value into a map; true if it is another than before.
 pub(super) fn replace<K: Ord, V: PartialEq>(map: &mut BTreeMap<K, V>, key: K, value: V) -> bool {
     if map.get(&key) == Some(&value) {
         return false;
@@ -172,6 +187,7 @@ pub(super) fn replace<K: Ord, V: PartialEq>(map: &mut BTreeMap<K, V>, key: K, va
     true
 }
 
+/// Puts a value into its place; true if it is another than before.
 pub(super) fn set<V: PartialEq>(slot: &mut Option<V>, value: Option<V>) -> bool {
     if *slot == value {
         return false;

@@ -6,14 +6,10 @@ use super::{
     rules::{READ_AGAIN, READ_AT_ONCE},
 };
 use crate::shell::{
-    weigh,
-    wire::{Kind, Object},
+    kind::Kind,
+    watched::{self, Kept, Object},
 };
-use numo_api::marks;
-use numo_core::{
-    observed::{Key, MachineApi},
-    quorum::OPENSHIFT_ETCD,
-};
+use numo_core::{observed::Key, quorum::OPENSHIFT_ETCD};
 use std::collections::BTreeSet;
 use tokio::time::Instant;
 
@@ -24,21 +20,23 @@ impl Store {
     /// Takes a place for an object, true if it is kept: those that numo heeds are, and those that it heeded when they came; of others as many
     /// as there is a place for. Who only looks keeps everything: it does not know whom numo heeds, and ends soon.
     pub(super) fn take_place(&mut self, slot: &(Kind, Key), object: &Object, own: bool) -> bool {
-        if self.observed.settings.only_looks || !weigh::counts(object) {
+        let (kind, key) = slot;
+        let kept = kind.watched().kept;
+        let counts = matches!(kept, Kept::Counted(_)) || matches!(object, Object::NotRead(..));
+        if self.observed.settings.only_looks || !counts {
             return true;
         }
-        let (kind, key) = slot;
         let before = self.crowd.weight(*kind, key);
         if self.observed.heeds(kind.resource().3, &key.namespace)
             || key.namespace == OPENSHIFT_ETCD
             || before.is_none() && self.versions.contains_key(slot)
-            || self.is_needed(*kind, key)
+            || matches!(kept, Kept::Counted(is_needed) if is_needed(self, key))
         {
             self.crowd.leave(*kind, key);
             self.missed.remove(slot);
             return true;
         }
-        let Some(weight) = weigh::object(object) else {
+        let Some(weight) = watched::weight(object) else {
             return true;
         };
         let weight = match object {
@@ -54,19 +52,14 @@ impl Store {
         self.crowd.take(*kind, key, weight)
     }
 
-    /// Whether somebody whom numo heeds names this object of a stranger's.
-    fn is_needed(&self, kind: Kind, key: &Key) -> bool {
-        let api = match kind {
-            Kind::MutexRule => return self.room.rank(key).1.is_some(),
-            Kind::OpenShiftMachine | Kind::OpenShiftHealthCheck => return true,
-            Kind::ClusterApiMachine => MachineApi::ClusterApi,
-            _ => return false,
-        };
-        // Only where not everything is kept it is worth a look at all Nodes.
-        self.crowd.is_away(kind, &key.namespace) && {
-            let (place, nodes) = ((api, key.clone()), &self.observed.nodes);
-            nodes.keys().any(|node| self.observed.is_machine_of(&place, node))
-        }
+    /// Whether objects of a kind were turned away in a namespace.
+    pub(in crate::shell) fn is_turned_away(&self, kind: Kind, namespace: &str) -> bool {
+        self.crowd.is_away(kind, namespace)
+    }
+
+    /// Somebody may be heeded in a namespace now: what was turned away there is wanted.
+    pub(in crate::shell) fn heed(&mut self, namespace: &str) {
+        self.crowd.heed(namespace);
     }
 
     /// Remembers that an object was deleted while some are read by themselves: what was read before that may come after it.
@@ -84,29 +77,11 @@ impl Store {
             return Vec::new();
         }
         self.missed.retain(|_, asked| asked.elapsed() < READ_AGAIN);
-        let rules = self.room.referred().filter(|key| !self.rules.contains_key(*key));
-        let rules = rules.map(|key| (Kind::MutexRule, key.clone()));
-        let machines: BTreeSet<(Kind, Key)> = self
-            .observed
-            .nodes
-            .values()
-            .filter_map(|node| {
-                let key = Key::new(
-                    node.annotation(marks::CLUSTER_API_NAMESPACE),
-                    node.annotation(marks::CLUSTER_API_MACHINE),
-                );
-                let place = (MachineApi::ClusterApi, key);
-                let is_missed = !place.1.name.is_empty() && !self.observed.machines.contains_key(&place);
-                is_missed.then_some((Kind::ClusterApiMachine, place.1))
-            })
-            .collect();
-        let rules: BTreeSet<(Kind, Key)> = rules.collect();
-        let (first, second) = if machines.first() < rules.first() {
-            (machines, rules)
-        } else {
-            (rules, machines)
-        };
-        let missed = first.into_iter().chain(second).filter(|(kind, key)| {
+        let machines = watched::missed_machines(self).into_iter();
+        let machines = machines.map(|key| (Kind::ClusterApiMachine, key));
+        let rules = self.missed_rules().map(|key| (Kind::MutexRule, key.clone()));
+        let missed: BTreeSet<(Kind, Key)> = machines.chain(rules).collect();
+        let missed = missed.into_iter().filter(|(kind, key)| {
             self.crowd.is_away(*kind, &key.namespace) && !self.missed.contains_key(&(*kind, key.clone()))
         });
         let mut missed: Vec<(Kind, Key)> = missed.collect();

@@ -31,6 +31,13 @@ impl Store {
         std::mem::take(&mut self.touched)
     }
 
+    /// The volumes of a node have changed: that is news to whoever drains it.
+    pub(in crate::shell) fn touch_if_drained(&mut self, node: &str) {
+        if self.node_pods.contains_key(node) {
+            self.touched.insert(node.to_owned());
+        }
+    }
+
     pub(super) fn put_pod(&mut self, node: &str, number: u64, pod: PodView) -> bool {
         let Some(known) = self.node_pods.get_mut(node) else {
             return false;

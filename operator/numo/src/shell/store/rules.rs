@@ -6,9 +6,11 @@ use crate::{
     frontends,
     runners::wasm::Examined,
     shell::{
-        kind::{MAX_GIVING_BACK, MAX_JOB_NAMESPACES},
+        item::Unreadable,
+        kind::{Kind, MAX_GIVING_BACK, MAX_JOB_NAMESPACES},
         room::Moved,
-        wire::{self, Edition, Kind},
+        watched::mutex_rule,
+        wire::{self, Edition},
     },
 };
 use numo_api::{MutexRule, RuleType};
@@ -106,7 +108,7 @@ impl Store {
     }
 
     /// Takes in a rule. Of one for which there is no room an outline is kept, and it says so.
-    pub(super) fn put_rule(&mut self, mut rule: MutexRule) -> bool {
+    pub(in crate::shell) fn put_rule(&mut self, mut rule: MutexRule) -> bool {
         let key = wire::key(&rule.metadata);
         self.unreadable.remove(&key);
         self.awaited.remove(&key);
@@ -114,13 +116,44 @@ impl Store {
         if !is_own
             && !self
                 .room
-                .take(&key, wire::weight(&rule), wire::created(&rule.metadata))
+                .take(&key, mutex_rule::weight(&rule), wire::created(&rule.metadata))
         {
             rule.spec = frontends::mutex_rule::outline(&rule.spec);
             self.examined.remove(&key);
         }
         self.rules.insert(key.clone(), Arc::new(rule));
         self.refresh_rule(&key)
+    }
+
+    /// Takes in a rule that cannot be read: it takes no room.
+    pub(in crate::shell) fn put_unreadable_rule(&mut self, rule: MutexRule, why: Unreadable) -> bool {
+        let key = wire::key(&rule.metadata);
+        self.unreadable.insert(key.clone(), why);
+        self.room.forget(&key);
+        self.awaited.remove(&key);
+        self.rules.insert(key.clone(), Arc::new(rule));
+        self.refresh_rule(&key)
+    }
+
+    /// Takes a rule away, and what was found out about it.
+    pub(in crate::shell) fn remove_rule(&mut self, key: &Key) -> bool {
+        self.rules.remove(key);
+        self.room.forget(key);
+        self.awaited.remove(key);
+        self.validity.remove(key);
+        self.unreadable.remove(key);
+        self.examined.remove(key);
+        self.observed.rules.remove(key).is_some()
+    }
+
+    /// Whether an owner refers to a rule.
+    pub(in crate::shell) fn is_referred(&self, key: &Key) -> bool {
+        self.room.rank(key).1.is_some()
+    }
+
+    /// Rules that owners refer to and that are not kept.
+    pub(super) fn missed_rules(&self) -> impl Iterator<Item = &Key> {
+        self.room.referred().filter(|key| !self.rules.contains_key(*key))
     }
 
     /// Deals out the room for rules, now that it is known which ones owners refer to. It is to be called whenever rules or owners
@@ -209,7 +242,7 @@ impl Store {
     }
 
     /// Looks anew at the rules that run their Jobs in this namespace: whether they may has changed with it.
-    pub(super) fn refresh_rules_in(&mut self, namespace: &str) {
+    pub(in crate::shell) fn refresh_rules_in(&mut self, namespace: &str) {
         let rules = self.observed.rules.values();
         let rules = rules.filter(|rule| rule.job_namespace == namespace);
         let rules: Vec<Key> = rules.map(|rule| rule.key.clone()).collect();
@@ -219,7 +252,7 @@ impl Store {
     }
 
     /// Rules of others do not run at home beside a Plan.
-    pub(super) fn plan_came_or_went(&mut self, key: &Key, is_so: bool) {
+    pub(in crate::shell) fn plan_came_or_went(&mut self, key: &Key, is_so: bool) {
         let own = self.observed.settings.namespace.clone();
         if is_so && key.namespace == own {
             self.refresh_rules_in(&own);
@@ -238,7 +271,7 @@ impl Store {
             .get(key)
             .filter(|(judged, _)| *judged == edition)
             .map_or(Validity::Unknown, |(_, validity)| validity.clone());
-        let mut view: RuleView = wire::rule(rule, validity);
+        let mut view: RuleView = mutex_rule::view(rule, validity);
         if !view.is_asked && self.unwatched.contains(&view.job_namespace) {
             let message = format!(
                 "spec.jobNamespace {}: rules name more than {MAX_JOB_NAMESPACES} namespaces for their Jobs, or more than \

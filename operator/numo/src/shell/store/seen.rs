@@ -4,7 +4,8 @@ use crate::{
     runners::wasm::Examined,
     shell::{
         claim::Judged,
-        wire::{Edition, Kind, Object},
+        watched::object::Object,
+        wire::{Edition, Kind},
     },
 };
 use jiff::Timestamp;

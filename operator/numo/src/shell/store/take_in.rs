@@ -3,8 +3,8 @@
 
 use super::{Reach, Seen, Store};
 use crate::shell::{
-    kind::JOB_KINDS,
-    wire::{Kind, Object},
+    kind::Kind,
+    watched::{self, Object, Place},
 };
 use std::collections::BTreeSet;
 
@@ -22,26 +22,10 @@ impl Store {
     /// Whether a message is of a turn that is under way, and changes no other.
     fn is_of_a_turn(&self, seen: &Seen) -> bool {
         match seen {
-            Seen::Applied(
-                _,
-                _,
-                Object::Job(..)
-                | Object::Pod(..)
-                | Object::JobEvent(..)
-                | Object::PlanJob(..)
-                | Object::PlanPod(..),
-            )
-            | Seen::Evaluated(..)
-            | Seen::Stirred(..) => true,
-            Seen::Applied(_, _, Object::Change(change)) => {
-                let known = self.observed.changes.get(&change.key);
-                known.is_some_and(|known| known.spec == change.spec && known.deleting == change.deleting)
-            }
-            Seen::Deleted(kind, ..) => {
-                JOB_KINDS.contains(kind) || matches!(kind, Kind::PlanJob | Kind::PlanPod)
-            }
-            Seen::Applied(..)
-            | Seen::Listing(..)
+            Seen::Applied(_, _, object) => watched::is_of_a_turn(self, object),
+            Seen::Deleted(kind, ..) => matches!(kind.watched().place, Place::RuleJobs | Place::PlanJobs),
+            Seen::Evaluated(..) | Seen::Stirred(..) => true,
+            Seen::Listing(..)
             | Seen::Listed(..)
             | Seen::ListedAgain(..)
             | Seen::Judged(..)

@@ -7,7 +7,7 @@ fn a_job_of_a_plan_is_untouched_until_a_kubelet_may_have_taken_up_a_pod_of_it() 
     let (mut store, number) = (Store::default(), std::cell::Cell::new(0));
     let see = |store: &mut Store, kind: Kind, body: serde_json::Value| {
         number.set(number.get() + 1);
-        let object = wire::object(kind, serde_json::from_value(body).unwrap()).unwrap();
+        let object = watched::object(kind, &serde_json::from_value(body).unwrap()).unwrap();
         store.see(Seen::Applied(kind, number.get(), object));
     };
     let job = |status: serde_json::Value| {

@@ -7,7 +7,11 @@ mod rules;
 mod versions;
 
 use super::*;
-use crate::shell::wire::{self, Object};
+use crate::shell::{
+    kind::Kind,
+    watched::{self, Object},
+    wire,
+};
 use jiff::Timestamp;
 use numo_core::observed::ConfigView;
 
@@ -31,7 +35,7 @@ fn version_of(store: &Store) -> Option<String> {
 /// An object as a list has it.
 fn item(kind: Kind, body: &serde_json::Value) -> Object {
     let item: crate::shell::item::Item = serde_json::from_str(&body.to_string()).unwrap();
-    wire::item(kind, &item).unwrap()
+    watched::item(kind, &item).unwrap()
 }
 
 /// A rule of this many small values, which take a hundred times their text.

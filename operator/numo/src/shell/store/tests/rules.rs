@@ -12,7 +12,7 @@ fn a_rule_of_others_is_judged_anew_when_a_plan_comes_home_and_goes() {
     let (mut store, number) = (Store::new(settings), std::cell::Cell::new(0));
     let see = |store: &mut Store, kind: Kind, body: serde_json::Value| {
         number.set(number.get() + 1);
-        let object = wire::object(kind, serde_json::from_value(body).unwrap()).unwrap();
+        let object = watched::object(kind, &serde_json::from_value(body).unwrap()).unwrap();
         store.see(Seen::Applied(kind, number.get(), object));
     };
     let refused = |store: &Store| {
@@ -92,7 +92,7 @@ fn nothing_of_a_rule_is_kept_that_is_not_weighed() {
     let Object::Rule(rule) = item(Kind::MutexRule, &body) else {
         panic!("a rule");
     };
-    assert!(wire::weight(&rule) >= 2048);
+    assert!(watched::mutex_rule::weight(&rule) >= 2048);
 }
 
 #[test]

@@ -25,7 +25,7 @@ fn an_edit_that_comes_with_the_answer_to_a_status_write_is_news() {
             observed_generation: Some(pass),
             ..numo_api::MutexRunConfigStatus::default()
         });
-        Object::Run(Box::new(wire::run(run)))
+        Object::Run(Box::new(watched::mutex_run_config::view(run)))
     };
     let kind = Kind::MutexRunConfig;
     assert_eq!(
@@ -141,7 +141,7 @@ fn what_belongs_to_a_turn_reaches_those_that_have_something_under_way() {
             step,
             ..numo_api::NodeChangeStatus::default()
         });
-        Object::Change(Box::new(wire::change(change)))
+        Object::Change(Box::new(watched::node_change::view(change)))
     };
     let mut number = 0;
     let mut see = |object| {
