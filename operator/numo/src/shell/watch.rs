@@ -144,7 +144,6 @@ async fn forward<K: kube::Resource + Send, S: Stream<Item = watcher::Result<watc
     open: impl Fn(&str) -> S + Send,
     project: impl Fn(K) -> Option<(u64, Object)> + Send,
 ) {
-    let missing = kind.watched().missing;
     let mut stream = Box::pin(open(&scope).default_backoff());
     let mut refused = false;
     // Whether it was ever listed: only a kind that never was may be taken for empty.
@@ -165,44 +164,22 @@ async fn forward<K: kube::Resource + Send, S: Stream<Item = watcher::Result<watc
                 wire::version(object.meta()),
             )),
             Err(error) => {
-                // What numo can do without is empty if it is not served or may not be seen. Anything else
-                // is waited for: to take a Node that may not be seen for one that is not there would
-                // unpause pools.
                 let absent = is_refusal(&error);
                 if !refused {
                     tracing::info!(?kind, scope, %error, absent, "a watch was interrupted");
                 }
                 let first = absent && !refused;
                 refused |= absent;
-                let of_list = matches!(error, watcher::Error::InitialListFailed(_));
-                if listed && !missing.is_own_business() && (absent || of_list) {
-                    let failed = Seen::ListFailed(kind, scope.clone(), error.to_string());
-                    if to.send(failed).await.is_err() {
+                for seen in of_error(kind, &scope, &error, (listed, first)) {
+                    if to.send(seen).await.is_err() {
                         return;
                     }
                 }
                 if absent {
-                    if first && matches!(missing, Missing::Told { .. }) {
-                        // Who has Plans there is told what is missing.
-                        let unseen = Seen::Unseen(kind, scope.clone(), error.to_string());
-                        if to.send(unseen).await.is_err() {
-                            return;
-                        }
-                    }
-                    if first && !listed && missing.is_optional(is_unserved(&error)) {
-                        let is_needed = matches!(missing, Missing::Needed);
-                        let unknown = is_needed.then(|| Seen::Absent(kind, error.to_string()));
-                        let seen = unknown.into_iter().chain([Seen::Listed(kind, scope.clone())]);
-                        for seen in seen {
-                            if to.send(seen).await.is_err() {
-                                return;
-                            }
-                        }
-                    }
                     let pause = if listed {
                         RETRY_REFUSED
                     } else {
-                        retry_after(missing)
+                        retry_after(kind.watched().missing)
                     };
                     tokio::time::sleep(pause).await;
                     // It lists once more: what was not to be seen is known again only after that.
@@ -217,6 +194,30 @@ async fn forward<K: kube::Resource + Send, S: Stream<Item = watcher::Result<watc
             return;
         }
     }
+}
+
+/// What an error of a watch tells, by whether the kind was listed before and whether this is the first refusal.
+///
+/// What numo can do without is empty if it is not served or may not be seen. Anything else is waited for: to take a Node that may not be
+/// seen for one that is not there would unpause pools.
+fn of_error(kind: Kind, scope: &str, error: &watcher::Error, (listed, first): (bool, bool)) -> Vec<Seen> {
+    let missing = kind.watched().missing;
+    let mut all = Vec::new();
+    let of_list = matches!(error, watcher::Error::InitialListFailed(_));
+    if listed && !missing.is_own_business() && (is_refusal(error) || of_list) {
+        all.push(Seen::ListFailed(kind, scope.to_owned(), error.to_string()));
+    }
+    if first && matches!(missing, Missing::Told { .. }) {
+        // Who has Plans there is told what is missing.
+        all.push(Seen::Unseen(kind, scope.to_owned(), error.to_string()));
+    }
+    if first && !listed && missing.is_optional(is_unserved(error)) {
+        if matches!(missing, Missing::Needed) {
+            all.push(Seen::Absent(kind, error.to_string()));
+        }
+        all.push(Seen::Listed(kind, scope.to_owned()));
+    }
+    all
 }
 
 /// How soon a kind is asked for again that may not be seen or is not served, and was not listed before.

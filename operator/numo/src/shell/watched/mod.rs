@@ -228,7 +228,30 @@ pub fn has_news(store: &Store, object: &Object) -> bool {
         Object::Target(target) => mutex_target::has_news(store, target),
         Object::Budget(budget) => mutex_budget::has_news(store, budget),
         Object::Binding(name, binding) => mutex_binding::has_news(store, name, binding),
-        _ => false,
+        Object::Node(..)
+        | Object::Pool(_)
+        | Object::Config(..)
+        | Object::ClusterVersion(_)
+        | Object::Infrastructure(_)
+        | Object::Layered(..)
+        | Object::Machine(..)
+        | Object::HealthCheck(..)
+        | Object::RebootLocks(..)
+        | Object::NotRead(..)
+        | Object::Change(_)
+        | Object::Namespace(..)
+        | Object::Lease(..)
+        | Object::Job(..)
+        | Object::Pod(..)
+        | Object::JobEvent(..)
+        | Object::PlanJob(..)
+        | Object::PlanPod(..)
+        | Object::Secret(..)
+        | Object::NodePod(..)
+        | Object::DisruptionBudget(..)
+        | Object::EtcdPod(..)
+        | Object::Foreign(..)
+        | Object::DaemonSet(..) => false,
     }
 }
 
