@@ -19,11 +19,11 @@ use crate::{
         asked::{AskedOptions, AskedRules},
         client::Connection,
         doctor,
+        kind::Kind,
         metrics::Metrics,
         observe,
         store::{Seen, Store},
-        watch,
-        wire::{self, Kind},
+        watch, watched, wire,
     },
 };
 use clap::Args;
@@ -382,7 +382,7 @@ async fn take_in(
             _ => None,
         });
         let number = wire::version(&object.metadata).max(1);
-        let Some(object) = wire::object(kind, object) else {
+        let Some(object) = watched::object(kind, &object) else {
             return Err(CliError::Usage(format!("{} {name} cannot be read", types.kind)));
         };
         // Over what the cluster has, whatever its number.

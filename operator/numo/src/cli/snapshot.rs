@@ -2,10 +2,10 @@
 
 use super::{cluster::ClusterArgs, error::CliError, look::settings, say, status::say_unseen};
 use crate::shell::{
-    kind::{CLUSTER_KINDS, JOB_KINDS, PLAN_KINDS},
+    kind::Kind,
     observe::{self, Recording},
     store::Store,
-    wire::Kind,
+    watched::{self, Place},
 };
 use clap::Args;
 use jiff::Timestamp;
@@ -189,12 +189,12 @@ fn kinds() -> impl Iterator<Item = Kind> {
         Kind::DaemonSet,
         Kind::DisruptionBudget,
     ];
-    let jobs = JOB_KINDS.into_iter().chain(PLAN_KINDS);
-    CLUSTER_KINDS
-        .into_iter()
-        .chain(jobs)
+    let at = watched::at;
+    at(Place::Everywhere)
+        .chain(at(Place::RuleJobs))
+        .chain(at(Place::PlanJobs))
         .chain(more)
-        .chain(Kind::REPLACED)
+        .chain(at(Place::Replaced))
 }
 
 /// Takes away what no decision reads and what may be a secret: managed fields, annotations of others, values of variables,

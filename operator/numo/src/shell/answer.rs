@@ -1,12 +1,7 @@
 //! Answers to the core's questions: reads, never writes. What cannot be read is answered with nothing
 //! known, never with a pass.
 
-use super::{
-    access, apply,
-    item::Item,
-    policies, watch,
-    wire::{self, Kind},
-};
+use super::{access, apply, item::Item, kind::Kind, policies, watch, watched};
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{
@@ -156,7 +151,7 @@ async fn evidence(client: &Client, job: &Key, log_tail_bytes: usize) -> Evidence
     let selector = format!("batch.kubernetes.io/job-name={}", job.name);
     let params = ListParams::default()
         .labels(&selector)
-        .limit(watch::page(Kind::Pod));
+        .limit(Kind::Pod.watched().page);
     let Ok(list) = watch::items(client, Kind::Pod, &job.namespace)
         .list(&params)
         .await
@@ -300,15 +295,15 @@ async fn pods_of(read: &Client, node: &str) -> Result<Vec<PodView>, kube::Error>
     let api = watch::items(read, Kind::NodePod, "");
     let mut params = ListParams::default()
         .fields(&format!("spec.nodeName={node}"))
-        .limit(watch::page(Kind::NodePod));
+        .limit(Kind::NodePod.watched().page);
     let mut pods = Vec::new();
     loop {
         let page = api.list(&params).await?;
         pods.extend(
             page.items
                 .iter()
-                .filter_map(|item| match wire::item(Kind::NodePod, item)? {
-                    wire::Object::NodePod(_, pod) => Some(*pod),
+                .filter_map(|item| match watched::item(Kind::NodePod, item)? {
+                    watched::Object::NodePod(_, pod) => Some(*pod),
                     _ => None,
                 }),
         );

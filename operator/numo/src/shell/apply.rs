@@ -3,10 +3,14 @@
 //! sends it (invariant 9). Nothing is decided here.
 
 use super::{
-    kind::kind_of,
+    kind::{Kind, kind_of},
     store::Store,
     watch,
-    wire::{self, Kind, SlimNode},
+    watched::{
+        self,
+        node::{self, SlimNode},
+    },
+    wire,
 };
 use crate::runners;
 use jiff::{SignedDuration, Timestamp};
@@ -187,7 +191,7 @@ pub async fn apply(
                 );
             }
             store.observed.forgets_waits = !status.rule_waits.is_empty() && !kept;
-            keep(store, Kind::NodeChange, object);
+            keep(store, Kind::NodeChange, &object);
             Ok(())
         }
         Action::DeleteChange {
@@ -231,7 +235,7 @@ pub async fn apply(
                         .left()
                         .filter(|left| left.metadata.deletion_timestamp.is_some())
                     {
-                        Some(object) => keep(store, Kind::PlanJob, object),
+                        Some(object) => keep(store, Kind::PlanJob, &object),
                         None => store.own_deletion(Kind::PlanJob, job),
                     }
                     Ok(())
@@ -400,9 +404,9 @@ fn dynamic(body: Value, about: &str) -> Result<DynamicObject, ApplyError> {
     })
 }
 
-fn keep(store: &mut Store, kind: Kind, object: DynamicObject) {
+fn keep(store: &mut Store, kind: Kind, object: &DynamicObject) {
     let number = wire::version(&object.metadata);
-    if let Some(object) = wire::object(kind, object) {
+    if let Some(object) = watched::object(kind, object) {
         store.own(kind, number, object);
     }
 }
@@ -444,7 +448,7 @@ async fn json_patch(
     {
         store.own_deletion(kind, key);
     } else {
-        keep(store, kind, answer);
+        keep(store, kind, &answer);
     }
     Ok(())
 }
@@ -479,7 +483,7 @@ async fn record_run(
     let answer = super::status::apply(client, Kind::MutexRunConfig, owner, &uid, &status).await;
     let item = answer.map_err(|error| ApplyError::of(error, &about))?;
     if let Ok(object) = item.read(Kind::MutexRunConfig) {
-        keep(store, Kind::MutexRunConfig, object);
+        keep(store, Kind::MutexRunConfig, &object);
     }
     Ok(())
 }
@@ -512,7 +516,7 @@ async fn patch_node(client: &Client, store: &mut Store, wanted: &NodePatch) -> R
         .await
         .map_err(|error| ApplyError::of(error, &about))?;
     let number = wire::version(kube::Resource::meta(&node));
-    store.own(Kind::Node, number, wire::node_object(node));
+    store.own(Kind::Node, number, node::node_object(node));
     Ok(())
 }
 
@@ -664,7 +668,7 @@ async fn create(
     keep(
         store,
         kind,
-        answer.map_err(|error| ApplyError::of(error, &about))?,
+        &answer.map_err(|error| ApplyError::of(error, &about))?,
     );
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! A Deployment that claims by its name to be an operator which numo replaces: what was found out about it, whether it is
 //! believed, and when it is asked about again. Reads nothing.
 
-use super::wire::Deployed;
+use super::watched::object::Deployed;
 use numo_core::observed::Rival;
 use std::time::Duration;
 use tokio::time::Instant;

@@ -5,6 +5,7 @@ use super::{
     access, answer,
     artifact::{ArtifactOptions, Artifacts, NotFetched},
     client::Connection,
+    kind::Kind,
     leader::{age_seconds, holder, is_alive, leases},
     notice::Notice,
     observe,
@@ -13,7 +14,7 @@ use super::{
     services::{self, Said},
     told::{self, Outward, Told},
     watch,
-    wire::{self, Deployed, Kind},
+    watched::{self, Deployed, Object, Place},
 };
 use futures::{StreamExt, stream};
 use k8s_openapi::{
@@ -740,22 +741,15 @@ async fn writers_of_plans(connection: &Connection, namespace: &str, found: &mut 
 
 async fn others(connection: &Connection, found: &mut Findings) {
     let before = found.all.len();
-    for kind in Kind::REPLACED {
-        let Some((name, what)) = kind.replaced() else {
-            continue;
-        };
-        let params = ListParams::default().fields(&format!("metadata.name={name}"));
+    for kind in watched::at(Place::Replaced) {
+        let params = kind.select("").list();
         match watch::api(&connection.read, kind, "").list(&params).await {
             Err(error) => return found.unknown("Deployments of other operators", &error),
             Ok(list) => {
                 for one in list.items {
-                    other(
-                        connection,
-                        &wire::key(&one.metadata),
-                        &wire::deployed(&one, what),
-                        found,
-                    )
-                    .await;
+                    if let Some(Object::Foreign(key, of)) = watched::object(kind, &one) {
+                        other(connection, &key, &of, found).await;
+                    }
                 }
             }
         }
@@ -769,7 +763,7 @@ async fn others(connection: &Connection, found: &mut Findings) {
 
 /// DaemonSets by the name of kured whose locks nobody has to heed.
 async fn impostors(connection: &Connection, found: &mut Findings) {
-    let params = ListParams::default().fields(watch::KURED);
+    let params = Kind::Kured.select("").list();
     let list = match watch::items(&connection.read, Kind::Kured, "")
         .list(&params)
         .await
@@ -778,7 +772,7 @@ async fn impostors(connection: &Connection, found: &mut Findings) {
         Err(error) => return found.unknown("DaemonSets by the name of kured", &error),
     };
     for item in list.iter().take(AT_ONCE) {
-        let Some(wire::Object::RebootLocks(key, account, locks)) = wire::item(Kind::Kured, item) else {
+        let Some(Object::RebootLocks(key, account, locks)) = watched::item(Kind::Kured, item) else {
             continue;
         };
         let may = answer::may_reboot(&connection.read, &key.namespace, &account).await;
@@ -990,9 +984,9 @@ async fn rules(connection: &Connection, found: &mut Findings) -> Vec<MutexRule> 
     let before = found.all.len();
     let mut list: Vec<MutexRule> = Vec::new();
     for item in items {
-        match wire::item(Kind::MutexRule, &item) {
-            Some(wire::Object::Rule(rule)) => list.push(*rule),
-            Some(wire::Object::Unreadable(rule, why)) => found.wrong(
+        match watched::item(Kind::MutexRule, &item) {
+            Some(Object::Rule(rule)) => list.push(*rule),
+            Some(Object::Unreadable(rule, why)) => found.wrong(
                 format!(
                     "MutexRule {}/{} is not read: {}",
                     rule.namespace().unwrap_or_default(),

@@ -1,7 +1,6 @@
 //! One object of a list or a watch, read by itself: an object that cannot be read, or that is too large to be kept, costs that object and
 //! not the list that it is in. Nothing here knows what an object means.
 
-use super::kind::Kind;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::{
@@ -33,6 +32,15 @@ pub struct Item {
     /// What tells it from others: always read.
     pub metadata: ObjectMeta,
     raw: Box<RawValue>,
+}
+
+/// How large an object may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// As large as one may be that people write, with fields that take anything.
+    Written,
+    /// As large as the API server takes it.
+    Any,
 }
 
 /// Why an object is not read.
@@ -83,15 +91,14 @@ impl<'de> Deserialize<'de> for Item {
 }
 
 impl Item {
-    /// The object.
+    /// The object, if it is of no more than this size.
     ///
-    /// Errors: it has more bytes, values or levels than an object of its kind may have, or is no object.
-    pub fn read(&self, kind: Kind) -> Result<DynamicObject, Unreadable> {
+    /// Errors: it has more bytes, values or levels than that, or is no object.
+    pub fn read_as(&self, size: Size) -> Result<DynamicObject, Unreadable> {
         let text = self.raw.get();
-        let (bytes, weight) = if is_written(kind) {
-            (WRITTEN_BYTES, WRITTEN_WEIGHT)
-        } else {
-            (BYTES, WEIGHT)
+        let (bytes, weight) = match size {
+            Size::Written => (WRITTEN_BYTES, WRITTEN_WEIGHT),
+            Size::Any => (BYTES, WEIGHT),
         };
         let too_large = |message: String| Unreadable {
             too_large: true,
@@ -145,21 +152,6 @@ impl Item {
     pub fn part<T: serde::de::DeserializeOwned>(&self) -> Option<T> {
         serde_json::from_str(self.raw.get()).ok()
     }
-}
-
-/// Kinds whose objects people write, with fields that take anything.
-const fn is_written(kind: Kind) -> bool {
-    matches!(
-        kind,
-        Kind::MutexRule
-            | Kind::MutexRunConfig
-            | Kind::MutexTarget
-            | Kind::MutexBudget
-            | Kind::MutexBinding
-            | Kind::NodeMaintenance
-            | Kind::KubeVirtMaintenance
-            | Kind::Plan
-    )
 }
 
 /// What a JSON text weighs once it is read (bytes).
@@ -278,8 +270,11 @@ mod tests {
             items.join(",")
         );
         let list: ObjectList<Item> = serde_json::from_str(&list).unwrap();
-        let read: Vec<Result<DynamicObject, Unreadable>> =
-            list.items.iter().map(|item| item.read(Kind::MutexRule)).collect();
+        let read: Vec<Result<DynamicObject, Unreadable>> = list
+            .items
+            .iter()
+            .map(|item| item.read_as(Size::Written))
+            .collect();
         assert_eq!(read[0].as_ref().unwrap().metadata.name.as_deref(), Some("good"));
         for (index, name, words, too_large) in [
             (1, "deep", "levels of nesting", false),
@@ -304,7 +299,7 @@ mod tests {
             panic!("{event:?}")
         };
         assert_eq!(item.metadata.resource_version.as_deref(), Some("7"));
-        assert!(item.read(Kind::MutexRule).is_err());
+        assert!(item.read_as(Size::Written).is_err());
         let bookmark = r#"{"type": "BOOKMARK", "object": {"kind": "MutexRule", "apiVersion": "a/v1",
             "metadata": {"resourceVersion": "9", "creationTimestamp": null, "annotations": {}}, "spec": {}}}"#;
         let bookmark: WatchEvent<Item> = serde_json::from_str(bookmark).unwrap();

@@ -49,6 +49,7 @@ pub mod store;
 mod token;
 pub mod told;
 pub mod watch;
+pub mod watched;
 pub mod webhook;
 mod weigh;
 pub mod wire;

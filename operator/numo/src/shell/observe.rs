@@ -4,14 +4,15 @@
 use super::{
     claim::Judged,
     inbox::Inbox,
-    kind::{CLUSTER_KINDS, JOB_KINDS, PLAN_KINDS},
+    kind::Kind,
     rival,
     store::{Seen, Store},
     watch,
-    wire::{self, Edition, Kind},
+    watched::{self, Place, etcd_pod::KUBE_SYSTEM},
+    wire::{self, Edition},
 };
 use crate::frontends;
-use kube::{Client, api::ListParams, core::DynamicObject};
+use kube::{Client, core::DynamicObject};
 use numo_api::conditions::types::VALID_CONFIG;
 use numo_core::{
     observed::{Key, Settings, Validity},
@@ -43,7 +44,7 @@ pub async fn recorded(
         unseen: &mut unseen,
         recording,
     };
-    for kind in CLUSTER_KINDS {
+    for kind in watched::at(Place::Everywhere) {
         list(client, kind, "", &mut looking).await?;
     }
     list(
@@ -53,20 +54,20 @@ pub async fn recorded(
         &mut looking,
     )
     .await?;
-    for namespace in [watch::KUBE_SYSTEM, OPENSHIFT_ETCD] {
+    for namespace in [KUBE_SYSTEM, OPENSHIFT_ETCD] {
         list(client, Kind::EtcdPod, namespace, &mut looking).await?;
     }
     // The guard of etcd: the operator decides with it whether a control-plane node may go.
     list(client, Kind::DisruptionBudget, OPENSHIFT_ETCD, &mut looking).await?;
     for namespace in job_namespaces(looking.store) {
-        for kind in JOB_KINDS {
+        for kind in watched::at(Place::RuleJobs) {
             list(client, kind, &namespace, &mut looking).await?;
         }
     }
     let plans = looking.store.observed.plans.keys();
     let with_plans: BTreeSet<String> = plans.map(|key| key.namespace.clone()).collect();
     for namespace in with_plans {
-        for kind in PLAN_KINDS {
+        for kind in watched::at(Place::PlanJobs) {
             list(client, kind, &namespace, &mut looking).await?;
         }
     }
@@ -102,7 +103,7 @@ pub async fn give_room(client: &Client, store: &mut Store) -> Result<(), kube::E
 
 /// Looks which operators that numo replaces are live.
 async fn rivals(client: &Client, looking: &mut Looking<'_>) -> Result<(), kube::Error> {
-    for kind in Kind::REPLACED {
+    for kind in watched::at(Place::Replaced) {
         list(client, kind, "", looking).await?;
     }
     let store = &mut *looking.store;
@@ -168,7 +169,7 @@ pub fn replayed(settings: Settings, recording: Vec<(Kind, String, DynamicObject)
     }
     for (kind, _, object) in recording {
         let number = wire::version(&object.metadata);
-        if let Some(object) = wire::object(kind, object) {
+        if let Some(object) = watched::object(kind, &object) {
             store.see(Seen::Applied(kind, number, object));
         }
     }
@@ -219,7 +220,7 @@ impl Following {
             let name = format!("{}: ", kind.resource().3);
             !unseen.iter().any(|words| words.starts_with(&name))
         };
-        for kind in CLUSTER_KINDS.into_iter().filter(is_seen) {
+        for kind in watched::at(Place::Everywhere).filter(is_seen) {
             following.watch(kind, "");
         }
         following.watch(Kind::Lease, numo_api::marks::LEASE_NAMESPACE);
@@ -270,10 +271,10 @@ impl Following {
         for namespace in &plans {
             observed.unseen_secrets.insert(namespace.clone(), None);
         }
-        for (namespaces, kinds) in [(rules, JOB_KINDS.as_slice()), (plans, PLAN_KINDS.as_slice())] {
+        for (namespaces, place) in [(rules, Place::RuleJobs), (plans, Place::PlanJobs)] {
             for namespace in namespaces {
-                for kind in kinds {
-                    self.watch(*kind, &namespace);
+                for kind in watched::at(place) {
+                    self.watch(kind, &namespace);
                 }
             }
         }
@@ -324,22 +325,9 @@ async fn list(
     scope: &str,
     looking: &mut Looking<'_>,
 ) -> Result<(), kube::Error> {
-    // The scope of a node's pods is the node, not a namespace.
-    let namespace = if kind == Kind::NodePod { "" } else { scope };
-    let api = watch::items(client, kind, namespace);
-    let mut params = match kind {
-        Kind::Job | Kind::Pod => ListParams::default().labels(numo_api::marks::JOB_RUN),
-        Kind::PlanJob | Kind::PlanPod => ListParams::default().labels(numo_api::marks::PLAN_CONTROLLER),
-        Kind::JobEvent => ListParams::default().fields("involvedObject.kind=Job,reason=FailedCreate"),
-        Kind::Kured => ListParams::default().fields(watch::KURED),
-        Kind::EtcdPod if scope == watch::KUBE_SYSTEM => ListParams::default().labels("component=etcd"),
-        Kind::NodePod => ListParams::default().fields(&format!("spec.nodeName={scope}")),
-        _ => match kind.replaced() {
-            Some((name, _)) => ListParams::default().fields(&format!("metadata.name={name}")),
-            None => ListParams::default(),
-        },
-    }
-    .limit(watch::page(kind));
+    let selection = kind.select(scope);
+    let api = watch::items(client, kind, &selection.namespace);
+    let mut params = selection.list().limit(kind.watched().page);
     loop {
         let page = match api.list(&params).await {
             Ok(page) => page,
@@ -366,7 +354,7 @@ async fn list(
             {
                 recording.push((kind, scope.to_owned(), object));
             }
-            if let Some(object) = wire::item(kind, &item) {
+            if let Some(object) = watched::item(kind, &item) {
                 looking.store.see(Seen::Applied(kind, number, object));
             }
         }
@@ -377,17 +365,9 @@ async fn list(
     }
 }
 
-/// Kinds that come with numo: that one is missing is told.
-const fn is_own(kind: Kind) -> bool {
-    matches!(
-        kind,
-        Kind::MutexRunConfig
-            | Kind::MutexRule
-            | Kind::MutexTarget
-            | Kind::NodeChange
-            | Kind::MutexBudget
-            | Kind::MutexBinding
-    )
+/// Whether a kind comes with numo: that one is missing is told.
+fn is_own(kind: Kind) -> bool {
+    [numo_api::GROUP, numo_api::NUMO_GROUP].contains(&kind.resource().0)
 }
 
 /// A person need not be allowed to create Jobs to read why a node waits: the rule's own condition says

@@ -13,7 +13,7 @@ use super::{
     client::Connection,
     events::{Events, Published},
     inbox::Inbox,
-    kind::{CLUSTER_KINDS, JOB_KINDS, MAX_GIVING_BACK, MAX_JOB_NAMESPACES, PLAN_KINDS},
+    kind::{Kind, MAX_GIVING_BACK, MAX_JOB_NAMESPACES},
     leader::Fence,
     metrics::Metrics,
     notice::{Board, Notice},
@@ -21,7 +21,7 @@ use super::{
     rival, status,
     store::{Reach, Seen, Store},
     watch,
-    wire::Kind,
+    watched::{self, Place, etcd_pod::KUBE_SYSTEM},
 };
 use crate::frontends;
 
@@ -220,14 +220,13 @@ impl Planner {
             orphans_said: BTreeSet::new(),
             changed: Reach::Nobody,
         };
-        for kind in CLUSTER_KINDS
-            .into_iter()
+        for kind in watched::at(Place::Everywhere)
             .chain(OPERATOR_KINDS)
-            .chain(Kind::REPLACED)
+            .chain(watched::at(Place::Replaced))
         {
             planner.watch(kind, "");
         }
-        for namespace in [watch::KUBE_SYSTEM, OPENSHIFT_ETCD] {
+        for namespace in [KUBE_SYSTEM, OPENSHIFT_ETCD] {
             planner.watch(Kind::EtcdPod, namespace);
         }
         planner.watch(Kind::Lease, numo_api::marks::LEASE_NAMESPACE);
@@ -1296,7 +1295,7 @@ impl Planner {
             .collect();
         for (namespace, uses_secrets) in honoured {
             if self.plan_namespaces.insert(namespace.clone()) {
-                for kind in PLAN_KINDS {
+                for kind in watched::at(Place::PlanJobs) {
                     self.watch(kind, &namespace);
                 }
             }
@@ -1449,7 +1448,7 @@ impl Planner {
                 self.store.leave_unwatched(&namespace);
                 continue;
             }
-            for kind in JOB_KINDS {
+            for kind in watched::at(Place::RuleJobs) {
                 self.watch(kind, &namespace);
             }
             self.store.watch_again(&namespace);

@@ -5,9 +5,10 @@ use super::{
     client::Connection,
     inbox::Inbox,
     item::Item,
+    kind::Kind,
     store::{Seen, Store},
     watch,
-    wire::{self, Kind, Object},
+    watched::{self, Object, etcd_pod::KUBE_SYSTEM},
 };
 use kube::{Client, api::ListParams, core::DynamicObject};
 use numo_core::{
@@ -33,7 +34,7 @@ const LOOKED_AT: [(Kind, &str); 10] = [
     (Kind::Namespace, ""),
     (Kind::ClusterVersion, ""),
     (Kind::Infrastructure, ""),
-    (Kind::EtcdPod, watch::KUBE_SYSTEM),
+    (Kind::EtcdPod, KUBE_SYSTEM),
     (Kind::EtcdPod, OPENSHIFT_ETCD),
     (Kind::DisruptionBudget, OPENSHIFT_ETCD),
 ];
@@ -148,7 +149,7 @@ pub fn of_node(kind: Kind, item: &Item) -> Option<Object> {
         metadata: item.metadata.clone(),
         data: serde_json::json!({"spec": {"nodeName": node}}),
     };
-    wire::object(kind, brief)
+    watched::object(kind, &brief)
 }
 
 #[cfg(test)]
@@ -192,9 +193,9 @@ mod tests {
 
         fn see_json(&self, kind: Kind, number: u64, object: &serde_json::Value) {
             let object = if kind == Kind::Node {
-                wire::node_object(serde_json::from_value(object.clone()).unwrap())
+                watched::node::node_object(serde_json::from_value(object.clone()).unwrap())
             } else {
-                wire::item(kind, &serde_json::from_str(&object.to_string()).unwrap()).unwrap()
+                watched::item(kind, &serde_json::from_str(&object.to_string()).unwrap()).unwrap()
             };
             self.see(kind, number, object);
         }
@@ -256,7 +257,7 @@ mod tests {
         let kind = Kind::NodeChange;
         let is_stopped = || reviewed.look(|observed| observed.list_failed(OwnerKind::Plan).is_some());
         for (number, namespace, stops) in [(5, "team", false), (6, "numo", true)] {
-            let object = wire::item(kind, &deep(namespace, "{}")).unwrap();
+            let object = watched::item(kind, &deep(namespace, "{}")).unwrap();
             assert!(matches!(object, Object::NotRead(..)), "{object:?}");
             reviewed.see(kind, number, object);
             assert_eq!(is_stopped(), Some(stops), "{namespace}: no list is asked for");
@@ -274,13 +275,13 @@ mod tests {
                 all.map(|one| one.spec.node_name.clone()).collect::<Vec<_>>()
             })
         };
-        reviewed.see(kind, 5, wire::item(kind, &item).unwrap());
+        reviewed.see(kind, 5, watched::item(kind, &item).unwrap());
         assert_eq!(nodes(), None, "a list tells which node it is of");
         assert!(!reviewed.knows("u"));
         reviewed.see(kind, 6, of_node(kind, &item).unwrap());
         assert_eq!(nodes(), Some(vec!["worker-0".to_owned()]));
         // It is written again, as deep as before: nobody asks for it once more.
-        reviewed.see(kind, 7, wire::item(kind, &item).unwrap());
+        reviewed.see(kind, 7, watched::item(kind, &item).unwrap());
         assert!(reviewed.knows("u"));
         assert_eq!(nodes(), Some(vec!["worker-0".to_owned()]));
         assert!(of_node(Kind::NodeChange, &item).is_none());

@@ -6,7 +6,7 @@ use super::{
     answer,
     claim::{Claim, IsAs, Judged},
     item::Item,
-    wire::Deployed,
+    watched::Deployed,
 };
 use jiff::Timestamp;
 use k8s_openapi::api::{
@@ -171,8 +171,9 @@ mod tests {
     use crate::shell::{
         client,
         item::Item,
+        kind::Kind,
         store::{Seen, Store},
-        wire::{Deployed, Kind, Object},
+        watched::{Deployed, Object},
     };
     use numo_core::observed::{ForeignController, Key, Settings};
 

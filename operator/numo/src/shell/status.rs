@@ -5,10 +5,9 @@ use super::{
     client::Connection,
     events::{Events, Published},
     item::Item,
-    kind::kind_of,
+    kind::{Kind, kind_of},
     store::Store,
-    watch,
-    wire::{self, Kind},
+    watch, watched, wire,
 };
 use crate::frontends;
 use jiff::Timestamp;
@@ -65,7 +64,7 @@ fn keep(store: &mut Store, kind: Kind, answer: Result<Item, kube::Error>) -> Res
     match answer {
         Ok(item) => {
             let number = wire::version(&item.metadata);
-            if let Some(object) = wire::item(kind, &item) {
+            if let Some(object) = watched::item(kind, &item) {
                 store.own_status(kind, number, object);
             }
             Ok(())

@@ -3,8 +3,13 @@
 
 use super::{
     item::Item,
+    kind::Kind,
     store::Seen,
-    wire::{self, Kind, SlimNode},
+    watched::{
+        self, Missing, Object,
+        node::{self, SlimNode},
+    },
+    wire,
 };
 use futures::{Stream, StreamExt};
 use kube::{
@@ -22,12 +27,6 @@ use tokio::sync::mpsc::Sender;
 const RETRY_REFUSED: Duration = Duration::from_secs(10);
 /// The same for a kind that older releases of OpenShift do not have.
 const RETRY_ABSENT: Duration = Duration::from_mins(5);
-
-/// Namespace of the static pods of kubeadm's clusters.
-pub const KUBE_SYSTEM: &str = "kube-system";
-
-/// kured's DaemonSet, wherever it is installed.
-pub const KURED: &str = "metadata.name=kured";
 
 /// The API resource of a kind.
 pub fn resource(kind: Kind) -> ApiResource {
@@ -57,77 +56,12 @@ where
     }
 }
 
-/// How many objects are asked for at once: each may have 1.5 MiB where anybody but administrators may write it.
-pub const fn page(kind: Kind) -> u32 {
-    match kind {
-        Kind::MutexRule => 8,
-        // Only administrators write them, or Kubernetes and OpenShift themselves, and they are small.
-        Kind::Node
-        | Kind::Namespace
-        | Kind::MachineConfigPool
-        | Kind::MachineOSConfig
-        | Kind::ClusterVersion
-        | Kind::Infrastructure
-        | Kind::OpenShiftMachine
-        | Kind::OpenShiftHealthCheck
-        | Kind::MutexBudget
-        | Kind::MutexBinding => 500,
-        Kind::NodePod
-        | Kind::EtcdPod
-        | Kind::Pod
-        | Kind::PlanPod
-        | Kind::Job
-        | Kind::PlanJob
-        | Kind::JobEvent
-        | Kind::DisruptionBudget
-        | Kind::Lease
-        | Kind::ClusterApiMachine
-        | Kind::NodeChange => 50,
-        Kind::MutexRunConfig
-        | Kind::MutexTarget
-        | Kind::Plan
-        | Kind::NodeMaintenance
-        | Kind::KubeVirtMaintenance
-        | Kind::Secret
-        | Kind::ClusterApiHealthCheck
-        | Kind::DaemonSet
-        | Kind::MachineConfig
-        | Kind::Kured
-        | Kind::NodeMaintenanceOperator
-        | Kind::NodeMaintenanceOperatorOld
-        | Kind::NodeMaintenanceOperatorBundled
-        | Kind::SystemUpgradeController
-        | Kind::NodeUpgradeMutexOperator => 16,
-    }
-}
-
-/// What of a kind is watched.
-fn selection(kind: Kind, scope: &str) -> watcher::Config {
-    let config = watcher::Config::default();
-    match kind {
-        Kind::Job | Kind::Pod => config.labels(numo_api::marks::JOB_RUN),
-        Kind::PlanJob | Kind::PlanPod => config.labels(numo_api::marks::PLAN_CONTROLLER),
-        Kind::JobEvent => config.fields("involvedObject.kind=Job,reason=FailedCreate"),
-        Kind::NodePod => config.fields(&format!("spec.nodeName={scope}")),
-        Kind::EtcdPod if scope == KUBE_SYSTEM => config.labels("component=etcd"),
-        Kind::Kured => config.fields(KURED),
-        _ => match kind.replaced() {
-            Some((name, _)) => config.fields(&format!("metadata.name={name}")),
-            None => config,
-        },
-    }
-}
-
 /// Reads one object by a list, which is what numo has a right to; none if it is gone.
-pub async fn read_one(
-    client: &Client,
-    kind: Kind,
-    key: &Key,
-) -> Result<Option<(u64, wire::Object)>, kube::Error> {
+pub async fn read_one(client: &Client, kind: Kind, key: &Key) -> Result<Option<(u64, Object)>, kube::Error> {
     let one = ListParams::default().fields(&format!("metadata.name={}", key.name));
     let list = items(client, kind, &key.namespace).list(&one).await?;
     let found = list.items.first();
-    Ok(found.and_then(|item| Some((wire::version(&item.metadata), wire::item(kind, item)?))))
+    Ok(found.and_then(|item| Some((wire::version(&item.metadata), watched::item(kind, item)?))))
 }
 
 /// Lists a kind in one namespace once more, and sends what is there: for objects that were not kept when the watch told of them. Nothing
@@ -160,11 +94,11 @@ async fn send_all(
     to: &Sender<Seen>,
 ) -> Result<(), kube::Error> {
     let api = items(client, kind, namespace);
-    let mut params = ListParams::default().limit(page(kind));
+    let mut params = ListParams::default().limit(kind.watched().page);
     loop {
         let list = api.list(&params).await?;
         for found in &list.items {
-            if let Some(object) = wire::item(kind, found) {
+            if let Some(object) = watched::item(kind, found) {
                 let seen = Seen::Applied(kind, wire::version(&found.metadata), object);
                 // Whoever has gone needs none of it.
                 let _ = to.send(seen).await;
@@ -180,27 +114,25 @@ async fn send_all(
 /// Watches a kind until the receiver is gone.
 pub async fn watch(client: Client, kind: Kind, scope: String, to: Sender<Seen>) {
     if kind == Kind::Node {
-        // Pages bound the memory of the first list: 100 nodes of 17 KB each.
         let open = |scope: &str| {
-            let config = selection(kind, scope).page_size(100);
+            let config = kind.select(scope).watch().page_size(node::PAGE);
             watcher(Api::<SlimNode>::all(client.clone()), config)
         };
         forward(kind, scope, to, open, |node| {
             let number = wire::version(kube::Resource::meta(&node));
-            Some((number, wire::node_object(node)))
+            Some((number, node::node_object(node)))
         })
         .await;
         return;
     }
-    // The scope of a node's pods is the node, not a namespace.
     let open = |scope: &str| {
-        let namespace = if kind == Kind::NodePod { "" } else { scope };
-        let config = selection(kind, scope).page_size(page(kind));
-        watcher(items(&client, kind, namespace), config)
+        let selection = kind.select(scope);
+        let config = selection.watch().page_size(kind.watched().page);
+        watcher(items(&client, kind, &selection.namespace), config)
     };
     forward(kind, scope, to, open, |item| {
         let number = wire::version(&item.metadata);
-        wire::item(kind, &item).map(|object| (number, object))
+        watched::item(kind, &item).map(|object| (number, object))
     })
     .await;
 }
@@ -210,7 +142,7 @@ async fn forward<K: kube::Resource + Send, S: Stream<Item = watcher::Result<watc
     scope: String,
     to: Sender<Seen>,
     open: impl Fn(&str) -> S + Send,
-    project: impl Fn(K) -> Option<(u64, wire::Object)> + Send,
+    project: impl Fn(K) -> Option<(u64, Object)> + Send,
 ) {
     let mut stream = Box::pin(open(&scope).default_backoff());
     let mut refused = false;
@@ -232,40 +164,23 @@ async fn forward<K: kube::Resource + Send, S: Stream<Item = watcher::Result<watc
                 wire::version(object.meta()),
             )),
             Err(error) => {
-                // What numo can do without is empty if it is not served or may not be seen. Anything else
-                // is waited for: to take a Node that may not be seen for one that is not there would
-                // unpause pools.
                 let absent = is_refusal(&error);
                 if !refused {
                     tracing::info!(?kind, scope, %error, absent, "a watch was interrupted");
                 }
                 let first = absent && !refused;
                 refused |= absent;
-                let of_list = matches!(error, watcher::Error::InitialListFailed(_));
-                if listed && !is_own_business(kind) && (absent || of_list) {
-                    let failed = Seen::ListFailed(kind, scope.clone(), error.to_string());
-                    if to.send(failed).await.is_err() {
+                for seen in of_error(kind, &scope, &error, (listed, first)) {
+                    if to.send(seen).await.is_err() {
                         return;
                     }
                 }
                 if absent {
-                    if first && matches!(kind, Kind::PlanJob | Kind::Secret) {
-                        // Who has Plans there is told what is missing.
-                        let unseen = Seen::Unseen(kind, scope.clone(), error.to_string());
-                        if to.send(unseen).await.is_err() {
-                            return;
-                        }
-                    }
-                    if first && !listed && is_optional(kind, &error) {
-                        let unknown = is_needed(kind).then(|| Seen::Absent(kind, error.to_string()));
-                        let seen = unknown.into_iter().chain([Seen::Listed(kind, scope.clone())]);
-                        for seen in seen {
-                            if to.send(seen).await.is_err() {
-                                return;
-                            }
-                        }
-                    }
-                    let pause = if listed { RETRY_REFUSED } else { retry_after(kind) };
+                    let pause = if listed {
+                        RETRY_REFUSED
+                    } else {
+                        retry_after(kind.watched().missing)
+                    };
                     tokio::time::sleep(pause).await;
                     // It lists once more: what was not to be seen is known again only after that.
                     stream = Box::pin(open(&scope).default_backoff());
@@ -281,86 +196,41 @@ async fn forward<K: kube::Resource + Send, S: Stream<Item = watcher::Result<watc
     }
 }
 
-/// Kinds whose owners are told by words of their own when they cannot be seen ([`Seen::Unseen`]), and pods of one node.
-const fn is_own_business(kind: Kind) -> bool {
-    matches!(kind, Kind::PlanJob | Kind::Secret | Kind::NodePod)
+/// What an error of a watch tells, by whether the kind was listed before and whether this is the first refusal.
+///
+/// What numo can do without is empty if it is not served or may not be seen. Anything else is waited for: to take a Node that may not be
+/// seen for one that is not there would unpause pools.
+fn of_error(kind: Kind, scope: &str, error: &watcher::Error, (listed, first): (bool, bool)) -> Vec<Seen> {
+    let missing = kind.watched().missing;
+    let mut all = Vec::new();
+    let of_list = matches!(error, watcher::Error::InitialListFailed(_));
+    if listed && !missing.is_own_business() && (is_refusal(error) || of_list) {
+        all.push(Seen::ListFailed(kind, scope.to_owned(), error.to_string()));
+    }
+    if first && matches!(missing, Missing::Told { .. }) {
+        // Who has Plans there is told what is missing.
+        all.push(Seen::Unseen(kind, scope.to_owned(), error.to_string()));
+    }
+    if first && !listed && missing.is_optional(is_unserved(error)) {
+        if matches!(missing, Missing::Needed) {
+            all.push(Seen::Absent(kind, error.to_string()));
+        }
+        all.push(Seen::Listed(kind, scope.to_owned()));
+    }
+    all
 }
 
-/// Kinds of OpenShift's without which a run with nodes in flight is not decided: that one is not served may be the matter of a
-/// moment.
-const fn is_needed(kind: Kind) -> bool {
-    matches!(
-        kind,
-        Kind::MachineConfigPool | Kind::MachineConfig | Kind::ClusterVersion | Kind::Infrastructure
-    )
-}
-
-/// A kind that comes with a release of OpenShift or not at all is asked for seldom.
-const fn retry_after(kind: Kind) -> Duration {
-    if may_be_absent(kind) {
-        RETRY_ABSENT
-    } else {
-        RETRY_REFUSED
+/// How soon a kind is asked for again that may not be seen or is not served, and was not listed before.
+const fn retry_after(missing: Missing) -> Duration {
+    match missing {
+        Missing::Seldom => RETRY_ABSENT,
+        _ => RETRY_REFUSED,
     }
 }
 
-/// Kinds that a cluster numo serves may do without.
-pub const fn may_be_absent(kind: Kind) -> bool {
-    matches!(
-        kind,
-        Kind::MachineOSConfig
-            | Kind::OpenShiftMachine
-            | Kind::OpenShiftHealthCheck
-            | Kind::ClusterApiMachine
-            | Kind::ClusterApiHealthCheck
-    )
-}
-
-/// Whether numo can do its work without seeing this kind: rule Jobs and leases where it is not invited, and
-/// OpenShift's kinds where there is no OpenShift.
-fn is_optional(kind: Kind, error: &watcher::Error) -> bool {
-    let absent = matches!(error,
-        watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 404);
-    match kind {
-        Kind::Job
-        | Kind::Pod
-        | Kind::JobEvent
-        | Kind::Lease
-        | Kind::PlanJob
-        | Kind::PlanPod
-        | Kind::Secret => true,
-        Kind::MachineConfigPool
-        | Kind::MachineConfig
-        | Kind::ClusterVersion
-        | Kind::Infrastructure
-        | Kind::MachineOSConfig
-        | Kind::OpenShiftMachine
-        | Kind::OpenShiftHealthCheck
-        | Kind::ClusterApiMachine
-        | Kind::ClusterApiHealthCheck
-        | Kind::NodeMaintenance
-        | Kind::KubeVirtMaintenance
-        | Kind::Plan => absent,
-        Kind::Node
-        | Kind::MutexRunConfig
-        | Kind::MutexRule
-        | Kind::MutexTarget
-        | Kind::NodeChange
-        | Kind::MutexBudget
-        | Kind::MutexBinding
-        | Kind::Kured
-        // To take pods that may not be seen for none would call a node drained that is not.
-        | Kind::NodePod
-        | Kind::DaemonSet
-        | Kind::DisruptionBudget
-        | Kind::EtcdPod
-        | Kind::NodeMaintenanceOperator
-        | Kind::NodeMaintenanceOperatorOld
-        | Kind::NodeMaintenanceOperatorBundled
-        | Kind::NodeUpgradeMutexOperator
-        | Kind::SystemUpgradeController
-        | Kind::Namespace => false,
-    }
+/// Whether the API server does not know the kind.
+fn is_unserved(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 404)
 }
 
 fn is_refusal(error: &watcher::Error) -> bool {

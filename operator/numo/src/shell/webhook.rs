@@ -6,10 +6,15 @@ use super::{
     certificates::{Certificate, CertificateError, NAME},
     client::Connection,
     item::Item,
+    kind::Kind,
     reviewed::{self, Reviewed},
     serve::{self, Bounds, Served},
     watch,
-    wire::{self, Kind, Object, SlimNode},
+    watched::{
+        self, Object,
+        etcd_pod::KUBE_SYSTEM,
+        node::{self, SlimNode},
+    },
 };
 use axum::{Json, Router, body::Bytes, extract::State, http::StatusCode, routing::post};
 use kube::{
@@ -335,32 +340,23 @@ impl Admission {
         let only = ListParams::default().fields(&format!("metadata.name={node}"));
         self.nodes(&only, &mut observed).await?;
         for kind in [Kind::NodeMaintenance, Kind::KubeVirtMaintenance] {
-            self.list(kind, "", ListParams::default(), &mut observed).await?;
+            self.list(kind, "", &mut observed).await?;
         }
-        for namespace in [watch::KUBE_SYSTEM, OPENSHIFT_ETCD] {
-            let mut params = ListParams::default();
-            if namespace == watch::KUBE_SYSTEM {
-                params = params.labels("component=etcd");
-            }
-            self.list(Kind::EtcdPod, namespace, params, &mut observed).await?;
+        for namespace in [KUBE_SYSTEM, OPENSHIFT_ETCD] {
+            self.list(Kind::EtcdPod, namespace, &mut observed).await?;
         }
         if !is_of_control_plane(&observed, node) {
             return Ok(observed);
         }
-        self.list(
-            Kind::DisruptionBudget,
-            OPENSHIFT_ETCD,
-            ListParams::default(),
-            &mut observed,
-        )
-        .await?;
+        self.list(Kind::DisruptionBudget, OPENSHIFT_ETCD, &mut observed)
+            .await?;
         // By either the operator knows OpenShift.
         for kind in [Kind::ClusterVersion, Kind::Infrastructure] {
-            self.list(kind, "", ListParams::default(), &mut observed).await?;
+            self.list(kind, "", &mut observed).await?;
         }
         // Whose NodeChanges are believed, a label of the namespace may say.
         for kind in [Kind::Namespace, Kind::NodeChange] {
-            self.list(kind, "", ListParams::default(), &mut observed).await?;
+            self.list(kind, "", &mut observed).await?;
         }
         self.nodes(&ListParams::default(), &mut observed).await?;
         Ok(observed)
@@ -372,7 +368,7 @@ impl Admission {
         loop {
             let page = api.list(&params).await?;
             for node in page.items {
-                let (node, _) = wire::node(node);
+                let (node, _) = node::node(node);
                 observed.nodes.insert(node.name.clone(), node);
             }
             match page.metadata.continue_.filter(|token| !token.is_empty()) {
@@ -382,15 +378,10 @@ impl Admission {
         }
     }
 
-    async fn list(
-        &self,
-        kind: Kind,
-        namespace: &str,
-        params: ListParams,
-        observed: &mut Observed,
-    ) -> Result<(), kube::Error> {
-        let api = watch::items(&self.client, kind, namespace);
-        let mut params = params.limit(watch::page(kind));
+    async fn list(&self, kind: Kind, scope: &str, observed: &mut Observed) -> Result<(), kube::Error> {
+        let selection = kind.select(scope);
+        let api = watch::items(&self.client, kind, &selection.namespace);
+        let mut params = selection.list().limit(kind.watched().page);
         loop {
             let page = match api.list(&params).await {
                 Ok(page) => page,
@@ -411,7 +402,7 @@ impl Admission {
 
 /// Takes in an object of a list; one that cannot be read costs that object.
 fn take(kind: Kind, item: &Item, observed: &mut Observed) {
-    let found = match wire::item(kind, item) {
+    let found = match watched::item(kind, item) {
         Some(Object::NotRead(key, unread)) => {
             let of_node = reviewed::of_node(kind, item);
             of_node.or(Some(Object::NotRead(key, unread)))
@@ -437,7 +428,7 @@ fn take(kind: Kind, item: &Item, observed: &mut Observed) {
             observed.plan_namespaces.insert(name);
         }
         Some(Object::NotRead(key, unread)) => {
-            observed.unread.insert((kind.resource().3, key), unread);
+            observed.unread.insert((kind.unread_as(), key), unread);
         }
         _ => {}
     }
@@ -504,7 +495,7 @@ mod tests {
                 "metadata": {"name": name, "uid": name, "labels": {format!("node-role.kubernetes.io/{role}"): ""}},
                 "status": {"conditions": [{"type": "Ready", "status": "True"}]},
             });
-            let (node, _) = wire::node(serde_json::from_value(node).unwrap());
+            let (node, _) = node::node(serde_json::from_value(node).unwrap());
             observed.nodes.insert(node.name.clone(), node);
         }
         observed

@@ -1,0 +1,107 @@
+//! What was listed: a list that is complete says who is gone, and before the first one nobody decides. This file asks no API server.
+
+use super::{Store, replace};
+use crate::shell::{
+    kind::Kind,
+    watched::{Missing, Place},
+};
+use numo_core::observed::Key;
+
+impl Store {
+    /// No decision may be made before this watch has listed.
+    pub fn expect(&mut self, kind: Kind, scope: &str) {
+        self.waiting_for.insert((kind, scope.to_owned()));
+    }
+
+    /// Whether every watch that all decisions need has listed. The watches of one rule's namespace hold up
+    /// that rule only.
+    pub fn is_complete(&self) -> bool {
+        self.unlisted().next().is_none()
+    }
+
+    /// The kinds that all decisions need and that have not been listed.
+    pub fn unlisted(&self) -> impl Iterator<Item = Kind> {
+        let waited = |kind: &Kind| {
+            let place = kind.watched().place;
+            !matches!(place, Place::RuleJobs | Place::PlanJobs | Place::PlanSecrets)
+        };
+        self.waiting_for.iter().map(|(kind, _)| *kind).filter(waited)
+    }
+
+    /// Whether the Jobs of Plans in this namespace have been listed: before that nobody may take one for lost.
+    pub fn has_listed_plans(&self, namespace: &str) -> bool {
+        let waited = |kind: &Kind| kind.watched().place == Place::PlanJobs;
+        !self
+            .waiting_for
+            .iter()
+            .any(|(kind, scope)| waited(kind) && scope == namespace)
+    }
+
+    /// Whether the watches of this namespace have listed.
+    pub fn has_listed(&self, namespace: &str) -> bool {
+        !self
+            .waiting_for
+            .iter()
+            .any(|(kind, scope)| kind.watched().place == Place::RuleJobs && scope == namespace)
+    }
+
+    /// What a complete list does not mention is gone, but for what we wrote and the watch has yet to see.
+    pub(super) fn listed(&mut self, kind: Kind, scope: String) -> bool {
+        let slot = (kind, scope);
+        let mut changed = self.waiting_for.remove(&slot);
+        if self.listing.contains_key(&slot) {
+            changed |= self.seen_at_last(kind, &slot.1);
+            changed |= self.observed.absent.remove(kind.resource().3).is_some();
+        }
+        changed |= self.observed.unlisted.remove(kind.resource().3).is_some();
+        let Some(mentioned) = self.listing.remove(&slot) else {
+            return changed;
+        };
+        let gone: Vec<Key> = self
+            .versions
+            .iter()
+            .filter(|((known, key), version)| {
+                *known == kind
+                    && (slot.1.is_empty() || key.namespace == slot.1)
+                    && !mentioned.contains(key)
+                    && !version.own
+            })
+            .map(|((_, key), _)| key.clone())
+            .collect();
+        for key in gone {
+            changed |= self.remove(kind, &key, u64::MAX);
+        }
+        changed
+    }
+
+    /// A kind that was listed once cannot be listed now. The list that had begun says nothing: nobody is gone because it broke off.
+    pub(super) fn list_failed(&mut self, kind: Kind, scope: String, words: &str) -> bool {
+        self.listing.remove(&(kind, scope));
+        let words = numo_core::rules::clip(words, 512);
+        replace(&mut self.observed.unlisted, kind.resource().3, words)
+    }
+
+    /// A kind is not served, and never was. The list that had begun says nothing.
+    pub(super) fn absent(&mut self, kind: Kind, words: &str) -> bool {
+        self.listing.remove(&(kind, String::new()));
+        let words = numo_core::rules::clip(words, 512);
+        replace(&mut self.observed.absent, kind.resource().3, words)
+    }
+
+    pub(super) fn unseen(&mut self, kind: Kind, scope: String, words: String) -> bool {
+        // The list that had begun says nothing.
+        self.listing.remove(&(kind, scope.clone()));
+        match kind.watched().missing {
+            Missing::Told { unseen, .. } => unseen(self, scope, words),
+            _ => false,
+        }
+    }
+
+    /// What was not to be seen has been listed; true if somebody waited for that.
+    pub(super) fn seen_at_last(&mut self, kind: Kind, scope: &str) -> bool {
+        match kind.watched().missing {
+            Missing::Told { seen, .. } => seen(self, scope),
+            _ => false,
+        }
+    }
+}

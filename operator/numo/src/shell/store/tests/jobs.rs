@@ -1,0 +1,81 @@
+//! Jobs, their pods and their Events.
+
+use super::*;
+
+#[test]
+fn a_job_of_a_plan_is_untouched_until_a_kubelet_may_have_taken_up_a_pod_of_it() {
+    let (mut store, number) = (Store::default(), std::cell::Cell::new(0));
+    let see = |store: &mut Store, kind: Kind, body: serde_json::Value| {
+        number.set(number.get() + 1);
+        let object = watched::object(kind, &serde_json::from_value(body).unwrap()).unwrap();
+        store.see(Seen::Applied(kind, number.get(), object));
+    };
+    let job = |status: serde_json::Value| {
+        serde_json::json!({
+            "apiVersion": "batch/v1", "kind": "Job", "status": status,
+            "metadata": {"name": "j", "namespace": "ns", "uid": "u", "labels": {
+                numo_api::marks::PLAN: "p", numo_api::marks::PLAN_NODE: "a",
+            }},
+        })
+    };
+    let pod = |name: &str, status: serde_json::Value| {
+        serde_json::json!({
+            "apiVersion": "v1", "kind": "Pod", "status": status,
+            "metadata": {"name": name, "namespace": "ns", "labels": {"batch.kubernetes.io/job-name": "j"}},
+        })
+    };
+    let untouched = |store: &Store| store.observed.plan_jobs[&Key::new("ns", "j")].untouched;
+    let json = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+    see(&mut store, Kind::PlanJob, job(json("{}")));
+    assert!(untouched(&store), "it has no pod");
+    see(&mut store, Kind::PlanJob, job(json(r#"{"active": 1}"#)));
+    assert!(!untouched(&store), "its pod is not seen");
+    see(
+        &mut store,
+        Kind::PlanPod,
+        pod("one", json(r#"{"phase": "Pending"}"#)),
+    );
+    assert!(untouched(&store), "no kubelet has taken it up");
+    see(
+        &mut store,
+        Kind::PlanJob,
+        job(json(r#"{"active": 1, "terminating": 1}"#)),
+    );
+    assert!(!untouched(&store), "another pod of it is not seen");
+    for status in [
+        r#"{"failed": 1}"#,
+        r#"{"uncountedTerminatedPods": {"failed": ["x"]}}"#,
+    ] {
+        see(&mut store, Kind::PlanJob, job(json(status)));
+        assert!(!untouched(&store), "a pod of it has ended");
+    }
+    see(&mut store, Kind::PlanJob, job(json(r#"{"active": 1}"#)));
+    assert!(untouched(&store));
+    let taken = json(r#"{"phase": "Pending", "startTime": "2030-01-01T00:00:00Z"}"#);
+    see(&mut store, Kind::PlanPod, pod("one", taken));
+    assert!(!untouched(&store), "a kubelet has taken it up");
+}
+
+#[test]
+fn of_each_job_the_newest_event_is_kept_and_no_more_of_it_than_is_read() {
+    let mut store = Store::new(Settings::default());
+    let kind = Kind::JobEvent;
+    for number in 1..=3 {
+        let event = serde_json::json!({
+            "metadata": {"name": format!("e{number}"), "namespace": "team"},
+            "involvedObject": {"kind": "Job", "name": "job"},
+            "reason": "FailedCreate", "message": format!("{number}{}", "x".repeat(100_000)),
+        });
+        store.see(Seen::Applied(kind, number, item(kind, &event)));
+    }
+    let kept: Vec<_> = store.job_events.values().collect();
+    assert_eq!(kept.len(), 1);
+    let message = &kept[0].1.1;
+    assert!(
+        message.starts_with('3') && message.chars().count() <= 1024,
+        "{}",
+        message.len()
+    );
+    store.see(Seen::Deleted(kind, Key::new("team", "e3"), 9));
+    assert!(store.job_events.is_empty() && store.event_of.is_empty());
+}

@@ -1,0 +1,84 @@
+//! Lists that are complete, that fail, and of kinds that may not be seen.
+
+use super::*;
+
+#[test]
+fn an_invitation_that_comes_later_is_news() {
+    let mut store = Store::new(Settings::default());
+    let scope = || "team".to_owned();
+    store.expect(Kind::PlanJob, "team");
+    assert!(store.see(Seen::Unseen(Kind::PlanJob, scope(), "forbidden".to_owned())));
+    assert!(
+        store.see(Seen::Listed(Kind::PlanJob, scope())),
+        "nobody waits for it"
+    );
+    assert!(store.observed.unseen_plan_jobs.contains_key("team"));
+    assert!(!store.see(Seen::Listing(Kind::PlanJob, scope())));
+    assert!(
+        store.see(Seen::Listed(Kind::PlanJob, scope())),
+        "it is seen at last"
+    );
+    assert!(store.observed.unseen_plan_jobs.is_empty());
+}
+
+#[test]
+fn a_list_forgets_what_it_does_not_mention_but_for_our_own_writes() {
+    let mut store = Store::new(Settings::default());
+    store.expect(Kind::MachineConfig, "");
+    store.see(Seen::Applied(Kind::MachineConfig, 5, config("a")));
+    store.see(Seen::Listing(Kind::MachineConfig, String::new()));
+    assert!(!store.is_complete());
+    store.see(Seen::Listed(Kind::MachineConfig, String::new()));
+    assert!(store.is_complete());
+    assert_eq!(version_of(&store), None);
+    store.own(Kind::MachineConfig, 9, config("b"));
+    store.see(Seen::Listing(Kind::MachineConfig, String::new()));
+    store.see(Seen::Listed(Kind::MachineConfig, String::new()));
+    assert_eq!(version_of(&store).as_deref(), Some("b"));
+}
+
+#[test]
+fn a_list_that_fails_is_not_an_empty_list() {
+    let mut store = Store::new(Settings::default());
+    let kind = Kind::MachineConfig;
+    store.expect(kind, "");
+    store.see(Seen::Listing(kind, String::new()));
+    store.see(Seen::Applied(kind, 5, config("a")));
+    store.see(Seen::Listed(kind, String::new()));
+    // It lists anew, and that breaks off.
+    store.see(Seen::Listing(kind, String::new()));
+    let words = "machineconfigs is forbidden (403)".to_owned();
+    assert!(store.see(Seen::ListFailed(kind, String::new(), words)));
+    assert_eq!(version_of(&store).as_deref(), Some("a"), "what was seen is kept");
+    let run = numo_core::OwnerKind::MutexRunConfig;
+    let why = store.observed.list_failed(run).map(|why| why.reason);
+    assert_eq!(why, Some(numo_api::Reason::ListFailed));
+    assert_eq!(
+        store.observed.list_failed(numo_core::OwnerKind::Plan),
+        None,
+        "a Plan needs none"
+    );
+    // A list that works says who is gone.
+    store.see(Seen::Listing(kind, String::new()));
+    assert!(store.see(Seen::Listed(kind, String::new())));
+    assert_eq!(
+        (version_of(&store), store.observed.list_failed(run)),
+        (None, None)
+    );
+}
+
+#[test]
+fn a_kind_that_was_never_served_is_known_to_be_unknown() {
+    let mut store = Store::new(Settings::default());
+    let kind = Kind::MachineConfigPool;
+    store.expect(kind, "");
+    store.see(Seen::Listing(kind, String::new()));
+    assert!(store.see(Seen::Absent(kind, "404 page not found".to_owned())));
+    store.see(Seen::Listed(kind, String::new()));
+    assert!(store.is_complete(), "nobody waits where there is no OpenShift");
+    assert!(store.observed.never_listed().is_some());
+    // It is listed anew, and that works.
+    store.see(Seen::Listing(kind, String::new()));
+    assert!(store.see(Seen::Listed(kind, String::new())));
+    assert_eq!(store.observed.never_listed(), None);
+}

@@ -1,0 +1,101 @@
+//! MutexBudgets. One that cannot be read lets nobody begin: a gate that breaks stays shut.
+
+use super::{
+    entry::{Kept, Missing, PAGE_OF_SMALL, Place, Reading, Selection, Watched},
+    object::Object,
+};
+use crate::shell::{
+    item::{Item, Size, Unreadable},
+    kind::Kind,
+    store::{Store, replace},
+    wire::{kept, misread, typed},
+};
+use numo_api::MutexBudget;
+use numo_core::observed::{BudgetView, IntOrPercent, Key, Map};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// How MutexBudgets are watched.
+pub const MUTEX_BUDGET: Watched = Watched {
+    resource: (
+        numo_api::NUMO_GROUP,
+        numo_api::VERSION,
+        "MutexBudget",
+        "mutexbudgets",
+    ),
+    place: Place::Everywhere,
+    select: Selection::all,
+    page: PAGE_OF_SMALL,
+    missing: Missing::Awaited,
+    reading: Reading::Ours {
+        size: Size::Written,
+        misread: misread::<MutexBudget>,
+        left: shut,
+        known_as: "mutexbudgets",
+    },
+    project: |object| Some(Object::Budget(Box::new(budget(typed(object)?)))),
+    kept: Kept::All,
+    remove,
+};
+
+/// A budget that covers every node, and lets nobody begin.
+fn shut(_: Kind, item: &Item, why: &Unreadable) -> Option<Object> {
+    Some(Object::Budget(Box::new(BudgetView {
+        name: item.metadata.name.clone()?,
+        selector: serde_json::json!({}),
+        max_unavailable: Err(why.message.clone()),
+        group_by: None,
+        paused: false,
+        annotations: Map::new(),
+        uid: item.metadata.uid.clone().unwrap_or_default(),
+        generation: item.metadata.generation.unwrap_or(1),
+        status: item
+            .part::<OnlyBudgetStatus>()
+            .and_then(|only| only.status)
+            .unwrap_or_default(),
+    })))
+}
+
+/// The status of a budget alone.
+#[derive(Deserialize)]
+struct OnlyBudgetStatus {
+    status: Option<numo_api::MutexBudgetStatus>,
+}
+
+/// Puts one where decisions see it; true if one could change by it.
+pub fn put(store: &mut Store, budget: BudgetView) -> bool {
+    replace(&mut store.observed.budgets, budget.name.clone(), budget)
+}
+
+fn remove(store: &mut Store, key: &Key) -> bool {
+    store.observed.budgets.remove(&key.name).is_some()
+}
+
+/// Whether a budget differs from what is known of it by more than its status.
+pub fn has_news(store: &Store, budget: &BudgetView) -> bool {
+    let known = store.observed.budgets.get(&budget.name);
+    known.is_some_and(|known| known.generation != budget.generation)
+}
+
+fn budget(budget: MutexBudget) -> BudgetView {
+    let max_unavailable = match &budget.spec.max_unavailable {
+        None => Ok(IntOrPercent::Int(1)),
+        Some(limit) => numo_core::intent::parse_limit(limit),
+    };
+    BudgetView {
+        name: budget.metadata.name.unwrap_or_default(),
+        selector: budget
+            .spec
+            .node_selector
+            .as_ref()
+            .and_then(|selector| serde_json::to_value(selector).ok())
+            .unwrap_or(Value::Null),
+        max_unavailable,
+        group_by: budget.spec.group_by,
+        paused: budget.spec.paused.unwrap_or(false),
+        annotations: kept(budget.metadata.annotations.unwrap_or_default()),
+        uid: budget.metadata.uid.unwrap_or_default(),
+        generation: budget.metadata.generation.unwrap_or(1),
+        status: budget.status.unwrap_or_default(),
+    }
+}

@@ -1,0 +1,211 @@
+//! MutexRunConfigs, whoever wrote them: strangers' have their share of the memory.
+
+use super::{
+    entry::{
+        Kept, Missing, PAGE_OF_WRITTEN, Place, Reading, Selection, Watched, left_as_it_was, needed_by_nobody,
+    },
+    object::Object,
+};
+use crate::shell::{
+    item::{Item, Size, weight_of_map as map},
+    store::{Store, replace},
+    weigh,
+    wire::{created, kept, key, misread, read, typed},
+};
+use numo_api::MutexRunConfig;
+use numo_core::{
+    observed::{Key, RunConfigView},
+    ready,
+};
+use serde_json::Value;
+
+/// How MutexRunConfigs are watched.
+pub const MUTEX_RUN_CONFIG: Watched = Watched {
+    resource: (
+        numo_api::GROUP,
+        numo_api::VERSION,
+        "MutexRunConfig",
+        "mutexrunconfigs",
+    ),
+    place: Place::Everywhere,
+    select: Selection::all,
+    page: PAGE_OF_WRITTEN,
+    missing: Missing::Awaited,
+    reading: Reading::Ours {
+        size: SIZE,
+        misread: misread::<MutexRunConfig>,
+        left: |kind, item, why| partly_read(item).or_else(|| left_as_it_was(kind, item, why)),
+        known_as: "mutexrunconfigs",
+    },
+    project: |object| Some(Object::Run(Box::new(view(typed(object)?)))),
+    kept: Kept::Counted(needed_by_nobody),
+    remove,
+};
+
+const SIZE: Size = Size::Written;
+
+/// Puts one where decisions see it; true if one could change by it.
+pub fn put(store: &mut Store, run: RunConfigView) -> bool {
+    replace(&mut store.observed.runs, run.key.clone(), run)
+}
+
+fn remove(store: &mut Store, key: &Key) -> bool {
+    store.observed.runs.remove(key).is_some()
+}
+
+/// Whether a run differs from what is known of it by more than its status.
+pub fn has_news(store: &Store, run: &RunConfigView) -> bool {
+    store.observed.runs.get(&run.key).is_some_and(|known| {
+        let known = RunConfigView {
+            status: run.status.clone(),
+            ..known.clone()
+        };
+        known != *run
+    })
+}
+
+/// What a run takes of memory (bytes).
+pub fn weight(run: &RunConfigView) -> usize {
+    weigh::all([
+        weigh::value(&run.spec),
+        weigh::value(&run.status),
+        map(&run.annotations),
+        weigh::texts(&run.finalizers),
+    ])
+}
+
+/// The view of a run.
+pub fn view(run: MutexRunConfig) -> RunConfigView {
+    RunConfigView {
+        key: key(&run.metadata),
+        uid: run.metadata.uid.clone().unwrap_or_default(),
+        generation: run.metadata.generation.unwrap_or(0),
+        created: created(&run.metadata),
+        deleting: run.metadata.deletion_timestamp.is_some(),
+        finalizers: run.metadata.finalizers.clone().unwrap_or_default(),
+        annotations: kept(run.metadata.annotations.unwrap_or_default()),
+        workloads_check: Some(Box::new(ready::rule(run.spec.awaited_workloads.as_ref()))),
+        misread: None,
+        keeps_status: false,
+        spec: run.spec,
+        status: run.status.unwrap_or_default(),
+    }
+}
+
+/// A MutexRunConfig of a later numo, with a field that this one cannot read: without that field, and with its words. Its pools
+/// are known, and are held. None if it is something else that cannot be read, or nobody knows then which pools it means.
+fn partly_read(item: &Item) -> Option<Object> {
+    let mut found = item.read_as(SIZE).ok()?;
+    // Without its targets nobody knows its pools, and without its canary who is in it.
+    let needed = ["mutexTargets", "canary"];
+    let mut misread = keep_readable::<numo_api::MutexRunConfigSpec>(&mut found.data, "spec", &needed);
+    let of_status = keep_readable::<numo_api::MutexRunConfigStatus>(&mut found.data, "status", &[]);
+    let keeps_status = !of_status.is_empty();
+    misread.extend(of_status);
+    if misread.is_empty() {
+        return None;
+    }
+    let words = format!(
+        "{}; wanted what this numo knows: change it, or upgrade numo",
+        misread.join("; ")
+    );
+    let mut view = view(read::<MutexRunConfig>(&found).ok()?);
+    view.misread = Some(numo_core::rules::clip(&words, 1024));
+    view.keeps_status = keeps_status;
+    Some(Object::Run(Box::new(view)))
+}
+
+/// Takes the fields of a part of an object out that `T` cannot read, but for those that are needed; what is wrong with each.
+fn keep_readable<T: serde::de::DeserializeOwned>(
+    object: &mut Value,
+    part: &str,
+    needed: &[&str],
+) -> Vec<String> {
+    let mut misread = Vec::new();
+    let Some(Value::Object(fields)) = object.get_mut(part) else {
+        return misread;
+    };
+    fields.retain(|field, value| {
+        let alone = serde_json::json!({ field.as_str(): value.clone() });
+        let problem = serde_json::from_value::<T>(alone).err();
+        let is_needed = needed.contains(&field.as_str());
+        let is_kept = is_needed || problem.is_none();
+        let of_field = problem.filter(|_| !is_needed);
+        misread.extend(of_field.map(|problem| format!("{part}.{field}: {problem}")));
+        is_kept
+    });
+    misread
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shell::{kind::Kind, watched::item, wire::condition_words};
+
+    fn run_of(spec: &Value) -> Option<Object> {
+        let object = serde_json::json!({
+            "apiVersion": "openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexRunConfig",
+            "metadata": {"name": "upgrade", "namespace": "ns", "uid": "u"},
+            "spec": spec,
+        });
+        item(
+            Kind::MutexRunConfig,
+            &serde_json::from_value::<Item>(object).unwrap(),
+        )
+    }
+
+    #[test]
+    fn a_run_that_a_later_numo_wrote_keeps_its_pools() {
+        let found = run_of(&serde_json::json!({
+            "mutexTargets": [{"name": "workers"}], "order": "ByMoon", "soakSeconds": 5,
+        }));
+        let Some(Object::Run(run)) = found else {
+            panic!("{found:?}");
+        };
+        assert_eq!(run.spec.mutex_targets.as_ref().map(Vec::len), Some(1));
+        assert_eq!((run.spec.order, run.spec.soak_seconds), (None, Some(5)));
+        let words = run.misread.unwrap_or_default();
+        assert!(
+            words.starts_with("spec.order: ") && words.contains("ByMoon"),
+            "{words}"
+        );
+        // Without its targets nobody knows which pools it means: what was seen of it before is kept.
+        for unknown in [
+            serde_json::json!({"mutexTargets": "workers", "order": "ByMoon"}),
+            serde_json::json!({"mutexTargets": [{"name": "workers"}], "canary": 7}),
+        ] {
+            let found = run_of(&unknown);
+            assert!(matches!(found, Some(Object::NotRead(..))), "{found:?}");
+        }
+        let conditions = serde_json::json!({"status": {"conditions": [
+            {"type": "Updated", "status": "False", "reason": "", "message": "no"},
+            {"type": "RenderDegraded", "status": "True", "reason": "MergeFailed", "message": "x".repeat(2000)},
+        ]}});
+        let words = condition_words(&conditions, "RenderDegraded", "True").expect("it is degraded");
+        assert!(
+            words.starts_with("MergeFailed: xxx") && words.chars().count() <= 512,
+            "{words}"
+        );
+        assert_eq!(condition_words(&conditions, "RenderDegraded", "False"), None);
+        assert_eq!(condition_words(&conditions, "Failing", "True"), None);
+        // Nothing is written over a status that a later numo wrote.
+        let object = serde_json::json!({
+            "apiVersion": "openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexRunConfig",
+            "metadata": {"name": "upgrade", "namespace": "ns", "uid": "u"},
+            "spec": {"mutexTargets": [{"name": "workers"}]},
+            "status": {"observedGeneration": 3, "run": {"id": "r", "result": "Levitated"}},
+        });
+        let found = item(
+            Kind::MutexRunConfig,
+            &serde_json::from_value::<Item>(object).unwrap(),
+        );
+        let Some(Object::Run(run)) = found else {
+            panic!("{found:?}");
+        };
+        assert!(run.keeps_status && run.status.run.is_none());
+        assert_eq!(run.status.observed_generation, Some(3));
+        assert!(run.misread.is_some_and(|words| words.starts_with("status.run: ")));
+        let whole = run_of(&serde_json::json!({"mutexTargets": [{"name": "workers"}]}));
+        assert!(matches!(whole, Some(Object::Run(run)) if run.misread.is_none()));
+    }
+}

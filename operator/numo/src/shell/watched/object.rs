@@ -1,0 +1,152 @@
+//! A view of an object, whatever its kind: what watches bring and the store takes in. This file reads nothing and keeps nothing.
+
+use crate::shell::{item::Unreadable, wire};
+use numo_api::{MutexRule, marks};
+use numo_core::observed::{
+    Annotated, BindingView, BudgetView, ChangeView, ClusterVersionView, ConfigView, DisruptionBudgetView,
+    EtcdPodView, ForeignController, JobView, Key, LeaseView, MachineApi, MachineView, MaintenanceView,
+    NodeView, PlanJobView, PlanView, PodView, PoolView, RebootLock, RunConfigView, TargetView, Unread,
+};
+use numo_plugin::address::AddressRange;
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// A view with its place in the store.
+#[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "the names are the kinds")]
+pub enum Object {
+    Node(Box<NodeView>, OfNode),
+    Pool(Box<PoolView>),
+    Config(String, ConfigView),
+    ClusterVersion(ClusterVersionView),
+    Infrastructure(Option<String>),
+    /// Name, and the pool it is for.
+    Layered(String, String),
+    Machine((MachineApi, Key), Box<MachineView>),
+    HealthCheck((MachineApi, Key), Annotated),
+    /// DaemonSet by the name of kured, the ServiceAccount of its pods, and who holds its lock.
+    RebootLocks(Key, String, Vec<RebootLock>),
+    Run(Box<RunConfigView>),
+    Rule(Box<MutexRule>),
+    /// A rule without its spec, which cannot be read, and why.
+    Unreadable(Box<MutexRule>, Unreadable),
+    /// An object of a kind of numo's, or an owner, that is there and cannot be read, by its key.
+    NotRead(Key, Unread),
+    Target(Box<TargetView>),
+    Change(Box<ChangeView>),
+    Budget(Box<BudgetView>),
+    Namespace(String, Box<NamespaceView>),
+    Lease(String, LeaseView),
+    Job(Key, JobView),
+    /// Job it belongs to, and what keeps it from starting.
+    Pod(Key, Key, Option<(String, String)>),
+    /// Job it is about: reason and message.
+    JobEvent(Key, Key, (String, String)),
+    Maintenance(Box<MaintenanceView>),
+    Plan(Box<PlanView>),
+    /// A Plan's Job, and how many pods it has by its own status ([`pods_left`]).
+    PlanJob(Key, Box<PlanJobView>, Option<usize>),
+    /// A pod of a Plan's Job.
+    PlanPod(Key, PlanPodView),
+    /// Its hash.
+    Secret(Key, String),
+    Binding(String, Box<BindingView>),
+    /// The node it is on.
+    NodePod(String, Box<PodView>),
+    DisruptionBudget(Key, Box<DisruptionBudgetView>),
+    EtcdPod(Key, EtcdPodView),
+    /// A Deployment with the name of an operator that numo replaces.
+    Foreign(Key, Box<Deployed>),
+    /// Its uid.
+    DaemonSet(Key, String),
+}
+
+impl Object {
+    /// Where it stands: its key, and the namespace that its watch may be limited to.
+    pub fn place(&self) -> (Key, String) {
+        let of = |key: &Key| (key.clone(), key.namespace.clone());
+        let cluster = |name: &str| (Key::new("", name), String::new());
+        match self {
+            Self::Node(node, _) => cluster(&node.name),
+            Self::Pool(pool) => cluster(&pool.name),
+            Self::Config(name, _)
+            | Self::Namespace(name, ..)
+            | Self::Layered(name, _)
+            | Self::Binding(name, _) => cluster(name),
+            Self::Machine((_, key), _) | Self::HealthCheck((_, key), _) | Self::RebootLocks(key, ..) => {
+                of(key)
+            }
+            Self::ClusterVersion(_) => cluster("version"),
+            Self::Infrastructure(_) => cluster("cluster"),
+            Self::Run(run) => of(&run.key),
+            Self::Rule(rule) | Self::Unreadable(rule, _) => of(&wire::key(&rule.metadata)),
+            Self::Target(target) => of(&target.key),
+            Self::Change(change) => of(&change.key),
+            Self::Budget(budget) => cluster(&budget.name),
+            Self::Lease(node, _) => of(&Key::new(marks::LEASE_NAMESPACE, format!("node-{node}"))),
+            Self::Job(key, _)
+            | Self::Pod(key, _, _)
+            | Self::JobEvent(key, _, _)
+            | Self::PlanJob(key, ..)
+            | Self::PlanPod(key, ..)
+            | Self::Secret(key, _)
+            | Self::DisruptionBudget(key, _)
+            | Self::EtcdPod(key, _)
+            | Self::DaemonSet(key, _)
+            | Self::Foreign(key, _)
+            | Self::NotRead(key, _) => of(key),
+            Self::Maintenance(view) => cluster(&view.owner.key.name),
+            Self::Plan(plan) => of(&plan.key),
+            Self::NodePod(_, pod) => of(&pod.key),
+        }
+    }
+}
+
+/// What is known of a Node that no decision needs on each node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OfNode {
+    /// Volumes that are attached.
+    pub volumes: Vec<String>,
+    /// Its addresses and those of its pods.
+    pub networks: Vec<AddressRange>,
+}
+
+/// What is known of a pod of a Plan's Job.
+#[derive(Clone, Debug)]
+pub struct PlanPodView {
+    /// The Job.
+    pub job: Key,
+    /// The container that runs.
+    pub runs: Option<String>,
+    /// What keeps it from starting: reason and message.
+    pub trouble: Option<(String, String)>,
+    /// Whether a kubelet has taken it up.
+    pub taken_up: bool,
+}
+
+/// A Deployment with the name of an operator that numo replaces.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Deployed {
+    /// What that operator works on.
+    pub what: ForeignController,
+    /// The ServiceAccount of its pods.
+    pub account: String,
+    /// `spec.selector`.
+    pub selector: Value,
+    /// Whether it runs, or is about to.
+    pub runs: bool,
+}
+
+/// Namespaces that an annotation may list.
+pub const NAMESPACES_LISTED: usize = 1000;
+
+/// What matters of a Namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamespaceView {
+    /// Whether it is being deleted.
+    pub terminating: bool,
+    /// Whether Plans are honoured in it, by its label.
+    pub plans: bool,
+    /// Namespaces whose rules may run their Jobs in it, by its annotation; at most [`NAMESPACES_LISTED`].
+    pub rule_jobs_from: BTreeSet<String>,
+}
