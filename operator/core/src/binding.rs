@@ -25,7 +25,8 @@ pub const PLAN_PHASES: [Phase; 6] = [
     Phase::OnFailure,
 ];
 /// The phases in which a NodeMaintenance asks its rules.
-pub const MAINTENANCE_PHASES: [Phase; 5] = [
+pub const MAINTENANCE_PHASES: [Phase; 6] = [
+    Phase::Admit,
     Phase::Pre,
     Phase::PreRelease,
     Phase::BeforeUncordon,

@@ -4,4 +4,5 @@ pub(crate) mod first;
 pub(crate) mod gates;
 pub mod leaving;
 pub mod not_ready;
+pub(crate) mod queue;
 pub mod window;

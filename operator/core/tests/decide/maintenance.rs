@@ -842,13 +842,20 @@ fn bindings_gate_the_maintenances_that_they_speak_of() {
     );
     // A rule that would only be asked once the node was disrupted is no gate.
     for (phases, which) in [
-        ("Admit,Post wasm", "found none before the disruption"),
         ("PreRun,Post", "found none before the disruption"),
         ("PostRun", "found none that"),
     ] {
         let never = cluster(of_all, "").replace("rule backup Pre", &format!("rule backup {phases}"));
         check(&never, &format!("hold FieldNotServed ~ {which}\n > nothing"));
     }
+    // Before its turn: it holds up nobody meanwhile.
+    let first = cluster(of_all, "").replace("rule backup Pre", "rule backup Admit,Post wasm");
+    check(
+        &first,
+        "node a Selected RuleStarting
+         ? evaluate backup/Admit/1 of a
+         > nothing",
+    );
     let after = cluster(of_all, turn).replace("rule backup Pre", "rule backup Post");
     check(&after, "> cordon a with 2 taints");
     // How many may be in maintenance at once.

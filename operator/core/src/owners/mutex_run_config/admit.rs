@@ -2,7 +2,7 @@
 //! keeps it from it.
 
 use super::{
-    draft::{Draft, asks},
+    draft::Draft,
     frame::{Frame, Member, at_target},
     ungated,
 };
@@ -12,22 +12,25 @@ use crate::{
         first::First,
         gates::{self, Gate},
         not_ready::left_out_at,
+        queue::{self, Queue},
     },
+    decision::Decision,
     key::Key,
     ledger::{self, Ledger},
-    observed::{ChangeView, NodeView, RunConfigView},
+    observed::{ChangeView, NodeView, Observed, RunConfigView},
     owner::Owner,
     owners::mutex_run_config::gates as of_run,
     pools,
     report::Report,
-    rules::{self, Subject},
+    rules::{self, Admission, Subject},
     turn::{
-        closed::{self, Probes},
         directive::{persons_words, retry_asked, skip_asked},
         journal::{self, Journal},
         lease::expiry,
         reservation,
+        steps::{Next, ON, STAY},
     },
+    verdict::Answers,
     why::Why,
 };
 use jiff::Timestamp;
@@ -38,106 +41,181 @@ use std::{cell::OnceCell, collections::BTreeMap};
 
 /// Admits as many nodes as may go, and reports the rest.
 pub fn admit(draft: &mut Draft<'_>, hold: Option<&Why>) {
-    let members = &draft.frame.members;
-    let mut ledger = Ledger::of(draft.frame.observed, draft.frame.now);
-    let mut flying = Flying::of(draft.frame, members, |_| true);
-    let elsewhere = of_run::run::held_elsewhere(draft.frame);
-    let first = first(draft.frame, members, |pool| elsewhere.contains_key(pool));
-    let asks_first = draft.frame.intent.asks_before_turn();
-    let mut asking = 0;
-    let mut probes = Probes::default();
-    let mut waiting: Vec<&Member<'_>> = members
-        .iter()
-        .filter(|member| member.in_flight().is_none())
-        .collect();
-    // Whose turn was closed for too long stands behind the others.
-    waiting.sort_by_key(|member| closed::stood_back(member.change));
-    for member in waiting {
-        // It is changed, failed a rule after that, and a person wants that rule asked again: a turn like any.
-        let again = member
-            .left_out()
-            .filter(|change| retry_asked(change) && change.status.pin.is_some())
-            .filter(|_| at_target(draft.frame, member));
-        if again.is_none() && at_target(draft.frame, member) {
-            report_done(draft, member);
-            continue;
+    let frame = draft.frame;
+    let elsewhere = of_run::run::held_elsewhere(frame);
+    queue::admit(&mut Waiting {
+        draft,
+        hold,
+        flying: Flying::of(frame, &frame.members, |_| true),
+        first: first(frame, &frame.members, |pool| elsewhere.contains_key(pool)),
+        elsewhere,
+    });
+}
+
+/// The nodes of a run that wait for their turn.
+struct Waiting<'w, 'm> {
+    draft: &'w mut Draft<'m>,
+    /// Why nothing begins, if so.
+    hold: Option<&'w Why>,
+    flying: Flying<'m>,
+    first: First<'m>,
+    /// Pools that other runs hold.
+    elsewhere: BTreeMap<&'m str, Why>,
+}
+
+impl<'m> Waiting<'_, 'm> {
+    /// Its journal, if it is changed, failed a rule after that, and a person wants that rule asked again: a turn like any.
+    fn asked_again(&self, member: &Member<'m>) -> Option<&'m ChangeView> {
+        let change = member
+            .change
+            .filter(|change| retry_asked(change) && change.status.pin.is_some());
+        change.filter(|_| member.left_out().is_some() && at_target(self.draft.frame, member))
+    }
+
+    /// Reports a node that rolls without its rules, unless a person has left it out.
+    fn tell_ungated(&mut self, member: &'m Member<'m>) {
+        let draft = &mut *self.draft;
+        if !draft.out.report.ungated.contains_key(&member.node.name) {
+            let why = ungated::why(draft.frame, member);
+            draft.out.report.ungated.insert(member.node.name.clone(), why);
         }
-        if let Some(why) = elsewhere.get(member.pool.name.as_str()) {
-            draft.report(member, Step::Selected, why.clone());
-            continue;
+        let left_out = member.change.filter(|_| !member.node.ready);
+        if left_out.is_some_and(|change| obeys_directive(draft, member, change)) {
+            return;
+        }
+        match left_out.filter(|_| is_left_behind(member)) {
+            Some(change) => report_left_out(draft, member, change),
+            None => report_ungated(draft, member),
+        }
+    }
+}
+
+impl<'m> Queue<'m> for Waiting<'_, 'm> {
+    type One = &'m Member<'m>;
+
+    fn seen(&self) -> (&'m Observed, &'m Answers, Timestamp) {
+        let frame = self.draft.frame;
+        (frame.observed, self.draft.answers, frame.now)
+    }
+
+    fn out(&mut self) -> &mut Decision {
+        &mut self.draft.out
+    }
+
+    fn waiting(&mut self) -> Vec<Self::One> {
+        let members = self.draft.frame.members.iter();
+        members.filter(|member| member.in_flight().is_none()).collect()
+    }
+
+    fn node(&self, member: Self::One) -> &'m NodeView {
+        member.node
+    }
+
+    fn change(&self, member: Self::One) -> Option<&'m ChangeView> {
+        member.change
+    }
+
+    fn is_asked(&self, member: Self::One) -> bool {
+        self.draft.frame.is_asked(member)
+    }
+
+    fn sort_out(&mut self, member: Self::One, _ledger: &mut Ledger<'m>) -> Next {
+        let frame = self.draft.frame;
+        if at_target(frame, member) && self.asked_again(member).is_none() {
+            report_done(self.draft, member);
+            return STAY;
+        }
+        if let Some(why) = self.elsewhere.get(member.pool.name.as_str()) {
+            self.draft.report(member, Step::Selected, why.clone());
+            return STAY;
         }
         if is_ungated(member) {
-            if !draft.out.report.ungated.contains_key(&member.node.name) {
-                let why = ungated::why(draft.frame, member);
-                draft.out.report.ungated.insert(member.node.name.clone(), why);
-            }
-            let left_out = member.change.filter(|_| !member.node.ready);
-            if left_out.is_some_and(|change| obeys_directive(draft, member, change)) {
-                continue;
-            }
-            if let Some(change) = left_out.filter(|_| is_left_behind(member)) {
-                report_left_out(draft, member, change);
-                continue;
-            }
-            report_ungated(draft, member);
-            continue;
+            self.tell_ungated(member);
+            return STAY;
         }
-        if let Some(change) = member.left_out()
-            && !retry_asked(change)
-        {
-            report_left_out(draft, member, change);
-            continue;
+        if let Some(change) = member.left_out().filter(|change| !retry_asked(change)) {
+            report_left_out(self.draft, member, change);
+            return STAY;
         }
-        if let Some(why) = draft.frame.given_up(member) {
-            draft.report(member, Step::Skipped, why);
-            continue;
+        if let Some(why) = frame.given_up(member) {
+            self.draft.report(member, Step::Skipped, why);
+            return STAY;
         }
-        if let Some(at) = draft.frame.leaves_out_at(member) {
-            draft.wake(at);
+        if let Some(at) = frame.leaves_out_at(member) {
+            self.draft.wake(at);
         }
         if let Some(change) = member.change
-            && obeys_directive(draft, member, change)
+            && obeys_directive(self.draft, member, change)
         {
-            continue;
+            return STAY;
         }
-        let against = gates::weigh(draft.frame.is_asked(member), |gate| match gate {
-            Gate::Owner => hold.cloned(),
-            Gate::First => first.refusal(&member.node.name),
-            Gate::Room => flying.no_room(draft.frame, member.node),
-            Gate::Budget => ledger.refusal(member.node),
-            Gate::Drain => {
-                let known = (draft.answers, draft.frame.now);
-                probes.refusal(&mut draft.out, member.change, known, None)
-            }
-            gate => of_run::node::against(draft.frame, member, gate),
-        });
-        let Some(why) = against.worst(&mut draft.out.report) else {
-            if asks_first
-                && again.is_none()
-                && let Some((why, keeps_place)) = ask_first(draft, member, &mut asking)
-            {
-                if keeps_place {
-                    ledger.take(member.node);
-                    flying.take(member.node);
-                    flying.some_are_asked = true;
-                }
-                draft.report(member, Step::Selected, why);
-                continue;
-            }
-            ledger.take(member.node);
-            flying.take(member.node);
-            match again {
-                Some(change) => ask_again(draft, member, change),
-                None => take_turn(draft, member),
-            }
-            continue;
+        ON
+    }
+
+    fn against(&mut self, member: Self::One, gate: Gate) -> Option<Why> {
+        match gate {
+            Gate::Owner => self.hold.cloned(),
+            Gate::First => self.first.refusal(&member.node.name),
+            Gate::Room => self.flying.no_room(self.draft.frame, member.node),
+            gate => of_run::node::against(self.draft.frame, member, gate),
+        }
+    }
+
+    /// The MCO drains, and leaves no pod that a probe counts.
+    fn tried_again(&self) -> Option<i64> {
+        None
+    }
+
+    fn admission(&self, member: Self::One) -> Admission {
+        let frame = self.draft.frame;
+        if !frame.intent.asks_before_turn() || self.asked_again(member).is_some() {
+            return Admission::default();
+        }
+        let attempt = member.change.map_or(0, |change| change.status.attempt);
+        let subject = Subject {
+            owner: frame.owner,
+            owner_uid: &frame.run.uid,
+            node: &member.node.name,
+            node_uid: &member.node.uid,
+            hostname: member.node.label(openshift::HOSTNAME),
+            pool: &member.pool.name,
+            from_version: member.version.unwrap_or_default(),
+            to_version: frame.desired.as_deref().unwrap_or_default(),
+            run: &frame.run_id,
+            round: attempt.saturating_add(1),
+            since: None,
+            waits: &[],
         };
-        if why.reason == Reason::NodeLeaseHeld
-            && let Some(lease) = draft.frame.observed.leases.get(&member.node.name)
-        {
-            draft.wake(expiry(lease));
+        rules::admission(&frame.intent.rules, &subject, frame.observed, frame.now)
+    }
+
+    fn noted(&self, member: Self::One) -> Option<Why> {
+        noted(self.draft.frame, member)
+    }
+
+    fn take_place(&mut self, member: Self::One, is_asked_about: bool) {
+        self.flying.take(member.node);
+        self.flying.some_are_asked |= is_asked_about;
+    }
+
+    fn take_turn(&mut self, member: Self::One) {
+        match self.asked_again(member) {
+            Some(change) => ask_again(self.draft, member, change),
+            None => take_turn(self.draft, member),
         }
-        draft.report(member, Step::Selected, why);
+    }
+
+    fn say(&mut self, member: Self::One, step: Step, why: Why) {
+        self.draft.report(member, step, why);
+    }
+
+    fn wait(&mut self, member: Self::One, why: Why) {
+        if why.reason == Reason::NodeLeaseHeld
+            && let Some(lease) = self.draft.frame.observed.leases.get(&member.node.name)
+        {
+            self.draft.wake(expiry(lease));
+        }
+        self.draft.report(member, Step::Selected, why);
     }
 }
 
@@ -162,49 +240,6 @@ fn first<'a>(frame: &Frame<'a>, members: &[Member<'a>], is_elsewhere: impl Fn(&s
         (member.node.name.as_str(), goes_on)
     });
     First::of(behind, "spec.first")
-}
-
-/// Asks the rules of phase Admit about a node that could have its turn now. If it may not have it yet: why, and whether
-/// its place is kept meanwhile.
-fn ask_first(draft: &mut Draft<'_>, member: &Member<'_>, asking: &mut usize) -> Option<(Why, bool)> {
-    let frame = draft.frame;
-    let attempt = member.change.map_or(0, |change| change.status.attempt);
-    let subject = Subject {
-        owner: frame.owner,
-        owner_uid: &frame.run.uid,
-        node: &member.node.name,
-        node_uid: &member.node.uid,
-        hostname: member.node.label(openshift::HOSTNAME),
-        pool: &member.pool.name,
-        from_version: member.version.unwrap_or_default(),
-        to_version: frame.desired.as_deref().unwrap_or_default(),
-        run: &frame.run_id,
-        round: attempt.saturating_add(1),
-        since: None,
-        waits: &[],
-    };
-    let mut said = rules::admission(&frame.intent.rules, &subject, frame.observed, frame.now);
-    let mut why = said.why.take()?;
-    if !said.against
-        && let Some(noted) = noted(frame, member)
-    {
-        // Who has just started, or only looks on, has not heard the rule itself.
-        (why, said.against) = (noted, true);
-    }
-    if let Some(full) = said.takes_place(asking) {
-        return Some((full, false));
-    }
-    for request in said.asks {
-        let _ = asks(draft, Box::new(request));
-    }
-    if let Some(wake) = said.wake {
-        draft.wake(wake);
-    }
-    if said.against {
-        let of = &mut draft.out.report.not_admitted;
-        of.insert(member.node.name.clone(), why.clone());
-    }
-    Some((why, !said.against))
 }
 
 /// What a rule of phase Admit had against the node when the status was written.

@@ -15,7 +15,7 @@ use crate::{
 use numo_api::{MutexBindingSpec, NodeMaintenanceSpec, Phase, Reason, marks};
 
 /// The phases in which a maintenance asks its rules.
-pub(super) const PHASES: [Phase; 5] = binding::MAINTENANCE_PHASES;
+pub(super) const PHASES: [Phase; 6] = binding::MAINTENANCE_PHASES;
 
 /// What the maintenance asks, with every default filled in.
 pub(super) struct Intent<'a> {

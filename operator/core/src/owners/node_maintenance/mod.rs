@@ -14,37 +14,29 @@ mod node;
 mod pass;
 mod phases;
 mod turn;
+mod waiting;
 
 use crate::{
     action::{Action, EventAction},
-    admit::{
-        gates::{self, Gate},
-        leaving::leaving,
-    },
+    admit::{gates::Gate, queue},
     decision::{Decision, Snapshot},
-    drain,
-    key::Key,
-    ledger::{self, Ledger},
+    ledger,
     observed::{ChangeView, ForeignController, MaintenanceView, NodeView, Observed},
     owner::{MaintenanceGroup, OwnerKind},
     quorum,
     report::{MaintenancePhase, MaintenanceReport, RunPhase},
     turn::{
-        closed::{self, Probes},
-        directive,
-        journal::{self, Journal},
-        lease::Lease,
-        reservation,
+        closed, journal,
         steps::{Next, ON, STAY},
     },
     verdict::Answers,
     why::Why,
 };
-use asked::{asked, no_room};
+use asked::asked;
 use known::{last_phase, run_id};
-use lease::{MAX_LEASE_ERRORS, lease};
-use numo_api::{DirectiveAction, NodeChangeSpec, Reason, Step, Target, marks, plan::PLAN_GROUP};
-use pass::held;
+use lease::MAX_LEASE_ERRORS;
+use numo_api::{Reason, Step, marks, plan::PLAN_GROUP};
+use waiting::Waiting;
 
 pub(crate) use lint::Lint;
 pub(crate) use pass::Pass;
@@ -52,7 +44,7 @@ pub(crate) use pass::Pass;
 pub use asked::{inadmissible, invalid, rules_of};
 pub use keep::MAX_CORRECTIONS;
 pub(crate) use known::changes;
-pub use known::id;
+pub use known::{id, reservation};
 
 impl<'a> Pass<'a> {
     /// What is known of a NodeMaintenance of this group at the beginning of the pass.
@@ -199,16 +191,6 @@ fn group_of(view: &MaintenanceView) -> &'static str {
     }
 }
 
-/// The NodeChange of a node in maintenance. It is in the operator's own namespace.
-pub fn reservation(view: &MaintenanceView, node: &NodeView, namespace: &str) -> (Key, NodeChangeSpec) {
-    let target = Target {
-        run_id: run_id(view),
-        version: String::new(),
-        pool: String::new(),
-    };
-    reservation::reservation((&view.owner, &view.uid), node, target, false, namespace)
-}
-
 impl Pass<'_> {
     fn has_finalizer(&self) -> bool {
         let mut finalizers = self.view.finalizers.iter();
@@ -300,101 +282,19 @@ impl Pass<'_> {
             self.say(Step::Selected, Why::new(Reason::NodeInMaintenance, message), None);
             return;
         }
+        self.report.phase = MaintenancePhase::Running;
         let said = changes(observed, &view.uid).find(|change| change.spec.node_uid == node.uid);
-        self.admit(node, said);
+        queue::admit(&mut Waiting {
+            pass: self,
+            node,
+            said,
+        });
     }
 
     /// node-maintenance-operator lost the lease of the node and gave the node back: it stays so.
     fn was_given_up(&self) -> bool {
         last_phase(self.view) == MaintenancePhase::Failed
             && self.view.status.error_on_lease_count.unwrap_or(0) > MAX_LEASE_ERRORS
-    }
-
-    /// The node's turn begins once nothing is against it.
-    fn admit(&mut self, node: &NodeView, said: Option<&ChangeView>) {
-        let (view, observed) = (self.view, self.observed);
-        self.report.phase = MaintenancePhase::Running;
-        let against = gates::weigh(self.asked, |gate| self.before_its_turn(node, said, gate));
-        if let Some(why) = against.worst(&mut self.out.report) {
-            if let Lease::Held(_, until) = lease(observed, &node.name, self.now) {
-                self.wake(until);
-            }
-            // What a drain would have before it: people see the size of what they wait for.
-            let known = (self.answers, self.now);
-            if let Some(drain) = drain::drain(observed, node, &self.intent.drain, self.now, known) {
-                self.report.pods = Some((drain.pending, drain.total));
-            }
-            self.say(Step::Selected, why, said);
-            return;
-        }
-        let admitted = Why::new(Reason::Admitting, "its turn has come");
-        let status = &view.status;
-        if status
-            .eviction_pods
-            .or(status.total_pods)
-            .or(status.drain_progress)
-            .is_some()
-        {
-            // What was counted was of another node of this name, or by another operator: it is forgotten first.
-            self.wake(self.now);
-            self.say(Step::Selected, admitted, said);
-            return;
-        }
-        if let Some(change) = said {
-            let mut journal = Journal::open(change, self.now);
-            journal.enter(Step::Admitted, Some(&admitted));
-            self.out.actions.extend(journal.planned(None));
-        } else {
-            let (key, spec) = reservation(view, node, &observed.settings.namespace);
-            self.act(
-                Action::CreateChange {
-                    key,
-                    spec: Box::new(spec),
-                },
-                None,
-            );
-        }
-        self.say(Step::Admitted, admitted, said);
-    }
-
-    /// What a gate has against the node before it has its turn.
-    fn before_its_turn(&mut self, node: &NodeView, said: Option<&ChangeView>, gate: Gate) -> Option<Why> {
-        let (view, observed, now) = (self.view, self.observed, self.now);
-        match gate {
-            Gate::Person => {
-                let change = said?;
-                let directive = change.spec.directive.as_ref()?;
-                let held = matches!(directive.action, DirectiveAction::Hold | DirectiveAction::Skip);
-                held.then(|| {
-                    Why::new(
-                        Reason::HeldByPerson,
-                        directive::persons_words("held", change, directive),
-                    )
-                })
-            }
-            Gate::Leaving => {
-                let (why, at) = leaving(node, &observed.taken(now), now)?;
-                if let Some(at) = at {
-                    self.wake(at);
-                }
-                Some(why)
-            }
-            Gate::Busy => {
-                let other = observed.turn_of_other(node, &view.uid)?;
-                Some(ledger::busy(observed, &node.name, other, now))
-            }
-            Gate::Lease => match lease(observed, &node.name, now) {
-                Lease::Held(lease, _) => Some(held(&lease.holder)),
-                Lease::None | Lease::Ours(_) | Lease::Due(_) | Lease::Free(_) => None,
-            },
-            Gate::Room => no_room(view, observed, now),
-            Gate::Budget => Ledger::of(observed, now).refusal(node),
-            Gate::Drain => {
-                let known = (self.answers, now);
-                Probes::default().refusal(&mut self.out, said, known, Some(closed::TRIED_AGAIN_SECONDS))
-            }
-            gate => self.at_any_time(node, gate),
-        }
     }
 
     /// What a gate has against the node until it is cordoned.

@@ -23,6 +23,7 @@ mod resolve;
 mod told;
 mod turn;
 mod upgrade;
+mod waiting;
 
 pub use crate::admit::window::Window;
 pub use asked::{Intent, rules_of, timeout_seconds};
@@ -34,12 +35,14 @@ pub use resolve::{Resolved, digest, munged, secret_hash};
 
 use crate::{
     action::{Action, FORGET_CHAIN, NodePurpose},
+    admit::queue,
     decision::{Decision, Snapshot},
     key::Key,
     ledger, mark,
-    observed::{ChangeView, JobView, Observed, PlanView},
+    observed::{ChangeView, JobView, NodeView, Observed, PlanView},
     owner::OwnerKind,
     report::{PlanReport, RunPhase},
+    time::later,
     turn::{
         job, journal, lease, machine,
         steps::{Next, ON, STAY},
@@ -48,6 +51,7 @@ use crate::{
     verdict::{Answers, Question},
     why::Why,
 };
+use admit::SETTLED_SECONDS;
 use jiff::Timestamp;
 use jobs::{jobs, stale};
 use known::EXIT_CODE;
@@ -56,6 +60,7 @@ use numo_api::{DirectiveAction, Reason, RunResult, Step, conditions::types, mark
 pub(crate) use lint::Lint;
 pub(crate) use pass::Pass;
 use std::collections::{BTreeMap, BTreeSet};
+use waiting::Waiting;
 
 impl<'a> Pass<'a> {
     /// What is known of a Plan at the beginning of the pass.
@@ -229,7 +234,32 @@ impl crate::pass::Pass for Pass<'_> {
     }
 }
 
-impl Pass<'_> {
+impl<'a> Pass<'a> {
+    /// Begins as many nodes as may be, reports the rest, and says why nothing is begun at all, if so.
+    fn admit(&mut self) -> Option<Why> {
+        let gate = self.marks_gate();
+        let selected: Vec<&'a NodeView> = self
+            .observed
+            .nodes
+            .values()
+            .filter(|node| self.selects(node))
+            .collect();
+        let hold = self.hold.take().or(gate);
+        let mut waiting = Waiting::of(self, &selected, hold);
+        queue::admit(&mut waiting);
+        let hold = waiting.hold.take();
+        let settled = later(self.view.created, SETTLED_SECONDS);
+        if self.now < settled {
+            self.out.wake(settled);
+        }
+        if let Some(Ok(window)) = &self.view.window
+            && let Some(at) = window.changes_after(self.now)
+        {
+            self.out.wake(at);
+        }
+        hold.or_else(|| self.outside()).or_else(|| self.unsettled())
+    }
+
     /// Asks the channel of the Plan for its version, when that is due.
     fn ask_channel(&mut self) {
         let view = self.view;

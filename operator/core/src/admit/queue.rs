@@ -1,0 +1,142 @@
+//! Whose turn comes next, for every owner: the page of admission. An owner says which of its nodes wait and in which order, and what a
+//! gate has against one of them; it may not choose how they are weighed. Nothing here reads or writes anything.
+
+use super::{
+    gates::{self, Gate},
+    leaving::leaving,
+};
+use crate::{
+    decision::Decision,
+    ledger::{self, Ledger},
+    observed::{ChangeView, NodeView, Observed},
+    rules::Admission,
+    turn::{
+        closed::{self, Probes},
+        node::Next,
+    },
+    verdict::{Answers, Question},
+    why::Why,
+};
+use jiff::Timestamp;
+use numo_api::Step;
+
+/// The nodes of an owner that wait for their turn.
+pub(crate) trait Queue<'a> {
+    /// One of them.
+    type One: Copy;
+
+    /// What was seen, asked and answered, and when.
+    fn seen(&self) -> (&'a Observed, &'a Answers, Timestamp);
+    fn out(&mut self) -> &mut Decision;
+    /// The nodes that have no turn, in the order in which they are to have one.
+    fn waiting(&mut self) -> Vec<Self::One>;
+    fn node(&self, one: Self::One) -> &'a NodeView;
+    /// Its journal, if it has had a turn for what is asked for now, or a person has said something of it.
+    fn change(&self, one: Self::One) -> Option<&'a ChangeView>;
+    /// Whether a person asks about the node.
+    fn is_asked(&self, one: Self::One) -> bool;
+    /// Deals with a node that has no turn to wait for: it is done, was left out, or was begun without numo.
+    fn sort_out(&mut self, one: Self::One, ledger: &mut Ledger<'a>) -> Next;
+    /// What a gate has against the node that only this owner knows.
+    fn against(&mut self, one: Self::One, gate: Gate) -> Option<Why>;
+    /// Whether its nodes leave service in their turns: one that does not is none of a budget's.
+    fn leaves_service(&self) -> bool {
+        true
+    }
+    /// After how long a node that stands back for its drain has a turn whatever a probe says (seconds).
+    fn tried_again(&self) -> Option<i64> {
+        Some(closed::TRIED_AGAIN_SECONDS)
+    }
+    /// What the rules of phase Admit say of the node.
+    fn admission(&self, one: Self::One) -> Admission;
+    /// What a rule of phase Admit had against the node when the status was written.
+    fn noted(&self, _one: Self::One) -> Option<Why> {
+        None
+    }
+    /// The node has one of the owner's places: for its turn, or while rules are asked about it.
+    fn take_place(&mut self, one: Self::One, is_asked_about: bool);
+    /// Its turn begins.
+    fn take_turn(&mut self, one: Self::One);
+    fn say(&mut self, one: Self::One, step: Step, why: Why);
+    /// Says what the node waits for.
+    fn wait(&mut self, one: Self::One, why: Why) {
+        self.say(one, Step::Selected, why);
+    }
+}
+
+/// Begins as many nodes as may be, and says of each other one what it waits for.
+pub(crate) fn admit<'a>(queue: &mut impl Queue<'a>) {
+    let (observed, answers, now) = queue.seen();
+    let taken = observed.taken(now);
+    let mut ledger = Ledger::of(observed, now);
+    let mut probes = Probes::default();
+    let mut asking = 0;
+    let mut waiting = queue.waiting();
+    // Whose turn was closed for too long stands behind the others.
+    waiting.sort_by_key(|one| closed::stood_back(queue.change(*one)));
+    for one in waiting {
+        if queue.sort_out(one, &mut ledger).is_break() {
+            continue;
+        }
+        let (node, change) = (queue.node(one), queue.change(one));
+        let against = gates::weigh(queue.is_asked(one), |gate| match gate {
+            Gate::Stop => ledger::stop(observed, node),
+            Gate::Leaving => {
+                let (why, at) = leaving(node, &taken, now)?;
+                if let Some(at) = at {
+                    queue.out().wake(at);
+                }
+                Some(why)
+            }
+            Gate::Budget if queue.leaves_service() => ledger.refusal(node),
+            Gate::Budget => None,
+            Gate::Drain => {
+                let tried_again = queue.tried_again();
+                probes.refusal(queue.out(), change, (answers, now), tried_again)
+            }
+            gate => queue.against(one, gate),
+        });
+        if let Some(why) = against.worst(&mut queue.out().report) {
+            queue.wait(one, why);
+            continue;
+        }
+        if let Some((why, keeps_place)) = ask_first(queue, one, &mut asking) {
+            if keeps_place {
+                ledger.take(node);
+                queue.take_place(one, true);
+            }
+            queue.say(one, Step::Selected, why);
+            continue;
+        }
+        ledger.take(node);
+        queue.take_place(one, false);
+        queue.take_turn(one);
+    }
+}
+
+/// Asks the rules of phase Admit about a node that could have its turn now. If it may not have it yet: why, and whether its place is
+/// kept meanwhile.
+fn ask_first<'a, Q: Queue<'a>>(queue: &mut Q, one: Q::One, asking: &mut usize) -> Option<(Why, bool)> {
+    let mut said = queue.admission(one);
+    let mut why = said.why.take()?;
+    if !said.against
+        && let Some(noted) = queue.noted(one)
+    {
+        // Who has just started, or only looks on, has not heard the rule itself.
+        (why, said.against) = (noted, true);
+    }
+    if let Some(full) = said.takes_place(asking) {
+        return Some((full, false));
+    }
+    let node = queue.node(one);
+    let out = queue.out();
+    let requests = said.asks.into_iter().map(Box::new);
+    out.questions.extend(requests.map(Question::Evaluate));
+    if let Some(wake) = said.wake {
+        out.wake(wake);
+    }
+    if said.against {
+        out.report.not_admitted.insert(node.name.clone(), why.clone());
+    }
+    Some((why, !said.against))
+}

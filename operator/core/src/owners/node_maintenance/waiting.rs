@@ -1,0 +1,154 @@
+//! A node that waits for its maintenance: what stands against it, and how its turn begins.
+
+use super::{
+    asked::no_room,
+    known::{reservation, run_id},
+    lease::lease,
+    pass::{Pass, held},
+};
+use crate::{
+    action::Action,
+    admit::{gates::Gate, queue::Queue},
+    decision::Decision,
+    drain,
+    ledger::{self, Ledger},
+    observed::{ChangeView, NodeView, Observed},
+    rules::{self, Admission, Subject},
+    turn::{
+        directive,
+        journal::Journal,
+        lease::Lease,
+        steps::{Next, ON},
+    },
+    verdict::Answers,
+    why::Why,
+};
+use jiff::Timestamp;
+use numo_api::{DirectiveAction, Reason, Step, marks::openshift};
+
+/// The node of a maintenance that has no turn.
+pub(super) struct Waiting<'p, 'a> {
+    pub(super) pass: &'p mut Pass<'a>,
+    pub(super) node: &'a NodeView,
+    /// Its journal: of a turn that was given back, or what a person said.
+    pub(super) said: Option<&'a ChangeView>,
+}
+
+impl<'a> Queue<'a> for Waiting<'_, 'a> {
+    type One = ();
+
+    fn seen(&self) -> (&'a Observed, &'a Answers, Timestamp) {
+        (self.pass.observed, self.pass.answers, self.pass.now)
+    }
+
+    fn out(&mut self) -> &mut Decision {
+        &mut self.pass.out
+    }
+
+    fn waiting(&mut self) -> Vec<()> {
+        vec![()]
+    }
+
+    fn node(&self, (): ()) -> &'a NodeView {
+        self.node
+    }
+
+    fn change(&self, (): ()) -> Option<&'a ChangeView> {
+        self.said
+    }
+
+    fn is_asked(&self, (): ()) -> bool {
+        self.pass.asked
+    }
+
+    fn sort_out(&mut self, (): (), _ledger: &mut Ledger<'a>) -> Next {
+        ON
+    }
+
+    fn against(&mut self, (): (), gate: Gate) -> Option<Why> {
+        let (view, observed, now) = (self.pass.view, self.pass.observed, self.pass.now);
+        match gate {
+            Gate::Person => {
+                let change = self.said?;
+                let directive = change.spec.directive.as_ref()?;
+                let held = matches!(directive.action, DirectiveAction::Hold | DirectiveAction::Skip);
+                let words = || directive::persons_words("held", change, directive);
+                held.then(|| Why::new(Reason::HeldByPerson, words()))
+            }
+            Gate::Busy => {
+                let other = observed.turn_of_other(self.node, &view.uid)?;
+                Some(ledger::busy(observed, &self.node.name, other, now))
+            }
+            Gate::Lease => match lease(observed, &self.node.name, now) {
+                Lease::Held(lease, _) => Some(held(&lease.holder)),
+                Lease::None | Lease::Ours(_) | Lease::Due(_) | Lease::Free(_) => None,
+            },
+            Gate::Room => no_room(view, observed, now),
+            gate => self.pass.at_any_time(self.node, gate),
+        }
+    }
+
+    fn admission(&self, (): ()) -> Admission {
+        let (pass, node) = (&self.pass, self.node);
+        let run = run_id(pass.view);
+        let attempt = self.said.map_or(0, |change| change.status.attempt);
+        let subject = Subject {
+            owner: &pass.view.owner,
+            owner_uid: &pass.view.uid,
+            node: &node.name,
+            node_uid: &node.uid,
+            hostname: node.label(openshift::HOSTNAME),
+            pool: "",
+            from_version: "",
+            to_version: "",
+            run: &run,
+            round: attempt.saturating_add(1),
+            since: None,
+            waits: &[],
+        };
+        rules::admission(&pass.intent.rules, &subject, pass.observed, pass.now)
+    }
+
+    fn take_place(&mut self, (): (), _is_asked_about: bool) {}
+
+    fn take_turn(&mut self, (): ()) {
+        let admitted = Why::new(Reason::Admitting, "its turn has come");
+        let pass = &mut *self.pass;
+        let status = &pass.view.status;
+        let counted = status.eviction_pods.or(status.total_pods);
+        if counted.or(status.drain_progress).is_some() {
+            // What was counted was of another node of this name, or by another operator: it is forgotten first.
+            pass.wake(pass.now);
+            pass.say(Step::Selected, admitted, self.said);
+            return;
+        }
+        if let Some(change) = self.said {
+            let mut journal = Journal::open(change, pass.now);
+            journal.enter(Step::Admitted, Some(&admitted));
+            pass.out.actions.extend(journal.planned(None));
+        } else {
+            let namespace = &pass.observed.settings.namespace;
+            let (key, spec) = reservation(pass.view, self.node, namespace);
+            let spec = Box::new(spec);
+            pass.act(Action::CreateChange { key, spec }, None);
+        }
+        pass.say(Step::Admitted, admitted, self.said);
+    }
+
+    fn say(&mut self, (): (), step: Step, why: Why) {
+        self.pass.say(step, why, self.said);
+    }
+
+    /// What a drain would have before it: people see the size of what they wait for.
+    fn wait(&mut self, (): (), why: Why) {
+        let pass = &mut *self.pass;
+        if let Lease::Held(_, until) = lease(pass.observed, &self.node.name, pass.now) {
+            pass.wake(until);
+        }
+        let known = (pass.answers, pass.now);
+        if let Some(drain) = drain::drain(pass.observed, self.node, &pass.intent.drain, pass.now, known) {
+            pass.report.pods = Some((drain.pending, drain.total));
+        }
+        pass.say(Step::Selected, why, self.said);
+    }
+}

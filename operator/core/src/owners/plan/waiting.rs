@@ -1,0 +1,313 @@
+//! The nodes of a Plan that wait for their turn: in which order, what stands against each, and how its turn begins.
+
+use super::{admit::stays_out, pass::Pass};
+use crate::{
+    admit::{first::First, gates::Gate, queue::Queue},
+    decision::Decision,
+    ledger::{self, Ledger},
+    names,
+    observed::{ChangeView, NodeView, Observed},
+    quorum,
+    rules::{self, Admission, Subject},
+    turn::{
+        directive::{self, skip_asked},
+        steps::{Next, ON, STAY},
+    },
+    verdict::Answers,
+    why::Why,
+};
+use jiff::Timestamp;
+use numo_api::{Reason, Step, marks::openshift};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The nodes of a Plan that have no turn.
+pub(super) struct Waiting<'p, 'a> {
+    pass: &'p mut Pass<'a>,
+    /// Why no node is begun at all.
+    pub(super) hold: Option<Why>,
+    nodes: Vec<&'a NodeView>,
+    /// Their journals of what is asked for now, by the uids of the nodes.
+    ended: BTreeMap<&'a str, &'a ChangeView>,
+    first: First<'a>,
+    /// Nodes that have their turn with somebody else.
+    busy: BTreeMap<&'a str, &'a ChangeView>,
+    /// Nodes with the same host name, by that.
+    twice: BTreeMap<&'a str, [&'a str; 2]>,
+    /// Nodes that another controller, or a numo that died, has begun.
+    adopted: BTreeSet<&'a str>,
+    room: usize,
+    /// That there is none.
+    full: Why,
+    /// That the window is closed, and that the Plan is new.
+    not_yet: Option<Why>,
+    took_control_plane: bool,
+}
+
+impl<'p, 'a> Waiting<'p, 'a> {
+    /// Those of the selected nodes that are behind. The others are reported as done.
+    pub(super) fn of(pass: &'p mut Pass<'a>, selected: &[&'a NodeView], hold: Option<Why>) -> Self {
+        let done = Why::new(Reason::UpToDate, "it is at the version");
+        let mut nodes: Vec<&'a NodeView> = Vec::new();
+        for node in selected {
+            if pass.in_flight.contains(node.name.as_str()) {
+                continue;
+            }
+            if pass.is_behind(node) {
+                nodes.push(node);
+            } else {
+                pass.say(node, Step::Done, done.clone(), None);
+            }
+        }
+        let over = pass.over.iter().copied();
+        let ended: BTreeMap<&str, &ChangeView> = over
+            .filter(|change| change.spec.target.run_id == pass.run_id)
+            .map(|change| (change.spec.node_uid.as_str(), change))
+            .collect();
+        let adopted = adopted(pass, &nodes, &ended);
+        let hold = hold.or_else(|| no_concurrency(pass).filter(|_| !nodes.is_empty()));
+        let limit = pass.intent.room(selected.len());
+        let room = limit.saturating_sub(pass.in_flight.len());
+        if hold.is_none() && room > 0 {
+            pass.order(&mut nodes);
+        }
+        let is_adopted = |node: &&NodeView| adopted.contains(node.name.as_str());
+        let mut begun = nodes.iter().copied().filter(is_adopted);
+        Self {
+            took_control_plane: begun.any(quorum::is_control_plane),
+            hold,
+            first: first(pass, selected, &ended),
+            busy: pass.busy(),
+            twice: same_hosts(pass.observed),
+            room: room.saturating_sub(adopted.len()),
+            full: full(pass, limit),
+            not_yet: pass.outside().or_else(|| pass.unsettled()),
+            nodes,
+            ended,
+            adopted,
+            pass,
+        }
+    }
+}
+
+/// That the Plan selects nobody, as the reference has it.
+fn no_concurrency(pass: &Pass<'_>) -> Option<Why> {
+    let concurrency = pass.intent.concurrency;
+    (concurrency <= 0).then(|| {
+        let message = format!(
+            "spec.concurrency is {concurrency}: no node is selected, and the Plan counts as complete; wanted at least 1"
+        );
+        Why::new(Reason::ConcurrencyZero, message)
+    })
+}
+
+/// What was begun by another controller, or under a NodeChange that was deleted, counts from the first. One that was left out under its
+/// Job takes no room from the others.
+fn adopted<'a>(
+    pass: &Pass<'a>,
+    nodes: &[&'a NodeView],
+    ended: &BTreeMap<&str, &ChangeView>,
+) -> BTreeSet<&'a str> {
+    if !pass.is_ready() || pass.leaving.is_some() {
+        return BTreeSet::new();
+    }
+    let begun = |node: &&&NodeView| {
+        let job = pass.jobs.get(&(node.name.as_str(), pass.hash.as_str(), false));
+        let is_left_out = || {
+            let change = ended.get(node.uid.as_str());
+            change.is_some_and(|change| stays_out(change))
+        };
+        job.is_some_and(|(_, job)| !job.paused && !job.deleting) && !is_left_out()
+    };
+    let nodes = nodes.iter().filter(begun);
+    nodes.map(|node| node.name.as_str()).collect()
+}
+
+/// The nodes that go first and are not done.
+fn first<'a>(pass: &Pass<'a>, selected: &[&'a NodeView], ended: &BTreeMap<&str, &ChangeView>) -> First<'a> {
+    let is_left_out = |node: &NodeView| {
+        let ended = ended.get(node.uid.as_str());
+        ended.is_some_and(|change| stays_out(change) || skip_asked(change)) || pass.given_up(node).is_some()
+    };
+    let behind = selected
+        .iter()
+        .filter(|node| pass.intent.is_first(&node.labels) && pass.is_behind(node) && !is_left_out(node));
+    let behind = behind.map(|node| {
+        let mut turns = pass.flying.iter();
+        let turn = turns.find(|change| change.spec.node_name == node.name);
+        // One that is not Ready has no turn, and the others wait for it.
+        let can_begin = node.ready || pass.intent.take_not_ready;
+        let goes_on = turn.map_or(can_begin, |change| {
+            !ledger::is_kept(pass.observed, change, pass.now)
+        });
+        (node.name.as_str(), goes_on)
+    });
+    First::of(behind, "spec.mutex.first or a MutexBinding's")
+}
+
+/// Nodes with the same label of their host name: the Job of one could run on the other.
+fn same_hosts(observed: &Observed) -> BTreeMap<&str, [&str; 2]> {
+    let mut hosts: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut twice: BTreeMap<&str, [&str; 2]> = BTreeMap::new();
+    for node in observed.nodes.values() {
+        let host = node.label(openshift::HOSTNAME);
+        if let Some(other) = hosts.insert(host, &node.name) {
+            twice.insert(host, [other, &node.name]);
+        }
+    }
+    twice
+}
+
+/// That as many nodes are in flight as may be.
+fn full(pass: &Pass<'_>, limit: usize) -> Why {
+    let in_flight = &pass.in_flight;
+    let names: Vec<&str> = in_flight.iter().take(5).copied().collect();
+    let message = format!(
+        "{} of {limit} nodes are in flight: {}",
+        in_flight.len(),
+        names.join(", ")
+    );
+    let flying = pass.flying.iter();
+    let kept = flying.filter(|change| ledger::is_kept(pass.observed, change, pass.now));
+    let is_kept = kept.count() >= in_flight.len();
+    ledger::ended_by_person(Why::new(Reason::WaitingForTurn, message), is_kept)
+}
+
+/// The node cannot have a Job of its own.
+fn unfit(node: &NodeView, twice: &BTreeMap<&str, [&str; 2]>) -> Option<Why> {
+    let host = node.label(openshift::HOSTNAME);
+    let message = if let Some([one, other]) = twice.get(host) {
+        format!(
+            "Nodes {one} and {other} have the same label {} {host:?}: the Job of one could run on the other",
+            openshift::HOSTNAME
+        )
+    } else if node.name.len() > names::LABEL_MAX {
+        format!(
+            "Node {}: found a name of {} characters, wanted at most {}: it is a label of its Job",
+            node.name,
+            node.name.len(),
+            names::LABEL_MAX
+        )
+    } else {
+        return None;
+    };
+    Some(Why::new(Reason::InvalidField, message))
+}
+
+impl<'a> Queue<'a> for Waiting<'_, 'a> {
+    type One = &'a NodeView;
+
+    fn seen(&self) -> (&'a Observed, &'a Answers, Timestamp) {
+        (self.pass.observed, self.pass.answers, self.pass.now)
+    }
+
+    fn out(&mut self) -> &mut Decision {
+        &mut self.pass.out
+    }
+
+    fn waiting(&mut self) -> Vec<&'a NodeView> {
+        std::mem::take(&mut self.nodes)
+    }
+
+    fn node(&self, node: &'a NodeView) -> &'a NodeView {
+        node
+    }
+
+    fn change(&self, node: &'a NodeView) -> Option<&'a ChangeView> {
+        self.ended.get(node.uid.as_str()).copied()
+    }
+
+    fn is_asked(&self, node: &'a NodeView) -> bool {
+        self.pass.asked == Some(node.name.as_str())
+    }
+
+    fn sort_out(&mut self, node: &'a NodeView, ledger: &mut Ledger<'a>) -> Next {
+        let said = self.change(node);
+        let pass = &mut *self.pass;
+        if said.is_some_and(|change| pass.report_left_out(node, change)) || pass.remove_old_job(node, said) {
+            return STAY;
+        }
+        if self.adopted.contains(node.name.as_str()) {
+            // It goes on whatever else is so.
+            ledger.take(node);
+            pass.take_turn(node, said);
+            return STAY;
+        }
+        if let Some(change) = said.filter(|change| skip_asked(change)) {
+            pass.skip(node, change);
+            return STAY;
+        }
+        if let Some(why) = pass.given_up(node) {
+            pass.say(node, Step::Skipped, why, said);
+            return STAY;
+        }
+        ON
+    }
+
+    fn against(&mut self, node: &'a NodeView, gate: Gate) -> Option<Why> {
+        let pass = &mut *self.pass;
+        match gate {
+            Gate::Owner => self.hold.clone(),
+            Gate::Waits => self.not_yet.clone(),
+            Gate::Person => self
+                .ended
+                .get(node.uid.as_str())
+                .copied()
+                .and_then(directive::held),
+            Gate::Unfit => unfit(node, &self.twice).or_else(|| pass.of_windows(node)),
+            Gate::Busy => pass.others_job(node).or_else(|| {
+                let other = self.busy.get(node.name.as_str())?;
+                Some(ledger::busy(pass.observed, &node.name, other, pass.now))
+            }),
+            Gate::State => pass.not_ready(node),
+            Gate::Quorum => quorum::refusal_of_change(pass.observed, node).or_else(|| {
+                let message = "another control-plane node is begun at this moment";
+                (self.took_control_plane && quorum::is_control_plane(node))
+                    .then(|| Why::new(Reason::EtcdQuorum, message))
+            }),
+            Gate::Lease => pass.leased(node),
+            Gate::First => self.first.refusal(&node.name),
+            Gate::Room => (self.room == 0).then(|| self.full.clone()),
+            // The page of admission weighs these itself.
+            Gate::Stop | Gate::Leaving | Gate::Budget | Gate::Drain => None,
+        }
+    }
+
+    fn leaves_service(&self) -> bool {
+        self.pass.intent.cordons
+    }
+
+    fn admission(&self, node: &'a NodeView) -> Admission {
+        let pass = &self.pass;
+        let attempt = self.change(node).map_or(0, |change| change.status.attempt);
+        let subject = Subject {
+            owner: pass.owner,
+            owner_uid: &pass.view.uid,
+            node: &node.name,
+            node_uid: &node.uid,
+            hostname: node.label(openshift::HOSTNAME),
+            pool: "",
+            from_version: &node.kubelet_version,
+            to_version: &pass.resolved.version,
+            run: &pass.run_id,
+            round: attempt.saturating_add(1),
+            since: None,
+            waits: &[],
+        };
+        rules::admission(&pass.intent.rules, &subject, pass.observed, pass.now)
+    }
+
+    fn take_place(&mut self, node: &'a NodeView, is_asked_about: bool) {
+        self.room = self.room.saturating_sub(1);
+        self.took_control_plane |= !is_asked_about && quorum::is_control_plane(node);
+    }
+
+    fn take_turn(&mut self, node: &'a NodeView) {
+        let said = self.change(node);
+        self.pass.take_turn(node, said);
+    }
+
+    fn say(&mut self, node: &'a NodeView, step: Step, why: Why) {
+        let said = self.change(node);
+        self.pass.say(node, step, why, said);
+    }
+}
