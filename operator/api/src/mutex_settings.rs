@@ -18,6 +18,11 @@ pub struct MutexSettings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::int_or_percent")]
     pub max_unavailable: Option<IntOrString>,
+    /// Label keys: nodes with the same value of one of them are never in flight together, of one Plan or of the
+    /// NodeMaintenances of one binding.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 8), inner(length(max = 317)))]
+    pub mutex_keys: Option<Vec<String>>,
     /// The order of nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<Order>,

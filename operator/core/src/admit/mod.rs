@@ -5,4 +5,5 @@ pub(crate) mod gates;
 pub mod leaving;
 pub mod not_ready;
 pub(crate) mod queue;
+pub(crate) mod room;
 pub mod window;

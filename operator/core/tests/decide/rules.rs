@@ -673,3 +673,33 @@ fn verdicts_of_a_run_are_bounded() {
     assert_eq!(run.verdicts.len(), 32);
     assert_eq!(run.verdicts.last().map(|verdict| verdict.attempt), Some(2));
 }
+
+/// Of runs, Plans and the maintenances of a binding alike.
+#[test]
+fn nodes_with_the_same_value_of_a_mutex_key_never_have_a_turn_together() {
+    let nodes =
+        "node a worker v0 label:shard=1\n node b worker v0 label:shard=1\n node c worker v0 label:shard=2";
+    let binding = |kind: &str| {
+        format!("binding gate spec {{\"ownerSelector\":{{\"kind\":\"{kind}\"}},\"mutexKeys\":[\"shard\"]}}")
+    };
+    check(
+        &format!(
+            "{nodes}\n {}\n plan concurrency:3 finalizer\n begun a PreRules\n keeps a",
+            binding("Plan")
+        ),
+        "node b Selected MutexKeyBusy ~ Node a with the same shard=1 is in flight
+         node c Admitted Admitting",
+    );
+    let kept = |node: &str| {
+        format!(
+            "{}\n {}\n maintenance {node} finalizer\n maintenance b name:other created:-200 finalizer\n turn b Drained of:other",
+            nodes.replace("v0", "4.16.0"),
+            binding("NodeMaintenance")
+        )
+    };
+    check(
+        &kept("a"),
+        "hold MutexKeyBusy ~ Node b with the same shard=1 is in maintenance\n > nothing",
+    );
+    check(&kept("c"), "> admit c");
+}

@@ -206,8 +206,19 @@ fn add_plan(world: &mut World, name: &str, plan: &Value, role: &str, after: Opti
 }
 
 fn draw_rules(rng: &mut SmallRng, faults: bool, of: &str) -> Vec<RuleView> {
-    let phases = [Phase::Pre, Phase::Pre, Phase::PreRelease, Phase::Post];
-    let policies = [FailurePolicy::Hold, FailurePolicy::Skip, FailurePolicy::Continue];
+    let phases = [
+        Phase::Pre,
+        Phase::Pre,
+        Phase::PreRelease,
+        Phase::Post,
+        Phase::OnFailure,
+    ];
+    let policies = [
+        FailurePolicy::Hold,
+        FailurePolicy::Skip,
+        FailurePolicy::Continue,
+        FailurePolicy::Abort,
+    ];
     let draw = |number: i32, rng: &mut SmallRng| {
         let mut chosen: Vec<Phase> = (0..rng.random_range(1..3))
             .map(|_| phases[rng.random_range(0..phases.len())])

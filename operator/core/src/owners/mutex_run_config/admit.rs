@@ -13,6 +13,7 @@ use crate::{
         gates::{self, Gate},
         not_ready::left_out_at,
         queue::{self, Queue},
+        room::{Room, Words},
     },
     decision::Decision,
     key::Key,
@@ -37,7 +38,7 @@ use jiff::Timestamp;
 use numo_api::{
     DirectiveAction, NodeChangeSpec, Reason, Step, Target, Terms, conditions::Who, marks::openshift,
 };
-use std::{cell::OnceCell, collections::BTreeMap};
+use std::collections::BTreeMap;
 
 /// Admits as many nodes as may go, and reports the rest.
 pub fn admit(draft: &mut Draft<'_>, hold: Option<&Why>) {
@@ -46,7 +47,7 @@ pub fn admit(draft: &mut Draft<'_>, hold: Option<&Why>) {
     queue::admit(&mut Waiting {
         draft,
         hold,
-        flying: Flying::of(frame, &frame.members, |_| true),
+        room: room(frame, &frame.members, |_| true),
         first: first(frame, &frame.members, |pool| elsewhere.contains_key(pool)),
         elsewhere,
     });
@@ -57,7 +58,7 @@ struct Waiting<'w, 'm> {
     draft: &'w mut Draft<'m>,
     /// Why nothing begins, if so.
     hold: Option<&'w Why>,
-    flying: Flying<'m>,
+    room: Room<'m>,
     first: First<'m>,
     /// Pools that other runs hold.
     elsewhere: BTreeMap<&'m str, Why>,
@@ -156,7 +157,7 @@ impl<'m> Queue<'m> for Waiting<'_, 'm> {
         match gate {
             Gate::Owner => self.hold.cloned(),
             Gate::First => self.first.refusal(&member.node.name),
-            Gate::Room => self.flying.no_room(self.draft.frame, member.node),
+            Gate::Room => no_room(&self.room, self.draft.frame, member.node),
             gate => of_run::node::against(self.draft.frame, member, gate),
         }
     }
@@ -194,8 +195,7 @@ impl<'m> Queue<'m> for Waiting<'_, 'm> {
     }
 
     fn take_place(&mut self, member: Self::One, is_asked_about: bool) {
-        self.flying.take(member.node);
-        self.flying.some_are_asked |= is_asked_about;
+        self.room.take(member.node, is_asked_about);
     }
 
     fn take_turn(&mut self, member: Self::One) {
@@ -364,103 +364,36 @@ fn report_ungated(draft: &mut Draft<'_>, member: &Member<'_>) {
     draft.report(member, Step::Released, Why::new(Reason::Ungated, message));
 }
 
-/// The nodes that are away now, and the values of the run's mutex keys that they hold.
-struct Flying<'a> {
-    nodes: Vec<&'a NodeView>,
-    /// How many of them go on only by a person's word.
-    kept: usize,
-    /// The node that holds a value of a key, and whether it goes on only by a person's word.
-    busy: BTreeMap<(&'a str, &'a str), (&'a NodeView, bool)>,
-    limit: usize,
-    keys: &'a [String],
-    /// The sentence that all nodes share for which there is no room.
-    full: OnceCell<Why>,
-    /// Whether some of them are only being asked about in phase Admit.
-    some_are_asked: bool,
+/// The nodes of the run that are away now: those whose turn counts, and those that roll without rules.
+fn room<'a>(frame: &Frame<'a>, members: &[Member<'a>], counts: impl Fn(&ChangeView) -> bool) -> Room<'a> {
+    let words = Words {
+        state: "in flight",
+        limit: "spec.maxUnavailable".to_owned(),
+        keys: "spec.mutexKeys".to_owned(),
+    };
+    let limit = frame.intent.max_unavailable.of(members.len()).max(1);
+    let mut room = Room::of(limit, frame.intent.mutex_keys, words);
+    for member in members {
+        match member.in_flight() {
+            Some(change) if counts(change) => {
+                room.keep(member.node, ledger::is_kept(frame.observed, change, frame.now));
+            }
+            None if is_ungated(member) && !at_target(frame, member) && !is_left_behind(member) => {
+                room.keep(member.node, is_overdue(frame, member));
+            }
+            _ => {}
+        }
+    }
+    room
 }
 
-impl<'a> Flying<'a> {
-    fn of(frame: &Frame<'a>, members: &[Member<'a>], counts: impl Fn(&ChangeView) -> bool) -> Self {
-        let mut flying = Self {
-            nodes: Vec::new(),
-            kept: 0,
-            busy: BTreeMap::new(),
-            limit: frame.intent.max_unavailable.of(members.len()).max(1),
-            keys: frame.intent.mutex_keys,
-            full: OnceCell::new(),
-            some_are_asked: false,
-        };
-        for member in members {
-            let flies = match member.in_flight() {
-                Some(change) => counts(change),
-                None => is_ungated(member) && !at_target(frame, member) && !is_left_behind(member),
-            };
-            if flies {
-                let kept = match member.in_flight() {
-                    Some(change) => ledger::is_kept(frame.observed, change, frame.now),
-                    None => is_overdue(frame, member),
-                };
-                flying.keep(member.node, kept);
-            }
-        }
-        flying
-    }
-
-    fn take(&mut self, node: &'a NodeView) {
-        self.keep(node, false);
-    }
-
-    fn keep(&mut self, node: &'a NodeView, kept: bool) {
-        self.nodes.push(node);
-        self.kept += usize::from(kept);
-        self.full = OnceCell::new();
-        for key in self.keys {
-            if let Some(value) = node.labels.get(key) {
-                self.busy.insert((key, value), (node, kept));
-            }
-        }
-    }
-
-    const fn state(&self) -> &'static str {
-        if self.some_are_asked {
-            "in flight or being asked about"
-        } else {
-            "in flight"
-        }
-    }
-
-    fn no_room(&self, frame: &Frame<'_>, node: &NodeView) -> Option<Why> {
-        for key in self.keys {
-            let Some(value) = node.labels.get(key) else {
-                continue;
-            };
-            if let Some((other, kept)) = self.busy.get(&(key.as_str(), value.as_str())) {
-                let state = self.state();
-                let message = format!(
-                    "Node {} with the same {key}={value} is {state} (spec.mutexKeys)",
-                    other.name
-                );
-                let why = Why::new(Reason::MutexKeyBusy, message);
-                return Some(ledger::ended_by_person(why, *kept));
-            }
-        }
-        let (found, limit) = (self.nodes.len(), self.limit);
-        if found >= limit {
-            let full = self.full.get_or_init(|| {
-                let names: Vec<&str> = self.nodes.iter().take(5).map(|node| node.name.as_str()).collect();
-                let state = self.state();
-                let message = format!(
-                    "{found} of {limit} nodes are {state} (spec.maxUnavailable): {}",
-                    names.join(", ")
-                );
-                let why = Why::new(Reason::WaitingForTurn, message);
-                ledger::ended_by_person(why, self.kept == found)
-            });
-            return Some(full.clone());
-        }
-        let room = of_run::node::canary_room(frame, found);
-        room.map(|why| ledger::ended_by_person(why, found > 0 && self.kept == found))
-    }
+/// Why there is no room for the node, in the run or in its canary pool.
+fn no_room(room: &Room<'_>, frame: &Frame<'_>, node: &NodeView) -> Option<Why> {
+    let of_canary = || {
+        let why = of_run::node::canary_room(frame, room.found())?;
+        Some(ledger::ended_by_person(why, room.is_kept()))
+    };
+    room.refusal(node).or_else(of_canary)
 }
 
 /// The nodes that were admitted, have not begun, and are not to begin, with the reason: a gate closed
@@ -482,12 +415,12 @@ pub fn out_of_turn<'a>(
         return refused;
     }
     waiting.sort_by_key(|(change, ..)| (change.created, &change.key));
-    let mut flying = Flying::of(frame, members, |change| change.status.pin.is_some());
+    let mut room = room(frame, members, |change| change.status.pin.is_some());
     let mut ledger = Ledger::of_others(frame.observed, frame.now, &frame.run.uid);
     for (_, node, member) in waiting {
         let against = gates::weigh(frame.is_asked(member), |gate| match gate {
             Gate::Owner => hold.cloned(),
-            Gate::Room => flying.no_room(frame, node),
+            Gate::Room => no_room(&room, frame, node),
             Gate::Budget => ledger.refusal(node),
             gate => of_run::node::against(frame, member, gate),
         });
@@ -495,7 +428,7 @@ pub fn out_of_turn<'a>(
             refused.insert(node.name.as_str(), why);
         } else {
             ledger.take(node);
-            flying.take(node);
+            room.take(node, false);
         }
     }
     refused

@@ -3,12 +3,13 @@
 
 use super::known::changes;
 use crate::{
+    admit::room::{Room, Words},
     binding,
     drain::DrainOptions,
     intent,
     key::Key,
-    ledger::{ended_by_person, is_kept},
-    observed::{ForeignController, MaintenanceView, Observed, RuleView},
+    ledger::is_kept,
+    observed::{ForeignController, MaintenanceView, NodeView, Observed, RuleView},
     quorum,
     why::Why,
 };
@@ -134,35 +135,40 @@ impl Intent<'_> {
     }
 }
 
-/// As many nodes are in maintenance as a MutexBinding that speaks of this one allows.
-pub(super) fn no_room(view: &MaintenanceView, observed: &Observed, now: jiff::Timestamp) -> Option<Why> {
+/// Why a MutexBinding that speaks of this maintenance has no room for the node: as many are in maintenance as it allows, or one that
+/// is not to be so together with this one.
+pub(super) fn no_room(
+    view: &MaintenanceView,
+    observed: &Observed,
+    node: &NodeView,
+    now: jiff::Timestamp,
+) -> Option<Why> {
     bindings(view, observed).find_map(|(name, binding)| {
-        let limit = intent::parse_limit(binding.settings.max_unavailable.as_ref()?);
+        let limit = binding.settings.max_unavailable.as_ref().map(intent::parse_limit);
         let limit = match limit {
-            Ok(limit) => limit.of(observed.nodes.len()),
-            Err(problem) => {
+            None => usize::MAX,
+            Some(Ok(limit)) => limit.of(observed.nodes.len()),
+            Some(Err(problem)) => {
                 let message = format!("MutexBinding {name} spec.maxUnavailable: {problem}");
                 return Some(Why::new(Reason::InvalidField, message));
             }
         };
+        let words = Words {
+            state: "in maintenance",
+            limit: format!("MutexBinding {name} spec.maxUnavailable"),
+            keys: format!("MutexBinding {name} spec.mutexKeys"),
+        };
+        let mut room = Room::of(limit, binding.settings.mutex_keys.iter().flatten(), words);
         let others = observed.maintenances.values();
         let others = others.filter(|other| bindings(other, observed).any(|(of_other, _)| of_other == name));
-        let mut kept = true;
-        let flying: Vec<&str> = others
-            .filter_map(|other| {
-                let mut turns = changes(observed, &other.uid).filter(|change| change.in_flight());
-                kept &= is_kept(observed, turns.next()?, now);
-                Some(other.spec.node_name.as_str())
-            })
-            .collect();
-        (flying.len() >= limit).then(|| {
-            let message = format!(
-                "{} of {limit} nodes are in maintenance (MutexBinding {name} spec.maxUnavailable): {}",
-                flying.len(),
-                flying.iter().take(5).copied().collect::<Vec<_>>().join(", ")
-            );
-            ended_by_person(Why::new(Reason::WaitingForTurn, message), kept)
-        })
+        for other in others {
+            let turn = changes(observed, &other.uid).find(|change| change.in_flight());
+            let node = observed.nodes.get(&other.spec.node_name);
+            if let Some((turn, node)) = turn.zip(node) {
+                room.keep(node, is_kept(observed, turn, now));
+            }
+        }
+        room.refusal(node)
     })
 }
 

@@ -83,7 +83,7 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
                 Lease::Held(lease, _) => Some(held(&lease.holder)),
                 Lease::None | Lease::Ours(_) | Lease::Due(_) | Lease::Free(_) => None,
             },
-            Gate::Room => no_room(view, observed, now),
+            Gate::Room => no_room(view, observed, self.node, now),
             gate => self.pass.at_any_time(self.node, gate),
         }
     }

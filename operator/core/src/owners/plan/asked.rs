@@ -33,6 +33,8 @@ pub struct Intent<'a> {
     pub order: Option<Order>,
     /// How long a node that passed its Post rules keeps its turn (seconds).
     pub soak_seconds: i64,
+    /// Label keys: nodes with the same value of one of them are never in flight together.
+    pub mutex_keys: Vec<&'a String>,
     /// Selectors of the nodes that go first.
     pub first: Vec<Value>,
     /// How many nodes may fail: each bound holds.
@@ -133,7 +135,7 @@ impl<'a> Intent<'a> {
                 wrong(format!("MutexBinding {name} {problem}"));
             }
         }
-        let (mut limits, mut first) = (Vec::new(), Vec::new());
+        let (mut limits, mut first, mut mutex_keys) = (Vec::new(), Vec::new(), Vec::new());
         let (mut order, mut soak_seconds, mut failure_budgets) = (None, 0, Vec::new());
         let (mut take_not_ready, mut leave_out_after) = (None, None);
         let (mut retries, mut drain_by) = (None, None);
@@ -150,6 +152,7 @@ impl<'a> Intent<'a> {
                     None => first.push(selector),
                 }
             }
+            mutex_keys.extend(settings.mutex_keys.iter().flatten());
             order = order.or(settings.order);
             soak_seconds = soak_seconds.max(settings.soak_seconds.unwrap_or(0));
             match settings.failure_budget.as_ref().map(intent::parse_limit) {
@@ -178,6 +181,7 @@ impl<'a> Intent<'a> {
             limits,
             order,
             soak_seconds,
+            mutex_keys,
             first,
             failure_budgets,
             take_not_ready: take_not_ready == Some(true),

@@ -2,7 +2,12 @@
 
 use super::{admit::stays_out, pass::Pass};
 use crate::{
-    admit::{first::First, gates::Gate, queue::Queue},
+    admit::{
+        first::First,
+        gates::Gate,
+        queue::Queue,
+        room::{Room, Words},
+    },
     decision::Decision,
     ledger::{self, Ledger},
     names,
@@ -35,9 +40,7 @@ pub(super) struct Waiting<'p, 'a> {
     twice: BTreeMap<&'a str, [&'a str; 2]>,
     /// Nodes that another controller, or a numo that died, has begun.
     adopted: BTreeSet<&'a str>,
-    room: usize,
-    /// That there is none.
-    full: Why,
+    room: Room<'a>,
     /// That the window is closed, and that the Plan is new.
     not_yet: Option<Why>,
     took_control_plane: bool,
@@ -66,8 +69,7 @@ impl<'p, 'a> Waiting<'p, 'a> {
         let adopted = adopted(pass, &nodes, &ended);
         let hold = hold.or_else(|| no_concurrency(pass).filter(|_| !nodes.is_empty()));
         let limit = pass.intent.room(selected.len());
-        let room = limit.saturating_sub(pass.in_flight.len());
-        if hold.is_none() && room > 0 {
+        if hold.is_none() && pass.in_flight.len() < limit {
             pass.order(&mut nodes);
         }
         let is_adopted = |node: &&NodeView| adopted.contains(node.name.as_str());
@@ -78,8 +80,7 @@ impl<'p, 'a> Waiting<'p, 'a> {
             first: first(pass, selected, &ended),
             busy: pass.busy(),
             twice: same_hosts(pass.observed),
-            room: room.saturating_sub(adopted.len()),
-            full: full(pass, limit),
+            room: room(pass, limit, &adopted),
             not_yet: pass.outside().or_else(|| pass.unsettled()),
             nodes,
             ended,
@@ -157,19 +158,26 @@ fn same_hosts(observed: &Observed) -> BTreeMap<&str, [&str; 2]> {
     twice
 }
 
-/// That as many nodes are in flight as may be.
-fn full(pass: &Pass<'_>, limit: usize) -> Why {
-    let in_flight = &pass.in_flight;
-    let names: Vec<&str> = in_flight.iter().take(5).copied().collect();
-    let message = format!(
-        "{} of {limit} nodes are in flight: {}",
-        in_flight.len(),
-        names.join(", ")
-    );
-    let flying = pass.flying.iter();
-    let kept = flying.filter(|change| ledger::is_kept(pass.observed, change, pass.now));
-    let is_kept = kept.count() >= in_flight.len();
-    ledger::ended_by_person(Why::new(Reason::WaitingForTurn, message), is_kept)
+/// The nodes of the Plan that are away: those that have their turn, and those that were begun by somebody else.
+fn room<'a>(pass: &Pass<'a>, limit: usize, adopted: &BTreeSet<&str>) -> Room<'a> {
+    let words = Words {
+        state: "in flight",
+        limit: String::new(),
+        keys: "mutexKeys of spec.mutex or a MutexBinding".to_owned(),
+    };
+    let mut room = Room::of(limit, pass.intent.mutex_keys.iter().copied(), words);
+    for change in &pass.flying {
+        let node = pass.observed.nodes.get(&change.spec.node_name);
+        if let Some(node) = node.filter(|node| pass.in_flight.contains(node.name.as_str())) {
+            room.keep(node, ledger::is_kept(pass.observed, change, pass.now));
+        }
+    }
+    for node in pass.observed.nodes.values() {
+        if adopted.contains(node.name.as_str()) {
+            room.keep(node, false);
+        }
+    }
+    room
 }
 
 /// The node cannot have a Job of its own.
@@ -266,7 +274,7 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
             }),
             Gate::Lease => pass.leased(node),
             Gate::First => self.first.refusal(&node.name),
-            Gate::Room => (self.room == 0).then(|| self.full.clone()),
+            Gate::Room => self.room.refusal(node),
             // The page of admission weighs these itself.
             Gate::Stop | Gate::Leaving | Gate::Budget | Gate::Drain => None,
         }
@@ -297,7 +305,7 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
     }
 
     fn take_place(&mut self, node: &'a NodeView, is_asked_about: bool) {
-        self.room = self.room.saturating_sub(1);
+        self.room.take(node, is_asked_about);
         self.took_control_plane |= !is_asked_about && quorum::is_control_plane(node);
     }
 
