@@ -66,7 +66,9 @@ pub(crate) fn weigh(asked: bool, mut against: impl FnMut(Gate) -> Option<Why>) -
         if is_decided && (!asked || gate == Gate::Drain) {
             break;
         }
-        found.extend(against(gate));
+        let why = against(gate);
+        // What stops an owner as a whole is not told once more of the node.
+        found.extend(why.filter(|why| !found.contains(why)));
     }
     Against { found, asked }
 }

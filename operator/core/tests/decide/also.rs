@@ -97,6 +97,18 @@ fn all_that_stands_against_a_turn_that_has_begun_is_named() {
     assert_eq!(against(run), ["Stopped", "NodeNotReady"]);
 }
 
+/// A stop of all nodes that are behind holds the run as well: it is one reason.
+#[test]
+fn what_stops_the_owner_as_a_whole_is_not_told_twice() {
+    let run = "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0 cordoned
+         node b worker 4.16.0
+         budget all max:1 paused
+         run finalizer {}";
+    assert_eq!(against(run), ["Stopped", "CordonedByOther"]);
+}
+
 #[test]
 fn a_stop_is_worse_than_a_window_that_is_closed() {
     let window = r#"spec {"window":{"days":["mon"],"startTime":"1","endTime":"2"}}"#;

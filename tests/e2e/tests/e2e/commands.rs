@@ -361,7 +361,7 @@ async fn the_way_from_node_maintenance_operator_and_back() -> Result<()> {
     assert!(found.contains("worker-0"), "{found}");
     page.run(t, "> nmo-webhook.json", &[]).await?;
     page.run(t, "> nmo-subscription.json", &[]).await?;
-    page.run(t, "kubectl apply -k deploy/kustomize/kubernetes", &[])
+    page.run(t, "kubectl apply -k deploy/kustomize/self-managed", &[])
         .await?;
     let said = page
         .run_until(t, "numo explain node02", &[("node02", "worker-0")])
