@@ -96,7 +96,9 @@ fn where_no_file_labels_the_namespace_the_command_is_said() -> Result<()> {
         ("deploy/olm/README.md", format!("oc label namespace {NAMESPACE}")),
     ] {
         let all = text(page)?.replace("\\\n", " ");
-        let line = all.lines().find(|line| line.trim_start_matches([' ', '`']).starts_with(&command));
+        let line = all
+            .lines()
+            .find(|line| line.trim_start_matches([' ', '`']).starts_with(&command));
         let words: BTreeSet<&str> = line
             .with_context(|| format!("{page} has no {command}"))?
             .split_whitespace()

@@ -5,6 +5,22 @@
 //! do; then the status is written, once, if it differs. It is triggered by what was seen to change, by a
 //! deadline the last decision named, or by a write that failed; never by a clock alone.
 
+mod context;
+mod judging;
+mod namespaces;
+mod orphans;
+mod pods;
+mod reading;
+mod rivals;
+
+use self::{
+    context::{Context, PATIENCE},
+    judging::Judgements,
+    namespaces::Namespaces,
+    orphans::Orphans,
+    pods::PodWatches,
+    rivals::Rivals,
+};
 use super::{
     answer,
     apply::{self, ApplyError},
@@ -13,32 +29,29 @@ use super::{
     client::Connection,
     events::{Events, Published},
     inbox::Inbox,
-    kind::{Kind, MAX_GIVING_BACK, MAX_JOB_NAMESPACES},
+    kind::Kind,
     leader::Fence,
     metrics::Metrics,
     notice::{Board, Notice},
     repeats::Repeats,
-    rival, status,
+    status,
     store::{Reach, Seen, Store},
-    watch,
     watched::{self, Place, etcd_pod::KUBE_SYSTEM},
 };
 use crate::frontends;
-
 use jiff::{SignedDuration, Timestamp};
-use numo_api::{Condition, NodeMaintenanceStatus, Reason, VerdictRecord, conditions::types, marks};
+use numo_api::{Condition, NodeMaintenanceStatus, Reason, VerdictRecord, conditions::types};
 use numo_core::{
     Decision, Owner, OwnerKind, Snapshot,
     action::{Action, Event, EventAction, Planned},
-    decide, invariant, left,
-    observed::{Key, Said, Settings, Validity},
+    decide, invariant,
+    observed::{Key, Said, Settings},
     quorum::OPENSHIFT_ETCD,
-    referred::{self, Referral},
-    report::{MaintenancePhase, Report, RunPhase, Why},
+    ready, referred,
+    report::{Report, RunPhase, Why},
     stop,
     verdict::{Answers, KeptVolumes, Question},
 };
-use numo_plugin::shares::Shares;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
@@ -49,7 +62,6 @@ use std::{
 };
 use tokio::{
     sync::{Semaphore, watch as signal},
-    task::JoinHandle,
     time::Instant,
 };
 
@@ -58,8 +70,6 @@ const MAX_ROUNDS: usize = 200;
 /// How often runs are decided again because one of them changed something; more goes on after the next look
 /// at the watches.
 const MAX_TURNS: usize = 5;
-/// How long one read or write may take before the pass goes on without it.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// For how long what was decided may begin anything: a Pass grows old, and windows close, while a slow API server takes the
 /// writes before it.
 const DECIDED_FOR: Duration = Duration::from_secs(5);
@@ -82,36 +92,18 @@ struct Queued {
     stopped: Arc<AtomicBool>,
 }
 
-/// How often a rule that was refused for want of a right or a namespace is judged again.
-const JUDGE_AGAIN: Duration = Duration::from_secs(5);
-/// How often it is judged that soon, and how often that time doubles then.
-const JUDGED_SOON: u32 = 12;
-const JUDGE_DOUBLINGS: u32 = 3;
-/// How long that may take: two dry runs, each with the time that the API server gives its webhooks.
-const JUDGED_WITHIN: Duration = Duration::from_secs(75);
-/// Rules that the API server judges at once, by dry run.
-const JUDGED_AT_ONCE: u64 = 16;
-/// When a component that could not be had is looked at again; each time twice as late, at most so many times.
-const EXAMINE_AGAIN: Duration = Duration::from_secs(5);
-const EXAMINE_DOUBLINGS: u32 = 6;
-/// Kinds and namespaces of which not everything is kept that are told by name.
-const NOT_KEPT_NAMED: usize = 8;
 /// How long a drain that could not pass is taken for such.
 const DRAIN_MEMORY: Duration = Duration::from_secs(15);
 
 /// Kinds that only the operator itself needs to see.
 const OPERATOR_KINDS: [Kind; 2] = [Kind::DaemonSet, Kind::DisruptionBudget];
 
-/// Deployments of such operators that are asked about at once.
-const CLAIMS_AT_ONCE: usize = 32;
 /// How often it is said again that nodes in flight stand still beside another operator.
 const STOOD_OFF_AGAIN: SignedDuration = SignedDuration::from_mins(10);
 /// Nodes in flight that are named.
 const NODES_SHOWN: usize = 10;
 /// How often numo corrects its own conditions on an object that another operator has in hand.
 const CORRECTIONS: u8 = 3;
-/// Waiting maintenances whose pods are counted.
-const WAITING_COUNTED: usize = 32;
 /// How often the planner comes round at least: `/healthz` tells one that does not.
 const HEARD: Duration = Duration::from_mins(1);
 /// Evictions that are under way at once.
@@ -120,23 +112,15 @@ const EVICTIONS_AT_ONCE: usize = 16;
 /// The planner.
 #[derive(Debug)]
 pub struct Planner {
-    connection: Connection,
-    asked: AskedRules,
+    context: Context,
     channels: Channels,
-    store: Store,
-    metrics: Metrics,
-    events: Events,
-    board: Board,
-    fence: Fence,
-    inbox: Inbox,
-    /// Each with whether it was taken for an owner that is not honoured.
-    job_namespaces: BTreeMap<String, bool>,
-    judgements: Shares,
+    namespaces: Namespaces,
+    judgements: Judgements,
+    pods: PodWatches,
+    rivals: Rivals,
+    orphans: Orphans,
     /// Rules and targets whose status is still to be written.
     untold: status::Line,
-    plan_namespaces: BTreeSet<String>,
-    secret_namespaces: BTreeSet<String>,
-    judging: BTreeMap<Key, Judging>,
     wakes: BTreeMap<Owner, Timestamp>,
     failures: BTreeMap<Owner, u32>,
     blocked_drains: BTreeMap<String, (Instant, String)>,
@@ -161,13 +145,7 @@ pub struct Planner {
     sent: BTreeMap<Owner, (NodeMaintenanceStatus, NodeMaintenanceStatus)>,
     /// When the status of each Plan was written last.
     plans_said: BTreeMap<Key, Timestamp>,
-    /// Since when everything was listed.
-    complete_since: Option<Instant>,
-    /// The watches of the pods of nodes in maintenance.
-    pod_watches: BTreeMap<String, JoinHandle<()>>,
     said_no_leases: bool,
-    /// Marks whose owner is gone, as was said: object, mark, owner.
-    orphans_said: BTreeSet<(String, String, String)>,
     /// Whose decisions the writes of this turn can change.
     changed: Reach,
 }
@@ -185,21 +163,23 @@ impl Planner {
         fence: Fence,
     ) -> Self {
         let mut planner = Self {
-            connection,
-            asked,
+            context: Context {
+                connection,
+                store: Store::new(settings),
+                inbox: Inbox::new(),
+                asked,
+                metrics,
+                events,
+                board,
+                fence,
+            },
             channels,
-            store: Store::new(settings),
-            metrics,
-            events,
-            board,
-            fence,
-            inbox: Inbox::new(),
-            job_namespaces: BTreeMap::new(),
-            judgements: Shares::new(JUDGED_AT_ONCE),
+            namespaces: Namespaces::default(),
+            judgements: Judgements::default(),
+            pods: PodWatches::default(),
+            rivals: Rivals::default(),
+            orphans: Orphans::default(),
             untold: status::Line::default(),
-            plan_namespaces: BTreeSet::new(),
-            secret_namespaces: BTreeSet::new(),
-            judging: BTreeMap::new(),
             wakes: BTreeMap::new(),
             failures: BTreeMap::new(),
             blocked_drains: BTreeMap::new(),
@@ -214,51 +194,45 @@ impl Planner {
             stood_off: BTreeMap::new(),
             sent: BTreeMap::new(),
             plans_said: BTreeMap::new(),
-            complete_since: None,
-            pod_watches: BTreeMap::new(),
             said_no_leases: false,
-            orphans_said: BTreeSet::new(),
             changed: Reach::Nobody,
         };
         for kind in watched::at(Place::Everywhere)
             .chain(OPERATOR_KINDS)
             .chain(watched::at(Place::Replaced))
         {
-            planner.watch(kind, "");
+            planner.context.watch(kind, "");
         }
         for namespace in [KUBE_SYSTEM, OPENSHIFT_ETCD] {
-            planner.watch(Kind::EtcdPod, namespace);
+            planner.context.watch(Kind::EtcdPod, namespace);
         }
-        planner.watch(Kind::Lease, numo_api::marks::LEASE_NAMESPACE);
         planner
-    }
-
-    fn watch(&mut self, kind: Kind, scope: &str) {
-        self.store.expect(kind, scope);
-        tokio::spawn(watch::watch(
-            self.connection.read.clone(),
-            kind,
-            scope.to_owned(),
-            self.inbox.watched(),
-        ));
+            .context
+            .watch(Kind::Lease, numo_api::marks::LEASE_NAMESPACE);
+        planner
     }
 
     /// Decides and writes until asked to stop. What is being written then is finished first.
     pub async fn run(&mut self, mut stop: signal::Receiver<bool>) {
         let mut dirty = Reach::Nobody;
-        tokio::spawn(self.asked.clone().follow_signers(self.inbox.answered()));
-        self.tell_unlisted();
+        tokio::spawn(
+            self.context
+                .asked
+                .clone()
+                .follow_signers(self.context.inbox.answered()),
+        );
+        self.context.tell_unlisted();
         while !*stop.borrow() {
-            self.metrics.hear();
+            self.context.metrics.hear();
             // However little there is to do, it is heard now and then.
             let wake = self.next_wake().min(HEARD);
             tokio::select! {
                 _ = stop.changed() => return,
-                seen = self.inbox.next() => {
+                seen = self.context.inbox.next() => {
                     let Some(seen) = seen else { return };
-                    dirty = dirty.max(self.store.take_in(seen));
+                    dirty = dirty.max(self.context.store.take_in(seen));
                     self.wake_touched();
-                    if dirty == Reach::Nobody && self.inbox.is_empty() && !self.is_woken() {
+                    if dirty == Reach::Nobody && self.context.inbox.is_empty() && !self.is_woken() {
                         continue;
                     }
                     tokio::time::sleep(GATHER).await;
@@ -267,51 +241,57 @@ impl Planner {
             }
             dirty = dirty.max(self.take_in());
             self.wake_touched();
-            self.judge_claims();
-            self.watch_plan_namespaces();
-            self.watch_job_namespaces();
+            rivals::judge(&mut self.context);
+            self.namespaces.follow(&mut self.context);
             // Before all Nodes are listed nobody knows which addresses are the cluster's.
-            if !self.store.is_complete() {
+            if !self.context.store.is_complete() {
                 continue;
             }
             self.judge_rules();
             // A namespace that is heeded since a moment ago is listed again first.
-            if self.awaits_claims() || !self.store.is_complete() {
+            if self.rivals.await_claims(&self.context.store) || !self.context.store.is_complete() {
                 continue;
             }
             self.pass_over(std::mem::take(&mut dirty), &stop).await;
-            self.watch_pods();
+            self.pods.follow(&mut self.context);
             // What was seen meanwhile may be a Plan, a rule, or the list that its judgement waited for.
-            self.watch_plan_namespaces();
-            self.watch_job_namespaces();
+            self.namespaces.follow(&mut self.context);
             self.judge_rules();
         }
     }
 
     /// Takes in everything that has been seen by now.
     fn take_in(&mut self) -> Reach {
-        self.metrics.hear();
-        let mut reach = Reach::Nobody;
-        while let Some(seen) = self.inbox.take() {
-            reach = reach.max(self.store.take_in(seen));
-        }
-        if let Some(networks) = self.store.take_networks() {
-            self.asked.see_nodes(networks);
-        }
-        self.tell_unlisted();
+        let reach = self.context.take_in();
         self.note_stops();
         reach
     }
 
-    /// Has probes and metrics tell what decisions wait for.
-    fn tell_unlisted(&self) {
-        let resources = self.store.unlisted().map(|kind| kind.resource().3);
-        self.metrics.awaits(resources.collect(), self.store.seen());
+    /// Takes note of which rules exist and are referred to, and has those judged that are due.
+    fn judge_rules(&mut self) {
+        let context = &mut self.context;
+        let known: BTreeSet<Key> = context.store.rules().map(|(key, _)| key.clone()).collect();
+        self.judgements.keep_only(&known);
+        let referred = referred::rules(&context.store.observed);
+        context
+            .asked
+            .keep_only(&known, &referred.keys().cloned().collect());
+        reading::give_room(context, referred);
+        context.asked.select_workloads(&context.store.observed.runs);
+        context.metrics.keep_rules(|rule| {
+            let (namespace, name) = rule.split_once('/').unwrap_or(("", rule));
+            let key = Key::new(namespace, name);
+            known.contains(&key) || key == ready::key()
+        });
+        let own = ready::rule(None);
+        let rules = context.store.observed.rules.values();
+        context.metrics.know_rules(rules.chain(std::iter::once(&own)));
+        self.judgements.judge(context);
     }
 
     /// Tells evictions that wait for their place that a stop came.
     fn note_stops(&mut self) {
-        let observed = &self.store.observed;
+        let observed = &self.context.store.observed;
         self.queued
             .retain(|queued| Arc::strong_count(&queued.stopped) > 1);
         for queued in &self.queued {
@@ -323,15 +303,15 @@ impl Planner {
 
     /// Has those decided again whose node's pods have changed.
     fn wake_touched(&mut self) {
-        let touched = self.store.take_touched();
+        let touched = self.context.store.take_touched();
         if touched.is_empty() {
             return;
         }
-        let now = self.connection.clock.now();
-        let maintenances = self.store.observed.maintenances.values();
+        let now = self.context.now();
+        let maintenances = self.context.store.observed.maintenances.values();
         let woken = maintenances.filter(|view| touched.contains(&view.spec.node_name));
         let mut woken: Vec<Owner> = woken.map(|view| view.owner.clone()).collect();
-        for change in self.store.observed.changing() {
+        for change in self.context.store.observed.changing() {
             if change.spec.owner_ref.kind == OwnerKind::Plan.name()
                 && touched.contains(&change.spec.node_name)
             {
@@ -346,13 +326,13 @@ impl Planner {
 
     /// Whether anybody's time has come.
     fn is_woken(&self) -> bool {
-        let now = self.connection.clock.now();
+        let now = self.context.now();
         self.wakes.values().any(|at| *at <= now)
     }
 
     /// Every owner that was seen.
     fn owners(&self) -> BTreeSet<Owner> {
-        let observed = &self.store.observed;
+        let observed = &self.context.store.observed;
         let runs = observed.runs.keys().cloned().map(Owner::run);
         let plans = observed.plans.keys().cloned().map(Owner::plan);
         runs.chain(observed.maintenances.keys().cloned())
@@ -362,7 +342,7 @@ impl Planner {
 
     /// The owners that are to be decided: those within reach, and those whose time has come.
     fn due(&self, reach: Reach) -> Vec<Owner> {
-        let now = self.connection.clock.now();
+        let now = self.context.now();
         let within = |key: &Owner| match reach {
             Reach::Everyone => true,
             Reach::Busy => !self.idle.contains(key),
@@ -372,10 +352,10 @@ impl Planner {
         let mut owners = self.owners();
         // Until the Jobs of its namespace have been listed, nobody knows what a Plan has begun.
         let is_known = |owner: &Owner| {
-            owner.kind != OwnerKind::Plan || self.store.has_listed_plans(&owner.key.namespace)
+            owner.kind != OwnerKind::Plan || self.context.store.has_listed_plans(&owner.key.namespace)
         };
         owners.retain(|owner| (within(owner) || woken(owner)) && is_known(owner));
-        let is_honoured = |owner: &Owner| referred::is_honoured(owner, &self.store.observed);
+        let is_honoured = |owner: &Owner| referred::is_honoured(owner, &self.context.store.observed);
         let (mut first, others): (Vec<Owner>, Vec<Owner>) = owners.into_iter().partition(is_honoured);
         first.extend(others);
         first
@@ -392,7 +372,7 @@ impl Planner {
         }
         let runs = self.owners();
         for gone in self.shown.iter().filter(|key| !runs.contains(key)) {
-            self.metrics.forget(gone);
+            self.context.metrics.forget(gone);
         }
         self.idle.retain(|key| runs.contains(key));
         self.failures.retain(|key, _| runs.contains(key));
@@ -402,13 +382,13 @@ impl Planner {
         self.repeats.retain(|owner, _| runs.contains(owner));
         self.untold_statuses.retain(|owner, _| runs.contains(owner));
         self.shown = runs;
-        self.store.forget_refusals();
-        self.store.forget_evaluations(self.connection.clock.now());
+        self.context.store.forget_refusals();
+        self.context.store.forget_evaluations(self.context.now());
         // What one run gives back, another may wait for: they are decided again until nothing changes.
         for _ in 0..MAX_TURNS {
             self.changed = Reach::Nobody;
             for run in &due {
-                if *stop.borrow() || !self.fence.holds() {
+                if *stop.borrow() || !self.context.fence.holds() {
                     return;
                 }
                 self.pass(run).await;
@@ -419,20 +399,28 @@ impl Planner {
             }
         }
         // Whoever is still not done goes on after the next look at the watches.
-        let now = self.connection.clock.now();
+        let now = self.context.now();
         self.wakes.extend(due.into_iter().map(|key| (key, now)));
-        self.untold.line_up(&self.connection, &self.store);
+        self.untold.line_up(&self.context.connection, &self.context.store);
         self.tell_others().await;
-        self.metrics.show_cluster(&self.store.observed, now);
-        self.tell_orphans();
-        let news = self.store.take_news();
+        self.context
+            .metrics
+            .show_cluster(&self.context.store.observed, now);
+        self.orphans.tell(&self.context);
+        let news = self.context.store.take_news();
         let due = self.due(news);
         self.wakes.extend(due.into_iter().map(|key| (key, now)));
     }
 
     /// Writes the status of what is no owner.
     async fn tell_others(&mut self) {
-        status::others(&self.connection, &mut self.store, &self.events, &mut self.untold).await;
+        status::others(
+            &self.context.connection,
+            &mut self.context.store,
+            &self.context.events,
+            &mut self.untold,
+        )
+        .await;
     }
 
     /// One pass over one owner.
@@ -455,18 +443,21 @@ impl Planner {
             let decision = self.decide(owner, &answers);
             for question in &decision.questions {
                 if let Question::Evaluate(request) = question {
-                    self.store.ask(request, self.connection.clock.now());
-                    self.asked.ask((**request).clone(), self.inbox.answered());
+                    self.context.store.ask(request, self.context.now());
+                    self.context
+                        .asked
+                        .ask((**request).clone(), self.context.inbox.answered());
                     continue;
                 }
                 if let Question::Channel { plan, url, latest } = question {
-                    self.store.asks_channel(plan, url, self.connection.clock.now());
+                    self.context.store.asks_channel(plan, url, self.context.now());
                     let (plan, url, latest) = (plan.clone(), url.clone(), latest.clone());
-                    self.channels.ask(plan, url, latest, self.inbox.answered());
+                    self.channels
+                        .ask(plan, url, latest, self.context.inbox.answered());
                     continue;
                 }
-                let Connection { read, write, .. } = &self.connection;
-                let seen = (&self.store.observed, self.connection.clock.now());
+                let Connection { read, write, .. } = &self.context.connection;
+                let seen = (&self.context.store.observed, self.context.now());
                 let asked = answer::answer((read, write), seen, question, &mut answers);
                 if tokio::time::timeout(PATIENCE, asked).await.is_err() {
                     answer::unanswered(question, &mut answers);
@@ -496,13 +487,13 @@ impl Planner {
             let (evictions, due): (Vec<_>, Vec<_>) = due
                 .into_iter()
                 .partition(|planned| matches!(planned.action, Action::Evict { .. }));
-            let known = stop::standing(&self.store.observed, owner);
+            let known = stop::standing(&self.context.store.observed, owner);
             let mut is_stopped = false;
             for planned in due {
                 if blocked.contains(&planned.chain) {
                     continue;
                 }
-                if !self.fence.holds() {
+                if !self.context.fence.holds() {
                     return;
                 }
                 // A stop that came since this round was decided: what has not been written yet is decided anew, so that
@@ -518,30 +509,36 @@ impl Planner {
                 }
             }
             is_stopped |= decided.elapsed() > DECIDED_FOR;
-            if !is_stopped && !evictions.is_empty() && self.fence.holds() {
+            if !is_stopped && !evictions.is_empty() && self.context.fence.holds() {
                 self.evict(owner, evictions, known);
             }
             self.changed = self.changed.max(self.take_in());
             self.wake_touched();
         }
         self.settle(owner, &answers, !blocked.is_empty()).await;
-        self.metrics.passes.inc();
-        self.metrics.pass_seconds.observe(begun.elapsed().as_secs_f64());
+        self.context.metrics.passes.inc();
+        self.context
+            .metrics
+            .pass_seconds
+            .observe(begun.elapsed().as_secs_f64());
     }
 
     fn decide(&self, owner: &Owner, answers: &Answers) -> Decision {
         let snapshot = Snapshot {
-            now: self.connection.clock.now(),
-            observed: &self.store.observed,
+            now: self.context.now(),
+            observed: &self.context.store.observed,
             owner,
             asked: None,
         };
         let begun = Instant::now();
         let mut decision = decide(&snapshot, answers);
-        self.metrics.decide_seconds.observe(begun.elapsed().as_secs_f64());
+        self.context
+            .metrics
+            .decide_seconds
+            .observe(begun.elapsed().as_secs_f64());
         for breach in invariant::lint(&snapshot, &mut decision) {
             tracing::error!(run = %owner, invariant = breach.invariant, message = breach.message, "invariant breach: not carried out");
-            self.metrics.breaches.inc();
+            self.context.metrics.breaches.inc();
             let why = format!("invariant {}: {}", breach.invariant, breach.message);
             decision.report.hold = Some(numo_core::report::Why::new(Reason::InvariantBreach, why));
         }
@@ -550,13 +547,13 @@ impl Planner {
 
     /// Whether a stop came that was not there when the round was decided.
     fn is_stopped(&self, owner: &Owner, known: &BTreeSet<String>) -> bool {
-        !stop::standing(&self.store.observed, owner).is_subset(known)
+        !stop::standing(&self.context.store.observed, owner).is_subset(known)
     }
 
     /// Has pods asked to go, some at once; what comes of it is seen later. A slow webhook holds up nobody else. `known` are the
     /// stops that were there when the round was decided: once another comes, whatever still waits for its place is not asked.
     fn evict(&mut self, owner: &Owner, evictions: Vec<Planned>, known: BTreeSet<String>) {
-        let now = self.connection.clock.now();
+        let now = self.context.now();
         let queued = Queued {
             owner: owner.clone(),
             known,
@@ -566,10 +563,17 @@ impl Planner {
             let Action::Evict { node, eviction } = planned.action else {
                 continue;
             };
-            self.store.asks_to_go(&eviction, now);
-            let (client, clock) = (self.connection.write.clone(), self.connection.clock.clone());
-            let (fence, places, sender) = (self.fence.clone(), self.places.clone(), self.inbox.answered());
-            let (metrics, owner) = (self.metrics.clone(), owner.clone());
+            self.context.store.asks_to_go(&eviction, now);
+            let (client, clock) = (
+                self.context.connection.write.clone(),
+                self.context.connection.clock.clone(),
+            );
+            let (fence, places, sender) = (
+                self.context.fence.clone(),
+                self.places.clone(),
+                self.context.inbox.answered(),
+            );
+            let (metrics, owner) = (self.context.metrics.clone(), owner.clone());
             let stopped = queued.stopped.clone();
             tokio::spawn(async move {
                 let Ok(_place) = places.acquire().await else {
@@ -602,12 +606,17 @@ impl Planner {
         let of_pool = event
             .as_ref()
             .and_then(|event| self.about_pool(owner, &action, event));
-        let about = event.map(|event| self.publishable(owner, event));
-        let now = self.connection.clock.now();
-        let write = apply::apply(&self.connection.write, &mut self.store, &action, now);
+        let about = event.map(|event| self.context.publishable(owner, event));
+        let now = self.context.now();
+        let write = apply::apply(
+            &self.context.connection.write,
+            &mut self.context.store,
+            &action,
+            now,
+        );
         let Ok(result) = tokio::time::timeout(PATIENCE, write).await else {
             tracing::warn!(run = %owner, chain, action = name, "not answered in time");
-            self.metrics.wrote(name, "failed");
+            self.context.metrics.wrote(name, "failed");
             let words = format!("not answered within {} s", PATIENCE.as_secs());
             self.note_failure(owner, chain, name, &words);
             return false;
@@ -615,25 +624,27 @@ impl Planner {
         match &result {
             Ok(()) => {
                 tracing::info!(run = %owner, chain, action = name, "done");
-                self.metrics.wrote(name, "ok");
+                self.context.metrics.wrote(name, "ok");
                 for verdict in &judged {
-                    self.metrics.judged(verdict);
+                    self.context.metrics.judged(verdict);
                 }
                 self.changed = self.changed.max(reach(&action));
                 self.repeats.forget(owner, &chain);
                 self.refused.remove(&(owner.clone(), chain));
                 if let Action::CreateJob(request) = &action {
-                    self.store.accept(&request.job);
-                    self.metrics.begins(&request.rule.to_string(), request.phase);
+                    self.context.store.accept(&request.job);
+                    self.context
+                        .metrics
+                        .begins(&request.rule.to_string(), request.phase);
                 }
                 for published in about.flatten().into_iter().chain(of_pool) {
-                    self.events.publish(published);
+                    self.context.events.publish(published);
                 }
                 self.say_once_without_leases(owner);
             }
             Err(error @ (ApplyError::Stale { .. } | ApplyError::Gone { .. })) => {
                 tracing::info!(run = %owner, chain, action = name, %error, "seen differently by the API server; deciding anew");
-                self.metrics.wrote(name, "stale");
+                self.context.metrics.wrote(name, "stale");
                 let words = error.to_string();
                 if self.repeats.note(owner, &chain, &action, &words, now) {
                     let words = format!("{name} is refused again and again: {words}");
@@ -642,9 +653,10 @@ impl Planner {
             }
             Err(ApplyError::Refused { about, code, message }) => {
                 tracing::warn!(run = %owner, chain, action = name, about, code, message, "refused");
-                self.metrics.wrote(name, "refused");
+                self.context.metrics.wrote(name, "refused");
                 if let Action::CreateJob(request) = &action {
-                    self.store
+                    self.context
+                        .store
                         .refuse(request.job.clone(), *code, message.clone(), now);
                 } else {
                     let words = format!("{about}: {name} is refused ({code}): {message}");
@@ -653,9 +665,11 @@ impl Planner {
             }
             Err(error @ ApplyError::Unreachable { .. }) => {
                 tracing::warn!(run = %owner, chain, action = name, %error, "not written");
-                self.metrics.wrote(name, "failed");
+                self.context.metrics.wrote(name, "failed");
                 if let Action::CreateJob(request) = &action {
-                    self.store.refuse(request.job.clone(), 0, error.to_string(), now);
+                    self.context
+                        .store
+                        .refuse(request.job.clone(), 0, error.to_string(), now);
                 }
                 let words = error.to_string();
                 self.note_failure(owner, chain, name, &words);
@@ -666,7 +680,7 @@ impl Planner {
 
     /// Notes a write that the API server did not take for no fault of the write: people hear of it if that goes on.
     fn note_failure(&mut self, owner: &Owner, chain: String, name: &'static str, words: &str) {
-        let now = self.connection.clock.now();
+        let now = self.context.now();
         if self.repeats.fails(owner, &chain, name, now) {
             self.note_refusal(owner, chain, format!("{name} fails again and again: {words}"));
         }
@@ -676,14 +690,14 @@ impl Planner {
     fn judged_by(&self, action: &Action) -> Vec<VerdictRecord> {
         let (known, written) = match action {
             Action::WriteJournal { key, status, .. } => {
-                let known = self.store.observed.changes.get(key);
+                let known = self.context.store.observed.changes.get(key);
                 (
                     known.map(|change| change.status.verdicts.as_slice()),
                     &status.verdicts,
                 )
             }
             Action::RecordRun { owner, run } => {
-                let known = self.store.observed.runs.get(owner);
+                let known = self.context.store.observed.runs.get(owner);
                 let known = known.and_then(|view| view.status.run.as_ref());
                 (known.map(|run| run.verdicts.as_slice()), &run.verdicts)
             }
@@ -701,6 +715,7 @@ impl Planner {
     fn note_refusal(&mut self, owner: &Owner, chain: String, words: String) {
         let event = Event {
             node: self
+                .context
                 .store
                 .observed
                 .nodes
@@ -712,9 +727,9 @@ impl Planner {
             note: words.clone(),
         };
         if self.refused.insert((owner.clone(), chain), words.clone()) != Some(words)
-            && let Some(published) = self.publishable(owner, event)
+            && let Some(published) = self.context.publishable(owner, event)
         {
-            self.events.publish(published);
+            self.context.events.publish(published);
         }
     }
 
@@ -736,6 +751,7 @@ impl Planner {
     /// Node leases that cannot be had stop nothing, and are said once.
     fn say_once_without_leases(&mut self, owner: &Owner) {
         let Some(why) = self
+            .context
             .store
             .observed
             .settings
@@ -746,9 +762,9 @@ impl Planner {
             return;
         };
         self.said_no_leases = true;
-        self.board.write(Notice {
+        self.context.board.write(Notice {
             leases_unavailable: Some(why.clone()),
-            ..self.board.read()
+            ..self.context.board.read()
         });
         tracing::warn!(
             reason = Reason::NodeLeaseUnavailable.name(),
@@ -762,67 +778,7 @@ impl Planner {
             action: EventAction::Admit,
             note: why,
         };
-        if let Some(published) = self.publishable(owner, event) {
-            self.events.publish(published);
-        }
-    }
-
-    /// Shows marks whose owner is gone, and says each once: nobody else looks after them.
-    fn tell_orphans(&mut self) {
-        let found = left::orphans(&self.store.observed);
-        self.metrics.show_left(&found);
-        let name = |one: &left::Orphan| {
-            let left = &one.left;
-            (left.object.clone(), left.mark.clone(), left.owner.clone())
-        };
-        self.orphans_said
-            .retain(|said| found.iter().any(|one| name(one) == *said));
-        for one in found {
-            if !self.orphans_said.insert(name(&one)) {
-                continue;
-            }
-            let (reason, note) = one.said();
-            tracing::warn!(
-                object = one.left.object,
-                mark = one.left.mark,
-                note,
-                "the owner of a mark is gone"
-            );
-            self.events.publish(Published {
-                api_version: one.on.api_version.to_owned(),
-                kind: one.on.kind,
-                owner: one.on.key,
-                owner_uid: one.on.uid,
-                pool: None,
-                node_uid: None,
-                event: Event {
-                    node: None,
-                    warning: true,
-                    reason: reason.name(),
-                    action: EventAction::Hold,
-                    note,
-                },
-            });
-        }
-    }
-
-    fn publishable(&self, owner: &Owner, event: Event) -> Option<Published> {
-        let observed = &self.store.observed;
-        let owner_uid = observed.uid_of(owner)?.to_owned();
-        let node_uid = event
-            .node
-            .as_ref()
-            .and_then(|node| self.store.observed.nodes.get(node))
-            .map(|node| node.uid.clone());
-        Some(Published {
-            api_version: owner.kind.api_version(),
-            kind: owner.kind.name(),
-            owner: owner.key.clone(),
-            owner_uid,
-            node_uid,
-            pool: None,
-            event,
-        })
+        self.context.publish(owner, event);
     }
 
     /// What happens to a pool is said of the pool as well: who looks after it need not know the run.
@@ -832,7 +788,7 @@ impl Planner {
         };
         Some(Published {
             pool: Some((patch.pool.clone(), patch.uid.clone())),
-            ..self.publishable(owner, event.clone())?
+            ..self.context.publishable(owner, event.clone())?
         })
     }
 
@@ -845,7 +801,7 @@ impl Planner {
         let retry = failed.then(|| {
             let wait = RETRY_FIRST.as_millis() << (*failures - 1).min(8);
             let wait = SignedDuration::from_millis(i64::try_from(wait).unwrap_or(i64::MAX));
-            self.connection.clock.now() + wait.min(SignedDuration::from_secs(RETRY_LONGEST_SECONDS))
+            self.context.now() + wait.min(SignedDuration::from_secs(RETRY_LONGEST_SECONDS))
         });
         let is_run = owner.kind == OwnerKind::MutexRunConfig;
         let is_maintenance = matches!(owner.kind, OwnerKind::NodeMaintenance(_));
@@ -859,10 +815,10 @@ impl Planner {
         // What became due since the last round is asked in the next pass.
         let asks = |question: &Question| matches!(question, Question::Evaluate(_) | Question::Channel { .. });
         let asked = decision.questions.iter().any(asks);
-        let asked = asked.then(|| self.connection.clock.now());
+        let asked = asked.then(|| self.context.now());
         // What became due since the last round is carried out soon, and what was too much for one pass.
         let left = !is_run && !failed && !decision.actions.is_empty();
-        let left = left.then(|| self.connection.clock.now() + SignedDuration::from_secs(1));
+        let left = left.then(|| self.context.now() + SignedDuration::from_secs(1));
         match [decision.wake_at, retry, asked, left].into_iter().flatten().min() {
             Some(at) => self.wakes.insert(owner.clone(), at),
             None => self.wakes.remove(owner),
@@ -882,8 +838,9 @@ impl Planner {
             return false;
         };
         // The metrics must not freeze at their last word.
-        self.show(owner, decision, (Some(Reason::ForeignController.name()), true));
-        let now = self.connection.clock.now();
+        self.context
+            .show(owner, decision, (Some(Reason::ForeignController.name()), true));
+        let now = self.context.now();
         let flying = in_flight(&decision.report);
         let known = self.stood_off.get(owner).cloned().unwrap_or_default();
         let again = known.said.and_then(|at| at.checked_add(STOOD_OFF_AGAIN).ok());
@@ -906,9 +863,7 @@ impl Planner {
                 action: EventAction::Hold,
                 note: message.clone(),
             };
-            if let Some(published) = self.publishable(owner, event) {
-                self.events.publish(published);
-            }
+            self.context.publish(owner, event);
         }
         self.correct_conditions(owner, uid, &message).await;
         true
@@ -917,54 +872,54 @@ impl Planner {
     /// Takes numo's own last words on the object back, a few times: the rest of the status is the other operator's.
     async fn correct_conditions(&mut self, owner: &Owner, uid: &str, message: &str) {
         let corrections = self.stood_off.get(owner).map_or(0, |known| known.corrections);
-        let misleads = match self.store.ready_of(owner) {
+        let misleads = match self.context.store.ready_of(owner) {
             Some(reason) => reason != Reason::ForeignController.name(),
             None => false,
         };
-        if !misleads || corrections >= CORRECTIONS || !self.fence.holds() {
+        if !misleads || corrections >= CORRECTIONS || !self.context.fence.holds() {
             return;
         }
         if let Some(known) = self.stood_off.get_mut(owner) {
             known.corrections += 1;
         }
-        let written = status::write_stood_off(&self.connection, &mut self.store, owner, uid, message).await;
+        let written = status::write_stood_off(
+            &self.context.connection,
+            &mut self.context.store,
+            owner,
+            uid,
+            message,
+        )
+        .await;
         match written {
-            Ok(()) => self.metrics.wrote("WriteStatus", "ok"),
+            Ok(()) => self.context.metrics.wrote("WriteStatus", "ok"),
             Err(error) => {
                 tracing::warn!(%owner, %error, "the status was not written");
-                self.metrics.wrote("WriteStatus", "failed");
-                let again = self.connection.clock.now() + SignedDuration::from_secs(STATUS_AGAIN_SECONDS);
+                self.context.metrics.wrote("WriteStatus", "failed");
+                let again = self.context.now() + SignedDuration::from_secs(STATUS_AGAIN_SECONDS);
                 let wake = self.wakes.entry(owner.clone()).or_insert(again);
                 *wake = (*wake).min(again);
             }
         }
     }
 
-    /// Shows an owner in the metrics, with the reason of its Ready and whether it is Stalled.
-    fn show(&self, owner: &Owner, decision: &Decision, (ready, stalled): (Option<&str>, bool)) {
-        let reason = Reason::ALL.iter().find(|reason| ready == Some(reason.name()));
-        let reason = reason.copied().unwrap_or(Reason::Progressing);
-        self.metrics.show(owner, &decision.report, reason, stalled);
-    }
-
     async fn settle_plan(&mut self, owner: &Owner, decision: &Decision) {
-        let Some(view) = self.store.observed.plans.get(&owner.key).cloned() else {
+        let Some(view) = self.context.store.observed.plans.get(&owner.key).cloned() else {
             return;
         };
         if self.stands_off(owner, &view.uid, decision).await {
             return;
         }
-        let now = self.connection.clock.now();
+        let now = self.context.now();
         let status = frontends::plan::status(&view, &decision.report, now);
         let conditions = status.conditions.iter().flatten();
         let ready = conditions.clone().find(|one| one.type_ == types::READY);
         let stalled = conditions.clone().any(|one| one.type_ == types::STALLED);
-        self.show(
+        self.context.show(
             owner,
             decision,
             (ready.and_then(|one| one.reason.as_deref()), stalled),
         );
-        if status == view.status || !self.fence.holds() {
+        if status == view.status || !self.context.fence.holds() {
             return;
         }
         // What differs in words only can wait: a drain says something new of every pod.
@@ -978,14 +933,20 @@ impl Planner {
             return;
         }
         self.plans_said.insert(owner.key.clone(), now);
-        let written =
-            status::write_plan(&self.connection, &mut self.store, &owner.key, &view.uid, &status).await;
+        let written = status::write_plan(
+            &self.context.connection,
+            &mut self.context.store,
+            &owner.key,
+            &view.uid,
+            &status,
+        )
+        .await;
         if let Err(error) = written {
             self.note_status(owner, decision, &error);
             return;
         }
         self.wrote_status(owner);
-        self.changed = self.changed.max(self.store.take_news());
+        self.changed = self.changed.max(self.context.store.take_news());
         for (reason, note, warning) in frontends::plan::transitions(&view, &view.status, &status) {
             let event = Event {
                 node: None,
@@ -994,17 +955,15 @@ impl Planner {
                 action: EventAction::Change,
                 note,
             };
-            if let Some(published) = self.publishable(owner, event) {
-                self.events.publish(published);
-            }
+            self.context.publish(owner, event);
         }
     }
 
     async fn settle_maintenance(&mut self, owner: &Owner, decision: &Decision) {
-        let Some(view) = self.store.observed.maintenances.get(owner).cloned() else {
+        let Some(view) = self.context.store.observed.maintenances.get(owner).cloned() else {
             return;
         };
-        let now = self.connection.clock.now();
+        let now = self.context.now();
         if self.stands_off(owner, &view.uid, decision).await {
             return;
         }
@@ -1016,9 +975,9 @@ impl Planner {
             before.clone_from(sent);
         }
         let mut status = frontends::node_maintenance::status(&view, &decision.report, now);
-        self.show(owner, decision, ready_of(&status.conditions));
+        self.context.show(owner, decision, ready_of(&status.conditions));
         status.last_update.clone_from(&before.last_update);
-        if status == before || !self.fence.holds() {
+        if status == before || !self.context.fence.holds() {
             return;
         }
         status.last_update = Some(frontends::conditions::seconds(now));
@@ -1028,18 +987,24 @@ impl Planner {
             *wake = (*wake).min(due);
             return;
         }
-        let written =
-            status::write_maintenance(&self.connection, &mut self.store, owner, &view.uid, &status).await;
+        let written = status::write_maintenance(
+            &self.context.connection,
+            &mut self.context.store,
+            owner,
+            &view.uid,
+            &status,
+        )
+        .await;
         if let Err(error) = written {
             self.note_status(owner, decision, &error);
             return;
         }
         self.wrote_status(owner);
-        if let Some(kept) = self.store.observed.maintenances.get(owner) {
+        if let Some(kept) = self.context.store.observed.maintenances.get(owner) {
             self.sent
                 .insert(owner.clone(), (status.clone(), kept.status.clone()));
         }
-        self.changed = self.changed.max(self.store.take_news());
+        self.changed = self.changed.max(self.context.store.take_news());
         let said = frontends::node_maintenance::transition(&before, &status);
         let said = said.map(|(reason, note, warning)| Event {
             node: None,
@@ -1050,28 +1015,26 @@ impl Planner {
         });
         let conditions = transitions(&before.conditions, &status.conditions);
         for event in said.into_iter().chain(conditions) {
-            if let Some(published) = self.publishable(owner, event) {
-                self.events.publish(published);
-            }
+            self.context.publish(owner, event);
         }
     }
 
     async fn settle_run(&mut self, owner: &Owner, decision: &Decision) {
-        let Some(run) = self.store.observed.runs.get(&owner.key).cloned() else {
+        let Some(run) = self.context.store.observed.runs.get(&owner.key).cloned() else {
             return;
         };
         if self.stands_off(owner, &run.uid, decision).await {
             return;
         }
-        let now = self.connection.clock.now();
+        let now = self.context.now();
         let status = crate::frontends::mutex_run_config::status(&run, &decision.report, now);
-        self.show(owner, decision, ready_of(&status.conditions));
-        if status == run.status || run.keeps_status || !self.fence.holds() {
+        self.context.show(owner, decision, ready_of(&status.conditions));
+        if status == run.status || run.keeps_status || !self.context.fence.holds() {
             return;
         }
         if let Err(error) = status::write(
-            &self.connection,
-            &mut self.store,
+            &self.context.connection,
+            &mut self.context.store,
             Kind::MutexRunConfig,
             &owner.key,
             &run.uid,
@@ -1082,7 +1045,7 @@ impl Planner {
             self.note_status(owner, decision, &error);
         } else {
             self.wrote_status(owner);
-            self.changed = self.changed.max(self.store.take_news());
+            self.changed = self.changed.max(self.context.store.take_news());
             if let Some(at) = frontends::mutex_run_config::stuck_at(&status).filter(|at| *at > now) {
                 let wake = self.wakes.entry(owner.clone()).or_insert(at);
                 *wake = (*wake).min(at);
@@ -1101,9 +1064,7 @@ impl Planner {
             });
             let conditions = transitions(&run.status.conditions, &status.conditions);
             for event in ungated.into_iter().chain(conditions) {
-                if let Some(published) = self.publishable(owner, event) {
-                    self.events.publish(published);
-                }
+                self.context.publish(owner, event);
             }
         }
     }
@@ -1112,15 +1073,15 @@ impl Planner {
     /// and the metrics have the owner wait for a person.
     fn note_status(&mut self, owner: &Owner, decision: &Decision, error: &kube::Error) {
         tracing::warn!(%owner, %error, "the status was not written");
-        let again = self.connection.clock.now() + SignedDuration::from_secs(STATUS_AGAIN_SECONDS);
+        let again = self.context.now() + SignedDuration::from_secs(STATUS_AGAIN_SECONDS);
         self.wakes.insert(owner.clone(), again);
         let Some(words) = status::refusal(error) else {
-            self.metrics.wrote("WriteStatus", "failed");
+            self.context.metrics.wrote("WriteStatus", "failed");
             return;
         };
-        self.metrics.wrote("WriteStatus", "refused");
+        self.context.metrics.wrote("WriteStatus", "refused");
         let reason = Reason::WriteRefused.name();
-        self.show(owner, decision, (Some(reason), true));
+        self.context.show(owner, decision, (Some(reason), true));
         let note = format!("the status of {owner} is refused {words}");
         let event = Event {
             node: None,
@@ -1130,14 +1091,14 @@ impl Planner {
             note: note.clone(),
         };
         if self.untold_statuses.insert(owner.clone(), note.clone()) != Some(note)
-            && let Some(published) = self.publishable(owner, event)
+            && let Some(published) = self.context.publishable(owner, event)
         {
-            self.events.publish(published);
+            self.context.events.publish(published);
         }
     }
 
     fn wrote_status(&mut self, owner: &Owner) {
-        self.metrics.wrote("WriteStatus", "ok");
+        self.context.metrics.wrote("WriteStatus", "ok");
         self.untold_statuses.remove(owner);
     }
 
@@ -1155,15 +1116,18 @@ impl Planner {
                     pool.name, why.reason, why.message
                 ),
             };
-            let Some(seen) = self.store.observed.pools.get(&pool.name) else {
+            let Some(seen) = self.context.store.observed.pools.get(&pool.name) else {
                 continue;
             };
-            let of_pool = self.publishable(owner, event.clone()).map(|of_run| Published {
-                pool: Some((seen.name.clone(), seen.uid.clone())),
-                ..of_run
-            });
-            for published in self.publishable(owner, event).into_iter().chain(of_pool) {
-                self.events.publish(published);
+            let of_pool = self
+                .context
+                .publishable(owner, event.clone())
+                .map(|of_run| Published {
+                    pool: Some((seen.name.clone(), seen.uid.clone())),
+                    ..of_run
+                });
+            for published in self.context.publishable(owner, event).into_iter().chain(of_pool) {
+                self.context.events.publish(published);
             }
         }
     }
@@ -1171,394 +1135,26 @@ impl Planner {
     /// How long nothing needs to be done if nothing changes.
     fn next_wake(&mut self) -> Duration {
         const LONGEST: Duration = Duration::from_hours(1);
-        if !self.store.is_complete() {
+        if !self.context.store.is_complete() {
             return LONGEST;
         }
-        let now = self.connection.clock.now();
-        let observed = &self.store.observed;
+        let now = self.context.now();
+        let observed = &self.context.store.observed;
         self.wakes.retain(|owner, _| observed.uid_of(owner).is_some());
         let decided = self
             .wakes
             .values()
             .min()
             .map(|at| Duration::try_from(at.duration_since(now)).unwrap_or(Duration::from_millis(1)));
-        let judged = self
-            .to_judge()
-            .iter()
-            .filter_map(|rule| self.judged_next(rule))
-            .map(|at| at.saturating_duration_since(Instant::now()))
-            .min();
-        let claims = self.store.claims().filter_map(|(_, claim)| match claim.asked_at {
-            // One that has just been seen changes no decision before it is asked about.
-            None => Some(Duration::ZERO),
-            Some(asked) => Some(claim.again()?.saturating_sub(asked.elapsed())),
-        });
-        let claims = claims.min();
-        let kured = self.store.kured().map(|(_, kured)| kured.due_in()).min();
+        let judged = self.judgements.next(&self.context);
+        let rivals = rivals::next(&self.context.store);
         let untold = (!self.untold.is_empty()).then_some(Duration::ZERO);
-        [decided, judged, claims, kured, untold]
+        [decided, judged, rivals, untold]
             .into_iter()
             .flatten()
             .min()
             .unwrap_or(LONGEST)
             .clamp(Duration::from_millis(1), LONGEST)
-    }
-
-    /// Watches the pods of the nodes that have their turn in a maintenance, and of no others.
-    fn watch_pods(&mut self) {
-        let observed = &self.store.observed;
-        if observed.maintenances.is_empty() && observed.plans.is_empty() && self.pod_watches.is_empty() {
-            return;
-        }
-        let changes = observed.changes.values();
-        let flying: BTreeSet<&str> = changes
-            .filter(|change| change.in_flight() && observed.is_trusted(change))
-            .map(|change| change.spec.owner_ref.uid.as_str())
-            .collect();
-        let mut wanted: BTreeSet<String> = observed
-            .maintenances
-            .values()
-            .filter(|view| flying.contains(view.uid.as_str()))
-            .map(|view| view.spec.node_name.clone())
-            .collect();
-        wanted.extend(self.drained_for_plans());
-        // Of those that wait the pods are counted; of a long queue the first.
-        let waiting = observed.maintenances.values().filter(|view| {
-            !view.deleting
-                && view.status.phase.as_deref() == Some(MaintenancePhase::Running.name())
-                && observed.nodes.contains_key(&view.spec.node_name)
-        });
-        wanted.extend(
-            waiting
-                .take(WAITING_COUNTED)
-                .map(|view| view.spec.node_name.clone()),
-        );
-        self.pod_watches.retain(|node, task| {
-            let keep = wanted.contains(node);
-            if !keep {
-                task.abort();
-                self.store.forget_pods(node);
-            }
-            keep
-        });
-        for node in wanted {
-            if self.store.keep_pods(&node) {
-                let client = self.connection.read.clone();
-                let task = watch::watch(client, Kind::NodePod, node.clone(), self.inbox.watched());
-                self.pod_watches.insert(node, tokio::spawn(task));
-            }
-        }
-    }
-
-    /// The nodes that are drained for Plans now, by a Job or by numo itself, or are to be.
-    fn drained_for_plans(&self) -> BTreeSet<String> {
-        let observed = &self.store.observed;
-        let by_job = observed
-            .plan_jobs
-            .values()
-            .filter(|job| job.ended.is_none() && job.runs.as_deref() == Some("drain") && !job.deleting);
-        let mut nodes: BTreeSet<String> = by_job.map(|job| job.node.clone()).collect();
-        for view in observed.plans.values().filter(|view| view.spec.drain.is_some()) {
-            let intent = numo_core::owners::plan::Intent::parse(view, observed);
-            // Where the Job drains, only the last look before it needs the pods.
-            let end = match (&intent.drain, intent.drains) {
-                (_, true) => numo_api::Step::Drained,
-                (Some(drain), false) if drain.probe => numo_api::Step::Released,
-                _ => continue,
-            };
-            let turns = observed.turns().filter(|change| {
-                let is_over = change
-                    .status
-                    .entries
-                    .iter()
-                    .any(|entry| entry.step == end && entry.attempt == change.status.attempt.max(1));
-                change.spec.owner_ref.uid == view.uid && !is_over
-            });
-            nodes.extend(turns.map(|change| change.spec.node_name.clone()));
-        }
-        nodes
-    }
-
-    /// Begins to watch the namespaces that have Plans which are honoured, and their Secrets where Plans use some.
-    fn watch_plan_namespaces(&mut self) {
-        let observed = &self.store.observed;
-        let honoured = observed.plans.values().filter(|view| {
-            !view.deleting && numo_core::owners::plan::not_honoured(view, observed).is_none()
-                || view.finalizers.iter().any(|one| one == marks::FINALIZER)
-        });
-        let honoured: Vec<(String, bool)> = honoured
-            .map(|view| {
-                let mut secrets = view.spec.secrets.iter().flatten();
-                let uses = secrets.any(|secret| secret.ignore_updates != Some(true));
-                (view.key.namespace.clone(), uses)
-            })
-            .collect();
-        for (namespace, uses_secrets) in honoured {
-            if self.plan_namespaces.insert(namespace.clone()) {
-                for kind in watched::at(Place::PlanJobs) {
-                    self.watch(kind, &namespace);
-                }
-            }
-            if uses_secrets && self.secret_namespaces.insert(namespace.clone()) {
-                self.store.observed.unseen_secrets.insert(namespace.clone(), None);
-                self.watch(Kind::Secret, &namespace);
-            }
-        }
-    }
-
-    /// Asks the API server now and then whether those may do the work of an operator who have its name, and what is left of
-    /// one that does not run.
-    fn judge_claims(&mut self) {
-        let claims = self.store.claims();
-        let due = claims.filter(|(_, claim)| claim.is_due());
-        let due: Vec<Key> = due.take(CLAIMS_AT_ONCE).map(|(key, _)| key.clone()).collect();
-        for key in due {
-            let asked = self.store.asks_claim(&key);
-            let Some(claim) = self.store.claim_of(&key).cloned() else {
-                continue;
-            };
-            let (client, clock) = (self.connection.write.clone(), self.connection.clock.clone());
-            let sender = self.inbox.answered();
-            tokio::spawn(async move {
-                if let Some(judged) = rival::judge(&client, &key, &claim, clock.now()).await {
-                    let _ = sender.send(Seen::Claim(key, asked, judged));
-                }
-            });
-        }
-        let kured = self.store.kured();
-        let due = kured.filter(|(_, kured)| kured.due_in().is_zero());
-        let due = due.take(CLAIMS_AT_ONCE);
-        let due: Vec<(Key, String)> = due
-            .map(|(key, kured)| (key.clone(), kured.account.clone()))
-            .collect();
-        for (key, account) in due {
-            self.store.asks_kured(&key);
-            let client = self.connection.write.clone();
-            let sender = self.inbox.answered();
-            tokio::spawn(async move {
-                if let Some(may) = answer::may_reboot(&client, &key.namespace, &account).await {
-                    let _ = sender.send(Seen::Kured(key, account, may));
-                }
-            });
-        }
-    }
-
-    /// Whether it must be found out first who else is at work; not for ever.
-    fn awaits_claims(&mut self) -> bool {
-        let since = *self.complete_since.get_or_insert_with(Instant::now);
-        self.store.awaits_claims() && since.elapsed() < PATIENCE
-    }
-
-    /// Deals out the room for rules, and has those read again that have some now.
-    fn give_room(&mut self, referred: BTreeMap<Key, Referral>) {
-        let dealt = self.store.give_room(referred);
-        if dealt.has_moved {
-            let _ = self.inbox.answered().send(Seen::Dealt);
-        }
-        for key in dealt.to_read {
-            self.read_again(Kind::MutexRule, key);
-        }
-        self.read_missed();
-    }
-
-    /// Reads what was turned away and is needed now, or for which there is a place.
-    fn read_missed(&mut self) {
-        for (kind, key) in self.store.take_missed() {
-            self.read_again(kind, key);
-        }
-        self.tell_turned_away();
-        for (kind, namespace) in self.store.take_lists() {
-            let (client, to) = (self.connection.read.clone(), self.inbox.watched());
-            tokio::spawn(watch::list_again(client, kind, namespace, to));
-        }
-    }
-
-    /// Has the leader Lease tell of which namespaces not everything is kept: nobody else can know.
-    fn tell_turned_away(&self) {
-        let away = self.store.turned_away();
-        let named = away.iter().take(NOT_KEPT_NAMED);
-        let not_kept: Vec<String> = named
-            .map(|(kind, namespace)| format!("{} of namespace {namespace}", kind.resource().3))
-            .collect();
-        let known = self.board.read();
-        if known.not_kept != not_kept {
-            self.board.write(Notice { not_kept, ..known });
-        }
-    }
-
-    /// Reads one object by itself.
-    fn read_again(&self, kind: Kind, key: Key) {
-        let (client, sender) = (self.connection.read.clone(), self.inbox.answered());
-        tokio::spawn(async move {
-            match tokio::time::timeout(PATIENCE, watch::read_one(&client, kind, &key)).await {
-                Ok(Ok(Some((number, object)))) => {
-                    let _ = sender.send(Seen::Applied(kind, number, object));
-                }
-                // The watch tells that it is gone.
-                Ok(Ok(None)) => {}
-                Ok(Err(error)) => tracing::warn!(?kind, %key, %error, "an object is not read again"),
-                Err(_) => tracing::warn!(?kind, %key, "an object is not read again in time"),
-            }
-        });
-    }
-
-    /// The namespaces that rules run Jobs in, those of rules that honoured owners refer to first; each with whether only an
-    /// owner refers to it that is not honoured, and says that it has something to give back.
-    fn wanted_job_namespaces(&self) -> Vec<(String, bool)> {
-        let observed = &self.store.observed;
-        let referred = referred::rules(observed);
-        let of = |wanted: Referral| {
-            let rules = referred.iter().filter(|(_, referral)| **referral == wanted);
-            let rules = rules.filter_map(|(key, _)| observed.rules.get(key));
-            rules
-                // Where a rule may not run nothing of it is to be seen.
-                .filter(|rule| numo_core::place::refusal(rule, observed).is_none())
-                .filter(|rule| !rule.is_asked)
-                .filter(|rule| frontends::mutex_rule::is_namespace(&rule.job_namespace))
-                .map(|rule| rule.job_namespace.clone())
-                .collect::<BTreeSet<String>>()
-        };
-        // Events tell why the Job of a Plan gets no pod.
-        let mut honoured = of(Referral::Honoured);
-        honoured.extend(self.plan_namespaces.iter().cloned());
-        let others = of(Referral::GivesBack);
-        let others: Vec<_> = others
-            .difference(&honoured)
-            .map(|one| (one.clone(), true))
-            .collect();
-        let first = honoured.into_iter().map(|one| (one, false));
-        first.chain(others).collect()
-    }
-
-    /// Begins to watch the namespaces that rules run Jobs in.
-    fn watch_job_namespaces(&mut self) {
-        for (namespace, gives_back) in self.wanted_job_namespaces() {
-            if let Some(of_others) = self.job_namespaces.get_mut(&namespace) {
-                *of_others &= gives_back;
-                continue;
-            }
-            let of_others = self.job_namespaces.values().filter(|gives_back| **gives_back);
-            let is_full = gives_back && of_others.count() >= MAX_GIVING_BACK;
-            if is_full || self.job_namespaces.len() >= MAX_JOB_NAMESPACES {
-                tracing::error!(
-                    namespace,
-                    limit = MAX_JOB_NAMESPACES,
-                    "too many namespaces with rule Jobs: not watched"
-                );
-                self.store.leave_unwatched(&namespace);
-                continue;
-            }
-            for kind in watched::at(Place::RuleJobs) {
-                self.watch(kind, &namespace);
-            }
-            self.store.watch_again(&namespace);
-            self.job_namespaces.insert(namespace, gives_back);
-        }
-    }
-
-    /// Rules that the API server is to judge: new, changed, or refused for want of a right or a namespace,
-    /// which may come any time without an event that numo may see.
-    fn to_judge(&self) -> Vec<Arc<numo_api::MutexRule>> {
-        let refused = self.store.observed.rules.values().filter(|rule| {
-            matches!(&rule.validity, Validity::Invalid(_, message) if message.starts_with("spec.jobNamespace"))
-                || matches!(&rule.validity, Validity::Invalid(reason, _) if is_of_others(*reason))
-        });
-        let mut due = self.store.unjudged();
-        due.extend(refused.filter_map(|rule| self.store.rule(&rule.key).cloned()));
-        due
-    }
-
-    /// When the rule may be judged; at once if it never was in this generation.
-    fn judged_next(&self, rule: &numo_api::MutexRule) -> Option<Instant> {
-        let judging = self.judging.get(&super::wire::key(&rule.metadata))?;
-        let is_same =
-            judging.edition == super::wire::edition(&rule.metadata) && judging.policy == self.asked.policy();
-        is_same.then_some(judging.next)
-    }
-
-    /// How often the rule was judged in this edition, by this policy of signatures.
-    fn judged_times(&self, key: &Key, edition: &super::wire::Edition, policy: u64) -> u32 {
-        let known = self.judging.get(key);
-        let known = known.filter(|known| known.edition == *edition && known.policy == policy);
-        known.map_or(0, |known| known.times.saturating_add(1))
-    }
-
-    /// Has the API server judge the rules that are due.
-    fn judge_rules(&mut self) {
-        let now = Instant::now();
-        let known: BTreeSet<Key> = self.store.rules().map(|(key, _)| key.clone()).collect();
-        self.judging.retain(|key, _| known.contains(key));
-        let referred = referred::rules(&self.store.observed);
-        self.asked.keep_only(&known, &referred.keys().cloned().collect());
-        self.give_room(referred);
-        self.asked.select_workloads(&self.store.observed.runs);
-        self.metrics.keep_rules(|rule| {
-            let (namespace, name) = rule.split_once('/').unwrap_or(("", rule));
-            let key = Key::new(namespace, name);
-            known.contains(&key) || key == numo_core::ready::key()
-        });
-        let own = numo_core::ready::rule(None);
-        let rules = self.store.observed.rules.values();
-        self.metrics.know_rules(rules.chain(std::iter::once(&own)));
-        for rule in self.to_judge() {
-            let view = frontends::mutex_rule::parse(&rule, Validity::Unknown);
-            // Not even by dry run: the API server's answer would tell the author of a namespace that is not the author's.
-            if numo_core::place::refusal(&view, &self.store.observed).is_some() {
-                continue;
-            }
-            let namespace = view.job_namespace;
-            let component = frontends::mutex_rule::is_asked(&rule);
-            if self.judged_next(&rule).is_some_and(|next| now < next)
-                || !(component || self.store.has_listed(&namespace))
-            {
-                continue;
-            }
-            let key = super::wire::key(&rule.metadata);
-            let edition = super::wire::edition(&rule.metadata);
-            // A component is looked at once at a time, which includes that it is compiled.
-            let policy = self.asked.policy();
-            let times = self.judged_times(&key, &edition, policy);
-            let patience = if component {
-                EXAMINE_AGAIN * 2_u32.pow(times.min(EXAMINE_DOUBLINGS))
-            } else {
-                JUDGE_AGAIN * 2_u32.pow(times.saturating_sub(JUDGED_SOON).min(JUDGE_DOUBLINGS))
-            };
-            if let Some(judging) = self.judging.get_mut(&key)
-                && Arc::strong_count(&judging.under_way) > 1
-            {
-                // The API server has not answered yet; an edit meanwhile is judged after that.
-                (judging.edition, judging.policy, judging.next) = (edition, policy, now + JUDGE_AGAIN);
-                continue;
-            }
-            let under_way = self.judging.get(&key).map(|judging| judging.under_way.clone());
-            let under_way = under_way.unwrap_or_default();
-            let judging = Judging {
-                edition: edition.clone(),
-                policy,
-                times,
-                next: now + patience,
-                under_way: under_way.clone(),
-            };
-            self.judging.insert(key.clone(), judging);
-            if component {
-                self.asked.examine(rule, self.inbox.answered());
-                continue;
-            }
-            let client = self.connection.write.clone();
-            let sender = self.inbox.answered();
-            let shares = self.judgements.clone();
-            tokio::spawn(async move {
-                // Whoever writes many rules waits for those, and nobody else does.
-                let _share = shares.take(&key.namespace, 1).await;
-                let judged = tokio::time::timeout(JUDGED_WITHIN, answer::judge(&client, &rule)).await;
-                let validity = judged.unwrap_or(Validity::Unknown);
-                // Unknown is no judgement: it is asked for again.
-                if validity != Validity::Unknown {
-                    let _ = sender.send(Seen::Judged(key, edition, validity));
-                }
-                drop(under_way);
-            });
-        }
     }
 }
 
@@ -1594,48 +1190,6 @@ fn stood_off_words(why: &str, flying: &[String]) -> String {
     let more = if flying.len() > NODES_SHOWN { ", …" } else { "" };
     format!(
         "{why}; numo begins nothing and keeps what it had in flight: {shown}{more}; `numo explain NODE` has the way back of each"
-    )
-}
-
-/// When a rule was judged last.
-#[derive(Debug)]
-struct Judging {
-    edition: super::wire::Edition,
-    /// The operator's policy of signatures that it was judged by.
-    policy: u64,
-    /// How often before, in this edition.
-    times: u32,
-    next: Instant,
-    /// Held once more while the API server is asked.
-    under_way: Arc<()>,
-}
-
-/// What is wrong with a rule that ends without an edit of it, and without an event that numo may see.
-const fn is_of_others(reason: Reason) -> bool {
-    matches!(
-        reason,
-        Reason::ConfigMapNotFound
-            | Reason::WriteRefused
-            | Reason::ConfigMapForbidden
-            | Reason::RuleUnavailable
-            | Reason::RegistryUnavailable
-            // A mirror may be named, or its namespace allowed to go there.
-            | Reason::RegistryNotAllowed
-            | Reason::ImageNotFound
-            | Reason::ImageUnauthorised
-            | Reason::DigestMismatch
-            | Reason::PullSecretNotFound
-            | Reason::PullSecretForbidden
-            | Reason::PullSecretInvalid
-            | Reason::Unsigned
-            | Reason::SignatureMismatch
-            // A machine that is busy, or short of memory for a moment.
-            | Reason::CompileTimeout
-            | Reason::CompileFailed
-            | Reason::EvaluationTimeout
-            | Reason::MemoryLimit
-            | Reason::Trap
-            | Reason::NamespaceNotAllowed
     )
 }
 
