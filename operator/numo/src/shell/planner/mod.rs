@@ -12,6 +12,8 @@ mod orphans;
 mod pods;
 mod reading;
 mod rivals;
+mod settle;
+mod wakes;
 
 use self::{
     context::{Context, PATIENCE},
@@ -20,6 +22,8 @@ use self::{
     orphans::Orphans,
     pods::PodWatches,
     rivals::Rivals,
+    settle::Statuses,
+    wakes::Wakes,
 };
 use super::{
     answer,
@@ -38,17 +42,15 @@ use super::{
     store::{Reach, Seen, Store},
     watched::{self, Place, etcd_pod::KUBE_SYSTEM},
 };
-use crate::frontends;
-use jiff::{SignedDuration, Timestamp};
-use numo_api::{Condition, NodeMaintenanceStatus, Reason, VerdictRecord, conditions::types};
+use numo_api::{Reason, VerdictRecord};
 use numo_core::{
-    Decision, Owner, OwnerKind, Snapshot,
+    Decision, Owner, Snapshot,
     action::{Action, Event, EventAction, Planned},
     decide, invariant,
     observed::{Key, Said, Settings},
     quorum::OPENSHIFT_ETCD,
     ready, referred,
-    report::{Report, RunPhase, Why},
+    report::Why,
     stop,
     verdict::{Answers, KeptVolumes, Question},
 };
@@ -75,13 +77,6 @@ const MAX_TURNS: usize = 5;
 const DECIDED_FOR: Duration = Duration::from_secs(5);
 /// How long changes are gathered before a pass, so that a burst of them is one pass.
 const GATHER: Duration = Duration::from_millis(10);
-/// First and longest wait after a write that failed.
-const RETRY_FIRST: SignedDuration = SignedDuration::from_millis(250);
-const RETRY_LONGEST_SECONDS: i64 = 30;
-/// How long a status of a Plan that differs in words only waits after the one before it.
-const PLAN_WORDS: SignedDuration = SignedDuration::from_secs(5);
-/// How long after a status that could not be written (seconds).
-const STATUS_AGAIN_SECONDS: i64 = 5;
 /// Evictions of one round, which ask their pods when there is a place for them.
 #[derive(Debug)]
 struct Queued {
@@ -98,12 +93,6 @@ const DRAIN_MEMORY: Duration = Duration::from_secs(15);
 /// Kinds that only the operator itself needs to see.
 const OPERATOR_KINDS: [Kind; 2] = [Kind::DaemonSet, Kind::DisruptionBudget];
 
-/// How often it is said again that nodes in flight stand still beside another operator.
-const STOOD_OFF_AGAIN: SignedDuration = SignedDuration::from_mins(10);
-/// Nodes in flight that are named.
-const NODES_SHOWN: usize = 10;
-/// How often numo corrects its own conditions on an object that another operator has in hand.
-const CORRECTIONS: u8 = 3;
 /// How often the planner comes round at least: `/healthz` tells one that does not.
 const HEARD: Duration = Duration::from_mins(1);
 /// Evictions that are under way at once.
@@ -121,33 +110,21 @@ pub struct Planner {
     orphans: Orphans,
     /// Rules and targets whose status is still to be written.
     untold: status::Line,
-    wakes: BTreeMap<Owner, Timestamp>,
-    failures: BTreeMap<Owner, u32>,
+    statuses: Statuses,
+    wakes: Wakes,
     blocked_drains: BTreeMap<String, (Instant, String)>,
     /// Volumes of pods that stay on a node.
     kept_volumes: BTreeMap<String, (Instant, Result<KeptVolumes, String>)>,
     /// The words of a refusal, by owner and chain, until a write of the chain succeeds or none is due.
     refused: BTreeMap<(Owner, String), String>,
-    /// Statuses that the API server refuses, in whose words that was said.
-    untold_statuses: BTreeMap<Owner, String>,
     /// Writes that were refused as if what was read had changed.
     repeats: Repeats,
     shown: BTreeSet<Owner>,
-    /// Runs whose last decision was that there is nothing to do.
-    idle: BTreeSet<Owner>,
     /// Places for evictions that are under way.
     places: Arc<Semaphore>,
     /// Evictions that may still wait for a place.
     queued: Vec<Queued>,
-    /// Owners that are left to another operator.
-    stood_off: BTreeMap<Owner, StoodOff>,
-    /// The status of a maintenance as it was sent, and as the API server keeps it.
-    sent: BTreeMap<Owner, (NodeMaintenanceStatus, NodeMaintenanceStatus)>,
-    /// When the status of each Plan was written last.
-    plans_said: BTreeMap<Key, Timestamp>,
     said_no_leases: bool,
-    /// Whose decisions the writes of this turn can change.
-    changed: Reach,
 }
 
 impl Planner {
@@ -180,22 +157,16 @@ impl Planner {
             rivals: Rivals::default(),
             orphans: Orphans::default(),
             untold: status::Line::default(),
-            wakes: BTreeMap::new(),
-            failures: BTreeMap::new(),
+            statuses: Statuses::default(),
+            wakes: Wakes::default(),
             blocked_drains: BTreeMap::new(),
             kept_volumes: BTreeMap::new(),
             refused: BTreeMap::new(),
-            untold_statuses: BTreeMap::new(),
             repeats: Repeats::default(),
             shown: BTreeSet::new(),
-            idle: BTreeSet::new(),
             places: Arc::new(Semaphore::new(EVICTIONS_AT_ONCE)),
             queued: Vec::new(),
-            stood_off: BTreeMap::new(),
-            sent: BTreeMap::new(),
-            plans_said: BTreeMap::new(),
             said_no_leases: false,
-            changed: Reach::Nobody,
         };
         for kind in watched::at(Place::Everywhere)
             .chain(OPERATOR_KINDS)
@@ -231,8 +202,9 @@ impl Planner {
                 seen = self.context.inbox.next() => {
                     let Some(seen) = seen else { return };
                     dirty = dirty.max(self.context.store.take_in(seen));
-                    self.wake_touched();
-                    if dirty == Reach::Nobody && self.context.inbox.is_empty() && !self.is_woken() {
+                    let now = self.context.now();
+                    self.wakes.wake_touched(&mut self.context.store, now);
+                    if dirty == Reach::Nobody && self.context.inbox.is_empty() && !self.wakes.is_any_due(now) {
                         continue;
                     }
                     tokio::time::sleep(GATHER).await;
@@ -240,7 +212,8 @@ impl Planner {
                 () = tokio::time::sleep(wake) => {}
             }
             dirty = dirty.max(self.take_in());
-            self.wake_touched();
+            let now = self.context.now();
+            self.wakes.wake_touched(&mut self.context.store, now);
             rivals::judge(&mut self.context);
             self.namespaces.follow(&mut self.context);
             // Before all Nodes are listed nobody knows which addresses are the cluster's.
@@ -301,64 +274,10 @@ impl Planner {
         }
     }
 
-    /// Has those decided again whose node's pods have changed.
-    fn wake_touched(&mut self) {
-        let touched = self.context.store.take_touched();
-        if touched.is_empty() {
-            return;
-        }
-        let now = self.context.now();
-        let maintenances = self.context.store.observed.maintenances.values();
-        let woken = maintenances.filter(|view| touched.contains(&view.spec.node_name));
-        let mut woken: Vec<Owner> = woken.map(|view| view.owner.clone()).collect();
-        for change in self.context.store.observed.changing() {
-            if change.spec.owner_ref.kind == OwnerKind::Plan.name()
-                && touched.contains(&change.spec.node_name)
-            {
-                let key = Key::new(&change.key.namespace, &change.spec.owner_ref.name);
-                woken.push(Owner::plan(key));
-            }
-        }
-        for owner in woken {
-            self.wakes.insert(owner, now);
-        }
-    }
-
-    /// Whether anybody's time has come.
-    fn is_woken(&self) -> bool {
-        let now = self.context.now();
-        self.wakes.values().any(|at| *at <= now)
-    }
-
-    /// Every owner that was seen.
-    fn owners(&self) -> BTreeSet<Owner> {
-        let observed = &self.context.store.observed;
-        let runs = observed.runs.keys().cloned().map(Owner::run);
-        let plans = observed.plans.keys().cloned().map(Owner::plan);
-        runs.chain(observed.maintenances.keys().cloned())
-            .chain(plans)
-            .collect()
-    }
-
-    /// The owners that are to be decided: those within reach, and those whose time has come.
+    /// The owners that are to be decided now.
     fn due(&self, reach: Reach) -> Vec<Owner> {
-        let now = self.context.now();
-        let within = |key: &Owner| match reach {
-            Reach::Everyone => true,
-            Reach::Busy => !self.idle.contains(key),
-            Reach::Nobody => false,
-        };
-        let woken = |key: &Owner| self.wakes.get(key).is_some_and(|at| *at <= now);
-        let mut owners = self.owners();
-        // Until the Jobs of its namespace have been listed, nobody knows what a Plan has begun.
-        let is_known = |owner: &Owner| {
-            owner.kind != OwnerKind::Plan || self.context.store.has_listed_plans(&owner.key.namespace)
-        };
-        owners.retain(|owner| (within(owner) || woken(owner)) && is_known(owner));
-        let is_honoured = |owner: &Owner| referred::is_honoured(owner, &self.context.store.observed);
-        let (mut first, others): (Vec<Owner>, Vec<Owner>) = owners.into_iter().partition(is_honoured);
-        first.extend(others);
-        first
+        let context = &self.context;
+        self.wakes.due(reach, &context.store, context.now())
     }
 
     async fn pass_over(&mut self, reach: Reach, stop: &signal::Receiver<bool>) {
@@ -370,37 +289,34 @@ impl Planner {
             }
             return;
         }
-        let runs = self.owners();
+        let runs = wakes::owners(&self.context.store.observed);
         for gone in self.shown.iter().filter(|key| !runs.contains(key)) {
             self.context.metrics.forget(gone);
         }
-        self.idle.retain(|key| runs.contains(key));
-        self.failures.retain(|key, _| runs.contains(key));
-        self.stood_off.retain(|owner, _| runs.contains(owner));
-        self.sent.retain(|owner, _| runs.contains(owner));
+        self.wakes.keep_only(&runs);
+        self.statuses.keep_only(&runs);
         self.refused.retain(|(key, _), _| runs.contains(key));
         self.repeats.retain(|owner, _| runs.contains(owner));
-        self.untold_statuses.retain(|owner, _| runs.contains(owner));
         self.shown = runs;
         self.context.store.forget_refusals();
         self.context.store.forget_evaluations(self.context.now());
         // What one run gives back, another may wait for: they are decided again until nothing changes.
         for _ in 0..MAX_TURNS {
-            self.changed = Reach::Nobody;
+            self.wakes.begin_turn();
             for run in &due {
                 if *stop.borrow() || !self.context.fence.holds() {
                     return;
                 }
                 self.pass(run).await;
             }
-            due = self.due(self.changed);
+            due = self.due(self.wakes.changed());
             if due.is_empty() {
                 break;
             }
         }
         // Whoever is still not done goes on after the next look at the watches.
         let now = self.context.now();
-        self.wakes.extend(due.into_iter().map(|key| (key, now)));
+        self.wakes.wake_all(due, now);
         self.untold.line_up(&self.context.connection, &self.context.store);
         self.tell_others().await;
         self.context
@@ -409,7 +325,7 @@ impl Planner {
         self.orphans.tell(&self.context);
         let news = self.context.store.take_news();
         let due = self.due(news);
-        self.wakes.extend(due.into_iter().map(|key| (key, now)));
+        self.wakes.wake_all(due, now);
     }
 
     /// Writes the status of what is no owner.
@@ -498,7 +414,8 @@ impl Planner {
                 }
                 // A stop that came since this round was decided: what has not been written yet is decided anew, so that
                 // nothing new begins and what gives back goes on.
-                self.changed = self.changed.max(self.take_in());
+                let seen = self.take_in();
+                self.wakes.note_change(seen);
                 let is_old = planned.action.disrupts() && decided.elapsed() > DECIDED_FOR;
                 if is_old || self.is_stopped(owner, &known) {
                     is_stopped = true;
@@ -512,10 +429,18 @@ impl Planner {
             if !is_stopped && !evictions.is_empty() && self.context.fence.holds() {
                 self.evict(owner, evictions, known);
             }
-            self.changed = self.changed.max(self.take_in());
-            self.wake_touched();
+            let seen = self.take_in();
+            self.wakes.note_change(seen);
+            let now = self.context.now();
+            self.wakes.wake_touched(&mut self.context.store, now);
         }
-        self.settle(owner, &answers, !blocked.is_empty()).await;
+        let mut decision = self.decide(owner, &answers);
+        self.report_refusals(owner, &mut decision);
+        let (context, failed) = (&mut self.context, !blocked.is_empty());
+        self.wakes.note_pass(owner, &decision, failed, context.now());
+        self.statuses
+            .settle(context, &mut self.wakes, owner, &decision)
+            .await;
         self.context.metrics.passes.inc();
         self.context
             .metrics
@@ -540,7 +465,7 @@ impl Planner {
             tracing::error!(run = %owner, invariant = breach.invariant, message = breach.message, "invariant breach: not carried out");
             self.context.metrics.breaches.inc();
             let why = format!("invariant {}: {}", breach.invariant, breach.message);
-            decision.report.hold = Some(numo_core::report::Why::new(Reason::InvariantBreach, why));
+            decision.report.hold = Some(Why::new(Reason::InvariantBreach, why));
         }
         decision
     }
@@ -628,7 +553,7 @@ impl Planner {
                 for verdict in &judged {
                     self.context.metrics.judged(verdict);
                 }
-                self.changed = self.changed.max(reach(&action));
+                self.wakes.note_change(reach(&action));
                 self.repeats.forget(owner, &chain);
                 self.refused.remove(&(owner.clone(), chain));
                 if let Action::CreateJob(request) = &action {
@@ -742,7 +667,7 @@ impl Planner {
         self.repeats.retain(is_due);
         for ((of, chain), words) in &self.refused {
             if of == owner {
-                let why = numo_core::report::Why::new(Reason::WriteRefused, words.clone());
+                let why = Why::new(Reason::WriteRefused, words.clone());
                 decision.report.refused(chain, why);
             }
         }
@@ -792,346 +717,6 @@ impl Planner {
         })
     }
 
-    /// Writes the status, and notes when to come back.
-    async fn settle(&mut self, owner: &Owner, answers: &Answers, failed: bool) {
-        let mut decision = self.decide(owner, answers);
-        self.report_refusals(owner, &mut decision);
-        let failures = self.failures.entry(owner.clone()).or_default();
-        *failures = if failed { *failures + 1 } else { 0 };
-        let retry = failed.then(|| {
-            let wait = RETRY_FIRST.as_millis() << (*failures - 1).min(8);
-            let wait = SignedDuration::from_millis(i64::try_from(wait).unwrap_or(i64::MAX));
-            self.context.now() + wait.min(SignedDuration::from_secs(RETRY_LONGEST_SECONDS))
-        });
-        let is_run = owner.kind == OwnerKind::MutexRunConfig;
-        let is_maintenance = matches!(owner.kind, OwnerKind::NodeMaintenance(_));
-        let idle =
-            decision.report.phase == RunPhase::Idle && (is_maintenance || decision.report.hold.is_none());
-        if idle {
-            self.idle.insert(owner.clone());
-        } else {
-            self.idle.remove(owner);
-        }
-        // What became due since the last round is asked in the next pass.
-        let asks = |question: &Question| matches!(question, Question::Evaluate(_) | Question::Channel { .. });
-        let asked = decision.questions.iter().any(asks);
-        let asked = asked.then(|| self.context.now());
-        // What became due since the last round is carried out soon, and what was too much for one pass.
-        let left = !is_run && !failed && !decision.actions.is_empty();
-        let left = left.then(|| self.context.now() + SignedDuration::from_secs(1));
-        match [decision.wake_at, retry, asked, left].into_iter().flatten().min() {
-            Some(at) => self.wakes.insert(owner.clone(), at),
-            None => self.wakes.remove(owner),
-        };
-        match owner.kind {
-            OwnerKind::MutexRunConfig => self.settle_run(owner, &decision).await,
-            OwnerKind::NodeMaintenance(_) => self.settle_maintenance(owner, &decision).await,
-            OwnerKind::Plan => self.settle_plan(owner, &decision).await,
-        }
-    }
-
-    /// Whether the owner is left to another operator. That is said once, and again and again while nodes are in flight.
-    async fn stands_off(&mut self, owner: &Owner, uid: &str, decision: &Decision) -> bool {
-        let hold = decision.report.hold.as_ref();
-        let Some(why) = hold.filter(|why| why.reason == Reason::ForeignController) else {
-            self.stood_off.remove(owner);
-            return false;
-        };
-        // The metrics must not freeze at their last word.
-        self.context
-            .show(owner, decision, (Some(Reason::ForeignController.name()), true));
-        let now = self.context.now();
-        let flying = in_flight(&decision.report);
-        let known = self.stood_off.get(owner).cloned().unwrap_or_default();
-        let again = known.said.and_then(|at| at.checked_add(STOOD_OFF_AGAIN).ok());
-        let is_due = again.is_none_or(|again| !flying.is_empty() && again <= now);
-        let said = known.said.filter(|_| !is_due).unwrap_or(now);
-        let entry = self.stood_off.entry(owner.clone()).or_default();
-        entry.said = Some(said);
-        if !flying.is_empty()
-            && let Ok(next) = said.checked_add(STOOD_OFF_AGAIN)
-        {
-            let wake = self.wakes.entry(owner.clone()).or_insert(next);
-            *wake = (*wake).min(next);
-        }
-        let message = stood_off_words(&why.message, &flying);
-        if is_due {
-            let event = Event {
-                node: None,
-                warning: true,
-                reason: Reason::ForeignController.name(),
-                action: EventAction::Hold,
-                note: message.clone(),
-            };
-            self.context.publish(owner, event);
-        }
-        self.correct_conditions(owner, uid, &message).await;
-        true
-    }
-
-    /// Takes numo's own last words on the object back, a few times: the rest of the status is the other operator's.
-    async fn correct_conditions(&mut self, owner: &Owner, uid: &str, message: &str) {
-        let corrections = self.stood_off.get(owner).map_or(0, |known| known.corrections);
-        let misleads = match self.context.store.ready_of(owner) {
-            Some(reason) => reason != Reason::ForeignController.name(),
-            None => false,
-        };
-        if !misleads || corrections >= CORRECTIONS || !self.context.fence.holds() {
-            return;
-        }
-        if let Some(known) = self.stood_off.get_mut(owner) {
-            known.corrections += 1;
-        }
-        let written = status::write_stood_off(
-            &self.context.connection,
-            &mut self.context.store,
-            owner,
-            uid,
-            message,
-        )
-        .await;
-        match written {
-            Ok(()) => self.context.metrics.wrote("WriteStatus", "ok"),
-            Err(error) => {
-                tracing::warn!(%owner, %error, "the status was not written");
-                self.context.metrics.wrote("WriteStatus", "failed");
-                let again = self.context.now() + SignedDuration::from_secs(STATUS_AGAIN_SECONDS);
-                let wake = self.wakes.entry(owner.clone()).or_insert(again);
-                *wake = (*wake).min(again);
-            }
-        }
-    }
-
-    async fn settle_plan(&mut self, owner: &Owner, decision: &Decision) {
-        let Some(view) = self.context.store.observed.plans.get(&owner.key).cloned() else {
-            return;
-        };
-        if self.stands_off(owner, &view.uid, decision).await {
-            return;
-        }
-        let now = self.context.now();
-        let status = frontends::plan::status(&view, &decision.report, now);
-        let conditions = status.conditions.iter().flatten();
-        let ready = conditions.clone().find(|one| one.type_ == types::READY);
-        let stalled = conditions.clone().any(|one| one.type_ == types::STALLED);
-        self.context.show(
-            owner,
-            decision,
-            (ready.and_then(|one| one.reason.as_deref()), stalled),
-        );
-        if status == view.status || !self.context.fence.holds() {
-            return;
-        }
-        // What differs in words only can wait: a drain says something new of every pod.
-        let last = self.plans_said.get(&owner.key).copied();
-        let due = last.and_then(|last| last.checked_add(PLAN_WORDS).ok());
-        if let Some(due) = due.filter(|due| now < *due)
-            && frontends::plan::is_the_same_but_for_words(&view.status, &status)
-        {
-            let wake = self.wakes.entry(owner.clone()).or_insert(due);
-            *wake = (*wake).min(due);
-            return;
-        }
-        self.plans_said.insert(owner.key.clone(), now);
-        let written = status::write_plan(
-            &self.context.connection,
-            &mut self.context.store,
-            &owner.key,
-            &view.uid,
-            &status,
-        )
-        .await;
-        if let Err(error) = written {
-            self.note_status(owner, decision, &error);
-            return;
-        }
-        self.wrote_status(owner);
-        self.changed = self.changed.max(self.context.store.take_news());
-        for (reason, note, warning) in frontends::plan::transitions(&view, &view.status, &status) {
-            let event = Event {
-                node: None,
-                warning,
-                reason,
-                action: EventAction::Change,
-                note,
-            };
-            self.context.publish(owner, event);
-        }
-    }
-
-    async fn settle_maintenance(&mut self, owner: &Owner, decision: &Decision) {
-        let Some(view) = self.context.store.observed.maintenances.get(owner).cloned() else {
-            return;
-        };
-        let now = self.context.now();
-        if self.stands_off(owner, &view.uid, decision).await {
-            return;
-        }
-        // A CRD of another's may not keep all of what is written: that is no reason to write it again.
-        let mut before = view.status.clone();
-        if let Some((sent, kept)) = self.sent.get(owner)
-            && *kept == view.status
-        {
-            before.clone_from(sent);
-        }
-        let mut status = frontends::node_maintenance::status(&view, &decision.report, now);
-        self.context.show(owner, decision, ready_of(&status.conditions));
-        status.last_update.clone_from(&before.last_update);
-        if status == before || !self.context.fence.holds() {
-            return;
-        }
-        status.last_update = Some(frontends::conditions::seconds(now));
-        let due = frontends::node_maintenance::due(&before, &status, now);
-        if now < due {
-            let wake = self.wakes.entry(owner.clone()).or_insert(due);
-            *wake = (*wake).min(due);
-            return;
-        }
-        let written = status::write_maintenance(
-            &self.context.connection,
-            &mut self.context.store,
-            owner,
-            &view.uid,
-            &status,
-        )
-        .await;
-        if let Err(error) = written {
-            self.note_status(owner, decision, &error);
-            return;
-        }
-        self.wrote_status(owner);
-        if let Some(kept) = self.context.store.observed.maintenances.get(owner) {
-            self.sent
-                .insert(owner.clone(), (status.clone(), kept.status.clone()));
-        }
-        self.changed = self.changed.max(self.context.store.take_news());
-        let said = frontends::node_maintenance::transition(&before, &status);
-        let said = said.map(|(reason, note, warning)| Event {
-            node: None,
-            warning,
-            reason,
-            action: EventAction::Drain,
-            note: note.to_owned(),
-        });
-        let conditions = transitions(&before.conditions, &status.conditions);
-        for event in said.into_iter().chain(conditions) {
-            self.context.publish(owner, event);
-        }
-    }
-
-    async fn settle_run(&mut self, owner: &Owner, decision: &Decision) {
-        let Some(run) = self.context.store.observed.runs.get(&owner.key).cloned() else {
-            return;
-        };
-        if self.stands_off(owner, &run.uid, decision).await {
-            return;
-        }
-        let now = self.context.now();
-        let status = crate::frontends::mutex_run_config::status(&run, &decision.report, now);
-        self.context.show(owner, decision, ready_of(&status.conditions));
-        if status == run.status || run.keeps_status || !self.context.fence.holds() {
-            return;
-        }
-        if let Err(error) = status::write(
-            &self.context.connection,
-            &mut self.context.store,
-            Kind::MutexRunConfig,
-            &owner.key,
-            &run.uid,
-            &status,
-        )
-        .await
-        {
-            self.note_status(owner, decision, &error);
-        } else {
-            self.wrote_status(owner);
-            self.changed = self.changed.max(self.context.store.take_news());
-            if let Some(at) = frontends::mutex_run_config::stuck_at(&status).filter(|at| *at > now) {
-                let wake = self.wakes.entry(owner.clone()).or_insert(at);
-                *wake = (*wake).min(at);
-            }
-            if let Some(why) = frontends::mutex_run_config::newly_held(&run.status, &status, &decision.report)
-            {
-                self.tell_held(owner, &why, decision);
-            }
-            let ungated = frontends::mutex_run_config::newly_ungated(&run.status, &status, &decision.report);
-            let ungated = ungated.map(|note| Event {
-                node: None,
-                warning: true,
-                reason: "UpgradeUngated",
-                action: EventAction::Release,
-                note,
-            });
-            let conditions = transitions(&run.status.conditions, &status.conditions);
-            for event in ungated.into_iter().chain(conditions) {
-                self.context.publish(owner, event);
-            }
-        }
-    }
-
-    /// A status was not written: it is tried again. One that is refused is said once by an event, as no condition can say it,
-    /// and the metrics have the owner wait for a person.
-    fn note_status(&mut self, owner: &Owner, decision: &Decision, error: &kube::Error) {
-        tracing::warn!(%owner, %error, "the status was not written");
-        let again = self.context.now() + SignedDuration::from_secs(STATUS_AGAIN_SECONDS);
-        self.wakes.insert(owner.clone(), again);
-        let Some(words) = status::refusal(error) else {
-            self.context.metrics.wrote("WriteStatus", "failed");
-            return;
-        };
-        self.context.metrics.wrote("WriteStatus", "refused");
-        let reason = Reason::WriteRefused.name();
-        self.context.show(owner, decision, (Some(reason), true));
-        let note = format!("the status of {owner} is refused {words}");
-        let event = Event {
-            node: None,
-            warning: true,
-            reason,
-            action: EventAction::Hold,
-            note: note.clone(),
-        };
-        if self.untold_statuses.insert(owner.clone(), note.clone()) != Some(note)
-            && let Some(published) = self.context.publishable(owner, event)
-        {
-            self.context.events.publish(published);
-        }
-    }
-
-    fn wrote_status(&mut self, owner: &Owner) {
-        self.context.metrics.wrote("WriteStatus", "ok");
-        self.untold_statuses.remove(owner);
-    }
-
-    /// Says of a run, and of each pool that is paused for it, that an upgrade has begun and is held.
-    fn tell_held(&self, owner: &Owner, why: &Why, decision: &Decision) {
-        let pools = decision.report.pools.iter();
-        for pool in pools.filter(|pool| pool.ours && pool.paused) {
-            let event = Event {
-                node: None,
-                warning: true,
-                reason: "UpgradeHeld",
-                action: EventAction::Pause,
-                note: format!(
-                    "MachineConfigPool {} is paused and held, no node of it changes: {}: {}",
-                    pool.name, why.reason, why.message
-                ),
-            };
-            let Some(seen) = self.context.store.observed.pools.get(&pool.name) else {
-                continue;
-            };
-            let of_pool = self
-                .context
-                .publishable(owner, event.clone())
-                .map(|of_run| Published {
-                    pool: Some((seen.name.clone(), seen.uid.clone())),
-                    ..of_run
-                });
-            for published in self.context.publishable(owner, event).into_iter().chain(of_pool) {
-                self.context.events.publish(published);
-            }
-        }
-    }
-
     /// How long nothing needs to be done if nothing changes.
     fn next_wake(&mut self) -> Duration {
         const LONGEST: Duration = Duration::from_hours(1);
@@ -1139,13 +724,7 @@ impl Planner {
             return LONGEST;
         }
         let now = self.context.now();
-        let observed = &self.context.store.observed;
-        self.wakes.retain(|owner, _| observed.uid_of(owner).is_some());
-        let decided = self
-            .wakes
-            .values()
-            .min()
-            .map(|at| Duration::try_from(at.duration_since(now)).unwrap_or(Duration::from_millis(1)));
+        let decided = self.wakes.next(&self.context.store.observed, now);
         let judged = self.judgements.next(&self.context);
         let rivals = rivals::next(&self.context.store);
         let untold = (!self.untold.is_empty()).then_some(Duration::ZERO);
@@ -1156,97 +735,6 @@ impl Planner {
             .unwrap_or(LONGEST)
             .clamp(Duration::from_millis(1), LONGEST)
     }
-}
-
-/// An owner that is left to another operator.
-#[derive(Clone, Debug, Default)]
-struct StoodOff {
-    /// When that was said.
-    said: Option<Timestamp>,
-    /// How often numo's own conditions were corrected.
-    corrections: u8,
-}
-
-/// The nodes that have their turn, with their steps.
-fn in_flight(report: &Report) -> Vec<String> {
-    let nodes = report.nodes.iter();
-    let flying = nodes.filter(|(_, node)| node.in_flight());
-    flying
-        .map(|(name, node)| format!("{name} ({})", node.step.name()))
-        .collect()
-}
-
-/// Why an owner is left to another operator, and which nodes numo still has in hand.
-fn stood_off_words(why: &str, flying: &[String]) -> String {
-    if flying.is_empty() {
-        return why.to_owned();
-    }
-    let shown = flying
-        .iter()
-        .take(NODES_SHOWN)
-        .cloned()
-        .collect::<Vec<_>>()
-        .join(", ");
-    let more = if flying.len() > NODES_SHOWN { ", …" } else { "" };
-    format!(
-        "{why}; numo begins nothing and keeps what it had in flight: {shown}{more}; `numo explain NODE` has the way back of each"
-    )
-}
-
-/// Events on the run for what its conditions say anew: that it needs a person, or that it is done.
-fn transitions(old: &[numo_api::Condition], new: &[numo_api::Condition]) -> Vec<Event> {
-    let of = |list: &[numo_api::Condition], type_: &str| list.iter().find(|c| c.type_ == type_).cloned();
-    let mut events = Vec::new();
-    if let Some(stalled) = of(new, types::STALLED) {
-        let same = of(old, types::STALLED).is_some_and(|before| before.reason == stalled.reason);
-        if let Some(reason) = Reason::ALL
-            .iter()
-            .find(|reason| stalled.reason.as_deref() == Some(reason.name()))
-            && !same
-        {
-            events.push(Event {
-                node: None,
-                warning: true,
-                reason: reason.name(),
-                action: EventAction::Hold,
-                note: stalled.message.unwrap_or_default(),
-            });
-        }
-    }
-    // Nodes that were left out, or that rolled without rules, are named by an event whatever the run says of itself.
-    if let Some(incomplete) = of(new, types::INCOMPLETE)
-        && of(old, types::INCOMPLETE).is_none_or(|before| before.message != incomplete.message)
-    {
-        let reason = incomplete.reason.as_deref();
-        if let Some(reason) = Reason::ALL.iter().find(|known| reason == Some(known.name())) {
-            let note = incomplete.message.unwrap_or_default();
-            let said = events
-                .iter()
-                .any(|event| event.reason == reason.name() && event.note.contains(&note));
-            if !said {
-                events.push(Event {
-                    node: None,
-                    warning: true,
-                    reason: reason.name(),
-                    action: EventAction::Complete,
-                    note,
-                });
-            }
-        }
-    }
-    if let Some(ready) = of(new, types::READY)
-        && ready.reason.as_deref() == Some(Reason::Succeeded.name())
-        && of(old, types::READY).is_none_or(|before| before.reason != ready.reason)
-    {
-        events.push(Event {
-            node: None,
-            warning: false,
-            reason: Reason::Succeeded.name(),
-            action: EventAction::Complete,
-            note: ready.message.unwrap_or_default(),
-        });
-    }
-    events
 }
 
 /// Whose decisions our own write can change: the watch will bring nothing new of it.
@@ -1296,11 +784,4 @@ fn action_name(action: &Action) -> &'static str {
         Action::RenewLease { .. } => "RenewLease",
         Action::ReleaseLease { .. } => "ReleaseLease",
     }
-}
-
-/// The reason of Ready, and whether there is a Stalled.
-fn ready_of(conditions: &[Condition]) -> (Option<&str>, bool) {
-    let ready = conditions.iter().find(|one| one.type_ == types::READY);
-    let stalled = conditions.iter().any(|one| one.type_ == types::STALLED);
-    (ready.and_then(|one| one.reason.as_deref()), stalled)
 }
