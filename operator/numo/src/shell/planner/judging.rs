@@ -1,7 +1,7 @@
 //! When rules are judged: new ones, changed ones, and those that were refused for what somebody else may change. The API server judges
 //! Jobs by dry run, and components are examined; what comes of it is taken in like what a watch sees. Nothing here judges.
 
-use super::context::Context;
+use super::{context::Context, reading};
 use crate::{
     frontends,
     shell::{
@@ -13,7 +13,7 @@ use crate::{
 use numo_api::{MutexRule, Reason};
 use numo_core::{
     observed::{Key, Validity},
-    place,
+    place, ready, referred,
 };
 use numo_plugin::shares::Shares;
 use std::{
@@ -67,9 +67,18 @@ impl Default for Judgements {
 }
 
 impl Judgements {
-    /// Forgets rules that are gone.
-    pub fn keep_only(&mut self, known: &BTreeSet<Key>) {
+    /// Takes note of which rules exist and are referred to, and has those judged that are due.
+    pub fn follow(&mut self, context: &mut Context) {
+        let known: BTreeSet<Key> = context.store.rules().map(|(key, _)| key.clone()).collect();
         self.rules.retain(|key, _| known.contains(key));
+        let referred = referred::rules(&context.store.observed);
+        context
+            .asked
+            .keep_only(&known, &referred.keys().cloned().collect());
+        reading::give_room(context, referred);
+        context.asked.select_workloads(&context.store.observed.runs);
+        count_rules(context, &known);
+        self.judge(context);
     }
 
     /// When the next rule is to be judged again.
@@ -83,7 +92,7 @@ impl Judgements {
     }
 
     /// Has the rules judged that are due.
-    pub fn judge(&mut self, context: &Context) {
+    fn judge(&mut self, context: &Context) {
         let now = Instant::now();
         for rule in to_judge(context) {
             if self.is_due(context, &rule, now) {
@@ -174,6 +183,18 @@ impl Judgements {
         let known = known.filter(|known| known.edition == *edition && known.policy == policy);
         known.map_or(0, |known| known.times.saturating_add(1))
     }
+}
+
+/// Has metrics count these rules and numo's own, and no others.
+fn count_rules(context: &Context, known: &BTreeSet<Key>) {
+    context.metrics.keep_rules(|rule| {
+        let (namespace, name) = rule.split_once('/').unwrap_or(("", rule));
+        let key = Key::new(namespace, name);
+        known.contains(&key) || key == ready::key()
+    });
+    let own = ready::rule(None);
+    let rules = context.store.observed.rules.values();
+    context.metrics.know_rules(rules.chain(std::iter::once(&own)));
 }
 
 /// How long after so many judgements the next one waits.
