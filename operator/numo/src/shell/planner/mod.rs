@@ -23,8 +23,15 @@ mod wakes;
 mod writes;
 
 use self::{
-    context::Context, judging::Judgements, namespaces::Namespaces, orphans::Orphans, pods::PodWatches,
-    rivals::Rivals, round::Rounds, settle::Statuses, wakes::Wakes,
+    context::Context,
+    judging::Judgements,
+    namespaces::Namespaces,
+    orphans::Orphans,
+    pods::PodWatches,
+    rivals::Rivals,
+    round::Rounds,
+    settle::{Others, Statuses},
+    wakes::Wakes,
 };
 use super::{
     asked::AskedRules,
@@ -36,7 +43,6 @@ use super::{
     leader::Fence,
     metrics::Metrics,
     notice::Board,
-    status,
     store::{Reach, Store},
     watched::{self, Place, etcd_pod::KUBE_SYSTEM},
 };
@@ -64,8 +70,8 @@ pub struct Planner {
     wakes: Wakes,
     rounds: Rounds,
     statuses: Statuses,
-    /// Rules and targets whose status is still to be written.
-    untold: status::Line,
+    /// The statuses of what is no owner.
+    others: Others,
     namespaces: Namespaces,
     judgements: Judgements,
     rivals: Rivals,
@@ -103,7 +109,7 @@ impl Planner {
             wakes: Wakes::default(),
             rounds: Rounds::new(channels),
             statuses: Statuses::default(),
-            untold: status::Line::default(),
+            others: Others::default(),
             namespaces: Namespaces::default(),
             judgements: Judgements::default(),
             rivals: Rivals::default(),
@@ -162,8 +168,8 @@ impl Planner {
         let due = self.due(reach);
         if due.is_empty() && reach < Reach::Everyone {
             // Rules only that the last pass left over.
-            if !self.untold.is_empty() {
-                self.tell_others().await;
+            if !self.others.is_empty() {
+                self.others.write(&mut self.context).await;
             }
             return;
         }
@@ -174,8 +180,7 @@ impl Planner {
         // Whoever is still not done goes on after the next look at the watches.
         let now = self.context.now();
         self.wakes.wake_all(left, now);
-        self.untold.line_up(&self.context.connection, &self.context.store);
-        self.tell_others().await;
+        self.others.settle(&mut self.context).await;
         let metrics = &self.context.metrics;
         metrics.show_cluster(&self.context.store.observed, now);
         self.orphans.tell(&self.context);
@@ -234,13 +239,6 @@ impl Planner {
         self.wakes.wake_touched(&mut self.context.store, now);
     }
 
-    /// Writes the status of what is no owner.
-    async fn tell_others(&mut self) {
-        let context = &mut self.context;
-        let (connection, store) = (&context.connection, &mut context.store);
-        status::others(connection, store, &context.events, &mut self.untold).await;
-    }
-
     /// Forgets owners that are gone, and answers that are too old.
     fn forget_gone(&mut self) {
         let owners = wakes::owners(&self.context.store.observed);
@@ -264,8 +262,8 @@ impl Planner {
         let decided = self.wakes.next(&store.observed, self.context.now());
         let judged = self.judgements.next(&self.context);
         let rivals = rivals::next(store);
-        let untold = (!self.untold.is_empty()).then_some(Duration::ZERO);
-        [decided, judged, rivals, untold]
+        let others = (!self.others.is_empty()).then_some(Duration::ZERO);
+        [decided, judged, rivals, others]
             .into_iter()
             .flatten()
             .min()

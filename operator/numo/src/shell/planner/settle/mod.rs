@@ -1,12 +1,18 @@
 //! The statuses of owners: each is written once, at the end of a pass, if it differs. The file of a kind says what its status is and
-//! which events tell of it; this file says what comes of the write, which is one for all. Nothing here decides.
+//! which events tell of it; this file says what comes of the write, which is one for all. `others.rs` has the statuses of what is no
+//! owner. Nothing here decides.
 
+mod announce;
+mod line;
 mod maintenance;
+mod others;
 mod outcome;
 mod plan;
 mod run;
 mod stood_off;
 mod transitions;
+
+pub use others::Others;
 
 use self::{maintenance::Maintenances, outcome::Outcome, plan::Plans, stood_off::StoodOff};
 use super::{context::Context, wakes::Wakes};
