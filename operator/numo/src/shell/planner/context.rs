@@ -2,8 +2,8 @@
 //! planner keeps its own state here.
 
 use crate::shell::{
-    asked::AskedRules,
     client::Connection,
+    eval::evaluator::Evaluator,
     events::{Events, Published},
     inbox::Inbox,
     kind::Kind,
@@ -31,7 +31,7 @@ pub struct Context {
     /// What was seen and not taken in yet.
     pub inbox: Inbox,
     /// Evaluates rules that are not Jobs.
-    pub asked: AskedRules,
+    pub evaluator: Evaluator,
     /// Metrics and probes.
     pub metrics: Metrics,
     /// Events that are written beside the decisions.
@@ -67,7 +67,7 @@ impl Context {
             reach = reach.max(self.store.take_in(seen));
         }
         if let Some(networks) = self.store.take_networks() {
-            self.asked.see_nodes(networks);
+            self.evaluator.see_nodes(networks);
         }
         self.tell_unlisted();
         reach

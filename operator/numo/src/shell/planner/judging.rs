@@ -73,17 +73,17 @@ impl Judgements {
         self.rules.retain(|key, _| known.contains(key));
         let referred = referred::rules(&context.store.observed);
         context
-            .asked
+            .evaluator
             .keep_only(&known, &referred.keys().cloned().collect());
         reading::give_room(context, referred);
-        context.asked.select_workloads(&context.store.observed.runs);
+        context.evaluator.select_workloads(&context.store.observed.runs);
         count_rules(context, &known);
         self.judge(context);
     }
 
     /// When the next rule is to be judged again.
     pub fn next(&self, context: &Context) -> Option<Duration> {
-        let policy = context.asked.policy();
+        let policy = context.evaluator.policy();
         to_judge(context)
             .iter()
             .filter_map(|rule| self.next_of(rule, policy))
@@ -116,7 +116,7 @@ impl Judgements {
             return false;
         }
         let is_early = self
-            .next_of(rule, context.asked.policy())
+            .next_of(rule, context.evaluator.policy())
             .is_some_and(|next| now < next);
         let component = frontends::mutex_rule::is_asked(rule);
         !is_early && (component || context.store.has_listed(&view.job_namespace))
@@ -128,7 +128,7 @@ impl Judgements {
         let edition = wire::edition(&rule.metadata);
         // A component is looked at once at a time, which includes that it is compiled.
         let component = frontends::mutex_rule::is_asked(&rule);
-        let policy = context.asked.policy();
+        let policy = context.evaluator.policy();
         let times = self.times(&key, &edition, policy);
         if let Some(judging) = self.rules.get_mut(&key)
             && Arc::strong_count(&judging.under_way) > 1
@@ -148,7 +148,7 @@ impl Judgements {
         };
         self.rules.insert(key.clone(), judging);
         if component {
-            context.asked.examine(rule, context.inbox.answered());
+            context.evaluator.examine(rule, context.inbox.answered());
         } else {
             self.ask(context, rule, (key, edition), under_way);
         }

@@ -34,9 +34,9 @@ use self::{
     wakes::Wakes,
 };
 use super::{
-    asked::AskedRules,
     channel::Channels,
     client::Connection,
+    eval::evaluator::Evaluator,
     events::Events,
     inbox::Inbox,
     kind::Kind,
@@ -86,7 +86,7 @@ impl Planner {
     /// nothing older than the lease is ever decided on.
     pub fn new(
         connection: Connection,
-        asked: AskedRules,
+        evaluator: Evaluator,
         channels: Channels,
         settings: Settings,
         metrics: Metrics,
@@ -97,7 +97,7 @@ impl Planner {
             connection,
             store: Store::new(settings),
             inbox: Inbox::new(),
-            asked,
+            evaluator,
             metrics,
             events,
             board,
@@ -123,7 +123,7 @@ impl Planner {
     pub async fn run(&mut self, mut stop: signal::Receiver<bool>) {
         let mut dirty = Reach::Nobody;
         let answers = self.context.inbox.answered();
-        tokio::spawn(self.context.asked.clone().follow_signers(answers));
+        tokio::spawn(self.context.evaluator.clone().follow_signers(answers));
         self.context.tell_unlisted();
         while !*stop.borrow() {
             self.context.metrics.hear();

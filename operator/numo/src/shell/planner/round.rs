@@ -122,7 +122,7 @@ impl Rounds {
                 Question::Evaluate(request) => {
                     context.store.ask(request, now);
                     let request = (**request).clone();
-                    context.asked.ask(request, context.inbox.answered());
+                    context.evaluator.ask(request, context.inbox.answered());
                 }
                 Question::Channel { plan, url, latest } => {
                     context.store.asks_channel(plan, url, now);
