@@ -8,8 +8,8 @@ use super::{
     run::{DEFAULT_NAMESPACE, REGISTRIES_ON_LOOPBACK},
 };
 use crate::shell::{
-    artifact::ArtifactOptions,
     doctor::{self, Finding, State},
+    eval::artifact::ArtifactOptions,
 };
 use anstyle::Style;
 use clap::Args;

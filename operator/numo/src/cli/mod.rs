@@ -37,7 +37,7 @@ mod word;
 pub use cluster::ClusterArgs;
 pub use error::CliError;
 
-use crate::shell::{component, expressions};
+use crate::shell::eval::{component, expressions};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use std::{ffi::OsStr, path::PathBuf, process::ExitCode};
 

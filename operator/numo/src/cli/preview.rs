@@ -16,9 +16,9 @@ use crate::{
     frontends, runners,
     shell::{
         access, answer, around,
-        asked::{AskedOptions, AskedRules},
         client::Connection,
         doctor,
+        eval::evaluator::{Evaluator, EvaluatorOptions},
         kind::Kind,
         metrics::Metrics,
         observe,
@@ -456,7 +456,7 @@ fn owner_of(
 
 /// Rules that are asked, as this preview asks them; their answers come as the operator's do.
 struct Asking {
-    asked: AskedRules,
+    asked: Evaluator,
     sender: mpsc::UnboundedSender<Seen>,
     seen: mpsc::UnboundedReceiver<Seen>,
 }
@@ -466,9 +466,9 @@ impl Asking {
     /// operator has judged stays its judgement.
     async fn begin(connection: &Connection, store: &mut Store, on_loopback: bool) -> Self {
         let (sender, mut seen) = mpsc::unbounded_channel();
-        let mut options = AskedOptions::default();
+        let mut options = EvaluatorOptions::default();
         options.artifacts.reach_loopback = on_loopback;
-        let asked = AskedRules::new(connection.clone(), options, Metrics::new());
+        let asked = Evaluator::new(connection.clone(), options, Metrics::new());
         asked.select_workloads(&store.observed.runs);
         let unjudged = store.unjudged();
         let is_unjudged: BTreeSet<Key> = unjudged.iter().map(|rule| wire::key(&rule.metadata)).collect();

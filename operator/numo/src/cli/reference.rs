@@ -357,7 +357,6 @@ mod tests {
         "AdmissionReview",
         "AlreadyExists",
         "AlwaysAllow",
-        "AskedRules",
         "ClusterFirstWithHostNet",
         "ClusterRole",
         "ClusterVersion",

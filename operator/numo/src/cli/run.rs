@@ -2,12 +2,12 @@
 
 use super::{cluster::KubeconfigArgs, error::CliError, files::read, say};
 use crate::shell::{
-    artifact::ArtifactOptions,
-    asked::{AskedOptions, PrometheusServer},
     channel::ChannelOptions,
-    client, operator,
-    signers::SignerFiles,
-    told,
+    client,
+    eval::artifact::ArtifactOptions,
+    eval::evaluator::{EvaluatorOptions, PrometheusServer},
+    eval::signers::SignerFiles,
+    operator, told,
     webhook::{WebhookCerts, WebhookOptions},
 };
 use clap::{Args, ValueEnum};
@@ -472,7 +472,7 @@ pub async fn run(args: RunArgs) -> Result<(), CliError> {
         probe_address,
         identity,
         channels,
-        asked: AskedOptions {
+        evaluator: EvaluatorOptions {
             cache,
             artifacts,
             prometheus,

@@ -3,8 +3,8 @@
 
 use super::{
     access, answer,
-    artifact::{ArtifactOptions, Artifacts, NotFetched},
     client::Connection,
+    eval::artifact::{ArtifactOptions, Artifacts, NotFetched},
     kind::Kind,
     leader::{age_seconds, holder, is_alive, leases},
     notice::Notice,

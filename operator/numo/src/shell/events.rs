@@ -23,7 +23,7 @@ const PLAN: &str = "Plan";
 const QUEUE: usize = 1024;
 
 /// An event with what it is about.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Published {
     /// Group and version of the kind.
     pub api_version: String,

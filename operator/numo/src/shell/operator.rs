@@ -1,10 +1,10 @@
 //! The operator's life: wait for the lease, decide and write while it holds, give it back.
 
 use super::{
-    asked::{AskedOptions, AskedRules},
     channel::{ChannelOptions, Channels},
     client::Connection,
     clock::ServerClock,
+    eval::evaluator::{Evaluator, EvaluatorOptions},
     events::Events,
     http::{self, What},
     leader::Candidate,
@@ -32,7 +32,7 @@ pub struct Options {
     /// How the webhook of NodeMaintenances is served; none serves none.
     pub webhook: Option<WebhookOptions>,
     /// How rules that are asked are treated.
-    pub asked: AskedOptions,
+    pub evaluator: EvaluatorOptions,
     /// How channels of Plans are asked.
     pub channels: ChannelOptions,
 }
@@ -106,7 +106,7 @@ pub async fn run(
     }
     tokio::spawn(services::keep(
         connection.clone(),
-        options.asked.cluster_networks.clone(),
+        options.evaluator.cluster_networks.clone(),
     ));
     let Connection { write, clock, .. } = &connection;
     let clock: ServerClock = clock.clone();
@@ -147,7 +147,7 @@ pub async fn run(
     );
     let mut planner = Planner::new(
         connection.clone(),
-        AskedRules::new(connection.clone(), options.asked, metrics.clone()),
+        Evaluator::new(connection.clone(), options.evaluator, metrics.clone()),
         Channels::new(connection.clone(), &options.channels),
         options.settings,
         metrics.clone(),

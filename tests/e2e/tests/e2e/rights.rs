@@ -72,14 +72,17 @@ const UNUSED: &[(&str, &str)] = &[
     ),
     (
         "apps/deployments get",
-        "how ready the workloads of a node are (asked.rs)",
+        "how ready the workloads of a node are (eval/workloads.rs)",
     ),
     (
         "apps/deployments list",
-        "what a node waits for is watched (asked.rs)",
+        "what a node waits for is watched (eval/invalidate.rs)",
     ),
     ("apps/deployments watch", "the same"),
-    ("apps/replicasets get", "which Deployment a pod is of (asked.rs)"),
+    (
+        "apps/replicasets get",
+        "which Deployment a pod is of (eval/workloads.rs)",
+    ),
     ("apps/statefulsets get", "as of Deployments"),
     ("apps/statefulsets list", "as of Deployments"),
     ("apps/statefulsets watch", "as of Deployments"),

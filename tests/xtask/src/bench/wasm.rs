@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use async_trait::async_trait;
-use numo::{runners, shell::component::COMPILE_VERB};
+use numo::{runners, shell::eval::component::COMPILE_VERB};
 use numo_api::{Phase, WasmRule};
 use numo_core::action::EvaluationRequest;
 use numo_core::observed::{Key, RuleAnswer};

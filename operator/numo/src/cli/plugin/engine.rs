@@ -1,6 +1,6 @@
 //! The operator's own engine, for the author's verbs.
 
-use crate::{cli::error::CliError, shell::component::COMPILE_VERB};
+use crate::{cli::error::CliError, shell::eval::component::COMPILE_VERB};
 use numo_plugin::{Compile, Engine, Rule, Setup};
 use std::path::PathBuf;
 

@@ -3,7 +3,7 @@
 //! noted as a gap.
 
 use super::select::Selector;
-use crate::{cli::error::CliError, shell::reader};
+use crate::{cli::error::CliError, shell::eval::reader};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use numo_plugin::{

@@ -14,7 +14,7 @@ use super::{
 use crate::cli::{cluster::ClusterArgs, error::CliError};
 use crate::{
     runners::wasm,
-    shell::reader::{Access, RuleReader},
+    shell::eval::reader::{Access, RuleReader},
 };
 use clap::Args;
 use numo_api::{MutexRule, WasmRule};

@@ -2,7 +2,8 @@
 //! rule's ServiceAccount may read it too, and only then numo reads it, with the rights of its own that
 //! `numo-rule-reader` gathers. Nobody is impersonated.
 
-use super::{access, item::Item, stir::Mark};
+use super::invalidate::Mark;
+use crate::shell::{access, item::Item};
 use async_trait::async_trait;
 use futures::StreamExt as _;
 use k8s_openapi::{api::authorization::v1::ResourceAttributes, apimachinery::pkg::apis::meta::v1::ListMeta};

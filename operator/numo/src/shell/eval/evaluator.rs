@@ -1,52 +1,38 @@
-//! Rules that are asked: their components, expressions and queries are looked at when a MutexRule changes, and asked
+//! Evaluates rules that are not Jobs: their components, expressions and queries are looked at when a MutexRule changes, and evaluated
 //! when the planner says so. Nothing here blocks the planner: what comes of it is sent to it like what a watch sees.
 
 use super::{
     artifact::Artifacts,
-    client::Connection,
-    clock::ServerClock,
-    component::{self, COMPILE_VERB},
-    evaluator::{Begun, Children, Inner, Loaded, PATIENCE, What, unavailable},
-    loaded,
-    metrics::Metrics,
+    component,
+    intent::What,
+    invalidate::{self, Mark},
     reader::{Access, RuleReader},
     signers,
-    stir::{self, Mark},
-    store::Seen,
-    watch,
-    wire::{self, Edition, Kind},
+    state::{Children, Inner, PATIENCE, unavailable},
 };
-use crate::{
-    frontends::mutex_rule,
-    runners::wasm::{Examined, Fault},
+use crate::shell::{
+    client::Connection,
+    clock::ServerClock,
+    metrics::Metrics,
+    store::Seen,
+    wire::{self, Edition},
 };
 use jiff::Timestamp;
-use kube::api::ListParams;
-use numo_api::{AwaitedWorkloads, MutexRule, Reason, RuleType, marks};
+use numo_api::{AwaitedWorkloads, MutexRule, RuleType};
 use numo_core::{
     action::EvaluationRequest,
-    observed::{Key, RuleAnswer, RunConfigView, Validity},
+    observed::{Key, RuleAnswer, RunConfigView},
     ready, rules,
 };
-use numo_plugin::{
-    Compile, Engine, Setup,
-    address::AddressRange,
-    fetch::{Direct, FetchSetup, authorities},
-    services::{Credential, Fetch, Prometheus},
-    shares::Shares,
-};
-use serde_json::Value;
+use numo_plugin::{address::AddressRange, shares::Shares};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicU64},
     time::{Duration, Instant},
 };
 use tokio::sync::mpsc::UnboundedSender;
 
-pub use super::evaluator::{AskedOptions, PrometheusServer};
+pub use super::state::{EvaluatorOptions, PrometheusServer};
 
 /// Rules that are looked at together; of them each namespace has its share. One compiles at a time.
 const LOOKS: u64 = 8;
@@ -78,19 +64,19 @@ impl Drop for Unanswered {
 
 /// All rules that are asked.
 #[derive(Clone)]
-pub struct AskedRules(Arc<Inner>);
+pub struct Evaluator(Arc<Inner>);
 
-impl std::fmt::Debug for AskedRules {
+impl std::fmt::Debug for Evaluator {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("AskedRules")
+        f.debug_struct("Evaluator")
             .field("options", &self.0.options)
             .finish_non_exhaustive()
     }
 }
 
-impl AskedRules {
+impl Evaluator {
     /// No rule yet.
-    pub fn new(connection: Connection, options: AskedOptions, metrics: Metrics) -> Self {
+    pub fn new(connection: Connection, options: EvaluatorOptions, metrics: Metrics) -> Self {
         let access = Arc::new(Access::new(connection.read.clone()));
         let artifacts = Artifacts::new(connection.read.clone(), options.artifacts.clone());
         Self(Arc::new(Inner {
@@ -108,7 +94,7 @@ impl AskedRules {
             watching: Mutex::default(),
             awaited: Mutex::default(),
             policy: Mutex::default(),
-            watches: Shares::new(stir::WATCHES),
+            watches: Shares::new(invalidate::WATCHES),
             children: Children::new(),
             lines: Arc::default(),
         }))
@@ -277,19 +263,7 @@ impl Drop for Turn {
     }
 }
 
-/// What was found out: of its component, if it has one, and whether it can be asked.
-type Looked = (Option<Examined>, Validity);
-
 impl Inner {
-    /// On the engine's own runtime, once there is one: what a component makes it do holds up nobody else.
-    fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        let engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
-        match engine.as_ref().and_then(|begun| begun.engine.handle()) {
-            Some(runtime) => drop(runtime.spawn(work)),
-            None => drop(tokio::spawn(work)),
-        }
-    }
-
     /// Components are judged by another policy from now on.
     fn judge_anew(&self, to: &UnboundedSender<Seen>) {
         let mut policy = self.policy.lock().unwrap_or_else(PoisonError::into_inner);
@@ -297,61 +271,6 @@ impl Inner {
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         loaded.retain(|_, loaded| !matches!(loaded.what, What::Component(_)));
         let _ = to.send(Seen::PolicyChanged);
-    }
-
-    pub(super) fn engine(&self) -> Result<Begun, Fault> {
-        let mut begun = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(begun) = &*begun {
-            return Ok(begun.clone());
-        }
-        // One that cannot begin now may another time.
-        let new = self.begin().map_err(|message| {
-            let message = format!("rules cannot be run here: {message}");
-            (Reason::RuleUnavailable, message)
-        })?;
-        *begun = Some(new.clone());
-        Ok(new)
-    }
-
-    fn begin(&self) -> Result<Begun, String> {
-        let program = std::env::current_exe().map_err(|error| error.to_string())?;
-        let setup = |cache| Setup {
-            compile: Compile::Child {
-                program: program.clone(),
-                arguments: vec![COMPILE_VERB.to_owned()],
-            },
-            cache,
-            ..Setup::default()
-        };
-        let engine = match Engine::new(setup(self.options.cache.clone())) {
-            Err(numo_plugin::SetupError::Io(error)) if self.options.cache.is_some() => {
-                tracing::warn!(%error, "the cache of rules cannot be used: each start compiles anew");
-                Engine::new(setup(None))
-            }
-            engine => engine,
-        }
-        .map_err(|error| error.to_string())?;
-        let direct = |authorities| {
-            let setup = FetchSetup {
-                cluster: self.options.cluster_networks.clone(),
-                authorities,
-                proxies: self.options.artifacts.proxies.clone(),
-                loopback: self.options.reach_loopback,
-                ..FetchSetup::default()
-            };
-            let direct = Direct::new(setup).map_err(|error| error.to_string())?;
-            Ok::<_, String>(Arc::new(direct) as Arc<dyn Fetch>)
-        };
-        let server = self.options.prometheus.as_ref();
-        let private = match server.filter(|server| !server.authorities.is_empty()) {
-            Some(server) => authorities(&server.authorities)?,
-            None => Vec::new(),
-        };
-        Ok(Begun {
-            engine,
-            fetch: direct(Vec::new())?,
-            prometheus: direct(private)?,
-        })
     }
 
     /// Counts an evaluation. What a node is told counts when it is journaled.
@@ -366,134 +285,6 @@ impl Inner {
                 self.metrics.gave_no_verdict(&rule, *reason);
             }
         }
-    }
-
-    /// None if the API server gave no answer.
-    async fn look_at(&self, key: &Key, edition: &Edition, rule: &MutexRule) -> Option<Looked> {
-        let of_itself = mutex_rule::parse(rule, Validity::Valid).validity;
-        let fault = match of_itself {
-            Validity::Valid if self.options.secrets => None,
-            Validity::Valid => mutex_rule::asks_for_secrets(rule),
-            Validity::Invalid(reason, message) => Some((reason, message)),
-            Validity::Unknown => return None,
-        };
-        let is_component = rule.spec.rule_type == Some(RuleType::Wasm);
-        let (examined, what) = match fault {
-            Some(fault) => (
-                is_component.then(|| Examined::unfetched(fault.clone())),
-                Err(fault),
-            ),
-            None => match rule.spec.rule_type.unwrap_or_default() {
-                RuleType::Kubernetes => return None,
-                RuleType::Wasm => {
-                    let (examined, component) = self.look_at_component(key, edition, rule).await?;
-                    let component = component.map(|component| What::Component(Arc::new(component)));
-                    (Some(examined), component)
-                }
-                RuleType::Cel => {
-                    let spec = rule.spec.cel.clone().unwrap_or_default();
-                    let checked = self.check_expressions(&key.namespace, &spec).await?;
-                    (None, checked.map(|()| What::Expressions(Arc::new(spec))))
-                }
-                RuleType::Prometheus => {
-                    let spec = rule.spec.prometheus.clone().unwrap_or_default();
-                    let checked = self.check_query(&key.namespace).await?;
-                    (None, checked.map(|()| What::Query(Arc::new(spec))))
-                }
-            },
-        };
-        let mut all = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        let validity = match what {
-            Ok(what) => {
-                let edition = edition.clone();
-                let newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
-                if newest.get(key) == Some(&edition) {
-                    all.insert(key.clone(), Loaded { edition, what });
-                    Self::unload_beyond(&all);
-                }
-                Validity::Valid
-            }
-            Err((reason, message)) => {
-                // What is loaded of another edition is not this one's matter.
-                all.retain(|of, loaded| of != key || loaded.edition != *edition);
-                Validity::Invalid(reason, message)
-            }
-        };
-        Some((examined, validity))
-    }
-
-    /// Number of the next use of a component.
-    pub(super) fn next_use(&self) -> u64 {
-        self.uses.fetch_add(1, Ordering::AcqRel) + 1
-    }
-
-    /// Unloads components that were not used for longest, where there are too many.
-    pub(super) fn make_room(&self) {
-        Self::unload_beyond(&self.loaded.lock().unwrap_or_else(PoisonError::into_inner));
-    }
-
-    /// Whether there is room for a component of this rule that the cache does not have.
-    pub(super) fn has_room(&self, key: &Key, bytes: u64) -> bool {
-        let all = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        let others = all.iter().filter(|(of, _)| *of != key);
-        let components = others.filter_map(|(_, loaded)| match &loaded.what {
-            What::Component(component) => Some(&component.place),
-            _ => None,
-        });
-        loaded::has_room(components, bytes, loaded::LOADED_BYTES)
-    }
-
-    fn unload_beyond(all: &BTreeMap<Key, Loaded>) {
-        let components = all.iter().filter_map(|(key, loaded)| match &loaded.what {
-            What::Component(component) => Some((key.namespace.as_str(), &component.place)),
-            _ => None,
-        });
-        loaded::make_room(components, loaded::LOADED_BYTES);
-    }
-
-    /// Whether a namespace may reach what is inside the cluster. None if the API server gave no answer.
-    pub(super) async fn is_inside(&self, namespace: &str) -> Option<bool> {
-        let namespaces = watch::items(&self.connection.read, Kind::Namespace, "");
-        let found = tokio::time::timeout(PATIENCE, namespaces.get_opt(namespace)).await;
-        let label: Option<String> =
-            (found.ok()?.ok()?).and_then(|found| found.at(&["metadata", "labels", marks::RULE_NETWORK]));
-        Some(label.is_some_and(|value| value == marks::RULE_NETWORK_CLUSTER))
-    }
-
-    /// Addresses of pods, services and nodes. None while the API server has not said which.
-    pub(super) fn cluster_networks(&self) -> Option<Arc<[AddressRange]>> {
-        let networks = &self.options.cluster_networks;
-        networks.are_known().then(|| networks.all())
-    }
-
-    /// Whether rules may read Secrets.
-    pub(super) fn lends_secrets(&self) -> bool {
-        self.options.secrets
-    }
-
-    /// Whether numo was told of a Prometheus.
-    pub(super) fn knows_prometheus(&self) -> bool {
-        self.options.prometheus.is_some()
-    }
-
-    /// The Prometheus that rules may be lent, with its credential of now.
-    pub(super) fn prometheus(&self, begun: &Begun) -> Result<Option<Prometheus>, Fault> {
-        let Some(server) = &self.options.prometheus else {
-            return Ok(None);
-        };
-        let token = server.token.as_ref().map(|path| {
-            let token = std::fs::read_to_string(path);
-            token.map_err(|error| unavailable(format!("--prometheus-token-file {}: {error}", path.display())))
-        });
-        let credential = token.transpose()?.map(|token| Credential {
-            header: "authorization".to_owned(),
-            value: format!("Bearer {}", token.trim()),
-        });
-        Ok(Some(Prometheus {
-            url: server.url.clone(),
-            fetch: begun.prometheus.clone(),
-            credential,
-        }))
     }
 
     /// Which workloads the owner of a request awaits; none if it is gone.
@@ -528,60 +319,6 @@ impl Inner {
         answer.unwrap_or_else(|(reason, message)| RuleAnswer::NoVerdict(reason, message))
     }
 
-    /// The Node that a rule is asked about, as the contract has it: without `status.images`. None for what is asked once
-    /// per run.
-    pub(super) async fn node(
-        &self,
-        request: &EvaluationRequest,
-        reader: &RuleReader,
-    ) -> Result<Option<Value>, Fault> {
-        let name = &request.node;
-        if name.is_empty() {
-            return Ok(None);
-        }
-        let found = self.one(Kind::Node, name, reader).await?;
-        let mut node = found
-            .filter(|node| node.pointer("/metadata/uid").and_then(Value::as_str) == Some(&request.node_uid))
-            .ok_or_else(|| unavailable(format!("Node {name} ({}) does not exist", request.node_uid)))?;
-        if let Some(status) = node.pointer_mut("/status").and_then(Value::as_object_mut) {
-            status.remove("images");
-        }
-        Ok(Some(node))
-    }
-
-    /// One object that numo itself may list, without its managed fields.
-    pub(super) async fn one(
-        &self,
-        kind: Kind,
-        name: &str,
-        reader: &RuleReader,
-    ) -> Result<Option<Value>, Fault> {
-        reader.begin();
-        let resource = watch::resource(kind);
-        let what = &resource.kind;
-        let api = watch::items(&self.connection.read, kind, "");
-        let params = ListParams::default().fields(&format!("metadata.name={name}"));
-        let found = tokio::time::timeout(PATIENCE, api.list(&params))
-            .await
-            .map_err(|_| unavailable(format!("{what} {name} was not read in time")))?
-            .map_err(|error| unavailable(format!("{what} {name} cannot be read: {error}")))?;
-        let object = found.items.into_iter().next();
-        let version = object
-            .as_ref()
-            .and_then(|object| object.metadata.resource_version.as_deref());
-        reader.note(Mark::object(&resource, None, name, version));
-        let Some(object) = object else { return Ok(None) };
-        let read = object.read(kind);
-        let mut object = read.map_err(|why| unavailable(format!("{what} {name}: {}", why.message)))?;
-        object.metadata.managed_fields = None;
-        object.types = Some(kube::core::TypeMeta {
-            api_version: resource.api_version.clone(),
-            kind: resource.kind.clone(),
-        });
-        let object = serde_json::to_value(&object).map_err(|error| unavailable(error.to_string()))?;
-        Ok(Some(object))
-    }
-
     /// Watches what a rule read, and says when it has changed.
     fn watch(
         &self,
@@ -595,7 +332,7 @@ impl Inner {
         let (client, of) = (self.connection.read.clone(), request.key.clone());
         let (watches, namespace) = (self.watches.clone(), request.rule.namespace.clone());
         let task = tokio::spawn(async move {
-            if stir::any_changes(client, marks, longest, (&watches, &namespace)).await {
+            if invalidate::any_changes(client, marks, longest, (&watches, &namespace)).await {
                 let _ = to.send(Seen::Stirred(of));
             }
         });
@@ -621,7 +358,11 @@ fn before(now: Timestamp, age: Duration) -> Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shell::{artifact, crowd, expressions, reader, room};
+    use crate::shell::{
+        crowd,
+        eval::{artifact, expressions, loaded, reader},
+        room,
+    };
 
     /// The number after `key` in MiB, of a manifest in which it stands once behind `section`.
     fn mib(manifest: &str, section: &str, key: &str) -> u64 {
@@ -637,7 +378,7 @@ mod tests {
     /// Else whoever writes a rule could have the kubelet end numo.
     #[test]
     fn the_deployment_holds_all_that_rules_may_have() {
-        let manifest = include_str!("../../../../deploy/kustomize/base/deployment.yaml");
+        let manifest = include_str!("../../../../../deploy/kustomize/base/deployment.yaml");
         let limits = numo_plugin::Limits::default();
         let children = expressions::MEMORY * expressions::TOGETHER
             + expressions::CHECK_MEMORY * expressions::CHECKED_TOGETHER;

@@ -2,16 +2,16 @@
 //! own rights. It judges nothing.
 
 use super::{
-    evaluator::{Inner, PATIENCE, unavailable},
-    item::Item,
-    kind::Kind,
+    invalidate::Mark,
     reader::RuleReader,
-    stir::Mark,
-    watch, wire,
+    state::{Inner, PATIENCE, unavailable},
 };
-use crate::runners::{
-    wasm::Fault,
-    workloads::{self, State, Workload},
+use crate::{
+    runners::{
+        wasm::Fault,
+        workloads::{self, State, Workload},
+    },
+    shell::{item::Item, kind::Kind, watch, wire},
 };
 use futures::{StreamExt as _, stream};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;

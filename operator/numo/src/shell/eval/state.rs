@@ -1,18 +1,18 @@
-//! What evaluates rules that are not Jobs: what is loaded, what is watched, and who may be asked now.
+//! What evaluations share: what is loaded, what is watched, what may run beside what, and how the evaluator was told to work. Nothing
+//! here evaluates.
 
 use super::{
     artifact::{ArtifactOptions, Artifacts},
-    client::Connection,
-    lines::LogShares,
-    loaded::Place,
-    metrics::Metrics,
+    intent::Loaded,
     reader::Access,
-    wire::Edition,
 };
-use crate::runners::wasm::Fault;
-use numo_api::{AwaitedWorkloads, CelRule, PrometheusRule, Reason, WasmRule};
+use crate::{
+    runners::wasm::Fault,
+    shell::{client::Connection, lines::LogShares, metrics::Metrics, wire::Edition},
+};
+use numo_api::{AwaitedWorkloads, Reason};
 use numo_core::observed::Key;
-use numo_plugin::{Engine, Terms, address::Networks, services::Fetch, shares::Shares};
+use numo_plugin::{Engine, address::Networks, services::Fetch, shares::Shares};
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
@@ -26,7 +26,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How rules that are asked are treated.
 #[derive(Clone, Debug, Default)]
-pub struct AskedOptions {
+pub struct EvaluatorOptions {
     /// Folder of components and their compiled forms; none keeps nothing.
     pub cache: Option<PathBuf>,
     /// How images are fetched.
@@ -50,39 +50,6 @@ pub struct PrometheusServer {
     pub token: Option<PathBuf>,
     /// Certificates as PEM of authorities that it may show, beside the system's.
     pub authorities: Vec<u8>,
-}
-
-/// A rule that can be asked.
-#[derive(Clone)]
-pub(super) struct Loaded {
-    pub(super) edition: Edition,
-    pub(super) what: What,
-}
-
-/// What is asked.
-#[derive(Clone)]
-pub(super) enum What {
-    Component(Arc<Component>),
-    Expressions(Arc<CelRule>),
-    Query(Arc<PrometheusRule>),
-    /// numo's own check.
-    Workloads,
-}
-
-impl What {
-    pub(super) const DEFAULT_ACCOUNT: &'static str = "default";
-
-    /// The ServiceAccount with whose rights it reads.
-    pub(super) fn account(&self) -> &str {
-        let named = match self {
-            Self::Component(component) => component.spec.service_account_name.as_deref(),
-            Self::Expressions(rule) => rule.service_account_name.as_deref(),
-            Self::Query(_) | Self::Workloads => None,
-        };
-        named
-            .filter(|name| !name.is_empty())
-            .unwrap_or(Self::DEFAULT_ACCOUNT)
-    }
 }
 
 /// What evaluations need.
@@ -109,7 +76,7 @@ pub(super) struct Children {
 
 pub(super) struct Inner {
     pub(super) connection: Connection,
-    pub(super) options: AskedOptions,
+    pub(super) options: EvaluatorOptions,
     pub(super) metrics: Metrics,
     /// Begun with the first rule that needs it: a cluster without any pays nothing.
     pub(super) engine: Mutex<Option<Begun>>,
@@ -141,11 +108,4 @@ pub(super) struct Inner {
 /// A rule could not be asked, for reasons that are not its own.
 pub(super) fn unavailable(message: String) -> Fault {
     (Reason::RuleUnavailable, message)
-}
-
-/// A component that can be asked.
-pub(super) struct Component {
-    pub(super) place: Arc<Place>,
-    pub(super) terms: Terms,
-    pub(super) spec: WasmRule,
 }

@@ -3,15 +3,16 @@
 //! ServiceAccount.
 
 use super::{
-    evaluator::{Children, Inner, PATIENCE, unavailable},
-    item,
     reader::RuleReader,
-    wire::Kind,
+    state::{Children, Inner, PATIENCE, unavailable},
 };
-use crate::runners::{
-    cel::{self, Question, Reply},
-    facts,
-    wasm::Fault,
+use crate::{
+    runners::{
+        cel::{self, Question, Reply},
+        facts,
+        wasm::Fault,
+    },
+    shell::{item, wire::Kind},
 };
 use numo_api::{CelObjects, CelRule, Reason};
 use numo_core::{action::EvaluationRequest, observed::RuleAnswer};

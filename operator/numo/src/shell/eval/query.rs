@@ -1,8 +1,8 @@
 //! Rules of type prometheus: their query is sent to numo's Prometheus. It chooses neither the server nor the time.
 
 use super::{
-    evaluator::{Inner, unavailable},
     expressions::refused,
+    state::{Inner, unavailable},
 };
 use crate::runners::{prometheus, wasm::Fault};
 use numo_api::{PrometheusRule, Reason, marks};

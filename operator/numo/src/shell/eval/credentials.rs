@@ -3,11 +3,8 @@
 //! MutexRule could have any Secret that numo may read sent anywhere. Nothing is kept: what is taken away holds from the
 //! next evaluation on.
 
-use super::{
-    evaluator::{PATIENCE, unavailable},
-    item::Item,
-};
-use crate::runners::wasm::Fault;
+use super::state::{PATIENCE, unavailable};
+use crate::{runners::wasm::Fault, shell::item::Item};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::{Api, Client, api::ApiResource};

@@ -1,11 +1,11 @@
 //! Images of wasm rules: resolved once, fetched with the rule's own credentials, kept for the day the registry is gone,
 //! and judged by the policies of operator and rule before anything of them is compiled. Nothing here runs a component.
 
-use super::{
-    item::Item,
-    signers::{KeptSigners, SignerFiles, Signers},
+use super::signers::{KeptSigners, SignerFiles, Signers};
+use crate::{
+    runners::wasm::{Fault, policy, reason, reference},
+    shell::item::Item,
 };
-use crate::runners::wasm::{Fault, policy, reason, reference};
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::{
     Api, Client,
@@ -461,7 +461,7 @@ mod tests {
     #[tokio::test]
     async fn an_image_is_asked_for_only_where_it_could_be_fetched_from() {
         let none = serde_json::json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": []});
-        let client = crate::shell::reader::answering(move |_| Some(none.clone()));
+        let client = crate::shell::eval::reader::answering(move |_| Some(none.clone()));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let here = format!("127.0.0.1:{}/team/rule:1", listener.local_addr().unwrap().port());
         let authority = rcgen::generate_simple_self_signed(["unused.example".to_owned()]).unwrap();

@@ -4,14 +4,15 @@
 use super::{
     artifact::{Fetched, NotFetched},
     credentials,
-    evaluator::{Begun, Component, Inner, PATIENCE, unavailable},
-    item::Item,
-    lines::Lines,
+    intent::Component,
     loaded::Place,
     reader::RuleReader,
-    wire::Edition,
+    state::{Begun, Inner, PATIENCE, unavailable},
 };
-use crate::runners::wasm::{self, Examined, Fault};
+use crate::{
+    runners::wasm::{self, Examined, Fault},
+    shell::{item::Item, lines::Lines, wire::Edition},
+};
 use k8s_openapi::{ByteString, api::core::v1::ConfigMap};
 use kube::{Api, api::ApiResource};
 use numo_api::{MutexRule, Reason, WasmRule, WasmStatus, marks};

@@ -1,0 +1,20 @@
+//! What evaluates rules that are not Jobs: components, expressions, queries, and numo's own check. `evaluator.rs` is what the planner
+//! talks to; `intent.rs` says what a rule asks, `state.rs` what is kept; each type of rule has a file that knows how it is evaluated, and
+//! the others say what evaluations may read and reach. Nothing here decides, and nothing here writes to the cluster.
+
+pub mod artifact;
+pub mod component;
+mod credentials;
+mod engine;
+pub mod evaluator;
+pub mod expressions;
+mod intent;
+pub mod invalidate;
+pub mod loaded;
+mod look;
+mod object;
+pub mod query;
+pub mod reader;
+pub mod signers;
+mod state;
+pub mod workloads;

@@ -1,0 +1,287 @@
+//! The planner: the one task that decides and writes. Passes never overlap; a pass sees one owner and everything that was seen.
+//!
+//! A pass decides, checks the decision, carries it out and decides again, until there is nothing left to do; then the status is
+//! written, once, if it differs. It is triggered by what was seen to change, by a deadline the last decision named, or by a write that
+//! failed; never by a clock alone.
+//!
+//! This page is the loop: take in what was seen, find the owners that are due, pass over each, tell the rest. Each step has a file of
+//! its own with the state that it keeps; none of them imports this one. Nothing outside numo-core decides.
+
+mod action;
+mod context;
+mod drains;
+mod evictions;
+mod judging;
+mod namespaces;
+mod orphans;
+mod pods;
+mod reading;
+mod rivals;
+mod round;
+mod settle;
+mod wakes;
+mod writes;
+
+use self::{
+    context::Context,
+    judging::Judgements,
+    namespaces::Namespaces,
+    orphans::Orphans,
+    pods::PodWatches,
+    rivals::Rivals,
+    round::Rounds,
+    settle::{Others, Statuses},
+    wakes::Wakes,
+};
+use super::{
+    channel::Channels,
+    client::Connection,
+    eval::evaluator::Evaluator,
+    events::Events,
+    inbox::Inbox,
+    kind::Kind,
+    leader::Fence,
+    metrics::Metrics,
+    notice::Board,
+    store::{Reach, Store},
+    watched::{self, Place, etcd_pod::KUBE_SYSTEM},
+};
+use numo_api::marks;
+use numo_core::{Owner, observed::Settings, quorum::OPENSHIFT_ETCD};
+use std::{collections::BTreeSet, time::Duration};
+use tokio::{sync::watch as signal, time::Instant};
+
+/// How often owners are decided again because one of them changed something; more goes on after the next look
+/// at the watches.
+const MAX_TURNS: usize = 5;
+/// How long changes are gathered before a pass, so that a burst of them is one pass.
+const GATHER: Duration = Duration::from_millis(10);
+/// How often the planner comes round at least: `/healthz` tells one that does not.
+const HEARD: Duration = Duration::from_mins(1);
+/// How long nothing is done at most while there is nothing to do.
+const LONGEST: Duration = Duration::from_hours(1);
+/// Kinds that only the operator itself needs to see.
+const OPERATOR_KINDS: [Kind; 2] = [Kind::DaemonSet, Kind::DisruptionBudget];
+
+/// The planner.
+#[derive(Debug)]
+pub struct Planner {
+    context: Context,
+    wakes: Wakes,
+    rounds: Rounds,
+    statuses: Statuses,
+    /// The statuses of what is no owner.
+    others: Others,
+    namespaces: Namespaces,
+    judgements: Judgements,
+    rivals: Rivals,
+    pods: PodWatches,
+    orphans: Orphans,
+    /// Owners that metrics show.
+    shown: BTreeSet<Owner>,
+}
+
+impl Planner {
+    /// A planner that has seen nothing yet; its watches begin now, after the lease was won, so that
+    /// nothing older than the lease is ever decided on.
+    pub fn new(
+        connection: Connection,
+        evaluator: Evaluator,
+        channels: Channels,
+        settings: Settings,
+        metrics: Metrics,
+        (events, board): (Events, Board),
+        fence: Fence,
+    ) -> Self {
+        let mut context = Context {
+            connection,
+            store: Store::new(settings),
+            inbox: Inbox::new(),
+            evaluator,
+            metrics,
+            events,
+            board,
+            fence,
+        };
+        watch_cluster(&mut context);
+        Self {
+            context,
+            wakes: Wakes::default(),
+            rounds: Rounds::new(channels),
+            statuses: Statuses::default(),
+            others: Others::default(),
+            namespaces: Namespaces::default(),
+            judgements: Judgements::default(),
+            rivals: Rivals::default(),
+            pods: PodWatches::default(),
+            orphans: Orphans::default(),
+            shown: BTreeSet::new(),
+        }
+    }
+
+    /// Decides and writes until asked to stop. What is being written then is finished first.
+    pub async fn run(&mut self, mut stop: signal::Receiver<bool>) {
+        let mut dirty = Reach::Nobody;
+        let answers = self.context.inbox.answered();
+        tokio::spawn(self.context.evaluator.clone().follow_signers(answers));
+        self.context.tell_unlisted();
+        while !*stop.borrow() {
+            self.context.metrics.hear();
+            // However little there is to do, it is heard now and then.
+            let wake = self.next_wake().min(HEARD);
+            tokio::select! {
+                _ = stop.changed() => return,
+                seen = self.context.inbox.next() => {
+                    let Some(seen) = seen else { return };
+                    dirty = dirty.max(self.context.store.take_in(seen));
+                    self.wake_touched();
+                    if !self.is_worth_a_look(dirty) {
+                        continue;
+                    }
+                    tokio::time::sleep(GATHER).await;
+                }
+                () = tokio::time::sleep(wake) => {}
+            }
+            dirty = dirty.max(self.rounds.take_in(&mut self.context));
+            self.wake_touched();
+            rivals::judge(&mut self.context);
+            self.namespaces.follow(&mut self.context);
+            // Before all Nodes are listed nobody knows which addresses are the cluster's.
+            if !self.context.store.is_complete() {
+                continue;
+            }
+            self.judgements.follow(&mut self.context);
+            // A namespace that is heeded since a moment ago is listed again first.
+            if self.rivals.await_claims(&self.context.store) || !self.context.store.is_complete() {
+                continue;
+            }
+            self.pass_over(std::mem::take(&mut dirty), &stop).await;
+            self.pods.follow(&mut self.context);
+            // What was seen meanwhile may be a Plan, a rule, or the list that its judgement waited for.
+            self.namespaces.follow(&mut self.context);
+            self.judgements.follow(&mut self.context);
+        }
+    }
+
+    /// Passes over the owners that are due, tells of everything else, and notes who is due next.
+    async fn pass_over(&mut self, reach: Reach, stop: &signal::Receiver<bool>) {
+        let due = self.due(reach);
+        if due.is_empty() && reach < Reach::Everyone {
+            // Rules only that the last pass left over.
+            if !self.others.is_empty() {
+                self.others.write(&mut self.context).await;
+            }
+            return;
+        }
+        self.forget_gone();
+        let Some(left) = self.take_turns(due, stop).await else {
+            return;
+        };
+        // Whoever is still not done goes on after the next look at the watches.
+        let now = self.context.now();
+        self.wakes.wake_all(left, now);
+        self.others.settle(&mut self.context).await;
+        let metrics = &self.context.metrics;
+        metrics.show_cluster(&self.context.store.observed, now);
+        self.orphans.tell(&self.context);
+        let news = self.context.store.take_news();
+        let due = self.due(news);
+        self.wakes.wake_all(due, now);
+    }
+
+    /// Passes over each owner, and again over those whom that concerns: what one gives back, another may wait for. The owners that
+    /// are still due in the end; none if the planner must stop.
+    async fn take_turns(&mut self, mut due: Vec<Owner>, stop: &signal::Receiver<bool>) -> Option<Vec<Owner>> {
+        for _ in 0..MAX_TURNS {
+            self.wakes.begin_turn();
+            for owner in &due {
+                if *stop.borrow() || !self.context.fence.holds() {
+                    return None;
+                }
+                self.pass(owner).await;
+            }
+            due = self.due(self.wakes.changed());
+            if due.is_empty() {
+                break;
+            }
+        }
+        Some(due)
+    }
+
+    /// One pass over one owner: rounds until nothing is left to do, then its status.
+    async fn pass(&mut self, owner: &Owner) {
+        let begun = Instant::now();
+        let (context, wakes) = (&mut self.context, &mut self.wakes);
+        let Some(ended) = self.rounds.pass(context, wakes, owner).await else {
+            return;
+        };
+        wakes.note_pass(owner, &ended.decision, ended.failed, context.now());
+        self.statuses.settle(context, wakes, owner, &ended.decision).await;
+        context.metrics.passes.inc();
+        let seconds = begun.elapsed().as_secs_f64();
+        context.metrics.pass_seconds.observe(seconds);
+    }
+
+    /// The owners that are to be decided now.
+    fn due(&self, reach: Reach) -> Vec<Owner> {
+        let context = &self.context;
+        self.wakes.due(reach, &context.store, context.now())
+    }
+
+    /// Whether a look at the owners could come to anything: something new may concern them, more was seen, or somebody's time has come.
+    fn is_worth_a_look(&self, dirty: Reach) -> bool {
+        let context = &self.context;
+        dirty > Reach::Nobody || !context.inbox.is_empty() || self.wakes.is_any_due(context.now())
+    }
+
+    fn wake_touched(&mut self) {
+        let now = self.context.now();
+        self.wakes.wake_touched(&mut self.context.store, now);
+    }
+
+    /// Forgets owners that are gone, and answers that are too old.
+    fn forget_gone(&mut self) {
+        let owners = wakes::owners(&self.context.store.observed);
+        for gone in self.shown.difference(&owners) {
+            self.context.metrics.forget(gone);
+        }
+        self.wakes.keep_only(&owners);
+        self.rounds.keep_only(&owners);
+        self.statuses.keep_only(&owners);
+        self.shown = owners;
+        self.context.store.forget_refusals();
+        self.context.store.forget_evaluations(self.context.now());
+    }
+
+    /// How long nothing needs to be done if nothing changes.
+    fn next_wake(&mut self) -> Duration {
+        let store = &self.context.store;
+        if !store.is_complete() {
+            return LONGEST;
+        }
+        let decided = self.wakes.next(&store.observed, self.context.now());
+        let judged = self.judgements.next(&self.context);
+        let rivals = rivals::next(store);
+        let others = (!self.others.is_empty()).then_some(Duration::ZERO);
+        [decided, judged, rivals, others]
+            .into_iter()
+            .flatten()
+            .min()
+            .unwrap_or(LONGEST)
+            .clamp(Duration::from_millis(1), LONGEST)
+    }
+}
+
+/// Begins to watch what stands nowhere in particular. Namespaces are watched once somebody needs them.
+fn watch_cluster(context: &mut Context) {
+    for kind in watched::at(Place::Everywhere)
+        .chain(OPERATOR_KINDS)
+        .chain(watched::at(Place::Replaced))
+    {
+        context.watch(kind, "");
+    }
+    for namespace in [KUBE_SYSTEM, OPENSHIFT_ETCD] {
+        context.watch(Kind::EtcdPod, namespace);
+    }
+    context.watch(Kind::Lease, marks::LEASE_NAMESPACE);
+}

@@ -1,0 +1,213 @@
+//! The rounds of one pass: decide, ask, check, carry out, and decide again with what was written and answered, until nothing is left
+//! to do. It decides nothing itself and writes no status.
+
+use super::{
+    context::{Context, PATIENCE},
+    drains::Drains,
+    evictions::Evictions,
+    wakes::Wakes,
+    writes::Writes,
+};
+use crate::shell::{answer, channel::Channels, client::Connection, store::Reach};
+use numo_api::Reason;
+use numo_core::{
+    Decision, Owner, Snapshot,
+    action::{Action, Planned},
+    decide, invariant,
+    observed::Observed,
+    report::Why,
+    stop,
+    verdict::{Answers, Question},
+};
+use std::{collections::BTreeSet, time::Duration};
+use tokio::time::Instant;
+
+/// Rounds of one pass: each is at least one write further, so this bounds what one owner may hold up.
+const MAX_ROUNDS: usize = 200;
+/// For how long what was decided may begin anything: a Pass grows old, and windows close, while a slow API server takes the
+/// writes before it.
+const DECIDED_FOR: Duration = Duration::from_secs(5);
+
+/// What rounds carry over to later passes.
+#[derive(Debug)]
+pub struct Rounds {
+    channels: Channels,
+    drains: Drains,
+    evictions: Evictions,
+    writes: Writes,
+}
+
+/// How a pass ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// The last decision, with refusals that stand.
+    pub decision: Decision,
+    /// Whether a write failed.
+    pub failed: bool,
+}
+
+/// This process leads no more: nothing further may be written.
+struct Deposed;
+
+/// The writes of one round.
+struct Round {
+    decided: Instant,
+    /// The stops that were there when it was decided.
+    known: BTreeSet<String>,
+    evictions: Vec<Planned>,
+    others: Vec<Planned>,
+}
+
+impl Rounds {
+    /// Nothing is under way. Channels of Plans are asked by `channels`.
+    pub fn new(channels: Channels) -> Self {
+        Self {
+            channels,
+            drains: Drains::default(),
+            evictions: Evictions::default(),
+            writes: Writes::default(),
+        }
+    }
+
+    /// Forgets owners that are gone.
+    pub fn keep_only(&mut self, owners: &BTreeSet<Owner>) {
+        self.writes.keep_only(owners);
+    }
+
+    /// Takes in everything that has been seen by now. Evictions that wait hear of a stop.
+    pub fn take_in(&mut self, context: &mut Context) -> Reach {
+        let reach = context.take_in();
+        self.evictions.note_stops(&context.store.observed);
+        reach
+    }
+
+    /// Decides and writes until nothing is left to do; none if this process leads no more.
+    pub async fn pass(&mut self, context: &mut Context, wakes: &mut Wakes, owner: &Owner) -> Option<Ended> {
+        let mut answers = self.drains.recall();
+        // Chains in which a write failed: the rest of each waits for the next pass.
+        let mut blocked = BTreeSet::new();
+        for _ in 0..MAX_ROUNDS {
+            // What it asks may take long, too.
+            let decided = Instant::now();
+            let decision = decide_and_lint(context, owner, &answers);
+            self.ask(context, &decision.questions, &mut answers).await;
+            self.drains.remember(&answers);
+            let actions = decision.actions.into_iter();
+            let due: Vec<Planned> = actions
+                .filter(|planned| !blocked.contains(&planned.chain))
+                .collect();
+            if due.is_empty() && decision.questions.is_empty() {
+                break;
+            }
+            let round = Round::new(&context.store.observed, owner, decided, due);
+            let carried_out = self.carry_out(context, wakes, owner, round, &mut blocked);
+            if let Err(Deposed) = carried_out.await {
+                return None;
+            }
+            wakes.note_change(self.take_in(context));
+            let now = context.now();
+            wakes.wake_touched(&mut context.store, now);
+        }
+        let mut decision = decide_and_lint(context, owner, &answers);
+        self.writes.report(owner, &mut decision);
+        let failed = !blocked.is_empty();
+        Some(Ended { decision, failed })
+    }
+
+    /// Asks what a decision wants to know. Rules and channels answer later, everything else at once.
+    async fn ask(&self, context: &mut Context, questions: &[Question], answers: &mut Answers) {
+        for question in questions {
+            let now = context.now();
+            match question {
+                Question::Evaluate(request) => {
+                    context.store.ask(request, now);
+                    let request = (**request).clone();
+                    context.evaluator.ask(request, context.inbox.answered());
+                }
+                Question::Channel { plan, url, latest } => {
+                    context.store.asks_channel(plan, url, now);
+                    let (plan, url, latest) = (plan.clone(), url.clone(), latest.clone());
+                    self.channels.ask(plan, url, latest, context.inbox.answered());
+                }
+                _ => {
+                    let Connection { read, write, .. } = &context.connection;
+                    let seen = (&context.store.observed, now);
+                    let asked = answer::answer((read, write), seen, question, answers);
+                    if tokio::time::timeout(PATIENCE, asked).await.is_err() {
+                        answer::unanswered(question, answers);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Carries the writes of a round out, one after another, until one of them must be decided anew.
+    async fn carry_out(
+        &mut self,
+        context: &mut Context,
+        wakes: &mut Wakes,
+        owner: &Owner,
+        round: Round,
+        blocked: &mut BTreeSet<String>,
+    ) -> Result<(), Deposed> {
+        for planned in round.others {
+            if blocked.contains(&planned.chain) {
+                continue;
+            }
+            if !context.fence.holds() {
+                return Err(Deposed);
+            }
+            // A stop that came since this round was decided: what has not been written yet is decided anew, so that
+            // nothing new begins and what gives back goes on.
+            wakes.note_change(self.take_in(context));
+            let is_old = planned.action.disrupts() && round.decided.elapsed() > DECIDED_FOR;
+            let standing = stop::standing(&context.store.observed, owner);
+            if is_old || !standing.is_subset(&round.known) {
+                return Ok(());
+            }
+            let chain = planned.chain.clone();
+            if !self.writes.carry_out(context, wakes, owner, planned).await {
+                blocked.insert(chain);
+            }
+        }
+        let is_old = round.decided.elapsed() > DECIDED_FOR;
+        if !is_old && !round.evictions.is_empty() && context.fence.holds() {
+            self.evictions.begin(context, owner, round.evictions, round.known);
+        }
+        Ok(())
+    }
+}
+
+impl Round {
+    fn new(observed: &Observed, owner: &Owner, decided: Instant, due: Vec<Planned>) -> Self {
+        let is_eviction = |planned: &Planned| matches!(planned.action, Action::Evict { .. });
+        let (evictions, others) = due.into_iter().partition(is_eviction);
+        Self {
+            decided,
+            known: stop::standing(observed, owner),
+            evictions,
+            others,
+        }
+    }
+}
+
+/// Decides, and checks the decision: a breach of an invariant is not carried out, and is told.
+fn decide_and_lint(context: &Context, owner: &Owner, answers: &Answers) -> Decision {
+    let snapshot = Snapshot {
+        now: context.now(),
+        observed: &context.store.observed,
+        owner,
+        asked: None,
+    };
+    let begun = Instant::now();
+    let mut decision = decide(&snapshot, answers);
+    let metrics = &context.metrics;
+    metrics.decide_seconds.observe(begun.elapsed().as_secs_f64());
+    for breach in invariant::lint(&snapshot, &mut decision) {
+        tracing::error!(run = %owner, invariant = breach.invariant, message = breach.message, "invariant breach: not carried out");
+        metrics.breaches.inc();
+        let why = format!("invariant {}: {}", breach.invariant, breach.message);
+        decision.report.hold = Some(Why::new(Reason::InvariantBreach, why));
+    }
+    decision
+}

@@ -1,0 +1,22 @@
+//! What came of one status. It is said here, and handled in one place for all kinds of owners.
+
+use crate::shell::events::Published;
+use jiff::Timestamp;
+
+/// What came of one status.
+#[derive(Debug)]
+pub enum Outcome {
+    /// There was nothing to write, or nobody who may.
+    Same,
+    /// It differs, and is written at that time.
+    Later(Timestamp),
+    /// It was not written.
+    Failed(kube::Error),
+    /// It was written.
+    Written {
+        /// What is told of it.
+        events: Vec<Published>,
+        /// When it says something else by itself.
+        again: Option<Timestamp>,
+    },
+}
