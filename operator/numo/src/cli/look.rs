@@ -379,7 +379,7 @@ fn what_only_the_operator_knows(decision: &mut Decision, wait: &WaitCount) {
         _ => {
             matches!(
                 node.why.reason,
-                Reason::RuleStarting | Reason::RuleRunning | Reason::Changing
+                Reason::RuleStarting | Reason::RuleRunning | Reason::Draining | Reason::Changing
             ) && matches!(node.step, Step::PreRules | Step::PreRelease | Step::PostRules)
         }
     };
