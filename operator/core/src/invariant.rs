@@ -22,7 +22,8 @@ pub fn lint(snapshot: &Snapshot<'_>, decision: &mut Decision) -> Vec<Breach> {
         let sight = Sight {
             now: snapshot.now,
             observed,
-            owner: view,
+            owner,
+            view,
         };
         Some(match owner.kind {
             OwnerKind::MutexRunConfig => {

@@ -173,6 +173,12 @@ pub enum Progress {
     Failed(FailurePolicy, Why),
 }
 
+/// Whether one of these rules runs in the phase.
+pub fn any_runs_in(rules: &[(Key, Option<&RuleView>)], phase: Phase) -> bool {
+    let mut known = rules.iter().filter_map(|(_, rule)| *rule);
+    known.any(|rule| rule.runs_in(phase))
+}
+
 /// How the rules of one phase come along.
 pub fn progress(
     rules: &[(Key, Option<&RuleView>)],

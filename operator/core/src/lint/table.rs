@@ -7,6 +7,8 @@ use crate::{
     drain,
     ledger::Ledger,
     observed::{ChangeView, NodeView, Observed, OwnerView},
+    owner::Owner,
+    turn::reservation,
 };
 use jiff::Timestamp;
 use numo_api::{NodeChangeSpec, Step, marks};
@@ -19,15 +21,23 @@ pub struct Sight<'a> {
     /// What was seen.
     pub observed: &'a Observed,
     /// The owner whose decision it is.
-    pub owner: OwnerView<'a>,
+    pub owner: &'a Owner,
+    /// The same, as it was seen.
+    pub view: OwnerView<'a>,
+}
+
+impl<'a> Sight<'a> {
+    /// The turn of the node, if it has one with the owner.
+    pub fn turn(&self, node: &NodeView) -> Option<&'a ChangeView> {
+        let mut turns = reservation::of(self.observed, self.owner, self.view.uid);
+        turns.find(|change| change.in_flight() && change.spec.node_uid == node.uid)
+    }
 }
 
 /// What a kind of owner says of the writes that only it makes, and of those that it may not make.
-pub trait Checks<'a> {
+pub trait Checks {
     /// The owner's name on leases of nodes.
     fn holder(&self) -> String;
-    /// The turn of the node, if it has one with this owner.
-    fn turn(&self, node: &NodeView) -> Option<&'a ChangeView>;
     /// Whether the node was begun before, by whomever: no budget and no stop keeps it from a turn.
     fn was_begun(&self, _node: &NodeView, _run_id: &str) -> bool {
         false
@@ -50,7 +60,7 @@ pub trait Checks<'a> {
 
 /// Takes every action out of the decision that would break an invariant, with everything later of the same chain, and returns the
 /// breaches.
-pub fn keep<'a>(decision: &mut Decision, sight: Sight<'a>, owner: &impl Checks<'a>) -> Vec<Breach> {
+pub fn keep(decision: &mut Decision, sight: Sight<'_>, owner: &impl Checks) -> Vec<Breach> {
     let mut ledger = None;
     let mut breaches = Vec::new();
     let mut broken_chains = Vec::new();
@@ -72,7 +82,7 @@ pub fn keep<'a>(decision: &mut Decision, sight: Sight<'a>, owner: &impl Checks<'
 
 fn check<'a>(
     sight: Sight<'a>,
-    owner: &impl Checks<'a>,
+    owner: &impl Checks,
     ledger: &mut Option<Ledger<'a>>,
     planned: &Planned,
 ) -> Checked {
@@ -90,7 +100,7 @@ fn check<'a>(
         Action::PatchNode(patch) => owner.patch_node(here(observed, &patch.node, Some(&patch.uid))?, patch),
         Action::Evict { node, eviction } => evicts(sight, owner, here(observed, node, None)?, eviction),
         Action::PatchPool(patch) => owner.patch_pool(patch),
-        Action::PatchMachine(patch) => machine_patch(observed, sight.owner.uid, patch),
+        Action::PatchMachine(patch) => machine_patch(observed, sight.view.uid, patch),
         Action::CreateJob(job) => job_may_run(observed, job),
         Action::ReleaseLease { node, .. } => lease_is_ours(observed, node, &owner.holder()),
         Action::CreatePlanJob(_)
@@ -110,7 +120,7 @@ fn check<'a>(
 /// 2, 5 and 13: a turn begins, for the first time or once more, only where it may, and beyond no budget.
 fn begins<'a>(
     sight: Sight<'a>,
-    owner: &impl Checks<'a>,
+    owner: &impl Checks,
     ledger: &mut Option<Ledger<'a>>,
     spec: &NodeChangeSpec,
 ) -> Checked {
@@ -119,13 +129,13 @@ fn begins<'a>(
     if owner.was_begun(node, &spec.target.run_id) {
         return Ok(());
     }
-    if sight.owner.deleting {
+    if sight.view.deleting {
         return breach(
             5,
             format!("{name} would be begun for an owner that is being deleted"),
         );
     }
-    if sight.owner.suspended || sight.owner.annotations.contains_key(marks::SUSPEND) {
+    if sight.view.suspended || sight.view.annotations.contains_key(marks::SUSPEND) {
         return breach(13, format!("{name} would be begun while its owner is suspended"));
     }
     not_stopped(sight.observed, node, "admitted")?;
@@ -145,10 +155,10 @@ fn begins<'a>(
 }
 
 /// 1, 12 and 13: a pod is evicted in the turn of its node, which is cordoned, and is not one that numo needs.
-fn evicts<'a>(sight: Sight<'a>, owner: &impl Checks<'a>, node: &'a NodeView, eviction: &Eviction) -> Checked {
+fn evicts<'a>(sight: Sight<'a>, owner: &impl Checks, node: &'a NodeView, eviction: &Eviction) -> Checked {
     let observed = sight.observed;
     not_stopped(observed, node, "drained")?;
-    if owner.turn(node).is_none() || !node.unschedulable {
+    if sight.turn(node).is_none() || !node.unschedulable {
         return breach(1, format!("Pod {} would be evicted out of turn", eviction.pod));
     }
     owner.evict(node)?;

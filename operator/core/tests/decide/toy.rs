@@ -247,13 +247,9 @@ struct Lint<'a> {
     rules: Vec<(Key, Option<&'a RuleView>)>,
 }
 
-impl<'a> Checks<'a> for Lint<'a> {
+impl Checks for Lint<'_> {
     fn holder(&self) -> String {
         "toy".to_owned()
-    }
-
-    fn turn(&self, node: &NodeView) -> Option<&'a ChangeView> {
-        journals(self.sight.observed).find(|change| change.in_flight() && change.spec.node_uid == node.uid)
     }
 
     fn begin(&self, _node: &NodeView) -> Checked {
@@ -261,7 +257,7 @@ impl<'a> Checks<'a> for Lint<'a> {
     }
 
     fn patch_node(&self, node: &NodeView, _patch: &NodePatch) -> Checked {
-        let Some(change) = self.turn(node) else {
+        let Some(change) = self.sight.turn(node) else {
             return breach(1, format!("{} has no turn", node.name));
         };
         passed(&self.rules, &node.name, (change, &rules::BEFORE_RELEASE), now())
@@ -299,7 +295,8 @@ fn decision(cluster: &Cluster) -> (Decision, Vec<Breach>) {
     let sight = Sight {
         now: now(),
         observed,
-        owner: view(),
+        owner: &OWNER,
+        view: view(),
     };
     let checks = Lint {
         sight,
@@ -405,7 +402,8 @@ fn the_table_of_checks_stops_what_a_new_kind_of_owner_must_not_do() {
     let sight = Sight {
         now: now(),
         observed,
-        owner: view(),
+        owner: &OWNER,
+        view: view(),
     };
     let checks = Lint {
         sight,

@@ -10,9 +10,9 @@ use crate::{
         table::{Checks, Sight},
     },
     mark,
-    observed::{ChangeView, NodeView, PoolView, RunConfigView},
+    observed::{NodeView, PoolView, RunConfigView},
     pools, rules,
-    turn::{lease::lease_holder, quarantine, reservation::of_owner},
+    turn::{lease::lease_holder, quarantine},
 };
 use numo_api::{
     Outcome, Phase, Strategy,
@@ -160,14 +160,9 @@ impl<'a> Lint<'_, 'a> {
     }
 }
 
-impl<'a> Checks<'a> for Lint<'_, 'a> {
+impl Checks for Lint<'_, '_> {
     fn holder(&self) -> String {
         lease_holder(&self.run.uid)
-    }
-
-    fn turn(&self, node: &NodeView) -> Option<&'a ChangeView> {
-        let mut turns = of_owner(self.sight.observed, &self.run.key.namespace, &self.run.uid);
-        turns.find(|change| change.in_flight() && change.spec.node_uid == node.uid)
     }
 
     fn begin(&self, node: &NodeView) -> Checked {

@@ -1,6 +1,6 @@
 //! What is checked of the writes that only a NodeMaintenance makes.
 
-use super::{asked::rules_of, known::changes};
+use super::asked::rules_of;
 use crate::{
     action::{NodePatch, NodePurpose},
     lint::{
@@ -8,7 +8,7 @@ use crate::{
         table::{Checks, Sight},
     },
     mark,
-    observed::{ChangeView, MaintenanceView, NodeView},
+    observed::{MaintenanceView, NodeView},
     quorum, rules,
 };
 use numo_api::marks;
@@ -36,7 +36,7 @@ impl Lint<'_> {
     /// by now.
     fn cordons(&self, node: &NodeView) -> Checked {
         let name = &node.name;
-        let Some(change) = self.turn(node) else {
+        let Some(change) = self.sight.turn(node) else {
             return breach(1, format!("{name} has no turn"));
         };
         if self.view.deleting {
@@ -52,14 +52,9 @@ impl Lint<'_> {
     }
 }
 
-impl<'a> Checks<'a> for Lint<'a> {
+impl Checks for Lint<'_> {
     fn holder(&self) -> String {
         marks::MAINTENANCE_HOLDER.to_owned()
-    }
-
-    fn turn(&self, node: &NodeView) -> Option<&'a ChangeView> {
-        let mut turns = changes(self.sight.observed, &self.view.uid);
-        turns.find(|change| change.in_flight() && change.spec.node_uid == node.uid)
     }
 
     fn begin(&self, node: &NodeView) -> Checked {

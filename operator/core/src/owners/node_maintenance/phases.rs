@@ -1,4 +1,4 @@
-//! The rules of a maintenance: which phases they run in, a turn that is closed, and Jobs that nobody waits for any more.
+//! A turn of a maintenance that is closed, and Jobs of its rules that nobody waits for any more.
 
 use super::{
     known::{changes, run_id},
@@ -9,16 +9,10 @@ use crate::{
     turn::{closed, job},
     why::Why,
 };
-use numo_api::{Phase, Step};
+use numo_api::Step;
 use std::collections::BTreeSet;
 
 impl Pass<'_> {
-    /// Whether a rule of the maintenance runs in this phase.
-    pub(super) fn asks_rules(&self, phase: Phase) -> bool {
-        let mut rules = self.intent.rules.iter().filter_map(|(_, rule)| *rule);
-        rules.any(|rule| rule.runs_in(phase))
-    }
-
     /// Says that the turn is closed, before the cordon. It is given back once it was for too long.
     pub(super) fn close(&mut self, step: Step, why: Why, change: &ChangeView) {
         let given_back = closed::close(&mut self.out, change, &why, self.now);

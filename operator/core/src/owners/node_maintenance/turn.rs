@@ -9,6 +9,7 @@ use crate::{
     observed::{ChangeView, NodeView},
     probe::{self, Look},
     report::MaintenancePhase,
+    rules,
     turn::{
         directive, failed,
         journal::{self, Journal},
@@ -187,7 +188,7 @@ impl steps::Turn for Turn<'_, '_> {
         }
         let asks = [Phase::BeforeUncordon, Phase::Post]
             .into_iter()
-            .any(|phase| self.asks(phase) && self.pass.asks_rules(phase));
+            .any(|phase| self.asks(phase) && rules::any_runs_in(&self.pass.intent.rules, phase));
         let is_asking = matches!(self.change.status.step, Some(Step::Ready | Step::PostRules));
         if !asks || is_asking {
             return ON;
@@ -227,10 +228,6 @@ impl steps::Turn for Turn<'_, '_> {
         journal.enter(Step::Done, Some(&Why::new(Reason::Done, "the node is as it was")));
         self.pass.out.actions.extend(journal.planned(None));
         self.say(Step::Uncordoned, giving_back());
-    }
-
-    fn close(&mut self, step: Step, why: Why) {
-        self.pass.close(step, why, self.change);
     }
 
     /// Deletion must end: the failure is in the journal, and was said.

@@ -10,6 +10,7 @@ use crate::{
     action::{Action, Change, EventAction, NodePatch, NodePurpose},
     mark::{self, CordonedBy},
     observed::{JobEnd, NodeView},
+    rules,
     time::later,
     turn::{
         directive,
@@ -195,18 +196,14 @@ impl<'a> Pass<'a> {
         later(self.changed_at(turn), self.intent.delay_seconds)
     }
 
-    /// Whether a rule of the Plan runs in this phase.
-    fn asks_rules(&self, phase: Phase) -> bool {
-        let mut rules = self.intent.rules.iter().filter_map(|(_, rule)| *rule);
-        rules.any(|rule| rule.runs_in(phase))
-    }
-
     /// Whether the labels of a node that is done come in a write of their own, after it was put back: something is still to be waited
     /// for. Labels that no administrator has listed are refused, and no node stays cordoned for them.
     pub(super) fn labels_later(&self, turn: &Turn<'a>) -> bool {
         let delays = self.now < self.delayed_until(turn) || self.intent.soak_seconds > 0;
         let mut wanted = self.view.spec.post_complete_labels.iter().flatten();
-        self.asks_rules(Phase::Post) || delays || wanted.any(|(key, _)| *key != self.label)
+        rules::any_runs_in(&self.intent.rules, Phase::Post)
+            || delays
+            || wanted.any(|(key, _)| *key != self.label)
     }
 
     /// The Job is complete: the node is waited for until it is Ready.
@@ -220,7 +217,9 @@ impl<'a> Pass<'a> {
             self.say_held(turn);
             return STAY;
         }
-        let waits = !node.ready || self.asks_rules(Phase::BeforeUncordon) || self.labels_later(turn);
+        let waits = !node.ready
+            || rules::any_runs_in(&self.intent.rules, Phase::BeforeUncordon)
+            || self.labels_later(turn);
         if waits && turn.entered(Step::Changed).is_none() {
             self.note_change(turn);
             return STAY;

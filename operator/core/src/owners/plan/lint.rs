@@ -1,10 +1,6 @@
 //! What is checked of the writes that only a Plan makes.
 
-use super::{
-    asked::rules_of,
-    jobs::has_job,
-    known::{changes, is_gate_lost},
-};
+use super::{asked::rules_of, jobs::has_job, known::is_gate_lost};
 use crate::{
     action::{Action, NodePatch, NodePurpose, PlanParts},
     lint::{
@@ -34,7 +30,7 @@ impl Lint<'_> {
     /// 1, 10 and 13: a Job begins in the node's turn, after its rules.
     fn starts_job(&self, node: &NodeView, parts: PlanParts) -> Checked {
         let (observed, name) = (self.sight.observed, &node.name);
-        let Some(change) = self.turn(node) else {
+        let Some(change) = self.sight.turn(node) else {
             return breach(1, format!("{name} has no turn"));
         };
         not_stopped(observed, node, "upgraded")?;
@@ -53,14 +49,9 @@ impl Lint<'_> {
     }
 }
 
-impl<'a> Checks<'a> for Lint<'a> {
+impl Checks for Lint<'_> {
     fn holder(&self) -> String {
         lease::holder_of(OwnerKind::Plan, &self.view.uid)
-    }
-
-    fn turn(&self, node: &NodeView) -> Option<&'a ChangeView> {
-        let mut turns = changes(self.sight.observed, self.view);
-        turns.find(|change| change.in_flight() && change.spec.node_uid == node.uid)
     }
 
     fn was_begun(&self, node: &NodeView, run_id: &str) -> bool {
@@ -79,7 +70,7 @@ impl<'a> Checks<'a> for Lint<'a> {
     fn patch_node(&self, node: &NodeView, patch: &NodePatch) -> Checked {
         let name = &patch.node;
         let ours = |owner: Option<String>| owner.is_none_or(|owner| owner == self.view.uid);
-        match (patch.purpose, self.turn(node)) {
+        match (patch.purpose, self.sight.turn(node)) {
             (NodePurpose::Shield | NodePurpose::Cordon, None) => breach(1, format!("{name} has no turn")),
             (NodePurpose::Cordon, Some(change)) => {
                 not_stopped(self.sight.observed, node, "cordoned")?;
