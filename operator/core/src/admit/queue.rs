@@ -27,9 +27,11 @@ pub(crate) trait Queue<'a> {
 
     /// What was seen, asked and answered, and when.
     fn seen(&self) -> (&'a Observed, &'a Answers, Timestamp);
+    /// The decision in the making.
     fn out(&mut self) -> &mut Decision;
     /// The nodes that have no turn, in the order in which they are to have one.
     fn waiting(&mut self) -> Vec<Self::One>;
+    /// The node itself.
     fn node(&self, one: Self::One) -> &'a NodeView;
     /// Its journal, if it has had a turn for what is asked for now, or a person has said something of it.
     fn change(&self, one: Self::One) -> Option<&'a ChangeView>;
@@ -57,6 +59,7 @@ pub(crate) trait Queue<'a> {
     fn take_place(&mut self, one: Self::One, is_asked_about: bool);
     /// Its turn begins.
     fn take_turn(&mut self, one: Self::One);
+    /// Says at which step the node is, and why.
     fn say(&mut self, one: Self::One, step: Step, why: Why);
     /// Says what the node waits for.
     fn wait(&mut self, one: Self::One, why: Why) {
