@@ -301,7 +301,11 @@ reasons! {
     Ungated: Node, "The node is changing without its rules: it was rolling already, or someone else let it go.";
     RunGivenUp: Nobody, "The run was left before the node was released.";
     Done: Nobody, "The node is at the target and its rules have passed.";
-    OutsideWindow: Numo, "It is outside spec.window: no further node is begun.";
+    OutsideWindow: Numo, "The window is closed: no further node is begun.";
+    WindowEndsSoon: Numo, "The window closes before a node would be done: no further node is begun.";
+    Frozen: Numo, "A freeze of the window holds: no further node is begun.";
+    NeverOpens: ClusterAdmin, "The window has no opening ahead: no node is ever begun.";
+    StartsLater: Numo, "spec.startAfter is not over: no node is begun.";
     WaitsForPlan: OtherPlan, "Another Plan must be complete first, and every control-plane kubelet at its version.";
     PlanNotFound: ClusterAdmin, "There is no Plan of the name that spec.prepare.args waits for.";
     PlanCycle: ClusterAdmin, "Plans wait for each other in a circle.";
@@ -334,6 +338,14 @@ reasons! {
 }
 
 impl Reason {
+    /// Whether it is a matter of the calendar: nodes begin again when the hours of their owner open.
+    pub const fn is_of_hours(self) -> bool {
+        matches!(
+            self,
+            Self::OutsideWindow | Self::WindowEndsSoon | Self::Frozen | Self::NeverOpens | Self::StartsLater
+        )
+    }
+
     /// Whether it is what asking a rule came to: only the operator itself knows it.
     pub const fn is_of_evaluation(self) -> bool {
         matches!(

@@ -13,6 +13,7 @@ pub mod cel_rule;
 pub mod conditions;
 pub mod crds;
 pub mod drain;
+pub mod hours;
 pub mod marks;
 pub mod mutex_binding;
 pub mod mutex_budget;

@@ -3,6 +3,7 @@
 use crate::{
     awaited_workloads::AwaitedWorkloads,
     conditions::Condition,
+    hours::Hours,
     node_change::{RuleWait, VerdictRecord},
 };
 use k8s_openapi::apimachinery::pkg::{apis::meta::v1::LabelSelector, util::intstr::IntOrString};
@@ -74,6 +75,14 @@ pub struct MutexRunConfigSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 8), inner(length(max = 317)))]
     pub mutex_keys: Option<Vec<String>>,
+    /// When nodes may begin. A node whose turn has changed nothing gives that back when the hours close; one that was let go
+    /// is brought to its end. The pools of an upgrade stay paused meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<Hours>,
+    /// No node begins before this time (RFC 3339). The pools of an upgrade stay paused until then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64), extend("format" = "date-time"))]
+    pub start_after: Option<String>,
     /// How long a node that has passed its Post rules keeps its turn, in seconds. Default: 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 604_800))]

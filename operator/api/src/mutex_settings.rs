@@ -1,6 +1,9 @@
 //! What gates the nodes of a Plan: on the Plan itself (`spec.mutex`) or in a MutexBinding that speaks of it. Data only.
 
-use crate::mutex_run_config::{NotReadyPolicy, ObjectRef, Order};
+use crate::{
+    hours::Hours,
+    mutex_run_config::{NotReadyPolicy, ObjectRef, Order},
+};
 use k8s_openapi::apimachinery::pkg::{apis::meta::v1::LabelSelector, util::intstr::IntOrString};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -58,6 +61,14 @@ pub struct MutexSettings {
     /// Default: Job. (Plan)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain_by: Option<DrainBy>,
+    /// When nodes may begin. Beside other hours of the owner all of them must be open. A node whose turn has changed nothing
+    /// gives that back when the hours close; one that is being changed is brought to its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<Hours>,
+    /// No node begins before this time (RFC 3339).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64), extend("format" = "date-time"))]
+    pub start_after: Option<String>,
 }
 
 /// Who cordons and drains the nodes of a Plan.

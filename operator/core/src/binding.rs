@@ -5,6 +5,7 @@
 //! because of a slip of the pen.
 
 use crate::{
+    admit::schedule::Schedule,
     drain::{self, DrainOptions},
     intent,
     key::Key,
@@ -83,7 +84,8 @@ pub fn wrong_selector(spec: &MutexBindingSpec) -> Option<String> {
 }
 
 /// What is wrong with a binding: it cannot be understood, or a rule of it cannot be asked.
-pub fn wrong(spec: &MutexBindingSpec, observed: &Observed) -> Option<Why> {
+pub fn wrong(view: &BindingView, observed: &Observed) -> Option<Why> {
+    let spec = &view.spec;
     let settings = &spec.settings;
     let invalid = || {
         let limit = || {
@@ -100,7 +102,13 @@ pub fn wrong(spec: &MutexBindingSpec, observed: &Observed) -> Option<Why> {
             let problem = DrainOptions::problem(spec.drain.as_ref()?)?;
             Some(format!("spec.drain.{problem}"))
         };
-        wrong_selector(spec).or_else(limit).or_else(first).or_else(drain)
+        let hours = || {
+            let mut schedule = Schedule::default();
+            let added = schedule.add("spec", view.hours.as_ref(), settings.start_after.as_deref());
+            added.err()
+        };
+        let wrong = wrong_selector(spec).or_else(limit).or_else(first);
+        wrong.or_else(drain).or_else(hours)
     };
     if let Some(problem) = invalid() {
         return Some(Why::new(Reason::InvalidField, problem));
@@ -133,7 +141,7 @@ pub fn owners_of(spec: &MutexBindingSpec, observed: &Observed) -> Vec<Owner> {
 
 /// What a person should know of a binding, and whether it gates: why it does not, or `ValidConfig`.
 pub fn state(view: &BindingView, observed: &Observed) -> (bool, Why) {
-    if let Some(why) = wrong(&view.spec, observed) {
+    if let Some(why) = wrong(view, observed) {
         return (false, why);
     }
     let kind = &view.spec.owner_selector.kind;

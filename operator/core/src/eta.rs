@@ -3,7 +3,7 @@
 use crate::{
     observed::{ChangeView, Observed},
     report::{Report, RunPhase},
-    time::later,
+    time::{later, words},
     why::Why,
 };
 use jiff::Timestamp;
@@ -24,7 +24,7 @@ pub enum Eta {
         /// Of how many.
         of: usize,
     },
-    /// The window opens then; before that nothing begins.
+    /// Nodes begin again then; before that the hours are closed.
     Opens {
         /// Seconds from now.
         seconds: i64,
@@ -65,7 +65,7 @@ impl std::fmt::Display for Eta {
             }
             Self::Opens { seconds, at } => write!(
                 f,
-                "not known: spec.window opens in {} ({})",
+                "not known: nodes begin again in {} ({})",
                 words(*seconds),
                 clock(*at, *seconds)
             ),
@@ -104,17 +104,6 @@ fn clock(at: Timestamp, seconds: i64) -> String {
         "%Y-%m-%d %H:%M UTC"
     };
     at.strftime(form).to_string()
-}
-
-/// A length of time as a person says it: the two largest units.
-pub fn words(seconds: i64) -> String {
-    let seconds = seconds.max(0);
-    match seconds {
-        0..60 => format!("{seconds}s"),
-        60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
-        3600..86_400 => format!("{}h{:02}m", seconds / 3600, seconds / 60 % 60),
-        _ => format!("{}d{:02}h", seconds / 86_400, seconds / 3600 % 24),
-    }
 }
 
 /// When the owner of this report is done, by the journals of its run.
@@ -156,12 +145,12 @@ pub fn eta(report: &Report, observed: &Observed, now: Timestamp) -> Eta {
     if let Some(why) = whys().find(|why| has_no_end(why, alone)) {
         return Eta::Held(why.reason, why.who());
     }
-    let opens = whys().filter(|why| why.reason == Reason::OutsideWindow);
+    let opens = whys().filter(|why| why.reason.is_of_hours());
     if let Some(at) = opens.filter_map(|why| why.until).min() {
         let seconds = (at.as_second() - now.as_second()).max(0);
         return Eta::Opens { seconds, at };
     }
-    if let Some(why) = whys().find(|why| why.reason == Reason::OutsideWindow) {
+    if let Some(why) = whys().find(|why| why.reason.is_of_hours()) {
         return Eta::Held(why.reason, why.who());
     }
     let Some(Pace {
@@ -220,15 +209,8 @@ pub struct Pace {
 
 /// How fast the nodes of the owner of this report change, by the journals of its run; none before one is done.
 pub fn pace(report: &Report, observed: &Observed, now: Timestamp) -> Option<Pace> {
-    let journals = || {
-        let all = observed.changes.values();
-        all.filter(|change| change.spec.target.run_id == report.run_id)
-    };
-    let mut took: Vec<(Timestamp, i64)> = journals().filter_map(done).collect();
-    took.sort_unstable();
-    let mut took: Vec<i64> = took.iter().rev().take(LOOKED_AT).map(|(_, took)| *took).collect();
-    took.sort_unstable();
-    let median_seconds = took.get(took.len() / 2).copied()?;
+    let (median_seconds, of) = median_seconds(observed, &report.run_id)?;
+    let journals = || journals(observed, &report.run_id);
     let in_flight = report.nodes.iter().filter(|(_, node)| node.in_flight());
     let under_way = in_flight.map(|(name, _)| {
         let begun = journals()
@@ -240,9 +222,25 @@ pub fn pace(report: &Report, observed: &Observed, now: Timestamp) -> Option<Pace
     });
     Some(Pace {
         median_seconds,
-        of: took.len(),
+        of,
         under_way: under_way.collect(),
     })
+}
+
+/// What a node of this run took from its admission to its end, in the middle (seconds), and of how many nodes; none before one is
+/// done.
+pub fn median_seconds(observed: &Observed, run_id: &str) -> Option<(i64, usize)> {
+    let mut took: Vec<(Timestamp, i64)> = journals(observed, run_id).filter_map(done).collect();
+    took.sort_unstable();
+    let mut took: Vec<i64> = took.iter().rev().take(LOOKED_AT).map(|(_, took)| *took).collect();
+    took.sort_unstable();
+    let median = took.get(took.len() / 2).copied()?;
+    Some((median, took.len()))
+}
+
+fn journals<'a>(observed: &'a Observed, run_id: &str) -> impl Iterator<Item = &'a ChangeView> {
+    let all = observed.changes.values();
+    all.filter(move |change| change.spec.target.run_id == run_id)
 }
 
 fn began(change: &ChangeView) -> Timestamp {
@@ -428,7 +426,7 @@ mod tests {
         let found = waits(Step::Selected, why);
         assert_eq!(
             found.to_string(),
-            "not known: spec.window opens in 5d00h (1970-01-06 00:16 UTC)"
+            "not known: nodes begin again in 5d00h (1970-01-06 00:16 UTC)"
         );
     }
 

@@ -4,6 +4,7 @@
 //! found and wanted, so that a bad spec can hold a run but never keep numo from giving back what it took.
 
 use crate::{
+    admit::schedule::Schedule,
     drain::wrong_selector,
     key::Key,
     names,
@@ -65,6 +66,8 @@ pub struct Intent<'a> {
     pub dry_run: bool,
     /// Selects the nodes that go before all others.
     pub first: Option<Value>,
+    /// When nodes begin.
+    pub schedule: Schedule<'a>,
     /// Whether every new rendered configuration is gated, not only those of another version.
     pub any_config: bool,
     /// Whether the pools stay paused between runs.
@@ -134,6 +137,10 @@ impl<'a> Intent<'a> {
         let wrong = first.as_ref().and_then(wrong_selector);
         problems
             .extend(wrong.map(|problem| Why::new(Reason::InvalidField, format!("spec.first: {problem}"))));
+        let schedule = schedule(run).unwrap_or_else(|problem| {
+            problems.push(Why::new(Reason::InvalidField, problem));
+            Schedule::default()
+        });
         let awaited = spec.awaited_workloads.as_ref();
         problems.extend(
             awaited
@@ -173,6 +180,7 @@ impl<'a> Intent<'a> {
             workloads_check,
             dry_run: spec.dry_run.unwrap_or(false),
             first,
+            schedule,
             any_config: spec.trigger == Some(Trigger::AnyConfig),
             hold_always: spec.hold == Some(HoldPools::Always) && spec.trigger == Some(Trigger::AnyConfig),
             quarantine: spec.quarantine == Some(Quarantine::Taint),
@@ -181,6 +189,15 @@ impl<'a> Intent<'a> {
             problems,
         }
     }
+}
+
+/// When nodes of a run may begin.
+///
+/// Errors: the field, what was found and what is wanted.
+pub fn schedule(run: &RunConfigView) -> Result<Schedule<'_>, String> {
+    let mut schedule = Schedule::default();
+    schedule.add("spec", run.hours.as_ref(), run.spec.start_after.as_deref())?;
+    Ok(schedule)
 }
 
 /// What holds for one node: the part of the intent that was in force when its turn began.

@@ -5,7 +5,7 @@
 
 pub use crate::key::Key;
 use crate::{
-    admit::window::Window,
+    admit::{hours::Hours, window::Window},
     owner::{Owner, OwnerKind},
     time::later,
     why::Why,
@@ -561,6 +561,8 @@ pub struct RunConfigView {
     pub annotations: Map,
     /// The spec.
     pub spec: MutexRunConfigSpec,
+    /// `spec.window`, understood or not.
+    pub hours: Option<Result<Hours, String>>,
     /// numo's own check of the workloads that leave a node, as the spec sets it; none where nobody can ask it.
     pub workloads_check: Option<Box<RuleView>>,
     /// What of it this numo cannot read, in words: the rest of the spec holds its pools.
@@ -888,13 +890,18 @@ pub struct BindingView {
     pub uid: String,
     /// `metadata.generation`.
     pub generation: i64,
+    /// `spec.window`, understood or not.
+    pub hours: Option<Result<Hours, String>>,
     /// The status last written.
     pub status: MutexBindingStatus,
 }
 
 impl From<MutexBindingSpec> for BindingView {
+    /// Without a time zone database its hours cannot be understood: where it has some, nothing begins under it.
     fn from(spec: MutexBindingSpec) -> Self {
+        let hours = spec.settings.window.as_ref();
         Self {
+            hours: hours.map(|_| Err("found hours that nobody has read".to_owned())),
             spec,
             ..Self::default()
         }
@@ -1000,6 +1007,8 @@ pub struct PlanView {
     pub selector: serde_json::Value,
     /// `spec.window`, understood or not.
     pub window: Option<Result<Window, String>>,
+    /// `spec.mutex.window`, understood or not.
+    pub hours: Option<Result<Hours, String>>,
     /// The status last written.
     pub status: PlanStatus,
 }

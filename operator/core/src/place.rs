@@ -126,6 +126,7 @@ mod tests {
             spec: numo_api::PlanSpec::default(),
             selector: serde_json::Value::Null,
             window: None,
+            hours: None,
             status: numo_api::PlanStatus::default(),
         };
         (key, view)

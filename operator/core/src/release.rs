@@ -299,6 +299,7 @@ fn stand_in(observed: &mut Observed, uid: &str, gone: &Gone, now: Timestamp) {
         workloads_check: None,
         misread: None,
         keeps_status: false,
+        hours: None,
         status: MutexRunConfigStatus::default(),
     });
     if gone.kinds.contains(OwnerKind::MutexRunConfig.name()) {
@@ -322,6 +323,7 @@ fn stand_in(observed: &mut Observed, uid: &str, gone: &Gone, now: Timestamp) {
         spec: PlanSpec::default(),
         selector: serde_json::Value::Null,
         window: None,
+        hours: None,
         status: PlanStatus::default(),
     });
 }

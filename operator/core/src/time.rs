@@ -1,4 +1,4 @@
-//! Times that come from objects anyone may have written.
+//! Times that come from objects anyone may have written, and lengths of time in words.
 
 use jiff::Timestamp;
 
@@ -11,3 +11,14 @@ pub fn later(at: Timestamp, seconds: i64) -> Timestamp {
 
 /// After how long a person has to look at a wait that should end by itself (seconds).
 pub const STUCK_SECONDS: i64 = 600;
+
+/// A length of time as a person says it: the two largest units.
+pub fn words(seconds: i64) -> String {
+    let seconds = seconds.max(0);
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        3600..86_400 => format!("{}h{:02}m", seconds / 3600, seconds / 60 % 60),
+        _ => format!("{}d{:02}h", seconds / 86_400, seconds / 3600 % 24),
+    }
+}

@@ -496,6 +496,7 @@ fn add_run(
         workloads_check: None,
         misread: None,
         keeps_status: false,
+        hours: None,
         status: MutexRunConfigStatus::default(),
     };
     world.truth.runs.insert(key, view);

@@ -7,7 +7,7 @@ macro_rules! gates {
     ($($(#[$meaning:meta])* $gate:ident,)+) => {
         /// One thing that may stand against a node's turn.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub(crate) enum Gate {
+        pub enum Gate {
             $($(#[$meaning])* $gate,)+
         }
 
@@ -26,8 +26,10 @@ gates! {
     Stop,
     /// A person holds this node.
     Person,
-    /// The owner waits for its version, its window, or another owner.
+    /// The owner waits for its version, the window of its own kind, or another owner.
     Waits,
+    /// The hours that the owner is under are closed, or end too soon; or it starts later.
+    Window,
     /// The owner cannot change a node like this one.
     Unfit,
     /// Somebody is about to take the node away, or to reboot it.

@@ -1,9 +1,11 @@
 //! What keeps nodes from their turns, whoever the owner is.
 
 pub(crate) mod first;
-pub(crate) mod gates;
+pub mod gates;
+pub mod hours;
 pub mod leaving;
 pub mod not_ready;
-pub(crate) mod queue;
+pub mod queue;
 pub(crate) mod room;
+pub mod schedule;
 pub mod window;

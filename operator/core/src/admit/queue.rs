@@ -4,9 +4,11 @@
 use super::{
     gates::{self, Gate},
     leaving::leaving,
+    schedule::Schedule,
 };
 use crate::{
     decision::Decision,
+    eta,
     ledger::{self, Ledger},
     observed::{ChangeView, NodeView, Observed},
     rules::Admission,
@@ -21,7 +23,7 @@ use jiff::Timestamp;
 use numo_api::Step;
 
 /// The nodes of an owner that wait for their turn.
-pub(crate) trait Queue<'a> {
+pub trait Queue<'a> {
     /// One of them.
     type One: Copy;
 
@@ -35,6 +37,12 @@ pub(crate) trait Queue<'a> {
     fn node(&self, one: Self::One) -> &'a NodeView;
     /// Its journal, if it has had a turn for what is asked for now, or a person has said something of it.
     fn change(&self, one: Self::One) -> Option<&'a ChangeView>;
+    /// When nodes of the owner may begin.
+    fn schedule(&self) -> &Schedule<'a>;
+    /// The run that the journals of its nodes name: what they took is the forecast of a turn. Empty where there is none.
+    fn run_id(&self) -> &str {
+        ""
+    }
     /// Whether a person asks about the node.
     fn is_asked(&self, one: Self::One) -> bool;
     /// Deals with a node that has no turn to wait for: it is done, was left out, or was begun without numo.
@@ -68,12 +76,17 @@ pub(crate) trait Queue<'a> {
 }
 
 /// Begins as many nodes as may be, and says of each other one what it waits for.
-pub(crate) fn admit<'a>(queue: &mut impl Queue<'a>) {
+pub fn admit<'a>(queue: &mut impl Queue<'a>) {
     let (observed, answers, now) = queue.seen();
     let taken = observed.taken(now);
     let mut ledger = Ledger::of(observed, now);
     let mut probes = Probes::default();
     let mut asking = 0;
+    let median_seconds = eta::median_seconds(observed, queue.run_id()).map(|(median, _)| median);
+    let shut = queue.schedule().refusal(now, median_seconds);
+    if let Some(at) = queue.schedule().changes_after(now) {
+        queue.out().wake(at);
+    }
     let mut waiting = queue.waiting();
     // Whose turn was closed for too long stands behind the others.
     waiting.sort_by_key(|one| closed::stood_back(queue.change(*one)));
@@ -84,6 +97,7 @@ pub(crate) fn admit<'a>(queue: &mut impl Queue<'a>) {
         let (node, change) = (queue.node(one), queue.change(one));
         let against = gates::weigh(queue.is_asked(one), |gate| match gate {
             Gate::Stop => ledger::stop(observed, node),
+            Gate::Window => shut.clone(),
             Gate::Leaving => {
                 let (why, at) = leaving(node, &taken, now)?;
                 if let Some(at) = at {

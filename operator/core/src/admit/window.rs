@@ -23,13 +23,9 @@ impl Window {
     pub fn parse(window: &PlanWindow, zone: impl FnOnce(&str) -> Option<TimeZone>) -> Result<Self, String> {
         let mut days = [false; 7];
         for (index, found) in window.days.iter().flatten().enumerate() {
-            let name = found.trim().to_lowercase();
-            let day = DAYS
-                .iter()
-                .position(|names| names.contains(&name.as_str()))
-                .ok_or_else(|| {
-                    format!("spec.window.days[{index}]: found {found:?}, wanted a day such as mon or monday")
-                })?;
+            let day = day_of_week(found).ok_or_else(|| {
+                format!("spec.window.days[{index}]: found {found:?}, wanted a day such as mon or monday")
+            })?;
             days[day] = true;
         }
         let time = |field: &str, text: &Option<String>| {
@@ -121,8 +117,14 @@ impl Window {
     }
 }
 
+/// The day of a week by its number, or by its name in full, in three letters or in two; Sunday is 0.
+pub(super) fn day_of_week(text: &str) -> Option<usize> {
+    let name = text.trim().to_lowercase();
+    DAYS.iter().position(|names| names.contains(&name.as_str()))
+}
+
 /// `15:04`, `15:04:05`, `03:04pm`, `15`, `03pm`, `3pm`.
-fn time_of_day(text: &str) -> Option<Time> {
+pub(super) fn time_of_day(text: &str) -> Option<Time> {
     let text = text.trim();
     let lower = text.to_lowercase();
     let (digits, half) = match lower.strip_suffix("pm") {

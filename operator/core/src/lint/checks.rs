@@ -2,6 +2,7 @@
 
 use crate::{
     action::{JobRequest, MachinePatch},
+    admit::schedule::Schedule,
     key::Key,
     ledger,
     observed::{ChangeView, NodeView, Observed, RuleView},
@@ -43,6 +44,26 @@ pub fn not_stopped(observed: &Observed, node: &NodeView, what: &str) -> Checked 
         Some(why) => breach(
             13,
             format!("{} would be {what} while stopped: {}", node.name, why.message),
+        ),
+        None => Ok(()),
+    }
+}
+
+/// 13: nothing is begun while the hours of the owner are closed, or nobody understands them.
+pub fn in_hours(
+    schedule: Result<Schedule<'_>, String>,
+    node: &NodeView,
+    what: &str,
+    now: Timestamp,
+) -> Checked {
+    let closed = match schedule {
+        Ok(schedule) => schedule.closed(now).map(|why| why.message.to_string()),
+        Err(problem) => Some(problem),
+    };
+    match closed {
+        Some(message) => breach(
+            13,
+            format!("{} would be {what} out of hours: {message}", node.name),
         ),
         None => Ok(()),
     }

@@ -1,8 +1,11 @@
 //! The table: which kind of write is checked against what, for every owner.
 
-use super::checks::{Breach, Checked, breach, here, job_may_run, lease_is_ours, machine_patch, not_stopped};
+use super::checks::{
+    Breach, Checked, breach, here, in_hours, job_may_run, lease_is_ours, machine_patch, not_stopped,
+};
 use crate::{
     action::{Action, Eviction, NodePatch, Planned, PoolPatch},
+    admit::schedule::Schedule,
     decision::Decision,
     drain,
     ledger::Ledger,
@@ -42,6 +45,10 @@ pub trait Checks {
     fn was_begun(&self, _node: &NodeView, _run_id: &str) -> bool {
         false
     }
+    /// When its nodes may begin.
+    ///
+    /// Errors: what cannot be understood of it.
+    fn schedule(&self) -> Result<Schedule<'_>, String>;
     /// What else must be so when a node is begun.
     fn begin(&self, node: &NodeView) -> Checked;
     /// A write to a node.
@@ -139,6 +146,7 @@ fn begins<'a>(
         return breach(13, format!("{name} would be begun while its owner is suspended"));
     }
     not_stopped(sight.observed, node, "admitted")?;
+    in_hours(owner.schedule(), node, "admitted", sight.now)?;
     owner.begin(node)?;
     if spec.in_service {
         return Ok(());

@@ -11,7 +11,7 @@
 //! evaluation disk/Pre/1 of a Wait:Full/30 said:-10   an attempt of `rule disk wasm`, and its last answer
 //! ```
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::{SignedDuration, Timestamp, tz::TimeZone};
 use numo_api::{
     Directive, DirectiveAction, Entry, FailurePolicy, NodeChangeSpec, NodeChangeStatus, ObjectRef, Outcome,
     OwnerRef, Phase, Pin, Placement, Reason, RuleWait, RunStatus, Step, Target, Terms, VerdictRecord,
@@ -20,6 +20,7 @@ use numo_api::{
 };
 use numo_core::{
     MaintenanceGroup, Owner,
+    admit::hours::Hours,
     decide::lease_holder,
     intent,
     mark::{self, PausedBy, PriorSelector, Shielded},
@@ -49,6 +50,14 @@ pub fn now() -> Timestamp {
 /// `now` and some seconds.
 pub fn at(seconds: i64) -> Timestamp {
     now() + SignedDuration::from_secs(seconds)
+}
+
+/// The hours of a field `window`. One time zone is known beside UTC.
+pub fn hours(given: &numo_api::hours::Hours) -> Result<Hours, String> {
+    Hours::parse(given, |name| match name {
+        "Europe/Warsaw" => TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").ok(),
+        _ => None,
+    })
 }
 
 /// The run under test.
@@ -714,6 +723,7 @@ impl Cluster {
                 .contains(&"misread")
                 .then(|| "spec.order: unknown variant".to_owned()),
             keeps_status: false,
+            hours: parsed.window.as_ref().map(hours),
             workloads_check: words
                 .contains(&"checks-workloads")
                 .then(|| Box::new(ready::rule(parsed.awaited_workloads.as_ref()))),

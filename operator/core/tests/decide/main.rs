@@ -19,6 +19,7 @@ mod cluster;
 mod configs;
 mod evaluations;
 mod found;
+mod hours;
 mod journal;
 mod last_look;
 mod leaving;

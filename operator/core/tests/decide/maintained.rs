@@ -16,7 +16,7 @@
 //! foreign                                  node-maintenance-operator runs
 //! ```
 
-use crate::cluster::{Cluster, Line, NAMESPACE, at, step};
+use crate::cluster::{Cluster, Line, NAMESPACE, at, hours, step};
 use numo_api::{
     DrainSettings, Entry, NodeChangeStatus, NodeMaintenanceSpec, NodeMaintenanceStatus, ObjectRef, Step,
     marks,
@@ -25,8 +25,8 @@ use numo_core::{
     MaintenanceGroup, Owner,
     mark::{self, CordonedBy, Shielded},
     observed::{
-        ChangeView, DisruptionBudgetView, EtcdPodView, EvictionView, ForeignController, JobView, Key,
-        LeaseView, MaintenanceView, PodView, Returned, Rival, Said,
+        BindingView, ChangeView, DisruptionBudgetView, EtcdPodView, EvictionView, ForeignController, JobView,
+        Key, LeaseView, MaintenanceView, PodView, Returned, Rival, Said,
     },
     owners::node_maintenance,
 };
@@ -88,9 +88,12 @@ impl Cluster {
                 let (_, json) = line.text.split_once(" spec ").expect("a spec");
                 let spec: numo_api::MutexBindingSpec =
                     serde_json::from_str(json).expect("a MutexBinding's spec");
-                self.observed
-                    .bindings
-                    .insert(line.word(1).to_owned(), spec.into());
+                let hours = spec.settings.window.as_ref().map(hours);
+                let view = BindingView {
+                    hours,
+                    ..BindingView::from(spec)
+                };
+                self.observed.bindings.insert(line.word(1).to_owned(), view);
             }
             "foreign" => {
                 let key = Key::new("operators", "node-maintenance-operator-controller-manager");

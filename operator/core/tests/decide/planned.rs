@@ -15,7 +15,7 @@
 //! blind                                                the Jobs of Plans are not to be seen
 //! ```
 
-use crate::cluster::{Cluster, Line, at, now};
+use crate::cluster::{Cluster, Line, at, hours, now};
 use numo_api::{
     Directive, DirectiveAction, Entry, NodeChangeStatus, Pin, PlanCondition, PlanSpec, PlanStatus, Step,
     marks,
@@ -207,6 +207,10 @@ impl Cluster {
             digest: String::new(),
             selector,
             window: spec.window.as_ref().map(|window| Window::parse(window, |_| None)),
+            hours: spec
+                .mutex
+                .as_ref()
+                .and_then(|mutex| mutex.window.as_ref().map(hours)),
             spec,
             status: PlanStatus {
                 conditions: Some(conditions),

@@ -1,14 +1,21 @@
 //! A kind of owner that numo does not have: it repaints nodes. Whatever numo does for the nodes of every owner it has by the page of
-//! steps, the page of a pass, the gates and the table of checks; this file is all that it needs.
+//! steps, the page of a pass, the page of admission and the table of checks; this file is all that it needs.
 
 use crate::{
     cluster::{Cluster, NAMESPACE, RUN_UID, now, run_key},
     words::words,
 };
+use jiff::Timestamp;
 use numo_api::{Phase, Reason, Step, Target};
 use numo_core::{
     Decision, Owner, Snapshot,
     action::{Action, Change, NodePatch, NodePurpose, Planned},
+    admit::{
+        gates::Gate,
+        hours::Hours,
+        queue::{self, Queue},
+        schedule::Schedule,
+    },
     decide::pass,
     invariant::Breach,
     key::Key,
@@ -21,7 +28,7 @@ use numo_core::{
     pass::Pass,
     probe::Look,
     report::NodeReport,
-    rules,
+    rules::{self, Admission, Subject},
     turn::{
         journal::Journal,
         phases::Phases,
@@ -62,6 +69,7 @@ struct Toy<'a> {
     observed: &'a Observed,
     answers: &'a Answers,
     rules: Vec<(Key, Option<&'a RuleView>)>,
+    hours: Option<&'a Result<Hours, String>>,
     out: Decision,
 }
 
@@ -106,37 +114,113 @@ impl Pass for Toy<'_> {
     fn restore_rest(&mut self) {}
 
     fn go_on(&mut self) {
-        let mut ledger = ledger::Ledger::of(self.observed, now());
-        for node in self.observed.nodes.values() {
-            let mut turns = journals(self.observed);
-            if turns.any(|change| change.spec.node_name == node.name) {
-                continue;
-            }
-            if let Some(why) = ledger.refusal(node) {
-                self.say(node, Step::Selected, why);
-                continue;
-            }
-            ledger.take(node);
-            let target = Target {
-                run_id: "red".to_owned(),
-                version: "red".to_owned(),
-                pool: String::new(),
-            };
-            let (key, spec) = reservation((&OWNER, RUN_UID), node, target, false, NAMESPACE);
-            let spec = Box::new(spec);
-            self.act(node, Action::CreateChange { key, spec });
-            self.say(
-                node,
-                Step::Admitted,
-                Why::new(Reason::Admitting, "its turn has come"),
-            );
-        }
+        queue::admit(&mut Waiting {
+            schedule: schedule(self.hours).expect("sound hours"),
+            toy: self,
+        });
     }
 
     fn tidy(&mut self) {}
 
     fn finish(self) -> Decision {
         self.out
+    }
+}
+
+/// When its nodes begin.
+fn schedule(hours: Option<&Result<Hours, String>>) -> Result<Schedule<'_>, String> {
+    let mut schedule = Schedule::default();
+    schedule.add("spec", hours, None)?;
+    Ok(schedule)
+}
+
+/// Its nodes that have no turn.
+struct Waiting<'p, 'a> {
+    toy: &'p mut Toy<'a>,
+    schedule: Schedule<'a>,
+}
+
+impl<'a> Queue<'a> for Waiting<'_, 'a> {
+    type One = &'a NodeView;
+
+    fn seen(&self) -> (&'a Observed, &'a Answers, Timestamp) {
+        (self.toy.observed, self.toy.answers, now())
+    }
+
+    fn out(&mut self) -> &mut Decision {
+        &mut self.toy.out
+    }
+
+    fn waiting(&mut self) -> Vec<&'a NodeView> {
+        let observed = self.toy.observed;
+        let had_turn: Vec<&str> = journals(observed)
+            .map(|change| change.spec.node_name.as_str())
+            .collect();
+        let nodes = observed.nodes.values();
+        nodes
+            .filter(|node| !had_turn.contains(&node.name.as_str()))
+            .collect()
+    }
+
+    fn node(&self, node: &'a NodeView) -> &'a NodeView {
+        node
+    }
+
+    fn change(&self, _node: &'a NodeView) -> Option<&'a ChangeView> {
+        None
+    }
+
+    fn schedule(&self) -> &Schedule<'a> {
+        &self.schedule
+    }
+
+    fn is_asked(&self, _node: &'a NodeView) -> bool {
+        false
+    }
+
+    fn sort_out(&mut self, _node: &'a NodeView, _ledger: &mut ledger::Ledger<'a>) -> Next {
+        ON
+    }
+
+    fn against(&mut self, _node: &'a NodeView, _gate: Gate) -> Option<Why> {
+        None
+    }
+
+    fn admission(&self, node: &'a NodeView) -> Admission {
+        let subject = Subject {
+            owner: &OWNER,
+            owner_uid: RUN_UID,
+            node: &node.name,
+            node_uid: &node.uid,
+            hostname: "",
+            pool: "",
+            from_version: "",
+            to_version: "red",
+            run: "red",
+            round: 1,
+            since: None,
+            waits: &[],
+        };
+        rules::admission(&self.toy.rules, &subject, self.toy.observed, now())
+    }
+
+    fn take_place(&mut self, _node: &'a NodeView, _is_asked_about: bool) {}
+
+    fn take_turn(&mut self, node: &'a NodeView) {
+        let target = Target {
+            run_id: "red".to_owned(),
+            version: "red".to_owned(),
+            pool: String::new(),
+        };
+        let (key, spec) = reservation((&OWNER, RUN_UID), node, target, false, NAMESPACE);
+        let spec = Box::new(spec);
+        self.toy.act(node, Action::CreateChange { key, spec });
+        let why = Why::new(Reason::Admitting, "its turn has come");
+        self.say(node, Step::Admitted, why);
+    }
+
+    fn say(&mut self, node: &'a NodeView, step: Step, why: Why) {
+        self.toy.say(node, step, why);
     }
 }
 
@@ -245,11 +329,16 @@ impl Turn for Painting<'_, '_> {
 struct Lint<'a> {
     sight: Sight<'a>,
     rules: Vec<(Key, Option<&'a RuleView>)>,
+    hours: Option<&'a Result<Hours, String>>,
 }
 
 impl Checks for Lint<'_> {
     fn holder(&self) -> String {
         "toy".to_owned()
+    }
+
+    fn schedule(&self) -> Result<Schedule<'_>, String> {
+        schedule(self.hours)
     }
 
     fn begin(&self, _node: &NodeView) -> Checked {
@@ -289,6 +378,7 @@ fn decision(cluster: &Cluster) -> (Decision, Vec<Breach>) {
         observed,
         answers: &cluster.answers,
         rules: rules_of(observed),
+        hours: hours_of(observed),
         out: Decision::default(),
     };
     let mut decision = pass(&snapshot, view(), toy);
@@ -301,9 +391,14 @@ fn decision(cluster: &Cluster) -> (Decision, Vec<Breach>) {
     let checks = Lint {
         sight,
         rules: rules_of(observed),
+        hours: hours_of(observed),
     };
     let breaches = keep(&mut decision, sight, &checks);
     (decision, breaches)
+}
+
+fn hours_of(observed: &Observed) -> Option<&Result<Hours, String>> {
+    observed.runs.get(&run_key())?.hours.as_ref()
 }
 
 /// Decides, and compares reports (`node a …`) and writes (`> …`).
@@ -364,6 +459,14 @@ fn a_new_kind_of_owner_has_its_rules_asked_in_their_places() {
 }
 
 #[test]
+fn a_new_kind_of_owner_begins_nothing_out_of_hours_and_asks_rules_before_a_turn() {
+    let closed = r#"{window: {openings: [{days: [mon], startTime: "22", endTime: "23"}]}}"#;
+    let of = |spec: &str| format!("node a worker v0\n run {spec}\n rule room Admit wasm");
+    check(&of(closed), "node a Selected OutsideWindow", &[]);
+    check(&of("{}"), "node a Selected RuleStarting", &[]);
+}
+
+#[test]
 fn a_new_kind_of_owner_obeys_stops_budgets_and_failures() {
     check(
         &cluster("", "change a -\n budget all max:1 paused"),
@@ -408,6 +511,7 @@ fn the_table_of_checks_stops_what_a_new_kind_of_owner_must_not_do() {
     let checks = Lint {
         sight,
         rules: rules_of(observed),
+        hours: hours_of(observed),
     };
     let mut decision = Decision {
         actions: vec![planned(Action::PatchNode(NodePatch::of(

@@ -329,7 +329,12 @@ impl Wait<'_> {
             Reason::ControlPlaneUpdating | Reason::PoolNotRendered if self.is_a_persons() => {
                 vec!["kubectl describe clusterversion version".to_owned()]
             }
-            _ if reason.who() == Who::ClusterAdmin || self.is_a_persons() => edit(),
+            _ if reason.who() == Who::ClusterAdmin || self.is_a_persons() => {
+                let bindings = of_each("MutexBinding", &|name| {
+                    format!("kubectl edit mutexbinding {name}")
+                });
+                if bindings.is_empty() { edit() } else { bindings }
+            }
             _ => Vec::new(),
         }
     }
@@ -730,6 +735,7 @@ mod tests {
             workloads_check: None,
             misread: None,
             keeps_status: false,
+            hours: None,
             status: MutexRunConfigStatus::default(),
         };
         store.observed.runs.insert(key, run);
@@ -869,6 +875,11 @@ mod tests {
         assert_eq!(
             first(Reason::OutsideWindow),
             ["kubectl -n ops edit mutexrunconfig upgrade"]
+        );
+        let bound = "MutexBinding nights spec.window never opens";
+        assert_eq!(
+            commands_of(&look, Some("a"), (Reason::NeverOpens, Who::ClusterAdmin), bound),
+            ["kubectl edit mutexbinding nights"]
         );
         assert!(
             commands(&look, Some("a"), Reason::NodeBusy, MESSAGE).is_empty(),

@@ -141,7 +141,12 @@ impl Earliest {
         let at = at.as_ref().map_or_else(String::new, |at| {
             let in_ = at.parse::<Timestamp>().map_or_else(
                 |_| String::new(),
-                |at| format!(", in {}", eta::words(at.as_second() - now.as_second())),
+                |at| {
+                    format!(
+                        ", in {}",
+                        numo_core::time::words(at.as_second() - now.as_second())
+                    )
+                },
             );
             format!("{at}{in_}: ")
         });
@@ -786,7 +791,8 @@ fn holder(observed: &Observed, holder: &str) -> String {
 /// When a node could move at the earliest: where time alone decides, when; else what it hangs on, and what is known of that.
 fn earliest(look: &Look, decision: &Decision, node: &NodeReport) -> Option<Earliest> {
     let why = match node.why.reason {
-        Reason::OutsideWindow => "spec.window opens",
+        Reason::StartsLater => "startAfter is over",
+        reason if reason.is_of_hours() => "the window opens",
         Reason::Soaking => "spec.soakSeconds are over",
         Reason::CompleteDelay => "spec.postCompleteDelay is over",
         Reason::NodeLeaseHeld => "the lease of the other controller ends",
@@ -812,7 +818,7 @@ fn first_turn(look: &Look, decision: &Decision) -> Earliest {
     };
     let basis = format!(
         "{} each in the median of {}",
-        eta::words(pace.median_seconds),
+        numo_core::time::words(pace.median_seconds),
         pace.of
     );
     match pace.under_way.iter().min() {

@@ -169,7 +169,7 @@ fn idle(all: &[Lease], now: Timestamp) -> Option<String> {
         .min();
     let since = last.map_or_else(
         || "none ever did".to_owned(),
-        |age| format!("the last one was alive {} ago", eta::words(age)),
+        |age| format!("the last one was alive {} ago", numo_core::time::words(age)),
     );
     Some(format!(
         "no numo leads ({since}): nothing of this moves; `numo doctor` says more"

@@ -664,7 +664,7 @@ fn refusals(one: &mut Preview, report: &Report) {
         let stands = matches!(
             why.who(),
             Who::ClusterAdmin | Who::RuleAuthor | Who::OtherController | Who::OtherRun | Who::OtherPlan
-        ) || why.reason == Reason::OutsideWindow;
+        ) || why.reason.is_of_hours();
         let known = one.refused.iter().any(|said| said.message == *why.message);
         if stands && !known {
             one.refused.push(Said {

@@ -2,6 +2,7 @@
 //! status. Pure; nothing here reads or writes.
 
 pub mod conditions;
+pub mod hours;
 pub mod mutex_binding;
 pub mod mutex_budget;
 pub mod mutex_rule;

@@ -500,6 +500,7 @@ mod tests {
             workloads_check: None,
             misread: None,
             keeps_status: false,
+            hours: None,
             status,
         }
     }

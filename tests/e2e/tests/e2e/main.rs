@@ -26,6 +26,7 @@ mod edits;
 mod escapes;
 mod examples;
 mod fields;
+mod hours;
 mod input;
 mod jobs;
 mod joiners;

@@ -190,6 +190,7 @@ impl World {
             spec,
             selector,
             window,
+            hours: None,
             status: PlanStatus::default(),
         };
         self.people.plans.insert(key.clone(), meant);

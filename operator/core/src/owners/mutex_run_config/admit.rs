@@ -14,6 +14,7 @@ use crate::{
         not_ready::left_out_at,
         queue::{self, Queue},
         room::{Room, Words},
+        schedule::Schedule,
     },
     decision::Decision,
     key::Key,
@@ -114,6 +115,14 @@ impl<'m> Queue<'m> for Waiting<'_, 'm> {
 
     fn change(&self, member: Self::One) -> Option<&'m ChangeView> {
         member.change
+    }
+
+    fn schedule(&self) -> &Schedule<'m> {
+        &self.draft.frame.intent.schedule
+    }
+
+    fn run_id(&self) -> &str {
+        &self.draft.frame.run_id
     }
 
     fn is_asked(&self, member: Self::One) -> bool {

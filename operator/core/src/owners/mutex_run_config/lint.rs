@@ -3,10 +3,11 @@
 use super::frame::{Frame, Member};
 use crate::{
     action::{NodePatch, NodePurpose, PoolPatch, PoolPurpose},
+    admit::schedule::Schedule,
     decision::Snapshot,
-    intent::InForce,
+    intent::{InForce, schedule},
     lint::{
-        checks::{Checked, breach, not_stopped, passed},
+        checks::{Checked, breach, in_hours, not_stopped, passed},
         table::{Checks, Sight},
     },
     mark,
@@ -165,6 +166,10 @@ impl Checks for Lint<'_, '_> {
         lease_holder(&self.run.uid)
     }
 
+    fn schedule(&self) -> Result<Schedule<'_>, String> {
+        schedule(self.run)
+    }
+
     fn begin(&self, node: &NodeView) -> Checked {
         not_suspended(self.frame(), &node.name)?;
         if node.unschedulable {
@@ -181,6 +186,7 @@ impl Checks for Lint<'_, '_> {
                 let Some(member) = frame.members.iter().find(|member| member.node.name == *name) else {
                     return breach(1, format!("{name} is not a node of this run"));
                 };
+                in_hours(self.schedule(), node, "let go", self.sight.now)?;
                 released(frame, member)
             }
             NodePurpose::Unshield => match mark::shielded(node) {

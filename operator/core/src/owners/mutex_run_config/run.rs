@@ -485,13 +485,15 @@ fn drive(draft: &mut Draft<'_>, hold: Option<Why>, refusal: Option<&Why>) {
         }
         None => pool::set_up(draft),
     };
-    draft.out.report.hold = hold.clone().map(|why| {
+    let said = hold.clone().map(|why| {
         if refusal == Some(&why) {
             foretold(draft.frame, why)
         } else {
             why
         }
     });
+    let closed = || draft.frame.intent.schedule.closed(draft.frame.now);
+    draft.out.report.hold = said.or_else(closed);
     admit::admit(draft, hold.as_ref());
 }
 

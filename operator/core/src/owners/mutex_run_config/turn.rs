@@ -372,7 +372,9 @@ impl steps::Turn for Turn<'_, '_> {
         let frame = self.draft.frame;
         if phase == Phase::Pre {
             let hold = self.pass.hold.cloned();
-            return hold.or_else(|| ledger::stop(frame.observed, self.member.node));
+            return hold
+                .or_else(|| ledger::stop(frame.observed, self.member.node))
+                .or_else(|| frame.intent.schedule.closed(frame.now));
         }
         let against = weigh(frame.is_asked(self.member), |gate| match gate {
             Gate::Owner => self.pass.hold.cloned(),

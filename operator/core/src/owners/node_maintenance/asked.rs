@@ -3,13 +3,16 @@
 
 use super::known::changes;
 use crate::{
-    admit::room::{Room, Words},
+    admit::{
+        room::{Room, Words},
+        schedule::Schedule,
+    },
     binding,
     drain::DrainOptions,
     intent,
     key::Key,
     ledger::is_kept,
-    observed::{ForeignController, MaintenanceView, NodeView, Observed, RuleView},
+    observed::{BindingView, ForeignController, MaintenanceView, NodeView, Observed, RuleView},
     quorum,
     why::Why,
 };
@@ -22,6 +25,8 @@ pub(super) const PHASES: [Phase; 6] = binding::MAINTENANCE_PHASES;
 pub(super) struct Intent<'a> {
     pub(super) rules: Vec<(Key, Option<&'a RuleView>)>,
     pub(super) drain: DrainOptions,
+    /// When its node may begin, by its bindings.
+    pub(super) schedule: Schedule<'a>,
     pub(super) suspended: Option<Why>,
     /// What is wrong with its drain settings.
     pub(super) of_drain: Option<Why>,
@@ -34,10 +39,16 @@ pub(super) fn bindings<'a>(
     view: &MaintenanceView,
     observed: &'a Observed,
 ) -> impl Iterator<Item = (&'a String, &'a MutexBindingSpec)> {
+    binding_views(view, observed).map(|(name, binding)| (name, &binding.spec))
+}
+
+fn binding_views<'a>(
+    view: &MaintenanceView,
+    observed: &'a Observed,
+) -> impl Iterator<Item = (&'a String, &'a BindingView)> {
     let labels = view.labels.clone();
     let all = observed.bindings.iter();
-    all.map(|(name, binding)| (name, &binding.spec))
-        .filter(move |(_, spec)| binding::speaks_of(spec, "NodeMaintenance", "", &labels))
+    all.filter(move |(_, binding)| binding::speaks_of(&binding.spec, "NodeMaintenance", "", &labels))
 }
 
 /// What a NodeMaintenance must pass: its own rules, then those of the MutexBindings that speak of it, each once and
@@ -100,6 +111,10 @@ pub(super) fn asked<'a>(view: &MaintenanceView, observed: &'a Observed) -> Inten
         let message = format!("MutexBinding {name} {}", binding::wrong_selector(binding)?);
         Some(Why::new(Reason::InvalidField, message))
     });
+    let (schedule, of_hours) = match schedule(view, observed) {
+        Ok(schedule) => (schedule, None),
+        Err(problem) => (Schedule::default(), Some(Why::new(Reason::InvalidField, problem))),
+    };
     let suspended = view.annotations.get(marks::SUSPEND).map(|by| {
         let message = format!(
             "NodeMaintenance {} has annotation {}: {by}",
@@ -120,11 +135,32 @@ pub(super) fn asked<'a>(view: &MaintenanceView, observed: &'a Observed) -> Inten
     });
     Intent {
         drain: DrainOptions::of(drain),
+        schedule,
         rules: rules.into_iter().map(|(_, key, rule)| (key, rule)).collect(),
         suspended,
-        problem: of_selector.or_else(|| of_drain.clone()).or(of_rules).or(pruned),
+        problem: of_selector
+            .or_else(|| of_drain.clone())
+            .or(of_hours)
+            .or(of_rules)
+            .or(pruned),
         of_drain,
     }
+}
+
+/// When the node of a maintenance may begin.
+///
+/// Errors: the field, what was found and what is wanted.
+pub(super) fn schedule<'a>(view: &MaintenanceView, observed: &'a Observed) -> Result<Schedule<'a>, String> {
+    let mut schedule = Schedule::default();
+    for (name, binding) in binding_views(view, observed) {
+        let start_after = binding.spec.settings.start_after.as_deref();
+        schedule.add(
+            &format!("MutexBinding {name} spec"),
+            binding.hours.as_ref(),
+            start_after,
+        )?;
+    }
+    Ok(schedule)
 }
 
 impl Intent<'_> {

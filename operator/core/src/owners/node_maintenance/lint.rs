@@ -1,10 +1,11 @@
 //! What is checked of the writes that only a NodeMaintenance makes.
 
-use super::asked::rules_of;
+use super::asked::{rules_of, schedule};
 use crate::{
     action::{NodePatch, NodePurpose},
+    admit::schedule::Schedule,
     lint::{
-        checks::{Checked, breach, not_stopped, passed},
+        checks::{Checked, breach, in_hours, not_stopped, passed},
         table::{Checks, Sight},
     },
     mark,
@@ -46,6 +47,7 @@ impl Lint<'_> {
             return Ok(());
         }
         not_stopped(self.sight.observed, node, "cordoned")?;
+        in_hours(self.schedule(), node, "cordoned", self.sight.now)?;
         self.keeps_quorum(node)?;
         let rules = rules_of(self.view, self.sight.observed);
         passed(&rules, name, (change, &rules::BEFORE_RELEASE), self.sight.now)
@@ -55,6 +57,10 @@ impl Lint<'_> {
 impl Checks for Lint<'_> {
     fn holder(&self) -> String {
         marks::MAINTENANCE_HOLDER.to_owned()
+    }
+
+    fn schedule(&self) -> Result<Schedule<'_>, String> {
+        schedule(self.view, self.sight.observed)
     }
 
     fn begin(&self, node: &NodeView) -> Checked {

@@ -305,6 +305,7 @@ impl Pass<'_> {
                 problem.or_else(|| self.intent.suspended.clone())
             }
             Gate::Stop => ledger::stop(self.observed, node),
+            Gate::Window => self.intent.schedule.closed(self.now),
             Gate::Quorum => quorum::refusal(self.observed, node),
             // A node that is not Ready, or cordoned, is drained like any: that is what people ask a maintenance for.
             Gate::Person

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     action::Action,
-    admit::{gates::Gate, queue::Queue},
+    admit::{gates::Gate, queue::Queue, schedule::Schedule},
     decision::Decision,
     drain,
     ledger::{self, Ledger},
@@ -55,6 +55,10 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
 
     fn change(&self, (): ()) -> Option<&'a ChangeView> {
         self.said
+    }
+
+    fn schedule(&self) -> &Schedule<'a> {
+        &self.pass.intent.schedule
     }
 
     fn is_asked(&self, (): ()) -> bool {

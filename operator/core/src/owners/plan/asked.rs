@@ -3,11 +3,12 @@
 
 use super::{duration::duration_millis, honoured::stood_off};
 use crate::{
+    admit::{hours::Hours, schedule::Schedule},
     binding,
     drain::{self, DrainOptions},
     intent,
     key::Key,
-    observed::{IntOrPercent, Observed, PlanView, RuleView},
+    observed::{BindingView, IntOrPercent, Observed, PlanView, RuleView},
     owner::OwnerKind,
     pools,
     why::Why,
@@ -37,6 +38,8 @@ pub struct Intent<'a> {
     pub mutex_keys: Vec<&'a String>,
     /// Selectors of the nodes that go first.
     pub first: Vec<Value>,
+    /// When nodes begin, beside the Plan's own `spec.window`.
+    pub schedule: Schedule<'a>,
     /// How many nodes may fail: each bound holds.
     pub failure_budgets: Vec<IntOrPercent>,
     /// Whether nodes that are not Ready are begun.
@@ -70,34 +73,54 @@ pub fn bindings<'a>(
     view: &'a PlanView,
     observed: &'a Observed,
 ) -> impl Iterator<Item = (&'a String, &'a MutexBindingSpec)> {
-    let all = observed.bindings.iter();
-    all.map(|(name, binding)| (name, &binding.spec))
-        .filter(|(_, spec)| binding::speaks_of(spec, "Plan", &view.key.namespace, &view.labels))
+    binding_views(view, observed).map(|(name, binding)| (name, &binding.spec))
 }
 
-/// Everything that gates the Plan, its own first, with the field that says it and the namespace of its rules.
-fn settings<'a>(
+fn binding_views<'a>(
     view: &'a PlanView,
     observed: &'a Observed,
-) -> impl Iterator<Item = (String, &'a str, &'a MutexSettings)> {
-    let own = view
-        .spec
-        .mutex
-        .iter()
-        .map(|settings| ("spec.mutex".to_owned(), view.key.namespace.as_str(), settings));
-    let bound = bindings(view, observed).map(|(name, binding)| {
-        (
-            format!("MutexBinding {name} spec"),
-            observed.settings.namespace.as_str(),
-            &binding.settings,
-        )
+) -> impl Iterator<Item = (&'a String, &'a BindingView)> {
+    let all = observed.bindings.iter();
+    all.filter(|(_, binding)| binding::speaks_of(&binding.spec, "Plan", &view.key.namespace, &view.labels))
+}
+
+/// What gates a Plan: on itself, or in a MutexBinding.
+struct Gating<'a> {
+    /// The field that says it.
+    field: String,
+    /// The namespace of its rules.
+    namespace: &'a str,
+    settings: &'a MutexSettings,
+    /// Its `window`, understood or not.
+    hours: Option<&'a Result<Hours, String>>,
+}
+
+/// Everything that gates the Plan, its own first.
+fn settings<'a>(view: &'a PlanView, observed: &'a Observed) -> impl Iterator<Item = Gating<'a>> {
+    let own = view.spec.mutex.iter().map(|settings| Gating {
+        field: "spec.mutex".to_owned(),
+        namespace: view.key.namespace.as_str(),
+        settings,
+        hours: view.hours.as_ref(),
+    });
+    let bound = binding_views(view, observed).map(|(name, binding)| Gating {
+        field: format!("MutexBinding {name} spec"),
+        namespace: observed.settings.namespace.as_str(),
+        settings: &binding.spec.settings,
+        hours: binding.hours.as_ref(),
     });
     own.chain(bound)
 }
 
 fn named_rules<'a>(view: &'a PlanView, observed: &'a Observed) -> Vec<(String, Key, Option<&'a RuleView>)> {
     let mut rules: Vec<(String, Key, Option<&RuleView>)> = Vec::new();
-    for (field, namespace, settings) in settings(view, observed) {
+    for Gating {
+        field,
+        namespace,
+        settings,
+        ..
+    } in settings(view, observed)
+    {
         for (index, reference) in settings.rules.iter().flatten().enumerate() {
             let given = reference.namespace.clone().filter(|given| !given.is_empty());
             let key = Key::new(
@@ -117,6 +140,17 @@ fn named_rules<'a>(view: &'a PlanView, observed: &'a Observed) -> Vec<(String, K
 pub fn rules_of<'a>(view: &'a PlanView, observed: &'a Observed) -> Vec<(Key, Option<&'a RuleView>)> {
     let rules = named_rules(view, observed).into_iter();
     rules.map(|(_, key, rule)| (key, rule)).collect()
+}
+
+/// When nodes of a Plan may begin, beside its own `spec.window`.
+///
+/// Errors: the field, what was found and what is wanted.
+pub fn schedule<'a>(view: &'a PlanView, observed: &'a Observed) -> Result<Schedule<'a>, String> {
+    let mut schedule = Schedule::default();
+    for one in settings(view, observed) {
+        schedule.add(&one.field, one.hours, one.settings.start_after.as_deref())?;
+    }
+    Ok(schedule)
 }
 
 impl<'a> Intent<'a> {
@@ -139,7 +173,11 @@ impl<'a> Intent<'a> {
         let (mut order, mut soak_seconds, mut failure_budgets) = (None, 0, Vec::new());
         let (mut take_not_ready, mut leave_out_after) = (None, None);
         let (mut retries, mut drain_by) = (None, None);
-        for (field, _, settings) in settings(view, observed) {
+        let schedule = schedule(view, observed).unwrap_or_else(|problem| {
+            wrong(problem);
+            Schedule::default()
+        });
+        for Gating { field, settings, .. } in settings(view, observed) {
             match settings.max_unavailable.as_ref().map(intent::parse_limit) {
                 Some(Ok(limit)) => limits.push(limit),
                 Some(Err(problem)) => wrong(format!("{field}.maxUnavailable: {problem}")),
@@ -183,6 +221,7 @@ impl<'a> Intent<'a> {
             soak_seconds,
             mutex_keys,
             first,
+            schedule,
             failure_budgets,
             take_not_ready: take_not_ready == Some(true),
             leave_out_after,

@@ -1,8 +1,13 @@
 //! What is checked of the writes that only a Plan makes.
 
-use super::{asked::rules_of, jobs::has_job, known::is_gate_lost};
+use super::{
+    asked::{rules_of, schedule},
+    jobs::has_job,
+    known::is_gate_lost,
+};
 use crate::{
     action::{Action, NodePatch, NodePurpose, PlanParts},
+    admit::schedule::Schedule,
     lint::{
         checks::{Checked, breach, here, not_stopped, passed},
         table::{Checks, Sight},
@@ -56,6 +61,10 @@ impl Checks for Lint<'_> {
 
     fn was_begun(&self, node: &NodeView, run_id: &str) -> bool {
         has_job(self.sight.observed, self.view, node, run_id)
+    }
+
+    fn schedule(&self) -> Result<Schedule<'_>, String> {
+        schedule(self.view, self.sight.observed)
     }
 
     /// 10: a control-plane node goes only while etcd keeps its quorum.

@@ -257,7 +257,9 @@ impl<'a> Pass<'a> {
         {
             self.out.wake(at);
         }
-        hold.or_else(|| self.outside()).or_else(|| self.unsettled())
+        hold.or_else(|| self.outside())
+            .or_else(|| self.intent.schedule.closed(self.now))
+            .or_else(|| self.unsettled())
     }
 
     /// Asks the channel of the Plan for its version, when that is due.
@@ -290,8 +292,8 @@ impl<'a> Pass<'a> {
             let soon = [Reason::Admitting, Reason::Validating, Reason::ChannelAsked];
             !soon.contains(&why.reason)
         });
-        let waits =
-            waits || self.leaving.is_some() || self.outside().is_some() || self.intent.concurrency <= 0;
+        let is_closed = || self.outside().is_some() || self.intent.schedule.closed(self.now).is_some();
+        let waits = waits || self.leaving.is_some() || self.intent.concurrency <= 0 || is_closed();
         let skips = |change: &&&ChangeView| {
             let directive = change.spec.directive.as_ref();
             directive.is_some_and(|directive| {

@@ -102,6 +102,10 @@ impl<'a> Pass<'a> {
                 let secrets = self.intent.of_secrets.clone();
                 secrets.or_else(|| self.unresolved()).or_else(waits)
             }
+            Gate::Window => {
+                let closed = || self.intent.schedule.closed(self.now);
+                (!turn.is_disrupted()).then(closed).flatten()
+            }
             Gate::Stop => ledger::stop(self.observed, turn.node),
             Gate::Person => directive::held(turn.change),
             Gate::State => not_ready(),

@@ -7,6 +7,7 @@ use crate::{
         gates::Gate,
         queue::Queue,
         room::{Room, Words},
+        schedule::Schedule,
     },
     decision::Decision,
     ledger::{self, Ledger},
@@ -224,6 +225,14 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
         self.ended.get(node.uid.as_str()).copied()
     }
 
+    fn schedule(&self) -> &Schedule<'a> {
+        &self.pass.intent.schedule
+    }
+
+    fn run_id(&self) -> &str {
+        &self.pass.run_id
+    }
+
     fn is_asked(&self, node: &'a NodeView) -> bool {
         self.pass.asked == Some(node.name.as_str())
     }
@@ -276,7 +285,7 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
             Gate::First => self.first.refusal(&node.name),
             Gate::Room => self.room.refusal(node),
             // The page of admission weighs these itself.
-            Gate::Stop | Gate::Leaving | Gate::Budget | Gate::Drain => None,
+            Gate::Stop | Gate::Window | Gate::Leaving | Gate::Budget | Gate::Drain => None,
         }
     }
 

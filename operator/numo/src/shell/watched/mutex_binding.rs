@@ -4,10 +4,13 @@ use super::{
     entry::{Kept, Missing, PAGE_OF_SMALL, Place, Reading, Selection, Watched, left_as_it_was},
     object::Object,
 };
-use crate::shell::{
-    item::Size,
-    store::{Store, replace},
-    wire::{misread, typed},
+use crate::{
+    frontends::hours::hours,
+    shell::{
+        item::Size,
+        store::{Store, replace},
+        wire::{misread, typed},
+    },
 };
 use kube::core::DynamicObject;
 use numo_api::MutexBinding;
@@ -39,6 +42,7 @@ pub const MUTEX_BINDING: Watched = Watched {
 fn project(object: &DynamicObject) -> Option<Object> {
     let binding: MutexBinding = typed(object)?;
     let view = BindingView {
+        hours: hours(binding.spec.settings.window.as_ref()),
         spec: binding.spec,
         uid: binding.metadata.uid.unwrap_or_default(),
         generation: binding.metadata.generation.unwrap_or(1),

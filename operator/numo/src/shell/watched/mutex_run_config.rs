@@ -6,11 +6,14 @@ use super::{
     },
     object::Object,
 };
-use crate::shell::{
-    item::{Item, Size, weight_of_map as map},
-    store::{Store, replace},
-    weigh,
-    wire::{created, kept, key, misread, read, typed},
+use crate::{
+    frontends::hours::hours,
+    shell::{
+        item::{Item, Size, weight_of_map as map},
+        store::{Store, replace},
+        weigh,
+        wire::{created, kept, key, misread, read, typed},
+    },
 };
 use numo_api::MutexRunConfig;
 use numo_core::{
@@ -87,6 +90,7 @@ pub fn view(run: MutexRunConfig) -> RunConfigView {
         workloads_check: Some(Box::new(ready::rule(run.spec.awaited_workloads.as_ref()))),
         misread: None,
         keeps_status: false,
+        hours: hours(run.spec.window.as_ref()),
         spec: run.spec,
         status: run.status.unwrap_or_default(),
     }

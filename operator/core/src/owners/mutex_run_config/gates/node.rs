@@ -28,6 +28,7 @@ pub(crate) fn against(frame: &Frame<'_>, member: &Member<'_>, gate: Gate) -> Opt
         // Its cordon and its state are the doing of the owner that has it: nobody shall be told to uncordon it.
         Gate::State if !frame.busy.contains_key(node.name.as_str()) => not_fit(member),
         Gate::Lease => leased(frame, node),
+        Gate::Window => frame.intent.schedule.closed(frame.now),
         // Directives are carried out before (`obeys_directive`). The MCO guards etcd when it takes a master, and numo pauses
         // no pool of those.
         Gate::Owner

@@ -1,0 +1,453 @@
+//! When nodes of an owner may begin, as the owner or a MutexBinding says it: openings, freezes, and what is left of an opening. Reads
+//! no clock and no time zone database: both are given.
+//!
+//! An opening belongs to the day on which it begins, also past midnight; its end is outside. A local time that a change of
+//! the clocks skips is moved on by as much as it skips; one that comes twice is the first of the two.
+
+use super::window::{day_of_week, time_of_day};
+use crate::time::words;
+use cronexpr::{Crontab, FallbackTimezoneOption, ParseOptions};
+use jiff::{
+    SignedDuration, Timestamp, ToSpan as _,
+    civil::{Date, Time},
+    tz::TimeZone,
+};
+use numo_api::{hours, plan::DAYS};
+
+/// Openings that are looked at one after the other to find an end or a beginning.
+const LOOKED_AT: usize = 256;
+/// Starts of a cron expression in the longest opening: one each minute for a week.
+const STARTS_LOOKED_AT: usize = 7 * 24 * 60 + 120;
+/// How far ahead an end is told of (seconds): what is open for longer counts as open without an end.
+const AHEAD_SECONDS: i64 = 35 * 86_400;
+/// An opening of a week comes again within so many days, also where a change of the clocks shifts it.
+const DAYS_AHEAD: i64 = 9;
+
+/// Openings and freezes that were understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hours {
+    /// None: open whenever no freeze holds.
+    openings: Option<Vec<Opening>>,
+    freezes: Vec<Freeze>,
+    zone: TimeZone,
+    /// How much must be left before the end (seconds); none is a forecast's.
+    pub min_remaining_seconds: Option<i64>,
+}
+
+/// A time at which no node begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Freeze {
+    /// Its name.
+    pub name: String,
+    /// When it begins.
+    pub from: Timestamp,
+    /// When it ends: that moment is outside.
+    pub to: Timestamp,
+    /// Why; may be empty.
+    pub reason: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Opening {
+    Weekly {
+        /// Sunday first.
+        days: [bool; 7],
+        /// None is the whole day.
+        times: Option<(Time, Time)>,
+    },
+    Cron {
+        /// As it was given, and understood. Compared by the text.
+        cron: Cron,
+        duration: SignedDuration,
+    },
+}
+
+#[derive(Clone, Debug)]
+struct Cron {
+    text: String,
+    /// Of civil times, which are taken for times of UTC.
+    parsed: Box<Crontab>,
+}
+
+impl PartialEq for Cron {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Cron {}
+
+/// How hours stand at one time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State<'a> {
+    /// Nodes may begin.
+    Open {
+        /// Until when; none if no end is in sight.
+        until: Option<Timestamp>,
+    },
+    /// No node begins.
+    Shut {
+        /// The freeze that holds, if one does.
+        freeze: Option<&'a Freeze>,
+        /// When nodes may begin next; none is never.
+        opens: Option<Timestamp>,
+    },
+}
+
+impl Hours {
+    /// Understands hours. `zone` finds a time zone by its name.
+    ///
+    /// Errors: the field under the one that holds the hours, what was found and what is wanted.
+    pub fn parse(given: &hours::Hours, zone: impl FnOnce(&str) -> Option<TimeZone>) -> Result<Self, String> {
+        let openings = given.openings.as_ref().map(|openings| {
+            let openings = openings.iter().enumerate();
+            openings
+                .map(|(index, opening)| {
+                    Opening::parse(opening).map_err(|problem| format!("openings[{index}].{problem}"))
+                })
+                .collect::<Result<Vec<_>, _>>()
+        });
+        let freezes = given.freezes.iter().flatten().enumerate();
+        let freezes = freezes.map(|(index, freeze)| {
+            Freeze::parse(freeze).map_err(|problem| format!("freezes[{index}].{problem}"))
+        });
+        let name = given.time_zone.as_deref().unwrap_or("UTC");
+        let zone = if name == "UTC" {
+            TimeZone::UTC
+        } else {
+            zone(name).ok_or_else(|| {
+                format!("timeZone: found {name:?}, wanted a time zone such as Europe/Warsaw")
+            })?
+        };
+        let min_remaining_seconds = given.min_remaining_seconds;
+        if let Some(found) = min_remaining_seconds.filter(|seconds| *seconds < 0) {
+            return Err(format!("minRemainingSeconds: found {found}, wanted 0 or more"));
+        }
+        Ok(Self {
+            openings: openings.transpose()?,
+            freezes: freezes.collect::<Result<_, _>>()?,
+            zone,
+            min_remaining_seconds,
+        })
+    }
+
+    /// How they stand at this time.
+    pub fn at(&self, now: Timestamp) -> State<'_> {
+        if let Some(freeze) = self.frozen(now) {
+            return State::Shut {
+                freeze: Some(freeze),
+                opens: self.opens_after(freeze.to),
+            };
+        }
+        if !self.is_in_opening(now) {
+            return State::Shut {
+                freeze: None,
+                opens: self.opens_after(now),
+            };
+        }
+        let mut freezes = self.freezes.iter().map(|freeze| freeze.from);
+        let first = freezes.by_ref().filter(|from| *from > now).min();
+        let until = self.end_of_opening(now).into_iter().chain(first).min();
+        State::Open { until }
+    }
+
+    /// The first time from `at` on at which nodes may begin; none if there is none in sight.
+    pub fn opens_after(&self, at: Timestamp) -> Option<Timestamp> {
+        let mut at = at;
+        for _ in 0..LOOKED_AT {
+            if let Some(freeze) = self.frozen(at) {
+                at = freeze.to;
+            } else if self.is_in_opening(at) {
+                return Some(at);
+            } else {
+                let openings = self.openings.iter().flatten();
+                at = openings
+                    .filter_map(|opening| opening.starts_after(at, &self.zone))
+                    .min()?;
+            }
+        }
+        None
+    }
+
+    /// A time as people at the place of the openings read it, and as everybody does.
+    pub fn clock(&self, at: Timestamp) -> String {
+        match self.zone.iana_name() {
+            None | Some("UTC") => format!("{}", at.strftime("%a %Y-%m-%d %H:%M UTC")),
+            Some(name) => {
+                let local = at.to_zoned(self.zone.clone());
+                format!(
+                    "{} {name} ({})",
+                    local.strftime("%a %Y-%m-%d %H:%M"),
+                    at.strftime("%H:%M UTC")
+                )
+            }
+        }
+    }
+
+    fn frozen(&self, at: Timestamp) -> Option<&Freeze> {
+        // Of several the one that ends last: the earlier one opens nothing.
+        let freezes = self.freezes.iter();
+        freezes
+            .filter(|freeze| freeze.from <= at && at < freeze.to)
+            .max_by_key(|freeze| freeze.to)
+    }
+
+    fn is_in_opening(&self, at: Timestamp) -> bool {
+        let openings = self.openings.as_ref();
+        openings.is_none_or(|all| all.iter().any(|opening| opening.ends(at, &self.zone).is_some()))
+    }
+
+    /// When the opening of this time ends, with those that follow without a gap; none if no end is in sight.
+    fn end_of_opening(&self, now: Timestamp) -> Option<Timestamp> {
+        let openings = self.openings.as_ref()?;
+        let mut end = now;
+        for _ in 0..LOOKED_AT {
+            let ends = openings
+                .iter()
+                .filter_map(|opening| opening.ends(end, &self.zone));
+            let Some(later) = ends.max() else {
+                return Some(end);
+            };
+            end = later;
+            if end.as_second() - now.as_second() > AHEAD_SECONDS {
+                return None;
+            }
+        }
+        Some(end)
+    }
+}
+
+impl Freeze {
+    fn parse(given: &hours::Freeze) -> Result<Self, String> {
+        let time = |field: &str, found: &str| {
+            found
+                .parse::<Timestamp>()
+                .map_err(|_| format!("{field}: found {found:?}, wanted a time such as 2026-12-19T00:00:00Z"))
+        };
+        let (from, to) = (time("from", &given.from)?, time("to", &given.to)?);
+        if to <= from {
+            return Err(format!("to: found {to}, wanted a time after from ({from})"));
+        }
+        Ok(Self {
+            name: given.name.clone(),
+            from,
+            to,
+            reason: given.reason.clone().unwrap_or_default(),
+        })
+    }
+}
+
+impl Opening {
+    fn parse(given: &hours::Opening) -> Result<Self, String> {
+        match (&given.cron, given.duration_seconds) {
+            (Some(_), _)
+                if given.days.is_some() || given.start_time.is_some() || given.end_time.is_some() =>
+            {
+                Err("cron: found it beside days, startTime or endTime, wanted either".to_owned())
+            }
+            (Some(text), Some(seconds)) if seconds > 0 => Ok(Self::Cron {
+                cron: Cron::parse(text)?,
+                duration: SignedDuration::from_secs(seconds),
+            }),
+            (Some(_), found) => Err(format!(
+                "durationSeconds: found {}, wanted how long it is open from each time of cron on",
+                found.map_or_else(|| "none".to_owned(), |seconds| seconds.to_string())
+            )),
+            (None, Some(_)) => Err("cron: found none beside durationSeconds, wanted both".to_owned()),
+            (None, None) => Self::parse_weekly(given),
+        }
+    }
+
+    fn parse_weekly(given: &hours::Opening) -> Result<Self, String> {
+        let mut days = [given.days.is_none(); 7];
+        for (index, found) in given.days.iter().flatten().enumerate() {
+            let day = day_of_week(found).ok_or_else(|| {
+                format!("days[{index}]: found {found:?}, wanted a day such as mon or monday")
+            })?;
+            days[day] = true;
+        }
+        let time = |field: &str, found: &str| {
+            time_of_day(found)
+                .ok_or_else(|| format!("{field}: found {found:?}, wanted a time such as 22:00 or 10pm"))
+        };
+        let times = match (&given.start_time, &given.end_time) {
+            (None, None) => None,
+            (Some(start), Some(end)) => Some((time("startTime", start)?, time("endTime", end)?)),
+            (Some(_), None) => return Err("endTime: found none beside startTime, wanted both".to_owned()),
+            (None, Some(_)) => return Err("startTime: found none beside endTime, wanted both".to_owned()),
+        };
+        Ok(Self::Weekly { days, times })
+    }
+
+    /// When it ends, if it is open at this time.
+    fn ends(&self, at: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
+        match self {
+            Self::Weekly { days, times } => {
+                let today = at.to_zoned(zone.clone()).date();
+                let spans = [-1, 0].into_iter().filter_map(|ahead| {
+                    let date = today.checked_add(i64::from(ahead).days()).ok()?;
+                    span(date, days, *times, zone)
+                });
+                let open = spans.filter(|(start, end)| *start <= at && at < *end);
+                open.map(|(_, end)| end).max()
+            }
+            Self::Cron { cron, duration } => {
+                let start = cron.last_start(at, *duration, zone)?;
+                let end = start.checked_add(*duration).ok()?;
+                (at < end).then_some(end)
+            }
+        }
+    }
+
+    /// When it opens next after this time.
+    fn starts_after(&self, at: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
+        match self {
+            Self::Weekly { days, times } => {
+                let today = at.to_zoned(zone.clone()).date();
+                let spans = (0..DAYS_AHEAD).filter_map(|ahead| {
+                    let date = today.checked_add(ahead.days()).ok()?;
+                    span(date, days, *times, zone)
+                });
+                spans.map(|(start, _)| start).filter(|start| *start > at).min()
+            }
+            Self::Cron { cron, .. } => cron.starts_after(at, zone),
+        }
+    }
+}
+
+/// The opening that begins on a date, if one does and any of it is left by a change of the clocks.
+fn span(
+    date: Date,
+    days: &[bool; 7],
+    times: Option<(Time, Time)>,
+    zone: &TimeZone,
+) -> Option<(Timestamp, Timestamp)> {
+    let day = usize::try_from(date.weekday().to_sunday_zero_offset()).ok()?;
+    if !*days.get(day)? {
+        return None;
+    }
+    let (start, end) = times.unwrap_or((Time::midnight(), Time::midnight()));
+    let last = if end <= start { date.tomorrow().ok()? } else { date };
+    let at = |date: Date, time: Time| {
+        let zoned = date.to_datetime(time).to_zoned(zone.clone()).ok()?;
+        Some(zoned.timestamp())
+    };
+    let (start, end) = (at(date, start)?, at(last, end)?);
+    (start < end).then_some((start, end))
+}
+
+impl Cron {
+    fn parse(text: &str) -> Result<Self, String> {
+        let mut options = ParseOptions::default();
+        options.fallback_timezone_option = FallbackTimezoneOption::UTC;
+        let wanted =
+            "wanted minute, hour, day of the month, month and day of the week, such as \"0 22 * * FRI\"";
+        // A time zone may stand behind the five fields there; here it has a field of its own.
+        if text.split_whitespace().count() != 5 {
+            return Err(format!("cron: found {text:?}, {wanted}"));
+        }
+        match cronexpr::parse_crontab_with(text, options) {
+            Ok(parsed) => Ok(Self {
+                text: text.to_owned(),
+                parsed: Box::new(parsed),
+            }),
+            Err(_) => Err(format!("cron: found {text:?}, {wanted}")),
+        }
+    }
+
+    /// The first start after this time. The expression speaks of civil times: it is asked as if they were of UTC.
+    fn starts_after(&self, at: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
+        let mut civil = as_utc(at, zone)?;
+        for _ in 0..LOOKED_AT {
+            civil = self.parsed.find_next(civil).ok()?.timestamp();
+            let start = in_zone(civil, zone)?;
+            // In the hour that comes twice a civil time is the first of the two, which may be over.
+            if start > at {
+                return Some(start);
+            }
+        }
+        None
+    }
+
+    /// The last start at or before this time, and no longer before than the duration.
+    fn last_start(&self, at: Timestamp, duration: SignedDuration, zone: &TimeZone) -> Option<Timestamp> {
+        // A change of the clocks moves civil times by an hour or two.
+        let most = duration + SignedDuration::from_hours(2);
+        let mut back = SignedDuration::from_mins(2);
+        // One that starts each minute has thousands of starts in a day, of which only the last counts.
+        loop {
+            let from = at.checked_sub(back.min(most)).ok()?;
+            let last = self.last_start_since(from, at, zone);
+            if last.is_some() || back >= most {
+                return last;
+            }
+            back = back * 2;
+        }
+    }
+
+    fn last_start_since(&self, from: Timestamp, at: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
+        let mut civil = as_utc(from, zone)?;
+        let mut last = None;
+        for _ in 0..STARTS_LOOKED_AT {
+            civil = self.parsed.find_next(civil).ok()?.timestamp();
+            let start = in_zone(civil, zone)?;
+            if start > at {
+                break;
+            }
+            last = Some(start);
+        }
+        last
+    }
+}
+
+/// The civil time of this moment, taken for a time of UTC.
+fn as_utc(at: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
+    let civil = at.to_zoned(zone.clone()).datetime();
+    Some(civil.to_zoned(TimeZone::UTC).ok()?.timestamp())
+}
+
+/// The moment of a civil time that was taken for a time of UTC.
+fn in_zone(civil: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
+    let civil = civil.to_zoned(TimeZone::UTC).datetime();
+    Some(civil.to_zoned(zone.clone()).ok()?.timestamp())
+}
+
+impl std::fmt::Display for Hours {
+    /// As they were given, for people.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Some(openings) = &self.openings else {
+            return f.write_str("always");
+        };
+        for (index, opening) in openings.iter().enumerate() {
+            if index > 0 {
+                f.write_str(", ")?;
+            }
+            write!(f, "{opening}")?;
+        }
+        write!(f, " {}", self.zone.iana_name().unwrap_or("UTC"))
+    }
+}
+
+impl std::fmt::Display for Opening {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Weekly { days, times } => {
+                let named = DAYS.iter().zip(days).filter(|(_, on)| **on);
+                let named: Vec<&str> = named.map(|(names, _)| names[2]).collect();
+                match named.len() {
+                    7 => f.write_str("every day")?,
+                    _ => f.write_str(&named.join(","))?,
+                }
+                match times {
+                    None => Ok(()),
+                    Some((start, end)) => {
+                        write!(f, " {}–{}", start.strftime("%H:%M"), end.strftime("%H:%M"))
+                    }
+                }
+            }
+            Self::Cron { cron, duration } => {
+                write!(f, "{:?} for {}", cron.text, words(duration.as_secs()))
+            }
+        }
+    }
+}

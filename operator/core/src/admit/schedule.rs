@@ -1,0 +1,161 @@
+//! Whether nodes of an owner may begin at this time, by all hours that hold for it. One question for every kind of owner; a Plan's own
+//! `spec.window` has the reference's meaning and is asked by the Plan (`window.rs`).
+//!
+//! Every hours that an owner is under must be open: those of a MutexBinding only take away. The forecast is asked before a turn
+//! only: a turn that began in time is not given back because it takes long.
+
+use super::hours::{Hours, State};
+use crate::{time::words, why::Why};
+use jiff::Timestamp;
+use numo_api::{Reason, conditions::Who};
+
+/// How many openings ahead are compared with what a node takes.
+const OPENINGS_COMPARED: usize = 16;
+
+/// All that says when nodes of an owner begin.
+#[derive(Clone, Debug, Default)]
+pub struct Schedule<'a> {
+    /// By the field that has them, such as `spec.window`.
+    hours: Vec<(String, &'a Hours)>,
+    /// By the field that has it, such as `spec.startAfter`.
+    starts: Vec<(String, Timestamp)>,
+}
+
+impl<'a> Schedule<'a> {
+    /// Puts the owner under the hours and the start that an object with `field` in front of its fields has.
+    ///
+    /// Errors: the field, what was found and what is wanted.
+    pub fn add(
+        &mut self,
+        field: &str,
+        hours: Option<&'a Result<Hours, String>>,
+        start_after: Option<&str>,
+    ) -> Result<(), String> {
+        match hours {
+            None => {}
+            Some(Ok(hours)) => self.hours.push((format!("{field}.window"), hours)),
+            Some(Err(problem)) => return Err(format!("{field}.window.{problem}")),
+        }
+        if let Some(found) = start_after {
+            let start = found.parse().map_err(|_| {
+                format!("{field}.startAfter: found {found:?}, wanted a time such as 2026-12-19T22:00:00Z")
+            })?;
+            self.starts.push((format!("{field}.startAfter"), start));
+        }
+        Ok(())
+    }
+
+    /// Why no turn goes on that has disrupted nothing yet.
+    pub fn closed(&self, now: Timestamp) -> Option<Why> {
+        let later = self.starts.iter().filter(|(_, start)| *start > now);
+        if let Some((field, start)) = later.max_by_key(|(_, start)| *start) {
+            let message = format!("{field} is {start}: no node begins before that");
+            return Some(Why::new(Reason::StartsLater, message).until(*start));
+        }
+        let shut = self
+            .hours
+            .iter()
+            .filter_map(|(field, hours)| shut(field, hours, now));
+        // Each of them must open: the last one says when.
+        shut.max_by_key(|why| (why.until.is_none(), why.until))
+    }
+
+    /// Why no node begins: the window is closed, or would be before the node is done. `median_seconds` is what a node took until now.
+    pub fn refusal(&self, now: Timestamp, median_seconds: Option<i64>) -> Option<Why> {
+        self.closed(now).or_else(|| {
+            let mut hours = self.hours.iter();
+            hours.find_map(|(field, hours)| ends_soon(field, hours, now, median_seconds))
+        })
+    }
+
+    /// When the answer may be another one next.
+    pub fn changes_after(&self, now: Timestamp) -> Option<Timestamp> {
+        let starts = self
+            .starts
+            .iter()
+            .map(|(_, start)| *start)
+            .filter(|start| *start > now);
+        let hours = self.hours.iter().filter_map(|(_, hours)| match hours.at(now) {
+            State::Open { until } => until,
+            State::Shut { opens, .. } => opens,
+        });
+        starts.chain(hours).min()
+    }
+
+    /// The hours, by the field that has them.
+    pub fn hours(&self) -> impl Iterator<Item = (&str, &'a Hours)> {
+        self.hours.iter().map(|(field, hours)| (field.as_str(), *hours))
+    }
+}
+
+fn shut(field: &str, hours: &Hours, now: Timestamp) -> Option<Why> {
+    let State::Shut { freeze, opens } = hours.at(now) else {
+        return None;
+    };
+    let next = opens.map(|at| hours.clock(at));
+    let why = match (freeze, &next) {
+        (Some(freeze), _) => {
+            let reason = match freeze.reason.as_str() {
+                "" => String::new(),
+                reason => format!(" ({reason})"),
+            };
+            let then = next.map_or_else(
+                || "nothing opens after that".to_owned(),
+                |next| format!("nodes begin again {next}"),
+            );
+            let message = format!(
+                "{field} has freeze {}{reason} until {}; {then}",
+                freeze.name,
+                hours.clock(freeze.to)
+            );
+            Why::new(Reason::Frozen, message)
+        }
+        (None, Some(next)) => Why::new(
+            Reason::OutsideWindow,
+            format!("{field} is closed ({hours}); it opens {next}"),
+        ),
+        (None, None) => {
+            let message = format!("{field} never opens ({hours}): found no opening ahead, wanted one");
+            Why::new(Reason::NeverOpens, message)
+        }
+    };
+    Some(match opens {
+        Some(at) => why.until(at),
+        None => why.ended_by(Who::ClusterAdmin),
+    })
+}
+
+fn ends_soon(field: &str, hours: &Hours, now: Timestamp, median_seconds: Option<i64>) -> Option<Why> {
+    let needed = hours.min_remaining_seconds.or(median_seconds)?;
+    let State::Open { until: Some(end) } = hours.at(now) else {
+        return None;
+    };
+    let left = end.as_second() - now.as_second();
+    if left >= needed {
+        return None;
+    }
+    let basis = match hours.min_remaining_seconds {
+        Some(seconds) => format!("{field}.minRemainingSeconds is {seconds}"),
+        None => format!("a node of it took {} in the median", words(needed)),
+    };
+    let message = format!(
+        "{field} closes in {} ({}), and {basis}",
+        words(left),
+        hours.clock(end)
+    );
+    let mut at = end;
+    for _ in 0..OPENINGS_COMPARED {
+        let Some(opens) = hours.opens_after(at) else { break };
+        match hours.at(opens) {
+            State::Open { until: Some(until) } if until.as_second() - opens.as_second() < needed => {
+                at = until
+            }
+            _ => {
+                let message = format!("{message}; nodes begin again {}", hours.clock(opens));
+                return Some(Why::new(Reason::WindowEndsSoon, message).until(opens));
+            }
+        }
+    }
+    let message = format!("{message}; no opening ahead is that long, wanted a longer one");
+    Some(Why::new(Reason::WindowEndsSoon, message).ended_by(Who::ClusterAdmin))
+}

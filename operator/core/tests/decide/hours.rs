@@ -1,0 +1,481 @@
+//! When nodes begin: openings, freezes, what is left of an opening, and a later start. One meaning for every kind of owner.
+//!
+//! The time of every snapshot is Friday, 2027-01-15 08:00 UTC.
+
+use crate::{
+    cluster::{Cluster, at, hours, now},
+    words::check_cluster as check,
+};
+use jiff::Timestamp;
+use numo_api::marks;
+use numo_core::{
+    Snapshot,
+    admit::hours::{Hours, State},
+    decide, names,
+};
+use serde_json::{Value, json};
+
+fn parse(spec: Value) -> Result<Hours, String> {
+    hours(&serde_json::from_value(spec).expect("hours"))
+}
+
+fn time(text: &str) -> Timestamp {
+    text.parse().expect("a time")
+}
+
+/// How hours stand: `open until …`, `shut until …`, with the name of a freeze.
+fn stands(hours: &Hours, at: &str) -> String {
+    let until = |at: Option<Timestamp>| at.map_or_else(|| "never".to_owned(), |at| at.to_string());
+    match hours.at(time(at)) {
+        State::Open { until: end } => format!("open until {}", until(end)),
+        State::Shut { freeze: None, opens } => format!("shut until {}", until(opens)),
+        State::Shut {
+            freeze: Some(freeze),
+            opens,
+        } => format!("{} until {}", freeze.name, until(opens)),
+    }
+}
+
+fn check_times(spec: Value, times: &[(&str, &str)]) {
+    let hours = parse(spec.clone()).expect("sound hours");
+    for (at, expected) in times {
+        assert_eq!(stands(&hours, at), *expected, "{at} of {spec}");
+    }
+}
+
+#[test]
+fn an_opening_over_midnight_belongs_to_the_day_on_which_it_begins() {
+    check_times(
+        json!({"openings": [{"days": ["fri"], "startTime": "22:00", "endTime": "4am"}]}),
+        &[
+            ("2027-01-15T21:59:59Z", "shut until 2027-01-15T22:00:00Z"),
+            ("2027-01-15T22:00:00Z", "open until 2027-01-16T04:00:00Z"),
+            ("2027-01-16T03:59:59Z", "open until 2027-01-16T04:00:00Z"),
+            ("2027-01-16T04:00:00Z", "shut until 2027-01-22T22:00:00Z"),
+            // The small hours of a Friday are of no opening.
+            ("2027-01-15T01:00:00Z", "shut until 2027-01-15T22:00:00Z"),
+        ],
+    );
+}
+
+#[test]
+fn openings_that_touch_are_one_and_a_week_without_a_gap_has_no_end() {
+    check_times(
+        json!({"openings": [
+            {"days": ["sat"]}, {"days": ["sun"], "startTime": "0", "endTime": "6"},
+            {"days": ["fri"], "startTime": "20", "endTime": "0"},
+        ]}),
+        &[("2027-01-15T20:00:00Z", "open until 2027-01-17T06:00:00Z")],
+    );
+    check_times(
+        json!({"openings": [{"days": ["mo", "tu", "we", "th", "fr", "sa", "su"]}]}),
+        &[("2027-01-15T20:00:00Z", "open until never")],
+    );
+}
+
+#[test]
+fn the_clocks_going_forward_shorten_a_night_and_going_back_lengthen_it() {
+    let nights =
+        json!({"timeZone": "Europe/Warsaw", "openings": [{"startTime": "22:00", "endTime": "06:00"}]});
+    check_times(
+        nights,
+        &[
+            // 2027-03-28 at 02:00 they go to 03:00.
+            ("2027-03-27T20:59:59Z", "shut until 2027-03-27T21:00:00Z"),
+            ("2027-03-27T21:00:00Z", "open until 2027-03-28T04:00:00Z"),
+            ("2027-03-28T20:00:00Z", "open until 2027-03-29T04:00:00Z"),
+            // 2027-10-31 at 03:00 they go to 02:00.
+            ("2027-10-30T20:00:00Z", "open until 2027-10-31T05:00:00Z"),
+        ],
+    );
+    // What begins in the hour that is skipped begins after it, and what begins in the hour that comes twice begins once.
+    check_times(
+        json!({"timeZone": "Europe/Warsaw", "openings": [{"startTime": "02:30", "endTime": "04:00"}]}),
+        &[
+            ("2027-03-28T00:59:00Z", "shut until 2027-03-28T01:30:00Z"),
+            ("2027-03-28T01:30:00Z", "open until 2027-03-28T02:00:00Z"),
+            ("2027-10-31T00:29:00Z", "shut until 2027-10-31T00:30:00Z"),
+            ("2027-10-31T01:29:00Z", "open until 2027-10-31T03:00:00Z"),
+        ],
+    );
+    // All of it is skipped.
+    check_times(
+        json!({"timeZone": "Europe/Warsaw", "openings": [{"startTime": "02:00", "endTime": "03:00"}]}),
+        &[("2027-03-28T00:30:00Z", "shut until 2027-03-29T00:00:00Z")],
+    );
+}
+
+#[test]
+fn a_cron_expression_opens_for_a_time_at_the_place_of_the_time_zone() {
+    check_times(
+        json!({"timeZone": "Europe/Warsaw", "openings": [{"cron": "0 22 * * FRI", "durationSeconds": 21_600}]}),
+        &[
+            ("2027-01-15T08:00:00Z", "shut until 2027-01-15T21:00:00Z"),
+            ("2027-01-15T21:00:00Z", "open until 2027-01-16T03:00:00Z"),
+            ("2027-01-16T02:59:59Z", "open until 2027-01-16T03:00:00Z"),
+            ("2027-01-16T03:00:00Z", "shut until 2027-01-22T21:00:00Z"),
+            ("2027-07-16T19:00:00Z", "shut until 2027-07-16T20:00:00Z"),
+        ],
+    );
+    check_times(
+        json!({"openings": [{"cron": "0 0 29 2 *", "durationSeconds": 3600}]}),
+        &[("2027-01-15T08:00:00Z", "shut until 2028-02-29T00:00:00Z")],
+    );
+    // Starts lie close together at night, and the last of them counts.
+    check_times(
+        json!({"openings": [{"cron": "* 0-3 * * *", "durationSeconds": 36_000}]}),
+        &[
+            ("2027-01-15T13:58:00Z", "open until 2027-01-15T13:59:00Z"),
+            ("2027-01-15T13:59:00Z", "shut until 2027-01-16T00:00:00Z"),
+        ],
+    );
+    // A start in the hour that comes twice is the first of the two.
+    check_times(
+        json!({"timeZone": "Europe/Warsaw", "openings": [{"cron": "30 2 * * *", "durationSeconds": 1800}]}),
+        &[
+            ("2027-10-31T00:30:00Z", "open until 2027-10-31T01:00:00Z"),
+            ("2027-10-31T01:30:00Z", "shut until 2027-11-01T01:30:00Z"),
+        ],
+    );
+}
+
+#[test]
+fn a_freeze_shuts_whatever_opens_and_opens_nothing_itself() {
+    let freeze = |name: &str, from: &str, to: &str| json!({"name": name, "from": from, "to": to});
+    check_times(
+        json!({
+            "openings": [{"startTime": "20:00", "endTime": "23:00"}],
+            "freezes": [
+                freeze("closing", "2027-01-15T21:00:00Z", "2027-01-18T00:00:00+01:00"),
+                freeze("audit", "2027-01-17T00:00:00Z", "2027-01-19T21:30:00Z"),
+            ],
+        }),
+        &[
+            ("2027-01-15T20:30:00Z", "open until 2027-01-15T21:00:00Z"),
+            ("2027-01-15T21:00:00Z", "closing until 2027-01-19T21:30:00Z"),
+            ("2027-01-17T12:00:00Z", "audit until 2027-01-19T21:30:00Z"),
+            ("2027-01-19T21:30:00Z", "open until 2027-01-19T23:00:00Z"),
+        ],
+    );
+    check_times(
+        json!({"freezes": [freeze("closing", "2027-01-16T00:00:00Z", "2027-01-17T00:00:00Z")]}),
+        &[
+            ("2027-01-15T00:00:00Z", "open until 2027-01-16T00:00:00Z"),
+            ("2027-01-16T00:00:00Z", "closing until 2027-01-17T00:00:00Z"),
+            ("2027-01-17T00:00:00Z", "open until never"),
+        ],
+    );
+}
+
+#[test]
+fn hours_that_cannot_be_understood_name_the_field_and_what_is_wanted() {
+    let opening = |opening: Value| json!({"openings": [opening]});
+    for (spec, words) in [
+        (
+            opening(json!({"days": ["someday"]})),
+            "openings[0].days[0]: found \"someday\", wanted a day such as mon or monday",
+        ),
+        (
+            opening(json!({"startTime": "25", "endTime": "1"})),
+            "openings[0].startTime: found \"25\", wanted a time such as 22:00 or 10pm",
+        ),
+        (
+            opening(json!({"startTime": "1"})),
+            "openings[0].endTime: found none beside startTime",
+        ),
+        (
+            opening(json!({"cron": "0 22 * * FRI"})),
+            "openings[0].durationSeconds: found none, wanted how long it is open",
+        ),
+        (
+            opening(json!({"cron": "0 22 * * FRI Mars/Base", "durationSeconds": 60})),
+            "openings[0].cron: found \"0 22 * * FRI Mars/Base\", wanted minute, hour,",
+        ),
+        (
+            opening(json!({"cron": "61 22 * * FRI", "durationSeconds": 60})),
+            "openings[0].cron: found \"61 22 * * FRI\", wanted minute, hour,",
+        ),
+        (
+            opening(json!({"cron": "0 22 * * FRI", "durationSeconds": 60, "days": ["mon"]})),
+            "openings[0].cron: found it beside days",
+        ),
+        (
+            json!({"timeZone": "Mars/Base"}),
+            "timeZone: found \"Mars/Base\", wanted a time zone such as Europe/Warsaw",
+        ),
+        (
+            json!({"freezes": [{"name": "x", "from": "2027-01-02T00:00:00Z", "to": "2027-01-01T00:00:00Z"}]}),
+            "freezes[0].to: found 2027-01-01T00:00:00Z, wanted a time after from",
+        ),
+        (
+            json!({"freezes": [{"name": "x", "from": "christmas", "to": "2027-01-01T00:00:00Z"}]}),
+            "freezes[0].from: found \"christmas\", wanted a time such as",
+        ),
+    ] {
+        let problem = parse(spec.clone()).expect_err("what is wrong");
+        assert!(problem.starts_with(words), "{spec}: {problem}");
+    }
+}
+
+/// Mondays only; it is Friday.
+const CLOSED: &str = r#""window":{"openings":[{"days":["mon"],"startTime":"22","endTime":"23"}]}"#;
+/// Fridays until 08:20 UTC.
+const ENDS: &str = r#""window":{"openings":[{"days":["fri"],"startTime":"6","endTime":"8:20"}]}"#;
+
+fn run(settings: &str, rest: &str) -> Cluster {
+    Cluster::parse(&format!(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         rule backup Pre
+         run {{{settings}}} finalizer
+         {rest}"
+    ))
+}
+
+fn plan(settings: &str, rest: &str) -> Cluster {
+    let spec = format!(r#"spec {{"mutex":{{{settings}}}}}"#);
+    let mut cluster = Cluster::parse(&format!(
+        "node a worker v0
+         node b worker v0
+         plan concurrency:1 cordon finalizer {spec}
+         {rest}"
+    ));
+    // That it has a gate of its own is remembered before its first node.
+    for plan in cluster.observed.plans.values_mut() {
+        let value = serde_json::to_string(&plan.spec.mutex).expect("settings");
+        let mark = names::hash(&["gate", &value], 10);
+        plan.annotations.insert(marks::PLAN_GATE.to_owned(), mark);
+    }
+    cluster
+}
+
+/// The Plan's settings in a binding.
+fn bound(kind: &str, settings: &str) -> String {
+    format!(r#"binding nights spec {{"ownerSelector":{{"kind":"{kind}"}},{settings}}}"#)
+}
+
+fn maintenance(settings: &str, rest: &str) -> Cluster {
+    Cluster::parse(&format!(
+        "node a worker 4.16.0
+         maintenance a finalizer
+         {}
+         {rest}",
+        bound("NodeMaintenance", settings)
+    ))
+}
+
+#[test]
+fn no_owner_begins_a_node_while_its_window_is_closed() {
+    let nodes = "node a worker 4.16.0\n node b worker 4.16.0";
+    check(
+        &run(CLOSED, nodes),
+        "hold OutsideWindow ~ spec.window is closed (mon 22:00–23:00 UTC); it opens Mon 2027-01-18 22:00 UTC
+         node a Selected OutsideWindow
+         node b Selected OutsideWindow
+         > nothing",
+    );
+    check(
+        &plan(CLOSED, ""),
+        "hold OutsideWindow ~ spec.mutex.window is closed
+         node a Selected OutsideWindow",
+    );
+    let by_binding = Cluster::parse(&format!(
+        "node a worker v0
+         node b worker v0
+         plan concurrency:1 cordon finalizer
+         {}",
+        bound("Plan", CLOSED)
+    ));
+    check(
+        &by_binding,
+        "hold OutsideWindow ~ MutexBinding nights spec.window is closed
+         node a Selected OutsideWindow",
+    );
+    check(
+        &maintenance(CLOSED, ""),
+        "node a Selected OutsideWindow
+         > nothing",
+    );
+}
+
+#[test]
+fn a_closed_window_is_looked_at_again_when_it_opens() {
+    for cluster in [
+        run(CLOSED, "node a worker 4.16.0"),
+        plan(CLOSED, ""),
+        maintenance(CLOSED, ""),
+    ] {
+        let owner = cluster.owner();
+        let decision = decide(
+            &Snapshot {
+                now: now(),
+                observed: &cluster.observed,
+                owner: &owner,
+                asked: None,
+            },
+            &cluster.answers,
+        );
+        let why = &decision.report.nodes["a"].why;
+        assert_eq!(why.until, Some(time("2027-01-18T22:00:00Z")), "{owner}");
+        assert_eq!(decision.wake_at, why.until, "{owner}");
+    }
+}
+
+#[test]
+fn a_turn_that_has_changed_nothing_is_given_back_when_the_window_closes() {
+    let of_run = |change: &str| {
+        run(
+            CLOSED,
+            &format!(
+                "node a worker 4.16.0 turn\n node b worker 4.16.0\n change a PreRules pin:4.17.0 {change}"
+            ),
+        )
+    };
+    check(&of_run(""), "node a PreRules OutsideWindow\n > journal a closed");
+    check(
+        &of_run("closed:60"),
+        "node a Selected OutsideWindow\n > journal a Selected OutsideWindow attempt 2",
+    );
+    let of_plan = |begun: &str| plan(CLOSED, &format!("begun a new {begun}\n keeps a"));
+    check(
+        &of_plan(""),
+        "node a PreRelease OutsideWindow\n > journal a closed",
+    );
+    check(
+        &of_plan("closed:60"),
+        "node a Selected OutsideWindow\n > journal a Selected OutsideWindow attempt 2",
+    );
+    let of_maintenance = |turn: &str| maintenance(CLOSED, &format!("turn a new {turn}\n kept a"));
+    check(
+        &of_maintenance(""),
+        "node a PreRelease OutsideWindow\n > journal a closed",
+    );
+}
+
+#[test]
+fn a_node_that_is_being_changed_is_brought_to_its_end_in_a_closed_window() {
+    check(
+        &run(
+            CLOSED,
+            "node a worker 4.17.0 turn\n change a Released pin:4.17.0 from:4.16.0",
+        ),
+        "not ~ OutsideWindow
+         > journal a PostRules",
+    );
+    check(
+        &plan(
+            CLOSED,
+            "begun a Drained entered:Cordoned\n keeps a cordoned\n pods a",
+        ),
+        "not node a PreRelease OutsideWindow",
+    );
+    check(
+        &maintenance(
+            CLOSED,
+            "turn a Drained since:-60\n kept a cordoned\n pods a\n pod web-0 on a of:ReplicaSet/web",
+        ),
+        "> evict web-0",
+    );
+}
+
+#[test]
+fn a_node_begins_only_if_it_would_be_done_before_the_end() {
+    let nodes = "node a worker 4.16.0\n node b worker 4.17.0";
+    // 20 minutes are left.
+    check(&run(ENDS, nodes), "> admit a");
+    let bounded = |seconds: i64| ENDS.replace("]}", &format!("],\"minRemainingSeconds\":{seconds}}}"));
+    check(&run(&bounded(1200), nodes), "> admit a");
+    check(
+        &run(&bounded(1201), nodes),
+        "node a Selected WindowEndsSoon ~ spec.window closes in 20m00s (Fri 2027-01-15 08:20 UTC), and spec.window.minRemainingSeconds is 1201; nodes begin again Fri 2027-01-22 06:00 UTC
+         > nothing",
+    );
+    check(
+        &run(&bounded(86_400), nodes),
+        "node a Selected WindowEndsSoon ~ no opening ahead is that long
+         ends a ClusterAdmin",
+    );
+    // A turn that began in time goes on.
+    check(
+        &run(
+            &bounded(1201),
+            "node a worker 4.16.0 turn\n change a PreRules pin:4.17.0",
+        ),
+        "not node a PreRules WindowEndsSoon",
+    );
+    check(&plan(&bounded(1201), ""), "node a Selected WindowEndsSoon");
+    check(&maintenance(&bounded(1201), ""), "node a Selected WindowEndsSoon");
+}
+
+#[test]
+fn what_nodes_took_until_now_is_the_forecast_of_the_next() {
+    let after = |took: i64| {
+        let nodes = "node a worker 4.16.0\n node b worker 4.17.0\n change b Done entries:Admitted,Done";
+        let mut cluster = run(ENDS, nodes);
+        for change in cluster.observed.changes.values_mut() {
+            change.status.entries[0].at = at(-60 - took).to_string();
+        }
+        cluster
+    };
+    check(&after(600), "> admit a");
+    check(
+        &after(1800),
+        "node a Selected WindowEndsSoon ~ a node of it took 30m00s in the median
+         > nothing",
+    );
+}
+
+#[test]
+fn a_freeze_and_a_later_start_are_told_with_their_ends() {
+    let frozen = r#""window":{"freezes":[{"name":"closing","from":"2027-01-01T00:00:00Z","to":"2027-01-20T00:00:00Z","reason":"year-end closing"}]}"#;
+    let words = "Frozen ~ has freeze closing (year-end closing) until Wed 2027-01-20 00:00 UTC; nodes begin again Wed 2027-01-20 00:00 UTC";
+    check(
+        &run(frozen, "node a worker 4.16.0"),
+        &format!("node a Selected {words}"),
+    );
+    check(&plan(frozen, ""), &format!("node a Selected {words}"));
+    check(&maintenance(frozen, ""), &format!("node a Selected {words}"));
+    let later = r#""startAfter":"2027-01-15T09:00:00+01:00""#;
+    check(&run(later, "node a worker 4.16.0"), "> admit a");
+    let later = r#""startAfter":"2027-01-15T10:00:00Z""#;
+    let words = "StartsLater ~ startAfter is 2027-01-15T10:00:00Z: no node begins before that";
+    check(
+        &run(later, "node a worker 4.16.0"),
+        &format!("node a Selected {words}"),
+    );
+    check(&plan(later, ""), &format!("node a Selected {words}"));
+    check(&maintenance(later, ""), &format!("node a Selected {words}"));
+}
+
+#[test]
+fn of_several_hours_all_must_be_open_and_the_last_says_when() {
+    let tuesdays = r#""window":{"openings":[{"days":["tue"],"startTime":"1","endTime":"2"}]}"#;
+    let cluster = plan(CLOSED, &bound("Plan", tuesdays));
+    check(
+        &cluster,
+        "node a Selected OutsideWindow ~ MutexBinding nights spec.window is closed (tue 01:00–02:00 UTC); it opens Tue 2027-01-19 01:00 UTC",
+    );
+}
+
+#[test]
+fn hours_that_cannot_be_understood_hold_every_owner_that_they_mean() {
+    let wrong = r#""window":{"timeZone":"Mars/Base","openings":[{"days":["fri"]}]}"#;
+    let words = "window.timeZone: found \"Mars/Base\", wanted a time zone such as Europe/Warsaw";
+    check(
+        &run(wrong, "node a worker 4.16.0"),
+        &format!("hold InvalidField ~ spec.{words}\n > nothing"),
+    );
+    check(
+        &plan(wrong, ""),
+        &format!("hold InvalidField ~ spec.mutex.{words}"),
+    );
+    check(
+        &maintenance(wrong, ""),
+        &format!("node a Selected InvalidField ~ MutexBinding nights spec.{words}\n > nothing"),
+    );
+    let never = r#""window":{"openings":[{"cron":"0 0 30 2 *","durationSeconds":3600}]}"#;
+    check(
+        &run(never, "node a worker 4.16.0"),
+        "node a Selected NeverOpens\n ends a ClusterAdmin\n > nothing",
+    );
+}
