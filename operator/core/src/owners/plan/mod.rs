@@ -27,7 +27,7 @@ mod waiting;
 
 pub use crate::admit::window::Window;
 pub use asked::{Intent, rules_of, timeout_seconds};
-pub use duration::duration_millis;
+pub use duration::{duration_millis, duration_text};
 pub use honoured::{not_honoured, stood_off};
 pub(crate) use known::changes;
 pub use known::{job_name, joined, label, reservation, run_id};
