@@ -557,13 +557,26 @@ mod tests {
     #[test]
     fn the_core_and_the_api_are_built_without_a_client() {
         let mut cargo = step::cargo();
-        cargo.args(["tree", "--locked", "--prefix", "none", "--edges", "normal", "--format", "{p}"]);
+        cargo.args([
+            "tree", "--locked", "--prefix", "none", "--edges", "normal", "--format", "{p}",
+        ]);
         cargo.args(["--package", "numo-core", "--package", "numo-api"]);
         let output = cargo.output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         assert!(text.lines().any(|line| line.starts_with("kube-core ")), "{text}");
-        for name in ["kube ", "kube-client ", "kube-runtime ", "tokio ", "hyper ", "rustls ", "tower "] {
-            assert!(!text.lines().any(|line| line.starts_with(name)), "{name} in\n{text}");
+        for name in [
+            "kube ",
+            "kube-client ",
+            "kube-runtime ",
+            "tokio ",
+            "hyper ",
+            "rustls ",
+            "tower ",
+        ] {
+            assert!(
+                !text.lines().any(|line| line.starts_with(name)),
+                "{name} in\n{text}"
+            );
         }
     }
 
