@@ -175,6 +175,7 @@ reasons! {
     NodesUngated: ClusterAdmin, "The run is over, and nodes went to the version without their rules.";
     PoolHeld: ClusterAdmin, "The run was left and a pool still has outdated nodes: it stays paused so that they do not roll without rules.";
     OwnerGone: ClusterAdmin, "A mark of numo stands on an object, and the owner that it was set for is gone: nobody takes it back by itself.";
+    OwnerUnknown: ClusterAdmin, "A mark of numo stands on an object for an owner of a kind that this version of numo does not know: it is left to a numo that knows the kind.";
     GivingBack: Numo, "The run is being left: what numo changed is put back.";
     Aborted: ClusterAdmin, "The run was given up: no further node is admitted.";
     Deleting: Numo, "The owner is being deleted: what numo changed is put back.";

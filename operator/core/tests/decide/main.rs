@@ -37,4 +37,5 @@ mod standoff;
 mod stepped;
 mod stop;
 mod toy;
+mod unknown_kind;
 mod words;
