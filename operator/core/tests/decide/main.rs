@@ -13,6 +13,7 @@ mod also;
 mod arming;
 mod away;
 mod believed;
+mod bound;
 mod canary;
 mod closed;
 mod cluster;

@@ -18,7 +18,7 @@ mod waiting;
 
 use crate::{
     action::{Action, EventAction},
-    admit::{gates::Gate, queue},
+    admit::{gates::Gate, not_ready, queue},
     decision::{Decision, Snapshot},
     ledger,
     observed::{ChangeView, ForeignController, MaintenanceView, NodeView, Observed},
@@ -306,7 +306,8 @@ impl Pass<'_> {
             }
             Gate::Stop => ledger::stop(self.observed, node),
             Gate::Quorum => quorum::refusal(self.observed, node),
-            // A node that is not Ready, or cordoned, is drained like any: that is what people ask a maintenance for.
+            // A node that is cordoned, or not Ready, is drained like any: that is what people ask a maintenance for. Who wants the
+            // latter to wait says so in a MutexBinding.
             Gate::Person
             | Gate::Waits
             | Gate::Unfit
@@ -319,6 +320,29 @@ impl Pass<'_> {
             | Gate::Budget
             | Gate::Drain => None,
         }
+    }
+
+    /// A node that is not Ready waits where a binding says so: before its cordon, and others go on.
+    fn not_ready(&mut self, node: &NodeView) -> Option<Why> {
+        if node.ready || !self.intent.awaits_ready {
+            return None;
+        }
+        let after = self.intent.leave_out_after;
+        if let Some(at) = after.and_then(|after| not_ready::left_out_at(node, after)) {
+            self.wake(at);
+        }
+        let message = format!(
+            "Node {}: found not Ready, wanted Ready (takeNotReady or notReadyPolicy of a MutexBinding)",
+            node.name
+        );
+        Some(Why::new(Reason::NodeNotReady, message))
+    }
+
+    /// Why a node that waits to be Ready is left out for now, as it was not for too long.
+    fn given_up(&self, node: &NodeView) -> Option<Why> {
+        let after = self.intent.leave_out_after.filter(|_| self.intent.awaits_ready)?;
+        let at = not_ready::left_out_at(node, after)?;
+        (at <= self.now).then(|| not_ready::left_out_not_ready(node))
     }
 
     /// A node that a person has left out stays so until a person asks for it again.

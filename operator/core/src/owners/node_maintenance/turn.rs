@@ -162,6 +162,7 @@ impl steps::Turn for Turn<'_, '_> {
     fn weigh_gates(&mut self, _phase: Phase) -> Option<Why> {
         let against = gates::weigh(self.pass.asked, |gate| match gate {
             Gate::Person => directive::held(self.change),
+            Gate::State => self.pass.not_ready(self.node),
             gate => self.pass.at_any_time(self.node, gate),
         });
         against.worst(&mut self.pass.out.report)
@@ -189,7 +190,10 @@ impl steps::Turn for Turn<'_, '_> {
         let asks = [Phase::BeforeUncordon, Phase::Post]
             .into_iter()
             .any(|phase| self.asks(phase) && rules::any_runs_in(&self.pass.intent.rules, phase));
-        let is_asking = matches!(self.change.status.step, Some(Step::Ready | Step::PostRules));
+        let is_asking = matches!(
+            self.change.status.step,
+            Some(Step::Ready | Step::PostRules | Step::Soaked)
+        );
         if !asks || is_asking {
             return ON;
         }
@@ -219,6 +223,28 @@ impl steps::Turn for Turn<'_, '_> {
         self.pass.uncordon(self.node, Some(mark));
         self.say(Step::Uncordoned, giving_back());
         STAY
+    }
+
+    /// For `soakSeconds` of its bindings after the last rules; a node that was never cordoned has nothing to settle.
+    fn soak(&mut self) -> Next {
+        let soak_seconds = self.pass.intent.soak_seconds;
+        let mut entries = self.change.status.entries.iter();
+        if soak_seconds == 0 || !entries.any(|entry| entry.step == Step::Cordoned) {
+            return ON;
+        }
+        let soaked = self.change.status.step == Some(Step::Soaked);
+        if !soaked {
+            let mut journal = Journal::open(self.change, self.pass.now);
+            journal.enter(Step::Soaked, None);
+            self.pass.out.actions.extend(journal.planned(None));
+        }
+        let since = Some(self.change.status.since.as_deref()).filter(|_| soaked);
+        let since = since.and_then(journal::time).unwrap_or(self.pass.now);
+        let next = steps::soak(self, since, soak_seconds);
+        if next.is_break() {
+            self.pass.keep_lease(self.node, self.change);
+        }
+        next
     }
 
     fn finish(&mut self) {
