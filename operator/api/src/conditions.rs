@@ -287,6 +287,7 @@ reasons! {
     Compiled: Nobody, "The component was compiled.";
     Downgraded: RuleAuthor, "The component of a rule is of a lower version than one that it had before; it runs all the same.";
     RuleFailed: RuleAuthor, "A rule failed and no retry is left.";
+    RuleWithdrawn: ClusterAdmin, "A rule was asked for the node and has not passed, and nothing names it for the node any more.";
     RuleContinuedAfterFailure: Nobody, "A rule failed after the release and its policy is Continue.";
     JobsForbidden: RuleAuthor, "numo is not invited to run Jobs in the rule's namespace.";
     DrainBlocked: ClusterAdmin, "A pod of the node could not be evicted now: a drain would not pass.";
@@ -326,6 +327,7 @@ reasons! {
     JobBeingDeleted: ClusterItself, "An earlier Job of the node is being deleted.";
     CompleteDelay: Numo, "The Job of the node is complete, and spec.postCompleteDelay is not over.";
     GateLost: ClusterAdmin, "The object had a gate of its own, and somebody or the CRD of another controller has dropped it.";
+    JournalContradicts: ClusterAdmin, "The NodeChange of a node contradicts itself, or a later numo wrote it: nothing is done to the node on its word.";
     Superseded: Nobody, "The Plan goes to another version by now: the node is taken up anew.";
     NotSelected: Nobody, "The Plan does not select the node any more.";
     InvariantBreach: Numo, "A decision would have broken an invariant and was not carried out; this is a fault in numo.";

@@ -81,9 +81,14 @@ impl<'a> Journal<'a> {
         note(&mut self.status.rule_waits, wait);
     }
 
-    /// Begins the next attempt of the node.
+    /// Begins the next attempt of the node. What claims to be of it already is no word of numo's.
     pub fn next_attempt(&mut self) {
-        self.status.attempt += 1;
+        let status = &mut self.status;
+        status.attempt = status.attempt.saturating_add(1);
+        let attempt = status.attempt;
+        status.entries.retain(|entry| entry.attempt < attempt);
+        status.verdicts.retain(|verdict| verdict.round < attempt);
+        status.rule_waits.retain(|wait| wait.round < attempt);
     }
 
     /// Notes that the directive was acted on.

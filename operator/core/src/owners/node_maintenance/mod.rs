@@ -26,7 +26,7 @@ use crate::{
     quorum,
     report::{MaintenancePhase, MaintenanceReport, RunPhase},
     turn::{
-        closed, journal,
+        closed, contradiction, journal,
         steps::{Next, ON, STAY},
     },
     verdict::Answers,
@@ -115,6 +115,12 @@ impl crate::pass::Pass for Pass<'_> {
         let Some((change, node)) = turn.filter(|(turn, node)| turn.spec.node_uid == node.uid) else {
             return;
         };
+        let twice = contradiction::twice(changes(self.observed, &self.view.uid));
+        if let Some(why) = twice.get(node.uid.as_str()).filter(|_| !self.view.deleting) {
+            self.say(Step::Held, why.clone(), Some(change));
+            self.over = true;
+            return;
+        }
         if self.view.deleting || other_of_node(self.view, self.observed).is_none() {
             self.advance(node, change);
             self.over = true;

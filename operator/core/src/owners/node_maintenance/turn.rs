@@ -15,6 +15,7 @@ use crate::{
         journal::{self, Journal},
         phases::Phases,
         steps::{self, Next, ON, Parts, STAY},
+        withdrawn,
     },
     why::Why,
 };
@@ -154,13 +155,31 @@ impl steps::Turn for Turn<'_, '_> {
         ON
     }
 
+    fn is_left(&self) -> bool {
+        self.pass.view.deleting
+    }
+
+    fn before(step: Step) -> Option<&'static [Step]> {
+        match step {
+            Step::Released | Step::Changed | Step::Uncordoned => None,
+            Step::Soaked => Some(&[Step::Cordoned]),
+            _ => Some(&[]),
+        }
+    }
+
     fn is_released(&self) -> bool {
         self.cordon.is_some() || self.pass.view.deleting
     }
 
     /// Quorum too: the rules may have taken hours.
     fn weigh_gates(&mut self, _phase: Phase) -> Option<Why> {
+        let parts = self.parts();
+        let withdrawn = withdrawn::withdrawn(&parts.phases, (parts.node, parts.change));
         let against = gates::weigh(self.pass.asked, |gate| match gate {
+            Gate::Owner => {
+                let of_owner = self.pass.at_any_time(self.node, gate);
+                of_owner.or_else(|| withdrawn.clone())
+            }
             Gate::Person => directive::held(self.change),
             Gate::State => self.pass.not_ready(self.node),
             gate => self.pass.at_any_time(self.node, gate),
