@@ -290,7 +290,7 @@ impl Wait<'_> {
                 vec!["numo doctor".to_owned()]
             }
             Reason::NodesLeftOut | Reason::NodesUngated => self.acknowledge(),
-            Reason::OwnerGone => vec!["numo status".to_owned()],
+            Reason::OwnerGone | Reason::OwnerUnknown => vec!["numo status".to_owned()],
             Reason::DryRun => vec![format!(
                 "{} --type merge -p '{{\"spec\":{{\"dryRun\":false}}}}'",
                 of_kubectl("patch", owner)

@@ -1069,6 +1069,7 @@ mod tests {
                 uid: "pool".to_owned(),
             },
             owner: Some(Key::new("ns", "upgrade")),
+            unknown: None,
             held_nodes: Some(2),
             commands: Vec::new(),
         };
