@@ -2,7 +2,7 @@
 //! done to a node on the word of one that somebody else has written, or a later numo. Nothing here writes.
 
 use crate::{
-    observed::ChangeView,
+    observed::{ChangeView, NodeView, Observed},
     owner::Owner,
     time::later,
     turn::journal::{self, JOURNAL_VERSION},
@@ -72,6 +72,17 @@ pub(crate) fn twice<'a>(changes: impl Iterator<Item = &'a ChangeView>) -> BTreeM
     found
 }
 
+/// The node that the journal of a turn is of by its uid, though it names another one, and why nothing is done to it: no node has ever two
+/// names.
+pub(crate) fn misnamed<'a>(observed: &'a Observed, change: &ChangeView) -> Option<(&'a NodeView, Why)> {
+    let spec = &change.spec;
+    let mut nodes = observed.nodes.values();
+    let node = nodes.find(|node| node.uid == spec.node_uid && node.name != spec.node_name)?;
+    let (found, wanted) = (&spec.node_name, &node.name);
+    let problem = format!("spec.nodeName: found {found}, wanted {wanted}, whose uid spec.nodeUID has");
+    Some((node, why(change, &problem)))
+}
+
 fn why(change: &ChangeView, problem: &str) -> Why {
     let message = format!(
         "NodeChange {}: {problem}; nothing is done to Node {} on its word: mend it, or delete it, and the node is looked at anew",
@@ -105,7 +116,8 @@ fn of_steps(change: &ChangeView, before: impl Fn(Step) -> Option<&'static [Step]
     let told = status.entries.iter();
     // Who changed without its rules was not admitted by them.
     let told = told.filter(|entry| entry.reason.as_deref() != Some(ungated));
-    let steps = told.map(|entry| entry.step).chain(status.step);
+    let step = status.step.filter(|_| status.reason.as_deref() != Some(ungated));
+    let steps = told.map(|entry| entry.step).chain(step);
     steps.into_iter().find_map(|step| {
         let name = step.name();
         let Some(wanted) = before(step) else {

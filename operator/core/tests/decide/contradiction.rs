@@ -222,6 +222,37 @@ fn a_node_with_two_turns_of_one_owner_is_held() {
 }
 
 #[test]
+fn a_turn_that_names_another_node_than_its_uid_keeps_what_it_has() {
+    for text in [
+        "node a worker 4.16.0
+         node b worker 4.16.0
+         plan concurrency:2 cordon finalizer spec {\"mutex\":{\"drainBy\":\"Numo\"}}
+         begun a Drained entered:Cordoned
+         keeps a cordoned done
+         pods a",
+        "node a worker 4.16.0
+         node b worker 4.16.0
+         maintenance a finalizer phase:Running
+         kept a cordoned
+         turn a Drained
+         pods a",
+    ] {
+        for name in ["b", "gone"] {
+            let mut cluster = Cluster::parse(text);
+            name.clone_into(&mut journal(&mut cluster).spec.node_name);
+            let words = format!("node a Held JournalContradicts ~ spec.nodeName: found {name}, wanted a");
+            check_cluster(&cluster, &words);
+            let found = decision(&cluster);
+            assert!(
+                !found.actions.iter().any(|planned| is_disruptive(&planned.action)),
+                "{:#?}",
+                found.actions
+            );
+        }
+    }
+}
+
+#[test]
 fn a_pass_of_a_time_that_has_not_come_lets_nothing_go() {
     for (text, _) in OWNERS {
         let mut cluster = Cluster::parse(text);

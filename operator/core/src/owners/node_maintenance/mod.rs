@@ -75,6 +75,23 @@ impl<'a> Pass<'a> {
         }
     }
 
+    /// A turn of the node that cannot be, as journals tell of it, and why. What is over is given back all the same.
+    fn doubt(&self, node: &NodeView) -> Option<(&'a ChangeView, Why)> {
+        if self.view.deleting {
+            return None;
+        }
+        let turns = || changes(self.observed, &self.view.uid).filter(|change| change.in_flight());
+        let misnamed = turns().find_map(|change| {
+            let (of, why) = contradiction::misnamed(self.observed, change)?;
+            (of.name == node.name).then_some((change, why))
+        });
+        let twice = || {
+            let mut twice = contradiction::twice(turns());
+            Some((self.turn()?, twice.remove(node.uid.as_str())?))
+        };
+        misnamed.or_else(twice)
+    }
+
     /// The turn of the maintenance, if it has one.
     fn turn(&self) -> Option<&'a ChangeView> {
         changes(self.observed, &self.view.uid).find(|change| change.in_flight())
@@ -104,6 +121,11 @@ impl crate::pass::Pass for Pass<'_> {
 
     fn advance_turns(&mut self) {
         let node = self.observed.nodes.get(self.node);
+        if let Some((change, why)) = node.and_then(|node| self.doubt(node)) {
+            self.say(Step::Held, why, Some(change));
+            self.over = true;
+            return;
+        }
         self.end_orphans(node);
         if self.view.deleting {
             self.out.report.phase = RunPhase::Leaving;
@@ -115,12 +137,6 @@ impl crate::pass::Pass for Pass<'_> {
         let Some((change, node)) = turn.filter(|(turn, node)| turn.spec.node_uid == node.uid) else {
             return;
         };
-        let twice = contradiction::twice(changes(self.observed, &self.view.uid));
-        if let Some(why) = twice.get(node.uid.as_str()).filter(|_| !self.view.deleting) {
-            self.say(Step::Held, why.clone(), Some(change));
-            self.over = true;
-            return;
-        }
         if self.view.deleting || other_of_node(self.view, self.observed).is_none() {
             self.advance(node, change);
             self.over = true;

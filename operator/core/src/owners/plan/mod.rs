@@ -284,6 +284,12 @@ impl<'a> Pass<'a> {
 
     /// A node that is gone, or was made again under its name, has no turn any more.
     fn end_orphan(&mut self, change: &ChangeView) {
+        let misnamed = contradiction::misnamed(self.observed, change);
+        if let Some((node, why)) = misnamed.filter(|_| self.leaving.is_none()) {
+            // What the Plan has put on that node stays.
+            self.in_flight.insert(&node.name);
+            return self.say(node, Step::Held, why, Some(change));
+        }
         let ended = journal::end_gone(change, journal::gone(change), self.observed, self.now);
         self.out.actions.extend(ended);
     }
