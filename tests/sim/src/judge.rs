@@ -2,10 +2,13 @@
 //! still hold. It reads nothing of what numo thinks: what was admitted, what passed, what is to be
 //! restored it keeps for itself.
 
+mod drain;
 mod end;
 mod fleet;
+mod late;
 
 pub use end::{cordons_as_meant, leases_given_back, restored, unmarked};
+pub use late::Read;
 
 use crate::world::{Primary, World, primary};
 use numo_api::{Phase, Step, marks, marks::openshift, mutex_run_config::OnExit};
@@ -106,7 +109,10 @@ impl Judge {
             Action::WriteJournal { key, status, .. } => {
                 return self.journaled(world, seen, owner, key, status);
             }
-            Action::CreateJob(request) => return self.job(world, request),
+            Action::CreateJob(request) => {
+                self.keeps_off(seen, request)?;
+                return self.job(world, request);
+            }
             _ => {}
         }
         if owner.kind == OwnerKind::MutexRunConfig {
@@ -146,6 +152,7 @@ impl Judge {
         if status.verdicts.len() > 32 || status.entries.len() > 64 {
             return breach("bounds", format!("the journal {key} grows"));
         }
+        of_this_time(world, key, status)?;
         let round = self
             .rounds
             .entry(key.clone())
@@ -271,6 +278,21 @@ impl Judge {
         Ok(())
     }
 
+    /// 3: a node that came again under its name begins anew. `node` has no turn with the owner.
+    fn of_its_own(&self, owner: &Owner, node: &NodeView) -> Verdict {
+        let mut turns = self.turns.values();
+        match turns.find(|turn| turn.owner == *owner && turn.node == node.name) {
+            None => Ok(()),
+            Some(turn) => breach(
+                "3",
+                format!(
+                    "{} goes on in the turn of {}, which had its name before",
+                    node.uid, turn.node_uid
+                ),
+            ),
+        }
+    }
+
     fn within_budgets(&self, seen: &Observed, node: &NodeView) -> Verdict {
         let flies = |other: &NodeView| {
             self.turns
@@ -327,6 +349,7 @@ impl Judge {
                 self.released.insert(node.uid.clone());
                 return Ok(());
             }
+            self.of_its_own(owner, node)?;
             return breach("1", format!("{name} was let go without a turn"));
         };
         if node.unschedulable || !before.ready {
@@ -465,6 +488,7 @@ impl Judge {
 
     /// What a decision must hold, whatever becomes of its writes.
     pub fn decided(&self, world: &World, seen: &Observed, owner: &Owner, decision: &Decision) -> Verdict {
+        says_something(seen, decision)?;
         let run = seen.runs.get(&owner.key);
         let run = run.filter(|_| owner.kind == OwnerKind::MutexRunConfig);
         run.map_or(Ok(()), |run| holds_without_a_rule(world, seen, run, decision))
@@ -474,6 +498,38 @@ impl Judge {
     pub fn at_rest(&self, world: &World) -> Verdict {
         homes(world)?;
         self.kept(world)
+    }
+}
+
+/// 6: no journal is written that says what it says already.
+fn says_something(seen: &Observed, decision: &Decision) -> Verdict {
+    for planned in &decision.actions {
+        let Action::WriteJournal { key, status, .. } = &planned.action else {
+            continue;
+        };
+        if seen
+            .changes
+            .get(key)
+            .is_some_and(|change| change.status == **status)
+        {
+            return breach("6", format!("the journal {key} is written, and nothing is new"));
+        }
+    }
+    Ok(())
+}
+
+/// 11: a journal has the times of the API server, none of which is to come.
+fn of_this_time(world: &World, key: &Key, status: &numo_api::NodeChangeStatus) -> Verdict {
+    let entries = status.entries.iter().map(|entry| entry.at.as_str());
+    let verdicts = status.verdicts.iter().map(|verdict| verdict.at.as_str());
+    let mut times = status.since.as_deref().into_iter().chain(entries).chain(verdicts);
+    let is_ahead = |at: &&str| at.parse::<jiff::Timestamp>().is_ok_and(|at| at > world.time());
+    match times.find(is_ahead) {
+        None => Ok(()),
+        Some(at) => breach(
+            "11",
+            format!("the journal {key} says {at}, it is {}", world.time()),
+        ),
     }
 }
 

@@ -1,15 +1,19 @@
 //! Faults that are put into decisions on purpose, from outside the core: into the view that it is given, or into the actions
 //! and the report that it returns. Each breaks one invariant of the design (§6); the judge must catch it.
 
+mod deeds;
+
 use crate::world::World;
+use deeds::{
+    each_patch, evict, forget_rules, give_back_first, hide_control_plane, is_of, is_unshield, kill,
+    lift_limits, lift_stops, take_new_for_old, tell, twice, untested, write_again,
+};
 use jiff::{SignedDuration, Timestamp};
-use numo_api::{DirectiveAction, Reason, marks, mutex_run_config::OnRefusal};
+use numo_api::{Reason, marks, mutex_run_config::OnRefusal};
 use numo_core::{
     Decision, Owner,
     action::{Action, NodePurpose, Planned, PoolPurpose},
-    drain::Eviction,
-    observed::{Key, Observed},
-    report::Why,
+    observed::Observed,
 };
 
 /// A broken decision.
@@ -81,17 +85,32 @@ pub enum Mutation {
     RollsWhenRefused,
     /// A rule's Job runs where Plans are.
     RunsRulesAmongPlans,
+    /// A node that came again under its name goes on in the turn of the one before it.
+    TakesNewForOld,
+    /// The same input gives one decision now and another one then.
+    DecidesByChance,
+    /// Writes test nothing of what they were decided on.
+    WritesBlindly,
+    /// numo's own pod goes like any other.
+    EvictsItselfFirst,
+    /// Pods of rules that are under way are evicted.
+    EvictsRules,
+    /// Pods of upgrades that are under way are evicted.
+    EvictsUpgrades,
+    /// Pods of rules are not kept off nodes in flight.
+    RunsRulesOnNodesInFlight,
 }
 
 impl Mutation {
     /// Every one, with what the judge's verdict begins with.
-    pub const ALL: [(Self, &'static [&'static str]); 33] = [
+    pub const ALL: [(Self, &'static [&'static str]); 40] = [
         (Self::AsksNoRule, &["invariant 1:"]),
         (Self::BelievesOldPasses, &["invariant 1:"]),
         (Self::IgnoresBudgets, &["invariant 2:"]),
         (Self::IgnoresLimits, &["invariant 2:"]),
         (Self::AsksAgain, &["invariant 3:"]),
         (Self::UpgradesTwice, &["invariant 3:"]),
+        (Self::TakesNewForOld, &["invariant 3:"]),
         (Self::ForgetsUncordon, &["invariant 4:"]),
         (Self::UncordonsEverything, &["invariant 4:"]),
         (Self::ForgetsShield, &["invariant 4:"]),
@@ -99,14 +118,20 @@ impl Mutation {
         (Self::ReleasesOnLeaving, &["invariant 5:"]),
         (Self::IgnoresDeletion, &["invariant 5:", "invariant 13:"]),
         (Self::KillsJobs, &["invariant 5:"]),
-        (Self::WritesForNothing, &["no rest", "400 decisions"]),
+        (Self::WritesForNothing, &["invariant 6:"]),
+        (Self::DecidesByChance, &["invariant 6:"]),
         (Self::ForgetsNode, &["invariant 8:"]),
+        (Self::WritesBlindly, &["invariant 9:"]),
         (Self::IgnoresQuorum, &["invariant 10:"]),
         (Self::TakesNoLease, &["invariant 11:"]),
         (Self::GivesLeaseBackFirst, &["invariant 11:"]),
         (Self::EvictsAnywhere, &["invariant 1:", "invariant 12:"]),
         (Self::DeletesPods, &["invariant 12:"]),
         (Self::EvictsDaemons, &["invariant 12:"]),
+        (Self::EvictsItselfFirst, &["invariant 12:"]),
+        (Self::EvictsRules, &["invariant 12:"]),
+        (Self::EvictsUpgrades, &["invariant 12:"]),
+        (Self::RunsRulesOnNodesInFlight, &["invariant 12:"]),
         (Self::IgnoresStops, &["invariant 13:"]),
         (Self::IgnoresWindows, &["invariant 13:"]),
         (Self::IgnoresOthers, &["invariant alone:"]),
@@ -116,8 +141,7 @@ impl Mutation {
         (Self::WaitsInSilence, &["nothing was written"]),
         (Self::BlamesOthers, &["nobody of"]),
         (Self::SkipsDrain, &["invariant 1:", "invariant kept:"]),
-        // Invariant 9: a window is open by the API server's clock.
-        (Self::ReadsItsOwnClock, &["invariant 13:"]),
+        (Self::ReadsItsOwnClock, &["invariant 11:"]),
         (Self::RollsWhenRefused, &["invariant 14:"]),
         (Self::RunsRulesAmongPlans, &["invariant 17:"]),
     ];
@@ -164,6 +188,8 @@ impl Mutation {
             }
             Self::TakesDeadNodes => view.nodes.values_mut().for_each(|node| node.ready = true),
             Self::IgnoresServers => view.plans.values_mut().for_each(|plan| plan.spec.prepare = None),
+            Self::TakesNewForOld => take_new_for_old(&mut view),
+            Self::EvictsItselfFirst => view.settings.own_pod = None,
             Self::SkipsDrain => view.pods.values_mut().for_each(std::collections::BTreeMap::clear),
             _ => return None,
         }
@@ -213,8 +239,23 @@ impl Mutation {
                 decision.report.nodes.pop_first();
             }
             Self::GivesLeaseBackFirst => give_back_first(world, actions),
-            Self::EvictsAnywhere => evict(seen, actions, |open, daemon| open && !daemon),
-            Self::EvictsDaemons => evict(seen, actions, |open, daemon| !open && daemon),
+            Self::EvictsAnywhere => evict((owner, seen), actions, |node, pod| {
+                !node.unschedulable && !is_of(pod, "DaemonSet")
+            }),
+            Self::EvictsDaemons => evict((owner, seen), actions, |node, pod| {
+                node.unschedulable && is_of(pod, "DaemonSet")
+            }),
+            Self::EvictsRules => evict((owner, seen), actions, |node, pod| {
+                node.unschedulable && !pod.labels.contains_key(marks::PLAN_CONTROLLER) && is_of(pod, "Job")
+            }),
+            Self::EvictsUpgrades => evict((owner, seen), actions, |node, pod| {
+                node.unschedulable && pod.labels.contains_key(marks::PLAN_CONTROLLER)
+            }),
+            Self::RunsRulesOnNodesInFlight => actions.iter_mut().for_each(|planned| {
+                if let Action::CreateJob(request) = &mut planned.action {
+                    request.avoid.clear();
+                }
+            }),
             Self::DeletesPods => actions.iter_mut().for_each(|planned| {
                 if let Action::Evict { eviction, .. } = &mut planned.action {
                     eviction.delete = true;
@@ -231,199 +272,16 @@ impl Mutation {
             _ => {}
         }
     }
-}
 
-fn forget_rules(view: &mut Observed) {
-    view.runs
-        .values_mut()
-        .for_each(|run| run.spec.mutex_rules = Some(Vec::new()));
-    let bindings = view.bindings.values_mut();
-    bindings.for_each(|binding| binding.spec.settings.rules = None);
-    let maintenances = view.maintenances.values_mut();
-    maintenances.for_each(|one| one.spec.mutex_rules = None);
-}
-
-fn lift_limits(view: &mut Observed) {
-    let many = || serde_json::from_value(serde_json::json!(100)).ok();
-    for run in view.runs.values_mut() {
-        run.spec.max_unavailable = many();
-        run.spec.mutex_keys = Some(Vec::new());
-    }
-    for plan in view.plans.values_mut() {
-        plan.spec.concurrency = Some(100);
-        if let Some(mutex) = &mut plan.spec.mutex {
-            mutex.max_unavailable = None;
+    /// What is done with a decision that is made for the `times`-th time.
+    pub fn by_chance(self, times: usize, decision: &mut Decision) {
+        if self == Self::DecidesByChance && !times.is_multiple_of(2) {
+            decision.actions.pop();
         }
     }
-    for binding in view.bindings.values_mut() {
-        binding.spec.settings.max_unavailable = None;
-    }
-}
 
-fn lift_stops(view: &mut Observed) {
-    for run in view.runs.values_mut() {
-        run.spec.suspend = None;
-        run.annotations.remove(marks::SUSPEND);
-    }
-    for plan in view.plans.values_mut() {
-        plan.annotations.remove(marks::SUSPEND);
-    }
-    for one in view.maintenances.values_mut() {
-        one.annotations.remove(marks::SUSPEND);
-    }
-    view.budgets.values_mut().for_each(|budget| budget.paused = false);
-    for change in view.changes.values_mut() {
-        let hold = |one: &numo_api::Directive| one.action == DirectiveAction::Hold;
-        if change.spec.directive.as_ref().is_some_and(hold) {
-            change.spec.directive = None;
-        }
-    }
-}
-
-/// The only member of etcd is a node that nobody has.
-fn hide_control_plane(view: &mut Observed) {
-    let Some((_, node)) = view.nodes.first_key_value() else {
-        return;
-    };
-    let mut member = node.clone();
-    "elsewhere".clone_into(&mut member.name);
-    "elsewhere".clone_into(&mut member.uid);
-    member.labels.clear();
-    member.etcd_voter = Some(true);
-    view.nodes.insert(member.name.clone(), member);
-}
-
-fn twice(actions: &mut Vec<Planned>) {
-    let jobs = actions.iter().filter_map(|planned| match &planned.action {
-        Action::CreatePlanJob(request) => {
-            let mut request = request.clone();
-            request.job.name.push_str("-2");
-            Some(Planned {
-                chain: planned.chain.clone(),
-                action: Action::CreatePlanJob(request),
-                event: None,
-            })
-        }
-        _ => None,
-    });
-    let more: Vec<Planned> = jobs.collect();
-    actions.extend(more);
-}
-
-fn each_patch(actions: &mut [Planned], edit: impl Fn(NodePurpose, &mut Option<bool>)) {
-    for planned in actions {
-        if let Action::PatchNode(patch) = &mut planned.action {
-            edit(patch.purpose, &mut patch.unschedulable);
-        }
-    }
-}
-
-fn is_unshield(action: &Action) -> bool {
-    match action {
-        Action::PatchNode(patch) => patch.purpose == NodePurpose::Unshield,
-        Action::PatchMachine(patch) => patch.purpose.gives_back(),
-        _ => false,
-    }
-}
-
-fn kill(owner: &Owner, seen: &Observed, actions: &mut Vec<Planned>) {
-    let uid = seen.uid_of(owner).unwrap_or_default();
-    let jobs = seen.plan_jobs.iter();
-    let running =
-        jobs.filter(|(_, job)| job.plan_uid == uid && job.ended.is_none() && !job.untouched && !job.deleting);
-    actions.extend(running.map(|(key, job)| Planned {
-        chain: format!("job {key}"),
-        action: Action::DeletePlanJob {
-            job: key.clone(),
-            uid: job.uid.clone(),
-        },
-        event: None,
-    }));
-}
-
-fn write_again(owner: &Owner, seen: &Observed, actions: &mut Vec<Planned>) {
-    let uid = seen.uid_of(owner).unwrap_or_default();
-    let change = seen
-        .changes
-        .values()
-        .find(|change| change.spec.owner_ref.uid == uid);
-    actions.extend(change.map(|change| Planned {
-        chain: "again".to_owned(),
-        action: Action::WriteJournal {
-            key: change.key.clone(),
-            uid: change.uid.clone(),
-            resource_version: change.resource_version.clone(),
-            status: Box::new(change.status.clone()),
-        },
-        event: None,
-    }));
-}
-
-fn give_back_first(world: &World, actions: &mut Vec<Planned>) {
-    let mut mutated = Vec::new();
-    for planned in actions.drain(..) {
-        let node = match &planned.action {
-            Action::CreatePlanJob(request) => Some(&request.node),
-            Action::PatchNode(patch)
-                if matches!(patch.purpose, NodePurpose::Cordon | NodePurpose::Release) =>
-            {
-                Some(&patch.node)
-            }
-            _ => None,
-        };
-        let lease = node.and_then(|node| Some((node, world.truth.leases.get(node)?)));
-        mutated.extend(lease.map(|(node, lease)| Planned {
-            chain: planned.chain.clone(),
-            action: Action::ReleaseLease {
-                node: node.clone(),
-                uid: lease.uid.clone(),
-            },
-            event: None,
-        }));
-        mutated.push(planned);
-    }
-    *actions = mutated;
-}
-
-/// Evicts one pod of a node for which `of` holds: whether the node is open, and whether the pod is of a DaemonSet.
-fn evict(seen: &Observed, actions: &mut Vec<Planned>, of: impl Fn(bool, bool) -> bool) {
-    let pods = seen.pods.iter().flat_map(|(node, pods)| {
-        let open = seen.nodes.get(node).is_some_and(|node| !node.unschedulable);
-        pods.values().map(move |pod| (node, open, pod))
-    });
-    let is_daemon = |pod: &numo_core::observed::PodView| {
-        let kind = pod.controller.as_ref().map(|(kind, ..)| kind.as_str());
-        kind == Some("DaemonSet")
-    };
-    // Only a node that is being drained is meant, where pods of closed nodes are.
-    let drained = |node: &str| {
-        let mut changes = seen.changes.values();
-        changes.any(|change| change.spec.node_name == node && change.in_flight())
-    };
-    let mut found =
-        pods.filter(|(node, open, pod)| of(*open, is_daemon(pod)) && pod.deleting.is_none() && drained(node));
-    actions.extend(found.next().map(|(node, _, pod)| Planned {
-        chain: format!("evict {}", pod.uid),
-        action: Action::Evict {
-            node: node.clone(),
-            eviction: Eviction {
-                pod: Key::clone(&pod.key),
-                uid: pod.uid.clone(),
-                grace_period_seconds: None,
-                delete: false,
-                returned: None,
-            },
-        },
-        event: None,
-    }));
-}
-
-/// Everybody who waits is told the same.
-fn tell(decision: &mut Decision, reason: Reason) {
-    decision.report.hold = None;
-    for node in decision.report.nodes.values_mut() {
-        if !node.step.is_terminal() {
-            node.why = Why::new(reason, "it goes on");
-        }
+    /// What is sent of a write that a replaced leader had decided on.
+    pub fn late(self, world: &World, planned: &Planned) -> Option<Planned> {
+        (self == Self::WritesBlindly).then(|| untested(world, planned))
     }
 }

@@ -7,7 +7,7 @@ mod write;
 
 use crate::{
     Owners,
-    judge::Judge,
+    judge::{Judge, Read},
     mutation::Mutation,
     setup::{Faults, Setup},
     story::{Failure, Story},
@@ -51,9 +51,11 @@ pub struct Simulation {
     people: bool,
     rng: SmallRng,
     /// Writes that a replaced leader has yet to send, with the time they come at.
-    late: Vec<(i64, Owner, Planned)>,
+    late: Vec<Late>,
     /// A fault that is put into decisions, for a test of the judge.
     mutation: Option<Mutation>,
+    /// How often it was decided, also to compare.
+    decided: usize,
     owners_kind: Owners,
     down_until: i64,
     /// When a question was answered last.
@@ -63,6 +65,16 @@ pub struct Simulation {
     listed: bool,
     dirty: bool,
     story: Story,
+}
+
+/// A write of a replaced leader.
+#[derive(Debug)]
+struct Late {
+    at: i64,
+    owner: Owner,
+    planned: Planned,
+    /// What it was decided on.
+    read: Read,
 }
 
 /// Whether the operator wrote, or learned something that it asked for.
@@ -96,6 +108,7 @@ impl Simulation {
             rng: SmallRng::seed_from_u64(seed ^ 0x6e75_6d6f),
             late: Vec::new(),
             mutation: None,
+            decided: 0,
             owners_kind: Owners::Runs,
             down_until: 0,
             answered_at: BTreeMap::new(),
@@ -270,7 +283,7 @@ impl Simulation {
     /// When something happens next: in the world, on the way to the operator, or by its own clock.
     fn next(&self) -> Option<i64> {
         let wake = self.wake.values().copied().min();
-        let late = self.late.iter().map(|(at, ..)| *at).min();
+        let late = self.late.iter().map(|late| late.at).min();
         let next = [self.world.next_event(), self.view.next(), wake, late];
         let next = next.into_iter().flatten().min()?;
         Some(next.max(self.world.now + 1))
@@ -295,7 +308,7 @@ impl Simulation {
             };
             if self.world.now - began > MAX_CALM_SECONDS || self.story.passes - passes > most {
                 return Err(format!(
-                    "no rest after {} s and {} decisions",
+                    "invariant 6: no rest after {} s and {} decisions",
                     self.world.now - began,
                     self.story.passes - passes
                 ));
@@ -343,7 +356,9 @@ impl Simulation {
                 }
             }
         }
-        Err(format!("{MAX_PASSES_AT_ONCE} decisions and no time went by"))
+        Err(format!(
+            "invariant 6: {MAX_PASSES_AT_ONCE} decisions and no time went by"
+        ))
     }
 
     /// Every owner that is seen.
@@ -357,32 +372,13 @@ impl Simulation {
 
     /// One pass for one owner.
     fn pass(&mut self, owner: &Owner) -> Result<Progress, String> {
-        let mutated = self
-            .mutation
-            .and_then(|mutation| mutation.view(owner, &self.view.seen));
-        let now = self.world.time();
-        let snapshot = Snapshot {
-            now: self.mutation.map_or(now, |mutation| mutation.now(now)),
-            observed: mutated.as_ref().unwrap_or(&self.view.seen),
-            owner,
-            asked: None,
-        };
-        let answers = self.answers.entry(owner.clone()).or_default();
-        let mut decision = decide(&snapshot, answers);
+        let decision = self.decided(owner)?;
         self.story.passes += 1;
-        let breaches = invariant::lint(&snapshot, &mut decision);
-        if !breaches.is_empty() && self.mutation.is_none() {
-            return Err(format!("the lint found {breaches:?}"));
-        }
         if self.story.passes.is_multiple_of(16) {
-            let mut again = decide(&snapshot, answers);
-            invariant::lint(&snapshot, &mut again);
+            let again = self.decided(owner)?;
             if again.actions != decision.actions || again.report != decision.report {
-                return Err("the same input gave another decision".to_owned());
+                return Err("invariant 6: the same input gave another decision".to_owned());
             }
-        }
-        if let Some(mutation) = self.mutation {
-            mutation.edit(owner, &self.world, &self.view.seen, &mut decision);
         }
         let seen = &self.view.seen;
         self.judge.decided(&self.world, seen, owner, &decision)?;
@@ -399,6 +395,32 @@ impl Simulation {
         }
         self.reports.insert(owner.clone(), decision.report);
         Ok(Progress { wrote, answered })
+    }
+
+    /// What is decided for an owner, after the last look at it, with the fault that is put into it.
+    fn decided(&mut self, owner: &Owner) -> Result<Decision, String> {
+        self.decided += 1;
+        let seen = &self.view.seen;
+        let mutated = self.mutation.and_then(|mutation| mutation.view(owner, seen));
+        let now = self.world.time();
+        let snapshot = Snapshot {
+            now: self.mutation.map_or(now, |mutation| mutation.now(now)),
+            observed: mutated.as_ref().unwrap_or(seen),
+            owner,
+            asked: None,
+        };
+        let answers = self.answers.entry(owner.clone()).or_default();
+        let mut decision = decide(&snapshot, answers);
+        let breaches = invariant::lint(&snapshot, &mut decision);
+        match self.mutation {
+            None if !breaches.is_empty() => return Err(format!("the lint found {breaches:?}")),
+            None => {}
+            Some(mutation) => {
+                mutation.edit(owner, &self.world, seen, &mut decision);
+                mutation.by_chance(self.decided, &mut decision);
+            }
+        }
+        Ok(decision)
     }
 
     /// Reads what the decision asked for.
@@ -472,18 +494,23 @@ impl Simulation {
     /// Writes that a replaced leader had decided on arrive.
     fn send_late(&mut self) -> Result<(), String> {
         let now = self.world.now;
-        let (due, later) = std::mem::take(&mut self.late)
+        let (due, later): (Vec<Late>, _) = std::mem::take(&mut self.late)
             .into_iter()
-            .partition(|(at, ..)| *at <= now);
+            .partition(|late| late.at <= now);
         self.late = later;
-        let due: Vec<(i64, Owner, Planned)> = due;
-        for (_, owner, planned) in due {
-            if self.world.apply(&planned.action).is_ok() {
-                self.world.tell("leader", || {
-                    format!("that was replaced writes late: {:?}", planned.action)
-                });
+        for late in due {
+            let mutated = self
+                .mutation
+                .and_then(|mutation| mutation.late(&self.world, &late.planned));
+            let action = mutated.unwrap_or(late.planned).action;
+            let before = Read::of(&self.world.truth, &action);
+            if self.world.apply(&action).is_ok() {
+                self.world
+                    .tell("leader", || format!("that was replaced writes late: {action:?}"));
+                let after = Read::of(&self.world.truth, &action);
+                late.read.overwritten(&before, &after, &action)?;
                 self.judge
-                    .after(&self.world, &self.view.seen, &owner, &planned.action)?;
+                    .after(&self.world, &self.view.seen, &late.owner, &action)?;
             }
         }
         Ok(())

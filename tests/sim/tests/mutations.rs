@@ -1,5 +1,5 @@
 //! For each invariant a decision that breaks it, put in from outside the core: the judge must catch it within a thousand seeds, or
-//! what it says of sound decisions is worth nothing.
+//! what it says of sound decisions is worth nothing. `NUMO_SIM_MUTATION=name` tries one of them only.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "tests")]
 
@@ -40,6 +40,10 @@ fn every_broken_decision_is_caught_by_the_invariant_that_it_breaks() {
             .map(|part| {
                 scope.spawn(move || {
                     let all = Mutation::ALL.iter().enumerate();
+                    let only = std::env::var("NUMO_SIM_MUTATION").ok();
+                    let is_meant =
+                        |one: &Mutation| only.as_ref().is_none_or(|only| format!("{one:?}") == *only);
+                    let all = all.filter(|(_, (mutation, _))| is_meant(mutation));
                     let mine = all.filter(|(index, _)| index % threads == part);
                     mine.map(|(_, (mutation, wanted))| (*mutation, caught(*mutation, wanted)))
                         .collect::<Vec<_>>()

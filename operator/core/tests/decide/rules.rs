@@ -450,6 +450,20 @@ fn a_rule_that_is_gone_holds_the_run() {
 }
 
 #[test]
+fn pods_of_pre_run_rules_keep_away_from_nodes_in_flight() {
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0
+         node b worker 4.17.0 turn
+         rule start PreRun
+         run finalizer {}
+         change b Soaked pin:4.17.0 entries:PreRules,Released,Soaked",
+        "> job start/PreRun/1 of - avoid b",
+    );
+}
+
+#[test]
 fn pre_run_rules_pass_before_the_first_node() {
     let cluster = |more: &str| {
         format!(

@@ -2,12 +2,11 @@
 //! turn, the lease, the rules' Pass and nobody's stop. Read from the objects alone: no decision of the core is asked.
 
 use super::{Judge, Turn, Verdict, breach};
-use crate::world::{World, goes};
+use crate::world::World;
 use numo_api::{DirectiveAction, MutexSettings, Phase, PlanWindow, Step, marks};
 use numo_core::{
     Decision, Owner, OwnerKind,
     action::{Action, NodePurpose, PlanJobRequest, PlanParts},
-    drain::Eviction,
     observed::{Key, NodeView, Observed},
 };
 use serde_json::Value;
@@ -114,7 +113,13 @@ impl Judge {
     }
 
     /// 1, 5, 11, 13, alone: what holds at everything that disrupts a node.
-    fn may_disrupt(&self, world: &World, seen: &Observed, owner: &Owner, node: &NodeView) -> Verdict {
+    pub(super) fn may_disrupt(
+        &self,
+        world: &World,
+        seen: &Observed,
+        owner: &Owner,
+        node: &NodeView,
+    ) -> Verdict {
         not_leaving(seen, owner, &node.name)?;
         not_stopped(seen, owner, node)?;
         let turn = self
@@ -130,6 +135,7 @@ impl Judge {
             if is_given || world.people.journals_deleted {
                 return Ok(());
             }
+            self.of_its_own(owner, node)?;
             return breach(
                 "1",
                 format!("{} is disrupted for {owner} without a turn", node.name),
@@ -246,14 +252,26 @@ impl Judge {
             .and_then(|key| self.rounds.get(key))
             .map_or(0, |round| round.jobs.1);
         let has_job = |uid: &String| world.truth.plan_jobs.values().any(|job| job.uid == *uid);
+        // Whether the journal of this attempt knows of a Job that has begun.
+        let is_known = self.key_of(owner, node).is_some_and(|key| {
+            let since = self.rounds.get(key).map_or(0, |round| round.at);
+            let entries = seen
+                .changes
+                .get(key)
+                .into_iter()
+                .flat_map(|change| &change.status.entries);
+            let mut entries = entries.filter(|entry| matches!(entry.step, Step::Released | Step::Changed));
+            entries.any(|entry| entry.at >= crate::world::timestamp(since).to_string())
+        });
         let twins = world.plan_jobs_made.iter().skip(began).filter(|other| {
             other.plan == made.plan
                 && other.node_uid == node.uid
                 && other.hash == made.hash
                 && other.parts == made.parts
                 && !other.deleted_by_others
-                // One whose end nobody saw before its TTL prepares once more.
-                && (other.parts != PlanParts::Prepare || has_job(&other.uid))
+                // One of which nobody saw anything before its TTL was over is made once more, and one that only prepares is
+                // in no journal.
+                && (has_job(&other.uid) || is_known && other.parts != PlanParts::Prepare)
         });
         let count = twins.count();
         if count > 1 && !world.people.journals_deleted {
@@ -317,40 +335,13 @@ impl Judge {
         self.first(world, seen, owner, node)
     }
 
-    /// 1, 12: a pod is asked to go only from a node that is cordoned, past its budget never, and what runs everywhere stays.
-    fn evicted(
-        &self,
-        world: &World,
-        seen: &Observed,
-        owner: &Owner,
-        (name, eviction): (&str, &Eviction),
-    ) -> Verdict {
-        let Some(node) = seen.nodes.get(name) else {
-            return breach("12", format!("{} is evicted from no node", eviction.pod));
-        };
-        self.may_disrupt(world, seen, owner, node)?;
-        if !node.unschedulable {
-            return breach(
-                "12",
-                format!("{} is evicted from {name}, which is open", eviction.pod),
-            );
-        }
-        if eviction.delete {
-            return breach("12", format!("{} is deleted past its budget", eviction.pod));
-        }
-        let pod = seen.pods.get(name).and_then(|pods| pods.get(&eviction.pod));
-        if pod.is_none_or(|pod| !goes(pod)) {
-            return breach("12", format!("{} is evicted and is to stay", eviction.pod));
-        }
-        Ok(())
-    }
-
     /// Nobody is kept off a node by a lease of an owner that has no turn with it.
     pub fn leases_have_turns(&self, world: &World) -> Verdict {
         let truth = &world.truth;
         if world.people.orphaned || world.people.journals_deleted {
             return Ok(());
         }
+        self.nothing_kept(world)?;
         for (node, lease) in &truth.leases {
             let is_ours = lease.holder.starts_with("numo/") || lease.holder == marks::MAINTENANCE_HOLDER;
             let mut changes = truth.changes.values();
@@ -364,9 +355,8 @@ impl Judge {
         Ok(())
     }
 
-    /// At rest: a maintenance that says that it succeeded keeps its node, and an owner that is suspended holds nothing that
-    /// it has not begun.
-    pub(super) fn kept(&self, world: &World) -> Verdict {
+    /// An owner that is suspended for a while holds nothing that it has not begun.
+    fn nothing_kept(&self, world: &World) -> Verdict {
         let truth = &world.truth;
         for change in truth.changes.values().filter(|change| change.in_flight()) {
             let spec = &change.spec;
@@ -390,6 +380,13 @@ impl Judge {
                 );
             }
         }
+        Ok(())
+    }
+
+    /// At rest: a maintenance that says that it succeeded keeps its node.
+    pub(super) fn kept(&self, world: &World) -> Verdict {
+        let truth = &world.truth;
+        self.nothing_kept(world)?;
         for view in truth.maintenances.values().filter(|view| !view.deleting) {
             let node = truth.nodes.get(&view.spec.node_name);
             let Some(node) = node.filter(|_| view.status.phase.as_deref() == Some("Succeeded")) else {

@@ -91,6 +91,9 @@ impl Setup {
         if rng.random_bool(0.5) {
             world.add_daemon_set();
         }
+        if rng.random_bool(0.5) {
+            world.add_own_pod();
+        }
         let storm = rng.random_range(3600..20_000);
         if matches!(owners, Owners::Plans | Owners::All) {
             let rules = draw_rules(rng, faults, "plan");
@@ -305,7 +308,7 @@ fn draw_fleet_act(rng: &mut SmallRng) -> FleetAct {
     let long = rng.random_range(60..5000);
     let from = rng.random_range(8..13) * 3600;
     match rng.random_range(0..20) {
-        0..=2 => FleetAct::Suspend(if rng.random_bool(0.3) { 40_000 } else { long }),
+        0..=2 => FleetAct::Suspend(if rng.random_bool(0.5) { 40_000 } else { long }),
         3 => FleetAct::NewVersion(KUBELETS[2].to_owned()),
         4 => FleetAct::NewVersionOfOne(KUBELETS[2].to_owned(), 3600),
         5 => FleetAct::DeletePlan,

@@ -1,8 +1,8 @@
 //! The writes of a decision, one after the other, with everything that can come between: crashes, refusals, pauses, a
 //! replaced leader, and what people do.
 
-use super::Simulation;
-use crate::{words, world::Object};
+use super::{Late, Simulation};
+use crate::{judge::Read, words, world::Object};
 use numo_api::Step;
 use numo_core::{
     Decision, Owner,
@@ -44,7 +44,13 @@ impl Simulation {
             }
             if gives_back_late(&planned.action) && self.often(self.faults.zombie) {
                 let at = self.world.now + self.rng.random_range(1..600);
-                self.late.push((at, owner.clone(), planned.clone()));
+                let read = Read::of(decided_on.as_ref().unwrap_or(&self.view.seen), &planned.action);
+                self.late.push(Late {
+                    at,
+                    owner: owner.clone(),
+                    planned: planned.clone(),
+                    read,
+                });
             }
             if self.faults.refuse_before.remove(&number) || self.often(self.faults.refuse) {
                 let code = [403, 429, 500][self.rng.random_range(0..3)];

@@ -78,6 +78,9 @@ impl World {
             completed: None,
             deleted_by_others: false,
         });
+        if let Some(place) = self.place_of_rule(&request.node, &request.avoid) {
+            self.add_job_pod(&place, (&key, &uid), &[], Some(request.timeout_seconds));
+        }
         let start = self.pick(self.knobs.job_start);
         self.plan(start, Event::JobStarts(key.clone(), uid.clone()));
         let hangs = self.knobs.jobs_hanging;
@@ -129,6 +132,7 @@ impl World {
         if !fails && let Some(made) = self.jobs_made.iter_mut().find(|made| made.uid == uid) {
             made.completed = Some(now);
         }
+        self.end_job_pods(uid);
         self.touch(Object::Job(key.clone()));
         let words = if self.story.is_some() {
             crate::words::job(self, key)
@@ -156,6 +160,7 @@ impl World {
 
     pub(super) fn job_goes(&mut self, key: &Key, uid: &str) {
         if self.job(key, uid).is_some() {
+            self.end_job_pods(uid);
             self.truth.jobs.remove(key);
             self.touch(Object::Job(key.clone()));
         }

@@ -572,6 +572,8 @@ impl World {
                     && let Some(made) = self.jobs_made.iter_mut().find(|made| made.uid == job.uid)
                 {
                     made.deleted_by_others = true;
+                    let uid = made.uid.clone();
+                    self.end_job_pods(&uid);
                 }
                 self.touch(Object::Job(key.clone()));
                 self.tell("person", || format!("deletes Job {key}"));

@@ -2,6 +2,7 @@
 //! badly, or at their deadline. A finished Job goes after its TTL.
 
 use super::{Event, Fault, Object, World};
+use numo_api::marks;
 use numo_core::{
     action::{PlanJobRequest, PlanParts},
     observed::{JobEnd, Key, PlanJobView},
@@ -92,6 +93,10 @@ impl World {
             deleted_by_others: false,
             stage: Stage::Waiting,
         });
+        if self.truth.nodes.contains_key(&request.node) {
+            let job = (&request.job, uid.as_str());
+            self.add_job_pod(&request.node, job, &[marks::PLAN_CONTROLLER], None);
+        }
         let start = self.pick(self.knobs.job_start);
         self.plan(start, Event::PlanJob(request.job.clone(), uid));
     }
@@ -118,6 +123,7 @@ impl World {
 
     pub(super) fn plan_job_goes(&mut self, key: &Key, uid: &str) {
         if self.plan_job(key, uid).is_some() {
+            self.end_job_pods(uid);
             self.truth.plan_jobs.remove(key);
             self.touch(Object::PlanJob(key.clone()));
         }
@@ -270,6 +276,7 @@ impl World {
         if let Some(made) = self.made(uid) {
             made.completed = failure.is_none();
         }
+        self.end_job_pods(uid);
         self.touch(Object::PlanJob(key.clone()));
         self.tell("cluster", || {
             format!("ends Job {key}: {}", failure.unwrap_or("Complete"))

@@ -2,6 +2,7 @@
 //! within its grace period, if its kubelet runs; its controller makes another one where a node takes it.
 
 use super::{Event, Object, Refused, Span, World};
+use crate::setup::NAMESPACE;
 use numo_api::marks;
 use numo_core::observed::{DisruptionBudgetView, Key, NodeView, PodView};
 use serde_json::json;
@@ -17,6 +18,8 @@ const READY: Span = (2, 60);
 const AGAIN: i64 = 60;
 /// Label by which a workload's budget selects its pods.
 const APP: &str = "app";
+/// Name of the workload that is numo itself.
+const OWN: &str = "numo";
 /// Name and uid of the DaemonSet.
 const AGENT: (&str, &str) = ("agent", "daemonset-agent");
 
@@ -66,6 +69,73 @@ impl World {
         }
     }
 
+    /// The operator itself runs in a pod of this cluster, and is down until the next one runs when that is gone.
+    pub fn add_own_pod(&mut self) {
+        self.add_workload(OWN, 1, None);
+    }
+
+    /// The pod of a Job begins on a node and is gone in so many seconds, or when its node is up again.
+    pub(super) fn add_job_pod(
+        &mut self,
+        node: &str,
+        (job, uid): (&Key, &str),
+        labels: &[&str],
+        seconds: Option<i64>,
+    ) {
+        if !self.has_pods {
+            return;
+        }
+        let key = Key::new(&job.namespace, format!("{}-{}", job.name, self.serial()));
+        let labels = labels.iter().map(|label| ((*label).to_owned(), OWN.to_owned()));
+        let pod = PodView {
+            controller: Some(("Job".to_owned(), job.name.clone(), uid.to_owned())),
+            labels: labels.collect(),
+            ..self.new_pod(key.clone(), true)
+        };
+        let uid = pod.uid.clone();
+        let pods = self.truth.pods.entry(node.to_owned()).or_default();
+        pods.insert(key.clone(), pod);
+        self.touch(Object::Pods(node.to_owned()));
+        if let Some(seconds) = seconds {
+            let gone = PodEvent::Gone(node.to_owned(), key, uid);
+            self.plan(seconds, Event::Pod(gone));
+        }
+    }
+
+    /// The pods of a Job are gone with it.
+    pub(super) fn end_job_pods(&mut self, job: &str) {
+        let is_of = |pod: &PodView| pod.controller.as_ref().is_some_and(|(_, _, uid)| uid == job);
+        let found = self
+            .truth
+            .pods
+            .iter()
+            .flat_map(|(node, pods)| pods.values().map(move |pod| (node, pod)));
+        let found = found.filter(|(_, pod)| is_of(pod));
+        let found: Vec<(String, Key)> = found.map(|(node, pod)| (node.clone(), pod.key.clone())).collect();
+        for (node, key) in found {
+            if let Some(pods) = self.truth.pods.get_mut(&node) {
+                pods.remove(&key);
+            }
+            self.touch(Object::Pods(node));
+        }
+    }
+
+    /// A node for the pod of a rule: not the one that the rule is about, and none with a turn where there is another.
+    pub(super) fn place_of_rule(&mut self, target: &str, avoid: &[String]) -> Option<String> {
+        if !self.has_pods {
+            return None;
+        }
+        let free = self.truth.nodes.values().filter(|node| Self::takes_pods(node));
+        let names = free.map(|node| node.name.clone()).filter(|name| name != target);
+        let (worse, mut names): (Vec<String>, Vec<String>) = names.partition(|name| avoid.contains(name));
+        if names.is_empty() {
+            names = worse;
+        }
+        let last = i64::try_from(names.len()).unwrap_or(1) - 1;
+        let index = usize::try_from(self.pick((0, last))).unwrap_or(0);
+        names.into_iter().nth(index)
+    }
+
     fn add_daemon_pod(&mut self, node: &str) {
         if !self.truth.daemon_sets.contains(AGENT.1) {
             return;
@@ -85,7 +155,10 @@ impl World {
 
     /// A node is gone, and its pods with it.
     pub(super) fn lose_pods(&mut self, node: &str) {
-        if self.truth.pods.remove(node).is_some() {
+        if let Some(pods) = self.truth.pods.remove(node) {
+            if pods.values().any(is_own) {
+                self.operator_stops = Some(AGAIN);
+            }
             self.touch(Object::Pods(node.to_owned()));
             self.replenish_all();
         }
@@ -184,15 +257,34 @@ impl World {
     }
 
     fn insert_pod(&mut self, node: &str, app: &str, controller: (&str, &str, &str), ready: bool) {
-        let serial = self.serial();
-        let key = Key::new(SHOP, format!("{app}-{serial}"));
         let (kind, name, owner) = controller;
+        let namespace = if app == OWN { NAMESPACE } else { SHOP };
+        let key = Key::new(namespace, format!("{app}-{}", self.serial()));
         let pod = PodView {
-            key: key.clone(),
-            uid: format!("pod-{serial}"),
-            created: self.time(),
             labels: [(APP.to_owned(), app.to_owned())].into(),
             controller: Some((kind.to_owned(), name.to_owned(), owner.to_owned())),
+            ..self.new_pod(key.clone(), ready)
+        };
+        if app == OWN {
+            self.truth.settings.own_pod = Some(key.clone());
+        }
+        let uid = pod.uid.clone();
+        let pods = self.truth.pods.entry(node.to_owned()).or_default();
+        pods.insert(key.clone(), pod);
+        self.touch(Object::Pods(node.to_owned()));
+        if !ready {
+            let delay = self.pick(READY);
+            self.plan(delay, Event::Pod(PodEvent::Ready(node.to_owned(), key, uid)));
+        }
+    }
+
+    fn new_pod(&mut self, key: Key, ready: bool) -> PodView {
+        PodView {
+            key,
+            uid: format!("pod-{}", self.serial()),
+            created: self.time(),
+            labels: numo_core::observed::Map::new(),
+            controller: None,
             mirror: false,
             finished: false,
             pending: false,
@@ -202,14 +294,6 @@ impl World {
             empty_dir: false,
             claims: Vec::new(),
             priority: 0,
-        };
-        let uid = pod.uid.clone();
-        let pods = self.truth.pods.entry(node.to_owned()).or_default();
-        pods.insert(key.clone(), pod);
-        self.touch(Object::Pods(node.to_owned()));
-        if !ready {
-            let delay = self.pick(READY);
-            self.plan(delay, Event::Pod(PodEvent::Ready(node.to_owned(), key, uid)));
         }
     }
 
@@ -222,6 +306,9 @@ impl World {
         match event {
             PodEvent::Made(name) => {
                 if !self.make_pod(&name, false) {
+                    if name == OWN {
+                        self.operator_stops = Some(2 * AGAIN);
+                    }
                     self.plan(AGAIN, Event::Pod(PodEvent::Made(name)));
                     return;
                 }
@@ -254,8 +341,11 @@ impl World {
                     self.plan(AGAIN, Event::Pod(PodEvent::Gone(node, key, uid)));
                     return;
                 }
-                if let Some(pods) = self.truth.pods.get_mut(&node) {
-                    pods.remove(&key);
+                if let Some(pods) = self.truth.pods.get_mut(&node)
+                    && let Some(pod) = pods.remove(&key)
+                    && is_own(&pod)
+                {
+                    self.operator_stops = Some(self.pick(READY));
                 }
                 self.touch(Object::Pods(node));
                 self.replenish_all();
@@ -346,8 +436,13 @@ impl World {
     }
 }
 
-/// Whether a drain takes the pod: those of DaemonSets stay.
+/// Whether a drain takes the pod: those of DaemonSets stay, and those of upgrades.
 pub fn goes(pod: &PodView) -> bool {
     let kind = pod.controller.as_ref().map(|(kind, ..)| kind.as_str());
-    kind != Some("DaemonSet")
+    kind != Some("DaemonSet") && !pod.labels.contains_key(marks::PLAN_CONTROLLER)
+}
+
+/// Whether the pod is numo's own.
+fn is_own(pod: &PodView) -> bool {
+    pod.labels.get(APP).is_some_and(|app| app == OWN)
 }

@@ -9,7 +9,7 @@ use crate::{
     key::Key,
     observed::RuleView,
     rules::{self, Progress, Subject},
-    turn::journal,
+    turn::{job, journal},
     verdict::Answers,
     why::Why,
 };
@@ -50,7 +50,10 @@ pub(super) fn run_rules_hold(draft: &mut Draft<'_>, phase: Phase) -> Option<Why>
             let why = Why::new(Reason::RuleRunning, "the result of a rule is being read");
             Some(why)
         }
-        Progress::Start(job) => {
+        Progress::Start(mut job) => {
+            // Nodes of other owners may be in flight, and those of this run when a rule is asked again.
+            let hosts = job::hosts_in_flight(frame.observed);
+            job.avoid = hosts.into_iter().map(ToOwned::to_owned).collect();
             let why = Why::new(Reason::RuleStarting, format!("rule {} is starting", job.rule));
             draft.act("run", Action::CreateJob(job), None);
             Some(why)

@@ -1,0 +1,265 @@
+//! How each fault is put in: what is hidden from the core, and what is made of its writes.
+
+use crate::world::World;
+use numo_api::{DirectiveAction, Reason, marks};
+use numo_core::{
+    Decision, Owner,
+    action::{Action, Change, NodePurpose, Planned},
+    drain::Eviction,
+    observed::{Key, Map, NodeView, Observed, PodView},
+    report::Why,
+};
+
+pub(super) fn forget_rules(view: &mut Observed) {
+    view.runs
+        .values_mut()
+        .for_each(|run| run.spec.mutex_rules = Some(Vec::new()));
+    let bindings = view.bindings.values_mut();
+    bindings.for_each(|binding| binding.spec.settings.rules = None);
+    let maintenances = view.maintenances.values_mut();
+    maintenances.for_each(|one| one.spec.mutex_rules = None);
+}
+
+pub(super) fn lift_limits(view: &mut Observed) {
+    let many = || serde_json::from_value(serde_json::json!(100)).ok();
+    for run in view.runs.values_mut() {
+        run.spec.max_unavailable = many();
+        run.spec.mutex_keys = Some(Vec::new());
+    }
+    for plan in view.plans.values_mut() {
+        plan.spec.concurrency = Some(100);
+        if let Some(mutex) = &mut plan.spec.mutex {
+            mutex.max_unavailable = None;
+        }
+    }
+    for binding in view.bindings.values_mut() {
+        binding.spec.settings.max_unavailable = None;
+    }
+}
+
+pub(super) fn lift_stops(view: &mut Observed) {
+    for run in view.runs.values_mut() {
+        run.spec.suspend = None;
+        run.annotations.remove(marks::SUSPEND);
+    }
+    for plan in view.plans.values_mut() {
+        plan.annotations.remove(marks::SUSPEND);
+    }
+    for one in view.maintenances.values_mut() {
+        one.annotations.remove(marks::SUSPEND);
+    }
+    view.budgets.values_mut().for_each(|budget| budget.paused = false);
+    for change in view.changes.values_mut() {
+        let hold = |one: &numo_api::Directive| one.action == DirectiveAction::Hold;
+        if change.spec.directive.as_ref().is_some_and(hold) {
+            change.spec.directive = None;
+        }
+    }
+}
+
+/// The only member of etcd is a node that nobody has.
+pub(super) fn hide_control_plane(view: &mut Observed) {
+    let Some((_, node)) = view.nodes.first_key_value() else {
+        return;
+    };
+    let mut member = node.clone();
+    "elsewhere".clone_into(&mut member.name);
+    "elsewhere".clone_into(&mut member.uid);
+    member.labels.clear();
+    member.etcd_voter = Some(true);
+    view.nodes.insert(member.name.clone(), member);
+}
+
+pub(super) fn twice(actions: &mut Vec<Planned>) {
+    let jobs = actions.iter().filter_map(|planned| match &planned.action {
+        Action::CreatePlanJob(request) => {
+            let mut request = request.clone();
+            request.job.name.push_str("-2");
+            Some(Planned {
+                chain: planned.chain.clone(),
+                action: Action::CreatePlanJob(request),
+                event: None,
+            })
+        }
+        _ => None,
+    });
+    let more: Vec<Planned> = jobs.collect();
+    actions.extend(more);
+}
+
+pub(super) fn each_patch(actions: &mut [Planned], edit: impl Fn(NodePurpose, &mut Option<bool>)) {
+    for planned in actions {
+        if let Action::PatchNode(patch) = &mut planned.action {
+            edit(patch.purpose, &mut patch.unschedulable);
+        }
+    }
+}
+
+pub(super) fn is_unshield(action: &Action) -> bool {
+    match action {
+        Action::PatchNode(patch) => patch.purpose == NodePurpose::Unshield,
+        Action::PatchMachine(patch) => patch.purpose.gives_back(),
+        _ => false,
+    }
+}
+
+pub(super) fn kill(owner: &Owner, seen: &Observed, actions: &mut Vec<Planned>) {
+    let uid = seen.uid_of(owner).unwrap_or_default();
+    let jobs = seen.plan_jobs.iter();
+    let running =
+        jobs.filter(|(_, job)| job.plan_uid == uid && job.ended.is_none() && !job.untouched && !job.deleting);
+    actions.extend(running.map(|(key, job)| Planned {
+        chain: format!("job {key}"),
+        action: Action::DeletePlanJob {
+            job: key.clone(),
+            uid: job.uid.clone(),
+        },
+        event: None,
+    }));
+}
+
+pub(super) fn write_again(owner: &Owner, seen: &Observed, actions: &mut Vec<Planned>) {
+    let uid = seen.uid_of(owner).unwrap_or_default();
+    let change = seen
+        .changes
+        .values()
+        .find(|change| change.spec.owner_ref.uid == uid);
+    actions.extend(change.map(|change| Planned {
+        chain: "again".to_owned(),
+        action: Action::WriteJournal {
+            key: change.key.clone(),
+            uid: change.uid.clone(),
+            resource_version: change.resource_version.clone(),
+            status: Box::new(change.status.clone()),
+        },
+        event: None,
+    }));
+}
+
+pub(super) fn give_back_first(world: &World, actions: &mut Vec<Planned>) {
+    let mut mutated = Vec::new();
+    for planned in actions.drain(..) {
+        let node = match &planned.action {
+            Action::CreatePlanJob(request) => Some(&request.node),
+            Action::PatchNode(patch)
+                if matches!(patch.purpose, NodePurpose::Cordon | NodePurpose::Release) =>
+            {
+                Some(&patch.node)
+            }
+            _ => None,
+        };
+        let lease = node.and_then(|node| Some((node, world.truth.leases.get(node)?)));
+        mutated.extend(lease.map(|(node, lease)| Planned {
+            chain: planned.chain.clone(),
+            action: Action::ReleaseLease {
+                node: node.clone(),
+                uid: lease.uid.clone(),
+            },
+            event: None,
+        }));
+        mutated.push(planned);
+    }
+    *actions = mutated;
+}
+
+/// Evicts one pod for which `of` holds of a node that has its turn with the owner.
+pub(super) fn evict(
+    (owner, seen): (&Owner, &Observed),
+    actions: &mut Vec<Planned>,
+    of: impl Fn(&NodeView, &PodView) -> bool,
+) {
+    let uid = seen.uid_of(owner).unwrap_or_default();
+    let pods = seen.pods.iter().filter_map(|(node, pods)| {
+        let node = seen.nodes.get(node)?;
+        Some(pods.values().map(move |pod| (node, pod)))
+    });
+    // Only a node that is being drained is meant, where pods of closed nodes are.
+    let drained = |node: &NodeView| {
+        let mut changes = seen.changes.values();
+        changes.any(|change| {
+            change.spec.node_uid == node.uid && change.spec.owner_ref.uid == uid && change.in_flight()
+        })
+    };
+    let mut found = pods
+        .flatten()
+        .filter(|(node, pod)| pod.deleting.is_none() && of(node, pod) && drained(node));
+    actions.extend(found.next().map(|(node, pod)| Planned {
+        chain: format!("evict {}", pod.uid),
+        action: Action::Evict {
+            node: node.name.clone(),
+            eviction: Eviction {
+                pod: Key::clone(&pod.key),
+                uid: pod.uid.clone(),
+                grace_period_seconds: None,
+                delete: false,
+                returned: None,
+            },
+        },
+        event: None,
+    }));
+}
+
+/// Whether the pod is of a controller of this kind.
+pub(super) fn is_of(pod: &PodView, kind: &str) -> bool {
+    pod.controller.as_ref().is_some_and(|(found, ..)| found == kind)
+}
+
+/// Every NodeChange is of the node that has its name now.
+pub(super) fn take_new_for_old(view: &mut Observed) {
+    for change in view.changes.values_mut() {
+        if let Some(node) = view.nodes.get(&change.spec.node_name) {
+            change.spec.node_uid.clone_from(&node.uid);
+        }
+    }
+}
+
+/// The write as it would be if it tested nothing: what it expects to find is what is there.
+pub(super) fn untested(world: &World, planned: &Planned) -> Planned {
+    let mut planned = planned.clone();
+    let truth = &world.truth;
+    let expect = |changes: &mut Vec<Change>, found: &Map| {
+        for change in changes {
+            change.from = found.get(&change.key).cloned();
+        }
+    };
+    match &mut planned.action {
+        Action::WriteJournal {
+            key,
+            resource_version,
+            ..
+        }
+        | Action::DeleteChange {
+            key,
+            resource_version,
+            ..
+        } => {
+            if let Some(change) = truth.changes.get(key) {
+                resource_version.clone_from(&change.resource_version);
+            }
+        }
+        Action::PatchNode(patch) => {
+            if let Some(node) = truth.nodes.get(&patch.node) {
+                expect(&mut patch.labels, &node.labels);
+                expect(&mut patch.annotations, &node.annotations);
+                patch.has_labels = !node.labels.is_empty();
+                patch.has_annotations = node.has_annotations;
+                patch.while_unschedulable = None;
+                if let Some((from, _)) = &mut patch.taints {
+                    from.clone_from(&node.taints);
+                }
+            }
+        }
+        _ => {}
+    }
+    planned
+}
+
+/// Everybody who waits is told the same.
+pub(super) fn tell(decision: &mut Decision, reason: Reason) {
+    decision.report.hold = None;
+    for node in decision.report.nodes.values_mut() {
+        if !node.step.is_terminal() {
+            node.why = Why::new(reason, "it goes on");
+        }
+    }
+}
