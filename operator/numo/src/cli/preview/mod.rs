@@ -1,6 +1,7 @@
 //! `numo preview`: what an owner would do, before it does it. The operator's own core decides on a copy of the cluster;
 //! rules are asked now, Jobs and manifests are judged by server-side dry run. Nothing is written.
 
+mod args;
 mod asking;
 mod manifests;
 mod object;
@@ -8,6 +9,8 @@ mod outlook;
 mod owner;
 mod rules;
 mod site;
+
+pub use self::args::PreviewArgs;
 
 use self::{
     asking::Asking,
@@ -19,62 +22,13 @@ use self::{
 };
 use crate::{
     cli::{
-        cluster::ClusterArgs,
-        completion,
         error::CliError,
         look::{self, Look, settings},
-        object::ObjectArg,
-        output::OutputArgs,
-        run::REGISTRIES_ON_LOOPBACK,
         snapshot,
         status::say_unseen,
     },
     shell::{around, observe},
 };
-use clap::Args;
-use std::path::PathBuf;
-
-/// Nodes whose pods are looked at, at most, unless more are asked for.
-const DRAINED: usize = 50;
-
-/// Arguments of `numo preview`.
-#[derive(Debug, Args)]
-pub struct PreviewArgs {
-    #[command(flatten)]
-    pub(super) cluster: ClusterArgs,
-    #[command(flatten)]
-    pub(super) output: OutputArgs,
-    /// Manifests that are taken for applied; - is standard input
-    #[arg(short = 'f', long, value_name = "FILE")]
-    pub(super) filename: Option<PathBuf>,
-    /// Decide on this file of `numo snapshot`, without a cluster: rules are not asked
-    #[arg(long, value_name = "FILE")]
-    pub(super) snapshot: Option<PathBuf>,
-    /// Namespace of the owner [default: that of the kubeconfig's context]
-    #[arg(short, long, value_name = "NS")]
-    pub(super) namespace: Option<String>,
-    /// Imagine that a MutexRunConfig goes to this version
-    #[arg(long, value_name = "VERSION")]
-    pub(super) to_version: Option<String>,
-    /// Nodes whose drains are looked at
-    #[arg(long, value_name = "NUMBER", default_value_t = DRAINED)]
-    pub(super) drains: usize,
-    /// Ask no rule
-    #[arg(long)]
-    pub(super) without_rules: bool,
-    /// As numo run takes it
-    #[arg(
-        long,
-        env = REGISTRIES_ON_LOOPBACK,
-        hide = true,
-        value_parser = clap::builder::BoolishValueParser::new(),
-        action = clap::ArgAction::SetTrue
-    )]
-    pub(super) registries_on_loopback: bool,
-    /// The owner [default: every one in the manifests]
-    #[arg(value_name = "KIND/NAME", required_unless_present = "filename", add = clap_complete::ArgValueCompleter::new(completion::owners))]
-    pub(super) object: Option<ObjectArg>,
-}
 
 /// Shows what would come of it.
 pub async fn preview(args: PreviewArgs) -> Result<(), CliError> {

@@ -1,7 +1,7 @@
 //! What one owner would do: waves, refusals, drains, rules.
 
 use super::{
-    PreviewArgs,
+    args::PreviewArgs,
     outlook::{DrainSaid, NodeSaid, Preview, Said},
     rules::{rules, settle},
     site::Site,
