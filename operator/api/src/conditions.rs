@@ -175,6 +175,7 @@ reasons! {
     NodesUngated: ClusterAdmin, "The run is over, and nodes went to the version without their rules.";
     PoolHeld: ClusterAdmin, "The run was left and a pool still has outdated nodes: it stays paused so that they do not roll without rules.";
     OwnerGone: ClusterAdmin, "A mark of numo stands on an object, and the owner that it was set for is gone: nobody takes it back by itself.";
+    OwnerUnknown: ClusterAdmin, "A mark of numo stands on an object for an owner of a kind that this version of numo does not know: it is left to a numo that knows the kind.";
     GivingBack: Numo, "The run is being left: what numo changed is put back.";
     Aborted: ClusterAdmin, "The run was given up: no further node is admitted.";
     Deleting: Numo, "The owner is being deleted: what numo changed is put back.";
@@ -286,6 +287,7 @@ reasons! {
     Compiled: Nobody, "The component was compiled.";
     Downgraded: RuleAuthor, "The component of a rule is of a lower version than one that it had before; it runs all the same.";
     RuleFailed: RuleAuthor, "A rule failed and no retry is left.";
+    RuleWithdrawn: ClusterAdmin, "A rule was asked for the node and has not passed, and nothing names it for the node any more.";
     RuleContinuedAfterFailure: Nobody, "A rule failed after the release and its policy is Continue.";
     JobsForbidden: RuleAuthor, "numo is not invited to run Jobs in the rule's namespace.";
     DrainBlocked: ClusterAdmin, "A pod of the node could not be evicted now: a drain would not pass.";
@@ -329,6 +331,7 @@ reasons! {
     JobBeingDeleted: ClusterItself, "An earlier Job of the node is being deleted.";
     CompleteDelay: Numo, "The Job of the node is complete, and spec.postCompleteDelay is not over.";
     GateLost: ClusterAdmin, "The object had a gate of its own, and somebody or the CRD of another controller has dropped it.";
+    JournalContradicts: ClusterAdmin, "The NodeChange of a node contradicts itself, or a later numo wrote it: nothing is done to the node on its word.";
     Superseded: Nobody, "The Plan goes to another version by now: the node is taken up anew.";
     NotSelected: Nobody, "The Plan does not select the node any more.";
     InvariantBreach: Numo, "A decision would have broken an invariant and was not carried out; this is a fault in numo.";

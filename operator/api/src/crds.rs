@@ -3,7 +3,7 @@
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray,
 };
-use kube::CustomResourceExt;
+use kube_core::CustomResourceExt;
 use std::collections::BTreeMap;
 
 /// Every CRD numo defines, in the order in which they are installed.

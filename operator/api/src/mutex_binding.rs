@@ -5,7 +5,8 @@ use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::{CustomResourceDefinition, ValidationRule},
     apimachinery::pkg::apis::meta::v1::LabelSelector,
 };
-use kube::{CustomResource, CustomResourceExt};
+use kube_core::CustomResourceExt;
+use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 /// others). A field of ours on their CRDs could be pruned; a binding cannot.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
+    crates(kube_core = "::kube_core"),
     group = "numo.openshift-optional.skrzypek.io",
     version = "v1alpha1",
     kind = "MutexBinding",

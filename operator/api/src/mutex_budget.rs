@@ -1,7 +1,7 @@
 //! MutexBudget: how many nodes of a set may be unavailable, whoever made them so.
 
 use k8s_openapi::apimachinery::pkg::{apis::meta::v1::LabelSelector, util::intstr::IntOrString};
-use kube::CustomResource;
+use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 /// not Ready, unschedulable, or held by a NodeChange.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
+    crates(kube_core = "::kube_core"),
     group = "numo.openshift-optional.skrzypek.io",
     version = "v1alpha1",
     kind = "MutexBudget",

@@ -6,7 +6,7 @@ use crate::{
     prometheus_rule::PrometheusRule,
     wasm_rule::{WasmRule, WasmStatus},
 };
-use kube::CustomResource;
+use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 /// that are asked about every node. A MutexRule modifies nothing by itself; a MutexRunConfig refers to it.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
+    crates(kube_core = "::kube_core"),
     group = "openshift-optional.skrzypek.io",
     version = "v1alpha1",
     kind = "MutexRule",

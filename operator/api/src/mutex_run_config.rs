@@ -7,7 +7,7 @@ use crate::{
     node_change::{RuleWait, VerdictRecord},
 };
 use k8s_openapi::apimachinery::pkg::{apis::meta::v1::LabelSelector, util::intstr::IntOrString};
-use kube::CustomResource;
+use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +17,7 @@ pub use crate::strategy::Strategy;
 /// resources: it pauses pools, and lets one node after the other go once its rules have passed.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
+    crates(kube_core = "::kube_core"),
     group = "openshift-optional.skrzypek.io",
     version = "v1alpha1",
     kind = "MutexRunConfig",

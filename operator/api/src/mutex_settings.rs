@@ -26,7 +26,7 @@ pub struct MutexSettings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 8), inner(length(max = 317)))]
     pub mutex_keys: Option<Vec<String>>,
-    /// The order of nodes.
+    /// The order of nodes. (Plan)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<Order>,
     /// How long a node that has passed its Post rules keeps its turn, in seconds.
@@ -37,19 +37,20 @@ pub struct MutexSettings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first: Option<LabelSelector>,
     /// How many nodes may fail before no further one is begun: a number, or a percentage of the nodes that the Plan
-    /// selects, rounded down, at least 1. Nodes that were deleted in their turn count. Default: no bound. (Plan)
+    /// selects (of all nodes for NodeMaintenances, of which those of one binding count together), rounded down, at least 1.
+    /// Nodes that were deleted in their turn count. Default: no bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::int_or_percent")]
     pub failure_budget: Option<IntOrString>,
-    /// Begin nodes that are not Ready too, for a Plan that repairs them. Default: false, such a node waits. (Plan)
+    /// Begin nodes that are not Ready too, for a Plan that repairs them. Default: false, such a node waits; true for a
+    /// NodeMaintenance, unless `notReadyPolicy` is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub take_not_ready: Option<bool>,
     /// What becomes of a node that is not Ready before its turn. Wait (default): it waits until it is Ready, and the
-    /// others go on. LeaveOutAfter: after `leaveOutAfterSeconds` the Plan goes on without it, and names it. (Plan)
+    /// others go on. LeaveOutAfter: after `leaveOutAfterSeconds` the Plan goes on without it, and names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_ready_policy: Option<NotReadyPolicy>,
     /// How long a node may be not Ready before `notReadyPolicy: LeaveOutAfter` leaves it out, in seconds. Default: 3600.
-    /// (Plan)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 604_800))]
     pub leave_out_after_seconds: Option<i64>,

@@ -1,7 +1,7 @@
 //! MutexTarget: a set of MachineConfigPools to pause and upgrade node by node.
 
 use crate::conditions::Condition;
-use kube::CustomResource;
+use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 /// itself; a MutexRunConfig refers to it.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
+    crates(kube_core = "::kube_core"),
     group = "openshift-optional.skrzypek.io",
     version = "v1alpha1",
     kind = "MutexTarget",

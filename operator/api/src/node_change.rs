@@ -5,7 +5,7 @@ use crate::{
     mutex_rule::{FailurePolicy, Phase},
     strategy::Strategy,
 };
-use kube::CustomResource;
+use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 /// the node's turn. It is never made for nodes that merely wait.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
+    crates(kube_core = "::kube_core"),
     group = "numo.openshift-optional.skrzypek.io",
     version = "v1alpha1",
     kind = "NodeChange",

@@ -6,7 +6,8 @@
 
 use crate::{conditions::Condition, drain::DrainSettings, mutex_run_config::ObjectRef};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::{CustomResource, CustomResourceExt};
+use kube_core::CustomResourceExt;
+use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +21,7 @@ pub const MAINTENANCE_VERSION: &str = "v1beta1";
 /// Keeps a node cordoned and drained for as long as it exists.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
+    crates(kube_core = "::kube_core"),
     group = "nodemaintenance.medik8s.io",
     version = "v1beta1",
     kind = "NodeMaintenance",

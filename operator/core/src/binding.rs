@@ -14,7 +14,7 @@ use crate::{
     pools,
     why::Why,
 };
-use numo_api::{MutexBindingSpec, Phase, Reason, mutex_binding::GATED_KINDS};
+use numo_api::{DrainBy, MutexBindingSpec, Phase, Reason, mutex_binding::GATED_KINDS};
 
 /// The phases in which the nodes of a Plan ask their rules.
 pub const PLAN_PHASES: [Phase; 6] = [
@@ -83,16 +83,61 @@ pub fn wrong_selector(spec: &MutexBindingSpec) -> Option<String> {
     Some(format!("spec.ownerSelector.labels: {problem}"))
 }
 
+/// A field that means nothing for the kind of owner that a binding speaks of: field, found, wanted. It is refused, as whoever wrote it
+/// counts on it.
+pub fn unserved(spec: &MutexBindingSpec) -> Option<Why> {
+    if kind_meant(spec) != Some("NodeMaintenance") {
+        return None;
+    }
+    let settings = &spec.settings;
+    let first = || {
+        settings.first.as_ref()?;
+        Some(
+            "spec.first: found some, wanted none: each NodeMaintenance begins as soon as it may, and none is ever done while it exists"
+                .to_owned(),
+        )
+    };
+    let order = || {
+        let order = settings.order?;
+        Some(format!(
+            "spec.order: found {order:?}, wanted none: a NodeMaintenance has one node, and begins as soon as it may"
+        ))
+    };
+    let retries = || {
+        let retries = settings.retries.filter(|retries| *retries != 0)?;
+        Some(format!(
+            "spec.retries: found {retries}, wanted none: a NodeMaintenance has no Job that could be tried again (a rule has retries of its own)"
+        ))
+    };
+    let drain_by = || {
+        let found = settings.drain_by.filter(|by| *by != DrainBy::Numo)?;
+        Some(format!(
+            "spec.drainBy: found {found:?}, wanted Numo or none: a NodeMaintenance has no Job, and numo drains its node"
+        ))
+    };
+    let problem = first().or_else(order).or_else(retries).or_else(drain_by)?;
+    Some(Why::new(Reason::FieldNotServed, problem))
+}
+
+/// What is wrong with a limit of a binding: field, found, wanted.
+pub fn wrong_limit(spec: &MutexBindingSpec) -> Option<String> {
+    let settings = &spec.settings;
+    let limits = [
+        ("maxUnavailable", &settings.max_unavailable),
+        ("failureBudget", &settings.failure_budget),
+    ];
+    limits.into_iter().find_map(|(field, limit)| {
+        let problem = intent::parse_limit(limit.as_ref()?).err()?;
+        Some(format!("spec.{field}: {problem}"))
+    })
+}
+
 /// What is wrong with a binding: it cannot be understood, or a rule of it cannot be asked.
 pub fn wrong(view: &BindingView, observed: &Observed) -> Option<Why> {
     let spec = &view.spec;
     let settings = &spec.settings;
     let invalid = || {
-        let limit = || {
-            let limit = intent::parse_limit(settings.max_unavailable.as_ref()?);
-            let problem = limit.err()?;
-            Some(format!("spec.maxUnavailable: {problem}"))
-        };
+        let limit = || wrong_limit(spec);
         let first = || {
             let first = serde_json::to_value(settings.first.as_ref()?).ok()?;
             let problem = drain::wrong_selector(&first)?;
@@ -112,6 +157,9 @@ pub fn wrong(view: &BindingView, observed: &Observed) -> Option<Why> {
     };
     if let Some(problem) = invalid() {
         return Some(Why::new(Reason::InvalidField, problem));
+    }
+    if let Some(why) = unserved(spec) {
+        return Some(why);
     }
     let (phases, kind): (&[Phase], &str) = match kind_meant(spec)? {
         "Plan" => (&PLAN_PHASES, "Plan"),

@@ -5,9 +5,10 @@ use crate::{
     key::Key,
     mark::{self, CordonedBy, Shielded},
     observed::{Annotated, LeaseView, MachineApi, Map, NodeView, Observed, PoolView},
-    owner::{MaintenanceGroup, OwnerKind},
+    owner::MaintenanceGroup,
     pools, release,
-    turn::{believed::Believed, lease::holder_of, machine, quarantine, shield},
+    turn::{believed::Believed, machine, quarantine, shield},
+    unknown::{self, Unknown},
 };
 use numo_api::{Reason, marks};
 use serde::Serialize;
@@ -49,6 +50,8 @@ pub struct Orphan {
     pub on: Marked,
     /// `namespace/name` of the owner, where the mark tells it.
     pub owner: Option<Key>,
+    /// The owner, if it is of a kind that this version does not know: whether it is gone cannot be told.
+    pub unknown: Option<Unknown>,
     /// A pool that stays paused: the nodes that would roll if it were unpaused now.
     pub held_nodes: Option<usize>,
     /// Commands that put back what was there before, in order.
@@ -63,6 +66,18 @@ impl Orphan {
             |key| format!("MutexRunConfig {key}, which paused it, is gone"),
         );
         let end = format!("put it back: {}", self.commands.join("; "));
+        if let Some(unknown) = &self.unknown {
+            let (object, mark) = (&self.left.object, &self.left.mark);
+            let rolls = self
+                .held_nodes
+                .filter(|held| *held > 0)
+                .map_or_else(String::new, |held| {
+                    format!(", and nodes would roll without rules if it were unpaused ({held})")
+                });
+            let (message, words) = (&self.left.message, unknown.words());
+            let said = format!("{object}: {message} ({mark}){rolls}, {words}; {end}");
+            return (Reason::OwnerUnknown, said);
+        }
         match self.held_nodes {
             Some(held) => {
                 let nodes = if held == 1 {
@@ -106,6 +121,17 @@ impl Orphan {
     }
 }
 
+impl Orphan {
+    /// The mark alone, which says so itself if it stays.
+    fn as_left(self) -> Left {
+        let message = match &self.unknown {
+            Some(unknown) => format!("{}, {}", self.left.message, unknown.words()),
+            None => self.left.message,
+        };
+        Left { message, ..self.left }
+    }
+}
+
 /// The keys of all marks that [`orphans`] can find.
 pub const MARKS: [&str; 8] = [
     marks::RELEASE,
@@ -126,7 +152,8 @@ pub const LEASE_MARK: &str = "spec.holderIdentity";
 
 /// Every mark of numo's that is on the cluster, with the finalizers of owners that are still there.
 pub fn all(observed: &Observed) -> Vec<Left> {
-    let mut found: Vec<Left> = on_objects(observed).into_iter().map(|one| one.left).collect();
+    let marks = on_objects(observed).into_iter();
+    let mut found: Vec<Left> = marks.map(Orphan::as_left).collect();
     let runs = observed.runs.values().map(|run| {
         let object = format!("MutexRunConfig {}", run.key);
         (object, "numo", marks::FINALIZER, &run.uid, &run.finalizers)
@@ -179,9 +206,7 @@ pub fn orphans(observed: &Observed) -> Vec<Orphan> {
             marks::QUARANTINE => quarantine(node).is_some_and(|value| values.contains(value)),
             marks::RELEASE => {
                 let run = node.label(marks::RELEASE);
-                let of_change = observed.changes.values().any(|change| {
-                    change.spec.target.run_id == run && alive.contains(change.spec.owner_ref.uid.as_str())
-                });
+                let of_change = is_of_run(observed, node, |owner| alive.contains(owner));
                 let of_run = observed
                     .runs
                     .values()
@@ -244,10 +269,47 @@ fn on_objects(observed: &Observed) -> Vec<Orphan> {
                 uid: lease.uid.clone(),
             },
             owner: None,
+            unknown: None,
             held_nodes: None,
         });
     }
+    say_unknown(observed, &mut found);
     found
+}
+
+/// Notes of each mark whose owner is of a kind that this version does not know that it is so.
+fn say_unknown(observed: &Observed, found: &mut [Orphan]) {
+    let owners = unknown::owners(observed);
+    if owners.is_empty() {
+        return;
+    }
+    for one in found {
+        // Two marks of a node do not hold the uid of their owner itself.
+        let of_node = || {
+            let node = observed
+                .nodes
+                .get(&one.on.key.name)
+                .filter(|_| one.on.kind == "Node")?;
+            let mut all = owners.iter();
+            match one.left.mark.as_str() {
+                marks::QUARANTINE => {
+                    let value = quarantine(node)?;
+                    all.find(|(uid, _)| quarantine::owner_value(uid) == value)
+                }
+                marks::RELEASE => all.find(|(uid, _)| is_of_run(observed, node, |owner| owner == *uid)),
+                _ => None,
+            }
+        };
+        let owner = owners.get_key_value(&one.left.owner).or_else(of_node);
+        one.unknown = owner.map(|(_, unknown)| unknown.clone());
+    }
+}
+
+/// Whether the node carries the release label of a run of such an owner, as journals tell.
+fn is_of_run(observed: &Observed, node: &NodeView, is_meant: impl Fn(&str) -> bool) -> bool {
+    let run = node.label(marks::RELEASE);
+    let mut changes = observed.changes.values();
+    changes.any(|change| change.spec.target.run_id == run && is_meant(&change.spec.owner_ref.uid))
 }
 
 /// uid of the owner for which numo holds the lease of a node; empty where nothing tells it, as of a NodeMaintenance that is
@@ -261,12 +323,10 @@ fn leaseholder<'a>(observed: &'a Observed, node: &str, lease: &'a LeaseView) -> 
             .by_numo
             .then(|| of_node.map_or("", |view| view.uid.as_str()));
     }
-    let kinds = [OwnerKind::MutexRunConfig, OwnerKind::Plan];
-    let owner = lease.holder.rsplit('/').next().unwrap_or_default();
-    kinds
-        .iter()
-        .any(|kind| holder_of(*kind, owner) == lease.holder)
-        .then_some(owner)
+    // `numo/<kind>/<uid>`, whatever kinds there are by now.
+    let mut parts = lease.holder.splitn(3, '/');
+    let is_ours = parts.next() == Some("numo") && parts.next().is_some();
+    parts.next().filter(|_| is_ours)
 }
 
 fn of_node(node: &NodeView, found: &mut Vec<Orphan>) {
@@ -286,6 +346,7 @@ fn of_node(node: &NodeView, found: &mut Vec<Orphan>) {
                 uid: node.uid.clone(),
             },
             owner: None,
+            unknown: None,
             held_nodes: None,
             commands,
         });
@@ -400,6 +461,7 @@ fn of_pool(pool: &PoolView, found: &mut Vec<Orphan>) {
             },
             on: on(),
             owner: None,
+            unknown: None,
             held_nodes: None,
             commands,
         });
@@ -441,6 +503,7 @@ fn of_pool(pool: &PoolView, found: &mut Vec<Orphan>) {
             message,
         },
         on: on(),
+        unknown: None,
         held_nodes: None,
         commands: vec![command],
     });
@@ -487,6 +550,7 @@ fn of_machine(
             uid: object.uid.clone(),
         },
         owner: None,
+        unknown: None,
         held_nodes: None,
         commands: vec![command],
     })

@@ -43,6 +43,7 @@ pub mod stop;
 pub mod text;
 pub mod time;
 pub mod turn;
+pub mod unknown;
 pub mod verdict;
 pub mod why;
 

@@ -2,6 +2,7 @@
 
 use crate::key::Key;
 use numo_api::{
+    OwnerRef,
     node_maintenance::{KUBEVIRT_GROUP, MAINTENANCE_VERSION, MEDIK8S_GROUP},
     plan::{PLAN_GROUP, PLAN_VERSION},
 };
@@ -40,6 +41,24 @@ impl MaintenanceGroup {
 }
 
 impl OwnerKind {
+    /// Every kind that this version knows.
+    pub const ALL: [Self; 4] = [
+        Self::MutexRunConfig,
+        Self::NodeMaintenance(MaintenanceGroup::Medik8s),
+        Self::NodeMaintenance(MaintenanceGroup::KubeVirt),
+        Self::Plan,
+    ];
+
+    /// The kind of the owner that a journal names; none of a kind that this version does not know. The version of its group does not
+    /// matter.
+    pub fn of(owner: &OwnerRef) -> Option<Self> {
+        let group = |api_version: &str| api_version.split('/').next().map(ToOwned::to_owned);
+        let is_meant = |kind: &Self| {
+            kind.name() == owner.kind && group(&kind.api_version()) == group(&owner.api_version)
+        };
+        Self::ALL.into_iter().find(is_meant)
+    }
+
     /// The kind's name.
     pub const fn name(self) -> &'static str {
         match self {

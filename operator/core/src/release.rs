@@ -10,6 +10,7 @@ use crate::{
     observed::{ChangeView, ForeignController, MaintenanceView, NodeView, Observed, PlanView, RunConfigView},
     owner::{MaintenanceGroup, Owner, OwnerKind},
     turn::believed::Believed,
+    unknown,
 };
 use jiff::Timestamp;
 use numo_api::{
@@ -24,8 +25,12 @@ const GONE: &str = "gone";
 
 /// Makes of what was seen what would be seen if every owner were being deleted, and returns the owners to decide for.
 /// Journals of nodes that are not changing are put away: no rule can be asked any more.
+///
+/// What stands for an owner of a kind that this version does not know stays: only a numo that knows the kind can tell whether its work
+/// may be taken back.
 pub fn abandon(observed: &mut Observed, now: Timestamp) -> Vec<Owner> {
     let ours: BTreeSet<Owner> = own_maintenances(observed).cloned().collect();
+    let unknown = unknown::owners(observed);
     let changing: BTreeSet<Key> = observed
         .changes
         .values()
@@ -47,7 +52,7 @@ pub fn abandon(observed: &mut Observed, now: Timestamp) -> Vec<Owner> {
     // Whoever else runs, what is numo's is taken back.
     observed.foreign_controllers.clear();
     for (uid, gone) in orphaned(observed) {
-        if !known.contains(&uid) {
+        if !known.contains(&uid) && !unknown.contains_key(&uid) {
             stand_in(observed, &uid, &gone, now);
         }
     }
@@ -152,15 +157,17 @@ fn is_changing(observed: &Observed, change: &ChangeView) -> bool {
     if node.uid != change.spec.node_uid {
         return false;
     }
-    match change.spec.owner_ref.kind.as_str() {
-        kind if kind == OwnerKind::MutexRunConfig.name() => rolls(node),
-        kind if kind == OwnerKind::Plan.name() => observed.plan_jobs.values().any(|job| {
+    match OwnerKind::of(&change.spec.owner_ref) {
+        Some(OwnerKind::MutexRunConfig) => rolls(node),
+        Some(OwnerKind::Plan) => observed.plan_jobs.values().any(|job| {
             job.node == node.name
                 && job.plan_uid == change.spec.owner_ref.uid
                 && !job.paused
                 && job.ended.is_none()
         }),
-        _ => false,
+        Some(OwnerKind::NodeMaintenance(_)) => false,
+        // Whatever such an owner does to its node, it may be doing now.
+        None => true,
     }
 }
 

@@ -36,6 +36,9 @@ const NO_VERDICT_SECONDS: (i64, i64) = (5, 300);
 pub const PASS: std::time::Duration = std::time::Duration::from_mins(1);
 /// Default of `passSeconds` of a rule that runs a Job (seconds).
 pub const JOB_PASS_SECONDS: i64 = 600;
+/// How far ahead of the API server's time a verdict may be (seconds): API servers may differ by so much. What is of a later time was not
+/// given yet.
+const AHEAD_SECONDS: i64 = 60;
 /// Longest message of a verdict (characters), as the NodeChange schema bounds it.
 const MESSAGE_MAX: usize = 512;
 
@@ -488,7 +491,8 @@ pub fn next_job(
     let of_rule = verdicts
         .iter()
         .filter(|verdict| verdict.rule == name && verdict.phase == phase);
-    let attempt = of_rule.map(|verdict| verdict.attempt).max().unwrap_or(0) + 1;
+    let attempt = of_rule.map(|verdict| verdict.attempt).max().unwrap_or(0);
+    let attempt = attempt.saturating_add(1);
     let identity = JobIdentity {
         owner_uid: subject.owner_uid,
         node_uid: subject.node_uid,
@@ -607,13 +611,15 @@ pub fn last_word<'v>(
 pub fn is_fresh(rule: &RuleView, verdict: &VerdictRecord, now: Timestamp) -> bool {
     verdict.outcome == Outcome::Pass
         && verdict.edition.as_deref() == Some(rule.edition().as_str())
-        && given_at(verdict).is_some_and(|at| is_recent(rule, at, now))
+        && given_at(verdict).is_some_and(|at| at <= later(now, AHEAD_SECONDS) && is_recent(rule, at, now))
 }
 
-/// When a verdict was given: when its Job ended or the rule answered, which may be long before it was written down.
+/// When a verdict was given: when its Job ended or the rule answered, which may be long before it was written down, and is never after
+/// that.
 fn given_at(verdict: &VerdictRecord) -> Option<Timestamp> {
-    let at = verdict.ended_at.as_deref().unwrap_or(&verdict.at);
-    at.parse().ok()
+    let written: Timestamp = verdict.at.parse().ok()?;
+    let ended = verdict.ended_at.as_deref().map(str::parse::<Timestamp>);
+    ended.map_or(Some(written), |ended| Some(ended.ok()?.min(written)))
 }
 
 /// Whether a Pass that was given then may still let a node go.

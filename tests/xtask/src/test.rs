@@ -553,6 +553,33 @@ mod tests {
         assert!(ours.len() > 100 && other.is_empty(), "{other:?}");
     }
 
+    /// What decides has no client and no clock, and is built without them.
+    #[test]
+    fn the_core_and_the_api_are_built_without_a_client() {
+        let mut cargo = step::cargo();
+        cargo.args([
+            "tree", "--locked", "--prefix", "none", "--edges", "normal", "--format", "{p}",
+        ]);
+        cargo.args(["--package", "numo-core", "--package", "numo-api"]);
+        let output = cargo.output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.lines().any(|line| line.starts_with("kube-core ")), "{text}");
+        for name in [
+            "kube ",
+            "kube-client ",
+            "kube-runtime ",
+            "tokio ",
+            "hyper ",
+            "rustls ",
+            "tower ",
+        ] {
+            assert!(
+                !text.lines().any(|line| line.starts_with(name)),
+                "{name} in\n{text}"
+            );
+        }
+    }
+
     #[test]
     fn only_test_executables_are_run() {
         let line = |test: bool, executable: &str| {

@@ -33,8 +33,8 @@ pub(crate) fn close(out: &mut Decision, change: &ChangeView, why: &Why, now: Tim
         // It is a matter of moments, and of numo alone.
         return false;
     }
-    if why.reason == Reason::ListFailed {
-        // Who cannot see must not give away what may be in use.
+    if matches!(why.reason, Reason::ListFailed | Reason::RuleWithdrawn) {
+        // Who cannot see must not give away what may be in use, and the next turn would know nothing of the rule.
         return false;
     }
     let mut journal = Journal::open(change, now);

@@ -59,7 +59,7 @@ impl<'a> Journal<'a> {
         }
         while self.status.entries.len() > MAX_ENTRIES {
             let last = |step: Step| self.status.entries.iter().rposition(|entry| entry.step == step);
-            let kept = [last(Step::PreRules), last(Step::Released)];
+            let kept = [last(Step::PreRules), last(Step::Cordoned), last(Step::Released)];
             let index = (0..=kept.len())
                 .find(|index| !kept.contains(&Some(*index)))
                 .unwrap_or(0);
@@ -81,9 +81,14 @@ impl<'a> Journal<'a> {
         note(&mut self.status.rule_waits, wait);
     }
 
-    /// Begins the next attempt of the node.
+    /// Begins the next attempt of the node. What claims to be of it already is no word of numo's.
     pub fn next_attempt(&mut self) {
-        self.status.attempt += 1;
+        let status = &mut self.status;
+        status.attempt = status.attempt.saturating_add(1);
+        let attempt = status.attempt;
+        status.entries.retain(|entry| entry.attempt < attempt);
+        status.verdicts.retain(|verdict| verdict.round < attempt);
+        status.rule_waits.retain(|wait| wait.round < attempt);
     }
 
     /// Notes that the directive was acted on.

@@ -2,6 +2,7 @@
 
 pub mod believed;
 pub mod closed;
+pub(crate) mod contradiction;
 pub mod directive;
 pub mod failed;
 pub mod job;
@@ -16,3 +17,4 @@ pub mod reservation;
 pub mod shield;
 pub mod steps;
 pub(crate) mod ungated;
+pub(crate) mod withdrawn;

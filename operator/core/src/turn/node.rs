@@ -46,6 +46,15 @@ pub trait Turn {
     fn take_lease_and_shield(&mut self) -> Next;
     /// Carries out what a person says of the node.
     fn obey(&mut self) -> Next;
+    /// Whether the owner is being left. What it took goes back then, whatever a journal says.
+    fn is_left(&self) -> bool {
+        false
+    }
+    /// The steps one of which a node has gone through before this one, as its journal remembers; none of a step that no node of this
+    /// owner goes through.
+    fn before(_step: Step) -> Option<&'static [Step]> {
+        Some(&[])
+    }
     /// Whether the node was let go: what comes before is behind it.
     fn is_released(&self) -> bool;
     /// What stands against asking the rules of this phase, if anything.

@@ -11,7 +11,7 @@ use crate::{
     probe::Look,
     rules::{self, Progress},
     time::later,
-    turn::{failed, journal, phases::Went},
+    turn::{contradiction, failed, journal, phases::Went},
     why::Why,
 };
 use jiff::Timestamp;
@@ -26,9 +26,11 @@ pub fn advance(turn: &mut impl Turn) {
 }
 
 fn step(turn: &mut impl Turn) -> Next {
+    heed_other(turn)?;
     turn.end_if_unwanted()?;
     turn.take_lease_and_shield()?;
     turn.obey()?;
+    doubt(turn)?;
     if !turn.is_released() {
         let closed = turn.weigh_gates(Phase::Pre);
         pass(turn, Phase::Pre, closed.as_ref())?;
@@ -49,6 +51,29 @@ fn step(turn: &mut impl Turn) -> Next {
     pass(turn, Phase::Post, None)?;
     turn.soak()?;
     turn.finish();
+    STAY
+}
+
+/// A journal that is not ours to go by is not written to either.
+fn heed_other(turn: &mut impl Turn) -> Next {
+    let Parts { phases, change, .. } = turn.parts();
+    let Some(why) = contradiction::of_other(change, phases.owner) else {
+        return ON;
+    };
+    turn.say(Step::Held, why);
+    STAY
+}
+
+/// Nothing is done to a node on the word of a journal that contradicts itself. After what a person says of it: a retry begins anew.
+fn doubt<T: Turn>(turn: &mut T) -> Next {
+    if turn.is_left() {
+        return ON;
+    }
+    let Parts { phases, change, .. } = turn.parts();
+    let Some(why) = contradiction::of(change, phases.now, T::before) else {
+        return ON;
+    };
+    turn.say(Step::Held, why);
     STAY
 }
 

@@ -357,7 +357,7 @@ fn a_node_that_is_being_changed_is_brought_to_its_end_in_a_closed_window() {
     check(
         &run(
             CLOSED,
-            "node a worker 4.17.0 turn\n change a Released pin:4.17.0 from:4.16.0",
+            "node a worker 4.17.0 turn\n change a Released pin:4.17.0 from:4.16.0 entries:PreRules,Released",
         ),
         "not ~ OutsideWindow
          > journal a PostRules",

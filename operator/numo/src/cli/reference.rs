@@ -115,12 +115,14 @@ fn verb_page(page: &mut String, verb: &Command, before: &str, depth: usize) {
         .get_subcommands()
         .filter(|verb| !verb.is_hide_set() && verb.get_name() != "help")
         .collect();
-    if subs.is_empty() && verb.get_name() != "run" {
+    // The flags of the operator are a page of their own.
+    let is_operator = before == "numo" && verb.get_name() == "run";
+    if subs.is_empty() && !is_operator {
         let usage = verb.clone().render_usage().to_string();
         let usage = usage.trim_start_matches("Usage: ");
         let _ = std::writeln!(page, "\n```text\n{usage}\n```\n");
         arguments(page, verb);
-    } else if verb.get_name() == "run" {
+    } else if is_operator {
         let _ = std::writeln!(page, "\nIts flags: [flags.md](flags.md).");
     }
     for sub in subs {

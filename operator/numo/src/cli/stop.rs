@@ -27,7 +27,7 @@ pub struct StopArgs {
     cluster: ClusterArgs,
     #[command(flatten)]
     say: SayArgs,
-    /// A MutexBudget: only its nodes stop [default: all nodes of the cluster]
+    /// A MutexBudget: only its nodes [default: all nodes of the cluster]
     #[arg(value_name = "BUDGET", add = clap_complete::ArgValueCompleter::new(completion::budgets))]
     budget: Option<String>,
     /// Only nodes with these labels, as kubectl selects them

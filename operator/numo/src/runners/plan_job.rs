@@ -2,12 +2,11 @@
 //! (`spec/system-upgrade-controller.md` §2, D). It reads and writes nothing; what a Plan's containers hold stays JSON, and
 //! the API server alone judges it.
 
-use jiff::SignedDuration;
 use numo_api::{PlanContainer, PlanDrain, PlanVolume, marks, marks::openshift};
 use numo_core::{
     action::{PlanJobRequest, PlanParts},
     observed::{PlanJobSettings, PlanView},
-    owners::plan::{duration_millis, joined, label},
+    owners::plan::{duration_millis, duration_text, joined, label},
 };
 use serde_json::{Map, Value, json};
 
@@ -364,7 +363,7 @@ fn drain_args(node: &str, drain: &PlanDrain) -> Vec<String> {
     }
     match &drain.timeout {
         Some(Value::String(timeout)) => add(&["--timeout", timeout]),
-        Some(Value::Number(nanos)) => add(&["--timeout", &go_duration(nanos.as_i64().unwrap_or(0))]),
+        Some(Value::Number(nanos)) => add(&["--timeout", &duration_text(nanos.as_i64().unwrap_or(0))]),
         _ => {}
     }
     if let Some(seconds) = drain.grace_period {
@@ -417,38 +416,6 @@ fn selector_text(selector: &Value) -> String {
     parts.sort_by(|a, b| a.0.cmp(&b.0));
     let parts: Vec<String> = parts.into_iter().map(|(_, part)| part).collect();
     parts.join(",")
-}
-
-/// Nanoseconds as Go prints a duration.
-fn go_duration(nanos: i64) -> String {
-    let duration = SignedDuration::from_nanos(nanos);
-    let seconds = duration.as_secs();
-    let rest = duration.subsec_nanos();
-    if nanos == 0 {
-        return "0s".to_owned();
-    }
-    let trimmed = |whole: i64, fraction: i32, digits: usize| {
-        let fraction = format!("{:0digits$}", fraction.abs());
-        let fraction = fraction.trim_end_matches('0');
-        if fraction.is_empty() {
-            whole.to_string()
-        } else {
-            format!("{whole}.{fraction}")
-        }
-    };
-    if seconds == 0 {
-        return match rest.abs() {
-            0..1_000 => format!("{rest}ns"),
-            1_000..1_000_000 => format!("{}µs", trimmed(i64::from(rest / 1_000), rest % 1_000, 3)),
-            _ => format!("{}ms", trimmed(i64::from(rest / 1_000_000), rest % 1_000_000, 6)),
-        };
-    }
-    let tail = format!("{}s", trimmed(seconds % 60, rest, 9));
-    match (seconds / 3600, seconds / 60 % 60) {
-        (0, 0) => tail,
-        (0, minutes) => format!("{minutes}m{tail}"),
-        (hours, minutes) => format!("{hours}h{minutes}m{tail}"),
-    }
 }
 
 fn volume_name(secret: &str) -> String {
@@ -512,21 +479,6 @@ mod tests {
             selector_text(&selector),
             format!("app=x,b in (1,2),c notin (3),d,!e,{none},zzz=1")
         );
-    }
-
-    #[test]
-    fn durations_are_printed_as_go_does() {
-        for (nanos, text) in [
-            (0, "0s"),
-            (60, "60ns"),
-            (1_500, "1.5µs"),
-            (2_000_000, "2ms"),
-            (1_500_000_000, "1.5s"),
-            (60_000_000_000, "1m0s"),
-            (3_661_000_000_000, "1h1m1s"),
-        ] {
-            assert_eq!(go_duration(nanos), text);
-        }
     }
 
     /// Every field that a user or an upgrade image may rely on, from the specification (§2, D).

@@ -8,15 +8,13 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
+use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 /// A range of addresses: `10.0.0.0/8`, `fd00::/8`, or one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct AddressRange {
-    base: IpAddr,
-    prefix: u8,
-}
+pub struct AddressRange(IpNet);
 
 /// A text that is no range of addresses.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -27,29 +25,18 @@ impl FromStr for AddressRange {
     type Err = NotARange;
 
     fn from_str(text: &str) -> Result<Self, NotARange> {
-        let wrong = || NotARange(text.to_owned());
-        let (base, prefix) = match text.split_once('/') {
-            Some((base, prefix)) => (base, Some(prefix)),
-            None => (text, None),
-        };
-        let base: IpAddr = base.parse().map_err(|_| wrong())?;
-        let most = if base.is_ipv4() { 32 } else { 128 };
-        let prefix = match prefix {
-            Some(prefix) => prefix
-                .parse()
-                .ok()
-                .filter(|prefix| *prefix <= most)
-                .ok_or_else(wrong)?,
-            None => most,
-        };
+        let one = || text.parse::<IpAddr>().map(IpNet::from);
+        let net = text.parse::<IpNet>().or_else(|_| one());
+        let net = net.map_err(|_| NotARange(text.to_owned()))?;
         // IPv4 written as IPv6 is IPv4.
-        match base.to_canonical() {
-            IpAddr::V4(base) if prefix >= most - 32 => Ok(Self {
-                base: base.into(),
-                prefix: prefix - (most - 32),
-            }),
-            _ => Ok(Self { base, prefix }),
-        }
+        let as_v4 = match net.addr().to_canonical() {
+            base @ IpAddr::V4(_) if net.max_prefix_len() == 128 => net
+                .prefix_len()
+                .checked_sub(96)
+                .and_then(|prefix| IpNet::new(base, prefix).ok()),
+            _ => None,
+        };
+        Ok(Self(as_v4.unwrap_or(net)))
     }
 }
 
@@ -69,7 +56,7 @@ impl From<AddressRange> for String {
 
 impl fmt::Display for AddressRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.base, self.prefix)
+        self.0.fmt(f)
     }
 }
 
@@ -86,17 +73,7 @@ impl AddressRange {
     }
 
     fn holds(&self, address: IpAddr) -> bool {
-        match (self.base, address) {
-            (IpAddr::V4(base), IpAddr::V4(address)) => {
-                let mask = u32::MAX.checked_shl(32 - u32::from(self.prefix)).unwrap_or(0);
-                u32::from(base) & mask == u32::from(address) & mask
-            }
-            (IpAddr::V6(base), IpAddr::V6(address)) => {
-                let mask = u128::MAX.checked_shl(128 - u32::from(self.prefix)).unwrap_or(0);
-                u128::from(base) & mask == u128::from(address) & mask
-            }
-            _ => false,
-        }
+        self.0.contains(&address)
     }
 }
 

@@ -104,11 +104,7 @@ impl Pass for Run<'_> {
             leaving: self.leaving.as_ref(),
             out_of_turn: admit::out_of_turn(draft.frame, members, hold.as_ref(), &mut draft.out.report),
         };
-        for member in members {
-            if let Some(change) = member.in_flight() {
-                turn::advance(draft, &pass, member, change);
-            }
-        }
+        turn::advance_all(draft, &pass);
         orphans::end_turns(draft);
     }
 

@@ -16,7 +16,7 @@ use crate::{
     observed::{ChangeView, ForeignController, RuleView},
     probe::Look,
     turn::{
-        failed,
+        contradiction, failed,
         journal::{self, Journal},
         lease::{self, lease_holder},
         phases::{At, Phases},
@@ -60,8 +60,26 @@ pub(super) struct Turn<'t, 'm> {
     pub(super) give_up: Option<Why>,
 }
 
+/// Moves every node that has its turn one step further. One that has two of them stays where it is.
+pub fn advance_all(draft: &mut Draft<'_>, pass: &Pass<'_>) {
+    let frame = draft.frame;
+    let twice = contradiction::twice(frame.changes());
+    for member in &frame.members {
+        let Some(change) = member.in_flight() else {
+            continue;
+        };
+        match twice
+            .get(member.node.uid.as_str())
+            .filter(|_| pass.leaving.is_none())
+        {
+            Some(why) => draft.report(member, Step::Held, why.clone()),
+            None => advance(draft, pass, member, change),
+        }
+    }
+}
+
 /// Moves a node that has its turn one step further.
-pub fn advance<'m>(draft: &mut Draft<'m>, pass: &Pass<'_>, member: &'m Member<'m>, change: &'m ChangeView) {
+fn advance<'m>(draft: &mut Draft<'m>, pass: &Pass<'_>, member: &'m Member<'m>, change: &'m ChangeView) {
     let frame = draft.frame;
     let terms = change.status.pin.as_ref().and_then(|pin| pin.terms.as_ref());
     let force = InForce::of(&frame.intent, frame.observed, terms);
@@ -273,6 +291,10 @@ impl<'m> Turn<'_, 'm> {
             return STAY;
         }
         let pool = self.member.pool;
+        if pool.config.is_empty() {
+            // Nobody knows what it goes to, and it may go to the same as before: nothing begins meanwhile.
+            return ON;
+        }
         if self.pin.rendered_config != pool.config {
             let message = format!(
                 "pool {} went from {} to {}",
@@ -362,6 +384,20 @@ impl steps::Turn for Turn<'_, '_> {
             return STAY;
         }
         ON
+    }
+
+    fn is_left(&self) -> bool {
+        self.pass.leaving.is_some()
+    }
+
+    fn before(step: Step) -> Option<&'static [Step]> {
+        match step {
+            // The MCO goes through these, inside the step Released.
+            Step::Cordoned | Step::Drained | Step::Changed | Step::Ready | Step::Uncordoned => None,
+            Step::Released => Some(&[Step::PreRules]),
+            Step::PostRules | Step::Soaked => Some(&[Step::Released]),
+            _ => Some(&[]),
+        }
     }
 
     fn is_released(&self) -> bool {

@@ -9,14 +9,14 @@ use crate::{
     },
     binding,
     drain::DrainOptions,
-    intent,
+    failures, intent,
     key::Key,
     ledger::is_kept,
     observed::{BindingView, ForeignController, MaintenanceView, NodeView, Observed, RuleView},
     quorum,
     why::Why,
 };
-use numo_api::{MutexBindingSpec, NodeMaintenanceSpec, Phase, Reason, marks};
+use numo_api::{DrainSettings, MutexBindingSpec, NodeMaintenanceSpec, Phase, Reason, marks};
 
 /// The phases in which a maintenance asks its rules.
 pub(super) const PHASES: [Phase; 6] = binding::MAINTENANCE_PHASES;
@@ -27,6 +27,12 @@ pub(super) struct Intent<'a> {
     pub(super) drain: DrainOptions,
     /// When its node may begin, by its bindings.
     pub(super) schedule: Schedule<'a>,
+    /// How long the node keeps its turn after its last rules (seconds).
+    pub(super) soak_seconds: i64,
+    /// Whether a node that is not Ready waits; without a binding that says so it is drained like any.
+    pub(super) awaits_ready: bool,
+    /// After how long a node that waits to be Ready is left out (seconds); none if it is waited for.
+    pub(super) leave_out_after: Option<i64>,
     pub(super) suspended: Option<Why>,
     /// What is wrong with its drain settings.
     pub(super) of_drain: Option<Why>,
@@ -89,11 +95,11 @@ pub fn rules_of<'a>(view: &MaintenanceView, observed: &'a Observed) -> Vec<(Key,
     rules.map(|(_, key, rule)| (key, rule)).collect()
 }
 
-pub(super) fn asked<'a>(view: &MaintenanceView, observed: &'a Observed) -> Intent<'a> {
-    let rules = named_rules(view, observed);
-    let of_rules = rules
-        .iter()
-        .find_map(|(field, key, rule)| crate::rules::wrong(field, key, *rule, (&PHASES, "NodeMaintenance")));
+/// Its drain settings, or else those of the first binding that has some, and what is wrong with them.
+fn drain_of<'a>(
+    view: &'a MaintenanceView,
+    observed: &'a Observed,
+) -> (Option<Why>, Option<&'a DrainSettings>) {
     let bound = || bindings(view, observed).find_map(|(name, binding)| Some((name, binding.drain.as_ref()?)));
     let (of_drain, drain) = match (&view.spec.drain, bound()) {
         (Some(drain), _) => (invalid(&view.spec), Some(drain)),
@@ -107,9 +113,23 @@ pub(super) fn asked<'a>(view: &MaintenanceView, observed: &'a Observed) -> Inten
         (None, None) => (None, None),
     };
     let of_drain = of_drain.map(|problem| Why::new(Reason::InvalidField, problem));
-    let of_selector = bindings(view, observed).find_map(|(name, binding)| {
-        let message = format!("MutexBinding {name} {}", binding::wrong_selector(binding)?);
-        Some(Why::new(Reason::InvalidField, message))
+    (of_drain, drain)
+}
+
+pub(super) fn asked<'a>(view: &MaintenanceView, observed: &'a Observed) -> Intent<'a> {
+    let rules = named_rules(view, observed);
+    let of_rules = rules
+        .iter()
+        .find_map(|(field, key, rule)| crate::rules::wrong(field, key, *rule, (&PHASES, "NodeMaintenance")));
+    let (of_drain, drain) = drain_of(view, observed);
+    let of_binding = bindings(view, observed).find_map(|(name, binding)| {
+        let invalid = binding::wrong_selector(binding).or_else(|| binding::wrong_limit(binding));
+        let invalid = invalid.map(|problem| Why::new(Reason::InvalidField, problem));
+        let why = invalid.or_else(|| binding::unserved(binding))?;
+        Some(Why::new(
+            why.reason,
+            format!("MutexBinding {name} {}", why.message),
+        ))
     });
     let (schedule, of_hours) = match schedule(view, observed) {
         Ok(schedule) => (schedule, None),
@@ -133,12 +153,22 @@ pub(super) fn asked<'a>(view: &MaintenanceView, observed: &'a Observed) -> Inten
         );
         Why::new(Reason::GateLost, message)
     });
+    let settings = || bindings(view, observed).map(|(_, binding)| &binding.settings);
+    let policy = || settings().find_map(|settings| settings.not_ready_policy);
+    let take_not_ready = settings().find_map(|settings| settings.take_not_ready);
+    let soaks = settings().filter_map(|settings| settings.soak_seconds);
     Intent {
         drain: DrainOptions::of(drain),
         schedule,
+        soak_seconds: soaks.max().unwrap_or(0),
+        // Who says what becomes of a node that is not Ready does not want it drained.
+        awaits_ready: take_not_ready.map_or_else(|| policy().is_some(), |takes| !takes),
+        leave_out_after: settings().find_map(|settings| {
+            intent::leave_out_after(settings.not_ready_policy, settings.leave_out_after_seconds)
+        }),
         rules: rules.into_iter().map(|(_, key, rule)| (key, rule)).collect(),
         suspended,
-        problem: of_selector
+        problem: of_binding
             .or_else(|| of_drain.clone())
             .or(of_hours)
             .or(of_rules)
@@ -195,9 +225,7 @@ pub(super) fn no_room(
             keys: format!("MutexBinding {name} spec.mutexKeys"),
         };
         let mut room = Room::of(limit, binding.settings.mutex_keys.iter().flatten(), words);
-        let others = observed.maintenances.values();
-        let others = others.filter(|other| bindings(other, observed).any(|(of_other, _)| of_other == name));
-        for other in others {
+        for other in of_binding(observed, name) {
             let turn = changes(observed, &other.uid).find(|change| change.in_flight());
             let node = observed.nodes.get(&other.spec.node_name);
             if let Some((turn, node)) = turn.zip(node) {
@@ -205,6 +233,32 @@ pub(super) fn no_room(
             }
         }
         room.refusal(node)
+    })
+}
+
+/// The maintenances that a MutexBinding speaks of, with the journals of each.
+fn of_binding<'a>(observed: &'a Observed, name: &'a str) -> impl Iterator<Item = &'a MaintenanceView> {
+    let all = observed.maintenances.values();
+    all.filter(move |view| bindings(view, observed).any(|(of_other, _)| of_other == name))
+}
+
+/// Why a MutexBinding that speaks of this maintenance has no further one begun: as many of its maintenances have failed as it allows.
+pub(super) fn spent(view: &MaintenanceView, observed: &Observed) -> Option<Why> {
+    bindings(view, observed).find_map(|(name, binding)| {
+        let budget = intent::parse_limit(binding.settings.failure_budget.as_ref()?).ok()?;
+        let budget = budget.of(observed.nodes.len()).max(1);
+        let journals = of_binding(observed, name).flat_map(|view| changes(observed, &view.uid));
+        let failed = failures::failed(observed, journals);
+        (failed.len() >= budget).then(|| {
+            let names = failed.iter().take(5).map(|change| change.spec.node_name.as_str());
+            let message = format!(
+                "MutexBinding {name} spec.failureBudget: {} of {budget} nodes may fail, and have: {}; `numo retry NODE` tries one again, \
+                 and deleting its NodeMaintenance gives it up",
+                failed.len(),
+                names.collect::<Vec<_>>().join(", ")
+            );
+            Why::new(Reason::FailureBudgetSpent, message)
+        })
     })
 }
 

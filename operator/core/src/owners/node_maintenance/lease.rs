@@ -79,6 +79,18 @@ impl Pass<'_> {
         false
     }
 
+    /// Keeps the lease of a node that has its turn to the end of its soak; nothing new is taken.
+    pub(super) fn keep_lease(&mut self, node: &NodeView, change: &ChangeView) {
+        let times = (change.created, self.now);
+        let lease = lease::upkeep(self.observed, node, marks::MAINTENANCE_HOLDER, times);
+        if let Some(due) = lease.due {
+            self.wake(due);
+        }
+        if let Some(renewal) = lease.renews {
+            self.act(renewal, None);
+        }
+    }
+
     /// Somebody took the lease while the node was in maintenance: after a while the node is theirs. Whether the work
     /// may go on.
     pub(super) fn lost_lease(

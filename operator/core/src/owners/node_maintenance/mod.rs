@@ -18,7 +18,7 @@ mod waiting;
 
 use crate::{
     action::{Action, EventAction},
-    admit::{gates::Gate, queue},
+    admit::{gates::Gate, not_ready, queue},
     decision::{Decision, Snapshot},
     ledger,
     observed::{ChangeView, ForeignController, MaintenanceView, NodeView, Observed},
@@ -26,7 +26,7 @@ use crate::{
     quorum,
     report::{MaintenancePhase, MaintenanceReport, RunPhase},
     turn::{
-        closed, journal,
+        closed, contradiction, journal,
         steps::{Next, ON, STAY},
     },
     verdict::Answers,
@@ -115,6 +115,12 @@ impl crate::pass::Pass for Pass<'_> {
         let Some((change, node)) = turn.filter(|(turn, node)| turn.spec.node_uid == node.uid) else {
             return;
         };
+        let twice = contradiction::twice(changes(self.observed, &self.view.uid));
+        if let Some(why) = twice.get(node.uid.as_str()).filter(|_| !self.view.deleting) {
+            self.say(Step::Held, why.clone(), Some(change));
+            self.over = true;
+            return;
+        }
         if self.view.deleting || other_of_node(self.view, self.observed).is_none() {
             self.advance(node, change);
             self.over = true;
@@ -307,7 +313,8 @@ impl Pass<'_> {
             Gate::Stop => ledger::stop(self.observed, node),
             Gate::Window => self.intent.schedule.closed(self.now),
             Gate::Quorum => quorum::refusal(self.observed, node),
-            // A node that is not Ready, or cordoned, is drained like any: that is what people ask a maintenance for.
+            // A node that is cordoned, or not Ready, is drained like any: that is what people ask a maintenance for. Who wants the
+            // latter to wait says so in a MutexBinding.
             Gate::Person
             | Gate::Waits
             | Gate::Unfit
@@ -320,6 +327,29 @@ impl Pass<'_> {
             | Gate::Budget
             | Gate::Drain => None,
         }
+    }
+
+    /// A node that is not Ready waits where a binding says so: before its cordon, and others go on.
+    fn not_ready(&mut self, node: &NodeView) -> Option<Why> {
+        if node.ready || !self.intent.awaits_ready {
+            return None;
+        }
+        let after = self.intent.leave_out_after;
+        if let Some(at) = after.and_then(|after| not_ready::left_out_at(node, after)) {
+            self.wake(at);
+        }
+        let message = format!(
+            "Node {}: found not Ready, wanted Ready (takeNotReady or notReadyPolicy of a MutexBinding)",
+            node.name
+        );
+        Some(Why::new(Reason::NodeNotReady, message))
+    }
+
+    /// Why a node that waits to be Ready is left out for now, as it was not for too long.
+    fn given_up(&self, node: &NodeView) -> Option<Why> {
+        let after = self.intent.leave_out_after.filter(|_| self.intent.awaits_ready)?;
+        let at = not_ready::left_out_at(node, after)?;
+        (at <= self.now).then(|| not_ready::left_out_not_ready(node))
     }
 
     /// A node that a person has left out stays so until a person asks for it again.

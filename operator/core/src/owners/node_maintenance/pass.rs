@@ -69,6 +69,7 @@ impl Pass<'_> {
                 | Reason::RuleRunning
                 | Reason::InMaintenance
                 | Reason::GivingBack
+                | Reason::Soaking
         );
         if is_error {
             self.report.error = Some(why.message.to_string());

@@ -15,6 +15,7 @@ use crate::{
         journal::{self, Journal},
         phases::Phases,
         steps::{self, Next, ON, Parts, STAY},
+        withdrawn,
     },
     why::Why,
 };
@@ -154,14 +155,33 @@ impl steps::Turn for Turn<'_, '_> {
         ON
     }
 
+    fn is_left(&self) -> bool {
+        self.pass.view.deleting
+    }
+
+    fn before(step: Step) -> Option<&'static [Step]> {
+        match step {
+            Step::Released | Step::Changed | Step::Uncordoned => None,
+            Step::Soaked => Some(&[Step::Cordoned]),
+            _ => Some(&[]),
+        }
+    }
+
     fn is_released(&self) -> bool {
         self.cordon.is_some() || self.pass.view.deleting
     }
 
     /// Quorum too: the rules may have taken hours.
     fn weigh_gates(&mut self, _phase: Phase) -> Option<Why> {
+        let parts = self.parts();
+        let withdrawn = withdrawn::withdrawn(&parts.phases, (parts.node, parts.change));
         let against = gates::weigh(self.pass.asked, |gate| match gate {
+            Gate::Owner => {
+                let of_owner = self.pass.at_any_time(self.node, gate);
+                of_owner.or_else(|| withdrawn.clone())
+            }
             Gate::Person => directive::held(self.change),
+            Gate::State => self.pass.not_ready(self.node),
             gate => self.pass.at_any_time(self.node, gate),
         });
         against.worst(&mut self.pass.out.report)
@@ -189,7 +209,10 @@ impl steps::Turn for Turn<'_, '_> {
         let asks = [Phase::BeforeUncordon, Phase::Post]
             .into_iter()
             .any(|phase| self.asks(phase) && rules::any_runs_in(&self.pass.intent.rules, phase));
-        let is_asking = matches!(self.change.status.step, Some(Step::Ready | Step::PostRules));
+        let is_asking = matches!(
+            self.change.status.step,
+            Some(Step::Ready | Step::PostRules | Step::Soaked)
+        );
         if !asks || is_asking {
             return ON;
         }
@@ -219,6 +242,28 @@ impl steps::Turn for Turn<'_, '_> {
         self.pass.uncordon(self.node, Some(mark));
         self.say(Step::Uncordoned, giving_back());
         STAY
+    }
+
+    /// For `soakSeconds` of its bindings after the last rules; a node that was never cordoned has nothing to settle.
+    fn soak(&mut self) -> Next {
+        let soak_seconds = self.pass.intent.soak_seconds;
+        let mut entries = self.change.status.entries.iter();
+        if soak_seconds == 0 || !entries.any(|entry| entry.step == Step::Cordoned) {
+            return ON;
+        }
+        let soaked = self.change.status.step == Some(Step::Soaked);
+        if !soaked {
+            let mut journal = Journal::open(self.change, self.pass.now);
+            journal.enter(Step::Soaked, None);
+            self.pass.out.actions.extend(journal.planned(None));
+        }
+        let since = Some(self.change.status.since.as_deref()).filter(|_| soaked);
+        let since = since.and_then(journal::time).unwrap_or(self.pass.now);
+        let next = steps::soak(self, since, soak_seconds);
+        if next.is_break() {
+            self.pass.keep_lease(self.node, self.change);
+        }
+        next
     }
 
     fn finish(&mut self) {

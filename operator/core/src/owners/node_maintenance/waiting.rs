@@ -1,7 +1,7 @@
 //! A node that waits for its maintenance: what stands against it, and how its turn begins.
 
 use super::{
-    asked::no_room,
+    asked::{no_room, spent},
     known::{reservation, run_id},
     lease::lease,
     pass::{Pass, held},
@@ -13,12 +13,13 @@ use crate::{
     drain,
     ledger::{self, Ledger},
     observed::{ChangeView, NodeView, Observed},
+    report::MaintenancePhase,
     rules::{self, Admission, Subject},
     turn::{
         directive,
         journal::Journal,
         lease::Lease,
-        steps::{Next, ON},
+        steps::{Next, ON, STAY},
     },
     verdict::Answers,
     why::Why,
@@ -66,12 +67,22 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
     }
 
     fn sort_out(&mut self, (): (), _ledger: &mut Ledger<'a>) -> Next {
-        ON
+        let Some(why) = self.pass.given_up(self.node) else {
+            return ON;
+        };
+        // Nobody may take the node for one that is in maintenance.
+        self.pass.report.phase = MaintenancePhase::Failed;
+        self.pass.say(Step::Skipped, why, self.said);
+        STAY
     }
 
     fn against(&mut self, (): (), gate: Gate) -> Option<Why> {
         let (view, observed, now) = (self.pass.view, self.pass.observed, self.pass.now);
         match gate {
+            Gate::Owner => {
+                let of_owner = self.pass.at_any_time(self.node, gate);
+                of_owner.or_else(|| spent(view, observed))
+            }
             Gate::Person => {
                 let change = self.said?;
                 let directive = change.spec.directive.as_ref()?;
@@ -87,6 +98,7 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
                 Lease::Held(lease, _) => Some(held(&lease.holder)),
                 Lease::None | Lease::Ours(_) | Lease::Due(_) | Lease::Free(_) => None,
             },
+            Gate::State => self.pass.not_ready(self.node),
             Gate::Room => no_room(view, observed, self.node, now),
             gate => self.pass.at_any_time(self.node, gate),
         }

@@ -53,7 +53,7 @@ pub(super) fn duration_nanos(text: &str) -> Option<i64> {
 }
 
 /// A duration as Go writes it: `1m30s`, `1.5s`, `100µs`, `0s`.
-pub(super) fn duration_text(nanos: i64) -> String {
+pub fn duration_text(nanos: i64) -> String {
     let sign = if nanos < 0 { "-" } else { "" };
     let nanos = nanos.unsigned_abs();
     let decimal = |unit: u64, name: &str| {

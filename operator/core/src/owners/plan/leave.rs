@@ -3,7 +3,7 @@
 use super::{
     hold::restoring,
     pass::Pass,
-    told::{Turn, said},
+    told::{Turn, hostless, said},
     upgrade::leave_out,
 };
 use crate::{
@@ -54,7 +54,7 @@ impl<'a> Pass<'a> {
                 self.resolved.version, self.hash
             );
             (Step::Failed, Why::new(Reason::Superseded, message))
-        } else if !self.selects(turn.node) && !self.intent_is_broken() {
+        } else if !self.selects(turn.node) && !self.intent_is_broken() && hostless(turn.node).is_none() {
             let message = format!("the Plan does not select Node {} any more", turn.node.name);
             (Step::Skipped, Why::new(Reason::NotSelected, message))
         } else {

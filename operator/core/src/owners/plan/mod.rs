@@ -27,7 +27,7 @@ mod waiting;
 
 pub use crate::admit::window::Window;
 pub use asked::{Intent, rules_of, timeout_seconds};
-pub use duration::duration_millis;
+pub use duration::{duration_millis, duration_text};
 pub use honoured::{not_honoured, stood_off};
 pub(crate) use known::changes;
 pub use known::{job_name, joined, label, reservation, run_id};
@@ -44,7 +44,7 @@ use crate::{
     report::{PlanReport, RunPhase},
     time::later,
     turn::{
-        job, journal, lease, machine,
+        contradiction, job, journal, lease, machine,
         steps::{Next, ON, STAY},
         ungated,
     },
@@ -197,12 +197,17 @@ impl crate::pass::Pass for Pass<'_> {
         report.run_id.clone_from(&self.run_id);
         report.target = Some(self.resolved.version.clone()).filter(|version| !version.is_empty());
         self.ask_channel();
+        let twice = contradiction::twice(self.flying.iter().copied());
         for change in self.flying.clone() {
             let node = self.observed.nodes.get(&change.spec.node_name);
             match node.filter(|node| node.uid == change.spec.node_uid) {
                 Some(node) => {
                     self.in_flight.insert(node.name.as_str());
-                    self.advance(node, change);
+                    let why = twice.get(node.uid.as_str()).filter(|_| self.leaving.is_none());
+                    match why {
+                        Some(why) => self.say(node, Step::Held, why.clone(), Some(change)),
+                        None => self.advance(node, change),
+                    }
                 }
                 None => self.end_orphan(change),
             }

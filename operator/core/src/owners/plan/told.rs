@@ -5,6 +5,7 @@ use crate::{
     key::Key,
     observed::{ChangeView, JobEnd, NodeView, PlanJobView},
     turn::journal,
+    why::Why,
 };
 use numo_api::{Entry, Pin, Reason, Step, marks::openshift};
 
@@ -22,6 +23,18 @@ pub(super) fn said(reason: &'static str, action: EventAction, note: String) -> E
 /// Whether the node runs Windows.
 pub fn is_windows(node: &NodeView) -> bool {
     node.label(openshift::OS) == "windows"
+}
+
+/// The node has lost the label that its Job is bound to.
+pub(super) fn hostless(node: &NodeView) -> Option<Why> {
+    let host = openshift::HOSTNAME;
+    node.label(host).is_empty().then(|| {
+        let message = format!(
+            "Node {}: found no label {host}, wanted one: its Job is bound to it",
+            node.name
+        );
+        Why::new(Reason::InvalidField, message)
+    })
 }
 
 /// One node's turn.

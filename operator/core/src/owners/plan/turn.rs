@@ -3,7 +3,13 @@
 //! By default one Job does it all: prepare, cordon or drain, upgrade. With `drainBy: Numo` a Job prepares, numo cordons and
 //! drains, and a second Job upgrades.
 
-use super::{edge, hold::uncordon, known::run_id, pass::Pass, told::Turn};
+use super::{
+    edge,
+    hold::uncordon,
+    known::run_id,
+    pass::Pass,
+    told::{Turn, hostless},
+};
 use crate::{
     action::{Action, NodePatch, NodePurpose, PlanParts},
     admit::gates::{self, Gate},
@@ -16,6 +22,7 @@ use crate::{
         journal::Journal,
         phases::Phases,
         steps::{self, Next, ON, Parts, STAY},
+        withdrawn,
     },
     why::Why,
 };
@@ -69,7 +76,7 @@ impl<'a> Pass<'a> {
     }
 
     /// What keeps the next step of a node that has not begun.
-    fn weigh_gates(&mut self, turn: &Turn<'a>) -> Option<Why> {
+    fn weigh_gates(&mut self, turn: &Turn<'a>, withdrawn: Option<&Why>) -> Option<Why> {
         let invalid = || {
             let problem = self.intent.invalid.clone()?;
             Some(Why::new(Reason::InvalidField, problem))
@@ -97,6 +104,7 @@ impl<'a> Pass<'a> {
                     .or_else(invalid)
                     .or_else(|| self.intent.of_gates.clone())
                     .or_else(|| self.gate_lost())
+                    .or_else(|| withdrawn.cloned())
             }
             Gate::Waits => {
                 let secrets = self.intent.of_secrets.clone();
@@ -109,10 +117,10 @@ impl<'a> Pass<'a> {
             Gate::Stop => ledger::stop(self.observed, turn.node),
             Gate::Person => directive::held(turn.change),
             Gate::State => not_ready(),
+            Gate::Unfit => hostless(turn.node),
             Gate::Quorum => quorum::refusal_of_turn(self.observed, turn.node, turn.change),
             // They were free when the turn began, and what came since waits for this node.
-            Gate::Unfit
-            | Gate::Leaving
+            Gate::Leaving
             | Gate::Busy
             | Gate::Lease
             | Gate::First
@@ -198,13 +206,25 @@ impl steps::Turn for Going<'_, '_> {
         ON
     }
 
+    fn is_left(&self) -> bool {
+        self.pass.leaving.is_some()
+    }
+
+    fn before(step: Step) -> Option<&'static [Step]> {
+        // Its soak is told by its verdicts, and its end by the Job.
+        let is_one = !matches!(step, Step::Uncordoned | Step::Soaked);
+        is_one.then_some(&[])
+    }
+
     fn is_released(&self) -> bool {
         self.turn.has_begun()
     }
 
     fn weigh_gates(&mut self, _phase: Phase) -> Option<Why> {
         if !std::mem::replace(&mut self.weighed, true) {
-            self.closed = self.pass.weigh_gates(&self.turn);
+            let parts = self.parts();
+            let withdrawn = withdrawn::withdrawn(&parts.phases, (parts.node, parts.change));
+            self.closed = self.pass.weigh_gates(&self.turn, withdrawn.as_ref());
         }
         self.closed.clone()
     }
@@ -245,7 +265,8 @@ impl steps::Turn for Going<'_, '_> {
     fn await_change(&mut self) -> Next {
         let (pass, turn) = (&mut *self.pass, &self.turn);
         pass.applies(turn.node);
-        if turn.entered(Step::Changed).is_none() {
+        // A Job that runs is not complete, whatever the journal says.
+        if turn.entered(Step::Changed).is_none() || turn.runs() {
             pass.await_job(turn)?;
         }
         pass.await_node(turn)

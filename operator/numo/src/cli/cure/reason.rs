@@ -48,7 +48,7 @@ impl Wait<'_> {
             Reason::ForeignWriter => self.take_back(),
             Reason::ForeignController => self.beside_rival(),
             Reason::NodesLeftOut | Reason::NodesUngated => self.acknowledge(),
-            Reason::OwnerGone => vec!["numo status".to_owned()],
+            Reason::OwnerGone | Reason::OwnerUnknown => vec!["numo status".to_owned()],
             Reason::DryRun => vec![format!(
                 "{} --type merge -p '{{\"spec\":{{\"dryRun\":false}}}}'",
                 of_kubectl("patch", self.owner)

@@ -183,6 +183,7 @@ fn a_pool_that_stays_paused_keeps_its_series_when_its_run_is_gone() {
             uid: "pool".to_owned(),
         },
         owner: Some(Key::new("ns", "upgrade")),
+        unknown: None,
         held_nodes: Some(2),
         commands: Vec::new(),
     };

@@ -1,0 +1,190 @@
+//! What a journal says that cannot be so: it contradicts itself, its owner, or the clock. A journal is what numo goes by, so nothing is
+//! done to a node on the word of one that somebody else has written, or a later numo. Nothing here writes.
+
+use crate::{
+    observed::ChangeView,
+    owner::Owner,
+    time::later,
+    turn::journal::{self, JOURNAL_VERSION},
+    why::Why,
+};
+use jiff::Timestamp;
+use numo_api::{Entry, Reason, Step, VerdictRecord};
+use std::collections::BTreeMap;
+
+/// How far apart the clocks of API servers may be (seconds): of two times that are no further apart neither is later.
+const APART_SECONDS: i64 = 60;
+
+/// That the journal is of a later format, or of another owner: nothing may be written to it either.
+pub(crate) fn of_other(change: &ChangeView, owner: &Owner) -> Option<Why> {
+    let found = change.status.journal_version;
+    if found > JOURNAL_VERSION {
+        return Some(why(
+            change,
+            &format!(
+                "status.journalVersion: found {found}, wanted at most {JOURNAL_VERSION}: a later numo wrote it"
+            ),
+        ));
+    }
+    let of = &change.spec.owner_ref;
+    let is_ours = of.kind == owner.kind.name() && of.name == owner.key.name;
+    (!is_ours).then(|| {
+        let problem = format!(
+            "spec.ownerRef: found {} {}, wanted {} {}, whose uid it has",
+            of.kind,
+            of.name,
+            owner.kind.name(),
+            owner.key.name
+        );
+        why(change, &problem)
+    })
+}
+
+/// What the journal of a turn says that cannot be so. `before` tells the steps one of which comes before a step of this owner; none of a
+/// step that it does not have.
+pub(crate) fn of(
+    change: &ChangeView,
+    now: Timestamp,
+    before: impl Fn(Step) -> Option<&'static [Step]>,
+) -> Option<Why> {
+    let problem = of_attempts(change)
+        .or_else(|| of_steps(change, before))
+        .or_else(|| of_times(change, now))
+        .or_else(|| of_verdicts(&change.status.verdicts))?;
+    Some(why(change, &problem))
+}
+
+/// The nodes that have two turns at once with the same owner, by their uid, and why nothing is done to them.
+pub(crate) fn twice<'a>(changes: impl Iterator<Item = &'a ChangeView>) -> BTreeMap<&'a str, Why> {
+    let mut first: BTreeMap<&str, &ChangeView> = BTreeMap::new();
+    let mut found = BTreeMap::new();
+    for change in changes.filter(|change| change.in_flight()) {
+        let spec = &change.spec;
+        if let Some(other) = first.insert(&spec.node_uid, change) {
+            let (node, owner) = (&spec.node_name, &spec.owner_ref.name);
+            let problem = format!(
+                "Node {node} has another turn with {owner}, NodeChange {}, wanted one",
+                other.key
+            );
+            found.insert(spec.node_uid.as_str(), why(change, &problem));
+        }
+    }
+    found
+}
+
+fn why(change: &ChangeView, problem: &str) -> Why {
+    let message = format!(
+        "NodeChange {}: {problem}; nothing is done to Node {} on its word: mend it, or delete it, and the node is looked at anew",
+        change.key, change.spec.node_name
+    );
+    Why::new(Reason::JournalContradicts, message)
+}
+
+/// Attempts are counted upwards, and nothing is of one that has not begun.
+fn of_attempts(change: &ChangeView) -> Option<String> {
+    let status = &change.status;
+    let attempt = status.attempt.max(1);
+    let ahead = |field: &str, found: i32| {
+        (found > attempt)
+            .then(|| format!("{field}: found attempt {found}, wanted at most {attempt} (status.attempt)"))
+    };
+    let mut entries = status.entries.iter();
+    let mut verdicts = status.verdicts.iter();
+    entries
+        .find_map(|entry| ahead("status.entries", entry.attempt))
+        .or_else(|| verdicts.find_map(|verdict| ahead("status.verdicts", verdict.round)))
+}
+
+/// A node goes through steps that its owner has, and reaches none before what must come before it.
+fn of_steps(change: &ChangeView, before: impl Fn(Step) -> Option<&'static [Step]>) -> Option<String> {
+    let status = &change.status;
+    if status.step.is_none() && !status.entries.is_empty() {
+        return Some("status.step: found none, wanted one, as status.entries has some".to_owned());
+    }
+    let ungated = Reason::Ungated.name();
+    let told = status.entries.iter();
+    // Who changed without its rules was not admitted by them.
+    let told = told.filter(|entry| entry.reason.as_deref() != Some(ungated));
+    let steps = told.map(|entry| entry.step).chain(status.step);
+    steps.into_iter().find_map(|step| {
+        let name = step.name();
+        let Some(wanted) = before(step) else {
+            let kind = &change.spec.owner_ref.kind;
+            return Some(format!("found step {name}, wanted one that a {kind} has"));
+        };
+        let entered = |wanted: &Step| status.entries.iter().any(|entry| entry.step == *wanted);
+        let is_so = wanted.is_empty() || wanted.iter().any(entered);
+        (!is_so).then(|| {
+            let wanted: Vec<&str> = wanted.iter().map(|step| step.name()).collect();
+            format!(
+                "status.entries: found step {name}, wanted {} before it",
+                wanted.join(" or ")
+            )
+        })
+    })
+}
+
+/// Times can be read, are in order, and have come.
+fn of_times(change: &ChangeView, now: Timestamp) -> Option<String> {
+    let status = &change.status;
+    let times = [
+        ("status.since", &status.since),
+        ("status.closedSince", &status.closed_since),
+    ];
+    let of_field = times.into_iter().find_map(|(field, time)| {
+        let time = time.as_deref()?;
+        wrong_time(field, time, now).err()
+    });
+    if of_field.is_some() {
+        return of_field;
+    }
+    let attempt = status.attempt.max(1);
+    let mut last: Option<(Timestamp, &Entry)> = None;
+    // What earlier attempts say is history.
+    for entry in status
+        .entries
+        .iter()
+        .filter(|entry| entry.attempt.max(1) == attempt)
+    {
+        let at = match wrong_time("status.entries", &entry.at, now) {
+            Ok(at) => at,
+            Err(problem) => return Some(problem),
+        };
+        if let Some((_, earlier)) = last.filter(|(last, _)| later(at, APART_SECONDS) < *last) {
+            let (step, at, before) = (entry.step.name(), &entry.at, earlier.step.name());
+            return Some(format!(
+                "status.entries: found {step} at {at}, wanted it after {before} at {}",
+                earlier.at
+            ));
+        }
+        last = Some((at, entry));
+    }
+    None
+}
+
+/// The time, or what is wrong with it.
+fn wrong_time(field: &str, found: &str, now: Timestamp) -> Result<Timestamp, String> {
+    let at = journal::time(Some(found));
+    let at = at.ok_or_else(|| format!("{field}: found {found:?}, wanted a time such as {now}"))?;
+    if at > later(now, APART_SECONDS) {
+        return Err(format!(
+            "{field}: found {found}, wanted a time that has come: it is {now}"
+        ));
+    }
+    Ok(at)
+}
+
+/// An attempt of a rule has one verdict.
+fn of_verdicts(verdicts: &[VerdictRecord]) -> Option<String> {
+    verdicts.iter().enumerate().find_map(|(index, verdict)| {
+        let name = |one: &VerdictRecord| (one.phase, one.attempt, one.round);
+        let mut earlier = verdicts[..index].iter();
+        let is_same = |one: &&VerdictRecord| one.rule == verdict.rule && name(one) == name(verdict);
+        let other = earlier.find(is_same).filter(|one| one.outcome != verdict.outcome)?;
+        let (rule, phase, attempt) = (&verdict.rule, verdict.phase.name(), verdict.attempt);
+        Some(format!(
+            "status.verdicts: found {:?} and {:?} of MutexRule {rule} in phase {phase}, attempt {attempt}, wanted one",
+            other.outcome, verdict.outcome
+        ))
+    })
+}

@@ -1,0 +1,232 @@
+//! What a MutexBinding means for NodeMaintenances: each of its fields does what it says, or is refused.
+
+use crate::{
+    cluster::Cluster,
+    words::{check, check_cluster},
+};
+use numo_core::binding;
+
+/// Node a and its NodeMaintenance under a binding with these settings.
+fn bound(settings: &str, node: &str, more: &str) -> String {
+    let comma = if settings.is_empty() { "" } else { "," };
+    format!(
+        "node a worker 4.16.0 {node}
+         maintenance a finalizer
+         binding all spec {{\"ownerSelector\":{{\"kind\":\"NodeMaintenance\"}}{comma}{settings}}}
+         pods a
+         {more}"
+    )
+}
+
+#[test]
+fn a_field_that_means_nothing_for_a_maintenance_is_refused_in_words() {
+    for (settings, words) in [
+        (
+            "\"first\":{\"matchLabels\":{\"a\":\"b\"}}",
+            "spec.first: found some, wanted none",
+        ),
+        ("\"order\":\"Zone\"", "spec.order: found Zone, wanted none"),
+        ("\"retries\":2", "spec.retries: found 2, wanted none"),
+        (
+            "\"drainBy\":\"Job\"",
+            "spec.drainBy: found Job, wanted Numo or none",
+        ),
+    ] {
+        let cluster = Cluster::parse(&bound(settings, "", ""));
+        check_cluster(
+            &cluster,
+            &format!("node a Selected FieldNotServed ~ MutexBinding all {words}\n > nothing"),
+        );
+        let (is_ready, why) = binding::state(&cluster.observed.bindings["all"], &cluster.observed);
+        assert!(!is_ready);
+        assert_eq!(why.reason.name(), "FieldNotServed");
+        assert!(why.message.starts_with(words), "{}", why.message);
+    }
+    // What is so anyway is no slip.
+    for settings in ["\"retries\":0", "\"drainBy\":\"Numo\""] {
+        check(&bound(settings, "", ""), "> admit a");
+    }
+}
+
+#[test]
+fn these_fields_are_served_for_a_plan() {
+    let settings =
+        "\"first\":{\"matchLabels\":{\"a\":\"b\"}},\"order\":\"Zone\",\"retries\":2,\"drainBy\":\"Job\"";
+    let cluster = Cluster::parse(&format!(
+        "node a worker 4.16.0
+         plan finalizer
+         binding all spec {{\"ownerSelector\":{{\"kind\":\"Plan\"}},{settings}}}"
+    ));
+    let (is_ready, why) = binding::state(&cluster.observed.bindings["all"], &cluster.observed);
+    assert!(is_ready, "{}", why.message);
+}
+
+#[test]
+fn a_failure_budget_that_cannot_be_read_is_refused_as_max_unavailable_is() {
+    for field in ["maxUnavailable", "failureBudget"] {
+        let settings = format!("\"{field}\":\"many\"");
+        for kind in ["NodeMaintenance", "Plan"] {
+            let text = bound(&settings, "", "").replace("\"NodeMaintenance\"", &format!("\"{kind}\""));
+            let cluster = Cluster::parse(&text);
+            let (is_ready, why) = binding::state(&cluster.observed.bindings["all"], &cluster.observed);
+            assert!(!is_ready, "{kind} {field}");
+            assert_eq!(why.reason.name(), "InvalidField");
+            let words = format!("spec.{field}: found \"many\", wanted a whole number");
+            assert!(why.message.starts_with(&words), "{}", why.message);
+        }
+        let words = format!("node a Selected InvalidField ~ MutexBinding all spec.{field}: found \"many\"");
+        check(&bound(&settings, "", ""), &format!("{words}\n > nothing"));
+    }
+}
+
+/// Another maintenance of the binding, on node b, whose turn is in this step.
+fn other(step: &str) -> String {
+    format!(
+        "node b worker 4.16.0
+         maintenance b name:other finalizer
+         turn b {step} of:other"
+    )
+}
+
+#[test]
+fn no_further_maintenance_is_begun_once_as_many_have_failed_as_may() {
+    let failed = other("Held reason:RuleFailed");
+    let budget = |count: &str| format!("\"failureBudget\":{count}");
+    check(
+        &bound(&budget("1"), "", &failed),
+        "node a Selected FailureBudgetSpent ~ MutexBinding all spec.failureBudget: 1 of 1 nodes may fail, and have: b
+         > nothing",
+    );
+    check(
+        &bound(&budget("\"10%\""), "", &failed),
+        "node a Selected FailureBudgetSpent",
+    );
+    check(&bound(&budget("2"), "", &failed), "> admit a");
+    check(&bound("", "", &failed), "> admit a");
+    // What goes on has not failed, and what a person retries has not any more.
+    check(&bound(&budget("1"), "", &other("Drained")), "> admit a");
+    let retried = other("Held reason:RuleFailed retry generation:2");
+    check(&bound(&budget("1"), "", &retried), "> admit a");
+    // Who has lost the lease has failed too.
+    check(
+        &bound(&budget("1"), "", &other("Failed reason:NodeLeaseLost")),
+        "node a Selected FailureBudgetSpent",
+    );
+    // Another binding's failures are its own.
+    let elsewhere = bound(&budget("1"), "", &failed).replace(
+        "\"kind\":\"NodeMaintenance\"",
+        "\"kind\":\"NodeMaintenance\",\"labels\":{\"matchLabels\":{\"team\":\"x\"}}",
+    );
+    let elsewhere = elsewhere.replace("maintenance a finalizer", "maintenance a finalizer label:team=x");
+    check(&elsewhere, "> admit a");
+}
+
+#[test]
+fn a_spent_failure_budget_stops_no_maintenance_that_has_begun() {
+    let failed = other("Held reason:RuleFailed");
+    let text = bound(
+        "\"failureBudget\":1",
+        "cordoned",
+        &format!("kept a cordoned\n turn a Cordoned\n {failed}"),
+    );
+    check(&text, "node a Drained InMaintenance\n > journal a Drained");
+}
+
+#[test]
+fn a_node_that_is_not_ready_waits_where_a_binding_says_so() {
+    for settings in [
+        "\"takeNotReady\":false",
+        "\"notReadyPolicy\":\"Wait\"",
+        "\"takeNotReady\":false,\"notReadyPolicy\":\"LeaveOutAfter\"",
+    ] {
+        check(
+            &bound(settings, "NotReady", ""),
+            "node a Selected NodeNotReady ~ wanted Ready\n > nothing",
+        );
+        check(&bound(settings, "", ""), "> admit a");
+    }
+    // As node-maintenance-operator has it, else.
+    for settings in [
+        "",
+        "\"takeNotReady\":true",
+        "\"takeNotReady\":true,\"notReadyPolicy\":\"Wait\"",
+    ] {
+        check(&bound(settings, "NotReady", ""), "> admit a");
+    }
+}
+
+#[test]
+fn a_node_that_is_not_ready_for_too_long_is_left_out_until_it_is() {
+    let settings = "\"notReadyPolicy\":\"LeaveOutAfter\",\"leaveOutAfterSeconds\":100";
+    check(
+        &bound(settings, "NotReady dark:60", ""),
+        "node a Selected NodeNotReady\n wake 40\n > nothing",
+    );
+    check(
+        &bound(settings, "NotReady dark:100", ""),
+        "node a Skipped LeftOutNotReady ~ notReadyPolicy\n maintenance Failed\n > nothing",
+    );
+    check(&bound(settings, "", ""), "maintenance Running\n > admit a");
+}
+
+#[test]
+fn a_node_that_is_not_ready_any_more_is_not_cordoned_where_a_binding_says_so() {
+    let begun = "kept a\n turn a Admitted";
+    check(
+        &bound("\"takeNotReady\":false", "NotReady", begun),
+        "node a PreRelease NodeNotReady\n > journal a closed",
+    );
+    check(&bound("", "NotReady", begun), "> cordon a with 2 taints");
+}
+
+#[test]
+fn a_node_soaks_after_its_maintenance_as_long_as_its_bindings_say() {
+    let over = |settings: &str, more: &str| {
+        bound(settings, "", more).replace(
+            "maintenance a finalizer",
+            "maintenance a finalizer deleting phase:Succeeded",
+        )
+    };
+    let soak = "\"soakSeconds\":600";
+    // It is open again by now.
+    let turn = "kept a\n turn a Drained";
+    check(
+        &over(soak, turn),
+        "node a Soaked Soaking\n wake 600\n > journal a Soaked",
+    );
+    let soaking =
+        |since: i64| format!("kept a renewed:-2000\n turn a Soaked since:-{since} entries:Cordoned,Drained");
+    check(
+        &over(soak, &soaking(100)),
+        "node a Soaked Soaking\n wake 500\n > renew lease a",
+    );
+    check(
+        &over(soak, &soaking(601)),
+        "> unshield a\n > release lease a\n > journal a Done Done",
+    );
+    check(
+        &over("", turn),
+        "> unshield a\n > release lease a\n > journal a Done Done",
+    );
+    // A node that was never cordoned has nothing to settle.
+    check(
+        &over(soak, "kept a\n turn a Admitted"),
+        "> unshield a\n > release lease a\n > journal a Done Done",
+    );
+}
+
+#[test]
+fn a_node_that_soaks_does_not_ask_its_rules_again() {
+    let text = bound(
+        "\"soakSeconds\":600,\"rules\":[{\"name\":\"check\"}]",
+        "",
+        "rule check Pre,Post
+         kept a
+         turn a Soaked since:-100 entries:Cordoned,Drained verdict:check/Pre/1/Pass verdict:check/Post/1/Pass",
+    );
+    let text = text.replace(
+        "maintenance a finalizer",
+        "maintenance a finalizer deleting phase:Succeeded",
+    );
+    check(&text, "node a Soaked Soaking\n wake 500\n > nothing");
+}

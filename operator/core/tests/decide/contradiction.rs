@@ -1,0 +1,464 @@
+//! A journal that contradicts itself: the node is held with a reason that names object, field, found and wanted. Nothing is let go,
+//! cordoned, evicted or uncordoned on its word, whatever it says.
+
+use crate::{
+    cluster::{Cluster, at},
+    words::{check, check_cluster, decision},
+};
+use numo_api::{Entry, NodeChangeStatus, Outcome, Phase, Pin, Reason, Step, VerdictRecord};
+use numo_core::{
+    action::{Action, NodePurpose},
+    observed::ChangeView,
+};
+
+/// A node of each kind of owner whose rules have passed: the next step lets it go.
+const OWNERS: [(&str, &str); 3] = [
+    (
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0 turn
+         rule before Pre
+         run finalizer {drainProbe: false}
+         change a PreRules pin:4.17.0 verdict:before/Pre/1/Pass",
+        "> release a rendered-worker-4170",
+    ),
+    (
+        "node a worker 4.16.0
+         binding all spec {\"ownerSelector\":{\"kind\":\"Plan\"},\"rules\":[{\"name\":\"before\"}]}
+         plan concurrency:1 finalizer applying:a
+         rule before Pre
+         begun a PreRules verdict:before/Pre/1/Pass
+         keeps a in-service",
+        "> job a",
+    ),
+    (
+        "node a worker 4.16.0
+         maintenance a finalizer rule:before phase:Running
+         rule before Pre
+         kept a
+         turn a PreRules verdict:before/Pre/1/Pass
+         pods a",
+        "> cordon a with 2 taints",
+    ),
+];
+
+fn journal(cluster: &mut Cluster) -> &mut ChangeView {
+    cluster.observed.changes.values_mut().next().expect("a journal")
+}
+
+fn entry(step: Step, attempt: i32, seconds: i64) -> Entry {
+    Entry {
+        at: at(seconds).to_string(),
+        step,
+        attempt,
+        reason: None,
+    }
+}
+
+/// What lets a node go, disrupts it, or opens it.
+fn is_disruptive(action: &Action) -> bool {
+    match action {
+        Action::PatchNode(patch) => matches!(
+            patch.purpose,
+            NodePurpose::Release | NodePurpose::Cordon | NodePurpose::Uncordon | NodePurpose::BringHome
+        ),
+        Action::Evict { .. } | Action::CreatePlanJob(_) | Action::StartPlanJob { .. } => true,
+        _ => false,
+    }
+}
+
+/// Holds for each kind of owner that this contradiction holds the node, in these words.
+fn holds(contradict: impl Fn(&mut ChangeView), words: &str) {
+    for (text, goes_on) in OWNERS {
+        check(text, goes_on);
+        let mut cluster = Cluster::parse(text);
+        contradict(journal(&mut cluster));
+        let found = decision(&cluster);
+        assert!(
+            !found.actions.iter().any(|planned| is_disruptive(&planned.action)),
+            "{words}: {:#?}",
+            found.actions
+        );
+        check_cluster(
+            &cluster,
+            &format!("node a Held JournalContradicts ~ {words}\n > nothing"),
+        );
+    }
+}
+
+#[test]
+fn a_journal_of_a_later_numo_is_not_read_nor_written() {
+    holds(
+        |change| change.status.journal_version = 2,
+        "status.journalVersion: found 2, wanted at most 1: a later numo wrote it",
+    );
+}
+
+#[test]
+fn a_journal_of_another_owner_is_no_word_of_this_one() {
+    holds(
+        |change| change.spec.owner_ref.kind = "NodeVersion".to_owned(),
+        "spec.ownerRef: found NodeVersion",
+    );
+    holds(
+        |change| change.spec.owner_ref.name = "someone".to_owned(),
+        "spec.ownerRef: found",
+    );
+}
+
+#[test]
+fn an_attempt_that_has_not_begun_is_a_contradiction() {
+    holds(
+        |change| change.status.entries.push(entry(Step::PreRules, 3, -50)),
+        "status.entries: found attempt 3, wanted at most 1",
+    );
+    holds(
+        |change| change.status.verdicts[0].round = 2,
+        "status.verdicts: found attempt 2, wanted at most 1",
+    );
+}
+
+#[test]
+fn times_that_cannot_be_read_or_are_out_of_order_are_a_contradiction() {
+    holds(
+        |change| change.status.entries.push(entry(Step::PreRelease, 1, 3600)),
+        "status.entries: found 2027-01-15T09:00:00Z, wanted a time that has come",
+    );
+    holds(
+        |change| {
+            change.status.entries.push(entry(Step::PreRules, 1, -10));
+            change.status.entries.push(entry(Step::PreRelease, 1, -400));
+        },
+        "status.entries: found PreRelease at 2027-01-15T07:53:20Z, wanted it after PreRules",
+    );
+    holds(
+        |change| change.status.since = Some("yesterday".to_owned()),
+        "status.since: found \"yesterday\", wanted a time",
+    );
+    // Clocks of API servers are a little apart.
+    for (text, goes_on) in OWNERS {
+        let mut cluster = Cluster::parse(text);
+        let status = &mut journal(&mut cluster).status;
+        status.entries.push(entry(Step::PreRules, 1, 5));
+        status.entries.push(entry(Step::PreRelease, 1, -5));
+        check_cluster(&cluster, goes_on);
+    }
+}
+
+#[test]
+fn two_verdicts_of_one_attempt_are_a_contradiction() {
+    holds(
+        |change| {
+            let mut failed = change.status.verdicts[0].clone();
+            failed.outcome = Outcome::Failure;
+            change.status.verdicts.insert(0, failed);
+        },
+        "status.verdicts: found Failure and Pass of MutexRule numo/before in phase Pre, attempt 1, wanted one",
+    );
+}
+
+#[test]
+fn a_step_that_no_node_of_the_owner_goes_through_is_a_contradiction() {
+    for (index, step) in [(0, Step::Drained), (1, Step::Soaked), (2, Step::Released)] {
+        let mut cluster = Cluster::parse(OWNERS[index].0);
+        journal(&mut cluster).status.step = Some(step);
+        let words = format!("found step {}, wanted one that a ", step.name());
+        check_cluster(
+            &cluster,
+            &format!("node a Held JournalContradicts ~ {words}\n > nothing"),
+        );
+    }
+    holds(
+        |change| {
+            change.status.step = None;
+            change.status.entries.push(entry(Step::PreRules, 1, -50));
+        },
+        "status.step: found none, wanted one",
+    );
+}
+
+#[test]
+fn a_node_that_was_released_and_never_admitted_is_held() {
+    let with = |change: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours
+             node a worker 4.16.0 turn
+             rule after Post
+             run finalizer {{}}
+             change a {change}"
+        )
+    };
+    check(
+        &with("Released pin:4.17.0 entries:Released"),
+        "node a Held JournalContradicts ~ found step Released, wanted PreRules before it\n > nothing",
+    );
+    for step in ["PostRules", "Soaked"] {
+        check(
+            &with(&format!("{step} pin:4.17.0 entries:PreRules,{step}")),
+            &format!(
+                "node a Held JournalContradicts ~ found step {step}, wanted Released before it\n > nothing"
+            ),
+        );
+    }
+}
+
+#[test]
+fn a_node_with_two_turns_of_one_owner_is_held() {
+    for (text, _) in OWNERS {
+        let mut cluster = Cluster::parse(text);
+        let mut other = journal(&mut cluster).clone();
+        other.key.name.push_str("-b");
+        let name = other.key.to_string();
+        cluster.observed.changes.insert(other.key.clone(), other);
+        check_cluster(
+            &cluster,
+            &format!(
+                "node a Held JournalContradicts ~ {}\n > nothing",
+                name.trim_end_matches("-b")
+            ),
+        );
+    }
+}
+
+#[test]
+fn a_pass_of_a_time_that_has_not_come_lets_nothing_go() {
+    for (text, _) in OWNERS {
+        let mut cluster = Cluster::parse(text);
+        journal(&mut cluster).status.verdicts[0].at = at(86_400).to_string();
+        check_cluster(&cluster, "> job before/Pre/2 of a");
+        // One that ended after it was written down did not.
+        let verdict = &mut journal(&mut cluster).status.verdicts[0];
+        verdict.at = at(-3600).to_string();
+        verdict.ended_at = Some(at(-1).to_string());
+        check_cluster(&cluster, "> job before/Pre/2 of a");
+    }
+}
+
+#[test]
+fn a_node_whose_journal_says_changed_waits_for_the_job_that_runs() {
+    check(
+        "node a worker 4.16.0
+         plan concurrency:1 cordon finalizer
+         begun a Changed boot:b1 entered:Released
+         keeps a cordoned
+         planjob a running",
+        "node a Released UpgradeStarting\n > nothing",
+    );
+}
+
+#[test]
+fn a_retry_begins_anew_without_what_claimed_to_be_of_the_next_attempt() {
+    for (text, _) in OWNERS {
+        let mut cluster = Cluster::parse(text);
+        let change = journal(&mut cluster);
+        change.generation = 2;
+        change.spec.directive = Some(numo_api::Directive {
+            action: numo_api::DirectiveAction::Retry,
+            reason: None,
+            by: None,
+        });
+        let mut forged = change.status.verdicts[0].clone();
+        (forged.round, forged.attempt) = (2, 2);
+        change.status.verdicts.push(forged);
+        change.status.entries.push(entry(Step::PreRules, 2, -50));
+        let planned = decision(&cluster).actions;
+        let written = planned.into_iter().find_map(|planned| match planned.action {
+            Action::WriteJournal { status, .. } => Some(*status),
+            _ => None,
+        });
+        let written = written.expect("a journal");
+        assert_eq!(written.attempt, 2);
+        assert!(
+            written.verdicts.iter().all(|verdict| verdict.round == 1),
+            "{written:#?}"
+        );
+        let change = journal(&mut cluster);
+        (change.status, change.spec.directive) = (written, None);
+        let found = decision(&cluster);
+        assert!(
+            !found.actions.iter().any(|planned| is_disruptive(&planned.action)),
+            "{:#?}",
+            found.actions
+        );
+    }
+}
+
+#[test]
+fn an_owner_that_is_deleted_gives_back_whatever_the_journal_says() {
+    check(
+        "node a worker 4.16.0
+         maintenance a finalizer deleting phase:Succeeded
+         kept a cordoned
+         turn a Released entries:Released",
+        "> uncordon a Some(false) with no taints",
+    );
+}
+
+/// Numbers that look like chance, the same in each run.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+
+    fn one<T: Copy>(&mut self, all: &[T]) -> T {
+        let bound = u64::try_from(all.len()).expect("small");
+        all[usize::try_from(self.below(bound)).expect("small")]
+    }
+}
+
+const STEPS: [Step; 16] = [
+    Step::Selected,
+    Step::Admitted,
+    Step::PreRules,
+    Step::Cordoned,
+    Step::Drained,
+    Step::PreRelease,
+    Step::Released,
+    Step::Changed,
+    Step::Ready,
+    Step::Uncordoned,
+    Step::PostRules,
+    Step::Soaked,
+    Step::Done,
+    Step::Held,
+    Step::Failed,
+    Step::Skipped,
+];
+
+fn any_time(chance: &mut Chance) -> String {
+    let texts = [
+        "",
+        "yesterday",
+        "9999-12-30T22:00:00Z",
+        "-009999-01-02T01:59:59Z",
+        "1970-01-01T00:00:00Z",
+    ];
+    match chance.below(4) {
+        0 => chance.one(&texts).to_owned(),
+        _ => at(i64::try_from(chance.below(8000)).expect("small") - 6000).to_string(),
+    }
+}
+
+/// Any journal; without a Pass, so that no rule lets anything go.
+fn any_status(chance: &mut Chance) -> NodeChangeStatus {
+    let numbers = [i32::MIN, -1, 0, 1, 1, 1, 2, 3, i32::MAX];
+    let reasons = [
+        Reason::RuleFailed,
+        Reason::Ungated,
+        Reason::ChangeTimeout,
+        Reason::Superseded,
+        Reason::JobFailed,
+        Reason::JobLost,
+        Reason::Rebooted,
+        Reason::Prepared,
+        Reason::ForeignWriter,
+        Reason::NodeGone,
+        Reason::Aborted,
+        Reason::DrainBlocked,
+    ];
+    let reason = |chance: &mut Chance| match chance.below(3) {
+        0 => Some(chance.one(&reasons).name().to_owned()),
+        1 => Some("NoSuchReason".to_owned()),
+        _ => None,
+    };
+    let mut status = NodeChangeStatus {
+        journal_version: chance.one(&[0, 1, 1, 1, 2]),
+        observed_generation: chance.one(&[None, Some(1), Some(i64::MAX)]),
+        step: chance.one(&[true, true, true, false]).then(|| chance.one(&STEPS)),
+        attempt: chance.one(&numbers),
+        ..NodeChangeStatus::default()
+    };
+    status.reason = reason(chance);
+    status.since = chance.one(&[true, false]).then(|| any_time(chance));
+    status.closed_since = chance.one(&[true, false, false]).then(|| any_time(chance));
+    for _ in 0..chance.below(6) {
+        status.entries.push(Entry {
+            at: any_time(chance),
+            step: chance.one(&STEPS),
+            attempt: chance.one(&numbers),
+            reason: reason(chance),
+        });
+    }
+    for _ in 0..chance.below(4) {
+        status.verdicts.push(VerdictRecord {
+            rule: chance.one(&["numo/before", "before", "", "a/b/c"]).to_owned(),
+            phase: chance.one(&[Phase::Pre, Phase::PreRelease, Phase::Post, Phase::OnFailure]),
+            attempt: chance.one(&numbers),
+            round: chance.one(&numbers),
+            outcome: Outcome::Failure,
+            policy: None,
+            reason: String::new(),
+            message: None,
+            job: None,
+            exit_code: None,
+            data: None,
+            started_at: None,
+            at: any_time(chance),
+            ended_at: chance.one(&[true, false]).then(|| any_time(chance)),
+            edition: None,
+        });
+    }
+    status.pin = chance.one(&[true, false]).then(|| Pin {
+        rendered_config: chance
+            .one(&["", "rendered-worker-4170", "rendered-worker-4160"])
+            .to_owned(),
+        from_config: chance.one(&["", "rendered-worker-4160"]).to_owned(),
+        from_version: chance.one(&["", "4.16.0"]).to_owned(),
+        boot_id: chance.one(&[None, Some("b1"), Some("b0")]).map(str::to_owned),
+        generation: chance.one(&[None, Some(1), Some(-1)]),
+        ..Pin::default()
+    });
+    status
+}
+
+#[test]
+fn no_journal_makes_a_decision_panic_or_let_a_node_go() {
+    let mut chance = Chance(0x9E37_79B9_7F4A_7C15);
+    // A node that is kept closed must not be opened either; nobody has let it go.
+    let cordoned = "node a worker 4.16.0
+         maintenance a finalizer rule:before phase:Running
+         rule before Pre
+         kept a cordoned
+         turn a Drained
+         pods a";
+    let by_numo = "node a worker 4.16.0
+         plan concurrency:1 cordon finalizer spec {\"mutex\":{\"drainBy\":\"Numo\",\"rules\":[{\"name\":\"before\",\"namespace\":\"numo\"}]}}
+         rule before Pre
+         begun a Cordoned
+         keeps a cordoned done
+         pods a";
+    let texts = OWNERS
+        .map(|(text, _)| text)
+        .into_iter()
+        .chain([cordoned, by_numo]);
+    let clusters: Vec<Cluster> = texts.map(Cluster::parse).collect();
+    for round in 0..400 {
+        for cluster in &clusters {
+            let mut cluster = cluster.clone();
+            journal(&mut cluster).status = any_status(&mut chance);
+            let status = journal(&mut cluster).status.clone();
+            let found = decision(&cluster);
+            let bad = found.actions.iter().find(|planned| match &planned.action {
+                Action::PatchNode(patch) => {
+                    matches!(patch.purpose, NodePurpose::Release)
+                        || opens_in_mid_turn(&cluster, patch.purpose)
+                }
+                Action::CreatePlanJob(_) | Action::StartPlanJob { .. } => true,
+                _ => false,
+            });
+            assert!(bad.is_none(), "round {round}: {bad:#?}\n{status:#?}");
+        }
+    }
+}
+
+/// Whether a write opens a node whose turn goes on.
+fn opens_in_mid_turn(cluster: &Cluster, purpose: NodePurpose) -> bool {
+    let change = cluster.observed.changes.values().next().expect("a journal");
+    purpose == NodePurpose::Uncordon && change.in_flight() && !cluster.observed.maintenances.is_empty()
+}

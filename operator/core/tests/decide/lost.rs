@@ -1,0 +1,328 @@
+//! An object that lost a field in mid-run, or that is gone: the node is held with a reason. Nothing panics, and nothing is let go.
+
+use crate::{
+    cluster::Cluster,
+    words::{check, check_cluster, decision, words},
+};
+use numo_core::action::{Action, NodePurpose, PoolPurpose};
+use numo_core::observed::Key;
+
+/// A run in mid-flight at this step.
+fn run(change: &str) -> Cluster {
+    Cluster::parse(&format!(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0 turn
+         node b worker 4.16.0
+         rule before Pre,PreRelease
+         run finalizer {{drainProbe: false}}
+         change a {change}"
+    ))
+}
+
+const RUN_STEPS: [&str; 4] = [
+    "PreRules pin:4.17.0",
+    "PreRules pin:4.17.0 verdict:before/Pre/1/Pass verdict:before/PreRelease/1/Pass",
+    "PreRelease pin:4.17.0 verdict:before/Pre/1/Pass verdict:before/PreRelease/1/Pass",
+    "Released pin:4.17.0 entries:PreRules,Released verdict:before/Pre/1/Pass verdict:before/PreRelease/1/Pass",
+];
+
+fn plan(step: &str) -> Cluster {
+    Cluster::parse(&format!(
+        "node a worker 4.16.0
+         node b worker 4.16.0
+         plan concurrency:1 cordon finalizer spec {{\"mutex\":{{\"drainBy\":\"Numo\"}}}}
+         {step}
+         pods a
+         pod web on a of:ReplicaSet/web"
+    ))
+}
+
+const PLAN_STEPS: [&str; 3] = [
+    "begun a PreRules\n keeps a",
+    "begun a Cordoned\n keeps a cordoned done",
+    "begun a Released boot:b1 entered:Cordoned\n keeps a cordoned done\n planjob a running",
+];
+
+fn maintenance(step: &str) -> Cluster {
+    Cluster::parse(&format!(
+        "node a worker 4.16.0
+         rule before Pre
+         maintenance a finalizer rule:before phase:Running
+         {step}
+         pods a"
+    ))
+}
+
+const MAINTENANCE_STEPS: [&str; 3] = [
+    "kept a\n turn a PreRules",
+    "kept a cordoned\n turn a Cordoned",
+    "kept a cordoned\n turn a Drained",
+];
+
+/// Every write of a decision that lets a node go, or opens one.
+fn lets_go(cluster: &Cluster) -> Vec<String> {
+    let found = decision(cluster);
+    let lets_go = |action: &Action| match action {
+        Action::PatchNode(patch) => matches!(patch.purpose, NodePurpose::Release | NodePurpose::Uncordon),
+        Action::PatchPool(patch) => patch.purpose == PoolPurpose::Unpause,
+        Action::CreatePlanJob(_) | Action::StartPlanJob { .. } => true,
+        _ => false,
+    };
+    let actions = found.actions.iter().filter(|planned| lets_go(&planned.action));
+    actions.map(|planned| format!("{:?}", planned.action)).collect()
+}
+
+/// That the node of a decision waits for a reason, and nothing is let go.
+fn holds(cluster: &Cluster, what: &str) {
+    assert_eq!(lets_go(cluster), Vec::<String>::new(), "{what}");
+    let found = decision(cluster);
+    let node = found.report.nodes.get("a");
+    let is_said = node.is_some_and(|node| !node.why.message.is_empty()) || found.report.hold.is_some();
+    assert!(is_said, "{what}: {}", words(cluster, &found).join("\n"));
+}
+
+#[test]
+fn a_node_without_labels_annotations_or_anything_else_is_held() {
+    let all = RUN_STEPS
+        .map(run)
+        .into_iter()
+        .chain(PLAN_STEPS.map(plan))
+        .chain(MAINTENANCE_STEPS.map(maintenance));
+    for (index, cluster) in all.enumerate() {
+        let lose = |lose: fn(&mut numo_core::observed::NodeView)| {
+            let mut cluster = cluster.clone();
+            lose(cluster.observed.nodes.get_mut("a").expect("the node"));
+            cluster
+        };
+        // The node whose next step is its release is let go on all that it had.
+        for (what, cluster) in [
+            ("labels", lose(|node| node.labels.clear())),
+            (
+                "annotations",
+                lose(|node| {
+                    node.annotations.clear();
+                    node.has_annotations = false;
+                }),
+            ),
+            (
+                "all",
+                lose(|node| {
+                    node.labels.clear();
+                    node.annotations.clear();
+                    node.has_annotations = false;
+                    node.taints = serde_json::Value::Null;
+                    node.boot_id.clear();
+                    node.kubelet_version.clear();
+                    node.ready = false;
+                    node.not_ready_since = None;
+                }),
+            ),
+        ] {
+            holds(&cluster, &format!("{index} without {what}"));
+        }
+    }
+}
+
+#[test]
+fn a_pool_without_a_status_holds_the_nodes_that_have_a_turn() {
+    for step in RUN_STEPS {
+        let mut cluster = run(step);
+        cluster
+            .observed
+            .pools
+            .get_mut("worker")
+            .expect("it")
+            .config
+            .clear();
+        holds(&cluster, step);
+        let found = words(&cluster, &decision(&cluster)).join("\n");
+        assert!(
+            !found.contains("attempt 2"),
+            "what was asked stays asked: {found}"
+        );
+        assert!(
+            found.contains("PoolNotRendered") || step.starts_with("Released"),
+            "{found}"
+        );
+    }
+}
+
+#[test]
+fn a_pool_that_is_gone_lets_nobody_go() {
+    for step in RUN_STEPS {
+        let mut cluster = run(step);
+        cluster.observed.pools.clear();
+        assert_eq!(lets_go(&cluster), Vec::<String>::new(), "{step}");
+    }
+}
+
+#[test]
+fn a_run_whose_target_vanished_lets_nobody_go() {
+    let text = "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0 turn
+         rule before Pre
+         target t worker
+         run finalizer {drainProbe: false, mutexTarget: {name: t}, mutexRules: [{name: before}]}
+         change a PreRules pin:4.17.0 verdict:before/Pre/1/Pass";
+    let mut cluster = Cluster::parse(text);
+    check_cluster(&cluster, "> release a rendered-worker-4170");
+    cluster.observed.targets.clear();
+    holds(&cluster, "no target");
+    check_cluster(&cluster, "problem TargetNotFound");
+}
+
+#[test]
+fn a_plan_whose_version_vanished_holds_its_nodes() {
+    for step in PLAN_STEPS {
+        let mut cluster = plan(step);
+        let view = cluster.observed.plans.values_mut().next().expect("a Plan");
+        view.spec.version = None;
+        view.status = numo_api::PlanStatus::default();
+        holds(&cluster, step);
+        check_cluster(&cluster, "hold VersionUnresolved");
+    }
+}
+
+#[test]
+fn a_rule_that_is_removed_while_its_job_runs_holds_the_node() {
+    let job = "change a PreRules pin:4.17.0\n job before/Pre/1 of a running";
+    let text = format!(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0 turn
+         rule before Pre
+         run finalizer {{mutexRules: [{{name: before}}]}}
+         {job}"
+    );
+    let mut cluster = Cluster::parse(&text);
+    check_cluster(&cluster, "node a PreRules RuleRunning");
+    cluster.observed.rules.clear();
+    holds(&cluster, "run");
+    check_cluster(&cluster, "problem RuleNotFound");
+    for (text, reason) in [
+        (
+            "node a worker 4.16.0
+             rule before Pre
+             binding all spec {\"ownerSelector\":{\"kind\":\"Plan\"},\"rules\":[{\"name\":\"before\"}]}
+             plan concurrency:1 finalizer
+             begun a PreRules
+             keeps a in-service",
+            "RuleNotFound",
+        ),
+        (
+            "node a worker 4.16.0
+             rule before Pre
+             maintenance a finalizer rule:before
+             kept a
+             turn a PreRules",
+            "RuleNotFound",
+        ),
+    ] {
+        let mut cluster = Cluster::parse(text);
+        check_cluster(&cluster, "> job before/Pre/1 of a");
+        cluster.observed.rules.clear();
+        holds(&cluster, text);
+        check_cluster(&cluster, &format!("node a PreRules {reason}"));
+    }
+}
+
+/// A node whose rule is a binding's, in mid-turn: what the journal says of the rule.
+fn bound(kind: &str, said: &str) -> Cluster {
+    let owner = if kind == "Plan" {
+        format!("plan concurrency:1 finalizer applying:a\n begun a PreRules {said}\n keeps a in-service")
+    } else {
+        format!("maintenance a finalizer\n kept a\n turn a PreRules {said}\n pods a")
+    };
+    let rules = "\"rules\":[{\"name\":\"before\"}]";
+    Cluster::parse(&format!(
+        "node a worker 4.16.0
+         rule before Pre,PreRelease
+         binding all spec {{\"ownerSelector\":{{\"kind\":\"{kind}\"}},{rules}}}
+         {owner}"
+    ))
+}
+
+#[test]
+fn a_binding_that_is_deleted_while_its_rule_has_not_passed_holds_the_node() {
+    for kind in ["Plan", "NodeMaintenance"] {
+        for said in [
+            "verdict:before/Pre/1/Failure",
+            // Its other phase was not asked yet.
+            "verdict:before/Pre/1/Pass",
+        ] {
+            let mut cluster = bound(kind, said);
+            cluster.observed.bindings.clear();
+            holds(&cluster, kind);
+            let words = "node a PreRelease RuleWithdrawn ~ MutexRule numo/before was asked for Node a in phase Pre, has not passed";
+            check_cluster(&cluster, &format!("{words}\n > nothing"));
+            // A rule that is gone with its binding says no more.
+            cluster.observed.rules.clear();
+            check_cluster(&cluster, &format!("{words}\n > nothing"));
+        }
+    }
+}
+
+#[test]
+fn a_binding_that_is_deleted_while_the_job_of_its_rule_runs_holds_the_node() {
+    for kind in ["Plan", "NodeMaintenance"] {
+        let mut cluster = bound(kind, "");
+        let decided = decision(&cluster);
+        let job = decided.actions.iter().find_map(|planned| match &planned.action {
+            Action::CreateJob(job) => Some(job.clone()),
+            _ => None,
+        });
+        let job = job.expect("a Job");
+        let run = cluster.observed.changes.values().next().expect("a journal");
+        let run = run.spec.target.run_id.clone();
+        let donor = Cluster::parse(
+            "cluster 4.17.0\n pool worker 4.17.0 ours\n node a worker 4.16.0 turn\n rule before Pre\n run {}\n job before/Pre/1 of a running",
+        );
+        let mut view = donor.observed.jobs.into_values().next().expect("a Job");
+        view.run = run;
+        cluster.observed.jobs.insert(job.job, view);
+        check_cluster(&cluster, "node a PreRules RuleRunning\n > nothing");
+        cluster.observed.bindings.clear();
+        check_cluster(&cluster, "node a PreRelease RuleWithdrawn\n > nothing");
+    }
+}
+
+#[test]
+fn a_binding_whose_rules_have_all_passed_may_be_deleted() {
+    let said = "verdict:before/Pre/1/Pass verdict:before/PreRelease/1/Pass";
+    for (kind, goes_on) in [
+        ("Plan", "> job a"),
+        ("NodeMaintenance", "> cordon a with 2 taints"),
+    ] {
+        let mut cluster = bound(kind, said);
+        check_cluster(&cluster, goes_on);
+        cluster.observed.bindings.clear();
+        check_cluster(&cluster, goes_on);
+    }
+}
+
+#[test]
+fn a_person_goes_on_without_a_rule_that_nobody_names_any_more() {
+    let mut cluster = Cluster::parse(
+        "node a worker 4.16.0
+         rule before Pre
+         maintenance a finalizer
+         kept a
+         turn a PreRules verdict:before/Pre/1/Failure retry generation:2
+         pods a",
+    );
+    check_cluster(&cluster, "> journal a Admitted Admitting attempt 2");
+    let change = cluster.observed.changes.values_mut().next().expect("a journal");
+    change.spec.directive = None;
+    change.status.attempt = 2;
+    check_cluster(&cluster, "> cordon a with 2 taints");
+}
+
+#[test]
+fn an_owner_that_is_gone_decides_nothing() {
+    let mut cluster = run(RUN_STEPS[0]);
+    cluster.observed.runs.remove(&Key::new("numo", "run"));
+    assert_eq!(decision(&cluster).actions.len(), 0);
+    check("node a worker 4.16.0\n maintenance a deleting", "> nothing");
+}
