@@ -37,7 +37,7 @@ fn a_function_that_is_named_like_a_question_does_not_write() {
 
 /// Files of more than 600 lines and functions of more than 60, of each crate: what there is today, and it only shrinks. Lower
 /// a number when one is split.
-const LARGE: [(&str, usize, usize); 4] = [("api", 0, 0), ("core", 5, 28), ("plugin", 1, 3), ("numo", 9, 44)];
+const LARGE: [(&str, usize, usize); 4] = [("api", 0, 0), ("core", 5, 28), ("plugin", 1, 3), ("numo", 1, 39)];
 /// The lines of a file that is large.
 const LARGE_FILE: usize = 600;
 

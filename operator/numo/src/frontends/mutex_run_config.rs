@@ -49,6 +49,24 @@ pub fn status(run: &RunConfigView, report: &Report, now: Timestamp) -> MutexRunC
 
 /// The conditions of the replaced operator (`spec/mutex.md` §1).
 fn reference(conditions: &mut Conditions<'_>, report: &Report) {
+    checked(conditions, report);
+    upgrade_ready(conditions, report);
+    applied(conditions, report);
+    last_words(conditions, report);
+    if report.phase == RunPhase::Idle && report.hold.is_none() && !report.upgrade_available {
+        conditions.set(
+            types::UPGRADE_AVAILABLE,
+            false,
+            "UpgradeUnavailable",
+            "An upgrade is not available",
+        );
+    } else {
+        conditions.unset(types::UPGRADE_AVAILABLE);
+    }
+}
+
+/// ConfigValidated and UpgradeChecked.
+fn checked(conditions: &mut Conditions<'_>, report: &Report) {
     if report.problems.is_empty() {
         let message = "Canary, MutexRules, and MutexTargets were successfully fetched.";
         conditions.set(types::CONFIG_VALIDATED, true, "FetchSucceeded", message);
@@ -68,113 +86,88 @@ fn reference(conditions: &mut Conditions<'_>, report: &Report) {
             why.message.to_string(),
         ),
     }
-    if report.upgrade_ready {
-        conditions.set(
-            types::UPGRADE_READY,
-            true,
-            "UpgradeReady",
-            "An upgrade is available",
-        );
+}
+
+/// UpgradeReady and TargetPoolsPaused.
+fn upgrade_ready(conditions: &mut Conditions<'_>, report: &Report) {
+    let (reason, message) = if report.upgrade_ready {
+        ("UpgradeReady", "An upgrade is available")
     } else {
-        conditions.set(
-            types::UPGRADE_READY,
-            false,
-            "UpgradeNotReady",
-            "An upgrade is not available",
-        );
-    }
+        ("UpgradeNotReady", "An upgrade is not available")
+    };
+    conditions.set(types::UPGRADE_READY, report.upgrade_ready, reason, message);
     let all_paused = !report.pools.is_empty() && report.pools.iter().all(|pool| pool.paused);
-    if all_paused {
-        conditions.set(
-            types::TARGET_POOLS_PAUSED,
-            true,
-            "Paused",
-            "All target Machine Config Pools are paused",
-        );
+    let (reason, message) = if all_paused {
+        ("Paused", "All target Machine Config Pools are paused")
     } else {
-        conditions.set(
-            types::TARGET_POOLS_PAUSED,
-            false,
-            "NotPaused",
-            "All target Machine Config Pools are not paused",
-        );
+        ("NotPaused", "All target Machine Config Pools are not paused")
+    };
+    conditions.set(types::TARGET_POOLS_PAUSED, all_paused, reason, message);
+}
+
+/// What a canary pool has had changed.
+fn applied(conditions: &mut Conditions<'_>, report: &Report) {
+    if report.strategy != Some(Strategy::CanaryPool) {
+        return;
     }
-    if report.strategy == Some(Strategy::CanaryPool) {
-        for (type_, applied, (good, bad)) in [
-            (
-                types::MUTEX_RULES_APPLIED,
-                report.labels_applied,
-                ("ApplySucceeded", "ApplyFailed"),
-            ),
-            (
-                types::MCP_UPDATED,
-                report.selectors_applied,
-                ("UpdateSucceeded", "UpdateFailed"),
-            ),
-        ] {
-            match applied {
-                Some(true) => conditions.set(type_, true, good, ""),
-                Some(false) => conditions.set(type_, false, bad, "not all of them have been changed yet"),
-                None => {}
-            }
+    for (type_, applied, (good, bad)) in [
+        (
+            types::MUTEX_RULES_APPLIED,
+            report.labels_applied,
+            ("ApplySucceeded", "ApplyFailed"),
+        ),
+        (
+            types::MCP_UPDATED,
+            report.selectors_applied,
+            ("UpdateSucceeded", "UpdateFailed"),
+        ),
+    ] {
+        match applied {
+            Some(true) => conditions.set(type_, true, good, ""),
+            Some(false) => conditions.set(type_, false, bad, "not all of them have been changed yet"),
+            None => {}
         }
     }
+}
+
+/// What was said last of Jobs, and of an upgraded node.
+fn last_words(conditions: &mut Conditions<'_>, report: &Report) {
     let total = report.nodes.len();
-    if let Some(LastWord {
-        node,
-        good,
-        words,
-        number,
-    }) = &report.last_job_run
-    {
-        let (reason, message) = if *good {
-            (
-                "JobRunSucceeded",
-                vec![
-                    format!("Jobs for {node} have run successfully."),
-                    format!("Node is {number} of {total}"),
-                ],
-            )
+    let mut last = |type_, what: &str, reasons: (&str, &str), (was, said): (&str, &str), word: &LastWord| {
+        let LastWord {
+            node,
+            good,
+            words,
+            number,
+        } = word;
+        let (reason, lines) = if *good {
+            let place = format!("Node is {number} of {total}");
+            (reasons.0, vec![format!("{what} for {node} {was} {said}."), place])
         } else {
-            (
-                "JobRunFailed",
-                vec![format!("Jobs for {node} have not run successfully: {words}")],
-            )
+            let failed = format!("{what} for {node} {was} not {said}: {words}");
+            (reasons.1, vec![failed])
         };
-        conditions.set_lines(types::JOB_RUN, *good, reason, &message);
-    }
-    if let Some(LastWord {
-        node,
-        good,
-        words,
-        number,
-    }) = &report.last_upgrade
-    {
-        let (reason, message) = if *good {
-            (
-                "NodeUpgradeSucceeded",
-                vec![
-                    format!("Upgrade for {node} has succeeded."),
-                    format!("Node is {number} of {total}"),
-                ],
-            )
-        } else {
-            (
-                "NodeUpgradeFailed",
-                vec![format!("Upgrade for {node} has not succeeded: {words}")],
-            )
-        };
-        conditions.set_lines(types::NODE_UPGRADE, *good, reason, &message);
-    }
-    if report.phase == RunPhase::Idle && report.hold.is_none() && !report.upgrade_available {
-        conditions.set(
-            types::UPGRADE_AVAILABLE,
-            false,
-            "UpgradeUnavailable",
-            "An upgrade is not available",
+        conditions.set_lines(type_, *good, reason, &lines);
+    };
+    if let Some(word) = &report.last_job_run {
+        let reasons = ("JobRunSucceeded", "JobRunFailed");
+        last(
+            types::JOB_RUN,
+            "Jobs",
+            reasons,
+            ("have", "run successfully"),
+            word,
         );
-    } else {
-        conditions.unset(types::UPGRADE_AVAILABLE);
+    }
+    if let Some(word) = &report.last_upgrade {
+        let reasons = ("NodeUpgradeSucceeded", "NodeUpgradeFailed");
+        last(
+            types::NODE_UPGRADE,
+            "Upgrade",
+            reasons,
+            ("has", "succeeded"),
+            word,
+        );
     }
 }
 

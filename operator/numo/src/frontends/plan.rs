@@ -316,7 +316,6 @@ pub fn transitions(view: &PlanView, old: &PlanStatus, new: &PlanStatus) -> Vec<T
         });
         (!same).then_some(after)
     };
-    let message = |condition: &PlanCondition| condition.message.clone().unwrap_or_default();
     let version = new.latest_version.as_deref().unwrap_or_default();
     let hash = new.latest_hash.as_deref().unwrap_or_default();
     let mut said: Vec<Transition> = Vec::new();
@@ -331,34 +330,15 @@ pub fn transitions(view: &PlanView, old: &PlanStatus, new: &PlanStatus) -> Vec<T
             said.push(("ValidateFailed", note, true));
         }
     }
-    let of = if view
-        .spec
-        .version
-        .as_deref()
-        .is_some_and(|version| !version.is_empty())
-    {
-        "Spec.Version"
-    } else {
-        "Spec.Channel"
-    };
     if new.latest_version.is_some() && old.latest_version != new.latest_version {
+        let of = source(view);
         let note = format!("Resolved latest version from {of}: {version}");
         said.push(("Resolved", note, false));
     } else if let Some(resolved) = changed(types::LATEST_RESOLVED)
         && resolved.message.is_some()
         && resolved.status != "Unknown"
     {
-        let named = [&view.spec.version, &view.spec.channel];
-        let is_named = named.into_iter().flatten().any(|text| !text.is_empty());
-        let note = if is_named {
-            format!(
-                "Failed to resolve latest version from {of}: {}",
-                message(&resolved)
-            )
-        } else {
-            message(&resolved)
-        };
-        said.push(("ResolveFailed", note, true));
+        said.push(("ResolveFailed", unresolved(view, message(&resolved)), true));
     }
     let applying = new.applying.as_deref().unwrap_or_default();
     if !applying.is_empty() && old.applying != new.applying {
@@ -372,47 +352,72 @@ pub fn transitions(view: &PlanView, old: &PlanStatus, new: &PlanStatus) -> Vec<T
             false,
         ));
     }
-    if let Some(complete) = changed(types::COMPLETE) {
-        match complete.reason.as_deref() {
-            Some("Complete") => {
-                said.push((
-                    "Complete",
-                    format!("Jobs complete for version {version}. Hash: {hash}"),
-                    false,
-                ));
-            }
-            Some("Waiting") => {
-                let note = format!(
-                    "Waiting for start of Spec.Window to sync Jobs for version {version}. Hash: {hash}"
-                );
-                said.push(("Waiting", note, false));
-            }
-            Some("JobFailed") => said.push(("JobFailed", message(&complete), true)),
-            Some("SelectNodesFailed") => {
-                let note = format!("Failed to select Nodes: {}", message(&complete));
-                said.push(("SelectNodesFailed", note, true));
-            }
-            _ => {}
-        }
-    }
-    if let Some(stalled) = changed(types::STALLED) {
-        let reason = Reason::ALL
-            .iter()
-            .find(|reason| stalled.reason.as_deref() == Some(reason.name()));
-        let before = find(old, types::STALLED);
-        let known = before.is_some_and(|before| {
-            // Of these each further node is news.
-            let names_nodes = matches!(reason, Some(Reason::NodesLeftOut | Reason::NodesUngated));
-            before.reason == stalled.reason && (!names_nodes || before.message == stalled.message)
-        });
-        if let Some(reason) = reason
-            && !known
-            && !matches!(reason, Reason::JobFailed | Reason::VersionUnresolved)
-        {
-            said.push((reason.name(), message(&stalled), true));
-        }
-    }
+    said.extend(changed(types::COMPLETE).and_then(|complete| completion(&complete, version, hash)));
+    said.extend(
+        changed(types::STALLED).and_then(|stalled| stall(&stalled, find(old, types::STALLED).as_ref())),
+    );
     said
+}
+
+fn message(condition: &PlanCondition) -> String {
+    condition.message.clone().unwrap_or_default()
+}
+
+/// The field that the version of a Plan is from.
+fn source(view: &PlanView) -> &'static str {
+    let version = view.spec.version.as_deref();
+    if version.is_some_and(|version| !version.is_empty()) {
+        "Spec.Version"
+    } else {
+        "Spec.Channel"
+    }
+}
+
+/// Why there is no version; a Plan that names neither a version nor a channel is told without a field.
+fn unresolved(view: &PlanView, why: String) -> String {
+    let named = [&view.spec.version, &view.spec.channel];
+    if named.into_iter().flatten().any(|text| !text.is_empty()) {
+        format!("Failed to resolve latest version from {}: {why}", source(view))
+    } else {
+        why
+    }
+}
+
+/// The event of a changed condition Complete.
+fn completion(complete: &PlanCondition, version: &str, hash: &str) -> Option<Transition> {
+    let said = match complete.reason.as_deref()? {
+        "Complete" => (
+            "Complete",
+            format!("Jobs complete for version {version}. Hash: {hash}"),
+            false,
+        ),
+        "Waiting" => {
+            let note =
+                format!("Waiting for start of Spec.Window to sync Jobs for version {version}. Hash: {hash}");
+            ("Waiting", note, false)
+        }
+        "JobFailed" => ("JobFailed", message(complete), true),
+        "SelectNodesFailed" => {
+            let note = format!("Failed to select Nodes: {}", message(complete));
+            ("SelectNodesFailed", note, true)
+        }
+        _ => return None,
+    };
+    Some(said)
+}
+
+/// The event of a changed condition Stalled.
+fn stall(stalled: &PlanCondition, before: Option<&PlanCondition>) -> Option<Transition> {
+    let reason = Reason::ALL
+        .iter()
+        .find(|reason| stalled.reason.as_deref() == Some(reason.name()))?;
+    let known = before.is_some_and(|before| {
+        // Of these each further node is news.
+        let names_nodes = matches!(reason, Reason::NodesLeftOut | Reason::NodesUngated);
+        before.reason == stalled.reason && (!names_nodes || before.message == stalled.message)
+    });
+    let is_told = known || matches!(reason, Reason::JobFailed | Reason::VersionUnresolved);
+    (!is_told).then(|| (reason.name(), message(stalled), true))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! that cannot be written is dropped and counted, never waited for.
 
 use super::{clock::ServerClock, metrics::Metrics};
+use jiff::Timestamp;
 use kube::{Api, Client, api::PostParams, core::DynamicObject};
 use numo_core::{action::Event, names, observed::Key};
 use serde_json::{Value, json};
@@ -79,6 +80,51 @@ impl Events {
     }
 }
 
+/// The namespace of an event, what it regards, and what is related to it.
+fn placed(
+    namespace: &str,
+    run: Value,
+    pool: Option<(String, String)>,
+    node: Option<(&String, String)>,
+) -> (String, Value, Option<Value>) {
+    // The event of a cluster-scoped object lives in the namespace `default`.
+    match (pool, node) {
+        (Some((name, uid)), _) => {
+            let pool = json!({
+                "apiVersion": "machineconfiguration.openshift.io/v1",
+                "kind": "MachineConfigPool",
+                "name": name,
+                "uid": uid,
+            });
+            ("default".to_owned(), pool, Some(run))
+        }
+        (None, Some((node, uid))) => {
+            let node = json!({"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid});
+            ("default".to_owned(), node, Some(run))
+        }
+        (None, None) if namespace.is_empty() => ("default".to_owned(), run, None),
+        (None, None) => (namespace.to_owned(), run, None),
+    }
+}
+
+/// An event of the core group, but for its name and the objects that it is about.
+fn core_event(event: &Event, component: &str, now: Timestamp) -> Value {
+    let at = now.round(jiff::Unit::Second).unwrap_or(now).to_string();
+    json!({
+        "apiVersion": "v1",
+        "kind": "Event",
+        "reason": event.reason,
+        "message": clip(&event.note),
+        "type": if event.warning { "Warning" } else { "Normal" },
+        "source": {"component": component},
+        "firstTimestamp": at,
+        "lastTimestamp": at,
+        "count": 1,
+        "action": event.action.name(),
+        "reportingComponent": component,
+    })
+}
+
 async fn write(
     client: &Client,
     clock: &ServerClock,
@@ -103,25 +149,8 @@ async fn write(
         "uid": owner_uid,
     });
     let of_pool = pool.as_ref().map(|(name, _)| name.clone());
-    // The event of a cluster-scoped object lives in the namespace `default`.
-    let (namespace, regarding, related) = match (&event.node, node_uid) {
-        _ if pool.is_some() => {
-            let (name, uid) = pool.unwrap_or_default();
-            let pool = json!({
-                "apiVersion": "machineconfiguration.openshift.io/v1",
-                "kind": "MachineConfigPool",
-                "name": name,
-                "uid": uid,
-            });
-            ("default".to_owned(), pool, Some(run))
-        }
-        (Some(node), Some(uid)) => {
-            let node = json!({"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid});
-            ("default".to_owned(), node, Some(run))
-        }
-        _ if owner.namespace.is_empty() => ("default".to_owned(), run, None),
-        _ => (owner.namespace.clone(), run, None),
-    };
+    let node = event.node.as_ref().zip(node_uid);
+    let (namespace, regarding, related) = placed(&owner.namespace, run, pool, node);
     let now = clock.now();
     let stamp = now.as_microsecond().to_string();
     let named = event.node.clone().unwrap_or_else(|| owner.name.clone());
@@ -138,24 +167,11 @@ async fn write(
         _ => None,
     };
     if let Some(component) = component {
-        let at = now.round(jiff::Unit::Second).unwrap_or(now).to_string();
-        let body = json!({
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": {"name": name, "namespace": namespace},
-            "involvedObject": regarding,
-            "related": related,
-            "reason": event.reason,
-            "message": clip(&event.note),
-            "type": if event.warning { "Warning" } else { "Normal" },
-            "source": {"component": component},
-            "firstTimestamp": at,
-            "lastTimestamp": at,
-            "count": 1,
-            "action": event.action.name(),
-            "reportingComponent": component,
-            "reportingInstance": instance,
-        });
+        let mut body = core_event(&event, component, now);
+        body["metadata"] = json!({"name": name, "namespace": namespace});
+        body["involvedObject"] = regarding;
+        body["related"] = json!(related);
+        body["reportingInstance"] = json!(instance);
         return create(client, "", &namespace, body, event.reason).await;
     }
     let mut body = json!({

@@ -7,7 +7,7 @@ use super::{
     eval::evaluator::{Evaluator, EvaluatorOptions},
     events::Events,
     http::{self, What},
-    leader::Candidate,
+    leader::{Candidate, Fence},
     metrics::Metrics,
     notice::{Board, Notice},
     planner::Planner,
@@ -73,14 +73,8 @@ const LAST_EVENTS: Duration = Duration::from_secs(3);
 /// Name of the leader lease, in the operator's namespace.
 pub const LEADER_LEASE: &str = "numo-leader";
 
-/// Runs until asked to stop.
-pub async fn run(
-    connection: Connection,
-    options: Options,
-    stop: signal::Receiver<bool>,
-) -> Result<(), OperatorError> {
-    check_version(&connection).await?;
-    let metrics = Metrics::new();
+/// Says what this kernel lacks to shut in the processes that run strangers' code.
+fn warn_of_missing_confinement() {
     let missing = numo_plugin::confined::missing();
     if !missing.is_empty() {
         tracing::warn!(
@@ -88,6 +82,10 @@ pub async fn run(
             "the processes that compile components and evaluate expressions are shut in less: this kernel does not offer it"
         );
     }
+}
+
+/// Serves metrics, probes and the webhook, as far as they are asked for.
+async fn serve(connection: &Connection, options: &Options, metrics: &Metrics) -> Result<(), OperatorError> {
     if let Some(address) = options.metrics_address {
         let bound = http::serve(address, What::Metrics, metrics.clone())
             .await
@@ -100,10 +98,42 @@ pub async fn run(
             .map_err(|source| OperatorError::Metrics { address, source })?;
         tracing::info!(address = %bound, "serving /healthz and /readyz for probes");
     }
-    if let Some(webhook) = options.webhook {
-        let bound = webhook::serve(&connection, &options.settings, webhook).await?;
+    if let Some(webhook) = options.webhook.clone() {
+        let bound = webhook::serve(connection, &options.settings, webhook).await?;
         tracing::info!(address = %bound, "serving the webhook");
     }
+    Ok(())
+}
+
+/// Works as the leader until the planner or the lease ends; says whether the lease was lost.
+async fn lead(
+    planner: &mut Planner,
+    candidate: &mut Candidate,
+    fence: &Fence,
+    limits: impl Future<Output = ()>,
+    stop: signal::Receiver<bool>,
+) -> bool {
+    let work = planner.run(stop);
+    let keep = candidate.keep(fence);
+    tokio::pin!(work);
+    tokio::select! {
+        () = &mut work => false,
+        () = keep => true,
+        // It goes on as long as they do.
+        () = limits => false,
+    }
+}
+
+/// Runs until asked to stop.
+pub async fn run(
+    connection: Connection,
+    options: Options,
+    stop: signal::Receiver<bool>,
+) -> Result<(), OperatorError> {
+    check_version(&connection).await?;
+    let metrics = Metrics::new();
+    warn_of_missing_confinement();
+    serve(&connection, &options, &metrics).await?;
     tokio::spawn(services::keep(
         connection.clone(),
         options.evaluator.cluster_networks.clone(),
@@ -112,13 +142,7 @@ pub async fn run(
     let clock: ServerClock = clock.clone();
     let namespace = options.settings.namespace.clone();
     let board = Board::default();
-    board.write(Notice {
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        leases_unavailable: None,
-        run_namespaces: options.settings.run_namespaces.clone(),
-        plan_namespaces: options.settings.plan_namespaces.clone(),
-        not_kept: Vec::new(),
-    });
+    board.write(first_notice(&options.settings));
     let mut candidate = Candidate::new(
         write.clone(),
         &namespace,
@@ -154,18 +178,8 @@ pub async fn run(
         (events, board),
         fence.clone(),
     );
-    let lost = {
-        let work = planner.run(stop.clone());
-        let keep = candidate.keep(&fence);
-        let limits = token::keep(connection.clone(), namespace.clone(), metrics.clone());
-        tokio::pin!(work);
-        tokio::select! {
-            () = &mut work => false,
-            () = keep => true,
-            // It goes on as long as they do.
-            () = limits => false,
-        }
-    };
+    let limits = token::keep(connection.clone(), namespace.clone(), metrics.clone());
+    let lost = lead(&mut planner, &mut candidate, &fence, limits, stop).await;
     metrics.leader.set(0);
     if lost {
         return Err(OperatorError::LeaseLost);
@@ -178,6 +192,17 @@ pub async fn run(
     candidate.release().await;
     tracing::info!("stopped; the leader lease is given back");
     Ok(())
+}
+
+/// What this instance says of itself in the lease before it has seen anything.
+fn first_notice(settings: &Settings) -> Notice {
+    Notice {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        leases_unavailable: None,
+        run_namespaces: settings.run_namespaces.clone(),
+        plan_namespaces: settings.plan_namespaces.clone(),
+        not_kept: Vec::new(),
+    }
 }
 
 /// Waits until asked to stop.

@@ -1,5 +1,5 @@
 //! The writes of a pass, one after another: each is carried out, counted, and told. A refusal is kept until a write of its chain
-//! succeeds or none is due, as people must hear of it. What a write is says `shell/apply.rs`.
+//! succeeds or none is due, as people must hear of it. What a write is says `shell/apply/`.
 
 use super::{
     action::{name, reach},

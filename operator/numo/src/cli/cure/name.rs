@@ -1,0 +1,58 @@
+//! Objects as verbs of numo and kubectl take them, and the names that a sentence mentions.
+
+use numo_core::{MaintenanceGroup, Owner, OwnerKind, observed::Key};
+
+/// Names of one kind that get a command each, at most.
+pub(super) const NAMED: usize = 3;
+
+/// The owner as a verb of numo takes it, with its namespace.
+pub(super) fn named(owner: &Owner) -> String {
+    match owner.kind {
+        OwnerKind::Plan => format!("plan/{} -n {}", owner.key.name, owner.key.namespace),
+        OwnerKind::MutexRunConfig => format!("mutexrunconfig/{} -n {}", owner.key.name, owner.key.namespace),
+        OwnerKind::NodeMaintenance(_) => format!("nodemaintenance/{}", owner.key.name),
+    }
+}
+
+/// The owner as `kubectl <verb>` takes it.
+pub(super) fn of_kubectl(verb: &str, owner: &Owner) -> String {
+    let Key { namespace, name } = &owner.key;
+    match owner.kind {
+        OwnerKind::Plan => format!("kubectl -n {namespace} {verb} plan {name}"),
+        OwnerKind::MutexRunConfig => format!("kubectl -n {namespace} {verb} mutexrunconfig {name}"),
+        OwnerKind::NodeMaintenance(group) => format!("kubectl {verb} {} {name}", maintenances(group)),
+    }
+}
+
+/// The resource of NodeMaintenances of a group, which two groups have.
+const fn maintenances(group: MaintenanceGroup) -> &'static str {
+    match group {
+        MaintenanceGroup::Medik8s => "nm",
+        MaintenanceGroup::KubeVirt => "nodemaintenances.nodemaintenance.kubevirt.io",
+    }
+}
+
+/// The name after each mention of a kind in a sentence: of `Pod shop/db-0 cannot be evicted` and `Pod` `shop/db-0`.
+pub(super) fn mentioned<'m>(message: &'m str, kind: &str) -> Vec<&'m str> {
+    let mut found = Vec::new();
+    for (at, _) in message.match_indices(kind) {
+        let before = message[..at].chars().next_back();
+        let rest = &message[at + kind.len()..];
+        let Some(name) = rest.strip_prefix([' ', '/']) else {
+            continue;
+        };
+        let end = name.find(|letter: char| !(letter.is_ascii_alphanumeric() || "-./".contains(letter)));
+        let name = name[..end.unwrap_or(name.len())].trim_end_matches(['.', '/']);
+        let is_word = before.is_none_or(|letter| !letter.is_ascii_alphanumeric());
+        if is_word && !name.is_empty() && !found.contains(&name) && found.len() < NAMED {
+            found.push(name);
+        }
+    }
+    found
+}
+
+/// `-n namespace name` of `namespace/name`; of a name alone in this namespace.
+pub(super) fn placed(verb: &str, resource: &str, name: &str, namespace: &str) -> String {
+    let (namespace, name) = name.split_once('/').unwrap_or((namespace, name));
+    format!("kubectl -n {namespace} {verb} {resource} {name}")
+}

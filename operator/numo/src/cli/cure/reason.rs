@@ -1,0 +1,492 @@
+//! The commands of each reason.
+
+use super::name::{mentioned, of_kubectl, placed};
+use super::wait::Wait;
+use numo_api::{Reason, Step, conditions::Who, marks};
+use numo_core::{ledger, observed::Key, report::Report};
+
+impl Wait<'_> {
+    /// The commands; none where nobody at a terminal can end it, or it ends by itself.
+    pub fn commands(&self) -> Vec<String> {
+        let all = self.by_reason();
+        if all.is_empty() && self.is_a_persons() {
+            // The sentence names nobody: the owner itself is there to be looked at.
+            return vec![of_kubectl("describe", self.owner)];
+        }
+        all
+    }
+
+    fn by_reason(&self) -> Vec<String> {
+        self.by_reason_of_owner()
+            .or_else(|| self.by_reason_of_turn())
+            .or_else(|| self.by_reason_of_drain())
+            .or_else(|| self.by_reason_of_pool())
+            .or_else(|| self.by_reason_of_name())
+            .or_else(|| self.by_reason_of_cluster())
+            .unwrap_or_else(|| self.by_who_ends_it())
+    }
+
+    /// Of what a person did to the owner or to a node, or may do again.
+    fn by_reason_of_owner(&self) -> Option<Vec<String>> {
+        let observed = &self.look.store.observed;
+        let all = match self.reason {
+            Reason::Suspended => self.resume(),
+            Reason::Aborted => self.undo(),
+            Reason::RunGivenUp if self.is_aborted() => self.undo(),
+            Reason::Stopped => {
+                let paused = observed.budgets.values().filter(|budget| budget.paused);
+                paused.map(|budget| ledger::start_command(&budget.name)).collect()
+            }
+            Reason::FailureBudgetSpent => self.of_failure_budget(),
+            Reason::HeldByPerson
+            | Reason::SkippedByPerson
+            | Reason::SkippedByPolicy
+            | Reason::ChangeTimeout
+            | Reason::JobFailed
+            | Reason::JobLost
+            | Reason::RuleFailed => self.retry(),
+            Reason::ForeignWriter => self.take_back(),
+            Reason::ForeignController => self.beside_rival(),
+            Reason::NodesLeftOut | Reason::NodesUngated => self.acknowledge(),
+            Reason::OwnerGone | Reason::OwnerUnknown => vec!["numo status".to_owned()],
+            Reason::DryRun => vec![format!(
+                "{} --type merge -p '{{\"spec\":{{\"dryRun\":false}}}}'",
+                of_kubectl("patch", self.owner)
+            )],
+            Reason::VersionUnresolved => vec![of_kubectl("describe", self.owner)],
+            _ => return None,
+        };
+        Some(all)
+    }
+
+    /// Whether an annotation of the owner gives its run up.
+    fn is_aborted(&self) -> bool {
+        let annotations = self.look.annotations(self.owner);
+        annotations.is_some_and(|all| all.contains_key(marks::ABORT))
+    }
+
+    /// Too many nodes have failed: those that are held come first.
+    fn of_failure_budget(&self) -> Vec<String> {
+        // Of a node that is gone the sentence has the command.
+        let gone = self.message.split("`numo skip ").nth(1);
+        let gone = gone.and_then(|rest| rest.split('`').next());
+        let held = |report: &Report| report.nodes.values().any(|node| node.step == Step::Held);
+        match gone {
+            Some(node) => vec![format!("numo skip {node}")],
+            None if self.report.is_some_and(held) => self.of_first(|node| node.step == Step::Held),
+            None => self.edit(),
+        }
+    }
+
+    /// Of a node that waits for its turn, or for another node.
+    fn by_reason_of_turn(&self) -> Option<Vec<String>> {
+        let all = match self.reason {
+            Reason::NodeNotReady | Reason::Upgrading | Reason::Ungated if self.is_out_of_reach() => {
+                let skip = self.node.map(|node| format!("numo skip {node}"));
+                self.of_nodes("describe").into_iter().chain(skip).collect()
+            }
+            Reason::WaitingForTurn | Reason::MutexKeyBusy => self.of_full(),
+            Reason::FirstNodes => self.of_each("Node", |name| format!("numo explain {name}")),
+            Reason::WaitsForPlan => self.of_each("Plan", |name| {
+                let (place, name) = self.placed_name(name);
+                format!("numo explain plan/{name} -n {place}")
+            }),
+            Reason::CordonedByOther => self.uncordon(),
+            Reason::NodeBusy => self.of_busy(),
+            Reason::BudgetExhausted => {
+                let budgets = self.of_each("MutexBudget", |name| format!("numo explain mutexbudget/{name}"));
+                let edits = self.of_each("MutexBudget", |name| format!("kubectl edit mutexbudget {name}"));
+                budgets.into_iter().chain(edits).collect()
+            }
+            Reason::NodeLeaseUnavailable => {
+                vec![format!("kubectl create namespace {}", marks::LEASE_NAMESPACE)]
+            }
+            Reason::NodeInTwoPools | Reason::NodeInNoPool | Reason::NodeDegraded => self.of_nodes("describe"),
+            Reason::NodeInMaintenance => self.other_maintenance(),
+            Reason::NodeNotFound => vec!["kubectl get nodes".to_owned(), of_kubectl("delete", self.owner)],
+            Reason::EtcdQuorum | Reason::QuorumUnknown => {
+                vec!["kubectl get nodes -l node-role.kubernetes.io/control-plane".to_owned()]
+            }
+            _ => return None,
+        };
+        Some(all)
+    }
+
+    /// Of pods that a drain does not get past.
+    fn by_reason_of_drain(&self) -> Option<Vec<String>> {
+        let all = match self.reason {
+            Reason::EvictionBlocked | Reason::DrainBlocked | Reason::DrainTimeout => self.unblock(),
+            Reason::EvictionRefused
+            | Reason::DrainRefused
+            | Reason::NotMigratable
+            | Reason::PodsReturn
+            | Reason::LastPlace => self.of_pods(),
+            Reason::NamespaceTerminating => {
+                let all = self.of_each("Namespace", |name| {
+                    format!("kubectl get namespace {name} -o yaml")
+                });
+                if all.is_empty() {
+                    let namespace = &self.owner.key.namespace;
+                    vec![format!("kubectl get namespace {namespace} -o yaml")]
+                } else {
+                    all
+                }
+            }
+            _ => return None,
+        };
+        Some(all)
+    }
+
+    /// Of a pool, or of who holds it.
+    fn by_reason_of_pool(&self) -> Option<Vec<String>> {
+        let all = match self.reason {
+            Reason::PoolHeldByRun => self.of_other_run(),
+            Reason::PoolHeld | Reason::PoolPausedByOther => self.held(),
+            Reason::PoolNotFound | Reason::CanaryNotFound => {
+                let mut all = vec!["kubectl get machineconfigpools".to_owned()];
+                all.extend(self.of_each("MutexTarget", |name| {
+                    placed("edit", "mutextarget", name, &self.owner.key.namespace)
+                }));
+                all.extend(self.edit());
+                all
+            }
+            Reason::CanaryPaused => {
+                self.of_pools("patch", " --type merge -p '{\"spec\":{\"paused\":false}}'")
+            }
+            Reason::CanaryPopulated | Reason::CanaryContentDiffers | Reason::SelectorMatchesControlPlane => {
+                self.of_pools("edit", "")
+            }
+            // An image of its own is taken from a pool by the object that gives it.
+            Reason::LayeredPool => vec!["kubectl get machineosconfigs".to_owned()],
+            Reason::ControlPlanePool => {
+                let all = self.of_each("MutexTarget", |name| {
+                    let (place, name) = self.placed_name(name);
+                    format!("kubectl -n {place} edit mutextarget {name}")
+                });
+                if all.is_empty() { self.edit() } else { all }
+            }
+            _ => return None,
+        };
+        Some(all)
+    }
+
+    /// Of an object that the owner names and that is not there: the list of those that are, then the owner.
+    fn by_reason_of_name(&self) -> Option<Vec<String>> {
+        let list = match self.reason {
+            Reason::TargetNotFound => "mutextargets",
+            Reason::RuleNotFound => "mutexrules",
+            Reason::PlanNotFound | Reason::PlanCycle => "plans",
+            Reason::SecretNotFound => "secrets",
+            _ => return None,
+        };
+        let namespace = &self.owner.key.namespace;
+        let mut all = vec![format!("kubectl -n {namespace} get {list}")];
+        all.extend(self.edit());
+        Some(all)
+    }
+
+    /// Of the cluster, and of what numo may list or read of it.
+    fn by_reason_of_cluster(&self) -> Option<Vec<String>> {
+        let Key { namespace, name } = &self.owner.key;
+        let all = match self.reason {
+            Reason::InvalidVersion => vec!["kubectl describe clusterversion version".to_owned()],
+            // No edit of the owner mends what numo cannot list or read.
+            Reason::ListFailed
+            | Reason::NamespaceNotAllowed
+            | Reason::WriteRefused
+            | Reason::SecretsForbidden
+            | Reason::OpenShiftMissing
+            | Reason::ExternalControlPlane => {
+                vec!["numo doctor".to_owned()]
+            }
+            Reason::UpgradeCannotStart => {
+                vec![format!(
+                    "kubectl -n {namespace} describe jobs,pods -l {}={name}",
+                    marks::PLAN
+                )]
+            }
+            _ => return None,
+        };
+        Some(all)
+    }
+
+    /// Of every other reason: whoever ends it looks at what it is about.
+    fn by_who_ends_it(&self) -> Vec<String> {
+        match self.reason {
+            // A rule says when: whoever owns it may look at it, and a person may go on without the node.
+            reason if reason.who() == Who::RuleAuthor => self.of_rules(),
+            // The daemon or an operator of the node is stuck: what it says stands in the node's conditions and events.
+            Reason::NodeNotDone
+            | Reason::NodeLeaving
+            | Reason::NodeNotReady
+            | Reason::Upgrading
+            | Reason::Ungated
+                if self.is_a_persons() =>
+            {
+                self.of_nodes("describe")
+            }
+            Reason::ControlPlaneUpdating | Reason::PoolNotRendered if self.is_a_persons() => {
+                vec!["kubectl describe clusterversion version".to_owned()]
+            }
+            reason if reason.who() == Who::ClusterAdmin || self.is_a_persons() => {
+                let bindings =
+                    self.of_each("MutexBinding", |name| format!("kubectl edit mutexbinding {name}"));
+                if bindings.is_empty() {
+                    self.edit()
+                } else {
+                    bindings
+                }
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn edit(&self) -> Vec<String> {
+        vec![of_kubectl("edit", self.owner)]
+    }
+
+    /// A command for each object of a kind that the sentence names.
+    fn of_each(&self, kind: &str, command: impl Fn(&str) -> String) -> Vec<String> {
+        mentioned(self.message, kind).into_iter().map(command).collect()
+    }
+
+    /// Namespace and name of a mentioned object; without one, the namespace is the owner's.
+    fn placed_name<'m>(&'m self, name: &'m str) -> (&'m str, &'m str) {
+        name.split_once('/').unwrap_or((&self.owner.key.namespace, name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        cli::{
+            cure::wait::Wait,
+            look::{self, Look},
+        },
+        shell::store::Store,
+    };
+    use jiff::Timestamp;
+    use numo_api::{MutexRunConfigSpec, MutexRunConfigStatus};
+    use numo_core::{
+        Owner,
+        observed::{BudgetView, Key, RunConfigView},
+    };
+    use std::collections::BTreeMap;
+
+    /// A look at a cluster with the run ops/upgrade, and a budget that is paused.
+    fn looked(annotations: &[(&str, &str)]) -> Look {
+        let mut store = Store::new(look::settings());
+        let key = Key::new("ops", "upgrade");
+        let annotations = annotations.iter();
+        let run = RunConfigView {
+            key: key.clone(),
+            uid: "uid".to_owned(),
+            generation: 1,
+            created: Timestamp::UNIX_EPOCH,
+            deleting: false,
+            finalizers: Vec::new(),
+            annotations: annotations
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+                .collect(),
+            spec: MutexRunConfigSpec::default(),
+            workloads_check: None,
+            misread: None,
+            keeps_status: false,
+            hours: None,
+            status: MutexRunConfigStatus::default(),
+        };
+        store.observed.runs.insert(key, run);
+        for name in ["stop", "weekend"] {
+            let budget = BudgetView {
+                name: name.to_owned(),
+                selector: serde_json::json!({}),
+                max_unavailable: Err("unknown".to_owned()),
+                group_by: None,
+                paused: true,
+                annotations: BTreeMap::new(),
+                uid: String::new(),
+                generation: 1,
+                status: numo_api::MutexBudgetStatus::default(),
+            };
+            store.observed.budgets.insert(name.to_owned(), budget);
+        }
+        Look::of(store, Vec::new(), Timestamp::UNIX_EPOCH)
+    }
+
+    fn commands(look: &Look, node: Option<&str>, reason: Reason, message: &str) -> Vec<String> {
+        commands_of(look, node, (reason, reason.who()), message)
+    }
+
+    fn commands_of(
+        look: &Look,
+        node: Option<&str>,
+        (reason, who): (Reason, Who),
+        message: &str,
+    ) -> Vec<String> {
+        let report = Report::default();
+        let wait = Wait {
+            look,
+            owner: &Owner::run(Key::new("ops", "upgrade")),
+            report: Some(&report),
+            node,
+            reason,
+            who,
+            message,
+        };
+        wait.commands()
+    }
+
+    const MESSAGE: &str = "Node a: MutexBudget/all, MachineConfigPool worker, Pod shop/db-0 by PodDisruptionBudget \
+                           shop/db, MutexRule ops/gated";
+
+    #[test]
+    fn every_reason_that_a_person_can_end_has_a_command() {
+        let look = looked(&[]);
+        for reason in Reason::ALL {
+            if !matches!(reason.who(), Who::ClusterAdmin | Who::RuleAuthor) {
+                continue;
+            }
+            for node in [None, Some("a")] {
+                let found = commands(&look, node, *reason, MESSAGE);
+                assert!(!found.is_empty(), "{reason} has no command");
+                for command in &found {
+                    let is_command = command.starts_with("kubectl ") || command.starts_with("numo ");
+                    assert!(is_command && !command.contains("  "), "{reason}: {command}");
+                }
+                // Also where the sentence names nothing.
+                assert!(
+                    !commands(&look, Some("a"), *reason, "").is_empty() || *reason == Reason::BudgetExhausted
+                );
+            }
+        }
+    }
+
+    /// Its rules before the run are asked again where one has failed or it was given up; of anything else numo refuses that.
+    #[test]
+    fn no_command_is_one_that_numo_refuses() {
+        let look = looked(&[]);
+        for reason in Reason::ALL {
+            for who in [reason.who(), Who::ClusterAdmin] {
+                let found = commands_of(&look, None, (*reason, who), MESSAGE);
+                let retried = found
+                    .iter()
+                    .any(|command| command.starts_with("numo retry mutexrunconfig/"));
+                let may = matches!(
+                    reason,
+                    Reason::RuleFailed | Reason::RuleInvalid | Reason::RunGivenUp | Reason::Aborted
+                );
+                assert!(!retried || may, "{reason}: {found:?}");
+            }
+        }
+        let first = |reason, message: &str| commands(&look, None, reason, message);
+        assert_eq!(
+            first(
+                Reason::ForeignWriter,
+                "MachineConfigPool worker was unpaused 4 times, last by argocd-controller; numo no longer pauses it"
+            ),
+            [
+                "kubectl get machineconfigpool worker -o yaml --show-managed-fields",
+                "kubectl patch machineconfigpool worker --type merge -p '{\"spec\":{\"paused\":true}}'"
+            ]
+        );
+        assert_eq!(
+            first(
+                Reason::FailureBudgetSpent,
+                "1 of 1 nodes may fail, and have: a; `numo skip a` goes on without the node that is gone"
+            ),
+            ["numo skip a"]
+        );
+        assert_eq!(
+            first(Reason::LayeredPool, MESSAGE),
+            ["kubectl get machineosconfigs"]
+        );
+        assert_eq!(
+            first(
+                Reason::ControlPlanePool,
+                "MutexTarget ops/all spec.machineConfigPools: found master"
+            ),
+            ["kubectl -n ops edit mutextarget all"]
+        );
+    }
+
+    /// The same reason may end by itself, and by a person only: then there is a command too.
+    #[test]
+    fn every_wait_that_only_a_person_ends_has_a_command() {
+        let look = looked(&[]);
+        for reason in Reason::ALL {
+            if matches!(reason.who(), Who::Nobody) {
+                continue;
+            }
+            for node in [None, Some("a")] {
+                let found = commands_of(&look, node, (*reason, Who::ClusterAdmin), MESSAGE);
+                assert!(!found.is_empty(), "{reason} of {node:?} has no command");
+            }
+        }
+        let first = |reason| commands_of(&look, Some("a"), (reason, Who::ClusterAdmin), MESSAGE);
+        assert_eq!(first(Reason::NodeBusy)[..2], ["numo explain a", "numo retry a"]);
+        assert_eq!(first(Reason::NodeNotDone), ["kubectl describe node a"]);
+        assert_eq!(
+            first(Reason::ControlPlaneUpdating),
+            ["kubectl describe clusterversion version"]
+        );
+        assert_eq!(
+            first(Reason::OutsideWindow),
+            ["kubectl -n ops edit mutexrunconfig upgrade"]
+        );
+        let bound = "MutexBinding nights spec.window never opens";
+        assert_eq!(
+            commands_of(&look, Some("a"), (Reason::NeverOpens, Who::ClusterAdmin), bound),
+            ["kubectl edit mutexbinding nights"]
+        );
+        assert!(
+            commands(&look, Some("a"), Reason::NodeBusy, MESSAGE).is_empty(),
+            "it ends by itself"
+        );
+    }
+
+    #[test]
+    fn names_are_filled_in() {
+        let look = looked(&[]);
+        let first = |reason, message| commands(&look, Some("a"), reason, message).first().cloned();
+        for (reason, wanted) in [
+            (
+                Reason::EvictionBlocked,
+                "kubectl -n shop describe poddisruptionbudget db",
+            ),
+            (Reason::NotMigratable, "kubectl -n shop describe pod db-0"),
+            (Reason::SkippedByPerson, "numo retry a"),
+            (Reason::RuleInvalid, "kubectl -n ops get mutexrules"),
+            (Reason::CordonedByOther, "kubectl uncordon a"),
+            (Reason::InvalidField, "kubectl -n ops edit mutexrunconfig upgrade"),
+            (Reason::ListFailed, "numo doctor"),
+            (Reason::Stopped, "numo start"),
+            (
+                Reason::Suspended,
+                "kubectl -n ops patch mutexrunconfig upgrade --type merge -p '{\"spec\":{\"suspend\":false}}'",
+            ),
+            (
+                Reason::NodesUngated,
+                "numo acknowledge mutexrunconfig/upgrade -n ops",
+            ),
+            (
+                Reason::PoolHeld,
+                "kubectl patch machineconfigpool worker --type merge -p '{\"spec\":{\"paused\":false}}'",
+            ),
+        ] {
+            assert_eq!(first(reason, MESSAGE).as_deref(), Some(wanted), "{reason}");
+        }
+        let look = looked(&[(marks::ABORT, "run"), (marks::SUSPEND, "run")]);
+        let of = |reason| commands(&look, Some("a"), reason, MESSAGE);
+        assert_eq!(of(Reason::RunGivenUp), ["numo abort upgrade -n ops --undo"]);
+        assert_eq!(
+            of(Reason::Suspended),
+            ["numo resume mutexrunconfig/upgrade -n ops"]
+        );
+        assert_eq!(
+            of(Reason::PoolHeld).first().map(String::as_str),
+            Some("numo abort upgrade -n ops --undo")
+        );
+        assert_eq!(of(Reason::Stopped), ["numo start", "numo start weekend"]);
+    }
+}

@@ -1,0 +1,29 @@
+//! What a MutexBinding gates, or why it gates nothing.
+
+use super::explanation::{Explanation, NAMED};
+use crate::cli::look::Look;
+use numo_core::{binding, observed::BindingView};
+
+/// What a binding gates, or why it gates nothing.
+pub(super) fn binding(look: &Look, name: &str, view: &BindingView) -> Explanation {
+    let observed = &look.store.observed;
+    let (ready, why) = binding::state(view, observed);
+    let mut one = Explanation {
+        phase: Some(if ready { "valid" } else { "not valid" }.to_owned()),
+        ..Explanation::of(
+            format!("MutexBinding {name}"),
+            (Some(why.reason), why.message.to_string()),
+        )
+    };
+    let owners = binding::owners_of(&view.spec, observed);
+    for owner in owners.iter().take(NAMED) {
+        one.link("gates", owner.to_string());
+    }
+    if owners.len() > NAMED {
+        one.link("gates", format!("and {} more", owners.len() - NAMED));
+    }
+    if !ready {
+        one.commands = vec![format!("kubectl edit mutexbinding {name}")];
+    }
+    one
+}

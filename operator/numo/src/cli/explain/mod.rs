@@ -1,0 +1,253 @@
+//! `numo explain`: the chain that holds a node or an owner, who can end it, when it could move at the earliest, and the
+//! node's journal. The words are those of the report that the operator writes its status from.
+//!
+//! This page finds the objects that are meant; each kind of them has a file of its own, and none of those imports this one.
+
+mod binding;
+mod budget;
+mod config;
+mod earliest;
+mod explanation;
+mod gates;
+mod journal;
+mod maintenance;
+mod node;
+mod owner;
+mod reason;
+mod surroundings;
+
+use self::{
+    binding::binding,
+    budget::budget,
+    config::verdict_of,
+    explanation::Explanation,
+    maintenance::maintenance,
+    node::node,
+    owner::{plan, run},
+    reason::reason,
+};
+use crate::{
+    cli::{
+        cluster::ClusterArgs,
+        completion,
+        error::CliError,
+        look::{self, Look},
+        object::{ObjectArg, What},
+        output::OutputArgs,
+        status::say_unseen,
+    },
+    shell::{client::Connection, observe},
+};
+use clap::Args;
+use jiff::Timestamp;
+use numo_core::observed::Key;
+
+/// Arguments of `numo explain`.
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+    /// Namespace of the object [default: all]
+    #[arg(short, long, value_name = "NS")]
+    namespace: Option<String>,
+    /// Objects of all namespaces, as without --namespace
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    all_namespaces: bool,
+    /// Go on, and explain again what has changed
+    #[arg(short, long)]
+    watch: bool,
+    /// End with exit code 3 if it waits for anything
+    #[arg(long, conflicts_with = "watch")]
+    exit_code: bool,
+    /// A node, or KIND/NAME: node, mutexrunconfig, plan, nodemaintenance, mutexrule, mutextarget, mutexbudget, mutexbinding, reason
+    #[arg(value_name = "NODE|KIND/NAME", add = clap_complete::ArgValueCompleter::new(completion::explained))]
+    object: ObjectArg,
+}
+
+/// Explains a node or an object.
+pub async fn explain(args: ExplainArgs) -> Result<(), CliError> {
+    if args.object.what == Some(What::Reason) {
+        return print(&[reason(&args.object.name)?], Timestamp::UNIX_EPOCH, args.output);
+    }
+    let (connection, _) = args.cluster.connect("explain").await?;
+    if args.watch {
+        let mut before = Vec::new();
+        return look::follow(&connection, None, async |look| {
+            see_pods(&connection, look, &args.object).await?;
+            let found = explained(look, &args)?;
+            if found != before {
+                if !before.is_empty() && args.output.output.is_none() {
+                    println!("---");
+                }
+                print(&found, look.now, args.output)?;
+                before = found;
+            }
+            Ok(true)
+        })
+        .await;
+    }
+    let mut look = look::look_by(&connection).await?;
+    see_pods(&connection, &mut look, &args.object).await?;
+    let found = explained(&look, &args)?;
+    print(&found, look.now, args.output)?;
+    say_unseen(&look.unseen);
+    look::say_unmoved(look.idle.as_deref());
+    let waits = found.iter().find_map(|one| one.ends_by.and(one.reason));
+    match waits.filter(|_| args.exit_code) {
+        Some(reason) => Err(CliError::Closed(format!("it waits: {reason}"))),
+        None => Ok(()),
+    }
+}
+
+/// Looks at the pods and budgets of the nodes that are explained.
+async fn see_pods(connection: &Connection, look: &mut Look, object: &ObjectArg) -> Result<(), CliError> {
+    let nodes = drained(look, object);
+    if nodes.is_empty() {
+        return Ok(());
+    }
+    let unseen = observe::pods(&connection.read, &mut look.store, &nodes, &mut None)
+        .await
+        .map_err(CliError::api(format!("pods of Node {}", nodes.join(", "))))?;
+    look.unseen.extend(unseen);
+    look.unseen.sort();
+    look.unseen.dedup();
+    Ok(())
+}
+
+/// Nodes whose pods and budgets the explanation names.
+fn drained(look: &Look, object: &ObjectArg) -> Vec<String> {
+    let observed = &look.store.observed;
+    match object.what {
+        None | Some(What::Node) => {
+            let node = observed.nodes.get(&object.name).into_iter();
+            node.map(|node| node.name.clone()).collect()
+        }
+        Some(What::Maintenance) => {
+            let views = observed.maintenances.values();
+            let named = views.filter(|view| view.owner.key.name == object.name);
+            let nodes = named.map(|view| view.spec.node_name.clone());
+            nodes.filter(|node| observed.nodes.contains_key(node)).collect()
+        }
+        Some(_) => Vec::new(),
+    }
+}
+
+fn print(found: &[Explanation], now: Timestamp, output: OutputArgs) -> Result<(), CliError> {
+    output.print(
+        &found,
+        |_| {
+            found
+                .iter()
+                .map(|one| one.text(now))
+                .collect::<Vec<_>>()
+                .join("\n")
+        },
+        || {
+            found
+                .iter()
+                .map(|one| one.object.to_lowercase().replacen(' ', "/", 1))
+                .collect()
+        },
+    )
+}
+
+fn explained(look: &Look, args: &ExplainArgs) -> Result<Vec<Explanation>, CliError> {
+    let name = args.object.name.as_str();
+    let in_namespace = |key: &Key| {
+        let of_namespace = args.namespace.as_ref();
+        key.name == name && of_namespace.is_none_or(|namespace| key.namespace == *namespace)
+    };
+    let observed = &look.store.observed;
+    let what = args.object.what.unwrap_or(What::Node);
+    let found: Vec<Explanation> = match what {
+        What::Node => match observed.nodes.get(name) {
+            Some(seen) => node(look, seen),
+            None => Vec::new(),
+        },
+        What::Run => {
+            let runs = look.runs.iter().filter(|(key, _)| in_namespace(key));
+            runs.map(|(key, decision)| run(look, key, decision)).collect()
+        }
+        What::Plan => {
+            let plans = look.plans.iter().filter(|(key, _)| in_namespace(key));
+            plans.map(|(key, decision)| plan(look, key, decision)).collect()
+        }
+        What::Maintenance => {
+            let all = observed.maintenances.values();
+            let views = all.filter(|view| in_namespace(&view.owner.key));
+            views.map(|view| maintenance(look, view)).collect()
+        }
+        What::Rule => {
+            let rules = look.store.rules().filter(|(key, _)| in_namespace(key));
+            rules
+                .map(|(key, rule)| {
+                    let status = rule.status.as_ref();
+                    verdict_of(
+                        "MutexRule",
+                        key,
+                        status.map_or(&[], |status| status.conditions.as_slice()),
+                    )
+                })
+                .collect()
+        }
+        What::Target => {
+            let targets = observed
+                .targets
+                .values()
+                .filter(|target| in_namespace(&target.key));
+            targets
+                .map(|target| verdict_of("MutexTarget", &target.key, &target.status.conditions))
+                .collect()
+        }
+        What::Budget => {
+            let budgets = observed.budgets.get(name).into_iter();
+            budgets.map(|_| budget(look, name)).collect()
+        }
+        What::Binding => {
+            let bindings = observed.bindings.get(name).into_iter();
+            bindings.map(|view| binding(look, name, view)).collect()
+        }
+        What::Reason => vec![reason(name)?],
+    };
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    if let Some(hidden) = look::hidden(&look.unseen, what) {
+        return Err(hidden);
+    }
+    Err(match (what, args.object.what) {
+        // A name alone is a node's; who meant an owner is told so.
+        (What::Node, None) => {
+            let owners = look.runs.iter().map(|(key, _)| (What::Run, key));
+            let owners = owners.chain(look.plans.iter().map(|(key, _)| (What::Plan, key)));
+            let maintenances = observed
+                .maintenances
+                .keys()
+                .map(|owner| (What::Maintenance, &owner.key));
+            let meant = owners.chain(maintenances).find(|(_, key)| key.name == name);
+            match meant {
+                Some((what, _)) => CliError::Usage(format!(
+                    "found no node {name}, but {0}/{name}: `numo explain {0}/{name}`",
+                    what.singular()
+                )),
+                None => CliError::no_node(name),
+            }
+        }
+        (What::Node, _) => CliError::no_node(name),
+        (what, _) => {
+            let place = args
+                .namespace
+                .as_ref()
+                .map_or_else(String::new, |namespace| format!(" in namespace {namespace}"));
+            let list = if what.is_owner() {
+                "`numo status` lists owners and the nodes that wait".to_owned()
+            } else {
+                let all = if what.is_namespaced() { " -A" } else { "" };
+                format!("list them with `kubectl get {}s{all}`", what.singular())
+            };
+            CliError::Usage(format!("found no {} {name}{place}; {list}", what.singular()))
+        }
+    })
+}

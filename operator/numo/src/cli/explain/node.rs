@@ -1,0 +1,145 @@
+//! Why a node is where it is, for each of its owners.
+
+use super::{
+    earliest::earliest,
+    explanation::{Earliest, Explanation, Link},
+    gates::also,
+    journal::journal,
+    maintenance::maintenance,
+    surroundings::around,
+};
+use crate::{
+    cli::{
+        cure,
+        look::{self, Look},
+        word::Word,
+    },
+    frontends::standing::Standing,
+};
+use numo_api::{Reason, Step, marks};
+use numo_core::{
+    Decision, Owner,
+    observed::NodeView,
+    report::{NodeReport, Why},
+};
+
+pub(super) fn node(look: &Look, seen: &NodeView) -> Vec<Explanation> {
+    let name = seen.name.as_str();
+    let mut found = Vec::new();
+    for (key, decision) in &look.runs {
+        if let Some(node) = decision.report.nodes.get(name) {
+            found.push(of_node(look, seen, &Owner::run(key.clone()), decision, node));
+        }
+    }
+    for (key, decision) in &look.plans {
+        if let Some(node) = decision.report.nodes.get(name) {
+            let mut one = of_node(look, seen, &Owner::plan(key.clone()), decision, node);
+            if node.in_flight() {
+                let Standing { reason, message, .. } = look::plan_words(look, key, &decision.report);
+                one.chain.insert(
+                    0,
+                    Link {
+                        what: "says",
+                        message: format!("{reason}: {message}"),
+                    },
+                );
+            }
+            found.push(one);
+        }
+    }
+    let maintenances = look.store.observed.maintenances.values();
+    let named = maintenances.filter(|view| view.spec.node_name == name);
+    found.extend(named.map(|view| maintenance(look, view)));
+    if found.is_empty() {
+        let mut one = Explanation::of(
+            format!("Node {name}"),
+            (
+                None,
+                "it belongs to no run: its primary pool is in no target of a MutexRunConfig, no Plan selects it, \
+                 and no NodeMaintenance names it"
+                    .to_owned(),
+            ),
+        );
+        around(&mut one, look, seen, None);
+        found.push(one);
+    }
+    found
+}
+
+/// Why a node is where it is, for one owner.
+pub(super) fn of_node(
+    look: &Look,
+    seen: &NodeView,
+    owner: &Owner,
+    decision: &Decision,
+    node: &NodeReport,
+) -> Explanation {
+    let why = (Some(node.why.reason), node.why.message.to_string());
+    let report = &decision.report;
+    let mut one = Explanation {
+        owner: Some(owner.to_string()),
+        commands: cure::of_node(look, owner, report, &seen.name, node),
+        step: Some(node.step),
+        since: node.since.clone(),
+        pool: Some(node.pool.to_string()).filter(|pool| !pool.is_empty()),
+        target: Some(report.target.clone().unwrap_or_else(|| "?".to_owned())),
+        earliest: earliest(look, decision, node),
+        also: also(look, owner, &seen.name, node.why.reason),
+        ..Explanation::of(format!("Node {}", seen.name), why)
+    };
+    if let Some(who) = node.why.ended_by {
+        one.ends_by = Some(who.phrase());
+    }
+    // A maintenance is not over by itself.
+    if node.why.reason == Reason::NodeBusy && !one.commands.is_empty() {
+        one.ends_by = Some("whoever keeps the node in maintenance");
+    }
+    let holds = |reason: Reason| matches!(reason, Reason::Suspended | Reason::Aborted | Reason::RunGivenUp);
+    if holds(node.why.reason) || report.hold.as_ref().is_some_and(|hold| holds(hold.reason)) {
+        let annotations = look.annotations(owner);
+        let said = Word::kept(annotations.and_then(|all| all.get(marks::SAID)));
+        one.said.extend(said.into_iter().next_back());
+    }
+    if matches!(
+        node.why.reason,
+        Reason::WaitingForTurn
+            | Reason::BudgetExhausted
+            | Reason::MutexKeyBusy
+            | Reason::FirstNodes
+            | Reason::NodeBusy
+            | Reason::EtcdQuorum
+    ) {
+        one.behind("behind", report, &seen.name);
+    }
+    let is_told = |hold: &&Why| hold.reason == node.why.reason || one.tells(hold.reason);
+    if let Some(hold) = report.hold.as_ref().filter(|hold| !is_told(hold)) {
+        one.link("owner", format!("{}: {}", hold.reason, hold.message));
+    }
+    let pools = report.pools.iter().filter(|pool| *pool.name == *node.pool);
+    for pool in pools {
+        let paused = match (pool.paused, pool.ours) {
+            (true, true) => "paused by numo",
+            (true, false) => "paused by another",
+            (false, _) => "not paused",
+        };
+        let message = format!(
+            "MachineConfigPool {} is {paused}, {} of its {} nodes would roll",
+            pool.name, pool.outdated, pool.nodes
+        );
+        one.link("pool", message);
+    }
+    if node.step != Step::Done {
+        around(&mut one, look, seen, Some(owner));
+    }
+    if matches!(node.why.reason, Reason::Changing | Reason::ChangeTimeout)
+        && seen.unschedulable
+        && let Some(pod) = one.chain.iter().find(|link| link.what == "pod")
+    {
+        one.earliest = Some(Earliest::hangs_on(format!(
+            "when its drain gets past this: {}",
+            pod.message
+        )));
+    }
+    one.journal = look.change_of(node).map(journal);
+    one
+}

@@ -1,0 +1,80 @@
+//! What a MutexRunConfig or a Plan waits for, and its nodes in flight.
+
+use super::explanation::Explanation;
+use crate::cli::{
+    cure,
+    look::{self, Look},
+    word::Word,
+};
+use numo_api::{Phase, Step, marks};
+use numo_core::{Decision, Owner, observed::Key, report::Report};
+
+/// A Plan: what it waits for, who can end it, and its nodes in flight.
+pub(super) fn plan(look: &Look, key: &Key, decision: &Decision) -> Explanation {
+    let report = &decision.report;
+    let standing = look::plan_words(look, key, report);
+    let (reason, who) = (standing.reason, standing.who);
+    let mut one = Explanation::of_owner(format!("Plan {key}"), standing);
+    let said = (reason, who, one.message.as_str());
+    one.commands = cure::of_owner(look, &Owner::plan(key.clone()), report, said);
+    one.target.clone_from(&report.target);
+    if !report.nodes.is_empty() {
+        one.link("nodes", progress(look, report));
+    }
+    one.behind("flight", report, "");
+    let view = look.store.observed.plans.get(key);
+    one.said = view.map_or_else(Vec::new, |view| Word::kept(view.annotations.get(marks::SAID)));
+    one
+}
+
+fn progress(look: &Look, report: &Report) -> String {
+    let done = report.count(|node| node.step == Step::Done);
+    let eta = look::eta_words(look::eta(look, report).as_ref());
+    format!("{done} of {} done; {eta}", report.nodes.len())
+}
+
+pub(super) fn run(look: &Look, key: &Key, decision: &Decision) -> Explanation {
+    let report = &decision.report;
+    let standing = look::said(look, key, report);
+    let (reason, who) = (standing.reason, standing.who);
+    let mut one = Explanation::of_owner(format!("MutexRunConfig {key}"), standing);
+    let said = (reason, who, one.message.as_str());
+    one.commands = cure::of_owner(look, &Owner::run(key.clone()), report, said);
+    one.target.clone_from(&report.target);
+    for problem in &report.problems {
+        one.link("wrong", format!("{}: {}", problem.reason, problem.message));
+    }
+    let view = look.store.observed.runs.get(key);
+    if let Some(run) = view.and_then(|run| run.status.run.as_ref()) {
+        for verdict in run
+            .verdicts
+            .iter()
+            .filter(|verdict| verdict.phase == Phase::PreRun)
+        {
+            let message = format!(
+                "rule {} {:?} in {}: {}",
+                verdict.rule,
+                verdict.outcome,
+                verdict.phase.name(),
+                verdict.message.as_deref().unwrap_or_default()
+            );
+            one.link("rule", message);
+        }
+        for wait in &run.waiting {
+            let message = format!(
+                "{} node(s), for example {}: {}: {}",
+                wait.count, wait.node, wait.reason, wait.message
+            );
+            one.link("waits", message);
+        }
+        for node in &run.ungated {
+            one.link("ungated", format!("Node {node} changed without its rules"));
+        }
+    }
+    if !report.nodes.is_empty() {
+        one.link("nodes", progress(look, report));
+    }
+    one.behind("flight", report, "");
+    one.said = view.map_or_else(Vec::new, |view| Word::kept(view.annotations.get(marks::SAID)));
+    one
+}

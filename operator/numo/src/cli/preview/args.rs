@@ -1,0 +1,49 @@
+//! The flags of `numo preview`.
+
+use crate::cli::{
+    cluster::ClusterArgs, completion, object::ObjectArg, output::OutputArgs, run::REGISTRIES_ON_LOOPBACK,
+};
+use clap::Args;
+use std::path::PathBuf;
+
+/// Nodes whose pods are looked at, at most, unless more are asked for.
+const DRAINED: usize = 50;
+
+/// Arguments of `numo preview`.
+#[derive(Debug, Args)]
+pub struct PreviewArgs {
+    #[command(flatten)]
+    pub(super) cluster: ClusterArgs,
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
+    /// Manifests that are taken for applied; - is standard input
+    #[arg(short = 'f', long, value_name = "FILE")]
+    pub(super) filename: Option<PathBuf>,
+    /// Decide on this file of `numo snapshot`, without a cluster: rules are not asked
+    #[arg(long, value_name = "FILE")]
+    pub(super) snapshot: Option<PathBuf>,
+    /// Namespace of the owner [default: that of the kubeconfig's context]
+    #[arg(short, long, value_name = "NS")]
+    pub(super) namespace: Option<String>,
+    /// Imagine that a MutexRunConfig goes to this version
+    #[arg(long, value_name = "VERSION")]
+    pub(super) to_version: Option<String>,
+    /// Nodes whose drains are looked at
+    #[arg(long, value_name = "NUMBER", default_value_t = DRAINED)]
+    pub(super) drains: usize,
+    /// Ask no rule
+    #[arg(long)]
+    pub(super) without_rules: bool,
+    /// As numo run takes it
+    #[arg(
+        long,
+        env = REGISTRIES_ON_LOOPBACK,
+        hide = true,
+        value_parser = clap::builder::BoolishValueParser::new(),
+        action = clap::ArgAction::SetTrue
+    )]
+    pub(super) registries_on_loopback: bool,
+    /// The owner [default: every one in the manifests]
+    #[arg(value_name = "KIND/NAME", required_unless_present = "filename", add = clap_complete::ArgValueCompleter::new(completion::owners))]
+    pub(super) object: Option<ObjectArg>,
+}

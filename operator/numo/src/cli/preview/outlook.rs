@@ -1,0 +1,206 @@
+//! What one owner would do, as data and as text. It looks at nothing.
+
+use crate::cli::output::{self, paint};
+use numo_api::{Reason, Step};
+use serde::Serialize;
+use std::{collections::BTreeMap, fmt::Write as _};
+
+/// What one owner would do.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Preview {
+    pub(super) owner: String,
+    /// The version its nodes go to; none if it is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) target: Option<String>,
+    /// Whether that was imagined.
+    pub(super) imagined: bool,
+    /// Whether nobody asked for that version: no upgrade is under way.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) assumed: bool,
+    /// What stands against it as a whole.
+    pub(super) refused: Vec<Said>,
+    /// Nodes that would have their turn together, in order.
+    pub(super) waves: Vec<Vec<String>>,
+    /// Whether there are more waves than were imagined.
+    pub(super) more: bool,
+    /// Nodes that would have no turn, and why.
+    pub(super) left: Vec<NodeSaid>,
+    /// What drains would meet.
+    pub(super) drains: Vec<DrainSaid>,
+    /// Nodes whose drains were not looked at.
+    pub(super) not_looked_at: usize,
+    /// What rules say of the first node now.
+    pub(super) rules: Vec<RuleSaid>,
+    /// Admission webhooks that would have no endpoint for a time.
+    pub(super) webhooks: Vec<String>,
+    /// Rights and definitions that are missing.
+    pub(super) missing: Vec<String>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Said {
+    pub(super) reason: Reason,
+    pub(super) message: String,
+    pub(super) ends_by: &'static str,
+}
+
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct NodeSaid {
+    pub(super) node: String,
+    pub(super) step: Step,
+    pub(super) reason: Reason,
+    pub(super) message: String,
+    pub(super) ends_by: &'static str,
+}
+
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct DrainSaid {
+    pub(super) node: String,
+    /// never, now or costs.
+    pub(super) weight: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) reason: Option<Reason>,
+    pub(super) message: String,
+}
+
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RuleSaid {
+    pub(super) rule: String,
+    pub(super) phase: &'static str,
+    pub(super) node: String,
+    /// pass, wait, block, error; dry-run for a Job that the API server would take, unknown for one that could not be tried.
+    pub(super) verdict: &'static str,
+    pub(super) message: String,
+}
+
+impl Preview {
+    /// How many things stand against it.
+    pub(super) fn against(&self) -> usize {
+        let never = self.drains.iter().filter(|one| one.weight == "never").count();
+        let rules = self
+            .rules
+            .iter()
+            .filter(|one| matches!(one.verdict, "block" | "error"))
+            .count();
+        // Who waits for those that have no turn is held by what holds them.
+        let left = self.left.iter().filter(|one| one.step == Step::Selected);
+        let (wait, left): (Vec<_>, Vec<_>) = left.partition(|one| one.reason == Reason::WaitingForTurn);
+        let named = self.refused.len() + never + rules + left.len() + self.missing.len();
+        if named == 0 { wait.len() } else { named }
+    }
+
+    pub(super) fn text(&self) -> String {
+        let mut text = String::new();
+        let target = self.target.as_deref().unwrap_or("?");
+        let imagined = match (self.imagined, self.assumed) {
+            (_, true) => {
+                " (no upgrade is under way: the next minor version is imagined; --to-version names another)"
+            }
+            (true, false) => " (imagined: the control plane is there)",
+            (false, false) => "",
+        };
+        let _ = writeln!(
+            text,
+            "{}: to {target}{imagined}",
+            paint(output::head(), &self.owner)
+        );
+        for said in &self.refused {
+            let reason = paint(output::of_reason(said.reason), said.reason.name());
+            let _ = writeln!(
+                text,
+                "  refused {reason}: {}; ended by {}",
+                said.message, said.ends_by
+            );
+        }
+        for missing in &self.missing {
+            let _ = writeln!(text, "  missing {missing}");
+        }
+        let number: usize = self.waves.iter().map(Vec::len).sum();
+        if number > 0 {
+            let more = if self.more { ", and more" } else { "" };
+            let _ = writeln!(
+                text,
+                "  order   {number} nodes in {} waves{more}",
+                self.waves.len()
+            );
+            for (index, wave) in self.waves.iter().enumerate().take(SHOWN) {
+                let _ = writeln!(text, "  {:>7} {}", index + 1, wave.join(", "));
+            }
+            if self.waves.len() > SHOWN {
+                let _ = writeln!(
+                    text,
+                    "          and {} waves more (-o json)",
+                    self.waves.len() - SHOWN
+                );
+            }
+        }
+        // Nodes of one reason and message are one line.
+        let mut alike: BTreeMap<(Reason, &str), Vec<&str>> = BTreeMap::new();
+        for left in &self.left {
+            let words = (left.reason, left.message.as_str());
+            alike.entry(words).or_default().push(&left.node);
+        }
+        for ((reason, message), nodes) in alike.iter().take(SHOWN) {
+            let reason = paint(output::of_reason(*reason), reason.name());
+            let named = nodes.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
+            let more = match nodes.len().saturating_sub(SHOWN) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let _ = writeln!(text, "  no turn {named}{more}: {reason}: {message}");
+        }
+        if alike.len() > SHOWN {
+            let _ = writeln!(
+                text,
+                "          and {} reasons more (-o json)",
+                alike.len() - SHOWN
+            );
+        }
+        for rule in &self.rules {
+            let of = if rule.node.is_empty() {
+                String::new()
+            } else {
+                format!(" of Node {}", rule.node)
+            };
+            let _ = writeln!(
+                text,
+                "  rule    {} in {}{of}: {}: {}",
+                rule.rule, rule.phase, rule.verdict, rule.message
+            );
+        }
+        for drain in self.drains.iter().take(SHOWN * 2) {
+            let weight = if drain.weight == "never" {
+                paint(output::bad(), drain.weight)
+            } else {
+                drain.weight.to_owned()
+            };
+            let _ = writeln!(text, "  drain   Node {}: {weight}: {}", drain.node, drain.message);
+        }
+        if self.drains.len() > SHOWN * 2 {
+            let _ = writeln!(
+                text,
+                "          and {} more (-o json)",
+                self.drains.len() - SHOWN * 2
+            );
+        }
+        if self.not_looked_at > 0 {
+            let _ = writeln!(
+                text,
+                "          the pods of {} nodes were not looked at (--drains)",
+                self.not_looked_at
+            );
+        }
+        for webhook in &self.webhooks {
+            let _ = writeln!(text, "  webhook {webhook}");
+        }
+        text
+    }
+}
+
+/// Lines of one kind that are shown.
+const SHOWN: usize = 20;

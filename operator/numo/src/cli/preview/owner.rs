@@ -1,0 +1,178 @@
+//! What one owner would do: waves, refusals, drains, rules.
+
+use super::{
+    args::PreviewArgs,
+    outlook::{DrainSaid, NodeSaid, Preview, Said},
+    rules::{rules, settle},
+    site::Site,
+};
+use crate::{
+    cli::{error::CliError, look},
+    shell::{around, observe, store::Store},
+};
+use jiff::Timestamp;
+use numo_api::{Reason, Step, conditions::Who};
+use numo_core::{
+    Owner, OwnerKind,
+    forecast::{Surroundings, Weight, forecast},
+    imagine::{Imagined, Waves},
+    observed::Observed,
+    report::{Report, RunPhase},
+};
+use std::collections::BTreeSet;
+
+/// Waves that are imagined, at most.
+const WAVES: usize = 200;
+
+pub(super) async fn of_owner(
+    site: Option<&mut Site<'_>>,
+    store: &mut Store,
+    owner: &Owner,
+    args: &PreviewArgs,
+    now: Timestamp,
+    unseen: &mut Vec<String>,
+) -> Result<Preview, CliError> {
+    let mut imagined = Imagined::new(store.observed.clone(), now);
+    let first = imagined.decide(owner).report;
+    let mut one = Preview {
+        owner: owner.to_string(),
+        ..Preview::default()
+    };
+    let idle = first.phase == RunPhase::Idle && owner.kind == OwnerKind::MutexRunConfig;
+    let later = idle.then(|| later(&imagined.observed));
+    let assumed = later.is_some() && args.to_version.is_none();
+    if let Some(version) = args.to_version.clone().or(later) {
+        if owner.kind == OwnerKind::MutexRunConfig {
+            one.imagined = true;
+            one.assumed = assumed;
+            imagined.upgrade_to(&version);
+        } else if args.to_version.is_some() {
+            return Err(CliError::Usage("--to-version is for a MutexRunConfig".to_owned()));
+        }
+    }
+    let mut report = imagined.decide(owner).report;
+    // The cluster's own operators bring the control plane there, and render the pools' configurations.
+    let comes = |reason: Reason| matches!(reason, Reason::ControlPlaneUpdating | Reason::PoolNotRendered);
+    if let Some(version) = report.target.clone()
+        && owner.kind == OwnerKind::MutexRunConfig
+        && report.nodes.values().any(|node| comes(node.why.reason))
+    {
+        one.imagined = true;
+        imagined.upgrade_to(&version);
+        report = imagined.decide(owner).report;
+    }
+    one.target.clone_from(&report.target);
+    refusals(&mut one, &report);
+    let before = imagined.clone();
+    let Waves { waves, more, last } = imagined.waves(owner, WAVES, |observed, report| {
+        settle(observed, owner, report, now);
+    });
+    one.more = more;
+    if one.target.is_none() {
+        one.target.clone_from(&last.target);
+    }
+    let turns: BTreeSet<&String> = waves.iter().flatten().collect();
+    let left = last
+        .nodes
+        .iter()
+        .filter(|(name, node)| !matches!(node.step, Step::Done) && !turns.contains(name) && !more);
+    one.left = left
+        .map(|(name, node)| NodeSaid {
+            node: name.clone(),
+            step: node.step,
+            reason: node.why.reason,
+            message: node.why.message.to_string(),
+            ends_by: node.why.who().phrase(),
+        })
+        .collect();
+    let mut order: Vec<String> = waves.iter().flatten().cloned().collect();
+    if let OwnerKind::NodeMaintenance(_) = owner.kind
+        && let Some(view) = store.observed.maintenances.get(owner)
+    {
+        order = vec![view.spec.node_name.clone()];
+    }
+    one.waves = waves;
+    let looked_at: Vec<String> = order.iter().take(args.drains).cloned().collect();
+    one.not_looked_at = order.len() - looked_at.len();
+    if let Some(site) = site {
+        let connection = site.connection;
+        let found = observe::pods(&connection.read, store, &looked_at, &mut None).await;
+        unseen.extend(found.map_err(CliError::api("pods"))?);
+        drains(&mut one, &store.observed, &site.around, owner, &looked_at, now);
+        // Who is not drained serves on.
+        if look::drain_options(&store.observed, owner).is_some() {
+            one.webhooks = around::webhooks(&connection.read, &order, unseen).await;
+        }
+        if let (Some(asking), Some(node)) = (&mut site.asking, order.first()) {
+            one.rules = rules(connection, &site.place, asking, store, before, owner, node).await;
+        }
+        one.missing.clone_from(&site.missing);
+    } else {
+        let nothing = Surroundings::default();
+        drains(&mut one, &store.observed, &nothing, owner, &looked_at, now);
+    }
+    Ok(one)
+}
+
+/// The minor version after the one that the cluster is at.
+fn later(observed: &Observed) -> String {
+    let now = observed
+        .cluster_version
+        .as_ref()
+        .map(|cluster| cluster.desired.as_str());
+    let mut parts = now
+        .unwrap_or_default()
+        .split('.')
+        .map_while(|part| part.parse::<u64>().ok());
+    match (parts.next(), parts.next()) {
+        (Some(major), Some(minor)) => format!("{major}.{}.0", minor + 1),
+        _ => "999.0.0".to_owned(),
+    }
+}
+
+fn refusals(one: &mut Preview, report: &Report) {
+    let hold = report.hold.iter();
+    for why in report.problems.iter().chain(hold).chain(&report.unchecked) {
+        // What ends by itself is no refusal.
+        let stands = matches!(
+            why.who(),
+            Who::ClusterAdmin | Who::RuleAuthor | Who::OtherController | Who::OtherRun | Who::OtherPlan
+        ) || why.reason.is_of_hours();
+        let known = one.refused.iter().any(|said| said.message == *why.message);
+        if stands && !known {
+            one.refused.push(Said {
+                reason: why.reason,
+                message: why.message.to_string(),
+                ends_by: why.who().phrase(),
+            });
+        }
+    }
+}
+
+fn drains(
+    one: &mut Preview,
+    observed: &Observed,
+    around: &Surroundings,
+    owner: &Owner,
+    nodes: &[String],
+    now: Timestamp,
+) {
+    let Some(options) = look::drain_options(observed, owner) else {
+        return;
+    };
+    for node in nodes.iter().filter_map(|name| observed.nodes.get(name)) {
+        let found = forecast(observed, around, node, &options, now);
+        let found = found.into_iter().flatten().map(|obstacle| DrainSaid {
+            node: node.name.clone(),
+            weight: match obstacle.weight {
+                Weight::Never => "never",
+                Weight::Now => "now",
+                Weight::Slow => "slow",
+                Weight::Costs => "costs",
+            },
+            reason: obstacle.reason,
+            message: obstacle.message,
+        });
+        one.drains.extend(found);
+    }
+}

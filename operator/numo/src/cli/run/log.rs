@@ -1,0 +1,67 @@
+//! The operator's log: lines on standard error, in which a stranger's words steer no terminal.
+
+use super::args::{LogFormat, RunArgs};
+use crate::cli::{error::CliError, say};
+use std::io;
+
+/// Standard error, with what a stranger may have written made harmless: whoever reads a log reads it on a terminal.
+#[derive(Debug)]
+struct Log;
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let words = String::from_utf8_lossy(bytes);
+        io::stderr().write_all(logged(&words).as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}
+
+/// What is written at once is one line: a line end within it is a stranger's, who would write lines of numo's own.
+fn logged(words: &str) -> String {
+    let (line, end) = match words.strip_suffix('\n') {
+        Some(line) => (line, "\n"),
+        None => (words, ""),
+    };
+    format!("{}{end}", say::json(line).replace('\n', "\\n"))
+}
+
+pub(super) fn start_log(args: &RunArgs) -> Result<(), CliError> {
+    // The client logs whole bodies that it cannot read, and they are strangers'.
+    let quiet = if args.log.contains("kube_client") {
+        ""
+    } else {
+        ",kube_client::client=error"
+    };
+    let filter = tracing_subscriber::EnvFilter::try_new(format!("{}{quiet}", args.log))
+        .map_err(|error| CliError::Wrong(format!("--log {}: {error}", args.log)))?;
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        // What steers a terminal is escaped, whoever wrote it.
+        .with_ansi(false)
+        .with_writer(|| Log);
+    let started = match args.log_format {
+        LogFormat::Json => builder.json().flatten_event(true).try_init(),
+        LogFormat::Text => builder.try_init(),
+    };
+    started.map_err(|error| CliError::Wrong(format!("cannot log: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stranger_neither_steers_a_log_nor_writes_a_line_of_it() {
+        let line = "INFO numo: a rule says\nERROR numo: \u{1b}[2Jforged\u{9b}\u{202e}\u{fe0f}\n";
+        let logged = logged(line);
+        assert_eq!(
+            logged,
+            "INFO numo: a rule says\\nERROR numo: \\u001b[2Jforged\\u009b\\u202e\\ufe0f\n"
+        );
+        assert_eq!(logged.lines().count(), 1);
+    }
+}

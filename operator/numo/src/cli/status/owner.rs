@@ -1,0 +1,202 @@
+//! A MutexRunConfig or a Plan with its pools and the nodes that are behind.
+
+use super::message::{SHOWN, shortened};
+use crate::{
+    cli::{
+        look::{self, Look, ago},
+        output::{self, Cell, OutputArgs, Table, paint},
+    },
+    frontends::standing::Standing,
+};
+use numo_api::{Reason, Step};
+use numo_core::{Decision, eta::Eta, observed::Key};
+use serde::Serialize;
+use std::{collections::BTreeMap, fmt::Write as _};
+
+/// A MutexRunConfig or a Plan.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct OwnerLine {
+    pub(super) kind: &'static str,
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) reason: Reason,
+    pub(super) message: String,
+    pub(super) means: &'static str,
+    pub(super) ends_by: &'static str,
+    pub(super) target: Option<String>,
+    pub(super) nodes: usize,
+    pub(super) done: usize,
+    pub(super) steps: BTreeMap<&'static str, usize>,
+    pub(super) eta: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) eta_seconds: Option<i64>,
+    pools: Vec<PoolLine>,
+    behind: Vec<NodeLine>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PoolLine {
+    name: String,
+    config: String,
+    paused: bool,
+    paused_by_numo: bool,
+    nodes: usize,
+    outdated: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct NodeLine {
+    name: String,
+    pool: String,
+    step: Step,
+    since: Option<String>,
+    reason: Reason,
+    message: String,
+    ends_by: &'static str,
+    change: Option<String>,
+}
+
+impl OwnerLine {
+    pub(super) fn of(
+        look: &Look,
+        kind: &'static str,
+        key: &Key,
+        decision: &Decision,
+        standing: Standing,
+    ) -> Self {
+        let report = &decision.report;
+        let eta = look::eta(look, report);
+        let mut steps = BTreeMap::new();
+        for node in report.nodes.values() {
+            *steps.entry(node.step.name()).or_default() += 1;
+        }
+        let behind = report.nodes.iter().filter(|(_, node)| node.step != Step::Done);
+        let mut behind: Vec<NodeLine> = behind
+            .map(|(name, node)| NodeLine {
+                name: name.clone(),
+                pool: node.pool.to_string(),
+                step: node.step,
+                since: node.since.clone(),
+                reason: node.why.reason,
+                message: node.why.message.to_string(),
+                ends_by: node.why.who().phrase(),
+                change: node.change.clone(),
+            })
+            .collect();
+        // Who is under way comes before those who wait for them.
+        behind.sort_by_key(|node| node.step == Step::Selected);
+        Self {
+            kind,
+            namespace: key.namespace.clone(),
+            name: key.name.clone(),
+            reason: standing.reason,
+            message: standing.message,
+            means: standing.reason.meaning(),
+            ends_by: standing.who.phrase(),
+            target: report.target.clone(),
+            nodes: report.nodes.len(),
+            done: report.count(|node| node.step == Step::Done),
+            steps,
+            eta_seconds: match eta {
+                Some(Eta::In { seconds, .. }) => Some(seconds),
+                _ => None,
+            },
+            eta: look::eta_words(eta.as_ref()),
+            pools: report
+                .pools
+                .iter()
+                .map(|pool| PoolLine {
+                    name: pool.name.clone(),
+                    config: pool.config.clone(),
+                    paused: pool.paused,
+                    paused_by_numo: pool.ours,
+                    nodes: pool.nodes,
+                    outdated: pool.outdated,
+                })
+                .collect(),
+            behind,
+        }
+    }
+
+    pub(super) fn text(&self, look: &Look, output: OutputArgs) -> String {
+        let mut text = String::new();
+        let _ = writeln!(
+            text,
+            "{}   {}   {}/{} nodes done   to {}",
+            paint(
+                output::head(),
+                &format!("{} {}/{}", self.kind, self.namespace, self.name)
+            ),
+            paint(output::of_reason(self.reason), self.reason.name()),
+            self.done,
+            self.nodes,
+            self.target.as_deref().unwrap_or("?")
+        );
+        let _ = writeln!(text, "  {}", self.message);
+        if self.done < self.nodes {
+            let steps: Vec<String> = self
+                .steps
+                .iter()
+                .map(|(step, nodes)| format!("{nodes} {step}"))
+                .collect();
+            let _ = writeln!(text, "  steps   {}", steps.join(", "));
+            let _ = writeln!(text, "  ends    {}", self.eta);
+        }
+        if !self.pools.is_empty() {
+            let mut table = Table::new(2, ["POOL", "CONFIG", "PAUSED", "NODES", "OUTDATED"], output);
+            for pool in &self.pools {
+                let paused = match (pool.paused, pool.paused_by_numo) {
+                    (true, true) => "by numo",
+                    (true, false) => "by another",
+                    (false, _) => "no",
+                };
+                table.row([
+                    pool.name.as_str().into(),
+                    pool.config.as_str().into(),
+                    paused.into(),
+                    pool.nodes.to_string().into(),
+                    pool.outdated.to_string().into(),
+                ]);
+            }
+            text.push_str(&table.text());
+        }
+        let shown = if output.is_wide() { usize::MAX } else { SHOWN };
+        if !self.behind.is_empty() {
+            let change = if output.is_wide() { "NODECHANGE" } else { "" };
+            let mut table = Table::new(
+                2,
+                ["NODE", "POOL", "STEP", "SINCE", "REASON", "MESSAGE", change],
+                output,
+            );
+            for node in self.behind.iter().take(shown) {
+                let pool = if node.pool.is_empty() {
+                    "-"
+                } else {
+                    node.pool.as_str()
+                };
+                let change = node.change.as_deref().filter(|_| output.is_wide());
+                table.row([
+                    node.name.as_str().into(),
+                    pool.into(),
+                    Cell::painted(node.step.name(), output::of_step(node.step)),
+                    ago(node.since.as_deref(), look.now).into(),
+                    Cell::painted(node.reason.name(), output::of_reason(node.reason)),
+                    shortened(&node.message, output).into(),
+                    change.unwrap_or_default().into(),
+                ]);
+            }
+            text.push_str(&table.text());
+        }
+        if self.behind.len() > shown {
+            let more = self.behind.len() - shown;
+            let _ = writeln!(
+                text,
+                "  and {more} more (-o wide); `numo explain NODE` says why one waits"
+            );
+        }
+        text
+    }
+}

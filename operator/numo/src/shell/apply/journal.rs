@@ -1,0 +1,90 @@
+//! Writes of NodeChanges, the journals of nodes.
+
+use super::{
+    error::ApplyError,
+    object::{create, delete, dynamic, keep, post},
+};
+use crate::shell::{kind::Kind, store::Store, watch};
+use kube::Client;
+use numo_api::marks;
+use numo_core::observed::Key;
+use serde_json::{Value, json};
+
+/// Replaces the status of a NodeChange that is still of the version that was read.
+pub(super) async fn write_journal(
+    client: &Client,
+    store: &mut Store,
+    key: &Key,
+    (uid, resource_version): (&str, &str),
+    status: &numo_api::NodeChangeStatus,
+) -> Result<(), ApplyError> {
+    let body = json!({
+        "apiVersion": format!("{}/{}", numo_api::NUMO_GROUP, numo_api::VERSION),
+        "kind": "NodeChange",
+        "metadata": {"name": key.name, "namespace": key.namespace, "uid": uid, "resourceVersion": resource_version},
+        "spec": store.observed.changes.get(key).map(|change| &change.spec),
+        "status": status,
+    });
+    let about = format!("NodeChange {key}");
+    let object = dynamic(body, &about)?;
+    let api = watch::api(client, Kind::NodeChange, &key.namespace);
+    let answer = api.replace_status(&key.name, &post(), &object).await;
+    let object = answer.map_err(|error| ApplyError::of(error, &about))?;
+    let kept = object.data.pointer("/status/ruleWaits").is_some();
+    if !status.rule_waits.is_empty() && !kept && !store.observed.forgets_waits {
+        tracing::warn!(
+            "the CRD of NodeChange is of an older numo: apply deploy/crds; timeouts of rules begin anew with each restart"
+        );
+    }
+    store.observed.forgets_waits = !status.rule_waits.is_empty() && !kept;
+    keep(store, Kind::NodeChange, &object);
+    Ok(())
+}
+
+/// Deletes a NodeChange that is still of the version that was read.
+pub(super) async fn delete_change(
+    client: &Client,
+    store: &mut Store,
+    key: &Key,
+    (uid, resource_version): (&str, &String),
+) -> Result<(), ApplyError> {
+    let api = watch::api(client, Kind::NodeChange, &key.namespace);
+    delete(&api, store, Kind::NodeChange, key, uid, Some(resource_version)).await
+}
+
+pub(super) async fn create_change(
+    client: &Client,
+    store: &mut Store,
+    key: &Key,
+    spec: &numo_api::NodeChangeSpec,
+) -> Result<(), ApplyError> {
+    let mut body = change_body(key, spec);
+    body["metadata"]["annotations"] = json!({ marks::TURN: "" });
+    create(client, store, Kind::NodeChange, key, body).await
+}
+
+/// A NodeChange as it is created.
+pub fn change_body(key: &Key, spec: &numo_api::NodeChangeSpec) -> Value {
+    let owner = &spec.owner_ref;
+    json!({
+        "apiVersion": format!("{}/{}", numo_api::NUMO_GROUP, numo_api::VERSION),
+        "kind": "NodeChange",
+        "metadata": {
+            "name": key.name,
+            "namespace": key.namespace,
+            "labels": {
+                marks::CHANGE_NODE: numo_core::names::node_hash(&spec.node_name),
+                marks::CHANGE_OWNER: owner.uid,
+            },
+            "ownerReferences": [{
+                "apiVersion": owner.api_version,
+                "kind": owner.kind,
+                "name": owner.name,
+                "uid": owner.uid,
+                "controller": true,
+                "blockOwnerDeletion": false,
+            }],
+        },
+        "spec": spec,
+    })
+}

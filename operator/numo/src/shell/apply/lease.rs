@@ -1,0 +1,156 @@
+//! Writes of node leases, as the other controllers of Medik8s read them.
+
+use super::{
+    error::ApplyError,
+    object::{create, delete, json_patch},
+    patch::{pointer, test},
+};
+use crate::shell::{kind::Kind, store::Store, watch};
+use jiff::{SignedDuration, Timestamp};
+use kube::Client;
+use numo_api::marks;
+use numo_core::{decide::LEASE_SECONDS, observed::Key};
+use serde_json::{Value, json};
+
+/// Renews a lease that is ours.
+pub(super) async fn renew_lease(
+    client: &Client,
+    store: &mut Store,
+    node: &str,
+    holder: &str,
+    (resource_version, now): (&str, Timestamp),
+) -> Result<(), ApplyError> {
+    let uid = store
+        .observed
+        .leases
+        .get(node)
+        .map(|lease| lease.uid.clone())
+        .unwrap_or_default();
+    replace_lease(client, store, node, holder, (&uid, resource_version), (now, None)).await
+}
+
+/// Deletes a lease that is ours.
+pub(super) async fn release_lease(
+    client: &Client,
+    store: &mut Store,
+    node: &str,
+    uid: &str,
+) -> Result<(), ApplyError> {
+    let api = watch::api(client, Kind::Lease, marks::LEASE_NAMESPACE);
+    let key = Key::new(marks::LEASE_NAMESPACE, format!("node-{node}"));
+    let read = store
+        .observed
+        .leases
+        .get(node)
+        .map(|lease| lease.resource_version.clone());
+    delete(&api, store, Kind::Lease, &key, uid, read.as_ref()).await
+}
+
+fn micro(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
+}
+
+fn lease_spec(holder: &str, (now, since): (Timestamp, Option<Timestamp>), transitions: Option<i64>) -> Value {
+    // Five seconds back: a reader whose clock is a little behind must not see a lease from the future. It does not begin
+    // before what it is taken for: readers compare the two.
+    let back = now - SignedDuration::from_secs(5);
+    let at = micro(since.map_or(back, |since| back.max(since.min(now))));
+    let mut spec = json!({"holderIdentity": holder, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": at});
+    if let Some(transitions) = transitions {
+        spec["acquireTime"] = json!(at);
+        spec["leaseTransitions"] = json!(transitions);
+    }
+    spec
+}
+
+pub(super) async fn acquire_lease(
+    client: &Client,
+    store: &mut Store,
+    (node, node_uid): (&str, &str),
+    holder: &str,
+    over: Option<&(String, String)>,
+    times: (Timestamp, Option<Timestamp>),
+) -> Result<(), ApplyError> {
+    if let Some((uid, resource_version)) = over {
+        return replace_lease(client, store, node, holder, (uid, resource_version), times).await;
+    }
+    let key = Key::new(marks::LEASE_NAMESPACE, format!("node-{node}"));
+    let body = json!({
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {
+            "name": key.name,
+            "namespace": key.namespace,
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": node, "uid": node_uid}],
+        },
+        "spec": lease_spec(holder, times, Some(0)),
+    });
+    let about = format!("Lease {key}");
+    match create(client, store, Kind::Lease, &key, body).await {
+        // Without the namespace or the right there are no node leases here; that is said once and
+        // stops nothing.
+        Err(ApplyError::Gone { .. } | ApplyError::Refused { code: 403 | 404, .. }) => {
+            let why = format!(
+                "{about}: the namespace {} or the right to it is missing",
+                marks::LEASE_NAMESPACE
+            );
+            store.observed.settings.leases_unavailable = Some(why);
+            Ok(())
+        }
+        other => other,
+    }
+}
+
+/// Takes over an expired lease, or renews ours: only what says whose it is and until when changes.
+async fn replace_lease(
+    client: &Client,
+    store: &mut Store,
+    node: &str,
+    holder: &str,
+    (uid, resource_version): (&str, &str),
+    times: (Timestamp, Option<Timestamp>),
+) -> Result<(), ApplyError> {
+    let key = Key::new(marks::LEASE_NAMESPACE, format!("node-{node}"));
+    let taken_over = store
+        .observed
+        .leases
+        .get(node)
+        .filter(|lease| lease.holder != holder)
+        .map(|lease| lease.transitions + 1);
+    let mut operations = vec![
+        test("/metadata/uid", json!(uid)),
+        test("/metadata/resourceVersion", json!(resource_version)),
+    ];
+    if let Value::Object(fields) = lease_spec(holder, times, taken_over) {
+        operations.extend(
+            fields
+                .into_iter()
+                .map(|(field, value)| json!({"op": "add", "path": pointer("/spec", &field), "value": value})),
+        );
+    }
+    json_patch(client, store, Kind::Lease, &key, operations).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_begins_neither_in_the_future_nor_before_its_object() {
+        let at = |seconds: i64| Timestamp::from_second(1_800_000_000 + seconds).unwrap();
+        let begins = |since: Option<i64>| {
+            let spec = lease_spec("me", (at(0), since.map(at)), Some(0));
+            assert_eq!(spec["acquireTime"], spec["renewTime"]);
+            spec["acquireTime"]
+                .as_str()
+                .unwrap()
+                .parse::<Timestamp>()
+                .unwrap()
+        };
+        assert_eq!(begins(None), at(-5));
+        assert_eq!(begins(Some(-60)), at(-5));
+        assert_eq!(begins(Some(-1)), at(-1));
+        // A clock that runs ahead.
+        assert_eq!(begins(Some(3)), at(0));
+    }
+}

@@ -1,0 +1,158 @@
+//! Creates, patches and deletes one object, and puts the answer into the store. It does not know what is in the object.
+
+use super::{error::ApplyError, patch::patch};
+use crate::shell::{kind::Kind, store::Store, watch, watched, wire};
+use kube::{
+    Api, Client,
+    api::{DeleteParams, PatchParams, PostParams, Preconditions},
+    core::DynamicObject,
+};
+use numo_api::marks::{self, FIELD_MANAGER};
+use numo_core::observed::Key;
+use serde_json::Value;
+
+pub(super) fn params() -> PatchParams {
+    PatchParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PatchParams::default()
+    }
+}
+
+pub(super) fn post() -> PostParams {
+    PostParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PostParams::default()
+    }
+}
+
+pub(super) fn dynamic(body: Value, about: &str) -> Result<DynamicObject, ApplyError> {
+    serde_json::from_value(body).map_err(|error| ApplyError::Refused {
+        about: about.to_owned(),
+        code: 0,
+        message: format!("it cannot be rendered: {error}"),
+    })
+}
+
+pub(super) fn keep(store: &mut Store, kind: Kind, object: &DynamicObject) {
+    let number = wire::version(&object.metadata);
+    if let Some(object) = watched::object(kind, object) {
+        store.own(kind, number, object);
+    }
+}
+
+pub(super) async fn json_patch(
+    client: &Client,
+    store: &mut Store,
+    kind: Kind,
+    key: &Key,
+    operations: Vec<Value>,
+) -> Result<(), ApplyError> {
+    let about = format!("{} {key}", kind.resource().2);
+    let patch = patch(operations, &about)?;
+    let api = watch::api(client, kind, &key.namespace);
+    let answer = api
+        .patch(&key.name, &params(), &patch)
+        .await
+        .map_err(|error| ApplyError::of(error, &about))?;
+    if answer.metadata.deletion_timestamp.is_some()
+        && answer.metadata.finalizers.as_ref().is_none_or(Vec::is_empty)
+    {
+        store.own_deletion(kind, key);
+    } else {
+        keep(store, kind, &answer);
+    }
+    Ok(())
+}
+
+/// Creates an object; one that exists already under this name is adopted, because names are
+/// deterministic.
+pub(super) async fn create(
+    client: &Client,
+    store: &mut Store,
+    kind: Kind,
+    key: &Key,
+    body: Value,
+) -> Result<(), ApplyError> {
+    let about = format!("{} {key}", kind.resource().2);
+    let object = dynamic(body, &about)?;
+    let api = watch::api(client, kind, &key.namespace);
+    let answer = match api.create(&post(), &object).await {
+        Err(kube::Error::Api(status)) if status.code == 409 && status.reason == "AlreadyExists" => {
+            let found = api
+                .get(&key.name)
+                .await
+                .map_err(|error| ApplyError::of(error, &about))?;
+            adoptable(&object, &found, &about)?;
+            Ok(found)
+        }
+        // What does not exist yet cannot be gone: its kind is not served, or there is no such namespace.
+        Err(kube::Error::Api(status)) if status.code == 404 => {
+            return Err(ApplyError::Refused {
+                about,
+                code: status.code,
+                message: status.message,
+            });
+        }
+        other => other,
+    };
+    keep(
+        store,
+        kind,
+        &answer.map_err(|error| ApplyError::of(error, &about))?,
+    );
+    Ok(())
+}
+
+/// What exists under our name is adopted only if it is what we would have made, and stays.
+fn adoptable(wanted: &DynamicObject, found: &DynamicObject, about: &str) -> Result<(), ApplyError> {
+    if found.metadata.deletion_timestamp.is_some() {
+        return Err(ApplyError::Stale {
+            about: about.to_owned(),
+            message: "an object of this name is being deleted".to_owned(),
+        });
+    }
+    let labels = |object: &DynamicObject| object.metadata.labels.clone().unwrap_or_default();
+    let rule = |object: &DynamicObject| {
+        let annotations = object.metadata.annotations.as_ref();
+        annotations
+            .and_then(|annotations| annotations.get(marks::JOB_RULE))
+            .cloned()
+    };
+    let theirs = labels(found);
+    let same = labels(wanted)
+        .iter()
+        .all(|(key, value)| theirs.get(key) == Some(value));
+    if same && rule(wanted) == rule(found) {
+        return Ok(());
+    }
+    Err(ApplyError::Refused {
+        about: about.to_owned(),
+        code: 409,
+        message: "found an object of this name that numo did not make, wanted none; delete it".to_owned(),
+    })
+}
+
+pub(super) async fn delete(
+    api: &Api<DynamicObject>,
+    store: &mut Store,
+    kind: Kind,
+    key: &Key,
+    uid: &str,
+    resource_version: Option<&String>,
+) -> Result<(), ApplyError> {
+    let preconditions = Preconditions {
+        uid: Some(uid.to_owned()),
+        resource_version: resource_version.cloned(),
+    };
+    let params = DeleteParams {
+        preconditions: Some(preconditions),
+        ..DeleteParams::background()
+    };
+    match api.delete(&key.name, &params).await {
+        Ok(_) => {}
+        Err(kube::Error::Api(status)) if status.code == 404 => {}
+        Err(error) => return Err(ApplyError::of(error, &key.to_string())),
+    }
+    store.own_deletion(kind, key);
+    Ok(())
+}

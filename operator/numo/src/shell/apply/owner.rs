@@ -1,0 +1,110 @@
+//! Writes to the owners: finalizers, the mark of a gate, and the run in the status of a MutexRunConfig. No other file writes to them,
+//! but `status.rs`, which writes the rest of their status.
+
+use super::{
+    error::ApplyError,
+    object::{json_patch, keep},
+    patch::{annotations, test},
+};
+use crate::shell::{
+    kind::{Kind, kind_of},
+    store::Store,
+};
+use kube::Client;
+use numo_core::{Owner, OwnerKind, action::Change, observed::Key};
+use serde_json::{Value, json};
+
+/// Adds a finalizer to an owner; where it has none yet, the list of them is made.
+pub(super) async fn add_finalizer(
+    client: &Client,
+    store: &mut Store,
+    owner: &Owner,
+    uid: &str,
+    finalizer: &str,
+) -> Result<(), ApplyError> {
+    let has = has_finalizers(store, owner);
+    let add = if has {
+        json!({"op": "add", "path": "/metadata/finalizers/-", "value": finalizer})
+    } else {
+        json!({"op": "add", "path": "/metadata/finalizers", "value": [finalizer]})
+    };
+    let mut operations = vec![test("/metadata/uid", json!(uid))];
+    if !has {
+        operations.push(test("/metadata/finalizers", Value::Null));
+    }
+    operations.push(add);
+    json_patch(client, store, kind_of(owner), &owner.key, operations).await
+}
+
+/// Removes a finalizer from an owner, at the index where it was read.
+pub(super) async fn remove_finalizer(
+    client: &Client,
+    store: &mut Store,
+    owner: &Owner,
+    uid: &str,
+    (finalizer, index): (&str, usize),
+) -> Result<(), ApplyError> {
+    let path = format!("/metadata/finalizers/{index}");
+    let operations = vec![
+        test("/metadata/uid", json!(uid)),
+        test(&path, json!(finalizer)),
+        json!({"op": "remove", "path": path}),
+    ];
+    json_patch(client, store, kind_of(owner), &owner.key, operations).await
+}
+
+/// Marks a Plan, or takes a mark from it.
+pub(super) async fn mark_gate(
+    client: &Client,
+    store: &mut Store,
+    plan: &Key,
+    uid: &str,
+    (change, has_annotations): (&Change, bool),
+) -> Result<(), ApplyError> {
+    let mut operations = vec![test("/metadata/uid", json!(uid))];
+    operations.extend(annotations(std::slice::from_ref(change), has_annotations));
+    json_patch(client, store, Kind::Plan, plan, operations).await
+}
+
+fn has_finalizers(store: &Store, owner: &Owner) -> bool {
+    let observed = &store.observed;
+    match owner.kind {
+        OwnerKind::MutexRunConfig => observed
+            .runs
+            .get(&owner.key)
+            .is_some_and(|run| !run.finalizers.is_empty()),
+        OwnerKind::NodeMaintenance(_) => observed
+            .maintenances
+            .get(owner)
+            .is_some_and(|view| !view.finalizers.is_empty()),
+        OwnerKind::Plan => observed
+            .plans
+            .get(&owner.key)
+            .is_some_and(|view| !view.finalizers.is_empty()),
+    }
+}
+
+/// Writes the run into the status, by the one manager that writes statuses: a field with two managers would
+/// outlive the run it belongs to.
+pub(super) async fn record_run(
+    client: &Client,
+    store: &mut Store,
+    owner: &Key,
+    run: &numo_api::RunStatus,
+) -> Result<(), ApplyError> {
+    let about = format!("MutexRunConfig {owner}");
+    let Some(known) = store.observed.runs.get(owner) else {
+        return Err(ApplyError::Gone { about });
+    };
+    let status = numo_api::MutexRunConfigStatus {
+        run: Some(run.clone()),
+        ..known.status.clone()
+    };
+    let uid = known.uid.clone();
+    let answer = crate::shell::status::apply(client, Kind::MutexRunConfig, owner, &uid, &status).await;
+    let item = answer.map_err(|error| ApplyError::of(error, &about))?;
+    if let Ok(object) = item.read(Kind::MutexRunConfig) {
+        keep(store, Kind::MutexRunConfig, &object);
+    }
+    Ok(())
+}

@@ -1,0 +1,143 @@
+//! Checks the objects that people write: rules, bindings and runs. What numo says of them is in their status.
+
+use super::finding::{Findings, counted};
+use crate::shell::{
+    client::Connection,
+    kind::Kind,
+    watch,
+    watched::{self, Object},
+};
+use kube::{Api, ResourceExt, api::ListParams};
+use numo_api::{Condition, MutexBinding, MutexRule, MutexRunConfig, conditions::types};
+
+/// All rules.
+pub(super) async fn rules(connection: &Connection, found: &mut Findings) -> Vec<MutexRule> {
+    let api = watch::items(&connection.read, Kind::MutexRule, "");
+    let items = match api.list(&ListParams::default()).await {
+        Ok(list) => list.items,
+        Err(kube::Error::Api(status)) if status.code == 404 => return Vec::new(),
+        Err(error) => {
+            found.unknown("MutexRules", &error);
+            return Vec::new();
+        }
+    };
+    let before = found.all.len();
+    let mut list: Vec<MutexRule> = Vec::new();
+    for item in items {
+        match watched::item(Kind::MutexRule, &item) {
+            Some(Object::Rule(rule)) => list.push(*rule),
+            Some(Object::Unreadable(rule, why)) => found.wrong(
+                format!(
+                    "MutexRule {}/{} is not read: {}",
+                    rule.namespace().unwrap_or_default(),
+                    rule.name_any(),
+                    why.message
+                ),
+                "its author makes it smaller, or deletes it".to_owned(),
+            ),
+            _ => {}
+        }
+    }
+    for rule in &list {
+        let key = format!("{}/{}", rule.namespace().unwrap_or_default(), rule.name_any());
+        if let Some(ready) = readiness(rule).filter(|ready| ready.status == "False") {
+            let reason = ready.reason.clone().unwrap_or_default();
+            let message = ready.message.clone().unwrap_or_default();
+            found.wrong(
+                format!("MutexRule {key} is not Ready ({reason}): {message}"),
+                format!(
+                    "numo explain mutexrule/{} -n {}",
+                    rule.name_any(),
+                    rule.namespace().unwrap_or_default()
+                ),
+            );
+        }
+    }
+    if found.all.len() == before {
+        found.ok(match list.len() {
+            0 => "there are no MutexRules yet".to_owned(),
+            1 => "the one MutexRule can be asked".to_owned(),
+            number => format!("all {number} MutexRules can be asked"),
+        });
+    }
+    list
+}
+
+/// All bindings: a gate that is not Ready stands open, or holds its owners for a slip of the pen.
+pub(super) async fn bindings(connection: &Connection, found: &mut Findings) {
+    let api: Api<MutexBinding> = Api::all(connection.read.clone());
+    let list = match api.list(&ListParams::default()).await {
+        Ok(list) => list.items,
+        Err(kube::Error::Api(status)) if status.code == 404 => return,
+        Err(error) => return found.unknown("MutexBindings", &error),
+    };
+    let total = list.len();
+    let mut good = 0;
+    for one in list {
+        let name = one.name_any();
+        let status = one.status.unwrap_or_default();
+        let ready = status.conditions.iter().find(|one| one.type_ == "Ready");
+        let current =
+            one.metadata.generation.is_none() || status.observed_generation == one.metadata.generation;
+        match ready.filter(|_| current) {
+            None => found.note(
+                format!("MutexBinding {name} has not been judged by numo yet"),
+                format!("numo explain mutexbinding/{name}"),
+            ),
+            Some(ready) if ready.status == "False" => found.wrong(
+                format!(
+                    "MutexBinding {name} is not Ready ({}): {}",
+                    ready.reason.as_deref().unwrap_or_default(),
+                    ready.message.as_deref().unwrap_or_default()
+                ),
+                format!("kubectl edit mutexbinding {name}; numo explain mutexbinding/{name}"),
+            ),
+            Some(_) if status.owners_matched == Some(0) => found.note(
+                format!(
+                    "MutexBinding {name} gates nothing: no {} matches its spec.ownerSelector",
+                    one.spec.owner_selector.kind
+                ),
+                format!("kubectl edit mutexbinding {name}, unless its owners are yet to come"),
+            ),
+            Some(_) => good += 1,
+        }
+    }
+    if good == total && total > 0 {
+        found.ok(format!(
+            "{} gate the owners that they select",
+            counted(total, "MutexBinding")
+        ));
+    }
+}
+
+/// All runs: one that waits for a person says which pools the next upgrade holds, or lets roll without rules.
+pub(super) async fn runs(connection: &Connection, found: &mut Findings) {
+    let api: Api<MutexRunConfig> = Api::all(connection.read.clone());
+    let list = match api.list(&ListParams::default()).await {
+        Ok(list) => list.items,
+        Err(kube::Error::Api(status)) if status.code == 404 => return,
+        Err(error) => return found.unknown("MutexRunConfigs", &error),
+    };
+    for one in list {
+        let (namespace, name) = (one.namespace().unwrap_or_default(), one.name_any());
+        let mut conditions = one.status.iter().flat_map(|status| &status.conditions);
+        let Some(stalled) = conditions.find(|one| one.type_ == types::STALLED) else {
+            continue;
+        };
+        // It is the run's matter, and nothing of the installation.
+        found.note(
+            format!(
+                "MutexRunConfig {namespace}/{name} waits for a person ({}): {}",
+                stalled.reason.as_deref().unwrap_or_default(),
+                stalled.message.as_deref().unwrap_or_default()
+            ),
+            format!("numo explain -n {namespace} mutexrunconfig/{name}"),
+        );
+    }
+}
+
+/// What numo says of a rule.
+pub(super) fn readiness(rule: &MutexRule) -> Option<&Condition> {
+    let mut conditions = rule.status.iter().flat_map(|status| &status.conditions);
+    conditions.rfind(|one| one.type_ == "Ready")
+}

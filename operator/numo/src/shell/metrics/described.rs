@@ -1,0 +1,58 @@
+//! What is known of each metric, for the docs. Nothing is counted here.
+
+/// What is known of a metric, for the docs.
+#[derive(Clone, Copy, Debug)]
+pub struct Described {
+    /// Name, without the prefix; of a counter without `_total`.
+    pub name: &'static str,
+    /// gauge, counter or histogram.
+    pub kind: &'static str,
+    /// Names of its labels.
+    pub labels: &'static [&'static str],
+    /// What it says.
+    pub help: &'static str,
+}
+
+const OWNER: [&str; 3] = ["kind", "namespace", "name"];
+
+macro_rules! described {
+    ($($constant:ident = $name:literal, $kind:literal, $labels:expr, $help:literal;)*) => {
+        $(pub(super) const $constant: Described = Described { name: $name, kind: $kind, labels: $labels, help: $help };)*
+        /// Every metric.
+        pub const ALL: &[Described] = &[$($constant,)*];
+    };
+}
+
+described! {
+    BUILD_INFO = "build_info", "gauge", &["version"], "Version of numo";
+    LEADER = "leader", "gauge", &[], "Whether this numo holds the leader lease";
+    NOT_LISTED = "not_listed", "gauge", &["resource"], "1 for what the leader has not listed yet: it decides nothing before that";
+    TOKEN_FAULTS = "token_faults", "gauge", &[], "What is wrong with the policies that limit numo's token: one for each that is missing, changed or not bound";
+    NODES = "nodes", "gauge", &["kind", "namespace", "name", "step"], "Nodes of an owner by step; every step is always there";
+    WAITING_NODES = "waiting_nodes", "gauge", &["kind", "namespace", "name", "reason"], "Nodes of an owner that are not done, by reason";
+    NODE_STEP = "node_step", "gauge", &["kind", "namespace", "name", "node", "step"], "1 for the step of a node in flight, 0 for the others";
+    NODE_STEP_SINCE = "node_step_since_timestamp_seconds", "gauge", &["kind", "namespace", "name", "node"], "When a node in flight came to its step (Unix time)";
+    OWNER_REASON = "owner_reason", "gauge", &["kind", "namespace", "name", "reason"], "1 for what an owner waits for, or is";
+    OWNER_STALLED = "owner_stalled", "gauge", &OWNER, "Whether an owner waits for a person";
+    UPGRADE_HELD = "upgrade_held", "gauge", &OWNER, "Whether an upgrade has begun while its MutexRunConfig is refused: no node changes until that is mended";
+    POOL_PAUSED = "pool_paused", "gauge", &["namespace", "name", "pool"], "Whether numo keeps a pool paused, for which MutexRunConfig; also after that one is gone";
+    POOL_HELD_NODES = "pool_held_nodes", "gauge", &["namespace", "name", "pool"], "Nodes that would roll if a pool that a run left paused were unpaused; also after that run is gone";
+    ORPHANED_MARKS = "orphaned_marks", "gauge", &["mark"], "Marks of numo on Nodes, pools, Machines and Leases whose owner is gone";
+    BUDGET_NODES = "budget_nodes", "gauge", &["budget", "group"], "Nodes that a MutexBudget speaks of, by group";
+    BUDGET_ALLOWED = "budget_allowed_nodes", "gauge", &["budget", "group"], "Nodes of it that may be unavailable";
+    BUDGET_IN_USE = "budget_in_use_nodes", "gauge", &["budget", "group"], "Nodes of it that are unavailable, whoever made them so";
+    BUDGET_BLOCKED = "budget_blocked_nodes", "gauge", &["budget", "reason"], "Nodes that wait for it: BudgetExhausted or Stopped";
+    BUDGET_PAUSED = "budget_paused", "gauge", &["budget"], "Whether spec.paused is set: nothing begins on its nodes";
+    RULE_VERDICTS = "rule_verdicts", "counter", &["rule", "phase", "verdict"], "Verdicts that count for nodes: pass, fail, continued; and evaluations that were none: wait, error";
+    RULE_SECONDS = "rule_seconds", "histogram", &["rule", "phase"], "From when a rule was asked first to its verdict";
+    PLUGIN_SECONDS = "plugin_seconds", "counter", &["rule"], "Time that evaluations of a rule took which is asked";
+    PLUGIN_MEMORY = "plugin_memory_bytes", "gauge", &["rule"], "Most memory of the last evaluation of a component";
+    PLUGIN_FAILURES = "plugin_failures", "counter", &["rule", "reason"], "Evaluations without a verdict";
+    NODE_CHANGES = "node_changes", "gauge", &[], "Journals (NodeChange objects)";
+    PASSES = "passes", "counter", &[], "Passes of the planner";
+    DECIDE_SECONDS = "decide_seconds", "histogram", &[], "Time of one decision";
+    PASS_SECONDS = "pass_seconds", "histogram", &[], "Time of one pass with its writes";
+    WRITES = "writes", "counter", &["action", "result"], "Writes to the API server: ok, stale, refused or failed";
+    BREACHES = "invariant_breaches", "counter", &[], "Decisions that would have broken an invariant and were not carried out";
+    EVENTS_DROPPED = "events_dropped", "counter", &[], "Events that were not written, as too many waited";
+}

@@ -1,0 +1,252 @@
+//! Metrics, one prefix `numo_`. A label never grows with the cluster: nodes are named only while they are in flight, and
+//! then so many of one owner at most.
+//!
+//! What [`ALL`] says of them is what the reference in the docs says; a test compares it with what is served.
+//!
+//! This page is what others count with; each family has a file of its own, and none of them imports this one.
+
+mod budgets;
+mod described;
+mod left;
+mod listing;
+mod owners;
+mod rules;
+mod series;
+#[cfg(test)]
+mod tests;
+mod writes;
+
+pub use self::described::{ALL, Described};
+
+use self::{
+    budgets::Budgets,
+    described::{
+        BREACHES, BUILD_INFO, DECIDE_SECONDS, EVENTS_DROPPED, LEADER, NODE_CHANGES, PASS_SECONDS, PASSES,
+        TOKEN_FAULTS,
+    },
+    left::Left,
+    listing::Listing,
+    owners::Owners,
+    rules::Rules,
+    series::register,
+    writes::Writes,
+};
+use jiff::Timestamp;
+use numo_api::{Phase, Reason, VerdictRecord};
+use numo_core::{
+    Owner,
+    left::Orphan,
+    observed::{Observed, RuleView},
+    report::Report,
+};
+use prometheus_client::{
+    encoding::{EncodeLabelSet, text::encode},
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    registry::Registry,
+};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicBool},
+    time::{Duration, Instant},
+};
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct BuildLabels {
+    version: &'static str,
+}
+
+/// All metrics, and what the probes say.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    registry: Arc<Mutex<Registry>>,
+    listing: Listing,
+    owners: Owners,
+    left: Left,
+    budgets: Budgets,
+    rules: Rules,
+    node_changes: Gauge,
+    /// Whether this numo leads.
+    pub leader: Gauge,
+    /// How many faults the policies have that limit numo's token.
+    pub token_faults: Gauge,
+    /// Passes of the planner.
+    pub passes: Counter,
+    /// Time of one decision (seconds).
+    pub decide_seconds: Histogram,
+    /// Time of one pass with its writes (seconds).
+    pub pass_seconds: Histogram,
+    writes: Writes,
+    /// Decisions that would have broken an invariant.
+    pub breaches: Counter,
+    /// Events that were dropped.
+    pub events_dropped: Counter,
+    /// Whether the process serves: it leads, or waits for the lease.
+    pub ready: Arc<AtomicBool>,
+    /// When the planner was heard last, while it decides.
+    heard: Arc<Mutex<Option<Instant>>>,
+}
+
+/// A histogram of what takes less than a second.
+fn short() -> Histogram {
+    Histogram::new([
+        0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0,
+    ])
+}
+
+impl Metrics {
+    /// All metrics at zero, in the order in which they are served.
+    pub fn new() -> Self {
+        let mut registry = Registry::with_prefix("numo");
+        let all = &mut registry;
+        let build = Family::<BuildLabels, Gauge>::default();
+        let version = env!("CARGO_PKG_VERSION");
+        build.get_or_create(&BuildLabels { version }).set(1);
+        register(all, BUILD_INFO, build);
+        let leader = Gauge::default();
+        register(all, LEADER, leader.clone());
+        let listing = Listing::register(all);
+        let token_faults = Gauge::default();
+        register(all, TOKEN_FAULTS, token_faults.clone());
+        let (owners, left) = (Owners::register(all), Left::register(all));
+        let (budgets, rules) = (Budgets::register(all), Rules::register(all));
+        let node_changes = Gauge::default();
+        register(all, NODE_CHANGES, node_changes.clone());
+        let (passes, breaches, events_dropped) = (Counter::default(), Counter::default(), Counter::default());
+        let (decide_seconds, pass_seconds) = (short(), short());
+        register(all, PASSES, passes.clone());
+        register(all, DECIDE_SECONDS, decide_seconds.clone());
+        register(all, PASS_SECONDS, pass_seconds.clone());
+        let writes = Writes::register(all);
+        register(all, BREACHES, breaches.clone());
+        register(all, EVENTS_DROPPED, events_dropped.clone());
+        writes.count_from_zero();
+        Self {
+            registry: Arc::new(Mutex::new(registry)),
+            listing,
+            owners,
+            left,
+            budgets,
+            rules,
+            node_changes,
+            leader,
+            token_faults,
+            passes,
+            decide_seconds,
+            pass_seconds,
+            writes,
+            breaches,
+            events_dropped,
+            ready: Arc::default(),
+            heard: Arc::default(),
+        }
+    }
+
+    /// Notes that the planner goes on.
+    pub fn hear(&self) {
+        *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    /// How long the planner has not been heard; none where it does not decide.
+    pub fn silent_for(&self) -> Option<Duration> {
+        let heard = *self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        heard.map(|at| at.elapsed())
+    }
+
+    /// Notes what decisions wait for, by its plural names, and how many objects were seen by now; nothing once all of it is listed.
+    pub fn awaits(&self, resources: BTreeSet<&'static str>, seen: usize) {
+        self.listing.awaits(resources, seen);
+    }
+
+    /// What decisions wait for, and for how long nothing of it has been listed; none where they wait for nothing.
+    pub fn unlisted(&self) -> Option<(Vec<&'static str>, Duration)> {
+        self.listing.unlisted()
+    }
+
+    /// Counts a write.
+    pub fn wrote(&self, action: &'static str, result: &'static str) {
+        self.writes.count(action, result);
+    }
+
+    /// Shows an owner: its report, what it waits for, and whether that is a person.
+    pub fn show(&self, owner: &Owner, report: &Report, reason: Reason, stalled: bool) {
+        self.owners.show(owner, report, reason, stalled);
+        self.left.note(owner, report);
+        self.budgets.note(owner, report);
+    }
+
+    /// Shows every pool that numo keeps paused, for an owner that is there or one that is gone, and the marks that nobody
+    /// takes back by itself.
+    pub fn show_left(&self, orphans: &[Orphan]) {
+        self.left.show(orphans);
+    }
+
+    /// Shows budgets and journals.
+    pub fn show_cluster(&self, observed: &Observed, now: Timestamp) {
+        self.node_changes
+            .set(i64::try_from(observed.changes.len()).unwrap_or(i64::MAX));
+        self.budgets.show(observed, now);
+    }
+
+    /// A rule is asked: its counters are there, at zero.
+    pub fn begins(&self, rule: &str, phase: Phase) {
+        self.rules.begins(rule, phase);
+    }
+
+    /// Rules are there: their counters are, at zero, before any of them is asked.
+    pub fn know_rules<'r>(&self, rules: impl Iterator<Item = &'r RuleView>) {
+        self.rules.know_rules(rules);
+    }
+
+    /// Forgets rules that are gone.
+    pub fn keep_rules(&self, is_there: impl Fn(&str) -> bool) {
+        self.rules.keep_rules(is_there);
+    }
+
+    /// Counts a verdict that was journaled.
+    pub fn judged(&self, verdict: &VerdictRecord) {
+        self.rules.judged(verdict);
+    }
+
+    /// Counts an evaluation that was no verdict for a node: a wait, or none at all.
+    pub fn count_verdict(&self, rule: &str, phase: Phase, verdict: &'static str) {
+        self.rules.count_verdict(rule, phase, verdict);
+    }
+
+    /// Counts what an evaluation took.
+    pub fn evaluated(&self, rule: &str, took: Duration) {
+        self.rules.evaluated(rule, took);
+    }
+
+    /// Notes how much memory the last evaluation of a component had (bytes).
+    pub fn used_memory(&self, rule: &str, bytes: u64) {
+        self.rules.used_memory(rule, bytes);
+    }
+
+    /// Counts an evaluation without a verdict.
+    pub fn gave_no_verdict(&self, rule: &str, reason: Reason) {
+        self.rules.gave_no_verdict(rule, reason);
+    }
+
+    /// Forgets an owner that is gone.
+    pub fn forget(&self, owner: &Owner) {
+        self.owners.forget(owner);
+        self.left.forget(owner);
+        self.budgets.forget(owner);
+    }
+
+    /// The text of `/metrics` (OpenMetrics).
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        if encode(&mut text, &registry).is_err() {
+            text.push_str("# metrics cannot be encoded\n");
+        }
+        text
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}

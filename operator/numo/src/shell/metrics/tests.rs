@@ -1,0 +1,293 @@
+//! What `/metrics` serves, by its text.
+
+use super::{
+    rules::{RulePhaseLabels, VERDICTS},
+    *,
+};
+use numo_api::Step;
+use numo_core::{
+    left::MARKS,
+    observed::Key,
+    report::{NodeReport, RunPhase, Why},
+};
+use std::collections::BTreeMap;
+
+/// Lines of the text that begin so.
+fn lines(metrics: &Metrics, prefix: &str) -> Vec<String> {
+    let text = metrics.text();
+    let found = text.lines().filter(|line| line.starts_with(prefix));
+    found.map(ToOwned::to_owned).collect()
+}
+
+fn node(step: Step, reason: Reason) -> NodeReport {
+    NodeReport {
+        pool: "worker".into(),
+        step,
+        why: Why::new(reason, ""),
+        since: Some("2026-01-01T00:00:00Z".to_owned()),
+        change: None,
+    }
+}
+
+#[test]
+fn every_metric_that_is_served_is_described_and_the_other_way_round() {
+    let metrics = Metrics::new();
+    // A family shows itself with its first series.
+    let owner = Owner::run(Key::new("ns", "upgrade"));
+    let mut report = Report::default();
+    report
+        .nodes
+        .insert("a".to_owned(), node(Step::PreRules, Reason::RuleRunning));
+    report.pools.push(numo_core::report::PoolReport::default());
+    metrics.show(&owner, &report, Reason::Progressing, false);
+    let mut observed = Observed::default();
+    let budget = numo_core::observed::BudgetView {
+        name: "all".to_owned(),
+        selector: serde_json::json!({}),
+        max_unavailable: Err("unknown".to_owned()),
+        group_by: None,
+        paused: false,
+        annotations: BTreeMap::new(),
+        uid: String::new(),
+        generation: 1,
+        status: numo_api::MutexBudgetStatus::default(),
+    };
+    observed.budgets.insert("all".to_owned(), budget);
+    let some = numo_core::observed::NodeView {
+        name: "a".to_owned(),
+        uid: String::new(),
+        created: Timestamp::UNIX_EPOCH,
+        labels: BTreeMap::new(),
+        annotations: BTreeMap::new(),
+        has_annotations: false,
+        unschedulable: false,
+        taints: serde_json::Value::Null,
+        ready: true,
+        not_ready_since: None,
+        leaving: None,
+        boot_id: String::new(),
+        kubelet_version: String::new(),
+        etcd_voter: None,
+    };
+    observed.nodes.insert("a".to_owned(), some);
+    metrics.show_cluster(&observed, Timestamp::UNIX_EPOCH);
+    metrics.show_left(&[]);
+    metrics.awaits(["mutexrules"].into(), 0);
+    metrics.begins("ns/rule", Phase::Pre);
+    let labels = RulePhaseLabels {
+        rule: "ns/rule".to_owned(),
+        phase: "Pre",
+    };
+    metrics.rules.seconds.get_or_create(&labels).observe(1.0);
+    metrics.evaluated("ns/rule", Duration::from_secs(1));
+    metrics.used_memory("ns/rule", 1);
+    metrics.gave_no_verdict("ns/rule", Reason::Trap);
+    metrics.wrote("PatchNode", "ok");
+    let served: BTreeSet<String> = lines(&metrics, "# TYPE ").into_iter().collect();
+    let described: BTreeSet<String> = ALL
+        .iter()
+        .map(|one| format!("# TYPE numo_{} {}", one.name, one.kind))
+        .collect();
+    assert_eq!(served, described);
+}
+
+/// What nobody has seen yet is at zero: an alert on growth must not miss the first time.
+#[test]
+fn counters_are_there_before_anything_is_counted() {
+    let metrics = Metrics::new();
+    let written: BTreeSet<&str> = include_str!("../planner/action.rs")
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("Action::")?.split_once(" => \""))
+        .filter_map(|(_, name)| name.strip_suffix("\","))
+        .collect();
+    assert!(written.len() > 15, "{written:?}");
+    for action in written.into_iter().chain(["WriteStatus"]) {
+        for result in ["ok", "stale", "refused", "failed"] {
+            let line = format!("numo_writes_total{{action=\"{action}\",result=\"{result}\"}} 0");
+            assert_eq!(lines(&metrics, &line).len(), 1, "{line}");
+        }
+    }
+    let mut rule = RuleView {
+        key: Key::new("ns", "rule"),
+        uid: String::new(),
+        generation: 1,
+        job_name: String::new(),
+        job_namespace: String::new(),
+        job_accounts: Vec::new(),
+        has_job: false,
+        has_clean_up_job: false,
+        is_asked: true,
+        timeout_seconds: 1,
+        pass_seconds: 60,
+        retries: 0,
+        failure_policy: numo_api::FailurePolicy::default(),
+        phases: vec![Phase::Pre],
+        placement: numo_api::Placement::default(),
+        log_tail_bytes: 0,
+        validity: numo_core::observed::Validity::Unknown,
+    };
+    metrics.know_rules([&rule].into_iter());
+    let of = |phase: &str| format!("numo_rule_verdicts_total{{rule=\"ns/rule\",phase=\"{phase}\"");
+    assert_eq!(lines(&metrics, &of("Pre")).len(), VERDICTS.len());
+    assert_eq!(lines(&metrics, &of("Post")).len(), 0);
+    let trap = "numo_plugin_failures_total{rule=\"ns/rule\",reason=\"Trap\"} 0";
+    assert_eq!(lines(&metrics, trap).len(), 1);
+    // An edit of the rule gives it another phase.
+    rule.generation = 2;
+    rule.phases = vec![Phase::Pre, Phase::Post];
+    metrics.know_rules([&rule].into_iter());
+    assert_eq!(lines(&metrics, &of("Post")).len(), VERDICTS.len());
+    metrics.keep_rules(|_| false);
+    assert_eq!(lines(&metrics, &of("Pre")).len(), 0);
+    assert_eq!(lines(&metrics, trap).len(), 0);
+}
+
+/// Whoever deletes a run in mid-upgrade does not silence the alert that its pool is paused.
+#[test]
+fn a_pool_that_stays_paused_keeps_its_series_when_its_run_is_gone() {
+    let metrics = Metrics::new();
+    let owner = Owner::run(Key::new("ns", "upgrade"));
+    let report = Report {
+        phase: RunPhase::Held,
+        pools: vec![numo_core::report::PoolReport {
+            name: "worker".to_owned(),
+            paused: true,
+            ours: true,
+            outdated: 3,
+            ..numo_core::report::PoolReport::default()
+        }],
+        ..Report::default()
+    };
+    let labels = r#"{namespace="ns",name="upgrade",pool="worker"}"#;
+    let shown = |paused: &str, held: &str| {
+        let series = format!("numo_pool_paused{labels} {paused}");
+        assert_eq!(lines(&metrics, &series).len(), 1, "{series}\n{}", metrics.text());
+        let series = format!("numo_pool_held_nodes{labels} {held}");
+        assert_eq!(lines(&metrics, &series).len(), 1, "{series}\n{}", metrics.text());
+    };
+    metrics.show(&owner, &report, Reason::PoolHeld, true);
+    metrics.show_left(&[]);
+    shown("1", "3");
+    assert_eq!(lines(&metrics, "numo_orphaned_marks{").len(), MARKS.len());
+    let orphan = Orphan {
+        left: numo_core::left::Left {
+            object: "MachineConfigPool worker".to_owned(),
+            mark: numo_api::marks::PAUSED_BY.to_owned(),
+            owner: "uid".to_owned(),
+            message: String::new(),
+        },
+        on: numo_core::left::Marked {
+            api_version: "machineconfiguration.openshift.io/v1",
+            kind: "MachineConfigPool",
+            key: Key::new("", "worker"),
+            uid: "pool".to_owned(),
+        },
+        owner: Some(Key::new("ns", "upgrade")),
+        unknown: None,
+        held_nodes: Some(2),
+        commands: Vec::new(),
+    };
+    metrics.forget(&owner);
+    metrics.show_left(std::slice::from_ref(&orphan));
+    shown("1", "2");
+    let mark = format!("numo_orphaned_marks{{mark=\"{}\"}} 1", numo_api::marks::PAUSED_BY);
+    assert_eq!(lines(&metrics, &mark).len(), 1);
+    // A run of that name comes back, and does not hold the pool yet: the pool is paused all the same.
+    let idle = Report {
+        phase: RunPhase::Idle,
+        pools: vec![numo_core::report::PoolReport {
+            name: "worker".to_owned(),
+            paused: true,
+            ..numo_core::report::PoolReport::default()
+        }],
+        ..Report::default()
+    };
+    metrics.show(&owner, &idle, Reason::UpToDate, false);
+    metrics.show_left(&[orphan]);
+    shown("1", "2");
+    metrics.show_left(&[]);
+    shown("0", "0");
+    metrics.forget(&owner);
+    metrics.show_left(&[]);
+    assert_eq!(lines(&metrics, "numo_pool_paused{"), Vec::<String>::new());
+}
+
+#[test]
+fn what_is_not_listed_yet_is_shown_until_it_is() {
+    let metrics = Metrics::new();
+    assert!(metrics.unlisted().is_none());
+    metrics.awaits(["mutexrules", "nodes"].into(), 0);
+    assert_eq!(lines(&metrics, "numo_not_listed{").len(), 2);
+    metrics.awaits(["mutexrules"].into(), 0);
+    let shown = lines(&metrics, "numo_not_listed{");
+    assert_eq!(shown, ["numo_not_listed{resource=\"mutexrules\"} 1"]);
+    let (resources, _) = metrics.unlisted().unwrap();
+    assert_eq!(resources, ["mutexrules"]);
+    metrics.awaits(BTreeSet::new(), 0);
+    assert!(metrics.unlisted().is_none());
+    assert_eq!(lines(&metrics, "numo_not_listed{"), Vec::<String>::new());
+}
+
+/// Between upgrades a refused run with `hold: Always` keeps its pools paused, and holds no upgrade.
+#[test]
+fn an_upgrade_is_held_only_once_one_has_begun() {
+    let metrics = Metrics::new();
+    let owner = Owner::run(Key::new("ns", "upgrade"));
+    let mut report = Report::default();
+    let series = |value: u8| {
+        format!(r#"numo_upgrade_held{{kind="MutexRunConfig",namespace="ns",name="upgrade"}} {value}"#)
+    };
+    metrics.show(&owner, &report, Reason::RuleNotFound, true);
+    assert_eq!(lines(&metrics, "numo_upgrade_held{"), [series(0)]);
+    report.upgrade_held = Some(numo_core::report::Why::new(Reason::RuleNotFound, ""));
+    metrics.show(&owner, &report, Reason::RuleNotFound, true);
+    assert_eq!(lines(&metrics, "numo_upgrade_held{"), [series(1)]);
+    metrics.forget(&owner);
+    assert_eq!(lines(&metrics, "numo_upgrade_held{"), Vec::<String>::new());
+}
+
+#[test]
+fn steps_are_always_there_and_what_is_over_is_taken_back() {
+    let metrics = Metrics::new();
+    let owner = Owner::run(Key::new("ns", "upgrade"));
+    let mut report = Report::default();
+    report
+        .nodes
+        .insert("a".to_owned(), node(Step::PreRules, Reason::RuleRunning));
+    report
+        .nodes
+        .insert("b".to_owned(), node(Step::Selected, Reason::WaitingForTurn));
+    metrics.show(&owner, &report, Reason::Progressing, false);
+    assert_eq!(lines(&metrics, "numo_nodes{").len(), 16);
+    let of_step = "numo_node_step{kind=\"MutexRunConfig\",namespace=\"ns\",name=\"upgrade\",node=\"a\",step=\"PreRules\"} 1";
+    assert_eq!(lines(&metrics, of_step).len(), 1);
+    assert_eq!(lines(&metrics, "numo_waiting_nodes{").len(), 2);
+    assert_eq!(
+        lines(&metrics, "numo_node_step_since_timestamp_seconds{").len(),
+        1
+    );
+    report
+        .nodes
+        .insert("a".to_owned(), node(Step::Done, Reason::Done));
+    metrics.show(&owner, &report, Reason::Suspended, true);
+    assert_eq!(lines(&metrics, "numo_node_step{").len(), 0);
+    assert_eq!(lines(&metrics, "numo_waiting_nodes{").len(), 1);
+    assert_eq!(
+        lines(&metrics, "numo_owner_reason{"),
+        [r#"numo_owner_reason{kind="MutexRunConfig",namespace="ns",name="upgrade",reason="Suspended"} 1"#]
+    );
+    metrics.begins("ns/rule", Phase::Pre);
+    metrics.keep_rules(|rule| rule == "ns/rule");
+    assert_eq!(lines(&metrics, "numo_rule_verdicts_total{").len(), VERDICTS.len());
+    metrics.keep_rules(|_| false);
+    assert_eq!(lines(&metrics, "numo_rule_verdicts_total{"), Vec::<String>::new());
+    metrics.forget(&owner);
+    for name in [
+        "numo_nodes{",
+        "numo_waiting_nodes{",
+        "numo_owner_reason{",
+        "numo_owner_stalled{",
+    ] {
+        assert_eq!(lines(&metrics, name), Vec::<String>::new());
+    }
+}
