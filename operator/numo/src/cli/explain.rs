@@ -4,7 +4,7 @@
 use super::{
     cluster::ClusterArgs,
     completion, cure,
-    error::CliError,
+    error::{self, CliError},
     look::{self, Look, ago},
     object::{ObjectArg, What},
     output::{self, OutputArgs, paint},
@@ -242,7 +242,7 @@ async fn see_pods(connection: &Connection, look: &mut Look, object: &ObjectArg) 
     }
     let unseen = observe::pods(&connection.read, &mut look.store, &nodes, &mut None)
         .await
-        .map_err(CliError::api(format!("pods of Node {}", nodes.join(", "))))?;
+        .map_err(error::api(format!("pods of Node {}", nodes.join(", "))))?;
     look.unseen.extend(unseen);
     look.unseen.sort();
     look.unseen.dedup();
@@ -413,10 +413,10 @@ fn explained(look: &Look, args: &ExplainArgs) -> Result<Vec<Explanation>, CliErr
                     "found no node {name}, but {0}/{name}: `numo explain {0}/{name}`",
                     what.singular()
                 )),
-                None => CliError::no_node(name),
+                None => error::no_node(name),
             }
         }
-        (What::Node, _) => CliError::no_node(name),
+        (What::Node, _) => error::no_node(name),
         (what, _) => {
             let place = args
                 .namespace

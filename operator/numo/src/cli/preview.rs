@@ -4,7 +4,7 @@
 use super::{
     cluster::ClusterArgs,
     completion,
-    error::CliError,
+    error::{self, CliError},
     look::{self, Look, settings},
     object::{ObjectArg, What},
     output::{self, OutputArgs, paint},
@@ -196,7 +196,7 @@ pub async fn preview(args: PreviewArgs) -> Result<(), CliError> {
         default = namespace;
         let (store, unseen) = observe::once(&found.read, settings())
             .await
-            .map_err(CliError::api("looking at the cluster"))?;
+            .map_err(error::api("looking at the cluster"))?;
         let now = found.clock.now();
         connection = Some(found);
         (store, unseen, now)
@@ -210,7 +210,7 @@ pub async fn preview(args: PreviewArgs) -> Result<(), CliError> {
             // What these owners refer to has room first.
             observe::give_room(&connection.read, &mut store)
                 .await
-                .map_err(CliError::api("reading mutexrules"))?;
+                .map_err(error::api("reading mutexrules"))?;
         }
         if owners.is_empty() && args.object.is_none() {
             return Err(CliError::Usage(format!(
@@ -356,7 +356,7 @@ async fn take_in(
                         kube::Error::Api(status) if matches!(status.code, 400 | 422) => {
                             CliError::Usage(format!("{about}: {}", status.message))
                         }
-                        error => CliError::api(about.as_str())(error),
+                        error => error::api(about.as_str())(error),
                     })?;
         } else {
             let metadata = &mut object.metadata;
@@ -613,7 +613,7 @@ async fn of_owner(
     if let Some(site) = site {
         let connection = site.connection;
         let found = observe::pods(&connection.read, store, &looked_at, &mut None).await;
-        unseen.extend(found.map_err(CliError::api("pods"))?);
+        unseen.extend(found.map_err(error::api("pods"))?);
         drains(&mut one, &store.observed, &site.around, owner, &looked_at, now);
         // Who is not drained serves on.
         if look::drain_options(&store.observed, owner).is_some() {

@@ -471,6 +471,8 @@ mod tests {
             "numo/src/runners",
             "numo/src/shell",
             "numo/src/cli",
+            "author/src",
+            "cli/src",
         ] {
             sources(&root.join(folder), &mut all);
         }

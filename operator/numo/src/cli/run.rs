@@ -1,6 +1,6 @@
 //! `numo run`: the operator.
 
-use super::{cluster::KubeconfigArgs, error::CliError, files::read, say};
+use super::{cluster::KubeconfigArgs, error::CliError, say};
 use crate::shell::{
     channel::ChannelOptions,
     client,
@@ -11,6 +11,7 @@ use crate::shell::{
     webhook::{WebhookCerts, WebhookOptions},
 };
 use clap::{Args, ValueEnum};
+use numo_cli::files::read;
 use numo_core::{
     observed::{Key, PlanJobSettings, Settings},
     owners::plan::duration_millis,
