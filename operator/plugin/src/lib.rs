@@ -43,11 +43,12 @@ pub mod prometheus;
 pub mod services;
 pub mod shares;
 pub mod signature;
+pub mod spec;
 #[doc(hidden)]
 pub mod text;
 pub mod verdict;
 
-pub use compile::compile_child;
+pub use compile::{COMPILE_VERB, compile_child};
 pub use description::Description;
 pub use digest::digest;
 pub use engine::{Compile, Engine, Setup, SetupError, Turn};

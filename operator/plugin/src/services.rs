@@ -9,6 +9,9 @@ use serde_json::{Value, value::RawValue};
 
 use crate::{address::AddressRange, verdict::ObjectRef};
 
+/// Objects that a reader of numo reads at once, however many are asked for.
+pub const PAGE: u32 = 20;
+
 /// Everything beyond computing that one evaluation can reach. What is none answers `unsupported`, after the grants
 /// were checked.
 #[derive(Clone)]

@@ -6,7 +6,7 @@ use numo_structure::{Crate, table};
 use std::path::Path;
 
 /// The folders of the crates that ship.
-const CRATES: [&str; 4] = ["api", "core", "plugin", "numo"];
+const CRATES: [&str; 6] = ["api", "core", "plugin", "cli", "author", "numo"];
 
 fn read(name: &str) -> Crate {
     let operator = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../operator");
@@ -37,7 +37,14 @@ fn a_function_that_is_named_like_a_question_does_not_write() {
 
 /// Files of more than 600 lines and functions of more than 60, of each crate: what there is today, and it only shrinks. Lower
 /// a number when one is split.
-const LARGE: [(&str, usize, usize); 4] = [("api", 0, 0), ("core", 5, 28), ("plugin", 1, 3), ("numo", 1, 39)];
+const LARGE: [(&str, usize, usize); 6] = [
+    ("api", 0, 0),
+    ("core", 5, 28),
+    ("plugin", 1, 3),
+    ("cli", 0, 0),
+    ("author", 1, 3),
+    ("numo", 0, 36),
+];
 /// The lines of a file that is large.
 const LARGE_FILE: usize = 600;
 

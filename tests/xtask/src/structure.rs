@@ -8,7 +8,7 @@ use numo_structure::{Crate, table};
 use crate::step;
 
 /// The folders of the crates that ship.
-const CRATES: [&str; 4] = ["api", "core", "plugin", "numo"];
+const CRATES: [&str; 6] = ["api", "core", "plugin", "cli", "author", "numo"];
 
 /// What `cargo xtask structure` takes.
 #[derive(clap::Args)]

@@ -4,7 +4,7 @@
 use super::{
     cluster::ClusterArgs,
     completion,
-    error::CliError,
+    error::{self, CliError},
     look::{self, Look},
     object::{ObjectArg, What},
     word::{Change, SayArgs, Speaker},
@@ -90,7 +90,7 @@ pub async fn give(args: DirectiveArgs, action: DirectiveAction) -> Result<(), Cl
         let clear = json!({"spec": {"directive": null}});
         api.patch(&name, &speaker.params(), &Patch::Merge(clear))
             .await
-            .map_err(CliError::api(format!("NodeChange {namespace}/{name}")))?;
+            .map_err(error::api(format!("NodeChange {namespace}/{name}")))?;
     }
     let mut patch = json!({"spec": {"directive": directive}});
     // Nobody's reason for an earlier word is a reason for this one.
@@ -137,7 +137,7 @@ async fn turn_of(
     );
     let runs = runs.list(&ListParams::default()).await;
     let live: BTreeSet<String> = runs
-        .map_err(CliError::api("mutexrunconfigs"))?
+        .map_err(error::api("mutexrunconfigs"))?
         .items
         .iter()
         .filter_map(|run| {
@@ -158,7 +158,7 @@ async fn turn_of(
             })),
             // A cluster without them has none.
             Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => {}
-            Err(error) => return Err(CliError::api("nodemaintenances")(error)),
+            Err(error) => return Err(error::api("nodemaintenances")(error)),
         }
     }
     let mut planned: BTreeSet<String> = BTreeSet::new();
@@ -170,11 +170,11 @@ async fn turn_of(
             Some(numo_core::owners::plan::run_id(plan.metadata.uid.as_ref()?, hash))
         })),
         Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => {}
-        Err(error) => return Err(CliError::api("plans")(error)),
+        Err(error) => return Err(error::api("plans")(error)),
     }
     let all = watch::api(&connection.read, Kind::NodeChange, namespace.unwrap_or_default());
     let params = ListParams::default().fields(&format!("spec.nodeName={node}"));
-    let list = all.list(&params).await.map_err(CliError::api("nodechanges"))?;
+    let list = all.list(&params).await.map_err(error::api("nodechanges"))?;
     let changes = list.items.into_iter().filter_map(|object| {
         let value = serde_json::to_value(&object).ok()?;
         Some((object, serde_json::from_value::<NodeChange>(value).ok()?))
@@ -201,7 +201,7 @@ async fn before_its_turn(
     let look = look::look(&args.cluster, "skip").await?;
     let namespace = args.namespace.as_deref();
     if !look.store.observed.nodes.contains_key(node) {
-        return Err(CliError::no_node(node));
+        return Err(error::no_node(node));
     }
     let no_turn = || {
         CliError::Usage(format!(
@@ -276,7 +276,7 @@ async fn create_change(
         let made = watch::api(&speaker.connection.write, Kind::NodeChange, &change.namespace)
             .create(&speaker.post(), &body)
             .await
-            .map_err(CliError::api(&doing))?;
+            .map_err(error::api(&doing))?;
         let resource = watch::resource(Kind::NodeChange);
         speaker.tell(&resource, &made, "SkipAsked", &word).await;
     }
@@ -292,7 +292,7 @@ async fn create_change(
 /// Whether the node is gone or not Ready: only then may one that is changing be left out.
 async fn is_away(connection: &Connection, node: &str) -> Result<bool, CliError> {
     let api = watch::api(&connection.read, Kind::Node, "");
-    let found = api.get_opt(node).await.map_err(CliError::api("nodes"))?;
+    let found = api.get_opt(node).await.map_err(error::api("nodes"))?;
     let conditions = found
         .as_ref()
         .and_then(|node| node.data.pointer("/status/conditions")?.as_array());

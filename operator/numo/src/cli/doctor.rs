@@ -3,7 +3,6 @@
 use super::{
     cluster::ClusterArgs,
     error::CliError,
-    files::read,
     output::{self, OutputArgs, paint},
     run::{DEFAULT_NAMESPACE, REGISTRIES_ON_LOOPBACK},
 };
@@ -13,6 +12,7 @@ use crate::shell::{
 };
 use anstyle::Style;
 use clap::Args;
+use numo_cli::files::read;
 use numo_plugin::oci::Proxies;
 use std::{fmt::Write as _, path::PathBuf};
 

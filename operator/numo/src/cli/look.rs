@@ -3,7 +3,7 @@
 
 use super::{
     cluster::ClusterArgs,
-    error::CliError,
+    error::{self, CliError},
     object::{Found, What},
     run::DEFAULT_NAMESPACE,
 };
@@ -91,7 +91,7 @@ impl Look {
 pub async fn look_by(connection: &Connection) -> Result<Look, CliError> {
     let (store, unseen) = observe::once(&connection.read, settings())
         .await
-        .map_err(CliError::api("looking at the cluster"))?;
+        .map_err(error::api("looking at the cluster"))?;
     if let Some(words) = unseen.iter().find(|words| words.starts_with("nodes: ")) {
         return Err(CliError::Wrong(format!(
             "cannot look at the cluster: {words}; a cluster administrator lends the ClusterRole numo-viewer"

@@ -16,7 +16,6 @@ mod directive;
 mod doctor;
 mod error;
 mod explain;
-mod files;
 mod look;
 mod object;
 mod output;
@@ -37,7 +36,7 @@ mod word;
 pub use cluster::ClusterArgs;
 pub use error::CliError;
 
-use crate::shell::eval::{component, expressions};
+use crate::shell::eval::expressions;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use std::{ffi::OsStr, path::PathBuf, process::ExitCode};
 
@@ -116,7 +115,7 @@ fn parse() -> Cli {
 pub fn main() -> ExitCode {
     // The children that bound themselves do so before anything else is set up.
     match std::env::args_os().nth(1).as_deref().and_then(OsStr::to_str) {
-        Some(component::COMPILE_VERB) => return numo_plugin::compile_child(),
+        Some(numo_plugin::COMPILE_VERB) => return numo_plugin::compile_child(),
         Some(expressions::EVALUATE_VERB) => return expressions::evaluate_child(),
         _ => {}
     }
@@ -151,7 +150,7 @@ pub fn main() -> ExitCode {
             Verb::Skip(args) => directive::give(args, numo_api::DirectiveAction::Skip).await,
             Verb::Release(args) => Box::pin(release::release(args)).await,
             Verb::Doctor(args) => doctor::doctor(args).await,
-            Verb::Plugin(args) => plugin::plugin(args).await,
+            Verb::Plugin(args) => numo_author::run(args).await,
             Verb::Crds(args) => crds::crds(&args),
             Verb::Reference(args) => reference::reference(&args, &command()),
             Verb::Version(args) => version::version(args).await,

@@ -1,6 +1,6 @@
 //! KIND/NAME on the command line: which kinds there are, by all their names, and the owner that is meant.
 
-use super::error::CliError;
+use super::error::{self, CliError};
 use crate::shell::{client::Connection, watch, wire::Kind};
 use kube::{api::ListParams, core::DynamicObject, discovery::ApiResource};
 use serde_json::Value;
@@ -211,7 +211,7 @@ impl ObjectArg {
                         format!(" in namespace {namespace}")
                     };
                     let doing = format!("{}/{}{place}", what.singular(), self.name);
-                    let error = CliError::api(doing)(error);
+                    let error = error::api(doing)(error);
                     // The usual group's word counts, unless that is not installed.
                     if refused.is_none() || matches!(refused, Some(CliError::NotServed { .. })) {
                         refused = Some(error);

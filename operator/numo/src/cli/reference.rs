@@ -473,6 +473,8 @@ mod tests {
             "numo/src/runners",
             "numo/src/shell",
             "numo/src/cli",
+            "author/src",
+            "cli/src",
         ] {
             sources(&root.join(folder), &mut all);
         }

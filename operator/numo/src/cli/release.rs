@@ -3,7 +3,7 @@
 
 use super::{
     cluster::ClusterArgs,
-    error::CliError,
+    error::{self, CliError},
     look::settings,
     output::{OutputArgs, Table},
     run::DEFAULT_NAMESPACE,
@@ -128,7 +128,7 @@ pub async fn release(args: ReleaseArgs) -> Result<(), CliError> {
     loop {
         let (mut store, unseen) = observe::once(&connection.read, settings())
             .await
-            .map_err(CliError::api("looking at the cluster"))?;
+            .map_err(error::api("looking at the cluster"))?;
         // What may not be seen may not be taken for free of marks.
         let hidden = unseen.iter().find(|words| {
             words.ends_with(FORBIDDEN) && NEEDED.iter().any(|kind| words.starts_with(&format!("{kind}: ")))
@@ -161,10 +161,7 @@ pub async fn release(args: ReleaseArgs) -> Result<(), CliError> {
     }
     if let Some(candidate) = candidate.filter(|_| args.take_over) {
         let doing = format!("Lease {}/{LEADER_LEASE}", args.namespace);
-        candidate
-            .hold_on(HELD_SECONDS)
-            .await
-            .map_err(CliError::api(doing))?;
+        candidate.hold_on(HELD_SECONDS).await.map_err(error::api(doing))?;
     }
     say(&released, &args)?;
     match closed {
@@ -243,12 +240,12 @@ async fn lead(connection: &Connection, args: &ReleaseArgs) -> Result<(Fence, Can
     let doing = format!("Lease {}/{LEADER_LEASE}", args.namespace);
     let mut leading = candidate();
     if args.take_over {
-        leading.seize().await.map_err(CliError::api(&doing))?;
+        leading.seize().await.map_err(error::api(&doing))?;
     }
     let won = tokio::time::timeout(LEASE_PATIENCE, leading.try_win());
     let fence = match won.await {
         Ok(Ok(fence)) => fence,
-        Ok(Err(error)) => return Err(CliError::api(doing)(error)),
+        Ok(Err(error)) => return Err(error::api(doing)(error)),
         Err(_) => {
             let holder = leader_of(connection, &args.namespace).await;
             let holder = holder.as_ref().map(|(holder, _)| holder.as_str());

@@ -1,6 +1,12 @@
 //! `numo snapshot`: what a preview needs of a cluster, in one file, without what is nobody's business; and reading it again.
 
-use super::{cluster::ClusterArgs, error::CliError, look::settings, say, status::say_unseen};
+use super::{
+    cluster::ClusterArgs,
+    error::{self, CliError},
+    look::settings,
+    say,
+    status::say_unseen,
+};
 use crate::shell::{
     kind::Kind,
     observe::{self, Recording},
@@ -86,7 +92,7 @@ pub async fn snapshot(args: SnapshotArgs) -> Result<(), CliError> {
     let mut recording: Recording = Some(Vec::new());
     let (mut store, mut unseen) = observe::recorded(&connection.read, settings(), &mut recording)
         .await
-        .map_err(CliError::api("looking at the cluster"))?;
+        .map_err(error::api("looking at the cluster"))?;
     if let Some(words) = unseen.iter().find(|words| words.starts_with("nodes: ")) {
         return Err(CliError::Wrong(format!(
             "nothing was written, as a snapshot without nodes is of no use: {words}; a cluster administrator lends the \
@@ -96,7 +102,7 @@ pub async fn snapshot(args: SnapshotArgs) -> Result<(), CliError> {
     if !args.without_pods {
         let nodes: Vec<String> = store.observed.nodes.keys().cloned().collect();
         let found = observe::pods(&connection.read, &mut store, &nodes, &mut recording).await;
-        unseen.extend(found.map_err(CliError::api("pods"))?);
+        unseen.extend(found.map_err(error::api("pods"))?);
     }
     let mut objects = Vec::new();
     for (kind, scope, mut object) in recording.unwrap_or_default() {

@@ -4,7 +4,7 @@
 use super::{
     cluster::ClusterArgs,
     completion,
-    error::CliError,
+    error::{self, CliError},
     look, selector,
     word::{Change, SayArgs, Speaker},
 };
@@ -57,7 +57,7 @@ pub async fn set_paused(args: StopArgs, paused: bool) -> Result<(), CliError> {
     let found = api
         .get_opt(&name)
         .await
-        .map_err(CliError::api(format!("MutexBudget {name}")))?;
+        .map_err(error::api(format!("MutexBudget {name}")))?;
     let is_paused = |budget: &DynamicObject| budget.data.pointer("/spec/paused") == Some(&Value::Bool(true));
     if found.is_none() && args.budget.is_some() {
         return Err(CliError::Usage(format!(
@@ -80,7 +80,7 @@ pub async fn set_paused(args: StopArgs, paused: bool) -> Result<(), CliError> {
         let all = api
             .list(&ListParams::default())
             .await
-            .map_err(CliError::api("mutexbudgets"))?;
+            .map_err(error::api("mutexbudgets"))?;
         let others = all.items.iter().filter(|budget| is_paused(budget));
         let others: Vec<&str> = others
             .filter_map(|budget| budget.metadata.name.as_deref())
@@ -149,7 +149,7 @@ pub async fn set_paused(args: StopArgs, paused: bool) -> Result<(), CliError> {
             let made = api
                 .patch(&name, &params, &Patch::Apply(budget))
                 .await
-                .map_err(CliError::api(format!("MutexBudget {name}")))?;
+                .map_err(error::api(format!("MutexBudget {name}")))?;
             speaker.tell(&resource, &made, "Stopped", &word).await;
         }
     }
@@ -205,7 +205,7 @@ async fn selected(connection: &Connection, params: &ListParams) -> Result<Select
             );
             Ok(Selected::All)
         }
-        Err(error) => Err(CliError::api("nodes")(error)),
+        Err(error) => Err(error::api("nodes")(error)),
     }
 }
 

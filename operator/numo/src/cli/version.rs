@@ -1,6 +1,10 @@
 //! `numo version`: of this binary, and of the API server where one answers.
 
-use super::{cluster::ClusterArgs, error::CliError, output::OutputArgs};
+use super::{
+    cluster::ClusterArgs,
+    error::{self, CliError},
+    output::OutputArgs,
+};
 use clap::Args;
 use serde::Serialize;
 use std::time::Duration;
@@ -36,7 +40,7 @@ pub async fn version(args: VersionArgs) -> Result<(), CliError> {
         let asked = async {
             let (connection, _) = args.cluster.connect("version").await?;
             let found = connection.read.apiserver_version().await;
-            found.map_err(CliError::api("the API server's version"))
+            found.map_err(error::api("the API server's version"))
         };
         match tokio::time::timeout(PATIENCE, asked).await {
             Ok(Ok(found)) => server = Some(found.git_version),

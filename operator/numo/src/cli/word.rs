@@ -1,7 +1,7 @@
 //! What a person says to numo: who, why and when, kept on the object and told as an event. What it brings about is
 //! numo's to decide.
 
-use super::error::CliError;
+use super::error::{self, CliError};
 use crate::shell::{client::Connection, events};
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
@@ -205,7 +205,7 @@ impl<'a> Speaker<'a> {
                 Ok(_) => break,
                 // numo writes its status all the time: what was read is read again.
                 Err(kube::Error::Api(status)) if status.code == 409 && attempt < ATTEMPTS => {
-                    let doing = CliError::api(format!("{} {name}", change.resource.kind));
+                    let doing = error::api(format!("{} {name}", change.resource.kind));
                     read = api.get(name).await.map_err(doing)?;
                     if read.metadata.uid != metadata.uid {
                         return Err(CliError::Usage(format!(
@@ -214,7 +214,7 @@ impl<'a> Speaker<'a> {
                         )));
                     }
                 }
-                Err(error) => return Err(CliError::api(format!("{} {name}", change.resource.kind))(error)),
+                Err(error) => return Err(error::api(format!("{} {name}", change.resource.kind))(error)),
             }
         }
         self.tell(change.resource, change.object, change.event, &word)

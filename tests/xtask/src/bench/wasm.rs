@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use async_trait::async_trait;
-use numo::{runners, shell::eval::component::COMPILE_VERB};
+use numo::runners;
 use numo_api::{Phase, WasmRule};
 use numo_core::action::EvaluationRequest;
 use numo_core::observed::{Key, RuleAnswer};
 use numo_plugin::bare::Bare;
 use numo_plugin::confined::{self, Ended};
 use numo_plugin::services::{HostError, ListQuery, Object, ObjectPage, Reader};
-use numo_plugin::{Compile, Engine, Input, ObjectRef, Rule, Services, Setup, Terms};
+use numo_plugin::{COMPILE_VERB, Compile, Engine, Input, ObjectRef, Rule, Services, Setup, Terms};
 use serde_json::json;
 
 use super::{Measured, percentile};

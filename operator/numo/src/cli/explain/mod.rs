@@ -30,7 +30,7 @@ use crate::{
     cli::{
         cluster::ClusterArgs,
         completion,
-        error::CliError,
+        error::{self, CliError},
         look::{self, Look},
         object::{ObjectArg, What},
         output::OutputArgs,
@@ -109,7 +109,7 @@ async fn see_pods(connection: &Connection, look: &mut Look, object: &ObjectArg) 
     }
     let unseen = observe::pods(&connection.read, &mut look.store, &nodes, &mut None)
         .await
-        .map_err(CliError::api(format!("pods of Node {}", nodes.join(", "))))?;
+        .map_err(error::api(format!("pods of Node {}", nodes.join(", "))))?;
     look.unseen.extend(unseen);
     look.unseen.sort();
     look.unseen.dedup();
@@ -232,10 +232,10 @@ fn explained(look: &Look, args: &ExplainArgs) -> Result<Vec<Explanation>, CliErr
                     "found no node {name}, but {0}/{name}: `numo explain {0}/{name}`",
                     what.singular()
                 )),
-                None => CliError::no_node(name),
+                None => error::no_node(name),
             }
         }
-        (What::Node, _) => CliError::no_node(name),
+        (What::Node, _) => error::no_node(name),
         (what, _) => {
             let place = args
                 .namespace

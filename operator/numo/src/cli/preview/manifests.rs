@@ -1,7 +1,7 @@
 //! Manifests that are taken for applied. The API server judges them by dry run, where there is one.
 
 use crate::{
-    cli::error::CliError,
+    cli::error::{self, CliError},
     shell::{client::Connection, kind::Kind, store::Store, watch, watched, wire},
 };
 use jiff::Timestamp;
@@ -98,7 +98,7 @@ pub(super) async fn take_in(
                         kube::Error::Api(status) if matches!(status.code, 400 | 422) => {
                             CliError::Usage(format!("{about}: {}", status.message))
                         }
-                        error => CliError::api(about.as_str())(error),
+                        error => error::api(about.as_str())(error),
                     })?;
         } else {
             let metadata = &mut object.metadata;

@@ -22,7 +22,7 @@ use self::{
 };
 use crate::{
     cli::{
-        error::CliError,
+        error::{self, CliError},
         look::{self, Look, settings},
         snapshot,
         status::say_unseen,
@@ -52,7 +52,7 @@ pub async fn preview(args: PreviewArgs) -> Result<(), CliError> {
         default = namespace;
         let (store, unseen) = observe::once(&found.read, settings())
             .await
-            .map_err(CliError::api("looking at the cluster"))?;
+            .map_err(error::api("looking at the cluster"))?;
         let now = found.clock.now();
         connection = Some(found);
         (store, unseen, now)
@@ -66,7 +66,7 @@ pub async fn preview(args: PreviewArgs) -> Result<(), CliError> {
             // What these owners refer to has room first.
             observe::give_room(&connection.read, &mut store)
                 .await
-                .map_err(CliError::api("reading mutexrules"))?;
+                .map_err(error::api("reading mutexrules"))?;
         }
         if owners.is_empty() && args.object.is_none() {
             return Err(CliError::Usage(format!(

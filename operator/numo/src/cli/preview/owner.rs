@@ -7,7 +7,10 @@ use super::{
     site::Site,
 };
 use crate::{
-    cli::{error::CliError, look},
+    cli::{
+        error::{self, CliError},
+        look,
+    },
     shell::{around, observe, store::Store},
 };
 use jiff::Timestamp;
@@ -97,7 +100,7 @@ pub(super) async fn of_owner(
     if let Some(site) = site {
         let connection = site.connection;
         let found = observe::pods(&connection.read, store, &looked_at, &mut None).await;
-        unseen.extend(found.map_err(CliError::api("pods"))?);
+        unseen.extend(found.map_err(error::api("pods"))?);
         drains(&mut one, &store.observed, &site.around, owner, &looked_at, now);
         // Who is not drained serves on.
         if look::drain_options(&store.observed, owner).is_some() {

@@ -11,7 +11,7 @@ use self::{
     signers::{asks_for_signatures, signers},
 };
 use crate::{
-    cli::{error::CliError, files::read},
+    cli::error::CliError,
     shell::{
         channel::ChannelOptions,
         client,
@@ -23,6 +23,7 @@ use crate::{
         webhook::{WebhookCerts, WebhookOptions},
     },
 };
+use numo_cli::files::read;
 use numo_core::observed::{Key, Settings};
 use numo_plugin::{
     address::{AddressRange, Networks},

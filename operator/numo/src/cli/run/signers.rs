@@ -1,9 +1,7 @@
 //! Who must have signed components.
 
-use crate::{
-    cli::{error::CliError, files::read},
-    shell::eval::signers::SignerFiles,
-};
+use crate::{cli::error::CliError, shell::eval::signers::SignerFiles};
+use numo_cli::files::read;
 use numo_plugin::signature::Identity;
 use std::path::PathBuf;
 

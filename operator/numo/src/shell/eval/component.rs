@@ -24,9 +24,6 @@ use numo_core::{
 use numo_plugin::{Rule, Services, Terms};
 use std::sync::Arc;
 
-/// The hidden verb of this binary under which it compiles one component.
-pub const COMPILE_VERB: &str = "compile-rule";
-
 impl Inner {
     /// Fetches, compiles and examines the component of a rule that is right in itself. None if the API server gave no
     /// answer.

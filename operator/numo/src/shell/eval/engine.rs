@@ -1,14 +1,11 @@
 //! What runs components and asks servers for rules: begun with the first rule that needs it, and once. What rules may reach of it says
 //! numo's own configuration; nothing here asks anything.
 
-use super::{
-    component::COMPILE_VERB,
-    state::{Begun, Inner, unavailable},
-};
+use super::state::{Begun, Inner, unavailable};
 use crate::runners::wasm::Fault;
 use numo_api::Reason;
 use numo_plugin::{
-    Compile, Engine, Setup,
+    COMPILE_VERB, Compile, Engine, Setup,
     address::AddressRange,
     fetch::{Direct, FetchSetup, authorities},
     services::{Credential, Fetch, Prometheus},

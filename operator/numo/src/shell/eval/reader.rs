@@ -16,7 +16,7 @@ use kube::{
 };
 use numo_plugin::{
     ObjectRef, check_kind, check_name,
-    services::{ErrorCode, HostError, ListQuery, Object, ObjectPage, Reader},
+    services::{ErrorCode, HostError, ListQuery, Object, ObjectPage, PAGE, Reader},
     shares::{Share, Shares},
 };
 use serde::{
@@ -35,8 +35,6 @@ use std::{
 const REVIEWED: Duration = Duration::from_mins(1);
 /// How long it is kept what a kind's resource is.
 const DISCOVERED: Duration = Duration::from_mins(10);
-/// Objects that are read at once.
-pub const PAGE: u32 = 20;
 /// What a page of the largest objects and the answer that it came in take together (MiB).
 const LARGEST_PAGE_MIB: u64 = 2 * 2 * PAGE as u64;
 /// Bytes of an answer with a page, with one object, and of one that is a fault: whoever serves a kind sends as much as it likes.

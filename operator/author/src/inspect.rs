@@ -1,20 +1,22 @@
 //! `numo plugin check` and `inspect`: a component in words.
 
 use super::source::SourceArgs;
-use crate::cli::error::CliError;
-use crate::cli::files::{read_text, trust_root};
 use clap::Args;
+use numo_cli::{CliError, files::read_text};
 use numo_core::rules::clip;
 use numo_plugin::{
     Rule,
     oci::Pinned,
-    signature::{Candidate, PublicKey, Verifier},
+    signature::{Candidate, PublicKey, TrustRoot, Verifier},
 };
-use std::{fmt::Write as _, path::PathBuf};
+use std::{
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
 
 /// Arguments of `numo plugin inspect`.
 #[derive(Debug, Args)]
-pub(super) struct InspectArgs {
+pub(crate) struct InspectArgs {
     #[command(flatten)]
     source: SourceArgs,
     /// Public keys as PEM, to say which of its signatures are by one of them
@@ -26,6 +28,12 @@ pub(super) struct InspectArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+/// Who vouches for keyless signers.
+fn trust_root(path: &Path) -> Result<TrustRoot, CliError> {
+    TrustRoot::from_json(&read_text("--sigstore-trusted-root", path)?)
+        .map_err(|error| CliError::Wrong(format!("--sigstore-trusted-root {}: {error}", path.display())))
 }
 
 /// A signature that a registry has for it.
@@ -83,14 +91,14 @@ fn signer(verifiers: &[&dyn Verifier], pinned: &Pinned, candidate: &Candidate) -
 }
 
 /// Says in a line whether numo would run it.
-pub(super) async fn check(args: &SourceArgs) -> Result<(), CliError> {
+pub(crate) async fn check(args: &SourceArgs) -> Result<(), CliError> {
     let (rule, _) = args.load().await?;
     println!("{}", summary(&rule));
     Ok(())
 }
 
 /// A component that numo would run, in a line.
-pub(super) fn summary(rule: &Rule) -> String {
+pub(crate) fn summary(rule: &Rule) -> String {
     let about = rule.description();
     format!(
         "{} {} speaks contract {} and can be asked in {}",
@@ -102,7 +110,7 @@ pub(super) fn summary(rule: &Rule) -> String {
 }
 
 /// Shows all there is to know without asking it.
-pub(super) async fn inspect(args: &InspectArgs) -> Result<(), CliError> {
+pub(crate) async fn inspect(args: &InspectArgs) -> Result<(), CliError> {
     let (rule, pinned) = args.source.load().await?;
     let signatures = match &pinned {
         None => None,
@@ -128,7 +136,7 @@ pub(super) async fn inspect(args: &InspectArgs) -> Result<(), CliError> {
             "description": rule.description(),
             "signatures": signatures,
         });
-        print!("{}\n", super::super::say::json(&format!("{value:#}")));
+        print!("{}\n", numo_cli::say::json(&format!("{value:#}")));
     } else {
         print!("{}", words(&rule, pinned.as_ref(), signatures.as_ref()));
     }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 /// Objects that a selector selects.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Selector {
+pub(crate) struct Selector {
     /// All must be met.
     requirements: Vec<Requirement>,
 }
@@ -26,7 +26,7 @@ enum Test {
 
 impl Selector {
     /// As `kubectl --selector`.
-    pub(super) fn labels(text: &str) -> Result<Self, String> {
+    pub(crate) fn labels(text: &str) -> Result<Self, String> {
         let mut requirements = Vec::new();
         for part in parts(text)? {
             requirements.push(requirement(&part)?);
@@ -35,7 +35,7 @@ impl Selector {
     }
 
     /// As `kubectl --field-selector`, with the fields that the API server knows of this kind.
-    pub(super) fn fields(text: &str, kind: &str) -> Result<Self, String> {
+    pub(crate) fn fields(text: &str, kind: &str) -> Result<Self, String> {
         let mut requirements = Vec::new();
         for part in parts(text)? {
             let (field, value, equal) = if let Some((field, value)) = part.split_once("!=") {
@@ -68,7 +68,7 @@ impl Selector {
     }
 
     /// Whether all of it is met by the object's labels.
-    pub(super) fn selects_labels(&self, object: &Value) -> bool {
+    pub(crate) fn selects_labels(&self, object: &Value) -> bool {
         let labels = object.pointer("/metadata/labels");
         self.requirements.iter().all(|one| {
             let found = labels
@@ -79,7 +79,7 @@ impl Selector {
     }
 
     /// Whether all of it is met by the object's fields. A field that is not there is empty, as for the API server.
-    pub(super) fn selects_fields(&self, object: &Value) -> bool {
+    pub(crate) fn selects_fields(&self, object: &Value) -> bool {
         self.requirements.iter().all(|one| {
             let found = object.pointer(&format!("/{}", one.key.replace('.', "/")));
             let text = match found {

@@ -1,10 +1,10 @@
 //! The operator's own engine, for the author's verbs.
 
-use crate::{cli::error::CliError, shell::eval::component::COMPILE_VERB};
-use numo_plugin::{Compile, Engine, Rule, Setup};
+use numo_cli::CliError;
+use numo_plugin::{COMPILE_VERB, Compile, Engine, Rule, Setup};
 use std::path::PathBuf;
 
-pub(super) async fn load(engine: &Engine, name: &str, bytes: &[u8]) -> Result<Rule, CliError> {
+pub(crate) async fn load(engine: &Engine, name: &str, bytes: &[u8]) -> Result<Rule, CliError> {
     let refused = |refused: numo_plugin::Refused| {
         CliError::Wrong(format!(
             "{name}: {}: {}",
@@ -16,12 +16,12 @@ pub(super) async fn load(engine: &Engine, name: &str, bytes: &[u8]) -> Result<Ru
 }
 
 /// The operator's own engine, without its cache: what is checked is compiled anew.
-pub(super) fn engine() -> Result<Engine, CliError> {
+pub(crate) fn engine() -> Result<Engine, CliError> {
     engine_with(None)
 }
 
 /// The same, with a cache in this folder.
-pub(super) fn engine_with(cache: Option<PathBuf>) -> Result<Engine, CliError> {
+pub(crate) fn engine_with(cache: Option<PathBuf>) -> Result<Engine, CliError> {
     let program =
         std::env::current_exe().map_err(|error| CliError::Wrong(format!("where is numo itself: {error}")))?;
     let setup = Setup {

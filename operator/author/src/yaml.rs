@@ -1,24 +1,24 @@
 //! Reads YAML, and says of a fault where it stands: `FILE:LINE:COLUMN`. What the values mean is not its matter.
 
-use crate::cli::error::CliError;
+use numo_cli::CliError;
 use serde::de::DeserializeOwned;
 use serde_saphyr::{Error, Location, SnippetMode, UserMessageFormatter};
 use std::path::Path;
 
 /// The one document of a file.
-pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<T, CliError> {
+pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<T, CliError> {
     let text = text(path)?;
     serde_saphyr::from_str(&text).map_err(|error| fault(path, &error))
 }
 
 /// All documents of a file.
-pub(super) fn read_all<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, CliError> {
+pub(crate) fn read_all<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, CliError> {
     let text = text(path)?;
     serde_saphyr::from_multiple(&text).map_err(|error| fault(path, &error))
 }
 
 /// The bytes of a file as text.
-pub(super) fn text(path: &Path) -> Result<String, CliError> {
+pub(crate) fn text(path: &Path) -> Result<String, CliError> {
     std::fs::read_to_string(path).map_err(|source| CliError::File {
         path: path.to_owned(),
         source,
@@ -39,7 +39,7 @@ fn fault(path: &Path, error: &Error) -> CliError {
 }
 
 /// A fault of a value that was read.
-pub(super) fn at(path: &Path, location: Location, what: &str) -> CliError {
+pub(crate) fn at(path: &Path, location: Location, what: &str) -> CliError {
     CliError::Wrong(format!(
         "{}:{}:{}: {what}",
         path.display(),

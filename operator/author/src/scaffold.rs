@@ -1,14 +1,14 @@
 //! `numo plugin scaffold`: a MutexRule to copy.
 
 use super::source::SourceArgs;
-use crate::cli::error::CliError;
 use clap::Args;
+use numo_cli::CliError;
 use numo_plugin::{description::Want, oci::Pinned};
 use serde_json::{Map, Value, json};
 
 /// Arguments of `numo plugin scaffold`.
 #[derive(Debug, Args)]
-pub(super) struct ScaffoldArgs {
+pub(crate) struct ScaffoldArgs {
     #[command(flatten)]
     source: SourceArgs,
     /// Name of the rule [default: the component's]
@@ -17,7 +17,7 @@ pub(super) struct ScaffoldArgs {
 }
 
 /// Prints it.
-pub(super) async fn scaffold(args: &ScaffoldArgs) -> Result<(), CliError> {
+pub(crate) async fn scaffold(args: &ScaffoldArgs) -> Result<(), CliError> {
     let (rule, pinned) = args.source.load().await?;
     let about = rule.description();
     let object = manifest(
@@ -62,7 +62,7 @@ fn manifest(name: &str, pinned: Option<&Pinned>, wants: &[Want]) -> Value {
 }
 
 /// What would lend all that is wanted, and nothing beside.
-pub(super) fn grants(wants: &[Want]) -> Map<String, Value> {
+pub(crate) fn grants(wants: &[Want]) -> Map<String, Value> {
     let mut grants = Map::new();
     let mut add = |key: &str, grant: Value| {
         if let Value::Array(all) = grants.entry(key).or_insert_with(|| json!([])) {

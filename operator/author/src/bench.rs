@@ -7,8 +7,8 @@ use super::{
     source::{OutputArg, SourceArgs},
     trial::{self, Trial},
 };
-use crate::cli::error::CliError;
 use clap::Args;
+use numo_cli::CliError;
 use numo_plugin::{Input, Rule, Services, Terms};
 use serde::Serialize;
 use serde_json::json;
@@ -27,7 +27,7 @@ const EVALUATIONS: std::ops::RangeInclusive<usize> = 20..=100_000;
 
 /// Arguments of `numo plugin bench`.
 #[derive(Debug, Args)]
-pub(super) struct BenchArgs {
+pub(crate) struct BenchArgs {
     #[command(flatten)]
     source: SourceArgs,
     /// File of cases [default: none; it is asked about an empty Node]
@@ -60,7 +60,7 @@ struct Measured {
 }
 
 /// Measures and prints.
-pub(super) async fn bench(args: &BenchArgs) -> Result<(), CliError> {
+pub(crate) async fn bench(args: &BenchArgs) -> Result<(), CliError> {
     let file = args.cases.as_deref().map(CaseFile::read).transpose()?;
     let fresh = engine_with(None)?;
     let (bytes, _) = args.source.read(&fresh).await?;
@@ -101,7 +101,7 @@ pub(super) async fn bench(args: &BenchArgs) -> Result<(), CliError> {
             "cachedLoadMilliseconds": cached.as_secs_f64() * 1000.0,
             "cases": all,
         });
-        print!("{}\n", super::super::say::json(&format!("{value:#}")));
+        print!("{}\n", numo_cli::say::json(&format!("{value:#}")));
     }
     Ok(())
 }

@@ -11,18 +11,16 @@ use super::{
     trial::{self, Trial},
     yaml,
 };
-use crate::cli::{cluster::ClusterArgs, error::CliError};
-use crate::{
-    runners::wasm,
-    shell::eval::reader::{Access, RuleReader},
-};
+use crate::cluster::Cluster;
 use clap::Args;
-use numo_api::{MutexRule, WasmRule};
+use numo_api::{MutexRule, Reason, WasmRule};
+use numo_cli::CliError;
 use numo_plugin::{
     Answer, Grants, Input, ObjectRef, Rule, RuleLimits, Services, Terms,
     fetch::{Direct, FetchSetup},
     grants::PrometheusGrant,
     services::{Fetch, Prometheus, Reader},
+    spec,
 };
 use serde_json::{Value, json};
 use std::{
@@ -32,7 +30,7 @@ use std::{
 
 /// Arguments of `numo plugin run`.
 #[derive(Debug, Args)]
-pub(super) struct RunArgs {
+pub(crate) struct RunArgs<C: Args> {
     #[command(flatten)]
     source: SourceArgs,
     /// Node that it is asked about
@@ -87,11 +85,11 @@ pub(super) struct RunArgs {
     #[arg(long, value_enum, default_value = "text")]
     output: OutputArg,
     #[command(flatten)]
-    cluster: ClusterArgs,
+    cluster: C,
 }
 
 /// Asks. Fails if there is no verdict, or another than the recorded one.
-pub(super) async fn run(args: &RunArgs) -> Result<(), CliError> {
+pub(crate) async fn run<C: Cluster>(args: &RunArgs<C>) -> Result<(), CliError> {
     let engine = engine()?;
     let (bytes, _) = args.source.read(&engine).await?;
     let rule = load(&engine, &args.source.component, &bytes).await?;
@@ -101,7 +99,7 @@ pub(super) async fn run(args: &RunArgs) -> Result<(), CliError> {
     }
 }
 
-async fn live(args: &RunArgs, rule: &Rule) -> Result<(), CliError> {
+async fn live<C: Cluster>(args: &RunArgs<C>, rule: &Rule) -> Result<(), CliError> {
     let trial = trial_of(args, rule).await?;
     let tape = Tape::default();
     let taped = Trial {
@@ -132,7 +130,7 @@ async fn live(args: &RunArgs, rule: &Rule) -> Result<(), CliError> {
     }
 }
 
-async fn replay(args: &RunArgs, rule: &Rule, recording: &Recording) -> Result<(), CliError> {
+async fn replay<C: Args>(args: &RunArgs<C>, rule: &Rule, recording: &Recording) -> Result<(), CliError> {
     if rule.digest() != recording.component.digest {
         eprintln!(
             "recorded with {}, this is {}",
@@ -173,8 +171,8 @@ async fn replay(args: &RunArgs, rule: &Rule, recording: &Recording) -> Result<()
 }
 
 /// Prints what came of it: the verdict, what was read, what it took.
-fn print(
-    args: &RunArgs,
+fn print<C: Args>(
+    args: &RunArgs<C>,
     rule: &Rule,
     trial: &Trial,
     said: &Said,
@@ -194,7 +192,7 @@ fn print(
             "asRecorded": from_recorded.map(<[Difference]>::is_empty),
             "differences": from_recorded,
         });
-        print!("{}\n", super::super::say::json(&format!("{value:#}")));
+        print!("{}\n", numo_cli::say::json(&format!("{value:#}")));
         return;
     }
     for line in said.lines() {
@@ -221,7 +219,7 @@ fn print(
 }
 
 /// The question, and who answers in the cluster.
-async fn trial_of(args: &RunArgs, rule: &Rule) -> Result<Trial, CliError> {
+async fn trial_of<C: Cluster>(args: &RunArgs<C>, rule: &Rule) -> Result<Trial, CliError> {
     let wrong = |what: &str, why: String| CliError::Wrong(format!("{what}: {why}"));
     let spec = args.rule.as_deref().map(mutex_rule).transpose()?;
     let phase = match (&args.phase, &spec) {
@@ -231,8 +229,8 @@ async fn trial_of(args: &RunArgs, rule: &Rule) -> Result<Trial, CliError> {
     };
     let (config_json, terms) = match &spec {
         Some((wasm, _)) => {
-            let terms = wasm::terms(wasm, "").map_err(|(reason, why)| wrong(reason.name(), why))?;
-            (wasm::config_json(wasm), terms)
+            let terms = spec::terms(wasm, "").map_err(|why| wrong(Reason::InvalidConfig.name(), why))?;
+            (spec::config_json(wasm), terms)
         }
         None => (config(args)?, terms(args, rule)?),
     };
@@ -240,11 +238,10 @@ async fn trial_of(args: &RunArgs, rule: &Rule) -> Result<Trial, CliError> {
         .history
         .as_deref()
         .map_or_else(|| Ok(Vec::new()), yaml::read)?;
-    let (connection, namespace) = args.cluster.connect("plugin run").await?;
-    let access = Arc::new(Access::new(connection.read.clone()));
-    let own = RuleReader::own(access.clone());
+    let connection = args.cluster.connect().await?;
+    let own = connection.reader();
     let node = match &args.node {
-        Some(name) if trial::needs_node(&phase) => Some(read_node(&own, name).await?),
+        Some(name) if trial::needs_node(&phase) => Some(read_node(own.as_ref(), name).await?),
         None if trial::needs_node(&phase) => {
             return Err(wrong(
                 "--node",
@@ -265,7 +262,7 @@ async fn trial_of(args: &RunArgs, rule: &Rule) -> Result<Trial, CliError> {
                     format!("found {text:?}, wanted NAMESPACE/NAME"),
                 )
             })?;
-            RuleReader::new(access, of, name)
+            connection.reader_of(of, name)
         }
     };
     let fetch = Direct::new(FetchSetup {
@@ -275,11 +272,11 @@ async fn trial_of(args: &RunArgs, rule: &Rule) -> Result<Trial, CliError> {
     })
     .map_err(|error| wrong("servers cannot be asked", error.to_string()))?;
     let fetch: Arc<dyn Fetch> = Arc::new(fetch);
-    let now = connection.clock.now();
+    let now = connection.now();
     let run = "trial".to_owned();
     Ok(Trial {
         services: Services {
-            reader: Some(Arc::new(reader)),
+            reader: Some(reader),
             prometheus: args.prometheus_url.clone().map(|url| Prometheus {
                 url,
                 fetch: fetch.clone(),
@@ -291,7 +288,7 @@ async fn trial_of(args: &RunArgs, rule: &Rule) -> Result<Trial, CliError> {
         },
         input: Input {
             run,
-            owner: trial::owner(&namespace),
+            owner: trial::owner(connection.namespace()),
             phase,
             attempt: args.attempt,
             node,
@@ -305,7 +302,7 @@ async fn trial_of(args: &RunArgs, rule: &Rule) -> Result<Trial, CliError> {
     })
 }
 
-async fn read_node(reader: &RuleReader, name: &str) -> Result<numo_plugin::verdict::Node, CliError> {
+async fn read_node(reader: &dyn Reader, name: &str) -> Result<numo_plugin::verdict::Node, CliError> {
     let object = ObjectRef {
         api_version: "v1".to_owned(),
         kind: "Node".to_owned(),
@@ -339,7 +336,7 @@ fn mutex_rule(path: &Path) -> Result<(WasmRule, &'static str), CliError> {
             serde_json::from_value(document).map_err(|error| wrong(format!("MutexRule {name}: {error}")))?;
         if let Some(wasm) = rule.spec.wasm {
             let phase = rule.spec.phases.and_then(|phases| phases.first().copied());
-            rules.push((wasm, wasm::phase(phase.unwrap_or(numo_api::Phase::Pre))));
+            rules.push((wasm, spec::phase(phase.unwrap_or(numo_api::Phase::Pre))));
         }
     }
     if rules.len() != 1 {
@@ -352,7 +349,7 @@ fn mutex_rule(path: &Path) -> Result<(WasmRule, &'static str), CliError> {
 }
 
 /// `--config`, as the component gets it.
-fn config(args: &RunArgs) -> Result<String, CliError> {
+fn config<C: Args>(args: &RunArgs<C>) -> Result<String, CliError> {
     let Some(given) = &args.config else {
         return Ok("{}".to_owned());
     };
@@ -365,7 +362,7 @@ fn config(args: &RunArgs) -> Result<String, CliError> {
 }
 
 /// What is lent by the command line.
-fn terms(args: &RunArgs, rule: &Rule) -> Result<Terms, CliError> {
+fn terms<C: Args>(args: &RunArgs<C>, rule: &Rule) -> Result<Terms, CliError> {
     let grants = if args.grant.is_empty() {
         // A server may be told what was read: that is only lent by name.
         Grants {

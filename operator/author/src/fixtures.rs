@@ -3,13 +3,13 @@
 //! noted as a gap.
 
 use super::select::Selector;
-use crate::{cli::error::CliError, shell::eval::reader};
 use async_trait::async_trait;
 use jiff::Timestamp;
+use numo_cli::CliError;
 use numo_plugin::{
     ObjectRef,
     services::{
-        ErrorCode, Fetch, FetchRequest, FetchResponse, HostError, ListQuery, Object, ObjectPage, Reader,
+        ErrorCode, Fetch, FetchRequest, FetchResponse, HostError, ListQuery, Object, ObjectPage, PAGE, Reader,
     },
 };
 use serde::Deserialize;
@@ -21,11 +21,11 @@ use std::{
 
 /// What was asked and is not answered, in words.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Gaps(Arc<Mutex<Vec<String>>>);
+pub(crate) struct Gaps(Arc<Mutex<Vec<String>>>);
 
 impl Gaps {
     /// Notes one, once.
-    pub(super) fn note(&self, what: &str) {
+    pub(crate) fn note(&self, what: &str) {
         let mut gaps = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !gaps.iter().any(|gap| gap == what) {
             gaps.push(what.to_owned());
@@ -33,7 +33,7 @@ impl Gaps {
     }
 
     /// All that were noted.
-    pub(super) fn all(&self) -> Vec<String> {
+    pub(crate) fn all(&self) -> Vec<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
@@ -41,7 +41,7 @@ impl Gaps {
 /// What went wrong, in the contract's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum ErrorWord {
+pub(crate) enum ErrorWord {
     Denied,
     Forbidden,
     Invalid,
@@ -55,7 +55,7 @@ pub(super) enum ErrorWord {
 
 impl ErrorWord {
     /// The error that a component gets.
-    pub(super) fn error(self, message: Option<&str>, otherwise: &str) -> HostError {
+    pub(crate) fn error(self, message: Option<&str>, otherwise: &str) -> HostError {
         let code = match self {
             Self::Denied => ErrorCode::Denied,
             Self::Forbidden => ErrorCode::Forbidden,
@@ -74,7 +74,7 @@ impl ErrorWord {
 /// Reads that fail.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Fault {
+pub(crate) struct Fault {
     /// apiVersion and kind as in a want: `policy/v1/PodDisruptionBudget`.
     kind: String,
     /// Only reads in this one.
@@ -107,7 +107,7 @@ impl Fault {
 
 /// The cluster of a case.
 #[derive(Debug, Default)]
-pub(super) struct Cluster {
+pub(crate) struct Cluster {
     /// In the order of namespaces and names.
     objects: Vec<Arc<Value>>,
     faults: Vec<Fault>,
@@ -115,7 +115,7 @@ pub(super) struct Cluster {
 
 impl Cluster {
     /// Of whole objects.
-    pub(super) fn new(mut objects: Vec<Value>, faults: Vec<Fault>) -> Self {
+    pub(crate) fn new(mut objects: Vec<Value>, faults: Vec<Fault>) -> Self {
         let key = |object: &Value| {
             (
                 text(object, "namespace").to_owned(),
@@ -199,7 +199,7 @@ impl Reader for Cluster {
             .read(kind, query.namespace.as_deref(), None)?
             .filter(|object| labels.selects_labels(object) && fields.selects_fields(object))
             .collect();
-        let most = usize::try_from(query.limit.min(reader::PAGE))
+        let most = usize::try_from(query.limit.min(PAGE))
             .unwrap_or(usize::MAX)
             .max(1);
         let end = all.len().min(begin.saturating_add(most));
@@ -218,7 +218,7 @@ impl Reader for Cluster {
 /// What a server answers to one URL.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(super) struct HttpAnswer {
+pub(crate) struct HttpAnswer {
     /// Default: 200.
     status: Option<u16>,
     headers: BTreeMap<String, String>,
@@ -233,9 +233,9 @@ pub(super) struct HttpAnswer {
 
 /// HTTP servers, by URL.
 #[derive(Debug, Default)]
-pub(super) struct Servers {
-    pub(super) answers: BTreeMap<String, HttpAnswer>,
-    pub(super) gaps: Gaps,
+pub(crate) struct Servers {
+    pub(crate) answers: BTreeMap<String, HttpAnswer>,
+    pub(crate) gaps: Gaps,
 }
 
 #[async_trait]
@@ -287,7 +287,7 @@ impl Fetch for Servers {
 /// What Prometheus answers to one query.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(super) struct QueryAnswer {
+pub(crate) struct QueryAnswer {
     /// One sample without labels; a number, or NaN, +Inf, -Inf.
     value: Option<Value>,
     samples: Vec<Sample>,
@@ -307,7 +307,7 @@ struct Sample {
 
 impl QueryAnswer {
     /// What is wrong with its values, if anything.
-    pub(super) fn fault(&self) -> Option<String> {
+    pub(crate) fn fault(&self) -> Option<String> {
         let mut values = self
             .value
             .iter()
@@ -349,10 +349,10 @@ fn number(value: &Value) -> Option<String> {
 
 /// A Prometheus, by query.
 #[derive(Debug)]
-pub(super) struct Metrics {
-    pub(super) answers: BTreeMap<String, QueryAnswer>,
-    pub(super) now: Timestamp,
-    pub(super) gaps: Gaps,
+pub(crate) struct Metrics {
+    pub(crate) answers: BTreeMap<String, QueryAnswer>,
+    pub(crate) now: Timestamp,
+    pub(crate) gaps: Gaps,
 }
 
 #[async_trait]
@@ -375,7 +375,7 @@ impl Fetch for Metrics {
 }
 
 /// The query of a request to Prometheus.
-pub(super) fn promql(request: &FetchRequest) -> String {
+pub(crate) fn promql(request: &FetchRequest) -> String {
     let mut pairs = request.url.query_pairs();
     pairs
         .find(|(name, _)| name == "query")
@@ -391,7 +391,7 @@ fn unanswered(gaps: &Gaps, what: &str) -> HostError {
 }
 
 /// A Prometheus that is somebody in memory.
-pub(super) fn prometheus(
+pub(crate) fn prometheus(
     fetch: Arc<dyn numo_plugin::services::Fetch>,
 ) -> Result<numo_plugin::services::Prometheus, CliError> {
     let url = url::Url::parse("http://prometheus.invalid/")

@@ -8,8 +8,8 @@ use super::{
     trial::{self, Trial},
     yaml,
 };
-use crate::cli::error::CliError;
 use jiff::Timestamp;
+use numo_cli::CliError;
 use numo_plugin::{Grants, Input, ObjectRef, Rule, RuleLimits, Services, Terms, services::Prometheus};
 use serde::Deserialize;
 use serde_json::Value;
@@ -25,7 +25,7 @@ const NOW: &str = "2026-01-01T00:00:00Z";
 
 /// A file of cases.
 #[derive(Debug)]
-pub(super) struct CaseFile {
+pub(crate) struct CaseFile {
     path: PathBuf,
     content: Content,
 }
@@ -88,17 +88,17 @@ struct Limits {
 }
 
 /// One case, ready to be asked.
-pub(super) struct Prepared {
+pub(crate) struct Prepared {
     /// What is asked.
-    pub(super) trial: Trial,
+    pub(crate) trial: Trial,
     /// What is asked and not answered.
-    pub(super) gaps: Gaps,
+    pub(crate) gaps: Gaps,
     /// What is wanted.
-    pub(super) wanted: Wanted,
+    pub(crate) wanted: Wanted,
 }
 
 /// What a case wants.
-pub(super) enum Wanted {
+pub(crate) enum Wanted {
     /// These fields.
     Expect(Expect),
     /// What was recorded.
@@ -109,7 +109,7 @@ pub(super) enum Wanted {
 
 impl CaseFile {
     /// Reads one. Each case has a name of its own.
-    pub(super) fn read(path: &Path) -> Result<Self, CliError> {
+    pub(crate) fn read(path: &Path) -> Result<Self, CliError> {
         let content: Content = yaml::read(path)?;
         let file = Self {
             path: path.to_owned(),
@@ -155,7 +155,7 @@ impl CaseFile {
     }
 
     /// Its component, by its own word.
-    pub(super) fn component(&self) -> Option<PathBuf> {
+    pub(crate) fn component(&self) -> Option<PathBuf> {
         self.content
             .component
             .as_ref()
@@ -163,7 +163,7 @@ impl CaseFile {
     }
 
     /// Names of its cases.
-    pub(super) fn names(&self) -> Vec<&str> {
+    pub(crate) fn names(&self) -> Vec<&str> {
         let cases = self.content.cases.value.iter();
         cases
             .filter_map(|case| case.value.name.as_ref().map(|name| name.value.as_str()))
@@ -171,7 +171,7 @@ impl CaseFile {
     }
 
     /// What the case of this place asks the component.
-    pub(super) fn prepare(&self, index: usize, rule: &Rule) -> Result<Prepared, CliError> {
+    pub(crate) fn prepare(&self, index: usize, rule: &Rule) -> Result<Prepared, CliError> {
         let empty = Case::default();
         let cases = &self.content.cases.value;
         let Some(case) = cases.get(index) else {
@@ -351,7 +351,7 @@ impl<'a> Reading<'a> {
             host_calls: limits.value.host_calls,
             host_bytes: limits.value.host_bytes.clone(),
         };
-        crate::runners::wasm::limits(&asked).map_err(|why| self.fault(limits.referenced, "limits", &why))
+        numo_plugin::spec::limits(&asked).map_err(|why| self.fault(limits.referenced, "limits", &why))
     }
 
     /// The Node, if the phase has one.

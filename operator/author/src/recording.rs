@@ -9,10 +9,10 @@ use super::{
     said::Said,
     trial::{self, Trial},
 };
-use crate::cli::error::CliError;
 use async_trait::async_trait;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use jiff::Timestamp;
+use numo_cli::CliError;
 use numo_plugin::{
     Grants, Input, ObjectRef, Rule, RuleLimits, Services, Terms,
     services::{
@@ -39,7 +39,7 @@ const LEFT_OUT: [&str; 3] = ["set-cookie", "set-cookie2", "authentication-info"]
 /// What the rule said before, as people write it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Earlier {
+pub(crate) struct Earlier {
     /// In which phase.
     phase: String,
     /// pass, wait, block or error.
@@ -75,7 +75,7 @@ enum EarlierWord {
 }
 
 /// As the component reads it.
-pub(super) fn history(entries: &[Earlier], run: &str, now: Timestamp) -> Arc<[HistoryEntry]> {
+pub(crate) fn history(entries: &[Earlier], run: &str, now: Timestamp) -> Arc<[HistoryEntry]> {
     let entries = entries.iter().map(|earlier| HistoryEntry {
         run: earlier.run.clone().unwrap_or_else(|| run.to_owned()),
         phase: trial::phase(&earlier.phase).unwrap_or_else(|_| earlier.phase.clone()),
@@ -113,10 +113,10 @@ fn earlier(entry: &HistoryEntry) -> Earlier {
 /// The file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Recording {
+pub(crate) struct Recording {
     about: String,
     format: u32,
-    pub(super) component: Component,
+    pub(crate) component: Component,
     now: Timestamp,
     input: Question,
     grants: Grants,
@@ -124,17 +124,17 @@ pub(super) struct Recording {
     /// Whether there was a Prometheus to be asked.
     prometheus: bool,
     history: Vec<Earlier>,
-    pub(super) calls: Vec<Call>,
-    pub(super) said: Said,
+    pub(crate) calls: Vec<Call>,
+    pub(crate) said: Said,
 }
 
 /// What was asked.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Component {
+pub(crate) struct Component {
     name: String,
     version: String,
-    pub(super) digest: String,
+    pub(crate) digest: String,
 }
 
 /// The input, with objects instead of texts.
@@ -159,9 +159,9 @@ struct Question {
 /// One read and its answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Call {
-    pub(super) asked: Asked,
-    pub(super) answer: Answered,
+pub(crate) struct Call {
+    pub(crate) asked: Asked,
+    pub(crate) answer: Answered,
 }
 
 /// What the host asked for the component.
@@ -171,7 +171,7 @@ pub(super) struct Call {
     rename_all_fields = "camelCase",
     deny_unknown_fields
 )]
-pub(super) enum Asked {
+pub(crate) enum Asked {
     Get {
         object: ObjectRef,
         live: bool,
@@ -208,7 +208,7 @@ pub(super) enum Asked {
     rename_all_fields = "camelCase",
     deny_unknown_fields
 )]
-pub(super) enum Answered {
+pub(crate) enum Answered {
     /// None: it does not exist.
     Object(Option<Value>),
     Page {
@@ -391,11 +391,11 @@ impl Answered {
 
 /// What was asked so far, with its answers.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tape(Arc<Mutex<Vec<Call>>>);
+pub(crate) struct Tape(Arc<Mutex<Vec<Call>>>);
 
 impl Tape {
     /// The same services, with everything that passes kept.
-    pub(super) fn over(&self, services: &Services) -> Services {
+    pub(crate) fn over(&self, services: &Services) -> Services {
         let with = |fetch: &Arc<dyn Fetch>, of_queries| -> Arc<dyn Fetch> {
             Arc::new(Taped {
                 inner: fetch.clone(),
@@ -421,7 +421,7 @@ impl Tape {
     }
 
     /// All calls, each once.
-    pub(super) fn calls(&self) -> Vec<Call> {
+    pub(crate) fn calls(&self) -> Vec<Call> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -497,7 +497,7 @@ impl Fetch for Taped<dyn Fetch> {
 
 impl Recording {
     /// Of an evaluation that is over.
-    pub(super) fn new(rule: &Rule, trial: &Trial, tape: &Tape, said: Said) -> Self {
+    pub(crate) fn new(rule: &Rule, trial: &Trial, tape: &Tape, said: Said) -> Self {
         let json = |text: &str| serde_json::from_str(text).unwrap_or_default();
         let about = rule.description();
         let (input, services) = (&trial.input, &trial.services);
@@ -531,7 +531,7 @@ impl Recording {
     }
 
     /// Reads one.
-    pub(super) fn read(path: &Path) -> Result<Self, CliError> {
+    pub(crate) fn read(path: &Path) -> Result<Self, CliError> {
         let text = super::yaml::text(path)?;
         let wrong = |what: &dyn fmt::Display| CliError::Wrong(format!("{}: {what}", path.display()));
         let recording: Self = serde_json::from_str(&text).map_err(|error| {
@@ -552,7 +552,7 @@ impl Recording {
     }
 
     /// Writes it, for its owner alone: it holds what the rule read.
-    pub(super) fn write(&self, path: &Path) -> Result<(), CliError> {
+    pub(crate) fn write(&self, path: &Path) -> Result<(), CliError> {
         use std::{io::Write as _, os::unix::fs::OpenOptionsExt as _};
         let file = |source| CliError::File {
             path: path.to_owned(),
@@ -567,7 +567,7 @@ impl Recording {
     }
 
     /// The same question again, with the recorded answers.
-    pub(super) fn trial(&self, gaps: &Gaps) -> Result<Trial, CliError> {
+    pub(crate) fn trial(&self, gaps: &Gaps) -> Result<Trial, CliError> {
         let replay = Arc::new(Replay::new(&self.calls, gaps));
         let question = &self.input;
         let node = question.node.clone().map(trial::node).transpose();
@@ -712,7 +712,7 @@ impl Fetch for ReplayQueries {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::plugin::fixtures::Cluster;
+    use crate::fixtures::Cluster;
     use numo_plugin::services::Addresses;
     use serde_json::json;
     use std::time::Duration;

@@ -8,7 +8,7 @@ use std::fmt;
 
 /// The four words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Word {
+pub(crate) enum Word {
     /// The step may be taken.
     Pass,
     /// Not now.
@@ -28,30 +28,30 @@ impl fmt::Display for Word {
 /// What a component said.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Said {
+pub(crate) struct Said {
     /// Which of the four.
-    pub(super) verdict: Word,
+    pub(crate) verdict: Word,
     /// The report's, or that of an error.
-    pub(super) reason: String,
+    pub(crate) reason: String,
     /// One sentence.
-    pub(super) summary: String,
+    pub(crate) summary: String,
     /// Of a wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) retry_after_seconds: Option<u32>,
+    pub(crate) retry_after_seconds: Option<u32>,
     /// Of a wait, 0 to 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) progress_percent: Option<u8>,
+    pub(crate) progress_percent: Option<u8>,
     /// In the component's order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) findings: Vec<Finding>,
+    pub(crate) findings: Vec<Finding>,
     /// What it would read back in later phases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) data: Option<Value>,
+    pub(crate) data: Option<Value>,
 }
 
 impl Said {
     /// Of an evaluation.
-    pub(super) fn of(outcome: &Result<Answer, Refused>) -> Self {
+    pub(crate) fn of(outcome: &Result<Answer, Refused>) -> Self {
         match outcome {
             Ok(answer) => Self::verdict(&answer.verdict),
             Err(refused) => Self {
@@ -93,7 +93,7 @@ impl Said {
     }
 
     /// As lines for people.
-    pub(super) fn lines(&self) -> Vec<String> {
+    pub(crate) fn lines(&self) -> Vec<String> {
         let mut lines = vec![format!("{} {}: {}", self.verdict, self.reason, self.summary)];
         if let Some(seconds) = self.retry_after_seconds {
             let progress = self.progress_percent;

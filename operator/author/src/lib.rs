@@ -1,8 +1,14 @@
-//! `numo plugin`: what the author of a rule does with its component. Only `run` asks a cluster, and changes nothing.
+//! The rule author's toolkit, `numo plugin`: what the author of a rule does with its component. Only `numo plugin run` asks a
+//! cluster, through a [`Cluster`] that the program lends, and changes nothing.
+
+// The macros that print stand before std's: nobody prints past them.
+#[macro_use]
+extern crate numo_cli;
 
 mod bench;
 mod build;
 mod case;
+mod cluster;
 mod engine;
 mod expect;
 mod fixtures;
@@ -19,19 +25,21 @@ mod test;
 mod trial;
 mod yaml;
 
-use crate::cli::error::CliError;
+pub use cluster::{Cluster, Connection};
+
 use clap::{Args, Subcommand};
+use numo_cli::CliError;
 use source::SourceArgs;
 
-/// Arguments of `numo plugin`.
+/// Arguments of `numo plugin`, with the flags that name a cluster.
 #[derive(Debug, Args)]
-pub struct PluginArgs {
+pub struct PluginArgs<C: Args> {
     #[command(subcommand)]
-    verb: PluginVerb,
+    verb: PluginVerb<C>,
 }
 
 #[derive(Debug, Subcommand)]
-enum PluginVerb {
+enum PluginVerb<C: Args> {
     /// Write a crate to begin a rule with
     New(new::NewArgs),
     /// Build a crate, or take a core module, and make a component that numo would run
@@ -43,7 +51,7 @@ enum PluginVerb {
     /// Ask a component the cases of a file, in numo's sandbox, and compare its verdicts
     Test(test::TestArgs),
     /// Ask a component about one node of a cluster, reading with your own rights and changing nothing
-    Run(Box<run::RunArgs>),
+    Run(Box<run::RunArgs<C>>),
     /// Measure what a component costs
     Bench(bench::BenchArgs),
     /// Push a component to a registry; equal bytes get an equal digest
@@ -55,7 +63,7 @@ enum PluginVerb {
 }
 
 /// Does what the arguments say.
-pub async fn plugin(args: PluginArgs) -> Result<(), CliError> {
+pub async fn run<C: Cluster>(args: PluginArgs<C>) -> Result<(), CliError> {
     match args.verb {
         PluginVerb::New(args) => new::new(&args),
         PluginVerb::Build(args) => build::build(&args).await,

@@ -1,8 +1,8 @@
 //! `numo plugin push` and `sign`: components in registries.
 
 use super::engine::{engine, load};
-use crate::cli::error::CliError;
 use clap::{Args, ValueEnum};
+use numo_cli::CliError;
 use numo_plugin::{
     oci::{
         ComponentSurface, Credentials, OciError, Pinned, Proxies, Push, Reference, Registry, Setup, Version,
@@ -14,7 +14,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 /// How a registry is reached.
 #[derive(Debug, Args)]
-pub(super) struct RegistryArgs {
+pub(crate) struct RegistryArgs {
     /// Credentials as docker, podman and buildah write them [default: $REGISTRY_AUTH_FILE,
     /// $DOCKER_CONFIG/config.json or ~/.docker/config.json]
     #[arg(long, value_name = "FILE")]
@@ -29,7 +29,7 @@ pub(super) struct RegistryArgs {
 
 /// Arguments of `numo plugin push`.
 #[derive(Debug, Args)]
-pub(super) struct PushArgs {
+pub(crate) struct PushArgs {
     /// The component
     #[arg(value_name = "FILE")]
     component: PathBuf,
@@ -45,7 +45,7 @@ pub(super) struct PushArgs {
 
 /// Arguments of `numo plugin sign`.
 #[derive(Debug, Args)]
-pub(super) struct SignArgs {
+pub(crate) struct SignArgs {
     /// What to sign, by digest as `push` prints it
     #[arg(value_name = "IMAGE@DIGEST")]
     image: String,
@@ -69,7 +69,7 @@ enum LayoutArg {
 
 impl RegistryArgs {
     /// A client, and what to log in with.
-    pub(super) fn client(&self) -> Result<(Registry, Credentials), CliError> {
+    pub(crate) fn client(&self) -> Result<(Registry, Credentials), CliError> {
         let read = |path: &PathBuf| {
             std::fs::read(path).map_err(|source| CliError::File {
                 path: path.clone(),
@@ -117,7 +117,7 @@ fn usual() -> Option<PathBuf> {
 }
 
 /// Checks a component as numo would, pushes it, and prints what it is by digest.
-pub(super) async fn push(args: &PushArgs) -> Result<(), CliError> {
+pub(crate) async fn push(args: &PushArgs) -> Result<(), CliError> {
     let wrong = |error: OciError| CliError::Wrong(error.to_string());
     let reference: Reference = args.image.parse().map_err(wrong)?;
     let mut annotations = BTreeMap::new();
@@ -160,7 +160,7 @@ pub(super) async fn push(args: &PushArgs) -> Result<(), CliError> {
 }
 
 /// Signs what has this digest.
-pub(super) async fn sign(args: &SignArgs) -> Result<(), CliError> {
+pub(crate) async fn sign(args: &SignArgs) -> Result<(), CliError> {
     let wrong = |error: OciError| CliError::Wrong(error.to_string());
     let reference: Reference = args.image.parse().map_err(wrong)?;
     let Version::Digest(digest) = &reference.version else {

@@ -4,8 +4,8 @@ use super::{
     engine::{engine, load},
     registry::RegistryArgs,
 };
-use crate::cli::error::CliError;
 use clap::{Args, ValueEnum};
+use numo_cli::CliError;
 use numo_plugin::{
     Engine, Rule,
     oci::{Pinned, Reference},
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 /// How to print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum OutputArg {
+pub(crate) enum OutputArg {
     /// For people
     Text,
     /// For programs
@@ -23,17 +23,17 @@ pub(super) enum OutputArg {
 
 /// A component, in a file or in a registry.
 #[derive(Debug, Args)]
-pub(super) struct SourceArgs {
+pub(crate) struct SourceArgs {
     /// A file, or a reference such as registry.example.com/team/rule:1.0
     #[arg(value_name = "FILE|IMAGE")]
-    pub(super) component: String,
+    pub(crate) component: String,
     #[command(flatten)]
-    pub(super) registry: RegistryArgs,
+    pub(crate) registry: RegistryArgs,
 }
 
 impl SourceArgs {
     /// The bytes, and what they are by digest if they are from a registry.
-    pub(super) async fn read(&self, engine: &Engine) -> Result<(Vec<u8>, Option<Pinned>), CliError> {
+    pub(crate) async fn read(&self, engine: &Engine) -> Result<(Vec<u8>, Option<Pinned>), CliError> {
         let path = PathBuf::from(&self.component);
         if path.exists() {
             let bytes = std::fs::read(&path).map_err(|source| CliError::File { path, source })?;
@@ -54,7 +54,7 @@ impl SourceArgs {
     }
 
     /// Loads it as the operator does.
-    pub(super) async fn load(&self) -> Result<(Rule, Option<Pinned>), CliError> {
+    pub(crate) async fn load(&self) -> Result<(Rule, Option<Pinned>), CliError> {
         let engine = engine()?;
         let (bytes, pinned) = self.read(&engine).await?;
         let rule = load(&engine, &self.component, &bytes).await?;

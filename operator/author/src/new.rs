@@ -5,13 +5,13 @@
 //! it instead of above it: the crate needs nothing of numo but its own files. All languages decide alike and pass the same
 //! cases.
 
-use crate::cli::error::CliError;
 use clap::{Args, ValueEnum};
+use numo_cli::CliError;
 use std::{io::Write as _, path::PathBuf};
 
 /// Arguments of `numo plugin new`.
 #[derive(Debug, Args)]
-pub(super) struct NewArgs {
+pub(crate) struct NewArgs {
     /// Name of the rule and of its crate
     #[arg(value_name = "NAME")]
     name: String,
@@ -186,7 +186,7 @@ const TAKEN: [&str; 62] = [
 ];
 
 /// Writes the files.
-pub(super) fn new(args: &NewArgs) -> Result<(), CliError> {
+pub(crate) fn new(args: &NewArgs) -> Result<(), CliError> {
     check_name(&args.name).map_err(CliError::Wrong)?;
     let folder = args.path.clone().unwrap_or_else(|| PathBuf::from(&args.name));
     let files: Vec<(PathBuf, String)> = args

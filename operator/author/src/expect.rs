@@ -8,9 +8,9 @@ use serde_json::Value;
 /// What is wanted.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Expect {
+pub(crate) struct Expect {
     /// Pass, Wait, Block, or Error: no verdict.
-    pub(super) verdict: Word,
+    pub(crate) verdict: Word,
     /// Of the report.
     #[serde(default)]
     reason: Option<String>,
@@ -31,19 +31,19 @@ pub(super) struct Expect {
     data: Option<Value>,
     /// Reason of an error: `Denied`, `InvalidConfig`, …
     #[serde(default)]
-    pub(super) error: Option<String>,
+    pub(crate) error: Option<String>,
 }
 
 /// One thing that is not as it should be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Difference {
+pub(crate) struct Difference {
     /// Field of `expect`.
-    pub(super) field: String,
+    pub(crate) field: String,
     /// What came.
-    pub(super) found: String,
+    pub(crate) found: String,
     /// What was to come.
-    pub(super) wanted: String,
+    pub(crate) wanted: String,
 }
 
 impl Difference {
@@ -64,7 +64,7 @@ impl std::fmt::Display for Difference {
 
 impl Expect {
     /// What is wrong with it, if anything: a word that can never come.
-    pub(super) fn fault(&self) -> Option<String> {
+    pub(crate) fn fault(&self) -> Option<String> {
         let error = self.error.as_deref()?;
         if self.verdict != Word::Error {
             return Some(format!(
@@ -87,7 +87,7 @@ impl Expect {
     }
 
     /// How `said` differs.
-    pub(super) fn differences(&self, said: &Said) -> Vec<Difference> {
+    pub(crate) fn differences(&self, said: &Said) -> Vec<Difference> {
         let mut all = Vec::new();
         if said.verdict != self.verdict {
             all.push(Difference::new("verdict", &said.verdict, &self.verdict));
@@ -154,7 +154,7 @@ impl Expect {
 }
 
 /// How `found` differs from what was recorded.
-pub(super) fn from_recorded(found: &Said, recorded: &Said) -> Vec<Difference> {
+pub(crate) fn from_recorded(found: &Said, recorded: &Said) -> Vec<Difference> {
     let expect = Expect {
         verdict: recorded.verdict,
         reason: Some(recorded.reason.clone()),

@@ -1,8 +1,8 @@
 //! One evaluation outside of the operator: the same sandbox, limits and order of checks; only where the answers come
 //! from differs.
 
-use crate::cli::error::CliError;
 use numo_api::Phase;
+use numo_cli::CliError;
 use numo_plugin::{
     Answer, Grants, Input, ObjectRef, Reason, Refused, Rule, RuleLimits, Services, Terms,
     description::Want,
@@ -18,18 +18,18 @@ use std::{
 
 /// What a component is asked, and with what.
 #[derive(Clone)]
-pub(super) struct Trial {
+pub(crate) struct Trial {
     /// The question.
-    pub(super) input: Input,
+    pub(crate) input: Input,
     /// What is lent, and how much.
-    pub(super) terms: Terms,
+    pub(crate) terms: Terms,
     /// Who answers.
-    pub(super) services: Services,
+    pub(crate) services: Services,
 }
 
 impl Trial {
     /// Asks as the operator does: the configuration is checked first.
-    pub(super) async fn ask(self, rule: &Rule) -> Result<Answer, Refused> {
+    pub(crate) async fn ask(self, rule: &Rule) -> Result<Answer, Refused> {
         if let Err(problems) = rule.validate_config(&self.input.config_json).await? {
             let words: Vec<_> = problems
                 .iter()
@@ -41,7 +41,7 @@ impl Trial {
     }
 
     /// Asks, and gives the lines of its log beside.
-    pub(super) async fn ask_aloud(mut self, rule: &Rule) -> (Result<Answer, Refused>, Vec<String>) {
+    pub(crate) async fn ask_aloud(mut self, rule: &Rule) -> (Result<Answer, Refused>, Vec<String>) {
         let lines = Arc::new(Lines::default());
         self.services.log = lines.clone();
         let outcome = self.ask(rule).await;
@@ -71,7 +71,7 @@ impl LogSink for Lines {
 }
 
 /// The Node as a component is given it: with its kind, without managed fields and images.
-pub(super) fn node(mut object: Value) -> Result<Node, String> {
+pub(crate) fn node(mut object: Value) -> Result<Node, String> {
     let name = object
         .pointer("/metadata/name")
         .and_then(Value::as_str)
@@ -114,8 +114,8 @@ const PHASES: [Phase; 8] = [
 ];
 
 /// A phase in the contract's words, from those or from a MutexRule's.
-pub(super) fn phase(text: &str) -> Result<String, String> {
-    let own = |phase: &Phase| crate::runners::wasm::phase(*phase);
+pub(crate) fn phase(text: &str) -> Result<String, String> {
+    let own = |phase: &Phase| numo_plugin::spec::phase(*phase);
     let found = PHASES
         .iter()
         .find(|phase| phase.name() == text || own(phase) == text);
@@ -126,12 +126,12 @@ pub(super) fn phase(text: &str) -> Result<String, String> {
 }
 
 /// Whether a phase is about a node.
-pub(super) fn needs_node(phase: &str) -> bool {
+pub(crate) fn needs_node(phase: &str) -> bool {
     !numo_plugin::description::PHASES_OF_A_RUN.contains(&phase)
 }
 
 /// The owner of an evaluation that has none.
-pub(super) fn owner(namespace: &str) -> ObjectRef {
+pub(crate) fn owner(namespace: &str) -> ObjectRef {
     ObjectRef {
         api_version: format!("{}/{}", numo_api::GROUP, numo_api::VERSION),
         kind: "MutexRunConfig".to_owned(),
@@ -142,7 +142,7 @@ pub(super) fn owner(namespace: &str) -> ObjectRef {
 
 /// Grants for all that is wanted, and nothing beside. Where the component leaves it to its configuration which server
 /// it asks, these are lent.
-pub(super) fn all_wanted(wants: &[Want], servers: &[url::Url]) -> Result<Grants, CliError> {
+pub(crate) fn all_wanted(wants: &[Want], servers: &[url::Url]) -> Result<Grants, CliError> {
     let named: Vec<Want> = wants
         .iter()
         .filter(|want| want.capability != "numo:host/http" || !want.target.is_empty())
@@ -177,7 +177,7 @@ pub(super) fn all_wanted(wants: &[Want], servers: &[url::Url]) -> Result<Grants,
 }
 
 /// What an evaluation took, in words.
-pub(super) fn used(rule: &Rule, limits: &RuleLimits, answer: &Answer) -> String {
+pub(crate) fn used(rule: &Rule, limits: &RuleLimits, answer: &Answer) -> String {
     let usage = answer.usage;
     let duration = format!("{:.1} ms", usage.duration.as_secs_f64() * 1000.0);
     match rule.limits(limits) {
@@ -196,7 +196,7 @@ pub(super) fn used(rule: &Rule, limits: &RuleLimits, answer: &Answer) -> String 
 }
 
 /// Bytes for people.
-pub(super) fn size(bytes: u64) -> String {
+pub(crate) fn size(bytes: u64) -> String {
     match bytes {
         0..1024 => format!("{bytes} B"),
         1024..1_048_576 => format!("{}.{} KiB", bytes / 1024, bytes % 1024 * 10 / 1024),
@@ -205,7 +205,7 @@ pub(super) fn size(bytes: u64) -> String {
 }
 
 /// As JSON for programs.
-pub(super) fn usage_json(answer: &Answer) -> Value {
+pub(crate) fn usage_json(answer: &Answer) -> Value {
     let usage = answer.usage;
     serde_json::json!({
         "milliseconds": usage.duration.as_secs_f64() * 1000.0,

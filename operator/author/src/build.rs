@@ -6,8 +6,8 @@ use super::{
     inspect,
     trial::size,
 };
-use crate::cli::error::CliError;
 use clap::Args;
+use numo_cli::CliError;
 use numo_plugin::component::{self, Form};
 use serde_json::Value;
 use std::{
@@ -17,7 +17,7 @@ use std::{
 
 /// Arguments of `numo plugin build`.
 #[derive(Debug, Args)]
-pub(super) struct BuildArgs {
+pub(crate) struct BuildArgs {
     /// Directory of a crate or of what else `numo plugin new` writes, or a file with a core module that another toolchain
     /// built
     #[arg(value_name = "DIR|MODULE", default_value = ".")]
@@ -32,7 +32,7 @@ pub(super) struct BuildArgs {
 }
 
 /// Builds, checks, and prints where it is, how large, and its digest.
-pub(super) async fn build(args: &BuildArgs) -> Result<(), CliError> {
+pub(crate) async fn build(args: &BuildArgs) -> Result<(), CliError> {
     let (source, usual) = if args.source.is_dir() {
         let found = built(&args.source, &args.target)?;
         let usual = args.source.join(format!("{}.wasm", found.name));

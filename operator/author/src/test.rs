@@ -7,8 +7,8 @@ use super::{
     said::Said,
     source::OutputArg,
 };
-use crate::cli::error::CliError;
 use clap::Args;
+use numo_cli::CliError;
 use numo_plugin::{Engine, Rule};
 use serde::Serialize;
 use serde_json::json;
@@ -20,7 +20,7 @@ use std::{
 
 /// Arguments of `numo plugin test`.
 #[derive(Debug, Args)]
-pub(super) struct TestArgs {
+pub(crate) struct TestArgs {
     /// Files of cases [default: tests/cases.yaml]
     #[arg(value_name = "CASES.yaml")]
     files: Vec<PathBuf>,
@@ -52,7 +52,7 @@ struct Tried {
 }
 
 /// Tries all cases. Fails if one did.
-pub(super) async fn test(args: &TestArgs) -> Result<(), CliError> {
+pub(crate) async fn test(args: &TestArgs) -> Result<(), CliError> {
     let usual = [PathBuf::from("tests/cases.yaml")];
     let paths = if args.files.is_empty() {
         &usual[..]

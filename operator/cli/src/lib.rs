@@ -1,0 +1,8 @@
+//! What every verb of the command line has, whichever crate it is of: how it prints, how it fails, and how it reads a file
+//! that a flag names. It knows no verb, no cluster, and neither the core nor the host of rules.
+
+pub mod error;
+pub mod files;
+pub mod say;
+
+pub use error::CliError;
