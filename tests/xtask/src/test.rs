@@ -16,7 +16,7 @@ const HEAVY: [(&str, u8); 4] = [
     ("tests/cluster", 4),
     ("tests/api", 4),
     ("tests/world", 4),
-    (END_TO_END, 6),
+    (END_TO_END, 8),
 ];
 
 /// The package of the end-to-end tests.

@@ -459,7 +459,8 @@ fn pods_of_pre_run_rules_keep_away_from_nodes_in_flight() {
          rule start PreRun
          run finalizer {}
          change b Soaked pin:4.17.0 entries:PreRules,Released,Soaked",
-        "> job start/PreRun/1 of - avoid b",
+        "> journal b Done
+         > job start/PreRun/1 of - avoid b",
     );
 }
 
@@ -541,7 +542,7 @@ fn a_pre_run_rule_that_no_longer_stands_holds_nodes_in_flight() {
     // Edited since: it is asked again, and nobody is let go meanwhile.
     check(
         &cluster("verdict:start/PreRun/1/Pass^2", ""),
-        "node a PreRelease RuleRunning\n > journal a closed\n > job start/PreRun/2 of -",
+        "node a PreRelease RuleRunning\n > journal a closed\n > job start/PreRun/2 of - avoid a",
     );
     check(
         &cluster("verdict:start/PreRun/1/Pass^2 verdict:start/PreRun/2/Failure", ""),
@@ -551,12 +552,12 @@ fn a_pre_run_rule_that_no_longer_stands_holds_nodes_in_flight() {
     check(
         &cluster("verdict:start/PreRun/1/Pass~99999", "")
             .replace("change a PreRelease pin:4.17.0", "change a Admitted"),
-        "> journal a PreRules\n > job start/PreRun/2 of -",
+        "> journal a PreRules\n > job start/PreRun/2 of - avoid a",
     );
     // A rule that was added in mid-run holds the nodes that come after.
     check(
         &cluster("", ""),
-        &format!("hold RuleStarting\n {release}\n > job start/PreRun/1 of -"),
+        &format!("hold RuleStarting\n {release}\n > job start/PreRun/1 of - avoid a"),
     );
 }
 

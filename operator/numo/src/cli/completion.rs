@@ -308,7 +308,7 @@ mod tests {
                 kinds: &What::ALL,
                 budgets: false,
             },
-            std::ffi::OsStr::new("reason/RuleW"),
+            std::ffi::OsStr::new("reason/RuleWa"),
         );
         let found: Vec<String> = found
             .iter()

@@ -5,7 +5,7 @@ use super::{
     frame::Frame,
 };
 use crate::{
-    action::{Action, Event, EventAction},
+    action::{Action, Event, EventAction, JobRequest},
     key::Key,
     observed::RuleView,
     rules::{self, Progress, Subject},
@@ -50,14 +50,7 @@ pub(super) fn run_rules_hold(draft: &mut Draft<'_>, phase: Phase) -> Option<Why>
             let why = Why::new(Reason::RuleRunning, "the result of a rule is being read");
             Some(why)
         }
-        Progress::Start(mut job) => {
-            // Nodes of other owners may be in flight, and those of this run when a rule is asked again.
-            let hosts = job::hosts_in_flight(frame.observed);
-            job.avoid = hosts.into_iter().map(ToOwned::to_owned).collect();
-            let why = Why::new(Reason::RuleStarting, format!("rule {} is starting", job.rule));
-            draft.act("run", Action::CreateJob(job), None);
-            Some(why)
-        }
+        Progress::Start(job) => Some(start(draft, job)),
         Progress::Evaluate(request) => Some(asks(draft, request)),
         Progress::Note(wait, why) => {
             let mut status = run_status(draft.frame);
@@ -79,6 +72,16 @@ pub(super) fn run_rules_hold(draft: &mut Draft<'_>, phase: Phase) -> Option<Why>
             Some(why)
         }
     }
+}
+
+/// Starts the Job of a rule. Nodes of other owners may be in flight, and those of this run when a rule is asked again: its pods keep off
+/// them.
+fn start(draft: &mut Draft<'_>, mut job: Box<JobRequest>) -> Why {
+    let hosts = job::hosts_in_flight(draft.frame.observed);
+    job.avoid = hosts.into_iter().map(ToOwned::to_owned).collect();
+    let why = Why::new(Reason::RuleStarting, format!("rule {} is starting", job.rule));
+    draft.act("run", Action::CreateJob(job), None);
+    why
 }
 
 /// How the rules that are asked once per run come along.
