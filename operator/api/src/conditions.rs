@@ -88,7 +88,7 @@ pub mod types {
 
 /// Who can end a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Who {
+pub enum Actor {
     /// Nothing is waited for.
     Nobody,
     /// numo itself, in its next steps.
@@ -111,7 +111,7 @@ pub enum Who {
     OtherController,
 }
 
-impl Who {
+impl Actor {
     /// The answer to "who can end this?".
     pub const fn phrase(self) -> &'static str {
         match self {
@@ -157,9 +157,9 @@ macro_rules! reasons {
             }
 
             /// Who can end it.
-            pub const fn who(self) -> Who {
+            pub const fn who(self) -> Actor {
                 match self {
-                    $(Self::$name => Who::$who,)*
+                    $(Self::$name => Actor::$who,)*
                 }
             }
         }

@@ -7,7 +7,7 @@ use crate::{
     why::Why,
 };
 use jiff::Timestamp;
-use numo_api::{Reason, RunResult, Step, conditions::Who};
+use numo_api::{Entry, Reason, RunResult, Step, conditions::Actor};
 
 /// Journals that are looked at, the latest: a run of a thousand nodes speeds up and slows down.
 const LOOKED_AT: usize = 20;
@@ -34,7 +34,7 @@ pub enum Eta {
     /// No node of it is done yet: nobody knows how long one takes.
     NoneDone,
     /// A person, or another controller, must end something first: no time can be told.
-    Held(Reason, Who),
+    Held(Reason, Actor),
     /// So many seconds, on this basis.
     In {
         /// Seconds from now.
@@ -188,10 +188,10 @@ fn has_no_end(why: &Why, alone: bool) -> bool {
         | Reason::NodeLeaving
         | Reason::WaitsForPlan
         | Reason::PoolHeldByRun => true,
-        Reason::BudgetExhausted | Reason::MutexKeyBusy if why.who() != Who::ClusterAdmin => alone,
+        Reason::BudgetExhausted | Reason::MutexKeyBusy if why.who() != Actor::ClusterAdmin => alone,
         _ => matches!(
             why.who(),
-            Who::ClusterAdmin | Who::RuleAuthor | Who::OtherController
+            Actor::ClusterAdmin | Actor::RuleAuthor | Actor::OtherController
         ),
     }
 }
@@ -243,20 +243,24 @@ fn journals<'a>(observed: &'a Observed, run_id: &str) -> impl Iterator<Item = &'
     all.filter(move |change| change.spec.target.run_id == run_id)
 }
 
+/// When the last turn of a node began: one that was given back before, or failed, is no part of it.
 fn began(change: &ChangeView) -> Timestamp {
-    let mut entries = change.status.entries.iter();
-    entries
-        .find_map(|entry| entry.at.parse().ok())
+    let entries = &change.status.entries;
+    let attempt = entries.last().map_or(1, |last| last.attempt.max(1));
+    let of_turn = |entry: &&Entry| entry.attempt.max(1) == attempt && entry.step != Step::Selected;
+    let first = entries.iter().find(of_turn);
+    first
+        .and_then(|entry| entry.at.parse().ok())
         .unwrap_or(change.created)
 }
 
-/// When a node was done, and what it took (seconds).
+/// When a node was done, and what its turn took (seconds).
 fn done(change: &ChangeView) -> Option<(Timestamp, i64)> {
     let end = change
         .status
         .entries
-        .iter()
-        .rfind(|entry| entry.step == Step::Done)?;
+        .last()
+        .filter(|entry| entry.step == Step::Done)?;
     let end: Timestamp = end.at.parse().ok()?;
     Some((end, (end.as_second() - began(change).as_second()).max(0)))
 }
@@ -350,14 +354,14 @@ mod tests {
         node(&mut report, "b", Step::Held, Reason::RuleFailed);
         assert_eq!(
             eta(&report, &observed, at(1000)),
-            Eta::Held(Reason::RuleFailed, Who::RuleAuthor)
+            Eta::Held(Reason::RuleFailed, Actor::RuleAuthor)
         );
         report.nodes.clear();
         assert_eq!(eta(&report, &observed, at(1000)), Eta::Done);
         // Nobody knows the nodes of an owner whose target is missing.
         report.hold = Some(Why::new(Reason::TargetNotFound, ""));
         let found = eta(&report, &observed, at(1000));
-        assert_eq!(found, Eta::Held(Reason::TargetNotFound, Who::ClusterAdmin));
+        assert_eq!(found, Eta::Held(Reason::TargetNotFound, Actor::ClusterAdmin));
     }
 
     /// One run whose first node took a minute, and one node that waits so.
@@ -394,7 +398,7 @@ mod tests {
             assert!(found.to_string().starts_with("none: "), "{found}");
         }
         // Where no node in flight ends it, none is said to.
-        let full = Why::new(Reason::BudgetExhausted, "").ended_by(Who::ClusterAdmin);
+        let full = Why::new(Reason::BudgetExhausted, "").ended_by(Actor::ClusterAdmin);
         assert_eq!(
             waits(Step::Selected, full).to_string(),
             "none: BudgetExhausted must be ended by a cluster administrator"

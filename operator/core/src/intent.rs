@@ -460,16 +460,20 @@ fn target_pools<'a>(
         }
     }
     if problems.iter().any(|why| loses_pools(why.reason)) {
-        // A target that is gone, or whose pool is misspelt, no longer names the pools it did. They are still this run's to
-        // hold: a slip must not open a gate.
-        let known = remembered(run).filter_map(|name| observed.pools.get(name));
-        for pool in known.filter(|pool| !CONTROL_PLANE.contains(&pool.name.as_str())) {
-            if !pools.iter().any(|seen| seen.name == pool.name) {
-                pools.push(pool);
-            }
-        }
+        keep_remembered(run, observed, &mut pools);
     }
     pools
+}
+
+/// Adds the pools that the run is known to have had. A target that is gone, or whose pool is misspelt, no longer names them. They are
+/// still this run's to hold: a slip must not open a gate.
+fn keep_remembered<'a>(run: &RunConfigView, observed: &'a Observed, pools: &mut Vec<&'a PoolView>) {
+    let known = remembered(run).filter_map(|name| observed.pools.get(name));
+    for pool in known.filter(|pool| !CONTROL_PLANE.contains(&pool.name.as_str())) {
+        if !pools.iter().any(|seen| seen.name == pool.name) {
+            pools.push(pool);
+        }
+    }
 }
 
 /// Whether the targets of a run with this problem may no longer name a pool that they are meant to name.

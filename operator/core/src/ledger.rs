@@ -14,7 +14,7 @@ use crate::{
 use jiff::Timestamp;
 use numo_api::{
     Reason, Step,
-    conditions::{Who, types},
+    conditions::{Actor, types},
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -149,7 +149,7 @@ impl<'a> Ledger<'a> {
                 Ok(limit) => *limit,
                 Err(problem) => {
                     let message = format!("MutexBudget/{budget} spec.maxUnavailable: {problem}");
-                    return Some(Why::new(Reason::BudgetExhausted, message).ended_by(Who::ClusterAdmin));
+                    return Some(Why::new(Reason::BudgetExhausted, message).ended_by(Actor::ClusterAdmin));
                 }
             };
             let allowed = limit.of(*all);
@@ -173,7 +173,7 @@ impl<'a> Ledger<'a> {
                 return Some(if makes_room {
                     why
                 } else {
-                    why.ended_by(Who::ClusterAdmin)
+                    why.ended_by(Actor::ClusterAdmin)
                 });
             }
         }
@@ -246,7 +246,7 @@ pub(crate) fn busy(observed: &Observed, node: &str, other: &ChangeView, now: Tim
 /// A wait for turns of others, which only a person ends if all of those are `kept`.
 pub(crate) fn ended_by_person(why: Why, kept: bool) -> Why {
     if kept {
-        why.ended_by(Who::ClusterAdmin)
+        why.ended_by(Actor::ClusterAdmin)
     } else {
         why
     }

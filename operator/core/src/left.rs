@@ -119,11 +119,9 @@ impl Orphan {
             ),
         }
     }
-}
 
-impl Orphan {
     /// The mark alone, which says so itself if it stays.
-    fn as_left(self) -> Left {
+    fn into_left(self) -> Left {
         let message = match &self.unknown {
             Some(unknown) => format!("{}, {}", self.left.message, unknown.words()),
             None => self.left.message,
@@ -153,7 +151,7 @@ pub const LEASE_MARK: &str = "spec.holderIdentity";
 /// Every mark of numo's that is on the cluster, with the finalizers of owners that are still there.
 pub fn all(observed: &Observed) -> Vec<Left> {
     let marks = on_objects(observed).into_iter();
-    let mut found: Vec<Left> = marks.map(Orphan::as_left).collect();
+    let mut found: Vec<Left> = marks.map(Orphan::into_left).collect();
     let runs = observed.runs.values().map(|run| {
         let object = format!("MutexRunConfig {}", run.key);
         (object, "numo", marks::FINALIZER, &run.uid, &run.finalizers)
@@ -356,35 +354,13 @@ fn of_node(node: &NodeView, found: &mut Vec<Orphan>) {
         say(marks::CORDONED_BY, mark.owner, "it is cordoned by numo", commands);
     }
     if let Some(mark) = mark::shielded(node) {
-        let labels = put_back(&node.labels, &mark, &shield::SHIELD_LABELS);
-        let annotations = put_back(&node.annotations, &mark, &shield::SHIELD_ANNOTATIONS);
-        let mut commands = Vec::new();
-        if !labels.is_empty() {
-            commands.push(format!(
-                "kubectl label --overwrite node {name} {}",
-                labels.join(" ")
-            ));
-        }
-        commands.push(annotate(
-            &format!("node {name}"),
-            &annotations,
-            marks::SHIELDED_BY,
-        ));
+        let commands = unshield(node, &mark);
         let message = "remediation and autoscalers are kept off it";
         say(marks::SHIELDED_BY, mark.owner, message, commands);
     }
     let labelled = mark::labelled_by(node).map(|mark| mark.owner.to_owned());
     if let Some(owner) = &labelled {
-        let labels = node.labels.keys();
-        let labels: Vec<String> = labels
-            .filter(|key| key.starts_with(marks::RULE_LABEL_PREFIX))
-            .map(|key| format!("{key}-"))
-            .collect();
-        let mut commands = Vec::new();
-        if !labels.is_empty() {
-            commands.push(format!("kubectl label node {name} {}", labels.join(" ")));
-        }
-        commands.push(annotate(&format!("node {name}"), &[], marks::LABELLED_BY));
+        let commands = unlabel(node);
         let message = "it carries labels of rules";
         say(marks::LABELLED_BY, owner.clone(), message, commands);
     }
@@ -400,6 +376,42 @@ fn of_node(node: &NodeView, found: &mut Vec<Orphan>) {
         )];
         say(marks::QUARANTINE, String::new(), "it takes no new pods", commands);
     }
+}
+
+/// What lets remediation and autoscalers have a node again, as it was before numo shielded it.
+fn unshield(node: &NodeView, mark: &Shielded) -> Vec<String> {
+    let name = &node.name;
+    let labels = put_back(&node.labels, mark, &shield::SHIELD_LABELS);
+    let annotations = put_back(&node.annotations, mark, &shield::SHIELD_ANNOTATIONS);
+    let mut commands = Vec::new();
+    if !labels.is_empty() {
+        commands.push(format!(
+            "kubectl label --overwrite node {name} {}",
+            labels.join(" ")
+        ));
+    }
+    commands.push(annotate(
+        &format!("node {name}"),
+        &annotations,
+        marks::SHIELDED_BY,
+    ));
+    commands
+}
+
+/// What takes the labels of rules off a node.
+fn unlabel(node: &NodeView) -> Vec<String> {
+    let name = &node.name;
+    let labels = node.labels.keys();
+    let labels: Vec<String> = labels
+        .filter(|key| key.starts_with(marks::RULE_LABEL_PREFIX))
+        .map(|key| format!("{key}-"))
+        .collect();
+    let mut commands = Vec::new();
+    if !labels.is_empty() {
+        commands.push(format!("kubectl label node {name} {}", labels.join(" ")));
+    }
+    commands.push(annotate(&format!("node {name}"), &[], marks::LABELLED_BY));
+    commands
 }
 
 /// The value of the quarantine taint of a node, which stands for the owner.
@@ -431,6 +443,34 @@ fn uncordon(node: &NodeView, mark: &CordonedBy) -> Vec<String> {
     commands
 }
 
+/// What gives a pool the node selector that it had before numo.
+fn select_again(pool: &str, prior: &Value) -> String {
+    let path = marks::PRIOR_NODE_SELECTOR.replace('/', "~1");
+    let patch = json!([
+        {"op": "replace", "path": "/spec/nodeSelector", "value": prior},
+        {"op": "remove", "path": format!("/metadata/annotations/{path}")},
+    ]);
+    format!(
+        "kubectl patch machineconfigpool {pool} --type json -p {}",
+        quoted(&patch.to_string())
+    )
+}
+
+/// What numo's mark of a pause says of a pool. `outdated`: nodes that would roll, as whoever left it so has counted.
+fn said_of_pause(is_paused: bool, outdated: Option<usize>, unpause: &str) -> String {
+    match outdated {
+        Some(1) => format!(
+            "it stays paused: 1 node would roll without rules if it were unpaused; unpause it by hand when it may: {unpause}"
+        ),
+        Some(nodes) => format!(
+            "it stays paused: {nodes} nodes would roll without rules if it were unpaused; unpause it by hand when they \
+             may: {unpause}"
+        ),
+        None if is_paused => "it is paused by numo".to_owned(),
+        None => "it was paused by numo, and is open".to_owned(),
+    }
+}
+
 fn of_pool(pool: &PoolView, found: &mut Vec<Orphan>) {
     let name = pool.name.as_str();
     let on = || Marked {
@@ -441,17 +481,7 @@ fn of_pool(pool: &PoolView, found: &mut Vec<Orphan>) {
     };
     let object = format!("MachineConfigPool {name}");
     if let Some(mark) = mark::prior_selector(pool) {
-        let path = marks::PRIOR_NODE_SELECTOR.replace('/', "~1");
-        let commands = vec![format!(
-            "kubectl patch machineconfigpool {name} --type json -p {}",
-            quoted(
-                &json!([
-                    {"op": "replace", "path": "/spec/nodeSelector", "value": mark.prior},
-                    {"op": "remove", "path": format!("/metadata/annotations/{path}")},
-                ])
-                .to_string()
-            )
-        )];
+        let commands = vec![select_again(name, &mark.prior)];
         found.push(Orphan {
             left: Left {
                 object: object.clone(),
@@ -480,17 +510,7 @@ fn of_pool(pool: &PoolView, found: &mut Vec<Orphan>) {
     } else {
         annotate(&format!("machineconfigpool {name}"), &[], marks::PAUSED_BY)
     };
-    let message = match mark.outdated {
-        Some(1) => format!(
-            "it stays paused: 1 node would roll without rules if it were unpaused; unpause it by hand when it may: {unpause}"
-        ),
-        Some(nodes) => format!(
-            "it stays paused: {nodes} nodes would roll without rules if it were unpaused; unpause it by hand when they \
-             may: {unpause}"
-        ),
-        None if pool.paused => "it is paused by numo".to_owned(),
-        None => "it was paused by numo, and is open".to_owned(),
-    };
+    let message = said_of_pause(pool.paused, mark.outdated, &unpause);
     found.push(Orphan {
         owner: mark
             .name

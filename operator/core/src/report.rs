@@ -6,7 +6,7 @@ use crate::{
     key::Key,
 };
 use numo_api::{
-    Reason, RuleWait, RunResult, Step, Strategy, VerdictRecord, conditions::Who, mutex_run_config::Settled,
+    Reason, RuleWait, RunResult, Step, Strategy, VerdictRecord, conditions::Actor, mutex_run_config::Settled,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -46,17 +46,17 @@ impl NodeReport {
             return false;
         }
         match self.why.who() {
-            Who::Numo
-            | Who::Nobody
-            | Who::ClusterItself
-            | Who::OtherController
-            | Who::OtherRun
-            | Who::OtherPlan => true,
-            Who::ClusterAdmin => false,
+            Actor::Numo
+            | Actor::Nobody
+            | Actor::ClusterItself
+            | Actor::OtherController
+            | Actor::OtherRun
+            | Actor::OtherPlan => true,
+            Actor::ClusterAdmin => false,
             // A rule that gave no verdict is asked again; if it never does, the node is held.
-            Who::RuleAuthor => self.why.reason == Reason::RuleRunning || self.why.reason.is_of_evaluation(),
-            Who::Node => !matches!(self.why.reason, Reason::NodeNotReady | Reason::LeftOutNotReady),
-            Who::OtherNode => matches!(self.why.reason, Reason::BudgetExhausted | Reason::NodeBusy),
+            Actor::RuleAuthor => self.why.reason == Reason::RuleRunning || self.why.reason.is_of_evaluation(),
+            Actor::Node => !matches!(self.why.reason, Reason::NodeNotReady | Reason::LeftOutNotReady),
+            Actor::OtherNode => matches!(self.why.reason, Reason::BudgetExhausted | Reason::NodeBusy),
         }
     }
 }
@@ -266,12 +266,12 @@ impl Report {
         // Whoever waits for a place waits for the nodes of this owner too: if those cannot go on, that is what is to be ended.
         let mut flying = open().filter(|(_, node)| node.in_flight()).peekable();
         let stuck = flying.peek().is_some() && flying.all(|(_, node)| !node.moves());
-        let moves = |node: &NodeReport| node.moves() && !(stuck && node.why.who() == Who::OtherNode);
+        let moves = |node: &NodeReport| node.moves() && !(stuck && node.why.who() == Actor::OtherNode);
         let only_flying = stuck && self.hold.is_some();
         if !only_flying && open().any(|(_, node)| moves(node)) {
             return None;
         }
-        let person = |node: &NodeReport| matches!(node.why.who(), Who::ClusterAdmin | Who::RuleAuthor);
+        let person = |node: &NodeReport| matches!(node.why.who(), Actor::ClusterAdmin | Actor::RuleAuthor);
         let held = open().find(|(_, node)| node.step == Step::Held);
         let (name, node) = held
             .or_else(|| open().find(|(_, node)| node.in_flight()))
@@ -406,7 +406,7 @@ mod tests {
             Reason::WaitsForPlan,
             Reason::PoolHeldByRun,
         ] {
-            let ended = why(of_other).ended_by(Who::ClusterAdmin);
+            let ended = why(of_other).ended_by(Actor::ClusterAdmin);
             assert_eq!(
                 wedged(&[("a", Step::Selected, ended)]).as_deref(),
                 Some("a"),

@@ -13,7 +13,7 @@ use crate::{
     why::Why,
 };
 use jiff::Timestamp;
-use numo_api::{FailurePolicy, Outcome, Phase, Reason, RuleWait, VerdictRecord, conditions::Who};
+use numo_api::{FailurePolicy, Outcome, Phase, Reason, RuleWait, VerdictRecord, conditions::Actor};
 
 pub use crate::{
     text::clip,
@@ -286,9 +286,9 @@ fn refusal(what: &str, view: &EvaluationView, answer: &RuleAnswer, now: Timestam
     let is_broken = matches!(answer, RuleAnswer::NoVerdict(..)) && view.failures >= BROKEN;
     let why = if later(view.first_asked, STUCK_SECONDS) <= now {
         let message = format!("{}; it has been so since {}", why.message, view.first_asked);
-        Why::new(why.reason, clip(&message, MESSAGE_MAX)).ended_by(Who::ClusterAdmin)
+        Why::new(why.reason, clip(&message, MESSAGE_MAX)).ended_by(Actor::ClusterAdmin)
     } else if is_broken {
-        why.ended_by(Who::ClusterAdmin)
+        why.ended_by(Actor::ClusterAdmin)
     } else {
         why
     };
@@ -627,6 +627,23 @@ fn is_recent(rule: &RuleView, at: Timestamp, now: Timestamp) -> bool {
     now <= later(at, rule.pass_seconds)
 }
 
+/// A verdict of the journal, as the rule is told of it.
+fn earlier(verdict: &VerdictRecord) -> Earlier {
+    Earlier {
+        phase: verdict.phase,
+        attempt: verdict.attempt,
+        at: verdict.at.clone(),
+        word: if verdict.outcome == Outcome::Pass {
+            EarlierWord::Pass
+        } else {
+            EarlierWord::Block
+        },
+        reason: verdict.reason.clone(),
+        summary: verdict.message.clone().unwrap_or_default(),
+        data: verdict.data.clone(),
+    }
+}
+
 /// The one attempt of a rule that is asked whose verdict is next.
 fn evaluation(
     rule: &RuleView,
@@ -647,19 +664,7 @@ fn evaluation(
         attempt,
     };
     let of_rule = verdicts.iter().rev().filter(|verdict| verdict.rule == name);
-    let journaled = of_rule.map(|verdict| Earlier {
-        phase: verdict.phase,
-        attempt: verdict.attempt,
-        at: verdict.at.clone(),
-        word: if verdict.outcome == Outcome::Pass {
-            EarlierWord::Pass
-        } else {
-            EarlierWord::Block
-        },
-        reason: verdict.reason.clone(),
-        summary: verdict.message.clone().unwrap_or_default(),
-        data: verdict.data.clone(),
-    });
+    let journaled = of_rule.map(earlier);
     let key = names::evaluation(&identity, &rule.uid);
     let view = observed.evaluations.get(&key);
     let view = view.filter(|view| view.generation == rule.generation);

@@ -1,7 +1,7 @@
 //! Why something waits, is held or is refused.
 
 use jiff::Timestamp;
-use numo_api::{Reason, conditions::Who};
+use numo_api::{Reason, conditions::Actor};
 use std::sync::Arc;
 
 /// A reason, and the sentence that names object, field, found and wanted.
@@ -14,7 +14,7 @@ pub struct Why {
     /// When time alone ends it, where it does.
     pub until: Option<Timestamp>,
     /// Who can end it here, where that is not who can end the reason as a rule.
-    pub ended_by: Option<Who>,
+    pub ended_by: Option<Actor>,
 }
 
 impl Why {
@@ -29,13 +29,13 @@ impl Why {
     }
 
     /// Who can end it.
-    pub fn who(&self) -> Who {
+    pub fn who(&self) -> Actor {
         self.ended_by.unwrap_or(self.reason.who())
     }
 
     /// The same, to be ended by somebody else than the reason's own.
     #[must_use]
-    pub fn ended_by(self, who: Who) -> Self {
+    pub fn ended_by(self, who: Actor) -> Self {
         Self {
             ended_by: Some(who),
             ..self

@@ -39,7 +39,7 @@ fn a_function_that_is_named_like_a_question_does_not_write() {
 /// a number when one is split.
 const LARGE: [(&str, usize, usize); 6] = [
     ("api", 0, 0),
-    ("core", 5, 28),
+    ("core", 5, 17),
     ("plugin", 1, 3),
     ("cli", 0, 0),
     ("author", 1, 3),
@@ -73,7 +73,7 @@ fn no_file_or_function_becomes_large() {
 }
 
 /// The files of the core that hand an owner to the module of its kind, or check what that decided.
-const KNOW_OWNERS: [&str; 4] = ["decide.rs", "imagine.rs", "invariant.rs", "referred.rs"];
+const KNOW_OWNERS: [&str; 4] = ["decide.rs", "model.rs", "invariant.rs", "referred.rs"];
 
 /// The module of a kind of owner that a file is of.
 fn owner_of(path: &Path) -> Option<&str> {

@@ -14,14 +14,16 @@ use jiff::{
 };
 use numo_api::{hours, plan::DAYS};
 
-/// Openings that are looked at one after the other to find an end or a beginning.
+/// Openings and freezes that are looked at one after the other to find a beginning.
 const LOOKED_AT: usize = 256;
-/// Starts of a cron expression in the longest opening: one each minute for a week.
-const STARTS_LOOKED_AT: usize = 7 * 24 * 60 + 120;
+/// Openings without a gap that are taken for one.
+const JOINED: usize = 64;
+/// A change of the clocks moves civil times by no more than so much.
+const SHIFT: SignedDuration = SignedDuration::from_hours(2);
 /// How far ahead an end is told of (seconds): what is open for longer counts as open without an end.
 const AHEAD_SECONDS: i64 = 35 * 86_400;
-/// An opening of a week comes again within so many days, also where a change of the clocks shifts it.
-const DAYS_AHEAD: i64 = 9;
+/// An opening of a week comes again within so many days, also where a change of the clocks skips one.
+const DAYS_AHEAD: i64 = 16;
 
 /// Openings and freezes that were understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,8 +80,8 @@ impl PartialEq for Cron {
 impl Eq for Cron {}
 
 /// How hours stand at one time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State<'a> {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
     /// Nodes may begin.
     Open {
         /// Until when; none if no end is in sight.
@@ -88,7 +90,7 @@ pub enum State<'a> {
     /// No node begins.
     Shut {
         /// The freeze that holds, if one does.
-        freeze: Option<&'a Freeze>,
+        freeze: Option<Freeze>,
         /// When nodes may begin next; none is never.
         opens: Option<Timestamp>,
     },
@@ -99,6 +101,14 @@ impl Hours {
     ///
     /// Errors: the field under the one that holds the hours, what was found and what is wanted.
     pub fn parse(given: &hours::Hours, zone: impl FnOnce(&str) -> Option<TimeZone>) -> Result<Self, String> {
+        let has_freezes = given.freezes.as_ref().is_some_and(|freezes| !freezes.is_empty());
+        match given.openings.as_deref() {
+            None if !has_freezes => {
+                return Err("openings: found neither openings nor freezes, wanted one of them".to_owned());
+            }
+            Some([]) => return Err("openings: found none, wanted at least one".to_owned()),
+            None | Some(_) => {}
+        }
         let openings = given.openings.as_ref().map(|openings| {
             let openings = openings.iter().enumerate();
             openings
@@ -132,10 +142,10 @@ impl Hours {
     }
 
     /// How they stand at this time.
-    pub fn at(&self, now: Timestamp) -> State<'_> {
+    pub fn at(&self, now: Timestamp) -> State {
         if let Some(freeze) = self.frozen(now) {
             return State::Shut {
-                freeze: Some(freeze),
+                freeze: Some(freeze.clone()),
                 opens: self.opens_after(freeze.to),
             };
         }
@@ -201,7 +211,7 @@ impl Hours {
     fn end_of_opening(&self, now: Timestamp) -> Option<Timestamp> {
         let openings = self.openings.as_ref()?;
         let mut end = now;
-        for _ in 0..LOOKED_AT {
+        for _ in 0..JOINED {
             let ends = openings
                 .iter()
                 .filter_map(|opening| opening.ends(end, &self.zone));
@@ -213,7 +223,7 @@ impl Hours {
                 return None;
             }
         }
-        Some(end)
+        None
     }
 }
 
@@ -259,6 +269,10 @@ impl Opening {
     }
 
     fn parse_weekly(given: &hours::Opening) -> Result<Self, String> {
+        if given.days.is_none() && given.start_time.is_none() && given.end_time.is_none() {
+            let wanted = "wanted days, startTime and endTime, or cron and durationSeconds";
+            return Err(format!("days: found an opening that says nothing, {wanted}"));
+        }
         let mut days = [given.days.is_none(); 7];
         for (index, found) in given.days.iter().flatten().enumerate() {
             let day = day_of_week(found).ok_or_else(|| {
@@ -286,7 +300,7 @@ impl Opening {
                 let today = at.to_zoned(zone.clone()).date();
                 let spans = [-1, 0].into_iter().filter_map(|ahead| {
                     let date = today.checked_add(i64::from(ahead).days()).ok()?;
-                    span(date, days, *times, zone)
+                    span(date, *days, *times, zone)
                 });
                 let open = spans.filter(|(start, end)| *start <= at && at < *end);
                 open.map(|(_, end)| end).max()
@@ -306,7 +320,7 @@ impl Opening {
                 let today = at.to_zoned(zone.clone()).date();
                 let spans = (0..DAYS_AHEAD).filter_map(|ahead| {
                     let date = today.checked_add(ahead.days()).ok()?;
-                    span(date, days, *times, zone)
+                    span(date, *days, *times, zone)
                 });
                 spans.map(|(start, _)| start).filter(|start| *start > at).min()
             }
@@ -318,7 +332,7 @@ impl Opening {
 /// The opening that begins on a date, if one does and any of it is left by a change of the clocks.
 fn span(
     date: Date,
-    days: &[bool; 7],
+    days: [bool; 7],
     times: Option<(Time, Time)>,
     zone: &TimeZone,
 ) -> Option<(Timestamp, Timestamp)> {
@@ -355,13 +369,13 @@ impl Cron {
         }
     }
 
-    /// The first start after this time. The expression speaks of civil times: it is asked as if they were of UTC.
+    /// The first start after this time.
     fn starts_after(&self, at: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
-        let mut civil = as_utc(at, zone)?;
+        // A civil time that a change of the clocks has moved on is behind us, and is to come.
+        let mut civil = as_utc(at.checked_sub(SHIFT).ok()?, zone)?;
         for _ in 0..LOOKED_AT {
-            civil = self.parsed.find_next(civil).ok()?.timestamp();
+            civil = self.civil_after(civil)?;
             let start = in_zone(civil, zone)?;
-            // In the hour that comes twice a civil time is the first of the two, which may be over.
             if start > at {
                 return Some(start);
             }
@@ -369,34 +383,29 @@ impl Cron {
         None
     }
 
-    /// The last start at or before this time, and no longer before than the duration.
+    /// The last start at or before this time, and no longer before than the duration. Found by halves: an expression may have
+    /// thousands of starts in a day.
     fn last_start(&self, at: Timestamp, duration: SignedDuration, zone: &TimeZone) -> Option<Timestamp> {
-        // A change of the clocks moves civil times by an hour or two.
-        let most = duration + SignedDuration::from_hours(2);
-        let mut back = SignedDuration::from_mins(2);
-        // One that starts each minute has thousands of starts in a day, of which only the last counts.
-        loop {
-            let from = at.checked_sub(back.min(most)).ok()?;
-            let last = self.last_start_since(from, at, zone);
-            if last.is_some() || back >= most {
-                return last;
+        let next_start =
+            |civil: Timestamp| in_zone(self.civil_after(civil)?, zone).filter(|start| *start <= at);
+        let mut before = as_utc(at.checked_sub(duration + SHIFT).ok()?, zone)?;
+        let mut last = next_start(before)?;
+        // In the hour that comes twice a civil time ahead of us may be over: it is the first of the two.
+        let mut after = as_utc(at, zone)?.checked_add(SHIFT).ok()?;
+        while after.as_second() - before.as_second() > 1 {
+            let middle = before.as_second() + (after.as_second() - before.as_second()) / 2;
+            let middle = Timestamp::from_second(middle).ok()?;
+            match next_start(middle) {
+                Some(start) => (before, last) = (middle, start),
+                None => after = middle,
             }
-            back = back * 2;
         }
+        Some(last)
     }
 
-    fn last_start_since(&self, from: Timestamp, at: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
-        let mut civil = as_utc(from, zone)?;
-        let mut last = None;
-        for _ in 0..STARTS_LOOKED_AT {
-            civil = self.parsed.find_next(civil).ok()?.timestamp();
-            let start = in_zone(civil, zone)?;
-            if start > at {
-                break;
-            }
-            last = Some(start);
-        }
-        last
+    /// The first civil time of the expression after this one. It speaks of civil times: it is asked as if they were of UTC.
+    fn civil_after(&self, civil: Timestamp) -> Option<Timestamp> {
+        Some(self.parsed.find_next(civil).ok()?.timestamp())
     }
 }
 

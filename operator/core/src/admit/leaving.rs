@@ -6,7 +6,7 @@ use crate::{
     why::Why,
 };
 use jiff::Timestamp;
-use numo_api::{Reason, conditions::Who};
+use numo_api::{Reason, conditions::Actor};
 use std::collections::BTreeMap;
 
 /// Why the node is not begun, if somebody takes it away, and when that is a person's to look at, if it is not over by then.
@@ -24,7 +24,7 @@ pub(crate) fn leaving(
         Some((since, at)) if at <= now => {
             let message = format!("{message}; it has been so since {since}");
             (
-                Why::new(Reason::NodeLeaving, message).ended_by(Who::ClusterAdmin),
+                Why::new(Reason::NodeLeaving, message).ended_by(Actor::ClusterAdmin),
                 None,
             )
         }

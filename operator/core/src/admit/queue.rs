@@ -39,9 +39,9 @@ pub trait Queue<'a> {
     fn change(&self, one: Self::One) -> Option<&'a ChangeView>;
     /// When nodes of the owner may begin.
     fn schedule(&self) -> &Schedule<'a>;
-    /// The run that the journals of its nodes name: what they took is the forecast of a turn. Empty where there is none.
-    fn run_id(&self) -> &str {
-        ""
+    /// The run that the journals of its nodes name: what they took is the forecast of a turn. None where there is none.
+    fn run_id(&self) -> Option<&str> {
+        None
     }
     /// Whether a person asks about the node.
     fn is_asked(&self, one: Self::One) -> bool;
@@ -82,7 +82,8 @@ pub fn admit<'a>(queue: &mut impl Queue<'a>) {
     let mut ledger = Ledger::of(observed, now);
     let mut probes = Probes::default();
     let mut asking = 0;
-    let median_seconds = eta::median_seconds(observed, queue.run_id()).map(|(median, _)| median);
+    let median = queue.run_id().and_then(|run| eta::median_seconds(observed, run));
+    let median_seconds = median.map(|(median, _)| median);
     let shut = queue.schedule().refusal(now, median_seconds);
     if let Some(at) = queue.schedule().changes_after(now) {
         queue.out().wake(at);

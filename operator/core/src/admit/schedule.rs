@@ -4,13 +4,16 @@
 //! Every hours that an owner is under must be open: those of a MutexBinding only take away. The forecast is asked before a turn
 //! only: a turn that began in time is not given back because it takes long.
 
-use super::hours::{Hours, State};
+use super::hours::{Freeze, Hours, State};
 use crate::{time::words, why::Why};
 use jiff::Timestamp;
-use numo_api::{Reason, conditions::Who};
+use numo_api::{Reason, conditions::Actor};
+use std::cell::OnceCell;
 
 /// How many openings ahead are compared with what a node takes.
-const OPENINGS_COMPARED: usize = 16;
+const OPENINGS_COMPARED: usize = 8;
+/// How many times ahead are looked at for one at which all hours are open.
+const TIMES_COMPARED: usize = 64;
 
 /// All that says when nodes of an owner begin.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +22,8 @@ pub struct Schedule<'a> {
     hours: Vec<(String, &'a Hours)>,
     /// By the field that has it, such as `spec.startAfter`.
     starts: Vec<(String, Timestamp)>,
+    /// How the hours stand at the first time that was asked about.
+    known: OnceCell<(Timestamp, Vec<State>)>,
 }
 
 impl<'a> Schedule<'a> {
@@ -52,46 +57,80 @@ impl<'a> Schedule<'a> {
             let message = format!("{field} is {start}: no node begins before that");
             return Some(Why::new(Reason::StartsLater, message).until(*start));
         }
-        let shut = self
-            .hours
+        let states = self.states(now);
+        let shut = states
             .iter()
-            .filter_map(|(field, hours)| shut(field, hours, now));
-        // Each of them must open: the last one says when.
-        shut.max_by_key(|why| (why.until.is_none(), why.until))
+            .zip(&self.hours)
+            .filter_map(|(state, (field, hours))| match state {
+                State::Shut { freeze, opens } => Some(shut(field, hours, freeze.as_ref(), *opens)),
+                State::Open { .. } => None,
+            });
+        let worst = shut.max_by_key(|why| (why.until.is_none(), why.until))?;
+        if self.hours.len() == 1 || worst.until.is_none() {
+            return Some(worst);
+        }
+        Some(self.until_all_open(now, worst))
+    }
+
+    /// The same wait, until all hours are open at once: those of one may open while others are shut.
+    fn until_all_open(&self, now: Timestamp, worst: Why) -> Why {
+        let mut at = now;
+        for _ in 0..TIMES_COMPARED {
+            let opens = self.hours.iter().map(|(_, hours)| hours.opens_after(at));
+            let opens = opens.collect::<Option<Vec<_>>>();
+            let Some(last) = opens.and_then(|all| all.into_iter().max()) else {
+                break;
+            };
+            if last > at {
+                at = last;
+                continue;
+            }
+            if worst.until == Some(at) {
+                return worst;
+            }
+            let clock = self.hours.first().map(|(_, hours)| hours.clock(at));
+            let clock = clock.unwrap_or_default();
+            let message = format!("{}; all of its hours are open {clock}", worst.message);
+            return Why::new(worst.reason, message).until(at);
+        }
+        let fields: Vec<&str> = self.hours.iter().map(|(field, _)| field.as_str()).collect();
+        let fields = fields.join(" and ");
+        let message = format!("{fields} are never open at once: found no such time ahead, wanted one");
+        Why::new(Reason::NeverOpens, message).ended_by(Actor::ClusterAdmin)
+    }
+
+    /// How each of the hours stands. Worked out once for the time of a decision, which asks for each node.
+    fn states(&self, now: Timestamp) -> Vec<State> {
+        let work_out = || self.hours.iter().map(|(_, hours)| hours.at(now)).collect();
+        let (at, known) = self.known.get_or_init(|| (now, work_out()));
+        if *at == now { known.clone() } else { work_out() }
     }
 
     /// Why no node begins: the window is closed, or would be before the node is done. `median_seconds` is what a node took until now.
     pub fn refusal(&self, now: Timestamp, median_seconds: Option<i64>) -> Option<Why> {
         self.closed(now).or_else(|| {
-            let mut hours = self.hours.iter();
-            hours.find_map(|(field, hours)| ends_soon(field, hours, now, median_seconds))
+            let states = self.states(now);
+            let mut open = states.iter().zip(&self.hours);
+            open.find_map(|(state, (field, hours))| match state {
+                State::Open { until: Some(end) } => ends_soon(field, hours, (now, *end), median_seconds),
+                State::Open { until: None } | State::Shut { .. } => None,
+            })
         })
     }
 
     /// When the answer may be another one next.
     pub fn changes_after(&self, now: Timestamp) -> Option<Timestamp> {
-        let starts = self
-            .starts
-            .iter()
-            .map(|(_, start)| *start)
-            .filter(|start| *start > now);
-        let hours = self.hours.iter().filter_map(|(_, hours)| match hours.at(now) {
+        let starts = self.starts.iter().map(|(_, start)| *start);
+        let starts = starts.filter(|start| *start > now);
+        let hours = self.states(now).into_iter().filter_map(|state| match state {
             State::Open { until } => until,
             State::Shut { opens, .. } => opens,
         });
         starts.chain(hours).min()
     }
-
-    /// The hours, by the field that has them.
-    pub fn hours(&self) -> impl Iterator<Item = (&str, &'a Hours)> {
-        self.hours.iter().map(|(field, hours)| (field.as_str(), *hours))
-    }
 }
 
-fn shut(field: &str, hours: &Hours, now: Timestamp) -> Option<Why> {
-    let State::Shut { freeze, opens } = hours.at(now) else {
-        return None;
-    };
+fn shut(field: &str, hours: &Hours, freeze: Option<&Freeze>, opens: Option<Timestamp>) -> Why {
     let next = opens.map(|at| hours.clock(at));
     let why = match (freeze, &next) {
         (Some(freeze), _) => {
@@ -119,17 +158,19 @@ fn shut(field: &str, hours: &Hours, now: Timestamp) -> Option<Why> {
             Why::new(Reason::NeverOpens, message)
         }
     };
-    Some(match opens {
+    match opens {
         Some(at) => why.until(at),
-        None => why.ended_by(Who::ClusterAdmin),
-    })
+        None => why.ended_by(Actor::ClusterAdmin),
+    }
 }
 
-fn ends_soon(field: &str, hours: &Hours, now: Timestamp, median_seconds: Option<i64>) -> Option<Why> {
+fn ends_soon(
+    field: &str,
+    hours: &Hours,
+    (now, end): (Timestamp, Timestamp),
+    median_seconds: Option<i64>,
+) -> Option<Why> {
     let needed = hours.min_remaining_seconds.or(median_seconds)?;
-    let State::Open { until: Some(end) } = hours.at(now) else {
-        return None;
-    };
     let left = end.as_second() - now.as_second();
     if left >= needed {
         return None;
@@ -148,7 +189,7 @@ fn ends_soon(field: &str, hours: &Hours, now: Timestamp, median_seconds: Option<
         let Some(opens) = hours.opens_after(at) else { break };
         match hours.at(opens) {
             State::Open { until: Some(until) } if until.as_second() - opens.as_second() < needed => {
-                at = until
+                at = until;
             }
             _ => {
                 let message = format!("{message}; nodes begin again {}", hours.clock(opens));
@@ -157,5 +198,5 @@ fn ends_soon(field: &str, hours: &Hours, now: Timestamp, median_seconds: Option<
         }
     }
     let message = format!("{message}; no opening ahead is that long, wanted a longer one");
-    Some(Why::new(Reason::WindowEndsSoon, message).ended_by(Who::ClusterAdmin))
+    Some(Why::new(Reason::WindowEndsSoon, message).ended_by(Actor::ClusterAdmin))
 }

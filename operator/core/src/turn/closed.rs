@@ -14,7 +14,7 @@ use crate::{
     why::Why,
 };
 use jiff::Timestamp;
-use numo_api::{Reason, Step, conditions::Who};
+use numo_api::{Reason, Step, conditions::Actor};
 
 /// How long a closed turn keeps slot, lease and shield (seconds).
 pub const KEPT_SECONDS: i64 = 60;
@@ -29,7 +29,7 @@ const PROBE_SECONDS: i64 = 15;
 /// Notes that a turn is closed, and gives it back once it was for longer than [`KEPT_SECONDS`]. Returns whether it was
 /// given back: the next turn begins with the next attempt, and all of its rules are asked again.
 pub(crate) fn close(out: &mut Decision, change: &ChangeView, why: &Why, now: Timestamp) -> bool {
-    if why.who() == Who::Numo && why.until.is_none() {
+    if why.who() == Actor::Numo && why.until.is_none() {
         // It is a matter of moments, and of numo alone.
         return false;
     }
@@ -92,7 +92,13 @@ fn since(change: &ChangeView) -> Option<Timestamp> {
 /// When the node gave its last turn back because that was closed; it stands behind those that did not.
 pub(crate) fn stood_back(change: Option<&ChangeView>) -> Option<Timestamp> {
     let change = change.filter(|change| change.status.step == Some(Step::Selected))?;
-    since(change)
+    // Whom the hours sent back is the next when they open.
+    let is_of_hours = || {
+        Reason::ALL
+            .iter()
+            .any(|reason| reason.is_of_hours() && journal::is_for(change, *reason))
+    };
+    since(change).filter(|_| !is_of_hours())
 }
 
 /// The nodes that stand back for a drain that could not pass, in one pass.

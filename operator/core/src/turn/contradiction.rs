@@ -42,14 +42,17 @@ pub(crate) fn of_other(change: &ChangeView, owner: &Owner) -> Option<Why> {
 
 /// What the journal of a turn says that cannot be so. `before` tells the steps one of which comes before a step of this owner; none of a
 /// step that it does not have.
+///
+/// Of a node that was let go the order of times is not judged: a clock that was put right in mid-change must not keep it away.
 pub(crate) fn of(
     change: &ChangeView,
     now: Timestamp,
+    is_released: bool,
     before: impl Fn(Step) -> Option<&'static [Step]>,
 ) -> Option<Why> {
     let problem = of_attempts(change)
         .or_else(|| of_steps(change, before))
-        .or_else(|| of_times(change, now))
+        .or_else(|| (!is_released).then(|| of_times(change, now)).flatten())
         .or_else(|| of_verdicts(&change.status.verdicts))?;
     Some(why(change, &problem))
 }

@@ -9,7 +9,7 @@ use crate::{
     why::Why,
 };
 use jiff::Timestamp;
-use numo_api::{Reason, Step, conditions::Who, mutex_run_config::WaitCount};
+use numo_api::{Reason, Step, conditions::Actor, mutex_run_config::WaitCount};
 
 /// How long machines may move and volumes be detached (seconds).
 const DRAIN_SECONDS: i64 = 3600;
@@ -67,7 +67,7 @@ pub(crate) fn tell(out: &mut Decision, waiting: &[WaitCount], now: Timestamp) {
         } else {
             format!("{}; {words} {since}", node.why.message).into()
         };
-        let why = Why::new(node.why.reason, message).ended_by(Who::ClusterAdmin);
+        let why = Why::new(node.why.reason, message).ended_by(Actor::ClusterAdmin);
         let before = std::mem::replace(&mut node.why, why.clone());
         if out.report.hold.as_ref() == Some(&before) {
             out.report.hold = Some(why);

@@ -2,7 +2,7 @@
 //! what follows.
 
 use crate::{
-    action::{Action, Event, EventAction, Planned},
+    action::{Action, Event, EventAction, JobRequest, Planned},
     decision::Decision,
     key::Key,
     observed::{ChangeView, NodeView, Observed, RuleView},
@@ -186,19 +186,7 @@ impl Phases<'_> {
                 }
                 why
             }
-            Progress::Start(mut job) => {
-                let own = job.hostname.clone();
-                let hosts = job::hosts_in_flight(self.observed);
-                let others = hosts.into_iter().filter(|host| *host != own);
-                job.avoid = others.map(ToOwned::to_owned).collect();
-                let why = Why::new(Reason::RuleStarting, format!("rule {} is starting", job.rule));
-                out.actions.push(Planned {
-                    chain: node.name.clone(),
-                    action: Action::CreateJob(job),
-                    event: None,
-                });
-                why
-            }
+            Progress::Start(job) => self.start(out, node, job),
             Progress::Evaluate(request) => {
                 let why = Why::new(
                     Reason::RuleStarting,
@@ -214,6 +202,21 @@ impl Phases<'_> {
             }
             Progress::Record(verdict, log) => self.record(out, (node, change), at, *verdict, log),
         })
+    }
+
+    /// Starts the Job of a rule, whose pods keep off other nodes in flight. What is said of it.
+    fn start(&self, out: &mut Decision, node: &NodeView, mut job: Box<JobRequest>) -> Why {
+        let own = job.hostname.clone();
+        let hosts = job::hosts_in_flight(self.observed);
+        let others = hosts.into_iter().filter(|host| *host != own);
+        job.avoid = others.map(ToOwned::to_owned).collect();
+        let why = Why::new(Reason::RuleStarting, format!("rule {} is starting", job.rule));
+        out.actions.push(Planned {
+            chain: node.name.clone(),
+            action: Action::CreateJob(job),
+            event: None,
+        });
+        why
     }
 
     /// Writes a verdict down. What is said of it.

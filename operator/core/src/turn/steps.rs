@@ -17,6 +17,8 @@ use crate::{
 use jiff::Timestamp;
 use numo_api::{Phase, Reason, Step};
 
+/// How soon a journal that is doubted is looked at again (seconds).
+const DOUBT_SECONDS: i64 = 60;
 /// How soon a drain that a dry run was against is tried again (seconds).
 const PROBE_SECONDS: i64 = 15;
 
@@ -69,10 +71,15 @@ fn doubt<T: Turn>(turn: &mut T) -> Next {
     if turn.is_left() {
         return ON;
     }
-    let Parts { phases, change, .. } = turn.parts();
-    let Some(why) = contradiction::of(change, phases.now, T::before) else {
+    let is_released = turn.is_released();
+    let Parts {
+        phases, change, out, ..
+    } = turn.parts();
+    let Some(why) = contradiction::of(change, phases.now, is_released, T::before) else {
         return ON;
     };
+    // A time that has not come does, and nothing else tells of it.
+    out.wake(later(phases.now, DOUBT_SECONDS));
     turn.say(Step::Held, why);
     STAY
 }

@@ -4,7 +4,7 @@ use crate::{
     cluster::Cluster,
     words::{check, check_cluster, decision},
 };
-use numo_api::{Reason, conditions::Who};
+use numo_api::{Reason, conditions::Actor};
 
 /// Node a was released and its time is over; `change` and `more` say the rest.
 fn lost(change: &str, run: &str, more: &str) -> String {
@@ -276,7 +276,7 @@ fn a_wait_that_should_end_by_itself_needs_a_person_after_ten_minutes() {
         assert!(decision(&cluster(-599)).report.wedged().is_none());
         let late = decision(&cluster(-600)).report;
         let (name, node) = late.wedged().unwrap();
-        assert_eq!((name, node.why.who()), ("a", Who::ClusterAdmin));
+        assert_eq!((name, node.why.who()), ("a", Actor::ClusterAdmin));
         assert!(node.why.message.contains("since "), "{}", node.why.message);
     }
 }
@@ -293,8 +293,8 @@ fn a_release_that_is_not_accepted_is_a_persons_matter() {
     };
     let who = |cluster: &Cluster| decision(cluster).report.hold.map(|why| (why.reason, why.who()));
     let updating = Reason::ControlPlaneUpdating;
-    assert_eq!(who(&cluster("")), Some((updating, Who::ClusterItself)));
-    assert_eq!(who(&cluster("refused")), Some((updating, Who::ClusterAdmin)));
+    assert_eq!(who(&cluster("")), Some((updating, Actor::ClusterItself)));
+    assert_eq!(who(&cluster("refused")), Some((updating, Actor::ClusterAdmin)));
     check_cluster(
         &cluster("refused"),
         "hold ControlPlaneUpdating ~ ReleaseAccepted is False (PreconditionChecks: failed)",

@@ -148,12 +148,12 @@ fn agents_whose_server_was_left_out_wait_for_a_person() {
         hold.map(|why| (why.who(), why.message.to_string()))
     };
     let (left_to, words) = who(&cluster).expect("they wait");
-    assert_eq!(left_to, numo_api::conditions::Who::ClusterAdmin, "{words}");
+    assert_eq!(left_to, numo_api::conditions::Actor::ClusterAdmin, "{words}");
     // One that is done reports its version in a moment, by itself.
     let node = cluster.observed.nodes.get_mut("s").expect("a node");
     node.labels.insert(plan::label("servers"), "hash".to_owned());
     let (left_to, words) = who(&cluster).expect("they wait");
-    assert_eq!(left_to, numo_api::conditions::Who::OtherPlan, "{words}");
+    assert_eq!(left_to, numo_api::conditions::Actor::OtherPlan, "{words}");
 }
 
 #[test]

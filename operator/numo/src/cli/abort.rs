@@ -4,7 +4,7 @@ use super::{
     cluster::ClusterArgs,
     completion,
     error::CliError,
-    look,
+    live,
     object::{ObjectArg, What},
     word::{Change, SayArgs, Speaker},
 };
@@ -84,6 +84,6 @@ pub async fn abort(args: AbortArgs) -> Result<(), CliError> {
         );
         println!("pools with outdated nodes stay paused; see `numo status -n {namespace}`");
     }
-    look::say_idle(&connection).await;
+    live::say_idle(&connection).await;
     Ok(())
 }

@@ -6,7 +6,7 @@ use super::{
     cluster::ClusterArgs,
     completion,
     error::CliError,
-    look,
+    live,
     object::{Found, ObjectArg, What},
     word::{Change, SayArgs, Speaker},
 };
@@ -52,7 +52,7 @@ pub async fn acknowledge(args: AcknowledgeArgs) -> Result<(), CliError> {
         (Value::Null, taken_back(&found, &namespace)?)
     } else {
         let words = shortfall(&found, &namespace)?;
-        let look = look::look_by(&connection).await?;
+        let look = live::look_by(&connection).await?;
         let word = look.acknowledgement(&found, &namespace);
         let word = word.ok_or_else(|| CliError::Wrong(format!("{name} in namespace {namespace} is gone")))?;
         (json!(word), words)
@@ -77,7 +77,7 @@ pub async fn acknowledge(args: AcknowledgeArgs) -> Result<(), CliError> {
         .write(&watch::api(&connection.write, found.kind, &namespace), change)
         .await?;
     println!("{name} {words}{}", args.say.suffix());
-    look::say_idle(&connection).await;
+    live::say_idle(&connection).await;
     Ok(())
 }
 

@@ -5,11 +5,11 @@ use super::{
     cluster::ClusterArgs,
     completion,
     error::{self, CliError},
-    look::{self, Look},
+    live::{self, Look},
     object::{ObjectArg, What},
     word::{Change, SayArgs, Speaker},
 };
-use crate::shell::{apply, client::Connection, watch, wire::Kind};
+use crate::shell::{apply, client::Connection, project::Kind, watch};
 use clap::Args;
 use kube::{
     api::{ListParams, Patch},
@@ -119,7 +119,7 @@ pub async fn give(args: DirectiveArgs, action: DirectiveAction) -> Result<(), Cl
         "nodechange/{name}: {action:?} for Node {node}{meant}{}",
         args.say.suffix()
     );
-    look::say_idle(&connection).await;
+    live::say_idle(&connection).await;
     Ok(())
 }
 
@@ -198,7 +198,7 @@ async fn before_its_turn(
     node: &str,
     directive: Directive,
 ) -> Result<(), CliError> {
-    let look = look::look(&args.cluster, "skip").await?;
+    let look = live::look(&args.cluster, "skip").await?;
     let namespace = args.namespace.as_deref();
     if !look.store.observed.nodes.contains_key(node) {
         return Err(error::no_node(node));
@@ -285,7 +285,7 @@ async fn create_change(
         change.name,
         speaker.say.suffix()
     );
-    look::say_idle(speaker.connection).await;
+    live::say_idle(speaker.connection).await;
     Ok(())
 }
 
@@ -380,6 +380,6 @@ async fn retry_run(
     let api = watch::api(&connection.write, found.kind, namespace);
     speaker.write(&api, change).await?;
     println!("{name}: its rules are asked again, round {round}{}", say.suffix());
-    look::say_idle(connection).await;
+    live::say_idle(connection).await;
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! KIND/NAME on the command line: which kinds there are, by all their names, and the owner that is meant.
 
 use super::error::{self, CliError};
-use crate::shell::{client::Connection, watch, wire::Kind};
+use crate::shell::{client::Connection, project::Kind, watch};
 use kube::{api::ListParams, core::DynamicObject, discovery::ApiResource};
 use serde_json::Value;
 use std::str::FromStr;

@@ -4,7 +4,7 @@
 use super::{error::CliError, say};
 use anstyle::{AnsiColor, Style};
 use clap::{Args, ValueEnum};
-use numo_api::{Reason, Step, conditions::Who, text};
+use numo_api::{Reason, Step, conditions::Actor, text};
 use serde::Serialize;
 use std::fmt::Write as _;
 
@@ -85,9 +85,9 @@ pub use super::say::paint;
 /// The colour of a reason: red where a person is needed, yellow where something else is waited for.
 pub const fn of_reason(reason: Reason) -> Style {
     match reason.who() {
-        Who::Nobody => good(),
-        Who::Numo => Style::new(),
-        Who::ClusterAdmin | Who::RuleAuthor | Who::OtherController => bad(),
+        Actor::Nobody => good(),
+        Actor::Numo => Style::new(),
+        Actor::ClusterAdmin | Actor::RuleAuthor | Actor::OtherController => bad(),
         _ => Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Yellow))),
     }
 }

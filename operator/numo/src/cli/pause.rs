@@ -5,7 +5,7 @@ use super::{
     cluster::ClusterArgs,
     completion,
     error::CliError,
-    look,
+    live,
     object::ObjectArg,
     word::{Change, SayArgs, Speaker},
 };
@@ -69,6 +69,6 @@ pub async fn set_suspended(args: PauseArgs, suspended: bool) -> Result<(), CliEr
     } else {
         println!("{name} resumed{suffix}");
     }
-    look::say_idle(&connection).await;
+    live::say_idle(&connection).await;
     Ok(())
 }

@@ -4,7 +4,7 @@
 use super::{
     cluster::ClusterArgs,
     error::{self, CliError},
-    look::settings,
+    live::settings,
     output::{OutputArgs, Table},
     run::DEFAULT_NAMESPACE,
     status::say_unseen,
@@ -14,7 +14,7 @@ use crate::shell::{
     apply::{self, ApplyError},
     client::Connection,
     leader::{self, Candidate, Fence, RENEW_DEADLINE},
-    observe::{self, FORBIDDEN},
+    list::{self, FORBIDDEN},
     operator::LEADER_LEASE,
     store::Store,
 };
@@ -126,7 +126,7 @@ pub async fn release(args: ReleaseArgs) -> Result<(), CliError> {
     };
     let until = Instant::now() + Duration::from_secs(args.timeout_seconds);
     loop {
-        let (mut store, unseen) = observe::once(&connection.read, settings())
+        let (mut store, unseen) = list::once(&connection.read, settings())
             .await
             .map_err(error::api("looking at the cluster"))?;
         // What may not be seen may not be taken for free of marks.

@@ -3,13 +3,13 @@
 use super::{
     cluster::ClusterArgs,
     error::{self, CliError},
-    look::settings,
+    live::settings,
     say,
     status::say_unseen,
 };
 use crate::shell::{
     kind::Kind,
-    observe::{self, Recording},
+    list::{self, Recording},
     store::Store,
     watched::{self, Place},
 };
@@ -90,7 +90,7 @@ pub struct Snapshot {
 pub async fn snapshot(args: SnapshotArgs) -> Result<(), CliError> {
     let (connection, _) = args.cluster.connect("snapshot").await?;
     let mut recording: Recording = Some(Vec::new());
-    let (mut store, mut unseen) = observe::recorded(&connection.read, settings(), &mut recording)
+    let (mut store, mut unseen) = list::recorded(&connection.read, settings(), &mut recording)
         .await
         .map_err(error::api("looking at the cluster"))?;
     if let Some(words) = unseen.iter().find(|words| words.starts_with("nodes: ")) {
@@ -101,7 +101,7 @@ pub async fn snapshot(args: SnapshotArgs) -> Result<(), CliError> {
     }
     if !args.without_pods {
         let nodes: Vec<String> = store.observed.nodes.keys().cloned().collect();
-        let found = observe::pods(&connection.read, &mut store, &nodes, &mut recording).await;
+        let found = list::pods(&connection.read, &mut store, &nodes, &mut recording).await;
         unseen.extend(found.map_err(error::api("pods"))?);
     }
     let mut objects = Vec::new();
@@ -182,7 +182,7 @@ pub fn read(path: &Path) -> Result<Snapshot, CliError> {
         recording.push((known, scope, object));
     }
     Ok(Snapshot {
-        store: observe::replayed(settings(), recording),
+        store: list::replayed(settings(), recording),
         at: file.at,
         unseen: file.unseen,
     })

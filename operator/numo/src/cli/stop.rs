@@ -5,10 +5,10 @@ use super::{
     cluster::ClusterArgs,
     completion,
     error::{self, CliError},
-    look, selector,
+    live, selector,
     word::{Change, SayArgs, Speaker},
 };
-use crate::shell::{client::Connection, watch, wire::Kind};
+use crate::shell::{client::Connection, project::Kind, watch};
 use clap::Args;
 use k8s_openapi::{api::core::v1::Node, apimachinery::pkg::apis::meta::v1::LabelSelector};
 use kube::{
@@ -160,7 +160,7 @@ pub async fn set_paused(args: StopArgs, paused: bool) -> Result<(), CliError> {
     } else {
         println!("mutexbudget/{name} started{suffix}");
     }
-    look::say_idle(&connection).await;
+    live::say_idle(&connection).await;
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use super::{
 use jiff::Timestamp;
 use numo_api::{
     MutexRunConfigStatus, Reason, RunResult, RunStatus, Step, Strategy,
-    conditions::{Who, types},
+    conditions::{Actor, types},
     mutex_run_config::{NodeCounts, NotAdmitted, RunPool, Settled, WaitCount},
     text,
 };
@@ -247,8 +247,8 @@ fn ended(report: &Report, done: usize) -> (Reason, String) {
     (reason, format!("{words}; {runs}"))
 }
 
-const fn needs_person(who: Who) -> bool {
-    matches!(who, Who::ClusterAdmin | Who::RuleAuthor)
+const fn needs_person(who: Actor) -> bool {
+    matches!(who, Actor::ClusterAdmin | Actor::RuleAuthor)
 }
 
 /// How many nodes run the version, and which were left out.

@@ -3,7 +3,7 @@
 
 use super::conditions::{Conditions, shown};
 use jiff::{SignedDuration, Timestamp};
-use numo_api::{NodeMaintenanceStatus, PodRef, Reason, Step, conditions::Who};
+use numo_api::{NodeMaintenanceStatus, PodRef, Reason, Step, conditions::Actor};
 use numo_core::{
     observed::MaintenanceView,
     report::{MaintenancePhase, Report, Why},
@@ -47,7 +47,7 @@ pub fn status(view: &MaintenanceView, report: &Report, now: Timestamp) -> NodeMa
             reason.who()
         }
     });
-    let stalled = !ready && (who == Who::ClusterAdmin || report.wedged().is_some());
+    let stalled = !ready && (who == Actor::ClusterAdmin || report.wedged().is_some());
     let mut conditions = Conditions::over(&old.conditions, view.generation, now);
     conditions.kstatus(ready, !ready && !stalled, stalled, reason.name(), &message);
     let mut status = NodeMaintenanceStatus {

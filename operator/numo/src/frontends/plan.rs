@@ -12,7 +12,7 @@ use super::{
 use jiff::Timestamp;
 use numo_api::{
     Plan, PlanCondition, PlanSpec, PlanStatus, Reason, Step,
-    conditions::{Who, types},
+    conditions::{Actor, types},
     marks, text,
 };
 use numo_core::{
@@ -92,16 +92,16 @@ pub fn standing(report: &Report) -> Standing {
         reason,
         message,
         who,
-        stalled: who == Who::ClusterAdmin,
+        stalled: who == Actor::ClusterAdmin,
     };
-    let is_known = standing.is_good() || who == Who::ClusterAdmin;
+    let is_known = standing.is_good() || who == Actor::ClusterAdmin;
     if !is_known && let Some(stuck) = Standing::of_stuck(report) {
         return stuck;
     }
     standing
 }
 
-fn said(report: &Report) -> (Reason, String, Who) {
+fn said(report: &Report) -> (Reason, String, Actor) {
     let nodes = &report.nodes;
     let open = |step: Step| !matches!(step, Step::Done | Step::Skipped);
     let held = nodes.values().find(|node| node.step == Step::Held);
@@ -115,7 +115,7 @@ fn said(report: &Report) -> (Reason, String, Who) {
     }
     match (&report.hold, held) {
         (Some(hold), _) if report.phase == RunPhase::Leaving => why(hold),
-        (Some(hold), _) if in_flight == 0 || hold.who() == Who::ClusterAdmin => why(hold),
+        (Some(hold), _) if in_flight == 0 || hold.who() == Actor::ClusterAdmin => why(hold),
         (_, Some(held)) => why(&held.why),
         (_, None) if in_flight > 0 => {
             let behind = report.count(|node| open(node.step));

@@ -1,7 +1,7 @@
 //! How an owner stands: the one reason that says best what it is doing, and whether a person is needed. Its conditions Ready,
 //! Reconciling and Stalled, and the command line, say this one value.
 
-use numo_api::{Reason, conditions::Who};
+use numo_api::{Reason, conditions::Actor};
 use numo_core::report::{Report, RunPhase, Why};
 
 /// How an owner stands.
@@ -12,7 +12,7 @@ pub struct Standing {
     /// The reason in a sentence.
     pub message: String,
     /// Who can end it here, which may be somebody else than who ends the reason as a rule.
-    pub who: Who,
+    pub who: Actor,
     /// Whether it goes on only if a person does something.
     pub stalled: bool,
 }
@@ -21,7 +21,7 @@ impl Standing {
     /// An owner none of whose nodes goes on without a person: no node in flight ends what this one, of this name, waits for.
     fn wedged(name: &str, why: &Why) -> Self {
         let who = match why.who() {
-            Who::OtherNode => Who::ClusterAdmin,
+            Actor::OtherNode => Actor::ClusterAdmin,
             who => who,
         };
         Self {
@@ -96,7 +96,7 @@ mod tests {
     fn no_node_in_flight_is_named_where_none_ends_it() {
         let full = || Why::new(Reason::BudgetExhausted, "full");
         for why in [
-            full().ended_by(Who::ClusterAdmin),
+            full().ended_by(Actor::ClusterAdmin),
             Why::new(Reason::MutexKeyBusy, "busy"),
             Why::new(Reason::WaitingForTurn, "waits"),
         ] {
@@ -104,13 +104,13 @@ mod tests {
             let report = waits(why);
             for standing in [mutex_run_config::standing(&report), plan::standing(&report)] {
                 assert_eq!(standing.reason, reason, "{standing:?}");
-                assert_eq!(standing.who, Who::ClusterAdmin, "{standing:?}");
+                assert_eq!(standing.who, Actor::ClusterAdmin, "{standing:?}");
             }
         }
         // The nodes of another owner make room when they are done.
         let report = waits(full());
         assert_eq!(mutex_run_config::standing(&report).reason, Reason::Progressing);
-        assert_eq!(plan::standing(&report).who, Who::OtherNode);
+        assert_eq!(plan::standing(&report).who, Actor::OtherNode);
     }
 
     #[test]
@@ -159,10 +159,10 @@ mod tests {
     fn a_hold_is_ended_by_whom_it_names() {
         let mut report = Report::default();
         let hold = Why::new(Reason::ControlPlaneUpdating, "refused");
-        report.hold = Some(hold.ended_by(Who::ClusterAdmin));
+        report.hold = Some(hold.ended_by(Actor::ClusterAdmin));
         for standing in [mutex_run_config::standing(&report), plan::standing(&report)] {
             assert!(standing.stalled, "{standing:?}");
-            assert_eq!(standing.who, Who::ClusterAdmin, "{standing:?}");
+            assert_eq!(standing.who, Actor::ClusterAdmin, "{standing:?}");
         }
     }
 }

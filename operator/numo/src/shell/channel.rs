@@ -4,7 +4,7 @@
 //! As system-upgrade-controller asks (`spec/system-upgrade-controller.md` §2, B5), but with a limit of time, the cluster's
 //! proxy, and authorities of the administrator's. A redirect is never followed.
 
-use super::{client::Connection, store::Seen, watch, wire::Kind};
+use super::{client::Connection, project::Kind, store::Seen, watch};
 use http::{HeaderName, HeaderValue};
 use numo_core::observed::Key;
 use numo_plugin::{

@@ -2,9 +2,7 @@
 //! numo-core. Only this folder names `kube::Client`.
 
 pub mod access;
-pub mod answer;
 pub mod apply;
-pub mod around;
 pub mod certificates;
 pub mod channel;
 pub mod claim;
@@ -21,13 +19,15 @@ pub mod kind;
 pub mod kured;
 pub mod leader;
 pub mod lines;
+pub mod list;
 pub mod metrics;
 pub mod notice;
-pub mod observe;
 pub mod operator;
 pub mod plan_writers;
 pub mod planner;
 mod policies;
+pub mod probe;
+pub mod project;
 pub mod repeats;
 mod reviewed;
 pub mod rival;
@@ -36,10 +36,10 @@ mod serve;
 pub mod services;
 pub mod status;
 pub mod store;
+pub mod surroundings;
 mod token;
 pub mod told;
 pub mod watch;
 pub mod watched;
 pub mod webhook;
 mod weigh;
-pub mod wire;

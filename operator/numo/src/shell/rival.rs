@@ -3,9 +3,9 @@
 //! do the operator's work: a stranger's pod or Lease of that name stops nobody. Writes nothing.
 
 use super::{
-    answer,
     claim::{Claim, IsAs, Judged},
     item::Item,
+    probe,
     watched::Deployed,
 };
 use jiff::Timestamp;
@@ -47,7 +47,7 @@ pub async fn judge(client: &Client, key: &Key, claim: &Claim, now: Timestamp) ->
     let Claim {
         of, judged, is_as, ..
     } = claim;
-    let may = answer::may_do_work(client, &key.namespace, &of.account, of.what).await?;
+    let may = probe::may_do_work(client, &key.namespace, &of.account, of.what).await?;
     let is_over = judged.as_ref().is_some_and(|known| known.lingers.is_none()) && *is_as == IsAs::Judged;
     if !may || of.runs || is_over {
         return Some(Judged { may, lingers: None });

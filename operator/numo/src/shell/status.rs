@@ -5,8 +5,9 @@ use super::{
     client::Connection,
     item::Item,
     kind::{Kind, kind_of},
+    project,
     store::Store,
-    watch, watched, wire,
+    watch, watched,
 };
 use crate::frontends;
 use kube::{
@@ -53,7 +54,7 @@ pub fn refusal(error: &kube::Error) -> Option<String> {
 fn keep(store: &mut Store, kind: Kind, answer: Result<Item, kube::Error>) -> Result<(), kube::Error> {
     match answer {
         Ok(item) => {
-            let number = wire::version(&item.metadata);
+            let number = project::version(&item.metadata);
             if let Some(object) = watched::item(kind, &item) {
                 store.own_status(kind, number, object);
             }

@@ -4,12 +4,12 @@
 use super::{
     item::Item,
     kind::Kind,
+    project,
     store::Seen,
     watched::{
         self, Missing, Object,
         node::{self, SlimNode},
     },
-    wire,
 };
 use futures::{Stream, StreamExt};
 use kube::{
@@ -61,7 +61,7 @@ pub async fn read_one(client: &Client, kind: Kind, key: &Key) -> Result<Option<(
     let one = ListParams::default().fields(&format!("metadata.name={}", key.name));
     let list = items(client, kind, &key.namespace).list(&one).await?;
     let found = list.items.first();
-    Ok(found.and_then(|item| Some((wire::version(&item.metadata), watched::item(kind, item)?))))
+    Ok(found.and_then(|item| Some((project::version(&item.metadata), watched::item(kind, item)?))))
 }
 
 /// Lists a kind in one namespace once more, and sends what is there: for objects that were not kept when the watch told of them. Nothing
@@ -99,7 +99,7 @@ async fn send_all(
         let list = api.list(&params).await?;
         for found in &list.items {
             if let Some(object) = watched::item(kind, found) {
-                let seen = Seen::Applied(kind, wire::version(&found.metadata), object);
+                let seen = Seen::Applied(kind, project::version(&found.metadata), object);
                 // Whoever has gone needs none of it.
                 let _ = to.send(seen).await;
             }
@@ -119,7 +119,7 @@ pub async fn watch(client: Client, kind: Kind, scope: String, to: Sender<Seen>) 
             watcher(Api::<SlimNode>::all(client.clone()), config)
         };
         forward(kind, scope, to, open, |node| {
-            let number = wire::version(kube::Resource::meta(&node));
+            let number = project::version(kube::Resource::meta(&node));
             Some((number, node::node_object(node)))
         })
         .await;
@@ -131,7 +131,7 @@ pub async fn watch(client: Client, kind: Kind, scope: String, to: Sender<Seen>) 
         watcher(items(&client, kind, &selection.namespace), config)
     };
     forward(kind, scope, to, open, |item| {
-        let number = wire::version(&item.metadata);
+        let number = project::version(&item.metadata);
         watched::item(kind, &item).map(|object| (number, object))
     })
     .await;
@@ -160,8 +160,8 @@ async fn forward<K: kube::Resource + Send, S: Stream<Item = watcher::Result<watc
             }
             Ok(watcher::Event::Delete(object)) => Some(Seen::Deleted(
                 kind,
-                wire::key(object.meta()),
-                wire::version(object.meta()),
+                project::key(object.meta()),
+                project::version(object.meta()),
             )),
             Err(error) => {
                 let absent = is_refusal(&error);

@@ -2,7 +2,7 @@
 //! end.
 
 use super::{SILENT_SECONDS, Simulation};
-use numo_api::{Reason, Step, conditions::Who};
+use numo_api::{Reason, Step, conditions::Actor};
 use numo_core::{
     Owner, OwnerKind,
     report::{NodeReport, Report, RunPhase},
@@ -69,7 +69,7 @@ impl Simulation {
             let mut others = self.reports.iter().filter(|(other, _)| *other != owner);
             waits
                 .into_iter()
-                .any(|why| matches!(why.who(), Who::OtherRun | Who::OtherPlan))
+                .any(|why| matches!(why.who(), Actor::OtherRun | Actor::OtherPlan))
                 && others.any(|(other, of_other)| {
                     is_stalled(other.kind, of_other)
                         || matches!(of_other.phase, RunPhase::Active | RunPhase::Leaving)
@@ -79,7 +79,7 @@ impl Simulation {
         // Whoever waits for a place that others keep is told so, and one of those is Stalled.
         let by_other_turn = || {
             let mut others = self.reports.iter().filter(|(other, _)| *other != owner);
-            open().any(|node| node.why.who() == Who::OtherNode)
+            open().any(|node| node.why.who() == Actor::OtherNode)
                 && others.any(|(other, of_other)| is_stalled(other.kind, of_other))
         };
         let of_others = by_other_run()
@@ -87,8 +87,8 @@ impl Simulation {
             || report
                 .hold
                 .as_ref()
-                .is_some_and(|hold| matches!(hold.who(), Who::ClusterItself | Who::OtherController))
-            || open().any(|node| node.why.who() == Who::OtherController);
+                .is_some_and(|hold| matches!(hold.who(), Actor::ClusterItself | Actor::OtherController))
+            || open().any(|node| node.why.who() == Actor::OtherController);
         let by_clock = ends.into_iter().any(|why| why.until.is_some());
         let is_behind = report.phase == RunPhase::Active && open().next().is_some();
         if is_behind && !is_stalled(owner.kind, report) && !of_others && !by_clock {
@@ -100,7 +100,7 @@ impl Simulation {
         let mut changes = self.world.truth.changes.values();
         let turns = changes.any(|change| change.in_flight() && change.status.step != Some(Step::Held));
         let ungated = open().any(|node| node.why.reason == Reason::Ungated);
-        match open().find(|node| node.why.who() == Who::OtherNode) {
+        match open().find(|node| node.why.who() == Actor::OtherNode) {
             Some(node) if !turns && !ungated => Err(format!(
                 "nobody of {owner} is in flight, and a node is told to wait for that: {}: {}",
                 node.why.reason, node.why.message
@@ -130,7 +130,7 @@ impl Simulation {
                     Reason::NodeNotReady | Reason::Draining => !view.ready,
                     Reason::CordonedByOther => view.unschedulable,
                     Reason::WaitingForTurn | Reason::MutexKeyBusy => {
-                        someone || node.why.who() == Who::ClusterAdmin
+                        someone || node.why.who() == Actor::ClusterAdmin
                     }
                     Reason::NodeLeaseHeld => self.world.truth.leases.contains_key(name),
                     Reason::DrainBlocked => {
@@ -181,12 +181,14 @@ impl Simulation {
 /// Whether the owner says that a person must act, as its condition Stalled has it: what holds the owner comes before what its
 /// nodes say.
 pub(super) fn is_stalled(kind: OwnerKind, report: &Report) -> bool {
-    let person = |who| matches!(who, Who::ClusterAdmin | Who::RuleAuthor);
+    let person = |who| matches!(who, Actor::ClusterAdmin | Actor::RuleAuthor);
     match (kind, &report.hold) {
         (OwnerKind::MutexRunConfig, Some(hold)) => person(hold.who()),
         (OwnerKind::MutexRunConfig, None) => report.wedged().is_some(),
         (OwnerKind::NodeMaintenance(_), hold) => {
-            hold.as_ref().is_some_and(|hold| hold.who() == Who::ClusterAdmin) || report.wedged().is_some()
+            hold.as_ref()
+                .is_some_and(|hold| hold.who() == Actor::ClusterAdmin)
+                || report.wedged().is_some()
         }
         (OwnerKind::Plan, hold) => {
             let by_person = hold.as_ref().is_some_and(|hold| person(hold.who()));

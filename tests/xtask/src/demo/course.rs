@@ -152,13 +152,13 @@ impl Course {
 
 /// That a node waits for its turn, or for what the whole run waits for, need not be said of each.
 fn is_worth_a_line(row: &Row, of_the_run: Option<Reason>) -> bool {
-    use numo_api::conditions::Who;
+    use numo_api::conditions::Actor;
     match row.step {
         Step::Selected => {
             Some(row.reason) != of_the_run
                 && matches!(
                     row.reason.who(),
-                    Who::ClusterAdmin | Who::RuleAuthor | Who::OtherController
+                    Actor::ClusterAdmin | Actor::RuleAuthor | Actor::OtherController
                 )
         }
         // Over in a moment; and a look that sees a node's lease go before its journal says why takes the

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::LogParams;
 use numo::frontends::mutex_run_config::summary;
-use numo::shell::observe;
+use numo::shell::list;
 use numo_api::{Reason, Step, marks};
 use numo_core::observed::{Key, Settings};
 use numo_core::verdict::Answers;
@@ -84,7 +84,7 @@ pub async fn look(site: &Site, run: &str) -> Result<Look> {
         namespace: NAMESPACE.to_owned(),
         ..Settings::default()
     };
-    let (store, _) = observe::once(&site.client, settings).await?;
+    let (store, _) = list::once(&site.client, settings).await?;
     let answers = Answers::default();
     let snapshot = Snapshot {
         now: jiff::Timestamp::now(),

@@ -320,7 +320,7 @@ async fn show(site: &Site, arguments: &Arguments) -> Result<bool> {
             if let Some(reason) = reason {
                 facts.push(("why", format!("{reason}: {message}")));
                 facts.push(("means", reason.meaning().to_owned()));
-                if reason.who() != numo_api::conditions::Who::Nobody {
+                if reason.who() != numo_api::conditions::Actor::Nobody {
                     facts.push(("ends", format!("by {}", reason.who().phrase())));
                 }
             } else {

@@ -37,7 +37,7 @@ use crate::{
 };
 use jiff::Timestamp;
 use numo_api::{
-    DirectiveAction, NodeChangeSpec, Reason, Step, Target, Terms, conditions::Who, marks::openshift,
+    DirectiveAction, NodeChangeSpec, Reason, Step, Target, Terms, conditions::Actor, marks::openshift,
 };
 use std::collections::BTreeMap;
 
@@ -121,8 +121,8 @@ impl<'m> Queue<'m> for Waiting<'_, 'm> {
         &self.draft.frame.intent.schedule
     }
 
-    fn run_id(&self) -> &str {
-        &self.draft.frame.run_id
+    fn run_id(&self) -> Option<&str> {
+        Some(&self.draft.frame.run_id)
     }
 
     fn is_asked(&self, member: Self::One) -> bool {
@@ -362,7 +362,7 @@ fn report_ungated(draft: &mut Draft<'_>, member: &Member<'_>) {
             "it goes to {to} without rules, and Node {0} is not Ready for longer than {limit} s (spec.changeTimeoutSeconds): repair it, and it goes on; `numo skip {0}` leaves it out, so that the other nodes go on",
             node.name
         );
-        let why = Why::new(Reason::Ungated, message).ended_by(Who::ClusterAdmin);
+        let why = Why::new(Reason::Ungated, message).ended_by(Actor::ClusterAdmin);
         draft.report(member, Step::Released, why);
         return;
     }

@@ -88,43 +88,13 @@ impl Turn<'_, '_> {
         }
         // The MCO never takes up a cordoned node, nor another one of the canary while it is there.
         if untouched && (outdated || node.unschedulable) {
-            let why = if outdated {
-                let message = format!(
-                    "pool {} went from {} to {} before it was taken up",
-                    self.member.pool.name, self.pin.rendered_config, self.member.pool.config
-                );
-                Why::new(Reason::ConfigChanged, message)
-            } else {
-                let message =
-                    "someone cordoned it before the MCO took it up; it goes home until it is uncordoned";
-                Why::new(Reason::CordonedByOther, message)
-            };
-            let mut patch = self.bring_home();
-            // Tested, not changed: once the MCO has taken it up it is too late.
-            patch.annotations = vec![
-                same(&node.annotations, openshift::DESIRED_CONFIG),
-                same(&node.annotations, openshift::STATE),
-            ];
-            self.plan(Action::PatchNode(patch), None);
-            self.draft.report(self.member, Step::Released, why);
+            self.bring_untouched_home(outdated);
             return STAY;
         }
         if !self.in_canary() {
             return ON;
         }
-        let intent = &self.draft.frame.intent;
-        let why = if super::pool::is_contested(self.member.pool, &self.draft.frame.run.uid) {
-            Some((
-                Reason::ForeignWriter,
-                "someone else set its node selector, and it would be in two pools",
-            ))
-        } else if intent.strategy == Strategy::CanaryPool && intent.canary.is_none() {
-            // Its rendered configurations died with it.
-            Some((Reason::CanaryNotFound, "the canary pool is gone"))
-        } else {
-            None
-        };
-        if let Some((reason, why)) = why {
+        if let Some((reason, why)) = self.cannot_change_there() {
             let patch = self.bring_home();
             let message = format!("it changes in its own pool {}: {why}", self.member.pool.name);
             let event = self.event(true, "BroughtHome", EventAction::Restore, message.clone());
@@ -134,6 +104,44 @@ impl Turn<'_, '_> {
             return STAY;
         }
         ON
+    }
+
+    /// Brings home a node that the MCO has not taken up yet.
+    fn bring_untouched_home(&mut self, is_outdated: bool) {
+        let node = self.member.node;
+        let why = if is_outdated {
+            let message = format!(
+                "pool {} went from {} to {} before it was taken up",
+                self.member.pool.name, self.pin.rendered_config, self.member.pool.config
+            );
+            Why::new(Reason::ConfigChanged, message)
+        } else {
+            let message =
+                "someone cordoned it before the MCO took it up; it goes home until it is uncordoned";
+            Why::new(Reason::CordonedByOther, message)
+        };
+        let mut patch = self.bring_home();
+        // Tested, not changed: once the MCO has taken it up it is too late.
+        patch.annotations = vec![
+            same(&node.annotations, openshift::DESIRED_CONFIG),
+            same(&node.annotations, openshift::STATE),
+        ];
+        self.plan(Action::PatchNode(patch), None);
+        self.draft.report(self.member, Step::Released, why);
+    }
+
+    /// Why the node cannot change in the canary pool, if so.
+    fn cannot_change_there(&self) -> Option<(Reason, &'static str)> {
+        let frame = self.draft.frame;
+        if super::pool::is_contested(self.member.pool, &frame.run.uid) {
+            return Some((
+                Reason::ForeignWriter,
+                "someone else set its node selector, and it would be in two pools",
+            ));
+        }
+        // Its rendered configurations died with it.
+        let is_gone = frame.intent.strategy == Strategy::CanaryPool && frame.intent.canary.is_none();
+        is_gone.then_some((Reason::CanaryNotFound, "the canary pool is gone"))
     }
 
     /// The configuration of its own pool that the node goes home to: the one it runs already, if the pool has moved
@@ -182,24 +190,7 @@ impl Turn<'_, '_> {
         let since = journal::time(released.map(|entry| entry.at.as_str())).unwrap_or(self.draft.frame.now);
         let limit = self.force.change_timeout_seconds;
         let deadline = later(since, limit);
-        let state = node.annotation(openshift::STATE);
-        let words = match (node.ready, state) {
-            (_, "Degraded" | "Unreconcilable") => format!(
-                "the daemon reports {state}: {}",
-                node.annotation(openshift::REASON)
-            ),
-            (false, _) => "it is not Ready".to_owned(),
-            (true, _) if drains(node) => format!(
-                "its drain is under way since the release: pods whose eviction a PodDisruptionBudget refuses, or that \
-                 do not end, keep it from changing (desiredDrain {})",
-                node.annotation(openshift::DESIRED_DRAIN)
-            ),
-            (true, state) => format!(
-                "current {}, desired {}, state {state}",
-                node.annotation(openshift::CURRENT_CONFIG),
-                node.annotation(openshift::DESIRED_CONFIG)
-            ),
-        };
+        let words = state_of_change(node);
         if self.draft.frame.now > deadline {
             let message = format!(
                 "Node {} has not come back {limit} s after its release (spec.changeTimeoutSeconds): {words}. Repair it, and it goes on. `numo skip {0}` leaves it out, so that the other nodes go on; `numo retry {0}` gives it its whole time once more",
@@ -330,5 +321,27 @@ impl Turn<'_, '_> {
         journal.write(self.draft, Some(event));
         let why = Why::new(Reason::RuleStarting, "it is back and Ready");
         self.draft.report(self.member, Step::Ready, why);
+    }
+}
+
+/// What the node says of its change.
+fn state_of_change(node: &NodeView) -> String {
+    let state = node.annotation(openshift::STATE);
+    match (node.ready, state) {
+        (_, "Degraded" | "Unreconcilable") => format!(
+            "the daemon reports {state}: {}",
+            node.annotation(openshift::REASON)
+        ),
+        (false, _) => "it is not Ready".to_owned(),
+        (true, _) if drains(node) => format!(
+            "its drain is under way since the release: pods whose eviction a PodDisruptionBudget refuses, or that \
+             do not end, keep it from changing (desiredDrain {})",
+            node.annotation(openshift::DESIRED_DRAIN)
+        ),
+        (true, state) => format!(
+            "current {}, desired {}, state {state}",
+            node.annotation(openshift::CURRENT_CONFIG),
+            node.annotation(openshift::DESIRED_CONFIG)
+        ),
     }
 }

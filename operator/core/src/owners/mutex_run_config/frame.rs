@@ -177,26 +177,11 @@ impl<'a> Frame<'a> {
             .map(|node| (node.name.as_str(), node))
             .collect();
         let own: Vec<&ChangeView> = of_owner(observed, &run.key.namespace, &run.uid).collect();
-        let mut current = Changes::with_capacity(own.len());
-        let mut superseded = Changes::new();
-        let mut orphans = Vec::new();
-        // Where this kind is not honoured anyone may have written a NodeChange: only a node that carries our
-        // shield had its turn.
-        let honoured = not_honoured(run, &observed.settings).is_none();
-        for change in own.iter().copied() {
-            let node = change.spec.node_name.as_str();
-            match nodes.get(node).filter(|found| found.uid == change.spec.node_uid) {
-                Some(found) if !honoured && !shielded_by(found, &run.uid) => {}
-                None if change.in_flight() => orphans.push(change),
-                Some(_) if change.spec.target.run_id == run_id => {
-                    current.insert(node, change);
-                }
-                Some(_) if change.in_flight() => {
-                    superseded.insert(node, change);
-                }
-                None | Some(_) => {}
-            }
-        }
+        let Journals {
+            current,
+            superseded,
+            mut orphans,
+        } = Journals::of((run, &run_id), observed, &nodes, &own);
         let busy = observed
             .changing()
             .filter(|change| change.spec.owner_ref.uid != run.uid)
@@ -524,6 +509,48 @@ fn desired_version(observed: &Observed) -> Result<String, Why> {
 
 /// NodeChanges by the name of their node. Only looked up, never gone through: its order is by chance.
 type Changes<'a> = HashMap<&'a str, &'a ChangeView>;
+
+/// The journals of a run, by what they are to it.
+struct Journals<'a> {
+    current: Changes<'a>,
+    /// In flight for another target.
+    superseded: Changes<'a>,
+    /// In flight, of nodes that are gone.
+    orphans: Vec<&'a ChangeView>,
+}
+
+impl<'a> Journals<'a> {
+    fn of(
+        (run, run_id): (&RunConfigView, &str),
+        observed: &Observed,
+        nodes: &HashMap<&str, &NodeView>,
+        own: &[&'a ChangeView],
+    ) -> Self {
+        let mut found = Self {
+            current: Changes::with_capacity(own.len()),
+            superseded: Changes::new(),
+            orphans: Vec::new(),
+        };
+        // Where this kind is not honoured anyone may have written a NodeChange: only a node that carries our
+        // shield had its turn.
+        let honoured = not_honoured(run, &observed.settings).is_none();
+        for change in own.iter().copied() {
+            let node = change.spec.node_name.as_str();
+            match nodes.get(node).filter(|found| found.uid == change.spec.node_uid) {
+                Some(node) if !honoured && !shielded_by(node, &run.uid) => {}
+                None if change.in_flight() => found.orphans.push(change),
+                Some(_) if change.spec.target.run_id == run_id => {
+                    found.current.insert(node, change);
+                }
+                Some(_) if change.in_flight() => {
+                    found.superseded.insert(node, change);
+                }
+                None | Some(_) => {}
+            }
+        }
+        found
+    }
+}
 
 type Members<'a> = (Vec<Member<'a>>, Vec<(&'a NodeView, Vec<&'a str>)>);
 

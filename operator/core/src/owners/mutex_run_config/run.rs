@@ -27,7 +27,7 @@ use crate::{
 };
 use numo_api::{
     Phase, Reason, RunResult, Step,
-    conditions::Who,
+    conditions::Actor,
     marks::{self, openshift},
     mutex_run_config::Settled,
 };
@@ -160,7 +160,7 @@ fn write_nothing(draft: &mut Draft<'_>) {
     out.report.upgrade_held = None;
     // What numo would end by itself it does not end in a dry run.
     let hold = &mut out.report.hold;
-    if hold.as_ref().is_none_or(|why| why.reason.who() == Who::Numo) {
+    if hold.as_ref().is_none_or(|why| why.reason.who() == Actor::Numo) {
         *hold = Some(Why::new(Reason::DryRun, dry_words));
     }
 }

@@ -395,7 +395,8 @@ impl steps::Turn for Turn<'_, '_> {
             // The MCO goes through these, inside the step Released.
             Step::Cordoned | Step::Drained | Step::Changed | Step::Ready | Step::Uncordoned => None,
             Step::Released => Some(&[Step::PreRules]),
-            Step::PostRules | Step::Soaked => Some(&[Step::Released]),
+            // One that came to the target by others and is asked again has only these.
+            Step::Soaked => Some(&[Step::Released, Step::PostRules]),
             _ => Some(&[]),
         }
     }

@@ -1,7 +1,7 @@
 //! What a NodeMaintenance asks: its own rules and drain settings, and those of the MutexBindings that speak of it. Parsing
 //! never fails as a whole: what is wrong becomes a reason to wait.
 
-use super::known::changes;
+use super::{known::changes, node::is_references};
 use crate::{
     admit::{
         room::{Room, Words},
@@ -13,6 +13,7 @@ use crate::{
     key::Key,
     ledger::is_kept,
     observed::{BindingView, ForeignController, MaintenanceView, NodeView, Observed, RuleView},
+    owner::OwnerKind,
     quorum,
     why::Why,
 };
@@ -180,8 +181,16 @@ pub(super) fn asked<'a>(view: &MaintenanceView, observed: &'a Observed) -> Inten
 /// When the node of a maintenance may begin.
 ///
 /// Errors: the field, what was found and what is wanted.
+///
+/// A node that node-maintenance-operator has drained for this very object is kept so: it is not begun anew.
 pub(super) fn schedule<'a>(view: &MaintenanceView, observed: &'a Observed) -> Result<Schedule<'a>, String> {
     let mut schedule = Schedule::default();
+    let node = observed.nodes.get(&view.spec.node_name);
+    if let (Some(node), OwnerKind::NodeMaintenance(group)) = (node, view.owner.kind)
+        && is_references(node, group, view, observed)
+    {
+        return Ok(schedule);
+    }
     for (name, binding) in binding_views(view, observed) {
         let start_after = binding.spec.settings.start_after.as_deref();
         schedule.add(

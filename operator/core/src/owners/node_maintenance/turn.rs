@@ -37,6 +37,14 @@ impl<'a> Pass<'a> {
             self.report.phase = MaintenancePhase::Running;
         }
         let cordon = mark::cordoned_by(node).filter(|mark| mark.owner == self.view.uid);
+        if let Some(at) = self
+            .intent
+            .schedule
+            .changes_after(self.now)
+            .filter(|_| cordon.is_none())
+        {
+            self.wake(at);
+        }
         steps::advance(&mut Turn {
             pass: self,
             node,

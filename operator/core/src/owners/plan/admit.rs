@@ -21,7 +21,7 @@ use crate::{
     },
     why::Why,
 };
-use numo_api::{Order, Reason, Step, conditions::Who, marks};
+use numo_api::{Order, Reason, Step, conditions::Actor, marks};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
@@ -170,7 +170,7 @@ impl<'a> Pass<'a> {
         let why = Why::new(Reason::OutsideWindow, message);
         Some(match opens {
             Some(at) => why.until(at),
-            None => why.ended_by(Who::ClusterAdmin),
+            None => why.ended_by(Actor::ClusterAdmin),
         })
     }
 

@@ -9,7 +9,7 @@ use crate::{
 };
 use numo_api::{
     Reason,
-    conditions::{Who, types},
+    conditions::{Actor, types},
 };
 
 /// Labels of the nodes whose kubelets must be at the other Plan's version.
@@ -58,6 +58,25 @@ fn stalled(other: &PlanView) -> Option<String> {
     Some(format!("that Plan is Stalled: {reason}"))
 }
 
+/// That the two Plans go to different versions.
+fn elsewhere((view, own): (&PlanView, &str), (other, version): (&PlanView, &str)) -> Why {
+    let message = format!(
+        "Plan {} goes to {version} (spec.prepare.args), this one to {own}: wanted the same version",
+        other.key
+    );
+    let why = Why::new(Reason::WaitsForPlan, message);
+    // A channel moves by itself; what somebody wrote does not.
+    let is_written = |plan: &PlanView| {
+        let version = plan.spec.version.as_ref();
+        version.is_some_and(|version| !version.is_empty())
+    };
+    if is_written(view) && is_written(other) {
+        why.ended_by(Actor::ClusterAdmin)
+    } else {
+        why
+    }
+}
+
 /// Why the Plan, which goes to version `own`, must wait for another one, if so. As k3s' own `prepare` has it, the servers
 /// must be at that version too.
 pub fn waits(view: &PlanView, observed: &Observed, own: &str) -> Option<Why> {
@@ -72,7 +91,7 @@ pub fn waits(view: &PlanView, observed: &Observed, own: &str) -> Option<Why> {
         Some(match &stopped {
             None => Why::new(Reason::WaitsForPlan, message),
             Some(words) => {
-                Why::new(Reason::WaitsForPlan, format!("{message}; {words}")).ended_by(Who::ClusterAdmin)
+                Why::new(Reason::WaitsForPlan, format!("{message}; {words}")).ended_by(Actor::ClusterAdmin)
             }
         })
     };
@@ -81,22 +100,7 @@ pub fn waits(view: &PlanView, observed: &Observed, own: &str) -> Option<Why> {
         return waits(format!("Plan {key} is not complete (spec.prepare.args)"));
     }
     if version != own {
-        let message = format!(
-            "Plan {key} goes to {version} (spec.prepare.args), this one to {own}: wanted the same version"
-        );
-        let why = Why::new(Reason::WaitsForPlan, message);
-        // A channel moves by itself; what somebody wrote does not.
-        let is_written = |plan: &PlanView| {
-            plan.spec
-                .version
-                .as_ref()
-                .is_some_and(|version| !version.is_empty())
-        };
-        return Some(if is_written(view) && is_written(other) {
-            why.ended_by(Who::ClusterAdmin)
-        } else {
-            why
-        });
+        return Some(elsewhere((view, own), (other, version)));
     }
     let is_behind = |node: &&NodeView| {
         CONTROL_PLANE.iter().any(|label| node.labels.contains_key(*label))
@@ -112,7 +116,7 @@ pub fn waits(view: &PlanView, observed: &Observed, own: &str) -> Option<Why> {
              `numo retry {}` takes it up again",
             first.name, first.kubelet_version, first.name
         );
-        return Some(Why::new(Reason::WaitsForPlan, message).ended_by(Who::ClusterAdmin));
+        return Some(Why::new(Reason::WaitsForPlan, message).ended_by(Actor::ClusterAdmin));
     }
     let first = behind.first()?;
     waits(format!(

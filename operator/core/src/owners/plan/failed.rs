@@ -20,6 +20,33 @@ const REBOOTS: usize = 3;
 /// How much of the log's end of a failed Job is kept (bytes).
 const LOG_BYTES: usize = 2048;
 
+/// How often the node rebooted under its Job.
+fn reboots(turn: &Turn<'_>) -> usize {
+    let entries = turn.change.status.entries.iter();
+    let rebooted = entries.filter(|entry| entry.reason.as_deref() == Some(Reason::Rebooted.name()));
+    rebooted.count()
+}
+
+/// That a reboot cut the Job short, which then runs once more. It may have rebooted while no numo ran to see its Job begin: that is asked
+/// once.
+fn cut_short(turn: &Turn<'_>, (job, view): (&Key, &PlanJobView)) -> Option<String> {
+    let (node, pin, reboots) = (turn.node, turn.pin(), reboots(turn));
+    let rebooted = pin.boot_id.as_deref().is_some_and(|boot| boot != node.boot_id);
+    let unseen = pin.boot_id.is_none() && turn.entered(Step::Released).is_none() && !view.prepares;
+    if rebooted && reboots < REBOOTS {
+        let name = &node.name;
+        return Some(format!(
+            "Node {name} rebooted under Job {job}, which runs once more"
+        ));
+    }
+    (unseen && reboots == 0).then(|| {
+        format!(
+            "nobody saw Job {job} begin on Node {}: it runs once more",
+            node.name
+        )
+    })
+}
+
 impl<'a> Pass<'a> {
     /// The Job failed: what counts is what is true of the node. A reboot may have cut it short.
     pub(super) fn failed(&mut self, turn: &Turn<'a>, (job, view): (&Key, &PlanJobView), end: &JobEnd) {
@@ -46,26 +73,7 @@ impl<'a> Pass<'a> {
             self.write(journal);
             return self.say_turn(turn, Step::Changed, Why::new(Reason::Rebooted, message));
         }
-        let rebooted = pin.boot_id.as_deref().is_some_and(|boot| boot != node.boot_id);
-        let entries = &turn.change.status.entries;
-        let reboots = entries
-            .iter()
-            .filter(|entry| entry.reason.as_deref() == Some(Reason::Rebooted.name()))
-            .count();
-        // It may have rebooted while no numo ran to see its Job begin: that is asked once.
-        let unseen = pin.boot_id.is_none() && turn.entered(Step::Released).is_none() && !view.prepares;
-        if (rebooted && reboots < REBOOTS) || (unseen && reboots == 0) {
-            let message = if rebooted {
-                format!(
-                    "Node {} rebooted under Job {job}, which runs once more",
-                    node.name
-                )
-            } else {
-                format!(
-                    "nobody saw Job {job} begin on Node {}: it runs once more",
-                    node.name
-                )
-            };
+        if let Some(message) = cut_short(turn, (job, view)) {
             return self.again(turn, &Why::new(Reason::Rebooted, message));
         }
         let Some(evidence) = self.answers.evidence.get(job) else {
@@ -82,7 +90,7 @@ impl<'a> Pass<'a> {
         let message = failure(job, &node.name, end, evidence.exit_code);
         let tried = usize::try_from(turn.change.status.attempt.max(1)).unwrap_or(1) - 1;
         let by_itself = usize::try_from(self.intent.retries).unwrap_or(0);
-        if tried.saturating_sub(reboots) < by_itself {
+        if tried.saturating_sub(reboots(turn)) < by_itself {
             return self.again(turn, &Why::new(Reason::JobFailed, message));
         }
         let log_tail = evidence.log_tail.clone();

@@ -294,34 +294,36 @@ impl<'a> Pass<'a> {
         self.out.actions.extend(ended);
     }
 
-    /// Takes our marks off nodes that have no turn any more; true while there are some.
-    fn give_back(&mut self) -> bool {
-        let (view, observed) = (self.view, self.observed);
-        let (in_flight, over) = (self.in_flight.clone(), self.over.clone());
-        // A node that goes on to the next version keeps its cordon until then.
+    /// Nodes that go on to the next version at once: each keeps its cordon until then.
+    fn going_on(&self) -> BTreeSet<&'a str> {
         let waits = self.hold.as_ref().is_some_and(|why| {
             let soon = [Reason::Admitting, Reason::Validating, Reason::ChannelAsked];
             !soon.contains(&why.reason)
         });
         let is_closed = || self.outside().is_some() || self.intent.schedule.closed(self.now).is_some();
-        let waits = waits || self.leaving.is_some() || self.intent.concurrency <= 0 || is_closed();
-        let skips = |change: &&&ChangeView| {
+        if waits || self.leaving.is_some() || self.intent.concurrency <= 0 || is_closed() {
+            return BTreeSet::new();
+        }
+        let is_kept_back = |change: &&&ChangeView| {
             let directive = change.spec.directive.as_ref();
             directive.is_some_and(|directive| {
                 matches!(directive.action, DirectiveAction::Skip | DirectiveAction::Hold)
             })
         };
-        let skipped: BTreeSet<&str> = over
-            .iter()
-            .filter(skips)
-            .map(|change| change.spec.node_name.as_str())
-            .collect();
-        let goes_on: BTreeSet<&str> = over
-            .iter()
-            .filter(|change| journal::is_for(change, Reason::Superseded) && !waits)
-            .map(|change| change.spec.node_name.as_str())
-            .filter(|name| !skipped.contains(name))
-            .collect();
+        let name = |change: &&'a ChangeView| change.spec.node_name.as_str();
+        let over = self.over.iter();
+        let kept_back: BTreeSet<&str> = over.clone().filter(is_kept_back).map(name).collect();
+        over.filter(|change| journal::is_for(change, Reason::Superseded))
+            .map(name)
+            .filter(|name| !kept_back.contains(name))
+            .collect()
+    }
+
+    /// Takes our marks off nodes that have no turn any more; true while there are some.
+    fn give_back(&mut self) -> bool {
+        let (view, observed) = (self.view, self.observed);
+        let in_flight = self.in_flight.clone();
+        let goes_on = self.going_on();
         let running: BTreeSet<&str> = self
             .jobs
             .values()

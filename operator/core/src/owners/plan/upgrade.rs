@@ -19,7 +19,7 @@ use crate::{
     },
     why::Why,
 };
-use numo_api::{Reason, Step, conditions::Who, marks::openshift};
+use numo_api::{Reason, Step, conditions::Actor, marks::openshift};
 
 /// How to go on without a node that is out of reach.
 pub(super) fn leave_out(node: &str) -> String {
@@ -135,7 +135,7 @@ impl<'a> Pass<'a> {
                 self.out.wake(at);
                 return self.say_turn(turn, step, why);
             }
-            return self.say_turn(turn, step, why.ended_by(Who::ClusterAdmin));
+            return self.say_turn(turn, step, why.ended_by(Actor::ClusterAdmin));
         }
         let message = format!(
             "Node {} is not Ready, and no kubelet has taken up Job {job}",

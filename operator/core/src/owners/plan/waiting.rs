@@ -229,8 +229,8 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
         &self.pass.intent.schedule
     }
 
-    fn run_id(&self) -> &str {
-        &self.pass.run_id
+    fn run_id(&self) -> Option<&str> {
+        Some(&self.pass.run_id)
     }
 
     fn is_asked(&self, node: &'a NodeView) -> bool {

@@ -1,7 +1,7 @@
 //! What a MutexBinding gates, or why it gates nothing.
 
 use super::explanation::{Explanation, NAMED};
-use crate::cli::look::Look;
+use crate::cli::live::Look;
 use numo_core::{binding, observed::BindingView};
 
 /// What a binding gates, or why it gates nothing.

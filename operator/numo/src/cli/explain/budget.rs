@@ -1,8 +1,8 @@
 //! How much of a MutexBudget is in use, by whom.
 
 use super::explanation::{Explanation, NAMED};
-use crate::cli::{look::Look, word::Word};
-use numo_api::{Reason, conditions::Who, marks};
+use crate::cli::{live::Look, word::Word};
+use numo_api::{Reason, conditions::Actor, marks};
 use numo_core::ledger::{self, Ledger};
 
 /// How much of a budget is in use, by whom, and who waits for it.
@@ -62,7 +62,7 @@ pub(super) fn budget(look: &Look, name: &str) -> Explanation {
         Some(Reason::Stopped) => one.commands = vec![ledger::start_command(name)],
         // No node in flight ends it: it is 0 or invalid, or filled by nodes that are dead, cordoned, held or kept.
         Some(_) if closed => {
-            one.ends_by = Some(Who::ClusterAdmin.phrase());
+            one.ends_by = Some(Actor::ClusterAdmin.phrase());
             one.commands = vec![format!("kubectl edit mutexbudget {name}")];
         }
         _ => {}

@@ -1,7 +1,7 @@
 //! When a node could move at the earliest.
 
 use super::explanation::{Earliest, second};
-use crate::cli::look::Look;
+use crate::cli::live::Look;
 use jiff::Timestamp;
 use numo_api::Reason;
 use numo_core::{Decision, eta, report::NodeReport, rules::later};

@@ -2,14 +2,14 @@
 
 use crate::{
     cli::{
-        look::ago,
+        live::ago,
         output::{self, paint},
         word::Word,
     },
     frontends::standing::Standing,
 };
 use jiff::Timestamp;
-use numo_api::{Reason, Step, conditions::Who};
+use numo_api::{Reason, Step, conditions::Actor};
 use numo_core::report::{Report, Why};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -156,13 +156,13 @@ pub(super) struct Entry {
 impl Explanation {
     pub(super) fn of(object: String, why: (Option<Reason>, String)) -> Self {
         let (reason, message) = why;
-        let who = reason.map(Reason::who).filter(|who| *who != Who::Nobody);
+        let who = reason.map(Reason::who).filter(|who| *who != Actor::Nobody);
         Self {
             object,
             reason,
             message,
             means: reason.map(Reason::meaning),
-            ends_by: who.map(Who::phrase),
+            ends_by: who.map(Actor::phrase),
             ..Self::default()
         }
     }
@@ -173,7 +173,7 @@ impl Explanation {
             reason, message, who, ..
         } = standing;
         Self {
-            ends_by: Some(who).filter(|who| *who != Who::Nobody).map(Who::phrase),
+            ends_by: Some(who).filter(|who| *who != Actor::Nobody).map(Actor::phrase),
             ..Self::of(object, (Some(reason), message))
         }
     }

@@ -1,7 +1,7 @@
 //! What stands against a node's turn beside the reason that is told.
 
 use super::explanation::Gate;
-use crate::cli::look::Look;
+use crate::cli::live::Look;
 use numo_api::Reason;
 use numo_core::{Owner, Snapshot, decide, verdict::Answers};
 

@@ -7,13 +7,13 @@ use super::{
     surroundings::around,
 };
 use crate::cli::{
-    cure,
-    look::{self, Look},
+    live::{self, Look},
+    remedy,
     word::Word,
 };
 use numo_api::{
     Reason,
-    conditions::{Who, types},
+    conditions::{Actor, types},
     marks,
 };
 use numo_core::observed::MaintenanceView;
@@ -32,25 +32,25 @@ pub(super) fn maintenance(look: &Look, view: &MaintenanceView) -> Explanation {
         said: Word::kept(view.annotations.get(marks::SAID)),
         ..Explanation::of(
             format!("Node {}", view.spec.node_name),
-            look::maintenance_words(look, view),
+            live::maintenance_words(look, view),
         )
     };
     // Stalled beside others' turns: none of those ends by itself.
     let mut conditions = status.conditions.iter();
     let stalled = conditions.any(|one| one.type_ == types::STALLED && one.status == "True");
-    let is_a_persons = stalled && one.reason.map(Reason::who) == Some(Who::OtherNode);
+    let is_a_persons = stalled && one.reason.map(Reason::who) == Some(Actor::OtherNode);
     if is_a_persons {
-        one.ends_by = Some(Who::ClusterAdmin.phrase());
+        one.ends_by = Some(Actor::ClusterAdmin.phrase());
     }
     if let Some(reason) = one.reason.filter(|_| one.ends_by.is_some()) {
-        let wait = cure::Wait {
+        let wait = remedy::Wait {
             look,
             owner: &view.owner,
             report: None,
             node: Some(&view.spec.node_name),
             reason,
             who: if is_a_persons {
-                Who::ClusterAdmin
+                Actor::ClusterAdmin
             } else {
                 reason.who()
             },

@@ -31,12 +31,12 @@ use crate::{
         cluster::ClusterArgs,
         completion,
         error::{self, CliError},
-        look::{self, Look},
+        live::{self, Look},
         object::{ObjectArg, What},
         output::OutputArgs,
         status::say_unseen,
     },
-    shell::{client::Connection, observe},
+    shell::{client::Connection, list},
 };
 use clap::Args;
 use jiff::Timestamp;
@@ -74,7 +74,7 @@ pub async fn explain(args: ExplainArgs) -> Result<(), CliError> {
     let (connection, _) = args.cluster.connect("explain").await?;
     if args.watch {
         let mut before = Vec::new();
-        return look::follow(&connection, None, async |look| {
+        return live::follow(&connection, None, async |look| {
             see_pods(&connection, look, &args.object).await?;
             let found = explained(look, &args)?;
             if found != before {
@@ -88,12 +88,12 @@ pub async fn explain(args: ExplainArgs) -> Result<(), CliError> {
         })
         .await;
     }
-    let mut look = look::look_by(&connection).await?;
+    let mut look = live::look_by(&connection).await?;
     see_pods(&connection, &mut look, &args.object).await?;
     let found = explained(&look, &args)?;
     print(&found, look.now, args.output)?;
     say_unseen(&look.unseen);
-    look::say_unmoved(look.idle.as_deref());
+    live::say_unmoved(look.idle.as_deref());
     let waits = found.iter().find_map(|one| one.ends_by.and(one.reason));
     match waits.filter(|_| args.exit_code) {
         Some(reason) => Err(CliError::Closed(format!("it waits: {reason}"))),
@@ -107,7 +107,7 @@ async fn see_pods(connection: &Connection, look: &mut Look, object: &ObjectArg) 
     if nodes.is_empty() {
         return Ok(());
     }
-    let unseen = observe::pods(&connection.read, &mut look.store, &nodes, &mut None)
+    let unseen = list::pods(&connection.read, &mut look.store, &nodes, &mut None)
         .await
         .map_err(error::api(format!("pods of Node {}", nodes.join(", "))))?;
     look.unseen.extend(unseen);
@@ -214,7 +214,7 @@ fn explained(look: &Look, args: &ExplainArgs) -> Result<Vec<Explanation>, CliErr
     if !found.is_empty() {
         return Ok(found);
     }
-    if let Some(hidden) = look::hidden(&look.unseen, what) {
+    if let Some(hidden) = live::hidden(&look.unseen, what) {
         return Err(hidden);
     }
     Err(match (what, args.object.what) {

@@ -10,8 +10,8 @@ use super::{
 };
 use crate::{
     cli::{
-        cure,
-        look::{self, Look},
+        live::{self, Look},
+        remedy,
         word::Word,
     },
     frontends::standing::Standing,
@@ -35,7 +35,7 @@ pub(super) fn node(look: &Look, seen: &NodeView) -> Vec<Explanation> {
         if let Some(node) = decision.report.nodes.get(name) {
             let mut one = of_node(look, seen, &Owner::plan(key.clone()), decision, node);
             if node.in_flight() {
-                let Standing { reason, message, .. } = look::plan_words(look, key, &decision.report);
+                let Standing { reason, message, .. } = live::plan_words(look, key, &decision.report);
                 one.chain.insert(
                     0,
                     Link {
@@ -78,7 +78,7 @@ pub(super) fn of_node(
     let report = &decision.report;
     let mut one = Explanation {
         owner: Some(owner.to_string()),
-        commands: cure::of_node(look, owner, report, &seen.name, node),
+        commands: remedy::of_node(look, owner, report, &seen.name, node),
         step: Some(node.step),
         since: node.since.clone(),
         pool: Some(node.pool.to_string()).filter(|pool| !pool.is_empty()),

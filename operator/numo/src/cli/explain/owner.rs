@@ -2,8 +2,8 @@
 
 use super::explanation::Explanation;
 use crate::cli::{
-    cure,
-    look::{self, Look},
+    live::{self, Look},
+    remedy,
     word::Word,
 };
 use numo_api::{Phase, Step, marks};
@@ -12,11 +12,11 @@ use numo_core::{Decision, Owner, observed::Key, report::Report};
 /// A Plan: what it waits for, who can end it, and its nodes in flight.
 pub(super) fn plan(look: &Look, key: &Key, decision: &Decision) -> Explanation {
     let report = &decision.report;
-    let standing = look::plan_words(look, key, report);
+    let standing = live::plan_words(look, key, report);
     let (reason, who) = (standing.reason, standing.who);
     let mut one = Explanation::of_owner(format!("Plan {key}"), standing);
     let said = (reason, who, one.message.as_str());
-    one.commands = cure::of_owner(look, &Owner::plan(key.clone()), report, said);
+    one.commands = remedy::of_owner(look, &Owner::plan(key.clone()), report, said);
     one.target.clone_from(&report.target);
     if !report.nodes.is_empty() {
         one.link("nodes", progress(look, report));
@@ -29,17 +29,17 @@ pub(super) fn plan(look: &Look, key: &Key, decision: &Decision) -> Explanation {
 
 fn progress(look: &Look, report: &Report) -> String {
     let done = report.count(|node| node.step == Step::Done);
-    let eta = look::eta_words(look::eta(look, report).as_ref());
+    let eta = live::eta_words(live::eta(look, report).as_ref());
     format!("{done} of {} done; {eta}", report.nodes.len())
 }
 
 pub(super) fn run(look: &Look, key: &Key, decision: &Decision) -> Explanation {
     let report = &decision.report;
-    let standing = look::said(look, key, report);
+    let standing = live::said(look, key, report);
     let (reason, who) = (standing.reason, standing.who);
     let mut one = Explanation::of_owner(format!("MutexRunConfig {key}"), standing);
     let said = (reason, who, one.message.as_str());
-    one.commands = cure::of_owner(look, &Owner::run(key.clone()), report, said);
+    one.commands = remedy::of_owner(look, &Owner::run(key.clone()), report, said);
     one.target.clone_from(&report.target);
     for problem in &report.problems {
         one.link("wrong", format!("{}: {}", problem.reason, problem.message));

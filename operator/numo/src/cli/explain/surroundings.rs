@@ -2,7 +2,7 @@
 
 use super::explanation::{Explanation, NAMED};
 use crate::cli::{
-    look::{self, Look},
+    live::{self, Look},
     word::Word,
 };
 use jiff::Timestamp;
@@ -52,7 +52,7 @@ pub(super) fn around(one: &mut Explanation, look: &Look, seen: &NodeView, owner:
     }
     // By the owner's own way to drain; one that drains no node meets nothing.
     let options = match owner {
-        Some(owner) => look::drain_options(observed, owner),
+        Some(owner) => live::drain_options(observed, owner),
         None => Some(DrainOptions::of_machine_config()),
     };
     let found = options.map(|options| forecast(observed, &Surroundings::default(), seen, &options, look.now));

@@ -4,12 +4,11 @@ use super::outlook::RuleSaid;
 use crate::{
     frontends,
     shell::{
-        answer,
         client::Connection,
         eval::evaluator::{Evaluator, EvaluatorOptions},
         metrics::Metrics,
+        probe, project,
         store::{Seen, Store},
-        wire,
     },
 };
 use numo_core::{
@@ -39,15 +38,15 @@ impl Asking {
         let asked = Evaluator::new(connection.clone(), options, Metrics::new());
         asked.select_workloads(&store.observed.runs);
         let unjudged = store.unjudged();
-        let is_unjudged: BTreeSet<Key> = unjudged.iter().map(|rule| wire::key(&rule.metadata)).collect();
+        let is_unjudged: BTreeSet<Key> = unjudged.iter().map(|rule| project::key(&rule.metadata)).collect();
         for rule in unjudged
             .iter()
             .filter(|rule| !frontends::mutex_rule::is_asked(rule))
         {
-            let validity = answer::judge(&connection.write, rule).await;
+            let validity = probe::judge(&connection.write, rule).await;
             if validity != Validity::Unknown {
-                let edition = wire::edition(&rule.metadata);
-                store.judge(&wire::key(&rule.metadata), edition, validity);
+                let edition = project::edition(&rule.metadata);
+                store.judge(&project::key(&rule.metadata), edition, validity);
             }
         }
         let all = store.rules().map(|(_, rule)| rule);

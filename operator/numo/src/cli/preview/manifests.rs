@@ -2,7 +2,7 @@
 
 use crate::{
     cli::error::{self, CliError},
-    shell::{client::Connection, kind::Kind, store::Store, watch, watched, wire},
+    shell::{client::Connection, kind::Kind, project, store::Store, watch, watched},
 };
 use jiff::Timestamp;
 use kube::{
@@ -123,7 +123,7 @@ pub(super) async fn take_in(
             }),
             _ => None,
         });
-        let number = wire::version(&object.metadata).max(1);
+        let number = project::version(&object.metadata).max(1);
         let Some(object) = watched::object(kind, &object) else {
             return Err(CliError::Usage(format!("{} {name} cannot be read", types.kind)));
         };

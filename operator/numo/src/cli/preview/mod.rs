@@ -23,11 +23,11 @@ use self::{
 use crate::{
     cli::{
         error::{self, CliError},
-        look::{self, Look, settings},
+        live::{self, Look, settings},
         snapshot,
         status::say_unseen,
     },
-    shell::{around, observe},
+    shell::{list, surroundings},
 };
 
 /// Shows what would come of it.
@@ -50,7 +50,7 @@ pub async fn preview(args: PreviewArgs) -> Result<(), CliError> {
     } else {
         let (found, namespace) = args.cluster.connect("preview").await?;
         default = namespace;
-        let (store, unseen) = observe::once(&found.read, settings())
+        let (store, unseen) = list::once(&found.read, settings())
             .await
             .map_err(error::api("looking at the cluster"))?;
         let now = found.clock.now();
@@ -64,7 +64,7 @@ pub async fn preview(args: PreviewArgs) -> Result<(), CliError> {
         owners = take_in(connection.as_ref(), &mut store, objects, &namespace, now).await?;
         if let Some(connection) = &connection {
             // What these owners refer to has room first.
-            observe::give_room(&connection.read, &mut store)
+            list::give_room(&connection.read, &mut store)
                 .await
                 .map_err(error::api("reading mutexrules"))?;
         }
@@ -85,11 +85,11 @@ pub async fn preview(args: PreviewArgs) -> Result<(), CliError> {
         } else {
             Some(Asking::begin(connection, &mut store, args.registries_on_loopback).await)
         };
-        let place = look::place(connection).await;
+        let place = live::place(connection).await;
         site = Some(Site {
             connection,
             asking,
-            around: around::surroundings(&connection.read, &mut unseen).await,
+            around: surroundings::surroundings(&connection.read, &mut unseen).await,
             missing: missing(connection, &place, &mut unseen).await,
             place,
         });

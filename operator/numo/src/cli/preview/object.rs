@@ -3,7 +3,7 @@
 use crate::{
     cli::{
         error::CliError,
-        look,
+        live,
         object::{ObjectArg, What},
     },
     shell::store::Store,
@@ -35,7 +35,7 @@ pub(super) fn owner_of(
         }
     };
     if found.is_none()
-        && let Some(hidden) = look::hidden(unseen, what)
+        && let Some(hidden) = live::hidden(unseen, what)
     {
         return Err(hidden);
     }

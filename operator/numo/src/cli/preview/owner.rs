@@ -9,16 +9,16 @@ use super::{
 use crate::{
     cli::{
         error::{self, CliError},
-        look,
+        live,
     },
-    shell::{around, observe, store::Store},
+    shell::{list, store::Store, surroundings},
 };
 use jiff::Timestamp;
-use numo_api::{Reason, Step, conditions::Who};
+use numo_api::{Reason, Step, conditions::Actor};
 use numo_core::{
     Owner, OwnerKind,
     forecast::{Surroundings, Weight, forecast},
-    imagine::{Imagined, Waves},
+    model::{Imagined, Waves},
     observed::Observed,
     report::{Report, RunPhase},
 };
@@ -99,12 +99,12 @@ pub(super) async fn of_owner(
     one.not_looked_at = order.len() - looked_at.len();
     if let Some(site) = site {
         let connection = site.connection;
-        let found = observe::pods(&connection.read, store, &looked_at, &mut None).await;
+        let found = list::pods(&connection.read, store, &looked_at, &mut None).await;
         unseen.extend(found.map_err(error::api("pods"))?);
         drains(&mut one, &store.observed, &site.around, owner, &looked_at, now);
         // Who is not drained serves on.
-        if look::drain_options(&store.observed, owner).is_some() {
-            one.webhooks = around::webhooks(&connection.read, &order, unseen).await;
+        if live::drain_options(&store.observed, owner).is_some() {
+            one.webhooks = surroundings::webhooks(&connection.read, &order, unseen).await;
         }
         if let (Some(asking), Some(node)) = (&mut site.asking, order.first()) {
             one.rules = rules(connection, &site.place, asking, store, before, owner, node).await;
@@ -139,7 +139,11 @@ fn refusals(one: &mut Preview, report: &Report) {
         // What ends by itself is no refusal.
         let stands = matches!(
             why.who(),
-            Who::ClusterAdmin | Who::RuleAuthor | Who::OtherController | Who::OtherRun | Who::OtherPlan
+            Actor::ClusterAdmin
+                | Actor::RuleAuthor
+                | Actor::OtherController
+                | Actor::OtherRun
+                | Actor::OtherPlan
         ) || why.reason.is_of_hours();
         let known = one.refused.iter().any(|said| said.message == *why.message);
         if stands && !known {
@@ -160,7 +164,7 @@ fn drains(
     nodes: &[String],
     now: Timestamp,
 ) {
-    let Some(options) = look::drain_options(observed, owner) else {
+    let Some(options) = live::drain_options(observed, owner) else {
         return;
     };
     for node in nodes.iter().filter_map(|name| observed.nodes.get(name)) {

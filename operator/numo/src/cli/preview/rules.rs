@@ -11,7 +11,7 @@ use kube::{api::PostParams, core::DynamicObject};
 use numo_core::{
     Owner, OwnerKind,
     action::{Action, NodePurpose},
-    imagine::{self, Imagined},
+    model::{self, Imagined},
     observed::Observed,
     report::Report,
     verdict::Question,
@@ -67,7 +67,7 @@ pub(super) async fn rules(
                     over = true;
                     continue;
                 }
-                action if imagine::begins(action) => {
+                action if model::begins(action) => {
                     over = true;
                     continue;
                 }

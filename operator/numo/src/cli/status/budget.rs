@@ -1,7 +1,7 @@
 //! MutexBudgets, and how much of them is in use.
 
 use crate::cli::{
-    look::Look,
+    live::Look,
     output::{self, Cell, OutputArgs, Table},
 };
 use numo_core::ledger::Ledger;

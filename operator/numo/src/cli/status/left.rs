@@ -2,7 +2,7 @@
 
 use super::message::SHOWN;
 use crate::cli::{
-    look::{self, Look},
+    live::{self, Look},
     output::{self, Cell, OutputArgs, Table},
 };
 use numo_api::Reason;
@@ -26,7 +26,7 @@ pub(super) struct LeftLine {
 
 /// What was left behind by owners that are gone. Who cannot see all owners cannot tell who is gone.
 pub(super) fn left_behind(look: &Look) -> Vec<LeftLine> {
-    if !look::sees_all_owners(&look.unseen) {
+    if !live::sees_all_owners(&look.unseen) {
         return Vec::new();
     }
     let found = left::orphans(&look.store.observed).into_iter();

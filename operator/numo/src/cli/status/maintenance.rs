@@ -2,7 +2,7 @@
 
 use super::message::shortened;
 use crate::cli::{
-    look::{Look, ago, maintenance_words},
+    live::{Look, ago, maintenance_words},
     output::{self, Cell, OutputArgs, Table},
 };
 use numo_api::Reason;

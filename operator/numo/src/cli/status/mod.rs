@@ -12,7 +12,7 @@ use crate::cli::{
     cluster::ClusterArgs,
     completion,
     error::CliError,
-    look,
+    live,
     object::ObjectArg,
     output::{self, Format, OutputArgs, paint},
     say, screen,
@@ -60,12 +60,12 @@ pub async fn status(args: StatusArgs) -> Result<(), CliError> {
     if args.watch {
         return watch(&connection, &selection, args.output).await;
     }
-    let look = look::look_by(&connection).await?;
+    let look = live::look_by(&connection).await?;
     let picture = Picture::of(&look, &selection);
     picture.check(&selection)?;
     picture.print(&look, args.output)?;
     say_unseen(&picture.unseen);
-    look::say_unmoved(picture.idle.as_deref());
+    live::say_unmoved(picture.idle.as_deref());
     Ok(())
 }
 
@@ -77,7 +77,7 @@ async fn watch(
 ) -> Result<(), CliError> {
     if output.output.is_none_or(|format| format == Format::Wide) && screen::is_there() {
         let mut screen = screen::Screen::open()?;
-        return look::follow(connection, Some(screen::TICK), async |look| {
+        return live::follow(connection, Some(screen::TICK), async |look| {
             let picture = Picture::of(look, selection);
             let mut text = picture.text(look, output);
             for unseen in &picture.unseen {
@@ -94,7 +94,7 @@ async fn watch(
         .await;
     }
     let mut before = None;
-    look::follow(connection, None, async |look| {
+    live::follow(connection, None, async |look| {
         let picture = Picture::of(look, selection);
         if before.is_none() {
             picture.check(selection)?;
@@ -104,7 +104,7 @@ async fn watch(
             .as_ref()
             .is_none_or(|before: &Picture| before.idle.is_some() != picture.idle.is_some())
         {
-            look::say_unmoved(picture.idle.as_deref());
+            live::say_unmoved(picture.idle.as_deref());
         }
         if before.as_ref() != Some(&picture) {
             if before.is_some() && output.output.is_none() {

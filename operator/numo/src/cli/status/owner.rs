@@ -3,7 +3,7 @@
 use super::message::{SHOWN, shortened};
 use crate::{
     cli::{
-        look::{self, Look, ago},
+        live::{self, Look, ago},
         output::{self, Cell, OutputArgs, Table, paint},
     },
     frontends::standing::Standing,
@@ -68,7 +68,7 @@ impl OwnerLine {
         standing: Standing,
     ) -> Self {
         let report = &decision.report;
-        let eta = look::eta(look, report);
+        let eta = live::eta(look, report);
         let mut steps = BTreeMap::new();
         for node in report.nodes.values() {
             *steps.entry(node.step.name()).or_default() += 1;
@@ -104,7 +104,7 @@ impl OwnerLine {
                 Some(Eta::In { seconds, .. }) => Some(seconds),
                 _ => None,
             },
-            eta: look::eta_words(eta.as_ref()),
+            eta: live::eta_words(eta.as_ref()),
             pools: report
                 .pools
                 .iter()

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::cli::{
     error::CliError,
-    look::{self, Look, plan_words, said},
+    live::{self, Look, plan_words, said},
     object::What,
     output::OutputArgs,
 };
@@ -95,7 +95,7 @@ impl Picture {
             .namespace
             .map_or_else(String::new, |namespace| format!(" in namespace {namespace}"));
         let meant = selection.what.unwrap_or(What::Run);
-        if let Some(hidden) = look::hidden(&self.unseen, meant) {
+        if let Some(hidden) = live::hidden(&self.unseen, meant) {
             return Err(hidden);
         }
         let kinds = selection

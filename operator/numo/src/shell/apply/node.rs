@@ -7,9 +7,9 @@ use super::{
 };
 use crate::shell::{
     kind::Kind,
+    project,
     store::Store,
     watched::node::{self, SlimNode},
-    wire,
 };
 use kube::{Api, Client};
 use numo_core::action::NodePatch;
@@ -46,7 +46,7 @@ pub(super) async fn patch_node(
         .patch(&wanted.node, &params(), &body)
         .await
         .map_err(|error| ApplyError::of(error, &about))?;
-    let number = wire::version(kube::Resource::meta(&node));
+    let number = project::version(kube::Resource::meta(&node));
     store.own(Kind::Node, number, node::node_object(node));
     Ok(())
 }

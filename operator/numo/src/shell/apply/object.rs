@@ -1,7 +1,7 @@
 //! Creates, patches and deletes one object, and puts the answer into the store. It does not know what is in the object.
 
 use super::{error::ApplyError, patch::patch};
-use crate::shell::{kind::Kind, store::Store, watch, watched, wire};
+use crate::shell::{kind::Kind, project, store::Store, watch, watched};
 use kube::{
     Api, Client,
     api::{DeleteParams, PatchParams, PostParams, Preconditions},
@@ -34,7 +34,7 @@ pub(super) fn dynamic(body: Value, about: &str) -> Result<DynamicObject, ApplyEr
 }
 
 pub(super) fn keep(store: &mut Store, kind: Kind, object: &DynamicObject) {
-    let number = wire::version(&object.metadata);
+    let number = project::version(&object.metadata);
     if let Some(object) = watched::object(kind, object) {
         store.own(kind, number, object);
     }

@@ -1,7 +1,7 @@
 //! Checks for marks whose owner is gone.
 
 use super::finding::{Findings, State, counted};
-use crate::shell::{client::Connection, observe};
+use crate::shell::{client::Connection, list};
 use numo_core::{left, observed::Settings};
 
 /// Marks of owners that are gone, as many as are named.
@@ -13,12 +13,12 @@ pub(super) async fn left_behind(connection: &Connection, found: &mut Findings) {
         only_looks: true,
         ..Settings::default()
     };
-    let looked = observe::once(&connection.read, settings).await;
+    let looked = list::once(&connection.read, settings).await;
     let (store, unseen) = match looked {
         Ok(looked) => looked,
         Err(error) => return found.unknown("marks on Nodes and pools", &error),
     };
-    if let Some(words) = unseen.iter().find(|words| words.ends_with(observe::FORBIDDEN)) {
+    if let Some(words) = unseen.iter().find(|words| words.ends_with(list::FORBIDDEN)) {
         let cure = "run it as somebody who may read that, for example as cluster-admin".to_owned();
         let message = format!("marks on Nodes and pools: cannot see {words}");
         return found.say(State::Unknown, message, Some(cure));

@@ -2,10 +2,9 @@
 
 use super::finding::{AT_ONCE, Findings};
 use crate::shell::{
-    answer,
     client::Connection,
     kind::Kind,
-    rival, watch,
+    probe, rival, watch,
     watched::{self, Deployed, Object, Place},
 };
 use kube::{Api, api::ListParams};
@@ -48,7 +47,7 @@ async fn impostors(connection: &Connection, found: &mut Findings) {
         let Some(Object::RebootLocks(key, account, locks)) = watched::item(Kind::Kured, item) else {
             continue;
         };
-        let may = answer::may_reboot(&connection.read, &key.namespace, &account).await;
+        let may = probe::may_reboot(&connection.read, &key.namespace, &account).await;
         if may == Some(false) {
             let holds = locks.iter().map(|lock| lock.node.as_str()).take(3);
             let holds = holds.collect::<Vec<_>>().join(", ");
@@ -76,7 +75,7 @@ async fn other(connection: &Connection, key: &Key, of: &Deployed, found: &mut Fi
     if !of.runs && lingers.is_none() {
         return;
     }
-    let may = answer::may_do_work(&connection.read, &key.namespace, &of.account, of.what).await;
+    let may = probe::may_do_work(&connection.read, &key.namespace, &of.account, of.what).await;
     if may == Some(false) {
         return found.note(
             format!(

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     runners::wasm::{self, Examined, Fault},
-    shell::{item::Item, lines::Lines, wire::Edition},
+    shell::{item::Item, lines::Lines, project::Edition},
 };
 use k8s_openapi::{ByteString, api::core::v1::ConfigMap};
 use kube::{Api, api::ApiResource};

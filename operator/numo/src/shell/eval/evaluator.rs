@@ -14,8 +14,8 @@ use crate::shell::{
     client::Connection,
     clock::ServerClock,
     metrics::Metrics,
+    project::{self, Edition},
     store::Seen,
-    wire::{self, Edition},
 };
 use jiff::Timestamp;
 use numo_api::{AwaitedWorkloads, MutexRule, RuleType};
@@ -103,7 +103,7 @@ impl Evaluator {
     /// Finds out whether a rule can be asked, and says what came of it.
     pub fn examine(&self, rule: Arc<MutexRule>, to: UnboundedSender<Seen>) {
         let this = self.clone();
-        let (key, edition) = (wire::key(&rule.metadata), wire::edition(&rule.metadata));
+        let (key, edition) = (project::key(&rule.metadata), project::edition(&rule.metadata));
         let Some(turn) = Turn::begin(&self.0, (key.clone(), edition.clone())) else {
             return;
         };

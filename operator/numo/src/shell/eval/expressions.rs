@@ -12,7 +12,7 @@ use crate::{
         facts,
         wasm::Fault,
     },
-    shell::{item, wire::Kind},
+    shell::{item, project::Kind},
 };
 use numo_api::{CelObjects, CelRule, Reason};
 use numo_core::{action::EvaluationRequest, observed::RuleAnswer};

@@ -2,7 +2,7 @@
 //! here is evaluated.
 
 use super::loaded::Place;
-use crate::shell::wire::Edition;
+use crate::shell::project::Edition;
 use numo_api::{CelRule, PrometheusRule, WasmRule};
 use numo_plugin::Terms;
 use std::sync::Arc;

@@ -6,7 +6,7 @@ use super::{
     loaded,
     state::Inner,
 };
-use crate::{frontends::mutex_rule, runners::wasm::Examined, shell::wire::Edition};
+use crate::{frontends::mutex_rule, runners::wasm::Examined, shell::project::Edition};
 use numo_api::{MutexRule, RuleType};
 use numo_core::observed::{Key, Validity};
 use std::{

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     runners::wasm::Fault,
-    shell::{client::Connection, lines::LogShares, metrics::Metrics, wire::Edition},
+    shell::{client::Connection, lines::LogShares, metrics::Metrics, project::Edition},
 };
 use numo_api::{AwaitedWorkloads, Reason};
 use numo_core::observed::Key;

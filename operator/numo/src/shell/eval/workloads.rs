@@ -11,7 +11,7 @@ use crate::{
         wasm::Fault,
         workloads::{self, State, Workload},
     },
-    shell::{item::Item, kind::Kind, watch, wire},
+    shell::{item::Item, kind::Kind, project, watch},
 };
 use futures::{StreamExt as _, stream};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -33,7 +33,7 @@ const PAGE: u32 = 50;
 /// A pod, as far as it says whether its workload is awaited.
 #[derive(Clone, Debug, Deserialize)]
 struct BriefPod {
-    #[serde(deserialize_with = "wire::slim_meta")]
+    #[serde(deserialize_with = "project::slim_meta")]
     metadata: ObjectMeta,
     #[serde(default)]
     spec: BriefSpec,
@@ -61,7 +61,7 @@ struct BriefCondition {
 /// A workload, as far as it says whose it is and how ready: whoever owns it may write the rest as deep as the API server takes it.
 #[derive(Clone, Debug, Deserialize)]
 struct BriefWorkload {
-    #[serde(deserialize_with = "wire::slim_meta")]
+    #[serde(deserialize_with = "project::slim_meta")]
     metadata: ObjectMeta,
     #[serde(default)]
     spec: BriefScale,

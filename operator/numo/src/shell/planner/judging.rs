@@ -5,9 +5,9 @@ use super::{context::Context, reading};
 use crate::{
     frontends,
     shell::{
-        answer,
+        probe,
+        project::{self, Edition},
         store::Seen,
-        wire::{self, Edition},
     },
 };
 use numo_api::{MutexRule, Reason};
@@ -103,8 +103,8 @@ impl Judgements {
 
     /// When the rule may be judged; none, which is at once, if it never was in this edition.
     fn next_of(&self, rule: &MutexRule, policy: u64) -> Option<Instant> {
-        let judging = self.rules.get(&wire::key(&rule.metadata))?;
-        let is_same = judging.edition == wire::edition(&rule.metadata) && judging.policy == policy;
+        let judging = self.rules.get(&project::key(&rule.metadata))?;
+        let is_same = judging.edition == project::edition(&rule.metadata) && judging.policy == policy;
         is_same.then_some(judging.next)
     }
 
@@ -124,8 +124,8 @@ impl Judgements {
 
     /// Has one rule judged, unless it is being judged already.
     fn begin(&mut self, context: &Context, rule: Arc<MutexRule>, now: Instant) {
-        let key = wire::key(&rule.metadata);
-        let edition = wire::edition(&rule.metadata);
+        let key = project::key(&rule.metadata);
+        let edition = project::edition(&rule.metadata);
         // A component is looked at once at a time, which includes that it is compiled.
         let component = frontends::mutex_rule::is_asked(&rule);
         let policy = context.evaluator.policy();
@@ -167,7 +167,7 @@ impl Judgements {
         let shares = self.shares.clone();
         tokio::spawn(async move {
             let _share = shares.take(&key.namespace, 1).await;
-            let judged = tokio::time::timeout(JUDGED_WITHIN, answer::judge(&client, &rule)).await;
+            let judged = tokio::time::timeout(JUDGED_WITHIN, probe::judge(&client, &rule)).await;
             let validity = judged.unwrap_or(Validity::Unknown);
             // Unknown is no judgement: it is asked for again.
             if validity != Validity::Unknown {

@@ -1,9 +1,9 @@
 //! When the API server is asked who else is at work: operators that numo replaces, and kured. What they may do is found out in
-//! `shell/rival.rs` and `shell/answer.rs`; what that means is decided in the core.
+//! `shell/rival.rs` and `shell/probe.rs`; what that means is decided in the core.
 
 use super::context::{Context, PATIENCE};
 use crate::shell::{
-    answer, rival,
+    probe, rival,
     store::{Seen, Store},
 };
 use numo_core::observed::Key;
@@ -79,7 +79,7 @@ fn judge_kured(context: &mut Context) {
         let client = context.connection.write.clone();
         let sender = context.inbox.answered();
         tokio::spawn(async move {
-            if let Some(may) = answer::may_reboot(&client, &key.namespace, &account).await {
+            if let Some(may) = probe::may_reboot(&client, &key.namespace, &account).await {
                 let _ = sender.send(Seen::Kured(key, account, may));
             }
         });

@@ -8,7 +8,7 @@ use super::{
     wakes::Wakes,
     writes::Writes,
 };
-use crate::shell::{answer, channel::Channels, client::Connection, store::Reach};
+use crate::shell::{channel::Channels, client::Connection, probe, store::Reach};
 use numo_api::Reason;
 use numo_core::{
     Decision, Owner, Snapshot,
@@ -132,9 +132,9 @@ impl Rounds {
                 _ => {
                     let Connection { read, write, .. } = &context.connection;
                     let seen = (&context.store.observed, now);
-                    let asked = answer::answer((read, write), seen, question, answers);
+                    let asked = probe::answer((read, write), seen, question, answers);
                     if tokio::time::timeout(PATIENCE, asked).await.is_err() {
-                        answer::unanswered(question, answers);
+                        probe::unanswered(question, answers);
                     }
                 }
             }

@@ -29,9 +29,9 @@ use super::{
     crowd::Crowd,
     item::Unreadable,
     kured::Kured,
+    project::{Edition, Kind},
     room::Room,
     watched::object::PlanPodView,
-    wire::{Edition, Kind},
 };
 use crate::runners::wasm::Examined;
 use numo_api::{Condition, MutexRule, conditions::types};

@@ -8,9 +8,9 @@ use crate::{
     shell::{
         item::Unreadable,
         kind::{Kind, MAX_GIVING_BACK, MAX_JOB_NAMESPACES},
+        project::{self, Edition},
         room::Moved,
         watched::mutex_rule,
-        wire::{self, Edition},
     },
 };
 use numo_api::{MutexRule, RuleType};
@@ -48,7 +48,7 @@ impl Store {
     /// Whether the rule is there and still of this edition: what was found out about another says nothing of it.
     fn is_current(&self, rule: &Key, edition: &Edition) -> bool {
         let known = self.rules.get(rule);
-        known.is_some_and(|known| wire::edition(&known.metadata) == *edition)
+        known.is_some_and(|known| project::edition(&known.metadata) == *edition)
     }
 
     /// Takes in what was found out about the component of a rule; true if a decision could change by it.
@@ -80,7 +80,7 @@ impl Store {
             .iter()
             .filter(|(key, rule)| {
                 let judged = self.validity.get(*key);
-                let is_judged = judged.is_some_and(|(judged, _)| *judged == wire::edition(&rule.metadata));
+                let is_judged = judged.is_some_and(|(judged, _)| *judged == project::edition(&rule.metadata));
                 !is_judged && self.is_whole(key)
             })
             .map(|(_, rule)| rule.clone())
@@ -109,14 +109,14 @@ impl Store {
 
     /// Takes in a rule. Of one for which there is no room an outline is kept, and it says so.
     pub(in crate::shell) fn put_rule(&mut self, mut rule: MutexRule) -> bool {
-        let key = wire::key(&rule.metadata);
+        let key = project::key(&rule.metadata);
         self.unreadable.remove(&key);
         self.awaited.remove(&key);
         let is_own = key.namespace == self.observed.settings.namespace;
         if !is_own
             && !self
                 .room
-                .take(&key, mutex_rule::weight(&rule), wire::created(&rule.metadata))
+                .take(&key, mutex_rule::weight(&rule), project::created(&rule.metadata))
         {
             rule.spec = frontends::mutex_rule::outline(&rule.spec);
             self.examined.remove(&key);
@@ -127,7 +127,7 @@ impl Store {
 
     /// Takes in a rule that cannot be read: it takes no room.
     pub(in crate::shell) fn put_unreadable_rule(&mut self, rule: MutexRule, why: Unreadable) -> bool {
-        let key = wire::key(&rule.metadata);
+        let key = project::key(&rule.metadata);
         self.unreadable.insert(key.clone(), why);
         self.room.forget(&key);
         self.awaited.remove(&key);
@@ -215,7 +215,7 @@ impl Store {
     pub(super) fn forget_components(&mut self) -> bool {
         let is_component = |rule: &&Arc<MutexRule>| rule.spec.rule_type == Some(RuleType::Wasm);
         let components = self.rules.values().filter(is_component);
-        let components: Vec<Key> = components.map(|rule| wire::key(&rule.metadata)).collect();
+        let components: Vec<Key> = components.map(|rule| project::key(&rule.metadata)).collect();
         let mut news = false;
         for key in components {
             self.forget_judgement(&key);
@@ -263,7 +263,7 @@ impl Store {
         let Some(rule) = self.rules.get(key) else {
             return false;
         };
-        let edition = wire::edition(&rule.metadata);
+        let edition = project::edition(&rule.metadata);
         // A rule that was valid stays so while its new generation is being judged only if nothing is
         // known against it: it is Unknown until then, and Unknown admits nobody.
         let validity = self

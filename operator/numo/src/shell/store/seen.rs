@@ -4,8 +4,8 @@ use crate::{
     runners::wasm::Examined,
     shell::{
         claim::Judged,
+        project::{Edition, Kind},
         watched::object::Object,
-        wire::{Edition, Kind},
     },
 };
 use jiff::Timestamp;

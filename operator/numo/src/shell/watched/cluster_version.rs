@@ -5,8 +5,8 @@ use super::{
     object::Object,
 };
 use crate::shell::{
+    project::{condition_words, text},
     store::{Store, set},
-    wire::{condition_words, text},
 };
 use kube::core::DynamicObject;
 use numo_core::observed::{ClusterVersionView, Key};

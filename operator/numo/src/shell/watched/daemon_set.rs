@@ -4,7 +4,7 @@ use super::{
     entry::{Kept, Missing, PAGE_OF_WRITTEN, Place, Reading, Selection, Watched},
     object::Object,
 };
-use crate::shell::{store::Store, wire::key};
+use crate::shell::{project::key, store::Store};
 use numo_core::observed::Key;
 
 /// How DaemonSets are watched.

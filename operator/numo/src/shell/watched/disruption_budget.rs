@@ -6,9 +6,9 @@ use super::{
 };
 use crate::shell::{
     item,
+    project::{SELECTOR_WEIGHT, key, text},
     store::{Store, replace},
     weigh,
-    wire::{SELECTOR_WEIGHT, key, text},
 };
 use numo_core::{
     observed::{DisruptionBudgetView, Key},

@@ -5,8 +5,8 @@ use super::object::Object;
 use crate::shell::{
     item::{Item, Size, Unreadable},
     kind::Kind,
+    project,
     store::Store,
-    wire,
 };
 use kube::{api::ListParams, core::DynamicObject, runtime::watcher};
 use numo_core::observed::{Key, Unread};
@@ -193,9 +193,9 @@ pub const fn needed_by_nobody(_: &Store, _: &Key) -> bool {
 /// That an object is there, and why it cannot be read: who leaves it out takes it for gone, and ends its turn.
 #[allow(clippy::unnecessary_wraps, reason = "of other kinds nothing may be left")]
 pub fn left_as_it_was(kind: Kind, item: &Item, why: &Unreadable) -> Option<Object> {
-    let key = wire::key(&item.metadata);
+    let key = project::key(&item.metadata);
     let what = "an object cannot be read: what was seen of it before is kept";
-    let words = wire::unread(what, Some(kind), &key, &why.message);
+    let words = project::unread(what, Some(kind), &key, &why.message);
     let uid = item.metadata.uid.clone().unwrap_or_default();
     Some(Object::NotRead(key, Unread { uid, words }))
 }

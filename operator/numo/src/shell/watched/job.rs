@@ -4,7 +4,7 @@ use super::{
     entry::{Kept, Missing, PAGE_OF_MADE, Place, Reading, Selection, Watched},
     object::Object,
 };
-use crate::shell::wire::{NAME_LETTERS, created, key, text, words};
+use crate::shell::project::{NAME_LETTERS, created, key, text, words};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::DynamicObject;
 use numo_api::marks;

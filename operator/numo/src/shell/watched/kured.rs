@@ -6,7 +6,7 @@ use super::{
 };
 use crate::shell::{
     kured,
-    wire::{key, text},
+    project::{key, text},
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;

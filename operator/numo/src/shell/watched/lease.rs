@@ -5,8 +5,8 @@ use super::{
     object::Object,
 };
 use crate::shell::{
+    project::{field_manager, text},
     store::{Store, replace},
-    wire::{field_manager, text},
 };
 use kube::core::DynamicObject;
 use numo_api::marks;

@@ -10,9 +10,9 @@ use super::{
 use crate::shell::{
     item::{self, weight_of_map as map},
     kind::Kind,
+    project::{NAME_LETTERS, SELECTOR_WEIGHT, bounded, kept, key, text},
     store::{Store, replace},
     weigh,
-    wire::{NAME_LETTERS, SELECTOR_WEIGHT, bounded, kept, key, text},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::DynamicObject;

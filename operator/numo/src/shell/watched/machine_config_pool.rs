@@ -5,8 +5,8 @@ use super::{
     object::Object,
 };
 use crate::shell::{
+    project::{condition_words, field_manager, kept, text},
     store::{Store, replace},
-    wire::{condition_words, field_manager, kept, text},
 };
 use kube::core::DynamicObject;
 use numo_core::observed::{IntOrPercent, Key, PoolView};

@@ -5,8 +5,8 @@ use super::{
     object::Object,
 };
 use crate::shell::{
+    project::text,
     store::{Store, replace},
-    wire::text,
 };
 use kube::core::DynamicObject;
 use numo_core::observed::Key;

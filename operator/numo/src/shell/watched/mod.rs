@@ -38,8 +38,8 @@ use super::{
     crowd::EACH,
     item::{Item, Size, Unreadable},
     kind::Kind,
+    project,
     store::Store,
-    wire,
 };
 use entry::Reading;
 use kube::core::DynamicObject;
@@ -146,7 +146,7 @@ impl Item {
 pub fn item(kind: Kind, item: &Item) -> Option<Object> {
     let reading = kind.watched().reading;
     if matches!(reading, Reading::Brief) {
-        return object(kind, &wire::brief(item));
+        return object(kind, &project::brief(item));
     }
     let why = match item.read(kind) {
         Ok(found) => match (object(kind, &found), reading) {
@@ -163,8 +163,8 @@ pub fn item(kind: Kind, item: &Item) -> Option<Object> {
         Reading::Ours { left, .. } => left(kind, item, &why),
         Reading::AtLeast(left) => left(item),
         Reading::Brief | Reading::Whole => {
-            let key = wire::key(&item.metadata);
-            wire::unread("an object is passed over", Some(kind), &key, &why.message);
+            let key = project::key(&item.metadata);
+            project::unread("an object is passed over", Some(kind), &key, &why.message);
             None
         }
     }

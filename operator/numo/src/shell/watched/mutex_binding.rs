@@ -8,8 +8,8 @@ use crate::{
     frontends::hours::hours,
     shell::{
         item::Size,
+        project::{misread, typed},
         store::{Store, replace},
-        wire::{misread, typed},
     },
 };
 use kube::core::DynamicObject;

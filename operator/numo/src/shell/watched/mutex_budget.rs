@@ -7,8 +7,8 @@ use super::{
 use crate::shell::{
     item::{Item, Size, Unreadable},
     kind::Kind,
+    project::{kept, misread, typed},
     store::{Store, replace},
-    wire::{kept, misread, typed},
 };
 use numo_api::MutexBudget;
 use numo_core::observed::{BudgetView, IntOrPercent, Key, Map};

@@ -11,9 +11,9 @@ use crate::{
         crowd::EACH,
         item::{self, Item, Size, Unreadable},
         kind::Kind,
+        project::{edition, key, misread, typed},
         store::Store,
         weigh,
-        wire::{edition, key, misread, typed},
     },
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;

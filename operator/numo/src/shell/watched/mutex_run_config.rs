@@ -10,9 +10,9 @@ use crate::{
     frontends::hours::hours,
     shell::{
         item::{Item, Size, weight_of_map as map},
+        project::{created, kept, key, misread, read, typed},
         store::{Store, replace},
         weigh,
-        wire::{created, kept, key, misread, read, typed},
     },
 };
 use numo_api::MutexRunConfig;
@@ -144,7 +144,7 @@ fn keep_readable<T: serde::de::DeserializeOwned>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shell::{kind::Kind, watched::item, wire::condition_words};
+    use crate::shell::{kind::Kind, project::condition_words, watched::item};
 
     fn run_of(spec: &Value) -> Option<Object> {
         let object = serde_json::json!({

@@ -8,9 +8,9 @@ use super::{
 };
 use crate::shell::{
     item::Size,
+    project::{key, misread, typed},
     store::{Store, replace},
     weigh,
-    wire::{key, misread, typed},
 };
 use numo_api::MutexTarget;
 use numo_core::observed::{Key, TargetView};

@@ -5,8 +5,8 @@ use super::{
     object::{Object, OfNode},
 };
 use crate::shell::{
+    project::{created, slim_meta},
     store::{Store, replace},
-    wire::{created, slim_meta},
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;

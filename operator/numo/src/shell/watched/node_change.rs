@@ -9,9 +9,9 @@ use super::{
 };
 use crate::shell::{
     item::{Size, weight_of_map as map},
+    project::{created, kept, key, read, typed},
     store::{Store, replace},
     weigh,
-    wire::{created, kept, key, read, typed},
 };
 use kube::core::DynamicObject;
 use numo_api::NodeChange;

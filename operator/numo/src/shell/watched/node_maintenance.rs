@@ -8,8 +8,8 @@ use crate::{
     frontends,
     shell::{
         item::Size,
+        project::{created, kept, misread, typed},
         store::{Store, replace},
-        wire::{created, kept, misread, typed},
     },
 };
 use numo_api::{

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::shell::{
     item::Item,
-    wire::{NAME_LETTERS, bounded, created, key, text},
+    project::{NAME_LETTERS, bounded, created, key, text},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::DynamicObject;

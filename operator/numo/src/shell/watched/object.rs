@@ -1,6 +1,6 @@
 //! A view of an object, whatever its kind: what watches bring and the store takes in. This file reads nothing and keeps nothing.
 
-use crate::shell::{item::Unreadable, wire};
+use crate::shell::{item::Unreadable, project};
 use numo_api::{MutexRule, marks};
 use numo_core::observed::{
     Annotated, BindingView, BudgetView, ChangeView, ClusterVersionView, ConfigView, DisruptionBudgetView,
@@ -79,7 +79,7 @@ impl Object {
             Self::ClusterVersion(_) => cluster("version"),
             Self::Infrastructure(_) => cluster("cluster"),
             Self::Run(run) => of(&run.key),
-            Self::Rule(rule) | Self::Unreadable(rule, _) => of(&wire::key(&rule.metadata)),
+            Self::Rule(rule) | Self::Unreadable(rule, _) => of(&project::key(&rule.metadata)),
             Self::Target(target) => of(&target.key),
             Self::Change(change) => of(&change.key),
             Self::Budget(budget) => cluster(&budget.name),

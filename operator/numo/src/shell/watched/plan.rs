@@ -10,9 +10,9 @@ use crate::{
     frontends,
     shell::{
         item::{Size, weight_of_map as map},
+        project::{misread, typed},
         store::{Store, replace},
         weigh,
-        wire::{misread, typed},
     },
 };
 use numo_api::plan::{PLAN_GROUP, PLAN_VERSION};

@@ -6,8 +6,8 @@ use super::{
     object::{Object, PlanPodView},
 };
 use crate::shell::{
+    project::{key, text},
     store::replace,
-    wire::{key, text},
 };
 use kube::core::DynamicObject;
 use numo_api::marks;

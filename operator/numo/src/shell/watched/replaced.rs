@@ -5,7 +5,7 @@ use super::{
     entry::{Kept, Missing, PAGE_OF_WRITTEN, Place, Reading, Selection, Watched},
     object::{Deployed, Object},
 };
-use crate::shell::wire::{key, text};
+use crate::shell::project::{key, text};
 use kube::core::DynamicObject;
 use numo_core::observed::ForeignController;
 use serde_json::Value;

@@ -5,8 +5,8 @@ use super::{
     object::Object,
 };
 use crate::shell::{
+    project::{key, text},
     store::{Store, replace},
-    wire::{key, text},
 };
 use kube::core::DynamicObject;
 use numo_core::observed::Key;

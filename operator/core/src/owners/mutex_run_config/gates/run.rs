@@ -10,7 +10,7 @@ use crate::{
     pools::{self, BUILT_IN, CONTROL_PLANE, Home},
     why::Why,
 };
-use numo_api::{Reason, Strategy, conditions::Who, marks};
+use numo_api::{Reason, Strategy, conditions::Actor, marks};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use crate::owners::mutex_run_config::gates::honoured::not_honoured;
@@ -257,7 +257,7 @@ pub fn held_by_run(frame: &Frame<'_>, pool: &PoolView) -> Option<Why> {
                 "MachineConfigPool {} is held by MutexRunConfig {key}, which cannot be read",
                 pool.name
             );
-            return Some(Why::new(Reason::PoolHeldByRun, message).ended_by(Who::ClusterAdmin));
+            return Some(Why::new(Reason::PoolHeldByRun, message).ended_by(Actor::ClusterAdmin));
         };
         if !names_pool(frame, other, &pool.name) {
             return None;
@@ -278,7 +278,7 @@ pub fn held_by_run(frame: &Frame<'_>, pool: &PoolView) -> Option<Why> {
         );
         let why = Why::new(Reason::PoolHeldByRun, message);
         Some(if over {
-            why.ended_by(Who::ClusterAdmin)
+            why.ended_by(Actor::ClusterAdmin)
         } else {
             why
         })
@@ -443,7 +443,7 @@ pub fn control_plane(frame: &Frame<'_>) -> Option<Why> {
             (None, None) => return Some(Why::new(Reason::ControlPlaneUpdating, message)),
         };
         let message = format!("{message}; {stuck}");
-        return Some(Why::new(Reason::ControlPlaneUpdating, message).ended_by(Who::ClusterAdmin));
+        return Some(Why::new(Reason::ControlPlaneUpdating, message).ended_by(Actor::ClusterAdmin));
     }
     let pools = frame.intent.pools.iter().copied().chain(frame.intent.canary);
     for pool in pools {
@@ -460,7 +460,7 @@ pub fn control_plane(frame: &Frame<'_>) -> Option<Why> {
             };
             let message =
                 format!("{message}; RenderDegraded is True ({degraded}): mend what cannot be rendered");
-            return Some(Why::new(Reason::PoolNotRendered, message).ended_by(Who::ClusterAdmin));
+            return Some(Why::new(Reason::PoolNotRendered, message).ended_by(Actor::ClusterAdmin));
         }
     }
     None

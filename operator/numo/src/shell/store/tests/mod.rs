@@ -9,8 +9,8 @@ mod versions;
 use super::*;
 use crate::shell::{
     kind::Kind,
+    project,
     watched::{self, Object},
-    wire,
 };
 use jiff::Timestamp;
 use numo_core::observed::ConfigView;

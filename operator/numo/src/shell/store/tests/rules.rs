@@ -60,7 +60,7 @@ fn a_rule_with_jobs_in_a_namespace_that_is_not_watched_says_so() {
     let spec = serde_json::json!({"jobSpec": {}, "jobNamespace": "one-too-many"});
     let mut rule = MutexRule::new("backup", serde_json::from_value(spec).unwrap());
     rule.metadata.namespace = Some("numo".to_owned());
-    let key = wire::key(&rule.metadata);
+    let key = project::key(&rule.metadata);
     store.see(Seen::Applied(Kind::MutexRule, 5, Object::Rule(Box::new(rule))));
     store.leave_unwatched("one-too-many");
     let validity = &store.observed.rules[&key].validity;
@@ -103,7 +103,7 @@ fn a_rule_that_becomes_referred_to_has_its_room_and_is_read_again() {
         store
             .unjudged()
             .iter()
-            .all(|rule| wire::key(&rule.metadata) != gate),
+            .all(|rule| project::key(&rule.metadata) != gate),
         "an outline is not judged"
     );
     // In outline too it is told in which phases it runs: no node goes on without it.
@@ -136,7 +136,7 @@ fn a_rule_that_becomes_referred_to_has_its_room_and_is_read_again() {
         store
             .unjudged()
             .iter()
-            .any(|rule| wire::key(&rule.metadata) == gate)
+            .any(|rule| project::key(&rule.metadata) == gate)
     );
     // Whoever comes later takes nothing of it.
     store.see(Seen::Applied(
@@ -193,7 +193,7 @@ fn another_policy_of_signatures_leaves_no_component_judged() {
     let keys = specs.map(|(name, spec)| {
         let mut rule = MutexRule::new(name, serde_json::from_value(spec).unwrap());
         rule.metadata.namespace = Some("numo".to_owned());
-        let (key, edition) = (wire::key(&rule.metadata), wire::edition(&rule.metadata));
+        let (key, edition) = (project::key(&rule.metadata), project::edition(&rule.metadata));
         store.see(Seen::Applied(Kind::MutexRule, 5, Object::Rule(Box::new(rule))));
         store.see(Seen::Judged(key.clone(), edition, Validity::Valid));
         assert_eq!(store.observed.rules[&key].validity, Validity::Valid, "{name}");

@@ -14,8 +14,8 @@ mod wait;
 pub use self::wait::Wait;
 
 use self::node::of_held;
-use crate::cli::look::Look;
-use numo_api::{Reason, Step, conditions::Who};
+use crate::cli::live::Look;
+use numo_api::{Reason, Step, conditions::Actor};
 use numo_core::{
     Owner,
     report::{NodeReport, Report},
@@ -26,7 +26,7 @@ pub fn of_owner(
     look: &Look,
     owner: &Owner,
     report: &Report,
-    (reason, who, message): (Reason, Who, &str),
+    (reason, who, message): (Reason, Actor, &str),
 ) -> Vec<String> {
     Wait {
         look,

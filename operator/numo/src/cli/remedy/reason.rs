@@ -2,7 +2,7 @@
 
 use super::name::{mentioned, of_kubectl, placed};
 use super::wait::Wait;
-use numo_api::{Reason, Step, conditions::Who, marks};
+use numo_api::{Reason, Step, conditions::Actor, marks};
 use numo_core::{ledger, observed::Key, report::Report};
 
 impl Wait<'_> {
@@ -214,7 +214,7 @@ impl Wait<'_> {
     fn by_who_ends_it(&self) -> Vec<String> {
         match self.reason {
             // A rule says when: whoever owns it may look at it, and a person may go on without the node.
-            reason if reason.who() == Who::RuleAuthor => self.of_rules(),
+            reason if reason.who() == Actor::RuleAuthor => self.of_rules(),
             // The daemon or an operator of the node is stuck: what it says stands in the node's conditions and events.
             Reason::NodeNotDone
             | Reason::NodeLeaving
@@ -228,7 +228,7 @@ impl Wait<'_> {
             Reason::ControlPlaneUpdating | Reason::PoolNotRendered if self.is_a_persons() => {
                 vec!["kubectl describe clusterversion version".to_owned()]
             }
-            reason if reason.who() == Who::ClusterAdmin || self.is_a_persons() => {
+            reason if reason.who() == Actor::ClusterAdmin || self.is_a_persons() => {
                 let bindings =
                     self.of_each("MutexBinding", |name| format!("kubectl edit mutexbinding {name}"));
                 if bindings.is_empty() {
@@ -261,8 +261,8 @@ mod tests {
     use super::*;
     use crate::{
         cli::{
-            cure::wait::Wait,
-            look::{self, Look},
+            live::{self, Look},
+            remedy::wait::Wait,
         },
         shell::store::Store,
     };
@@ -276,7 +276,7 @@ mod tests {
 
     /// A look at a cluster with the run ops/upgrade, and a budget that is paused.
     fn looked(annotations: &[(&str, &str)]) -> Look {
-        let mut store = Store::new(look::settings());
+        let mut store = Store::new(live::settings());
         let key = Key::new("ops", "upgrade");
         let annotations = annotations.iter();
         let run = RunConfigView {
@@ -321,7 +321,7 @@ mod tests {
     fn commands_of(
         look: &Look,
         node: Option<&str>,
-        (reason, who): (Reason, Who),
+        (reason, who): (Reason, Actor),
         message: &str,
     ) -> Vec<String> {
         let report = Report::default();
@@ -344,7 +344,7 @@ mod tests {
     fn every_reason_that_a_person_can_end_has_a_command() {
         let look = looked(&[]);
         for reason in Reason::ALL {
-            if !matches!(reason.who(), Who::ClusterAdmin | Who::RuleAuthor) {
+            if !matches!(reason.who(), Actor::ClusterAdmin | Actor::RuleAuthor) {
                 continue;
             }
             for node in [None, Some("a")] {
@@ -367,7 +367,7 @@ mod tests {
     fn no_command_is_one_that_numo_refuses() {
         let look = looked(&[]);
         for reason in Reason::ALL {
-            for who in [reason.who(), Who::ClusterAdmin] {
+            for who in [reason.who(), Actor::ClusterAdmin] {
                 let found = commands_of(&look, None, (*reason, who), MESSAGE);
                 let retried = found
                     .iter()
@@ -415,15 +415,15 @@ mod tests {
     fn every_wait_that_only_a_person_ends_has_a_command() {
         let look = looked(&[]);
         for reason in Reason::ALL {
-            if matches!(reason.who(), Who::Nobody) {
+            if matches!(reason.who(), Actor::Nobody) {
                 continue;
             }
             for node in [None, Some("a")] {
-                let found = commands_of(&look, node, (*reason, Who::ClusterAdmin), MESSAGE);
+                let found = commands_of(&look, node, (*reason, Actor::ClusterAdmin), MESSAGE);
                 assert!(!found.is_empty(), "{reason} of {node:?} has no command");
             }
         }
-        let first = |reason| commands_of(&look, Some("a"), (reason, Who::ClusterAdmin), MESSAGE);
+        let first = |reason| commands_of(&look, Some("a"), (reason, Actor::ClusterAdmin), MESSAGE);
         assert_eq!(first(Reason::NodeBusy)[..2], ["numo explain a", "numo retry a"]);
         assert_eq!(first(Reason::NodeNotDone), ["kubectl describe node a"]);
         assert_eq!(
@@ -436,7 +436,7 @@ mod tests {
         );
         let bound = "MutexBinding nights spec.window never opens";
         assert_eq!(
-            commands_of(&look, Some("a"), (Reason::NeverOpens, Who::ClusterAdmin), bound),
+            commands_of(&look, Some("a"), (Reason::NeverOpens, Actor::ClusterAdmin), bound),
             ["kubectl edit mutexbinding nights"]
         );
         assert!(

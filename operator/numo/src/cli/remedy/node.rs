@@ -2,7 +2,7 @@
 
 use super::name::{mentioned, named, of_kubectl, placed};
 use super::wait::Wait;
-use crate::cli::look::Look;
+use crate::cli::live::Look;
 use numo_api::{Reason, Step};
 use numo_core::{Owner, OwnerKind, observed::ChangeView, report::NodeReport};
 

@@ -1,8 +1,8 @@
 //! What waits, and for what.
 
 use super::name::mentioned;
-use crate::cli::look::Look;
-use numo_api::{Reason, conditions::Who};
+use crate::cli::live::Look;
+use numo_api::{Reason, conditions::Actor};
 use numo_core::{Owner, OwnerKind, report::Report};
 
 /// What waits, and for what.
@@ -18,7 +18,7 @@ pub struct Wait<'a> {
     /// Why.
     pub reason: Reason,
     /// Who ends this wait, which may be somebody else than who ends the reason as a rule.
-    pub who: Who,
+    pub who: Actor,
     /// The sentence that names objects.
     pub message: &'a str,
 }
@@ -26,7 +26,7 @@ pub struct Wait<'a> {
 impl Wait<'_> {
     /// Whether only a person ends this wait.
     pub(super) fn is_a_persons(&self) -> bool {
-        self.who == Who::ClusterAdmin
+        self.who == Actor::ClusterAdmin
     }
 
     /// Whether it is a node that is not Ready and waits for its turn or keeps its place in one: others go on without it by a

@@ -5,11 +5,11 @@ use super::{
     claim::Judged,
     inbox::Inbox,
     kind::Kind,
+    project::{self, Edition},
     rival,
     store::{Seen, Store},
     watch,
     watched::{self, Place, etcd_pod::KUBE_SYSTEM},
-    wire::{self, Edition},
 };
 use crate::frontends;
 use kube::{Client, core::DynamicObject};
@@ -122,7 +122,7 @@ async fn rivals(client: &Client, looking: &mut Looking<'_>) -> Result<(), kube::
         .kured()
         .map(|(key, kured)| (key.clone(), kured.account.clone()));
     for (key, account) in kured.collect::<Vec<_>>() {
-        let may = super::answer::may_reboot(client, &key.namespace, &account).await;
+        let may = super::probe::may_reboot(client, &key.namespace, &account).await;
         store.see(Seen::Kured(key, account, may.unwrap_or(true)));
     }
     Ok(())
@@ -168,7 +168,7 @@ pub fn replayed(settings: Settings, recording: Vec<(Kind, String, DynamicObject)
         store.see(Seen::Listing(Kind::NodePod, node.clone()));
     }
     for (kind, _, object) in recording {
-        let number = wire::version(&object.metadata);
+        let number = project::version(&object.metadata);
         if let Some(object) = watched::object(kind, &object) {
             store.see(Seen::Applied(kind, number, object));
         }
@@ -348,7 +348,7 @@ async fn list(
             Err(error) => return Err(error),
         };
         for item in page.items {
-            let number = wire::version(&item.metadata);
+            let number = project::version(&item.metadata);
             if let Some(recording) = looking.recording
                 && let Ok(object) = item.read(kind)
             {
@@ -392,7 +392,7 @@ fn judge_by_status(store: &mut Store) {
                     valid.message.clone().unwrap_or_default(),
                 )
             };
-            Some((key.clone(), wire::edition(&rule.metadata), validity))
+            Some((key.clone(), project::edition(&rule.metadata), validity))
         })
         .collect();
     for (key, edition, validity) in judged {

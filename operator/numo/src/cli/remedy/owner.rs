@@ -2,7 +2,7 @@
 
 use super::name::{NAMED, mentioned, named, of_kubectl};
 use super::wait::Wait;
-use numo_api::{Step, conditions::Who, marks};
+use numo_api::{Step, conditions::Actor, marks};
 use numo_core::{
     MaintenanceGroup, OwnerKind,
     observed::{ForeignController, Key},
@@ -30,7 +30,7 @@ impl Wait<'_> {
     fn of_kept(&self) -> Vec<String> {
         let nodes = self.report.into_iter().flat_map(|report| &report.nodes);
         let held = nodes.filter(|(_, node)| {
-            node.step == Step::Held || node.in_flight() && node.why.who() == Who::ClusterAdmin
+            node.step == Step::Held || node.in_flight() && node.why.who() == Actor::ClusterAdmin
         });
         held.take(NAMED)
             .map(|(name, _)| format!("numo explain {name}"))

@@ -12,8 +12,8 @@ use crate::{
     shell::{
         client::Connection,
         leader,
+        list::{self, Following},
         notice::Notice,
-        observe::{self, Following},
         operator::LEADER_LEASE,
         store::Store,
     },
@@ -22,7 +22,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use numo_api::{
     Reason, Step,
-    conditions::{Who, types},
+    conditions::{Actor, types},
     marks,
     mutex_run_config::WaitCount,
 };
@@ -89,7 +89,7 @@ impl Look {
 
 /// Looks at the cluster once, by this connection.
 pub async fn look_by(connection: &Connection) -> Result<Look, CliError> {
-    let (store, unseen) = observe::once(&connection.read, settings())
+    let (store, unseen) = list::once(&connection.read, settings())
         .await
         .map_err(error::api("looking at the cluster"))?;
     if let Some(words) = unseen.iter().find(|words| words.starts_with("nodes: ")) {
@@ -181,14 +181,14 @@ pub fn sees_all_owners(unseen: &[String]) -> bool {
     const OWNERS: [&str; 3] = ["mutexrunconfigs", "plans", "nodemaintenances"];
     !unseen
         .iter()
-        .any(|words| words.ends_with(observe::FORBIDDEN) && OWNERS.iter().any(|kind| words.starts_with(kind)))
+        .any(|words| words.ends_with(list::FORBIDDEN) && OWNERS.iter().any(|kind| words.starts_with(kind)))
 }
 
 /// That objects of a kind could not be looked at, if so: then nobody knows whether one is there.
 pub fn hidden(unseen: &[String], what: What) -> Option<CliError> {
     let kind = format!("{}s: ", what.singular());
     let words = unseen.iter().find(|words| words.starts_with(&kind))?;
-    let who = if words.ends_with(observe::FORBIDDEN) {
+    let who = if words.ends_with(list::FORBIDDEN) {
         "; a cluster administrator lends the ClusterRole numo-viewer"
     } else {
         ""
@@ -227,7 +227,7 @@ pub async fn follow(
         }
         if asked.elapsed() >= LEADS_AGAIN {
             who = leading(connection).await;
-            if observe::look_for_rivals(&connection.read, &mut following.store)
+            if list::look_for_rivals(&connection.read, &mut following.store)
                 .await
                 .is_ok()
             {
@@ -345,7 +345,7 @@ fn as_the_journal_has_it(decision: &mut Decision, observed: &Observed) {
             || status
                 .observed_generation
                 .is_some_and(|seen| seen >= change.generation);
-        let by_itself = node.why.reason.who() == Who::Numo;
+        let by_itself = node.why.reason.who() == Actor::Numo;
         let held = status.step == Some(Step::Held) && obeyed && (node.step != Step::Held || by_itself);
         let known = |name: &str| Reason::ALL.iter().find(|reason| reason.name() == name);
         if held && let Some(reason) = status.reason.as_deref().and_then(known) {
@@ -375,7 +375,7 @@ fn what_only_the_operator_knows(decision: &mut Decision, wait: &WaitCount) {
     };
     let unsure = match reason {
         // What numo would write next it could not.
-        Reason::WriteRefused => node.why.reason.who() == Who::Numo || node.why.reason == Reason::Changing,
+        Reason::WriteRefused => node.why.reason.who() == Actor::Numo || node.why.reason == Reason::Changing,
         _ => {
             matches!(
                 node.why.reason,
