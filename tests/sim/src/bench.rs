@@ -1,6 +1,6 @@
 //! Big clusters for measuring a decision, and how fast the simulator itself is.
 
-use crate::{Options, run, setup::Setup};
+use crate::{Options, Owners, run, setup::Setup};
 use numo_api::{Outcome, Phase, Pin, Step, Strategy, VerdictRecord, marks::openshift};
 use numo_core::{
     Owner, Snapshot, decide,
@@ -189,7 +189,7 @@ fn per_second(count: usize, taken: Duration) -> f64 {
     count as f64 / taken.as_secs_f64().max(f64::EPSILON)
 }
 
-/// Runs the first `seeds` seeds on all cores and says how fast that was.
+/// Runs the first `seeds` seeds of each kind of owner on all cores and says how fast that was.
 ///
 /// # Errors
 /// The first failure, if a seed fails.
@@ -202,10 +202,16 @@ pub fn throughput(seeds: u64) -> Result<Throughput, Box<crate::Failure>> {
                 scope.spawn(move || {
                     let mut sum = Throughput::default();
                     for seed in (0..seeds).filter(|seed| seed % threads == part) {
-                        let story = run(seed, Options::default()).map_err(Box::new)?;
-                        sum.seeds += 1;
-                        sum.upgrades += story.upgrades;
-                        sum.passes += story.passes;
+                        for owners in Owners::EACH {
+                            let options = Options {
+                                owners,
+                                ..Options::default()
+                            };
+                            let story = run(seed, options).map_err(Box::new)?;
+                            sum.seeds += 1;
+                            sum.upgrades += story.upgrades;
+                            sum.passes += story.passes;
+                        }
                     }
                     Ok(sum)
                 })

@@ -6,6 +6,7 @@ mod drain;
 mod end;
 mod fleet;
 mod late;
+mod settings;
 
 pub use end::{cordons_as_meant, leases_given_back, restored, unmarked};
 pub use late::Read;
@@ -24,8 +25,11 @@ use std::collections::{BTreeMap, BTreeSet};
 /// How young a node may be while it is not where it belongs yet (seconds).
 const NEWCOMER_SECONDS: i64 = 1200;
 
-/// How old a Pass may be at a release: what the rules of these worlds have, and the pauses within one pass (seconds).
-const PASS_SECONDS: i64 = 600 + 120;
+/// The phases of rules that gate a release.
+const BEFORE_RELEASE: [Phase; 2] = [Phase::Pre, Phase::PreRelease];
+
+/// How long the writes of one pass may take after a Pass was found fresh (seconds).
+const PASS_TAKES: i64 = 120;
 
 /// One node's turn.
 #[derive(Clone, Debug)]
@@ -153,6 +157,9 @@ impl Judge {
             return breach("bounds", format!("the journal {key} grows"));
         }
         of_this_time(world, key, status)?;
+        if let Some(change) = world.truth.changes.get(key) {
+            settings::has_soaked(world, seen, owner, change, status.step)?;
+        }
         let round = self
             .rounds
             .entry(key.clone())
@@ -198,6 +205,7 @@ impl Judge {
         let is_begun = self.is_begun_already(world, seen, owner, node) || self.taken_back.contains(key);
         if !is_begun {
             self.alone(world, &turn)?;
+            self.settings_admit(world, seen, owner, (key, node))?;
             if owner.kind == OwnerKind::MutexRunConfig {
                 self.run_admits(world, seen, &owner.key, node)?;
             } else {
@@ -262,18 +270,6 @@ impl Judge {
                 "2",
                 format!("{name} was admitted as number {} of {limit}", others.len() + 1),
             );
-        }
-        for label in run.spec.mutex_keys.iter().flatten() {
-            let value = node.labels.get(label);
-            let twin = others.iter().find(|turn| {
-                value.is_some() && seen.nodes.get(&turn.node).and_then(|node| node.labels.get(label)) == value
-            });
-            if let Some(twin) = twin {
-                return breach(
-                    "2",
-                    format!("{name} flies with {}, both {label}={value:?}", twin.node),
-                );
-            }
         }
         Ok(())
     }
@@ -355,7 +351,8 @@ impl Judge {
         if node.unschedulable || !before.ready {
             return breach("1", format!("{name} was let go cordoned or not Ready"));
         }
-        self.rules_passed(world, seen, key, node, &gating(seen, run))?;
+        let rules = gating(seen, run, &BEFORE_RELEASE);
+        self.rules_passed(world, seen, key, node, &rules)?;
         self.leased(world, seen, owner, node)?;
         let home = own_home(world, node);
         let held = |pool: &String| {
@@ -380,27 +377,30 @@ impl Judge {
         node: &NodeView,
         rules: &[(Key, Phase)],
     ) -> Verdict {
+        let began = self.rounds.get(key).map_or(0, |round| round.at);
         let change = world.truth.changes.get(key);
         let run_id = change.map(|change| change.spec.target.run_id.as_str());
-        let began = self.rounds.get(key).map_or(0, |round| round.at);
         for (rule, phase) in rules {
+            let is_late = |at: i64| {
+                let seconds = seen.rules.get(rule).map_or(0, |rule| rule.pass_seconds);
+                world.now - at > seconds + PASS_TAKES
+            };
+            let is_of_rule =
+                |edition: &str| seen.rules.get(rule).is_some_and(|rule| rule.edition() == edition);
             let passed = world.jobs_made.iter().any(|made| {
                 made.rule == *rule
                     && made.phase == *phase
                     && made.node_uid == node.uid
                     && Some(made.run.as_str()) == run_id
-                    && made.completed.is_some_and(|at| world.now - at <= PASS_SECONDS)
-                    && seen
-                        .rules
-                        .get(rule)
-                        .is_some_and(|rule| rule.edition() == made.edition)
+                    && made.completed.is_some_and(|at| !is_late(at))
+                    && is_of_rule(&made.edition)
                     && (made.at >= began || world.people.journals_deleted)
             });
             if !passed {
                 return breach(
                     "1",
                     format!(
-                        "{} was let go, {rule} as it is has not passed in {phase:?} since {began} and within {PASS_SECONDS} s",
+                        "{} goes on, {rule} as it is has not passed in {phase:?} since {began} and within its passSeconds",
                         node.name
                     ),
                 );
@@ -489,6 +489,7 @@ impl Judge {
     /// What a decision must hold, whatever becomes of its writes.
     pub fn decided(&self, world: &World, seen: &Observed, owner: &Owner, decision: &Decision) -> Verdict {
         says_something(seen, decision)?;
+        settings::in_order(world, seen, owner, decision)?;
         let run = seen.runs.get(&owner.key);
         let run = run.filter(|_| owner.kind == OwnerKind::MutexRunConfig);
         run.map_or(Ok(()), |run| holds_without_a_rule(world, seen, run, decision))
@@ -596,19 +597,19 @@ fn stopped(seen: &Observed, run: &RunConfigView, node: &NodeView) -> Verdict {
     Ok(())
 }
 
-/// The rules that must pass before a release, in the run as it was seen.
-fn gating(seen: &Observed, run: &RunConfigView) -> Vec<(Key, Phase)> {
+/// The rules that must pass in these phases, in the run as it was seen.
+fn gating(seen: &Observed, run: &RunConfigView, phases: &[Phase]) -> Vec<(Key, Phase)> {
     let mut gating = Vec::new();
     for reference in run.spec.mutex_rules.iter().flatten() {
         let name = reference.name.clone().unwrap_or_default();
         let key = Key::new(&run.key.namespace, name);
-        for phase in [Phase::Pre, Phase::PreRelease] {
+        for phase in phases {
             let asked = seen
                 .rules
                 .get(&key)
-                .is_none_or(|rule| rule.phases.contains(&phase));
+                .is_none_or(|rule| rule.phases.contains(phase));
             if asked {
-                gating.push((key.clone(), phase));
+                gating.push((key.clone(), *phase));
             }
         }
     }

@@ -5,11 +5,11 @@ mod deeds;
 
 use crate::world::World;
 use deeds::{
-    each_patch, evict, forget_rules, give_back_first, hide_control_plane, is_of, is_unshield, kill,
-    lift_limits, lift_stops, take_new_for_old, tell, twice, untested, write_again,
+    each_patch, each_setting, evict, forget_phase, forget_rules, give_back_first, hide_control_plane, is_of,
+    is_unshield, kill, lift_limits, lift_stops, take_new_for_old, tell, twice, untested, write_again,
 };
 use jiff::{SignedDuration, Timestamp};
-use numo_api::{Reason, marks, mutex_run_config::OnRefusal};
+use numo_api::{Order, Phase, Reason, marks, mutex_run_config::OnRefusal};
 use numo_core::{
     Decision, Owner,
     action::{Action, NodePurpose, Planned, PoolPurpose},
@@ -99,11 +99,25 @@ pub enum Mutation {
     EvictsUpgrades,
     /// Pods of rules are not kept off nodes in flight.
     RunsRulesOnNodesInFlight,
+    /// No node goes first.
+    IgnoresFirst,
+    /// Nodes with the same value of a mutex key go together.
+    IgnoresKeys,
+    /// Failures do not count.
+    IgnoresFailures,
+    /// Nodes are begun in another order than was asked for.
+    TurnsOrderRound,
+    /// Nobody keeps a turn to see whether the node stays well.
+    SkipsSoak,
+    /// Nodes that somebody is about to take away are begun.
+    TakesLeavingNodes,
+    /// Rules of phase BeforeUncordon are not asked.
+    UncordonsUnasked,
 }
 
 impl Mutation {
     /// Every one, with what the judge's verdict begins with.
-    pub const ALL: [(Self, &'static [&'static str]); 40] = [
+    pub const ALL: [(Self, &'static [&'static str]); 47] = [
         (Self::AsksNoRule, &["invariant 1:"]),
         (Self::BelievesOldPasses, &["invariant 1:"]),
         (Self::IgnoresBudgets, &["invariant 2:"]),
@@ -142,6 +156,13 @@ impl Mutation {
         (Self::BlamesOthers, &["nobody of"]),
         (Self::SkipsDrain, &["invariant 1:", "invariant kept:"]),
         (Self::ReadsItsOwnClock, &["invariant 11:"]),
+        (Self::IgnoresFirst, &["invariant first:"]),
+        (Self::IgnoresKeys, &["invariant 2:"]),
+        (Self::IgnoresFailures, &["invariant failures:"]),
+        (Self::TurnsOrderRound, &["invariant order:"]),
+        (Self::SkipsSoak, &["invariant soak:"]),
+        (Self::TakesLeavingNodes, &["invariant leaving:"]),
+        (Self::UncordonsUnasked, &["invariant 1:"]),
         (Self::RollsWhenRefused, &["invariant 14:"]),
         (Self::RunsRulesAmongPlans, &["invariant 17:"]),
     ];
@@ -190,6 +211,18 @@ impl Mutation {
             Self::IgnoresServers => view.plans.values_mut().for_each(|plan| plan.spec.prepare = None),
             Self::TakesNewForOld => take_new_for_old(&mut view),
             Self::EvictsItselfFirst => view.settings.own_pod = None,
+            Self::IgnoresFirst => each_setting!(view, first, |_| None),
+            Self::IgnoresKeys => each_setting!(view, mutex_keys, |_| None),
+            Self::IgnoresFailures => {
+                each_setting!(view, failure_budget, |_| serde_json::from_value(100.into()).ok());
+            }
+            Self::TurnsOrderRound => each_setting!(view, order, |order| match order {
+                Some(Order::Oldest) => Some(Order::Newest),
+                _ => Some(Order::Oldest),
+            }),
+            Self::SkipsSoak => each_setting!(view, soak_seconds, |_| None),
+            Self::TakesLeavingNodes => view.nodes.values_mut().for_each(|node| node.leaving = None),
+            Self::UncordonsUnasked => forget_phase(&mut view, Phase::BeforeUncordon),
             Self::SkipsDrain => view.pods.values_mut().for_each(std::collections::BTreeMap::clear),
             _ => return None,
         }

@@ -235,6 +235,11 @@ fn draw_spec(rng: &mut SmallRng) -> Value {
         &[json!("Zone"), json!("Oldest"), json!("Newest"), json!("Name")],
     );
     maybe(rng, "mutexKeys", &[json!([]), json!([openshift::ZONE])]);
+    maybe(
+        rng,
+        "first",
+        &[first(openshift::ZONE, "z0"), first(openshift::HOSTNAME, "n1")],
+    );
     maybe(rng, "soakSeconds", &[json!(0), json!(30), json!(600)]);
     maybe(rng, "changeTimeoutSeconds", &[json!(1200), json!(3000)]);
     maybe(rng, "failureBudget", &[json!(1), json!(2), json!(3)]);
@@ -258,6 +263,11 @@ fn draw_spec(rng: &mut SmallRng) -> Value {
         spec["hold"] = json!("Always");
     }
     spec
+}
+
+/// A selector of the nodes that go first.
+fn first(label: &str, value: &str) -> Value {
+    json!({"matchLabels": {label: value}})
 }
 
 fn draw_rules(rng: &mut SmallRng, faults: bool) -> Vec<RuleView> {
@@ -333,7 +343,7 @@ fn draw_act(rng: &mut SmallRng) -> Act {
         DirectiveAction::Abort,
     ];
     let faults = [Fault::NeverReturns, Fault::DrainStuck, Fault::Degraded];
-    match rng.random_range(0..31) {
+    match rng.random_range(0..33) {
         0 | 1 => Act::Cordon(long),
         2 => Act::UnpausePool,
         3 => Act::PausePool(long),
@@ -359,6 +369,7 @@ fn draw_act(rng: &mut SmallRng) -> Act {
         27 => Act::EditLimit(rng.random_range(1..4)),
         28 => Act::RenderAgain,
         29 => Act::EditRule,
+        30 | 31 => Act::TakeAway(long),
         _ => Act::Ask("4.18.0".to_owned()),
     }
 }

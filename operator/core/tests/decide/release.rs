@@ -727,6 +727,19 @@ fn a_rule_after_the_change_that_ended_the_turn_is_asked_again() {
 }
 
 #[test]
+fn a_node_that_was_left_out_and_somebody_else_changed_since_is_done() {
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.17.0
+         rule before Pre policy:Skip
+         run finalizer {}
+         change a Skipped reason:SkippedByPolicy pin:4.17.0 entries:PreRules verdict:before/Pre/1/Failure generation:2 obeyed:1 directive:Retry",
+        "phase Leaving\n result Succeeded\n node a Done UpToDate\n > unpause worker",
+    );
+}
+
+#[test]
 fn a_node_that_someone_took_back_begins_anew_when_it_is_retried() {
     check(
         &flying(

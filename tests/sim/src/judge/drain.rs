@@ -6,7 +6,7 @@ use numo_core::{
     Owner,
     action::JobRequest,
     drain::Eviction,
-    observed::{NodeView, Observed, PodView},
+    observed::{ChangeView, NodeView, Observed, PodView},
 };
 
 impl Judge {
@@ -51,7 +51,7 @@ impl Judge {
                 .nodes
                 .get(&turn.node)
                 .filter(|node| node.uid == turn.node_uid);
-            let is_seen = seen.changes.get(key).is_some_and(|change| change.in_flight());
+            let is_seen = seen.changes.get(key).is_some_and(ChangeView::in_flight);
             let Some(node) = node.filter(|_| is_seen && turn.node != request.node) else {
                 continue;
             };

@@ -42,7 +42,11 @@ impl Judge {
                         format!("{} was uncordoned, a person had cordoned it", patch.node),
                     );
                 }
-                Ok(())
+                // A node that was never closed is only labelled as done.
+                if patch.unschedulable != Some(false) {
+                    return Ok(());
+                }
+                self.asked_before_uncordon(world, seen, owner, &patch.node)
             }
             Action::Evict { node, eviction } => self.evicted(world, seen, owner, (node, eviction)),
             _ => Ok(()),
@@ -232,7 +236,7 @@ impl Judge {
         Ok(())
     }
 
-    fn key_of(&self, owner: &Owner, node: &NodeView) -> Option<&Key> {
+    pub(super) fn key_of(&self, owner: &Owner, node: &NodeView) -> Option<&Key> {
         let mut turns = self.turns.iter();
         let (key, _) = turns.find(|(_, turn)| turn.owner == *owner && turn.node_uid == node.uid)?;
         Some(key)
@@ -439,7 +443,7 @@ pub(super) fn reported(world: &World, seen: &Observed, owner: &Owner, decision: 
 }
 
 /// Everything that gates an owner: its own settings and those of the bindings of its kind.
-fn settings<'a>(seen: &'a Observed, owner: &Owner) -> impl Iterator<Item = &'a MutexSettings> {
+pub(super) fn settings<'a>(seen: &'a Observed, owner: &Owner) -> impl Iterator<Item = &'a MutexSettings> {
     let kind = owner.kind;
     let own = seen.plans.get(&owner.key).filter(|_| kind == OwnerKind::Plan);
     let own = own.and_then(|plan| plan.spec.mutex.as_ref());
@@ -449,7 +453,7 @@ fn settings<'a>(seen: &'a Observed, owner: &Owner) -> impl Iterator<Item = &'a M
 }
 
 /// The rules that must pass in these phases.
-fn gating(seen: &Observed, owner: &Owner, phases: &[Phase]) -> Vec<(Key, Phase)> {
+pub(super) fn gating(seen: &Observed, owner: &Owner, phases: &[Phase]) -> Vec<(Key, Phase)> {
     let own = seen.maintenances.get(owner);
     let own = own.and_then(|view| view.spec.mutex_rules.as_ref());
     let bound = settings(seen, owner).filter_map(|one| one.rules.as_ref());
@@ -478,7 +482,7 @@ fn limits(seen: &Observed, owner: &Owner) -> impl Iterator<Item = Value> {
     all.filter_map(|limit| serde_json::to_value(limit).ok())
 }
 
-fn number(limit: &Value, of: usize) -> usize {
+pub(super) fn number(limit: &Value, of: usize) -> usize {
     match limit {
         Value::Number(number) => number.as_u64().and_then(|n| usize::try_from(n).ok()).unwrap_or(0),
         Value::String(text) => {

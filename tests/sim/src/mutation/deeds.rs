@@ -1,7 +1,7 @@
 //! How each fault is put in: what is hidden from the core, and what is made of its writes.
 
 use crate::world::World;
-use numo_api::{DirectiveAction, Reason, marks};
+use numo_api::{DirectiveAction, Phase, Reason, marks};
 use numo_core::{
     Decision, Owner,
     action::{Action, Change, NodePurpose, Planned},
@@ -261,5 +261,26 @@ pub(super) fn tell(decision: &mut Decision, reason: Reason) {
         if !node.step.is_terminal() {
             node.why = Why::new(reason, "it goes on");
         }
+    }
+}
+
+/// Makes something else of a setting that MutexRunConfigs and MutexBindings have, in each of them.
+macro_rules! each_setting {
+    ($view:expr, $field:ident, $edit:expr) => {{
+        for run in $view.runs.values_mut() {
+            run.spec.$field = $edit(run.spec.$field.take());
+        }
+        for binding in $view.bindings.values_mut() {
+            let settings = &mut binding.spec.settings;
+            settings.$field = $edit(settings.$field.take());
+        }
+    }};
+}
+pub(super) use each_setting;
+
+/// No rule is asked in this phase.
+pub(super) fn forget_phase(view: &mut Observed, phase: Phase) {
+    for rule in view.rules.values_mut() {
+        rule.phases.retain(|found| *found != phase);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     DRAWN, FIRST, Faults, NAMESPACE, SECOND, STORY, Setup, add_node, add_run, base, draw_act, draw_budgets,
-    draw_faults, rule, spec,
+    draw_faults, first, rule, spec,
 };
 use crate::{
     Owners,
@@ -107,13 +107,10 @@ impl Setup {
                 json!({}),
                 json!({"maxUnavailable": 1}),
                 json!({"maxUnavailable": 2}),
+                json!({"mutexKeys": [openshift::ZONE]}),
             ];
-            bind(
-                &mut world,
-                "NodeMaintenance",
-                &rules,
-                &limit[rng.random_range(0..3)],
-            );
+            let limit = &limit[rng.random_range(0..limit.len())];
+            bind(&mut world, "NodeMaintenance", &rules, limit);
             for _ in 0..rng.random_range(1..4) {
                 let long = rng.random_range(1200..9000);
                 world.plan_fleet_act(rng.random_range(0..storm / 2), FleetAct::Maintain(long));
@@ -215,7 +212,10 @@ fn draw_rules(rng: &mut SmallRng, faults: bool, of: &str) -> Vec<RuleView> {
         Phase::PreRelease,
         Phase::Post,
         Phase::OnFailure,
+        Phase::BeforeUncordon,
     ];
+    // A MutexRunConfig uncordons nothing.
+    let phases = if of == "run" { &phases[..5] } else { &phases[..] };
     let policies = [
         FailurePolicy::Hold,
         FailurePolicy::Skip,
@@ -248,6 +248,12 @@ fn draw_settings(rng: &mut SmallRng) -> Value {
         }
     };
     maybe(rng, "maxUnavailable", &[json!(1), json!(2), json!("50%")]);
+    maybe(rng, "mutexKeys", &[json!([openshift::ZONE])]);
+    maybe(
+        rng,
+        "first",
+        &[first(openshift::ZONE, "z0"), first(openshift::HOSTNAME, "n1")],
+    );
     maybe(rng, "soakSeconds", &[json!(30), json!(600)]);
     maybe(rng, "order", &[json!("Zone"), json!("Name"), json!("Newest")]);
     maybe(rng, "retries", &[json!(1), json!(3)]);
@@ -344,6 +350,7 @@ fn draw_common_act(rng: &mut SmallRng) -> Option<Act> {
                 | Act::ForbidJobs(_)
                 | Act::LoseRule(_)
                 | Act::EditRule
+                | Act::TakeAway(_)
         );
         if common {
             return Some(act);

@@ -88,7 +88,7 @@ impl Simulation {
                 .hold
                 .as_ref()
                 .is_some_and(|hold| matches!(hold.who(), Actor::ClusterItself | Actor::OtherController))
-            || open().any(|node| node.why.who() == Actor::OtherController);
+            || open().any(|node| node.why.who() == Actor::OtherController || is_going(node));
         let by_clock = ends.into_iter().any(|why| why.until.is_some());
         let is_behind = report.phase == RunPhase::Active && open().next().is_some();
         if is_behind && !is_stalled(owner.kind, report) && !of_others && !by_clock {
@@ -100,7 +100,12 @@ impl Simulation {
         let mut changes = self.world.truth.changes.values();
         let turns = changes.any(|change| change.in_flight() && change.status.step != Some(Step::Held));
         let ungated = open().any(|node| node.why.reason == Reason::Ungated);
-        match open().find(|node| node.why.who() == Actor::OtherNode) {
+        // Whoever waits for nodes that go first waits for what keeps those: one of them is told that.
+        let by_first = open().any(|node| node.why.reason != Reason::FirstNodes);
+        let waits = |node: &&NodeReport| {
+            node.why.who() == Actor::OtherNode && !(by_first && node.why.reason == Reason::FirstNodes)
+        };
+        match open().find(waits) {
             Some(node) if !turns && !ungated => Err(format!(
                 "nobody of {owner} is in flight, and a node is told to wait for that: {}: {}",
                 node.why.reason, node.why.message
@@ -176,6 +181,11 @@ impl Simulation {
         }
         Ok(())
     }
+}
+
+/// Whether somebody is about to take the node away, which ends the wait for it.
+fn is_going(node: &NodeReport) -> bool {
+    node.why.reason == Reason::NodeLeaving && node.why.who() == Actor::ClusterItself
 }
 
 /// Whether the owner says that a person must act, as its condition Stalled has it: what holds the owner comes before what its

@@ -9,7 +9,8 @@ use numo_api::{
 use numo_core::{
     Owner, names,
     observed::{
-        Annotated, ChangeView, Key, LeaseView, MachineApi, MachineView, Map, NodeView, RuleView, TargetView,
+        Annotated, ChangeView, Key, LeaseView, Leaving, MachineApi, MachineView, Map, NodeView, RuleView,
+        TargetView,
     },
 };
 use rand::Rng;
@@ -108,6 +109,10 @@ pub enum Act {
     Sicken(i64),
     /// And is Ready again.
     Recover(String),
+    /// An autoscaler is about to take a node away, for so long.
+    TakeAway(i64),
+    /// And lets it be.
+    LetBe(String),
     /// Someone reverts a selector that numo set.
     RevertSelector,
     /// Another operator takes a node's lease, for so long.
@@ -494,11 +499,21 @@ impl World {
                 let Some(name) = self.some_node(|node| node.ready && idle.contains(&node.name)) else {
                     return;
                 };
-                self.people.sick.insert(name.clone());
-                self.edit_node(&name, |node| node.ready = false);
-                self.tell("node", || format!("{name} is not Ready"));
-                self.plan(*seconds, Event::Act(Act::Recover(name)));
+                self.sicken(name, *seconds);
             }
+            Act::TakeAway(seconds) => {
+                let Some(name) = self.some_node(|node| node.leaving.is_none()) else {
+                    return;
+                };
+                let leaving = Leaving {
+                    why: "taint ToBeDeletedByClusterAutoscaler".to_owned(),
+                    since: Some(self.time()),
+                };
+                self.edit_node(&name, |node| node.leaving = Some(leaving));
+                self.tell("autoscaler", || format!("is about to take {name} away"));
+                self.plan(*seconds, Event::Act(Act::LetBe(name)));
+            }
+            Act::LetBe(name) => self.edit_node(name, |node| node.leaving = None),
             Act::Recover(name) => {
                 if self.machines.get(name).is_some_and(|machine| !machine.is_idle()) {
                     self.people.sick.remove(name);
@@ -688,6 +703,14 @@ impl World {
             edit(node);
             self.node_written(name);
         }
+    }
+
+    /// A node is not Ready, for so long.
+    fn sicken(&mut self, name: String, seconds: i64) {
+        self.people.sick.insert(name.clone());
+        self.edit_node(&name, |node| node.ready = false);
+        self.tell("node", || format!("{name} is not Ready"));
+        self.plan(seconds, Event::Act(Act::Recover(name)));
     }
 
     fn set_label(&mut self, name: &str, key: &str, value: Option<&str>) {
@@ -896,6 +919,7 @@ impl World {
                 // It was lost in a reboot of its Plan.
                 self.edit_node(&name, |node| node.ready = true);
             }
+            self.act(&Act::LetBe(name.clone()));
             self.act(&Act::GiveLease(name.clone()));
             if self.people.sick.contains(&name) {
                 self.act(&Act::Recover(name.clone()));

@@ -36,8 +36,8 @@ pub struct PlanJobMade {
     pub parts: PlanParts,
     /// When it was made.
     pub at: i64,
-    /// Whether it was complete.
-    pub completed: bool,
+    /// When it was complete, if it was.
+    pub completed_at: Option<i64>,
     /// Someone other than numo deleted it.
     pub deleted_by_others: bool,
     stage: Stage,
@@ -89,7 +89,7 @@ impl World {
             hash: request.hash.clone(),
             parts: request.parts,
             at: self.now,
-            completed: false,
+            completed_at: None,
             deleted_by_others: false,
             stage: Stage::Waiting,
         });
@@ -273,8 +273,9 @@ impl World {
             None => JobEnd::Complete,
             Some(reason) => JobEnd::Failed(reason.to_owned(), "the Job has failed".to_owned()),
         });
+        let now = self.now;
         if let Some(made) = self.made(uid) {
-            made.completed = failure.is_none();
+            made.completed_at = failure.is_none().then_some(now);
         }
         self.end_job_pods(uid);
         self.touch(Object::PlanJob(key.clone()));

@@ -1,7 +1,9 @@
-//! `decide_ms_p99_…`: how long a decision over a big cluster takes, its last look included.
+//! `decide_ms_p99_…`: how long a decision over a big cluster takes, its last look included. `sim_upgrades_per_second`: how many
+//! nodes the simulator brings to their end, over all owners.
 
 use std::time::Instant;
 
+use anyhow::{Result, anyhow};
 use numo_core::verdict::Answers;
 use numo_core::{Snapshot, decide, invariant};
 
@@ -46,4 +48,23 @@ pub fn measure(nodes: usize, times: usize) -> Measured {
         value: percentile(&taken, 0.99),
         notes: vec![note],
     }
+}
+
+/// How many seeds of each kind of owner.
+const SEEDS: u64 = 500;
+
+/// Simulates every kind of owner.
+pub fn upgrades() -> Result<Measured> {
+    let speed = numo_sim::throughput(SEEDS).map_err(|failure| anyhow!("{failure}"))?;
+    let note = format!(
+        "{} seeds, {} node-upgrades, {} decisions, {:.0} seeds/s",
+        speed.seeds,
+        speed.upgrades,
+        speed.passes,
+        speed.seeds_per_second()
+    );
+    Ok(Measured {
+        value: speed.upgrades_per_second(),
+        notes: vec![note],
+    })
 }

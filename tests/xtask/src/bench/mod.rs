@@ -46,23 +46,34 @@ pub struct Arguments {
     rival: Option<String>,
 }
 
-/// A number, and what it should not exceed.
+/// A number, and what it should not go past.
 struct Measure {
     name: &'static str,
     unit: &'static str,
-    bound: Option<f64>,
+    bound: Option<Bound>,
 }
 
-const MEASURES: [Measure; 29] = [
+/// What a number should not go past.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+enum Bound {
+    /// Less is better.
+    AtMost(f64),
+    /// More is better.
+    AtLeast(f64),
+}
+use Bound::{AtLeast, AtMost};
+
+const MEASURES: [Measure; 30] = [
     Measure {
         name: "added_latency_seconds_per_node",
         unit: "s",
-        bound: Some(1.0),
+        bound: Some(AtMost(1.0)),
     },
     Measure {
         name: "writes_per_node",
         unit: "requests",
-        bound: Some(25.0),
+        bound: Some(AtMost(25.0)),
     },
     Measure {
         name: "resident_mib_200",
@@ -77,12 +88,17 @@ const MEASURES: [Measure; 29] = [
     Measure {
         name: "decide_ms_p99_7500",
         unit: "ms",
-        bound: Some(50.0),
+        bound: Some(AtMost(35.0)),
+    },
+    Measure {
+        name: "sim_upgrades_per_second",
+        unit: "1/s",
+        bound: Some(AtLeast(10_000.0)),
     },
     Measure {
         name: "wasm_ratio",
         unit: "x",
-        bound: Some(1.3),
+        bound: Some(AtMost(1.3)),
     },
     Measure {
         name: "wasm_evaluations_per_second_core",
@@ -97,27 +113,27 @@ const MEASURES: [Measure; 29] = [
     Measure {
         name: "wasm_compile_ms",
         unit: "ms",
-        bound: Some(500.0),
+        bound: Some(AtMost(500.0)),
     },
     Measure {
         name: "wasm_cached_load_ms",
         unit: "ms",
-        bound: Some(1.0),
+        bound: Some(AtMost(1.0)),
     },
     Measure {
         name: "child_start_ms",
         unit: "ms",
-        bound: Some(5.0),
+        bound: Some(AtMost(5.0)),
     },
     Measure {
         name: "wasm_idle_rule_kib",
         unit: "KiB",
-        bound: Some(1024.0),
+        bound: Some(AtMost(1024.0)),
     },
     Measure {
         name: "wasm_growth_kib_10000",
         unit: "KiB",
-        bound: Some(64.0),
+        bound: Some(AtMost(64.0)),
     },
     Measure {
         name: "plan_roll_200_wall_seconds",
@@ -137,22 +153,22 @@ const MEASURES: [Measure; 29] = [
     Measure {
         name: "plan_roll_200_writes_per_node",
         unit: "requests",
-        bound: Some(10.0),
+        bound: Some(AtMost(10.0)),
     },
     Measure {
         name: "plan_roll_200_wall_seconds_ratio",
         unit: "x",
-        bound: Some(1.0),
+        bound: Some(AtMost(1.0)),
     },
     Measure {
         name: "plan_roll_200_cpu_seconds_ratio",
         unit: "x",
-        bound: Some(0.2),
+        bound: Some(AtMost(0.2)),
     },
     Measure {
         name: "plan_roll_200_resident_mib_ratio",
         unit: "x",
-        bound: Some(0.5),
+        bound: Some(AtMost(0.5)),
     },
     Measure {
         name: "plan_roll_200_writes_per_node_ratio",
@@ -162,12 +178,12 @@ const MEASURES: [Measure; 29] = [
     Measure {
         name: "drain_wall_ratio_to_kubectl",
         unit: "x",
-        bound: Some(1.0),
+        bound: Some(AtMost(1.0)),
     },
     Measure {
         name: "drain_requests_ratio_to_kubectl",
         unit: "x",
-        bound: Some(1.0),
+        bound: Some(AtMost(1.0)),
     },
     Measure {
         name: "idle_requests_per_minute",
@@ -177,22 +193,22 @@ const MEASURES: [Measure; 29] = [
     Measure {
         name: "stop_last_begin_seconds",
         unit: "s",
-        bound: Some(1.0),
+        bound: Some(AtMost(1.0)),
     },
     Measure {
         name: "siege_added_seconds_per_node",
         unit: "s",
-        bound: Some(2.0),
+        bound: Some(AtMost(2.0)),
     },
     Measure {
         name: "siege_peak_mib",
         unit: "MiB",
-        bound: Some(256.0),
+        bound: Some(AtMost(256.0)),
     },
     Measure {
         name: "rules_of_1_2_mb_resident_mib",
         unit: "MiB",
-        bound: Some(100.0),
+        bound: Some(AtMost(100.0)),
     },
     Measure {
         name: "job_rule_vs_wasm_rule",
@@ -218,7 +234,7 @@ struct Entry {
     value: f64,
     unit: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    bound: Option<f64>,
+    bound: Option<Bound>,
 }
 
 /// Builds everything for speed and measures there.
@@ -273,6 +289,7 @@ pub async fn measure(arguments: &Arguments) -> Result<ExitCode> {
             "resident_mib_200" => memory::measure().await,
             "decide_ms_p99_200" => Ok(decide::measure(200, 1000)),
             "decide_ms_p99_7500" => Ok(decide::measure(7500, 200)),
+            "sim_upgrades_per_second" => decide::upgrades(),
             "wasm_ratio" => wasm::ratio().await,
             "wasm_evaluations_per_second_core" => wasm::rate(wasm::Asks::Nothing).await,
             "wasm_evaluations_per_second_core_get_object" => wasm::rate(wasm::Asks::OneObject).await,
@@ -336,8 +353,10 @@ fn table(entries: &BTreeMap<&'static str, Entry>) -> Vec<String> {
     )];
     for (name, entry) in entries {
         let (bound, judgement) = match entry.bound {
-            Some(bound) if entry.value <= bound => (bound.to_string(), "ok"),
-            Some(bound) => (bound.to_string(), "over"),
+            Some(AtMost(bound)) if entry.value <= bound => (bound.to_string(), "ok"),
+            Some(AtMost(bound)) => (bound.to_string(), "over"),
+            Some(AtLeast(bound)) if entry.value >= bound => (bound.to_string(), "ok"),
+            Some(AtLeast(bound)) => (bound.to_string(), "under"),
             None => ("-".to_owned(), ""),
         };
         let line = format!(
@@ -422,17 +441,19 @@ mod tests {
             bound,
         };
         let entries = BTreeMap::from([
-            ("a", entry(1.0, Some(1.0))),
-            ("b", entry(1.5, Some(1.0))),
+            ("a", entry(1.0, Some(AtMost(1.0)))),
+            ("b", entry(1.5, Some(AtMost(1.0)))),
             ("c", entry(7.0, None)),
+            ("d", entry(7.0, Some(AtLeast(8.0)))),
         ]);
         let table = table(&entries);
         assert!(table[1].ends_with("1   ok"), "{table:?}");
         assert!(table[2].ends_with("1   over"), "{table:?}");
         assert!(table[3].ends_with('-'), "{table:?}");
+        assert!(table[4].ends_with("8   under"), "{table:?}");
         assert_eq!(
             serde_json::to_string(&entries).unwrap(),
-            r#"{"a":{"value":1.0,"unit":"s","bound":1.0},"b":{"value":1.5,"unit":"s","bound":1.0},"c":{"value":7.0,"unit":"s"}}"#
+            r#"{"a":{"value":1.0,"unit":"s","bound":1.0},"b":{"value":1.5,"unit":"s","bound":1.0},"c":{"value":7.0,"unit":"s"},"d":{"value":7.0,"unit":"s","bound":8.0}}"#
         );
     }
 }

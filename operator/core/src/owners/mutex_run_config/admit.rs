@@ -68,10 +68,8 @@ struct Waiting<'w, 'm> {
 impl<'m> Waiting<'_, 'm> {
     /// Its journal, if it is changed, failed a rule after that, and a person wants that rule asked again: a turn like any.
     fn asked_again(&self, member: &Member<'m>) -> Option<&'m ChangeView> {
-        let change = member
-            .change
-            .filter(|change| retry_asked(change) && change.status.pin.is_some());
-        change.filter(|_| member.left_out().is_some() && at_target(self.draft.frame, member))
+        let change = member.change.filter(|_| member.rules_asked_again());
+        change.filter(|_| at_target(self.draft.frame, member))
     }
 
     /// Reports a node that rolls without its rules, unless a person has left it out.

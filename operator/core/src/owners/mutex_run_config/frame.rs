@@ -94,6 +94,17 @@ impl Member<'_> {
             _ => false,
         })
     }
+
+    /// Whether a person wants the rules after the change asked again, as the node was left out after numo had let it go. Whom
+    /// somebody else has changed has none.
+    pub fn rules_asked_again(&self) -> bool {
+        self.left_out().is_some_and(|change| {
+            let mut entries = change.status.entries.iter();
+            retry_asked(change)
+                && change.status.pin.is_some()
+                && entries.any(|entry| entry.step == Step::Released)
+        })
+    }
 }
 
 /// A Machine and where it is.

@@ -343,7 +343,7 @@ fn is_over(frame: &Frame<'_>) -> bool {
         && !frame.intent.problems.iter().any(|why| loses_pools(why.reason))
         && frame.members.iter().all(|member| {
             member.in_flight().is_none()
-                && !member.left_out().is_some_and(|change| retry_asked(change) && change.status.pin.is_some())
+                && !member.rules_asked_again()
                 && (at_target(frame, member)
                     || frame.given_up(member).is_some()
                     || member

@@ -1,0 +1,443 @@
+//! What is judged of the settings of owners and of MutexBindings at an admission: who goes first, which nodes never go together, how
+//! many may fail, in which order, what is asked before a turn; and of how long a turn is kept.
+
+use super::{Judge, Turn, Verdict, breach, fleet, own_home, target_pools};
+use crate::world::{Primary, World};
+use numo_api::{
+    Order, Outcome, Phase, Reason, Step, marks, marks::openshift, mutex_run_config::NotReadyPolicy,
+};
+use numo_core::{
+    Decision, Owner, OwnerKind,
+    action::{Action, PlanParts},
+    observed::{ChangeView, Key, NodeView, Observed},
+};
+use serde_json::Value;
+
+impl Judge {
+    /// What holds at an admission, whoever the owner is.
+    pub(super) fn settings_admit(
+        &self,
+        world: &World,
+        seen: &Observed,
+        owner: &Owner,
+        (key, node): (&Key, &NodeView),
+    ) -> Verdict {
+        if let Some(leaving) = &node.leaving {
+            return breach("leaving", format!("{} was begun: {}", node.name, leaving.why));
+        }
+        self.never_together(seen, owner, node)?;
+        if world.people.journals_deleted {
+            return Ok(());
+        }
+        let run_id = world
+            .truth
+            .changes
+            .get(key)
+            .map(|change| &change.spec.target.run_id);
+        let run_id = run_id.map_or("", String::as_str);
+        self.first_are_done(world, seen, owner, (run_id, node))?;
+        few_have_failed(world, seen, owner, (run_id, node))
+    }
+
+    /// 1: a node that has changed is opened only once the rules of phase BeforeUncordon were asked. What a failure leads to is
+    /// the owner's.
+    pub(super) fn asked_before_uncordon(
+        &self,
+        world: &World,
+        seen: &Observed,
+        owner: &Owner,
+        name: &str,
+    ) -> Verdict {
+        let Some(node) = seen.nodes.get(name) else {
+            return Ok(());
+        };
+        let Some(key) = self.key_of(owner, node) else {
+            return Ok(());
+        };
+        let (Some(change), Some(round)) = (seen.changes.get(key), self.rounds.get(key)) else {
+            return Ok(());
+        };
+        if !has_changed(world, seen, owner, change, round.at) || world.people.journals_deleted {
+            return Ok(());
+        }
+        for (rule, phase) in fleet::gating(seen, owner, &[Phase::BeforeUncordon]) {
+            if !seen.rules.contains_key(&rule) {
+                continue;
+            }
+            let by_job = world.jobs_made.iter().any(|made| {
+                let runs = seen.jobs.get(&made.key).is_some_and(|job| job.ended.is_none());
+                made.rule == rule
+                    && made.phase == phase
+                    && made.node_uid == node.uid
+                    && made.at >= round.at
+                    && !runs
+            });
+            let name_of_rule = rule.to_string();
+            let mut verdicts = change.status.verdicts.iter();
+            // Where one has failed for good, those after it are not asked.
+            let has_failed = verdicts.any(|one| {
+                let is_of_rule = one.rule == name_of_rule && one.outcome != Outcome::Pass;
+                one.phase == phase && (is_of_rule || one.outcome == Outcome::Failure)
+            });
+            if !by_job && !has_failed {
+                return breach("1", format!("{name} is uncordoned, {rule} was not asked before"));
+            }
+        }
+        Ok(())
+    }
+
+    /// 2: no two nodes with the same value of a mutex key have their turns together.
+    fn never_together(&self, seen: &Observed, owner: &Owner, node: &NodeView) -> Verdict {
+        let is_maintenance = matches!(owner.kind, OwnerKind::NodeMaintenance(_));
+        let is_beside = |turn: &&Turn| {
+            let same = turn.owner == *owner || is_maintenance && turn.owner.kind == owner.kind;
+            let other = seen.nodes.get(&turn.node);
+            same && turn.node_uid != node.uid && other.is_some_and(|other| other.uid == turn.node_uid)
+        };
+        for key in keys(seen, owner) {
+            let Some(value) = node.labels.get(key) else {
+                continue;
+            };
+            let mut beside = self.turns.values().filter(is_beside);
+            let twin = beside.find(|turn| {
+                let other = seen.nodes.get(&turn.node);
+                other.and_then(|other| other.labels.get(key)) == Some(value)
+            });
+            if let Some(twin) = twin {
+                return breach(
+                    "2",
+                    format!("{} goes with {}, both {key}={value}", node.name, twin.node),
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// First: those that go first are done, or left out.
+    fn first_are_done(
+        &self,
+        world: &World,
+        seen: &Observed,
+        owner: &Owner,
+        (run_id, node): (&str, &NodeView),
+    ) -> Verdict {
+        let selectors = first(seen, owner);
+        let is_first = |node: &NodeView| selectors.iter().any(|selector| selects(selector, node));
+        if selectors.is_empty() || is_first(node) || seen.runs.len() > 1 {
+            return Ok(());
+        }
+        for other in seen.nodes.values().filter(|other| is_first(other)) {
+            if is_left_out(seen, owner, other) {
+                continue;
+            }
+            let in_turn = || {
+                let mut turns = self.turns.iter();
+                turns.any(|(key, turn)| {
+                    let change = seen.changes.get(key);
+                    turn.owner == *owner
+                        && turn.node_uid == other.uid
+                        && change.is_some_and(|one| one.in_flight() && one.spec.target.run_id == run_id)
+                })
+            };
+            if is_behind(world, seen, owner, other) || (is_selected(world, seen, owner, other) && in_turn()) {
+                return breach(
+                    "first",
+                    format!(
+                        "{} was begun, {} goes first and is not done",
+                        node.name, other.name
+                    ),
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Order: the nodes that one decision begins are begun in it.
+pub(super) fn in_order(world: &World, seen: &Observed, owner: &Owner, decision: &Decision) -> Verdict {
+    let Some(order) = order(seen, owner) else {
+        return Ok(());
+    };
+    let begun = decision
+        .actions
+        .iter()
+        .filter_map(|planned| match &planned.action {
+            Action::CreateChange { spec, .. } => seen.nodes.get(&spec.node_name),
+            _ => None,
+        });
+    let begun: Vec<&NodeView> = begun.collect();
+    for pair in begun.windows(2) {
+        let [one, next] = pair else { continue };
+        if owner.kind == OwnerKind::MutexRunConfig && own_home(world, one) != own_home(world, next) {
+            continue;
+        }
+        if is_after(order, one, next) {
+            return breach(
+                "order",
+                format!(
+                    "{} was begun before {}, the order is {order:?}",
+                    one.name, next.name
+                ),
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Soak: a node of a Plan keeps its turn for so long after its Job.
+pub(super) fn has_soaked(
+    world: &World,
+    seen: &Observed,
+    owner: &Owner,
+    change: &ChangeView,
+    step: Option<Step>,
+) -> Verdict {
+    if step != Some(Step::Done) || owner.kind != OwnerKind::Plan {
+        return Ok(());
+    }
+    let soaks = fleet::settings(seen, owner)
+        .filter_map(|one| one.soak_seconds)
+        .max();
+    let version = seen
+        .plans
+        .get(&owner.key)
+        .and_then(|plan| plan.spec.version.as_deref());
+    let made = world.plan_jobs_made.iter().rfind(|made| {
+        made.plan == owner.key
+            && made.node_uid == change.spec.node_uid
+            && Some(made.version.as_str()) == version
+    });
+    let completed = made.and_then(|made| made.completed_at);
+    let Some((soak, at)) = soaks.zip(completed) else {
+        return Ok(());
+    };
+    if world.now - at < soak {
+        return breach(
+            "soak",
+            format!(
+                "{} is done {} s after its Job, soakSeconds is {soak}",
+                change.spec.node_name,
+                world.now - at
+            ),
+        );
+    }
+    Ok(())
+}
+
+/// Whether a node was begun out of order. Which of two nodes without a zone comes first nobody says.
+fn is_after(order: Order, one: &NodeView, next: &NodeView) -> bool {
+    match order {
+        Order::Name => one.name > next.name,
+        Order::Oldest => one.created > next.created,
+        Order::Newest => one.created < next.created,
+        Order::Zone => {
+            let zone = |node: &NodeView| node.labels.get(openshift::ZONE).cloned();
+            match (zone(one), zone(next)) {
+                (Some(here), Some(there)) => (here, one.created) > (there, next.created),
+                _ => false,
+            }
+        }
+    }
+}
+
+/// 5: once as many nodes have failed as may, no further one is begun. Counted are those that surely have: a rule's last word was
+/// a failure, and the node is held or given up for it.
+fn few_have_failed(
+    world: &World,
+    seen: &Observed,
+    owner: &Owner,
+    (run_id, node): (&str, &NodeView),
+) -> Verdict {
+    let selected = seen.nodes.values();
+    let selected = selected
+        .filter(|node| is_selected(world, seen, owner, node))
+        .count();
+    let Some(budget) = failure_budget(seen, owner, selected) else {
+        return Ok(());
+    };
+    let uid = seen.uid_of(owner).unwrap_or_default();
+    let has_failed = |change: &&ChangeView| {
+        let status = &change.status;
+        let last = status.verdicts.last();
+        change.spec.owner_ref.uid == uid
+            && change.spec.target.run_id == run_id
+            && change.spec.directive.is_none()
+            && change.spec.node_uid != node.uid
+            && seen
+                .nodes
+                .get(&change.spec.node_name)
+                .is_some_and(|node| node.uid == change.spec.node_uid)
+            && (status.step == Some(Step::Held)
+                || status.step == Some(Step::Failed)
+                    && status.reason.as_deref() == Some(Reason::RuleFailed.name()))
+            && last.is_some_and(|verdict| {
+                verdict.outcome == Outcome::Failure
+                    && verdict.round == status.attempt
+                    && !matches!(verdict.phase, Phase::OnFailure)
+            })
+    };
+    let failed = seen.changes.values().filter(has_failed).count();
+    if failed >= budget {
+        return breach(
+            "failures",
+            format!(
+                "{} was begun, {failed} nodes of {owner} have failed of {budget}",
+                node.name
+            ),
+        );
+    }
+    Ok(())
+}
+
+/// Whether the turn has come to its end by itself: the Job of the Plan is complete, or the maintenance is over.
+fn has_changed(world: &World, seen: &Observed, owner: &Owner, change: &ChangeView, since: i64) -> bool {
+    let is_held = matches!(
+        change.status.step,
+        Some(Step::Held | Step::Failed | Step::Skipped)
+    );
+    if change.spec.directive.is_some() || is_held {
+        return false;
+    }
+    let Some(plan) = seen.plans.get(&owner.key) else {
+        return matches!(owner.kind, OwnerKind::NodeMaintenance(_));
+    };
+    let mut made = world.plan_jobs_made.iter();
+    let is_complete = made.any(|made| {
+        made.plan == owner.key
+            && made.node_uid == change.spec.node_uid
+            && made.at >= since
+            && made.completed_at.is_some()
+            && made.parts != PlanParts::Prepare
+            && Some(&made.version) == plan.spec.version.as_ref()
+    });
+    owner.kind == OwnerKind::Plan
+        && is_complete
+        && !plan.deleting
+        && !plan.annotations.contains_key(marks::ABORT)
+}
+
+fn failure_budget(seen: &Observed, owner: &Owner, selected: usize) -> Option<usize> {
+    let number = |limit: &Value| fleet::number(limit, selected).max(1);
+    match owner.kind {
+        OwnerKind::MutexRunConfig => {
+            let run = seen.runs.get(&owner.key)?;
+            let given = run.spec.failure_budget.as_ref();
+            let given = given.and_then(|given| serde_json::to_value(given).ok());
+            Some(given.as_ref().map_or(1, number))
+        }
+        OwnerKind::Plan => {
+            let all = fleet::settings(seen, owner).filter_map(|one| one.failure_budget.as_ref());
+            let all = all.filter_map(|given| serde_json::to_value(given).ok());
+            all.map(|given| number(&given)).min()
+        }
+        OwnerKind::NodeMaintenance(_) => None,
+    }
+}
+
+/// The label keys of which no value has two turns at once.
+fn keys<'a>(seen: &'a Observed, owner: &Owner) -> Vec<&'a String> {
+    if owner.kind == OwnerKind::MutexRunConfig {
+        let run = seen.runs.get(&owner.key);
+        return run
+            .into_iter()
+            .flat_map(|run| run.spec.mutex_keys.iter().flatten())
+            .collect();
+    }
+    let all = fleet::settings(seen, owner);
+    all.flat_map(|one| one.mutex_keys.iter().flatten()).collect()
+}
+
+/// The labels of the nodes that go first: selectors of these worlds have nothing else.
+fn first(seen: &Observed, owner: &Owner) -> Vec<Value> {
+    let all: Vec<_> = match owner.kind {
+        OwnerKind::MutexRunConfig => {
+            let run = seen.runs.get(&owner.key);
+            run.and_then(|run| run.spec.first.as_ref()).into_iter().collect()
+        }
+        OwnerKind::Plan => fleet::settings(seen, owner)
+            .filter_map(|one| one.first.as_ref())
+            .collect(),
+        OwnerKind::NodeMaintenance(_) => Vec::new(),
+    };
+    let all = all.into_iter().filter_map(|one| serde_json::to_value(one).ok());
+    all.map(|mut one| one["matchLabels"].take()).collect()
+}
+
+fn order(seen: &Observed, owner: &Owner) -> Option<Order> {
+    match owner.kind {
+        OwnerKind::MutexRunConfig => {
+            let run = seen.runs.get(&owner.key)?;
+            Some(run.spec.order.unwrap_or(Order::Zone))
+        }
+        OwnerKind::Plan => fleet::settings(seen, owner).find_map(|one| one.order),
+        OwnerKind::NodeMaintenance(_) => None,
+    }
+}
+
+fn selects(labels: &Value, node: &NodeView) -> bool {
+    let mut labels = labels.as_object().into_iter().flatten();
+    labels.all(|(key, value)| node.labels.get(key).map(String::as_str) == value.as_str())
+}
+
+fn is_selected(world: &World, seen: &Observed, owner: &Owner, node: &NodeView) -> bool {
+    match owner.kind {
+        OwnerKind::MutexRunConfig => {
+            let run = seen.runs.get(&owner.key);
+            let targets = run.map(|run| target_pools(seen, run)).unwrap_or_default();
+            matches!(own_home(world, node), Primary::Pool(home) if targets.contains(&home))
+        }
+        OwnerKind::Plan => {
+            let meant = world.people.plans.get(&owner.key);
+            meant.is_some_and(|meant| node.labels.contains_key(&meant.role))
+        }
+        OwnerKind::NodeMaintenance(_) => false,
+    }
+}
+
+/// Whether the node surely is not where the owner takes it.
+fn is_behind(world: &World, seen: &Observed, owner: &Owner, node: &NodeView) -> bool {
+    if !is_selected(world, seen, owner, node) {
+        return false;
+    }
+    if owner.kind != OwnerKind::Plan {
+        let Primary::Pool(home) = own_home(world, node) else {
+            return false;
+        };
+        let pool = seen.pools.get(&home);
+        return pool.is_some_and(|pool| node.annotation(openshift::CURRENT_CONFIG) != pool.config);
+    }
+    let plan = seen.plans.get(&owner.key);
+    let version = plan.and_then(|plan| plan.spec.version.as_deref());
+    let mut made = world.plan_jobs_made.iter();
+    let is_complete = made.any(|made| {
+        made.plan == owner.key
+            && made.node_uid == node.uid
+            && made.completed_at.is_some()
+            && Some(made.version.as_str()) == version
+    });
+    !is_complete && Some(node.kubelet_version.as_str()) != version
+}
+
+/// Whether a person or a rule left the node out, or it has been away for too long.
+fn is_left_out(seen: &Observed, owner: &Owner, node: &NodeView) -> bool {
+    let uid = seen.uid_of(owner).unwrap_or_default();
+    let mut changes = seen
+        .changes
+        .values()
+        .filter(|change| change.spec.owner_ref.uid == uid && change.spec.node_uid == node.uid);
+    let by_word = changes.any(|change| {
+        change.spec.directive.is_some() || matches!(change.status.step, Some(Step::Skipped | Step::Failed))
+    });
+    by_word || !node.ready && leaves_out(seen, owner)
+}
+
+fn leaves_out(seen: &Observed, owner: &Owner) -> bool {
+    let after = Some(NotReadyPolicy::LeaveOutAfter);
+    match owner.kind {
+        OwnerKind::MutexRunConfig => {
+            let run = seen.runs.get(&owner.key);
+            run.is_some_and(|run| run.spec.not_ready_policy == after)
+        }
+        _ => fleet::settings(seen, owner).any(|one| one.not_ready_policy == after),
+    }
+}
