@@ -98,7 +98,11 @@ fn the_clocks_going_forward_shorten_a_night_and_going_back_lengthen_it() {
             ("2027-10-31T01:29:00Z", "open until 2027-10-31T03:00:00Z"),
         ],
     );
-    // All of it is skipped.
+    // All of it is skipped, and a weekly one comes a week later.
+    check_times(
+        json!({"timeZone": "Europe/Warsaw", "openings": [{"days": ["sun"], "startTime": "02:00", "endTime": "03:00"}]}),
+        &[("2027-03-22T12:00:00Z", "shut until 2027-04-04T00:00:00Z")],
+    );
     check_times(
         json!({"timeZone": "Europe/Warsaw", "openings": [{"startTime": "02:00", "endTime": "03:00"}]}),
         &[("2027-03-28T00:30:00Z", "shut until 2027-03-29T00:00:00Z")],
@@ -128,6 +132,19 @@ fn a_cron_expression_opens_for_a_time_at_the_place_of_the_time_zone() {
             ("2027-01-15T13:58:00Z", "open until 2027-01-15T13:59:00Z"),
             ("2027-01-15T13:59:00Z", "shut until 2027-01-16T00:00:00Z"),
         ],
+    );
+    // A start that the clocks move on is not missed on the way.
+    check_times(
+        json!({"timeZone": "Europe/Warsaw", "openings": [{"cron": "30 2 * * *", "durationSeconds": 1800}]}),
+        &[
+            ("2027-03-28T01:10:00Z", "shut until 2027-03-28T01:30:00Z"),
+            ("2027-03-28T01:40:00Z", "open until 2027-03-28T02:00:00Z"),
+        ],
+    );
+    // Always open, minute by minute.
+    check_times(
+        json!({"openings": [{"cron": "* * * * *", "durationSeconds": 60}]}),
+        &[("2027-03-28T01:10:30Z", "open until never")],
     );
     // A start in the hour that comes twice is the first of the two.
     check_times(
@@ -200,7 +217,19 @@ fn hours_that_cannot_be_understood_name_the_field_and_what_is_wanted() {
             "openings[0].cron: found it beside days",
         ),
         (
-            json!({"timeZone": "Mars/Base"}),
+            json!({}),
+            "openings: found neither openings nor freezes, wanted one of them",
+        ),
+        (
+            json!({"openings": null, "freezes": []}),
+            "openings: found neither openings nor freezes",
+        ),
+        (
+            opening(json!({"days": null})),
+            "openings[0].days: found an opening that says nothing",
+        ),
+        (
+            json!({"timeZone": "Mars/Base", "openings": [{"days": ["mon"]}]}),
             "timeZone: found \"Mars/Base\", wanted a time zone such as Europe/Warsaw",
         ),
         (
@@ -418,6 +447,17 @@ fn what_nodes_took_until_now_is_the_forecast_of_the_next() {
         cluster
     };
     check(&after(600), "> admit a");
+    // A turn that was given back the night before is no part of it.
+    let mut given_back = after(600);
+    for change in given_back.observed.changes.values_mut() {
+        let mut earlier = change.status.entries[0].clone();
+        earlier.at = at(-86_400).to_string();
+        for entry in &mut change.status.entries {
+            entry.attempt = 2;
+        }
+        change.status.entries.insert(0, earlier);
+    }
+    check(&given_back, "> admit a");
     check(
         &after(1800),
         "node a Selected WindowEndsSoon ~ a node of it took 30m00s in the median
@@ -448,12 +488,24 @@ fn a_freeze_and_a_later_start_are_told_with_their_ends() {
 }
 
 #[test]
-fn of_several_hours_all_must_be_open_and_the_last_says_when() {
-    let tuesdays = r#""window":{"openings":[{"days":["tue"],"startTime":"1","endTime":"2"}]}"#;
-    let cluster = plan(CLOSED, &bound("Plan", tuesdays));
+fn of_several_hours_all_must_be_open_at_once() {
+    let bound_to = |opening: &str| {
+        let window = format!(r#""window":{{"openings":[{opening}]}}"#);
+        plan(CLOSED, &bound("Plan", &window))
+    };
     check(
-        &cluster,
-        "node a Selected OutsideWindow ~ MutexBinding nights spec.window is closed (tue 01:00–02:00 UTC); it opens Tue 2027-01-19 01:00 UTC",
+        &bound_to(r#"{"days":["mon"],"startTime":"22:30","endTime":"23:30"}"#),
+        "node a Selected OutsideWindow ~ MutexBinding nights spec.window is closed (mon 22:30–23:30 UTC); it opens Mon 2027-01-18 22:30 UTC",
+    );
+    check(
+        &bound_to(r#"{"days":["fri","mon"],"startTime":"7:30","endTime":"22:30"}"#),
+        "node a Selected OutsideWindow ~ spec.mutex.window is closed (mon 22:00–23:00 UTC)",
+    );
+    // One opens on Tuesdays, the other on Mondays.
+    check(
+        &bound_to(r#"{"days":["tue"],"startTime":"1","endTime":"2"}"#),
+        "node a Selected NeverOpens ~ spec.mutex.window and MutexBinding nights spec.window are never open at once
+         ends a ClusterAdmin",
     );
 }
 

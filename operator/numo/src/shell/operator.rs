@@ -179,7 +179,7 @@ pub async fn run(
         fence.clone(),
     );
     let limits = token::keep(connection.clone(), namespace.clone(), metrics.clone());
-    let lost = lead(&mut planner, &mut candidate, &fence, limits, stop).await;
+    let lost = Box::pin(lead(&mut planner, &mut candidate, &fence, limits, stop)).await;
     metrics.leader.set(0);
     if lost {
         return Err(OperatorError::LeaseLost);

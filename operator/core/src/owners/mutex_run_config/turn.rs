@@ -395,8 +395,7 @@ impl steps::Turn for Turn<'_, '_> {
             // The MCO goes through these, inside the step Released.
             Step::Cordoned | Step::Drained | Step::Changed | Step::Ready | Step::Uncordoned => None,
             Step::Released => Some(&[Step::PreRules]),
-            // One that came to the target by others and is asked again has only these.
-            Step::Soaked => Some(&[Step::Released, Step::PostRules]),
+            Step::PostRules | Step::Soaked => Some(&[Step::Released]),
             _ => Some(&[]),
         }
     }
