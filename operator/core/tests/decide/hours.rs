@@ -36,6 +36,7 @@ fn stands(hours: &Hours, at: &str) -> String {
     }
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "a table of literals")]
 fn check_times(spec: Value, times: &[(&str, &str)]) {
     let hours = parse(spec.clone()).expect("sound hours");
     for (at, expected) in times {
