@@ -341,6 +341,11 @@ reasons! {
 }
 
 impl Reason {
+    /// The reason of this name, if numo has one.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|reason| reason.name() == name)
+    }
+
     /// Whether it is a matter of the calendar: nodes begin again when the hours of their owner open.
     pub const fn is_of_hours(self) -> bool {
         matches!(

@@ -155,8 +155,8 @@ impl Hours {
                 opens: self.opens_after(now),
             };
         }
-        let mut freezes = self.freezes.iter().map(|freeze| freeze.from);
-        let first = freezes.by_ref().filter(|from| *from > now).min();
+        let freezes = self.freezes.iter().map(|freeze| freeze.from);
+        let first = freezes.filter(|from| *from > now).min();
         let until = self.end_of_opening(now).into_iter().chain(first).min();
         State::Open { until }
     }
@@ -182,7 +182,7 @@ impl Hours {
     /// A time as people at the place of the openings read it, and as everybody does.
     pub fn clock(&self, at: Timestamp) -> String {
         match self.zone.iana_name() {
-            None | Some("UTC") => format!("{}", at.strftime("%a %Y-%m-%d %H:%M UTC")),
+            None | Some("UTC") => at.strftime("%a %Y-%m-%d %H:%M UTC").to_string(),
             Some(name) => {
                 let local = at.to_zoned(self.zone.clone());
                 format!(

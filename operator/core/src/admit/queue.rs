@@ -82,15 +82,14 @@ pub fn admit<'a>(queue: &mut impl Queue<'a>) {
     let mut ledger = Ledger::of(observed, now);
     let mut probes = Probes::default();
     let mut asking = 0;
-    let median = queue.run_id().and_then(|run| eta::median_seconds(observed, run));
-    let median_seconds = median.map(|(median, _)| median);
-    let shut = queue.schedule().refusal(now, median_seconds);
+    let median = || Some(eta::median_seconds(observed, queue.run_id()?)?.0);
+    let shut = queue.schedule().refusal(now, median);
     if let Some(at) = queue.schedule().changes_after(now) {
         queue.out().wake(at);
     }
     let mut waiting = queue.waiting();
     // Whose turn was closed for too long stands behind the others.
-    waiting.sort_by_key(|one| closed::stood_back(queue.change(*one)));
+    waiting.sort_by_key(|one| closed::stands_behind(queue.change(*one)));
     for one in waiting {
         if queue.sort_out(one, &mut ledger).is_break() {
             continue;

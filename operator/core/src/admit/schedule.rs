@@ -106,13 +106,17 @@ impl<'a> Schedule<'a> {
         if *at == now { known.clone() } else { work_out() }
     }
 
-    /// Why no node begins: the window is closed, or would be before the node is done. `median_seconds` is what a node took until now.
-    pub fn refusal(&self, now: Timestamp, median_seconds: Option<i64>) -> Option<Why> {
+    /// Why no node begins: the window is closed, or would be before the node is done. `median` is what a node took until now (seconds):
+    /// all journals are read for it, and it is asked for only where an end is in sight that says nothing itself.
+    pub fn refusal(&self, now: Timestamp, median: impl Fn() -> Option<i64>) -> Option<Why> {
         self.closed(now).or_else(|| {
             let states = self.states(now);
             let mut open = states.iter().zip(&self.hours);
             open.find_map(|(state, (field, hours))| match state {
-                State::Open { until: Some(end) } => ends_soon(field, hours, (now, *end), median_seconds),
+                State::Open { until: Some(end) } => {
+                    let needed = hours.min_remaining_seconds.or_else(&median)?;
+                    ends_soon(field, hours, (now, *end), needed)
+                }
                 State::Open { until: None } | State::Shut { .. } => None,
             })
         })
@@ -164,13 +168,8 @@ fn shut(field: &str, hours: &Hours, freeze: Option<&Freeze>, opens: Option<Times
     }
 }
 
-fn ends_soon(
-    field: &str,
-    hours: &Hours,
-    (now, end): (Timestamp, Timestamp),
-    median_seconds: Option<i64>,
-) -> Option<Why> {
-    let needed = hours.min_remaining_seconds.or(median_seconds)?;
+/// `needed`: so many seconds must be left.
+fn ends_soon(field: &str, hours: &Hours, (now, end): (Timestamp, Timestamp), needed: i64) -> Option<Why> {
     let left = end.as_second() - now.as_second();
     if left >= needed {
         return None;

@@ -89,16 +89,16 @@ fn since(change: &ChangeView) -> Option<Timestamp> {
     journal::time(change.status.closed_since.as_deref())
 }
 
-/// When the node gave its last turn back because that was closed; it stands behind those that did not.
+/// When the node gave its last turn back because that was closed.
 pub(crate) fn stood_back(change: Option<&ChangeView>) -> Option<Timestamp> {
     let change = change.filter(|change| change.status.step == Some(Step::Selected))?;
-    // Whom the hours sent back is the next when they open.
-    let is_of_hours = || {
-        Reason::ALL
-            .iter()
-            .any(|reason| reason.is_of_hours() && journal::is_for(change, *reason))
-    };
-    since(change).filter(|_| !is_of_hours())
+    since(change)
+}
+
+/// Since when the node stands behind those that did not give their turn back. Whom the hours sent back is the next when they open.
+pub(crate) fn stands_behind(change: Option<&ChangeView>) -> Option<Timestamp> {
+    let is_of_hours = change.and_then(journal::reason).is_some_and(Reason::is_of_hours);
+    stood_back(change).filter(|_| !is_of_hours)
 }
 
 /// The nodes that stand back for a drain that could not pass, in one pass.

@@ -219,6 +219,11 @@ pub fn is_for(change: &ChangeView, reason: Reason) -> bool {
     change.status.reason.as_deref() == Some(reason.name())
 }
 
+/// Why the journal ended or holds, if it is for a reason that numo knows.
+pub fn reason(change: &ChangeView) -> Option<Reason> {
+    Reason::named(change.status.reason.as_deref()?)
+}
+
 /// The journals of an owner to be forgotten: of each node the last three targets are kept, thirty days at most. Those of
 /// the present one are.
 pub(crate) fn forgotten<'a>(

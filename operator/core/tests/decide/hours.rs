@@ -383,6 +383,32 @@ fn a_turn_that_has_changed_nothing_is_given_back_when_the_window_closes() {
 }
 
 #[test]
+fn a_node_that_the_hours_sent_back_holds_nothing_and_is_the_next() {
+    let sent_back = "Selected reason:OutsideWindow attempt:2 closed:300";
+    check(
+        &maintenance(CLOSED, &format!("turn a {sent_back}\n kept a")),
+        "node a Selected GivingBack
+         > unshield a
+         > release lease a",
+    );
+    let nodes = "node a worker 4.16.0\n node b worker 4.16.0";
+    check(
+        &run("", &format!("{nodes}\n change a {sent_back}")),
+        "node b Selected WaitingForTurn
+         > journal a Admitted Admitting",
+    );
+    // Others had their turn while its drain could not pass.
+    check(
+        &run(
+            "",
+            &format!("{nodes}\n change a Selected reason:Suspended attempt:2 closed:300"),
+        ),
+        "node a Selected WaitingForTurn
+         > admit b",
+    );
+}
+
+#[test]
 fn a_node_that_is_being_changed_is_brought_to_its_end_in_a_closed_window() {
     check(
         &run(

@@ -32,6 +32,7 @@ use numo_core::{
     eta::{self, Eta},
     observed::{ChangeView, ForeignController, Key, MaintenanceView, Observed, Settings},
     report::{NodeReport, Report, Why},
+    turn::journal,
     verdict::Answers,
 };
 use std::{collections::BTreeMap, time::Duration};
@@ -347,10 +348,9 @@ fn as_the_journal_has_it(decision: &mut Decision, observed: &Observed) {
                 .is_some_and(|seen| seen >= change.generation);
         let by_itself = node.why.reason.who() == Actor::Numo;
         let held = status.step == Some(Step::Held) && obeyed && (node.step != Step::Held || by_itself);
-        let known = |name: &str| Reason::ALL.iter().find(|reason| reason.name() == name);
-        if held && let Some(reason) = status.reason.as_deref().and_then(known) {
+        if held && let Some(reason) = journal::reason(change) {
             node.step = Step::Held;
-            node.why = Why::new(*reason, status.message.clone().unwrap_or_default());
+            node.why = Why::new(reason, status.message.clone().unwrap_or_default());
         }
     }
 }
@@ -358,7 +358,7 @@ fn as_the_journal_has_it(decision: &mut Decision, observed: &Observed) {
 /// A refused Job and a drain that would not pass are known to the operator alone: what it recorded takes
 /// the place of "is starting" and "is being tried".
 fn what_only_the_operator_knows(decision: &mut Decision, wait: &WaitCount) {
-    let Some(reason) = Reason::ALL.iter().find(|reason| reason.name() == wait.reason) else {
+    let Some(reason) = Reason::named(&wait.reason) else {
         return;
     };
     let operators = reason.is_of_evaluation()
@@ -384,7 +384,7 @@ fn what_only_the_operator_knows(decision: &mut Decision, wait: &WaitCount) {
         }
     };
     if unsure {
-        node.why = Why::new(*reason, wait.message.clone());
+        node.why = Why::new(reason, wait.message.clone());
     }
 }
 

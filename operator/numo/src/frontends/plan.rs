@@ -408,9 +408,7 @@ fn completion(complete: &PlanCondition, version: &str, hash: &str) -> Option<Tra
 
 /// The event of a changed condition Stalled.
 fn stall(stalled: &PlanCondition, before: Option<&PlanCondition>) -> Option<Transition> {
-    let reason = Reason::ALL
-        .iter()
-        .find(|reason| stalled.reason.as_deref() == Some(reason.name()))?;
+    let reason = Reason::named(stalled.reason.as_deref()?)?;
     let known = before.is_some_and(|before| {
         // Of these each further node is news.
         let names_nodes = matches!(reason, Reason::NodesLeftOut | Reason::NodesUngated);

@@ -261,8 +261,8 @@ fn noted(frame: &Frame<'_>, member: &Member<'_>) -> Option<Why> {
         .not_admitted
         .iter()
         .find(|noted| noted.node == member.node.name)?;
-    let reason = Reason::ALL.iter().find(|reason| reason.name() == noted.reason)?;
-    Some(Why::new(*reason, noted.message.clone()))
+    let reason = Reason::named(&noted.reason)?;
+    Some(Why::new(reason, noted.message.clone()))
 }
 
 /// Carries out what a person said about a node before its turn; true if it is not to have one now.
@@ -509,11 +509,7 @@ pub fn report_done(draft: &mut Draft<'_>, member: &Member<'_>) {
 /// Reports a node that was left out of the run.
 pub fn report_left_out(draft: &mut Draft<'_>, member: &Member<'_>, change: &ChangeView) {
     let step = change.status.step.unwrap_or(Step::Skipped);
-    let reason = Reason::ALL
-        .iter()
-        .copied()
-        .find(|reason| journal::is_for(change, *reason))
-        .unwrap_or(Reason::SkippedByPolicy);
+    let reason = journal::reason(change).unwrap_or(Reason::SkippedByPolicy);
     let message = change
         .status
         .message

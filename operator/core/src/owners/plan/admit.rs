@@ -231,14 +231,12 @@ impl<'a> Pass<'a> {
             return false;
         }
         let step = change.status.step.unwrap_or(Step::Skipped);
-        let reason = Reason::ALL
-            .iter()
-            .find(|reason| journal::is_for(change, **reason));
+        let reason = journal::reason(change);
         let message = change.status.message.clone().unwrap_or_default();
         self.say(
             node,
             step,
-            Why::new(reason.copied().unwrap_or(Reason::SkippedByPerson), message),
+            Why::new(reason.unwrap_or(Reason::SkippedByPerson), message),
             Some(change),
         );
         true

@@ -231,11 +231,9 @@ impl<'a> Pass<'a> {
             let why = failed::why_held(turn.node, turn.change);
             return self.say_turn(turn, Step::Held, why);
         }
-        let reason = Reason::ALL
-            .iter()
-            .find(|reason| journal::is_for(turn.change, **reason));
+        let reason = journal::reason(turn.change);
         let message = turn.change.status.message.clone().unwrap_or_default();
-        let why = Why::new(reason.copied().unwrap_or(Reason::JobFailed), message);
+        let why = Why::new(reason.unwrap_or(Reason::JobFailed), message);
         self.say_turn(turn, Step::Held, why);
     }
 }

@@ -16,15 +16,10 @@ pub(super) fn verdict_of(kind: &str, key: &Key, conditions: &[numo_api::Conditio
         };
     };
     let is_valid = condition.status == "True";
-    let reason = Reason::ALL
-        .iter()
-        .find(|reason| condition.reason.as_deref() == Some(reason.name()));
+    let reason = condition.reason.as_deref().and_then(Reason::named);
     let mut one = Explanation {
         phase: Some(if is_valid { "valid" } else { "not valid" }.to_owned()),
-        ..Explanation::of(
-            object,
-            (reason.copied(), condition.message.clone().unwrap_or_default()),
-        )
+        ..Explanation::of(object, (reason, condition.message.clone().unwrap_or_default()))
     };
     for other in conditions
         .iter()

@@ -105,8 +105,7 @@ impl Context {
 
     /// Shows an owner in the metrics, with the reason of its Ready and whether it is Stalled.
     pub fn show(&self, owner: &Owner, decision: &Decision, (ready, stalled): (Option<&str>, bool)) {
-        let reason = Reason::ALL.iter().find(|reason| ready == Some(reason.name()));
-        let reason = reason.copied().unwrap_or(Reason::Progressing);
+        let reason = ready.and_then(Reason::named).unwrap_or(Reason::Progressing);
         self.metrics.show(owner, &decision.report, reason, stalled);
     }
 }

@@ -58,9 +58,7 @@ fn of<'a>(list: &'a [Condition], type_: &str) -> Option<&'a Condition> {
 
 /// The reason of a condition, if it is one that numo knows.
 fn named(condition: &Condition) -> Option<Reason> {
-    let reason = condition.reason.as_deref();
-    let known = Reason::ALL.iter().find(|known| reason == Some(known.name()));
-    known.copied()
+    Reason::named(condition.reason.as_deref()?)
 }
 
 fn event(warning: bool, reason: Reason, action: EventAction, condition: &Condition) -> Event {
