@@ -183,7 +183,7 @@ reasons! {
     Stopped: ClusterAdmin, "A MutexBudget is paused: nothing new begins on its nodes.";
     DryRun: ClusterAdmin, "spec.dryRun: numo decides and reports, and writes nothing.";
     FailureBudgetSpent: ClusterAdmin, "As many nodes have failed as spec.failureBudget allows.";
-    NamespaceNotAllowed: ClusterAdmin, "The object is in a namespace that numo does not honour for this kind.";
+    NamespaceNotAllowed: ClusterAdmin, "The object is in a namespace that numo does not watch for this kind.";
     NamespaceTerminating: ClusterAdmin, "The namespace of the object is being deleted.";
     FieldNotServed: ClusterAdmin, "A field asks for something that this version of numo does not do.";
     InvalidField: ClusterAdmin, "A field has a value that cannot work.";

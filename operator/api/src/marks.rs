@@ -75,7 +75,7 @@ pub const RULE_LABEL_PREFIX: &str = "mutexrule.openshift-optional.skrzypek.io/";
 /// Annotation of a Secret: the servers, separated by commas, to whose requests rules may have it attached.
 pub const RULE_HOSTS: &str = "numo.openshift-optional.skrzypek.io/rule-hosts";
 
-/// Label on a Namespace, set by a cluster administrator: its rules may be lent what is inside the cluster.
+/// Label on a Namespace, set by a cluster administrator: its rules may be granted what is inside the cluster.
 pub const RULE_NETWORK: &str = "numo.openshift-optional.skrzypek.io/rule-network";
 /// The value of that label.
 pub const RULE_NETWORK_CLUSTER: &str = "cluster";
@@ -126,7 +126,7 @@ pub const PLAN_JOB_TTL: &str = "upgrade.cattle.io/ttl-seconds-after-finished";
 pub const PLAN_GATE: &str = "numo.openshift-optional.skrzypek.io/gate";
 /// Annotation of a Job that only prepares a node which numo drains.
 pub const PLAN_PREPARES: &str = "numo.openshift-optional.skrzypek.io/prepares";
-/// Label of a Namespace in which Plans are honoured, if its value is `true`. Only those may set it who may write
+/// Label of a Namespace in which Plans are watched, if its value is `true`. Only those may set it who may write
 /// Namespaces; editors of what is in a namespace may not.
 pub const PLANS_NAMESPACE: &str = "numo.openshift-optional.skrzypek.io/plans";
 

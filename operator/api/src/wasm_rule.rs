@@ -1,4 +1,4 @@
-//! `spec.wasm` and `status.wasm` of a MutexRule: the component, its configuration, and what it is lent.
+//! `spec.wasm` and `status.wasm` of a MutexRule: the component, its configuration, and what it is granted.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -35,7 +35,7 @@ pub struct WasmRule {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253), regex(pattern = "^([a-z0-9]([-.a-z0-9]*[a-z0-9])?)?$"))]
     pub service_account_name: Option<String>,
-    /// What the component is lent. Nothing that is not named here.
+    /// What the component is granted. Nothing that is not named here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grants: Option<RuleGrants>,
     /// What one evaluation may use.
@@ -111,7 +111,7 @@ pub enum SignatureMode {
     Warn,
 }
 
-/// What a component is lent.
+/// What a component is granted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RuleGrants {
@@ -136,7 +136,7 @@ pub struct KubernetesGrant {
     /// Such as v1 or policy/v1.
     #[schemars(length(min = 1, max = 317))]
     pub api_version: String,
-    /// Such as PodDisruptionBudget. Secrets are lent only where numo runs with --rules-read-secrets.
+    /// Such as PodDisruptionBudget. Secrets are granted only where numo runs with --rules-read-secrets.
     #[schemars(length(min = 1, max = 63))]
     pub kind: String,
     /// Only in these namespaces. Default: in all, and objects without one.
@@ -253,7 +253,7 @@ pub struct WasmStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), inner(length(max = 256)))]
     pub imports: Vec<String>,
-    /// What it wants to be lent, and what for.
+    /// What it wants to be granted, and what for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub wants: Vec<Want>,
@@ -275,7 +275,7 @@ pub struct SeenVersion {
     pub version: String,
 }
 
-/// Something that a component wants to be lent.
+/// Something that a component wants to be granted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Want {

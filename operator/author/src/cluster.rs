@@ -1,4 +1,4 @@
-//! What the toolkit is lent of a cluster. Whoever starts it connects: no Kubernetes client is known here.
+//! What the toolkit is granted of a cluster. Whoever starts it connects: no Kubernetes client is known here.
 
 use async_trait::async_trait;
 use clap::Args;

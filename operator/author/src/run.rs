@@ -42,7 +42,7 @@ pub(crate) struct RunArgs<C: Args> {
     /// Configuration: JSON, or a file of YAML or JSON
     #[arg(long, value_name = "JSON|FILE")]
     config: Option<String>,
-    /// What it is lent: APIVERSION/KIND[@NAMESPACE], a URL of a server, or prometheus; may be given more than once
+    /// What it is granted: APIVERSION/KIND[@NAMESPACE], a URL of a server, or prometheus; may be given more than once
     /// [default: the kinds it wants, and no server]
     #[arg(long, value_name = "GRANT")]
     grant: Vec<String>,
@@ -361,10 +361,10 @@ fn config<C: Args>(args: &RunArgs<C>) -> Result<String, CliError> {
     Ok(value.to_string())
 }
 
-/// What is lent by the command line.
+/// What is granted by the command line.
 fn terms<C: Args>(args: &RunArgs<C>, rule: &Rule) -> Result<Terms, CliError> {
     let grants = if args.grant.is_empty() {
-        // A server may be told what was read: that is only lent by name.
+        // A server may be told what was read: that is only granted by name.
         Grants {
             http: Vec::new(),
             prometheus: None,

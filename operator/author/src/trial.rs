@@ -21,7 +21,7 @@ use std::{
 pub(crate) struct Trial {
     /// The question.
     pub(crate) input: Input,
-    /// What is lent, and how much.
+    /// What is granted, and how much.
     pub(crate) terms: Terms,
     /// Who answers.
     pub(crate) services: Services,
@@ -141,7 +141,7 @@ pub(crate) fn owner(namespace: &str) -> ObjectRef {
 }
 
 /// Grants for all that is wanted, and nothing beside. Where the component leaves it to its configuration which server
-/// it asks, these are lent.
+/// it asks, these are granted.
 pub(crate) fn all_wanted(wants: &[Want], servers: &[url::Url]) -> Result<Grants, CliError> {
     let named: Vec<Want> = wants
         .iter()

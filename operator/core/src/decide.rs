@@ -5,7 +5,7 @@ pub use crate::{
     action::{FORGET_CHAIN, JOB_CHAIN},
     decision::{Decision, Snapshot},
     owners::mutex_run_config::{
-        Frame, Member,
+        Member, RunView,
         gates::written::{MAX_CORRECTIONS, is_of_a_run, unlabelled_by_other},
         reservation,
     },
@@ -38,8 +38,8 @@ pub fn decide(snapshot: &Snapshot<'_>, answers: &Answers) -> Decision {
     };
     match owner.kind {
         OwnerKind::MutexRunConfig => observed.runs.get(&owner.key).map(|run| {
-            let frame = Frame::of(snapshot, run);
-            pass(snapshot, view, Run::of(&frame, answers))
+            let run = RunView::of(snapshot, run);
+            pass(snapshot, view, Run::of(&run, answers))
         }),
         OwnerKind::NodeMaintenance(group) => observed.maintenances.get(owner).map(|seen| {
             pass(

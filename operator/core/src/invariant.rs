@@ -5,7 +5,7 @@ pub use crate::lint::checks::Breach;
 
 use crate::{
     decision::{Decision, Snapshot},
-    lint::table::{Sight, keep},
+    lint::table::{Seen, keep},
     owner::OwnerKind,
     owners::{mutex_run_config, node_maintenance, plan},
 };
@@ -19,7 +19,7 @@ pub fn lint(snapshot: &Snapshot<'_>, decision: &mut Decision) -> Vec<Breach> {
     }
     let (observed, owner) = (snapshot.observed, snapshot.owner);
     let found = observed.owner(owner).and_then(|view| {
-        let sight = Sight {
+        let seen = Seen {
             now: snapshot.now,
             observed,
             owner,
@@ -28,22 +28,22 @@ pub fn lint(snapshot: &Snapshot<'_>, decision: &mut Decision) -> Vec<Breach> {
         Some(match owner.kind {
             OwnerKind::MutexRunConfig => {
                 let run = observed.runs.get(&owner.key)?;
-                let frame = OnceCell::new();
+                let view = OnceCell::new();
                 let checks = mutex_run_config::Lint {
-                    sight,
+                    seen,
                     snapshot,
                     run,
-                    frame,
+                    view,
                 };
-                keep(decision, sight, &checks)
+                keep(decision, seen, &checks)
             }
             OwnerKind::NodeMaintenance(_) => {
                 let view = observed.maintenances.get(owner)?;
-                keep(decision, sight, &node_maintenance::Lint { sight, view })
+                keep(decision, seen, &node_maintenance::Lint { seen, view })
             }
             OwnerKind::Plan => {
                 let view = observed.plans.get(&owner.key)?;
-                keep(decision, sight, &plan::Lint { sight, view })
+                keep(decision, seen, &plan::Lint { seen, view })
             }
         })
     });

@@ -121,11 +121,11 @@ impl Observed {
     /// node changes. Elsewhere anyone could have made it.
     pub fn is_trusted(&self, change: &ChangeView) -> bool {
         let namespace = &change.key.namespace;
-        self.honours_runs(namespace) || self.honours_plans(namespace)
+        self.watches_runs(namespace) || self.watches_plans(namespace)
     }
 
-    /// Whether MutexRunConfigs are honoured in a namespace.
-    fn honours_runs(&self, namespace: &str) -> bool {
+    /// Whether MutexRunConfigs are watched in a namespace.
+    fn watches_runs(&self, namespace: &str) -> bool {
         let settings = &self.settings;
         namespace == settings.namespace || settings.run_namespaces.iter().any(|named| named == namespace)
     }
@@ -137,16 +137,16 @@ impl Observed {
         found.map(|((_, key), _)| key)
     }
 
-    /// Whether Plans are honoured in a namespace: by a flag, or by a label that only those may set who may write
+    /// Whether Plans are watched in a namespace: by a flag, or by a label that only those may set who may write
     /// Namespaces.
-    pub fn honours_plans(&self, namespace: &str) -> bool {
+    pub fn watches_plans(&self, namespace: &str) -> bool {
         let settings = &self.settings;
         namespace == settings.namespace
             || settings.plan_namespaces.iter().any(|named| named == namespace)
             || self.plan_namespaces.contains(namespace)
     }
 
-    /// Whether a Plan stands in the operator's own namespace. Plans are honoured there in any case.
+    /// Whether a Plan stands in the operator's own namespace. Plans are watched there in any case.
     pub fn has_plans_at_home(&self) -> bool {
         let own = &self.settings.namespace;
         self.plans.keys().any(|key| key.namespace == *own)
@@ -260,9 +260,9 @@ pub struct Settings {
     pub namespace: String,
     /// The operator's own ServiceAccount, in its own namespace.
     pub service_account: String,
-    /// Namespaces besides its own in which MutexRunConfigs are honoured.
+    /// Namespaces besides its own in which MutexRunConfigs are watched.
     pub run_namespaces: Vec<String>,
-    /// Namespaces besides its own in which Plans are honoured.
+    /// Namespaces besides its own in which Plans are watched.
     pub plan_namespaces: Vec<String>,
     /// It is decided for people to read, and nothing is written: what only the operator may see is as the status has it.
     pub only_looks: bool,
@@ -1307,9 +1307,9 @@ impl Observed {
     pub fn heeds(&self, plural: &str, namespace: &str) -> bool {
         match plural {
             _ if namespace.is_empty() => true,
-            "plans" => self.honours_plans(namespace),
-            "mutexrunconfigs" | "mutextargets" => self.honours_runs(namespace),
-            _ => self.honours_runs(namespace) || self.honours_plans(namespace),
+            "plans" => self.watches_plans(namespace),
+            "mutexrunconfigs" | "mutextargets" => self.watches_runs(namespace),
+            _ => self.watches_runs(namespace) || self.watches_plans(namespace),
         }
     }
 

@@ -27,7 +27,7 @@ pub fn refusal(rule: &RuleView, observed: &Observed) -> Option<(Reason, String)>
     let has_plans = if to == own {
         from != own && observed.has_plans_at_home()
     } else {
-        observed.honours_plans(to)
+        observed.watches_plans(to)
     };
     if has_plans {
         let instead = if to == own { from } else { own };

@@ -4,7 +4,7 @@ use crate::{
     intent,
     observed::{Key, Observed, RunConfigView},
     owner::{Owner, OwnerKind},
-    owners::mutex_run_config::gates::honoured::not_honoured,
+    owners::mutex_run_config::gates::watched::not_watched,
     owners::{node_maintenance, plan},
 };
 use numo_api::marks;
@@ -13,9 +13,9 @@ use std::collections::BTreeMap;
 /// How an owner refers to a rule, the stronger first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Referral {
-    /// An owner that is honoured.
-    Honoured,
-    /// An owner that is not honoured, and says by its finalizer that it has something to give back. Whoever may write the owner may
+    /// An owner that is watched.
+    Watched,
+    /// An owner that is not watched, and says by its finalizer that it has something to give back. Whoever may write the owner may
     /// write that, too.
     GivesBack,
 }
@@ -23,9 +23,9 @@ pub enum Referral {
 /// The rules that owners refer to, whether they exist or not, each by its strongest referral.
 pub fn rules(observed: &Observed) -> BTreeMap<Key, Referral> {
     let gives_back = |finalizers: &[String]| finalizers.iter().any(|one| one == marks::FINALIZER);
-    let referral = |honoured: bool, finalizers: &[String]| {
+    let referral = |watched: bool, finalizers: &[String]| {
         let leaves = || gives_back(finalizers).then_some(Referral::GivesBack);
-        honoured.then_some(Referral::Honoured).or_else(leaves)
+        watched.then_some(Referral::Watched).or_else(leaves)
     };
     let mut all = BTreeMap::new();
     let mut refer = |referral: Referral, key: Key| {
@@ -33,18 +33,18 @@ pub fn rules(observed: &Observed) -> BTreeMap<Key, Referral> {
         *strongest = referral.min(*strongest);
     };
     for run in observed.runs.values() {
-        let honoured = not_honoured(run, &observed.settings).is_none();
-        if let Some(referral) = referral(honoured, &run.finalizers) {
+        let watched = not_watched(run, &observed.settings).is_none();
+        if let Some(referral) = referral(watched, &run.finalizers) {
             rules_of_run(run, observed).for_each(|key| refer(referral, key));
         }
     }
     for view in observed.maintenances.values() {
         let rules = node_maintenance::rules_of(view, observed).into_iter();
-        rules.for_each(|(key, _)| refer(Referral::Honoured, key));
+        rules.for_each(|(key, _)| refer(Referral::Watched, key));
     }
     for view in observed.plans.values() {
-        let honoured = plan::not_honoured(view, observed).is_none();
-        if let Some(referral) = referral(honoured, &view.finalizers) {
+        let watched = plan::not_watched(view, observed).is_none();
+        if let Some(referral) = referral(watched, &view.finalizers) {
             let rules = plan::rules_of(view, observed).into_iter();
             rules.for_each(|(key, _)| refer(referral, key));
         }
@@ -74,15 +74,15 @@ pub fn of_owner(owner: &Owner, observed: &Observed) -> Vec<Key> {
 
 /// Whether an owner is in a namespace that may have such owners. Whoever may write others has nothing done before those that
 /// administrators have let in.
-pub fn is_honoured(owner: &Owner, observed: &Observed) -> bool {
+pub fn is_watched(owner: &Owner, observed: &Observed) -> bool {
     match owner.kind {
         OwnerKind::MutexRunConfig => {
             let run = observed.runs.get(&owner.key);
-            run.is_some_and(|run| not_honoured(run, &observed.settings).is_none())
+            run.is_some_and(|run| not_watched(run, &observed.settings).is_none())
         }
         OwnerKind::Plan => {
             let plan = observed.plans.get(&owner.key);
-            plan.is_some_and(|plan| plan::not_honoured(plan, observed).is_none())
+            plan.is_some_and(|plan| plan::not_watched(plan, observed).is_none())
         }
         OwnerKind::NodeMaintenance(_) => true,
     }

@@ -290,13 +290,13 @@ fn store(
     engine: &Inner,
     (limits, state_bytes): (Arc<Limits>, u64),
     deadline: Instant,
-    lent: Option<(Arc<Grants>, Services)>,
+    granted: Option<(Arc<Grants>, Services)>,
 ) -> Store<Sandbox> {
     let of = |limit: u64| usize::try_from(limit).unwrap_or(usize::MAX);
     let (transfer, handles) = (of(limits.transfer_bytes), of(limits.handles));
     let mut store = Store::new(
         &engine.wasmtime,
-        Sandbox::new(limits, state_bytes, deadline, lent),
+        Sandbox::new(limits, state_bytes, deadline, granted),
     );
     store.limiter(|sandbox| &mut sandbox.limiter);
     store.set_hostcall_fuel(transfer);

@@ -51,12 +51,12 @@ impl Default for FetchSetup {
 
 /// Where one request may lead: of the cluster's addresses a grant opens those that it names, of the machine's none. Who may go anywhere
 /// reaches the cluster and loopback, and nothing else that no grant opens.
-struct Lent<'a> {
+struct Granted<'a> {
     direct: &'a Direct,
     allowed: &'a Addresses,
 }
 
-impl Guard for Lent<'_> {
+impl Guard for Granted<'_> {
     fn refusal(&self, _: &str, address: IpAddr) -> Option<&'static str> {
         let Addresses::Outside(granted) = self.allowed else {
             return address::of_nobody(address);
@@ -112,7 +112,7 @@ impl Direct {
             ));
         }
         let told = |failure| told((&shown, port), anywhere, failure);
-        let guard = Lent {
+        let guard = Granted {
             direct: self,
             allowed: &request.addresses,
         };

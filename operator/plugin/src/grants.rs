@@ -10,7 +10,7 @@ use crate::{
     verdict::ObjectRef,
 };
 
-/// `spec.wasm.grants`. Nothing is lent that is not named here.
+/// `spec.wasm.grants`. Nothing is granted that is not named here.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Grants {

@@ -219,7 +219,7 @@ fn imported(name: &str, types: TypesRef<'_>) -> Result<Option<Interface>, Refuse
         .map(|(name, _)| name.clone())
         .collect();
     if package == "numo:host" {
-        lent(interface, &version, &functions)?;
+        granted(interface, &version, &functions)?;
     } else if let Some(part) = package.strip_prefix("wasi:") {
         if !WASI.contains(&part) {
             return Err(unknown(
@@ -242,7 +242,7 @@ fn imported(name: &str, types: TypesRef<'_>) -> Result<Option<Interface>, Refuse
 
 /// Whether this host has what the component calls. A component of the next minor version that calls nothing new is
 /// as good as any.
-fn lent(interface: &str, version: &Version, functions: &[String]) -> Result<(), Refused> {
+fn granted(interface: &str, version: &Version, functions: &[String]) -> Result<(), Refused> {
     if version.major != CONTRACT.major {
         let message = format!("the component is built for numo:host@{version}, this numo speaks {CONTRACT}");
         let reason = if version.major > CONTRACT.major {

@@ -20,7 +20,7 @@ use serde_json::Value;
 /// The moment of every evaluation in the tests.
 pub const NOW: &str = "2026-11-21T12:00:00Z";
 
-/// Without anything lent.
+/// Without anything granted.
 pub fn nothing() -> Services {
     Services::none(NOW.parse().unwrap_or_default())
 }

@@ -222,7 +222,7 @@ fn what_is_lent_is_what_the_wit_says() {
             ));
         }
     }
-    let lent = LENT.map(|(name, functions)| {
+    let granted = LENT.map(|(name, functions)| {
         (
             name.to_owned(),
             functions
@@ -231,7 +231,7 @@ fn what_is_lent_is_what_the_wit_says() {
                 .collect::<BTreeSet<_>>(),
         )
     });
-    assert_eq!(BTreeSet::from(lent), in_wit);
+    assert_eq!(BTreeSet::from(granted), in_wit);
 }
 
 #[test]

@@ -18,7 +18,7 @@ use numo_api::{NodeChangeSpec, Step, marks};
 
 /// What every check may look at.
 #[derive(Clone, Copy, Debug)]
-pub struct Sight<'a> {
+pub struct Seen<'a> {
     /// The API server's time.
     pub now: Timestamp,
     /// What was seen.
@@ -29,7 +29,7 @@ pub struct Sight<'a> {
     pub view: OwnerView<'a>,
 }
 
-impl<'a> Sight<'a> {
+impl<'a> Seen<'a> {
     /// The turn of the node, if it has one with the owner.
     pub fn turn(&self, node: &NodeView) -> Option<&'a ChangeView> {
         let mut turns = reservation::of(self.observed, self.owner, self.view.uid);
@@ -67,7 +67,7 @@ pub trait Checks {
 
 /// Takes every action out of the decision that would break an invariant, with everything later of the same chain, and returns the
 /// breaches.
-pub fn keep(decision: &mut Decision, sight: Sight<'_>, owner: &impl Checks) -> Vec<Breach> {
+pub fn keep(decision: &mut Decision, seen: Seen<'_>, owner: &impl Checks) -> Vec<Breach> {
     let mut ledger = None;
     let mut breaches = Vec::new();
     let mut broken_chains = Vec::new();
@@ -75,7 +75,7 @@ pub fn keep(decision: &mut Decision, sight: Sight<'_>, owner: &impl Checks) -> V
         if broken_chains.contains(&planned.chain) {
             return false;
         }
-        match check(sight, owner, &mut ledger, planned) {
+        match check(seen, owner, &mut ledger, planned) {
             Ok(()) => true,
             Err(breach) => {
                 breaches.push(breach);
@@ -88,26 +88,26 @@ pub fn keep(decision: &mut Decision, sight: Sight<'_>, owner: &impl Checks) -> V
 }
 
 fn check<'a>(
-    sight: Sight<'a>,
+    seen: Seen<'a>,
     owner: &impl Checks,
     ledger: &mut Option<Ledger<'a>>,
     planned: &Planned,
 ) -> Checked {
-    let observed = sight.observed;
+    let observed = seen.observed;
     match &planned.action {
-        Action::CreateChange { spec, .. } => begins(sight, owner, ledger, spec),
+        Action::CreateChange { spec, .. } => begins(seen, owner, ledger, spec),
         Action::WriteJournal { key, status, .. } => match observed.changes.get(key) {
             Some(change)
                 if !change.in_flight() && matches!(status.step, Some(Step::Admitted | Step::PostRules)) =>
             {
-                begins(sight, owner, ledger, &change.spec)
+                begins(seen, owner, ledger, &change.spec)
             }
             _ => Ok(()),
         },
         Action::PatchNode(patch) => owner.patch_node(here(observed, &patch.node, Some(&patch.uid))?, patch),
-        Action::Evict { node, eviction } => evicts(sight, owner, here(observed, node, None)?, eviction),
+        Action::Evict { node, eviction } => evicts(seen, owner, here(observed, node, None)?, eviction),
         Action::PatchPool(patch) => owner.patch_pool(patch),
-        Action::PatchMachine(patch) => machine_patch(observed, sight.view.uid, patch),
+        Action::PatchMachine(patch) => machine_patch(observed, seen.view.uid, patch),
         Action::CreateJob(job) => job_may_run(observed, job),
         Action::ReleaseLease { node, .. } => lease_is_ours(observed, node, &owner.holder()),
         Action::CreatePlanJob(_)
@@ -126,32 +126,32 @@ fn check<'a>(
 
 /// 2, 5 and 13: a turn begins, for the first time or once more, only where it may, and beyond no budget.
 fn begins<'a>(
-    sight: Sight<'a>,
+    seen: Seen<'a>,
     owner: &impl Checks,
     ledger: &mut Option<Ledger<'a>>,
     spec: &NodeChangeSpec,
 ) -> Checked {
     let name = &spec.node_name;
-    let node = here(sight.observed, name, Some(&spec.node_uid))?;
+    let node = here(seen.observed, name, Some(&spec.node_uid))?;
     if owner.was_begun(node, &spec.target.run_id) {
         return Ok(());
     }
-    if sight.view.deleting {
+    if seen.view.deleting {
         return breach(
             5,
             format!("{name} would be begun for an owner that is being deleted"),
         );
     }
-    if sight.view.suspended || sight.view.annotations.contains_key(marks::SUSPEND) {
+    if seen.view.suspended || seen.view.annotations.contains_key(marks::SUSPEND) {
         return breach(13, format!("{name} would be begun while its owner is suspended"));
     }
-    not_stopped(sight.observed, node, "admitted")?;
-    in_hours(owner.schedule(), node, "admitted", sight.now)?;
+    not_stopped(seen.observed, node, "admitted")?;
+    in_hours(owner.schedule(), node, "admitted", seen.now)?;
     owner.begin(node)?;
     if spec.in_service {
         return Ok(());
     }
-    let ledger = ledger.get_or_insert_with(|| Ledger::of(sight.observed, sight.now));
+    let ledger = ledger.get_or_insert_with(|| Ledger::of(seen.observed, seen.now));
     if let Some(why) = ledger.refusal(node) {
         return breach(
             2,
@@ -163,10 +163,10 @@ fn begins<'a>(
 }
 
 /// 1, 12 and 13: a pod is evicted in the turn of its node, which is cordoned, and is not one that numo needs.
-fn evicts<'a>(sight: Sight<'a>, owner: &impl Checks, node: &'a NodeView, eviction: &Eviction) -> Checked {
-    let observed = sight.observed;
+fn evicts<'a>(seen: Seen<'a>, owner: &impl Checks, node: &'a NodeView, eviction: &Eviction) -> Checked {
+    let observed = seen.observed;
     not_stopped(observed, node, "drained")?;
-    if sight.turn(node).is_none() || !node.unschedulable {
+    if seen.turn(node).is_none() || !node.unschedulable {
         return breach(1, format!("Pod {} would be evicted out of turn", eviction.pod));
     }
     owner.evict(node)?;

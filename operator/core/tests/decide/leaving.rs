@@ -259,7 +259,7 @@ fn a_deleted_run_does_not_wait_for_rules_that_are_deleted_too() {
 }
 
 #[test]
-fn a_deleted_run_is_left_in_a_namespace_that_is_no_longer_honoured() {
+fn a_deleted_run_is_left_in_a_namespace_that_is_no_longer_watched() {
     let cluster = |run: &str| {
         format!(
             "settings namespace:elsewhere
@@ -277,7 +277,7 @@ fn a_deleted_run_is_left_in_a_namespace_that_is_no_longer_honoured() {
 }
 
 #[test]
-fn a_run_whose_namespace_is_honoured_no_longer_gives_back_what_it_took() {
+fn a_run_whose_namespace_is_watched_no_longer_gives_back_what_it_took() {
     let cluster = |node: &str, more: &str| {
         format!(
             "settings namespace:elsewhere

@@ -55,7 +55,7 @@ fn a_sound_cluster_is_not_refused() {
 }
 
 #[test]
-fn namespaces_that_are_not_honoured_are_refused() {
+fn namespaces_that_are_not_watched_are_refused() {
     check(
         &format!("settings namespace:elsewhere\n {CANARY}"),
         "phase Refused\n hold NamespaceNotAllowed\n > nothing",
@@ -458,11 +458,11 @@ fn reasons_of(source: &str, from: &str, to: &str) -> BTreeSet<String> {
 fn every_reason_for_which_a_run_is_refused_is_in_the_list() {
     let gates = include_str!("../../src/owners/mutex_run_config/gates/run.rs");
     let intent = include_str!("../../src/intent.rs");
-    let frame = include_str!("../../src/owners/mutex_run_config/frame.rs");
+    let run_view = include_str!("../../src/owners/mutex_run_config/run_view.rs");
     let mut found = reasons_of(gates, "pub fn refusal(", "fn paused_by_other(");
     found.extend(reasons_of(intent, "pub fn parse(", "impl Intent<'_>"));
     found.extend(reasons_of(intent, "fn rules<", "fn turn("));
-    found.extend(reasons_of(frame, "fn desired_version(", "type Changes<"));
+    found.extend(reasons_of(run_view, "fn desired_version(", "type Changes<"));
     // Not judged yet: it holds, and ends by itself.
     found.remove(Reason::Validating.name());
     let listed: BTreeSet<String> = REFUSALS.iter().map(|reason| reason.name().to_owned()).collect();

@@ -56,7 +56,7 @@ pub struct Look {
 /// How often it is looked who leads, while something is followed.
 const LEADS_AGAIN: Duration = Duration::from_secs(10);
 
-/// As the operator is told by default; a namespace in which owners are not honoured is its to judge: it says so in the
+/// As the operator is told by default; a namespace in which owners are not watched is its to judge: it says so in the
 /// status.
 pub fn settings() -> Settings {
     Settings {

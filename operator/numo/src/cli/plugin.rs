@@ -1,4 +1,4 @@
-//! `numo plugin`: the rule author's toolkit is a crate of its own, and is lent here what it reads of a cluster. `run` alone asks one,
+//! `numo plugin`: the rule author's toolkit is a crate of its own, and is granted here what it reads of a cluster. `run` alone asks one,
 //! and changes nothing.
 
 use super::{cluster::ClusterArgs, error::CliError};

@@ -232,10 +232,10 @@ pub fn asks_for_secrets(rule: &MutexRule) -> Option<(Reason, String)> {
     let secrets = |kind: &str, version: &str| kind == "Secret" && version == "v1";
     let wasm = rule.spec.wasm.iter().flat_map(|component| &component.grants);
     let grants = wasm.flat_map(|grants| &grants.kubernetes).flatten();
-    let lent = grants.map(|grant| ("spec.wasm.grants.kubernetes", &grant.kind, &grant.api_version));
+    let granted = grants.map(|grant| ("spec.wasm.grants.kubernetes", &grant.kind, &grant.api_version));
     let objects = rule.spec.cel.iter().flat_map(|cel| &cel.objects).flatten();
     let read = objects.map(|of| ("spec.cel.objects", &of.kind, &of.api_version));
-    let (field, ..) = lent
+    let (field, ..) = granted
         .chain(read)
         .find(|(_, kind, version)| secrets(kind, version))?;
     let message =

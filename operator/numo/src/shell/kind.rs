@@ -51,7 +51,7 @@ pub enum Kind {
 
 /// Namespaces that rules may run Jobs in, at most: each costs three watches.
 pub const MAX_JOB_NAMESPACES: usize = 64;
-/// Of these so many may be of owners that are not honoured and say that they have something to give back: whoever may write
+/// Of these so many may be of owners that are not watched and say that they have something to give back: whoever may write
 /// those takes no more of the others.
 pub const MAX_GIVING_BACK: usize = 16;
 

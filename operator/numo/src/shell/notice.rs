@@ -18,9 +18,9 @@ pub struct Notice {
     /// Why node leases cannot be had, if so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leases_unavailable: Option<String>,
-    /// Namespaces besides its own in which MutexRunConfigs are honoured.
+    /// Namespaces besides its own in which MutexRunConfigs are watched.
     pub run_namespaces: Vec<String>,
-    /// Namespaces besides its own in which Plans are honoured.
+    /// Namespaces besides its own in which Plans are watched.
     pub plan_namespaces: Vec<String>,
     /// What strangers wrote more of than is kept: `mutexrules of namespace team`. The first few.
     #[serde(skip_serializing_if = "Vec::is_empty")]

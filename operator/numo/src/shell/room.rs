@@ -159,7 +159,7 @@ impl Room {
         rank(&self.referred, key)
     }
 
-    /// Deals the room out anew: to rules of owners that are honoured, then of those that give back, then to all others; the oldest
+    /// Deals the room out anew: to rules of owners that are watched, then of those that give back, then to all others; the oldest
     /// of each first, and of one second by name. One that does not fit lets smaller ones after it have room.
     pub fn settle(&mut self, referred: BTreeMap<Key, Referral>) -> Moved {
         let is_due = self.lacking > 0 && (self.is_due || self.referred != referred);
@@ -226,7 +226,7 @@ mod tests {
 
     fn referred(keys: &[(&str, &str)]) -> BTreeMap<Key, Referral> {
         let keys = keys.iter().map(|(namespace, name)| Key::new(*namespace, *name));
-        keys.map(|key| (key, Referral::Honoured)).collect()
+        keys.map(|key| (key, Referral::Watched)).collect()
     }
 
     #[test]
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_finalizer_that_anybody_may_write_pushes_out_nobody_whom_an_honoured_owner_refers_to() {
+    fn a_finalizer_that_anybody_may_write_pushes_out_nobody_whom_an_watched_owner_refers_to() {
         let mut room = Room::default();
         let mut by_owners = referred(&[("team", "gate")]);
         for (key, weight, created) in full() {

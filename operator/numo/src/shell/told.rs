@@ -4,7 +4,7 @@
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Container};
 use numo_plugin::address::AddressRange;
 
-/// Namespaces in which Plans are honoured where numo is told nothing.
+/// Namespaces in which Plans are watched where numo is told nothing.
 pub const PLAN_NAMESPACES: &str = "system-upgrade";
 
 /// Ranges that are closed to rules where numo is told nothing: all private ones.

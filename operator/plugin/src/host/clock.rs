@@ -20,9 +20,9 @@ impl Host for Sandbox {
 impl Sandbox {
     /// The moment of the evaluation; 1970 in `describe` and `validate-config`, which must not depend on it.
     pub(super) fn moment(&self) -> Timestamp {
-        self.lent
+        self.granted
             .as_ref()
-            .map_or(Timestamp::UNIX_EPOCH, |lent| lent.services.now)
+            .map_or(Timestamp::UNIX_EPOCH, |granted| granted.services.now)
     }
 }
 

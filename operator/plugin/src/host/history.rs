@@ -21,7 +21,7 @@ impl Host for Sandbox {
 
 impl Sandbox {
     fn recent(&mut self, limit: u32) -> Result<Vec<Entry>, HostError> {
-        let Some(lent) = &self.lent else {
+        let Some(granted) = &self.granted else {
             let message = "describe and validate-config must not depend on anything: every call is denied";
             return Err(HostError::new(ErrorCode::Denied, message));
         };
@@ -29,7 +29,7 @@ impl Sandbox {
             Ok(0) | Err(_) => MOST,
             Ok(limit) => limit.min(MOST),
         };
-        let entries: Vec<_> = lent.services.history.iter().take(most).map(entry).collect();
+        let entries: Vec<_> = granted.services.history.iter().take(most).map(entry).collect();
         let size = |entry: &Entry| {
             let data = entry.data_json.as_ref().map_or(0, String::len);
             entry.run.len() + entry.phase.len() + entry.reason.len() + entry.summary.len() + data

@@ -46,7 +46,7 @@ impl wit::Host for Sandbox {
 
 impl Sandbox {
     async fn send(&mut self, request: wit::Request) -> Result<wit::Response, HostError> {
-        let (grants, services) = self.lent("http")?;
+        let (grants, services) = self.granted("http")?;
         let url = parse_url(&request.url)?;
         let mut headers = parse_headers(&request.headers)?;
         let grant = grant_for(&grants, &url)?;

@@ -40,7 +40,7 @@ impl Sandbox {
         object: ObjectRef,
         projection: wit::Projection,
     ) -> Result<Option<String>, HostError> {
-        let (grants, services) = self.lent("kubernetes")?;
+        let (grants, services) = self.granted("kubernetes")?;
         check_kind(&object.api_version, &object.kind)?;
         check_name("name", &object.name)?;
         object
@@ -77,7 +77,7 @@ impl Sandbox {
     }
 
     async fn list(&mut self, query: wit::ListQuery) -> Result<wit::Page, HostError> {
-        let (grants, services) = self.lent("kubernetes")?;
+        let (grants, services) = self.granted("kubernetes")?;
         check_kind(&query.api_version, &query.kind)?;
         let namespace = query.namespace.as_deref();
         namespace.map_or(Ok(()), |namespace| check_name("namespace", namespace))?;

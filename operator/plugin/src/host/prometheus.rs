@@ -17,7 +17,7 @@ impl wit::Host for Sandbox {
 
 impl Sandbox {
     async fn ask(&mut self, promql: &str) -> Result<Answer, HostError> {
-        let (grants, services) = self.lent("prometheus")?;
+        let (grants, services) = self.granted("prometheus")?;
         if grants.prometheus.is_none() {
             let message = "the rule has no grant for prometheus";
             return Err(HostError::new(ErrorCode::Denied, message).detail("grant", "prometheus"));

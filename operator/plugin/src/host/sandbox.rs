@@ -1,4 +1,4 @@
-//! The data of one call of a component: what it was lent, may use, and has used.
+//! The data of one call of a component: what it was granted, may use, and has used.
 
 use std::{sync::Arc, time::Instant};
 
@@ -40,15 +40,15 @@ pub(crate) struct Sandbox {
     /// The end of its time.
     pub(crate) deadline: Instant,
     /// None in `describe` and `validate-config`: every call is denied.
-    pub(super) lent: Option<Lent>,
+    pub(super) granted: Option<Granted>,
     /// Standard output and error.
     pub(crate) output: Output,
     pub(super) wasi: Option<wasmtime_wasi::WasiCtx>,
     pub(super) table: Option<wasmtime::component::ResourceTable>,
 }
 
-/// What an evaluation was lent.
-pub(super) struct Lent {
+/// What an evaluation was granted.
+pub(super) struct Granted {
     pub(super) grants: Arc<Grants>,
     pub(super) services: Services,
 }
@@ -59,9 +59,9 @@ impl Sandbox {
         limits: Arc<Limits>,
         state_bytes: u64,
         deadline: Instant,
-        lent: Option<(Arc<Grants>, Services)>,
+        granted: Option<(Arc<Grants>, Services)>,
     ) -> Self {
-        let sink = lent.as_ref().map(|(_, services)| services.log.clone());
+        let sink = granted.as_ref().map(|(_, services)| services.log.clone());
         Self {
             limiter: Limiter::new(&limits, state_bytes),
             budget: Budget::default(),
@@ -69,7 +69,7 @@ impl Sandbox {
             output: Output::new(LogBook::new(sink, &limits), &limits),
             reads: Vec::new(),
             deadline,
-            lent: lent.map(|(grants, services)| Lent { grants, services }),
+            granted: granted.map(|(grants, services)| Granted { grants, services }),
             wasi: None,
             table: None,
             limits,
@@ -81,14 +81,14 @@ impl Sandbox {
         self.limiter.refused.as_ref().or(self.budget.spent.as_ref())
     }
 
-    /// Counts a call that needs a grant, and gives what was lent.
-    pub(super) fn lent(&mut self, interface: &str) -> Result<(Arc<Grants>, Services), HostError> {
+    /// Counts a call that needs a grant, and gives what was granted.
+    pub(super) fn granted(&mut self, interface: &str) -> Result<(Arc<Grants>, Services), HostError> {
         self.budget.spend_call(&self.limits)?;
-        let lent = self.lent.as_ref().ok_or_else(|| {
+        let granted = self.granted.as_ref().ok_or_else(|| {
             let message = "describe and validate-config must not depend on anything: every call is denied";
             HostError::new(ErrorCode::Denied, message).detail("grant", interface)
         })?;
-        Ok((lent.grants.clone(), lent.services.clone()))
+        Ok((granted.grants.clone(), granted.services.clone()))
     }
 }
 

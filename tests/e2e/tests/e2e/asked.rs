@@ -62,7 +62,7 @@ fn readable(namespace: &str, account: (&str, &str), data: &Value) -> Vec<Value> 
 }
 
 /// Lends numo the right to read ConfigMaps for rules.
-fn lent() -> Value {
+fn granted() -> Value {
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
         "metadata": {
@@ -93,7 +93,7 @@ async fn a_secret_is_read_where_operator_and_account_allow_it() -> Result<()> {
     let why = waits(&stage, "Denied").await?;
     assert!(why.contains("default") && why.contains("secrets"), "{why}");
     let mut objects = readable("shop", (numo_e2e::NAMESPACE, "default"), &json!({}));
-    objects.push(lent());
+    objects.push(granted());
     for object in &mut objects {
         if object["kind"] == "ConfigMap" {
             object["kind"] = json!("Secret");
@@ -151,7 +151,7 @@ async fn expressions_gate_a_node_and_are_asked_again_when_what_they_read_changes
         ),
     )
     .await?;
-    apply(&stage, &[lent()]).await?;
+    apply(&stage, &[granted()]).await?;
     let why = waits(&stage, "RuleWaits").await?;
     assert!(why.contains("ShopClosed: the shop says not yet"), "{why}");
     assert!(
@@ -380,7 +380,7 @@ async fn a_rule_reads_no_more_than_its_namespace_may() -> Result<()> {
     apply(
         &stage,
         &[
-            lent(),
+            granted(),
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}}),
             json!({
                 "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",

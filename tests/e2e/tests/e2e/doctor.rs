@@ -239,11 +239,11 @@ fn grant(name: &str, namespace: Option<&str>, verb: &str, user: &str) -> [Value;
     [role, binding]
 }
 
-/// A Plan's Job is root on its node: who may write Plans where they are honoured is named, and nobody else.
+/// A Plan's Job is root on its node: who may write Plans where they are watched is named, and nobody else.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_may_write_plans_is_named() -> Result<()> {
     let mut stage = set(workers(1), Vec::new()).await?;
-    // Plans are honoured in a namespace that has not invited numo.
+    // Plans are watched in a namespace that has not invited numo.
     stage.may_lack_rights = true;
     let namespaces = [
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}),
@@ -294,7 +294,7 @@ async fn who_may_write_plans_is_named() -> Result<()> {
     stage.strike().await
 }
 
-/// What numo's Deployment says counts: where Plans are honoured, and whether anybody must have signed components.
+/// What numo's Deployment says counts: where Plans are watched, and whether anybody must have signed components.
 async fn heeds_the_deployment(stage: &Stage) -> Result<()> {
     let deployment = |args: Value| {
         json!({

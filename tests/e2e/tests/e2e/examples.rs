@@ -94,9 +94,9 @@ async fn every_example_is_accepted_and_valid() -> Result<()> {
     let rules = Rules::publish(&RULES).await?;
     manifests::apply(&stage.client, &rules.pull_secret(), NAMESPACE).await?;
     let namespaces: Api<Namespace> = Api::all(stage.client.clone());
-    let lent = json!({"metadata": {"labels": {marks::RULE_NETWORK: marks::RULE_NETWORK_CLUSTER}}});
+    let granted = json!({"metadata": {"labels": {marks::RULE_NETWORK: marks::RULE_NETWORK_CLUSTER}}});
     namespaces
-        .patch(NAMESPACE, &PatchParams::default(), &Patch::Merge(lent))
+        .patch(NAMESPACE, &PatchParams::default(), &Patch::Merge(granted))
         .await?;
     stage
         .apply("apiVersion: v1\nkind: Namespace\nmetadata: {name: team-storage}")

@@ -415,7 +415,7 @@ async fn bad_input_ends_in_a_condition_and_an_event_and_leaves_nothing_behind() 
     for (name, _, reason, words) in cases() {
         ends_in(&stage, name, reason, words, &mut wrong).await?;
     }
-    // In a namespace that is not honoured.
+    // In a namespace that is not watched.
     let strangers: Api<MutexRunConfig> = Api::namespaced(stage.client.clone(), "stranger");
     let run = strangers.get("foreign").await?;
     let ready = crate::condition(&run, "Ready").cloned().unwrap_or_default();

@@ -927,7 +927,7 @@ async fn bad_input_is_refused_or_said_and_nothing_is_half_done() -> Result<()> {
     complete(&stage, "zero").await?;
     waits(&stage, "zero", "ConcurrencyZero").await?;
     said(&stage, "zero", "ConcurrencyZero").await?;
-    // Elsewhere it is not honoured.
+    // Elsewhere it is not watched.
     let mut elsewhere = plan("k3s", "true", json!({"cordon": true}));
     elsewhere["metadata"]["namespace"] = json!("default");
     apply(&stage, &[elsewhere]).await?;

@@ -38,7 +38,7 @@ fn check(spec: &WasmRule) {
     }
     let grants = serde_json::to_value(&*terms.grants).and_then(serde_json::from_value::<Grants>);
     assert_eq!(grants.ok().as_ref(), Some(&*terms.grants));
-    // What no grant names is not lent.
+    // What no grant names is not granted.
     let object = |kind: &str, namespace: Option<&str>| ObjectRef {
         api_version: "v1".into(),
         kind: kind.into(),
@@ -48,11 +48,11 @@ fn check(spec: &WasmRule) {
     for kind in ["Pod", "Secret"] {
         let named = terms.grants.kubernetes.iter().any(|grant| grant.kind == kind);
         for namespace in [None, Some("a")] {
-            let lent = terms.grants.cover_object(&object(kind, namespace))
+            let granted = terms.grants.cover_object(&object(kind, namespace))
                 || terms.grants.cover_list("v1", kind, namespace, None);
             assert!(
-                named || !lent,
-                "{kind} in {namespace:?} is lent: {:?}",
+                named || !granted,
+                "{kind} in {namespace:?} is granted: {:?}",
                 terms.grants
             );
         }

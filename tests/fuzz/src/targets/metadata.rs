@@ -17,10 +17,10 @@ pub(super) fn read(bytes: &[u8]) {
             "{import:?} is let through"
         );
         if import.package == "numo:host" {
-            let lent = inspect::LENT.iter().find(|(name, _)| *name == import.name);
-            let has = lent.map(|(_, functions)| *functions).unwrap_or_default();
+            let granted = inspect::LENT.iter().find(|(name, _)| *name == import.name);
+            let has = granted.map(|(_, functions)| *functions).unwrap_or_default();
             let all = import.functions.iter().all(|one| has.contains(&one.as_str()));
-            assert!(lent.is_some() && all, "{import:?} is let through");
+            assert!(granted.is_some() && all, "{import:?} is let through");
         }
     }
     // It is kept beside the compiled form.

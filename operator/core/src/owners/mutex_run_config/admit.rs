@@ -2,8 +2,8 @@
 //! keeps it from it.
 
 use super::{
-    draft::Draft,
-    frame::{Frame, Member, at_target},
+    run_decision::RunDecision,
+    run_view::{Member, RunView, at_target},
     ungated,
 };
 use crate::{
@@ -42,21 +42,21 @@ use numo_api::{
 use std::collections::BTreeMap;
 
 /// Admits as many nodes as may go, and reports the rest.
-pub fn admit(draft: &mut Draft<'_>, hold: Option<&Why>) {
-    let frame = draft.frame;
-    let elsewhere = of_run::run::held_elsewhere(frame);
+pub fn admit(decision: &mut RunDecision<'_>, hold: Option<&Why>) {
+    let view = decision.view;
+    let elsewhere = of_run::run::held_elsewhere(view);
     queue::admit(&mut Waiting {
-        draft,
+        decision,
         hold,
-        room: room(frame, &frame.members, |_| true),
-        first: first(frame, &frame.members, |pool| elsewhere.contains_key(pool)),
+        room: room(view, &view.members, |_| true),
+        first: first(view, &view.members, |pool| elsewhere.contains_key(pool)),
         elsewhere,
     });
 }
 
 /// The nodes of a run that wait for their turn.
 struct Waiting<'w, 'm> {
-    draft: &'w mut Draft<'m>,
+    decision: &'w mut RunDecision<'m>,
     /// Why nothing begins, if so.
     hold: Option<&'w Why>,
     room: Room<'m>,
@@ -69,23 +69,23 @@ impl<'m> Waiting<'_, 'm> {
     /// Its journal, if it is changed, failed a rule after that, and a person wants that rule asked again: a turn like any.
     fn asked_again(&self, member: &Member<'m>) -> Option<&'m ChangeView> {
         let change = member.change.filter(|_| member.rules_asked_again());
-        change.filter(|_| at_target(self.draft.frame, member))
+        change.filter(|_| at_target(self.decision.view, member))
     }
 
     /// Reports a node that rolls without its rules, unless a person has left it out.
     fn tell_ungated(&mut self, member: &'m Member<'m>) {
-        let draft = &mut *self.draft;
-        if !draft.out.report.ungated.contains_key(&member.node.name) {
-            let why = ungated::why(draft.frame, member);
-            draft.out.report.ungated.insert(member.node.name.clone(), why);
+        let decision = &mut *self.decision;
+        if !decision.out.report.ungated.contains_key(&member.node.name) {
+            let why = ungated::why(decision.view, member);
+            decision.out.report.ungated.insert(member.node.name.clone(), why);
         }
         let left_out = member.change.filter(|_| !member.node.ready);
-        if left_out.is_some_and(|change| obeys_directive(draft, member, change)) {
+        if left_out.is_some_and(|change| obeys_directive(decision, member, change)) {
             return;
         }
         match left_out.filter(|_| is_left_behind(member)) {
-            Some(change) => report_left_out(draft, member, change),
-            None => report_ungated(draft, member),
+            Some(change) => report_left_out(decision, member, change),
+            None => report_ungated(decision, member),
         }
     }
 }
@@ -94,16 +94,16 @@ impl<'m> Queue<'m> for Waiting<'_, 'm> {
     type One = &'m Member<'m>;
 
     fn seen(&self) -> (&'m Observed, &'m Answers, Timestamp) {
-        let frame = self.draft.frame;
-        (frame.observed, self.draft.answers, frame.now)
+        let view = self.decision.view;
+        (view.observed, self.decision.answers, view.now)
     }
 
     fn out(&mut self) -> &mut Decision {
-        &mut self.draft.out
+        &mut self.decision.out
     }
 
     fn waiting(&mut self) -> Vec<Self::One> {
-        let members = self.draft.frame.members.iter();
+        let members = self.decision.view.members.iter();
         members.filter(|member| member.in_flight().is_none()).collect()
     }
 
@@ -116,25 +116,25 @@ impl<'m> Queue<'m> for Waiting<'_, 'm> {
     }
 
     fn schedule(&self) -> &Schedule<'m> {
-        &self.draft.frame.intent.schedule
+        &self.decision.view.intent.schedule
     }
 
     fn run_id(&self) -> Option<&str> {
-        Some(&self.draft.frame.run_id)
+        Some(&self.decision.view.run_id)
     }
 
     fn is_asked(&self, member: Self::One) -> bool {
-        self.draft.frame.is_asked(member)
+        self.decision.view.is_asked(member)
     }
 
     fn sort_out(&mut self, member: Self::One, _ledger: &mut Ledger<'m>) -> Next {
-        let frame = self.draft.frame;
-        if at_target(frame, member) && self.asked_again(member).is_none() {
-            report_done(self.draft, member);
+        let view = self.decision.view;
+        if at_target(view, member) && self.asked_again(member).is_none() {
+            report_done(self.decision, member);
             return STAY;
         }
         if let Some(why) = self.elsewhere.get(member.pool.name.as_str()) {
-            self.draft.report(member, Step::Selected, why.clone());
+            self.decision.report(member, Step::Selected, why.clone());
             return STAY;
         }
         if is_ungated(member) {
@@ -142,18 +142,18 @@ impl<'m> Queue<'m> for Waiting<'_, 'm> {
             return STAY;
         }
         if let Some(change) = member.left_out().filter(|change| !retry_asked(change)) {
-            report_left_out(self.draft, member, change);
+            report_left_out(self.decision, member, change);
             return STAY;
         }
-        if let Some(why) = frame.given_up(member) {
-            self.draft.report(member, Step::Skipped, why);
+        if let Some(why) = view.given_up(member) {
+            self.decision.report(member, Step::Skipped, why);
             return STAY;
         }
-        if let Some(at) = frame.leaves_out_at(member) {
-            self.draft.wake(at);
+        if let Some(at) = view.leaves_out_at(member) {
+            self.decision.wake(at);
         }
         if let Some(change) = member.change
-            && obeys_directive(self.draft, member, change)
+            && obeys_directive(self.decision, member, change)
         {
             return STAY;
         }
@@ -164,8 +164,8 @@ impl<'m> Queue<'m> for Waiting<'_, 'm> {
         match gate {
             Gate::Owner => self.hold.cloned(),
             Gate::First => self.first.refusal(&member.node.name),
-            Gate::Room => no_room(&self.room, self.draft.frame, member.node),
-            gate => of_run::node::against(self.draft.frame, member, gate),
+            Gate::Room => no_room(&self.room, self.decision.view, member.node),
+            gate => of_run::node::against(self.decision.view, member, gate),
         }
     }
 
@@ -175,30 +175,30 @@ impl<'m> Queue<'m> for Waiting<'_, 'm> {
     }
 
     fn admission(&self, member: Self::One) -> Admission {
-        let frame = self.draft.frame;
-        if !frame.intent.asks_before_turn() || self.asked_again(member).is_some() {
+        let view = self.decision.view;
+        if !view.intent.asks_before_turn() || self.asked_again(member).is_some() {
             return Admission::default();
         }
         let attempt = member.change.map_or(0, |change| change.status.attempt);
         let subject = Subject {
-            owner: frame.owner,
-            owner_uid: &frame.run.uid,
+            owner: view.owner,
+            owner_uid: &view.run.uid,
             node: &member.node.name,
             node_uid: &member.node.uid,
             hostname: member.node.label(openshift::HOSTNAME),
             pool: &member.pool.name,
             from_version: member.version.unwrap_or_default(),
-            to_version: frame.desired.as_deref().unwrap_or_default(),
-            run: &frame.run_id,
+            to_version: view.desired.as_deref().unwrap_or_default(),
+            run: &view.run_id,
             round: attempt.saturating_add(1),
             since: None,
             waits: &[],
         };
-        rules::admission(&frame.intent.rules, &subject, frame.observed, frame.now)
+        rules::admission(&view.intent.rules, &subject, view.observed, view.now)
     }
 
     fn noted(&self, member: Self::One) -> Option<Why> {
-        noted(self.draft.frame, member)
+        noted(self.decision.view, member)
     }
 
     fn take_place(&mut self, member: Self::One, is_asked_about: bool) {
@@ -207,41 +207,41 @@ impl<'m> Queue<'m> for Waiting<'_, 'm> {
 
     fn take_turn(&mut self, member: Self::One) {
         match self.asked_again(member) {
-            Some(change) => ask_again(self.draft, member, change),
-            None => take_turn(self.draft, member),
+            Some(change) => ask_again(self.decision, member, change),
+            None => take_turn(self.decision, member),
         }
     }
 
     fn say(&mut self, member: Self::One, step: Step, why: Why) {
-        self.draft.report(member, step, why);
+        self.decision.report(member, step, why);
     }
 
     fn wait(&mut self, member: Self::One, why: Why) {
         if why.reason == Reason::NodeLeaseHeld
-            && let Some(lease) = self.draft.frame.observed.leases.get(&member.node.name)
+            && let Some(lease) = self.decision.view.observed.leases.get(&member.node.name)
         {
-            self.draft.wake(expiry(lease));
+            self.decision.wake(expiry(lease));
         }
-        self.draft.report(member, Step::Selected, why);
+        self.decision.report(member, Step::Selected, why);
     }
 }
 
 /// The nodes of `spec.first` that are not done: others wait for one that is in its soak time too. Those of a pool that another run holds
 /// have no turn before that run lets it go, and nobody waits for them.
-fn first<'a>(frame: &Frame<'a>, members: &[Member<'a>], is_elsewhere: impl Fn(&str) -> bool) -> First<'a> {
-    let selector = frame.intent.first.as_ref();
+fn first<'a>(view: &RunView<'a>, members: &[Member<'a>], is_elsewhere: impl Fn(&str) -> bool) -> First<'a> {
+    let selector = view.intent.first.as_ref();
     let behind = members.iter().filter(|member| {
         let is_skipped = member.change.is_some_and(skip_asked);
         let is_left_out = member.left_out().is_some_and(|change| !retry_asked(change))
             || is_skipped
             || is_elsewhere(&member.pool.name);
         let is_first = selector.is_some_and(|selector| pools::matches(selector, &member.node.labels));
-        let is_done = member.in_flight().is_none() && at_target(frame, member);
-        is_first && !is_done && !is_left_out && frame.given_up(member).is_none()
+        let is_done = member.in_flight().is_none() && at_target(view, member);
+        is_first && !is_done && !is_left_out && view.given_up(member).is_none()
     });
     let behind = behind.map(|member| {
         let goes_on = match member.in_flight() {
-            Some(change) => !ledger::is_kept(frame.observed, change, frame.now),
+            Some(change) => !ledger::is_kept(view.observed, change, view.now),
             None => member.node.ready,
         };
         (member.node.name.as_str(), goes_on)
@@ -250,13 +250,8 @@ fn first<'a>(frame: &Frame<'a>, members: &[Member<'a>], is_elsewhere: impl Fn(&s
 }
 
 /// What a rule of phase Admit had against the node when the status was written.
-fn noted(frame: &Frame<'_>, member: &Member<'_>) -> Option<Why> {
-    let run = frame
-        .run
-        .status
-        .run
-        .as_ref()
-        .filter(|run| run.id == frame.run_id)?;
+fn noted(view: &RunView<'_>, member: &Member<'_>) -> Option<Why> {
+    let run = view.run.status.run.as_ref().filter(|run| run.id == view.run_id)?;
     let noted = run
         .not_admitted
         .iter()
@@ -266,7 +261,7 @@ fn noted(frame: &Frame<'_>, member: &Member<'_>) -> Option<Why> {
 }
 
 /// Carries out what a person said about a node before its turn; true if it is not to have one now.
-pub fn obeys_directive(draft: &mut Draft<'_>, member: &Member<'_>, change: &ChangeView) -> bool {
+pub fn obeys_directive(decision: &mut RunDecision<'_>, member: &Member<'_>, change: &ChangeView) -> bool {
     let waits = change.status.pin.is_none()
         && matches!(change.status.step, None | Some(Step::Selected | Step::Admitted));
     let Some(directive) = &change.spec.directive else {
@@ -289,33 +284,33 @@ pub fn obeys_directive(draft: &mut Draft<'_>, member: &Member<'_>, change: &Chan
         }
     };
     if change.status.step != Some(step) {
-        let mut journal = Journal::open(change, draft.frame.now);
+        let mut journal = Journal::open(change, decision.view.now);
         journal.obey();
         journal.enter(step, Some(&why));
-        journal.write(draft, None);
+        journal.write(decision, None);
     }
-    draft.report(member, step, why);
+    decision.report(member, step, why);
     true
 }
 
 /// A node that is changed and failed a rule after that has those rules asked again: its next attempt begins
 /// there.
-fn ask_again(draft: &mut Draft<'_>, member: &Member<'_>, change: &ChangeView) {
-    let mut journal = Journal::open(change, draft.frame.now);
+fn ask_again(decision: &mut RunDecision<'_>, member: &Member<'_>, change: &ChangeView) {
+    let mut journal = Journal::open(change, decision.view.now);
     journal.obey();
     journal.next_attempt();
     if let Some(pin) = &mut journal.status.pin {
         let strategy = pin.terms.as_ref().map(|terms| terms.strategy);
-        let terms = draft.frame.intent.terms();
+        let terms = decision.view.intent.terms();
         pin.terms = Some(Terms {
             strategy: strategy.unwrap_or(terms.strategy),
             ..terms
         });
     }
     journal.enter(Step::PostRules, None);
-    journal.write(draft, None);
+    journal.write(decision, None);
     let why = Why::new(Reason::RuleStarting, "its rules after the change are asked again");
-    draft.report(member, Step::PostRules, why);
+    decision.report(member, Step::PostRules, why);
 }
 
 /// The node is on its way although it never had its turn in this attempt. One that was let go by its rules and was left
@@ -334,59 +329,59 @@ fn is_left_behind(member: &Member<'_>) -> bool {
 }
 
 /// When a node that rolled without rules has not come back for longer than a change may take.
-fn overdue_at(frame: &Frame<'_>, member: &Member<'_>) -> Option<Timestamp> {
-    left_out_at(member.node, frame.intent.change_timeout_seconds)
+fn overdue_at(view: &RunView<'_>, member: &Member<'_>) -> Option<Timestamp> {
+    left_out_at(member.node, view.intent.change_timeout_seconds)
 }
 
 /// Whether a node that rolled without rules goes on by a person's word only.
-fn is_overdue(frame: &Frame<'_>, member: &Member<'_>) -> bool {
-    overdue_at(frame, member).is_some_and(|at| at <= frame.now)
+fn is_overdue(view: &RunView<'_>, member: &Member<'_>) -> bool {
+    overdue_at(view, member).is_some_and(|at| at <= view.now)
 }
 
 /// Says of a node that it rolls without rules, and who ends that.
-fn report_ungated(draft: &mut Draft<'_>, member: &Member<'_>) {
+fn report_ungated(decision: &mut RunDecision<'_>, member: &Member<'_>) {
     let node = member.node;
     let to = member.desired;
     if pools::failing(node) {
         let state = node.annotation(openshift::STATE);
         let words = node.annotation(openshift::REASON);
         let message = format!("it goes to {to} without rules; the daemon reports {state}: {words}");
-        draft.report(member, Step::Released, Why::new(Reason::NodeDegraded, message));
+        decision.report(member, Step::Released, Why::new(Reason::NodeDegraded, message));
         return;
     }
-    if is_overdue(draft.frame, member) {
-        let limit = draft.frame.intent.change_timeout_seconds;
+    if is_overdue(decision.view, member) {
+        let limit = decision.view.intent.change_timeout_seconds;
         let message = format!(
             "it goes to {to} without rules, and Node {0} is not Ready for longer than {limit} s (spec.changeTimeoutSeconds): repair it, and it goes on; `numo skip {0}` leaves it out, so that the other nodes go on",
             node.name
         );
         let why = Why::new(Reason::Ungated, message).ended_by(Actor::ClusterAdmin);
-        draft.report(member, Step::Released, why);
+        decision.report(member, Step::Released, why);
         return;
     }
-    if let Some(at) = overdue_at(draft.frame, member) {
-        draft.wake(at);
+    if let Some(at) = overdue_at(decision.view, member) {
+        decision.wake(at);
     }
     let message = format!("it goes to {to} without rules");
-    draft.report(member, Step::Released, Why::new(Reason::Ungated, message));
+    decision.report(member, Step::Released, Why::new(Reason::Ungated, message));
 }
 
 /// The nodes of the run that are away now: those whose turn counts, and those that roll without rules.
-fn room<'a>(frame: &Frame<'a>, members: &[Member<'a>], counts: impl Fn(&ChangeView) -> bool) -> Room<'a> {
+fn room<'a>(view: &RunView<'a>, members: &[Member<'a>], counts: impl Fn(&ChangeView) -> bool) -> Room<'a> {
     let words = Words {
         state: "in flight",
         limit: "spec.maxUnavailable".to_owned(),
         keys: "spec.mutexKeys".to_owned(),
     };
-    let limit = frame.intent.max_unavailable.of(members.len()).max(1);
-    let mut room = Room::of(limit, frame.intent.mutex_keys, words);
+    let limit = view.intent.max_unavailable.of(members.len()).max(1);
+    let mut room = Room::of(limit, view.intent.mutex_keys, words);
     for member in members {
         match member.in_flight() {
             Some(change) if counts(change) => {
-                room.keep(member.node, ledger::is_kept(frame.observed, change, frame.now));
+                room.keep(member.node, ledger::is_kept(view.observed, change, view.now));
             }
-            None if is_ungated(member) && !at_target(frame, member) && !is_left_behind(member) => {
-                room.keep(member.node, is_overdue(frame, member));
+            None if is_ungated(member) && !at_target(view, member) && !is_left_behind(member) => {
+                room.keep(member.node, is_overdue(view, member));
             }
             _ => {}
         }
@@ -395,9 +390,9 @@ fn room<'a>(frame: &Frame<'a>, members: &[Member<'a>], counts: impl Fn(&ChangeVi
 }
 
 /// Why there is no room for the node, in the run or in its canary pool.
-fn no_room(room: &Room<'_>, frame: &Frame<'_>, node: &NodeView) -> Option<Why> {
+fn no_room(room: &Room<'_>, view: &RunView<'_>, node: &NodeView) -> Option<Why> {
     let of_canary = || {
-        let why = of_run::node::canary_room(frame, room.found())?;
+        let why = of_run::node::canary_room(view, room.found())?;
         Some(ledger::ended_by_person(why, room.is_kept()))
     };
     room.refusal(node).or_else(of_canary)
@@ -407,7 +402,7 @@ fn no_room(room: &Room<'_>, frame: &Frame<'_>, node: &NodeView) -> Option<Why> {
 /// since, or more were admitted than may fly, by a leader that was replaced or by a person. Whoever has
 /// begun comes first, and then who was admitted first.
 pub fn out_of_turn<'a>(
-    frame: &Frame<'a>,
+    view: &RunView<'a>,
     members: &[Member<'a>],
     hold: Option<&Why>,
     report: &mut Report,
@@ -422,14 +417,14 @@ pub fn out_of_turn<'a>(
         return refused;
     }
     waiting.sort_by_key(|(change, ..)| (change.created, &change.key));
-    let mut room = room(frame, members, |change| change.status.pin.is_some());
-    let mut ledger = Ledger::of_others(frame.observed, frame.now, &frame.run.uid);
+    let mut room = room(view, members, |change| change.status.pin.is_some());
+    let mut ledger = Ledger::of_others(view.observed, view.now, &view.run.uid);
     for (_, node, member) in waiting {
-        let against = gates::weigh(frame.is_asked(member), |gate| match gate {
+        let against = gates::weigh(view.is_asked(member), |gate| match gate {
             Gate::Owner => hold.cloned(),
-            Gate::Room => no_room(&room, frame, node),
+            Gate::Room => no_room(&room, view, node),
             Gate::Budget => ledger.refusal(node),
-            gate => of_run::node::against(frame, member, gate),
+            gate => of_run::node::against(view, member, gate),
         });
         if let Some(why) = against.worst(report) {
             refused.insert(node.name.as_str(), why);
@@ -442,11 +437,11 @@ pub fn out_of_turn<'a>(
 }
 
 /// The node's turn begins: a new journal, or the next attempt in the one it has.
-fn take_turn(draft: &mut Draft<'_>, member: &Member<'_>) {
-    let frame = draft.frame;
+fn take_turn(decision: &mut RunDecision<'_>, member: &Member<'_>) {
+    let view = decision.view;
     let admitted = Why::new(Reason::Admitting, "its turn has come");
     if let Some(change) = member.change {
-        let mut journal = Journal::open(change, frame.now);
+        let mut journal = Journal::open(change, view.now);
         let why = match change.status.step {
             None | Some(Step::Selected) => admitted.clone(),
             step => {
@@ -462,15 +457,15 @@ fn take_turn(draft: &mut Draft<'_>, member: &Member<'_>) {
         journal.obey();
         journal.status.pin = None;
         journal.enter(Step::Admitted, Some(&why));
-        journal.write(draft, None);
+        journal.write(decision, None);
     } else {
         let target = Target {
-            run_id: frame.run_id.clone(),
-            version: frame.desired.clone().unwrap_or_default(),
+            run_id: view.run_id.clone(),
+            version: view.desired.clone().unwrap_or_default(),
             pool: member.pool.name.clone(),
         };
-        let (key, spec) = reservation(frame.run, member.node, target);
-        draft.act(
+        let (key, spec) = reservation(view.run, member.node, target);
+        decision.act(
             &member.node.name,
             Action::CreateChange {
                 key,
@@ -479,7 +474,7 @@ fn take_turn(draft: &mut Draft<'_>, member: &Member<'_>) {
             None,
         );
     }
-    draft.report(member, Step::Admitted, admitted);
+    decision.report(member, Step::Admitted, admitted);
 }
 
 /// The NodeChange of a node in a run: the turn that numo gives, or what a person says of a node that has had none.
@@ -494,7 +489,7 @@ pub fn up_to_date(member: &Member<'_>) -> Why {
 }
 
 /// Reports a node that is at the target.
-pub fn report_done(draft: &mut Draft<'_>, member: &Member<'_>) {
+pub fn report_done(decision: &mut RunDecision<'_>, member: &Member<'_>) {
     let why = match member.change {
         Some(change)
             if change.status.step == Some(Step::Done) && !journal::is_for(change, Reason::Ungated) =>
@@ -503,11 +498,11 @@ pub fn report_done(draft: &mut Draft<'_>, member: &Member<'_>) {
         }
         _ => up_to_date(member),
     };
-    draft.report(member, Step::Done, why);
+    decision.report(member, Step::Done, why);
 }
 
 /// Reports a node that was left out of the run.
-pub fn report_left_out(draft: &mut Draft<'_>, member: &Member<'_>, change: &ChangeView) {
+pub fn report_left_out(decision: &mut RunDecision<'_>, member: &Member<'_>, change: &ChangeView) {
     let step = change.status.step.unwrap_or(Step::Skipped);
     let reason = journal::reason(change).unwrap_or(Reason::SkippedByPolicy);
     let message = change
@@ -515,5 +510,5 @@ pub fn report_left_out(draft: &mut Draft<'_>, member: &Member<'_>, change: &Chan
         .message
         .clone()
         .unwrap_or_else(|| reason.meaning().to_owned());
-    draft.report(member, step, Why::new(reason, message));
+    decision.report(member, step, Why::new(reason, message));
 }

@@ -50,7 +50,9 @@ impl Turn<'_, '_> {
         if !at_rest || !before_change || node.unschedulable == remembered || forgets {
             return ON;
         }
-        let mark = node.unschedulable.then(|| cordon_mark(&self.draft.frame.run.uid));
+        let mark = node
+            .unschedulable
+            .then(|| cordon_mark(&self.decision.view.run.uid));
         let patch = NodePatch {
             annotations: vec![
                 Change {
@@ -65,7 +67,7 @@ impl Turn<'_, '_> {
         };
         self.plan(Action::PatchNode(patch), None);
         let message = "the cordon that someone set is put back when it is changed";
-        self.draft
+        self.decision
             .report(self.member, Step::Released, Why::new(Reason::Changing, message));
         STAY
     }
@@ -99,7 +101,7 @@ impl Turn<'_, '_> {
             let message = format!("it changes in its own pool {}: {why}", self.member.pool.name);
             let event = self.event(true, "BroughtHome", EventAction::Restore, message.clone());
             self.plan(Action::PatchNode(patch), Some(event));
-            self.draft
+            self.decision
                 .report(self.member, Step::Released, Why::new(reason, message));
             return STAY;
         }
@@ -127,20 +129,20 @@ impl Turn<'_, '_> {
             same(&node.annotations, openshift::STATE),
         ];
         self.plan(Action::PatchNode(patch), None);
-        self.draft.report(self.member, Step::Released, why);
+        self.decision.report(self.member, Step::Released, why);
     }
 
     /// Why the node cannot change in the canary pool, if so.
     fn cannot_change_there(&self) -> Option<(Reason, &'static str)> {
-        let frame = self.draft.frame;
-        if super::pool::is_contested(self.member.pool, &frame.run.uid) {
+        let view = self.decision.view;
+        if super::pool::is_contested(self.member.pool, &view.run.uid) {
             return Some((
                 Reason::ForeignWriter,
                 "someone else set its node selector, and it would be in two pools",
             ));
         }
         // Its rendered configurations died with it.
-        let is_gone = frame.intent.strategy == Strategy::CanaryPool && frame.intent.canary.is_none();
+        let is_gone = view.intent.strategy == Strategy::CanaryPool && view.intent.canary.is_none();
         is_gone.then_some((Reason::CanaryNotFound, "the canary pool is gone"))
     }
 
@@ -187,11 +189,11 @@ impl Turn<'_, '_> {
             .entries
             .iter()
             .rfind(|entry| entry.step == Step::Released);
-        let since = journal::time(released.map(|entry| entry.at.as_str())).unwrap_or(self.draft.frame.now);
+        let since = journal::time(released.map(|entry| entry.at.as_str())).unwrap_or(self.decision.view.now);
         let limit = self.force.change_timeout_seconds;
         let deadline = later(since, limit);
         let words = state_of_change(node);
-        if self.draft.frame.now > deadline {
+        if self.decision.view.now > deadline {
             let message = format!(
                 "Node {} has not come back {limit} s after its release (spec.changeTimeoutSeconds): {words}. Repair it, and it goes on. `numo skip {0}` leaves it out, so that the other nodes go on; `numo retry {0}` gives it its whole time once more",
                 node.name
@@ -210,18 +212,18 @@ impl Turn<'_, '_> {
                     EventAction::Change,
                     why.message.to_string(),
                 );
-                journal.write(self.draft, Some(event));
+                journal.write(self.decision, Some(event));
             }
-            self.draft.report(self.member, Step::Held, why);
+            self.decision.report(self.member, Step::Held, why);
             return;
         }
-        self.draft.wake(later(deadline, 1));
+        self.decision.wake(later(deadline, 1));
         let reason = if pools::failing(node) {
             Reason::NodeDegraded
         } else {
             Reason::Changing
         };
-        self.draft
+        self.decision
             .report(self.member, Step::Released, Why::new(reason, words));
     }
 
@@ -237,7 +239,7 @@ impl Turn<'_, '_> {
             let note = format!("goes home to pool {}", self.member.pool.name);
             let event = self.event(false, "BroughtHome", EventAction::Restore, note);
             self.plan(Action::PatchNode(patch), Some(event));
-            self.draft.report(
+            self.decision.report(
                 self.member,
                 Step::Changed,
                 Why::new(Reason::ComingHome, "it is changed and goes home"),
@@ -251,7 +253,7 @@ impl Turn<'_, '_> {
                 "it goes from the canary pool's configuration to {}",
                 self.home_config()
             );
-            self.draft
+            self.decision
                 .report(self.member, Step::Changed, Why::new(Reason::ComingHome, message));
             return STAY;
         }
@@ -266,7 +268,7 @@ impl Turn<'_, '_> {
             to: None,
         }];
         if super::pool::needs_labels_to_stay(self.member.pool) {
-            labels.extend(labels::labels_to_stay(self.draft, self.member));
+            labels.extend(labels::labels_to_stay(self.decision, self.member));
         }
         let mut annotations = vec![Change {
             key: openshift::DESIRED_CONFIG.to_owned(),
@@ -278,7 +280,7 @@ impl Turn<'_, '_> {
             annotations.push(Change {
                 key: marks::CORDONED_BY.to_owned(),
                 from: node.annotations.get(marks::CORDONED_BY).cloned(),
-                to: Some(cordon_mark(&self.draft.frame.run.uid)),
+                to: Some(cordon_mark(&self.decision.view.run.uid)),
             });
         }
         NodePatch {
@@ -304,7 +306,7 @@ impl Turn<'_, '_> {
             ..NodePatch::of(node, NodePurpose::Recordon)
         };
         self.plan(Action::PatchNode(patch), None);
-        self.draft.report(
+        self.decision.report(
             self.member,
             Step::Changed,
             Why::new(Reason::ComingHome, "its cordon is put back"),
@@ -318,9 +320,9 @@ impl Turn<'_, '_> {
         journal.enter(Step::PostRules, None);
         let note = format!("runs {} and is Ready", self.change.spec.target.version);
         let event = self.event(false, "Changed", EventAction::Change, note);
-        journal.write(self.draft, Some(event));
+        journal.write(self.decision, Some(event));
         let why = Why::new(Reason::RuleStarting, "it is back and Ready");
-        self.draft.report(self.member, Step::Ready, why);
+        self.decision.report(self.member, Step::Ready, why);
     }
 }
 

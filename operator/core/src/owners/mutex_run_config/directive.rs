@@ -1,6 +1,6 @@
 //! What a person says of a node that has its turn in a run.
 
-use super::{frame::at_target, turn::Turn};
+use super::{run_view::at_target, turn::Turn};
 use crate::{
     action::Action,
     pools,
@@ -28,10 +28,10 @@ impl Turn<'_, '_> {
                     self.close(Step::Held, why);
                     return true;
                 }
-                if !at_target(self.draft.frame, self.member) {
+                if !at_target(self.decision.view, self.member) {
                     return false;
                 }
-                self.draft.report(self.member, Step::Held, why);
+                self.decision.report(self.member, Step::Held, why);
                 true
             }
             DirectiveAction::Skip if fresh && !self.released() => {
@@ -39,8 +39,8 @@ impl Turn<'_, '_> {
                 let mut journal = self.journal();
                 journal.obey();
                 journal.enter(Step::Skipped, Some(&why));
-                journal.write(self.draft, None);
-                self.draft.report(self.member, Step::Skipped, why);
+                journal.write(self.decision, None);
+                self.decision.report(self.member, Step::Skipped, why);
                 true
             }
             // It was let go and does not come back: the person gives it up, and the others may go on.
@@ -53,7 +53,7 @@ impl Turn<'_, '_> {
                     // The MCO counts it among the nodes of the canary pool, and would take no other one.
                     let patch = self.bring_home();
                     self.plan(Action::PatchNode(patch), None);
-                    self.draft.report(self.member, Step::Released, why);
+                    self.decision.report(self.member, Step::Released, why);
                     return true;
                 }
                 self.end(Step::Skipped, &why);
@@ -71,9 +71,9 @@ impl Turn<'_, '_> {
                 journal.next_attempt();
                 journal.status.pin = None;
                 journal.enter(Step::Admitted, None);
-                journal.write(self.draft, None);
+                journal.write(self.decision, None);
                 let why = Why::new(Reason::Admitting, words("retried"));
-                self.draft.report(self.member, Step::Admitted, why);
+                self.decision.report(self.member, Step::Admitted, why);
                 true
             }
             // It is changing: there are no rules to run again, but it gets its whole time once more.
@@ -81,9 +81,9 @@ impl Turn<'_, '_> {
                 let mut journal = self.journal();
                 journal.obey();
                 journal.enter(Step::Released, None);
-                journal.write(self.draft, None);
+                journal.write(self.decision, None);
                 let why = Why::new(Reason::Changing, words("given more time"));
-                self.draft.report(self.member, Step::Released, why);
+                self.decision.report(self.member, Step::Released, why);
                 true
             }
             DirectiveAction::Retry if fresh => {
@@ -97,7 +97,7 @@ impl Turn<'_, '_> {
                         // The way it was let go by is the way it comes back by.
                         pin.terms = Some(Terms {
                             strategy: way,
-                            ..self.draft.frame.intent.terms()
+                            ..self.decision.view.intent.terms()
                         });
                     }
                 } else {
@@ -105,8 +105,8 @@ impl Turn<'_, '_> {
                 }
                 let step = if released { Step::PostRules } else { Step::Admitted };
                 journal.enter(step, None);
-                journal.write(self.draft, None);
-                self.draft.report(
+                journal.write(self.decision, None);
+                self.decision.report(
                     self.member,
                     step,
                     Why::new(Reason::RuleStarting, words("retried")),

@@ -1,6 +1,6 @@
 //! The rule labels that the nodes of a run carry.
 
-use super::{draft::Draft, frame::Member};
+use super::{run_decision::RunDecision, run_view::Member};
 use crate::{action::Change, names, observed::NodeView};
 use numo_api::marks;
 
@@ -18,9 +18,9 @@ pub(super) fn rule_labels_off(node: &NodeView) -> Vec<Change> {
 }
 
 /// The run's rule labels that the node does not carry yet.
-pub(super) fn rule_labels_on(draft: &Draft<'_>, node: &NodeView) -> Vec<Change> {
-    draft
-        .frame
+pub(super) fn rule_labels_on(decision: &RunDecision<'_>, node: &NodeView) -> Vec<Change> {
+    decision
+        .view
         .intent
         .rules
         .iter()
@@ -36,8 +36,8 @@ pub(super) fn rule_labels_on(draft: &Draft<'_>, node: &NodeView) -> Vec<Change> 
 
 /// The rule labels without which the node would not be in its custom pool: those of the run, and those that the
 /// pool's selector still asks for from before an edit.
-pub(super) fn labels_to_stay(draft: &Draft<'_>, member: &Member<'_>) -> Vec<Change> {
-    let mut labels = rule_labels_on(draft, member.node);
+pub(super) fn labels_to_stay(decision: &RunDecision<'_>, member: &Member<'_>) -> Vec<Change> {
+    let mut labels = rule_labels_on(decision, member.node);
     let expressions = member.pool.selector.get("matchExpressions");
     let asked = expressions
         .and_then(serde_json::Value::as_array)

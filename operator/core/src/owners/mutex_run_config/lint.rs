@@ -1,6 +1,6 @@
 //! What is checked of the writes that only a run makes.
 
-use super::frame::{Frame, Member};
+use super::run_view::{Member, RunView};
 use crate::{
     action::{NodePatch, NodePurpose, PoolPatch, PoolPurpose},
     admit::schedule::Schedule,
@@ -8,7 +8,7 @@ use crate::{
     intent::{InForce, schedule},
     lint::{
         checks::{Checked, breach, in_hours, not_stopped, passed},
-        table::{Checks, Sight},
+        table::{Checks, Seen},
     },
     mark,
     observed::{NodeView, PoolView, RunConfigView},
@@ -21,18 +21,18 @@ use numo_api::{
 };
 use std::cell::OnceCell;
 
-/// A run whose writes are checked. The frame is worked out when the first check needs it: most writes are of a journal or a Job, and a
+/// A run whose writes are checked. The view is worked out when the first check needs it: most writes are of a journal or a Job, and a
 /// big cluster has many of them.
 pub(crate) struct Lint<'s, 'a> {
-    pub(crate) sight: Sight<'a>,
+    pub(crate) seen: Seen<'a>,
     pub(crate) snapshot: &'s Snapshot<'a>,
     pub(crate) run: &'a RunConfigView,
-    pub(crate) frame: OnceCell<Frame<'a>>,
+    pub(crate) view: OnceCell<RunView<'a>>,
 }
 
 /// 13: nothing is done while the run is suspended.
-fn not_suspended(frame: &Frame<'_>, name: &str) -> Checked {
-    match &frame.intent.suspended {
+fn not_suspended(view: &RunView<'_>, name: &str) -> Checked {
+    match &view.intent.suspended {
         Some(why) => breach(
             13,
             format!("{name} would be changed while stopped: {}", why.message),
@@ -42,18 +42,18 @@ fn not_suspended(frame: &Frame<'_>, name: &str) -> Checked {
 }
 
 /// 1: nothing is let go before every rule passed for this owner, node and attempt; 5 and 13.
-fn released(frame: &Frame<'_>, member: &Member<'_>) -> Checked {
+fn released(view: &RunView<'_>, member: &Member<'_>) -> Checked {
     let name = &member.node.name;
     let Some(change) = member.in_flight() else {
         return breach(1, format!("{name} has no turn"));
     };
-    if change.spec.target.run_id != frame.run_id {
+    if change.spec.target.run_id != view.run_id {
         return breach(1, format!("{name} has its turn in another run"));
     }
     let terms = change.status.pin.as_ref().and_then(|pin| pin.terms.as_ref());
-    let in_force = InForce::of(&frame.intent, frame.observed, terms).rules;
-    passed(&in_force, name, (change, &rules::BEFORE_RELEASE), frame.now)?;
-    pre_run_passed(frame, name)?;
+    let in_force = InForce::of(&view.intent, view.observed, terms).rules;
+    passed(&in_force, name, (change, &rules::BEFORE_RELEASE), view.now)?;
+    pre_run_passed(view, name)?;
     let pin = change.status.pin.as_ref().map(|pin| pin.rendered_config.as_str());
     if pin != Some(member.pool.config.as_str()) {
         return breach(
@@ -64,35 +64,35 @@ fn released(frame: &Frame<'_>, member: &Member<'_>) -> Checked {
             ),
         );
     }
-    if !member.pool.paused || mark::paused_by(member.pool).is_none_or(|mark| mark.owner != frame.run.uid) {
+    if !member.pool.paused || mark::paused_by(member.pool).is_none_or(|mark| mark.owner != view.run.uid) {
         return breach(
             5,
             format!("pool {} of {name} is not held by this run", member.pool.name),
         );
     }
-    if frame.leaving().is_some() {
+    if view.leaving().is_some() {
         return breach(5, format!("{name} would be let go while the run is being left"));
     }
-    not_stopped(frame.observed, member.node, "let go")?;
-    not_suspended(frame, name)?;
+    not_stopped(view.observed, member.node, "let go")?;
+    not_suspended(view, name)?;
     if member.node.annotation(openshift::STATE) != "Done" || !member.node.ready || member.node.unschedulable {
         return breach(1, format!("{name} is not Ready, schedulable and Done"));
     }
-    if frame.intent.strategy == Strategy::CanaryPool {
-        return one_pool_after_release(frame, member);
+    if view.intent.strategy == Strategy::CanaryPool {
+        return one_pool_after_release(view, member);
     }
     Ok(())
 }
 
 /// At no moment does a node match two custom pools, or none.
-fn one_pool_after_release(frame: &Frame<'_>, member: &Member<'_>) -> Checked {
-    let Some(canary) = frame.intent.canary else {
+fn one_pool_after_release(view: &RunView<'_>, member: &Member<'_>) -> Checked {
+    let Some(canary) = view.intent.canary else {
         return breach(1, format!("{}: there is no canary pool", member.node.name));
     };
     let mut labels = member.node.labels.clone();
     labels.retain(|key, _| !key.starts_with(marks::RULE_LABEL_PREFIX));
-    labels.insert(marks::RELEASE.to_owned(), frame.run_id.clone());
-    let all = frame
+    labels.insert(marks::RELEASE.to_owned(), view.run_id.clone());
+    let all = view
         .observed
         .pools
         .values()
@@ -110,15 +110,15 @@ fn one_pool_after_release(frame: &Frame<'_>, member: &Member<'_>) -> Checked {
 }
 
 /// 1: what the run asked once stands as it is now, however long ago that was.
-fn pre_run_passed(frame: &Frame<'_>, name: &str) -> Checked {
-    for (key, rule) in &frame.intent.rules {
-        let mut verdicts = frame.run_verdicts.iter();
+fn pre_run_passed(view: &RunView<'_>, name: &str) -> Checked {
+    for (key, rule) in &view.intent.rules {
+        let mut verdicts = view.run_verdicts.iter();
         let name_of_rule = key.to_string();
         let is_asked = verdicts.any(|one| one.phase == Phase::PreRun && one.rule == name_of_rule);
         let Some(rule) = rule.filter(|rule| is_asked && rule.runs_in(Phase::PreRun)) else {
             continue;
         };
-        let last = rules::last_word(frame.run_verdicts, key, Phase::PreRun, frame.run_round);
+        let last = rules::last_word(view.run_verdicts, key, Phase::PreRun, view.run_round);
         let passed = last.filter(|verdict| verdict.outcome == Outcome::Pass);
         if passed.is_none_or(|verdict| verdict.edition.as_deref() != Some(rule.edition().as_str())) {
             return breach(
@@ -131,27 +131,27 @@ fn pre_run_passed(frame: &Frame<'_>, name: &str) -> Checked {
 }
 
 impl<'a> Lint<'_, 'a> {
-    fn frame(&self) -> &Frame<'a> {
-        self.frame.get_or_init(|| Frame::of(self.snapshot, self.run))
+    fn view(&self) -> &RunView<'a> {
+        self.view.get_or_init(|| RunView::of(self.snapshot, self.run))
     }
 
     /// 5: no node of a pool rolls without its rules once that is unpaused.
     fn unpauses(&self, pool: &PoolView, patch: &PoolPatch) -> Checked {
-        let frame = self.frame();
+        let view = self.view();
         // Of the version that is asked for nothing may be rendered yet: the nodes roll once it is.
         let will_roll = |member: &Member<'_>| {
-            let desired = frame.desired.as_deref().ok();
-            let rendered = frame.config_version(&member.pool.config);
+            let desired = view.desired.as_deref().ok();
+            let rendered = view.config_version(&member.pool.config);
             let is_behind = |desired| member.version.is_some_and(|version| version != desired);
             member.outdated() || (rendered != desired && desired.is_some_and(is_behind))
         };
-        let rolls = frame
+        let rolls = view
             .members
             .iter()
             .filter(|member| member.pool.name == pool.name && will_roll(member))
             .count();
         let stays = patch.paused.is_some_and(|(_, to)| to);
-        if rolls > 0 && pool.paused && !stays && !frame.intent.unpause_on_exit {
+        if rolls > 0 && pool.paused && !stays && !view.intent.unpause_on_exit {
             return breach(
                 5,
                 format!("{rolls} nodes of pool {} would roll without rules", pool.name),
@@ -171,7 +171,7 @@ impl Checks for Lint<'_, '_> {
     }
 
     fn begin(&self, node: &NodeView) -> Checked {
-        not_suspended(self.frame(), &node.name)?;
+        not_suspended(self.view(), &node.name)?;
         if node.unschedulable {
             return breach(4, format!("{} is cordoned by someone else", node.name));
         }
@@ -182,12 +182,12 @@ impl Checks for Lint<'_, '_> {
         let name = &node.name;
         match patch.purpose {
             NodePurpose::Release => {
-                let frame = self.frame();
-                let Some(member) = frame.members.iter().find(|member| member.node.name == *name) else {
+                let view = self.view();
+                let Some(member) = view.members.iter().find(|member| member.node.name == *name) else {
                     return breach(1, format!("{name} is not a node of this run"));
                 };
-                in_hours(self.schedule(), node, "let go", self.sight.now)?;
-                released(frame, member)
+                in_hours(self.schedule(), node, "let go", self.seen.now)?;
+                released(view, member)
             }
             NodePurpose::Unshield => match mark::shielded(node) {
                 Some(mark) if mark.owner == self.run.uid => Ok(()),
@@ -225,7 +225,7 @@ impl Checks for Lint<'_, '_> {
 
     fn patch_pool(&self, patch: &PoolPatch) -> Checked {
         let name = &patch.pool;
-        let Some(pool) = self.sight.observed.pools.get(name) else {
+        let Some(pool) = self.seen.observed.pools.get(name) else {
             return breach(4, format!("pool {name} does not exist"));
         };
         let ours = |owner: Option<String>| owner.as_deref() == Some(self.run.uid.as_str());

@@ -1,6 +1,6 @@
 //! Machines and MachineHealthChecks of the nodes of a run.
 
-use super::{draft::Draft, frame::Frame};
+use super::{run_decision::RunDecision, run_view::RunView};
 use crate::{
     action::{Action, Event, EventAction, MachinePurpose, Planned},
     key::Key,
@@ -14,10 +14,10 @@ use numo_api::marks;
 use std::collections::BTreeSet;
 
 /// What the node's turn still lacks: its Machine shielded, and the MachineHealthChecks paused if the owner says so.
-pub fn shields(frame: &Frame<'_>, node: &NodeView) -> Vec<Action> {
-    let observed = frame.observed;
-    let owner = &frame.run.uid;
-    let machines = shielding(frame.machines_of(&node.name), owner);
+pub fn shields(view: &RunView<'_>, node: &NodeView) -> Vec<Action> {
+    let observed = view.observed;
+    let owner = &view.run.uid;
+    let machines = shielding(view.machines_of(&node.name), owner);
     let believed = Believed::of(observed);
     // One that someone paused, be it another run, does nothing already.
     let checks = observed
@@ -25,7 +25,7 @@ pub fn shields(frame: &Frame<'_>, node: &NodeView) -> Vec<Action> {
         .iter()
         .filter(|(place, check)| {
             !check.annotations.contains_key(marks::HEALTH_CHECK_PAUSED)
-                && is_in_the_way((frame, &believed), [node.name.as_str()], place, check)
+                && is_in_the_way((view, &believed), [node.name.as_str()], place, check)
         })
         .map(|(place, check)| {
             let changes = on(&check.annotations, owner, &HEALTH_CHECK_PAUSE);
@@ -38,61 +38,61 @@ pub fn shields(frame: &Frame<'_>, node: &NodeView) -> Vec<Action> {
 /// that select the Machine of one of them: they know no other way to leave a node alone. Those of Cluster API heed the
 /// shield of the Machine. One that can see no Machine of a Node is somebody else's, whatever the run says.
 fn is_in_the_way<'n>(
-    (frame, believed): (&Frame<'_>, &Believed<'_>),
+    (view, believed): (&RunView<'_>, &Believed<'_>),
     nodes: impl IntoIterator<Item = &'n str>,
     place: &(MachineApi, Key),
     check: &Annotated,
 ) -> bool {
-    if let Some(all) = frame.intent.pause_health_checks {
+    if let Some(all) = view.intent.pause_health_checks {
         return all && believed.is_check(place);
     }
     place.0 == MachineApi::OpenShift
         && nodes.into_iter().any(|node| {
-            let mut machines = frame.machines_of(node);
+            let mut machines = view.machines_of(node);
             machines.any(|machine| selects((place, check), machine))
         })
 }
 
 /// The nodes that have their turn with this run, those among them whose pool cannot be seen at this moment.
-fn flying<'a>(frame: &Frame<'a>) -> BTreeSet<&'a str> {
-    let turns = frame.observed.changing();
-    let own = turns.filter(|change| change.spec.owner_ref.uid == frame.run.uid);
+fn flying<'a>(view: &RunView<'a>) -> BTreeSet<&'a str> {
+    let turns = view.observed.changing();
+    let own = turns.filter(|change| change.spec.owner_ref.uid == view.run.uid);
     own.map(|change| change.spec.node_name.as_str()).collect()
 }
 
 /// Takes the shield off Machines whose node has no turn in this run.
-pub fn unshield(draft: &mut Draft<'_>) {
-    let frame = draft.frame;
-    let owner = &frame.run.uid;
-    let believed = Believed::of(frame.observed);
+pub fn unshield(decision: &mut RunDecision<'_>) {
+    let view = decision.view;
+    let owner = &view.run.uid;
+    let believed = Believed::of(view.observed);
     if believed.machines(owner).next().is_none() {
         return;
     }
-    let flying = flying(frame);
+    let flying = flying(view);
     let over: Vec<Planned> = unshields(&believed, owner, |node| !flying.contains(node)).collect();
-    draft.out.actions.extend(over);
+    decision.out.actions.extend(over);
 }
 
 /// Resumes the MachineHealthChecks that this run paused, once no node has its turn and none is getting it.
-pub fn resume_health_checks(draft: &mut Draft<'_>) {
-    let frame = draft.frame;
-    let believed = Believed::of(frame.observed);
-    let ours: Vec<_> = believed.checks(&frame.run.uid).collect();
+pub fn resume_health_checks(decision: &mut RunDecision<'_>) {
+    let view = decision.view;
+    let believed = Believed::of(view.observed);
+    let ours: Vec<_> = believed.checks(&view.run.uid).collect();
     if ours.is_empty() {
         return;
     }
     let begins =
         |action: &Action| matches!(action, Action::CreateChange { .. } | Action::WriteJournal { .. });
-    let flying = flying(frame);
-    let busy = !flying.is_empty() || draft.out.actions.iter().any(|planned| begins(&planned.action));
+    let flying = flying(view);
+    let busy = !flying.is_empty() || decision.out.actions.iter().any(|planned| begins(&planned.action));
     let paused = ours.into_iter().filter(|(place, check)| {
-        let members = frame.members.iter().map(|member| member.node.name.as_str());
+        let members = view.members.iter().map(|member| member.node.name.as_str());
         let nodes = members.chain(flying.iter().copied());
-        !busy || !is_in_the_way((frame, &believed), nodes, place, check)
+        !busy || !is_in_the_way((view, &believed), nodes, place, check)
     });
     let over: Vec<Planned> = paused
         .map(|check| {
-            let planned = end_pause(frame.observed, &frame.run.uid, check);
+            let planned = end_pause(view.observed, &view.run.uid, check);
             let resumes = matches!(&planned.action, Action::PatchMachine(patch) if patch.purpose == MachinePurpose::ResumeHealthCheck);
             let event = resumes.then(|| Event {
                 node: None,
@@ -104,5 +104,5 @@ pub fn resume_health_checks(draft: &mut Draft<'_>) {
             Planned { event, ..planned }
         })
         .collect();
-    draft.out.actions.extend(over);
+    decision.out.actions.extend(over);
 }

@@ -8,8 +8,6 @@
 mod admit;
 mod change;
 mod directive;
-mod draft;
-pub(crate) mod frame;
 pub mod gates;
 mod labels;
 mod lint;
@@ -19,12 +17,14 @@ mod pool;
 mod quarantine;
 mod release;
 mod run;
+mod run_decision;
 mod run_rules;
+pub(crate) mod run_view;
 mod turn;
 mod ungated;
 
 pub use admit::reservation;
-pub use frame::{Frame, Member};
+pub use run_view::{Member, RunView};
 
 pub(crate) use lint::Lint;
 pub(crate) use run::Run;

@@ -1,9 +1,9 @@
 //! What nodes still hold that have no turn any more, and Jobs that nobody waits for.
 
 use super::{
-    draft::Draft,
-    frame::{Frame, Member},
+    run_decision::RunDecision,
     run_rules::awaited_run_jobs,
+    run_view::{Member, RunView},
 };
 use crate::{
     key::Key,
@@ -18,55 +18,55 @@ use crate::{
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Gives back what a node that no longer has its turn still holds: shield and lease.
-pub fn give_back(draft: &mut Draft<'_>, member: &Member<'_>) {
+pub fn give_back(decision: &mut RunDecision<'_>, member: &Member<'_>) {
     let node = member.node;
     if member.shielded
-        && let Some(mark) = mark::shielded(node).filter(|mark| mark.owner == draft.frame.run.uid)
+        && let Some(mark) = mark::shielded(node).filter(|mark| mark.owner == decision.view.run.uid)
     {
-        draft.act(&node.name, unshield(node, &mark), None);
+        decision.act(&node.name, unshield(node, &mark), None);
     }
-    release_lease(draft, &node.name);
+    release_lease(decision, &node.name);
 }
 
-fn release_lease(draft: &mut Draft<'_>, node: &str) {
-    let holder = lease_holder(&draft.frame.run.uid);
-    if let Some(action) = lease::release(draft.frame.observed, node, &holder) {
-        draft.act(node, action, None);
+fn release_lease(decision: &mut RunDecision<'_>, node: &str) {
+    let holder = lease_holder(&decision.view.run.uid);
+    if let Some(action) = lease::release(decision.view.observed, node, &holder) {
+        decision.act(node, action, None);
     }
 }
 
 /// Whether the list of pools is not to be believed. A cluster that has MachineConfigPools is never without any. A run that is being
 /// deleted gives back what it has all the same.
-fn is_blind(frame: &Frame<'_>) -> bool {
-    frame.observed.pools.is_empty() && !frame.run.deleting
+fn is_blind(view: &RunView<'_>) -> bool {
+    view.observed.pools.is_empty() && !view.run.deleting
 }
 
 /// Ends the turns of nodes that are gone, or whose pool is.
-pub fn end_turns(draft: &mut Draft<'_>) {
-    let frame = draft.frame;
-    for change in &frame.orphans {
+pub fn end_turns(decision: &mut RunDecision<'_>) {
+    let view = decision.view;
+    for change in &view.orphans {
         let (name, uid) = (&change.spec.node_name, &change.spec.node_uid);
-        let node = frame.observed.nodes.get(name);
+        let node = view.observed.nodes.get(name);
         let message = match node.filter(|node| node.uid == *uid) {
             None => journal::gone(change),
-            Some(_) if is_blind(frame) => continue,
+            Some(_) if is_blind(view) => continue,
             Some(_) => format!("pool {} of Node {name} no longer exists", change.spec.target.pool),
         };
-        let ended = journal::end_gone(change, message, frame.observed, frame.now);
-        draft.out.actions.extend(ended);
+        let ended = journal::end_gone(change, message, view.observed, view.now);
+        decision.out.actions.extend(ended);
     }
 }
 
 /// Takes back what is left on nodes that are in the run no more: shields and leases.
-pub fn settle(draft: &mut Draft<'_>) {
-    if is_blind(draft.frame) {
+pub fn settle(decision: &mut RunDecision<'_>) {
+    if is_blind(decision.view) {
         return;
     }
-    let observed = draft.frame.observed;
-    let uid = &draft.frame.run.uid;
+    let observed = decision.view.observed;
+    let uid = &decision.view.run.uid;
     let holder = lease_holder(uid);
-    let members: BTreeSet<&str> = draft
-        .frame
+    let members: BTreeSet<&str> = decision
+        .view
         .members
         .iter()
         .map(|member| member.node.name.as_str())
@@ -85,18 +85,18 @@ pub fn settle(draft: &mut Draft<'_>) {
         .map(|(node, _)| node)
         .collect();
     for (node, mark) in shielded {
-        draft.act(&node.name, unshield(node, &mark), None);
+        decision.act(&node.name, unshield(node, &mark), None);
     }
     for node in leased {
-        release_lease(draft, node);
+        release_lease(decision, node);
     }
 }
 
 /// Lets Jobs go whose verdict is journaled; when the run is left, all of its Jobs.
-pub fn free_jobs(draft: &mut Draft<'_>, all: bool) {
-    let frame = draft.frame;
+pub fn free_jobs(decision: &mut RunDecision<'_>, all: bool) {
+    let view = decision.view;
     // Those that have their TTL are free already: what is left is what runs, and little more.
-    let kept: HashMap<String, (&Key, &JobView)> = frame
+    let kept: HashMap<String, (&Key, &JobView)> = view
         .observed
         .jobs
         .iter()
@@ -106,19 +106,19 @@ pub fn free_jobs(draft: &mut Draft<'_>, all: bool) {
     if kept.is_empty() {
         return;
     }
-    let mut freed: BTreeMap<&Key, &JobView> = frame
+    let mut freed: BTreeMap<&Key, &JobView> = view
         .changes()
         .flat_map(|change| change.status.verdicts.iter())
-        .chain(frame.run_verdicts)
+        .chain(view.run_verdicts)
         .filter_map(|verdict| kept.get(verdict.job.as_deref()?).copied())
         .collect();
     if all {
-        let awaited: BTreeSet<Key> = if frame.run.deleting {
+        let awaited: BTreeSet<Key> = if view.run.deleting {
             BTreeSet::new()
         } else {
-            awaited_run_jobs(frame).collect()
+            awaited_run_jobs(view).collect()
         };
-        freed.extend(frame.jobs().filter(|(key, _)| !awaited.contains(*key)));
+        freed.extend(view.jobs().filter(|(key, _)| !awaited.contains(*key)));
     }
-    job::free(&mut draft.out, freed);
+    job::free(&mut decision.out, freed);
 }

@@ -4,9 +4,9 @@
 //! for exactly that (`onExit: Unpause`).
 
 use super::{
-    draft::Draft,
-    frame::{Member, at_target},
     labels,
+    run_decision::RunDecision,
+    run_view::{Member, at_target},
 };
 use crate::{
     action::{Action, Change, Event, EventAction, NodePatch, NodePurpose, Planned, PoolPatch, PoolPurpose},
@@ -35,9 +35,9 @@ pub(super) fn needs_labels_to_stay(pool: &PoolView) -> bool {
 
 /// Pauses the target pools before anything rolls, and again if someone unpaused one. Of a run that is refused the events
 /// say that the pools are held, and for what.
-pub fn arm(draft: &mut Draft<'_>, refusal: Option<&Why>) {
-    let uid = draft.frame.run.uid.clone();
-    let pools: Vec<&PoolView> = draft.frame.intent.pools.clone();
+pub fn arm(decision: &mut RunDecision<'_>, refusal: Option<&Why>) {
+    let uid = decision.view.run.uid.clone();
+    let pools: Vec<&PoolView> = decision.view.intent.pools.clone();
     let mut planned = Vec::new();
     for pool in pools {
         let mark = mark::paused_by(pool);
@@ -63,14 +63,14 @@ pub fn arm(draft: &mut Draft<'_>, refusal: Option<&Why>) {
                 }
             }
             // Another live run's pool, or one paused by someone else: the gates say so.
-            Some(_) if gates::run::held_by_run(draft.frame, pool).is_some() => {}
-            None if pool.paused && !draft.frame.intent.adopt_paused => {}
-            Some(_) if mark::is_outlived(pool) && !draft.frame.intent.adopt_paused => {}
+            Some(_) if gates::run::held_by_run(decision.view, pool).is_some() => {}
+            None if pool.paused && !decision.view.intent.adopt_paused => {}
+            Some(_) if mark::is_outlived(pool) && !decision.view.intent.adopt_paused => {}
             // A mark of an owner that is gone: its hold is taken over with what it remembers.
             orphan => {
                 let held = orphan.filter(|_| !mark::is_outlived(pool));
                 let prior = held.map_or(pool.paused, |mark| mark.prior);
-                let name = draft.frame.run.key.to_string();
+                let name = decision.view.run.key.to_string();
                 planned.push((
                     pool,
                     PausedBy {
@@ -88,7 +88,7 @@ pub fn arm(draft: &mut Draft<'_>, refusal: Option<&Why>) {
     if planned.is_empty() {
         return;
     }
-    add_finalizer(draft);
+    add_finalizer(decision);
     for (pool, mark, again) in planned {
         let (reason, note) = if again {
             let who = pool.paused_manager.as_deref().unwrap_or("someone");
@@ -119,36 +119,40 @@ pub fn arm(draft: &mut Draft<'_>, refusal: Option<&Why>) {
             annotation: annotation(pool, marks::PAUSED_BY, Some(mark::render(&mark))),
             has_annotations: pool.has_annotations,
         };
-        draft.act("run", Action::PatchPool(patch), Some(event));
+        decision.act("run", Action::PatchPool(patch), Some(event));
     }
 }
 
 /// Puts the finalizer back that somebody has taken off while marks are there: without it nobody would take them back when
 /// the run is deleted.
-pub fn keep_finalizer(draft: &mut Draft<'_>) {
-    let restores = draft.out.actions.iter().any(|planned| restores(&planned.action));
-    if draft.frame.run.deleting || restores || !draft.frame.holds_anything() {
+pub fn keep_finalizer(decision: &mut RunDecision<'_>) {
+    let restores = decision
+        .out
+        .actions
+        .iter()
+        .any(|planned| restores(&planned.action));
+    if decision.view.run.deleting || restores || !decision.view.holds_anything() {
         return;
     }
     let adds = |planned: &Planned| matches!(planned.action, Action::AddFinalizer { .. });
-    if !draft.out.actions.iter().any(adds) {
-        add_finalizer(draft);
+    if !decision.out.actions.iter().any(adds) {
+        add_finalizer(decision);
     }
 }
 
-fn add_finalizer(draft: &mut Draft<'_>) {
-    let run = draft.frame.run;
+fn add_finalizer(decision: &mut RunDecision<'_>) {
+    let run = decision.view.run;
     if !run
         .finalizers
         .iter()
         .any(|finalizer| finalizer == marks::FINALIZER)
     {
         let action = Action::AddFinalizer {
-            owner: draft.frame.owner.clone(),
+            owner: decision.view.owner.clone(),
             uid: run.uid.clone(),
             finalizer: marks::FINALIZER,
         };
-        draft.act("run", action, None);
+        decision.act("run", action, None);
     }
 }
 
@@ -171,35 +175,35 @@ fn annotation(pool: &PoolView, key: &str, to: Option<String>) -> Change {
 }
 
 /// CanaryPool: labels every node of the run, then sets the selectors. Returns what is still missing.
-pub fn set_up(draft: &mut Draft<'_>) -> Option<Why> {
-    if draft.frame.intent.strategy != Strategy::CanaryPool {
-        label_joiners(draft);
+pub fn set_up(decision: &mut RunDecision<'_>) -> Option<Why> {
+    if decision.view.intent.strategy != Strategy::CanaryPool {
+        label_joiners(decision);
         return None;
     }
-    let unlabelled = label(draft);
-    draft.out.report.labels_applied = Some(unlabelled == 0);
+    let unlabelled = label(decision);
+    decision.out.report.labels_applied = Some(unlabelled == 0);
     if unlabelled > 0 {
-        draft.out.report.selectors_applied = Some(false);
+        decision.out.report.selectors_applied = Some(false);
         return Some(Why::new(
             Reason::PoolsPausing,
             format!("{unlabelled} nodes get their rule labels first"),
         ));
     }
-    if let Some(why) = earlier_run_in_canary(draft) {
+    if let Some(why) = earlier_run_in_canary(decision) {
         return Some(why);
     }
-    if let Some(why) = restore_stale(draft) {
-        draft.out.report.selectors_applied = Some(false);
+    if let Some(why) = restore_stale(decision) {
+        decision.out.report.selectors_applied = Some(false);
         return Some(why);
     }
-    let missing = match select(draft) {
+    let missing = match select(decision) {
         Ok(missing) => missing,
         Err(why) => {
-            draft.out.report.selectors_applied = Some(false);
+            decision.out.report.selectors_applied = Some(false);
             return Some(why);
         }
     };
-    draft.out.report.selectors_applied = Some(missing.is_empty());
+    decision.out.report.selectors_applied = Some(missing.is_empty());
     (!missing.is_empty()).then(|| {
         Why::new(
             Reason::PoolsPausing,
@@ -210,26 +214,26 @@ pub fn set_up(draft: &mut Draft<'_>) -> Option<Why> {
 
 /// A canary or a target that the spec no longer names gets its selector back before another one is set, once
 /// nobody is in the canary by it: a node would match both.
-fn restore_stale(draft: &mut Draft<'_>) -> Option<Why> {
-    let frame = draft.frame;
+fn restore_stale(decision: &mut RunDecision<'_>) -> Option<Why> {
+    let view = decision.view;
     let named = |pool: &PoolView| {
-        frame.intent.canary.is_some_and(|canary| canary.name == pool.name)
-            || frame.intent.pools.iter().any(|target| target.name == pool.name)
+        view.intent.canary.is_some_and(|canary| canary.name == pool.name)
+            || view.intent.pools.iter().any(|target| target.name == pool.name)
     };
-    let stale: BTreeSet<String> = frame
+    let stale: BTreeSet<String> = view
         .observed
         .pools
         .values()
-        .filter(|pool| mark::prior_selector(pool).is_some_and(|mark| mark.owner == frame.run.uid))
+        .filter(|pool| mark::prior_selector(pool).is_some_and(|mark| mark.owner == view.run.uid))
         .filter(|pool| !named(pool))
         .map(|pool| pool.name.clone())
         .collect();
     let first = stale.first()?;
-    let inside = frame
+    let inside = view
         .observed
         .nodes
         .values()
-        .find(|node| frame.labelled_by_us(node) && !node.label(marks::RELEASE).is_empty());
+        .find(|node| view.labelled_by_us(node) && !node.label(marks::RELEASE).is_empty());
     if let Some(node) = inside {
         let message = format!(
             "Node {} comes home before MachineConfigPool {first}, which the spec no longer names, gets its node \
@@ -240,15 +244,15 @@ fn restore_stale(draft: &mut Draft<'_>) -> Option<Why> {
     }
     let message =
         format!("MachineConfigPool {first}, which the spec no longer names, gets its node selector back");
-    restore_selectors(draft, &|pool| stale.contains(&pool.name));
+    restore_selectors(decision, &|pool| stale.contains(&pool.name));
     Some(Why::new(Reason::PoolsPausing, message))
 }
 
 /// Nodes that an earlier run let go are in the canary pool by that run's selector: they come home first.
-fn earlier_run_in_canary(draft: &Draft<'_>) -> Option<Why> {
+fn earlier_run_in_canary(decision: &RunDecision<'_>) -> Option<Why> {
     let in_canary =
         |member: &&Member<'_>| member.superseded.is_some() && !member.node.label(marks::RELEASE).is_empty();
-    let member = draft.frame.members.iter().find(in_canary)?;
+    let member = decision.view.members.iter().find(in_canary)?;
     let message = format!(
         "Node {} comes home from the canary pool before the next run begins",
         member.node.name
@@ -258,31 +262,31 @@ fn earlier_run_in_canary(draft: &Draft<'_>) -> Option<Why> {
 
 /// Nodes that joined a pool whose selector numo has set must carry the labels it asks for, or they are in
 /// no pool; whatever else holds the run.
-pub fn label_joiners(draft: &mut Draft<'_>) {
-    let uid = &draft.frame.run.uid;
-    let selected = draft
-        .frame
+pub fn label_joiners(decision: &mut RunDecision<'_>) {
+    let uid = &decision.view.run.uid;
+    let selected = decision
+        .view
         .observed
         .pools
         .values()
         .any(|pool| mark::prior_selector(pool).is_some_and(|mark| mark.owner == *uid));
     if selected {
-        label(draft);
+        label(decision);
     }
 }
 
 /// Pauses the canary pool when its configuration moves on under nodes that were let go to another one,
 /// and opens it again when they are out of it.
-pub fn tend_canary(draft: &mut Draft<'_>) {
-    let targets = &draft.frame.intent.pools;
+pub fn tend_canary(decision: &mut RunDecision<'_>) {
+    let targets = &decision.view.intent.pools;
     // One that is a target as well, by a slip, is paused as a target.
     let is_target = |canary: &&PoolView| targets.iter().any(|pool| pool.name == canary.name);
-    let Some(canary) = draft.frame.intent.canary.filter(|canary| !is_target(canary)) else {
+    let Some(canary) = decision.view.intent.canary.filter(|canary| !is_target(canary)) else {
         return;
     };
-    let (uid, name) = (draft.frame.run.uid.clone(), draft.frame.run.key.to_string());
+    let (uid, name) = (decision.view.run.uid.clone(), decision.view.run.key.to_string());
     let wanted = pools::content(&canary.config);
-    let dragged = draft.frame.members.iter().any(|member| {
+    let dragged = decision.view.members.iter().any(|member| {
         let pin = member.in_flight().and_then(|change| change.status.pin.as_ref());
         let desired = pools::content(member.node.annotation(openshift::DESIRED_CONFIG));
         // Also one that the MCO has not taken up yet: it would take it to what is wanted by now.
@@ -325,22 +329,22 @@ pub fn tend_canary(draft: &mut Draft<'_>) {
         annotation: annotation(canary, marks::PAUSED_BY, mark),
         has_annotations: canary.has_annotations,
     };
-    draft.act("run", Action::PatchPool(patch), Some(event));
+    decision.act("run", Action::PatchPool(patch), Some(event));
 }
 
 /// Labels the nodes that have yet to pass their rules, and all nodes of custom pools. Returns how many
 /// were not labelled.
-fn label(draft: &mut Draft<'_>) -> usize {
-    let members = &draft.frame.members;
-    let uid = draft.frame.run.uid.clone();
-    let wanted = labels_hash(draft.frame);
-    let elsewhere = gates::run::held_elsewhere(draft.frame);
+fn label(decision: &mut RunDecision<'_>) -> usize {
+    let members = &decision.view.members;
+    let uid = decision.view.run.uid.clone();
+    let wanted = labels_hash(decision.view);
+    let elsewhere = gates::run::held_elsewhere(decision.view);
     let mut unlabelled = 0;
     for member in members {
         let node = member.node;
         let released = !node.label(marks::RELEASE).is_empty();
         let waits =
-            !at_target(draft.frame, member) && member.in_flight().is_none() && member.left_out().is_none();
+            !at_target(decision.view, member) && member.in_flight().is_none() && member.left_out().is_none();
         let waits = waits
             && member
                 .change
@@ -350,9 +354,9 @@ fn label(draft: &mut Draft<'_>) -> usize {
             continue;
         }
         let labels = if needs_labels_to_stay(member.pool) {
-            labels::labels_to_stay(draft, member)
+            labels::labels_to_stay(decision, member)
         } else {
-            labels::rule_labels_on(draft, node)
+            labels::rule_labels_on(decision, node)
         };
         let found = mark::labelled_by(node).filter(|mark| mark.owner == uid);
         if labels.is_empty() && found.is_some() {
@@ -379,29 +383,27 @@ fn label(draft: &mut Draft<'_>) -> usize {
             }],
             ..NodePatch::of(node, NodePurpose::Label)
         };
-        draft.act(&node.name, Action::PatchNode(patch), None);
+        decision.act(&node.name, Action::PatchNode(patch), None);
     }
     unlabelled
 }
 
 /// Sets the selectors of the canary and of custom targets. Returns the pools that did not have theirs, or
 /// why no selector may be set.
-fn select(draft: &mut Draft<'_>) -> Result<Vec<String>, Why> {
+fn select(decision: &mut RunDecision<'_>) -> Result<Vec<String>, Why> {
     let mut wanted: Vec<(&PoolView, Value)> = Vec::new();
-    if let Some(canary) = draft.frame.intent.canary {
-        wanted.push((canary, canary_selector(draft, canary)));
+    if let Some(canary) = decision.view.intent.canary {
+        wanted.push((canary, canary_selector(decision, canary)));
     }
-    for pool in draft
-        .frame
-        .intent
-        .pools
-        .iter()
-        .filter(|pool| needs_labels_to_stay(pool) && gates::run::held_by_run(draft.frame, pool).is_none())
+    for pool in
+        decision.view.intent.pools.iter().filter(|pool| {
+            needs_labels_to_stay(pool) && gates::run::held_by_run(decision.view, pool).is_none()
+        })
     {
-        wanted.push((pool, target_selector(draft, pool)));
+        wanted.push((pool, target_selector(decision, pool)));
     }
-    homeless(draft, &wanted)?;
-    let uid = draft.frame.run.uid.clone();
+    homeless(decision, &wanted)?;
+    let uid = decision.view.run.uid.clone();
     let mut missing = Vec::new();
     for (pool, selector) in wanted {
         let mark = mark::prior_selector(pool);
@@ -440,14 +442,14 @@ fn select(draft: &mut Draft<'_>) -> Result<Vec<String>, Why> {
             annotation: annotation(pool, marks::PRIOR_NODE_SELECTOR, Some(mark::render(&mark))),
             has_annotations: pool.has_annotations,
         };
-        draft.act("run", Action::PatchPool(patch), Some(event));
+        decision.act("run", Action::PatchPool(patch), Some(event));
     }
     Ok(missing)
 }
 
 /// Fails if a node would match two custom pools, or none, under the wanted selectors, and does not now.
-fn homeless(draft: &Draft<'_>, wanted: &[(&PoolView, Value)]) -> Result<(), Why> {
-    let pools = &draft.frame.observed.pools;
+fn homeless(decision: &RunDecision<'_>, wanted: &[(&PoolView, Value)]) -> Result<(), Why> {
+    let pools = &decision.view.observed.pools;
     let later: Vec<(&str, &Value)> = pools
         .values()
         .map(|pool| {
@@ -464,7 +466,7 @@ fn homeless(draft: &Draft<'_>, wanted: &[(&PoolView, Value)]) -> Result<(), Why>
     {
         return Ok(());
     }
-    for node in draft.frame.observed.nodes.values() {
+    for node in decision.view.observed.nodes.values() {
         let now = || {
             let now = pools.values().map(|pool| (pool.name.as_str(), &pool.selector));
             pools::home(&node.labels, now)
@@ -505,7 +507,7 @@ fn homeless(draft: &Draft<'_>, wanted: &[(&PoolView, Value)]) -> Result<(), Why>
 
 /// The canary's selector during a run: the user's expressions without the parking key, no rule label,
 /// and the release label of this run. Outsiders and late joiners never match it.
-fn canary_selector(draft: &Draft<'_>, canary: &PoolView) -> Value {
+fn canary_selector(decision: &RunDecision<'_>, canary: &PoolView) -> Value {
     let own = mark::own_selector(canary);
     let mut expressions: Vec<Value> = own
         .get("matchExpressions")
@@ -515,11 +517,11 @@ fn canary_selector(draft: &Draft<'_>, canary: &PoolView) -> Value {
         .filter(|expression| expression.get("key").and_then(Value::as_str) != Some(marks::IS_CANARY))
         .cloned()
         .collect();
-    for (key, _) in &draft.frame.intent.rules {
+    for (key, _) in &decision.view.intent.rules {
         let label = names::rule_label(&key.namespace, &key.name);
         expressions.push(json!({"key": label, "operator": "DoesNotExist"}));
     }
-    expressions.push(json!({"key": marks::RELEASE, "operator": "In", "values": [draft.frame.run_id]}));
+    expressions.push(json!({"key": marks::RELEASE, "operator": "In", "values": [decision.view.run_id]}));
     with_expressions(&own, expressions)
 }
 
@@ -533,7 +535,7 @@ pub(super) fn is_contested(pool: &PoolView, owner_uid: &str) -> bool {
 
 /// A custom target's selector during a run: its own, every rule label must exist, and a node that is let
 /// go leaves it even if there are no rules.
-fn target_selector(draft: &Draft<'_>, pool: &PoolView) -> Value {
+fn target_selector(decision: &RunDecision<'_>, pool: &PoolView) -> Value {
     let own = mark::own_selector(pool);
     let mut expressions: Vec<Value> = own
         .get("matchExpressions")
@@ -542,7 +544,7 @@ fn target_selector(draft: &Draft<'_>, pool: &PoolView) -> Value {
         .flatten()
         .cloned()
         .collect();
-    for (key, _) in &draft.frame.intent.rules {
+    for (key, _) in &decision.view.intent.rules {
         let label = names::rule_label(&key.namespace, &key.name);
         expressions.push(json!({"key": label, "operator": "Exists"}));
     }
@@ -560,36 +562,40 @@ fn with_expressions(own: &Value, expressions: Vec<Value>) -> Value {
 /// canary pool, selectors, rule labels, pauses, and last the finalizer.
 ///
 /// With `hold: Always` a run that is over leaves its pools paused for the next one.
-pub fn give_back(draft: &mut Draft<'_>, over: bool) {
-    if recall(draft) || restore_selectors(draft, &|_| true) || unlabel(draft) {
+pub fn give_back(decision: &mut RunDecision<'_>, over: bool) {
+    if recall(decision) || restore_selectors(decision, &|_| true) || unlabel(decision) {
         return;
     }
-    unpause(draft, over);
-    drop_finalizer(draft);
+    unpause(decision, over);
+    drop_finalizer(decision);
 }
 
 /// Takes the finalizer off once nothing is left to restore. Held pools are restored by nobody, so they
 /// keep a live owner's finalizer and not a deleted one's; where no pool is seen at all the list is not believed.
-pub fn drop_finalizer(draft: &mut Draft<'_>) {
-    let frame = draft.frame;
-    let held = frame.observed.pools.is_empty() || frame.marked_pools().next().is_some();
-    let run = frame.run;
+pub fn drop_finalizer(decision: &mut RunDecision<'_>) {
+    let view = decision.view;
+    let held = view.observed.pools.is_empty() || view.marked_pools().next().is_some();
+    let run = view.run;
     let index = run
         .finalizers
         .iter()
         .position(|finalizer| finalizer == marks::FINALIZER);
-    let restoring = draft.out.actions.iter().any(|planned| restores(&planned.action));
+    let restoring = decision
+        .out
+        .actions
+        .iter()
+        .any(|planned| restores(&planned.action));
     if let Some(index) = index
         && !restoring
         && (!held || run.deleting)
     {
         let action = Action::RemoveFinalizer {
-            owner: draft.frame.owner.clone(),
+            owner: decision.view.owner.clone(),
             uid: run.uid.clone(),
             finalizer: marks::FINALIZER,
             index,
         };
-        draft.act("run", action, None);
+        decision.act("run", action, None);
     }
 }
 
@@ -607,13 +613,13 @@ const fn restores(action: &Action) -> bool {
 
 /// Nodes that were left in the canary pool (their NodeChange was deleted, or they never came back) go home
 /// by their labels while selectors still tell the pools apart.
-fn recall(draft: &mut Draft<'_>) -> bool {
-    let frame = draft.frame;
-    let left: Vec<&NodeView> = frame
+fn recall(decision: &mut RunDecision<'_>) -> bool {
+    let view = decision.view;
+    let left: Vec<&NodeView> = view
         .observed
         .nodes
         .values()
-        .filter(|node| frame.labelled_by_us(node) && !node.label(marks::RELEASE).is_empty())
+        .filter(|node| view.labelled_by_us(node) && !node.label(marks::RELEASE).is_empty())
         .collect();
     for node in &left {
         let mut labels = vec![Change {
@@ -621,27 +627,27 @@ fn recall(draft: &mut Draft<'_>) -> bool {
             from: node.labels.get(marks::RELEASE).cloned(),
             to: None,
         }];
-        let member = draft
-            .frame
+        let member = decision
+            .view
             .members
             .iter()
             .find(|member| member.node.name == node.name);
         if let Some(member) = member.filter(|member| needs_labels_to_stay(member.pool)) {
-            labels.extend(labels::labels_to_stay(draft, member));
+            labels.extend(labels::labels_to_stay(decision, member));
         }
         let patch = NodePatch {
             labels,
             ..NodePatch::of(node, NodePurpose::BringHome)
         };
-        draft.act(&node.name, Action::PatchNode(patch), None);
+        decision.act(&node.name, Action::PatchNode(patch), None);
     }
     !left.is_empty()
 }
 
-fn restore_selectors(draft: &mut Draft<'_>, which: &dyn Fn(&PoolView) -> bool) -> bool {
-    let uid = &draft.frame.run.uid;
-    let marked: Vec<(&PoolView, PriorSelector)> = draft
-        .frame
+fn restore_selectors(decision: &mut RunDecision<'_>, which: &dyn Fn(&PoolView) -> bool) -> bool {
+    let uid = &decision.view.run.uid;
+    let marked: Vec<(&PoolView, PriorSelector)> = decision
+        .view
         .observed
         .pools
         .values()
@@ -665,18 +671,18 @@ fn restore_selectors(draft: &mut Draft<'_>, which: &dyn Fn(&PoolView) -> bool) -
             annotation: annotation(pool, marks::PRIOR_NODE_SELECTOR, None),
             has_annotations: pool.has_annotations,
         };
-        draft.act("run", Action::PatchPool(patch), Some(event));
+        decision.act("run", Action::PatchPool(patch), Some(event));
     }
     !marked.is_empty()
 }
 
-fn unlabel(draft: &mut Draft<'_>) -> bool {
-    let labelled: Vec<_> = draft
-        .frame
+fn unlabel(decision: &mut RunDecision<'_>) -> bool {
+    let labelled: Vec<_> = decision
+        .view
         .observed
         .nodes
         .values()
-        .filter(|node| draft.frame.labelled_by_us(node))
+        .filter(|node| decision.view.labelled_by_us(node))
         .collect();
     for node in &labelled {
         let patch = NodePatch {
@@ -688,24 +694,24 @@ fn unlabel(draft: &mut Draft<'_>) -> bool {
             }],
             ..NodePatch::of(node, NodePurpose::Unlabel)
         };
-        draft.act(&node.name, Action::PatchNode(patch), None);
+        decision.act(&node.name, Action::PatchNode(patch), None);
     }
     !labelled.is_empty()
 }
 
 /// Unpauses each pool in which nothing would roll; the others stay paused, with the number of nodes that
 /// would.
-fn unpause(draft: &mut Draft<'_>, over: bool) {
-    let marked: Vec<(&PoolView, PausedBy)> = draft.frame.marked_pools().collect();
+fn unpause(decision: &mut RunDecision<'_>, over: bool) {
+    let marked: Vec<(&PoolView, PausedBy)> = decision.view.marked_pools().collect();
     for (pool, mark) in marked {
-        if over && draft.frame.keeps_paused(pool) && pool.paused {
-            forgive(draft, pool, mark);
+        if over && decision.view.keeps_paused(pool) && pool.paused {
+            forgive(decision, pool, mark);
             continue;
         }
-        let outdated = pools::outdated(draft.frame.observed, pool);
+        let outdated = pools::outdated(decision.view.observed, pool);
         // Someone unpaused it: it is theirs now.
         let lifted = !pool.paused;
-        let free = outdated == 0 || mark.prior || lifted || draft.frame.intent.unpause_on_exit;
+        let free = outdated == 0 || mark.prior || lifted || decision.view.intent.unpause_on_exit;
         if free {
             let to = mark.prior;
             let note = if to {
@@ -727,7 +733,7 @@ fn unpause(draft: &mut Draft<'_>, over: bool) {
                 annotation: annotation(pool, marks::PAUSED_BY, None),
                 has_annotations: pool.has_annotations,
             };
-            draft.act("run", Action::PatchPool(patch), Some(event));
+            decision.act("run", Action::PatchPool(patch), Some(event));
         } else if mark.outdated != Some(outdated) {
             let note = format!(
                 "MachineConfigPool {} stays paused: {outdated} nodes would roll without rules if it were unpaused",
@@ -748,13 +754,13 @@ fn unpause(draft: &mut Draft<'_>, over: bool) {
                 annotation: annotation(pool, marks::PAUSED_BY, Some(mark::render(&mark))),
                 has_annotations: pool.has_annotations,
             };
-            draft.act("run", Action::PatchPool(patch), Some(event));
+            decision.act("run", Action::PatchPool(patch), Some(event));
         }
     }
 }
 
 /// A new run begins with nobody's unpausing held against anybody.
-fn forgive(draft: &mut Draft<'_>, pool: &PoolView, mark: PausedBy) {
+fn forgive(decision: &mut RunDecision<'_>, pool: &PoolView, mark: PausedBy) {
     if mark.corrections == 0 {
         return;
     }
@@ -772,5 +778,5 @@ fn forgive(draft: &mut Draft<'_>, pool: &PoolView, mark: PausedBy) {
         annotation: annotation(pool, marks::PAUSED_BY, Some(mark::render(&mark))),
         has_annotations: pool.has_annotations,
     };
-    draft.act("run", Action::PatchPool(patch), None);
+    decision.act("run", Action::PatchPool(patch), None);
 }

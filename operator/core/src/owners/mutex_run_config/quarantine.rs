@@ -1,7 +1,7 @@
 //! `quarantine: Taint`: a node that failed after it was let go takes no new pods until it is mended or the run
 //! is over. The taint is the mark; no other taint is ever touched.
 
-use super::{draft::Draft, frame::at_target};
+use super::{run_decision::RunDecision, run_view::at_target};
 use crate::{
     action::{Action, Event, EventAction, NodePatch, NodePurpose},
     observed::{ChangeView, NodeView},
@@ -13,19 +13,19 @@ use std::collections::BTreeSet;
 
 /// Taints the nodes that failed and takes the taint off all others. Nothing is `wanted` once a run is over or
 /// being left. While nobody knows the version that is asked for, no journal is known to be of this run, and every taint stays.
-pub fn tend(draft: &mut Draft<'_>, wanted: bool) {
-    let frame = draft.frame;
-    if frame.desired.is_err() && frame.intent.quarantine && frame.leaving().is_none() {
+pub fn tend(decision: &mut RunDecision<'_>, wanted: bool) {
+    let view = decision.view;
+    if view.desired.is_err() && view.intent.quarantine && view.leaving().is_none() {
         return;
     }
-    let observed = draft.frame.observed;
-    let value = owner_value(&draft.frame.run.uid);
-    let failed: BTreeSet<&str> = draft
-        .frame
+    let observed = decision.view.observed;
+    let value = owner_value(&decision.view.run.uid);
+    let failed: BTreeSet<&str> = decision
+        .view
         .members
         .iter()
-        .filter(|_| wanted && draft.frame.intent.quarantine)
-        .filter(|member| !at_target(draft.frame, member) || member.in_flight().is_some())
+        .filter(|_| wanted && decision.view.intent.quarantine)
+        .filter(|member| !at_target(decision.view, member) || member.in_flight().is_some())
         .filter(|member| member.superseded.is_none() && member.change.is_some_and(failed_after_release))
         .map(|member| member.node.name.as_str())
         .collect();
@@ -40,14 +40,14 @@ pub fn tend(draft: &mut Draft<'_>, wanted: bool) {
                     "quarantined: taint {} is on until it is mended",
                     marks::QUARANTINE
                 );
-                patch(draft, node, NodePurpose::Quarantine, list, "Quarantined", note);
+                patch(decision, node, NodePurpose::Quarantine, list, "Quarantined", note);
             }
             (false, true) => {
                 let mut list = taints(node).to_vec();
                 list.retain(|taint| !is_ours(taint, &value));
                 let note = format!("no longer quarantined: taint {} is off", marks::QUARANTINE);
                 patch(
-                    draft,
+                    decision,
                     node,
                     NodePurpose::Unquarantine,
                     list,
@@ -83,7 +83,7 @@ fn failed_after_release(change: &ChangeView) -> bool {
 }
 
 fn patch(
-    draft: &mut Draft<'_>,
+    decision: &mut RunDecision<'_>,
     node: &NodeView,
     purpose: NodePurpose,
     taints: Vec<Value>,
@@ -110,5 +110,5 @@ fn patch(
         taints: Some((node.taints.clone(), to)),
         ..NodePatch::of(node, purpose)
     };
-    draft.act(&node.name, Action::PatchNode(patch), Some(event));
+    decision.act(&node.name, Action::PatchNode(patch), Some(event));
 }

@@ -49,7 +49,7 @@ impl Turn<'_, '_> {
         );
         let event = self.event(false, "Released", EventAction::Release, note);
         self.plan(Action::PatchNode(patch), Some(event));
-        self.draft.report(
+        self.decision.report(
             self.member,
             Step::PreRelease,
             Why::new(Reason::Changing, "it is being let go"),
@@ -88,13 +88,13 @@ impl Turn<'_, '_> {
             let words = let_go_by_other(&self.force.rules, &self.change.status);
             let why = Why::new(Reason::Ungated, words.as_str());
             journal.enter(Step::Released, Some(&why));
-            let all = &mut self.draft.out.report.ungated;
+            let all = &mut self.decision.out.report.ungated;
             all.insert(self.member.node.name.clone(), words);
             why
         };
         let event = (why.reason == Reason::Ungated)
             .then(|| self.event(true, "Ungated", EventAction::Release, why.message.to_string()));
-        journal.write(self.draft, event);
-        self.draft.report(self.member, Step::Released, why);
+        journal.write(self.decision, event);
+        self.decision.report(self.member, Step::Released, why);
     }
 }

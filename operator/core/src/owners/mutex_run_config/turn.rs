@@ -2,10 +2,9 @@
 //! its release lets the MCO go, and it is changed once it runs that configuration in its own pool.
 
 use super::{
-    admit,
-    draft::Draft,
-    frame::{Frame, Member, at_target},
-    gates, machine,
+    admit, gates, machine,
+    run_decision::RunDecision,
+    run_view::{Member, RunView, at_target},
 };
 use crate::{
     action::{Action, Event, EventAction},
@@ -46,7 +45,7 @@ pub struct Pass<'m> {
 
 /// One node's turn in the making.
 pub(super) struct Turn<'t, 'm> {
-    pub(super) draft: &'t mut Draft<'m>,
+    pub(super) decision: &'t mut RunDecision<'m>,
     pub(super) pass: &'t Pass<'t>,
     pub(super) member: &'m Member<'m>,
     pub(super) change: &'m ChangeView,
@@ -61,10 +60,10 @@ pub(super) struct Turn<'t, 'm> {
 }
 
 /// Moves every node that has its turn one step further. One that has two of them stays where it is.
-pub fn advance_all(draft: &mut Draft<'_>, pass: &Pass<'_>) {
-    let frame = draft.frame;
-    let twice = contradiction::twice(frame.changes());
-    for member in &frame.members {
+pub fn advance_all(decision: &mut RunDecision<'_>, pass: &Pass<'_>) {
+    let view = decision.view;
+    let twice = contradiction::twice(view.changes());
+    for member in &view.members {
         let Some(change) = member.in_flight() else {
             continue;
         };
@@ -72,39 +71,44 @@ pub fn advance_all(draft: &mut Draft<'_>, pass: &Pass<'_>) {
             .get(member.node.uid.as_str())
             .filter(|_| pass.leaving.is_none())
         {
-            Some(why) => draft.report(member, Step::Held, why.clone()),
-            None => advance(draft, pass, member, change),
+            Some(why) => decision.report(member, Step::Held, why.clone()),
+            None => advance(decision, pass, member, change),
         }
     }
 }
 
 /// Moves a node that has its turn one step further.
-fn advance<'m>(draft: &mut Draft<'m>, pass: &Pass<'_>, member: &'m Member<'m>, change: &'m ChangeView) {
-    let frame = draft.frame;
+fn advance<'m>(
+    decision: &mut RunDecision<'m>,
+    pass: &Pass<'_>,
+    member: &'m Member<'m>,
+    change: &'m ChangeView,
+) {
+    let view = decision.view;
     let terms = change.status.pin.as_ref().and_then(|pin| pin.terms.as_ref());
-    let force = InForce::of(&frame.intent, frame.observed, terms);
+    let force = InForce::of(&view.intent, view.observed, terms);
     let rules = force.rules.iter();
     let rules = rules
         .filter(|(_, rule)| rule.is_some() || pass.leaving.is_none())
         .cloned()
         .collect();
     steps::advance(&mut Turn {
-        draft,
+        decision,
         pass,
         member,
         change,
         pin: change.status.pin.clone().unwrap_or_default(),
         force,
         rules,
-        give_up: pass.leaving.cloned().or_else(|| superseded(frame, change)),
+        give_up: pass.leaving.cloned().or_else(|| superseded(view, change)),
     });
 }
 
 /// That the cluster goes elsewhere by now. While nobody knows the version, nothing says so.
-fn superseded(frame: &Frame<'_>, change: &ChangeView) -> Option<Why> {
-    let version = frame.desired.as_ref().ok()?;
+fn superseded(view: &RunView<'_>, change: &ChangeView) -> Option<Why> {
+    let version = view.desired.as_ref().ok()?;
     let target = &change.spec.target;
-    (target.run_id != frame.run_id).then(|| {
+    (target.run_id != view.run_id).then(|| {
         let message = if *version == target.version {
             format!("the target pools go to other configurations of {version} by now")
         } else {
@@ -115,36 +119,44 @@ fn superseded(frame: &Frame<'_>, change: &ChangeView) -> Option<Why> {
 }
 
 /// Takes the node lease and the shield; true once both are there.
-fn take_lease_and_shield(draft: &mut Draft<'_>, member: &Member<'_>, change: &ChangeView) -> bool {
-    let frame = draft.frame;
+fn take_lease_and_shield(decision: &mut RunDecision<'_>, member: &Member<'_>, change: &ChangeView) -> bool {
+    let view = decision.view;
     let node = member.node;
-    let holder = lease_holder(&frame.run.uid);
+    let holder = lease_holder(&view.run.uid);
     // One that others hold is theirs now: it expired while nobody renewed it. What has begun goes on.
-    let lease = lease::upkeep(frame.observed, node, &holder, (change.created, frame.now));
+    let lease = lease::upkeep(view.observed, node, &holder, (change.created, view.now));
     if let Some(due) = lease.due {
-        draft.wake(due);
+        decision.wake(due);
     }
     if let Some(renewal) = lease.renews {
-        draft.act(&node.name, renewal, None);
+        decision.act(&node.name, renewal, None);
     }
     let mut actions: Vec<Action> = lease.takes.into_iter().collect();
-    if mark::shielded(node).is_none_or(|mark| mark.owner != draft.frame.run.uid) {
-        actions.push(shield(node, &draft.frame.run.uid));
+    if mark::shielded(node).is_none_or(|mark| mark.owner != decision.view.run.uid) {
+        actions.push(shield(node, &decision.view.run.uid));
     }
-    actions.extend(machine::shields(draft.frame, node));
-    let rival = draft.frame.observed.stood_off(ForeignController::MutexRunConfig);
+    actions.extend(machine::shields(decision.view, node));
+    let rival = decision
+        .view
+        .observed
+        .stood_off(ForeignController::MutexRunConfig);
     if actions.is_empty() || rival.is_some() {
         // Beside the operator that numo replaces nothing new is taken.
         return true;
     }
     for action in actions {
         // Another node that begins in this pass needs the same health checks paused.
-        if !draft.out.actions.iter().any(|planned| planned.action == action) {
-            draft.act(&node.name, action, None);
+        if !decision
+            .out
+            .actions
+            .iter()
+            .any(|planned| planned.action == action)
+        {
+            decision.act(&node.name, action, None);
         }
     }
     let step = member.in_flight().and_then(|change| change.status.step);
-    draft.report(
+    decision.report(
         member,
         step.unwrap_or(Step::Admitted),
         Why::new(Reason::Admitting, "lease and shield are being taken"),
@@ -153,18 +165,18 @@ fn take_lease_and_shield(draft: &mut Draft<'_>, member: &Member<'_>, change: &Ch
 }
 
 /// The first line of an attempt: pins the node to its pool's configuration.
-fn begin(draft: &mut Draft<'_>, member: &Member<'_>, change: &ChangeView) {
-    let mut journal = Journal::open(change, draft.frame.now);
+fn begin(decision: &mut RunDecision<'_>, member: &Member<'_>, change: &ChangeView) {
+    let mut journal = Journal::open(change, decision.view.now);
     journal.status.pin = Some(Pin {
         rendered_config: member.pool.config.clone(),
         from_config: member.node.annotation(openshift::CURRENT_CONFIG).to_owned(),
         from_version: member.version.unwrap_or_default().to_owned(),
-        terms: Some(draft.frame.intent.terms()),
+        terms: Some(decision.view.intent.terms()),
         ..Pin::default()
     });
     journal.enter(Step::PreRules, None);
-    journal.write(draft, None);
-    draft.report(
+    journal.write(decision, None);
+    decision.report(
         member,
         Step::Admitted,
         Why::new(Reason::Admitting, "its turn has come"),
@@ -219,7 +231,7 @@ impl<'m> Turn<'_, 'm> {
     }
 
     pub(super) fn journal(&self) -> Journal<'m> {
-        Journal::open(self.change, self.draft.frame.now)
+        Journal::open(self.change, self.decision.view.now)
     }
 
     pub(super) fn event(
@@ -239,7 +251,7 @@ impl<'m> Turn<'_, 'm> {
     }
 
     pub(super) fn plan(&mut self, action: Action, event: Option<Event>) {
-        self.draft.act(&self.member.node.name, action, event);
+        self.decision.act(&self.member.node.name, action, event);
     }
 
     /// Ends the turn of a node that was not let go, if the run is left or the node has left its pool.
@@ -263,8 +275,8 @@ impl<'m> Turn<'_, 'm> {
         journal.next_attempt();
         journal.status.pin = None;
         journal.enter(Step::Admitted, Some(&why));
-        journal.write(self.draft, None);
-        self.draft.report(self.member, Step::Admitted, why);
+        journal.write(self.decision, None);
+        self.decision.report(self.member, Step::Admitted, why);
     }
 
     /// The turn ends here; back to Selected, it was none.
@@ -279,13 +291,13 @@ impl<'m> Turn<'_, 'm> {
                 why.message.to_string(),
             )
         });
-        journal.write(self.draft, event);
-        self.draft.report(self.member, step, why.clone());
+        journal.write(self.decision, event);
+        self.decision.report(self.member, step, why.clone());
     }
 
     /// Ends or begins anew what the node was pinned to, if that is no longer so. The rules run again for what is asked now.
     fn follow_pool(&mut self) -> Next {
-        if at_target(self.draft.frame, self.member) {
+        if at_target(self.decision.view, self.member) {
             let why = Why::new(Reason::Ungated, "it is at the target, let go by someone else");
             self.end(Step::Done, &why);
             return STAY;
@@ -303,7 +315,7 @@ impl<'m> Turn<'_, 'm> {
             self.replan(message);
             return STAY;
         }
-        let asked = self.draft.frame.intent.strategy;
+        let asked = self.decision.view.intent.strategy;
         if self.force.strategy != asked {
             // Selectors and labels are those of the strategy that is asked for now.
             let message = format!("spec.strategy went from {:?} to {asked:?}", self.force.strategy);
@@ -316,26 +328,26 @@ impl<'m> Turn<'_, 'm> {
 
 impl steps::Turn for Turn<'_, '_> {
     fn parts(&mut self) -> Parts<'_> {
-        let frame = self.draft.frame;
+        let view = self.decision.view;
         Parts {
             phases: Phases {
-                owner: frame.owner,
-                owner_uid: &frame.run.uid,
+                owner: view.owner,
+                owner_uid: &view.run.uid,
                 rules: &self.rules,
                 pool: &self.member.pool.name,
                 to_version: &self.change.spec.target.version,
-                observed: frame.observed,
-                answers: self.draft.answers,
-                now: frame.now,
+                observed: view.observed,
+                answers: self.decision.answers,
+                now: view.now,
             },
             node: self.member.node,
             change: self.change,
-            out: &mut self.draft.out,
+            out: &mut self.decision.out,
         }
     }
 
     fn say(&mut self, step: Step, why: Why) {
-        self.draft.report(self.member, step, why);
+        self.decision.report(self.member, step, why);
     }
 
     /// Nothing has happened yet to a node that is not pinned: its turn may end without lease and shield.
@@ -343,10 +355,10 @@ impl steps::Turn for Turn<'_, '_> {
         if self.change.status.pin.is_some() {
             return ON;
         }
-        if self.gives_up() || admit::obeys_directive(self.draft, self.member, self.change) {
+        if self.gives_up() || admit::obeys_directive(self.decision, self.member, self.change) {
             return STAY;
         }
-        if at_target(self.draft.frame, self.member) {
+        if at_target(self.decision.view, self.member) {
             self.end(Step::Done, &admit::up_to_date(self.member));
             return STAY;
         }
@@ -358,11 +370,11 @@ impl steps::Turn for Turn<'_, '_> {
     }
 
     fn take_lease_and_shield(&mut self) -> Next {
-        if !take_lease_and_shield(self.draft, self.member, self.change) {
+        if !take_lease_and_shield(self.decision, self.member, self.change) {
             return STAY;
         }
         if self.change.status.pin.is_none() {
-            begin(self.draft, self.member, self.change);
+            begin(self.decision, self.member, self.change);
             return STAY;
         }
         ON
@@ -405,19 +417,19 @@ impl steps::Turn for Turn<'_, '_> {
     }
 
     fn weigh_gates(&mut self, phase: Phase) -> Option<Why> {
-        let frame = self.draft.frame;
+        let view = self.decision.view;
         if phase == Phase::Pre {
             let hold = self.pass.hold.cloned();
             return hold
-                .or_else(|| ledger::stop(frame.observed, self.member.node))
-                .or_else(|| frame.intent.schedule.closed(frame.now));
+                .or_else(|| ledger::stop(view.observed, self.member.node))
+                .or_else(|| view.intent.schedule.closed(view.now));
         }
-        let against = weigh(frame.is_asked(self.member), |gate| match gate {
+        let against = weigh(view.is_asked(self.member), |gate| match gate {
             Gate::Owner => self.pass.hold.cloned(),
-            Gate::Room => gates::node::not_for_canary(frame, self.member),
-            gate => gates::node::against(frame, self.member, gate),
+            Gate::Room => gates::node::not_for_canary(view, self.member),
+            gate => gates::node::against(view, self.member, gate),
         });
-        against.worst(&mut self.draft.out.report)
+        against.worst(&mut self.decision.out.report)
     }
 
     fn probe(&mut self) -> Option<Look> {
@@ -425,7 +437,7 @@ impl steps::Turn for Turn<'_, '_> {
             return None;
         }
         let node = &self.member.node.name;
-        Some(match self.draft.answers.drains.get(node) {
+        Some(match self.decision.answers.drains.get(node) {
             Some(None) => Look::Passes,
             Some(Some(words)) => Look::Blocked(words.clone()),
             None => Look::Asks(Question::DrainProbe { node: node.clone() }),
@@ -461,12 +473,12 @@ impl steps::Turn for Turn<'_, '_> {
         if soak_seconds == 0 || self.give_up.is_some() {
             return ON;
         }
-        let now = self.draft.frame.now;
+        let now = self.decision.view.now;
         let is_soaking = self.change.status.step == Some(Step::Soaked);
         if !is_soaking {
             let mut journal = self.journal();
             journal.enter(Step::Soaked, None);
-            journal.write(self.draft, None);
+            journal.write(self.decision, None);
         }
         let since = Some(self.change.status.since.as_deref()).filter(|_| is_soaking);
         let since = since.and_then(journal::time).unwrap_or(now);
@@ -478,7 +490,7 @@ impl steps::Turn for Turn<'_, '_> {
         journal.enter(Step::Done, None);
         let note = format!("done: runs {}", self.change.spec.target.version);
         let event = self.event(false, "Done", EventAction::Complete, note);
-        journal.write(self.draft, Some(event));
+        journal.write(self.decision, Some(event));
         let message = format!("it runs {}", self.pin.rendered_config);
         self.say(Step::Done, Why::new(Reason::Done, message));
     }
@@ -497,7 +509,7 @@ impl steps::Turn for Turn<'_, '_> {
         self.end(Step::Skipped, &why);
     }
 
-    /// The node has failed, and with it the run (`Frame::leaving`).
+    /// The node has failed, and with it the run (`RunView::leaving`).
     fn abort(&mut self, why: Why) {
         self.end(Step::Failed, &why);
     }

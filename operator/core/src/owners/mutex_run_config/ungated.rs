@@ -1,6 +1,6 @@
 //! The nodes that changed without their rules, and why. Nothing here decides what follows.
 
-use super::frame::{Frame, Member, at_target};
+use super::run_view::{Member, RunView, at_target};
 use crate::{
     observed::ChangeView,
     turn::{journal, ungated::let_go_by_other},
@@ -13,11 +13,11 @@ use std::{
 
 /// The nodes that changed in this run without rules: those that are known, those whose journals say so, and those that
 /// changed while nobody looked.
-pub(super) fn nodes(frame: &Frame<'_>) -> BTreeMap<String, String> {
-    let run = frame.run.status.run.as_ref();
-    let known = run.filter(|run| run.id == frame.run_id && !frame.run_id.is_empty());
+pub(super) fn nodes(view: &RunView<'_>) -> BTreeMap<String, String> {
+    let run = view.run.status.run.as_ref();
+    let known = run.filter(|run| run.id == view.run_id && !view.run_id.is_empty());
     let known: BTreeSet<&String> = known.into_iter().flat_map(|run| &run.ungated).collect();
-    let unseen = unseen(frame);
+    let unseen = unseen(view);
     let told = |member: &&Member<'_>| {
         let told = member.change.is_some_and(journal::tells_ungated);
         let name = member.node.name.as_str();
@@ -25,36 +25,36 @@ pub(super) fn nodes(frame: &Frame<'_>) -> BTreeMap<String, String> {
     };
     let mut all: BTreeMap<String, String> = known
         .iter()
-        .map(|name| ((*name).clone(), no_rule_asked(frame)))
+        .map(|name| ((*name).clone(), no_rule_asked(view)))
         .collect();
-    let found = frame.members.iter().filter(told);
-    all.extend(found.map(|member| (member.node.name.clone(), why(frame, member))));
+    let found = view.members.iter().filter(told);
+    all.extend(found.map(|member| (member.node.name.clone(), why(view, member))));
     all
 }
 
 /// The nodes that have left the version that all nodes were at when they were seen last, though no rules let them go: for
 /// the target, or for a version in between that they are still at.
-fn unseen<'a>(frame: &Frame<'a>) -> BTreeSet<&'a str> {
-    let settled = frame.run.status.settled.as_ref();
+fn unseen<'a>(view: &RunView<'a>) -> BTreeSet<&'a str> {
+    let settled = view.run.status.settled.as_ref();
     // In a dry run they are meant to roll. Of the same version any configuration may have been rolled to.
     let settled = settled.filter(|settled| {
-        let desired = frame.desired.as_ref();
-        let other = desired.is_ok_and(|desired| *desired != settled.version || frame.intent.any_config);
-        other && !frame.intent.dry_run
+        let desired = view.desired.as_ref();
+        let other = desired.is_ok_and(|desired| *desired != settled.version || view.intent.any_config);
+        other && !view.intent.dry_run
     });
     let since = settled.and_then(|settled| Some((settled, journal::time(Some(&settled.at))?)));
     let Some((settled, since)) = since else {
         return BTreeSet::new();
     };
-    let changes = frame.observed.changes.values();
-    let let_go: Vec<&ChangeView> = changes.filter(|change| was_let_go(frame, change)).collect();
+    let changes = view.observed.changes.values();
+    let let_go: Vec<&ChangeView> = changes.filter(|change| was_let_go(view, change)).collect();
     // By the rules of this run, or of another one over the same pools.
     let to_target = |change: &&ChangeView| {
         let target = &change.spec.target;
-        if frame.intent.any_config && change.spec.owner_ref.uid == frame.run.uid {
-            target.run_id == frame.run_id
+        if view.intent.any_config && change.spec.owner_ref.uid == view.run.uid {
+            target.run_id == view.run_id
         } else {
-            frame.desired.as_ref() == Ok(&target.version)
+            view.desired.as_ref() == Ok(&target.version)
         }
     };
     let to_target = let_go.iter().copied().filter(to_target);
@@ -69,42 +69,42 @@ fn unseen<'a>(frame: &Frame<'a>) -> BTreeSet<&'a str> {
     let is_in_between = |member: &Member<'_>| {
         let version = member.version.filter(|_| member.done);
         version.is_some_and(|version| {
-            let desired = frame.desired.as_ref();
+            let desired = view.desired.as_ref();
             let elsewhere = settled.version != version && desired.is_ok_and(|desired| desired != version);
             elsewhere && !gated_to.contains(&(member.node.uid.as_str(), version))
         })
     };
-    let members = frame.members.iter().filter(|member| {
+    let members = view.members.iter().filter(|member| {
         let rolled = !settled.configs.iter().any(|config| config == member.current);
         let is_gated = gated.contains(member.node.uid.as_str());
-        let unseen = !is_gated && at_target(frame, member) || is_in_between(member);
+        let unseen = !is_gated && at_target(view, member) || is_in_between(member);
         member.node.created < since && rolled && unseen
     });
     members.map(|member| member.node.name.as_str()).collect()
 }
 
 /// Whether rules have let the node of this journal go.
-fn was_let_go(frame: &Frame<'_>, change: &ChangeView) -> bool {
+fn was_let_go(view: &RunView<'_>, change: &ChangeView) -> bool {
     let mut entries = change.status.entries.iter();
-    frame.observed.is_trusted(change)
+    view.observed.is_trusted(change)
         && entries.any(|entry| entry.step == Step::Released)
         && !journal::tells_ungated(change)
 }
 
 /// Why a node that changes, or has changed, did so without its rules, in words.
-pub(super) fn why(frame: &Frame<'_>, member: &Member<'_>) -> String {
+pub(super) fn why(view: &RunView<'_>, member: &Member<'_>) -> String {
     let of_turn = member.change.filter(|change| {
         let mut entries = change.status.entries.iter();
-        change.spec.target.run_id == frame.run_id && entries.any(|entry| entry.step == Step::PreRules)
+        change.spec.target.run_id == view.run_id && entries.any(|entry| entry.step == Step::PreRules)
     });
     of_turn.map_or_else(
-        || no_rule_asked(frame),
-        |change| let_go_by_other(&frame.intent.rules, &change.status),
+        || no_rule_asked(view),
+        |change| let_go_by_other(&view.intent.rules, &change.status),
     )
 }
 
-fn no_rule_asked(frame: &Frame<'_>) -> String {
-    let mut rules = frame.intent.rules.iter().map(|(key, _)| key);
+fn no_rule_asked(view: &RunView<'_>) -> String {
+    let mut rules = view.intent.rules.iter().map(|(key, _)| key);
     let first = rules.next().map_or_else(String::new, |key| {
         let more = match rules.count() {
             0 => String::new(),
@@ -112,7 +112,7 @@ fn no_rule_asked(frame: &Frame<'_>) -> String {
         };
         format!(": MutexRule {key}{more}")
     });
-    let cause = if frame.intent.roll_on_refusal {
+    let cause = if view.intent.roll_on_refusal {
         "its pool was not held (spec.onRefusal: Roll)"
     } else {
         "its pool was not paused when it began"

@@ -1,12 +1,12 @@
 //! What is checked of the writes that only a NodeMaintenance makes.
 
-use super::asked::{rules_of, schedule};
+use super::intent::{rules_of, schedule};
 use crate::{
     action::{NodePatch, NodePurpose},
     admit::schedule::Schedule,
     lint::{
         checks::{Checked, breach, in_hours, not_stopped, passed},
-        table::{Checks, Sight},
+        table::{Checks, Seen},
     },
     mark,
     observed::{MaintenanceView, NodeView},
@@ -16,7 +16,7 @@ use numo_api::marks;
 
 /// A NodeMaintenance whose writes are checked.
 pub(crate) struct Lint<'a> {
-    pub(crate) sight: Sight<'a>,
+    pub(crate) seen: Seen<'a>,
     pub(crate) view: &'a MaintenanceView,
 }
 
@@ -27,7 +27,7 @@ impl Lint<'_> {
 
     /// 10: a control-plane node goes only while etcd keeps its quorum.
     fn keeps_quorum(&self, node: &NodeView) -> Checked {
-        match quorum::refusal(self.sight.observed, node) {
+        match quorum::refusal(self.seen.observed, node) {
             Some(why) => breach(10, why.message.to_string()),
             None => Ok(()),
         }
@@ -37,7 +37,7 @@ impl Lint<'_> {
     /// by now.
     fn cordons(&self, node: &NodeView) -> Checked {
         let name = &node.name;
-        let Some(change) = self.sight.turn(node) else {
+        let Some(change) = self.seen.turn(node) else {
             return breach(1, format!("{name} has no turn"));
         };
         if self.view.deleting {
@@ -46,11 +46,11 @@ impl Lint<'_> {
         if self.has_cordoned(node) {
             return Ok(());
         }
-        not_stopped(self.sight.observed, node, "cordoned")?;
-        in_hours(self.schedule(), node, "cordoned", self.sight.now)?;
+        not_stopped(self.seen.observed, node, "cordoned")?;
+        in_hours(self.schedule(), node, "cordoned", self.seen.now)?;
         self.keeps_quorum(node)?;
-        let rules = rules_of(self.view, self.sight.observed);
-        passed(&rules, name, (change, &rules::BEFORE_RELEASE), self.sight.now)
+        let rules = rules_of(self.view, self.seen.observed);
+        passed(&rules, name, (change, &rules::BEFORE_RELEASE), self.seen.now)
     }
 }
 
@@ -60,7 +60,7 @@ impl Checks for Lint<'_> {
     }
 
     fn schedule(&self) -> Result<Schedule<'_>, String> {
-        schedule(self.view, self.sight.observed)
+        schedule(self.view, self.seen.observed)
     }
 
     fn begin(&self, node: &NodeView) -> Checked {

@@ -4,7 +4,7 @@
 //! The parts of a pass are those of `decide.rs`, the steps of the node those of `turn/steps.rs`. Behaviour and words as in node-maintenance-operator (`spec/node-maintenance.md` §2); what is otherwise is in the table of
 //! deviations in docs/maintenance.md.
 
-mod asked;
+mod intent;
 mod keep;
 mod known;
 mod lease;
@@ -32,7 +32,6 @@ use crate::{
     verdict::Answers,
     why::Why,
 };
-use asked::asked;
 use known::{last_phase, run_id};
 use lease::MAX_LEASE_ERRORS;
 use numo_api::{Reason, Step, marks, plan::PLAN_GROUP};
@@ -41,7 +40,7 @@ use waiting::Waiting;
 pub(crate) use lint::Lint;
 pub(crate) use pass::Pass;
 
-pub use asked::{inadmissible, invalid, rules_of};
+pub use intent::{inadmissible, invalid, rules_of};
 pub use keep::MAX_CORRECTIONS;
 pub(crate) use known::changes;
 pub use known::{id, reservation};
@@ -64,7 +63,7 @@ impl<'a> Pass<'a> {
             node,
             group,
             asked: snapshot.asked == Some(node),
-            intent: asked(view, observed),
+            intent: intent::parse(view, observed),
             answers,
             out,
             report: MaintenanceReport {

@@ -1,6 +1,6 @@
 //! One decision for a NodeMaintenance in the making.
 
-use super::asked::Intent;
+use super::intent::Intent;
 use crate::{
     action::{Action, Event, EventAction, Planned},
     decision::Decision,

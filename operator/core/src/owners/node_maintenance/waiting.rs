@@ -1,7 +1,7 @@
 //! A node that waits for its maintenance: what stands against it, and how its turn begins.
 
 use super::{
-    asked::{no_room, spent},
+    intent::{no_room, spent},
     known::{reservation, run_id},
     lease::lease,
     pass::{Pass, held},

@@ -1,7 +1,7 @@
 //! What is checked of the writes that only a Plan makes.
 
 use super::{
-    asked::{rules_of, schedule},
+    intent::{rules_of, schedule},
     jobs::has_job,
     known::is_gate_lost,
 };
@@ -10,7 +10,7 @@ use crate::{
     admit::schedule::Schedule,
     lint::{
         checks::{Checked, breach, here, not_stopped, passed},
-        table::{Checks, Sight},
+        table::{Checks, Seen},
     },
     mark,
     observed::{ChangeView, NodeView, PlanView},
@@ -22,20 +22,20 @@ use numo_api::{Phase, marks};
 
 /// A Plan whose writes are checked.
 pub(crate) struct Lint<'a> {
-    pub(crate) sight: Sight<'a>,
+    pub(crate) seen: Seen<'a>,
     pub(crate) view: &'a PlanView,
 }
 
 impl Lint<'_> {
     fn passed(&self, node: &str, change: &ChangeView, phases: &[Phase]) -> Checked {
-        let rules = rules_of(self.view, self.sight.observed);
-        passed(&rules, node, (change, phases), self.sight.now)
+        let rules = rules_of(self.view, self.seen.observed);
+        passed(&rules, node, (change, phases), self.seen.now)
     }
 
     /// 1, 10 and 13: a Job begins in the node's turn, after its rules.
     fn starts_job(&self, node: &NodeView, parts: PlanParts) -> Checked {
-        let (observed, name) = (self.sight.observed, &node.name);
-        let Some(change) = self.sight.turn(node) else {
+        let (observed, name) = (self.seen.observed, &node.name);
+        let Some(change) = self.seen.turn(node) else {
             return breach(1, format!("{name} has no turn"));
         };
         not_stopped(observed, node, "upgraded")?;
@@ -60,16 +60,16 @@ impl Checks for Lint<'_> {
     }
 
     fn was_begun(&self, node: &NodeView, run_id: &str) -> bool {
-        has_job(self.sight.observed, self.view, node, run_id)
+        has_job(self.seen.observed, self.view, node, run_id)
     }
 
     fn schedule(&self) -> Result<Schedule<'_>, String> {
-        schedule(self.view, self.sight.observed)
+        schedule(self.view, self.seen.observed)
     }
 
     /// 10: a control-plane node goes only while etcd keeps its quorum.
     fn begin(&self, node: &NodeView) -> Checked {
-        match quorum::refusal_of_change(self.sight.observed, node) {
+        match quorum::refusal_of_change(self.seen.observed, node) {
             Some(why) => breach(10, why.message.to_string()),
             None => Ok(()),
         }
@@ -79,10 +79,10 @@ impl Checks for Lint<'_> {
     fn patch_node(&self, node: &NodeView, patch: &NodePatch) -> Checked {
         let name = &patch.node;
         let ours = |owner: Option<String>| owner.is_none_or(|owner| owner == self.view.uid);
-        match (patch.purpose, self.sight.turn(node)) {
+        match (patch.purpose, self.seen.turn(node)) {
             (NodePurpose::Shield | NodePurpose::Cordon, None) => breach(1, format!("{name} has no turn")),
             (NodePurpose::Cordon, Some(change)) => {
-                not_stopped(self.sight.observed, node, "cordoned")?;
+                not_stopped(self.seen.observed, node, "cordoned")?;
                 // The cordon is the first disruption; one that somebody took off is put back whatever the rules say by now.
                 let again = mark::cordoned_by(node).is_some_and(|mark| mark.owner == self.view.uid);
                 if again {
@@ -119,7 +119,7 @@ impl Checks for Lint<'_> {
     }
 
     fn of_plan(&self, action: &Action) -> Checked {
-        let observed = self.sight.observed;
+        let observed = self.seen.observed;
         match action {
             Action::CreatePlanJob(request) => {
                 let node = here(observed, &request.node, None)?;

@@ -6,14 +6,13 @@
 //! `operator/docs/plans.md`.
 
 mod admit;
-mod asked;
 mod drain;
 mod duration;
 mod edge;
 mod encode;
 mod failed;
 mod hold;
-mod honoured;
+mod intent;
 mod jobs;
 mod known;
 mod leave;
@@ -24,14 +23,15 @@ mod told;
 mod turn;
 mod upgrade;
 mod waiting;
+mod watched;
 
 pub use crate::admit::window::Window;
-pub use asked::{Intent, rules_of, timeout_seconds};
 pub use duration::{duration_millis, duration_text};
-pub use honoured::{not_honoured, stood_off};
+pub use intent::{Intent, rules_of, timeout_seconds};
 pub(crate) use known::changes;
 pub use known::{job_name, joined, label, reservation, run_id};
 pub use resolve::{Resolved, digest, munged, secret_hash};
+pub use watched::{not_watched, stood_off};
 
 use crate::{
     action::{Action, FORGET_CHAIN, NodePurpose},
@@ -117,7 +117,7 @@ impl<'a> Pass<'a> {
             "numo may not see the Jobs of Plans in namespace {}, wanted a RoleBinding to ClusterRole numo-plans: {words}",
             view.key.namespace
         );
-        let why = not_honoured(view, observed).unwrap_or_else(|| Why::new(Reason::JobsForbidden, message));
+        let why = not_watched(view, observed).unwrap_or_else(|| Why::new(Reason::JobsForbidden, message));
         Some((why, true))
     }
 }
@@ -161,7 +161,7 @@ fn leaving(view: &PlanView, observed: &Observed, run_id: &str) -> Option<Why> {
     if view.deleting {
         return Some(Why::new(Reason::Deleting, Reason::Deleting.meaning()));
     }
-    if let Some(why) = not_honoured(view, observed) {
+    if let Some(why) = not_watched(view, observed) {
         return Some(why);
     }
     if observed.namespaces.get(&view.key.namespace) == Some(&true) {
@@ -553,5 +553,5 @@ impl PlanView {
 
 /// How a Plan's nodes are drained; none if they are not.
 pub fn drain_options(view: &PlanView, observed: &Observed) -> Option<crate::drain::DrainOptions> {
-    asked::Intent::parse(view, observed).drain
+    intent::Intent::parse(view, observed).drain
 }

@@ -1,6 +1,6 @@
 //! One decision for a Plan in the making.
 
-use super::{asked::Intent, resolve::Resolved};
+use super::{intent::Intent, resolve::Resolved};
 use crate::{
     action::{Action, Event, Planned},
     decision::Decision,

@@ -94,7 +94,7 @@ pub async fn preview(args: PreviewArgs) -> Result<(), CliError> {
             place,
         });
     }
-    // Owners are honoured wherever they are: the operator's flags are not known here.
+    // Owners are watched wherever they are: the operator's flags are not known here.
     let Look { mut store, .. } = Look::of(store, Vec::new(), now);
     let mut previews = Vec::new();
     for owner in &owners {

@@ -21,7 +21,7 @@ pub const REGISTRIES_ON_LOOPBACK: &str = "NUMO_REGISTRIES_ON_LOOPBACK";
 pub struct RunArgs {
     #[command(flatten)]
     pub(super) cluster: KubeconfigArgs,
-    /// Namespace of the operator: of its lease, and where MutexRunConfigs are honoured
+    /// Namespace of the operator: of its lease, and where MutexRunConfigs are watched
     #[arg(short, long, env = "NUMO_NAMESPACE", value_name = "NS", default_value = DEFAULT_NAMESPACE)]
     pub(super) namespace: String,
     /// ServiceAccount of the operator in that namespace: no rule may run a Job as it
@@ -32,10 +32,10 @@ pub struct RunArgs {
         default_value = "numo"
     )]
     pub(super) service_account: String,
-    /// Further namespaces in which MutexRunConfigs are honoured, separated by commas
+    /// Further namespaces in which MutexRunConfigs are watched, separated by commas
     #[arg(long, env = "NUMO_RUN_NAMESPACES", value_name = "NS,…", value_delimiter = ',')]
     pub(super) run_namespaces: Vec<String>,
-    /// Namespaces besides the operator's in which Plans are honoured, separated by commas
+    /// Namespaces besides the operator's in which Plans are watched, separated by commas
     #[arg(
         long,
         env = "NUMO_PLAN_NAMESPACES",
@@ -127,7 +127,7 @@ pub struct RunArgs {
         value_delimiter = ','
     )]
     pub(super) plain_registries: Vec<String>,
-    /// Prometheus that rules may be lent, for example https://thanos-querier.openshift-monitoring.svc:9091
+    /// Prometheus that rules may be granted, for example https://thanos-querier.openshift-monitoring.svc:9091
     #[arg(long, env = "NUMO_PROMETHEUS_URL", value_name = "URL")]
     pub(super) prometheus_url: Option<url::Url>,
     /// File with the bearer token for Prometheus, read anew for each query

@@ -1,4 +1,4 @@
-//! Says who may write Plans where they are honoured. There is nothing to mend.
+//! Says who may write Plans where they are watched. There is nothing to mend.
 
 use super::{
     deployment::own_deployment,
@@ -20,7 +20,7 @@ use kube::{Api, ResourceExt, api::ListParams};
 use numo_api::marks;
 use std::collections::BTreeSet;
 
-/// Where Plans are honoured: in numo's namespace, in those that it is told of, and in those with the label.
+/// Where Plans are watched: in numo's namespace, in those that it is told of, and in those with the label.
 async fn plan_namespaces(connection: &Connection, namespace: &str) -> Result<BTreeSet<String>, kube::Error> {
     let deployment = own_deployment(connection, namespace).await?;
     let told = deployment.as_ref().map_or(Told::Nothing, |one| {
@@ -61,7 +61,7 @@ async fn granted(
     Ok(granted)
 }
 
-/// Who may write Plans where they are honoured: to be known, and nothing to mend.
+/// Who may write Plans where they are watched: to be known, and nothing to mend.
 pub(super) async fn writers_of_plans(connection: &Connection, namespace: &str, found: &mut Findings) {
     let api: Api<CustomResourceDefinition> = Api::all(connection.read.clone());
     if matches!(api.get_opt("plans.upgrade.cattle.io").await, Ok(None)) {
@@ -69,7 +69,7 @@ pub(super) async fn writers_of_plans(connection: &Connection, namespace: &str, f
     }
     let namespaces = match plan_namespaces(connection, namespace).await {
         Ok(namespaces) => namespaces,
-        Err(error) => return found.unknown("who may write Plans: where they are honoured", &error),
+        Err(error) => return found.unknown("who may write Plans: where they are watched", &error),
     };
     match granted(connection, &namespaces).await {
         Ok(granted) => {

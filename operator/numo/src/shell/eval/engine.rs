@@ -93,7 +93,7 @@ impl Inner {
         self.options.prometheus.is_some()
     }
 
-    /// The Prometheus that rules may be lent, with its credential of now.
+    /// The Prometheus that rules may be granted, with its credential of now.
     pub(super) fn prometheus(&self, begun: &Begun) -> Result<Option<Prometheus>, Fault> {
         let Some(server) = &self.options.prometheus else {
             return Ok(None);

@@ -31,7 +31,7 @@ pub struct EvaluatorOptions {
     pub cache: Option<PathBuf>,
     /// How images are fetched.
     pub artifacts: ArtifactOptions,
-    /// The Prometheus that rules may be lent.
+    /// The Prometheus that rules may be granted.
     pub prometheus: Option<PrometheusServer>,
     /// Addresses of pods, services and nodes: no rule reaches them unless its namespace may.
     pub cluster_networks: Networks,

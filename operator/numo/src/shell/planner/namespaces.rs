@@ -12,7 +12,7 @@ use crate::{
 use numo_api::marks;
 use numo_core::{
     observed::Observed,
-    owners::plan::not_honoured,
+    owners::plan::not_watched,
     place,
     referred::{self, Referral},
 };
@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The namespaces that are watched.
 #[derive(Debug, Default)]
 pub struct Namespaces {
-    /// Those with Jobs of rules; each with whether it was taken for an owner that is not honoured.
+    /// Those with Jobs of rules; each with whether it was taken for an owner that is not watched.
     jobs: BTreeMap<String, bool>,
     /// Those with Plans.
     plans: BTreeSet<String>,
@@ -36,7 +36,7 @@ impl Namespaces {
         self.watch_jobs(context);
     }
 
-    /// Begins to watch the namespaces that have Plans which are honoured, and their Secrets where Plans use some.
+    /// Begins to watch the namespaces that have Plans which are watched, and their Secrets where Plans use some.
     fn watch_plans(&mut self, context: &mut Context) {
         for (namespace, uses_secrets) in with_plans(&context.store.observed) {
             if self.plans.insert(namespace.clone()) {
@@ -76,24 +76,24 @@ impl Namespaces {
         }
     }
 
-    /// Whether no further namespace with Jobs is watched; of owners that are not honoured there are fewer.
+    /// Whether no further namespace with Jobs is watched; of owners that are not watched there are fewer.
     fn is_full(&self, gives_back: bool) -> bool {
         let of_others = self.jobs.values().filter(|gives_back| **gives_back);
         gives_back && of_others.count() >= MAX_GIVING_BACK || self.jobs.len() >= MAX_JOB_NAMESPACES
     }
 
-    /// The namespaces that rules run Jobs in, those of rules that honoured owners refer to first; each with whether only an
-    /// owner refers to it that is not honoured, and says that it has something to give back.
+    /// The namespaces that rules run Jobs in, those of rules that watched owners refer to first; each with whether only an
+    /// owner refers to it that is not watched, and says that it has something to give back.
     fn with_jobs(&self, observed: &Observed) -> Vec<(String, bool)> {
-        let mut honoured = of_rules(observed, Referral::Honoured);
+        let mut watched = of_rules(observed, Referral::Watched);
         // Events tell why the Job of a Plan gets no pod.
-        honoured.extend(self.plans.iter().cloned());
+        watched.extend(self.plans.iter().cloned());
         let others = of_rules(observed, Referral::GivesBack);
         let others: Vec<_> = others
-            .difference(&honoured)
+            .difference(&watched)
             .map(|one| (one.clone(), true))
             .collect();
-        let first = honoured.into_iter().map(|one| (one, false));
+        let first = watched.into_iter().map(|one| (one, false));
         first.chain(others).collect()
     }
 }
@@ -112,13 +112,13 @@ fn of_rules(observed: &Observed, wanted: Referral) -> BTreeSet<String> {
         .collect()
 }
 
-/// The namespaces with Plans that are honoured, or have something to give back; each with whether one uses Secrets.
+/// The namespaces with Plans that are watched, or have something to give back; each with whether one uses Secrets.
 fn with_plans(observed: &Observed) -> Vec<(String, bool)> {
-    let honoured = observed.plans.values().filter(|view| {
-        !view.deleting && not_honoured(view, observed).is_none()
+    let watched = observed.plans.values().filter(|view| {
+        !view.deleting && not_watched(view, observed).is_none()
             || view.finalizers.iter().any(|one| one == marks::FINALIZER)
     });
-    honoured
+    watched
         .map(|view| {
             let mut secrets = view.spec.secrets.iter().flatten();
             let uses = secrets.any(|secret| secret.ignore_updates != Some(true));

@@ -91,7 +91,7 @@ impl Wakes {
         Some(Duration::try_from(next.duration_since(now)).unwrap_or(Duration::from_millis(1)))
     }
 
-    /// The owners that are to be decided: those within reach, and those whose time has come. Those that are honoured come first.
+    /// The owners that are to be decided: those within reach, and those whose time has come. Those that are watched come first.
     pub fn due(&self, reach: Reach, store: &Store, now: Timestamp) -> Vec<Owner> {
         let within = |owner: &Owner| match reach {
             Reach::Everyone => true,
@@ -104,8 +104,8 @@ impl Wakes {
             |owner: &Owner| owner.kind != OwnerKind::Plan || store.has_listed_plans(&owner.key.namespace);
         let mut owners = owners(&store.observed);
         owners.retain(|owner| (within(owner) || woken(owner)) && is_known(owner));
-        let is_honoured = |owner: &Owner| referred::is_honoured(owner, &store.observed);
-        let (mut first, others): (Vec<Owner>, Vec<Owner>) = owners.into_iter().partition(is_honoured);
+        let is_watched = |owner: &Owner| referred::is_watched(owner, &store.observed);
+        let (mut first, others): (Vec<Owner>, Vec<Owner>) = owners.into_iter().partition(is_watched);
         first.extend(others);
         first
     }

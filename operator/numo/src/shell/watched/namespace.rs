@@ -1,4 +1,4 @@
-//! Namespaces: whether Plans are honoured in one, and whose rules may run their Jobs there.
+//! Namespaces: whether Plans are watched in one, and whose rules may run their Jobs there.
 
 use super::{
     entry::{Kept, Missing, PAGE_OF_SMALL, Place, Reading, Selection, Watched},

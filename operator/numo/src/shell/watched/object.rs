@@ -145,7 +145,7 @@ pub const NAMESPACES_LISTED: usize = 1000;
 pub struct NamespaceView {
     /// Whether it is being deleted.
     pub terminating: bool,
-    /// Whether Plans are honoured in it, by its label.
+    /// Whether Plans are watched in it, by its label.
     pub plans: bool,
     /// Namespaces whose rules may run their Jobs in it, by its annotation; at most [`NAMESPACES_LISTED`].
     pub rule_jobs_from: BTreeSet<String>,

@@ -128,7 +128,7 @@ fn rules() -> Vec<Value> {
     all
 }
 
-/// Runs and targets: one that refers to nothing there is, one that is suspended, and one where none is honoured.
+/// Runs and targets: one that refers to nothing there is, one that is suspended, and one where none is watched.
 fn runs() -> Vec<Value> {
     let evil_run = json!({
         "mutexRules": [{"name": evil("run-rule"), "namespace": short("run-rule-namespace")}],
@@ -146,7 +146,7 @@ fn runs() -> Vec<Value> {
     asleep[marks::SUSPEND] = json!(evil("run-suspend"));
     asleep[marks::ABORT] = json!(evil("run-abort"));
     asleep[marks::ACKNOWLEDGED] = json!(evil("run-acknowledged"));
-    let mut strangers = said("unhonoured");
+    let mut strangers = said("unwatched");
     strangers[marks::SUSPEND] = json!(HOSTILE);
     let pools = |name: &str, pool: &str| {
         let spec = json!({"machineConfigPools": [pool]});
@@ -227,7 +227,7 @@ fn budgets_and_bindings() -> Vec<Value> {
     all
 }
 
-/// Plans of no node, each with another thing wrong, and one where none is honoured.
+/// Plans of no node, each with another thing wrong, and one where none is watched.
 fn of_plans() -> Vec<Value> {
     let plan = |name: &str, more: Value| {
         let spec = json!({
@@ -245,7 +245,7 @@ fn of_plans() -> Vec<Value> {
     let mut strangers = plan(
         "stranger",
         json!({
-            "serviceAccountName": evil("plan-account"), "version": evil("plan-unhonoured"),
+            "serviceAccountName": evil("plan-account"), "version": evil("plan-unwatched"),
             "upgrade": {"image": evil("plan-image"), "command": [evil("plan-command")]},
         }),
     );

@@ -1,7 +1,7 @@
 //! Gates: pure checks before a step, each naming what keeps the step from happening. The order of the
 //! lists is the documentation; the first that applies is what a user reads.
 
-pub mod honoured;
 pub mod node;
 pub mod run;
+pub mod watched;
 pub mod written;

@@ -4,7 +4,7 @@ use crate::{
     admit::{gates::Gate, leaving::leaving},
     ledger,
     observed::NodeView,
-    owners::mutex_run_config::frame::{Frame, Member},
+    owners::mutex_run_config::run_view::{Member, RunView},
     pools,
     turn::lease::{self, Lease, lease_holder},
     why::Why,
@@ -15,20 +15,20 @@ use numo_api::{
 };
 
 /// What a gate that is the same before the turn and in it, until the node is let go, has against the node.
-pub(crate) fn against(frame: &Frame<'_>, member: &Member<'_>, gate: Gate) -> Option<Why> {
+pub(crate) fn against(view: &RunView<'_>, member: &Member<'_>, gate: Gate) -> Option<Why> {
     let node = member.node;
     match gate {
-        Gate::Stop => ledger::stop(frame.observed, node),
-        // When it is a person's is counted from the run's first sight of it too (`stuck`), which wakes.
-        Gate::Leaving => leaving(node, &frame.taken, frame.now).map(|(why, _)| why),
+        Gate::Stop => ledger::stop(view.observed, node),
+        // When it is a person's is counted from the run's first seen of it too (`stuck`), which wakes.
+        Gate::Leaving => leaving(node, &view.taken, view.now).map(|(why, _)| why),
         Gate::Busy => {
-            let other = frame.busy.get(node.name.as_str())?;
-            Some(ledger::busy(frame.observed, &node.name, other, frame.now))
+            let other = view.busy.get(node.name.as_str())?;
+            Some(ledger::busy(view.observed, &node.name, other, view.now))
         }
         // Its cordon and its state are the doing of the owner that has it: nobody shall be told to uncordon it.
-        Gate::State if !frame.busy.contains_key(node.name.as_str()) => not_fit(member),
-        Gate::Lease => leased(frame, node),
-        Gate::Window => frame.intent.schedule.closed(frame.now),
+        Gate::State if !view.busy.contains_key(node.name.as_str()) => not_fit(member),
+        Gate::Lease => leased(view, node),
+        Gate::Window => view.intent.schedule.closed(view.now),
         // Directives are carried out before (`obeys_directive`). The MCO guards etcd when it takes a master, and numo pauses
         // no pool of those.
         Gate::Owner
@@ -82,10 +82,10 @@ fn not_fit(member: &Member<'_>) -> Option<Why> {
 }
 
 /// Who else holds the lease of the node.
-fn leased(frame: &Frame<'_>, node: &NodeView) -> Option<Why> {
+fn leased(view: &RunView<'_>, node: &NodeView) -> Option<Why> {
     let name = &node.name;
-    let ours = lease_holder(&frame.run.uid);
-    let Lease::Held(lease, until) = lease::of(frame.observed, name, &ours, frame.now) else {
+    let ours = lease_holder(&view.run.uid);
+    let Lease::Held(lease, until) = lease::of(view.observed, name, &ours, view.now) else {
         return None;
     };
     let message = format!(
@@ -97,12 +97,12 @@ fn leased(frame: &Frame<'_>, node: &NodeView) -> Option<Why> {
 }
 
 /// CanaryPool: the node must fall into the canary pool when it is let go, and into no other.
-pub fn not_for_canary(frame: &Frame<'_>, member: &Member<'_>) -> Option<Why> {
-    let canary = frame.intent.canary?;
+pub fn not_for_canary(view: &RunView<'_>, member: &Member<'_>) -> Option<Why> {
+    let canary = view.intent.canary?;
     let mut labels = member.node.labels.clone();
     labels.retain(|key, _| !key.starts_with(marks::RULE_LABEL_PREFIX));
-    labels.insert(marks::RELEASE.to_owned(), frame.run_id.clone());
-    let all = frame
+    labels.insert(marks::RELEASE.to_owned(), view.run_id.clone());
+    let all = view
         .observed
         .pools
         .values()
@@ -120,8 +120,8 @@ pub fn not_for_canary(frame: &Frame<'_>, member: &Member<'_>) -> Option<Why> {
 }
 
 /// CanaryPool: the MCO lets only so many nodes of the canary pool change at once.
-pub fn canary_room(frame: &Frame<'_>, flying: usize) -> Option<Why> {
-    let canary = frame.intent.canary?;
+pub fn canary_room(view: &RunView<'_>, flying: usize) -> Option<Why> {
+    let canary = view.intent.canary?;
     let capacity = pools::max_unavailable(canary, flying + 1);
     (flying >= capacity).then(|| {
         let message = format!(

@@ -5,15 +5,15 @@ use crate::{
     intent::key_of,
     mark,
     observed::{ForeignController, PoolView, RunConfigView},
-    owners::mutex_run_config::frame::Frame,
     owners::mutex_run_config::gates::written::{MAX_CORRECTIONS, is_of_a_run, unlabelled_by_other},
+    owners::mutex_run_config::run_view::RunView,
     pools::{self, BUILT_IN, CONTROL_PLANE, Home},
     why::Why,
 };
 use numo_api::{Reason, Strategy, conditions::Actor, marks};
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use crate::owners::mutex_run_config::gates::honoured::not_honoured;
+pub use crate::owners::mutex_run_config::gates::watched::not_watched;
 
 /// Every reason for which a run is refused. The tests of the core compare this with what refuses, and end to end each has a
 /// run that is broken by it.
@@ -40,54 +40,54 @@ pub const REFUSALS: &[Reason] = &[
 ];
 
 /// Why no node may be let go, and nothing written but what holds the pools, until somebody mends the run or the cluster.
-pub fn refusal(frame: &Frame<'_>) -> Option<Why> {
-    let problem = frame
+pub fn refusal(view: &RunView<'_>) -> Option<Why> {
+    let problem = view
         .intent
         .problems
         .iter()
         .find(|why| why.reason != Reason::Validating)
         .cloned();
-    external(frame)
+    external(view)
         .or(problem)
-        .or_else(|| frame.desired.as_ref().err().cloned())
-        .or_else(|| control_plane_selected(frame))
-        .or_else(|| layered(frame))
-        .or_else(|| canary(frame))
-        .or_else(|| all_held_by_run(frame))
+        .or_else(|| view.desired.as_ref().err().cloned())
+        .or_else(|| control_plane_selected(view))
+        .or_else(|| layered(view))
+        .or_else(|| canary(view))
+        .or_else(|| all_held_by_run(view))
 }
 
 /// Whether the pools of a refused run are paused and held once an upgrade of them begins. They are, unless the owner asks
 /// for the opposite before anything was held, or there is nothing that may be paused.
-pub fn holds_when_refused(frame: &Frame<'_>, refusal: &Why) -> bool {
+pub fn holds_when_refused(view: &RunView<'_>, refusal: &Why) -> bool {
     let pausable = !matches!(
         refusal.reason,
         // Its control plane has no pools of its own; and what another run holds is held.
         Reason::ExternalControlPlane | Reason::PoolHeldByRun
     );
-    frame.has_marks() || (pausable && !frame.intent.roll_on_refusal)
+    view.has_marks() || (pausable && !view.intent.roll_on_refusal)
 }
 
 /// Why no node may be admitted or let go now.
-pub fn hold(frame: &Frame<'_>, leaving: Option<&Why>, refusal: Option<&Why>) -> Option<Why> {
+pub fn hold(view: &RunView<'_>, leaving: Option<&Why>, refusal: Option<&Why>) -> Option<Why> {
     leaving
         .or(refusal)
         .cloned()
-        .or_else(|| frame.observed.stood_off(ForeignController::MutexRunConfig))
-        .or_else(|| frame.intent.problems.first().cloned())
-        .or_else(|| paused_by_other(frame))
-        .or_else(|| foreign_writer(frame))
-        .or_else(|| frame.intent.suspended.clone())
-        .or_else(|| dry_run(frame))
-        .or_else(|| pools_pausing(frame).filter(|_| !frame.intent.dry_run))
-        .or_else(|| frame.intent.canary.and_then(|canary| held_by_run(frame, canary)))
+        .or_else(|| view.observed.stood_off(ForeignController::MutexRunConfig))
+        .or_else(|| view.intent.problems.first().cloned())
+        .or_else(|| paused_by_other(view))
+        .or_else(|| foreign_writer(view))
+        .or_else(|| view.intent.suspended.clone())
+        .or_else(|| dry_run(view))
+        .or_else(|| pools_pausing(view).filter(|_| !view.intent.dry_run))
+        .or_else(|| view.intent.canary.and_then(|canary| held_by_run(view, canary)))
         // Before what others end: with a node held in the canary pool that is never out of it.
-        .or_else(|| failures(frame))
-        .or_else(|| canary_pausing(frame))
-        .or_else(|| control_plane(frame))
+        .or_else(|| failures(view))
+        .or_else(|| canary_pausing(view))
+        .or_else(|| control_plane(view))
 }
 
-fn external(frame: &Frame<'_>) -> Option<Why> {
-    let topology = frame.observed.control_plane_topology.as_deref()?;
+fn external(view: &RunView<'_>) -> Option<Why> {
+    let topology = view.observed.control_plane_topology.as_deref()?;
     (topology == "External").then(|| {
         Why::new(
             Reason::ExternalControlPlane,
@@ -98,17 +98,17 @@ fn external(frame: &Frame<'_>) -> Option<Why> {
 }
 
 /// A custom pool that selects control-plane nodes: `master` wins, and nobody means that.
-fn control_plane_selected(frame: &Frame<'_>) -> Option<Why> {
-    let custom = frame.intent.pools.iter().copied().chain(frame.intent.canary);
+fn control_plane_selected(view: &RunView<'_>) -> Option<Why> {
+    let custom = view.intent.pools.iter().copied().chain(view.intent.canary);
     for pool in custom.filter(|pool| !BUILT_IN.contains(&pool.name.as_str())) {
         let selector = mark::own_selector(pool);
-        let masters: Vec<&str> = frame
+        let masters: Vec<&str> = view
             .observed
             .nodes
             .values()
             .filter(|node| pools::selects(&selector, &node.labels))
             .filter(|node| {
-                let all = frame
+                let all = view
                     .observed
                     .pools
                     .values()
@@ -130,20 +130,20 @@ fn control_plane_selected(frame: &Frame<'_>) -> Option<Why> {
     None
 }
 
-fn layered(frame: &Frame<'_>) -> Option<Why> {
+fn layered(view: &RunView<'_>) -> Option<Why> {
     let built = |pool: &&PoolView| {
-        let config = frame.observed.layered.iter().find(|(_, of)| **of == pool.name)?;
+        let config = view.observed.layered.iter().find(|(_, of)| **of == pool.name)?;
         let message = format!(
             "MachineOSConfig {} builds an image for MachineConfigPool {}, wanted a pool without one",
             config.0, pool.name
         );
         Some(Why::new(Reason::LayeredPool, message))
     };
-    let mut pools = frame.intent.pools.iter().copied().chain(frame.intent.canary);
+    let mut pools = view.intent.pools.iter().copied().chain(view.intent.canary);
     if let Some(why) = pools.find_map(|pool| built(&pool)) {
         return Some(why);
     }
-    let member = frame.members.iter().find(|member| member.layered)?;
+    let member = view.members.iter().find(|member| member.layered)?;
     let message = format!(
         "Node {} of pool {} runs a layered image, wanted a pool without a MachineOSConfig",
         member.node.name, member.pool.name
@@ -152,27 +152,27 @@ fn layered(frame: &Frame<'_>) -> Option<Why> {
 }
 
 /// The canary pool is fit for use: not paused, empty but for our own, of the targets' content.
-fn canary(frame: &Frame<'_>) -> Option<Why> {
+fn canary(view: &RunView<'_>) -> Option<Why> {
     // Another run's until that is over: it holds this one, and what it did there is no fault of the pool.
-    let canary = frame
+    let canary = view
         .intent
         .canary
-        .filter(|canary| held_by_run(frame, canary).is_none())?;
+        .filter(|canary| held_by_run(view, canary).is_none())?;
     let name = &canary.name;
-    if canary.paused && mark::paused_by(canary).is_none_or(|mark| mark.owner != frame.run.uid) {
+    if canary.paused && mark::paused_by(canary).is_none_or(|mark| mark.owner != view.run.uid) {
         let message =
             format!("spec.canary.name: MachineConfigPool {name} has spec.paused: true, wanted false");
         return Some(Why::new(Reason::CanaryPaused, message));
     }
-    let stranger = frame.observed.nodes.values().find(|node| {
-        let all = frame
+    let stranger = view.observed.nodes.values().find(|node| {
+        let all = view
             .observed
             .pools
             .values()
             .map(|pool| (pool.name.as_str(), &pool.selector));
         pools::selects(&canary.selector, &node.labels)
             && pools::home(&node.labels, all) == Home::Pool(name)
-            && !frame
+            && !view
                 .changes()
                 .any(|change| change.in_flight() && change.spec.node_uid == node.uid)
             && node.label(marks::RELEASE).is_empty()
@@ -184,7 +184,7 @@ fn canary(frame: &Frame<'_>) -> Option<Why> {
         );
         return Some(Why::new(Reason::CanaryPopulated, message));
     }
-    frame.intent.pools.iter().find(|pool| differs(frame, canary, pool)).map(|pool| {
+    view.intent.pools.iter().find(|pool| differs(view, canary, pool)).map(|pool| {
         let message = format!(
             "spec.canary.name: MachineConfigPool {name} renders {}, wanted the content of {} ({}): the same \
              machineConfigSelector",
@@ -196,12 +196,12 @@ fn canary(frame: &Frame<'_>) -> Option<Why> {
 
 /// Whether two pools render different content of one version. While a new version is being rendered one of
 /// them may be ahead: then what both had before is compared.
-fn differs(frame: &Frame<'_>, canary: &PoolView, pool: &PoolView) -> bool {
+fn differs(view: &RunView<'_>, canary: &PoolView, pool: &PoolView) -> bool {
     let versions = [canary, pool]
         .into_iter()
-        .filter_map(|pool| frame.config_version(&pool.config));
+        .filter_map(|pool| view.config_version(&pool.config));
     for version in versions {
-        let (of_canary, of_pool) = (contents(frame, canary, version), contents(frame, pool, version));
+        let (of_canary, of_pool) = (contents(view, canary, version), contents(view, pool, version));
         if !of_canary.is_empty() && !of_pool.is_empty() {
             return of_canary.is_disjoint(&of_pool);
         }
@@ -210,12 +210,12 @@ fn differs(frame: &Frame<'_>, canary: &PoolView, pool: &PoolView) -> bool {
 }
 
 /// The content of a pool at a version: what it renders now, or else all it has rendered of that version.
-fn contents<'a>(frame: &Frame<'a>, pool: &'a PoolView, version: &str) -> BTreeSet<&'a str> {
-    if frame.config_version(&pool.config) == Some(version) {
+fn contents<'a>(view: &RunView<'a>, pool: &'a PoolView, version: &str) -> BTreeSet<&'a str> {
+    if view.config_version(&pool.config) == Some(version) {
         return BTreeSet::from([pools::content(&pool.config)]);
     }
     let rendered = format!("rendered-{}", pool.name);
-    let configs = frame.observed.configs.iter();
+    let configs = view.observed.configs.iter();
     configs
         .filter(|(_, config)| config.version.as_deref() == Some(version))
         .filter_map(|(name, _)| name.rsplit_once('-'))
@@ -225,23 +225,23 @@ fn contents<'a>(frame: &Frame<'a>, pool: &'a PoolView, version: &str) -> BTreeSe
 }
 
 /// Other live runs hold all pools of ours. One that holds some of them holds their nodes only.
-fn all_held_by_run(frame: &Frame<'_>) -> Option<Why> {
-    let mut pools = frame.intent.pools.iter().map(|pool| held_by_run(frame, pool));
+fn all_held_by_run(view: &RunView<'_>) -> Option<Why> {
+    let mut pools = view.intent.pools.iter().map(|pool| held_by_run(view, pool));
     let first = pools.next()??;
     pools.all(|held| held.is_some()).then_some(first)
 }
 
 /// Target pools that other live runs hold, with the reason: their nodes are those runs' for now.
-pub fn held_elsewhere<'a>(frame: &Frame<'a>) -> BTreeMap<&'a str, Why> {
-    let pools = frame.intent.pools.iter();
+pub fn held_elsewhere<'a>(view: &RunView<'a>) -> BTreeMap<&'a str, Why> {
+    let pools = view.intent.pools.iter();
     pools
-        .filter_map(|pool| Some((pool.name.as_str(), held_by_run(frame, pool)?)))
+        .filter_map(|pool| Some((pool.name.as_str(), held_by_run(view, pool)?)))
         .collect()
 }
 
 /// Another live run holds the pool. One that no longer names it, and has nobody of it in flight, holds it no more:
 /// whoever wants it takes it over as it is.
-pub fn held_by_run(frame: &Frame<'_>, pool: &PoolView) -> Option<Why> {
+pub fn held_by_run(view: &RunView<'_>, pool: &PoolView) -> Option<Why> {
     let owners = [
         mark::paused_by(pool).map(|mark| mark.owner),
         mark::prior_selector(pool).map(|mark| mark.owner),
@@ -249,17 +249,17 @@ pub fn held_by_run(frame: &Frame<'_>, pool: &PoolView) -> Option<Why> {
     let mut others = owners
         .into_iter()
         .flatten()
-        .filter(|owner| *owner != frame.run.uid);
+        .filter(|owner| *owner != view.run.uid);
     others.find_map(|owner| {
-        let Some(other) = frame.observed.runs.values().find(|run| run.uid == owner) else {
-            let key = frame.observed.unread_run(&owner)?;
+        let Some(other) = view.observed.runs.values().find(|run| run.uid == owner) else {
+            let key = view.observed.unread_run(&owner)?;
             let message = format!(
                 "MachineConfigPool {} is held by MutexRunConfig {key}, which cannot be read",
                 pool.name
             );
             return Some(Why::new(Reason::PoolHeldByRun, message).ended_by(Actor::ClusterAdmin));
         };
-        if !names_pool(frame, other, &pool.name) {
+        if !names_pool(view, other, &pool.name) {
             return None;
         }
         let over = other
@@ -286,8 +286,8 @@ pub fn held_by_run(frame: &Frame<'_>, pool: &PoolView) -> Option<Why> {
 }
 
 /// The run names the pool as target or canary, or has let nodes of it go that are not done.
-fn names_pool(frame: &Frame<'_>, run: &RunConfigView, pool: &str) -> bool {
-    let observed = frame.observed;
+fn names_pool(view: &RunView<'_>, run: &RunConfigView, pool: &str) -> bool {
+    let observed = view.observed;
     let canary = run.spec.canary.as_ref().and_then(|canary| canary.name.as_deref());
     let named = run.spec.mutex_targets.iter().flatten().any(|reference| {
         let target = observed.targets.get(&key_of(reference, run));
@@ -304,13 +304,13 @@ fn names_pool(frame: &Frame<'_>, run: &RunConfigView, pool: &str) -> bool {
 }
 
 /// A pool that someone else paused is a veto.
-fn paused_by_other(frame: &Frame<'_>) -> Option<Why> {
-    if frame.intent.adopt_paused {
+fn paused_by_other(view: &RunView<'_>) -> Option<Why> {
+    if view.intent.adopt_paused {
         return None;
     }
-    let pool = frame.intent.pools.iter().find(|pool| {
+    let pool = view.intent.pools.iter().find(|pool| {
         pool.paused
-            && mark::paused_by(pool).is_none_or(|mark| mark.owner != frame.run.uid && mark::is_outlived(pool))
+            && mark::paused_by(pool).is_none_or(|mark| mark.owner != view.run.uid && mark::is_outlived(pool))
     })?;
     let who = pool.paused_manager.as_deref().unwrap_or("someone");
     let message = format!(
@@ -322,8 +322,8 @@ fn paused_by_other(frame: &Frame<'_>) -> Option<Why> {
 
 /// What numo set was changed by someone more often than numo corrects it.
 /// A pool that others unpause so often that numo no longer pauses it, in words.
-pub fn unpaused_by_other(frame: &Frame<'_>) -> Option<String> {
-    frame.marked_pools().find_map(|(pool, mark)| {
+pub fn unpaused_by_other(view: &RunView<'_>) -> Option<String> {
+    view.marked_pools().find_map(|(pool, mark)| {
         (!pool.paused && mark.corrections >= MAX_CORRECTIONS).then(|| {
             let who = pool.paused_manager.as_deref().unwrap_or("someone");
             format!(
@@ -335,10 +335,10 @@ pub fn unpaused_by_other(frame: &Frame<'_>) -> Option<String> {
     })
 }
 
-fn foreign_writer(frame: &Frame<'_>) -> Option<Why> {
+fn foreign_writer(view: &RunView<'_>) -> Option<Why> {
     let reverted = || {
-        frame.observed.pools.values().find_map(|pool| {
-            let mark = mark::prior_selector(pool).filter(|mark| mark.owner == frame.run.uid)?;
+        view.observed.pools.values().find_map(|pool| {
+            let mark = mark::prior_selector(pool).filter(|mark| mark.owner == view.run.uid)?;
             (mark.corrections >= MAX_CORRECTIONS && !is_of_a_run(&pool.selector)).then(|| {
                 let who = pool.selector_manager.as_deref().unwrap_or("someone");
                 format!(
@@ -351,12 +351,12 @@ fn foreign_writer(frame: &Frame<'_>) -> Option<Why> {
     };
     // Somebody took the mark off: what was there before is known to people only.
     let unmarked = || {
-        let ours = frame
+        let ours = view
             .intent
             .canary
             .into_iter()
-            .chain(frame.intent.pools.iter().copied());
-        let mut ours = ours.filter(|_| frame.intent.strategy == Strategy::CanaryPool);
+            .chain(view.intent.pools.iter().copied());
+        let mut ours = ours.filter(|_| view.intent.strategy == Strategy::CanaryPool);
         let pool = ours.find(|pool| is_of_a_run(&pool.selector) && mark::prior_selector(pool).is_none())?;
         Some(format!(
             "MachineConfigPool {} spec.nodeSelector: found one that numo set and no annotation {}, wanted the pool's own \
@@ -366,14 +366,14 @@ fn foreign_writer(frame: &Frame<'_>) -> Option<Why> {
         ))
     };
     let unlabelled = || {
-        let node = unlabelled_by_other(frame)?;
+        let node = unlabelled_by_other(view)?;
         Some(format!(
             "the rule labels of Node {} were taken off {} times; numo no longer puts them back",
             node.name,
             MAX_CORRECTIONS + 1
         ))
     };
-    let message = unpaused_by_other(frame)
+    let message = unpaused_by_other(view)
         .or_else(reverted)
         .or_else(unmarked)
         .or_else(unlabelled)?;
@@ -381,8 +381,8 @@ fn foreign_writer(frame: &Frame<'_>) -> Option<Why> {
 }
 
 /// A dry run that was asked for in mid-run begins nothing more and finishes what it began.
-fn dry_run(frame: &Frame<'_>) -> Option<Why> {
-    (frame.intent.dry_run && frame.has_begun()).then(|| {
+fn dry_run(view: &RunView<'_>) -> Option<Why> {
+    (view.intent.dry_run && view.has_begun()).then(|| {
         Why::new(
             Reason::DryRun,
             "spec.dryRun is true: nothing new begins, and what has begun is finished",
@@ -390,13 +390,13 @@ fn dry_run(frame: &Frame<'_>) -> Option<Why> {
     })
 }
 
-fn pools_pausing(frame: &Frame<'_>) -> Option<Why> {
-    let waiting: Vec<&str> = frame
+fn pools_pausing(view: &RunView<'_>) -> Option<Why> {
+    let waiting: Vec<&str> = view
         .intent
         .pools
         .iter()
-        .filter(|pool| !pool.paused || mark::paused_by(pool).is_none_or(|mark| mark.owner != frame.run.uid))
-        .filter(|pool| held_by_run(frame, pool).is_none())
+        .filter(|pool| !pool.paused || mark::paused_by(pool).is_none_or(|mark| mark.owner != view.run.uid))
+        .filter(|pool| held_by_run(view, pool).is_none())
         .map(|pool| pool.name.as_str())
         .collect();
     (!waiting.is_empty()).then(|| {
@@ -408,8 +408,8 @@ fn pools_pausing(frame: &Frame<'_>) -> Option<Why> {
 }
 
 /// numo paused the canary pool because its configuration moved on under nodes in it.
-fn canary_pausing(frame: &Frame<'_>) -> Option<Why> {
-    let canary = frame.intent.canary.filter(|canary| canary.paused)?;
+fn canary_pausing(view: &RunView<'_>) -> Option<Why> {
+    let canary = view.intent.canary.filter(|canary| canary.paused)?;
     let message = format!(
         "MachineConfigPool {} is paused until the nodes that were let go to its last configuration are out of it",
         canary.name
@@ -419,12 +419,12 @@ fn canary_pausing(frame: &Frame<'_>) -> Option<Why> {
 
 /// The start predicate: the control plane is done, and each pool is rendered for its version.
 /// Source: `spec/mutex.md` §4.8.
-pub fn control_plane(frame: &Frame<'_>) -> Option<Why> {
-    let desired = match &frame.desired {
+pub fn control_plane(view: &RunView<'_>) -> Option<Why> {
+    let desired = match &view.desired {
         Ok(desired) => desired,
         Err(why) => return Some(why.clone()),
     };
-    let cluster = frame.observed.cluster_version.as_ref()?;
+    let cluster = view.observed.cluster_version.as_ref()?;
     let latest = cluster.latest.as_ref();
     let done = cluster.generation == cluster.observed_generation
         && cluster.desired == *desired
@@ -445,9 +445,9 @@ pub fn control_plane(frame: &Frame<'_>) -> Option<Why> {
         let message = format!("{message}; {stuck}");
         return Some(Why::new(Reason::ControlPlaneUpdating, message).ended_by(Actor::ClusterAdmin));
     }
-    let pools = frame.intent.pools.iter().copied().chain(frame.intent.canary);
+    let pools = view.intent.pools.iter().copied().chain(view.intent.canary);
     for pool in pools {
-        let found = frame.config_version(&pool.config);
+        let found = view.config_version(&pool.config);
         if found != Some(desired) {
             let message = format!(
                 "MachineConfigPool {} spec.configuration.name {}: found version {}, wanted {desired}",
@@ -467,13 +467,13 @@ pub fn control_plane(frame: &Frame<'_>) -> Option<Why> {
 }
 
 /// As many nodes have failed as the budget allows.
-fn failures(frame: &Frame<'_>) -> Option<Why> {
+fn failures(view: &RunView<'_>) -> Option<Why> {
     // Of all journals of the run, not only of its members: who was deleted in its turn is a member no more.
-    let of_run = frame
+    let of_run = view
         .changes()
-        .filter(|change| change.spec.target.run_id == frame.run_id);
-    let failed = failures::failed(frame.observed, of_run);
-    let budget = frame.intent.failure_budget.of(frame.members.len()).max(1);
+        .filter(|change| change.spec.target.run_id == view.run_id);
+    let failed = failures::failed(view.observed, of_run);
+    let budget = view.intent.failure_budget.of(view.members.len()).max(1);
     (failed.len() >= budget).then(|| {
         let first = failed.first().and_then(|change| change.status.message.as_deref());
         let way = failures::way_on(&failed);
@@ -493,6 +493,6 @@ fn failures(frame: &Frame<'_>) -> Option<Why> {
 }
 
 /// Whether the strategy moves nodes through the canary pool.
-pub fn uses_canary(frame: &Frame<'_>) -> bool {
-    frame.intent.strategy == Strategy::CanaryPool
+pub fn uses_canary(view: &RunView<'_>) -> bool {
+    view.intent.strategy == Strategy::CanaryPool
 }

@@ -3,7 +3,7 @@
 use crate::{
     mark, names,
     observed::NodeView,
-    owners::mutex_run_config::frame::{Frame, Member, at_target},
+    owners::mutex_run_config::run_view::{Member, RunView, at_target},
 };
 use numo_api::{Strategy, marks};
 use serde_json::Value;
@@ -23,35 +23,30 @@ pub fn is_of_a_run(selector: &Value) -> bool {
 }
 
 /// A node whose rule labels somebody keeps taking off.
-pub fn unlabelled_by_other<'a>(frame: &Frame<'a>) -> Option<&'a NodeView> {
-    if frame.intent.strategy != Strategy::CanaryPool {
+pub fn unlabelled_by_other<'a>(view: &RunView<'a>) -> Option<&'a NodeView> {
+    if view.intent.strategy != Strategy::CanaryPool {
         return None;
     }
     let worn = |node: &&NodeView| {
-        let mark = mark::labelled_by(node).filter(|mark| mark.owner == frame.run.uid);
-        mark.is_some_and(|mark| mark.corrections >= MAX_CORRECTIONS && mark.labels == labels_hash(frame))
+        let mark = mark::labelled_by(node).filter(|mark| mark.owner == view.run.uid);
+        mark.is_some_and(|mark| mark.corrections >= MAX_CORRECTIONS && mark.labels == labels_hash(view))
     };
     let bare = |node: &&NodeView| {
-        let rules = frame.intent.rules.iter();
+        let rules = view.intent.rules.iter();
         node.label(marks::RELEASE).is_empty()
             && rules
                 .map(|(key, _)| names::rule_label(&key.namespace, &key.name))
                 .any(|key| !node.labels.contains_key(&key))
     };
-    let waits = |member: &&Member<'_>| member.in_flight().is_none() && !at_target(frame, member);
-    let mut nodes = frame.members.iter().filter(waits).map(|member| member.node);
+    let waits = |member: &&Member<'_>| member.in_flight().is_none() && !at_target(view, member);
+    let mut nodes = view.members.iter().filter(waits).map(|member| member.node);
     nodes.find(|node| worn(node) && bare(node))
 }
 
 /// What tells whether a node's rule labels are those of this run.
-pub(crate) fn labels_hash(frame: &Frame<'_>) -> String {
-    let rules: Vec<String> = frame
-        .intent
-        .rules
-        .iter()
-        .map(|(key, _)| key.to_string())
-        .collect();
+pub(crate) fn labels_hash(view: &RunView<'_>) -> String {
+    let rules: Vec<String> = view.intent.rules.iter().map(|(key, _)| key.to_string()).collect();
     let mut parts: Vec<&str> = rules.iter().map(String::as_str).collect();
-    parts.push(&frame.run_id);
+    parts.push(&view.run_id);
     names::hash(&parts, 10)
 }

@@ -129,7 +129,7 @@ fn of_many_rules_those_are_kept_that_owners_refer_to() {
         store.rules.len()
     );
     assert!(store.take_missed().is_empty(), "nobody needs it");
-    store.give_room([(gate.clone(), Referral::Honoured)].into());
+    store.give_room([(gate.clone(), Referral::Watched)].into());
     assert_eq!(store.take_missed(), [(kind, gate.clone())]);
     assert!(store.take_missed().is_empty(), "it is being read");
     store.see(Seen::Applied(

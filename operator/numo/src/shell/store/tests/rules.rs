@@ -109,7 +109,7 @@ fn a_rule_that_becomes_referred_to_has_its_room_and_is_read_again() {
     // In outline too it is told in which phases it runs: no node goes on without it.
     assert_eq!(store.observed.rules[&gate].phases, [numo_api::Phase::Post]);
     assert!(store.observed.rules[&gate].runs_in(numo_api::Phase::Post));
-    let referred = || [(gate.clone(), Referral::Honoured)].into();
+    let referred = || [(gate.clone(), Referral::Watched)].into();
     let dealt = store.give_room(referred());
     assert!(dealt.has_moved);
     assert_eq!(dealt.to_read, std::slice::from_ref(&gate));

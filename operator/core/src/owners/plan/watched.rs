@@ -1,4 +1,4 @@
-//! Which Plans are honoured.
+//! Which Plans are watched.
 
 use crate::{
     observed::{ForeignController, Observed, PlanView},
@@ -10,22 +10,22 @@ use std::collections::BTreeSet;
 /// Namespaces that a message names at most.
 const NAMESPACES_SHOWN: usize = 10;
 
-/// Why Plans of this namespace are not honoured, if so.
-pub fn not_honoured(view: &PlanView, observed: &Observed) -> Option<Why> {
+/// Why Plans of this namespace are not watched, if so.
+pub fn not_watched(view: &PlanView, observed: &Observed) -> Option<Why> {
     let settings = &observed.settings;
     let namespace = &view.key.namespace;
-    if observed.honours_plans(namespace) {
+    if observed.watches_plans(namespace) {
         return None;
     }
     let named = settings.plan_namespaces.iter().chain([&settings.namespace]);
-    let honoured: BTreeSet<&str> = named
+    let watched: BTreeSet<&str> = named
         .chain(&observed.plan_namespaces)
         .map(String::as_str)
         .collect();
-    let shown: Vec<&str> = honoured.iter().take(NAMESPACES_SHOWN).copied().collect();
-    let more = if honoured.len() > shown.len() { ", …" } else { "" };
+    let shown: Vec<&str> = watched.iter().take(NAMESPACES_SHOWN).copied().collect();
+    let more = if watched.len() > shown.len() { ", …" } else { "" };
     let message = format!(
-        "Plans are honoured in {}{more}, found this one in {namespace}; an administrator labels it: kubectl label namespace {namespace} {}=true (or --plan-namespaces)",
+        "Plans are watched in {}{more}, found this one in {namespace}; an administrator labels it: kubectl label namespace {namespace} {}=true (or --plan-namespaces)",
         shown.join(", "),
         marks::PLANS_NAMESPACE
     );

@@ -1,4 +1,4 @@
-//! Where MutexRunConfigs are honoured.
+//! Where MutexRunConfigs are watched.
 
 use crate::{
     observed::{RunConfigView, Settings},
@@ -6,9 +6,9 @@ use crate::{
 };
 use numo_api::Reason;
 
-/// A namespace in which this kind is not honoured: nothing is written there, whatever the spec says.
+/// A namespace in which this kind is not watched: nothing is written there, whatever the spec says.
 /// Source: design §4, Authority; OLM gives namespace editors the right to create these kinds.
-pub fn not_honoured(run: &RunConfigView, settings: &Settings) -> Option<Why> {
+pub fn not_watched(run: &RunConfigView, settings: &Settings) -> Option<Why> {
     let namespace = &run.key.namespace;
     if *namespace == settings.namespace || settings.run_namespaces.contains(namespace) {
         return None;

@@ -1,4 +1,4 @@
-//! What a rule is lent and what not: grants, masks, pages, Secrets, servers, queries, history; in the real sandbox.
+//! What a rule is granted and what not: grants, masks, pages, Secrets, servers, queries, history; in the real sandbox.
 
 #![allow(
     clippy::unwrap_used,

@@ -117,7 +117,7 @@ fn drain_of<'a>(
     (of_drain, drain)
 }
 
-pub(super) fn asked<'a>(view: &MaintenanceView, observed: &'a Observed) -> Intent<'a> {
+pub(super) fn parse<'a>(view: &MaintenanceView, observed: &'a Observed) -> Intent<'a> {
     let rules = named_rules(view, observed);
     let of_rules = rules
         .iter()

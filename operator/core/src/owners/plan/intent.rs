@@ -1,7 +1,7 @@
 //! What a Plan asks, with every default filled in, and what is wrong with it. Parsing never fails as a whole: what is
 //! wrong becomes a reason to wait, in the reference's words where it has some.
 
-use super::{duration::duration_millis, honoured::stood_off};
+use super::{duration::duration_millis, watched::stood_off};
 use crate::{
     admit::{hours::Hours, schedule::Schedule},
     binding,

@@ -1,6 +1,6 @@
 //! A decision for a run in the making.
 
-use super::frame::{Frame, Member};
+use super::run_view::{Member, RunView};
 use crate::{
     action::{Action, EvaluationRequest, Event, Planned},
     decision::Decision,
@@ -15,8 +15,8 @@ use std::sync::Arc;
 
 /// A decision in the making.
 #[derive(Debug)]
-pub(crate) struct Draft<'a> {
-    pub frame: &'a Frame<'a>,
+pub(crate) struct RunDecision<'a> {
+    pub view: &'a RunView<'a>,
     pub answers: &'a Answers,
     pub out: Decision,
     /// Where nodes are, as it is said; the last word counts. Put in order once, at the end.
@@ -25,7 +25,7 @@ pub(crate) struct Draft<'a> {
     pub(super) pool: Option<Arc<str>>,
 }
 
-impl Draft<'_> {
+impl RunDecision<'_> {
     /// Plans a write.
     pub fn act(&mut self, chain: &str, action: Action, event: Option<Event>) {
         self.out.actions.push(Planned {
@@ -68,14 +68,14 @@ impl Draft<'_> {
 
 impl Journal<'_> {
     /// Plans the write, if anything differs.
-    pub(super) fn write(self, draft: &mut Draft<'_>, event: Option<Event>) {
-        draft.out.actions.extend(self.planned(event));
+    pub(super) fn write(self, decision: &mut RunDecision<'_>, event: Option<Event>) {
+        decision.out.actions.extend(self.planned(event));
     }
 }
 
 /// Has a wasm rule asked, and says so.
-pub(super) fn asks(draft: &mut Draft<'_>, request: Box<EvaluationRequest>) -> Why {
+pub(super) fn asks(decision: &mut RunDecision<'_>, request: Box<EvaluationRequest>) -> Why {
     let message = format!("rule {} is being asked", request.rule);
-    draft.out.questions.push(Question::Evaluate(request));
+    decision.out.questions.push(Question::Evaluate(request));
     Why::new(Reason::RuleStarting, message)
 }

@@ -12,7 +12,7 @@ use crate::{
         PoolView, RunConfigView,
     },
     owner::Owner,
-    owners::mutex_run_config::gates::honoured::not_honoured,
+    owners::mutex_run_config::gates::watched::not_watched,
     pools::{self, Home, Selector},
     rules,
     turn::{
@@ -121,7 +121,7 @@ fn machines(observed: &Observed) -> HashMap<&str, Vec<Placed<'_>>> {
 
 /// Everything one decision needs.
 #[derive(Debug)]
-pub struct Frame<'a> {
+pub struct RunView<'a> {
     /// The API server's time.
     pub now: Timestamp,
     /// What was seen.
@@ -163,7 +163,7 @@ pub struct Frame<'a> {
     pub run_round: i32,
 }
 
-impl<'a> Frame<'a> {
+impl<'a> RunView<'a> {
     /// Whether a person asks about the node.
     pub fn is_asked(&self, member: &Member<'_>) -> bool {
         self.asked == Some(member.node.name.as_str())
@@ -282,7 +282,7 @@ impl<'a> Frame<'a> {
     }
 
     /// Whether anything of ours is on an object that only the cluster's administrators write: what a run took
-    /// while it was honoured.
+    /// while it was watched.
     pub fn holds_anything(&self) -> bool {
         let holder = lease_holder(&self.run.uid);
         self.has_marks()
@@ -388,7 +388,7 @@ impl<'a> Frame<'a> {
                 format!("namespace {} is being deleted", self.run.key.namespace),
             ));
         }
-        if let Some(why) = not_honoured(self.run, &self.observed.settings) {
+        if let Some(why) = not_watched(self.run, &self.observed.settings) {
             return Some(why);
         }
         if self.run_id.is_empty() {
@@ -542,13 +542,13 @@ impl<'a> Journals<'a> {
             superseded: Changes::new(),
             orphans: Vec::new(),
         };
-        // Where this kind is not honoured anyone may have written a NodeChange: only a node that carries our
+        // Where this kind is not watched anyone may have written a NodeChange: only a node that carries our
         // shield had its turn.
-        let honoured = not_honoured(run, &observed.settings).is_none();
+        let watched = not_watched(run, &observed.settings).is_none();
         for change in own.iter().copied() {
             let node = change.spec.node_name.as_str();
             match nodes.get(node).filter(|found| found.uid == change.spec.node_uid) {
-                Some(node) if !honoured && !shielded_by(node, &run.uid) => {}
+                Some(node) if !watched && !shielded_by(node, &run.uid) => {}
                 None if change.in_flight() => found.orphans.push(change),
                 Some(_) if change.spec.target.run_id == run_id => {
                     found.current.insert(node, change);
@@ -713,9 +713,9 @@ fn strayed<'a>(
 }
 
 /// The node runs its pool's configuration, and that is of the version asked for.
-pub(crate) fn at_target(frame: &Frame<'_>, member: &Member<'_>) -> bool {
+pub(crate) fn at_target(view: &RunView<'_>, member: &Member<'_>) -> bool {
     member.at_pool_config()
-        && frame
+        && view
             .desired
             .as_ref()
             .is_ok_and(|desired| member.version == Some(desired))
