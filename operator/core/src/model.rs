@@ -18,12 +18,15 @@ use crate::{
     report::Report,
     turn::lease::LEASE_SECONDS,
     verdict::{Answers, Evidence, Question},
+    why::Why,
 };
 use jiff::Timestamp;
 use numo_api::{Entry, NodeChangeStatus, Step, marks::openshift};
 
 /// Rounds without an admission after which nothing more is expected.
 const QUIET_ROUNDS: usize = 12;
+/// Openings that are waited for, one after the other, before it is taken that none lets a node begin.
+const OPENINGS_AWAITED: usize = 16;
 
 /// A copy of what was seen, in which things happen.
 #[derive(Clone, Debug)]
@@ -41,6 +44,9 @@ pub struct Imagined {
 pub struct Waves {
     /// Nodes that would be admitted together, wave after wave.
     pub waves: Vec<Vec<String>>,
+    /// When the first of them would begin, and what it waits for until then; none is now. How long a node takes is not imagined:
+    /// later waves begin at the same time.
+    pub begins: Option<(Timestamp, Why)>,
     /// Whether it was broken off before the end.
     pub more: bool,
     /// What is decided at the end: why the nodes that are left have no turn.
@@ -69,19 +75,31 @@ impl Imagined {
         decide(&snapshot, &self.answers)
     }
 
-    /// Lets turns be given until nobody gets one any more, at most so many waves. Each node is back at once. `settle` is
-    /// told of each decision: what the status says of a Plan is read by its next one.
+    /// Lets turns be given until nobody gets one any more, at most so many waves. Each node is back at once. Where hours are closed it
+    /// goes on when they open. `settle` is told of each decision, and at what time: what the status says of a Plan is read by
+    /// its next one.
     pub fn waves(
         &mut self,
         owner: &Owner,
         most: usize,
-        mut settle: impl FnMut(&mut Observed, &Report),
+        mut settle: impl FnMut(&mut Observed, &Report, Timestamp),
     ) -> Waves {
         let mut found = Waves::default();
         let mut quiet = 0;
-        while quiet < QUIET_ROUNDS {
+        let mut awaited = 0;
+        loop {
+            if quiet >= QUIET_ROUNDS {
+                let opens = opens_after(&found.last, self.now).filter(|_| awaited < OPENINGS_AWAITED);
+                let Some((at, why)) = opens else { break };
+                if found.waves.is_empty() {
+                    found.begins = Some((at, why));
+                }
+                self.now = at;
+                awaited += 1;
+                quiet = 0;
+            }
             let decision = self.decide(owner);
-            settle(&mut self.observed, &decision.report);
+            settle(&mut self.observed, &decision.report, self.now);
             let mut wave = Vec::new();
             let acted = !decision.actions.is_empty() || !decision.questions.is_empty();
             for question in &decision.questions {
@@ -375,6 +393,20 @@ impl Imagined {
             }
         }
     }
+}
+
+/// When the hours open that keep nodes of this report waiting, if they do: the first time that is told, and who waits for it.
+fn opens_after(report: &Report, now: Timestamp) -> Option<(Timestamp, Why)> {
+    let nodes = report.nodes.values().map(|node| &node.why);
+    let waits = report
+        .hold
+        .iter()
+        .chain(nodes)
+        .filter(|why| why.reason.is_of_hours());
+    waits
+        .filter_map(|why| Some((why.until.filter(|at| *at > now)?, why)))
+        .min_by_key(|(at, _)| *at)
+        .map(|(at, why)| (at, why.clone()))
 }
 
 /// What lets a node go, or takes what runs on it away.

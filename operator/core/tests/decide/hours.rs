@@ -11,7 +11,9 @@ use numo_api::marks;
 use numo_core::{
     Snapshot,
     admit::hours::{Hours, State},
-    decide, names,
+    decide,
+    model::Imagined,
+    names,
 };
 use serde_json::{Value, json};
 
@@ -557,4 +559,29 @@ fn hours_that_cannot_be_understood_hold_every_owner_that_they_mean() {
         &run(never, "node a worker 4.16.0"),
         "node a Selected NeverOpens\n ends a ClusterAdmin\n > nothing",
     );
+}
+
+#[test]
+fn a_preview_waits_for_the_opening_and_says_so() {
+    let wave_of = |cluster: &Cluster| {
+        let mut imagined = Imagined::new(cluster.observed.clone(), now());
+        imagined.waves(&cluster.owner(), 10, |_, _, _| {})
+    };
+    let nodes = "node a worker 4.16.0\n node b worker 4.16.0";
+    let closed = wave_of(&run(CLOSED, nodes));
+    assert_eq!(closed.waves, [["a"], ["b"]], "{:?}", closed.last);
+    let (begins, why) = closed.begins.expect("the opening");
+    assert_eq!(begins, time("2027-01-18T22:00:00Z"));
+    assert_eq!(why.reason.name(), "OutsideWindow");
+
+    let open = wave_of(&run(r#""startAfter":"2027-01-01T00:00:00Z""#, nodes));
+    assert_eq!(open.waves, [["a"], ["b"]]);
+    assert!(open.begins.is_none(), "{:?}", open.begins);
+
+    let never = wave_of(&run(
+        r#""window":{"openings":[{"cron":"0 0 30 2 *","durationSeconds":60}]}"#,
+        nodes,
+    ));
+    assert!(never.waves.is_empty(), "{:?}", never.waves);
+    assert!(never.begins.is_none(), "{:?}", never.begins);
 }

@@ -2,7 +2,7 @@
 
 use super::{
     args::PreviewArgs,
-    outlook::{DrainSaid, NodeSaid, Preview, Said},
+    outlook::{BeginSaid, DrainSaid, NodeSaid, Preview, Said},
     rules::{rules, settle},
     site::Site,
 };
@@ -67,10 +67,20 @@ pub(super) async fn of_owner(
     one.target.clone_from(&report.target);
     refusals(&mut one, &report);
     let before = imagined.clone();
-    let Waves { waves, more, last } = imagined.waves(owner, WAVES, |observed, report| {
-        settle(observed, owner, report, now);
+    let Waves {
+        waves,
+        begins,
+        more,
+        last,
+    } = imagined.waves(owner, WAVES, |observed, report, at| {
+        settle(observed, owner, report, at);
     });
     one.more = more;
+    one.begins = begins.filter(|_| !waves.is_empty()).map(|(at, why)| BeginSaid {
+        at: at.to_string(),
+        reason: why.reason,
+        message: why.message.to_string(),
+    });
     if one.target.is_none() {
         one.target.clone_from(&last.target);
     }
@@ -136,7 +146,7 @@ fn later(observed: &Observed) -> String {
 fn refusals(one: &mut Preview, report: &Report) {
     let hold = report.hold.iter();
     for why in report.problems.iter().chain(hold).chain(&report.unchecked) {
-        // What ends by itself is no refusal.
+        // What ends by itself is no refusal, hours that open among it.
         let stands = matches!(
             why.who(),
             Actor::ClusterAdmin
@@ -144,7 +154,7 @@ fn refusals(one: &mut Preview, report: &Report) {
                 | Actor::OtherController
                 | Actor::OtherRun
                 | Actor::OtherPlan
-        ) || why.reason.is_of_hours();
+        ) && !(why.reason.is_of_hours() && why.until.is_some());
         let known = one.refused.iter().any(|said| said.message == *why.message);
         if stands && !known {
             one.refused.push(Said {
