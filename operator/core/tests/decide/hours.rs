@@ -4,14 +4,14 @@
 
 use crate::{
     cluster::{Cluster, at, hours, now},
-    words::check_cluster as check,
+    words::{check_cluster as check, words},
 };
 use jiff::Timestamp;
 use numo_api::marks;
 use numo_core::{
     Snapshot,
     admit::hours::{Hours, State},
-    decide,
+    decide, invariant,
     model::Imagined,
     names,
 };
@@ -265,11 +265,16 @@ fn run(settings: &str, rest: &str) -> Cluster {
 }
 
 fn plan(settings: &str, rest: &str) -> Cluster {
+    plan_of("", settings, rest)
+}
+
+/// The Plan has these words beside its settings.
+fn plan_of(words: &str, settings: &str, rest: &str) -> Cluster {
     let spec = format!(r#"spec {{"mutex":{{{settings}}}}}"#);
     let mut cluster = Cluster::parse(&format!(
         "node a worker v0
          node b worker v0
-         plan concurrency:1 cordon finalizer {spec}
+         plan concurrency:1 cordon finalizer {words} {spec}
          {rest}"
     ));
     // That it has a gate of its own is remembered before its first node.
@@ -350,6 +355,51 @@ fn a_closed_window_is_looked_at_again_when_it_opens() {
         let why = &decision.report.nodes["a"].why;
         assert_eq!(why.until, Some(time("2027-01-18T22:00:00Z")), "{owner}");
         assert_eq!(decision.wake_at, why.until, "{owner}");
+    }
+}
+
+#[test]
+fn the_last_look_stops_the_first_disruption_of_a_plans_node_out_of_hours() {
+    for (plan, drain_by, rest, disrupts) in [
+        ("applying:a", "Job", "keeps a", "> job a"),
+        (
+            "applying:a drain",
+            "Numo",
+            "keeps a\n pods a\n drain a free",
+            "> cordon a",
+        ),
+    ] {
+        let cluster = |settings: &str, entries: &str| {
+            let settings = format!(r#""drainBy":"{drain_by}"{settings}"#);
+            plan_of(plan, &settings, &format!("begun a new {entries}\n {rest}"))
+        };
+        let open = cluster("", "");
+        let closed = cluster(&format!(",{CLOSED}"), "");
+        let begun = cluster(&format!(",{CLOSED}"), "entered:Cordoned/Draining");
+        for (seen, stopped) in [(&open, false), (&closed, true), (&begun, false)] {
+            let owner = seen.owner();
+            let at = |observed| Snapshot {
+                now: now(),
+                observed,
+                owner: &owner,
+                asked: None,
+            };
+            let mut decided = decide(&at(&open.observed), &open.answers);
+            let planned = decided.actions.len();
+            let said = words(&open, &decided);
+            assert!(said.iter().any(|line| line.starts_with(disrupts)), "{said:#?}");
+            let breaches = invariant::lint(&at(&seen.observed), &mut decided);
+            assert_eq!(
+                decided.actions.len() < planned,
+                stopped,
+                "{disrupts}: {breaches:#?}"
+            );
+            assert_eq!(
+                breaches.iter().any(|breach| breach.invariant == 13),
+                stopped,
+                "{breaches:#?}"
+            );
+        }
     }
 }
 
