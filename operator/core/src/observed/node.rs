@@ -1,0 +1,67 @@
+//! Nodes, and what tells that somebody takes one away.
+
+use crate::key::Map;
+use jiff::Timestamp;
+
+/// A Node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeView {
+    /// Name.
+    pub name: String,
+    /// uid.
+    pub uid: String,
+    /// Creation time.
+    pub created: Timestamp,
+    /// All labels.
+    pub labels: Map,
+    /// The annotations in use: OpenShift's and ours.
+    pub annotations: Map,
+    /// Whether the object has any annotation at all: a patch of one that has none makes the whole map.
+    pub has_annotations: bool,
+    /// `spec.unschedulable`.
+    pub unschedulable: bool,
+    /// `spec.taints` as given; null if there are none.
+    pub taints: serde_json::Value,
+    /// Ready by the MCO's rule: Ready is True, no disk pressure, network available.
+    pub ready: bool,
+    /// Since when the condition that makes it not Ready stands, where it is not Ready and the condition says so.
+    pub not_ready_since: Option<Timestamp>,
+    /// Why it is being taken away, if it is: deletion timestamp or an autoscaler's taint.
+    pub leaving: Option<Leaving>,
+    /// `status.nodeInfo.bootID`: another one after each boot.
+    pub boot_id: String,
+    /// `status.nodeInfo.kubeletVersion`.
+    pub kubelet_version: String,
+    /// Condition `EtcdIsVoter`, as RKE2 and k3s set it: whether it holds a vote.
+    pub etcd_voter: Option<bool>,
+}
+
+impl NodeView {
+    /// An annotation, or "" where it is absent or empty.
+    pub fn annotation(&self, key: &str) -> &str {
+        self.annotations.get(key).map_or("", String::as_str)
+    }
+
+    /// A label, or "" where it is absent or empty.
+    pub fn label(&self, key: &str) -> &str {
+        self.labels.get(key).map_or("", String::as_str)
+    }
+}
+
+/// How somebody takes a node away.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leaving {
+    /// What tells of it, as a clause.
+    pub why: String,
+    /// Since when, where that is told.
+    pub since: Option<Timestamp>,
+}
+
+/// A node that holds a reboot lock of kured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RebootLock {
+    /// Name of the node.
+    pub node: String,
+    /// When the lock ends by itself, if it does.
+    pub until: Option<Timestamp>,
+}
