@@ -6,12 +6,12 @@
 
 use crate::{
     admit::schedule::Schedule,
-    drain::{self, DrainOptions},
+    drain::DrainOptions,
     intent,
     key::Key,
     observed::{BindingView, Map, Observed},
     owner::Owner,
-    pools,
+    selector,
     why::Why,
 };
 use numo_api::{DrainBy, MutexBindingSpec, Phase, Reason, mutex_binding::GATED_KINDS};
@@ -58,7 +58,7 @@ pub fn speaks_of(spec: &MutexBindingSpec, kind: &str, namespace: &str, labels: &
     kind_meant(spec) == Some(kind)
         && in_namespace()
         && selector.is_none_or(|selector| {
-            drain::wrong_selector(&selector).is_some() || pools::matches(&selector, labels)
+            selector::wrong(&selector).is_some() || selector::matches(&selector, labels)
         })
 }
 
@@ -79,7 +79,7 @@ pub fn wrong_selector(spec: &MutexBindingSpec) -> Option<String> {
         );
     }
     let labels = serde_json::to_value(owners.labels.as_ref()?).ok()?;
-    let problem = drain::wrong_selector(&labels)?;
+    let problem = selector::wrong(&labels)?;
     Some(format!("spec.ownerSelector.labels: {problem}"))
 }
 
@@ -140,7 +140,7 @@ pub fn wrong(view: &BindingView, observed: &Observed) -> Option<Why> {
         let limit = || wrong_limit(spec);
         let first = || {
             let first = serde_json::to_value(settings.first.as_ref()?).ok()?;
-            let problem = drain::wrong_selector(&first)?;
+            let problem = selector::wrong(&first)?;
             Some(format!("spec.first: {problem}"))
         };
         let drain = || {

@@ -5,13 +5,12 @@
 
 use crate::{
     admit::schedule::Schedule,
-    drain::wrong_selector,
     key::Key,
     names,
     observed::{IntOrPercent, NodeView, Observed, PoolView, RuleView, RunConfigView, Validity},
     owner::OwnerKind,
     pools::{BUILT_IN, CONTROL_PLANE},
-    ready,
+    ready, selector,
     turn::journal::MAX_VERDICTS,
     why::Why,
 };
@@ -134,7 +133,7 @@ impl<'a> Intent<'a> {
             .first
             .as_ref()
             .and_then(|selector| serde_json::to_value(selector).ok());
-        let wrong = first.as_ref().and_then(wrong_selector);
+        let wrong = first.as_ref().and_then(selector::wrong);
         problems
             .extend(wrong.map(|problem| Why::new(Reason::InvalidField, format!("spec.first: {problem}"))));
         let schedule = schedule(run).unwrap_or_else(|problem| {

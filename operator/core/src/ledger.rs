@@ -7,7 +7,7 @@
 use crate::{
     observed::{ChangeView, NodeView, Observed},
     owner::{MaintenanceGroup, OwnerKind},
-    pools,
+    selector,
     time::later,
     why::Why,
 };
@@ -301,7 +301,7 @@ fn is_unavailable(node: &NodeView) -> bool {
 
 /// Whether the budget speaks of the node: `{}` selects all nodes, absent none.
 pub fn covers(budget: &crate::observed::BudgetView, node: &NodeView) -> bool {
-    !budget.selector.is_null() && pools::matches(&budget.selector, &node.labels)
+    !budget.selector.is_null() && selector::matches(&budget.selector, &node.labels)
 }
 
 fn group<'a>(budget: &crate::observed::BudgetView, node: &'a NodeView) -> &'a str {

@@ -16,6 +16,7 @@ use crate::{
     owners::plan,
     pools,
     report::Report,
+    selector,
     turn::lease::LEASE_SECONDS,
     verdict::{Answers, Evidence, Question},
 };
@@ -367,7 +368,7 @@ impl Imagined {
         for node in self.observed.nodes.values_mut() {
             if let Some((_, config)) = masters
                 .iter()
-                .find(|(selector, _)| pools::matches(selector, &node.labels))
+                .find(|(selector, _)| selector::matches(selector, &node.labels))
             {
                 for key in [openshift::CURRENT_CONFIG, openshift::DESIRED_CONFIG] {
                     node.annotations.insert(key.to_owned(), config.clone());

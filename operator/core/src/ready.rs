@@ -5,9 +5,9 @@
 //! a short time, and the run goes on with a warning.
 
 use crate::{
-    drain,
     key::Key,
     observed::{EVALUATED_PASS_SECONDS, RuleView, Validity},
+    selector,
 };
 use numo_api::{AwaitedWorkloads, FailurePolicy, Phase, Placement};
 
@@ -57,7 +57,7 @@ pub(crate) fn problem(awaited: &AwaitedWorkloads) -> Option<String> {
     ];
     selectors.into_iter().find_map(|(field, selector)| {
         let selector = serde_json::to_value(selector.as_ref()?).ok()?;
-        let problem = drain::wrong_selector(&selector)?;
+        let problem = selector::wrong(&selector)?;
         Some(format!("spec.awaitedWorkloads.{field}: {problem}"))
     })
 }

@@ -7,7 +7,7 @@ use crate::{
     key::Key,
     observed::{ChangeView, NodeView, Observed, RuleView},
     owner::Owner,
-    rules::{self, Progress, Subject},
+    rules::{self, Inquiry, Progress, Subject},
     text::clip,
     turn::{
         closed, job,
@@ -101,15 +101,23 @@ impl Phases<'_> {
 
     /// How a phase comes along.
     pub fn progress(&self, (node, change): (&NodeView, &ChangeView), phase: Phase) -> Progress {
-        rules::progress(
-            self.rules,
-            phase,
-            &change.status.verdicts,
-            &self.subject(node, change),
-            self.observed,
-            self.answers,
-            self.now,
-        )
+        let inquiry = self.inquiry((node, change), &change.status.verdicts);
+        rules::progress(self.rules, phase, &inquiry)
+    }
+
+    /// What the rules are asked about, and all that tells how they come along.
+    fn inquiry<'s>(
+        &'s self,
+        (node, change): (&'s NodeView, &'s ChangeView),
+        verdicts: &'s [VerdictRecord],
+    ) -> Inquiry<'s> {
+        Inquiry {
+            subject: self.subject(node, change),
+            verdicts,
+            observed: self.observed,
+            answers: self.answers,
+            now: self.now,
+        }
     }
 
     /// Moves a phase along. While `closed` nothing is asked anew.
@@ -131,15 +139,8 @@ impl Phases<'_> {
         (node, change): (&NodeView, &ChangeView),
         (phases, step): (&[Phase], Option<Step>),
     ) -> Went {
-        let stale = rules::stale(
-            (self.rules, phases),
-            &change.status.verdicts,
-            &self.subject(node, change),
-            self.observed,
-            self.answers,
-            self.now,
-        );
-        match stale {
+        let inquiry = self.inquiry((node, change), &change.status.verdicts);
+        match rules::stale(self.rules, phases, &inquiry) {
             None => Went::Passed,
             Some((phase, progress)) => {
                 let at = At {
@@ -254,16 +255,8 @@ impl Phases<'_> {
 
     /// Whether every rule of the phase has passed with what the journal has by now.
     fn is_over(&self, (node, change): (&NodeView, &ChangeView), phase: Phase, journal: &Journal<'_>) -> bool {
-        let left = rules::progress(
-            self.rules,
-            phase,
-            &journal.status.verdicts,
-            &self.subject(node, change),
-            self.observed,
-            self.answers,
-            self.now,
-        );
-        matches!(left, Progress::Passed)
+        let inquiry = self.inquiry((node, change), &journal.status.verdicts);
+        matches!(rules::progress(self.rules, phase, &inquiry), Progress::Passed)
     }
 }
 

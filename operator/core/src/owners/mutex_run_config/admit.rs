@@ -25,6 +25,7 @@ use crate::{
     pools,
     report::Report,
     rules::{self, Admission, Subject},
+    selector,
     turn::{
         directive::{persons_words, retry_asked, skip_asked},
         journal::{self, Journal},
@@ -235,7 +236,7 @@ fn first<'a>(view: &RunView<'a>, members: &[Member<'a>], is_elsewhere: impl Fn(&
         let is_left_out = member.left_out().is_some_and(|change| !retry_asked(change))
             || is_skipped
             || is_elsewhere(&member.pool.name);
-        let is_first = selector.is_some_and(|selector| pools::matches(selector, &member.node.labels));
+        let is_first = selector.is_some_and(|selector| selector::matches(selector, &member.node.labels));
         let is_done = member.in_flight().is_none() && at_target(view, member);
         is_first && !is_done && !is_left_out && view.given_up(member).is_none()
     });

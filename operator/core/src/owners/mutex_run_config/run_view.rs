@@ -13,8 +13,9 @@ use crate::{
     },
     owner::Owner,
     owners::mutex_run_config::gates::watched::not_watched,
-    pools::{self, Home, Selector},
+    pools::{self, Home},
     rules,
+    selector::Selector,
     turn::{
         believed::Believed,
         directive::{persons_words, retry_asked},

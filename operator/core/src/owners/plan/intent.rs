@@ -5,12 +5,12 @@ use super::{duration::duration_millis, watched::stood_off};
 use crate::{
     admit::{hours::Hours, schedule::Schedule},
     binding,
-    drain::{self, DrainOptions},
+    drain::DrainOptions,
     intent,
     key::Key,
     observed::{BindingView, IntOrPercent, Observed, PlanView, RuleView},
     owner::OwnerKind,
-    pools,
+    selector,
     why::Why,
 };
 use numo_api::{
@@ -185,7 +185,7 @@ impl<'a> Intent<'a> {
             }
             if let Some(selector) = settings.first.as_ref() {
                 let selector = serde_json::to_value(selector).unwrap_or_default();
-                match drain::wrong_selector(&selector) {
+                match selector::wrong(&selector) {
                     Some(problem) => wrong(format!("{field}.first: {problem}")),
                     None => first.push(selector),
                 }
@@ -212,7 +212,7 @@ impl<'a> Intent<'a> {
             .as_deref()
             .filter(|text| !text.is_empty());
         let delay_millis = delay.map_or(Some(0), duration_millis);
-        let selector_problem = drain::wrong_selector(&view.selector);
+        let selector_problem = selector::wrong(&view.selector);
         Self {
             rules: rules.into_iter().map(|(_, key, rule)| (key, rule)).collect(),
             concurrency: spec.concurrency.unwrap_or(0),
@@ -265,7 +265,9 @@ impl<'a> Intent<'a> {
 
     /// Whether the node goes before those that are not.
     pub fn is_first(&self, labels: &crate::observed::Map) -> bool {
-        self.first.iter().any(|selector| pools::matches(selector, labels))
+        self.first
+            .iter()
+            .any(|selector| selector::matches(selector, labels))
     }
 }
 
@@ -278,7 +280,7 @@ fn invalid(view: &PlanView, delay_millis: Option<i64>) -> Option<String> {
         }
         let selector = drain.pod_selector.as_ref();
         let selector = selector.and_then(|selector| serde_json::to_value(selector).ok());
-        if let Some(problem) = selector.and_then(|selector| drain::wrong_selector(&selector)) {
+        if let Some(problem) = selector.and_then(|selector| selector::wrong(&selector)) {
             return Some(format!("spec.drain.podSelector is not selectable: {problem}"));
         }
         if let Some(found) = &drain.timeout

@@ -7,7 +7,7 @@ use crate::{
     observed::{Map, Observed, PlanView},
     owner::OwnerKind,
     text::clip,
-    time::later,
+    time::{doubled, later},
 };
 use jiff::Timestamp;
 use numo_api::{Reason, marks};
@@ -94,11 +94,10 @@ pub fn resolve(view: &PlanView, observed: &Observed, now: Timestamp) -> Resolved
         }
         return out;
     };
-    let (first, longest) = CHANNEL_AGAIN_SECONDS;
     let pause = if known.failures == 0 {
         observed.settings.plan_jobs.polling_seconds
     } else {
-        (first << (known.failures - 1).min(16)).min(longest)
+        doubled(CHANNEL_AGAIN_SECONDS, known.failures - 1)
     };
     let due = later(known.at, pause);
     out.asks = !known.under_way && now >= due;

@@ -8,6 +8,7 @@ use crate::{
     owners::mutex_run_config::gates::written::{MAX_CORRECTIONS, is_of_a_run, unlabelled_by_other},
     owners::mutex_run_config::run_view::RunView,
     pools::{self, BUILT_IN, CONTROL_PLANE, Home},
+    selector,
     why::Why,
 };
 use numo_api::{Reason, Strategy, conditions::Actor, marks};
@@ -106,7 +107,7 @@ fn control_plane_selected(view: &RunView<'_>) -> Option<Why> {
             .observed
             .nodes
             .values()
-            .filter(|node| pools::selects(&selector, &node.labels))
+            .filter(|node| selector::selects(&selector, &node.labels))
             .filter(|node| {
                 let all = view
                     .observed
@@ -170,7 +171,7 @@ fn canary(view: &RunView<'_>) -> Option<Why> {
             .pools
             .values()
             .map(|pool| (pool.name.as_str(), &pool.selector));
-        pools::selects(&canary.selector, &node.labels)
+        selector::selects(&canary.selector, &node.labels)
             && pools::home(&node.labels, all) == Home::Pool(name)
             && !view
                 .changes()
