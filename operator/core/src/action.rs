@@ -4,8 +4,8 @@
 //! turns it into a JSON Patch that tests the former. Nothing here knows how to write.
 
 use crate::{
-    key::Key,
-    observed::{MachineApi, NodeView},
+    key::{Key, Map},
+    observed::{MachineApi, NodeView, PoolView},
     owner::Owner,
 };
 use jiff::Timestamp;
@@ -21,6 +21,17 @@ pub struct Change {
     pub from: Option<String>,
     /// What it shall be.
     pub to: Option<String>,
+}
+
+impl Change {
+    /// A change of what these labels or annotations have now.
+    pub fn of(map: &Map, key: &str, to: Option<String>) -> Self {
+        Self {
+            key: key.to_owned(),
+            from: map.get(key).cloned(),
+            to,
+        }
+    }
 }
 
 /// Why a node is patched.
@@ -129,6 +140,22 @@ pub struct PoolPatch {
     pub annotation: Change,
     /// Whether the pool has annotations already.
     pub has_annotations: bool,
+}
+
+impl PoolPatch {
+    /// A patch of a mark on the pool, and of nothing else yet.
+    pub fn of(pool: &PoolView, purpose: PoolPurpose, key: &str, mark: Option<String>) -> Self {
+        Self {
+            pool: pool.name.clone(),
+            uid: pool.uid.clone(),
+            purpose,
+            paused: None,
+            selector: None,
+            config: None,
+            annotation: Change::of(&pool.annotations, key, mark),
+            has_annotations: pool.has_annotations,
+        }
+    }
 }
 
 /// Why a Machine or a MachineHealthCheck is patched; this tells which of the two it is.

@@ -8,11 +8,13 @@
 mod admit;
 mod change;
 mod directive;
+mod finalizer;
 pub mod gates;
 mod labels;
 mod lint;
 mod machine;
 mod orphans;
+mod pause;
 mod pool;
 mod quarantine;
 mod release;
@@ -20,6 +22,7 @@ mod run;
 mod run_decision;
 mod run_rules;
 pub(crate) mod run_view;
+mod selectors;
 mod turn;
 mod ungated;
 

@@ -1,7 +1,7 @@
 //! The decision for a MutexRunConfig, from its nodes in flight to what it gives back.
 
 use super::{
-    admit, machine, orphans, pool, quarantine,
+    admit, finalizer, labels, machine, orphans, pause, pool, quarantine,
     run_decision::RunDecision,
     run_rules::{no_longer_passed, run_rules_hold},
     run_view::{Member, RunView, at_target},
@@ -133,7 +133,7 @@ impl Pass for Run<'_> {
     fn tidy(&mut self) {
         let decision = &mut self.decision;
         machine::resume_health_checks(decision);
-        pool::keep_finalizer(decision);
+        finalizer::keep_finalizer(decision);
         let locks = decision.view.observed.reboot_locks.values().flatten();
         let ends = locks.filter_map(|lock| lock.until);
         if let Some(first) = ends.filter(|until| *until > decision.view.now).min() {
@@ -355,8 +355,8 @@ fn leave(decision: &mut RunDecision<'_>, leaving: Option<&Why>) {
         .unwrap_or_else(|| Why::new(Reason::GivingBack, "the run is being left"));
     let left_out = report_the_rest(decision, &why);
     if decision.view.in_flight() > 0 || !decision.view.orphans.is_empty() {
-        pool::tend_canary(decision);
-        pool::label_joiners(decision);
+        pause::tend_canary(decision);
+        labels::label_joiners(decision);
         return;
     }
     decision.out.report.result = Some(match leaving {
@@ -370,7 +370,7 @@ fn leave(decision: &mut RunDecision<'_>, leaving: Option<&Why>) {
         && let Some(why) = run_rules_hold(decision, Phase::PostRun)
     {
         decision.out.report.hold = Some(why);
-        pool::label_joiners(decision);
+        labels::label_joiners(decision);
         return;
     }
     let before = decision.out.actions.len();
@@ -431,7 +431,7 @@ fn drive(decision: &mut RunDecision<'_>, hold: Option<Why>, refusal: Option<&Why
         let has_nodes = !decision.view.members.is_empty();
         let holds = refusal.is_none_or(|why| gates::run::holds_when_refused(decision.view, why));
         if decision.view.intent.hold_always && holds && has_nodes {
-            pool::arm(decision, refusal);
+            pause::arm(decision, refusal);
         }
         decision.out.report.phase = RunPhase::Idle;
         decision.out.report.hold = idle(decision.view, hold, refusal);
@@ -448,24 +448,24 @@ fn drive(decision: &mut RunDecision<'_>, hold: Option<Why>, refusal: Option<&Why
             "it runs the version asked for; the MCO alone brings it to its pool's configuration",
         );
         report_the_rest(decision, &why);
-        pool::drop_finalizer(decision);
+        finalizer::drop_finalizer(decision);
         return;
     }
     decision.out.report.phase = RunPhase::Active;
     if refusal.is_none_or(|why| gates::run::holds_when_refused(decision.view, why)) {
-        pool::arm(decision, refusal);
+        pause::arm(decision, refusal);
         let held = refusal.filter(|_| gates::run::unpaused_by_other(decision.view).is_none());
         decision.out.report.upgrade_held = held.cloned();
     } else {
         decision.out.report.phase = RunPhase::Refused;
     }
-    pool::tend_canary(decision);
+    pause::tend_canary(decision);
     let hold = match hold
         .or_else(|| all_stopped(decision.view))
         .or_else(|| run_rules_hold(decision, Phase::PreRun))
     {
         Some(why) => {
-            pool::label_joiners(decision);
+            labels::label_joiners(decision);
             Some(why)
         }
         None => pool::set_up(decision),

@@ -113,11 +113,11 @@ pub(super) fn cordoning(
     }
     let wanted = Value::Array(wanted);
     NodePatch {
-        annotations: vec![Change {
-            key: marks::CORDONED_BY.to_owned(),
-            from: node.annotations.get(marks::CORDONED_BY).cloned(),
-            to: Some(mark::render(&mark)),
-        }],
+        annotations: vec![Change::of(
+            &node.annotations,
+            marks::CORDONED_BY,
+            Some(mark::render(&mark)),
+        )],
         unschedulable: Some(true),
         // A person's cordon of this very moment must not be taken for numo's, nor numo's for a person's that is over.
         while_unschedulable: Some(node.unschedulable),
@@ -147,11 +147,7 @@ pub(super) fn uncordoning(node: &NodeView, mark: Option<&CordonedBy>, group: Mai
         Value::Array(left)
     };
     NodePatch {
-        annotations: vec![Change {
-            key: marks::CORDONED_BY.to_owned(),
-            from: node.annotations.get(marks::CORDONED_BY).cloned(),
-            to: None,
-        }],
+        annotations: vec![Change::of(&node.annotations, marks::CORDONED_BY, None)],
         unschedulable: (!prior && node.unschedulable).then_some(false),
         taints: changed.then(|| (node.taints.clone(), left)),
         ..NodePatch::of(node, NodePurpose::Uncordon)

@@ -123,11 +123,11 @@ impl<'a> Pass<'a> {
         {
             // The next turn must not take the Job's cordon for a person's.
             let mut patch = NodePatch::of(turn.node, NodePurpose::Shield);
-            patch.annotations.push(Change {
-                key: marks::CORDONED_BY.to_owned(),
-                from: turn.node.annotations.get(marks::CORDONED_BY).cloned(),
-                to: Some(mark::render(&CordonedBy { done: true, ..mark })),
-            });
+            patch.annotations.push(Change::of(
+                &turn.node.annotations,
+                marks::CORDONED_BY,
+                Some(mark::render(&CordonedBy { done: true, ..mark })),
+            ));
             self.act(&turn.node.name, Action::PatchNode(patch), None);
         }
         let mut journal = Journal::open(turn.change, self.now);
@@ -155,11 +155,9 @@ impl<'a> Pass<'a> {
             if is_there || is_disabled || *key == self.label && value.is_empty() {
                 continue;
             }
-            patch.labels.push(Change {
-                key: key.clone(),
-                from: node.labels.get(key).cloned(),
-                to: Some(value.clone()),
-            });
+            patch
+                .labels
+                .push(Change::of(&node.labels, key, Some(value.clone())));
         }
         if !patch.labels.is_empty() || !patch.annotations.is_empty() {
             let event = (!labels.is_empty()).then(|| {
