@@ -3,7 +3,7 @@
 
 use super::{
     run_decision::RunDecision,
-    run_view::{Member, RunView, at_target},
+    member::Member, run_view::RunView,
     ungated,
 };
 use crate::{
@@ -70,7 +70,7 @@ impl<'m> Waiting<'_, 'm> {
     /// Its journal, if it is changed, failed a rule after that, and a person wants that rule asked again: a turn like any.
     fn asked_again(&self, member: &Member<'m>) -> Option<&'m ChangeView> {
         let change = member.change.filter(|_| member.rules_asked_again());
-        change.filter(|_| at_target(self.decision.view, member))
+        change.filter(|_| self.decision.view.at_target(member))
     }
 
     /// Reports a node that rolls without its rules, unless a person has left it out.
@@ -130,7 +130,7 @@ impl<'m> Queue<'m> for Waiting<'_, 'm> {
 
     fn sort_out(&mut self, member: Self::One, _ledger: &mut Ledger<'m>) -> Next {
         let view = self.decision.view;
-        if at_target(view, member) && self.asked_again(member).is_none() {
+        if view.at_target(member) && self.asked_again(member).is_none() {
             report_done(self.decision, member);
             return STAY;
         }
@@ -237,7 +237,7 @@ fn first<'a>(view: &RunView<'a>, members: &[Member<'a>], is_elsewhere: impl Fn(&
             || is_skipped
             || is_elsewhere(&member.pool.name);
         let is_first = selector.is_some_and(|selector| selector::matches(selector, &member.node.labels));
-        let is_done = member.in_flight().is_none() && at_target(view, member);
+        let is_done = member.in_flight().is_none() && view.at_target(member);
         is_first && !is_done && !is_left_out && view.given_up(member).is_none()
     });
     let behind = behind.map(|member| {
@@ -381,7 +381,7 @@ fn room<'a>(view: &RunView<'a>, members: &[Member<'a>], counts: impl Fn(&ChangeV
             Some(change) if counts(change) => {
                 room.keep(member.node, ledger::is_kept(view.observed, change, view.now));
             }
-            None if is_ungated(member) && !at_target(view, member) && !is_left_behind(member) => {
+            None if is_ungated(member) && !view.at_target(member) && !is_left_behind(member) => {
                 room.keep(member.node, is_overdue(view, member));
             }
             _ => {}

@@ -6,7 +6,7 @@ use super::{
         written::{MAX_CORRECTIONS, labels_hash},
     },
     run_decision::RunDecision,
-    run_view::{Member, at_target},
+    member::Member,
 };
 use crate::{
     action::{Action, Change, NodePatch, NodePurpose},
@@ -50,7 +50,7 @@ pub(super) fn label(decision: &mut RunDecision<'_>) -> usize {
         let node = member.node;
         let released = !node.label(marks::RELEASE).is_empty();
         let waits =
-            !at_target(decision.view, member) && member.in_flight().is_none() && member.left_out().is_none();
+            !decision.view.at_target(member) && member.in_flight().is_none() && member.left_out().is_none();
         let waits = waits
             && member
                 .change

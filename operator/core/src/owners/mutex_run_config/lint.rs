@@ -1,6 +1,6 @@
 //! What is checked of the writes that only a run makes.
 
-use super::run_view::{Member, RunView};
+use super::{member::Member, run_view::RunView};
 use crate::{
     action::{NodePatch, NodePurpose, PoolPatch, PoolPurpose},
     admit::schedule::Schedule,

@@ -10,9 +10,12 @@ mod change;
 mod directive;
 mod finalizer;
 pub mod gates;
+mod given_up;
+mod journals;
 mod labels;
 mod lint;
 mod machine;
+mod member;
 mod orphans;
 mod pause;
 mod pool;
@@ -27,7 +30,8 @@ mod turn;
 mod ungated;
 
 pub use admit::reservation;
-pub use run_view::{Member, RunView};
+pub use member::Member;
+pub use run_view::RunView;
 
 pub(crate) use lint::Lint;
 pub(crate) use run::Run;

@@ -3,7 +3,7 @@
 use super::{
     run_decision::RunDecision,
     run_rules::awaited_run_jobs,
-    run_view::{Member, RunView},
+    member::Member, run_view::RunView,
 };
 use crate::{
     key::Key,

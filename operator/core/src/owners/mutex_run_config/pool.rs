@@ -5,7 +5,7 @@ use super::{
     labels::{self, label, label_joiners, needs_labels_to_stay, unlabel},
     pause::unpause,
     run_decision::RunDecision,
-    run_view::Member,
+    member::Member,
     selectors::{restore_selectors, restore_stale, select},
 };
 use crate::{

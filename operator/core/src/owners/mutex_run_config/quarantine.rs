@@ -1,7 +1,7 @@
 //! `quarantine: Taint`: a node that failed after it was let go takes no new pods until it is mended or the run
 //! is over. The taint is the mark; no other taint is ever touched.
 
-use super::{run_decision::RunDecision, run_view::at_target};
+use super::run_decision::RunDecision;
 use crate::{
     action::{Action, Event, EventAction, NodePatch, NodePurpose},
     observed::{ChangeView, NodeView},
@@ -25,7 +25,7 @@ pub fn tend(decision: &mut RunDecision<'_>, wanted: bool) {
         .members
         .iter()
         .filter(|_| wanted && decision.view.intent.quarantine)
-        .filter(|member| !at_target(decision.view, member) || member.in_flight().is_some())
+        .filter(|member| !decision.view.at_target(member) || member.in_flight().is_some())
         .filter(|member| member.superseded.is_none() && member.change.is_some_and(failed_after_release))
         .map(|member| member.node.name.as_str())
         .collect();

@@ -4,7 +4,7 @@ use super::{
     admit, finalizer, labels, machine, orphans, pause, pool, quarantine,
     run_decision::RunDecision,
     run_rules::{no_longer_passed, run_rules_hold},
-    run_view::{Member, RunView, at_target},
+    member::Member, run_view::RunView,
     turn, ungated,
 };
 use crate::{
@@ -298,7 +298,7 @@ fn last_words(decision: &mut RunDecision<'_>) {
     let before = view
         .members
         .iter()
-        .filter(|member| member.change.is_none() && at_target(view, member))
+        .filter(|member| member.change.is_none() && view.at_target(member))
         .count();
     let word = |last: Last<'_>, number| {
         last.map(|(_, journal, good)| LastWord {
@@ -338,7 +338,7 @@ fn is_over(view: &RunView<'_>) -> bool {
         && view.members.iter().all(|member| {
             member.in_flight().is_none()
                 && !member.rules_asked_again()
-                && (at_target(view, member)
+                && (view.at_target(member)
                     || view.given_up(member).is_some()
                     || member
                         .left_out()
@@ -410,7 +410,7 @@ fn report_the_rest(decision: &mut RunDecision<'_>, why: &Why) -> usize {
     let members = &decision.view.members;
     let mut left_out = 0;
     for member in members.iter().filter(|member| member.in_flight().is_none()) {
-        if at_target(decision.view, member) {
+        if decision.view.at_target(member) {
             admit::report_done(decision, member);
         } else if let Some(change) = member.left_out().filter(|change| !retry_asked(change)) {
             left_out += 1;
@@ -545,7 +545,7 @@ fn all_stopped(view: &RunView<'_>) -> Option<Why> {
     let mut behind = view
         .members
         .iter()
-        .filter(|member| !at_target(view, member))
+        .filter(|member| !view.at_target(member))
         .map(|member| ledger::stop(view.observed, member.node));
     let first = behind.next()??;
     behind.all(|stop| stop.is_some()).then_some(first)

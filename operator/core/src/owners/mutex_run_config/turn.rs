@@ -4,7 +4,7 @@
 use super::{
     admit, gates, machine,
     run_decision::RunDecision,
-    run_view::{Member, RunView, at_target},
+    member::Member, run_view::RunView,
 };
 use crate::{
     action::{Action, Event, EventAction},
@@ -297,7 +297,7 @@ impl<'m> Turn<'_, 'm> {
 
     /// Ends or begins anew what the node was pinned to, if that is no longer so. The rules run again for what is asked now.
     fn follow_pool(&mut self) -> Next {
-        if at_target(self.decision.view, self.member) {
+        if self.decision.view.at_target(self.member) {
             let why = Why::new(Reason::Ungated, "it is at the target, let go by someone else");
             self.end(Step::Done, &why);
             return STAY;
@@ -358,7 +358,7 @@ impl steps::Turn for Turn<'_, '_> {
         if self.gives_up() || admit::obeys_directive(self.decision, self.member, self.change) {
             return STAY;
         }
-        if at_target(self.decision.view, self.member) {
+        if self.decision.view.at_target(self.member) {
             self.end(Step::Done, &admit::up_to_date(self.member));
             return STAY;
         }

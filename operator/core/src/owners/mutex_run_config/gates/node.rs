@@ -4,7 +4,7 @@ use crate::{
     admit::{gates::Gate, leaving::leaving},
     ledger,
     observed::NodeView,
-    owners::mutex_run_config::run_view::{Member, RunView},
+    owners::mutex_run_config::member::Member, owners::mutex_run_config::run_view::RunView,
     pools,
     turn::lease::{self, Lease, lease_holder},
     why::Why,
