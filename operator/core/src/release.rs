@@ -14,8 +14,7 @@ use crate::{
 };
 use jiff::Timestamp;
 use numo_api::{
-    MutexRunConfigSpec, MutexRunConfigStatus, NodeMaintenanceSpec, NodeMaintenanceStatus, PlanSpec,
-    PlanStatus,
+    NodeMaintenanceSpec, NodeMaintenanceStatus, PlanStatus,
     marks::{self, openshift},
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -261,22 +260,18 @@ pub(crate) fn drained_for(node: &NodeView) -> Option<MaintenanceGroup> {
 /// An owner for marks whose own is gone. Which kind it was a mark of a node does not tell: a maintenance where the
 /// node has its taint, else a run and a Plan, each of which gives back what it knows.
 fn stand_in(observed: &mut Observed, uid: &str, gone: &Gone, now: Timestamp) {
-    let key = |kind: &str| {
-        gone.name
-            .clone()
-            .filter(|_| kind == OwnerKind::MutexRunConfig.name())
-            .unwrap_or_else(|| Key::new(GONE, format!("{GONE}-{uid}")))
-    };
+    let placeholder = format!("{GONE}-{uid}");
+    let uid = uid.to_owned();
     if let Some(group) = gone.group {
         for node in &gone.nodes {
             let owner = Owner {
                 kind: OwnerKind::NodeMaintenance(group),
-                key: Key::new("", format!("{GONE}-{uid}")),
+                key: Key::new("", placeholder.as_str()),
             };
             let view = MaintenanceView {
                 owner: owner.clone(),
                 pruned: None,
-                uid: uid.to_owned(),
+                uid: uid.clone(),
                 generation: 1,
                 created: now,
                 deleting: true,
@@ -293,44 +288,28 @@ fn stand_in(observed: &mut Observed, uid: &str, gone: &Gone, now: Timestamp) {
         }
         return;
     }
-    let run = key(OwnerKind::MutexRunConfig.name());
+    let finalizers = vec![marks::FINALIZER.to_owned()];
+    let key = Key::new(GONE, placeholder);
+    let run = gone.name.clone().unwrap_or_else(|| key.clone());
     observed.runs.entry(run.clone()).or_insert_with(|| RunConfigView {
         key: run,
-        uid: uid.to_owned(),
+        uid: uid.clone(),
         generation: 1,
         created: now,
         deleting: true,
-        finalizers: vec![marks::FINALIZER.to_owned()],
-        annotations: BTreeMap::new(),
-        spec: MutexRunConfigSpec::default(),
-        workloads_check: None,
-        misread: None,
-        keeps_status: false,
-        hours: None,
-        status: MutexRunConfigStatus::default(),
+        finalizers: finalizers.clone(),
+        ..RunConfigView::default()
     });
     if gone.kinds.contains(OwnerKind::MutexRunConfig.name()) {
         return;
     }
-    let plan = key(OwnerKind::Plan.name());
-    observed.plans.entry(plan.clone()).or_insert_with(|| PlanView {
-        key: plan,
-        pruned: None,
-        uid: uid.to_owned(),
+    observed.plans.entry(key.clone()).or_insert_with(|| PlanView {
+        key,
+        uid,
         generation: 1,
         created: now,
         deleting: true,
-        finalizers: vec![marks::FINALIZER.to_owned()],
-        annotations: BTreeMap::new(),
-        has_annotations: false,
-        labels: BTreeMap::new(),
-        copied_annotations: BTreeMap::new(),
-        uncopied_annotations: BTreeMap::new(),
-        digest: String::new(),
-        spec: PlanSpec::default(),
-        selector: serde_json::Value::Null,
-        window: None,
-        hours: None,
-        status: PlanStatus::default(),
+        finalizers,
+        ..PlanView::default()
     });
 }

@@ -64,7 +64,7 @@ impl<'a> From<&'a PlanView> for OwnerView<'a> {
 }
 
 /// A MutexRunConfig.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunConfigView {
     /// Namespace and name.
     pub key: Key,
@@ -138,7 +138,7 @@ pub struct MaintenanceView {
 }
 
 /// A Plan.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct PlanView {
     /// Namespace and name.
     pub key: Key,

@@ -19,7 +19,7 @@ pub use self::{
     phase::{BEFORE_RELEASE, any_runs_in, progress},
     stale::stale,
     verdicts::{JOB_PASS_SECONDS, failed_for_good, is_fresh, last_word},
-    wrong::wrong,
+    wrong::{unusable, wrong},
 };
 pub use crate::{
     observed::EVALUATED_PASS_SECONDS,

@@ -1,11 +1,7 @@
 //! Admission: who gets the next turn. Every node that does not is reported with the first thing that
 //! keeps it from it.
 
-use super::{
-    run_decision::RunDecision,
-    member::Member, run_view::RunView,
-    ungated,
-};
+use super::{member::Member, run_decision::RunDecision, run_view::RunView, ungated};
 use crate::{
     action::Action,
     admit::{

@@ -5,7 +5,11 @@ use crate::{
     action::Action,
     pools,
     rules::{self, Progress},
-    turn::{directive::persons_words, journal::{self, Journal}, steps::Turn as _},
+    turn::{
+        directive::persons_words,
+        journal::{self, Journal},
+        steps::Turn as _,
+    },
     why::Why,
 };
 use numo_api::{DirectiveAction, Reason, Step, Terms};
@@ -108,7 +112,8 @@ impl<'m> Turn<'_, 'm> {
         };
         journal.enter(step, None);
         journal.write(self.decision, None);
-        self.decision.report(self.member, step, Why::new(reason, words(said)));
+        self.decision
+            .report(self.member, step, Why::new(reason, words(said)));
     }
 
     /// The journal, in which the person's word is carried out.

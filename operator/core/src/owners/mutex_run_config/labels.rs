@@ -5,8 +5,8 @@ use super::{
         run::held_elsewhere,
         written::{MAX_CORRECTIONS, labels_hash},
     },
-    run_decision::RunDecision,
     member::Member,
+    run_decision::RunDecision,
 };
 use crate::{
     action::{Action, Change, NodePatch, NodePurpose},

@@ -52,7 +52,11 @@ impl<'a> Member<'a> {
     ) -> Self {
         let notes = Notes::of(node);
         let current = notes.current;
-        let labelled = || node.labels.get(marks::openshift::RELEASE_VERSION).map(String::as_str);
+        let labelled = || {
+            node.labels
+                .get(marks::openshift::RELEASE_VERSION)
+                .map(String::as_str)
+        };
         Self {
             node,
             pool,
@@ -128,7 +132,9 @@ pub(super) fn members<'a>(
     orphans: &mut Vec<&'a ChangeView>,
 ) -> Members<'a> {
     let pools = observed.pools.values();
-    let own: Vec<_> = pools.map(|pool| (pool.name.as_str(), mark::own_selector(pool))).collect();
+    let own: Vec<_> = pools
+        .map(|pool| (pool.name.as_str(), mark::own_selector(pool)))
+        .collect();
     let selectors: Vec<_> = own.iter().map(|(name, own)| (*name, Selector::of(own))).collect();
     let ranks = intent.pools.iter().enumerate();
     let rank: BTreeMap<&str, usize> = ranks.map(|(index, pool)| (pool.name.as_str(), index)).collect();

@@ -1,10 +1,6 @@
 //! What nodes still hold that have no turn any more, and Jobs that nobody waits for.
 
-use super::{
-    run_decision::RunDecision,
-    run_rules::awaited_run_jobs,
-    member::Member, run_view::RunView,
-};
+use super::{member::Member, run_decision::RunDecision, run_rules::awaited_run_jobs, run_view::RunView};
 use crate::{
     key::Key,
     mark::{self, Shielded},

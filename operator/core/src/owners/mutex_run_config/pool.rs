@@ -3,9 +3,9 @@
 use super::{
     finalizer::drop_finalizer,
     labels::{self, label, label_joiners, needs_labels_to_stay, unlabel},
+    member::Member,
     pause::unpause,
     run_decision::RunDecision,
-    member::Member,
     selectors::{restore_selectors, restore_stale, select},
 };
 use crate::{

@@ -1,10 +1,12 @@
 //! The decision for a MutexRunConfig, from its nodes in flight to what it gives back.
 
 use super::{
-    admit, finalizer, labels, machine, orphans, pause, pool, quarantine,
+    admit, finalizer, labels, machine,
+    member::Member,
+    orphans, pause, pool, quarantine,
     run_decision::RunDecision,
     run_rules::{no_longer_passed, run_rules_hold},
-    member::Member, run_view::RunView,
+    run_view::RunView,
     turn, ungated,
 };
 use crate::{

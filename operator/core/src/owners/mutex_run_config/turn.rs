@@ -1,11 +1,7 @@
 //! A node that has its turn in a run: what the steps of `turn/steps.rs` are for it. It is pinned to its pool's configuration first;
 //! its release lets the MCO go, and it is changed once it runs that configuration in its own pool.
 
-use super::{
-    admit, gates, machine,
-    run_decision::RunDecision,
-    member::Member, run_view::RunView,
-};
+use super::{admit, gates, machine, member::Member, run_decision::RunDecision, run_view::RunView};
 use crate::{
     action::{Action, Event, EventAction},
     admit::gates::{Gate, weigh},

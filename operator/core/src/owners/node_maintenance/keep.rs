@@ -62,14 +62,9 @@ impl Pass<'_> {
         // Of this attempt: what was done to the node before it was left out was given back.
         let cordoned = journal::entered(change, Step::Cordoned);
         let Some(cordoned) = cordoned.and_then(|entry| journal::time(Some(&entry.at))) else {
-            let mut journal = Journal::open(change, self.now);
-            journal.enter(Step::Cordoned, None);
-            self.out.actions.extend(journal.planned(None));
-            self.say(
-                Step::Cordoned,
-                Why::new(Reason::Draining, "it is cordoned"),
-                Some(change),
-            );
+            self.enter(change, Step::Cordoned, None);
+            let why = Why::new(Reason::Draining, "it is cordoned");
+            self.say(Step::Cordoned, why, Some(change));
             return;
         };
         let was_drained = journal::entered(change, Step::Drained).is_some();
@@ -91,15 +86,31 @@ impl Pass<'_> {
         }
         if is_given_up(change) && !self.intent.is_stood_off() {
             // Whoever opened the node has closed it again.
-            let mut journal = Journal::open(change, self.now);
-            journal.enter(step_of(was_drained), None);
-            self.out.actions.extend(journal.planned(None));
+            self.enter(change, step_of(was_drained), None);
         }
         if let Some(why) = self.intent.of_drain.clone() {
             // Which pods are to go cannot be told.
             self.say(step_of(was_drained), why, Some(change));
             return;
         }
+        self.drain(node, change, stop, (cordoned, was_drained));
+    }
+
+    /// Journals that a step begins.
+    fn enter(&mut self, change: &ChangeView, step: Step, why: Option<&Why>) {
+        let mut journal = Journal::open(change, self.now);
+        journal.enter(step, why);
+        self.out.actions.extend(journal.planned(None));
+    }
+
+    /// Evicts what is next, unless it is stopped, and says how the drain comes along.
+    fn drain(
+        &mut self,
+        node: &NodeView,
+        change: &ChangeView,
+        stop: Option<Why>,
+        (cordoned, was_drained): (Timestamp, bool),
+    ) {
         let known = (self.answers, self.now);
         let options = drain::DrainOptions {
             // Once the node is drained, its volumes are nobody's concern any more.
@@ -152,9 +163,7 @@ impl Pass<'_> {
     ) {
         match (&drain.why, was_drained) {
             (None, false) => {
-                let mut journal = Journal::open(change, self.now);
-                journal.enter(Step::Drained, None);
-                self.out.actions.extend(journal.planned(None));
+                self.enter(change, Step::Drained, None);
                 self.report.phase = MaintenancePhase::Succeeded;
                 let why = Why::new(Reason::InMaintenance, "the node is cordoned and drained");
                 self.say(Step::Drained, why, Some(change));
@@ -218,9 +227,7 @@ impl Pass<'_> {
     fn fail(&mut self, change: &ChangeView, why: Why) {
         self.report.phase = MaintenancePhase::Failed;
         if !is_given_up(change) {
-            let mut journal = Journal::open(change, self.now);
-            journal.enter(Step::Held, Some(&why));
-            self.out.actions.extend(journal.planned(None));
+            self.enter(change, Step::Held, Some(&why));
         }
         self.say(Step::Held, why, Some(change));
     }

@@ -1,9 +1,8 @@
 //! What others write where numo writes: how often it is corrected, and by what it is known.
 
 use crate::{
-    mark, names,
-    observed::NodeView,
-    owners::mutex_run_config::member::Member, owners::mutex_run_config::run_view::RunView,
+    mark, names, observed::NodeView, owners::mutex_run_config::member::Member,
+    owners::mutex_run_config::run_view::RunView,
 };
 use numo_api::{Strategy, marks};
 use serde_json::Value;
