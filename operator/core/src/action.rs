@@ -545,6 +545,36 @@ pub struct Event {
     pub note: String,
 }
 
+impl Event {
+    /// An event of type Normal.
+    pub fn normal(reason: &'static str, action: EventAction, note: impl Into<String>) -> Self {
+        Self {
+            node: None,
+            warning: false,
+            reason,
+            action,
+            note: note.into(),
+        }
+    }
+
+    /// An event of type Warning.
+    pub fn warning(reason: &'static str, action: EventAction, note: impl Into<String>) -> Self {
+        Self {
+            warning: true,
+            ..Self::normal(reason, action, note)
+        }
+    }
+
+    /// Says that it is about this node.
+    #[must_use]
+    pub fn on(self, node: &str) -> Self {
+        Self {
+            node: Some(node.to_owned()),
+            ..self
+        }
+    }
+}
+
 /// An action in its chain: if one fails, the later ones of the same chain are left for the next pass.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Planned {
@@ -554,6 +584,38 @@ pub struct Planned {
     pub action: Action,
     /// What to say about it.
     pub event: Option<Event>,
+}
+
+impl Action {
+    /// Takes a finalizer off an owner, if it is there.
+    pub fn remove_finalizer(
+        owner: &Owner,
+        uid: &str,
+        finalizers: &[String],
+        finalizer: &'static str,
+    ) -> Option<Self> {
+        let index = finalizers.iter().position(|one| one == finalizer)?;
+        Some(Self::RemoveFinalizer {
+            owner: owner.clone(),
+            uid: uid.to_owned(),
+            finalizer,
+            index,
+        })
+    }
+}
+
+impl Planned {
+    /// An eviction: each is a chain of its own.
+    pub fn evict(node: &str, eviction: Eviction) -> Self {
+        Self {
+            chain: format!("evict {}", eviction.uid),
+            action: Action::Evict {
+                node: node.to_owned(),
+                eviction,
+            },
+            event: None,
+        }
+    }
 }
 
 /// The event's reason for a numo reason.

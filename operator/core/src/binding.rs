@@ -26,14 +26,7 @@ pub const PLAN_PHASES: [Phase; 6] = [
     Phase::OnFailure,
 ];
 /// The phases in which a NodeMaintenance asks its rules.
-pub const MAINTENANCE_PHASES: [Phase; 6] = [
-    Phase::Admit,
-    Phase::Pre,
-    Phase::PreRelease,
-    Phase::BeforeUncordon,
-    Phase::Post,
-    Phase::OnFailure,
-];
+pub const MAINTENANCE_PHASES: [Phase; 6] = PLAN_PHASES;
 
 /// The kind that a binding means, also where it is written as kubectl takes it (`plans`) or in other case. None for a
 /// kind that no binding gates.

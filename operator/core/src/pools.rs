@@ -37,6 +37,12 @@ pub fn home<'a, 's>(labels: &Map, pools: impl Iterator<Item = (&'a str, &'s Valu
     )
 }
 
+/// The primary pool of a node with these labels under the selectors that the pools have now.
+pub fn home_now<'a>(observed: &'a Observed, labels: &Map) -> Home<'a> {
+    let pools = observed.pools.values();
+    home(labels, pools.map(|pool| (pool.name.as_str(), &pool.selector)))
+}
+
 /// The node's primary pool, given which pools select it.
 pub fn home_among<'a>(labels: &Map, pools: impl Iterator<Item = (&'a str, bool)>) -> Home<'a> {
     if labels.get(openshift::OS).is_some_and(|os| os == "windows") {

@@ -14,7 +14,7 @@ use crate::{
 };
 use jiff::Timestamp;
 use numo_api::{
-    NodeMaintenanceSpec, NodeMaintenanceStatus, PlanStatus,
+    NodeMaintenanceSpec, NodeMaintenanceStatus,
     marks::{self, openshift},
 };
 use std::collections::{BTreeMap, BTreeSet};

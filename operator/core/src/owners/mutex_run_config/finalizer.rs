@@ -43,25 +43,16 @@ pub fn drop_finalizer(decision: &mut RunDecision<'_>) {
     let view = decision.view;
     let held = view.observed.pools.is_empty() || view.marked_pools().next().is_some();
     let run = view.run;
-    let index = run
-        .finalizers
-        .iter()
-        .position(|finalizer| finalizer == marks::FINALIZER);
     let restoring = decision
         .out
         .actions
         .iter()
         .any(|planned| restores(&planned.action));
-    if let Some(index) = index
+    let removal = Action::remove_finalizer(view.owner, &run.uid, &run.finalizers, marks::FINALIZER);
+    if let Some(action) = removal
         && !restoring
         && (!held || run.deleting)
     {
-        let action = Action::RemoveFinalizer {
-            owner: decision.view.owner.clone(),
-            uid: run.uid.clone(),
-            finalizer: marks::FINALIZER,
-            index,
-        };
         decision.act("run", action, None);
     }
 }

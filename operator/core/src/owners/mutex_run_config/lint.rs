@@ -92,12 +92,7 @@ fn one_pool_after_release(view: &RunView<'_>, member: &Member<'_>) -> Checked {
     let mut labels = member.node.labels.clone();
     labels.retain(|key, _| !key.starts_with(marks::RULE_LABEL_PREFIX));
     labels.insert(marks::RELEASE.to_owned(), view.run_id.clone());
-    let all = view
-        .observed
-        .pools
-        .values()
-        .map(|pool| (pool.name.as_str(), &pool.selector));
-    match pools::home(&labels, all) {
+    match pools::home_now(view.observed, &labels) {
         pools::Home::Pool(name) if name == canary.name => Ok(()),
         other => breach(
             1,

@@ -94,13 +94,7 @@ pub fn resume_health_checks(decision: &mut RunDecision<'_>) {
         .map(|check| {
             let planned = end_pause(view.observed, &view.run.uid, check);
             let resumes = matches!(&planned.action, Action::PatchMachine(patch) if patch.purpose == MachinePurpose::ResumeHealthCheck);
-            let event = resumes.then(|| Event {
-                node: None,
-                warning: false,
-                reason: "HealthCheckResumed",
-                action: EventAction::Restore,
-                note: format!("MachineHealthCheck {} is no longer paused by numo", check.0.1),
-            });
+            let event = resumes.then(|| Event::normal("HealthCheckResumed", EventAction::Restore, format!("MachineHealthCheck {} is no longer paused by numo", check.0.1)));
             Planned { event, ..planned }
         })
         .collect();

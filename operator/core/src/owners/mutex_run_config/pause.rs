@@ -45,7 +45,10 @@ pub fn arm(decision: &mut RunDecision<'_>, refusal: Option<&Why>) {
         } else {
             ("PoolPaused", format!("MachineConfigPool {name} is paused"))
         };
-        let event = event(EventAction::Pause, again || refusal.is_some(), reason, note);
+        let event = Event {
+            warning: again || refusal.is_some(),
+            ..Event::normal(reason, EventAction::Pause, note)
+        };
         let patch = PoolPatch {
             paused: Some((pool.paused, true)),
             ..PoolPatch::of(
@@ -134,12 +137,12 @@ pub fn tend_canary(decision: &mut RunDecision<'_>) {
                 "MachineConfigPool {} is paused: its configuration moved on to {}",
                 canary.name, canary.config
             );
-            let event = event(EventAction::Pause, true, "PoolPaused", note);
+            let event = Event::warning("PoolPaused", EventAction::Pause, note);
             (PoolPurpose::Pause, true, Some(mark::render(&mark)), event)
         }
         (false, true, true) => {
             let note = format!("MachineConfigPool {} is unpaused", canary.name);
-            let event = event(EventAction::Unpause, false, "PoolUnpaused", note);
+            let event = Event::normal("PoolUnpaused", EventAction::Unpause, note);
             (PoolPurpose::Unpause, false, None, event)
         }
         _ => return,
@@ -175,7 +178,7 @@ pub(super) fn unpause(decision: &mut RunDecision<'_>, over: bool) {
             } else {
                 format!("MachineConfigPool {} is unpaused", pool.name)
             };
-            let event = event(EventAction::Unpause, false, "PoolUnpaused", note);
+            let event = Event::normal("PoolUnpaused", EventAction::Unpause, note);
             let patch = PoolPatch {
                 paused: Some((pool.paused, to && pool.paused)),
                 config: Some(pool.config.clone()),
@@ -187,18 +190,12 @@ pub(super) fn unpause(decision: &mut RunDecision<'_>, over: bool) {
                 "MachineConfigPool {} stays paused: {outdated} nodes would roll without rules if it were unpaused",
                 pool.name
             );
-            let event = event(EventAction::Hold, true, "PoolHeld", note);
+            let event = Event::warning("PoolHeld", EventAction::Hold, note);
             let mark = PausedBy {
                 outdated: Some(outdated),
                 ..mark
             };
-            let patch = PoolPatch::of(
-                pool,
-                PoolPurpose::Hold,
-                marks::PAUSED_BY,
-                Some(mark::render(&mark)),
-            );
-            decision.act("run", Action::PatchPool(patch), Some(event));
+            hold(decision, pool, &mark, Some(event));
         }
     }
 }
@@ -212,21 +209,12 @@ fn forgive(decision: &mut RunDecision<'_>, pool: &PoolView, mark: PausedBy) {
         corrections: 0,
         ..mark
     };
-    let patch = PoolPatch::of(
-        pool,
-        PoolPurpose::Hold,
-        marks::PAUSED_BY,
-        Some(mark::render(&mark)),
-    );
-    decision.act("run", Action::PatchPool(patch), None);
+    hold(decision, pool, &mark, None);
 }
 
-pub(super) fn event(action: EventAction, warning: bool, reason: &'static str, note: String) -> Event {
-    Event {
-        node: None,
-        warning,
-        reason,
-        action,
-        note,
-    }
+/// Leaves the pool paused, with another mark.
+fn hold(decision: &mut RunDecision<'_>, pool: &PoolView, mark: &PausedBy, event: Option<Event>) {
+    let mark = Some(mark::render(mark));
+    let patch = PoolPatch::of(pool, PoolPurpose::Hold, marks::PAUSED_BY, mark);
+    decision.act("run", Action::PatchPool(patch), event);
 }

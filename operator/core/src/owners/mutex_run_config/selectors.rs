@@ -6,11 +6,10 @@ use super::{
         written::{MAX_CORRECTIONS, is_of_a_run},
     },
     labels::needs_labels_to_stay,
-    pause::event,
     run_decision::RunDecision,
 };
 use crate::{
-    action::{Action, EventAction, PoolPatch, PoolPurpose},
+    action::{Action, Event, EventAction, PoolPatch, PoolPurpose},
     mark::{self, PriorSelector},
     names,
     observed::PoolView,
@@ -66,7 +65,7 @@ pub(super) fn select(decision: &mut RunDecision<'_>) -> Result<Vec<String>, Why>
             "the node selector of MachineConfigPool {} is set for the run",
             pool.name
         );
-        let event = event(EventAction::Pause, false, "SelectorSet", note);
+        let event = Event::normal("SelectorSet", EventAction::Pause, note);
         let patch = PoolPatch {
             selector: Some((pool.selector.clone(), selector)),
             ..PoolPatch::of(
@@ -101,10 +100,7 @@ fn homeless(decision: &RunDecision<'_>, wanted: &[(&PoolView, Value)]) -> Result
         return Ok(());
     }
     for node in decision.view.observed.nodes.values() {
-        let now = || {
-            let now = pools.values().map(|pool| (pool.name.as_str(), &pool.selector));
-            pools::home(&node.labels, now)
-        };
+        let now = || pools::home_now(decision.view.observed, &node.labels);
         let name = &node.name;
         match pools::home(&node.labels, later.iter().copied()) {
             pools::Home::None if now() != pools::Home::None => {
@@ -241,7 +237,7 @@ pub(super) fn restore_selectors(decision: &mut RunDecision<'_>, which: &dyn Fn(&
             "the node selector of MachineConfigPool {} is as it was",
             pool.name
         );
-        let event = event(EventAction::Restore, false, "SelectorRestored", note);
+        let event = Event::normal("SelectorRestored", EventAction::Restore, note);
         let patch = PoolPatch {
             selector: Some((pool.selector.clone(), mark.prior.clone())),
             ..PoolPatch::of(pool, PoolPurpose::Unselect, marks::PRIOR_NODE_SELECTOR, None)

@@ -5,7 +5,7 @@ use super::{
     pass::Pass,
 };
 use crate::{
-    action::{Action, EventAction, Planned},
+    action::{Action, Event, EventAction, Planned},
     drain, ledger,
     mark::CordonedBy,
     observed::{ChangeView, NodeView},
@@ -133,18 +133,9 @@ impl Pass<'_> {
         self.report.pods = Some((drain.pending.clone(), drain.total));
         let counted = was_drained || drain.pending.is_empty() || self.view.status.eviction_pods.is_some();
         if stop.is_none() && counted {
-            for eviction in drain.evict.iter().cloned() {
-                let chain = format!("evict {}", eviction.uid);
-                let action = Action::Evict {
-                    node: node.name.clone(),
-                    eviction,
-                };
-                self.out.actions.push(Planned {
-                    chain,
-                    action,
-                    event: None,
-                });
-            }
+            let evictions = drain.evict.iter().cloned();
+            let planned = evictions.map(|eviction| Planned::evict(&node.name, eviction));
+            self.out.actions.extend(planned);
         } else if stop.is_none() {
             // How many there were is written before the first is gone.
             self.wake(self.now);
@@ -250,7 +241,7 @@ impl Pass<'_> {
             "Node {} is in maintenance and someone {what}: cordoned again",
             node.name
         );
-        let event = self.event(true, true, "CordonedAgain", EventAction::Drain, &note);
+        let event = Event::warning("CordonedAgain", EventAction::Drain, note.as_str()).on(self.node);
         let patch = cordoning(node, self.view, self.group, mark.corrections + 1);
         self.act(Action::PatchNode(patch), Some(event));
         let step = change.status.step.unwrap_or(Step::Cordoned);

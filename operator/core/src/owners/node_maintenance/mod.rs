@@ -17,7 +17,7 @@ mod turn;
 mod waiting;
 
 use crate::{
-    action::{Action, EventAction},
+    action::{Action, Event, EventAction},
     admit::{gates::Gate, not_ready, queue},
     decision::{Decision, Snapshot},
     ledger,
@@ -224,13 +224,7 @@ impl Pass<'_> {
         if self.has_finalizer() || self.intent.is_stood_off() {
             return false;
         }
-        let event = self.event(
-            false,
-            false,
-            "BeginMaintenance",
-            EventAction::Admit,
-            "Begin a node maintenance",
-        );
+        let event = Event::normal("BeginMaintenance", EventAction::Admit, "Begin a node maintenance");
         let action = Action::AddFinalizer {
             owner: self.view.owner.clone(),
             uid: self.view.uid.clone(),

@@ -3,11 +3,11 @@
 use super::{
     hold::restoring,
     pass::Pass,
-    told::{Turn, hostless, said},
+    told::{Turn, hostless},
     upgrade::leave_out,
 };
 use crate::{
-    action::{Action, Change, EventAction, NodePatch, NodePurpose},
+    action::{Action, Change, Event, EventAction, NodePatch, NodePurpose},
     mark::{self, CordonedBy},
     observed::{JobEnd, NodeView},
     rules,
@@ -162,7 +162,7 @@ impl<'a> Pass<'a> {
         if !patch.labels.is_empty() || !patch.annotations.is_empty() {
             let event = (!labels.is_empty()).then(|| {
                 let note = format!("Job completed on Node {}", node.name);
-                said("JobComplete", EventAction::Complete, note)
+                Event::normal("JobComplete", EventAction::Complete, note)
             });
             self.act(&node.name, Action::PatchNode(patch), event);
         }
@@ -244,7 +244,7 @@ impl<'a> Pass<'a> {
                 turn.node.name,
                 super::duration::seconds_text(self.intent.delay_seconds)
             );
-            said("JobCompleteWaiting", EventAction::Change, note)
+            Event::normal("JobCompleteWaiting", EventAction::Change, note)
         });
         self.out.actions.extend(journal.planned(event));
         let why = Why::new(Reason::Upgrading, "its Job is complete");

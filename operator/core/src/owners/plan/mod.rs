@@ -414,21 +414,16 @@ impl<'a> Pass<'a> {
     fn keep_finalizer(&mut self) {
         let view = self.view;
         let held = !self.in_flight.is_empty() || self.kept;
-        let place = view.finalizers.iter().position(|one| one == marks::FINALIZER);
-        if let Some(index) = place
+        let removal = Action::remove_finalizer(self.owner, &view.uid, &view.finalizers, marks::FINALIZER);
+        let is_there = removal.is_some();
+        if let Some(action) = removal
             && !held
             && self.out.actions.is_empty()
         {
-            let action = Action::RemoveFinalizer {
-                owner: self.owner.clone(),
-                uid: view.uid.clone(),
-                finalizer: marks::FINALIZER,
-                index,
-            };
             self.act("owner", action, None);
             self.out.report.result = Some(RunResult::Succeeded);
         }
-        if held && place.is_none() && !view.deleting {
+        if held && !is_there && !view.deleting {
             // Somebody has taken it away: without it nobody would give the nodes back.
             self.add_finalizer();
         }

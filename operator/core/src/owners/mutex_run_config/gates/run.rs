@@ -109,12 +109,7 @@ fn control_plane_selected(view: &RunView<'_>) -> Option<Why> {
             .values()
             .filter(|node| selector::selects(&selector, &node.labels))
             .filter(|node| {
-                let all = view
-                    .observed
-                    .pools
-                    .values()
-                    .map(|pool| (pool.name.as_str(), &pool.selector));
-                matches!(pools::home(&node.labels, all), Home::Pool(name) if CONTROL_PLANE.contains(&name))
+                matches!(pools::home_now(view.observed, &node.labels), Home::Pool(name) if CONTROL_PLANE.contains(&name))
             })
             .map(|node| node.name.as_str())
             .take(3)
@@ -166,13 +161,8 @@ fn canary(view: &RunView<'_>) -> Option<Why> {
         return Some(Why::new(Reason::CanaryPaused, message));
     }
     let stranger = view.observed.nodes.values().find(|node| {
-        let all = view
-            .observed
-            .pools
-            .values()
-            .map(|pool| (pool.name.as_str(), &pool.selector));
         selector::selects(&canary.selector, &node.labels)
-            && pools::home(&node.labels, all) == Home::Pool(name)
+            && pools::home_now(view.observed, &node.labels) == Home::Pool(name)
             && !view
                 .changes()
                 .any(|change| change.in_flight() && change.spec.node_uid == node.uid)
