@@ -19,22 +19,16 @@ use std::collections::{BTreeMap, BTreeSet};
 /// First and longest pause after an eviction that a PodDisruptionBudget refused (seconds). A budget that opens ends
 /// it at once.
 const BUDGET_SECONDS: (i64, i64) = (5, 60);
-
 /// The same after any other refusal (seconds).
 const REFUSED_SECONDS: (i64, i64) = (5, 120);
-
 /// How long a pod whose eviction was accepted may take to show it, before it is asked again (seconds).
 const ACCEPTED_SECONDS: i64 = 15;
-
 /// First and longest pause before pods are evicted again that came back past the cordon (seconds).
 const RETURN_SECONDS: (i64, i64) = (30, 1800);
-
 /// How soon a pod is looked at again for which there was no room (seconds).
 const ROOM_SECONDS: i64 = 5;
-
 /// Pods of all nodes on their way out at once.
 const AT_ONCE_OVERALL: usize = 1000;
-
 /// How long after its grace period a pod that is still there takes no room any more (seconds).
 const OVERDUE_SECONDS: i64 = 30;
 

@@ -39,7 +39,6 @@ use std::collections::BTreeMap;
 
 /// How much later than the cordon a pod must have been made to have come past it (seconds): times have whole seconds.
 const PAST_CORDON_SECONDS: i64 = 2;
-
 /// When it is looked again at volumes that could not be read.
 const UNKNOWN_SECONDS: i64 = 15;
 

@@ -5,7 +5,6 @@ use jiff::Timestamp;
 
 /// Names in a sentence.
 const NAMED: usize = 3;
-
 /// How long after its grace period a pod that is being deleted counts as stuck (seconds): a finalizer holds it, or its
 /// kubelet does not end it, and a drain waits for it without end.
 pub const STUCK_SECONDS: i64 = 600;

@@ -15,7 +15,6 @@ use numo_api::{FailurePolicy, Outcome, Phase, VerdictRecord};
 
 /// Longest message of a verdict (characters), as the NodeChange schema bounds it.
 pub(super) const MESSAGE_MAX: usize = 512;
-
 /// How long after its deadline an attempt may take to end (seconds), before numo records the timeout itself: the Job
 /// controller marks a Job as failed in its own time.
 pub(super) const DEADLINE_GRACE_SECONDS: i64 = 60;

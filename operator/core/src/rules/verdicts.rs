@@ -6,7 +6,6 @@ use numo_api::{FailurePolicy, Outcome, Phase, Reason, VerdictRecord};
 
 /// Default of `passSeconds` of a rule that runs a Job (seconds).
 pub const JOB_PASS_SECONDS: i64 = 600;
-
 /// How far ahead of the API server's time a verdict may be (seconds): API servers may differ by so much. What is of a later time was not
 /// given yet.
 const AHEAD_SECONDS: i64 = 60;

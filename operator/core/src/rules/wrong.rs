@@ -12,22 +12,21 @@ const BEFORE_DISRUPTION: [Phase; 4] = [Phase::Admit, Phase::PreRun, Phase::Pre, 
 
 /// What is wrong with a rule that a field names, whatever phases it is to run in.
 pub fn unusable(field: &str, key: &Key, rule: Option<&RuleView>) -> Option<Why> {
-    let (reason, message) = match rule.map(|rule| &rule.validity) {
-        None => (
-            Reason::RuleNotFound,
-            format!("{field}: found no MutexRule {key}, wanted an existing one"),
-        ),
-        Some(Validity::Invalid(_, message)) => (
-            Reason::RuleInvalid,
-            format!("{field}: MutexRule {key} is not valid: {message}"),
-        ),
-        Some(Validity::Unknown) => (
-            Reason::Validating,
-            format!("{field}: MutexRule {key} has not been judged by the API server yet"),
-        ),
+    Some(match rule.map(|rule| &rule.validity) {
+        None => {
+            let message = format!("{field}: found no MutexRule {key}, wanted an existing one");
+            Why::new(Reason::RuleNotFound, message)
+        }
+        Some(Validity::Invalid(_, message)) => {
+            let message = format!("{field}: MutexRule {key} is not valid: {message}");
+            Why::new(Reason::RuleInvalid, message)
+        }
+        Some(Validity::Unknown) => {
+            let message = format!("{field}: MutexRule {key} has not been judged by the API server yet");
+            Why::new(Reason::Validating, message)
+        }
         Some(Validity::Valid) => return None,
-    };
-    Some(Why::new(reason, message))
+    })
 }
 
 /// The same, for an owner of a kind that asks rules in these phases.

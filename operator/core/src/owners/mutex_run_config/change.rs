@@ -63,8 +63,7 @@ impl Turn<'_, '_> {
         };
         self.plan(Action::PatchNode(patch), None);
         let message = "the cordon that someone set is put back when it is changed";
-        self.decision
-            .report(self.member, Step::Released, Why::new(Reason::Changing, message));
+        self.tell(Step::Released, Reason::Changing, message);
         STAY
     }
 
@@ -97,8 +96,7 @@ impl Turn<'_, '_> {
             let message = format!("it changes in its own pool {}: {why}", self.member.pool.name);
             let event = self.event(true, "BroughtHome", EventAction::Restore, message.clone());
             self.plan(Action::PatchNode(patch), Some(event));
-            self.decision
-                .report(self.member, Step::Released, Why::new(reason, message));
+            self.tell(Step::Released, reason, message);
             return STAY;
         }
         ON
@@ -219,8 +217,7 @@ impl Turn<'_, '_> {
         } else {
             Reason::Changing
         };
-        self.decision
-            .report(self.member, Step::Released, Why::new(reason, words));
+        self.tell(Step::Released, reason, words);
     }
 
     /// CanaryPool: brings the node back to its own pool.
@@ -235,11 +232,7 @@ impl Turn<'_, '_> {
             let note = format!("goes home to pool {}", self.member.pool.name);
             let event = self.event(false, "BroughtHome", EventAction::Restore, note);
             self.plan(Action::PatchNode(patch), Some(event));
-            self.decision.report(
-                self.member,
-                Step::Changed,
-                Why::new(Reason::ComingHome, "it is changed and goes home"),
-            );
+            self.tell(Step::Changed, Reason::ComingHome, "it is changed and goes home");
             return STAY;
         }
         let at_home =
@@ -249,8 +242,7 @@ impl Turn<'_, '_> {
                 "it goes from the canary pool's configuration to {}",
                 self.home_config()
             );
-            self.decision
-                .report(self.member, Step::Changed, Why::new(Reason::ComingHome, message));
+            self.tell(Step::Changed, Reason::ComingHome, message);
             return STAY;
         }
         self.cordon_again()
@@ -294,11 +286,7 @@ impl Turn<'_, '_> {
             ..NodePatch::of(node, NodePurpose::Recordon)
         };
         self.plan(Action::PatchNode(patch), None);
-        self.decision.report(
-            self.member,
-            Step::Changed,
-            Why::new(Reason::ComingHome, "its cordon is put back"),
-        );
+        self.tell(Step::Changed, Reason::ComingHome, "its cordon is put back");
         STAY
     }
 

@@ -112,8 +112,7 @@ impl<'m> Turn<'_, 'm> {
         };
         journal.enter(step, None);
         journal.write(self.decision, None);
-        self.decision
-            .report(self.member, step, Why::new(reason, words(said)));
+        self.tell(step, reason, words(said));
     }
 
     /// The journal, in which the person's word is carried out.

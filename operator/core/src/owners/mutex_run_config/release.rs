@@ -49,11 +49,7 @@ impl Turn<'_, '_> {
         );
         let event = self.event(false, "Released", EventAction::Release, note);
         self.plan(Action::PatchNode(patch), Some(event));
-        self.decision.report(
-            self.member,
-            Step::PreRelease,
-            Why::new(Reason::Changing, "it is being let go"),
-        );
+        self.tell(Step::PreRelease, Reason::Changing, "it is being let go");
     }
 
     /// Rule labels off and release label on, in one patch: the node falls into the canary pool.

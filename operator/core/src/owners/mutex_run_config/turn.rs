@@ -27,6 +27,7 @@ use numo_api::{
     marks::{self, openshift},
 };
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What is the same for every node of a pass.
 #[derive(Debug)]
@@ -228,6 +229,11 @@ impl<'m> Turn<'_, 'm> {
 
     pub(super) fn journal(&self) -> Journal<'m> {
         Journal::open(self.change, self.decision.view.now)
+    }
+
+    /// Says where the node is.
+    pub(super) fn tell(&mut self, step: Step, reason: Reason, message: impl Into<Arc<str>>) {
+        self.decision.report(self.member, step, Why::new(reason, message));
     }
 
     pub(super) fn event(
