@@ -12,19 +12,21 @@ mod class;
 mod options;
 mod words;
 
-pub(crate) use self::class::{Class, class};
 pub use self::{
     budgets::covers,
     class::{has_other_place, is_needed},
     options::DrainOptions,
     words::{STUCK_SECONDS, controller_of, stuck},
 };
+pub(crate) use self::{
+    class::{Class, class},
+    words::some,
+};
 pub use crate::action::Eviction;
 
 use self::{
     asking::{Asking, needed_for},
     class::{is_given_up, is_own},
-    words::some,
 };
 use crate::{
     key::Key,

@@ -30,7 +30,7 @@ pub fn controller_of(pod: &PodView) -> String {
 }
 
 /// The first few of a list, and how many more there are.
-pub(super) fn some<T: std::fmt::Display>(all: impl Iterator<Item = T>) -> String {
+pub(crate) fn some<T: std::fmt::Display>(all: impl Iterator<Item = T>) -> String {
     let all: Vec<String> = all.map(|one| one.to_string()).collect();
     let shown = all.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
     match all.len().saturating_sub(NAMED) {

@@ -6,11 +6,9 @@
 mod amount;
 mod budget;
 mod change;
-mod evaluation;
 mod foreign;
 mod job;
 mod listed;
-mod machine;
 mod node;
 mod openshift;
 mod owner;
@@ -22,15 +20,13 @@ pub use self::{
     amount::IntOrPercent,
     budget::{BindingView, BudgetView},
     change::{ChangeView, LeaseView},
-    evaluation::{EvaluationView, RuleAnswer, RuleWords},
     foreign::{ForeignController, Rival},
     job::{JobEnd, JobView, PlanJobView},
-    machine::{Annotated, MachineApi, MachineView},
-    node::{Leaving, NodeView, RebootLock},
+    node::{Annotated, Leaving, MachineApi, MachineView, NodeView, RebootLock},
     openshift::{ClusterVersionView, ConfigView, PoolView},
     owner::{ChannelView, MaintenanceView, OwnerView, PlanView, RunConfigView, TargetView},
     pod::{DisruptionBudgetView, EtcdPodView, EvictionView, PodView, Returned, Said},
-    rule::{EVALUATED_PASS_SECONDS, RuleView, Validity},
+    rule::{EVALUATED_PASS_SECONDS, EvaluationView, RuleAnswer, RuleView, RuleWords, Validity},
     settings::{PlanJobSettings, Settings},
 };
 pub use crate::key::{Key, Map};

@@ -26,14 +26,7 @@ pub(super) fn needs_labels_to_stay(pool: &PoolView) -> bool {
 /// Nodes that joined a pool whose selector numo has set must carry the labels it asks for, or they are in
 /// no pool; whatever else holds the run.
 pub fn label_joiners(decision: &mut RunDecision<'_>) {
-    let uid = &decision.view.run.uid;
-    let selected = decision
-        .view
-        .observed
-        .pools
-        .values()
-        .any(|pool| mark::prior_selector(pool).is_some_and(|mark| mark.owner == *uid));
-    if selected {
+    if decision.view.selected_pools().next().is_some() {
         label(decision);
     }
 }
@@ -95,13 +88,7 @@ pub(super) fn label(decision: &mut RunDecision<'_>) -> usize {
 }
 
 pub(super) fn unlabel(decision: &mut RunDecision<'_>) -> bool {
-    let labelled: Vec<_> = decision
-        .view
-        .observed
-        .nodes
-        .values()
-        .filter(|node| decision.view.labelled_by_us(node))
-        .collect();
+    let labelled: Vec<_> = decision.view.labelled_nodes().collect();
     for node in &labelled {
         let patch = NodePatch {
             labels: rule_labels_off(node),

@@ -81,19 +81,11 @@ pub fn give_back(decision: &mut RunDecision<'_>, over: bool) {
 /// by their labels while selectors still tell the pools apart.
 fn recall(decision: &mut RunDecision<'_>) -> bool {
     let view = decision.view;
-    let left: Vec<&NodeView> = view
-        .observed
-        .nodes
-        .values()
-        .filter(|node| view.labelled_by_us(node) && !node.label(marks::RELEASE).is_empty())
-        .collect();
+    let left: Vec<&NodeView> = view.nodes_in_canary().collect();
     for node in &left {
         let mut labels = vec![Change::of(&node.labels, marks::RELEASE, None)];
-        let member = decision
-            .view
-            .members
-            .iter()
-            .find(|member| member.node.name == node.name);
+        let mut members = view.members.iter();
+        let member = members.find(|member| member.node.name == node.name);
         if let Some(member) = member.filter(|member| needs_labels_to_stay(member.pool)) {
             labels.extend(labels::labels_to_stay(decision, member));
         }

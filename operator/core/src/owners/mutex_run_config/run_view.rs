@@ -12,8 +12,7 @@ use crate::{
     key::Key,
     mark, names,
     observed::{
-        ChangeView, ClusterVersionView, JobView, Leaving, MachineApi, MachineView, NodeView, Observed,
-        PoolView, RunConfigView,
+        ChangeView, JobView, Leaving, MachineApi, MachineView, NodeView, Observed, PoolView, RunConfigView,
     },
     owner::Owner,
     turn::{
@@ -164,12 +163,30 @@ impl<'a> RunView<'a> {
 
     /// Pools that carry our pause mark.
     pub fn marked_pools(&self) -> impl Iterator<Item = (&'a PoolView, mark::PausedBy)> {
-        let uid = &self.run.uid;
+        let pools = self.observed.pools.values();
+        let marked = pools.filter_map(|pool| Some((pool, mark::paused_by(pool)?)));
+        marked.filter(|(_, mark)| mark.owner == self.run.uid)
+    }
+
+    /// Pools whose node selector this run has set, with what was there.
+    pub fn selected_pools(&self) -> impl Iterator<Item = (&'a PoolView, mark::PriorSelector)> {
+        let pools = self.observed.pools.values();
+        let marked = pools.filter_map(|pool| Some((pool, mark::prior_selector(pool)?)));
+        marked.filter(|(_, mark)| mark.owner == self.run.uid)
+    }
+
+    /// Nodes that carry rule labels of this owner.
+    pub fn labelled_nodes(&self) -> impl Iterator<Item = &'a NodeView> {
         self.observed
-            .pools
+            .nodes
             .values()
-            .filter_map(|pool| mark::paused_by(pool).map(|mark| (pool, mark)))
-            .filter(move |(_, mark)| mark.owner == *uid)
+            .filter(|node| self.labelled_by_us(node))
+    }
+
+    /// Those of them that were let go into the canary pool.
+    pub fn nodes_in_canary(&self) -> impl Iterator<Item = &'a NodeView> {
+        self.labelled_nodes()
+            .filter(|node| !node.label(marks::RELEASE).is_empty())
     }
 
     /// Whether the pool stays paused when a run is over (`hold: Always`).
@@ -192,24 +209,17 @@ impl<'a> RunView<'a> {
 
     /// Whether the strategy CanaryPool has left something on a node or a selector.
     pub fn has_marks_on_nodes_or_selectors(&self) -> bool {
-        let uid = &self.run.uid;
-        self.observed
-            .pools
-            .values()
-            .any(|pool| mark::prior_selector(pool).is_some_and(|mark| mark.owner == *uid))
-            || self.observed.nodes.values().any(|node| self.labelled_by_us(node))
+        self.selected_pools().next().is_some() || self.labelled_nodes().next().is_some()
     }
 
     /// Whether anything of ours is on an object that only the cluster's administrators write: what a run took
     /// while it was watched.
     pub fn holds_anything(&self) -> bool {
-        let holder = lease_holder(&self.run.uid);
+        let uid = &self.run.uid;
+        let is_taken = |node: &NodeView| shielded_by(node, uid) || is_quarantined(node, uid);
+        let holder = lease_holder(uid);
         self.has_marks()
-            || self
-                .observed
-                .nodes
-                .values()
-                .any(|node| shielded_by(node, &self.run.uid) || is_quarantined(node, &self.run.uid))
+            || self.observed.nodes.values().any(is_taken)
             || self.observed.leases.values().any(|lease| lease.holder == holder)
             || Believed::of(self.observed).has_marks(&self.run.uid)
     }
@@ -221,12 +231,8 @@ impl<'a> RunView<'a> {
 
     /// Whether the run has begun and has not given everything back.
     pub fn has_begun(&self) -> bool {
-        self.run
-            .finalizers
-            .iter()
-            .any(|finalizer| finalizer == marks::FINALIZER)
-            || self.in_flight() > 0
-            || self.has_marks()
+        let mut finalizers = self.run.finalizers.iter();
+        finalizers.any(|one| one == marks::FINALIZER) || self.in_flight() > 0 || self.has_marks()
     }
 
     /// Whether the node carries rule labels of this owner.
@@ -245,13 +251,8 @@ impl<'a> RunView<'a> {
         let desired = match &self.desired {
             Ok(desired) => desired.as_str(),
             // What is asked for cannot be understood: whatever is not at it is behind it, and is held.
-            Err(_) => match self
-                .observed
-                .cluster_version
-                .as_ref()
-                .map(ClusterVersionView::asked_for)
-            {
-                Some(asked) => asked,
+            Err(_) => match &self.observed.cluster_version {
+                Some(version) => version.asked_for(),
                 None => return self.rolls_unasked(),
             },
         };

@@ -193,21 +193,10 @@ pub(super) fn restore_stale(decision: &mut RunDecision<'_>) -> Option<Why> {
         view.intent.canary.is_some_and(|canary| canary.name == pool.name)
             || view.intent.pools.iter().any(|target| target.name == pool.name)
     };
-    let stale: BTreeSet<String> = view
-        .observed
-        .pools
-        .values()
-        .filter(|pool| mark::prior_selector(pool).is_some_and(|mark| mark.owner == view.run.uid))
-        .filter(|pool| !named(pool))
-        .map(|pool| pool.name.clone())
-        .collect();
+    let stale = view.selected_pools().filter(|(pool, _)| !named(pool));
+    let stale: BTreeSet<String> = stale.map(|(pool, _)| pool.name.clone()).collect();
     let first = stale.first()?;
-    let inside = view
-        .observed
-        .nodes
-        .values()
-        .find(|node| view.labelled_by_us(node) && !node.label(marks::RELEASE).is_empty());
-    if let Some(node) = inside {
+    if let Some(node) = view.nodes_in_canary().next() {
         let message = format!(
             "Node {} comes home before MachineConfigPool {first}, which the spec no longer names, gets its node \
              selector back",
@@ -222,16 +211,8 @@ pub(super) fn restore_stale(decision: &mut RunDecision<'_>) -> Option<Why> {
 }
 
 pub(super) fn restore_selectors(decision: &mut RunDecision<'_>, which: &dyn Fn(&PoolView) -> bool) -> bool {
-    let uid = &decision.view.run.uid;
-    let marked: Vec<(&PoolView, PriorSelector)> = decision
-        .view
-        .observed
-        .pools
-        .values()
-        .filter(|pool| which(pool))
-        .filter_map(|pool| mark::prior_selector(pool).map(|mark| (pool, mark)))
-        .filter(|(_, mark)| mark.owner == *uid)
-        .collect();
+    let marked = decision.view.selected_pools();
+    let marked: Vec<_> = marked.filter(|(pool, _)| which(pool)).collect();
     for (pool, mark) in &marked {
         let note = format!(
             "the node selector of MachineConfigPool {} is as it was",
