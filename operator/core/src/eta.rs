@@ -108,11 +108,8 @@ fn clock(at: Timestamp, seconds: i64) -> String {
 
 /// When the owner of this report is done, by the journals of its run.
 pub fn eta(report: &Report, observed: &Observed, now: Timestamp) -> Eta {
-    let left: Vec<_> = report
-        .nodes
-        .iter()
-        .filter(|(_, node)| !node.step.is_terminal())
-        .collect();
+    let nodes = report.nodes.iter();
+    let left: Vec<_> = nodes.filter(|(_, node)| !node.step.is_terminal()).collect();
     let hold = report.hold.as_ref();
     if report.nodes.is_empty()
         && let Some(why) = hold.filter(|why| has_no_end(why, true))

@@ -170,9 +170,8 @@ fn budgets(
     if options.disable_eviction || pod.pending {
         return false;
     }
-    let covering: Vec<_> = observed
-        .disruption_budgets
-        .iter()
+    let disruption_budgets = observed.disruption_budgets.iter();
+    let covering: Vec<_> = disruption_budgets
         .filter(|(key, budget)| key.namespace == pod.key.namespace && drain::covers(budget, &pod.labels))
         .collect();
     // The API server knows no way through two of them.

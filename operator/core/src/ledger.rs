@@ -97,9 +97,8 @@ impl<'a> Ledger<'a> {
                 || held.contains(node.name.as_str())
                 || taken.contains_key(node.name.as_str())
         };
-        let rows = observed
-            .budgets
-            .values()
+        let budgets = observed.budgets.values();
+        let rows = budgets
             .map(|budget| {
                 let mut groups: BTreeMap<&str, (usize, BTreeSet<&str>)> = BTreeMap::new();
                 for node in observed.nodes.values().filter(|node| covers(budget, node)) {
@@ -222,10 +221,8 @@ impl<'a> Ledger<'a> {
 
 /// The first budget that is paused and selects the node.
 pub fn stop(observed: &Observed, node: &NodeView) -> Option<Why> {
-    let budget = observed
-        .budgets
-        .values()
-        .find(|budget| budget.paused && covers(budget, node))?;
+    let mut budgets = observed.budgets.values();
+    let budget = budgets.find(|budget| budget.paused && covers(budget, node))?;
     Some(Why::new(
         Reason::Stopped,
         format!(

@@ -196,9 +196,8 @@ pub fn all(observed: &Observed) -> Vec<Left> {
 /// The marks whose owner is gone, in the order in which they are safely taken back by hand: labels of the canary pool and
 /// selectors first, the pause of a pool last.
 pub fn orphans(observed: &Observed) -> Vec<Orphan> {
-    let alive: BTreeSet<&str> = observed
-        .runs
-        .values()
+    let runs = observed.runs.values();
+    let alive: BTreeSet<&str> = runs
         .map(|run| run.uid.as_str())
         .chain(observed.plans.values().map(|view| view.uid.as_str()))
         .chain(observed.maintenances.values().map(|view| view.uid.as_str()))
@@ -218,10 +217,8 @@ pub fn orphans(observed: &Observed) -> Vec<Orphan> {
             marks::RELEASE => {
                 let run = node.label(marks::RELEASE);
                 let of_change = is_of_run(observed, node, |owner| alive.contains(owner));
-                let of_run = observed
-                    .runs
-                    .values()
-                    .any(|view| view.status.run.as_ref().is_some_and(|last| last.id == run));
+                let mut runs = observed.runs.values();
+                let of_run = runs.any(|view| view.status.run.as_ref().is_some_and(|last| last.id == run));
                 of_change || of_run
             }
             _ => false,
@@ -409,9 +406,7 @@ fn unlabel(node: &NodeView) -> Vec<String> {
 
 /// The value of the quarantine taint of a node, which stands for the owner.
 fn quarantine(node: &NodeView) -> Option<&str> {
-    let taints = node.taints.as_array().map_or(&[][..], Vec::as_slice);
-    let is_ours = |taint: &&Value| taint.get("key").and_then(Value::as_str) == Some(marks::QUARANTINE);
-    let taint = taints.iter().find(is_ours)?;
+    let taint = node.taint(marks::QUARANTINE)?;
     Some(taint.get("value").and_then(Value::as_str).unwrap_or_default())
 }
 
@@ -419,11 +414,7 @@ fn quarantine(node: &NodeView) -> Option<&str> {
 fn uncordon(node: &NodeView, mark: &CordonedBy) -> Vec<String> {
     let name = &node.name;
     let mut commands = Vec::new();
-    let drained = match release::drained_for(node) {
-        Some(MaintenanceGroup::Medik8s) => Some(marks::MEDIK8S_DRAIN),
-        Some(MaintenanceGroup::KubeVirt) => Some(marks::KUBEVIRT_DRAIN),
-        None => None,
-    };
+    let drained = release::drained_for(node).map(MaintenanceGroup::taint);
     if let Some(taint) = drained.filter(|key| !mark.taints.iter().any(|kept| kept == key)) {
         commands.push(format!("kubectl taint node {name} {taint}:NoSchedule-"));
     }

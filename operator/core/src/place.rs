@@ -73,8 +73,6 @@ mod tests {
         observed::{Key, PlanView, Validity},
         ready,
     };
-    use jiff::Timestamp;
-    use std::collections::BTreeMap;
 
     /// A rule of `from` that runs in `to` as `account`.
     fn rule(from: &str, to: &str, account: &str) -> RuleView {

@@ -75,9 +75,8 @@ pub fn home_among<'a>(labels: &Map, pools: impl Iterator<Item = (&'a str, bool)>
 /// rendered the version that the cluster is asked for; counted from all nodes, because the spec of a run may no longer name
 /// the pool.
 pub fn outdated(observed: &Observed, pool: &PoolView) -> usize {
-    let selectors: Vec<(&str, Value)> = observed
-        .pools
-        .values()
+    let pools = observed.pools.values();
+    let selectors: Vec<(&str, Value)> = pools
         .map(|pool| (pool.name.as_str(), mark::own_selector(pool)))
         .collect();
     let lives_there = |node: &&NodeView| {

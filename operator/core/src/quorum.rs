@@ -123,19 +123,16 @@ fn guarded(
         ));
     };
     // A guard's pod may be ready long after its node was cordoned.
-    let mut others = observed
-        .nodes
-        .values()
-        .filter(|other| other.name != node.name && is_control_plane(other));
+    let nodes = observed.nodes.values();
+    let mut others = nodes.filter(|other| other.name != node.name && is_control_plane(other));
     if let Some(other) = others.find(|other| has_turn(observed, other, turn)) {
         return Some(format!("{} has its turn already", other.name));
     }
     if guard.allowed >= 1 {
         return None;
     }
-    let mut pods = observed
-        .etcd_pods
-        .iter()
+    let etcd_pods = observed.etcd_pods.iter();
+    let mut pods = etcd_pods
         .filter(|(pod, view)| pod.namespace == OPENSHIFT_ETCD && view.node == node.name)
         .filter(|(_, view)| drain::covers(guard, &view.labels));
     pods.any(|(_, view)| view.ready == Some(true))

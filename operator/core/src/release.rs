@@ -30,16 +30,14 @@ const GONE: &str = "gone";
 pub fn abandon(observed: &mut Observed, now: Timestamp) -> Vec<Owner> {
     let ours: BTreeSet<Owner> = own_maintenances(observed).cloned().collect();
     let unknown = unknown::owners(observed);
-    let changing: BTreeSet<Key> = observed
-        .changes
-        .values()
+    let changes = observed.changes.values();
+    let changing: BTreeSet<Key> = changes
         .filter(|change| is_changing(observed, change))
         .map(|change| change.key.clone())
         .collect();
     observed.changes.retain(|key, _| changing.contains(key));
-    let known: BTreeSet<String> = observed
-        .runs
-        .values()
+    let runs = observed.runs.values();
+    let known: BTreeSet<String> = runs
         .map(|run| run.uid.clone())
         .chain(observed.maintenances.values().map(|view| view.uid.clone()))
         .chain(observed.plans.values().map(|view| view.uid.clone()))
@@ -242,19 +240,8 @@ fn orphaned(observed: &Observed) -> BTreeMap<String, Gone> {
 
 /// The group of a maintenance whose taint the node has.
 pub(crate) fn drained_for(node: &NodeView) -> Option<MaintenanceGroup> {
-    let taints = node.taints.as_array().map_or(&[][..], Vec::as_slice);
-    let has = |key: &str| {
-        taints
-            .iter()
-            .any(|taint| taint.get("key").and_then(serde_json::Value::as_str) == Some(key))
-    };
-    if has(marks::MEDIK8S_DRAIN) {
-        Some(MaintenanceGroup::Medik8s)
-    } else if has(marks::KUBEVIRT_DRAIN) {
-        Some(MaintenanceGroup::KubeVirt)
-    } else {
-        None
-    }
+    let mut groups = MaintenanceGroup::ALL.into_iter();
+    groups.find(|group| node.taint(group.taint()).is_some())
 }
 
 /// An owner for marks whose own is gone. Which kind it was a mark of a node does not tell: a maintenance where the

@@ -2,6 +2,7 @@
 
 use crate::key::Map;
 use jiff::Timestamp;
+use serde_json::Value;
 
 /// A Node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +22,7 @@ pub struct NodeView {
     /// `spec.unschedulable`.
     pub unschedulable: bool,
     /// `spec.taints` as given; null if there are none.
-    pub taints: serde_json::Value,
+    pub taints: Value,
     /// Ready by the MCO's rule: Ready is True, no disk pressure, network available.
     pub ready: bool,
     /// Since when the condition that makes it not Ready stands, where it is not Ready and the condition says so.
@@ -40,6 +41,12 @@ impl NodeView {
     /// An annotation, or "" where it is absent or empty.
     pub fn annotation(&self, key: &str) -> &str {
         self.annotations.get(key).map_or("", String::as_str)
+    }
+
+    /// The first taint with this key, of whatever effect.
+    pub fn taint(&self, key: &str) -> Option<&Value> {
+        let has_key = |taint: &&Value| taint.get("key").and_then(Value::as_str) == Some(key);
+        self.taints.as_array()?.iter().find(has_key)
     }
 
     /// A label, or "" where it is absent or empty.
@@ -100,5 +107,5 @@ pub struct Annotated {
     /// The labels of a Machine: what the selectors of MachineHealthChecks speak of.
     pub labels: Map,
     /// `spec.selector` of a MachineHealthCheck; null for a Machine.
-    pub selector: serde_json::Value,
+    pub selector: Value,
 }

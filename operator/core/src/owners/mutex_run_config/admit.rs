@@ -249,10 +249,8 @@ fn first<'a>(view: &RunView<'a>, members: &[Member<'a>], is_elsewhere: impl Fn(&
 /// What a rule of phase Admit had against the node when the status was written.
 fn noted(view: &RunView<'_>, member: &Member<'_>) -> Option<Why> {
     let run = view.run.status.run.as_ref().filter(|run| run.id == view.run_id)?;
-    let noted = run
-        .not_admitted
-        .iter()
-        .find(|noted| noted.node == member.node.name)?;
+    let mut not_admitted = run.not_admitted.iter();
+    let noted = not_admitted.find(|noted| noted.node == member.node.name)?;
     let reason = Reason::named(&noted.reason)?;
     Some(Why::new(reason, noted.message.clone()))
 }

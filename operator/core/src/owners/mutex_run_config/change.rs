@@ -177,12 +177,8 @@ impl Turn<'_, '_> {
 
     pub(super) fn wait_for_change(&mut self) {
         let node = self.member.node;
-        let released = self
-            .change
-            .status
-            .entries
-            .iter()
-            .rfind(|entry| entry.step == Step::Released);
+        let mut entries = self.change.status.entries.iter();
+        let released = entries.rfind(|entry| entry.step == Step::Released);
         let since = journal::time(released.map(|entry| entry.at.as_str())).unwrap_or(self.decision.view.now);
         let limit = self.force.change_timeout_seconds;
         let deadline = later(since, limit);

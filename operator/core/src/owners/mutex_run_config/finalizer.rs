@@ -7,12 +7,7 @@ use numo_api::marks;
 /// Puts the finalizer back that somebody has taken off while marks are there: without it nobody would take them back when
 /// the run is deleted.
 pub fn keep_finalizer(decision: &mut RunDecision<'_>) {
-    let restores = decision
-        .out
-        .actions
-        .iter()
-        .any(|planned| restores(&planned.action));
-    if decision.view.run.deleting || restores || !decision.view.holds_anything() {
+    if decision.view.run.deleting || takes_back(decision) || !decision.view.holds_anything() {
         return;
     }
     let adds = |planned: &Planned| matches!(planned.action, Action::AddFinalizer { .. });
@@ -43,18 +38,19 @@ pub fn drop_finalizer(decision: &mut RunDecision<'_>) {
     let view = decision.view;
     let held = view.observed.pools.is_empty() || view.marked_pools().next().is_some();
     let run = view.run;
-    let restoring = decision
-        .out
-        .actions
-        .iter()
-        .any(|planned| restores(&planned.action));
     let removal = Action::remove_finalizer(view.owner, &run.uid, &run.finalizers, marks::FINALIZER);
     if let Some(action) = removal
-        && !restoring
+        && !takes_back(decision)
         && (!held || run.deleting)
     {
         decision.act("run", action, None);
     }
+}
+
+/// Whether marks are being taken back.
+fn takes_back(decision: &RunDecision<'_>) -> bool {
+    let mut planned = decision.out.actions.iter();
+    planned.any(|planned| restores(&planned.action))
 }
 
 /// Whether a write may be one that takes a mark back.

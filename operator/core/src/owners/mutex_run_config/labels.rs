@@ -111,11 +111,8 @@ pub(super) fn rule_labels_off(node: &NodeView) -> Vec<Change> {
 
 /// The run's rule labels that the node does not carry yet.
 pub(super) fn rule_labels_on(decision: &RunDecision<'_>, node: &NodeView) -> Vec<Change> {
-    decision
-        .view
-        .intent
-        .rules
-        .iter()
+    let rules = decision.view.intent.rules.iter();
+    rules
         .map(|(key, _)| names::rule_label(&key.namespace, &key.name))
         .filter(|key| !node.labels.contains_key(key))
         .map(|key| Change::of(&node.labels, &key, Some(String::new())))

@@ -140,9 +140,8 @@ impl<'a> Lint<'_, 'a> {
             let is_behind = |desired| member.version.is_some_and(|version| version != desired);
             member.outdated() || (rendered != desired && desired.is_some_and(is_behind))
         };
-        let rolls = view
-            .members
-            .iter()
+        let members = view.members.iter();
+        let rolls = members
             .filter(|member| member.pool.name == pool.name && will_roll(member))
             .count();
         let stays = patch.paused.is_some_and(|(_, to)| to);

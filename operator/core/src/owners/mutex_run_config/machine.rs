@@ -20,9 +20,8 @@ pub fn shields(view: &RunView<'_>, node: &NodeView) -> Vec<Action> {
     let machines = shielding(view.machines_of(&node.name), owner);
     let believed = Believed::of(observed);
     // One that someone paused, be it another run, does nothing already.
-    let checks = observed
-        .health_checks
-        .iter()
+    let health_checks = observed.health_checks.iter();
+    let checks = health_checks
         .filter(|(place, check)| {
             !check.annotations.contains_key(marks::HEALTH_CHECK_PAUSED)
                 && is_in_the_way((view, &believed), [node.name.as_str()], place, check)

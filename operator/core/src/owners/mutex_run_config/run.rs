@@ -219,9 +219,8 @@ fn settles(view: &RunView<'_>) -> Option<Settled> {
     let version = view.desired.as_ref().ok()?;
     // Without its targets nobody knows who its nodes are.
     let whole = view.intent.problems.iter().all(|why| !loses_pools(why.reason));
-    let all = view
-        .members
-        .iter()
+    let mut members = view.members.iter();
+    let all = members
         .all(|member| member.in_flight().is_none() && member.version == Some(version) && member.done)
         // Between two nodes of a run of configurations not every node is there.
         && (!view.intent.any_config || view.members.iter().all(Member::at_pool_config));
@@ -297,9 +296,8 @@ fn last_words(decision: &mut RunDecision<'_>) {
         gated += usize::from(was_gated);
         changed += usize::from(was_changed);
     }
-    let before = view
-        .members
-        .iter()
+    let members = view.members.iter();
+    let before = members
         .filter(|member| member.change.is_none() && view.at_target(member))
         .count();
     let word = |last: Last<'_>, number| {
@@ -544,9 +542,8 @@ fn foretold(view: &RunView<'_>, why: Why) -> Why {
 
 /// A stop that holds every node that is behind holds the rules of the run too.
 fn all_stopped(view: &RunView<'_>) -> Option<Why> {
-    let mut behind = view
-        .members
-        .iter()
+    let members = view.members.iter();
+    let mut behind = members
         .filter(|member| !view.at_target(member))
         .map(|member| ledger::stop(view.observed, member.node));
     let first = behind.next()??;

@@ -138,10 +138,8 @@ fn aged(view: &RunView<'_>, inquiry: &Inquiry<'_>, begun: bool) -> Progress {
             !(begun && is_of_now)
         })
     };
-    let old: Vec<_> = view
-        .intent
-        .rules
-        .iter()
+    let rules = view.intent.rules.iter();
+    let old: Vec<_> = rules
         .filter(|(_, rule)| rule.is_some_and(no_longer_counts))
         .cloned()
         .collect();
@@ -180,10 +178,8 @@ fn run_subject<'a>(view: &'a RunView<'_>) -> Subject<'a> {
 fn run_waits_since(view: &RunView<'_>) -> Option<Timestamp> {
     let run = view.run.status.run.as_ref().filter(|run| run.id == view.run_id);
     let begun = run.and_then(|run| journal::time(run.started_at.as_deref()));
-    let verdicts = view
-        .run_verdicts
-        .iter()
-        .map(|verdict| journal::time(Some(&verdict.at)));
+    let run_verdicts = view.run_verdicts.iter();
+    let verdicts = run_verdicts.map(|verdict| journal::time(Some(&verdict.at)));
     let moves = view
         .changes()
         .filter(|change| change.spec.target.run_id == view.run_id)

@@ -177,10 +177,8 @@ impl<'a> RunView<'a> {
 
     /// Nodes that carry rule labels of this owner.
     pub fn labelled_nodes(&self) -> impl Iterator<Item = &'a NodeView> {
-        self.observed
-            .nodes
-            .values()
-            .filter(|node| self.labelled_by_us(node))
+        let nodes = self.observed.nodes.values();
+        nodes.filter(|node| self.labelled_by_us(node))
     }
 
     /// Those of them that were let go into the canary pool.
@@ -305,10 +303,8 @@ impl<'a> RunView<'a> {
         let of_changes = self.changes().map(|change| change.spec.target.run_id.as_str());
         let ids: BTreeSet<&str> = of_changes.chain([self.run_id.as_str()]).collect();
         let observed = self.observed;
-        observed
-            .jobs
-            .iter()
-            .filter(move |(_, job)| ids.contains(job.run.as_str()))
+        let jobs = observed.jobs.iter();
+        jobs.filter(move |(_, job)| ids.contains(job.run.as_str()))
     }
 }
 

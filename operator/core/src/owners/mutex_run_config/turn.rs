@@ -193,11 +193,8 @@ impl<'m> Turn<'_, 'm> {
 
     /// The journal says that the node was let go.
     pub(super) fn recorded(&self) -> bool {
-        self.change
-            .status
-            .entries
-            .iter()
-            .any(|entry| entry.step == Step::Released && entry.attempt == self.released_attempt())
+        let mut entries = self.change.status.entries.iter();
+        entries.any(|entry| entry.step == Step::Released && entry.attempt == self.released_attempt())
     }
 
     /// The node carries this run's release label.

@@ -193,9 +193,8 @@ fn other_of_node<'a>(view: &MaintenanceView, observed: &'a Observed) -> Option<&
         let has_turn = changes(observed, &one.uid).any(ChangeView::in_flight);
         (!has_turn, one.deleting, one.created, one.owner.clone())
     };
-    let mut others: Vec<_> = observed
-        .maintenances
-        .values()
+    let maintenances = observed.maintenances.values();
+    let mut others: Vec<_> = maintenances
         .filter(|other| other.spec.node_name == view.spec.node_name && other.owner != view.owner)
         .filter(|other| !other.deleting || changes(observed, &other.uid).any(ChangeView::in_flight))
         .collect();

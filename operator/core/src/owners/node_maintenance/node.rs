@@ -12,11 +12,7 @@ use serde_json::{Value, json};
 
 /// The taints of a node in maintenance, all NoSchedule.
 pub(super) fn taints(group: MaintenanceGroup) -> [&'static str; 2] {
-    let drain = match group {
-        MaintenanceGroup::Medik8s => marks::MEDIK8S_DRAIN,
-        MaintenanceGroup::KubeVirt => marks::KUBEVIRT_DRAIN,
-    };
-    [drain, marks::UNSCHEDULABLE]
+    [group.taint(), marks::UNSCHEDULABLE]
 }
 
 pub(super) fn is_taint(taint: &Value, key: &str) -> bool {
@@ -36,9 +32,8 @@ pub(super) fn is_references(
     view: &MaintenanceView,
     observed: &Observed,
 ) -> bool {
-    let others = observed
-        .maintenances
-        .values()
+    let mut maintenances = observed.maintenances.values();
+    let others = maintenances
         .any(|other| other.owner != view.owner && other.spec.node_name == node.name && !other.deleting);
     view.status.phase.is_some()
         && !others

@@ -243,12 +243,8 @@ impl<'a> Pass<'a> {
     /// Begins as many nodes as may be, reports the rest, and says why nothing is begun at all, if so.
     fn admit(&mut self) -> Option<Why> {
         let gate = self.marks_gate();
-        let selected: Vec<&'a NodeView> = self
-            .observed
-            .nodes
-            .values()
-            .filter(|node| self.selects(node))
-            .collect();
+        let nodes = self.observed.nodes.values();
+        let selected: Vec<&'a NodeView> = nodes.filter(|node| self.selects(node)).collect();
         let hold = self.hold.take().or(gate);
         let mut waiting = Waiting::of(self, &selected, hold);
         queue::admit(&mut waiting);
@@ -324,9 +320,8 @@ impl<'a> Pass<'a> {
         let (view, observed) = (self.view, self.observed);
         let in_flight = self.in_flight.clone();
         let goes_on = self.going_on();
-        let running: BTreeSet<&str> = self
-            .jobs
-            .values()
+        let jobs = self.jobs.values();
+        let running: BTreeSet<&str> = jobs
             .filter(|(_, job)| !job.paused && job.ended.is_none())
             .map(|(_, job)| job.node.as_str())
             .collect();
@@ -368,9 +363,8 @@ impl<'a> Pass<'a> {
     /// Deletes Jobs that nobody waits for: of nodes that are gone, and of versions that are not asked for any more and
     /// never began. What runs is never killed.
     fn remove_jobs(&mut self) {
-        let due: Vec<(Key, String)> = self
-            .jobs
-            .values()
+        let jobs = self.jobs.values();
+        let due: Vec<(Key, String)> = jobs
             .filter(|(_, job)| !job.deleting)
             .filter(|(_, job)| {
                 let gone = !self.observed.nodes.contains_key(&job.node);
@@ -393,11 +387,8 @@ impl<'a> Pass<'a> {
         let all = || self.flying.iter().chain(&self.over);
         let verdicts = all().flat_map(|change| &change.status.verdicts);
         let judged: BTreeSet<&str> = verdicts.filter_map(|verdict| verdict.job.as_deref()).collect();
-        let busy: BTreeSet<&str> = self
-            .flying
-            .iter()
-            .map(|change| change.spec.target.run_id.as_str())
-            .collect();
+        let flying = self.flying.iter();
+        let busy: BTreeSet<&str> = flying.map(|change| change.spec.target.run_id.as_str()).collect();
         let nodes = &self.out.report.nodes;
         let waits = nodes.values().any(|node| node.step == Step::Selected) && self.leaving.is_none();
         let mut ended: BTreeSet<&str> = all().map(|change| change.spec.target.run_id.as_str()).collect();

@@ -147,9 +147,8 @@ pub fn digest<'s>(view: &PlanView, version: &str, secrets: impl Iterator<Item = 
     );
     if !view.digest.is_empty() {
         // What numo or a person told numo on the Plan is no part of the other's hash.
-        let annotations: Map = view
-            .copied_annotations
-            .iter()
+        let copied_annotations = view.copied_annotations.iter();
+        let annotations: Map = copied_annotations
             .chain(&view.uncopied_annotations)
             .map(|(key, value)| (key.clone(), value.clone()))
             .collect();

@@ -42,12 +42,8 @@ pub const REFUSALS: &[Reason] = &[
 
 /// Why no node may be let go, and nothing written but what holds the pools, until somebody mends the run or the cluster.
 pub fn refusal(view: &RunView<'_>) -> Option<Why> {
-    let problem = view
-        .intent
-        .problems
-        .iter()
-        .find(|why| why.reason != Reason::Validating)
-        .cloned();
+    let mut problems = view.intent.problems.iter();
+    let problem = problems.find(|why| why.reason != Reason::Validating).cloned();
     external(view)
         .or(problem)
         .or_else(|| view.desired.as_ref().err().cloned())
@@ -103,10 +99,8 @@ fn control_plane_selected(view: &RunView<'_>) -> Option<Why> {
     let custom = view.intent.pools.iter().copied().chain(view.intent.canary);
     for pool in custom.filter(|pool| !BUILT_IN.contains(&pool.name.as_str())) {
         let selector = mark::own_selector(pool);
-        let masters: Vec<&str> = view
-            .observed
-            .nodes
-            .values()
+        let nodes = view.observed.nodes.values();
+        let masters: Vec<&str> = nodes
             .filter(|node| selector::selects(&selector, &node.labels))
             .filter(|node| {
                 matches!(pools::home_now(view.observed, &node.labels), Home::Pool(name) if CONTROL_PLANE.contains(&name))
@@ -382,10 +376,8 @@ fn dry_run(view: &RunView<'_>) -> Option<Why> {
 }
 
 fn pools_pausing(view: &RunView<'_>) -> Option<Why> {
-    let waiting: Vec<&str> = view
-        .intent
-        .pools
-        .iter()
+    let pools = view.intent.pools.iter();
+    let waiting: Vec<&str> = pools
         .filter(|pool| !pool.paused || mark::paused_by(pool).is_none_or(|mark| mark.owner != view.run.uid))
         .filter(|pool| held_by_run(view, pool).is_none())
         .map(|pool| pool.name.as_str())
