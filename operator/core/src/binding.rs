@@ -71,9 +71,7 @@ pub fn wrong_selector(spec: &MutexBindingSpec) -> Option<String> {
                 .to_owned(),
         );
     }
-    let labels = serde_json::to_value(owners.labels.as_ref()?).ok()?;
-    let problem = selector::wrong(&labels)?;
-    Some(format!("spec.ownerSelector.labels: {problem}"))
+    selector::problem("spec.ownerSelector.labels", owners.labels.as_ref())
 }
 
 /// A field that means nothing for the kind of owner that a binding speaks of: field, found, wanted. It is refused, as whoever wrote it
@@ -131,11 +129,7 @@ pub fn wrong(view: &BindingView, observed: &Observed) -> Option<Why> {
     let settings = &spec.settings;
     let invalid = || {
         let limit = || wrong_limit(spec);
-        let first = || {
-            let first = serde_json::to_value(settings.first.as_ref()?).ok()?;
-            let problem = selector::wrong(&first)?;
-            Some(format!("spec.first: {problem}"))
-        };
+        let first = || selector::problem("spec.first", settings.first.as_ref());
         let drain = || {
             let problem = DrainOptions::problem(spec.drain.as_ref()?)?;
             Some(format!("spec.drain.{problem}"))

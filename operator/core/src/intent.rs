@@ -115,7 +115,7 @@ impl<'a> Intent<'a> {
         hold_without_trigger(spec, &mut problems);
         let first = spec.first.as_ref();
         let first = first.and_then(|selector| serde_json::to_value(selector).ok());
-        problems.extend(wrong_fields(run, first.as_ref()));
+        problems.extend(wrong_fields(run));
         let await_workloads = spec.await_workloads.unwrap_or(true);
         let workloads_check = run.workloads_check.as_deref();
         let own = own(workloads_check, await_workloads);
@@ -246,10 +246,9 @@ pub fn parse_limit(value: &impl serde::Serialize) -> Result<IntOrPercent, String
 }
 
 /// What is wrong with fields that can be judged by themselves.
-fn wrong_fields(run: &RunConfigView, first: Option<&Value>) -> impl Iterator<Item = Why> {
-    let first = first.and_then(selector::wrong);
+fn wrong_fields(run: &RunConfigView) -> impl Iterator<Item = Why> {
     let problems = [
-        first.map(|problem| format!("spec.first: {problem}")),
+        selector::problem("spec.first", run.spec.first.as_ref()),
         schedule(run).err(),
         run.spec.awaited_workloads.as_ref().and_then(ready::problem),
         run.misread.clone(),

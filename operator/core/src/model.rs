@@ -321,11 +321,8 @@ impl Imagined {
             .collect();
         if let Some(node) = self.observed.nodes.get_mut(&node) {
             if owner.kind == OwnerKind::Plan.name() {
-                let hash = report
-                    .plan
-                    .as_ref()
-                    .map(|plan| plan.hash.clone())
-                    .unwrap_or_default();
+                let plan = report.plan.as_ref();
+                let hash = plan.map(|plan| plan.hash.clone()).unwrap_or_default();
                 node.labels.insert(plan::label(&owner.name), hash);
             } else if owner.kind == OwnerKind::MutexRunConfig.name() {
                 let all = selectors.iter().map(|(name, selector)| (name.as_str(), selector));

@@ -55,9 +55,8 @@ pub(crate) fn problem(awaited: &AwaitedWorkloads) -> Option<String> {
         ("namespaceSelector", &awaited.namespace_selector),
         ("podSelector", &awaited.pod_selector),
     ];
-    selectors.into_iter().find_map(|(field, selector)| {
-        let selector = serde_json::to_value(selector.as_ref()?).ok()?;
-        let problem = selector::wrong(&selector)?;
-        Some(format!("spec.awaitedWorkloads.{field}: {problem}"))
+    let mut selectors = selectors.into_iter();
+    selectors.find_map(|(field, selector)| {
+        selector::problem(&format!("spec.awaitedWorkloads.{field}"), selector.as_ref())
     })
 }

@@ -1,6 +1,7 @@
 //! Label selectors (`matchLabels`, `matchExpressions`): what one selects, and what keeps one from being understood.
 
 use crate::{key::Map, names};
+use serde::Serialize;
 use serde_json::Value;
 
 /// A selector taken apart once, for all that it is asked about.
@@ -101,6 +102,12 @@ pub fn wrong(selector: &Value) -> Option<String> {
             )),
         }
     })
+}
+
+/// What keeps the selector in a field from being understood; the field is named.
+pub fn problem(field: &str, given: Option<&impl Serialize>) -> Option<String> {
+    let selector = serde_json::to_value(given?).ok()?;
+    Some(format!("{field}: {}", wrong(&selector)?))
 }
 
 #[cfg(test)]

@@ -44,10 +44,8 @@ impl DrainOptions {
     pub fn of(settings: Option<&DrainSettings>) -> Self {
         let none = DrainSettings::default();
         let given = settings.unwrap_or(&none);
-        let selector = given
-            .pod_selector
-            .as_ref()
-            .and_then(|selector| serde_json::to_value(selector).ok());
+        let pod_selector = given.pod_selector.as_ref();
+        let selector = pod_selector.and_then(|selector| serde_json::to_value(selector).ok());
         Self {
             force: given.force.unwrap_or(true),
             delete_emptydir_data: given.delete_emptydir_data.unwrap_or(true),
@@ -84,11 +82,7 @@ impl DrainOptions {
             None | Some(DrainOrder::Together | DrainOrder::Priority) if !label.is_empty() => {
                 Some(format!("orderLabel: found {label}, wanted order: Label with it"))
             }
-            _ => {
-                let selector = settings.pod_selector.as_ref()?;
-                let selector = serde_json::to_value(selector).ok()?;
-                selector::wrong(&selector).map(|problem| format!("podSelector: {problem}"))
-            }
+            _ => selector::problem("podSelector", settings.pod_selector.as_ref()),
         }
     }
 }

@@ -48,10 +48,8 @@ pub(super) fn progress(attempt: &Attempt<'_>, inquiry: &Inquiry<'_>) -> Progress
     if view.under_way {
         return asked.answering();
     }
-    let of_now = view
-        .answer
-        .as_ref()
-        .filter(|_| view.generation == rule.generation);
+    let answer = view.answer.as_ref();
+    let of_now = answer.filter(|_| view.generation == rule.generation);
     let Some((at, answer)) = of_now else {
         return Progress::Evaluate(request);
     };

@@ -2,13 +2,13 @@
 
 use crate::{
     action::{EvaluationRequest, JobRequest},
-    observed::Observed,
+    observed::{NodeView, Observed},
     owner::Owner,
     verdict::{Answers, Question},
     why::Why,
 };
 use jiff::Timestamp;
-use numo_api::{FailurePolicy, RuleWait, VerdictRecord};
+use numo_api::{FailurePolicy, RuleWait, VerdictRecord, marks::openshift::HOSTNAME};
 
 /// What the rules are asked about.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +37,26 @@ pub struct Subject<'a> {
     pub since: Option<Timestamp>,
     /// Since when rules have made it wait, as it is written down: no restart begins their timeouts anew.
     pub waits: &'a [RuleWait],
+}
+
+impl<'a> Subject<'a> {
+    /// A node that waits for its turn, after so many attempts. Pool, versions and run are its owner's to say.
+    pub fn waiting(owner: &'a Owner, owner_uid: &'a str, node: &'a NodeView, attempts: i32) -> Self {
+        Self {
+            owner,
+            owner_uid,
+            node: &node.name,
+            node_uid: &node.uid,
+            hostname: node.label(HOSTNAME),
+            pool: "",
+            from_version: "",
+            to_version: "",
+            run: "",
+            round: attempts.saturating_add(1),
+            since: None,
+            waits: &[],
+        }
+    }
 }
 
 /// What rules are asked about, and all that tells how they come along.

@@ -17,7 +17,7 @@ use crate::{
     why::Why,
 };
 use jiff::Timestamp;
-use numo_api::{FailurePolicy, Outcome, Phase, Reason, Step, VerdictRecord, marks::openshift};
+use numo_api::{FailurePolicy, Outcome, Phase, Reason, Step, VerdictRecord};
 
 /// Whose rules they are, and what is known.
 #[derive(Clone, Copy, Debug)]
@@ -84,11 +84,6 @@ impl Phases<'_> {
             .last()
             .and_then(|verdict| journal::time(Some(&verdict.at)));
         Subject {
-            owner: self.owner,
-            owner_uid: self.owner_uid,
-            node: &node.name,
-            node_uid: &node.uid,
-            hostname: node.label(openshift::HOSTNAME),
             pool: self.pool,
             from_version: status.pin.as_ref().map_or("", |pin| pin.from_version.as_str()),
             to_version: self.to_version,
@@ -96,6 +91,7 @@ impl Phases<'_> {
             round: status.attempt.max(1),
             since: journal::time(status.since.as_deref()).max(last),
             waits: &status.rule_waits,
+            ..Subject::waiting(self.owner, self.owner_uid, node, 0)
         }
     }
 

@@ -178,18 +178,11 @@ impl<'m> Queue<'m> for Waiting<'_, 'm> {
         }
         let attempt = member.change.map_or(0, |change| change.status.attempt);
         let subject = Subject {
-            owner: view.owner,
-            owner_uid: &view.run.uid,
-            node: &member.node.name,
-            node_uid: &member.node.uid,
-            hostname: member.node.label(openshift::HOSTNAME),
             pool: &member.pool.name,
             from_version: member.version.unwrap_or_default(),
             to_version: view.desired.as_deref().unwrap_or_default(),
             run: &view.run_id,
-            round: attempt.saturating_add(1),
-            since: None,
-            waits: &[],
+            ..Subject::waiting(view.owner, &view.run.uid, member.node, attempt)
         };
         rules::admission(&view.intent.rules, &subject, view.observed, view.now)
     }

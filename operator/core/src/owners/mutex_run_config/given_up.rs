@@ -48,21 +48,18 @@ impl RunView<'_> {
         self.changes()
             .filter(|change| change.spec.target.run_id == self.run_id)
             .find_map(|change| {
-                let by_person = change
-                    .spec
-                    .directive
-                    .as_ref()
-                    .is_some_and(|directive| directive.action == DirectiveAction::Abort);
+                let directive = change.spec.directive.as_ref();
+                let by_person = directive.filter(|said| said.action == DirectiveAction::Abort);
                 let by_rule = change.status.step == Some(Step::Failed)
                     && change.status.reason.as_deref() == Some(Reason::RuleFailed.name())
                     && !retry_asked(change);
-                let message = match &change.spec.directive {
-                    Some(directive) if by_person => persons_words("given up", change, directive),
-                    _ if by_rule => {
+                let message = match by_person {
+                    Some(directive) => persons_words("given up", change, directive),
+                    None if by_rule => {
                         let why = change.status.message.as_deref().unwrap_or("a rule failed");
                         format!("NodeChange {} gave the run up: {why}", change.key)
                     }
-                    _ => return None,
+                    None => return None,
                 };
                 Some(Why::new(Reason::Aborted, message))
             })

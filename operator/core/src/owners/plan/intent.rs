@@ -180,10 +180,8 @@ impl<'a> Intent<'a> {
         let bound = bindings(view, observed).find_map(|(_, binding)| binding.drain.as_ref());
         let drain = spec.drain.as_ref().map(|drain| options(drain, bound));
         let cordons = drain.is_some() || spec.cordon == Some(true);
-        let delay = spec
-            .post_complete_delay
-            .as_deref()
-            .filter(|text| !text.is_empty());
+        let delay = spec.post_complete_delay.as_deref();
+        let delay = delay.filter(|text| !text.is_empty());
         let delay_millis = delay.map_or(Some(0), duration_millis);
         let selector_problem = selector::wrong(&view.selector);
         Self {
@@ -284,10 +282,10 @@ fn invalid(view: &PlanView, delay_millis: Option<i64>) -> Option<String> {
         if drain.delete_emptydir_data.is_some() && drain.delete_local_data.is_some() {
             return Some("spec.drain cannot specify both deleteEmptydirData and deleteLocalData".to_owned());
         }
-        let selector = drain.pod_selector.as_ref();
-        let selector = selector.and_then(|selector| serde_json::to_value(selector).ok());
-        if let Some(problem) = selector.and_then(|selector| selector::wrong(&selector)) {
-            return Some(format!("spec.drain.podSelector is not selectable: {problem}"));
+        let field = "spec.drain.podSelector is not selectable";
+        let problem = selector::problem(field, drain.pod_selector.as_ref());
+        if problem.is_some() {
+            return problem;
         }
         if let Some(found) = &drain.timeout
             && timeout_seconds(found).is_none()
@@ -380,9 +378,8 @@ fn options(drain: &PlanDrain, bound: Option<&DrainSettings>) -> DrainOptions {
     // A pod that no budget lets go would keep the node cordoned for as long as the drain may take, and every other node with it.
     settings.probe = settings.probe.or(Some(drain.disable_eviction != Some(true)));
     let mut options = DrainOptions::of(Some(&settings));
-    let mut selector = drain
-        .pod_selector
-        .as_ref()
+    let pod_selector = drain.pod_selector.as_ref();
+    let mut selector = pod_selector
         .and_then(|selector| serde_json::to_value(selector).ok())
         .unwrap_or_else(|| json!({}));
     let more = json!({"key": marks::PLAN_CONTROLLER, "operator": "DoesNotExist"});

@@ -517,11 +517,8 @@ impl PlanView {
         let resolved = conditions
             .into_iter()
             .find(|one| one.type_ == types::LATEST_RESOLVED)?;
-        let named = self
-            .status
-            .latest_version
-            .as_deref()
-            .is_some_and(|version| !version.is_empty());
+        let latest_version = self.status.latest_version.as_deref();
+        let named = latest_version.is_some_and(|version| !version.is_empty());
         let good = named && resolved.status == "True" && resolved.reason.as_deref() == Some("Channel");
         if !good {
             return None;

@@ -247,11 +247,8 @@ pub fn held_by_run(view: &RunView<'_>, pool: &PoolView) -> Option<Why> {
         if !names_pool(view, other, &pool.name) {
             return None;
         }
-        let over = other
-            .status
-            .run
-            .as_ref()
-            .is_some_and(|run| run.finished_at.is_some());
+        let run = other.status.run.as_ref();
+        let over = run.is_some_and(|run| run.finished_at.is_some());
         let ended = if over {
             ", whose run is over: a person must delete it, or have it go on, before the pool is free"
         } else {
