@@ -28,10 +28,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 /// A Machine and where it is.
 pub type Placed<'a> = (&'a (MachineApi, Key), &'a MachineView);
 
-/// The Machines of each node.
+/// The Machines that name each node; whose each is, is found out for the few nodes that are asked about.
 fn machines(observed: &Observed) -> HashMap<&str, Vec<Placed<'_>>> {
     let mut all: HashMap<&str, Vec<Placed<'_>>> = HashMap::with_capacity(observed.machines.len());
-    for (place, machine) in observed.machines_of_nodes() {
+    for (place, machine) in &observed.machines {
         all.entry(&machine.node).or_default().push((place, machine));
     }
     all
@@ -150,7 +150,8 @@ impl<'a> RunView<'a> {
 
     /// The Machines of a node, one as a rule.
     pub fn machines_of(&self, node: &str) -> impl Iterator<Item = Placed<'a>> + '_ {
-        self.machines.get(node).into_iter().flatten().copied()
+        let named = self.machines.get(node).into_iter().flatten().copied();
+        named.filter(|(place, machine)| self.observed.is_machine_of(place, &machine.node))
     }
 
     /// Number of nodes that have their turn.
