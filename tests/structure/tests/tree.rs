@@ -40,7 +40,7 @@ fn a_function_that_is_named_like_a_question_does_not_write() {
 const LARGE: [(&str, usize, usize); 6] = [
     ("api", 0, 0),
     ("core", 5, 17),
-    ("plugin", 1, 3),
+    ("plugin", 1, 0),
     ("cli", 0, 0),
     ("author", 1, 3),
     ("numo", 0, 36),
