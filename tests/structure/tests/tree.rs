@@ -43,7 +43,7 @@ const LARGE: [(&str, usize, usize); 6] = [
     ("plugin", 1, 0),
     ("cli", 0, 0),
     ("author", 1, 0),
-    ("numo", 0, 36),
+    ("numo", 0, 1),
 ];
 /// The lines of a file that is large.
 const LARGE_FILE: usize = 600;
