@@ -6,12 +6,12 @@
 
 use crate::{
     admit::schedule::Schedule,
-    drain::{self, DrainOptions},
+    drain::DrainOptions,
     intent,
     key::Key,
     observed::{BindingView, Map, Observed},
     owner::Owner,
-    pools,
+    selector,
     why::Why,
 };
 use numo_api::{DrainBy, MutexBindingSpec, Phase, Reason, mutex_binding::GATED_KINDS};
@@ -26,14 +26,7 @@ pub const PLAN_PHASES: [Phase; 6] = [
     Phase::OnFailure,
 ];
 /// The phases in which a NodeMaintenance asks its rules.
-pub const MAINTENANCE_PHASES: [Phase; 6] = [
-    Phase::Admit,
-    Phase::Pre,
-    Phase::PreRelease,
-    Phase::BeforeUncordon,
-    Phase::Post,
-    Phase::OnFailure,
-];
+pub const MAINTENANCE_PHASES: [Phase; 6] = PLAN_PHASES;
 
 /// The kind that a binding means, also where it is written as kubectl takes it (`plans`) or in other case. None for a
 /// kind that no binding gates.
@@ -58,7 +51,7 @@ pub fn speaks_of(spec: &MutexBindingSpec, kind: &str, namespace: &str, labels: &
     kind_meant(spec) == Some(kind)
         && in_namespace()
         && selector.is_none_or(|selector| {
-            drain::wrong_selector(&selector).is_some() || pools::matches(&selector, labels)
+            selector::wrong(&selector).is_some() || selector::matches(&selector, labels)
         })
 }
 
@@ -78,9 +71,7 @@ pub fn wrong_selector(spec: &MutexBindingSpec) -> Option<String> {
                 .to_owned(),
         );
     }
-    let labels = serde_json::to_value(owners.labels.as_ref()?).ok()?;
-    let problem = drain::wrong_selector(&labels)?;
-    Some(format!("spec.ownerSelector.labels: {problem}"))
+    selector::problem("spec.ownerSelector.labels", owners.labels.as_ref())
 }
 
 /// A field that means nothing for the kind of owner that a binding speaks of: field, found, wanted. It is refused, as whoever wrote it
@@ -138,11 +129,7 @@ pub fn wrong(view: &BindingView, observed: &Observed) -> Option<Why> {
     let settings = &spec.settings;
     let invalid = || {
         let limit = || wrong_limit(spec);
-        let first = || {
-            let first = serde_json::to_value(settings.first.as_ref()?).ok()?;
-            let problem = drain::wrong_selector(&first)?;
-            Some(format!("spec.first: {problem}"))
-        };
+        let first = || selector::problem("spec.first", settings.first.as_ref());
         let drain = || {
             let problem = DrainOptions::problem(spec.drain.as_ref()?)?;
             Some(format!("spec.drain.{problem}"))

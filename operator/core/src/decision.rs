@@ -1,6 +1,8 @@
 //! What a decision is made from, and what it says.
 
-use crate::{action::Planned, observed::Observed, owner::Owner, report::Report, verdict::Question};
+use crate::{
+    action::Planned, observed::Observed, owner::Owner, report::Report, time::wake_by, verdict::Question,
+};
 use jiff::Timestamp;
 
 /// All that was seen, at one time, for one owner.
@@ -32,6 +34,6 @@ pub struct Decision {
 impl Decision {
     /// Asks to decide again at `at`.
     pub(crate) fn wake(&mut self, at: Timestamp) {
-        self.wake_at = Some(self.wake_at.map_or(at, |known| known.min(at)));
+        wake_by(&mut self.wake_at, at);
     }
 }

@@ -108,11 +108,8 @@ fn clock(at: Timestamp, seconds: i64) -> String {
 
 /// When the owner of this report is done, by the journals of its run.
 pub fn eta(report: &Report, observed: &Observed, now: Timestamp) -> Eta {
-    let left: Vec<_> = report
-        .nodes
-        .iter()
-        .filter(|(_, node)| !node.step.is_terminal())
-        .collect();
+    let nodes = report.nodes.iter();
+    let left: Vec<_> = nodes.filter(|(_, node)| !node.step.is_terminal()).collect();
     let hold = report.hold.as_ref();
     if report.nodes.is_empty()
         && let Some(why) = hold.filter(|why| has_no_end(why, true))
@@ -121,15 +118,7 @@ pub fn eta(report: &Report, observed: &Observed, now: Timestamp) -> Eta {
         return Eta::Held(why.reason, why.who());
     }
     if left.is_empty() {
-        let (done, of) = (report.count(|node| node.step == Step::Done), report.nodes.len());
-        let given_up = report.result == Some(RunResult::Aborted)
-            || matches!(report.phase, RunPhase::Held)
-            || hold.is_some_and(|why| why.reason == Reason::Aborted);
-        return if done == of && !given_up {
-            Eta::Done
-        } else {
-            Eta::Over { done, of }
-        };
+        return ended(report);
     }
     let in_flight: Vec<_> = left.iter().filter(|(_, node)| node.in_flight()).collect();
     // The last node is done when each is: one that waits without end holds up the end of all.
@@ -153,28 +142,32 @@ pub fn eta(report: &Report, observed: &Observed, now: Timestamp) -> Eta {
     if let Some(why) = whys().find(|why| why.reason.is_of_hours()) {
         return Eta::Held(why.reason, why.who());
     }
-    let Some(Pace {
-        median_seconds,
-        of,
-        under_way,
-    }) = pace(report, observed, now)
-    else {
+    let Some(pace) = pace(report, observed, now) else {
         return Eta::NoneDone;
     };
     let at_once = in_flight.len().max(1);
-    let waiting = i64::try_from(left.len() - in_flight.len()).unwrap_or(i64::MAX);
-    let all = waiting
-        .saturating_mul(median_seconds)
-        .saturating_add(under_way.iter().sum());
-    let spread = all / i64::try_from(at_once).unwrap_or(1);
-    let seconds = spread.max(under_way.into_iter().max().unwrap_or(0));
+    let seconds = pace.seconds_for(left.len() - in_flight.len(), at_once);
     Eta::In {
         seconds,
         at: later(now, seconds),
         left: left.len(),
         at_once,
-        median_seconds,
-        of,
+        median_seconds: pace.median_seconds,
+        of: pace.of,
+    }
+}
+
+/// Nothing is left to be done.
+fn ended(report: &Report) -> Eta {
+    let (done, of) = (report.count(|node| node.step == Step::Done), report.nodes.len());
+    let hold = report.hold.as_ref();
+    let given_up = report.result == Some(RunResult::Aborted)
+        || matches!(report.phase, RunPhase::Held)
+        || hold.is_some_and(|why| why.reason == Reason::Aborted);
+    if done == of && !given_up {
+        Eta::Done
+    } else {
+        Eta::Over { done, of }
     }
 }
 
@@ -205,6 +198,18 @@ pub struct Pace {
     pub of: usize,
     /// What each node in flight has left of that (seconds).
     pub under_way: Vec<i64>,
+}
+
+impl Pace {
+    /// How long it takes until so many more nodes, and those in flight, are done (seconds).
+    fn seconds_for(&self, waiting: usize, at_once: usize) -> i64 {
+        let waiting = i64::try_from(waiting).unwrap_or(i64::MAX);
+        let all = waiting
+            .saturating_mul(self.median_seconds)
+            .saturating_add(self.under_way.iter().sum());
+        let spread = all / i64::try_from(at_once).unwrap_or(1);
+        spread.max(self.under_way.iter().copied().max().unwrap_or(0))
+    }
 }
 
 /// How fast the nodes of the owner of this report change, by the journals of its run; none before one is done.

@@ -86,38 +86,42 @@ pub fn forecast(
             continue;
         }
         let is_closed = budgets(observed, pod, options, &mut say);
-        if pod.controller.is_none() {
-            let message = format!("Pod {} has no controller: nobody makes it again", pod.key);
-            say(Weight::Costs, None, message);
-        }
-        if pod.empty_dir {
-            let message = format!("Pod {} loses what is in its emptyDir volumes", pod.key);
-            say(Weight::Costs, None, message);
-        }
-        for claim in &pod.claims {
-            if let Some(volume) = around.bound_to_node.get(&Key::new(&pod.key.namespace, claim)) {
-                let message = format!(
-                    "Pod {} cannot run elsewhere: its claim {claim} is bound to volume {volume}, which is on one node",
-                    pod.key
-                );
-                say(Weight::Costs, None, message);
-            }
-        }
-        let replicas = pod
-            .controller
-            .as_ref()
-            .and_then(|(_, _, uid)| around.replicas.get(uid));
-        if replicas == Some(&1) && !is_closed {
-            let message = format!(
-                "Pod {} is the only one of {}: it is away until it runs elsewhere",
-                pod.key,
-                drain::controller_of(pod)
-            );
-            say(Weight::Costs, None, message);
-        }
+        costs(around, pod, is_closed, &mut say);
     }
     found.sort_by(|a, b| (a.weight, &a.pod).cmp(&(b.weight, &b.pod)));
     Some(found)
+}
+
+/// What is lost or away when the pod goes.
+fn costs(
+    around: &Surroundings,
+    pod: &PodView,
+    is_closed: bool,
+    say: &mut impl FnMut(Weight, Option<Reason>, String),
+) {
+    let mut say = |message| say(Weight::Costs, None, message);
+    let key = &pod.key;
+    if pod.controller.is_none() {
+        say(format!("Pod {key} has no controller: nobody makes it again"));
+    }
+    if pod.empty_dir {
+        say(format!("Pod {key} loses what is in its emptyDir volumes"));
+    }
+    for claim in &pod.claims {
+        if let Some(volume) = around.bound_to_node.get(&Key::new(&key.namespace, claim)) {
+            say(format!(
+                "Pod {key} cannot run elsewhere: its claim {claim} is bound to volume {volume}, which is on one node"
+            ));
+        }
+    }
+    let controller = pod.controller.as_ref();
+    let replicas = controller.and_then(|(_, _, uid)| around.replicas.get(uid));
+    if replicas == Some(&1) && !is_closed {
+        let of = drain::controller_of(pod);
+        say(format!(
+            "Pod {key} is the only one of {of}: it is away until it runs elsewhere"
+        ));
+    }
 }
 
 /// Budgets behind which the node has more pods than may be disrupted at once.
@@ -166,9 +170,8 @@ fn budgets(
     if options.disable_eviction || pod.pending {
         return false;
     }
-    let covering: Vec<_> = observed
-        .disruption_budgets
-        .iter()
+    let disruption_budgets = observed.disruption_budgets.iter();
+    let covering: Vec<_> = disruption_budgets
         .filter(|(key, budget)| key.namespace == pod.key.namespace && drain::covers(budget, &pod.labels))
         .collect();
     // The API server knows no way through two of them.

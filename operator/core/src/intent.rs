@@ -5,18 +5,20 @@
 
 use crate::{
     admit::schedule::Schedule,
-    drain::wrong_selector,
     key::Key,
     names,
-    observed::{IntOrPercent, NodeView, Observed, PoolView, RuleView, RunConfigView, Validity},
+    observed::{IntOrPercent, NodeView, Observed, PoolView, RuleView, RunConfigView},
     owner::OwnerKind,
     pools::{BUILT_IN, CONTROL_PLANE},
     ready,
+    rules::unusable,
+    selector,
     turn::journal::MAX_VERDICTS,
     why::Why,
 };
 use numo_api::{
     MutexRunConfigSpec, ObjectRef, Order, Phase, Reason, Strategy, Terms,
+    marks::{SUSPEND, openshift},
     mutex_run_config::{HoldPools, NotReadyPolicy, OnExit, OnRefusal, Quarantine, Trigger},
 };
 use serde_json::Value;
@@ -94,64 +96,26 @@ impl<'a> Intent<'a> {
     pub fn parse(run: &'a RunConfigView, observed: &'a Observed) -> Self {
         let spec = &run.spec;
         let mut problems = Vec::new();
-        let canary_name = spec.canary.as_ref().and_then(|canary| canary.name.as_deref());
-        let strategy = spec.strategy.unwrap_or(if spec.canary.is_some() {
-            Strategy::CanaryPool
-        } else {
-            Strategy::DesiredConfig
-        });
+        let by_default = match spec.canary {
+            Some(_) => Strategy::CanaryPool,
+            None => Strategy::DesiredConfig,
+        };
+        let strategy = spec.strategy.unwrap_or(by_default);
         let rules = rules(run, observed, strategy, &mut problems);
         let pools = target_pools(run, observed, &mut problems);
-        let canary = match (strategy, canary_name) {
-            (Strategy::DesiredConfig, _) => None,
-            (Strategy::CanaryPool, None) => {
-                problems.push(Why::new(
-                    Reason::CanaryNotFound,
-                    "spec.canary.name is empty, wanted the name of a MachineConfigPool (strategy CanaryPool)",
-                ));
-                None
-            }
-            (Strategy::CanaryPool, Some(name)) => canary(name, observed, &pools, &mut problems),
-        };
-        let mut limit = |field: &str, found: Option<Result<IntOrPercent, String>>| {
-            found
-                .unwrap_or(Ok(IntOrPercent::Int(1)))
-                .unwrap_or_else(|problem| {
-                    problems.push(Why::new(Reason::InvalidField, format!("{field}: {problem}")));
-                    IntOrPercent::Int(1)
-                })
-        };
+        let canary = (strategy == Strategy::CanaryPool)
+            .then(|| canary(spec, observed, &pools, &mut problems))
+            .flatten();
         let max_unavailable = limit(
             "spec.maxUnavailable",
-            spec.max_unavailable.as_ref().map(parse_limit),
+            spec.max_unavailable.as_ref(),
+            &mut problems,
         );
-        let failure_budget = limit(
-            "spec.failureBudget",
-            spec.failure_budget.as_ref().map(parse_limit),
-        );
+        let failure_budget = limit("spec.failureBudget", spec.failure_budget.as_ref(), &mut problems);
         hold_without_trigger(spec, &mut problems);
-        let first = spec
-            .first
-            .as_ref()
-            .and_then(|selector| serde_json::to_value(selector).ok());
-        let wrong = first.as_ref().and_then(wrong_selector);
-        problems
-            .extend(wrong.map(|problem| Why::new(Reason::InvalidField, format!("spec.first: {problem}"))));
-        let schedule = schedule(run).unwrap_or_else(|problem| {
-            problems.push(Why::new(Reason::InvalidField, problem));
-            Schedule::default()
-        });
-        let awaited = spec.awaited_workloads.as_ref();
-        problems.extend(
-            awaited
-                .and_then(ready::problem)
-                .map(|problem| Why::new(Reason::InvalidField, problem)),
-        );
-        problems.extend(
-            run.misread
-                .as_deref()
-                .map(|words| Why::new(Reason::InvalidField, words)),
-        );
+        let first = spec.first.as_ref();
+        let first = first.and_then(|selector| serde_json::to_value(selector).ok());
+        problems.extend(wrong_fields(run));
         let await_workloads = spec.await_workloads.unwrap_or(true);
         let workloads_check = run.workloads_check.as_deref();
         let own = own(workloads_check, await_workloads);
@@ -180,7 +144,7 @@ impl<'a> Intent<'a> {
             workloads_check,
             dry_run: spec.dry_run.unwrap_or(false),
             first,
-            schedule,
+            schedule: schedule(run).unwrap_or_default(),
             any_config: spec.trigger == Some(Trigger::AnyConfig),
             hold_always: spec.hold == Some(HoldPools::Always) && spec.trigger == Some(Trigger::AnyConfig),
             quarantine: spec.quarantine == Some(Quarantine::Taint),
@@ -281,22 +245,35 @@ pub fn parse_limit(value: &impl serde::Serialize) -> Result<IntOrPercent, String
     IntOrPercent::parse(&value)
 }
 
+/// What is wrong with fields that can be judged by themselves.
+fn wrong_fields(run: &RunConfigView) -> impl Iterator<Item = Why> {
+    let problems = [
+        selector::problem("spec.first", run.spec.first.as_ref()),
+        schedule(run).err(),
+        run.spec.awaited_workloads.as_ref().and_then(ready::problem),
+        run.misread.clone(),
+    ];
+    let problems = problems.into_iter().flatten();
+    problems.map(|problem| Why::new(Reason::InvalidField, problem))
+}
+
+/// A limit of the spec; 1 where it says none, or none that is understood.
+fn limit(field: &str, found: Option<&impl serde::Serialize>, problems: &mut Vec<Why>) -> IntOrPercent {
+    let found = found.map_or(Ok(IntOrPercent::Int(1)), parse_limit);
+    found.unwrap_or_else(|problem| {
+        problems.push(Why::new(Reason::InvalidField, format!("{field}: {problem}")));
+        IntOrPercent::Int(1)
+    })
+}
+
 fn suspended(run: &RunConfigView) -> Option<Why> {
-    if run.spec.suspend == Some(true) {
-        return Some(Why::new(
-            Reason::Suspended,
-            format!("MutexRunConfig {} has spec.suspend: true", run.key),
-        ));
-    }
-    let by = run.annotations.get(numo_api::marks::SUSPEND)?;
-    Some(Why::new(
-        Reason::Suspended,
-        format!(
-            "MutexRunConfig {} has annotation {}: {by}",
-            run.key,
-            numo_api::marks::SUSPEND
-        ),
-    ))
+    let message = if run.spec.suspend == Some(true) {
+        format!("MutexRunConfig {} has spec.suspend: true", run.key)
+    } else {
+        let by = run.annotations.get(SUSPEND)?;
+        format!("MutexRunConfig {} has annotation {SUSPEND}: {by}", run.key)
+    };
+    Some(Why::new(Reason::Suspended, message))
 }
 
 /// What a reference refers to; its namespace is the run's if it has none.
@@ -326,21 +303,7 @@ fn rules<'a>(
         }
         let field = format!("spec.mutexRules[{index}]");
         let rule = observed.rules.get(&key);
-        match rule.map(|rule| &rule.validity) {
-            None => problems.push(Why::new(
-                Reason::RuleNotFound,
-                format!("{field}: found no MutexRule {key}, wanted an existing one"),
-            )),
-            Some(Validity::Invalid(_, message)) => problems.push(Why::new(
-                Reason::RuleInvalid,
-                format!("{field}: MutexRule {key} is not valid: {message}"),
-            )),
-            Some(Validity::Unknown) => problems.push(Why::new(
-                Reason::Validating,
-                format!("{field}: MutexRule {key} has not been judged by the API server yet"),
-            )),
-            Some(Validity::Valid) => {}
-        }
+        problems.extend(unusable(&field, &key, rule));
         let label_name = names::rule_label(&key.namespace, &key.name);
         let length = label_name.rsplit('/').next().map_or(0, str::len);
         if strategy == Strategy::CanaryPool && length > names::LABEL_MAX {
@@ -494,11 +457,18 @@ fn remembered(run: &RunConfigView) -> impl Iterator<Item = &str> {
 }
 
 fn canary<'a>(
-    name: &str,
+    spec: &MutexRunConfigSpec,
     observed: &'a Observed,
     pools: &[&PoolView],
     problems: &mut Vec<Why>,
 ) -> Option<&'a PoolView> {
+    let Some(name) = spec.canary.as_ref().and_then(|canary| canary.name.as_deref()) else {
+        problems.push(Why::new(
+            Reason::CanaryNotFound,
+            "spec.canary.name is empty, wanted the name of a MachineConfigPool (strategy CanaryPool)",
+        ));
+        return None;
+    };
     let Some(canary) = observed.pools.get(name) else {
         problems.push(Why::new(
             Reason::CanaryNotFound,
@@ -534,7 +504,7 @@ pub(crate) fn turn(order: Order, node: &NodeView) -> (bool, &str, i64) {
     let created = node.created.as_second();
     match order {
         Order::Zone => {
-            let zone = node.label(numo_api::marks::openshift::ZONE);
+            let zone = node.label(openshift::ZONE);
             (zone.is_empty(), zone, created)
         }
         Order::Oldest => (false, "", created),

@@ -1,6 +1,10 @@
-//! The name of an object.
+//! What every object has: its name, and labels and annotations.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Labels or annotations.
+pub type Map = BTreeMap<String, String>;
 
 /// Namespace and name of an object; the namespace of cluster-scoped objects is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -7,7 +7,7 @@
 use crate::{
     observed::{ChangeView, NodeView, Observed},
     owner::{MaintenanceGroup, OwnerKind},
-    pools,
+    selector,
     time::later,
     why::Why,
 };
@@ -97,9 +97,8 @@ impl<'a> Ledger<'a> {
                 || held.contains(node.name.as_str())
                 || taken.contains_key(node.name.as_str())
         };
-        let rows = observed
-            .budgets
-            .values()
+        let budgets = observed.budgets.values();
+        let rows = budgets
             .map(|budget| {
                 let mut groups: BTreeMap<&str, (usize, BTreeSet<&str>)> = BTreeMap::new();
                 for node in observed.nodes.values().filter(|node| covers(budget, node)) {
@@ -222,10 +221,8 @@ impl<'a> Ledger<'a> {
 
 /// The first budget that is paused and selects the node.
 pub fn stop(observed: &Observed, node: &NodeView) -> Option<Why> {
-    let budget = observed
-        .budgets
-        .values()
-        .find(|budget| budget.paused && covers(budget, node))?;
+    let mut budgets = observed.budgets.values();
+    let budget = budgets.find(|budget| budget.paused && covers(budget, node))?;
     Some(Why::new(
         Reason::Stopped,
         format!(
@@ -301,7 +298,7 @@ fn is_unavailable(node: &NodeView) -> bool {
 
 /// Whether the budget speaks of the node: `{}` selects all nodes, absent none.
 pub fn covers(budget: &crate::observed::BudgetView, node: &NodeView) -> bool {
-    !budget.selector.is_null() && pools::matches(&budget.selector, &node.labels)
+    !budget.selector.is_null() && selector::matches(&budget.selector, &node.labels)
 }
 
 fn group<'a>(budget: &crate::observed::BudgetView, node: &'a NodeView) -> &'a str {

@@ -59,6 +59,32 @@ pub struct Orphan {
 }
 
 impl Orphan {
+    /// A mark on an object, whose owner is not known by name.
+    fn of(
+        on: Marked,
+        (mark, owner): (&str, String),
+        message: impl Into<String>,
+        commands: Vec<String>,
+    ) -> Self {
+        let named = match on.kind {
+            "Lease" => &on.key.name,
+            _ => &on.key.to_string(),
+        };
+        Self {
+            left: Left {
+                object: format!("{} {named}", on.kind),
+                mark: mark.to_owned(),
+                owner,
+                message: message.into(),
+            },
+            on,
+            owner: None,
+            unknown: None,
+            held_nodes: None,
+            commands,
+        }
+    }
+
     /// What is to be said of it: the reason, and a sentence that ends with what ends it.
     pub fn said(&self) -> (Reason, String) {
         let owner = self.owner.as_ref().map_or_else(
@@ -78,46 +104,33 @@ impl Orphan {
             let said = format!("{object}: {message} ({mark}){rolls}, {words}; {end}");
             return (Reason::OwnerUnknown, said);
         }
-        match self.held_nodes {
-            Some(held) => {
-                let nodes = if held == 1 {
-                    "1 node".to_owned()
-                } else {
-                    format!("{held} nodes")
-                };
-                (
-                    Reason::PoolHeld,
-                    format!(
-                        "{} stays paused, no update reaches its nodes, and {owner}: {nodes} would roll without rules if it \
-                         were unpaused. A new MutexRunConfig with this pool among its targets takes it over; or unpause \
-                         it: {}",
-                        self.left.object,
-                        self.commands.join("; ")
-                    ),
-                )
-            }
-            None if self.left.owner.is_empty() && self.on.kind.starts_with("Machine") => (
-                Reason::OwnerGone,
-                format!(
-                    "{}: {} ({}), and nobody gives it back: {NOT_OURS}; {end}",
-                    self.left.object, self.left.message, self.left.mark
-                ),
-            ),
-            None if self.left.owner.is_empty() => (
-                Reason::OwnerGone,
-                format!(
-                    "{}: {} ({}), and its owner is gone; {end}",
-                    self.left.object, self.left.message, self.left.mark
-                ),
-            ),
-            None => (
-                Reason::OwnerGone,
-                format!(
-                    "{}: {} ({}), and {owner}; {end}",
-                    self.left.object, self.left.message, self.left.mark
-                ),
-            ),
+        let Left {
+            object,
+            mark,
+            message,
+            owner: uid,
+        } = &self.left;
+        if let Some(held) = self.held_nodes {
+            let s = if held == 1 { "" } else { "s" };
+            let said = format!(
+                "{object} stays paused, no update reaches its nodes, and {owner}: {held} node{s} would roll without rules \
+                 if it were unpaused. A new MutexRunConfig with this pool among its targets takes it over; or unpause it: \
+                 {}",
+                self.commands.join("; ")
+            );
+            return (Reason::PoolHeld, said);
         }
+        let so = if !uid.is_empty() {
+            owner
+        } else if self.on.kind.starts_with("Machine") {
+            format!("nobody gives it back: {NOT_OURS}")
+        } else {
+            "its owner is gone".to_owned()
+        };
+        (
+            Reason::OwnerGone,
+            format!("{object}: {message} ({mark}), and {so}; {end}"),
+        )
     }
 
     /// The mark alone, which says so itself if it stays.
@@ -183,9 +196,8 @@ pub fn all(observed: &Observed) -> Vec<Left> {
 /// The marks whose owner is gone, in the order in which they are safely taken back by hand: labels of the canary pool and
 /// selectors first, the pause of a pool last.
 pub fn orphans(observed: &Observed) -> Vec<Orphan> {
-    let alive: BTreeSet<&str> = observed
-        .runs
-        .values()
+    let runs = observed.runs.values();
+    let alive: BTreeSet<&str> = runs
         .map(|run| run.uid.as_str())
         .chain(observed.plans.values().map(|view| view.uid.as_str()))
         .chain(observed.maintenances.values().map(|view| view.uid.as_str()))
@@ -205,10 +217,8 @@ pub fn orphans(observed: &Observed) -> Vec<Orphan> {
             marks::RELEASE => {
                 let run = node.label(marks::RELEASE);
                 let of_change = is_of_run(observed, node, |owner| alive.contains(owner));
-                let of_run = observed
-                    .runs
-                    .values()
-                    .any(|view| view.status.run.as_ref().is_some_and(|last| last.id == run));
+                let mut runs = observed.runs.values();
+                let of_run = runs.any(|view| view.status.run.as_ref().is_some_and(|last| last.id == run));
                 of_change || of_run
             }
             _ => false,
@@ -252,24 +262,15 @@ fn on_objects(observed: &Observed) -> Vec<Orphan> {
         };
         let name = format!("node-{node}");
         let namespace = marks::LEASE_NAMESPACE;
-        found.push(Orphan {
-            left: Left {
-                object: format!("Lease {name}"),
-                mark: LEASE_MARK.to_owned(),
-                owner: owner.to_owned(),
-                message: format!("numo holds the lease of Node {node}"),
-            },
-            commands: vec![format!("kubectl -n {namespace} delete lease {name}")],
-            on: Marked {
-                api_version: "coordination.k8s.io/v1",
-                kind: "Lease",
-                key: Key::new(namespace, name),
-                uid: lease.uid.clone(),
-            },
-            owner: None,
-            unknown: None,
-            held_nodes: None,
-        });
+        let message = format!("numo holds the lease of Node {node}");
+        let commands = vec![format!("kubectl -n {namespace} delete lease {name}")];
+        let on = Marked {
+            api_version: "coordination.k8s.io/v1",
+            kind: "Lease",
+            key: Key::new(namespace, name),
+            uid: lease.uid.clone(),
+        };
+        found.push(Orphan::of(on, (LEASE_MARK, owner.to_owned()), message, commands));
     }
     say_unknown(observed, &mut found);
     found
@@ -330,24 +331,13 @@ fn leaseholder<'a>(observed: &'a Observed, node: &str, lease: &'a LeaseView) -> 
 fn of_node(node: &NodeView, found: &mut Vec<Orphan>) {
     let name = node.name.as_str();
     let mut say = |mark: &str, owner: String, message: &str, commands: Vec<String>| {
-        found.push(Orphan {
-            left: Left {
-                object: format!("Node {name}"),
-                mark: mark.to_owned(),
-                owner,
-                message: message.to_owned(),
-            },
-            on: Marked {
-                api_version: "v1",
-                kind: "Node",
-                key: Key::new("", name),
-                uid: node.uid.clone(),
-            },
-            owner: None,
-            unknown: None,
-            held_nodes: None,
-            commands,
-        });
+        let on = Marked {
+            api_version: "v1",
+            kind: "Node",
+            key: Key::new("", name),
+            uid: node.uid.clone(),
+        };
+        found.push(Orphan::of(on, (mark, owner), message, commands));
     };
     if let Some(mark) = mark::cordoned_by(node) {
         let commands = uncordon(node, &mark);
@@ -416,9 +406,7 @@ fn unlabel(node: &NodeView) -> Vec<String> {
 
 /// The value of the quarantine taint of a node, which stands for the owner.
 fn quarantine(node: &NodeView) -> Option<&str> {
-    let taints = node.taints.as_array().map_or(&[][..], Vec::as_slice);
-    let is_ours = |taint: &&Value| taint.get("key").and_then(Value::as_str) == Some(marks::QUARANTINE);
-    let taint = taints.iter().find(is_ours)?;
+    let taint = node.taint(marks::QUARANTINE)?;
     Some(taint.get("value").and_then(Value::as_str).unwrap_or_default())
 }
 
@@ -426,11 +414,7 @@ fn quarantine(node: &NodeView) -> Option<&str> {
 fn uncordon(node: &NodeView, mark: &CordonedBy) -> Vec<String> {
     let name = &node.name;
     let mut commands = Vec::new();
-    let drained = match release::drained_for(node) {
-        Some(MaintenanceGroup::Medik8s) => Some(marks::MEDIK8S_DRAIN),
-        Some(MaintenanceGroup::KubeVirt) => Some(marks::KUBEVIRT_DRAIN),
-        None => None,
-    };
+    let drained = release::drained_for(node).map(MaintenanceGroup::taint);
     if let Some(taint) = drained.filter(|key| !mark.taints.iter().any(|kept| kept == key)) {
         commands.push(format!("kubectl taint node {name} {taint}:NoSchedule-"));
     }
@@ -479,22 +463,15 @@ fn of_pool(pool: &PoolView, found: &mut Vec<Orphan>) {
         key: Key::new("", name),
         uid: pool.uid.clone(),
     };
-    let object = format!("MachineConfigPool {name}");
     if let Some(mark) = mark::prior_selector(pool) {
         let commands = vec![select_again(name, &mark.prior)];
-        found.push(Orphan {
-            left: Left {
-                object: object.clone(),
-                mark: marks::PRIOR_NODE_SELECTOR.to_owned(),
-                owner: mark.owner,
-                message: "its node selector is numo's".to_owned(),
-            },
-            on: on(),
-            owner: None,
-            unknown: None,
-            held_nodes: None,
+        let message = "its node selector is numo's";
+        found.push(Orphan::of(
+            on(),
+            (marks::PRIOR_NODE_SELECTOR, mark.owner),
+            message,
             commands,
-        });
+        ));
     }
     let Some(mark) = mark::paused_by(pool) else {
         return;
@@ -511,21 +488,10 @@ fn of_pool(pool: &PoolView, found: &mut Vec<Orphan>) {
         annotate(&format!("machineconfigpool {name}"), &[], marks::PAUSED_BY)
     };
     let message = said_of_pause(pool.paused, mark.outdated, &unpause);
+    let key = mark.name.split_once('/');
     found.push(Orphan {
-        owner: mark
-            .name
-            .split_once('/')
-            .map(|(namespace, name)| Key::new(namespace, name)),
-        left: Left {
-            object,
-            mark: marks::PAUSED_BY.to_owned(),
-            owner: mark.owner,
-            message,
-        },
-        on: on(),
-        unknown: None,
-        held_nodes: None,
-        commands: vec![command],
+        owner: key.map(|(namespace, name)| Key::new(namespace, name)),
+        ..Orphan::of(on(), (marks::PAUSED_BY, mark.owner), message, vec![command])
     });
 }
 
@@ -552,28 +518,24 @@ fn of_machine(
         &back,
         marks::SHIELDED_BY,
     );
-    Some(Orphan {
-        left: Left {
-            object: format!("{kind} {key}"),
-            mark: marks::SHIELDED_BY.to_owned(),
-            owner: if is_believed(&mark.owner) {
-                mark.owner
-            } else {
-                String::new()
-            },
-            message: "remediation is kept off it".to_owned(),
-        },
-        on: Marked {
-            api_version,
-            kind,
-            key: key.clone(),
-            uid: object.uid.clone(),
-        },
-        owner: None,
-        unknown: None,
-        held_nodes: None,
-        commands: vec![command],
-    })
+    let owner = if is_believed(&mark.owner) {
+        mark.owner
+    } else {
+        String::new()
+    };
+    let on = Marked {
+        api_version,
+        kind,
+        key: key.clone(),
+        uid: object.uid.clone(),
+    };
+    let message = "remediation is kept off it";
+    Some(Orphan::of(
+        on,
+        (marks::SHIELDED_BY, owner),
+        message,
+        vec![command],
+    ))
 }
 
 /// What kubectl is told to put each key back to what was there before numo.

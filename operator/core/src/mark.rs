@@ -141,11 +141,7 @@ pub fn shielded_by(annotations: &Map) -> Option<Shielded> {
 pub fn set(map: &Map, pairs: &[(&str, &str)]) -> Vec<Change> {
     pairs
         .iter()
-        .map(|(key, value)| Change {
-            key: (*key).to_owned(),
-            from: map.get(*key).cloned(),
-            to: Some((*value).to_owned()),
-        })
+        .map(|(key, value)| Change::of(map, key, Some((*value).to_owned())))
         .collect()
 }
 
@@ -176,20 +172,12 @@ pub fn shielding<'f>(
         owner: owner.to_owned(),
         prior: shielded_by(annotations).map_or_else(|| prior.collect(), |mark| mark.prior),
     };
-    Change {
-        key: marks::SHIELDED_BY.to_owned(),
-        from: annotations.get(marks::SHIELDED_BY).cloned(),
-        to: Some(render(&shielded)),
-    }
+    Change::of(annotations, marks::SHIELDED_BY, Some(render(&shielded)))
 }
 
 /// Takes the mark of a shield away.
 pub fn unshielding(annotations: &Map) -> Change {
-    Change {
-        key: marks::SHIELDED_BY.to_owned(),
-        from: annotations.get(marks::SHIELDED_BY).cloned(),
-        to: None,
-    }
+    Change::of(annotations, marks::SHIELDED_BY, None)
 }
 
 /// Who labelled the node, if numo did.

@@ -3,7 +3,7 @@
 //! keys. Nothing here is written anywhere.
 
 use crate::{
-    action::{Action, Change, NodePatch, PoolPatch},
+    action::{Action, Change, JobRequest, NodePatch, PoolPatch},
     decide::decide,
     decision::{Decision, Snapshot},
     key::Key,
@@ -16,14 +16,21 @@ use crate::{
     owners::plan,
     pools,
     report::Report,
+    selector,
     turn::lease::LEASE_SECONDS,
     verdict::{Answers, Evidence, Question},
+    why::Why,
 };
 use jiff::Timestamp;
-use numo_api::{Entry, NodeChangeStatus, Step, marks::openshift};
+use numo_api::{
+    Entry, NodeChangeSpec, NodeChangeStatus, Step,
+    marks::{TURN, openshift},
+};
 
 /// Rounds without an admission after which nothing more is expected.
 const QUIET_ROUNDS: usize = 12;
+/// Openings that are waited for, one after the other, before it is taken that none lets a node begin.
+const OPENINGS_AWAITED: usize = 16;
 
 /// A copy of what was seen, in which things happen.
 #[derive(Clone, Debug)]
@@ -41,6 +48,9 @@ pub struct Imagined {
 pub struct Waves {
     /// Nodes that would be admitted together, wave after wave.
     pub waves: Vec<Vec<String>>,
+    /// When the first of them would begin, and what it waits for until then; none is now. How long a node takes is not imagined:
+    /// later waves begin at the same time.
+    pub begins: Option<(Timestamp, Why)>,
     /// Whether it was broken off before the end.
     pub more: bool,
     /// What is decided at the end: why the nodes that are left have no turn.
@@ -69,19 +79,31 @@ impl Imagined {
         decide(&snapshot, &self.answers)
     }
 
-    /// Lets turns be given until nobody gets one any more, at most so many waves. Each node is back at once. `settle` is
-    /// told of each decision: what the status says of a Plan is read by its next one.
+    /// Lets turns be given until nobody gets one any more, at most so many waves. Each node is back at once. Where hours are closed it
+    /// goes on when they open. `settle` is told of each decision, and at what time: what the status says of a Plan is read by
+    /// its next one.
     pub fn waves(
         &mut self,
         owner: &Owner,
         most: usize,
-        mut settle: impl FnMut(&mut Observed, &Report),
+        mut settle: impl FnMut(&mut Observed, &Report, Timestamp),
     ) -> Waves {
         let mut found = Waves::default();
         let mut quiet = 0;
-        while quiet < QUIET_ROUNDS {
+        let mut awaited = 0;
+        loop {
+            if quiet >= QUIET_ROUNDS {
+                let opens = opens_after(&found.last, self.now).filter(|_| awaited < OPENINGS_AWAITED);
+                let Some((at, why)) = opens else { break };
+                if found.waves.is_empty() {
+                    found.begins = Some((at, why));
+                }
+                self.now = at;
+                awaited += 1;
+                quiet = 0;
+            }
             let decision = self.decide(owner);
-            settle(&mut self.observed, &decision.report);
+            settle(&mut self.observed, &decision.report, self.now);
             let mut wave = Vec::new();
             let acted = !decision.actions.is_empty() || !decision.questions.is_empty();
             for question in &decision.questions {
@@ -159,46 +181,13 @@ impl Imagined {
         self.made += 1;
         match action {
             Action::AddFinalizer { owner, finalizer, .. } => {
-                let finalizers = match owner.kind {
-                    OwnerKind::MutexRunConfig => self
-                        .observed
-                        .runs
-                        .get_mut(&owner.key)
-                        .map(|view| &mut view.finalizers),
-                    OwnerKind::Plan => self
-                        .observed
-                        .plans
-                        .get_mut(&owner.key)
-                        .map(|view| &mut view.finalizers),
-                    OwnerKind::NodeMaintenance(_) => self
-                        .observed
-                        .maintenances
-                        .get_mut(owner)
-                        .map(|view| &mut view.finalizers),
-                };
-                if let Some(all) = finalizers {
+                if let Some(all) = self.finalizers(owner) {
                     all.push((*finalizer).to_owned());
                 }
             }
             Action::PatchPool(patch) => self.patch_pool(patch),
             Action::PatchNode(patch) => self.patch_node(patch),
-            Action::CreateChange { key, spec } => {
-                let change = ChangeView {
-                    key: key.clone(),
-                    uid: format!("imagined-{}", self.made),
-                    resource_version: "1".to_owned(),
-                    generation: 1,
-                    created: self.now,
-                    deleting: false,
-                    annotations: crate::observed::Map::from([(
-                        numo_api::marks::TURN.to_owned(),
-                        String::new(),
-                    )]),
-                    spec: (**spec).clone(),
-                    status: NodeChangeStatus::default(),
-                };
-                self.observed.changes.insert(key.clone(), change);
-            }
+            Action::CreateChange { key, spec } => self.create_change(key, spec),
             Action::WriteJournal { key, status, .. } => {
                 if let Some(change) = self.observed.changes.get_mut(key) {
                     change.status = (**status).clone();
@@ -212,23 +201,7 @@ impl Imagined {
                     view.status.run = Some((**run).clone());
                 }
             }
-            Action::CreateJob(request) => {
-                let rule = self.observed.rules.get(&request.rule);
-                let job = JobView {
-                    edition: rule.map_or_else(String::new, RuleView::edition),
-                    ended_at: Some(self.now),
-                    uid: format!("imagined-{}", self.made),
-                    created: self.now,
-                    deleting: false,
-                    run: request.run.clone(),
-                    ended: Some(JobEnd::Complete),
-                    started: true,
-                    ttl_seconds: None,
-                    wanted_ttl_seconds: None,
-                    trouble: None,
-                };
-                self.observed.jobs.insert(request.job.clone(), job);
-            }
+            Action::CreateJob(request) => self.create_job(request),
             Action::SetJobTtl { job, seconds, .. } => {
                 if let Some(view) = self.observed.jobs.get_mut(job) {
                     view.ttl_seconds = Some(*seconds);
@@ -239,18 +212,7 @@ impl Imagined {
                     lay(&mut view.annotations, std::slice::from_ref(change));
                 }
             }
-            Action::AcquireLease { node, holder, .. } => {
-                let lease = LeaseView {
-                    by_numo: true,
-                    holder: holder.clone(),
-                    renewed: Some(self.now),
-                    duration_seconds: LEASE_SECONDS,
-                    transitions: 0,
-                    uid: format!("imagined-{}", self.made),
-                    resource_version: "1".to_owned(),
-                };
-                self.observed.leases.insert(node.clone(), lease);
-            }
+            Action::AcquireLease { node, holder, .. } => self.acquire_lease(node, holder),
             Action::ReleaseLease { node, .. } => {
                 self.observed.leases.remove(node);
             }
@@ -262,6 +224,66 @@ impl Imagined {
             | Action::Evict { .. }
             | Action::RenewLease { .. } => {}
         }
+    }
+
+    /// uid of what is made next.
+    fn uid(&self) -> String {
+        format!("imagined-{}", self.made)
+    }
+
+    fn finalizers(&mut self, owner: &Owner) -> Option<&mut Vec<String>> {
+        let observed = &mut self.observed;
+        Some(match owner.kind {
+            OwnerKind::MutexRunConfig => &mut observed.runs.get_mut(&owner.key)?.finalizers,
+            OwnerKind::Plan => &mut observed.plans.get_mut(&owner.key)?.finalizers,
+            OwnerKind::NodeMaintenance(_) => &mut observed.maintenances.get_mut(owner)?.finalizers,
+        })
+    }
+
+    fn create_change(&mut self, key: &Key, spec: &NodeChangeSpec) {
+        let change = ChangeView {
+            key: key.clone(),
+            uid: self.uid(),
+            resource_version: "1".to_owned(),
+            generation: 1,
+            created: self.now,
+            deleting: false,
+            annotations: Map::from([(TURN.to_owned(), String::new())]),
+            spec: spec.clone(),
+            status: NodeChangeStatus::default(),
+        };
+        self.observed.changes.insert(key.clone(), change);
+    }
+
+    fn create_job(&mut self, request: &JobRequest) {
+        let rule = self.observed.rules.get(&request.rule);
+        let job = JobView {
+            edition: rule.map_or_else(String::new, RuleView::edition),
+            ended_at: Some(self.now),
+            uid: self.uid(),
+            created: self.now,
+            deleting: false,
+            run: request.run.clone(),
+            ended: Some(JobEnd::Complete),
+            started: true,
+            ttl_seconds: None,
+            wanted_ttl_seconds: None,
+            trouble: None,
+        };
+        self.observed.jobs.insert(request.job.clone(), job);
+    }
+
+    fn acquire_lease(&mut self, node: &str, holder: &str) {
+        let lease = LeaseView {
+            by_numo: true,
+            holder: holder.to_owned(),
+            renewed: Some(self.now),
+            duration_seconds: LEASE_SECONDS,
+            transitions: 0,
+            uid: self.uid(),
+            resource_version: "1".to_owned(),
+        };
+        self.observed.leases.insert(node.to_owned(), lease);
     }
 
     fn patch_pool(&mut self, patch: &PoolPatch) {
@@ -317,11 +339,8 @@ impl Imagined {
             .collect();
         if let Some(node) = self.observed.nodes.get_mut(&node) {
             if owner.kind == OwnerKind::Plan.name() {
-                let hash = report
-                    .plan
-                    .as_ref()
-                    .map(|plan| plan.hash.clone())
-                    .unwrap_or_default();
+                let plan = report.plan.as_ref();
+                let hash = plan.map(|plan| plan.hash.clone()).unwrap_or_default();
                 node.labels.insert(plan::label(&owner.name), hash);
             } else if owner.kind == OwnerKind::MutexRunConfig.name() {
                 let all = selectors.iter().map(|(name, selector)| (name.as_str(), selector));
@@ -367,7 +386,7 @@ impl Imagined {
         for node in self.observed.nodes.values_mut() {
             if let Some((_, config)) = masters
                 .iter()
-                .find(|(selector, _)| pools::matches(selector, &node.labels))
+                .find(|(selector, _)| selector::matches(selector, &node.labels))
             {
                 for key in [openshift::CURRENT_CONFIG, openshift::DESIRED_CONFIG] {
                     node.annotations.insert(key.to_owned(), config.clone());
@@ -375,6 +394,20 @@ impl Imagined {
             }
         }
     }
+}
+
+/// When the hours open that keep nodes of this report waiting, if they do: the first time that is told, and who waits for it.
+fn opens_after(report: &Report, now: Timestamp) -> Option<(Timestamp, Why)> {
+    let nodes = report.nodes.values().map(|node| &node.why);
+    let waits = report
+        .hold
+        .iter()
+        .chain(nodes)
+        .filter(|why| why.reason.is_of_hours());
+    waits
+        .filter_map(|why| Some((why.until.filter(|at| *at > now)?, why)))
+        .min_by_key(|(at, _)| *at)
+        .map(|(at, why)| (at, why.clone()))
 }
 
 /// What lets a node go, or takes what runs on it away.

@@ -110,38 +110,14 @@ pub fn change_name(kind: &str, owner: &str, owner_uid: &str, node_uid: &str, run
 
 /// Name of the Job of one attempt of one rule: `<prefix>-<10 hex digits>`, 63 characters at most.
 pub fn job_name(prefix: &str, identity: &JobIdentity<'_>) -> String {
-    let digest = hash(
-        &[
-            identity.owner_uid,
-            identity.node_uid,
-            identity.run,
-            identity.rule,
-            identity.phase.name(),
-            &identity.round.to_string(),
-            &identity.attempt.to_string(),
-        ],
-        10,
-    );
+    let digest = identity.hash(&[], 10);
     let prefix: String = prefix.chars().take(JOB_NAME_MAX - digest.len() - 1).collect();
     format!("{}-{digest}", prefix.trim_end_matches(['-', '.']))
 }
 
 /// Key of one attempt of a wasm rule among the evaluations. A rule that was made again is another one.
 pub fn evaluation(identity: &JobIdentity<'_>, rule_uid: &str) -> String {
-    hash(
-        &[
-            "evaluation",
-            rule_uid,
-            identity.owner_uid,
-            identity.node_uid,
-            identity.run,
-            identity.rule,
-            identity.phase.name(),
-            &identity.round.to_string(),
-            &identity.attempt.to_string(),
-        ],
-        20,
-    )
+    identity.hash(&["evaluation", rule_uid], 20)
 }
 
 /// What makes a rule Job the one and only: at most one exists for each of these.
@@ -161,6 +137,24 @@ pub struct JobIdentity<'a> {
     pub round: i32,
     /// Number of the Job over all attempts of the node, from 1.
     pub attempt: i32,
+}
+
+impl JobIdentity<'_> {
+    /// The hash of all of it, behind these parts.
+    fn hash(&self, before: &[&str], digits: usize) -> String {
+        let (round, attempt) = (self.round.to_string(), self.attempt.to_string());
+        let (phase, run) = (self.phase.name(), self.run);
+        let own = [
+            self.owner_uid,
+            self.node_uid,
+            run,
+            self.rule,
+            phase,
+            &round,
+            &attempt,
+        ];
+        hash(&[before, &own].concat(), digits)
+    }
 }
 
 /// The label a rule puts on nodes that have yet to pass it, as the replaced operator wrote it:

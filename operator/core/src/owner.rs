@@ -2,7 +2,7 @@
 
 use crate::key::Key;
 use numo_api::{
-    OwnerRef,
+    OwnerRef, marks,
     node_maintenance::{KUBEVIRT_GROUP, MAINTENANCE_VERSION, MEDIK8S_GROUP},
     plan::{PLAN_GROUP, PLAN_VERSION},
 };
@@ -36,6 +36,14 @@ impl MaintenanceGroup {
         match self {
             Self::Medik8s => MEDIK8S_GROUP,
             Self::KubeVirt => KUBEVIRT_GROUP,
+        }
+    }
+
+    /// Key of the taint of a node in maintenance.
+    pub const fn taint(self) -> &'static str {
+        match self {
+            Self::Medik8s => marks::MEDIK8S_DRAIN,
+            Self::KubeVirt => marks::KUBEVIRT_DRAIN,
         }
     }
 }

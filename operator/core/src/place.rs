@@ -73,8 +73,6 @@ mod tests {
         observed::{Key, PlanView, Validity},
         ready,
     };
-    use jiff::Timestamp;
-    use std::collections::BTreeMap;
 
     /// A rule of `from` that runs in `to` as `account`.
     fn rule(from: &str, to: &str, account: &str) -> RuleView {
@@ -111,23 +109,7 @@ mod tests {
         let key = Key::new(namespace, "k3s");
         let view = PlanView {
             key: key.clone(),
-            pruned: None,
-            uid: "u1".to_owned(),
-            generation: 1,
-            created: Timestamp::UNIX_EPOCH,
-            deleting: false,
-            finalizers: Vec::new(),
-            annotations: BTreeMap::new(),
-            has_annotations: false,
-            labels: BTreeMap::new(),
-            copied_annotations: BTreeMap::new(),
-            uncopied_annotations: BTreeMap::new(),
-            digest: String::new(),
-            spec: numo_api::PlanSpec::default(),
-            selector: serde_json::Value::Null,
-            window: None,
-            hours: None,
-            status: numo_api::PlanStatus::default(),
+            ..PlanView::default()
         };
         (key, view)
     }

@@ -5,8 +5,10 @@
 //! and the node is not updated; Windows nodes are not managed.
 
 use crate::{
+    key::Map,
     mark,
-    observed::{ClusterVersionView, Map, NodeView, Observed, PoolView},
+    observed::{ClusterVersionView, NodeView, Observed, PoolView},
+    selector::selects,
 };
 use numo_api::marks::openshift;
 use serde_json::Value;
@@ -27,102 +29,18 @@ pub enum Home<'a> {
     Several(Vec<&'a str>),
 }
 
-/// Whether a label selector (`matchLabels`, `matchExpressions`) selects these labels. Null and `{}`
-/// select nothing, as in the MCO.
-pub fn selects(selector: &Value, labels: &Map) -> bool {
-    !is_empty(selector) && matches(selector, labels)
-}
-
-/// Whether a selector has no requirement at all.
-fn is_empty(selector: &Value) -> bool {
-    let labels = selector
-        .get("matchLabels")
-        .and_then(Value::as_object)
-        .is_none_or(serde_json::Map::is_empty);
-    let expressions = selector
-        .get("matchExpressions")
-        .and_then(Value::as_array)
-        .is_none_or(Vec::is_empty);
-    labels && expressions
-}
-
-/// Whether every requirement of a selector holds; one without requirements holds for all.
-pub fn matches(selector: &Value, labels: &Map) -> bool {
-    let label_holds = |(key, value): (&String, &Value)| labels.get(key).map(String::as_str) == value.as_str();
-    selector
-        .get("matchLabels")
-        .and_then(Value::as_object)
-        .is_none_or(|wanted| wanted.iter().all(label_holds))
-        && selector
-            .get("matchExpressions")
-            .and_then(Value::as_array)
-            .is_none_or(|expressions| {
-                expressions
-                    .iter()
-                    .all(|expression| expression_holds(expression, labels))
-            })
-}
-
-fn expression_holds(expression: &Value, labels: &Map) -> bool {
-    let Some(key) = expression.get("key").and_then(Value::as_str) else {
-        return false;
-    };
-    let found = labels.get(key).map(String::as_str);
-    let among = || {
-        expression
-            .get("values")
-            .and_then(Value::as_array)
-            .is_some_and(|values| values.iter().any(|value| value.as_str() == found))
-    };
-    match expression.get("operator").and_then(Value::as_str) {
-        Some("In") => found.is_some() && among(),
-        Some("NotIn") => found.is_none() || !among(),
-        Some("Exists") => found.is_some(),
-        Some("DoesNotExist") => found.is_none(),
-        _ => false,
-    }
-}
-
-/// A selector taken apart once, for the many nodes it is asked about.
-#[derive(Debug)]
-pub struct Selector<'s> {
-    labels: Vec<(&'s str, Option<&'s str>)>,
-    expressions: &'s [Value],
-}
-
-impl<'s> Selector<'s> {
-    /// Of a selector as given.
-    pub fn of(selector: &'s Value) -> Self {
-        let labels = selector.get("matchLabels").and_then(Value::as_object);
-        let expressions = selector.get("matchExpressions").and_then(Value::as_array);
-        Self {
-            labels: labels
-                .into_iter()
-                .flatten()
-                .map(|(key, value)| (key.as_str(), value.as_str()))
-                .collect(),
-            expressions: expressions.map_or(&[], Vec::as_slice),
-        }
-    }
-
-    /// As [`selects`].
-    pub fn selects(&self, labels: &Map) -> bool {
-        let holds = |(key, value): &(&str, Option<&str>)| labels.get(*key).map(String::as_str) == *value;
-        !(self.labels.is_empty() && self.expressions.is_empty())
-            && self.labels.iter().all(holds)
-            && self
-                .expressions
-                .iter()
-                .all(|expression| expression_holds(expression, labels))
-    }
-}
-
 /// The node's primary pool under the given selectors.
 pub fn home<'a, 's>(labels: &Map, pools: impl Iterator<Item = (&'a str, &'s Value)>) -> Home<'a> {
     home_among(
         labels,
         pools.map(|(name, selector)| (name, selects(selector, labels))),
     )
+}
+
+/// The primary pool of a node with these labels under the selectors that the pools have now.
+pub fn home_now<'a>(observed: &'a Observed, labels: &Map) -> Home<'a> {
+    let pools = observed.pools.values();
+    home(labels, pools.map(|pool| (pool.name.as_str(), &pool.selector)))
 }
 
 /// The node's primary pool, given which pools select it.
@@ -157,9 +75,8 @@ pub fn home_among<'a>(labels: &Map, pools: impl Iterator<Item = (&'a str, bool)>
 /// rendered the version that the cluster is asked for; counted from all nodes, because the spec of a run may no longer name
 /// the pool.
 pub fn outdated(observed: &Observed, pool: &PoolView) -> usize {
-    let selectors: Vec<(&str, Value)> = observed
-        .pools
-        .values()
+    let pools = observed.pools.values();
+    let selectors: Vec<(&str, Value)> = pools
         .map(|pool| (pool.name.as_str(), mark::own_selector(pool)))
         .collect();
     let lives_there = |node: &&NodeView| {
@@ -222,6 +139,7 @@ pub fn max_unavailable(pool: &PoolView, total: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::selector::Selector;
     use serde_json::json;
 
     fn labels(pairs: &[(&str, &str)]) -> Map {
@@ -277,12 +195,5 @@ mod tests {
         );
         check(&[W, ("gpu", "c")], &Home::Pool("worker"));
         check(&[W, ("kubernetes.io/os", "windows")], &Home::None);
-    }
-
-    #[test]
-    fn not_in_holds_for_absent_labels() {
-        let selector = json!({"matchExpressions": [{"key": "a", "operator": "NotIn", "values": ["x"]}]});
-        assert!(selects(&selector, &labels(&[])));
-        assert!(!selects(&selector, &labels(&[("a", "x")])));
     }
 }

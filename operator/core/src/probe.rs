@@ -12,9 +12,6 @@ use std::collections::BTreeMap;
 
 pub use crate::drain::{STUCK_SECONDS, stuck};
 
-/// Pods named in one sentence.
-const NAMED: usize = 3;
-
 /// A pod that a drain would evict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
@@ -152,13 +149,9 @@ pub fn sums(
                 .collect();
             let number = i64::try_from(stay.len()).unwrap_or(i64::MAX);
             (number > budget.allowed).then(|| {
-                let more = match stay.len().saturating_sub(NAMED) {
-                    0 => String::new(),
-                    more => format!(" and {more} more"),
-                };
-                let named = stay.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+                let named = drain::some(stay.iter());
                 format!(
-                    "{number} pods ({named}{more}) are behind PodDisruptionBudget {key}, which lets {} go, and they can \
+                    "{number} pods ({named}) are behind PodDisruptionBudget {key}, which lets {} go, and they can \
                      run on no other node",
                     budget.allowed
                 )

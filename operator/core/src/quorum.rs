@@ -64,61 +64,49 @@ fn judged(
         node.name
     );
     let refused = |why: String| Some(Why::new(Reason::EtcdQuorum, format!("{message}: {why}")));
-    let guards: Vec<_> = observed
-        .disruption_budgets
-        .iter()
-        .filter(|(key, _)| key.namespace == OPENSHIFT_ETCD)
-        .collect();
     // Anywhere else a namespace of that name is anybody's.
-    if is_openshift(observed)
-        && (!guards.is_empty()
-            || observed
-                .etcd_pods
-                .keys()
-                .any(|key| key.namespace == OPENSHIFT_ETCD))
-    {
-        return guarded(observed, node, &guards, turn).and_then(refused);
+    if is_openshift(observed) {
+        let budgets = observed.disruption_budgets.iter();
+        let guards: Vec<_> = budgets
+            .filter(|(key, _)| key.namespace == OPENSHIFT_ETCD)
+            .collect();
+        let mut pods = observed.etcd_pods.keys();
+        if !guards.is_empty() || pods.any(|key| key.namespace == OPENSHIFT_ETCD) {
+            return guarded(observed, node, &guards, turn).and_then(refused);
+        }
     }
-    let voters: BTreeSet<&str> = names(observed, |node| node.etcd_voter == Some(true));
-    let with_pods: BTreeSet<&str> = members(observed).map(|pod| pod.node.as_str()).collect();
-    let (members, what) = match (voters.is_empty(), with_pods.is_empty()) {
-        (false, _) => (voters, "etcd members (condition EtcdIsVoter)"),
-        (true, false) => (with_pods, "etcd members (pods with component=etcd)"),
-        (true, true) => (
-            names(observed, is_control_plane),
-            "control-plane nodes; etcd is not to be seen",
-        ),
-    };
-    if !members.contains(node.name.as_str()) {
+    let (members, what) = membership(observed);
+    // One that is away already loses nothing.
+    if !members.contains(node.name.as_str()) || !is_up(observed, node) {
         return None;
     }
-    let away: BTreeSet<&str> = members
-        .iter()
-        .copied()
-        .filter(|name| *name != node.name && !is_well(observed, name, turn))
-        .collect();
-    let left = members.len() - away.len() - 1;
-    let majority = members.len() / 2 + 1;
-    if !is_up(observed, node) {
-        // It is away already: nothing is lost.
-        return None;
-    }
+    let others = members.iter().copied().filter(|name| *name != node.name);
+    let away: Vec<&str> = others.filter(|name| !is_well(observed, name, turn)).collect();
+    let (all, majority) = (members.len(), members.len() / 2 + 1);
     if !away.is_empty() {
-        let away: Vec<&str> = away.into_iter().collect();
+        return refused(format!("of {all} {what}, {} is away already", away.join(", ")));
+    }
+    let left = all - 1;
+    if keeps_majority && left < majority {
         return refused(format!(
-            "of {} {what}, {} is away already",
-            members.len(),
-            away.join(", ")
+            "of {all} {what}, {left} would be left, wanted {majority}"
         ));
     }
-    (keeps_majority && left < majority)
-        .then(|| {
-            refused(format!(
-                "of {} {what}, {left} would be left, wanted {majority}",
-                members.len()
-            ))
-        })
-        .flatten()
+    None
+}
+
+/// The nodes that count as etcd's members, and what tells of them.
+fn membership(observed: &Observed) -> (BTreeSet<&str>, &'static str) {
+    let voters = names(observed, |node| node.etcd_voter == Some(true));
+    if !voters.is_empty() {
+        return (voters, "etcd members (condition EtcdIsVoter)");
+    }
+    let with_pods: BTreeSet<&str> = members(observed).map(|pod| pod.node.as_str()).collect();
+    if !with_pods.is_empty() {
+        return (with_pods, "etcd members (pods with component=etcd)");
+    }
+    let nodes = names(observed, is_control_plane);
+    (nodes, "control-plane nodes; etcd is not to be seen")
 }
 
 /// OpenShift: the guard's budget allows a disruption, or the node's member is down already.
@@ -135,19 +123,16 @@ fn guarded(
         ));
     };
     // A guard's pod may be ready long after its node was cordoned.
-    let mut others = observed
-        .nodes
-        .values()
-        .filter(|other| other.name != node.name && is_control_plane(other));
+    let nodes = observed.nodes.values();
+    let mut others = nodes.filter(|other| other.name != node.name && is_control_plane(other));
     if let Some(other) = others.find(|other| has_turn(observed, other, turn)) {
         return Some(format!("{} has its turn already", other.name));
     }
     if guard.allowed >= 1 {
         return None;
     }
-    let mut pods = observed
-        .etcd_pods
-        .iter()
+    let etcd_pods = observed.etcd_pods.iter();
+    let mut pods = etcd_pods
         .filter(|(pod, view)| pod.namespace == OPENSHIFT_ETCD && view.node == node.name)
         .filter(|(_, view)| drain::covers(guard, &view.labels));
     pods.any(|(_, view)| view.ready == Some(true))

@@ -5,9 +5,9 @@
 //! a short time, and the run goes on with a warning.
 
 use crate::{
-    drain,
     key::Key,
     observed::{EVALUATED_PASS_SECONDS, RuleView, Validity},
+    selector,
 };
 use numo_api::{AwaitedWorkloads, FailurePolicy, Phase, Placement};
 
@@ -55,9 +55,8 @@ pub(crate) fn problem(awaited: &AwaitedWorkloads) -> Option<String> {
         ("namespaceSelector", &awaited.namespace_selector),
         ("podSelector", &awaited.pod_selector),
     ];
-    selectors.into_iter().find_map(|(field, selector)| {
-        let selector = serde_json::to_value(selector.as_ref()?).ok()?;
-        let problem = drain::wrong_selector(&selector)?;
-        Some(format!("spec.awaitedWorkloads.{field}: {problem}"))
+    let mut selectors = selectors.into_iter();
+    selectors.find_map(|(field, selector)| {
+        selector::problem(&format!("spec.awaitedWorkloads.{field}"), selector.as_ref())
     })
 }

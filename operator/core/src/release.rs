@@ -14,8 +14,7 @@ use crate::{
 };
 use jiff::Timestamp;
 use numo_api::{
-    MutexRunConfigSpec, MutexRunConfigStatus, NodeMaintenanceSpec, NodeMaintenanceStatus, PlanSpec,
-    PlanStatus,
+    NodeMaintenanceSpec, NodeMaintenanceStatus,
     marks::{self, openshift},
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,16 +30,14 @@ const GONE: &str = "gone";
 pub fn abandon(observed: &mut Observed, now: Timestamp) -> Vec<Owner> {
     let ours: BTreeSet<Owner> = own_maintenances(observed).cloned().collect();
     let unknown = unknown::owners(observed);
-    let changing: BTreeSet<Key> = observed
-        .changes
-        .values()
+    let changes = observed.changes.values();
+    let changing: BTreeSet<Key> = changes
         .filter(|change| is_changing(observed, change))
         .map(|change| change.key.clone())
         .collect();
     observed.changes.retain(|key, _| changing.contains(key));
-    let known: BTreeSet<String> = observed
-        .runs
-        .values()
+    let runs = observed.runs.values();
+    let known: BTreeSet<String> = runs
         .map(|run| run.uid.clone())
         .chain(observed.maintenances.values().map(|view| view.uid.clone()))
         .chain(observed.plans.values().map(|view| view.uid.clone()))
@@ -243,40 +240,25 @@ fn orphaned(observed: &Observed) -> BTreeMap<String, Gone> {
 
 /// The group of a maintenance whose taint the node has.
 pub(crate) fn drained_for(node: &NodeView) -> Option<MaintenanceGroup> {
-    let taints = node.taints.as_array().map_or(&[][..], Vec::as_slice);
-    let has = |key: &str| {
-        taints
-            .iter()
-            .any(|taint| taint.get("key").and_then(serde_json::Value::as_str) == Some(key))
-    };
-    if has(marks::MEDIK8S_DRAIN) {
-        Some(MaintenanceGroup::Medik8s)
-    } else if has(marks::KUBEVIRT_DRAIN) {
-        Some(MaintenanceGroup::KubeVirt)
-    } else {
-        None
-    }
+    let mut groups = MaintenanceGroup::ALL.into_iter();
+    groups.find(|group| node.taint(group.taint()).is_some())
 }
 
 /// An owner for marks whose own is gone. Which kind it was a mark of a node does not tell: a maintenance where the
 /// node has its taint, else a run and a Plan, each of which gives back what it knows.
 fn stand_in(observed: &mut Observed, uid: &str, gone: &Gone, now: Timestamp) {
-    let key = |kind: &str| {
-        gone.name
-            .clone()
-            .filter(|_| kind == OwnerKind::MutexRunConfig.name())
-            .unwrap_or_else(|| Key::new(GONE, format!("{GONE}-{uid}")))
-    };
+    let placeholder = format!("{GONE}-{uid}");
+    let uid = uid.to_owned();
     if let Some(group) = gone.group {
         for node in &gone.nodes {
             let owner = Owner {
                 kind: OwnerKind::NodeMaintenance(group),
-                key: Key::new("", format!("{GONE}-{uid}")),
+                key: Key::new("", placeholder.as_str()),
             };
             let view = MaintenanceView {
                 owner: owner.clone(),
                 pruned: None,
-                uid: uid.to_owned(),
+                uid: uid.clone(),
                 generation: 1,
                 created: now,
                 deleting: true,
@@ -293,44 +275,28 @@ fn stand_in(observed: &mut Observed, uid: &str, gone: &Gone, now: Timestamp) {
         }
         return;
     }
-    let run = key(OwnerKind::MutexRunConfig.name());
+    let finalizers = vec![marks::FINALIZER.to_owned()];
+    let key = Key::new(GONE, placeholder);
+    let run = gone.name.clone().unwrap_or_else(|| key.clone());
     observed.runs.entry(run.clone()).or_insert_with(|| RunConfigView {
         key: run,
-        uid: uid.to_owned(),
+        uid: uid.clone(),
         generation: 1,
         created: now,
         deleting: true,
-        finalizers: vec![marks::FINALIZER.to_owned()],
-        annotations: BTreeMap::new(),
-        spec: MutexRunConfigSpec::default(),
-        workloads_check: None,
-        misread: None,
-        keeps_status: false,
-        hours: None,
-        status: MutexRunConfigStatus::default(),
+        finalizers: finalizers.clone(),
+        ..RunConfigView::default()
     });
     if gone.kinds.contains(OwnerKind::MutexRunConfig.name()) {
         return;
     }
-    let plan = key(OwnerKind::Plan.name());
-    observed.plans.entry(plan.clone()).or_insert_with(|| PlanView {
-        key: plan,
-        pruned: None,
-        uid: uid.to_owned(),
+    observed.plans.entry(key.clone()).or_insert_with(|| PlanView {
+        key,
+        uid,
         generation: 1,
         created: now,
         deleting: true,
-        finalizers: vec![marks::FINALIZER.to_owned()],
-        annotations: BTreeMap::new(),
-        has_annotations: false,
-        labels: BTreeMap::new(),
-        copied_annotations: BTreeMap::new(),
-        uncopied_annotations: BTreeMap::new(),
-        digest: String::new(),
-        spec: PlanSpec::default(),
-        selector: serde_json::Value::Null,
-        window: None,
-        hours: None,
-        status: PlanStatus::default(),
+        finalizers,
+        ..PlanView::default()
     });
 }

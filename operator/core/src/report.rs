@@ -236,10 +236,8 @@ pub struct LastWord {
 impl Report {
     /// Nodes that were left out, or changed without their rules.
     fn short(&self) -> BTreeSet<&str> {
-        let left_out = self
-            .nodes
-            .iter()
-            .filter(|(_, node)| matches!(node.step, Step::Skipped | Step::Failed));
+        let nodes = self.nodes.iter();
+        let left_out = nodes.filter(|(_, node)| matches!(node.step, Step::Skipped | Step::Failed));
         let left_out = left_out.map(|(name, _)| name.as_str());
         left_out.chain(self.ungated.keys().map(String::as_str)).collect()
     }

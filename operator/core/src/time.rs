@@ -9,6 +9,16 @@ pub fn later(at: Timestamp, seconds: i64) -> Timestamp {
         .unwrap_or(Timestamp::MAX)
 }
 
+/// Brings the next look forward to `at`.
+pub(crate) fn wake_by(wake: &mut Option<Timestamp>, at: Timestamp) {
+    *wake = Some(wake.map_or(at, |known| known.min(at)));
+}
+
+/// A pause (seconds) that doubles with each time, from the first to the longest.
+pub(crate) fn doubled((first, longest): (i64, i64), times: u32) -> i64 {
+    (first << times.min(16)).min(longest)
+}
+
 /// After how long a person has to look at a wait that should end by itself (seconds).
 pub const STUCK_SECONDS: i64 = 600;
 

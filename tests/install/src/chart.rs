@@ -316,11 +316,11 @@ fn namespaces() -> Result<String> {
     let (_, leases) = text.split_once("---\n").context("two namespaces in the base")?;
     let kept = once(
         leases,
-        "  name: medik8s-leases\n",
+        "  name: medik8s-leases\n  annotations:\n",
         "  name: medik8s-leases\n  annotations:\n    helm.sh/resource-policy: keep\n",
     )?;
     Ok(only_if(
-        r#"and .Values.leases.createNamespace (include "numo.ours" (list . "v1" "Namespace" "medik8s-leases"))"#,
+        r#"include "numo.shared" (list .Values.leases.createNamespace . "v1" "Namespace" "medik8s-leases")"#,
         &kept,
     ))
 }
@@ -329,14 +329,14 @@ fn namespaces() -> Result<String> {
 fn invitations() -> Result<String> {
     let namespace = once(
         &read("deploy/kustomize/plans/namespace.yaml")?,
-        "  name: system-upgrade\n",
+        "  name: system-upgrade\n  annotations:\n",
         "  name: {{ . }}\n  annotations:\n    helm.sh/resource-policy: keep\n",
     )?;
     let binding = read("deploy/kustomize/plans/role_binding.yaml")?;
     let binding = once(&binding, "namespace: system-upgrade", "namespace: {{ . }}")?
         .replace(NAMESPACE, "{{ $.Release.Namespace }}");
     let made = only_if(
-        r#"and $.Values.plans.createNamespaces (ne . $.Release.Namespace) (include "numo.ours" (list $ "v1" "Namespace" .))"#,
+        r#"and (ne . $.Release.Namespace) (include "numo.shared" (list $.Values.plans.createNamespaces $ "v1" "Namespace" .))"#,
         &format!("---\n{namespace}"),
     );
     Ok(format!(
@@ -372,6 +372,9 @@ fn not_of_helm(text: &str) -> String {
     text.replace("{{", "{{ \"{{\" }}")
 }
 
+/// The annotations of `deploy/crds/kustomization.yaml`: Argo CD and Flux take no definition away.
+const GUARDS: &str = "    argocd.argoproj.io/sync-options: Prune=false,Delete=false\n    kustomize.toolkit.fluxcd.io/prune: disabled\n";
+
 /// The definitions, which stay when the release goes. Those of other operators are not written over.
 fn definitions() -> Result<BTreeMap<String, String>> {
     let list = read("deploy/crds/kustomization.yaml")?;
@@ -383,16 +386,16 @@ fn definitions() -> Result<BTreeMap<String, String>> {
         let (group, plural) = name.split_once('_').context("group and plural")?;
         let full = format!("{plural}.{group}");
         let from = format!("metadata:\n  name: {full}\n");
-        let kept = format!("{from}  annotations:\n    helm.sh/resource-policy: keep\n");
+        let kept = format!("{from}  annotations:\n    helm.sh/resource-policy: keep\n{GUARDS}");
         let text = once(&text, &from, &kept)?;
-        let value = FOREIGN
-            .iter()
-            .find(|(of, _)| *of == name)
-            .map_or_else(String::new, |(_, value)| format!(" .Values.crds.{value}"));
+        let object = format!(". \"apiextensions.k8s.io/v1\" \"CustomResourceDefinition\" \"{full}\"");
+        let foreign = FOREIGN.iter().find(|(of, _)| *of == name);
         // The operator that numo replaces has the Mutex kinds, too.
-        let condition = format!(
-            "and .Values.crds.install{value} (include \"numo.ours\" (list . \"apiextensions.k8s.io/v1\" \"CustomResourceDefinition\" \"{full}\"))"
-        );
+        let include = match foreign {
+            Some((_, value)) => format!("include \"numo.shared\" (list .Values.crds.{value} {object})"),
+            None => format!("include \"numo.ours\" (list {object})"),
+        };
+        let condition = format!("and .Values.crds.install ({include})");
         Ok((full, only_if(&condition, &text)))
     };
     names.map(of).collect()

@@ -27,8 +27,34 @@ const BY_HAND: [(&str, &[&str]); 2] = [
 const IMAGE: &str = "numo:0.1.0";
 /// The bundle's image that the checked-in catalogue names.
 const BUNDLE_IMAGE: &str = "registry.example.com/numo/bundle:0.1.0";
-/// Channels, the default one first.
-const CHANNELS: [&str; 2] = ["stable-v0", "candidate-v0"];
+/// The channel: numo promises no more than its maturity does.
+const CHANNEL: &str = "alpha";
+/// What OpenShift's own operators scrape and read the bundle's monitoring by.
+const MONITORING: [&str; 2] = [
+    "deploy/monitoring/service_monitor.yaml",
+    "deploy/monitoring/alerts.yaml",
+];
+/// Where people get the command line, as OpenShift's console shows it.
+const CLI_DOWNLOAD: &str = "deploy/olm/cli_download.yaml";
+/// Kinds that have no namespace, among those of the bundle.
+pub const CLUSTER_SCOPED: [&str; 3] = ["ClusterRole", "ConsoleCLIDownload", "CustomResourceDefinition"];
+/// What a kind of numo makes or changes, as the console shows it beside an object of that kind: kind and version.
+const RESOURCES: [(&str, &[(&str, &str)]); 6] = [
+    ("MutexBinding", &[("NodeChange", "v1alpha1")]),
+    ("MutexBudget", &[("Node", "v1")]),
+    ("MutexRule", &[("Job", "v1"), ("Pod", "v1")]),
+    (
+        "MutexRunConfig",
+        &[
+            ("MachineConfigPool", "v1"),
+            ("Node", "v1"),
+            ("NodeChange", "v1alpha1"),
+            ("Lease", "v1"),
+        ],
+    ),
+    ("MutexTarget", &[("MachineConfigPool", "v1"), ("Node", "v1")]),
+    ("NodeChange", &[("Node", "v1"), ("Lease", "v1"), ("Job", "v1")]),
+];
 /// When the bundle was made: a fixed time, as the annotation goes on to the pods and a new one would roll them.
 const CREATED: &str = "2026-11-22T00:00:00Z";
 /// Kinds of other operators too: OLM gives an object to one of them only. numo serves them where they are installed.
@@ -114,7 +140,7 @@ pub fn bundle(image: &str) -> Result<BTreeMap<String, String>> {
     let all = objects(&rendered::overlay("openshift")?)?;
     let mut files = BTreeMap::new();
     let mut permissions = Vec::new();
-    let (mut deployment, mut webhooks) = (None, Vec::new());
+    let mut deployment = None;
     let mut definitions = Vec::new();
     let mut labels = json!({});
     for mut object in all {
@@ -139,13 +165,13 @@ pub fn bundle(image: &str) -> Result<BTreeMap<String, String>> {
             | "LimitRange"
             | "ResourceQuota"
             | "ValidatingAdmissionPolicy"
-            | "ValidatingAdmissionPolicyBinding" => continue,
+            | "ValidatingAdmissionPolicyBinding"
+            // OLM v1 takes webhooks from OpenShift 4.21 on only. What this one refuses at once, numo refuses by a condition.
+            | "ValidatingWebhookConfiguration"
+            // OLM applies them as they are, and the namespace of their subject may be another one here: by hand too.
+            | "ClusterRoleBinding" => continue,
             "Deployment" => {
                 deployment = Some(object);
-                continue;
-            }
-            "ValidatingWebhookConfiguration" => {
-                webhooks = object["webhooks"].as_array().cloned().unwrap_or_default();
                 continue;
             }
             "CustomResourceDefinition" => {
@@ -156,7 +182,7 @@ pub fn bundle(image: &str) -> Result<BTreeMap<String, String>> {
                 files.insert(format!("manifests/{name}.crd.yaml"), yaml(&object)?);
                 continue;
             }
-            // The certificate of the webhook is OLM's.
+            // Without a webhook it needs no certificate.
             _ if name == "numo-webhook" => continue,
             // A bundle's objects go into its own namespace: what is elsewhere an administrator applies.
             "Role" | "RoleBinding" if place != NAMESPACE => continue,
@@ -164,7 +190,6 @@ pub fn bundle(image: &str) -> Result<BTreeMap<String, String>> {
                 permissions = object["rules"].as_array().cloned().unwrap_or_default();
                 continue;
             }
-            "ClusterRoleBinding" if name == "numo" => continue,
             _ => {}
         }
         if let Some(metadata) = object["metadata"].as_object_mut() {
@@ -181,12 +206,20 @@ pub fn bundle(image: &str) -> Result<BTreeMap<String, String>> {
             yaml(&object)?,
         );
     }
+    for path in MONITORING.into_iter().chain([CLI_DOWNLOAD]) {
+        for mut object in objects(&read(path)?)? {
+            object["metadata"]
+                .as_object_mut()
+                .map(|metadata| metadata.remove("namespace"));
+            let (kind, name) = (object["kind"].as_str(), object["metadata"]["name"].as_str());
+            let (kind, name) = (kind.context("a kind")?.to_lowercase(), name.context("a name")?);
+            files.insert(format!("manifests/{name}.{kind}.yaml"), yaml(&object)?);
+        }
+    }
     let deployment = deployment.context("a Deployment")?;
-    // Prometheus of OpenShift looks only where it is told to.
-    labels["openshift.io/cluster-monitoring"] = json!("true");
     let namespace =
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels}});
-    let mut csv = service_version(&deployment, &permissions, &webhooks, &definitions, image)?;
+    let mut csv = service_version(&deployment, &permissions, &definitions, image)?;
     csv["metadata"]["annotations"]["operatorframework.io/suggested-namespace-template"] =
         json!(namespace.to_string());
     files.insert(
@@ -221,11 +254,11 @@ pub fn annotations() -> BTreeMap<&'static str, String> {
         ),
         (
             "operators.operatorframework.io.bundle.channels.v1",
-            CHANNELS.join(","),
+            CHANNEL.to_owned(),
         ),
         (
             "operators.operatorframework.io.bundle.channel.default.v1",
-            CHANNELS[0].to_owned(),
+            CHANNEL.to_owned(),
         ),
         ("com.redhat.openshift.versions", "v4.18".to_owned()),
     ])
@@ -234,7 +267,6 @@ pub fn annotations() -> BTreeMap<&'static str, String> {
 fn service_version(
     deployment: &Value,
     permissions: &[Value],
-    webhooks: &[Value],
     definitions: &[Value],
     image: &str,
 ) -> Result<Value> {
@@ -256,16 +288,16 @@ fn service_version(
     csv["spec"]["relatedImages"] = json!([{"name": "numo", "image": image}]);
     let owned: Vec<Value> = definitions.iter().flat_map(owned).collect();
     csv["spec"]["customresourcedefinitions"] = json!({"owned": owned});
-    csv["spec"]["webhookdefinitions"] = webhooks.iter().map(webhook).collect();
     let mut spec = deployment["spec"].clone();
     let container = spec
         .pointer_mut("/template/spec/containers/0")
         .context("a container")?;
     container["image"] = json!(image);
-    for variable in container["env"].as_array_mut().into_iter().flatten() {
-        if variable["name"] == "NUMO_WEBHOOK_CERTS" {
-            variable["value"] = json!("/tmp/k8s-webhook-server/serving-certs");
-        }
+    if let Some(env) = container["env"].as_array_mut() {
+        env.retain(|variable| variable["name"] != "NUMO_WEBHOOK_CERTS");
+    }
+    if let Some(ports) = container["ports"].as_array_mut() {
+        ports.retain(|port| port["name"] != "webhook");
     }
     csv["spec"]["install"] = json!({"strategy": "deployment", "spec": {
         "clusterPermissions": [{"serviceAccountName": "numo", "rules": permissions}],
@@ -309,6 +341,7 @@ fn owned(definition: &Value) -> Vec<Value> {
             "version": version["name"],
             "displayName": spec["names"]["kind"],
             "description": schema["description"],
+            "resources": resources(&spec["names"]["kind"]),
         });
         for part in ["spec", "status"] {
             let shown = descriptors(schema, part);
@@ -320,6 +353,15 @@ fn owned(definition: &Value) -> Vec<Value> {
         one
     };
     versions.map(of).collect()
+}
+
+/// What the console shows beside an object of this kind. Scorecard and preflight want it of every kind.
+fn resources(kind: &Value) -> Vec<Value> {
+    let of_kind = RESOURCES.iter().filter(|(name, _)| kind == name);
+    of_kind
+        .flat_map(|(_, resources)| *resources)
+        .map(|(kind, version)| json!({"kind": kind, "name": "", "version": version}))
+        .collect()
 }
 
 /// Fields as the console shows them.
@@ -385,24 +427,6 @@ fn title(name: &str) -> String {
     out
 }
 
-/// OLM has no match conditions: that a NodeMaintenance can be released while nobody serves the webhook holds by leaving it
-/// open instead.
-fn webhook(webhook: &Value) -> Value {
-    json!({
-        "type": "ValidatingAdmissionWebhook",
-        "generateName": webhook["name"],
-        "deploymentName": "numo",
-        "containerPort": 443,
-        "targetPort": 9443,
-        "webhookPath": webhook["clientConfig"]["service"]["path"],
-        "admissionReviewVersions": webhook["admissionReviewVersions"],
-        "sideEffects": webhook["sideEffects"],
-        "failurePolicy": "Ignore",
-        "timeoutSeconds": webhook["timeoutSeconds"],
-        "rules": webhook["rules"],
-    })
-}
-
 /// The catalogue of one bundle, by its files and the references of both images.
 pub fn catalog(files: &BTreeMap<String, String>, image: &str, bundle_image: &str) -> Result<String> {
     let csv = files
@@ -416,16 +440,14 @@ pub fn catalog(files: &BTreeMap<String, String>, image: &str, bundle_image: &str
     let name = &csv["metadata"]["name"];
     let icon = &spec["icon"][0];
     let package = json!({
-        "schema": "olm.package", "name": "numo", "defaultChannel": CHANNELS[0],
+        "schema": "olm.package", "name": "numo", "defaultChannel": CHANNEL,
         "description": csv["metadata"]["annotations"]["description"],
         "icon": {"base64data": icon["base64data"], "mediatype": icon["mediatype"]},
     });
-    let channel = |channel: &&str| {
-        json!({
-            "schema": "olm.channel", "package": "numo", "name": channel,
-            "entries": [{"name": name, "skipRange": format!("<{}", version())}],
-        })
-    };
+    let channel = json!({
+        "schema": "olm.channel", "package": "numo", "name": CHANNEL,
+        "entries": [{"name": name, "skipRange": format!("<{}", version())}],
+    });
     let mut properties: Vec<Value> = spec["customresourcedefinitions"]["owned"]
         .as_array()
         .into_iter()
@@ -457,7 +479,7 @@ pub fn catalog(files: &BTreeMap<String, String>, image: &str, bundle_image: &str
         "relatedImages": [{"name": "", "image": bundle_image}, {"name": "numo", "image": image}],
     });
     let mut text = format!("# {GENERATED}\n");
-    let blobs = [package, channel(&CHANNELS[0]), channel(&CHANNELS[1]), bundle];
+    let blobs = [package, channel, bundle];
     for (index, blob) in blobs.iter().enumerate() {
         // An empty document before the first one is no blob.
         text += if index > 0 { "---\n" } else { "" };

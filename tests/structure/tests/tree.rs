@@ -39,7 +39,7 @@ fn a_function_that_is_named_like_a_question_does_not_write() {
 /// a number when one is split.
 const LARGE: [(&str, usize, usize); 6] = [
     ("api", 0, 0),
-    ("core", 5, 17),
+    ("core", 0, 0),
     ("plugin", 1, 0),
     ("cli", 0, 0),
     ("author", 1, 0),
@@ -109,7 +109,7 @@ fn what_owners_share_does_not_ask_which_kind_it_is() {
     let may = Path::new("turn/lease.rs");
     let core = read("core");
     let shared = |path: &Path| {
-        ["turn", "admit", "lint", "rules.rs"]
+        ["turn", "admit", "lint", "rules"]
             .iter()
             .any(|folder| path.starts_with(folder))
     };

@@ -30,6 +30,19 @@ true
 {{- end -}}
 
 {{/*
+Whether an object that is shared with other operators is written: true if it is asked for, never if not, and by itself (auto) where Helm
+sees the cluster. `helm template` sees none, and so does Argo CD, which renders with it: what it writes there would be taken from whoever
+has it. Arguments: what is asked for, and then those of numo.ours.
+*/}}
+{{- define "numo.shared" -}}
+{{- $asked := index . 0 | toString -}}
+{{- $seen := lookup "v1" "Namespace" "" "kube-system" -}}
+{{- if or (eq $asked "true") (and (eq $asked "auto") $seen) -}}
+{{- include "numo.ours" (rest .) -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
 Whether numo's pods run on control-plane nodes only: true, or nothing. By itself they do where such a node takes them, unless the user says where
 they run. Only Helm that talks to the cluster sees nodes: `helm template` finds none. Taints of node.kubernetes.io come and go.
 */}}

@@ -112,12 +112,8 @@ impl<'a> Room<'a> {
     }
 
     fn no_place(&self) -> Why {
-        let names: Vec<&str> = self
-            .nodes
-            .iter()
-            .take(NAMED)
-            .map(|node| node.name.as_str())
-            .collect();
+        let nodes = self.nodes.iter();
+        let names: Vec<&str> = nodes.take(NAMED).map(|node| node.name.as_str()).collect();
         let field = match self.words.limit.as_str() {
             "" => String::new(),
             field => format!(" ({field})"),

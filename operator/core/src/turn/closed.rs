@@ -52,13 +52,12 @@ pub(crate) fn close(out: &mut Decision, change: &ChangeView, why: &Why, now: Tim
     journal.status.pin = None;
     journal.enter(Step::Selected, Some(why));
     journal.status.closed_since = Some(now.to_string());
-    let event = Event {
-        node: Some(change.spec.node_name.clone()),
-        warning: false,
-        reason: "TurnGivenBack",
-        action: EventAction::Hold,
-        note: format!("the turn is given back, other nodes go first: {}", why.message),
-    };
+    let event = Event::normal(
+        "TurnGivenBack",
+        EventAction::Hold,
+        format!("the turn is given back, other nodes go first: {}", why.message),
+    )
+    .on(&change.spec.node_name);
     out.actions.extend(journal.planned(Some(event)));
     true
 }

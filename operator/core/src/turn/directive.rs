@@ -6,10 +6,8 @@ use numo_api::{Directive, DirectiveAction, Reason};
 /// What a person said, in a sentence.
 pub fn persons_words(what: &str, change: &ChangeView, directive: &Directive) -> String {
     let by = directive.by.as_deref().unwrap_or("someone");
-    let why = directive
-        .reason
-        .as_deref()
-        .map_or_else(String::new, |reason| format!(": {reason}"));
+    let reason = directive.reason.as_deref();
+    let why = reason.map_or_else(String::new, |reason| format!(": {reason}"));
     format!("{what} by {by}{why} (NodeChange {} spec.directive)", change.key)
 }
 

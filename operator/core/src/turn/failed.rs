@@ -66,13 +66,12 @@ fn hold(turn: &mut impl Turn, why: Why) {
     let mut journal = Journal::open(change, phases.now);
     journal.enter(Step::Held, Some(&why));
     journal.status.pin = journal.status.pin.or(pin);
-    let event = Event {
-        node: Some(node.name.clone()),
-        warning: true,
-        reason: "NodeHeld",
-        action: EventAction::EvaluateRule,
-        note: format!("held: {}", why.message),
-    };
+    let event = Event::warning(
+        "NodeHeld",
+        EventAction::EvaluateRule,
+        format!("held: {}", why.message),
+    )
+    .on(&node.name);
     out.actions.extend(journal.planned(Some(event)));
     turn.say(Step::Held, why);
 }

@@ -34,9 +34,8 @@ pub(crate) fn free<'a>(out: &mut Decision, jobs: impl IntoIterator<Item = (&'a K
 
 /// Host names of the nodes in flight, whoever let them fly: rule pods keep away from them.
 pub fn hosts_in_flight(observed: &Observed) -> Vec<&str> {
-    let nodes: BTreeSet<&str> = observed
-        .changes
-        .values()
+    let changes = observed.changes.values();
+    let nodes: BTreeSet<&str> = changes
         .filter(|change| change.in_flight())
         .map(|change| change.spec.node_name.as_str())
         .collect();

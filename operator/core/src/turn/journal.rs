@@ -192,10 +192,8 @@ pub fn keep(verdicts: &mut Vec<VerdictRecord>, verdict: VerdictRecord) {
 /// Whether the journal tells that the node changed without its rules.
 pub fn tells_ungated(change: &ChangeView) -> bool {
     let ungated = Some(Reason::Ungated.name());
-    change
-        .status
-        .entries
-        .iter()
+    let mut entries = change.status.entries.iter();
+    entries
         .any(|entry| matches!(entry.step, Step::Released | Step::Done) && entry.reason.as_deref() == ungated)
 }
 

@@ -8,7 +8,7 @@ use crate::{
     key::Key,
     mark,
     observed::{Annotated, MachineApi, MachineView, Map, Observed},
-    pools,
+    selector,
 };
 use numo_api::marks;
 use std::collections::BTreeMap;
@@ -37,7 +37,7 @@ pub fn selects(
     ((of, place), machine): (&(MachineApi, Key), &MachineView),
 ) -> bool {
     let labels = &machine.object.labels;
-    let selected = check.selector.is_null() || pools::matches(&check.selector, labels);
+    let selected = check.selector.is_null() || selector::matches(&check.selector, labels);
     of == api && place.namespace == key.namespace && selected
 }
 

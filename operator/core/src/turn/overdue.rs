@@ -4,7 +4,7 @@
 use crate::{
     decision::Decision,
     report::NodeReport,
-    time::{STUCK_SECONDS, later},
+    time::{STUCK_SECONDS, later, wake_by},
     turn::journal,
     why::Why,
 };
@@ -59,7 +59,7 @@ pub(crate) fn tell(out: &mut Decision, waiting: &[WaitCount], now: Timestamp) {
         };
         let at = later(since, limit);
         if at > now {
-            first = Some(first.map_or(at, |first| first.min(at)));
+            wake_by(&mut first, at);
             continue;
         }
         let message = if words.is_empty() {

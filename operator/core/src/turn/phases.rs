@@ -7,7 +7,7 @@ use crate::{
     key::Key,
     observed::{ChangeView, NodeView, Observed, RuleView},
     owner::Owner,
-    rules::{self, Progress, Subject},
+    rules::{self, Inquiry, Progress, Subject},
     text::clip,
     turn::{
         closed, job,
@@ -17,7 +17,7 @@ use crate::{
     why::Why,
 };
 use jiff::Timestamp;
-use numo_api::{FailurePolicy, Outcome, Phase, Reason, Step, VerdictRecord, marks::openshift};
+use numo_api::{FailurePolicy, Outcome, Phase, Reason, Step, VerdictRecord};
 
 /// Whose rules they are, and what is known.
 #[derive(Clone, Copy, Debug)]
@@ -84,11 +84,6 @@ impl Phases<'_> {
             .last()
             .and_then(|verdict| journal::time(Some(&verdict.at)));
         Subject {
-            owner: self.owner,
-            owner_uid: self.owner_uid,
-            node: &node.name,
-            node_uid: &node.uid,
-            hostname: node.label(openshift::HOSTNAME),
             pool: self.pool,
             from_version: status.pin.as_ref().map_or("", |pin| pin.from_version.as_str()),
             to_version: self.to_version,
@@ -96,20 +91,29 @@ impl Phases<'_> {
             round: status.attempt.max(1),
             since: journal::time(status.since.as_deref()).max(last),
             waits: &status.rule_waits,
+            ..Subject::waiting(self.owner, self.owner_uid, node, 0)
         }
     }
 
     /// How a phase comes along.
     pub fn progress(&self, (node, change): (&NodeView, &ChangeView), phase: Phase) -> Progress {
-        rules::progress(
-            self.rules,
-            phase,
-            &change.status.verdicts,
-            &self.subject(node, change),
-            self.observed,
-            self.answers,
-            self.now,
-        )
+        let inquiry = self.inquiry((node, change), &change.status.verdicts);
+        rules::progress(self.rules, phase, &inquiry)
+    }
+
+    /// What the rules are asked about, and all that tells how they come along.
+    fn inquiry<'s>(
+        &'s self,
+        (node, change): (&'s NodeView, &'s ChangeView),
+        verdicts: &'s [VerdictRecord],
+    ) -> Inquiry<'s> {
+        Inquiry {
+            subject: self.subject(node, change),
+            verdicts,
+            observed: self.observed,
+            answers: self.answers,
+            now: self.now,
+        }
     }
 
     /// Moves a phase along. While `closed` nothing is asked anew.
@@ -131,15 +135,8 @@ impl Phases<'_> {
         (node, change): (&NodeView, &ChangeView),
         (phases, step): (&[Phase], Option<Step>),
     ) -> Went {
-        let stale = rules::stale(
-            (self.rules, phases),
-            &change.status.verdicts,
-            &self.subject(node, change),
-            self.observed,
-            self.answers,
-            self.now,
-        );
-        match stale {
+        let inquiry = self.inquiry((node, change), &change.status.verdicts);
+        match rules::stale(self.rules, phases, &inquiry) {
             None => Went::Passed,
             Some((phase, progress)) => {
                 let at = At {
@@ -254,16 +251,8 @@ impl Phases<'_> {
 
     /// Whether every rule of the phase has passed with what the journal has by now.
     fn is_over(&self, (node, change): (&NodeView, &ChangeView), phase: Phase, journal: &Journal<'_>) -> bool {
-        let left = rules::progress(
-            self.rules,
-            phase,
-            &journal.status.verdicts,
-            &self.subject(node, change),
-            self.observed,
-            self.answers,
-            self.now,
-        );
-        matches!(left, Progress::Passed)
+        let inquiry = self.inquiry((node, change), &journal.status.verdicts);
+        matches!(rules::progress(self.rules, phase, &inquiry), Progress::Passed)
     }
 }
 

@@ -73,7 +73,7 @@ fn runs(
         if rule.is_asked || !rule.runs_in(phase) {
             return None;
         }
-        let (_, job) = rules::next_job(rule, phase, &change.status.verdicts, &subject);
+        let job = rules::next_job(rule, phase, &change.status.verdicts, &subject);
         let view = observed.jobs.get(&job)?;
         (view.ended.is_none() && !view.deleting).then(|| (rule.key.clone(), phase))
     })

@@ -4,14 +4,16 @@
 
 use crate::{
     cluster::{Cluster, at, hours, now},
-    words::check_cluster as check,
+    words::{check_cluster as check, words},
 };
 use jiff::Timestamp;
 use numo_api::marks;
 use numo_core::{
     Snapshot,
     admit::hours::{Hours, State},
-    decide, names,
+    decide, invariant,
+    model::Imagined,
+    names,
 };
 use serde_json::{Value, json};
 
@@ -263,11 +265,16 @@ fn run(settings: &str, rest: &str) -> Cluster {
 }
 
 fn plan(settings: &str, rest: &str) -> Cluster {
+    plan_of("", settings, rest)
+}
+
+/// The Plan has these words beside its settings.
+fn plan_of(words: &str, settings: &str, rest: &str) -> Cluster {
     let spec = format!(r#"spec {{"mutex":{{{settings}}}}}"#);
     let mut cluster = Cluster::parse(&format!(
         "node a worker v0
          node b worker v0
-         plan concurrency:1 cordon finalizer {spec}
+         plan concurrency:1 cordon finalizer {words} {spec}
          {rest}"
     ));
     // That it has a gate of its own is remembered before its first node.
@@ -348,6 +355,51 @@ fn a_closed_window_is_looked_at_again_when_it_opens() {
         let why = &decision.report.nodes["a"].why;
         assert_eq!(why.until, Some(time("2027-01-18T22:00:00Z")), "{owner}");
         assert_eq!(decision.wake_at, why.until, "{owner}");
+    }
+}
+
+#[test]
+fn the_last_look_stops_the_first_disruption_of_a_plans_node_out_of_hours() {
+    for (plan, drain_by, rest, disrupts) in [
+        ("applying:a", "Job", "keeps a", "> job a"),
+        (
+            "applying:a drain",
+            "Numo",
+            "keeps a\n pods a\n drain a free",
+            "> cordon a",
+        ),
+    ] {
+        let cluster = |settings: &str, entries: &str| {
+            let settings = format!(r#""drainBy":"{drain_by}"{settings}"#);
+            plan_of(plan, &settings, &format!("begun a new {entries}\n {rest}"))
+        };
+        let open = cluster("", "");
+        let closed = cluster(&format!(",{CLOSED}"), "");
+        let begun = cluster(&format!(",{CLOSED}"), "entered:Cordoned/Draining");
+        for (seen, stopped) in [(&open, false), (&closed, true), (&begun, false)] {
+            let owner = seen.owner();
+            let at = |observed| Snapshot {
+                now: now(),
+                observed,
+                owner: &owner,
+                asked: None,
+            };
+            let mut decided = decide(&at(&open.observed), &open.answers);
+            let planned = decided.actions.len();
+            let said = words(&open, &decided);
+            assert!(said.iter().any(|line| line.starts_with(disrupts)), "{said:#?}");
+            let breaches = invariant::lint(&at(&seen.observed), &mut decided);
+            assert_eq!(
+                decided.actions.len() < planned,
+                stopped,
+                "{disrupts}: {breaches:#?}"
+            );
+            assert_eq!(
+                breaches.iter().any(|breach| breach.invariant == 13),
+                stopped,
+                "{breaches:#?}"
+            );
+        }
     }
 }
 
@@ -557,4 +609,29 @@ fn hours_that_cannot_be_understood_hold_every_owner_that_they_mean() {
         &run(never, "node a worker 4.16.0"),
         "node a Selected NeverOpens\n ends a ClusterAdmin\n > nothing",
     );
+}
+
+#[test]
+fn a_preview_waits_for_the_opening_and_says_so() {
+    let wave_of = |cluster: &Cluster| {
+        let mut imagined = Imagined::new(cluster.observed.clone(), now());
+        imagined.waves(&cluster.owner(), 10, |_, _, _| {})
+    };
+    let nodes = "node a worker 4.16.0\n node b worker 4.16.0";
+    let closed = wave_of(&run(CLOSED, nodes));
+    assert_eq!(closed.waves, [["a"], ["b"]], "{:?}", closed.last);
+    let (begins, why) = closed.begins.expect("the opening");
+    assert_eq!(begins, time("2027-01-18T22:00:00Z"));
+    assert_eq!(why.reason.name(), "OutsideWindow");
+
+    let open = wave_of(&run(r#""startAfter":"2027-01-01T00:00:00Z""#, nodes));
+    assert_eq!(open.waves, [["a"], ["b"]]);
+    assert!(open.begins.is_none(), "{:?}", open.begins);
+
+    let never = wave_of(&run(
+        r#""window":{"openings":[{"cron":"0 0 30 2 *","durationSeconds":60}]}"#,
+        nodes,
+    ));
+    assert!(never.waves.is_empty(), "{:?}", never.waves);
+    assert!(never.begins.is_none(), "{:?}", never.begins);
 }

@@ -208,3 +208,27 @@ fn the_shield_of_a_machine_is_its_owners() {
         assert!(breaches.contains(&4), "{good}: {breaches:?}");
     }
 }
+
+#[test]
+fn no_node_of_a_plan_is_cordoned_before_its_rules_passed() {
+    let at = |turn: &str| {
+        format!(
+            "node a worker 4.16.0
+             binding all spec {{\"ownerSelector\":{{\"kind\":\"Plan\"}},\"rules\":[{{\"name\":\"before\"}}],\"drainBy\":\"Numo\"}}
+             plan concurrency:1 finalizer applying:a drain
+             rule before Pre
+             begun a PreRules {turn}
+             keeps a
+             pods a
+             drain a free"
+        )
+    };
+    let passed = at("verdict:before/Pre/1/Pass");
+    let (breaches, left) = looked_at(&passed, &passed);
+    assert!(breaches.is_empty() && left.len() == 1, "{breaches:?} {left:#?}");
+    stopped(&passed, &at(""), 1);
+    stopped(&passed, &at("verdict:before/Pre/1/Failure"), 1);
+    // One that somebody took off is put back.
+    let (breaches, _) = looked_at(&passed, &at("entered:Cordoned/Draining"));
+    assert!(breaches.is_empty(), "{breaches:?}");
+}

@@ -22,7 +22,7 @@ use numo_core::{
     ledger,
     lint::{
         checks::{Checked, breach, passed},
-        table::{Checks, Sight, keep},
+        table::{Checks, Seen, keep},
     },
     observed::{ChangeView, Map, NodeView, Observed, OwnerView, RuleView},
     pass::Pass,
@@ -327,7 +327,7 @@ impl Turn for Painting<'_, '_> {
 
 /// What is checked of its writes.
 struct Lint<'a> {
-    sight: Sight<'a>,
+    seen: Seen<'a>,
     rules: Vec<(Key, Option<&'a RuleView>)>,
     hours: Option<&'a Result<Hours, String>>,
 }
@@ -346,7 +346,7 @@ impl Checks for Lint<'_> {
     }
 
     fn patch_node(&self, node: &NodeView, _patch: &NodePatch) -> Checked {
-        let Some(change) = self.sight.turn(node) else {
+        let Some(change) = self.seen.turn(node) else {
             return breach(1, format!("{} has no turn", node.name));
         };
         passed(&self.rules, &node.name, (change, &rules::BEFORE_RELEASE), now())
@@ -382,18 +382,18 @@ fn decision(cluster: &Cluster) -> (Decision, Vec<Breach>) {
         out: Decision::default(),
     };
     let mut decision = pass(&snapshot, view(), toy);
-    let sight = Sight {
+    let seen = Seen {
         now: now(),
         observed,
         owner: &OWNER,
         view: view(),
     };
     let checks = Lint {
-        sight,
+        seen,
         rules: rules_of(observed),
         hours: hours_of(observed),
     };
-    let breaches = keep(&mut decision, sight, &checks);
+    let breaches = keep(&mut decision, seen, &checks);
     (decision, breaches)
 }
 
@@ -502,14 +502,14 @@ fn the_table_of_checks_stops_what_a_new_kind_of_owner_must_not_do() {
         action,
         event: None,
     };
-    let sight = Sight {
+    let seen = Seen {
         now: now(),
         observed,
         owner: &OWNER,
         view: view(),
     };
     let checks = Lint {
-        sight,
+        seen,
         rules: rules_of(observed),
         hours: hours_of(observed),
     };
@@ -520,7 +520,7 @@ fn the_table_of_checks_stops_what_a_new_kind_of_owner_must_not_do() {
         )))],
         ..Decision::default()
     };
-    let breaches = keep(&mut decision, sight, &checks);
+    let breaches = keep(&mut decision, seen, &checks);
     let invariants: Vec<u8> = breaches.iter().map(|breach| breach.invariant).collect();
     assert_eq!(invariants, [1], "its rules have not passed");
     assert_eq!(decision.actions, Vec::new());

@@ -19,8 +19,8 @@ use kube::{
 };
 use numo_core::{
     observed::{ForeignController, Key},
-    pools,
     rival::{LeaseSeen, PodSeen, lingers},
+    selector,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -117,7 +117,7 @@ async fn pods(client: &Client, key: &Key, of: &Deployed) -> Option<Vec<PodSeen>>
             let only = pod.part::<OnlyPod>()?;
             let account = only.spec.service_account_name.as_deref();
             if account.unwrap_or("default") != of.account
-                || !pools::matches(&of.selector, &only.metadata.labels.unwrap_or_default())
+                || !selector::matches(&of.selector, &only.metadata.labels.unwrap_or_default())
             {
                 continue;
             }

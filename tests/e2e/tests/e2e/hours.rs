@@ -6,7 +6,8 @@ use numo_world::WorldSpec;
 use serde_json::{Value, json};
 
 use crate::{
-    NEW, apply, explained, finish, judgement, maintenance, plans, prepare, quick, run_of, set, waits, workers,
+    NEW, apply, explained, finish, judgement, maintenance, plans, prepare, preview::preview, quick, run_of,
+    set, waits, workers,
 };
 
 /// A freeze from the day before until then.
@@ -87,6 +88,13 @@ async fn a_binding_keeps_plans_and_maintenances_to_its_hours() -> Result<()> {
     let message = maintenance::waits(&stage, "nm", "OutsideWindow").await?;
     assert!(message.contains("12:00–13:00 Europe/Warsaw"), "{message}");
     assert_eq!(plans::jobs(&stage).await?.len(), 0);
+    // What is to come is seen before it does: hours that open are no refusal.
+    let (found, code) = preview(&stage, &["plan/k3s", "-n", "system-upgrade"]).await?;
+    assert_eq!(found["begins"]["reason"], "OutsideWindow", "{found:#}");
+    let opens = found["begins"]["at"].as_str().unwrap_or_default();
+    assert!(opens.parse::<Timestamp>()? > Timestamp::now(), "{found:#}");
+    assert_eq!(found["waves"].as_array().map(Vec::len), Some(2), "{found:#}");
+    assert_eq!(code, Some(0), "{found:#}");
 
     for kind in ["NodeMaintenance", "Plan"] {
         apply(

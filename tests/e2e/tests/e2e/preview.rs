@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::{NEW, apply, job, maintenance, prepare, rule, run_of, set, target, with_component, workers};
 
 /// What a preview says of one owner, and its exit code.
-async fn preview(stage: &Stage, arguments: &[&str]) -> Result<(Value, Option<i32>)> {
+pub(crate) async fn preview(stage: &Stage, arguments: &[&str]) -> Result<(Value, Option<i32>)> {
     let said = stage
         .call(&[&["preview", "-o", "json"], arguments].concat())
         .await?;

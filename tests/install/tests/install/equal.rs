@@ -45,6 +45,9 @@ pub(crate) fn template(major: u8) -> Result<std::process::Command> {
         NAMESPACE,
         "--kube-version",
         "1.36.0",
+        // What is shared with other operators is asked for where Helm sees no cluster.
+        "--set",
+        "leases.createNamespace=true,plans.createNamespaces=true,crds.nodeMaintenances=true",
     ]);
     Ok(helm)
 }
@@ -53,6 +56,8 @@ fn rendered_by(major: u8, platform: &str) -> Result<Vec<Value>> {
     let mut helm = template(major)?;
     if platform == "openshift" {
         helm.arg("--values").arg(chart().join("values-openshift.yaml"));
+    } else {
+        helm.args(["--set", "crds.plans=true"]);
     }
     objects(&said(&mut helm)?)
 }

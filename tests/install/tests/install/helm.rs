@@ -372,6 +372,59 @@ async fn both_helms_install_upgrade_roll_back_and_uninstall() -> Result<()> {
     Ok(())
 }
 
+/// Argo CD renders so: Helm sees no cluster, and what it wrote would be taken from whoever has it.
+#[test]
+fn without_a_cluster_nothing_is_rendered_that_other_operators_have_too() -> Result<()> {
+    let shared = [
+        "nodemaintenances.",
+        "plans.upgrade.cattle.io",
+        "medik8s-leases",
+        "system-upgrade",
+    ];
+    for major in HELMS {
+        let names = |set: &str| -> Result<Vec<String>> {
+            let mut helm = program(major)?;
+            helm.arg("template")
+                .arg("numo")
+                .arg(chart())
+                .args(["--namespace", NAMESPACE, "--set", set]);
+            let all = numo_install::objects(&said(&mut helm)?)?;
+            let kinds = ["CustomResourceDefinition", "Namespace"];
+            let all = all
+                .into_iter()
+                .filter(|one| kinds.iter().any(|kind| one["kind"] == *kind));
+            Ok(all
+                .filter_map(|one| one["metadata"]["name"].as_str().map(str::to_owned))
+                .collect())
+        };
+        let by_itself = names("replicas=2")?;
+        assert!(by_itself.len() >= 6, "its own are rendered: {by_itself:?}");
+        for name in shared {
+            assert!(
+                !by_itself.iter().any(|one| one.starts_with(name)),
+                "{name}: {by_itself:?}"
+            );
+        }
+        let asked = names(
+            "crds.plans=true,crds.nodeMaintenances=true,leases.createNamespace=true,plans.createNamespaces=true",
+        )?;
+        for name in shared {
+            assert!(asked.iter().any(|one| one.starts_with(name)), "{name}: {asked:?}");
+        }
+        assert!(
+            said(
+                program(major)?
+                    .arg("lint")
+                    .arg("--set")
+                    .arg("crds.plans=maybe")
+                    .arg(chart())
+            )
+            .is_err()
+        );
+    }
+    Ok(())
+}
+
 #[test]
 fn lint_finds_nothing_and_wrong_values_are_named() -> Result<()> {
     for major in HELMS {

@@ -1,11 +1,7 @@
 //! Admission: who gets the next turn. Every node that does not is reported with the first thing that
 //! keeps it from it.
 
-use super::{
-    run_decision::RunDecision,
-    run_view::{Member, RunView, at_target},
-    ungated,
-};
+use super::{member::Member, run_decision::RunDecision, run_view::RunView, ungated};
 use crate::{
     action::Action,
     admit::{
@@ -25,6 +21,7 @@ use crate::{
     pools,
     report::Report,
     rules::{self, Admission, Subject},
+    selector,
     turn::{
         directive::{persons_words, retry_asked, skip_asked},
         journal::{self, Journal},
@@ -69,7 +66,7 @@ impl<'m> Waiting<'_, 'm> {
     /// Its journal, if it is changed, failed a rule after that, and a person wants that rule asked again: a turn like any.
     fn asked_again(&self, member: &Member<'m>) -> Option<&'m ChangeView> {
         let change = member.change.filter(|_| member.rules_asked_again());
-        change.filter(|_| at_target(self.decision.view, member))
+        change.filter(|_| self.decision.view.at_target(member))
     }
 
     /// Reports a node that rolls without its rules, unless a person has left it out.
@@ -129,7 +126,7 @@ impl<'m> Queue<'m> for Waiting<'_, 'm> {
 
     fn sort_out(&mut self, member: Self::One, _ledger: &mut Ledger<'m>) -> Next {
         let view = self.decision.view;
-        if at_target(view, member) && self.asked_again(member).is_none() {
+        if view.at_target(member) && self.asked_again(member).is_none() {
             report_done(self.decision, member);
             return STAY;
         }
@@ -181,18 +178,11 @@ impl<'m> Queue<'m> for Waiting<'_, 'm> {
         }
         let attempt = member.change.map_or(0, |change| change.status.attempt);
         let subject = Subject {
-            owner: view.owner,
-            owner_uid: &view.run.uid,
-            node: &member.node.name,
-            node_uid: &member.node.uid,
-            hostname: member.node.label(openshift::HOSTNAME),
             pool: &member.pool.name,
             from_version: member.version.unwrap_or_default(),
             to_version: view.desired.as_deref().unwrap_or_default(),
             run: &view.run_id,
-            round: attempt.saturating_add(1),
-            since: None,
-            waits: &[],
+            ..Subject::waiting(view.owner, &view.run.uid, member.node, attempt)
         };
         rules::admission(&view.intent.rules, &subject, view.observed, view.now)
     }
@@ -235,8 +225,8 @@ fn first<'a>(view: &RunView<'a>, members: &[Member<'a>], is_elsewhere: impl Fn(&
         let is_left_out = member.left_out().is_some_and(|change| !retry_asked(change))
             || is_skipped
             || is_elsewhere(&member.pool.name);
-        let is_first = selector.is_some_and(|selector| pools::matches(selector, &member.node.labels));
-        let is_done = member.in_flight().is_none() && at_target(view, member);
+        let is_first = selector.is_some_and(|selector| selector::matches(selector, &member.node.labels));
+        let is_done = member.in_flight().is_none() && view.at_target(member);
         is_first && !is_done && !is_left_out && view.given_up(member).is_none()
     });
     let behind = behind.map(|member| {
@@ -252,10 +242,8 @@ fn first<'a>(view: &RunView<'a>, members: &[Member<'a>], is_elsewhere: impl Fn(&
 /// What a rule of phase Admit had against the node when the status was written.
 fn noted(view: &RunView<'_>, member: &Member<'_>) -> Option<Why> {
     let run = view.run.status.run.as_ref().filter(|run| run.id == view.run_id)?;
-    let noted = run
-        .not_admitted
-        .iter()
-        .find(|noted| noted.node == member.node.name)?;
+    let mut not_admitted = run.not_admitted.iter();
+    let noted = not_admitted.find(|noted| noted.node == member.node.name)?;
     let reason = Reason::named(&noted.reason)?;
     Some(Why::new(reason, noted.message.clone()))
 }
@@ -380,7 +368,7 @@ fn room<'a>(view: &RunView<'a>, members: &[Member<'a>], counts: impl Fn(&ChangeV
             Some(change) if counts(change) => {
                 room.keep(member.node, ledger::is_kept(view.observed, change, view.now));
             }
-            None if is_ungated(member) && !at_target(view, member) && !is_left_behind(member) => {
+            None if is_ungated(member) && !view.at_target(member) && !is_left_behind(member) => {
                 room.keep(member.node, is_overdue(view, member));
             }
             _ => {}

@@ -1,6 +1,6 @@
 //! A node of a run that was let go: it changes, comes back, and goes home to its own pool. Nothing here lets a node go.
 
-use super::{labels, release::same, turn::Turn};
+use super::{labels, release::same, selectors::is_contested, turn::Turn};
 use crate::{
     action::{Action, Change, EventAction, NodePatch, NodePurpose},
     mark,
@@ -55,11 +55,7 @@ impl Turn<'_, '_> {
             .then(|| cordon_mark(&self.decision.view.run.uid));
         let patch = NodePatch {
             annotations: vec![
-                Change {
-                    key: marks::CORDONED_BY.to_owned(),
-                    from: node.annotations.get(marks::CORDONED_BY).cloned(),
-                    to: mark,
-                },
+                Change::of(&node.annotations, marks::CORDONED_BY, mark),
                 // Once the MCO asks for a drain a cordon is its own.
                 same(&node.annotations, openshift::DESIRED_DRAIN),
             ],
@@ -67,8 +63,7 @@ impl Turn<'_, '_> {
         };
         self.plan(Action::PatchNode(patch), None);
         let message = "the cordon that someone set is put back when it is changed";
-        self.decision
-            .report(self.member, Step::Released, Why::new(Reason::Changing, message));
+        self.tell(Step::Released, Reason::Changing, message);
         STAY
     }
 
@@ -101,8 +96,7 @@ impl Turn<'_, '_> {
             let message = format!("it changes in its own pool {}: {why}", self.member.pool.name);
             let event = self.event(true, "BroughtHome", EventAction::Restore, message.clone());
             self.plan(Action::PatchNode(patch), Some(event));
-            self.decision
-                .report(self.member, Step::Released, Why::new(reason, message));
+            self.tell(Step::Released, reason, message);
             return STAY;
         }
         ON
@@ -135,7 +129,7 @@ impl Turn<'_, '_> {
     /// Why the node cannot change in the canary pool, if so.
     fn cannot_change_there(&self) -> Option<(Reason, &'static str)> {
         let view = self.decision.view;
-        if super::pool::is_contested(self.member.pool, &view.run.uid) {
+        if is_contested(self.member.pool, &view.run.uid) {
             return Some((
                 Reason::ForeignWriter,
                 "someone else set its node selector, and it would be in two pools",
@@ -183,12 +177,8 @@ impl Turn<'_, '_> {
 
     pub(super) fn wait_for_change(&mut self) {
         let node = self.member.node;
-        let released = self
-            .change
-            .status
-            .entries
-            .iter()
-            .rfind(|entry| entry.step == Step::Released);
+        let mut entries = self.change.status.entries.iter();
+        let released = entries.rfind(|entry| entry.step == Step::Released);
         let since = journal::time(released.map(|entry| entry.at.as_str())).unwrap_or(self.decision.view.now);
         let limit = self.force.change_timeout_seconds;
         let deadline = later(since, limit);
@@ -223,8 +213,7 @@ impl Turn<'_, '_> {
         } else {
             Reason::Changing
         };
-        self.decision
-            .report(self.member, Step::Released, Why::new(reason, words));
+        self.tell(Step::Released, reason, words);
     }
 
     /// CanaryPool: brings the node back to its own pool.
@@ -239,11 +228,7 @@ impl Turn<'_, '_> {
             let note = format!("goes home to pool {}", self.member.pool.name);
             let event = self.event(false, "BroughtHome", EventAction::Restore, note);
             self.plan(Action::PatchNode(patch), Some(event));
-            self.decision.report(
-                self.member,
-                Step::Changed,
-                Why::new(Reason::ComingHome, "it is changed and goes home"),
-            );
+            self.tell(Step::Changed, Reason::ComingHome, "it is changed and goes home");
             return STAY;
         }
         let at_home =
@@ -253,8 +238,7 @@ impl Turn<'_, '_> {
                 "it goes from the canary pool's configuration to {}",
                 self.home_config()
             );
-            self.decision
-                .report(self.member, Step::Changed, Why::new(Reason::ComingHome, message));
+            self.tell(Step::Changed, Reason::ComingHome, message);
             return STAY;
         }
         self.cordon_again()
@@ -262,26 +246,22 @@ impl Turn<'_, '_> {
 
     pub(super) fn bring_home(&self) -> NodePatch {
         let node = self.member.node;
-        let mut labels = vec![Change {
-            key: marks::RELEASE.to_owned(),
-            from: node.labels.get(marks::RELEASE).cloned(),
-            to: None,
-        }];
-        if super::pool::needs_labels_to_stay(self.member.pool) {
+        let mut labels = vec![Change::of(&node.labels, marks::RELEASE, None)];
+        if labels::needs_labels_to_stay(self.member.pool) {
             labels.extend(labels::labels_to_stay(self.decision, self.member));
         }
-        let mut annotations = vec![Change {
-            key: openshift::DESIRED_CONFIG.to_owned(),
-            from: node.annotations.get(openshift::DESIRED_CONFIG).cloned(),
-            to: Some(self.home_config().to_owned()),
-        }];
+        let mut annotations = vec![Change::of(
+            &node.annotations,
+            openshift::DESIRED_CONFIG,
+            Some(self.home_config().to_owned()),
+        )];
         // From a drain to its uncordon the cordon is the MCO's.
         if node.unschedulable && !node.annotation(openshift::DESIRED_DRAIN).starts_with("drain-") {
-            annotations.push(Change {
-                key: marks::CORDONED_BY.to_owned(),
-                from: node.annotations.get(marks::CORDONED_BY).cloned(),
-                to: Some(cordon_mark(&self.decision.view.run.uid)),
-            });
+            annotations.push(Change::of(
+                &node.annotations,
+                marks::CORDONED_BY,
+                Some(cordon_mark(&self.decision.view.run.uid)),
+            ));
         }
         NodePatch {
             labels,
@@ -297,20 +277,12 @@ impl Turn<'_, '_> {
             return ON;
         }
         let patch = NodePatch {
-            annotations: vec![Change {
-                key: marks::CORDONED_BY.to_owned(),
-                from: node.annotations.get(marks::CORDONED_BY).cloned(),
-                to: None,
-            }],
+            annotations: vec![Change::of(&node.annotations, marks::CORDONED_BY, None)],
             unschedulable: (!node.unschedulable).then_some(true),
             ..NodePatch::of(node, NodePurpose::Recordon)
         };
         self.plan(Action::PatchNode(patch), None);
-        self.decision.report(
-            self.member,
-            Step::Changed,
-            Why::new(Reason::ComingHome, "its cordon is put back"),
-        );
+        self.tell(Step::Changed, Reason::ComingHome, "its cordon is put back");
         STAY
     }
 

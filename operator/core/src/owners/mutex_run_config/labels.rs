@@ -1,36 +1,121 @@
 //! The rule labels that the nodes of a run carry.
 
-use super::{run_decision::RunDecision, run_view::Member};
-use crate::{action::Change, names, observed::NodeView};
-use numo_api::marks;
+use super::{
+    gates::{
+        run::held_elsewhere,
+        written::{MAX_CORRECTIONS, labels_hash},
+    },
+    member::Member,
+    run_decision::RunDecision,
+};
+use crate::{
+    action::{Action, Change, NodePatch, NodePurpose},
+    mark::{self, LabelledBy},
+    names,
+    observed::{NodeView, PoolView},
+    pools::BUILT_IN,
+};
+use numo_api::{Step, marks};
+
+/// A custom pool's members stay in it only while they carry the rule labels, once its selector asks for
+/// them; built-in pools are never patched, and a custom pool wins over `worker` anyway.
+pub(super) fn needs_labels_to_stay(pool: &PoolView) -> bool {
+    !BUILT_IN.contains(&pool.name.as_str())
+}
+
+/// Nodes that joined a pool whose selector numo has set must carry the labels it asks for, or they are in
+/// no pool; whatever else holds the run.
+pub fn label_joiners(decision: &mut RunDecision<'_>) {
+    if decision.view.selected_pools().next().is_some() {
+        label(decision);
+    }
+}
+
+/// Labels the nodes that have yet to pass their rules, and all nodes of custom pools. Returns how many
+/// were not labelled.
+pub(super) fn label(decision: &mut RunDecision<'_>) -> usize {
+    let members = &decision.view.members;
+    let uid = decision.view.run.uid.clone();
+    let wanted = labels_hash(decision.view);
+    let elsewhere = held_elsewhere(decision.view);
+    let mut unlabelled = 0;
+    for member in members {
+        let node = member.node;
+        let released = !node.label(marks::RELEASE).is_empty();
+        let waits =
+            !decision.view.at_target(member) && member.in_flight().is_none() && member.left_out().is_none();
+        let waits = waits
+            && member
+                .change
+                .is_none_or(|change| change.status.step != Some(Step::Done));
+        let ours = !elsewhere.contains_key(member.pool.name.as_str());
+        if released || !ours || !(waits || needs_labels_to_stay(member.pool)) {
+            continue;
+        }
+        let labels = if needs_labels_to_stay(member.pool) {
+            labels_to_stay(decision, member)
+        } else {
+            rule_labels_on(decision, node)
+        };
+        let found = mark::labelled_by(node).filter(|mark| mark.owner == uid);
+        if labels.is_empty() && found.is_some() {
+            continue;
+        }
+        unlabelled += 1;
+        // Labels of another run or other rules are missing by nobody's doing.
+        let again = found.filter(|mark| mark.labels == wanted);
+        let corrections = again.map_or(0, |mark| mark.corrections + 1);
+        if corrections > MAX_CORRECTIONS {
+            continue;
+        }
+        let mark = LabelledBy {
+            owner: &uid,
+            labels: &wanted,
+            corrections,
+        };
+        let patch = NodePatch {
+            labels,
+            annotations: vec![Change::of(
+                &node.annotations,
+                marks::LABELLED_BY,
+                Some(mark.render()),
+            )],
+            ..NodePatch::of(node, NodePurpose::Label)
+        };
+        decision.act(&node.name, Action::PatchNode(patch), None);
+    }
+    unlabelled
+}
+
+pub(super) fn unlabel(decision: &mut RunDecision<'_>) -> bool {
+    let labelled: Vec<_> = decision.view.labelled_nodes().collect();
+    for node in &labelled {
+        let patch = NodePatch {
+            labels: rule_labels_off(node),
+            annotations: vec![Change::of(&node.annotations, marks::LABELLED_BY, None)],
+            ..NodePatch::of(node, NodePurpose::Unlabel)
+        };
+        decision.act(&node.name, Action::PatchNode(patch), None);
+    }
+    !labelled.is_empty()
+}
 
 /// All rule labels of the node go.
 pub(super) fn rule_labels_off(node: &NodeView) -> Vec<Change> {
     node.labels
         .iter()
         .filter(|(key, _)| key.starts_with(marks::RULE_LABEL_PREFIX))
-        .map(|(key, value)| Change {
-            key: key.clone(),
-            from: Some(value.clone()),
-            to: None,
-        })
+        .map(|(key, _)| Change::of(&node.labels, key, None))
         .collect()
 }
 
 /// The run's rule labels that the node does not carry yet.
 pub(super) fn rule_labels_on(decision: &RunDecision<'_>, node: &NodeView) -> Vec<Change> {
-    decision
-        .view
-        .intent
-        .rules
-        .iter()
+    let rules = decision.view.intent.rules.iter();
+    rules
         .map(|(key, _)| names::rule_label(&key.namespace, &key.name))
         .filter(|key| !node.labels.contains_key(key))
-        .map(|key| Change {
-            key,
-            from: None,
-            to: Some(String::new()),
-        })
+        .map(|key| Change::of(&node.labels, &key, Some(String::new())))
         .collect()
 }
 
@@ -48,11 +133,7 @@ pub(super) fn labels_to_stay(decision: &RunDecision<'_>, member: &Member<'_>) ->
         .filter(|key| key.starts_with(marks::RULE_LABEL_PREFIX) && !member.node.labels.contains_key(*key));
     for key in asked {
         if !labels.iter().any(|label| label.key == key) {
-            labels.push(Change {
-                key: key.to_owned(),
-                from: None,
-                to: Some(String::new()),
-            });
+            labels.push(Change::of(&member.node.labels, key, Some(String::new())));
         }
     }
     labels

@@ -1,6 +1,6 @@
 //! What is checked of the writes that only a run makes.
 
-use super::run_view::{Member, RunView};
+use super::{member::Member, run_view::RunView};
 use crate::{
     action::{NodePatch, NodePurpose, PoolPatch, PoolPurpose},
     admit::schedule::Schedule,
@@ -92,12 +92,7 @@ fn one_pool_after_release(view: &RunView<'_>, member: &Member<'_>) -> Checked {
     let mut labels = member.node.labels.clone();
     labels.retain(|key, _| !key.starts_with(marks::RULE_LABEL_PREFIX));
     labels.insert(marks::RELEASE.to_owned(), view.run_id.clone());
-    let all = view
-        .observed
-        .pools
-        .values()
-        .map(|pool| (pool.name.as_str(), &pool.selector));
-    match pools::home(&labels, all) {
+    match pools::home_now(view.observed, &labels) {
         pools::Home::Pool(name) if name == canary.name => Ok(()),
         other => breach(
             1,
@@ -145,9 +140,8 @@ impl<'a> Lint<'_, 'a> {
             let is_behind = |desired| member.version.is_some_and(|version| version != desired);
             member.outdated() || (rendered != desired && desired.is_some_and(is_behind))
         };
-        let rolls = view
-            .members
-            .iter()
+        let members = view.members.iter();
+        let rolls = members
             .filter(|member| member.pool.name == pool.name && will_roll(member))
             .count();
         let stays = patch.paused.is_some_and(|(_, to)| to);

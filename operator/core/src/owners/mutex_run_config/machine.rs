@@ -20,9 +20,8 @@ pub fn shields(view: &RunView<'_>, node: &NodeView) -> Vec<Action> {
     let machines = shielding(view.machines_of(&node.name), owner);
     let believed = Believed::of(observed);
     // One that someone paused, be it another run, does nothing already.
-    let checks = observed
-        .health_checks
-        .iter()
+    let health_checks = observed.health_checks.iter();
+    let checks = health_checks
         .filter(|(place, check)| {
             !check.annotations.contains_key(marks::HEALTH_CHECK_PAUSED)
                 && is_in_the_way((view, &believed), [node.name.as_str()], place, check)
@@ -94,13 +93,7 @@ pub fn resume_health_checks(decision: &mut RunDecision<'_>) {
         .map(|check| {
             let planned = end_pause(view.observed, &view.run.uid, check);
             let resumes = matches!(&planned.action, Action::PatchMachine(patch) if patch.purpose == MachinePurpose::ResumeHealthCheck);
-            let event = resumes.then(|| Event {
-                node: None,
-                warning: false,
-                reason: "HealthCheckResumed",
-                action: EventAction::Restore,
-                note: format!("MachineHealthCheck {} is no longer paused by numo", check.0.1),
-            });
+            let event = resumes.then(|| Event::normal("HealthCheckResumed", EventAction::Restore, format!("MachineHealthCheck {} is no longer paused by numo", check.0.1)));
             Planned { event, ..planned }
         })
         .collect();

@@ -8,11 +8,16 @@
 mod admit;
 mod change;
 mod directive;
+mod finalizer;
 pub mod gates;
+mod given_up;
+mod journals;
 mod labels;
 mod lint;
 mod machine;
+mod member;
 mod orphans;
+mod pause;
 mod pool;
 mod quarantine;
 mod release;
@@ -20,11 +25,13 @@ mod run;
 mod run_decision;
 mod run_rules;
 pub(crate) mod run_view;
+mod selectors;
 mod turn;
 mod ungated;
 
 pub use admit::reservation;
-pub use run_view::{Member, RunView};
+pub use member::Member;
+pub use run_view::RunView;
 
 pub(crate) use lint::Lint;
 pub(crate) use run::Run;

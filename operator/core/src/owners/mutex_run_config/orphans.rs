@@ -1,10 +1,6 @@
 //! What nodes still hold that have no turn any more, and Jobs that nobody waits for.
 
-use super::{
-    run_decision::RunDecision,
-    run_rules::awaited_run_jobs,
-    run_view::{Member, RunView},
-};
+use super::{member::Member, run_decision::RunDecision, run_rules::awaited_run_jobs, run_view::RunView};
 use crate::{
     key::Key,
     mark::{self, Shielded},
@@ -71,16 +67,14 @@ pub fn settle(decision: &mut RunDecision<'_>) {
         .iter()
         .map(|member| member.node.name.as_str())
         .collect();
-    let shielded: Vec<(&NodeView, Shielded)> = observed
-        .nodes
-        .values()
+    let nodes = observed.nodes.values();
+    let shielded: Vec<(&NodeView, Shielded)> = nodes
         .filter(|node| !members.contains(node.name.as_str()))
         .filter_map(|node| mark::shielded(node).map(|mark| (node, mark)))
         .filter(|(_, mark)| mark.owner == *uid)
         .collect();
-    let leased: Vec<&String> = observed
-        .leases
-        .iter()
+    let leases = observed.leases.iter();
+    let leased: Vec<&String> = leases
         .filter(|(node, lease)| lease.holder == holder && !members.contains(node.as_str()))
         .map(|(node, _)| node)
         .collect();
@@ -96,10 +90,8 @@ pub fn settle(decision: &mut RunDecision<'_>) {
 pub fn free_jobs(decision: &mut RunDecision<'_>, all: bool) {
     let view = decision.view;
     // Those that have their TTL are free already: what is left is what runs, and little more.
-    let kept: HashMap<String, (&Key, &JobView)> = view
-        .observed
-        .jobs
-        .iter()
+    let jobs = view.observed.jobs.iter();
+    let kept: HashMap<String, (&Key, &JobView)> = jobs
         .filter(|(_, job)| job.ttl_seconds.is_none() && !job.deleting)
         .map(|(key, job)| (key.to_string(), (key, job)))
         .collect();

@@ -1,7 +1,7 @@
 //! `quarantine: Taint`: a node that failed after it was let go takes no new pods until it is mended or the run
 //! is over. The taint is the mark; no other taint is ever touched.
 
-use super::{run_decision::RunDecision, run_view::at_target};
+use super::run_decision::RunDecision;
 use crate::{
     action::{Action, Event, EventAction, NodePatch, NodePurpose},
     observed::{ChangeView, NodeView},
@@ -20,12 +20,10 @@ pub fn tend(decision: &mut RunDecision<'_>, wanted: bool) {
     }
     let observed = decision.view.observed;
     let value = owner_value(&decision.view.run.uid);
-    let failed: BTreeSet<&str> = decision
-        .view
-        .members
-        .iter()
+    let members = decision.view.members.iter();
+    let failed: BTreeSet<&str> = members
         .filter(|_| wanted && decision.view.intent.quarantine)
-        .filter(|member| !at_target(decision.view, member) || member.in_flight().is_some())
+        .filter(|member| !decision.view.at_target(member) || member.in_flight().is_some())
         .filter(|member| member.superseded.is_none() && member.change.is_some_and(failed_after_release))
         .map(|member| member.node.name.as_str())
         .collect();
@@ -40,20 +38,15 @@ pub fn tend(decision: &mut RunDecision<'_>, wanted: bool) {
                     "quarantined: taint {} is on until it is mended",
                     marks::QUARANTINE
                 );
-                patch(decision, node, NodePurpose::Quarantine, list, "Quarantined", note);
+                let event = Event::warning("Quarantined", EventAction::Hold, note);
+                patch(decision, node, NodePurpose::Quarantine, list, event);
             }
             (false, true) => {
                 let mut list = taints(node).to_vec();
                 list.retain(|taint| !is_ours(taint, &value));
                 let note = format!("no longer quarantined: taint {} is off", marks::QUARANTINE);
-                patch(
-                    decision,
-                    node,
-                    NodePurpose::Unquarantine,
-                    list,
-                    "QuarantineEnded",
-                    note,
-                );
+                let event = Event::normal("QuarantineEnded", EventAction::Restore, note);
+                patch(decision, node, NodePurpose::Unquarantine, list, event);
             }
             (true, true) | (false, false) => {}
         }
@@ -71,14 +64,10 @@ fn failed_after_release(change: &ChangeView) -> bool {
         (Some(Step::Skipped), Some(reason)) => reason == Reason::SkippedByPolicy.name(),
         _ => false,
     };
-    let admitted = status
-        .entries
-        .iter()
-        .rposition(|entry| entry.step == Step::Admitted);
-    let released = status
-        .entries
-        .iter()
-        .rposition(|entry| entry.step == Step::Released);
+    let mut entries = status.entries.iter();
+    let admitted = entries.rposition(|entry| entry.step == Step::Admitted);
+    let mut entries = status.entries.iter();
+    let released = entries.rposition(|entry| entry.step == Step::Released);
     failed && released.is_some() && released > admitted
 }
 
@@ -87,28 +76,16 @@ fn patch(
     node: &NodeView,
     purpose: NodePurpose,
     taints: Vec<Value>,
-    reason: &'static str,
-    note: String,
+    event: Event,
 ) {
     let to = if taints.is_empty() {
         Value::Null
     } else {
         Value::Array(taints)
     };
-    let event = Event {
-        node: Some(node.name.clone()),
-        warning: purpose == NodePurpose::Quarantine,
-        reason,
-        action: if purpose == NodePurpose::Quarantine {
-            EventAction::Hold
-        } else {
-            EventAction::Restore
-        },
-        note,
-    };
     let patch = NodePatch {
         taints: Some((node.taints.clone(), to)),
         ..NodePatch::of(node, purpose)
     };
-    decision.act(&node.name, Action::PatchNode(patch), Some(event));
+    decision.act(&node.name, Action::PatchNode(patch), Some(event.on(&node.name)));
 }

@@ -32,11 +32,11 @@ impl Turn<'_, '_> {
                     same(&node.annotations, marks::SHIELDED_BY),
                     same(&node.annotations, openshift::CURRENT_CONFIG),
                     same(&node.annotations, openshift::STATE),
-                    Change {
-                        key: openshift::DESIRED_CONFIG.to_owned(),
-                        from: node.annotations.get(openshift::DESIRED_CONFIG).cloned(),
-                        to: Some(self.pin.rendered_config.clone()),
-                    },
+                    Change::of(
+                        &node.annotations,
+                        openshift::DESIRED_CONFIG,
+                        Some(self.pin.rendered_config.clone()),
+                    ),
                 ],
                 while_unschedulable: Some(false),
                 ..NodePatch::of(node, NodePurpose::Release)
@@ -49,22 +49,18 @@ impl Turn<'_, '_> {
         );
         let event = self.event(false, "Released", EventAction::Release, note);
         self.plan(Action::PatchNode(patch), Some(event));
-        self.decision.report(
-            self.member,
-            Step::PreRelease,
-            Why::new(Reason::Changing, "it is being let go"),
-        );
+        self.tell(Step::PreRelease, Reason::Changing, "it is being let go");
     }
 
     /// Rule labels off and release label on, in one patch: the node falls into the canary pool.
     pub(super) fn canary_patch(&self) -> NodePatch {
         let node = self.member.node;
         let mut labels = labels::rule_labels_off(node);
-        labels.push(Change {
-            key: marks::RELEASE.to_owned(),
-            from: node.labels.get(marks::RELEASE).cloned(),
-            to: Some(self.change.spec.target.run_id.clone()),
-        });
+        labels.push(Change::of(
+            &node.labels,
+            marks::RELEASE,
+            Some(self.change.spec.target.run_id.clone()),
+        ));
         NodePatch {
             labels,
             annotations: vec![

@@ -1,10 +1,12 @@
 //! The decision for a MutexRunConfig, from its nodes in flight to what it gives back.
 
 use super::{
-    admit, machine, orphans, pool, quarantine,
+    admit, finalizer, labels, machine,
+    member::Member,
+    orphans, pause, pool, quarantine,
     run_decision::RunDecision,
     run_rules::{no_longer_passed, run_rules_hold},
-    run_view::{Member, RunView, at_target},
+    run_view::RunView,
     turn, ungated,
 };
 use crate::{
@@ -133,7 +135,7 @@ impl Pass for Run<'_> {
     fn tidy(&mut self) {
         let decision = &mut self.decision;
         machine::resume_health_checks(decision);
-        pool::keep_finalizer(decision);
+        finalizer::keep_finalizer(decision);
         let locks = decision.view.observed.reboot_locks.values().flatten();
         let ends = locks.filter_map(|lock| lock.until);
         if let Some(first) = ends.filter(|until| *until > decision.view.now).min() {
@@ -217,9 +219,8 @@ fn settles(view: &RunView<'_>) -> Option<Settled> {
     let version = view.desired.as_ref().ok()?;
     // Without its targets nobody knows who its nodes are.
     let whole = view.intent.problems.iter().all(|why| !loses_pools(why.reason));
-    let all = view
-        .members
-        .iter()
+    let mut members = view.members.iter();
+    let all = members
         .all(|member| member.in_flight().is_none() && member.version == Some(version) && member.done)
         // Between two nodes of a run of configurations not every node is there.
         && (!view.intent.any_config || view.members.iter().all(Member::at_pool_config));
@@ -295,10 +296,9 @@ fn last_words(decision: &mut RunDecision<'_>) {
         gated += usize::from(was_gated);
         changed += usize::from(was_changed);
     }
-    let before = view
-        .members
-        .iter()
-        .filter(|member| member.change.is_none() && at_target(view, member))
+    let members = view.members.iter();
+    let before = members
+        .filter(|member| member.change.is_none() && view.at_target(member))
         .count();
     let word = |last: Last<'_>, number| {
         last.map(|(_, journal, good)| LastWord {
@@ -338,7 +338,7 @@ fn is_over(view: &RunView<'_>) -> bool {
         && view.members.iter().all(|member| {
             member.in_flight().is_none()
                 && !member.rules_asked_again()
-                && (at_target(view, member)
+                && (view.at_target(member)
                     || view.given_up(member).is_some()
                     || member
                         .left_out()
@@ -355,8 +355,8 @@ fn leave(decision: &mut RunDecision<'_>, leaving: Option<&Why>) {
         .unwrap_or_else(|| Why::new(Reason::GivingBack, "the run is being left"));
     let left_out = report_the_rest(decision, &why);
     if decision.view.in_flight() > 0 || !decision.view.orphans.is_empty() {
-        pool::tend_canary(decision);
-        pool::label_joiners(decision);
+        pause::tend_canary(decision);
+        labels::label_joiners(decision);
         return;
     }
     decision.out.report.result = Some(match leaving {
@@ -370,7 +370,7 @@ fn leave(decision: &mut RunDecision<'_>, leaving: Option<&Why>) {
         && let Some(why) = run_rules_hold(decision, Phase::PostRun)
     {
         decision.out.report.hold = Some(why);
-        pool::label_joiners(decision);
+        labels::label_joiners(decision);
         return;
     }
     let before = decision.out.actions.len();
@@ -410,7 +410,7 @@ fn report_the_rest(decision: &mut RunDecision<'_>, why: &Why) -> usize {
     let members = &decision.view.members;
     let mut left_out = 0;
     for member in members.iter().filter(|member| member.in_flight().is_none()) {
-        if at_target(decision.view, member) {
+        if decision.view.at_target(member) {
             admit::report_done(decision, member);
         } else if let Some(change) = member.left_out().filter(|change| !retry_asked(change)) {
             left_out += 1;
@@ -431,7 +431,7 @@ fn drive(decision: &mut RunDecision<'_>, hold: Option<Why>, refusal: Option<&Why
         let has_nodes = !decision.view.members.is_empty();
         let holds = refusal.is_none_or(|why| gates::run::holds_when_refused(decision.view, why));
         if decision.view.intent.hold_always && holds && has_nodes {
-            pool::arm(decision, refusal);
+            pause::arm(decision, refusal);
         }
         decision.out.report.phase = RunPhase::Idle;
         decision.out.report.hold = idle(decision.view, hold, refusal);
@@ -448,24 +448,24 @@ fn drive(decision: &mut RunDecision<'_>, hold: Option<Why>, refusal: Option<&Why
             "it runs the version asked for; the MCO alone brings it to its pool's configuration",
         );
         report_the_rest(decision, &why);
-        pool::drop_finalizer(decision);
+        finalizer::drop_finalizer(decision);
         return;
     }
     decision.out.report.phase = RunPhase::Active;
     if refusal.is_none_or(|why| gates::run::holds_when_refused(decision.view, why)) {
-        pool::arm(decision, refusal);
+        pause::arm(decision, refusal);
         let held = refusal.filter(|_| gates::run::unpaused_by_other(decision.view).is_none());
         decision.out.report.upgrade_held = held.cloned();
     } else {
         decision.out.report.phase = RunPhase::Refused;
     }
-    pool::tend_canary(decision);
+    pause::tend_canary(decision);
     let hold = match hold
         .or_else(|| all_stopped(decision.view))
         .or_else(|| run_rules_hold(decision, Phase::PreRun))
     {
         Some(why) => {
-            pool::label_joiners(decision);
+            labels::label_joiners(decision);
             Some(why)
         }
         None => pool::set_up(decision),
@@ -542,10 +542,9 @@ fn foretold(view: &RunView<'_>, why: Why) -> Why {
 
 /// A stop that holds every node that is behind holds the rules of the run too.
 fn all_stopped(view: &RunView<'_>) -> Option<Why> {
-    let mut behind = view
-        .members
-        .iter()
-        .filter(|member| !at_target(view, member))
+    let members = view.members.iter();
+    let mut behind = members
+        .filter(|member| !view.at_target(member))
         .map(|member| ledger::stop(view.observed, member.node));
     let first = behind.next()??;
     behind.all(|stop| stop.is_some()).then_some(first)

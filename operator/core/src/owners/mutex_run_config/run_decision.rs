@@ -1,6 +1,6 @@
 //! A decision for a run in the making.
 
-use super::run_view::{Member, RunView};
+use super::{member::Member, run_view::RunView};
 use crate::{
     action::{Action, EvaluationRequest, Event, Planned},
     decision::Decision,

@@ -8,7 +8,7 @@ use crate::{
     action::{Action, Event, EventAction, JobRequest},
     key::Key,
     observed::RuleView,
-    rules::{self, Progress, Subject},
+    rules::{self, Inquiry, Progress, Subject},
     turn::{job, journal},
     verdict::Answers,
     why::Why,
@@ -20,12 +20,7 @@ use numo_api::{Outcome, Phase, Reason, RunStatus, Step, VerdictRecord};
 /// rule's failure is recorded and holds nothing.
 pub(super) fn run_rules_hold(decision: &mut RunDecision<'_>, phase: Phase) -> Option<Why> {
     let view = decision.view;
-    let asked = view
-        .intent
-        .rules
-        .iter()
-        .any(|(_, rule)| rule.is_some_and(|rule| rule.runs_in(phase)));
-    if !asked {
+    if !rules::any_runs_in(&view.intent.rules, phase) {
         return None;
     }
     let asked_with = (decision.answers, has_begun(view));
@@ -91,10 +86,15 @@ fn progress(
     phase: Phase,
     (answers, begun): (&Answers, bool),
 ) -> Progress {
-    let subject = run_subject(view);
-    let (verdicts, observed, now) = (view.run_verdicts, view.observed, view.now);
-    match rules::progress(all, phase, verdicts, &subject, observed, answers, now) {
-        Progress::Passed if phase == Phase::PreRun => aged(view, &subject, answers, begun),
+    let inquiry = Inquiry {
+        subject: run_subject(view),
+        verdicts: view.run_verdicts,
+        observed: view.observed,
+        answers,
+        now: view.now,
+    };
+    match rules::progress(all, phase, &inquiry) {
+        Progress::Passed if phase == Phase::PreRun => aged(view, &inquiry, begun),
         other => other,
     }
 }
@@ -129,30 +129,21 @@ pub(super) fn no_longer_passed(view: &RunView<'_>, answers: &Answers) -> Option<
 
 /// Rules of phase PreRun whose Pass no longer counts, asked again: one that has grown old before the first node of the run
 /// was begun, and one of another edition of the rule at any time.
-fn aged(view: &RunView<'_>, subject: &Subject<'_>, answers: &Answers, begun: bool) -> Progress {
+fn aged(view: &RunView<'_>, inquiry: &Inquiry<'_>, begun: bool) -> Progress {
     let no_longer_counts = |rule: &RuleView| {
-        let last = rules::last_word(view.run_verdicts, &rule.key, Phase::PreRun, subject.round);
+        let last = rules::last_word(view.run_verdicts, &rule.key, Phase::PreRun, view.run_round);
         let passed = last.filter(|verdict| verdict.outcome == Outcome::Pass);
         passed.is_some_and(|verdict| {
             let is_of_now = verdict.edition.as_deref() == Some(rule.edition().as_str());
             !(begun && is_of_now)
         })
     };
-    let old: Vec<_> = view
-        .intent
-        .rules
-        .iter()
+    let rules = view.intent.rules.iter();
+    let old: Vec<_> = rules
         .filter(|(_, rule)| rule.is_some_and(no_longer_counts))
         .cloned()
         .collect();
-    let stale = rules::stale(
-        (&old, &[Phase::PreRun]),
-        view.run_verdicts,
-        subject,
-        view.observed,
-        answers,
-        view.now,
-    );
+    let stale = rules::stale(&old, &[Phase::PreRun], inquiry);
     stale.map_or(Progress::Passed, |(_, progress)| progress)
 }
 
@@ -187,10 +178,8 @@ fn run_subject<'a>(view: &'a RunView<'_>) -> Subject<'a> {
 fn run_waits_since(view: &RunView<'_>) -> Option<Timestamp> {
     let run = view.run.status.run.as_ref().filter(|run| run.id == view.run_id);
     let begun = run.and_then(|run| journal::time(run.started_at.as_deref()));
-    let verdicts = view
-        .run_verdicts
-        .iter()
-        .map(|verdict| journal::time(Some(&verdict.at)));
+    let run_verdicts = view.run_verdicts.iter();
+    let verdicts = run_verdicts.map(|verdict| journal::time(Some(&verdict.at)));
     let moves = view
         .changes()
         .filter(|change| change.spec.target.run_id == view.run_id)
@@ -205,7 +194,7 @@ pub(super) fn awaited_run_jobs(view: &RunView<'_>) -> impl Iterator<Item = Key> 
         [Phase::PreRun, Phase::PostRun]
             .into_iter()
             .filter(|phase| rule.runs_in(*phase))
-            .map(|phase| rules::next_job(rule, phase, view.run_verdicts, &run_subject(view)).1)
+            .map(|phase| rules::next_job(rule, phase, view.run_verdicts, &run_subject(view)))
             .collect::<Vec<_>>()
     })
 }
@@ -233,18 +222,15 @@ fn record_run(decision: &mut RunDecision<'_>, status: RunStatus, event: Option<E
 
 fn record_run_verdict(decision: &mut RunDecision<'_>, verdict: VerdictRecord) {
     let mut status = run_status(decision.view);
+    let passed = verdict.outcome == Outcome::Pass;
     let note = format!(
         "rule {} ended: {:?} ({})",
         verdict.rule, verdict.outcome, verdict.reason
     );
     let event = Event {
         node: None,
-        warning: verdict.outcome != numo_api::Outcome::Pass,
-        reason: if verdict.outcome == numo_api::Outcome::Pass {
-            "RulePassed"
-        } else {
-            "RuleFailed"
-        },
+        warning: !passed,
+        reason: if passed { "RulePassed" } else { "RuleFailed" },
         action: EventAction::EvaluateRule,
         note,
     };

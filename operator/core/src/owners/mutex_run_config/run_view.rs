@@ -1,6 +1,10 @@
 //! Everything one decision needs, worked out once from the snapshot: the run, its members, what is in
 //! flight. Observation only; no action is made here.
 
+use super::{
+    journals::{Journals, shielded_by},
+    member::{Member, members},
+};
 use crate::{
     admit::not_ready::{left_out_at, left_out_not_ready},
     decision::Snapshot,
@@ -8,104 +12,18 @@ use crate::{
     key::Key,
     mark, names,
     observed::{
-        ChangeView, ClusterVersionView, JobView, Leaving, MachineApi, MachineView, NodeView, Observed,
-        PoolView, RunConfigView,
+        ChangeView, JobView, Leaving, MachineApi, MachineView, NodeView, Observed, PoolView, RunConfigView,
     },
     owner::Owner,
-    owners::mutex_run_config::gates::watched::not_watched,
-    pools::{self, Home, Selector},
-    rules,
     turn::{
-        believed::Believed,
-        directive::{persons_words, retry_asked},
-        lease::lease_holder,
-        quarantine::is_quarantined,
+        believed::Believed, directive::retry_asked, lease::lease_holder, quarantine::is_quarantined,
         reservation::of_owner,
     },
     why::Why,
 };
 use jiff::Timestamp;
-use numo_api::{DirectiveAction, FailurePolicy, Phase, Reason, RuleWait, Step, VerdictRecord, marks};
+use numo_api::{Reason, RuleWait, VerdictRecord, marks};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-
-/// A node of the run.
-#[derive(Debug)]
-pub struct Member<'a> {
-    /// The node.
-    pub node: &'a NodeView,
-    /// Its home pool, whatever numo made of labels and selectors for the time being. A node that left its
-    /// pool in flight keeps the one it was admitted in.
-    pub pool: &'a PoolView,
-    /// Where it lives now, if it left its pool in flight: the other pool, if it is one, and why it is not
-    /// to be let go.
-    pub strayed: Option<(Option<&'a PoolView>, Why)>,
-    /// The rendered configuration it runs.
-    pub current: &'a str,
-    /// The rendered configuration it shall run.
-    pub desired: &'a str,
-    /// It runs what it shall run, and the daemon says Done.
-    pub done: bool,
-    /// It runs, or shall run, an image that was built on the cluster.
-    pub layered: bool,
-    /// It carries a shield, ours or another owner's.
-    pub shielded: bool,
-    /// The version it runs, if known: that of its current configuration; the NFD label only where that is
-    /// absent.
-    pub version: Option<&'a str>,
-    /// Its journal in this run.
-    pub change: Option<&'a ChangeView>,
-    /// Its journal in an earlier run of this owner that has not ended.
-    pub superseded: Option<&'a ChangeView>,
-}
-
-impl Member<'_> {
-    /// The node runs its pool's configuration, and the daemon is done.
-    pub fn at_pool_config(&self) -> bool {
-        self.done && self.current == self.pool.config
-    }
-
-    /// The node runs the configuration of the pool it lives in now, and the daemon is done.
-    pub fn settled(&self) -> bool {
-        let pool = match &self.strayed {
-            None => Some(self.pool),
-            Some((pool, _)) => *pool,
-        };
-        self.done && pool.is_some_and(|pool| pool.config == self.current)
-    }
-
-    /// The node would roll if its pool were unpaused now.
-    pub fn outdated(&self) -> bool {
-        self.current != self.pool.config || self.desired != self.pool.config
-    }
-
-    /// The journal that is in flight, if any.
-    pub fn in_flight(&self) -> Option<&ChangeView> {
-        self.superseded
-            .or(self.change)
-            .filter(|change| change.in_flight())
-    }
-
-    /// Whether the node left the run for good: skipped or failed, with its turn given back. A turn that
-    /// was only given up with the run may begin again.
-    pub fn left_out(&self) -> Option<&ChangeView> {
-        self.change.filter(|change| match change.status.step {
-            Some(Step::Skipped) => true,
-            Some(Step::Failed) => change.status.reason.as_deref() != Some(Reason::RunGivenUp.name()),
-            _ => false,
-        })
-    }
-
-    /// Whether a person wants the rules after the change asked again, as the node was left out after numo had let it go. Whom
-    /// somebody else has changed has none.
-    pub fn rules_asked_again(&self) -> bool {
-        self.left_out().is_some_and(|change| {
-            let mut entries = change.status.entries.iter();
-            retry_asked(change)
-                && change.status.pin.is_some()
-                && entries.any(|entry| entry.step == Step::Released)
-        })
-    }
-}
 
 /// A Machine and where it is.
 pub type Placed<'a> = (&'a (MachineApi, Key), &'a MachineView);
@@ -245,12 +163,28 @@ impl<'a> RunView<'a> {
 
     /// Pools that carry our pause mark.
     pub fn marked_pools(&self) -> impl Iterator<Item = (&'a PoolView, mark::PausedBy)> {
-        let uid = &self.run.uid;
-        self.observed
-            .pools
-            .values()
-            .filter_map(|pool| mark::paused_by(pool).map(|mark| (pool, mark)))
-            .filter(move |(_, mark)| mark.owner == *uid)
+        let pools = self.observed.pools.values();
+        let marked = pools.filter_map(|pool| Some((pool, mark::paused_by(pool)?)));
+        marked.filter(|(_, mark)| mark.owner == self.run.uid)
+    }
+
+    /// Pools whose node selector this run has set, with what was there.
+    pub fn selected_pools(&self) -> impl Iterator<Item = (&'a PoolView, mark::PriorSelector)> {
+        let pools = self.observed.pools.values();
+        let marked = pools.filter_map(|pool| Some((pool, mark::prior_selector(pool)?)));
+        marked.filter(|(_, mark)| mark.owner == self.run.uid)
+    }
+
+    /// Nodes that carry rule labels of this owner.
+    pub fn labelled_nodes(&self) -> impl Iterator<Item = &'a NodeView> {
+        let nodes = self.observed.nodes.values();
+        nodes.filter(|node| self.labelled_by_us(node))
+    }
+
+    /// Those of them that were let go into the canary pool.
+    pub fn nodes_in_canary(&self) -> impl Iterator<Item = &'a NodeView> {
+        self.labelled_nodes()
+            .filter(|node| !node.label(marks::RELEASE).is_empty())
     }
 
     /// Whether the pool stays paused when a run is over (`hold: Always`).
@@ -273,24 +207,17 @@ impl<'a> RunView<'a> {
 
     /// Whether the strategy CanaryPool has left something on a node or a selector.
     pub fn has_marks_on_nodes_or_selectors(&self) -> bool {
-        let uid = &self.run.uid;
-        self.observed
-            .pools
-            .values()
-            .any(|pool| mark::prior_selector(pool).is_some_and(|mark| mark.owner == *uid))
-            || self.observed.nodes.values().any(|node| self.labelled_by_us(node))
+        self.selected_pools().next().is_some() || self.labelled_nodes().next().is_some()
     }
 
     /// Whether anything of ours is on an object that only the cluster's administrators write: what a run took
     /// while it was watched.
     pub fn holds_anything(&self) -> bool {
-        let holder = lease_holder(&self.run.uid);
+        let uid = &self.run.uid;
+        let is_taken = |node: &NodeView| shielded_by(node, uid) || is_quarantined(node, uid);
+        let holder = lease_holder(uid);
         self.has_marks()
-            || self
-                .observed
-                .nodes
-                .values()
-                .any(|node| shielded_by(node, &self.run.uid) || is_quarantined(node, &self.run.uid))
+            || self.observed.nodes.values().any(is_taken)
             || self.observed.leases.values().any(|lease| lease.holder == holder)
             || Believed::of(self.observed).has_marks(&self.run.uid)
     }
@@ -302,12 +229,8 @@ impl<'a> RunView<'a> {
 
     /// Whether the run has begun and has not given everything back.
     pub fn has_begun(&self) -> bool {
-        self.run
-            .finalizers
-            .iter()
-            .any(|finalizer| finalizer == marks::FINALIZER)
-            || self.in_flight() > 0
-            || self.has_marks()
+        let mut finalizers = self.run.finalizers.iter();
+        finalizers.any(|one| one == marks::FINALIZER) || self.in_flight() > 0 || self.has_marks()
     }
 
     /// Whether the node carries rule labels of this owner.
@@ -326,13 +249,8 @@ impl<'a> RunView<'a> {
         let desired = match &self.desired {
             Ok(desired) => desired.as_str(),
             // What is asked for cannot be understood: whatever is not at it is behind it, and is held.
-            Err(_) => match self
-                .observed
-                .cluster_version
-                .as_ref()
-                .map(ClusterVersionView::asked_for)
-            {
-                Some(asked) => asked,
+            Err(_) => match &self.observed.cluster_version {
+                Some(version) => version.asked_for(),
                 None => return self.rolls_unasked(),
             },
         };
@@ -347,6 +265,12 @@ impl<'a> RunView<'a> {
                     self.config_version(&pool.config)
                         .is_some_and(|version| version != desired)
                 }))
+    }
+
+    /// The node runs its pool's configuration, and that is of the version asked for.
+    pub fn at_target(&self, member: &Member<'_>) -> bool {
+        let is_asked_for = |version: &String| member.version == Some(version);
+        member.at_pool_config() && self.desired.as_ref().is_ok_and(is_asked_for)
     }
 
     /// When a node that is not Ready is left out, if the owner leaves such nodes out.
@@ -374,94 +298,13 @@ impl<'a> RunView<'a> {
             || (self.intent.any_config && member.outdated())
     }
 
-    /// Why this run is being left, if it is: deleted, or given up by a person or a rule.
-    pub fn leaving(&self) -> Option<Why> {
-        if self.run.deleting {
-            return Some(Why::new(
-                Reason::Deleting,
-                format!("MutexRunConfig {} is being deleted", self.run.key),
-            ));
-        }
-        if self.observed.namespaces.get(&self.run.key.namespace) == Some(&true) {
-            return Some(Why::new(
-                Reason::NamespaceTerminating,
-                format!("namespace {} is being deleted", self.run.key.namespace),
-            ));
-        }
-        if let Some(why) = not_watched(self.run, &self.observed.settings) {
-            return Some(why);
-        }
-        if self.run_id.is_empty() {
-            return None;
-        }
-        if let Some(why) = self.given_up_by_run_rule() {
-            return Some(why);
-        }
-        if let Some(id) = self
-            .run
-            .annotations
-            .get(marks::ABORT)
-            .filter(|id| **id == self.run_id || **id == self.version_id)
-        {
-            let message = format!(
-                "MutexRunConfig {} has annotation {}: {id}; remove it to go on",
-                self.run.key,
-                marks::ABORT
-            );
-            return Some(Why::new(Reason::Aborted, message));
-        }
-        self.changes()
-            .filter(|change| change.spec.target.run_id == self.run_id)
-            .find_map(|change| {
-                let by_person = change
-                    .spec
-                    .directive
-                    .as_ref()
-                    .is_some_and(|directive| directive.action == DirectiveAction::Abort);
-                let by_rule = change.status.step == Some(Step::Failed)
-                    && change.status.reason.as_deref() == Some(Reason::RuleFailed.name())
-                    && !retry_asked(change);
-                let message = match &change.spec.directive {
-                    Some(directive) if by_person => persons_words("given up", change, directive),
-                    _ if by_rule => {
-                        let why = change.status.message.as_deref().unwrap_or("a rule failed");
-                        format!("NodeChange {} gave the run up: {why}", change.key)
-                    }
-                    _ => return None,
-                };
-                Some(Why::new(Reason::Aborted, message))
-            })
-    }
-
-    /// A PreRun rule failed for good, and its policy is Abort.
-    fn given_up_by_run_rule(&self) -> Option<Why> {
-        let rules = self.intent.rules.iter().filter_map(|(_, rule)| *rule);
-        rules
-            .filter_map(|rule| rules::failed_for_good(rule, Phase::PreRun, self.run_verdicts, self.run_round))
-            .find(|(policy, _)| *policy == FailurePolicy::Abort)
-            .map(|(_, why)| {
-                let ways = format!("{}; {}", why.message, self.ways_to_ask_again());
-                Why::new(Reason::Aborted, ways)
-            })
-    }
-
-    /// How a person lets the run's own rules be asked again.
-    pub fn ways_to_ask_again(&self) -> String {
-        format!(
-            "`numo retry -n {} mutexrunconfig/{}` asks the rules of the run again",
-            self.run.key.namespace, self.run.key.name
-        )
-    }
-
     /// The Jobs of this run, and of the owner's runs before it.
     pub fn jobs(&self) -> impl Iterator<Item = (&'a Key, &'a JobView)> {
         let of_changes = self.changes().map(|change| change.spec.target.run_id.as_str());
         let ids: BTreeSet<&str> = of_changes.chain([self.run_id.as_str()]).collect();
         let observed = self.observed;
-        observed
-            .jobs
-            .iter()
-            .filter(move |(_, job)| ids.contains(job.run.as_str()))
+        let jobs = observed.jobs.iter();
+        jobs.filter(move |(_, job)| ids.contains(job.run.as_str()))
     }
 }
 
@@ -473,10 +316,6 @@ fn run_round(run: &RunConfigView, run_id: &str) -> i32 {
         .filter(|(id, _)| *id == run_id && !run_id.is_empty())
         .and_then(|(_, round)| round.parse().ok())
         .map_or(1, |round: i32| round.max(1))
-}
-
-fn shielded_by(node: &NodeView, uid: &str) -> bool {
-    mark::shielded(node).is_some_and(|mark| mark.owner == uid)
 }
 
 /// `trigger: AnyConfig`: what the run goes to, once every target pool is rendered for the version.
@@ -516,207 +355,4 @@ fn desired_version(observed: &Observed) -> Result<String, Why> {
             ),
         )),
     }
-}
-
-/// NodeChanges by the name of their node. Only looked up, never gone through: its order is by chance.
-type Changes<'a> = HashMap<&'a str, &'a ChangeView>;
-
-/// The journals of a run, by what they are to it.
-struct Journals<'a> {
-    current: Changes<'a>,
-    /// In flight for another target.
-    superseded: Changes<'a>,
-    /// In flight, of nodes that are gone.
-    orphans: Vec<&'a ChangeView>,
-}
-
-impl<'a> Journals<'a> {
-    fn of(
-        (run, run_id): (&RunConfigView, &str),
-        observed: &Observed,
-        nodes: &HashMap<&str, &NodeView>,
-        own: &[&'a ChangeView],
-    ) -> Self {
-        let mut found = Self {
-            current: Changes::with_capacity(own.len()),
-            superseded: Changes::new(),
-            orphans: Vec::new(),
-        };
-        // Where this kind is not watched anyone may have written a NodeChange: only a node that carries our
-        // shield had its turn.
-        let watched = not_watched(run, &observed.settings).is_none();
-        for change in own.iter().copied() {
-            let node = change.spec.node_name.as_str();
-            match nodes.get(node).filter(|found| found.uid == change.spec.node_uid) {
-                Some(node) if !watched && !shielded_by(node, &run.uid) => {}
-                None if change.in_flight() => found.orphans.push(change),
-                Some(_) if change.spec.target.run_id == run_id => {
-                    found.current.insert(node, change);
-                }
-                Some(_) if change.in_flight() => {
-                    found.superseded.insert(node, change);
-                }
-                None | Some(_) => {}
-            }
-        }
-        found
-    }
-}
-
-type Members<'a> = (Vec<Member<'a>>, Vec<(&'a NodeView, Vec<&'a str>)>);
-
-fn members<'a>(
-    observed: &'a Observed,
-    intent: &Intent<'a>,
-    current: &Changes<'a>,
-    superseded: &Changes<'a>,
-    orphans: &mut Vec<&'a ChangeView>,
-) -> Members<'a> {
-    let selectors: Vec<(&str, serde_json::Value)> = observed
-        .pools
-        .values()
-        .map(|pool| (pool.name.as_str(), mark::own_selector(pool)))
-        .collect();
-    let selectors: Vec<(&str, Selector<'_>)> = selectors
-        .iter()
-        .map(|(name, selector)| (*name, Selector::of(selector)))
-        .collect();
-    let rank: BTreeMap<&str, usize> = intent
-        .pools
-        .iter()
-        .enumerate()
-        .map(|(index, pool)| (pool.name.as_str(), index))
-        .collect();
-    // Few configurations, many nodes: they are looked up by hash.
-    let versions: HashMap<&str, &str> = observed
-        .configs
-        .iter()
-        .filter_map(|(name, config)| Some((name.as_str(), config.version.as_deref()?)))
-        .collect();
-    let mut members = Vec::with_capacity(observed.nodes.len());
-    let mut in_two_pools = Vec::new();
-    for node in observed.nodes.values() {
-        let change = current.get(node.name.as_str()).copied();
-        let superseded = superseded.get(node.name.as_str()).copied();
-        let mut join = |pool, strayed| {
-            let notes = Notes::of(node);
-            let current = notes.current;
-            members.push(Member {
-                node,
-                pool,
-                strayed,
-                current,
-                desired: notes.desired,
-                done: !current.is_empty() && current == notes.desired && notes.state == "Done",
-                layered: notes.layered,
-                shielded: notes.shielded,
-                version: versions.get(current).copied().or_else(|| {
-                    let label = node.labels.get(marks::openshift::RELEASE_VERSION);
-                    label.map(String::as_str)
-                }),
-                change,
-                superseded,
-            });
-        };
-        let selecting = selectors
-            .iter()
-            .map(|(name, selector)| (*name, selector.selects(&node.labels)));
-        let home = pools::home_among(&node.labels, selecting);
-        if let Home::Pool(name) = home
-            && let Some(pool) = rank.get(name).and_then(|index| intent.pools.get(*index))
-        {
-            join(*pool, None);
-            continue;
-        }
-        // What is in flight stays in the run to its end, whatever became of labels, targets and spec.
-        if let Some(change) = superseded.or(change).filter(|change| change.in_flight()) {
-            match observed.pools.get(&change.spec.target.pool) {
-                Some(pool) => join(pool, Some(strayed(observed, node, pool, &home))),
-                None => orphans.push(change),
-            }
-            continue;
-        }
-        match home {
-            Home::Several(names) if names.iter().any(|name| rank.contains_key(name)) => {
-                in_two_pools.push((node, names));
-            }
-            Home::Several(_) | Home::Pool(_) | Home::None => {}
-        }
-    }
-    // They come in the order of their names, and equals stay in it.
-    members.sort_by_cached_key(|member| {
-        let rank = rank.get(member.pool.name.as_str()).copied();
-        (rank, crate::intent::turn(intent.order, member.node))
-    });
-    (members, in_two_pools)
-}
-
-/// The annotations that every pass reads of every node, by going through them once: with thousands of nodes
-/// each lookup by key counts.
-#[derive(Default)]
-struct Notes<'a> {
-    current: &'a str,
-    desired: &'a str,
-    state: &'a str,
-    layered: bool,
-    shielded: bool,
-}
-
-impl<'a> Notes<'a> {
-    fn of(node: &'a NodeView) -> Self {
-        let mut notes = Self::default();
-        for (key, value) in &node.annotations {
-            match key.as_str() {
-                marks::openshift::CURRENT_CONFIG => notes.current = value,
-                marks::openshift::DESIRED_CONFIG => notes.desired = value,
-                marks::openshift::STATE => notes.state = value,
-                marks::openshift::CURRENT_IMAGE | marks::openshift::DESIRED_IMAGE => {
-                    notes.layered |= !value.is_empty();
-                }
-                marks::SHIELDED_BY => notes.shielded = true,
-                _ => {}
-            }
-        }
-        notes
-    }
-}
-
-/// Where a node in flight lives that is in no pool of the run any more.
-fn strayed<'a>(
-    observed: &'a Observed,
-    node: &NodeView,
-    pool: &PoolView,
-    home: &Home<'_>,
-) -> (Option<&'a PoolView>, Why) {
-    let name = &node.name;
-    match home {
-        Home::Pool(other) => {
-            let message = if *other == pool.name {
-                format!("pool {other} of Node {name} is no target any more")
-            } else {
-                format!("Node {name} went from pool {} to {other}", pool.name)
-            };
-            (observed.pools.get(*other), Why::new(Reason::RunGivenUp, message))
-        }
-        Home::None => {
-            let message = format!("Node {name} left pool {} and is in none", pool.name);
-            (None, Why::new(Reason::RunGivenUp, message))
-        }
-        Home::Several(names) => {
-            let message = format!(
-                "Node {name} matches the custom pools {}, wanted one",
-                names.join(", ")
-            );
-            (None, Why::new(Reason::NodeInTwoPools, message))
-        }
-    }
-}
-
-/// The node runs its pool's configuration, and that is of the version asked for.
-pub(crate) fn at_target(view: &RunView<'_>, member: &Member<'_>) -> bool {
-    member.at_pool_config()
-        && view
-            .desired
-            .as_ref()
-            .is_ok_and(|desired| member.version == Some(desired))
 }

@@ -1,11 +1,7 @@
 //! A node that has its turn in a run: what the steps of `turn/steps.rs` are for it. It is pinned to its pool's configuration first;
 //! its release lets the MCO go, and it is changed once it runs that configuration in its own pool.
 
-use super::{
-    admit, gates, machine,
-    run_decision::RunDecision,
-    run_view::{Member, RunView, at_target},
-};
+use super::{admit, gates, machine, member::Member, run_decision::RunDecision, run_view::RunView};
 use crate::{
     action::{Action, Event, EventAction},
     admit::gates::{Gate, weigh},
@@ -31,6 +27,7 @@ use numo_api::{
     marks::{self, openshift},
 };
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What is the same for every node of a pass.
 #[derive(Debug)]
@@ -196,11 +193,8 @@ impl<'m> Turn<'_, 'm> {
 
     /// The journal says that the node was let go.
     pub(super) fn recorded(&self) -> bool {
-        self.change
-            .status
-            .entries
-            .iter()
-            .any(|entry| entry.step == Step::Released && entry.attempt == self.released_attempt())
+        let mut entries = self.change.status.entries.iter();
+        entries.any(|entry| entry.step == Step::Released && entry.attempt == self.released_attempt())
     }
 
     /// The node carries this run's release label.
@@ -232,6 +226,11 @@ impl<'m> Turn<'_, 'm> {
 
     pub(super) fn journal(&self) -> Journal<'m> {
         Journal::open(self.change, self.decision.view.now)
+    }
+
+    /// Says where the node is.
+    pub(super) fn tell(&mut self, step: Step, reason: Reason, message: impl Into<Arc<str>>) {
+        self.decision.report(self.member, step, Why::new(reason, message));
     }
 
     pub(super) fn event(
@@ -297,7 +296,7 @@ impl<'m> Turn<'_, 'm> {
 
     /// Ends or begins anew what the node was pinned to, if that is no longer so. The rules run again for what is asked now.
     fn follow_pool(&mut self) -> Next {
-        if at_target(self.decision.view, self.member) {
+        if self.decision.view.at_target(self.member) {
             let why = Why::new(Reason::Ungated, "it is at the target, let go by someone else");
             self.end(Step::Done, &why);
             return STAY;
@@ -358,7 +357,7 @@ impl steps::Turn for Turn<'_, '_> {
         if self.gives_up() || admit::obeys_directive(self.decision, self.member, self.change) {
             return STAY;
         }
-        if at_target(self.decision.view, self.member) {
+        if self.decision.view.at_target(self.member) {
             self.end(Step::Done, &admit::up_to_date(self.member));
             return STAY;
         }

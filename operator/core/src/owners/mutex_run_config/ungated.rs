@@ -1,6 +1,6 @@
 //! The nodes that changed without their rules, and why. Nothing here decides what follows.
 
-use super::run_view::{Member, RunView, at_target};
+use super::{member::Member, run_view::RunView};
 use crate::{
     observed::ChangeView,
     turn::{journal, ungated::let_go_by_other},
@@ -77,7 +77,7 @@ fn unseen<'a>(view: &RunView<'a>) -> BTreeSet<&'a str> {
     let members = view.members.iter().filter(|member| {
         let rolled = !settled.configs.iter().any(|config| config == member.current);
         let is_gated = gated.contains(member.node.uid.as_str());
-        let unseen = !is_gated && at_target(view, member) || is_in_between(member);
+        let unseen = !is_gated && view.at_target(member) || is_in_between(member);
         member.node.created < since && rolled && unseen
     });
     members.map(|member| member.node.name.as_str()).collect()

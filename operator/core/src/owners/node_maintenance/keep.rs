@@ -5,7 +5,7 @@ use super::{
     pass::Pass,
 };
 use crate::{
-    action::{Action, EventAction, Planned},
+    action::{Action, Event, EventAction, Planned},
     drain, ledger,
     mark::CordonedBy,
     observed::{ChangeView, NodeView},
@@ -62,14 +62,9 @@ impl Pass<'_> {
         // Of this attempt: what was done to the node before it was left out was given back.
         let cordoned = journal::entered(change, Step::Cordoned);
         let Some(cordoned) = cordoned.and_then(|entry| journal::time(Some(&entry.at))) else {
-            let mut journal = Journal::open(change, self.now);
-            journal.enter(Step::Cordoned, None);
-            self.out.actions.extend(journal.planned(None));
-            self.say(
-                Step::Cordoned,
-                Why::new(Reason::Draining, "it is cordoned"),
-                Some(change),
-            );
+            self.enter(change, Step::Cordoned, None);
+            let why = Why::new(Reason::Draining, "it is cordoned");
+            self.say(Step::Cordoned, why, Some(change));
             return;
         };
         let was_drained = journal::entered(change, Step::Drained).is_some();
@@ -91,15 +86,31 @@ impl Pass<'_> {
         }
         if is_given_up(change) && !self.intent.is_stood_off() {
             // Whoever opened the node has closed it again.
-            let mut journal = Journal::open(change, self.now);
-            journal.enter(step_of(was_drained), None);
-            self.out.actions.extend(journal.planned(None));
+            self.enter(change, step_of(was_drained), None);
         }
         if let Some(why) = self.intent.of_drain.clone() {
             // Which pods are to go cannot be told.
             self.say(step_of(was_drained), why, Some(change));
             return;
         }
+        self.drain(node, change, stop, (cordoned, was_drained));
+    }
+
+    /// Journals that a step begins.
+    fn enter(&mut self, change: &ChangeView, step: Step, why: Option<&Why>) {
+        let mut journal = Journal::open(change, self.now);
+        journal.enter(step, why);
+        self.out.actions.extend(journal.planned(None));
+    }
+
+    /// Evicts what is next, unless it is stopped, and says how the drain comes along.
+    fn drain(
+        &mut self,
+        node: &NodeView,
+        change: &ChangeView,
+        stop: Option<Why>,
+        (cordoned, was_drained): (Timestamp, bool),
+    ) {
         let known = (self.answers, self.now);
         let options = drain::DrainOptions {
             // Once the node is drained, its volumes are nobody's concern any more.
@@ -122,18 +133,9 @@ impl Pass<'_> {
         self.report.pods = Some((drain.pending.clone(), drain.total));
         let counted = was_drained || drain.pending.is_empty() || self.view.status.eviction_pods.is_some();
         if stop.is_none() && counted {
-            for eviction in drain.evict.iter().cloned() {
-                let chain = format!("evict {}", eviction.uid);
-                let action = Action::Evict {
-                    node: node.name.clone(),
-                    eviction,
-                };
-                self.out.actions.push(Planned {
-                    chain,
-                    action,
-                    event: None,
-                });
-            }
+            let evictions = drain.evict.iter().cloned();
+            let planned = evictions.map(|eviction| Planned::evict(&node.name, eviction));
+            self.out.actions.extend(planned);
         } else if stop.is_none() {
             // How many there were is written before the first is gone.
             self.wake(self.now);
@@ -152,9 +154,7 @@ impl Pass<'_> {
     ) {
         match (&drain.why, was_drained) {
             (None, false) => {
-                let mut journal = Journal::open(change, self.now);
-                journal.enter(Step::Drained, None);
-                self.out.actions.extend(journal.planned(None));
+                self.enter(change, Step::Drained, None);
                 self.report.phase = MaintenancePhase::Succeeded;
                 let why = Why::new(Reason::InMaintenance, "the node is cordoned and drained");
                 self.say(Step::Drained, why, Some(change));
@@ -218,9 +218,7 @@ impl Pass<'_> {
     fn fail(&mut self, change: &ChangeView, why: Why) {
         self.report.phase = MaintenancePhase::Failed;
         if !is_given_up(change) {
-            let mut journal = Journal::open(change, self.now);
-            journal.enter(Step::Held, Some(&why));
-            self.out.actions.extend(journal.planned(None));
+            self.enter(change, Step::Held, Some(&why));
         }
         self.say(Step::Held, why, Some(change));
     }
@@ -243,7 +241,7 @@ impl Pass<'_> {
             "Node {} is in maintenance and someone {what}: cordoned again",
             node.name
         );
-        let event = self.event(true, true, "CordonedAgain", EventAction::Drain, &note);
+        let event = Event::warning("CordonedAgain", EventAction::Drain, note.as_str()).on(self.node);
         let patch = cordoning(node, self.view, self.group, mark.corrections + 1);
         self.act(Action::PatchNode(patch), Some(event));
         let step = change.status.step.unwrap_or(Step::Cordoned);

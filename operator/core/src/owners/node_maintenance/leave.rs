@@ -6,7 +6,7 @@ use super::{
     pass::Pass,
 };
 use crate::{
-    action::{Action, Change, EventAction},
+    action::{Action, Change, Event, EventAction},
     mark::{self, CordonedBy},
     observed::{ChangeView, NodeView},
     turn::{journal, machine, shield},
@@ -54,15 +54,9 @@ impl Pass<'_> {
                 to: None,
             }];
         }
-        let event = patch.unschedulable.map(|_| {
-            self.event(
-                true,
-                false,
-                "UncordonNode",
-                EventAction::Restore,
-                "Uncordon a node",
-            )
-        });
+        let event = patch
+            .unschedulable
+            .map(|_| Event::normal("UncordonNode", EventAction::Restore, "Uncordon a node").on(self.node));
         self.act(Action::PatchNode(patch), event);
     }
 
@@ -87,24 +81,11 @@ impl Pass<'_> {
 
     pub(super) fn remove_finalizer(&mut self) {
         let view = self.view;
-        let place = view
-            .finalizers
-            .iter()
-            .position(|one| one == marks::MAINTENANCE_FINALIZER);
-        if let Some(index) = place {
-            let event = self.event(
-                false,
-                false,
-                "RemovedMaintenance",
-                EventAction::Complete,
-                "Removed a node maintenance",
-            );
-            let action = Action::RemoveFinalizer {
-                owner: view.owner.clone(),
-                uid: view.uid.clone(),
-                finalizer: marks::MAINTENANCE_FINALIZER,
-                index,
-            };
+        let finalizer = marks::MAINTENANCE_FINALIZER;
+        let removal = Action::remove_finalizer(&view.owner, &view.uid, &view.finalizers, finalizer);
+        if let Some(action) = removal {
+            let note = "Removed a node maintenance";
+            let event = Event::normal("RemovedMaintenance", EventAction::Complete, note);
             self.act(action, Some(event));
             self.out.report.result = Some(RunResult::Succeeded);
         }

@@ -17,7 +17,7 @@ mod turn;
 mod waiting;
 
 use crate::{
-    action::{Action, EventAction},
+    action::{Action, Event, EventAction},
     admit::{gates::Gate, not_ready, queue},
     decision::{Decision, Snapshot},
     ledger,
@@ -193,9 +193,8 @@ fn other_of_node<'a>(view: &MaintenanceView, observed: &'a Observed) -> Option<&
         let has_turn = changes(observed, &one.uid).any(ChangeView::in_flight);
         (!has_turn, one.deleting, one.created, one.owner.clone())
     };
-    let mut others: Vec<_> = observed
-        .maintenances
-        .values()
+    let maintenances = observed.maintenances.values();
+    let mut others: Vec<_> = maintenances
         .filter(|other| other.spec.node_name == view.spec.node_name && other.owner != view.owner)
         .filter(|other| !other.deleting || changes(observed, &other.uid).any(ChangeView::in_flight))
         .collect();
@@ -224,13 +223,7 @@ impl Pass<'_> {
         if self.has_finalizer() || self.intent.is_stood_off() {
             return false;
         }
-        let event = self.event(
-            false,
-            false,
-            "BeginMaintenance",
-            EventAction::Admit,
-            "Begin a node maintenance",
-        );
+        let event = Event::normal("BeginMaintenance", EventAction::Admit, "Begin a node maintenance");
         let action = Action::AddFinalizer {
             owner: self.view.owner.clone(),
             uid: self.view.uid.clone(),

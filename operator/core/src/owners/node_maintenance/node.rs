@@ -12,11 +12,7 @@ use serde_json::{Value, json};
 
 /// The taints of a node in maintenance, all NoSchedule.
 pub(super) fn taints(group: MaintenanceGroup) -> [&'static str; 2] {
-    let drain = match group {
-        MaintenanceGroup::Medik8s => marks::MEDIK8S_DRAIN,
-        MaintenanceGroup::KubeVirt => marks::KUBEVIRT_DRAIN,
-    };
-    [drain, marks::UNSCHEDULABLE]
+    [group.taint(), marks::UNSCHEDULABLE]
 }
 
 pub(super) fn is_taint(taint: &Value, key: &str) -> bool {
@@ -36,9 +32,8 @@ pub(super) fn is_references(
     view: &MaintenanceView,
     observed: &Observed,
 ) -> bool {
-    let others = observed
-        .maintenances
-        .values()
+    let mut maintenances = observed.maintenances.values();
+    let others = maintenances
         .any(|other| other.owner != view.owner && other.spec.node_name == node.name && !other.deleting);
     view.status.phase.is_some()
         && !others
@@ -113,11 +108,11 @@ pub(super) fn cordoning(
     }
     let wanted = Value::Array(wanted);
     NodePatch {
-        annotations: vec![Change {
-            key: marks::CORDONED_BY.to_owned(),
-            from: node.annotations.get(marks::CORDONED_BY).cloned(),
-            to: Some(mark::render(&mark)),
-        }],
+        annotations: vec![Change::of(
+            &node.annotations,
+            marks::CORDONED_BY,
+            Some(mark::render(&mark)),
+        )],
         unschedulable: Some(true),
         // A person's cordon of this very moment must not be taken for numo's, nor numo's for a person's that is over.
         while_unschedulable: Some(node.unschedulable),
@@ -147,11 +142,7 @@ pub(super) fn uncordoning(node: &NodeView, mark: Option<&CordonedBy>, group: Mai
         Value::Array(left)
     };
     NodePatch {
-        annotations: vec![Change {
-            key: marks::CORDONED_BY.to_owned(),
-            from: node.annotations.get(marks::CORDONED_BY).cloned(),
-            to: None,
-        }],
+        annotations: vec![Change::of(&node.annotations, marks::CORDONED_BY, None)],
         unschedulable: (!prior && node.unschedulable).then_some(false),
         taints: changed.then(|| (node.taints.clone(), left)),
         ..NodePatch::of(node, NodePurpose::Uncordon)

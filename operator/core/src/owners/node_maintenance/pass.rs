@@ -2,7 +2,7 @@
 
 use super::intent::Intent;
 use crate::{
-    action::{Action, Event, EventAction, Planned},
+    action::{Action, Event, Planned},
     decision::Decision,
     observed::{ChangeView, MaintenanceView, Observed},
     owner::MaintenanceGroup,
@@ -39,24 +39,6 @@ impl Pass<'_> {
 
     pub(super) fn wake(&mut self, at: Timestamp) {
         self.out.wake(at);
-    }
-
-    /// An event on the NodeMaintenance, or on its node.
-    pub(super) fn event(
-        &self,
-        on_node: bool,
-        warning: bool,
-        reason: &'static str,
-        action: EventAction,
-        note: &str,
-    ) -> Event {
-        Event {
-            node: on_node.then(|| self.node.to_owned()),
-            warning,
-            reason,
-            action,
-            note: note.to_owned(),
-        }
     }
 
     /// Says where the node is. What waits for anybody but numo is the last error too.

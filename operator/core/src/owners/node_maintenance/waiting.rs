@@ -25,7 +25,7 @@ use crate::{
     why::Why,
 };
 use jiff::Timestamp;
-use numo_api::{DirectiveAction, Reason, Step, marks::openshift};
+use numo_api::{DirectiveAction, Reason, Step};
 
 /// The node of a maintenance that has no turn.
 pub(super) struct Waiting<'p, 'a> {
@@ -109,18 +109,8 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
         let run = run_id(pass.view);
         let attempt = self.said.map_or(0, |change| change.status.attempt);
         let subject = Subject {
-            owner: &pass.view.owner,
-            owner_uid: &pass.view.uid,
-            node: &node.name,
-            node_uid: &node.uid,
-            hostname: node.label(openshift::HOSTNAME),
-            pool: "",
-            from_version: "",
-            to_version: "",
             run: &run,
-            round: attempt.saturating_add(1),
-            since: None,
-            waits: &[],
+            ..Subject::waiting(&pass.view.owner, &pass.view.uid, node, attempt)
         };
         rules::admission(&pass.intent.rules, &subject, pass.observed, pass.now)
     }

@@ -85,29 +85,33 @@ impl<'a> Pass<'a> {
             let message = change.status.message.clone().unwrap_or_default();
             return Some(Why::new(Reason::Aborted, message));
         }
-        let selected = || {
-            let nodes = self.observed.nodes.values();
-            nodes.filter(|node| self.selects(node)).count()
-        };
-        let bounded = !self.intent.failure_budgets.is_empty();
-        if let Some(budget) = bounded.then(selected).and_then(|all| self.intent.failures(all)) {
-            let current = self.flying.iter().chain(&self.over);
-            let current = current
-                .filter(|change| change.spec.target.run_id == self.run_id)
-                .copied();
-            let failed = failures::failed(self.observed, current);
-            if failed.len() >= budget {
-                let names = failed.iter().take(5).map(|change| change.spec.node_name.as_str());
-                let message = format!(
-                    "{} of {budget} nodes may fail, and have: {}{}",
-                    failed.len(),
-                    names.collect::<Vec<_>>().join(", "),
-                    failures::way_on(&failed)
-                );
-                return Some(Why::new(Reason::FailureBudgetSpent, message));
-            }
+        self.failures_spent()
+            .or_else(|| edge::waits(view, self.observed, &self.resolved.version))
+    }
+
+    /// Whether as many nodes have failed as may.
+    fn failures_spent(&self) -> Option<Why> {
+        if self.intent.failure_budgets.is_empty() {
+            return None;
         }
-        edge::waits(view, self.observed, &self.resolved.version)
+        let nodes = self.observed.nodes.values();
+        let budget = self
+            .intent
+            .failures(nodes.filter(|node| self.selects(node)).count())?;
+        let current = self.flying.iter().chain(&self.over).copied();
+        let current = current.filter(|change| change.spec.target.run_id == self.run_id);
+        let failed = failures::failed(self.observed, current);
+        if failed.len() < budget {
+            return None;
+        }
+        let names = failed.iter().take(5).map(|change| change.spec.node_name.as_str());
+        let message = format!(
+            "{} of {budget} nodes may fail, and have: {}{}",
+            failed.len(),
+            names.collect::<Vec<_>>().join(", "),
+            failures::way_on(&failed)
+        );
+        Some(Why::new(Reason::FailureBudgetSpent, message))
     }
 
     /// What no node could be labelled with.

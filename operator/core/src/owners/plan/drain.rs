@@ -2,7 +2,7 @@
 
 use super::{pass::Pass, told::Turn, turn::Going};
 use crate::{
-    action::{Action, PlanParts, Planned},
+    action::{PlanParts, Planned},
     drain::{self, DrainOptions},
     key::Key,
     mark,
@@ -175,14 +175,8 @@ impl<'a> Pass<'a> {
         self.out.questions.extend(found.question);
         if closed.is_none() {
             let evictions = found.evict.into_iter();
-            self.out.actions.extend(evictions.map(|eviction| Planned {
-                chain: format!("evict {}", eviction.uid),
-                action: Action::Evict {
-                    node: node.name.clone(),
-                    eviction,
-                },
-                event: None,
-            }));
+            let planned = evictions.map(|eviction| Planned::evict(&node.name, eviction));
+            self.out.actions.extend(planned);
         }
         let Some(why) = found.why else {
             if turn.entered(Step::Drained).is_some() {

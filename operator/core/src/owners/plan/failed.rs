@@ -213,13 +213,8 @@ impl<'a> Pass<'a> {
             if log_tail.is_some() {
                 journal.status.log_tail = log_tail;
             }
-            let event = Event {
-                node: Some(turn.node.name.clone()),
-                warning: true,
-                reason: why.reason.name(),
-                action: EventAction::Hold,
-                note: why.message.to_string(),
-            };
+            let event = Event::warning(why.reason.name(), EventAction::Hold, why.message.to_string())
+                .on(&turn.node.name);
             self.out.actions.extend(journal.planned(Some(event)));
         }
         self.say_turn(turn, Step::Held, why);

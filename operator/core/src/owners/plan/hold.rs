@@ -38,11 +38,7 @@ pub(super) fn uncordon(patch: &mut NodePatch, node: &NodeView, prior: bool) {
 }
 
 fn unmarking(node: &NodeView) -> Change {
-    Change {
-        key: marks::CORDONED_BY.to_owned(),
-        from: node.annotations.get(marks::CORDONED_BY).cloned(),
-        to: None,
-    }
+    Change::of(&node.annotations, marks::CORDONED_BY, None)
 }
 
 impl<'a> Pass<'a> {
@@ -149,11 +145,11 @@ impl<'a> Pass<'a> {
                     done: false,
                 },
             };
-            patch.annotations.push(Change {
-                key: marks::CORDONED_BY.to_owned(),
-                from: node.annotations.get(marks::CORDONED_BY).cloned(),
-                to: Some(mark::render(&mark)),
-            });
+            patch.annotations.push(Change::of(
+                &node.annotations,
+                marks::CORDONED_BY,
+                Some(mark::render(&mark)),
+            ));
             // A person's cordon of this very moment must not be taken for the Job's.
             patch.while_unschedulable = (!node.unschedulable && !turn.has_begun()).then_some(false);
         }
@@ -179,11 +175,11 @@ impl<'a> Pass<'a> {
             corrections,
             done: true,
         };
-        patch.annotations.push(Change {
-            key: marks::CORDONED_BY.to_owned(),
-            from: node.annotations.get(marks::CORDONED_BY).cloned(),
-            to: Some(mark::render(&mark)),
-        });
+        patch.annotations.push(Change::of(
+            &node.annotations,
+            marks::CORDONED_BY,
+            Some(mark::render(&mark)),
+        ));
         patch.unschedulable = Some(true);
         patch.while_unschedulable = Some(false);
         self.act(&node.name, Action::PatchNode(patch), None);

@@ -5,12 +5,12 @@ use super::{duration::duration_millis, watched::stood_off};
 use crate::{
     admit::{hours::Hours, schedule::Schedule},
     binding,
-    drain::{self, DrainOptions},
+    drain::DrainOptions,
     intent,
     key::Key,
     observed::{BindingView, IntOrPercent, Observed, PlanView, RuleView},
     owner::OwnerKind,
-    pools,
+    selector,
     why::Why,
 };
 use numo_api::{
@@ -169,63 +169,35 @@ impl<'a> Intent<'a> {
                 wrong(format!("MutexBinding {name} {problem}"));
             }
         }
-        let (mut limits, mut first, mut mutex_keys) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut order, mut soak_seconds, mut failure_budgets) = (None, 0, Vec::new());
-        let (mut take_not_ready, mut leave_out_after) = (None, None);
-        let (mut retries, mut drain_by) = (None, None);
         let schedule = schedule(view, observed).unwrap_or_else(|problem| {
             wrong(problem);
             Schedule::default()
         });
-        for Gating { field, settings, .. } in settings(view, observed) {
-            match settings.max_unavailable.as_ref().map(intent::parse_limit) {
-                Some(Ok(limit)) => limits.push(limit),
-                Some(Err(problem)) => wrong(format!("{field}.maxUnavailable: {problem}")),
-                None => {}
-            }
-            if let Some(selector) = settings.first.as_ref() {
-                let selector = serde_json::to_value(selector).unwrap_or_default();
-                match drain::wrong_selector(&selector) {
-                    Some(problem) => wrong(format!("{field}.first: {problem}")),
-                    None => first.push(selector),
-                }
-            }
-            mutex_keys.extend(settings.mutex_keys.iter().flatten());
-            order = order.or(settings.order);
-            soak_seconds = soak_seconds.max(settings.soak_seconds.unwrap_or(0));
-            match settings.failure_budget.as_ref().map(intent::parse_limit) {
-                Some(Ok(limit)) => failure_budgets.push(limit),
-                Some(Err(problem)) => wrong(format!("{field}.failureBudget: {problem}")),
-                None => {}
-            }
-            take_not_ready = take_not_ready.or(settings.take_not_ready);
-            let after = intent::leave_out_after(settings.not_ready_policy, settings.leave_out_after_seconds);
-            leave_out_after = leave_out_after.or(after);
-            retries = retries.or(settings.retries);
-            drain_by = drain_by.or(settings.drain_by);
-        }
+        let all: Vec<Gating<'a>> = settings(view, observed).collect();
+        let (limits, first, failure_budgets) = bounds(&all, &mut wrong);
+        let all = || all.iter().map(|one| one.settings);
+        let drain_by = all().find_map(|one| one.drain_by);
         let bound = bindings(view, observed).find_map(|(_, binding)| binding.drain.as_ref());
         let drain = spec.drain.as_ref().map(|drain| options(drain, bound));
         let cordons = drain.is_some() || spec.cordon == Some(true);
-        let delay = spec
-            .post_complete_delay
-            .as_deref()
-            .filter(|text| !text.is_empty());
+        let delay = spec.post_complete_delay.as_deref();
+        let delay = delay.filter(|text| !text.is_empty());
         let delay_millis = delay.map_or(Some(0), duration_millis);
-        let selector_problem = drain::wrong_selector(&view.selector);
+        let selector_problem = selector::wrong(&view.selector);
         Self {
             rules: rules.into_iter().map(|(_, key, rule)| (key, rule)).collect(),
             concurrency: spec.concurrency.unwrap_or(0),
             limits,
-            order,
-            soak_seconds,
-            mutex_keys,
+            order: all().find_map(|one| one.order),
+            soak_seconds: all().filter_map(|one| one.soak_seconds).fold(0, i64::max),
+            mutex_keys: all().flat_map(|one| one.mutex_keys.iter().flatten()).collect(),
             first,
             schedule,
             failure_budgets,
-            take_not_ready: take_not_ready == Some(true),
-            leave_out_after,
-            retries: retries.unwrap_or(0),
+            take_not_ready: all().find_map(|one| one.take_not_ready) == Some(true),
+            leave_out_after: all()
+                .find_map(|one| intent::leave_out_after(one.not_ready_policy, one.leave_out_after_seconds)),
+            retries: all().find_map(|one| one.retries).unwrap_or(0),
             drains: cordons && drain_by == Some(DrainBy::Numo),
             cordons,
             drain,
@@ -235,11 +207,7 @@ impl<'a> Intent<'a> {
             of_selector: selector_problem.map(|problem| format!("spec.nodeSelector: {problem}")),
             of_gates,
             suspended: stood_off(observed)
-                .or_else(|| {
-                    let by = view.annotations.get(marks::SUSPEND)?;
-                    let message = format!("Plan {} has annotation {}: {by}", view.key, marks::SUSPEND);
-                    Some(Why::new(Reason::Suspended, message))
-                })
+                .or_else(|| suspended(view))
                 .or_else(|| observed.list_failed(OwnerKind::Plan)),
         }
     }
@@ -265,8 +233,46 @@ impl<'a> Intent<'a> {
 
     /// Whether the node goes before those that are not.
     pub fn is_first(&self, labels: &crate::observed::Map) -> bool {
-        self.first.iter().any(|selector| pools::matches(selector, labels))
+        self.first
+            .iter()
+            .any(|selector| selector::matches(selector, labels))
     }
+}
+
+/// The bounds, the selectors of nodes that go first, and the failure budgets of all that gates a Plan; what is wrong with them
+/// is told to `wrong`.
+fn bounds(
+    all: &[Gating<'_>],
+    wrong: &mut impl FnMut(String),
+) -> (Vec<IntOrPercent>, Vec<Value>, Vec<IntOrPercent>) {
+    let (mut limits, mut first, mut failure_budgets) = (Vec::new(), Vec::new(), Vec::new());
+    for Gating { field, settings, .. } in all {
+        match settings.max_unavailable.as_ref().map(intent::parse_limit) {
+            Some(Ok(limit)) => limits.push(limit),
+            Some(Err(problem)) => wrong(format!("{field}.maxUnavailable: {problem}")),
+            None => {}
+        }
+        if let Some(selector) = settings.first.as_ref() {
+            let selector = serde_json::to_value(selector).unwrap_or_default();
+            match selector::wrong(&selector) {
+                Some(problem) => wrong(format!("{field}.first: {problem}")),
+                None => first.push(selector),
+            }
+        }
+        match settings.failure_budget.as_ref().map(intent::parse_limit) {
+            Some(Ok(limit)) => failure_budgets.push(limit),
+            Some(Err(problem)) => wrong(format!("{field}.failureBudget: {problem}")),
+            None => {}
+        }
+    }
+    (limits, first, failure_budgets)
+}
+
+/// A person's word that nothing is to begin.
+fn suspended(view: &PlanView) -> Option<Why> {
+    let by = view.annotations.get(marks::SUSPEND)?;
+    let message = format!("Plan {} has annotation {}: {by}", view.key, marks::SUSPEND);
+    Some(Why::new(Reason::Suspended, message))
 }
 
 /// What the reference calls invalid, in its words, and what its Jobs could never be.
@@ -276,10 +282,10 @@ fn invalid(view: &PlanView, delay_millis: Option<i64>) -> Option<String> {
         if drain.delete_emptydir_data.is_some() && drain.delete_local_data.is_some() {
             return Some("spec.drain cannot specify both deleteEmptydirData and deleteLocalData".to_owned());
         }
-        let selector = drain.pod_selector.as_ref();
-        let selector = selector.and_then(|selector| serde_json::to_value(selector).ok());
-        if let Some(problem) = selector.and_then(|selector| drain::wrong_selector(&selector)) {
-            return Some(format!("spec.drain.podSelector is not selectable: {problem}"));
+        let field = "spec.drain.podSelector is not selectable";
+        let problem = selector::problem(field, drain.pod_selector.as_ref());
+        if problem.is_some() {
+            return problem;
         }
         if let Some(found) = &drain.timeout
             && timeout_seconds(found).is_none()
@@ -372,9 +378,8 @@ fn options(drain: &PlanDrain, bound: Option<&DrainSettings>) -> DrainOptions {
     // A pod that no budget lets go would keep the node cordoned for as long as the drain may take, and every other node with it.
     settings.probe = settings.probe.or(Some(drain.disable_eviction != Some(true)));
     let mut options = DrainOptions::of(Some(&settings));
-    let mut selector = drain
-        .pod_selector
-        .as_ref()
+    let pod_selector = drain.pod_selector.as_ref();
+    let mut selector = pod_selector
         .and_then(|selector| serde_json::to_value(selector).ok())
         .unwrap_or_else(|| json!({}));
     let more = json!({"key": marks::PLAN_CONTROLLER, "operator": "DoesNotExist"});

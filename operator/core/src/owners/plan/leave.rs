@@ -3,11 +3,11 @@
 use super::{
     hold::restoring,
     pass::Pass,
-    told::{Turn, hostless, said},
+    told::{Turn, hostless},
     upgrade::leave_out,
 };
 use crate::{
-    action::{Action, Change, EventAction, NodePatch, NodePurpose},
+    action::{Action, Change, Event, EventAction, NodePatch, NodePurpose},
     mark::{self, CordonedBy},
     observed::{JobEnd, NodeView},
     rules,
@@ -123,11 +123,11 @@ impl<'a> Pass<'a> {
         {
             // The next turn must not take the Job's cordon for a person's.
             let mut patch = NodePatch::of(turn.node, NodePurpose::Shield);
-            patch.annotations.push(Change {
-                key: marks::CORDONED_BY.to_owned(),
-                from: turn.node.annotations.get(marks::CORDONED_BY).cloned(),
-                to: Some(mark::render(&CordonedBy { done: true, ..mark })),
-            });
+            patch.annotations.push(Change::of(
+                &turn.node.annotations,
+                marks::CORDONED_BY,
+                Some(mark::render(&CordonedBy { done: true, ..mark })),
+            ));
             self.act(&turn.node.name, Action::PatchNode(patch), None);
         }
         let mut journal = Journal::open(turn.change, self.now);
@@ -155,16 +155,14 @@ impl<'a> Pass<'a> {
             if is_there || is_disabled || *key == self.label && value.is_empty() {
                 continue;
             }
-            patch.labels.push(Change {
-                key: key.clone(),
-                from: node.labels.get(key).cloned(),
-                to: Some(value.clone()),
-            });
+            patch
+                .labels
+                .push(Change::of(&node.labels, key, Some(value.clone())));
         }
         if !patch.labels.is_empty() || !patch.annotations.is_empty() {
             let event = (!labels.is_empty()).then(|| {
                 let note = format!("Job completed on Node {}", node.name);
-                said("JobComplete", EventAction::Complete, note)
+                Event::normal("JobComplete", EventAction::Complete, note)
             });
             self.act(&node.name, Action::PatchNode(patch), event);
         }
@@ -246,7 +244,7 @@ impl<'a> Pass<'a> {
                 turn.node.name,
                 super::duration::seconds_text(self.intent.delay_seconds)
             );
-            said("JobCompleteWaiting", EventAction::Change, note)
+            Event::normal("JobCompleteWaiting", EventAction::Change, note)
         });
         self.out.actions.extend(journal.planned(event));
         let why = Why::new(Reason::Upgrading, "its Job is complete");

@@ -9,7 +9,7 @@ use crate::{
     action::{Action, NodePatch, NodePurpose, PlanParts},
     admit::schedule::Schedule,
     lint::{
-        checks::{Checked, breach, here, not_stopped, passed},
+        checks::{Checked, breach, here, in_hours, not_stopped, passed},
         table::{Checks, Seen},
     },
     mark,
@@ -18,7 +18,7 @@ use crate::{
     quorum, rules,
     turn::lease,
 };
-use numo_api::{Phase, marks};
+use numo_api::{Phase, Step, marks};
 
 /// A Plan whose writes are checked.
 pub(crate) struct Lint<'a> {
@@ -30,6 +30,14 @@ impl Lint<'_> {
     fn passed(&self, node: &str, change: &ChangeView, phases: &[Phase]) -> Checked {
         let rules = rules_of(self.view, self.seen.observed);
         passed(&rules, node, (change, phases), self.seen.now)
+    }
+
+    /// 13: the first disruption of a node comes while the hours of its Plan are open.
+    fn begins_in_hours(&self, node: &NodeView, change: &ChangeView, what: &str) -> Checked {
+        if is_disrupted(change) {
+            return Ok(());
+        }
+        in_hours(self.schedule(), node, what, self.seen.now)
     }
 
     /// 1, 10 and 13: a Job begins in the node's turn, after its rules.
@@ -45,6 +53,7 @@ impl Lint<'_> {
         if is_gate_lost(self.view) {
             return breach(1, format!("{name}: the gate of its Plan is lost"));
         }
+        self.begins_in_hours(node, change, "upgraded")?;
         let phases: &[Phase] = if parts == PlanParts::Prepare {
             &[Phase::Pre]
         } else {
@@ -52,6 +61,12 @@ impl Lint<'_> {
         };
         self.passed(name, change, phases)
     }
+}
+
+/// Whether the journal tells of a disruption of the node, in this attempt or an earlier one.
+fn is_disrupted(change: &ChangeView) -> bool {
+    let mut entries = change.status.entries.iter();
+    entries.any(|entry| matches!(entry.step, Step::Cordoned | Step::Released))
 }
 
 impl Checks for Lint<'_> {
@@ -83,11 +98,12 @@ impl Checks for Lint<'_> {
             (NodePurpose::Shield | NodePurpose::Cordon, None) => breach(1, format!("{name} has no turn")),
             (NodePurpose::Cordon, Some(change)) => {
                 not_stopped(self.seen.observed, node, "cordoned")?;
-                // The cordon is the first disruption; one that somebody took off is put back whatever the rules say by now.
-                let again = mark::cordoned_by(node).is_some_and(|mark| mark.owner == self.view.uid);
-                if again {
+                // The cordon is the first disruption; one that somebody took off is put back whatever the rules say by now. The mark on
+                // the node does not tell: it is there from the shield on.
+                if is_disrupted(change) {
                     return Ok(());
                 }
+                self.begins_in_hours(node, change, "cordoned")?;
                 self.passed(name, change, &[Phase::Pre])
             }
             (NodePurpose::Uncordon, _) => {

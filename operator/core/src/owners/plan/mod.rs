@@ -41,7 +41,7 @@ use crate::{
     ledger, mark,
     observed::{ChangeView, JobView, NodeView, Observed, PlanView},
     owner::OwnerKind,
-    report::{PlanReport, RunPhase},
+    report::{NodeReport, PlanReport, RunPhase},
     time::later,
     turn::{
         contradiction, job, journal, lease, machine,
@@ -243,12 +243,8 @@ impl<'a> Pass<'a> {
     /// Begins as many nodes as may be, reports the rest, and says why nothing is begun at all, if so.
     fn admit(&mut self) -> Option<Why> {
         let gate = self.marks_gate();
-        let selected: Vec<&'a NodeView> = self
-            .observed
-            .nodes
-            .values()
-            .filter(|node| self.selects(node))
-            .collect();
+        let nodes = self.observed.nodes.values();
+        let selected: Vec<&'a NodeView> = nodes.filter(|node| self.selects(node)).collect();
         let hold = self.hold.take().or(gate);
         let mut waiting = Waiting::of(self, &selected, hold);
         queue::admit(&mut waiting);
@@ -324,9 +320,8 @@ impl<'a> Pass<'a> {
         let (view, observed) = (self.view, self.observed);
         let in_flight = self.in_flight.clone();
         let goes_on = self.going_on();
-        let running: BTreeSet<&str> = self
-            .jobs
-            .values()
+        let jobs = self.jobs.values();
+        let running: BTreeSet<&str> = jobs
             .filter(|(_, job)| !job.paused && job.ended.is_none())
             .map(|(_, job)| job.node.as_str())
             .collect();
@@ -368,9 +363,8 @@ impl<'a> Pass<'a> {
     /// Deletes Jobs that nobody waits for: of nodes that are gone, and of versions that are not asked for any more and
     /// never began. What runs is never killed.
     fn remove_jobs(&mut self) {
-        let due: Vec<(Key, String)> = self
-            .jobs
-            .values()
+        let jobs = self.jobs.values();
+        let due: Vec<(Key, String)> = jobs
             .filter(|(_, job)| !job.deleting)
             .filter(|(_, job)| {
                 let gone = !self.observed.nodes.contains_key(&job.node);
@@ -393,11 +387,8 @@ impl<'a> Pass<'a> {
         let all = || self.flying.iter().chain(&self.over);
         let verdicts = all().flat_map(|change| &change.status.verdicts);
         let judged: BTreeSet<&str> = verdicts.filter_map(|verdict| verdict.job.as_deref()).collect();
-        let busy: BTreeSet<&str> = self
-            .flying
-            .iter()
-            .map(|change| change.spec.target.run_id.as_str())
-            .collect();
+        let flying = self.flying.iter();
+        let busy: BTreeSet<&str> = flying.map(|change| change.spec.target.run_id.as_str()).collect();
         let nodes = &self.out.report.nodes;
         let waits = nodes.values().any(|node| node.step == Step::Selected) && self.leaving.is_none();
         let mut ended: BTreeSet<&str> = all().map(|change| change.spec.target.run_id.as_str()).collect();
@@ -414,21 +405,16 @@ impl<'a> Pass<'a> {
     fn keep_finalizer(&mut self) {
         let view = self.view;
         let held = !self.in_flight.is_empty() || self.kept;
-        let place = view.finalizers.iter().position(|one| one == marks::FINALIZER);
-        if let Some(index) = place
+        let removal = Action::remove_finalizer(self.owner, &view.uid, &view.finalizers, marks::FINALIZER);
+        let is_there = removal.is_some();
+        if let Some(action) = removal
             && !held
             && self.out.actions.is_empty()
         {
-            let action = Action::RemoveFinalizer {
-                owner: self.owner.clone(),
-                uid: view.uid.clone(),
-                finalizer: marks::FINALIZER,
-                index,
-            };
             self.act("owner", action, None);
             self.out.report.result = Some(RunResult::Succeeded);
         }
-        if held && place.is_none() && !view.deleting {
+        if held && !is_there && !view.deleting {
             // Somebody has taken it away: without it nobody would give the nodes back.
             self.add_finalizer();
         }
@@ -437,64 +423,11 @@ impl<'a> Pass<'a> {
     /// What is said of the Plan as a whole.
     fn summarise(&mut self) {
         let (hold, kept) = (self.hold.take(), self.kept);
-        let is_busy = !self.in_flight.is_empty();
         let nodes = &self.out.report.nodes;
         let behind = nodes
             .values()
             .any(|node| !matches!(node.step, Step::Done | Step::Skipped));
-        let failed = nodes.values().find(|node| {
-            node.step == Step::Held && matches!(node.why.reason, Reason::JobFailed | Reason::JobLost)
-        });
-        let nothing = self.intent.concurrency <= 0 && !is_busy;
-        let status = &self.view.status;
-        let is_new = status.latest_version.as_deref() != Some(self.resolved.version.as_str());
-        let mut said = PlanReport {
-            invalid: self.intent.invalid.clone().or_else(|| {
-                let why = self.intent.of_secrets.as_ref()?;
-                (why.reason != Reason::Validating).then(|| why.message.to_string())
-            }),
-            by_channel: self.resolved.by_channel,
-            unresolved: self.resolved.problem.as_ref().map(|(_, message)| message.clone()),
-            is_validating: self
-                .intent
-                .of_secrets
-                .as_ref()
-                .is_some_and(|why| why.reason == Reason::Validating),
-            is_asked: self
-                .resolved
-                .problem
-                .as_ref()
-                .is_some_and(|(reason, _)| *reason == Reason::ChannelAsked),
-            version: self.resolved.version.clone(),
-            hash: self.hash.clone(),
-            applying: self.applying.values().cloned().collect(),
-            ..PlanReport::default()
-        };
-        let ready = self.is_ready();
-        (said.complete, said.reason, said.message) = if !ready {
-            (false, "NotReady", "plan is not valid and resolved".to_owned())
-        } else if let Some(problem) = &self.intent.of_selector {
-            (false, "SelectNodesFailed", problem.clone())
-        } else if !is_busy && (!behind || nothing) {
-            (true, "Complete", String::new())
-        } else if let Some(failed) = failed {
-            let words = &failed.why.message;
-            let words = words.split(EXIT_CODE).next().unwrap_or(words);
-            (false, "JobFailed", words.to_owned())
-        } else if let Some(problem) = nodes
-            .values()
-            .find(|node| node.why.reason == Reason::FieldNotServed)
-        {
-            (false, "ValidationFailed", problem.why.message.to_string())
-        } else if !said.applying.is_empty() {
-            (false, "SyncJob", String::new())
-        } else if let Some(why) = hold.as_ref().filter(|why| why.reason != Reason::Admitting) {
-            (false, "Waiting", why.message.to_string())
-        } else if is_new {
-            (false, "Resolved", String::new())
-        } else {
-            (false, "SyncJob", String::new())
-        };
+        let said = self.plan_report(behind, hold.as_ref());
         let report = &mut self.out.report;
         if said.complete && self.leaving.is_none() && !kept {
             report.phase = RunPhase::Idle;
@@ -517,6 +450,64 @@ impl<'a> Pass<'a> {
         report.hold = self.leaving.clone().or(hold);
         report.plan = Some(said);
     }
+
+    /// What its status says of the Plan itself.
+    fn plan_report(&self, behind: bool, hold: Option<&Why>) -> PlanReport {
+        let (intent, resolved) = (&self.intent, &self.resolved);
+        let of_secrets = intent.of_secrets.as_ref();
+        let is_listing = |why: &&Why| why.reason == Reason::Validating;
+        let refused = of_secrets.filter(|why| !is_listing(why));
+        let problem = resolved.problem.as_ref();
+        let (complete, reason, message) = self.completion(behind, hold);
+        PlanReport {
+            invalid: intent
+                .invalid
+                .clone()
+                .or_else(|| Some(refused?.message.to_string())),
+            by_channel: resolved.by_channel,
+            unresolved: problem.map(|(_, message)| message.clone()),
+            is_validating: of_secrets.is_some_and(|why| is_listing(&why)),
+            is_asked: problem.is_some_and(|(reason, _)| *reason == Reason::ChannelAsked),
+            version: resolved.version.clone(),
+            hash: self.hash.clone(),
+            applying: self.applying.values().cloned().collect(),
+            complete,
+            reason,
+            message,
+            ..PlanReport::default()
+        }
+    }
+
+    /// Whether the Plan is complete, with reason and message of that condition as the reference has them.
+    fn completion(&self, behind: bool, hold: Option<&Why>) -> (bool, &'static str, String) {
+        let is_busy = !self.in_flight.is_empty();
+        let nodes = || self.out.report.nodes.values();
+        let has_failed = |node: &&NodeReport| {
+            node.step == Step::Held && matches!(node.why.reason, Reason::JobFailed | Reason::JobLost)
+        };
+        let latest = self.view.status.latest_version.as_deref();
+        if !self.is_ready() {
+            (false, "NotReady", "plan is not valid and resolved".to_owned())
+        } else if let Some(problem) = &self.intent.of_selector {
+            (false, "SelectNodesFailed", problem.clone())
+        } else if !is_busy && (!behind || self.intent.concurrency <= 0) {
+            (true, "Complete", String::new())
+        } else if let Some(failed) = nodes().find(has_failed) {
+            let words = &failed.why.message;
+            let words = words.split(EXIT_CODE).next().unwrap_or(words);
+            (false, "JobFailed", words.to_owned())
+        } else if let Some(problem) = nodes().find(|node| node.why.reason == Reason::FieldNotServed) {
+            (false, "ValidationFailed", problem.why.message.to_string())
+        } else if !self.applying.is_empty() {
+            (false, "SyncJob", String::new())
+        } else if let Some(why) = hold.filter(|why| why.reason != Reason::Admitting) {
+            (false, "Waiting", why.message.to_string())
+        } else if latest != Some(self.resolved.version.as_str()) {
+            (false, "Resolved", String::new())
+        } else {
+            (false, "SyncJob", String::new())
+        }
+    }
 }
 
 impl PlanView {
@@ -526,11 +517,8 @@ impl PlanView {
         let resolved = conditions
             .into_iter()
             .find(|one| one.type_ == types::LATEST_RESOLVED)?;
-        let named = self
-            .status
-            .latest_version
-            .as_deref()
-            .is_some_and(|version| !version.is_empty());
+        let latest_version = self.status.latest_version.as_deref();
+        let named = latest_version.is_some_and(|version| !version.is_empty());
         let good = named && resolved.status == "True" && resolved.reason.as_deref() == Some("Channel");
         if !good {
             return None;

@@ -7,8 +7,8 @@ use crate::{
     key::Key,
     observed::{ChangeView, NodeView, Observed, PlanJobView, PlanView},
     owner::Owner,
-    pools,
     report::NodeReport,
+    selector,
     verdict::Answers,
     why::Why,
 };
@@ -148,7 +148,7 @@ impl Pass<'_> {
         !self.view.selector.is_null()
             && !node.label(openshift::HOSTNAME).is_empty()
             && node.label(&self.label) != marks::PLAN_DISABLED
-            && pools::matches(&self.view.selector, &node.labels)
+            && selector::matches(&self.view.selector, &node.labels)
     }
 
     /// Whether the Plan selects the node, and it is not at the hash.

@@ -4,10 +4,10 @@
 use super::encode::{field, normalise, prune};
 use crate::{
     names,
-    observed::{Map, Observed, PlanView},
+    observed::{ChannelView, Map, Observed, PlanView},
     owner::OwnerKind,
     text::clip,
-    time::later,
+    time::{doubled, later},
 };
 use jiff::Timestamp;
 use numo_api::{Reason, marks};
@@ -16,7 +16,7 @@ use sha2::{Digest, Sha224, Sha256};
 use std::fmt::Write as _;
 
 /// What a Plan goes to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resolved {
     /// The version, munged; empty while none is known.
     pub version: String,
@@ -52,85 +52,85 @@ fn unfit(version: &str) -> Option<String> {
 
 /// Version of the Plan, as far as it is known now.
 pub fn resolve(view: &PlanView, observed: &Observed, now: Timestamp) -> Resolved {
-    let last = view.status.latest_version.clone().unwrap_or_default();
-    let mut out = Resolved {
-        version: String::new(),
-        by_channel: false,
-        problem: None,
-        ask_at: None,
-        asks: false,
-    };
     let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
     if let Some(version) = given(&view.spec.version) {
-        out.version = munged(&version);
-        if let Some(problem) = unfit(&out.version) {
-            out.version.clear();
-            out.problem = Some((Reason::VersionUnresolved, format!("spec.version: {problem}")));
-        }
-        return out;
+        let version = munged(&version);
+        return match unfit(&version) {
+            None => Resolved {
+                version,
+                ..Resolved::default()
+            },
+            Some(problem) => unresolved(format!("spec.version: {problem}")),
+        };
     }
     let Some(url) = given(&view.spec.channel) else {
-        let message = "cannot resolve plan: missing channel and version".to_owned();
-        out.problem = Some((Reason::VersionUnresolved, message));
-        return out;
+        return unresolved("cannot resolve plan: missing channel and version".to_owned());
     };
-    out.by_channel = true;
-    let known = observed.channels.get(&view.key).filter(|known| known.url == url);
-    let resolved = view.resolved_by_channel();
-    let Some(known) = known else {
-        // After a restart, what was resolved a moment ago is not asked for again.
-        let fresh = resolved
-            .map(|at| later(at, observed.settings.plan_jobs.polling_seconds))
-            .filter(|due| now < *due);
-        out.version = if resolved.is_some() { last } else { String::new() };
-        if let Some(due) = fresh {
-            out.ask_at = Some(due);
-            return out;
-        }
-        out.asks = true;
-        if out.version.is_empty() {
-            let message = format!("spec.channel {url}: it is being asked");
-            out.problem = Some((Reason::ChannelAsked, message));
-        }
-        return out;
-    };
-    let (first, longest) = CHANNEL_AGAIN_SECONDS;
+    match observed.channels.get(&view.key).filter(|known| known.url == url) {
+        Some(known) => answered(view, observed, known, now),
+        None => not_asked(view, observed, &url, now),
+    }
+}
+
+fn unresolved(message: String) -> Resolved {
+    Resolved {
+        problem: Some((Reason::VersionUnresolved, message)),
+        ..Resolved::default()
+    }
+}
+
+/// The version that the channel gave as the status has it, and when.
+fn last_resolved(view: &PlanView) -> Option<(Timestamp, String)> {
+    Some((view.resolved_by_channel()?, view.status.latest_version.clone()?))
+}
+
+/// The channel was not asked since numo began.
+fn not_asked(view: &PlanView, observed: &Observed, url: &str, now: Timestamp) -> Resolved {
+    let last = last_resolved(view);
+    let polling = observed.settings.plan_jobs.polling_seconds;
+    // After a restart, what was resolved a moment ago is not asked for again.
+    let due = last.as_ref().map(|(at, _)| later(*at, polling));
+    let due = due.filter(|due| now < *due);
+    let message = format!("spec.channel {url}: it is being asked");
+    Resolved {
+        by_channel: true,
+        problem: last.is_none().then_some((Reason::ChannelAsked, message)),
+        version: last.map(|(_, version)| version).unwrap_or_default(),
+        ask_at: due,
+        asks: due.is_none(),
+    }
+}
+
+/// The channel was asked.
+fn answered(view: &PlanView, observed: &Observed, known: &ChannelView, now: Timestamp) -> Resolved {
     let pause = if known.failures == 0 {
         observed.settings.plan_jobs.polling_seconds
     } else {
-        (first << (known.failures - 1).min(16)).min(longest)
+        doubled(CHANNEL_AGAIN_SECONDS, known.failures - 1)
     };
     let due = later(known.at, pause);
-    out.asks = !known.under_way && now >= due;
-    if !known.under_way && !out.asks {
-        out.ask_at = Some(due);
-    }
-    let answered = match &known.answer {
-        Some(Ok(version)) => {
-            let version = munged(version);
-            match unfit(&version) {
-                None => Ok(version),
-                Some(problem) => Err(problem),
-            }
-        }
-        Some(Err(problem)) => Err(problem.clone()),
-        None if resolved.is_some() => Ok(last.clone()),
-        None => {
-            let message = format!("spec.channel {url}: it is being asked");
-            out.problem = Some((Reason::ChannelAsked, message));
-            return out;
-        }
+    let asks = !known.under_way && now >= due;
+    let last = last_resolved(view).map(|(_, version)| version);
+    let answer = match &known.answer {
+        Some(answer) => answer.clone().and_then(|version| {
+            let version = munged(&version);
+            unfit(&version).map_or(Ok(version), Err)
+        }),
+        None => last.clone().ok_or_else(|| "it is being asked".to_owned()),
     };
-    match answered {
-        Ok(version) => out.version = version,
-        Err(problem) => {
-            // What it said before holds on.
-            out.version = if resolved.is_some() { last } else { String::new() };
-            let message = format!("spec.channel {url}: {problem}");
-            out.problem = Some((Reason::VersionUnresolved, message));
-        }
+    let reason = match known.answer {
+        Some(_) => Reason::VersionUnresolved,
+        None => Reason::ChannelAsked,
+    };
+    let problem = |problem: &String| (reason, format!("spec.channel {}: {problem}", known.url));
+    Resolved {
+        by_channel: true,
+        problem: answer.as_ref().err().map(problem),
+        // What it said before holds on.
+        version: answer.unwrap_or_else(|_| last.unwrap_or_default()),
+        ask_at: (!known.under_way && !asks).then_some(due),
+        asks,
     }
-    out
 }
 
 /// The hash: SHA-224 over version, ServiceAccount, digest fields, and the hashes of Secrets in order. `secrets` are those
@@ -147,9 +147,8 @@ pub fn digest<'s>(view: &PlanView, version: &str, secrets: impl Iterator<Item = 
     );
     if !view.digest.is_empty() {
         // What numo or a person told numo on the Plan is no part of the other's hash.
-        let annotations: Map = view
-            .copied_annotations
-            .iter()
+        let copied_annotations = view.copied_annotations.iter();
+        let annotations: Map = copied_annotations
             .chain(&view.uncopied_annotations)
             .map(|(key, value)| (key.clone(), value.clone()))
             .collect();

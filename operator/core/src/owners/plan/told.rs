@@ -1,24 +1,12 @@
 //! What journal and Jobs tell of a node's turn with a Plan. Nothing here decides what follows.
 
 use crate::{
-    action::{Event, EventAction},
     key::Key,
     observed::{ChangeView, JobEnd, NodeView, PlanJobView},
     turn::journal,
     why::Why,
 };
 use numo_api::{Entry, Pin, Reason, Step, marks::openshift};
-
-/// An event on the Plan.
-pub(super) fn said(reason: &'static str, action: EventAction, note: String) -> Event {
-    Event {
-        node: None,
-        warning: false,
-        reason,
-        action,
-        note,
-    }
-}
 
 /// Whether the node runs Windows.
 pub fn is_windows(node: &NodeView) -> bool {

@@ -41,11 +41,8 @@ impl<'a> Pass<'a> {
     /// Moves a node that has its turn one step further.
     pub(super) fn advance(&mut self, node: &'a NodeView, change: &'a ChangeView) {
         let is_current = change.spec.target.run_id == self.run_id && !self.hash.is_empty();
-        let failed = change
-            .status
-            .pin
-            .as_ref()
-            .and_then(|pin| pin.failed_job.as_deref());
+        let pin = change.status.pin.as_ref();
+        let failed = pin.and_then(|pin| pin.failed_job.as_deref());
         let found = self.jobs_on(&node.name).find(|(_, job)| {
             !job.prepares
                 && run_id(&self.view.uid, &job.hash) == change.spec.target.run_id

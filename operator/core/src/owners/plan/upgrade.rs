@@ -195,12 +195,8 @@ impl<'a> Pass<'a> {
             let all = &mut self.out.report.ungated;
             all.insert(turn.node.name.clone(), why.message.to_string());
         }
-        let event = why.map(|why| Event {
-            node: Some(turn.node.name.clone()),
-            warning: true,
-            reason: "Ungated",
-            action: EventAction::Release,
-            note: why.message.to_string(),
+        let event = why.map(|why| {
+            Event::warning("Ungated", EventAction::Release, why.message.to_string()).on(&turn.node.name)
         });
         self.out.actions.extend(journal.planned(event));
     }

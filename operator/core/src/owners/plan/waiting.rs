@@ -297,18 +297,10 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
         let pass = &self.pass;
         let attempt = self.change(node).map_or(0, |change| change.status.attempt);
         let subject = Subject {
-            owner: pass.owner,
-            owner_uid: &pass.view.uid,
-            node: &node.name,
-            node_uid: &node.uid,
-            hostname: node.label(openshift::HOSTNAME),
-            pool: "",
             from_version: &node.kubelet_version,
             to_version: &pass.resolved.version,
             run: &pass.run_id,
-            round: attempt.saturating_add(1),
-            since: None,
-            waits: &[],
+            ..Subject::waiting(pass.owner, &pass.view.uid, node, attempt)
         };
         rules::admission(&pass.intent.rules, &subject, pass.observed, pass.now)
     }

@@ -20,6 +20,9 @@ pub(super) struct Preview {
     pub(super) assumed: bool,
     /// What stands against it as a whole.
     pub(super) refused: Vec<Said>,
+    /// When the first node would begin, where hours keep it waiting; none is now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) begins: Option<BeginSaid>,
     /// Nodes that would have their turn together, in order.
     pub(super) waves: Vec<Vec<String>>,
     /// Whether there are more waves than were imagined.
@@ -44,6 +47,16 @@ pub(super) struct Said {
     pub(super) reason: Reason,
     pub(super) message: String,
     pub(super) ends_by: &'static str,
+}
+
+/// When the first node would begin, and what it waits for.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct BeginSaid {
+    /// RFC 3339.
+    pub(super) at: String,
+    pub(super) reason: Reason,
+    pub(super) message: String,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -119,6 +132,10 @@ impl Preview {
         }
         for missing in &self.missing {
             let _ = writeln!(text, "  missing {missing}");
+        }
+        if let Some(begins) = &self.begins {
+            let reason = paint(output::of_reason(begins.reason), begins.reason.name());
+            let _ = writeln!(text, "  begins  {}: {reason}: {}", begins.at, begins.message);
         }
         self.write_waves(&mut text);
         self.write_left(&mut text);

@@ -2,7 +2,7 @@
 
 use super::{
     args::PreviewArgs,
-    outlook::{DrainSaid, NodeSaid, Preview, Said},
+    outlook::{BeginSaid, DrainSaid, NodeSaid, Preview, Said},
     rules::{rules, settle},
     site::Site,
 };
@@ -45,24 +45,16 @@ pub(super) async fn of_owner(
     one.target.clone_from(&report.target);
     refusals(&mut one, &report);
     let before = imagined.clone();
-    let Waves { waves, more, last } = imagined.waves(owner, WAVES, |observed, report| {
-        settle(observed, owner, report, now);
+    let waves = imagined.waves(owner, WAVES, |observed, report, at| {
+        settle(observed, owner, report, at);
     });
-    one.more = more;
-    if one.target.is_none() {
-        one.target.clone_from(&last.target);
-    }
-    let turns: BTreeSet<&String> = waves.iter().flatten().collect();
-    if !more {
-        one.left = left(&last, &turns);
-    }
-    let mut order: Vec<String> = waves.iter().flatten().cloned().collect();
+    let mut order: Vec<String> = waves.waves.iter().flatten().cloned().collect();
+    say_waves(&mut one, waves);
     if let OwnerKind::NodeMaintenance(_) = owner.kind
         && let Some(view) = store.observed.maintenances.get(owner)
     {
         order = vec![view.spec.node_name.clone()];
     }
-    one.waves = waves;
     let looked_at: Vec<String> = order.iter().take(args.drains).cloned().collect();
     one.not_looked_at = order.len() - looked_at.len();
     if let Some(site) = site {
@@ -83,6 +75,30 @@ pub(super) async fn of_owner(
         drains(&mut one, &store.observed, &nothing, owner, &looked_at, now);
     }
     Ok(one)
+}
+
+/// Who has turns in which order, from when on, and who has none.
+fn say_waves(one: &mut Preview, imagined: Waves) {
+    let Waves {
+        waves,
+        begins,
+        more,
+        last,
+    } = imagined;
+    one.more = more;
+    one.begins = begins.filter(|_| !waves.is_empty()).map(|(at, why)| BeginSaid {
+        at: at.to_string(),
+        reason: why.reason,
+        message: why.message.to_string(),
+    });
+    if one.target.is_none() {
+        one.target.clone_from(&last.target);
+    }
+    let turns: BTreeSet<&String> = waves.iter().flatten().collect();
+    if !more {
+        one.left = left(&last, &turns);
+    }
+    one.waves = waves;
 }
 
 /// Brings the copy of the cluster to the version that the owner would be at work on, and decides there.
@@ -154,7 +170,7 @@ fn later(observed: &Observed) -> String {
 fn refusals(one: &mut Preview, report: &Report) {
     let hold = report.hold.iter();
     for why in report.problems.iter().chain(hold).chain(&report.unchecked) {
-        // What ends by itself is no refusal.
+        // What ends by itself is no refusal, hours that open among it.
         let stands = matches!(
             why.who(),
             Actor::ClusterAdmin
@@ -162,7 +178,7 @@ fn refusals(one: &mut Preview, report: &Report) {
                 | Actor::OtherController
                 | Actor::OtherRun
                 | Actor::OtherPlan
-        ) || why.reason.is_of_hours();
+        ) && !(why.reason.is_of_hours() && why.until.is_some());
         let known = one.refused.iter().any(|said| said.message == *why.message);
         if stands && !known {
             one.refused.push(Said {

@@ -4,7 +4,8 @@ use crate::{
     admit::{gates::Gate, leaving::leaving},
     ledger,
     observed::NodeView,
-    owners::mutex_run_config::run_view::{Member, RunView},
+    owners::mutex_run_config::member::Member,
+    owners::mutex_run_config::run_view::RunView,
     pools,
     turn::lease::{self, Lease, lease_holder},
     why::Why,
@@ -102,12 +103,7 @@ pub fn not_for_canary(view: &RunView<'_>, member: &Member<'_>) -> Option<Why> {
     let mut labels = member.node.labels.clone();
     labels.retain(|key, _| !key.starts_with(marks::RULE_LABEL_PREFIX));
     labels.insert(marks::RELEASE.to_owned(), view.run_id.clone());
-    let all = view
-        .observed
-        .pools
-        .values()
-        .map(|pool| (pool.name.as_str(), &pool.selector));
-    match pools::home(&labels, all) {
+    match pools::home_now(view.observed, &labels) {
         pools::Home::Pool(name) if name == canary.name => None,
         pools::Home::Pool(_) | pools::Home::None | pools::Home::Several(_) => {
             let message = format!(

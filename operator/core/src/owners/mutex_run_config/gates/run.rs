@@ -8,6 +8,7 @@ use crate::{
     owners::mutex_run_config::gates::written::{MAX_CORRECTIONS, is_of_a_run, unlabelled_by_other},
     owners::mutex_run_config::run_view::RunView,
     pools::{self, BUILT_IN, CONTROL_PLANE, Home},
+    selector,
     why::Why,
 };
 use numo_api::{Reason, Strategy, conditions::Actor, marks};
@@ -41,12 +42,8 @@ pub const REFUSALS: &[Reason] = &[
 
 /// Why no node may be let go, and nothing written but what holds the pools, until somebody mends the run or the cluster.
 pub fn refusal(view: &RunView<'_>) -> Option<Why> {
-    let problem = view
-        .intent
-        .problems
-        .iter()
-        .find(|why| why.reason != Reason::Validating)
-        .cloned();
+    let mut problems = view.intent.problems.iter();
+    let problem = problems.find(|why| why.reason != Reason::Validating).cloned();
     external(view)
         .or(problem)
         .or_else(|| view.desired.as_ref().err().cloned())
@@ -102,18 +99,11 @@ fn control_plane_selected(view: &RunView<'_>) -> Option<Why> {
     let custom = view.intent.pools.iter().copied().chain(view.intent.canary);
     for pool in custom.filter(|pool| !BUILT_IN.contains(&pool.name.as_str())) {
         let selector = mark::own_selector(pool);
-        let masters: Vec<&str> = view
-            .observed
-            .nodes
-            .values()
-            .filter(|node| pools::selects(&selector, &node.labels))
+        let nodes = view.observed.nodes.values();
+        let masters: Vec<&str> = nodes
+            .filter(|node| selector::selects(&selector, &node.labels))
             .filter(|node| {
-                let all = view
-                    .observed
-                    .pools
-                    .values()
-                    .map(|pool| (pool.name.as_str(), &pool.selector));
-                matches!(pools::home(&node.labels, all), Home::Pool(name) if CONTROL_PLANE.contains(&name))
+                matches!(pools::home_now(view.observed, &node.labels), Home::Pool(name) if CONTROL_PLANE.contains(&name))
             })
             .map(|node| node.name.as_str())
             .take(3)
@@ -165,13 +155,8 @@ fn canary(view: &RunView<'_>) -> Option<Why> {
         return Some(Why::new(Reason::CanaryPaused, message));
     }
     let stranger = view.observed.nodes.values().find(|node| {
-        let all = view
-            .observed
-            .pools
-            .values()
-            .map(|pool| (pool.name.as_str(), &pool.selector));
-        pools::selects(&canary.selector, &node.labels)
-            && pools::home(&node.labels, all) == Home::Pool(name)
+        selector::selects(&canary.selector, &node.labels)
+            && pools::home_now(view.observed, &node.labels) == Home::Pool(name)
             && !view
                 .changes()
                 .any(|change| change.in_flight() && change.spec.node_uid == node.uid)
@@ -262,11 +247,8 @@ pub fn held_by_run(view: &RunView<'_>, pool: &PoolView) -> Option<Why> {
         if !names_pool(view, other, &pool.name) {
             return None;
         }
-        let over = other
-            .status
-            .run
-            .as_ref()
-            .is_some_and(|run| run.finished_at.is_some());
+        let run = other.status.run.as_ref();
+        let over = run.is_some_and(|run| run.finished_at.is_some());
         let ended = if over {
             ", whose run is over: a person must delete it, or have it go on, before the pool is free"
         } else {
@@ -391,10 +373,8 @@ fn dry_run(view: &RunView<'_>) -> Option<Why> {
 }
 
 fn pools_pausing(view: &RunView<'_>) -> Option<Why> {
-    let waiting: Vec<&str> = view
-        .intent
-        .pools
-        .iter()
+    let pools = view.intent.pools.iter();
+    let waiting: Vec<&str> = pools
         .filter(|pool| !pool.paused || mark::paused_by(pool).is_none_or(|mark| mark.owner != view.run.uid))
         .filter(|pool| held_by_run(view, pool).is_none())
         .map(|pool| pool.name.as_str())

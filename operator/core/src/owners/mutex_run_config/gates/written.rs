@@ -1,9 +1,8 @@
 //! What others write where numo writes: how often it is corrected, and by what it is known.
 
 use crate::{
-    mark, names,
-    observed::NodeView,
-    owners::mutex_run_config::run_view::{Member, RunView, at_target},
+    mark, names, observed::NodeView, owners::mutex_run_config::member::Member,
+    owners::mutex_run_config::run_view::RunView,
 };
 use numo_api::{Strategy, marks};
 use serde_json::Value;
@@ -38,7 +37,7 @@ pub fn unlabelled_by_other<'a>(view: &RunView<'a>) -> Option<&'a NodeView> {
                 .map(|(key, _)| names::rule_label(&key.namespace, &key.name))
                 .any(|key| !node.labels.contains_key(&key))
     };
-    let waits = |member: &&Member<'_>| member.in_flight().is_none() && !at_target(view, member);
+    let waits = |member: &&Member<'_>| member.in_flight().is_none() && !view.at_target(member);
     let mut nodes = view.members.iter().filter(waits).map(|member| member.node);
     nodes.find(|node| worn(node) && bare(node))
 }

@@ -1,0 +1,78 @@
+//! What stands for the turn of a node: its NodeChange and its lease.
+
+use crate::{
+    key::{Key, Map},
+    time::later,
+};
+use jiff::Timestamp;
+use numo_api::{NodeChangeSpec, NodeChangeStatus, Step, marks};
+
+/// A NodeChange.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChangeView {
+    /// Namespace and name.
+    pub key: Key,
+    /// uid.
+    pub uid: String,
+    /// resourceVersion the journal was read at: a journal is written only over what was read.
+    pub resource_version: String,
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// Creation time.
+    pub created: Timestamp,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// The annotations in use: ours.
+    pub annotations: Map,
+    /// The spec.
+    pub spec: NodeChangeSpec,
+    /// The journal.
+    pub status: NodeChangeStatus,
+}
+
+impl ChangeView {
+    /// Whether the node still has its turn. A NodeChange that a person made, to say something about a
+    /// node that waits, is no turn; one of a turn goes on, whatever a person writes before its first step.
+    pub fn in_flight(&self) -> bool {
+        match self.status.step {
+            None => self.spec.directive.is_none() || self.annotations.contains_key(marks::TURN),
+            Some(Step::Selected) => false,
+            Some(step) => !step.is_terminal(),
+        }
+    }
+}
+
+/// A node lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaseView {
+    /// Who holds it.
+    pub holder: String,
+    /// When it was renewed last.
+    pub renewed: Option<Timestamp>,
+    /// How long it holds, in seconds.
+    pub duration_seconds: i64,
+    /// Whether numo wrote the holder: another operator takes node leases under the same name.
+    pub by_numo: bool,
+    /// How often it changed hands.
+    pub transitions: i64,
+    /// uid of the Lease.
+    pub uid: String,
+    /// resourceVersion it was read at.
+    pub resource_version: String,
+}
+
+impl LeaseView {
+    /// When its holder is to renew it: at half of its duration.
+    pub fn renewal(&self) -> Timestamp {
+        self.renewed.map_or(Timestamp::UNIX_EPOCH, |at| {
+            later(at, self.duration_seconds / 2 + 1)
+        })
+    }
+    /// Whether the lease no longer holds at `now` (the API server's time).
+    pub fn expired(&self, now: Timestamp) -> bool {
+        self.holder.is_empty()
+            || self
+                .renewed
+                .is_none_or(|at| now.as_second() - at.as_second() > self.duration_seconds)
+    }
+}

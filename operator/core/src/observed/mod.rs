@@ -1,0 +1,287 @@
+//! What was seen: slim views of every object a decision reads. Plain data; nothing here decides.
+//!
+//! Views hold only the fields in use, so that an update that changes nothing else (a heartbeat) compares
+//! equal and never reaches a decision.
+
+mod amount;
+mod budget;
+mod change;
+mod foreign;
+mod job;
+mod listed;
+mod node;
+mod openshift;
+mod owner;
+mod pod;
+mod rule;
+mod settings;
+
+pub use self::{
+    amount::IntOrPercent,
+    budget::{BindingView, BudgetView},
+    change::{ChangeView, LeaseView},
+    foreign::{ForeignController, Rival},
+    job::{JobEnd, JobView, PlanJobView},
+    node::{Annotated, Leaving, MachineApi, MachineView, NodeView, RebootLock},
+    openshift::{ClusterVersionView, ConfigView, PoolView},
+    owner::{ChannelView, MaintenanceView, OwnerView, PlanView, RunConfigView, TargetView},
+    pod::{DisruptionBudgetView, EtcdPodView, EvictionView, PodView, Returned, Said},
+    rule::{EVALUATED_PASS_SECONDS, EvaluationView, RuleAnswer, RuleView, RuleWords, Validity},
+    settings::{PlanJobSettings, Settings},
+};
+pub use crate::key::{Key, Map};
+use crate::owner::{Owner, OwnerKind};
+use jiff::Timestamp;
+use numo_api::marks;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// All that was seen at one time.
+#[derive(Clone, Debug, Default)]
+pub struct Observed {
+    /// The NodeChange kind is of an older numo and drops what it does not know of a journal.
+    pub forgets_waits: bool,
+    /// Nodes by name.
+    pub nodes: BTreeMap<String, NodeView>,
+    /// MachineConfigPools by name.
+    pub pools: BTreeMap<String, PoolView>,
+    /// Rendered MachineConfigs by name.
+    pub configs: BTreeMap<String, ConfigView>,
+    /// The ClusterVersion `version`.
+    pub cluster_version: Option<ClusterVersionView>,
+    /// `status.controlPlaneTopology` of the Infrastructure `cluster`.
+    pub control_plane_topology: Option<String>,
+    /// MutexRunConfigs.
+    pub runs: BTreeMap<Key, RunConfigView>,
+    /// MachineOSConfigs by name: the pool whose nodes run an image that is built on the cluster.
+    pub layered: BTreeMap<String, String>,
+    /// Machines.
+    pub machines: BTreeMap<(MachineApi, Key), MachineView>,
+    /// MachineHealthChecks.
+    pub health_checks: BTreeMap<(MachineApi, Key), Annotated>,
+    /// kured's DaemonSets: the nodes that hold a reboot lock of theirs.
+    pub reboot_locks: BTreeMap<Key, Vec<RebootLock>>,
+    /// MutexRules.
+    pub rules: BTreeMap<Key, RuleView>,
+    /// MutexTargets.
+    pub targets: BTreeMap<Key, TargetView>,
+    /// Jobs that numo created.
+    pub jobs: BTreeMap<Key, JobView>,
+    /// NodeChanges.
+    pub changes: BTreeMap<Key, ChangeView>,
+    /// MutexBudgets by name.
+    pub budgets: BTreeMap<String, BudgetView>,
+    /// Node leases by node name.
+    pub leases: BTreeMap<String, LeaseView>,
+    /// Namespaces by name: whether they are being deleted.
+    pub namespaces: BTreeMap<String, bool>,
+    /// Namespaces that an administrator labelled for Plans.
+    pub plan_namespaces: BTreeSet<String>,
+    /// Namespaces that take Jobs of rules of other namespaces: which ones, by their annotation [`numo_api::marks::RULE_JOBS_FROM`].
+    pub rule_jobs_from: BTreeMap<String, BTreeSet<String>>,
+    /// How the operator was told to behave.
+    pub settings: Settings,
+    /// Writes that the API server refused for a reason a user must hear of, by what they were about.
+    pub refusals: BTreeMap<Key, Refusal>,
+    /// NodeMaintenances of both groups.
+    pub maintenances: BTreeMap<Owner, MaintenanceView>,
+    /// MutexBindings by name.
+    pub bindings: BTreeMap<String, BindingView>,
+    /// The pods of nodes that are being drained or kept drained, by node. A node that is missing has not been looked
+    /// at; nobody may take it for empty.
+    pub pods: BTreeMap<String, BTreeMap<Key, PodView>>,
+    /// Volumes that are attached to nodes (`status.volumesAttached`), by node; none where there are none. Beside the
+    /// nodes, as they change often and matter to a drain alone.
+    pub volumes: BTreeMap<String, Vec<String>>,
+    /// uids of the DaemonSets (apps/v1) that exist.
+    pub daemon_sets: BTreeSet<String>,
+    /// PodDisruptionBudgets.
+    pub disruption_budgets: BTreeMap<Key, DisruptionBudgetView>,
+    /// What came of evictions, by the pod's uid.
+    pub evictions: BTreeMap<String, EvictionView>,
+    /// How often pods came back to a node that was cordoned, by node and controller.
+    pub returns: BTreeMap<(String, String), Returned>,
+    /// Static pods of etcd, and on OpenShift its guards: the nodes they are on.
+    pub etcd_pods: BTreeMap<Key, EtcdPodView>,
+    /// Operators that numo replaces and that are live, by their Deployment.
+    pub foreign_controllers: BTreeMap<Key, Rival>,
+    /// Plans.
+    pub plans: BTreeMap<Key, PlanView>,
+    /// Jobs of Plans.
+    pub plan_jobs: BTreeMap<Key, PlanJobView>,
+    /// What the channels of Plans answered, by Plan.
+    pub channels: BTreeMap<Key, ChannelView>,
+    /// Hashes of the Secrets in namespaces with Plans that use some, as kubectl makes them.
+    pub secrets: BTreeMap<Key, String>,
+    /// Namespaces whose Secrets are not known: not listed yet, or not to be seen, with the words for it.
+    pub unseen_secrets: BTreeMap<String, Option<String>>,
+    /// Kinds (their plural) that were listed once and cannot be listed now, with the words for it. What was seen last of
+    /// them is kept.
+    pub unlisted: BTreeMap<&'static str, String>,
+    /// Kinds of OpenShift's (their plural) that were not served when numo began, and not since, with the words for it. That
+    /// is as it should be where there is no OpenShift.
+    pub absent: BTreeMap<&'static str, String>,
+    /// Objects of numo's own kinds and of owners that are there and cannot be read, by the plural of their kind. What was
+    /// seen of one before is kept; after a restart that is nothing.
+    pub unread: BTreeMap<(&'static str, Key), Unread>,
+    /// Namespaces with Plans whose Jobs may not be seen, with the words for it.
+    pub unseen_plan_jobs: BTreeMap<String, String>,
+    /// Evaluations of rules that are asked by their key ([`crate::names::evaluation`]): under way, or as they ended last.
+    pub evaluations: BTreeMap<String, EvaluationView>,
+}
+
+impl Observed {
+    /// Whether a NodeChange can be believed: it is where only numo and those may write whom an administrator trusts with
+    /// node changes. Elsewhere anyone could have made it.
+    pub fn is_trusted(&self, change: &ChangeView) -> bool {
+        let namespace = &change.key.namespace;
+        self.watches_runs(namespace) || self.watches_plans(namespace)
+    }
+
+    /// Whether MutexRunConfigs are watched in a namespace.
+    fn watches_runs(&self, namespace: &str) -> bool {
+        let settings = &self.settings;
+        namespace == settings.namespace || settings.run_namespaces.iter().any(|named| named == namespace)
+    }
+
+    /// The MutexRunConfig of this uid, if it is there and cannot be read.
+    pub fn unread_run(&self, uid: &str) -> Option<&Key> {
+        let mut unread = self.unread.iter();
+        let found = unread.find(|((plural, _), unread)| *plural == "mutexrunconfigs" && unread.uid == uid);
+        found.map(|((_, key), _)| key)
+    }
+
+    /// Whether Plans are watched in a namespace: by a flag, or by a label that only those may set who may write
+    /// Namespaces.
+    pub fn watches_plans(&self, namespace: &str) -> bool {
+        let settings = &self.settings;
+        namespace == settings.namespace
+            || settings.plan_namespaces.iter().any(|named| named == namespace)
+            || self.plan_namespaces.contains(namespace)
+    }
+
+    /// Whether a Plan stands in the operator's own namespace. Plans are watched there in any case.
+    pub fn has_plans_at_home(&self) -> bool {
+        let own = &self.settings.namespace;
+        self.plans.keys().any(|key| key.namespace == *own)
+    }
+
+    /// The turns that nodes have now, with whatever owner, and that take them out of service.
+    pub fn turns(&self) -> impl Iterator<Item = &ChangeView> {
+        self.changing().filter(|change| !change.spec.in_service)
+    }
+
+    /// The changes of nodes that are under way, with whatever owner: NodeChanges that can be believed, of nodes that
+    /// exist.
+    pub fn changing(&self) -> impl Iterator<Item = &ChangeView> {
+        self.changes.values().filter(|change| {
+            let spec = &change.spec;
+            change.in_flight()
+                && self.is_trusted(change)
+                && self
+                    .nodes
+                    .get(&spec.node_name)
+                    .is_some_and(|node| node.uid == spec.node_uid)
+        })
+    }
+
+    /// The owners, by uid, that pause the MachineHealthChecks that see their nodes in flight: each does, unless a MutexRunConfig says
+    /// otherwise.
+    pub fn pause_health_checks(&self) -> BTreeSet<&str> {
+        let runs = self.runs.values();
+        let runs = runs.filter(|run| run.spec.pause_health_checks != Some(false));
+        let plans = self.plans.values().map(|plan| plan.uid.as_str());
+        let maintenances = self.maintenances.values().map(|view| view.uid.as_str());
+        runs.map(|run| run.uid.as_str())
+            .chain(plans)
+            .chain(maintenances)
+            .collect()
+    }
+
+    /// The turn that the node has with an owner other than this one, in service or not, if it has one.
+    pub fn turn_of_other(&self, node: &NodeView, owner_uid: &str) -> Option<&ChangeView> {
+        let mut turns = self.changing();
+        turns.find(|change| change.spec.node_name == node.name && change.spec.owner_ref.uid != owner_uid)
+    }
+
+    /// What every owner has, if it was seen.
+    pub fn owner(&self, owner: &Owner) -> Option<OwnerView<'_>> {
+        Some(match owner.kind {
+            OwnerKind::MutexRunConfig => self.runs.get(&owner.key)?.into(),
+            OwnerKind::NodeMaintenance(_) => self.maintenances.get(owner)?.into(),
+            OwnerKind::Plan => self.plans.get(&owner.key)?.into(),
+        })
+    }
+
+    /// uid of an owner, if it was seen.
+    pub fn uid_of(&self, owner: &Owner) -> Option<&str> {
+        Some(self.owner(owner)?.uid)
+    }
+
+    /// Whether a Machine is that of the node it names. Anybody with a namespace may make a Machine that names a node, and one of another
+    /// cluster may name a node that is called the same: only the Machine counts that the node names too.
+    pub fn is_machine_of(&self, (api, key): &(MachineApi, Key), node: &str) -> bool {
+        let Some(node) = self.nodes.get(node) else {
+            return false;
+        };
+        match api {
+            MachineApi::OpenShift => node.annotation(marks::OPENSHIFT_MACHINE) == key.to_string(),
+            MachineApi::ClusterApi => {
+                node.annotation(marks::CLUSTER_API_MACHINE) == key.name
+                    && node.annotation(marks::CLUSTER_API_NAMESPACE) == key.namespace
+            }
+        }
+    }
+
+    /// The Machines that are those of the nodes they name.
+    pub fn machines_of_nodes(&self) -> impl Iterator<Item = (&(MachineApi, Key), &MachineView)> {
+        let all = self.machines.iter();
+        all.filter(|(place, machine)| self.is_machine_of(place, &machine.node))
+    }
+
+    /// Nodes that someone else is about to take away or reboot, as other objects than the Node tell: its Machine
+    /// is being deleted, or it holds kured's lock. Nodes by name, with the words for it.
+    pub fn taken(&self, now: Timestamp) -> BTreeMap<&str, Leaving> {
+        let machines = self.machines_of_nodes().filter(|(_, machine)| machine.deleting);
+        let machines = machines.map(|((_, key), machine)| {
+            let leaving = Leaving {
+                why: format!("its Machine {key} is being deleted"),
+                since: machine.deleting_since,
+            };
+            (machine.node.as_str(), leaving)
+        });
+        let locks = self.reboot_locks.iter().flat_map(|(key, locks)| {
+            let held = locks
+                .iter()
+                .filter(|lock| lock.until.is_none_or(|until| until > now));
+            held.map(move |lock| {
+                let leaving = Leaving {
+                    why: format!("it holds the reboot lock of kured (DaemonSet {key})"),
+                    // It is believed for a time only, and over by itself then.
+                    since: None,
+                };
+                (lock.node.as_str(), leaving)
+            })
+        });
+        locks.chain(machines).collect()
+    }
+}
+
+/// A write that was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// HTTP status code.
+    pub code: u16,
+    /// The API server's words.
+    pub message: String,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// An object that is there and cannot be read: an older numo does not know a value of it, or it is too large.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unread {
+    /// Its uid.
+    pub uid: String,
+    /// What is wrong with it.
+    pub words: String,
+}

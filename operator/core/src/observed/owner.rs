@@ -1,0 +1,195 @@
+//! The owners: MutexRunConfigs with their MutexTargets, NodeMaintenances, and Plans with their channels.
+
+use super::rule::RuleView;
+use crate::{
+    admit::{hours::Hours, window::Window},
+    key::{Key, Map},
+    owner::Owner,
+};
+use jiff::Timestamp;
+use numo_api::{
+    MutexRunConfigSpec, MutexRunConfigStatus, MutexTargetStatus, NodeMaintenanceSpec, NodeMaintenanceStatus,
+    PlanSpec, PlanStatus, mutex_run_config::WaitCount,
+};
+
+/// What every owner has, whatever its kind.
+#[derive(Clone, Copy, Debug)]
+pub struct OwnerView<'a> {
+    /// uid.
+    pub uid: &'a str,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// The annotations in use: ours.
+    pub annotations: &'a Map,
+    /// Its spec says that it is to begin nothing.
+    pub suspended: bool,
+    /// Since when nodes wait for what should end by itself, as its status remembers.
+    pub waiting: &'a [WaitCount],
+}
+
+impl<'a> From<&'a RunConfigView> for OwnerView<'a> {
+    fn from(run: &'a RunConfigView) -> Self {
+        Self {
+            uid: &run.uid,
+            deleting: run.deleting,
+            annotations: &run.annotations,
+            suspended: run.spec.suspend == Some(true),
+            waiting: run.status.run.as_ref().map_or(&[], |run| &run.waiting),
+        }
+    }
+}
+
+impl<'a> From<&'a MaintenanceView> for OwnerView<'a> {
+    fn from(view: &'a MaintenanceView) -> Self {
+        Self {
+            uid: &view.uid,
+            deleting: view.deleting,
+            annotations: &view.annotations,
+            suspended: false,
+            waiting: &[],
+        }
+    }
+}
+
+impl<'a> From<&'a PlanView> for OwnerView<'a> {
+    fn from(view: &'a PlanView) -> Self {
+        Self {
+            uid: &view.uid,
+            deleting: view.deleting,
+            annotations: &view.annotations,
+            suspended: false,
+            waiting: &[],
+        }
+    }
+}
+
+/// A MutexRunConfig.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RunConfigView {
+    /// Namespace and name.
+    pub key: Key,
+    /// uid.
+    pub uid: String,
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// Creation time.
+    pub created: Timestamp,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// Its finalizers.
+    pub finalizers: Vec<String>,
+    /// The annotations in use: ours.
+    pub annotations: Map,
+    /// The spec.
+    pub spec: MutexRunConfigSpec,
+    /// `spec.window`, understood or not.
+    pub hours: Option<Result<Hours, String>>,
+    /// numo's own check of the workloads that leave a node, as the spec sets it; none where nobody can ask it.
+    pub workloads_check: Option<Box<RuleView>>,
+    /// What of it this numo cannot read, in words: the rest of the spec holds its pools.
+    pub misread: Option<String>,
+    /// Part of its status was written by a later numo: nothing is written over it.
+    pub keeps_status: bool,
+    /// The status last written.
+    pub status: MutexRunConfigStatus,
+}
+
+/// A MutexTarget.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TargetView {
+    /// Namespace and name.
+    pub key: Key,
+    /// uid.
+    pub uid: String,
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// `spec.machineConfigPools`.
+    pub pools: Vec<String>,
+    /// The status last written.
+    pub status: MutexTargetStatus,
+}
+
+/// A NodeMaintenance.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MaintenanceView {
+    /// Group and name.
+    pub owner: Owner,
+    /// Field of numo's own that the manifest has which `kubectl apply` remembers, and the object has not: the CRD of
+    /// another operator has pruned it.
+    pub pruned: Option<&'static str>,
+    /// uid.
+    pub uid: String,
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// Creation time.
+    pub created: Timestamp,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// Its finalizers.
+    pub finalizers: Vec<String>,
+    /// The annotations in use: ours.
+    pub annotations: Map,
+    /// All labels.
+    pub labels: Map,
+    /// The spec.
+    pub spec: NodeMaintenanceSpec,
+    /// The status last written.
+    pub status: NodeMaintenanceStatus,
+}
+
+/// A Plan.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PlanView {
+    /// Namespace and name.
+    pub key: Key,
+    /// Field of numo's own that the manifest has which `kubectl apply` remembers, and the object has not: the CRD of
+    /// another operator has pruned it.
+    pub pruned: Option<&'static str>,
+    /// uid.
+    pub uid: String,
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// Creation time.
+    pub created: Timestamp,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// Its finalizers.
+    pub finalizers: Vec<String>,
+    /// The annotations in use: ours.
+    pub annotations: Map,
+    /// Whether the object has any annotation at all.
+    pub has_annotations: bool,
+    /// All labels.
+    pub labels: Map,
+    /// Annotations that its Jobs and pods get too.
+    pub copied_annotations: Map,
+    /// Other annotations that are not numo's, where the digest of the Plan names metadata.
+    pub uncopied_annotations: Map,
+    /// Annotation `upgrade.cattle.io/digest`: paths of fields whose values go into the hash.
+    pub digest: String,
+    /// The spec.
+    pub spec: PlanSpec,
+    /// `spec.nodeSelector` as given; null selects no node.
+    pub selector: serde_json::Value,
+    /// `spec.window`, understood or not.
+    pub window: Option<Result<Window, String>>,
+    /// `spec.mutex.window`, understood or not.
+    pub hours: Option<Result<Hours, String>>,
+    /// The status last written.
+    pub status: PlanStatus,
+}
+
+/// What a channel answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChannelView {
+    /// The URL that was asked.
+    pub url: String,
+    /// When it was asked last.
+    pub at: Timestamp,
+    /// Whether an answer is under way.
+    pub under_way: bool,
+    /// The version as it was answered, or why there is none.
+    pub answer: Option<Result<String, String>>,
+    /// How often in a row there was none.
+    pub failures: u32,
+}

@@ -1,0 +1,87 @@
+//! Why a run is left before its end.
+
+use super::{gates::watched::not_watched, run_view::RunView};
+use crate::{
+    rules,
+    turn::directive::{persons_words, retry_asked},
+    why::Why,
+};
+use numo_api::{DirectiveAction, FailurePolicy, Phase, Reason, Step, marks};
+
+impl RunView<'_> {
+    /// Why this run is being left, if it is: deleted, or given up by a person or a rule.
+    pub fn leaving(&self) -> Option<Why> {
+        if self.run.deleting {
+            return Some(Why::new(
+                Reason::Deleting,
+                format!("MutexRunConfig {} is being deleted", self.run.key),
+            ));
+        }
+        if self.observed.namespaces.get(&self.run.key.namespace) == Some(&true) {
+            return Some(Why::new(
+                Reason::NamespaceTerminating,
+                format!("namespace {} is being deleted", self.run.key.namespace),
+            ));
+        }
+        if let Some(why) = not_watched(self.run, &self.observed.settings) {
+            return Some(why);
+        }
+        if self.run_id.is_empty() {
+            return None;
+        }
+        if let Some(why) = self.given_up_by_run_rule() {
+            return Some(why);
+        }
+        if let Some(id) = self
+            .run
+            .annotations
+            .get(marks::ABORT)
+            .filter(|id| **id == self.run_id || **id == self.version_id)
+        {
+            let message = format!(
+                "MutexRunConfig {} has annotation {}: {id}; remove it to go on",
+                self.run.key,
+                marks::ABORT
+            );
+            return Some(Why::new(Reason::Aborted, message));
+        }
+        self.changes()
+            .filter(|change| change.spec.target.run_id == self.run_id)
+            .find_map(|change| {
+                let directive = change.spec.directive.as_ref();
+                let by_person = directive.filter(|said| said.action == DirectiveAction::Abort);
+                let by_rule = change.status.step == Some(Step::Failed)
+                    && change.status.reason.as_deref() == Some(Reason::RuleFailed.name())
+                    && !retry_asked(change);
+                let message = match by_person {
+                    Some(directive) => persons_words("given up", change, directive),
+                    None if by_rule => {
+                        let why = change.status.message.as_deref().unwrap_or("a rule failed");
+                        format!("NodeChange {} gave the run up: {why}", change.key)
+                    }
+                    None => return None,
+                };
+                Some(Why::new(Reason::Aborted, message))
+            })
+    }
+
+    /// A PreRun rule failed for good, and its policy is Abort.
+    fn given_up_by_run_rule(&self) -> Option<Why> {
+        let rules = self.intent.rules.iter().filter_map(|(_, rule)| *rule);
+        rules
+            .filter_map(|rule| rules::failed_for_good(rule, Phase::PreRun, self.run_verdicts, self.run_round))
+            .find(|(policy, _)| *policy == FailurePolicy::Abort)
+            .map(|(_, why)| {
+                let ways = format!("{}; {}", why.message, self.ways_to_ask_again());
+                Why::new(Reason::Aborted, ways)
+            })
+    }
+
+    /// How a person lets the run's own rules be asked again.
+    pub fn ways_to_ask_again(&self) -> String {
+        format!(
+            "`numo retry -n {} mutexrunconfig/{}` asks the rules of the run again",
+            self.run.key.namespace, self.run.key.name
+        )
+    }
+}

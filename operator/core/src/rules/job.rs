@@ -1,0 +1,145 @@
+//! How the Job of an attempt comes along.
+
+use super::{
+    attempt::{Attempt, DEADLINE_GRACE_SECONDS},
+    inquiry::{Inquiry, Progress},
+};
+use crate::{
+    action::JobRequest,
+    key::Key,
+    observed::{JobEnd, JobView},
+    time::later,
+    verdict::Question,
+    why::Why,
+};
+use jiff::Timestamp;
+use numo_api::{Outcome, Reason, VerdictRecord};
+
+/// How long a refused Job is left alone before it is tried again (seconds): a quota or an invitation may
+/// come any time, and a refused request costs the API server little.
+const RETRY_REFUSED_SECONDS: i64 = 5;
+
+/// How the Job of an attempt comes along.
+pub(super) fn progress(attempt: &Attempt<'_>, inquiry: &Inquiry<'_>) -> Progress {
+    let job = attempt.job();
+    let found = inquiry.observed.jobs.get(&job);
+    let Some(view) = found.filter(|view| !view.deleting) else {
+        return start(attempt, inquiry, job, found);
+    };
+    let Some(end) = &view.ended else {
+        return running(attempt, &job, view, inquiry.now);
+    };
+    let Some(evidence) = inquiry.answers.evidence.get(&job) else {
+        return Progress::Ask(Question::Evidence {
+            job,
+            log_tail_bytes: attempt.rule.log_tail_bytes,
+        });
+    };
+    let (outcome, reason, message) = match end {
+        JobEnd::Complete => (Outcome::Pass, "Completed", String::new()),
+        JobEnd::Failed(reason, message) => {
+            let code = evidence.exit_code.map(|code| format!("exit code {code}; "));
+            let message = format!("Job {job} failed: {}{message}", code.unwrap_or_default());
+            (attempt.failed(), reason.as_str(), message)
+        }
+    };
+    let verdict = VerdictRecord {
+        exit_code: evidence.exit_code,
+        ..verdict(attempt, Some(view), outcome, (reason, &message), inquiry.now)
+    };
+    Progress::Record(Box::new(verdict), evidence.log_tail.clone())
+}
+
+/// A verdict as it is journaled, of the Job if there is one.
+fn verdict(
+    attempt: &Attempt<'_>,
+    job: Option<&JobView>,
+    outcome: Outcome,
+    words: (&str, &str),
+    now: Timestamp,
+) -> VerdictRecord {
+    let started = job.filter(|job| !job.deleting).map(|job| job.created);
+    let verdict = attempt.verdict(outcome, words, started, now);
+    let Some(job) = job else {
+        return verdict;
+    };
+    VerdictRecord {
+        ended_at: job.ended_at.map(|at| at.to_string()),
+        // A Job that does not say what it was made from says nothing of the rule as it is now.
+        edition: Some(job.edition.clone()).filter(|edition| !edition.is_empty()),
+        ..verdict
+    }
+}
+
+/// Creates the Job, unless that was refused a moment ago, or for so long that it has failed. `leaving` is a Job of its name
+/// that is being deleted.
+fn start(attempt: &Attempt<'_>, inquiry: &Inquiry<'_>, job: Key, leaving: Option<&JobView>) -> Progress {
+    let (rule, subject, now) = (attempt.rule, attempt.subject, inquiry.now);
+    if let Some(refusal) = inquiry.observed.refusals.get(&job) {
+        let retry_at = later(refusal.at, RETRY_REFUSED_SECONDS);
+        if refusal.code == 0 && now < retry_at {
+            let message = format!("Job {job} is not written yet: {}", refusal.message);
+            return Progress::Wait(Why::new(Reason::RuleStarting, message), Some(retry_at));
+        }
+        let reason = if is_uninvited(refusal.code, &refusal.message) {
+            Reason::JobsForbidden
+        } else {
+            Reason::RuleJobCannotStart
+        };
+        let message = format!(
+            "MutexRule {}: Job {job} was refused ({}): {}",
+            rule.key, refusal.code, refusal.message
+        );
+        let given_up = subject
+            .since
+            .is_some_and(|since| now.duration_since(since).as_secs() > rule.timeout_seconds);
+        if given_up {
+            let verdict = verdict(attempt, leaving, attempt.failed(), (reason.name(), &message), now);
+            return Progress::Record(Box::new(verdict), None);
+        }
+        if now < retry_at {
+            return Progress::Wait(Why::new(reason, message), Some(retry_at));
+        }
+    }
+    Progress::Start(Box::new(JobRequest {
+        job,
+        rule: rule.key.clone(),
+        phase: attempt.phase,
+        attempt: attempt.number,
+        node: subject.node.to_owned(),
+        hostname: subject.hostname.to_owned(),
+        pool: subject.pool.to_owned(),
+        from_version: subject.from_version.to_owned(),
+        to_version: subject.to_version.to_owned(),
+        run: subject.run.to_owned(),
+        placement: rule.placement,
+        avoid: Vec::new(),
+        timeout_seconds: rule.timeout_seconds,
+    }))
+}
+
+/// Whether a Job was refused for want of the right to create it, in RBAC's words; quotas and admission
+/// policies forbid with the same code and other words.
+pub fn is_uninvited(code: u16, message: &str) -> bool {
+    code == 403 && message.contains("cannot create resource")
+}
+
+fn running(attempt: &Attempt<'_>, job: &Key, view: &JobView, now: Timestamp) -> Progress {
+    let timeout = attempt.rule.timeout_seconds;
+    let deadline = later(view.created, timeout + DEADLINE_GRACE_SECONDS);
+    if now >= deadline {
+        let message = format!("Job {job} did not end within timeoutSeconds {timeout}");
+        let words = ("DeadlineExceeded", message.as_str());
+        let verdict = verdict(attempt, Some(view), attempt.failed(), words, now);
+        return Progress::Record(Box::new(verdict), None);
+    }
+    let what = format!("{}, Job {job}", attempt.words());
+    let why = match &view.trouble {
+        Some((reason, message)) => Why::new(
+            Reason::RuleJobCannotStart,
+            format!("{what} cannot start: {reason}: {message}"),
+        ),
+        None => Why::new(Reason::RuleRunning, what),
+    };
+    Progress::Wait(why, Some(deadline))
+}

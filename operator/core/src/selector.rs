@@ -1,0 +1,127 @@
+//! Label selectors (`matchLabels`, `matchExpressions`): what one selects, and what keeps one from being understood.
+
+use crate::{key::Map, names};
+use serde::Serialize;
+use serde_json::Value;
+
+/// A selector taken apart once, for all that it is asked about.
+#[derive(Clone, Copy, Debug)]
+pub struct Selector<'s> {
+    labels: Option<&'s serde_json::Map<String, Value>>,
+    expressions: &'s [Value],
+}
+
+impl<'s> Selector<'s> {
+    /// Of a selector as given.
+    pub fn of(selector: &'s Value) -> Self {
+        let expressions = selector.get("matchExpressions").and_then(Value::as_array);
+        Self {
+            labels: selector.get("matchLabels").and_then(Value::as_object),
+            expressions: expressions.map_or(&[], Vec::as_slice),
+        }
+    }
+
+    /// As [`selects`].
+    pub fn selects(self, labels: &Map) -> bool {
+        let is_empty = self.labels.is_none_or(serde_json::Map::is_empty) && self.expressions.is_empty();
+        !is_empty && self.matches(labels)
+    }
+
+    /// As [`matches`].
+    fn matches(self, labels: &Map) -> bool {
+        let holds = |(key, value): (&String, &Value)| labels.get(key).map(String::as_str) == value.as_str();
+        self.labels.into_iter().flatten().all(holds)
+            && self
+                .expressions
+                .iter()
+                .all(|expression| expression_holds(expression, labels))
+    }
+}
+
+/// Whether a selector selects these labels. Null and `{}` select nothing, as in the machine-config operator.
+pub fn selects(selector: &Value, labels: &Map) -> bool {
+    Selector::of(selector).selects(labels)
+}
+
+/// Whether every requirement of a selector holds; one without requirements holds for all.
+pub fn matches(selector: &Value, labels: &Map) -> bool {
+    Selector::of(selector).matches(labels)
+}
+
+fn expression_holds(expression: &Value, labels: &Map) -> bool {
+    let Some(key) = expression.get("key").and_then(Value::as_str) else {
+        return false;
+    };
+    let found = labels.get(key).map(String::as_str);
+    let among = || {
+        expression
+            .get("values")
+            .and_then(Value::as_array)
+            .is_some_and(|values| values.iter().any(|value| value.as_str() == found))
+    };
+    match expression.get("operator").and_then(Value::as_str) {
+        Some("In") => found.is_some() && among(),
+        Some("NotIn") => found.is_none() || !among(),
+        Some("Exists") => found.is_some(),
+        Some("DoesNotExist") => found.is_none(),
+        _ => false,
+    }
+}
+
+/// What keeps a label selector from being understood.
+pub fn wrong(selector: &Value) -> Option<String> {
+    let labels = selector.get("matchLabels").and_then(Value::as_object);
+    let wrong = labels.into_iter().flatten().find_map(|(key, value)| {
+        let value = || names::wrong_label_value(value.as_str().unwrap_or_default());
+        names::wrong_label_key(key).or_else(value)
+    });
+    if wrong.is_some() {
+        return wrong;
+    }
+    let expressions = selector.get("matchExpressions").and_then(Value::as_array);
+    expressions.into_iter().flatten().find_map(|expression| {
+        let key = expression.get("key").and_then(Value::as_str).unwrap_or_default();
+        let operator = expression
+            .get("operator")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        let values = expression.get("values").and_then(Value::as_array);
+        let has_values = values.is_some_and(|values| !values.is_empty());
+        let mut each = values.into_iter().flatten().filter_map(Value::as_str);
+        let wrong = names::wrong_label_key(key).or_else(|| each.find_map(names::wrong_label_value));
+        match operator {
+            _ if key.is_empty() => Some("found a requirement without key".to_owned()),
+            _ if wrong.is_some() => wrong,
+            "In" | "NotIn" if !has_values => Some(format!("{key}: found operator {operator} without values")),
+            "Exists" | "DoesNotExist" if has_values => Some(format!(
+                "{key}: found operator {operator} with values, wanted none"
+            )),
+            "In" | "NotIn" | "Exists" | "DoesNotExist" => None,
+            _ => Some(format!(
+                "{key}: found operator {operator:?}, wanted In, NotIn, Exists or DoesNotExist"
+            )),
+        }
+    })
+}
+
+/// What keeps the selector in a field from being understood; the field is named.
+pub fn problem(field: &str, given: Option<&impl Serialize>) -> Option<String> {
+    let selector = serde_json::to_value(given?).ok()?;
+    Some(format!("{field}: {}", wrong(&selector)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn not_in_holds_for_absent_labels() {
+        let selector = json!({"matchExpressions": [{"key": "a", "operator": "NotIn", "values": ["x"]}]});
+        assert!(selects(&selector, &Map::new()));
+        assert!(!selects(
+            &selector,
+            &Map::from([("a".to_owned(), "x".to_owned())])
+        ));
+    }
+}
