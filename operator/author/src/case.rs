@@ -251,28 +251,7 @@ impl<'a> Reading<'a> {
             .to_owned();
         let entries = self.own_or(|case| case.history.as_ref());
         let history = history(entries.map_or(&[], Vec::as_slice), &run, now);
-        let config = self
-            .own_or(|case| case.config.as_ref())
-            .filter(|config| !config.is_null());
-        let input = Input {
-            owner: self
-                .own_or(|case| case.owner.as_ref())
-                .cloned()
-                .unwrap_or_else(|| trial::owner("numo")),
-            run,
-            attempt: self.own_or(|case| case.attempt.as_ref()).copied().unwrap_or(1),
-            pool: self.own_or(|case| case.pool.as_ref()).cloned(),
-            from_version: self.own_or(|case| case.from_version.as_ref()).cloned(),
-            to_version: self.own_or(|case| case.to_version.as_ref()).cloned(),
-            config_json: config.map_or_else(|| "{}".to_owned(), Value::to_string),
-            node: node
-                .clone()
-                .map(trial::node)
-                .transpose()
-                .map_err(CliError::Wrong)?,
-            phase,
-            attributes: Vec::new(),
-        };
+        let input = self.input(run, phase, node.clone())?;
         let cluster = Cluster::new(self.objects(node)?, self.faults());
         let services = Services {
             reader: Some(Arc::new(cluster)),
@@ -294,6 +273,28 @@ impl<'a> Reading<'a> {
             },
             gaps,
             wanted: Wanted::Expect(wanted),
+        })
+    }
+
+    /// The question; what the case leaves out has a default.
+    fn input(&self, run: String, phase: String, node: Option<Value>) -> Result<Input, CliError> {
+        let config = self
+            .own_or(|case| case.config.as_ref())
+            .filter(|config| !config.is_null());
+        Ok(Input {
+            owner: self
+                .own_or(|case| case.owner.as_ref())
+                .cloned()
+                .unwrap_or_else(|| trial::owner("numo")),
+            run,
+            attempt: self.own_or(|case| case.attempt.as_ref()).copied().unwrap_or(1),
+            pool: self.own_or(|case| case.pool.as_ref()).cloned(),
+            from_version: self.own_or(|case| case.from_version.as_ref()).cloned(),
+            to_version: self.own_or(|case| case.to_version.as_ref()).cloned(),
+            config_json: config.map_or_else(|| "{}".to_owned(), Value::to_string),
+            node: node.map(trial::node).transpose().map_err(CliError::Wrong)?,
+            phase,
+            attributes: Vec::new(),
         })
     }
 

@@ -126,30 +126,36 @@ impl Expect {
         );
         let percent = said.progress_percent.map(u32::from);
         number("progressPercent", percent, self.progress_percent.map(u32::from));
-        if let Some(wanted) = &self.findings {
-            let mut found: Vec<_> = said
-                .findings
-                .iter()
-                .map(|finding| finding.code.as_str())
-                .collect();
-            let mut sorted: Vec<_> = wanted.iter().map(String::as_str).collect();
-            found.sort_unstable();
-            sorted.sort_unstable();
-            if found != sorted {
-                let list = |codes: &[&str]| format!("[{}]", codes.join(", "));
-                all.push(Difference::new("findings", &list(&found), &list(&sorted)));
-            }
-        }
-        if let Some(wanted) = &self.data
-            && said.data.as_ref() != Some(wanted)
-        {
-            let found = said
-                .data
-                .as_ref()
-                .map_or_else(|| "none".to_owned(), Value::to_string);
-            all.push(Difference::new("data", &found, wanted));
-        }
+        all.extend(self.other_findings(said));
+        all.extend(self.other_data(said));
         all
+    }
+
+    /// How the codes of what was found differ, whatever their order.
+    fn other_findings(&self, said: &Said) -> Option<Difference> {
+        let wanted = self.findings.as_ref()?;
+        let mut found: Vec<_> = said
+            .findings
+            .iter()
+            .map(|finding| finding.code.as_str())
+            .collect();
+        let mut sorted: Vec<_> = wanted.iter().map(String::as_str).collect();
+        found.sort_unstable();
+        sorted.sort_unstable();
+        let list = |codes: &[&str]| format!("[{}]", codes.join(", "));
+        (found != sorted).then(|| Difference::new("findings", &list(&found), &list(&sorted)))
+    }
+
+    fn other_data(&self, said: &Said) -> Option<Difference> {
+        let wanted = self.data.as_ref()?;
+        if said.data.as_ref() == Some(wanted) {
+            return None;
+        }
+        let found = said
+            .data
+            .as_ref()
+            .map_or_else(|| "none".to_owned(), Value::to_string);
+        Some(Difference::new("data", &found, wanted))
     }
 }
 

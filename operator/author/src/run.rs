@@ -21,6 +21,7 @@ use numo_plugin::{
     grants::PrometheusGrant,
     services::{Fetch, Prometheus, Reader},
     spec,
+    verdict::Node,
 };
 use serde_json::{Value, json};
 use std::{
@@ -222,11 +223,7 @@ fn print<C: Args>(
 async fn trial_of<C: Cluster>(args: &RunArgs<C>, rule: &Rule) -> Result<Trial, CliError> {
     let wrong = |what: &str, why: String| CliError::Wrong(format!("{what}: {why}"));
     let spec = args.rule.as_deref().map(mutex_rule).transpose()?;
-    let phase = match (&args.phase, &spec) {
-        (Some(phase), _) => trial::phase(phase).map_err(|why| wrong("--phase", why))?,
-        (None, Some((_, phase))) => (*phase).to_owned(),
-        (None, None) => "pre".to_owned(),
-    };
+    let phase = phase(args, spec.as_ref().map(|(_, phase)| *phase))?;
     let (config_json, terms) = match &spec {
         Some((wasm, _)) => {
             let terms = spec::terms(wasm, "").map_err(|why| wrong(Reason::InvalidConfig.name(), why))?;
@@ -240,38 +237,15 @@ async fn trial_of<C: Cluster>(args: &RunArgs<C>, rule: &Rule) -> Result<Trial, C
         .map_or_else(|| Ok(Vec::new()), yaml::read)?;
     let connection = args.cluster.connect().await?;
     let own = connection.reader();
-    let node = match &args.node {
-        Some(name) if trial::needs_node(&phase) => Some(read_node(own.as_ref(), name).await?),
-        None if trial::needs_node(&phase) => {
-            return Err(wrong(
-                "--node",
-                format!("found none, and phase {phase} is about one"),
-            ));
-        }
-        _ => None,
-    };
+    let node = node(args, &phase, own.as_ref()).await?;
     let reader = match &args.service_account {
         None => own,
         Some(text) => {
-            let found = text
-                .split_once('/')
-                .filter(|(of, name)| !of.is_empty() && !name.is_empty());
-            let (of, name) = found.ok_or_else(|| {
-                wrong(
-                    "--service-account",
-                    format!("found {text:?}, wanted NAMESPACE/NAME"),
-                )
-            })?;
+            let (of, name) = service_account(text)?;
             connection.reader_of(of, name)
         }
     };
-    let fetch = Direct::new(FetchSetup {
-        // It is the machine of who asks.
-        loopback: true,
-        ..FetchSetup::default()
-    })
-    .map_err(|error| wrong("servers cannot be asked", error.to_string()))?;
-    let fetch: Arc<dyn Fetch> = Arc::new(fetch);
+    let fetch = fetch()?;
     let now = connection.now();
     let run = "trial".to_owned();
     Ok(Trial {
@@ -302,7 +276,54 @@ async fn trial_of<C: Cluster>(args: &RunArgs<C>, rule: &Rule) -> Result<Trial, C
     })
 }
 
-async fn read_node(reader: &dyn Reader, name: &str) -> Result<numo_plugin::verdict::Node, CliError> {
+/// The phase that is asked about: the one that is named, else the rule's own, else pre.
+fn phase<C: Cluster>(args: &RunArgs<C>, own: Option<&str>) -> Result<String, CliError> {
+    match (&args.phase, own) {
+        (Some(phase), _) => trial::phase(phase).map_err(|why| CliError::Wrong(format!("--phase: {why}"))),
+        (None, Some(own)) => Ok(own.to_owned()),
+        (None, None) => Ok("pre".to_owned()),
+    }
+}
+
+/// The namespace and the name of a ServiceAccount.
+fn service_account(text: &str) -> Result<(&str, &str), CliError> {
+    let found = text
+        .split_once('/')
+        .filter(|(of, name)| !of.is_empty() && !name.is_empty());
+    found.ok_or_else(|| {
+        CliError::Wrong(format!(
+            "--service-account: found {text:?}, wanted NAMESPACE/NAME"
+        ))
+    })
+}
+
+fn fetch() -> Result<Arc<dyn Fetch>, CliError> {
+    let fetch = Direct::new(FetchSetup {
+        // It is the machine of who asks.
+        loopback: true,
+        ..FetchSetup::default()
+    })
+    .map_err(|error| CliError::Wrong(format!("servers cannot be asked: {error}")))?;
+    Ok(Arc::new(fetch))
+}
+
+/// The node that is asked about, where the phase is about one.
+async fn node<C: Cluster>(
+    args: &RunArgs<C>,
+    phase: &str,
+    reader: &dyn Reader,
+) -> Result<Option<Node>, CliError> {
+    if !trial::needs_node(phase) {
+        return Ok(None);
+    }
+    let name = args
+        .node
+        .as_deref()
+        .ok_or_else(|| CliError::Wrong(format!("--node: found none, and phase {phase} is about one")))?;
+    read_node(reader, name).await.map(Some)
+}
+
+async fn read_node(reader: &dyn Reader, name: &str) -> Result<Node, CliError> {
     let object = ObjectRef {
         api_version: "v1".to_owned(),
         kind: "Node".to_owned(),

@@ -122,24 +122,14 @@ struct Series {
 }
 
 fn parse(status: u16, body: &[u8], most: u64) -> Result<Answer, HostError> {
-    let unavailable = |message: String| {
-        HostError::new(ErrorCode::Unavailable, message).detail("http-status", status.to_string())
-    };
+    let unavailable = |message: String| unavailable(status, message);
     let response: Response = serde_json::from_slice(body).map_err(|error| {
         unavailable(format!(
             "Prometheus answered {status}, and not as its API does: {error}"
         ))
     })?;
     if response.status != "success" {
-        let message = format!(
-            "Prometheus: {}: {}",
-            clean(response.error_type.as_deref().unwrap_or("error"), 64),
-            clean(response.error.as_deref().unwrap_or_default(), 800)
-        );
-        return Err(match response.error_type.as_deref() {
-            Some("bad_data") => HostError::new(ErrorCode::Invalid, message),
-            _ => unavailable(message),
-        });
+        return Err(failed(status, &response));
     }
     let samples = match response.data {
         Some(Data::Vector(series)) => series,
@@ -182,6 +172,23 @@ fn parse(status: u16, body: &[u8], most: u64) -> Result<Answer, HostError> {
             .collect(),
         bytes: body.len(),
     })
+}
+
+fn unavailable(status: u16, message: String) -> HostError {
+    HostError::new(ErrorCode::Unavailable, message).detail("http-status", status.to_string())
+}
+
+/// What Prometheus says itself of a query that it did not answer.
+fn failed(status: u16, response: &Response) -> HostError {
+    let message = format!(
+        "Prometheus: {}: {}",
+        clean(response.error_type.as_deref().unwrap_or("error"), 64),
+        clean(response.error.as_deref().unwrap_or_default(), 800)
+    );
+    match response.error_type.as_deref() {
+        Some("bad_data") => HostError::new(ErrorCode::Invalid, message),
+        _ => unavailable(status, message),
+    }
 }
 
 /// As Prometheus writes it.

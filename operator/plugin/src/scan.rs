@@ -34,6 +34,28 @@ struct Open {
     canonical: u64,
 }
 
+/// What there is of the outermost component and all in it.
+#[derive(Default)]
+struct Total {
+    exports: u64,
+    component_instances: u64,
+}
+
+impl Total {
+    fn within_bounds(&self) -> Result<(), Refused> {
+        if self.exports > EXPORTS {
+            let message = format!("the component and those in it export more than {EXPORTS} things");
+            return Err(Refused::new(Reason::TooLarge, message));
+        }
+        if self.component_instances > COMPONENT_INSTANCES {
+            let message =
+                format!("the component makes more than {COMPONENT_INSTANCES} instances of components");
+            return Err(Refused::new(Reason::TooLarge, message));
+        }
+        Ok(())
+    }
+}
+
 /// Looks over `bytes`; how many bytes of state its instances take together, at most.
 ///
 /// Errors: `CompileFailed` if it is nested too deep or cannot be read, `TooLarge` if it has too many exports or instances.
@@ -42,8 +64,8 @@ pub(crate) fn scan(bytes: &[u8]) -> Result<u64, Refused> {
         Refused::new(Reason::CompileFailed, format!("not a valid component: {error}"))
     };
     let mut open: Vec<Open> = Vec::new();
-    let (mut exports, mut component_instances) = (0_u64, 0_u64);
-    // The most state that one instance of any module has, and that any component has, without instances of core modules in it.
+    let mut all = Total::default();
+    // The most state that one instance of any module has.
     let mut largest_module = 0_u64;
     let mut components: Vec<(u64, u64, u64)> = Vec::new();
     for payload in Parser::new(0).parse_all(bytes) {
@@ -61,24 +83,15 @@ pub(crate) fn scan(bytes: &[u8]) -> Result<u64, Refused> {
         let Some(current) = open.last_mut() else {
             continue;
         };
-        let has = |count: u32, each: u64| u64::from(count).saturating_mul(each);
-        let mut state = 0;
+        current.state = current.state.saturating_add(state(&payload));
         match &payload {
-            Payload::ImportSection(section) => state = has(section.count(), FUNCTION),
-            Payload::FunctionSection(section) => state = has(section.count(), FUNCTION),
-            Payload::GlobalSection(section) => state = has(section.count(), GLOBAL),
-            Payload::TableSection(section) => state = has(section.count(), OTHER),
-            Payload::MemorySection(section) => state = has(section.count(), OTHER),
-            Payload::ElementSection(section) => state = has(section.count(), OTHER),
-            Payload::DataSection(section) => state = has(section.count(), OTHER),
-            Payload::TagSection(section) => state = has(section.count(), OTHER),
             Payload::InstanceSection(section) => current.core_instances += u64::from(section.count()),
             Payload::ComponentInstanceSection(section) => {
                 current.component_instances += u64::from(section.count());
-                component_instances += u64::from(section.count());
+                all.component_instances += u64::from(section.count());
             }
             Payload::ComponentCanonicalSection(section) => current.canonical += u64::from(section.count()),
-            Payload::ComponentExportSection(section) => exports += u64::from(section.count()),
+            Payload::ComponentExportSection(section) => all.exports += u64::from(section.count()),
             Payload::ComponentTypeSection(section) => types(&bytes[section.range()], section.range().start)?,
             Payload::End(_) => {
                 let over = open.pop().unwrap_or_default();
@@ -87,30 +100,42 @@ pub(crate) fn scan(bytes: &[u8]) -> Result<u64, Refused> {
                 } else {
                     largest_module = largest_module.max(over.state);
                 }
-                continue;
             }
             _ => {}
         }
-        current.state = current.state.saturating_add(state);
-        if exports > EXPORTS {
-            let message = format!("the component and those in it export more than {EXPORTS} things");
-            return Err(Refused::new(Reason::TooLarge, message));
-        }
-        if component_instances > COMPONENT_INSTANCES {
-            let message =
-                format!("the component makes more than {COMPONENT_INSTANCES} instances of components");
-            return Err(Refused::new(Reason::TooLarge, message));
-        }
+        all.within_bounds()?;
     }
+    Ok(largest(components, largest_module))
+}
+
+/// Bytes of state that a section gives an instance of its module.
+fn state(payload: &Payload<'_>) -> u64 {
+    let has = |count: u32, each: u64| u64::from(count).saturating_mul(each);
+    match payload {
+        Payload::ImportSection(section) => has(section.count(), FUNCTION),
+        Payload::FunctionSection(section) => has(section.count(), FUNCTION),
+        Payload::GlobalSection(section) => has(section.count(), GLOBAL),
+        Payload::TableSection(section) => has(section.count(), OTHER),
+        Payload::MemorySection(section) => has(section.count(), OTHER),
+        Payload::ElementSection(section) => has(section.count(), OTHER),
+        Payload::DataSection(section) => has(section.count(), OTHER),
+        Payload::TagSection(section) => has(section.count(), OTHER),
+        _ => 0,
+    }
+}
+
+/// The most state that any component has, in the order in which they end: each by its core instances, its instances of
+/// components, and its canonical functions. `of_module`: the most that one instance of a module has.
+fn largest(components: Vec<(u64, u64, u64)>, of_module: u64) -> u64 {
     // Whatever a component instantiates ended before it does: no instance is of a component that comes later.
     let mut most = 0_u64;
     for (core, of_components, canonical) in components {
         let own = core
-            .saturating_mul(largest_module)
+            .saturating_mul(of_module)
             .saturating_add(canonical.saturating_mul(OTHER));
         most = most.max(own.saturating_add(of_components.saturating_mul(most)));
     }
-    Ok(most)
+    most
 }
 
 fn too_deep(what: &str) -> Refused {

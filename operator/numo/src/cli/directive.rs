@@ -44,11 +44,7 @@ pub struct DirectiveArgs {
 
 /// Writes the directive on the node's latest NodeChange.
 pub async fn give(args: DirectiveArgs, action: DirectiveAction) -> Result<(), CliError> {
-    let verb = if action == DirectiveAction::Retry {
-        "retry"
-    } else {
-        "skip"
-    };
+    let verb = verb_of(action);
     let (connection, default) = args.cluster.connect(verb).await?;
     let node = args.object.name.clone();
     match args.object.what {
@@ -57,17 +53,7 @@ pub async fn give(args: DirectiveArgs, action: DirectiveAction) -> Result<(), Cl
             let namespace = args.namespace.unwrap_or(default);
             return retry_run(&connection, &args.say, &args.object, &namespace).await;
         }
-        Some(what) => {
-            let wanted = if action == DirectiveAction::Retry {
-                "a node or mutexrunconfig/NAME"
-            } else {
-                "a node"
-            };
-            return Err(CliError::Usage(format!(
-                "found {}/{node}, wanted {wanted}",
-                what.singular()
-            )));
-        }
+        Some(what) => return Err(no_node_meant(what, &node, action)),
     }
     let speaker = Speaker::of(&connection, &args.say).await?;
     let directive = Directive {
@@ -80,35 +66,8 @@ pub async fn give(args: DirectiveArgs, action: DirectiveAction) -> Result<(), Cl
     };
     let away = action == DirectiveAction::Skip && is_away(&connection, &node).await?;
     refuse_in_vain(&node, &change, action, away)?;
-    let (namespace, name) = (
-        change.metadata.namespace.clone().unwrap_or_default(),
-        change.metadata.name.clone().unwrap_or_default(),
-    );
-    let api = watch::api(&connection.write, Kind::NodeChange, &namespace);
-    // One that is given twice must differ, or the second would change nothing: it is removed first.
-    if change.spec.directive.as_ref() == Some(&directive) && speaker.sends() {
-        let clear = json!({"spec": {"directive": null}});
-        api.patch(&name, &speaker.params(), &Patch::Merge(clear))
-            .await
-            .map_err(error::api(format!("NodeChange {namespace}/{name}")))?;
-    }
-    let mut patch = json!({"spec": {"directive": directive}});
-    // Nobody's reason for an earlier word is a reason for this one.
-    if directive.reason.is_none() {
-        patch["spec"]["directive"]["reason"] = Value::Null;
-    }
-    let said = Change {
-        resource: &watch::resource(Kind::NodeChange),
-        object: &object,
-        verb,
-        event: if action == DirectiveAction::Retry {
-            "RetryAsked"
-        } else {
-            "SkipAsked"
-        },
-        patch,
-    };
-    speaker.write(&api, said).await?;
+    write(&speaker, (&object, &change), &directive).await?;
+    let name = change.metadata.name.unwrap_or_default();
     let meant = match change.status.and_then(|status| status.step) {
         Some(Step::Released) if action == DirectiveAction::Retry => {
             ", which is changing: it gets its whole time once more"
@@ -123,6 +82,60 @@ pub async fn give(args: DirectiveArgs, action: DirectiveAction) -> Result<(), Cl
     Ok(())
 }
 
+fn verb_of(action: DirectiveAction) -> &'static str {
+    if action == DirectiveAction::Retry {
+        "retry"
+    } else {
+        "skip"
+    }
+}
+
+fn no_node_meant(what: What, name: &str, action: DirectiveAction) -> CliError {
+    let wanted = if action == DirectiveAction::Retry {
+        "a node or mutexrunconfig/NAME"
+    } else {
+        "a node"
+    };
+    CliError::Usage(format!("found {}/{name}, wanted {wanted}", what.singular()))
+}
+
+/// Writes a directive on the NodeChange of a turn.
+async fn write(
+    speaker: &Speaker<'_>,
+    (object, change): (&DynamicObject, &NodeChange),
+    directive: &Directive,
+) -> Result<(), CliError> {
+    let (namespace, name) = (
+        change.metadata.namespace.clone().unwrap_or_default(),
+        change.metadata.name.clone().unwrap_or_default(),
+    );
+    let api = watch::api(&speaker.connection.write, Kind::NodeChange, &namespace);
+    // One that is given twice must differ, or the second would change nothing: it is removed first.
+    if change.spec.directive.as_ref() == Some(directive) && speaker.sends() {
+        let clear = json!({"spec": {"directive": null}});
+        api.patch(&name, &speaker.params(), &Patch::Merge(clear))
+            .await
+            .map_err(error::api(format!("NodeChange {namespace}/{name}")))?;
+    }
+    let mut patch = json!({"spec": {"directive": directive}});
+    // Nobody's reason for an earlier word is a reason for this one.
+    if directive.reason.is_none() {
+        patch["spec"]["directive"]["reason"] = Value::Null;
+    }
+    let said = Change {
+        resource: &watch::resource(Kind::NodeChange),
+        object,
+        verb: verb_of(directive.action),
+        event: if directive.action == DirectiveAction::Retry {
+            "RetryAsked"
+        } else {
+            "SkipAsked"
+        },
+        patch,
+    };
+    speaker.write(&api, said).await
+}
+
 /// The NodeChange of the node's turn in a run that MutexRunConfigs are at now; journals of earlier runs are
 /// history.
 async fn turn_of(
@@ -130,13 +143,37 @@ async fn turn_of(
     node: &str,
     namespace: Option<&str>,
 ) -> Result<Option<(DynamicObject, NodeChange)>, CliError> {
+    let (live, planned) = under_way(connection, namespace).await?;
+    let all = watch::api(&connection.read, Kind::NodeChange, namespace.unwrap_or_default());
+    let params = ListParams::default().fields(&format!("spec.nodeName={node}"));
+    let list = all.list(&params).await.map_err(error::api("nodechanges"))?;
+    let changes = list.items.into_iter().filter_map(|object| {
+        let value = serde_json::to_value(&object).ok()?;
+        Some((object, serde_json::from_value::<NodeChange>(value).ok()?))
+    });
+    // A turn under way counts whatever is asked by now: another operator may have written the status of its Plan.
+    let in_flight = |change: &NodeChange| {
+        let step = change.status.as_ref().and_then(|status| status.step);
+        step.is_some_and(|step| step != Step::Selected && !step.is_terminal())
+            && planned.contains(&change.spec.owner_ref.uid)
+    };
+    Ok(changes
+        .filter(|(_, change)| live.contains(&change.spec.target.run_id) || in_flight(change))
+        .max_by_key(|(_, change)| change.metadata.creation_timestamp.as_ref().map(|time| time.0)))
+}
+
+/// The ids of runs that are under way, of owners of any kind, and the uids of Plans.
+async fn under_way(
+    connection: &Connection,
+    namespace: Option<&str>,
+) -> Result<(BTreeSet<String>, BTreeSet<String>), CliError> {
     let runs = watch::api(
         &connection.read,
         Kind::MutexRunConfig,
         namespace.unwrap_or_default(),
     );
     let runs = runs.list(&ListParams::default()).await;
-    let live: BTreeSet<String> = runs
+    let mut live: BTreeSet<String> = runs
         .map_err(error::api("mutexrunconfigs"))?
         .items
         .iter()
@@ -147,7 +184,6 @@ async fn turn_of(
                 .map(ToOwned::to_owned)
         })
         .collect();
-    let mut live = live;
     for kind in [Kind::NodeMaintenance, Kind::KubeVirtMaintenance] {
         let api = watch::api(&connection.read, kind, "");
         match api.list_metadata(&ListParams::default()).await {
@@ -172,22 +208,7 @@ async fn turn_of(
         Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => {}
         Err(error) => return Err(error::api("plans")(error)),
     }
-    let all = watch::api(&connection.read, Kind::NodeChange, namespace.unwrap_or_default());
-    let params = ListParams::default().fields(&format!("spec.nodeName={node}"));
-    let list = all.list(&params).await.map_err(error::api("nodechanges"))?;
-    let changes = list.items.into_iter().filter_map(|object| {
-        let value = serde_json::to_value(&object).ok()?;
-        Some((object, serde_json::from_value::<NodeChange>(value).ok()?))
-    });
-    // A turn under way counts whatever is asked by now: another operator may have written the status of its Plan.
-    let in_flight = |change: &NodeChange| {
-        let step = change.status.as_ref().and_then(|status| status.step);
-        step.is_some_and(|step| step != Step::Selected && !step.is_terminal())
-            && planned.contains(&change.spec.owner_ref.uid)
-    };
-    Ok(changes
-        .filter(|(_, change)| live.contains(&change.spec.target.run_id) || in_flight(change))
-        .max_by_key(|(_, change)| change.metadata.creation_timestamp.as_ref().map(|time| time.0)))
+    Ok((live, planned))
 }
 
 /// Leaves out a node that has had no turn: one that is dead, say, would keep its run from ever ending. The

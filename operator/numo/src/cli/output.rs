@@ -4,6 +4,7 @@
 use super::{error::CliError, say};
 use anstyle::{AnsiColor, Style};
 use clap::{Args, ValueEnum};
+use comfy_table::{ContentArrangement, Row, presets};
 use numo_api::{Reason, Step, conditions::Actor, text};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -133,6 +134,9 @@ impl<T: Into<String>> From<T> for Cell {
     }
 }
 
+/// Blanks between columns.
+const BETWEEN: u16 = 3;
+
 /// Rows in columns, as kubectl prints them: three spaces between, nothing at the end of a line. The first row is the
 /// heads.
 #[derive(Clone, Debug, Default)]
@@ -159,26 +163,42 @@ impl Table {
 
     /// The table as text.
     pub fn text(&self) -> String {
-        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
-        let width = |column: usize| {
-            let cells = self.rows.iter().filter_map(|row| row.get(column));
-            cells.map(|cell| cell.0.chars().count()).max().unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..columns).map(width).collect();
-        let mut text = String::new();
+        let mut table = comfy_table::Table::new();
+        table
+            .load_style(presets::NOTHING)
+            .set_content_arrangement(ContentArrangement::Disabled);
         for row in &self.rows {
-            let last = row.iter().rposition(|cell| !cell.0.is_empty()).unwrap_or(0);
+            let mut row = Row::from(row.iter().map(|cell| cell.0.as_str()));
+            // However wide: nobody's words begin a line of their own.
+            row.max_height(1);
+            table.add_row(row);
+        }
+        for column in table.column_iter_mut() {
+            column.set_padding((0, BETWEEN));
+        }
+        let mut text = String::new();
+        for (line, row) in table.lines().zip(&self.rows) {
             let _ = write!(text, "{:1$}", "", self.indent);
-            for (column, (Cell(words, style), width)) in row.iter().zip(&widths).enumerate().take(last + 1) {
-                text.push_str(&paint(*style, words));
-                if column < last {
-                    let _ = write!(text, "{:1$}", "", width - words.chars().count() + 3);
-                }
-            }
+            text.push_str(&painted(line.trim_end(), row));
             text.push('\n');
         }
         text
     }
+}
+
+/// A line of a table with the colours of its cells. They come after the layout, as the marks of colours would take room in it.
+fn painted(line: &str, row: &[Cell]) -> String {
+    let mut text = String::new();
+    let mut rest = line;
+    for Cell(words, style) in row {
+        // What is cut off at the end is not there.
+        if let Some((before, after)) = rest.split_once(words.as_str()) {
+            text.push_str(before);
+            text.push_str(&paint(*style, words));
+            rest = after;
+        }
+    }
+    text + rest
 }
 
 #[cfg(test)]
@@ -199,5 +219,35 @@ mod tests {
             plain,
             "  NODE        REASON   MESSAGE\n  a           Done\n  worker-10   X        why\n"
         );
+    }
+
+    #[test]
+    fn wide_letters_take_their_room() {
+        let mut table = Table::new(0, ["NODE", "MESSAGE"], OutputArgs::default());
+        table.row(["a".into(), "\u{65e5}\u{672c}".into()]);
+        table.row(["\u{65e5}\u{672c}\u{8a9e}".into(), "x".into()]);
+        assert_eq!(
+            table.text(),
+            "NODE     MESSAGE\na        \u{65e5}\u{672c}\n\u{65e5}\u{672c}\u{8a9e}   x\n"
+        );
+    }
+
+    #[test]
+    fn a_cell_is_painted_where_it_stands() {
+        let mut table = Table::new(0, ["MESSAGE", "STEP"], OutputArgs::default());
+        table.row([" Done, says a rule ".into(), Cell::painted("Done", good())]);
+        let printed = say::printable(&table.text());
+        assert!(
+            printed.ends_with("\n Done, says a rule    \u{1b}[32mDone\u{1b}[0m\n"),
+            "{printed:?}"
+        );
+    }
+
+    #[test]
+    fn words_of_any_width_stay_on_their_line() {
+        let long = "word ".repeat(40_000);
+        let mut table = Table::new(0, ["MESSAGE", "NODE"], OutputArgs::default());
+        table.row([long.as_str().into(), "a".into()]);
+        assert_eq!(table.text().lines().count(), 2);
     }
 }

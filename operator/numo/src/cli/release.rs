@@ -119,33 +119,39 @@ pub async fn release(args: ReleaseArgs) -> Result<(), CliError> {
     } else {
         (None, None)
     };
+    let timeout = Duration::from_secs(args.timeout_seconds);
+    let released = give_back_all(&connection, fence.as_ref(), timeout).await?;
+    if let Some(candidate) = candidate.filter(|_| args.take_over) {
+        let doing = format!("Lease {}/{LEADER_LEASE}", args.namespace);
+        candidate.hold_on(HELD_SECONDS).await.map_err(error::api(doing))?;
+    }
+    say(&released, &args)?;
+    match closed {
+        Some(holder) => Err(stop_first(&args.namespace, Some(&holder))),
+        None => Ok(()),
+    }
+}
+
+/// Gives back until nothing is left that may be given back, or the time is over. Without a fence it looks once.
+async fn give_back_all(
+    connection: &Connection,
+    fence: Option<&Fence>,
+    timeout: Duration,
+) -> Result<Released, CliError> {
     let mut released = Released {
         given_back: Vec::new(),
         left: Vec::new(),
         refused: Vec::new(),
     };
-    let until = Instant::now() + Duration::from_secs(args.timeout_seconds);
+    let until = Instant::now() + timeout;
     loop {
         let (mut store, unseen) = list::once(&connection.read, settings())
             .await
             .map_err(error::api("looking at the cluster"))?;
-        // What may not be seen may not be taken for free of marks.
-        let hidden = unseen.iter().find(|words| {
-            words.ends_with(FORBIDDEN) && NEEDED.iter().any(|kind| words.starts_with(&format!("{kind}: ")))
-        });
-        if let Some(words) = hidden {
-            let leases = if words.starts_with("leases") {
-                "; with OLM, apply deploy/olm/examples/node-leases.yaml"
-            } else {
-                ""
-            };
-            return Err(CliError::Wrong(format!(
-                "cannot see {words}; run it as a cluster administrator{leases}"
-            )));
-        }
+        refuse_unseen(&unseen)?;
         released.left = left::all(&store.observed);
         released.refused.clear();
-        let wrote = give_back(&connection, &mut store, fence.as_ref(), &mut released).await?;
+        let wrote = give_back(connection, &mut store, fence, &mut released).await?;
         if !wrote
             && (released.left.is_empty() || Instant::now() >= until || fence.is_none() || !waits(&store))
         {
@@ -159,15 +165,25 @@ pub async fn release(args: ReleaseArgs) -> Result<(), CliError> {
             break;
         }
     }
-    if let Some(candidate) = candidate.filter(|_| args.take_over) {
-        let doing = format!("Lease {}/{LEADER_LEASE}", args.namespace);
-        candidate.hold_on(HELD_SECONDS).await.map_err(error::api(doing))?;
-    }
-    say(&released, &args)?;
-    match closed {
-        Some(holder) => Err(stop_first(&args.namespace, Some(&holder))),
-        None => Ok(()),
-    }
+    Ok(released)
+}
+
+/// What may not be seen may not be taken for free of marks.
+fn refuse_unseen(unseen: &[String]) -> Result<(), CliError> {
+    let hidden = unseen.iter().find(|words| {
+        words.ends_with(FORBIDDEN) && NEEDED.iter().any(|kind| words.starts_with(&format!("{kind}: ")))
+    });
+    let Some(words) = hidden else {
+        return Ok(());
+    };
+    let leases = if words.starts_with("leases") {
+        "; with OLM, apply deploy/olm/examples/node-leases.yaml"
+    } else {
+        ""
+    };
+    Err(CliError::Wrong(format!(
+        "cannot see {words}; run it as a cluster administrator{leases}"
+    )))
 }
 
 /// Who leads in the namespace, and when it said so last, as far as that may be seen.

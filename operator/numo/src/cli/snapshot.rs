@@ -121,32 +121,35 @@ pub async fn snapshot(args: SnapshotArgs) -> Result<(), CliError> {
     // Whoever has it looks at it on a terminal.
     let text = say::json(&text);
     say_unseen(&file.unseen);
-    if args.file == Path::new("-") {
-        let mut out = std::io::stdout().lock();
-        let written = out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n"));
-        return written.map_err(|source| CliError::File {
-            path: args.file,
-            source,
-        });
-    }
-    // Names and labels of a cluster are for who took it.
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let opened = options.open(&args.file);
-    let written =
-        opened.and_then(|mut out| out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")));
-    written.map_err(|source| CliError::File {
+    write(&args.file, &text).map_err(|source| CliError::File {
         path: args.file.clone(),
         source,
     })?;
+    if args.file == Path::new("-") {
+        return Ok(());
+    }
     eprintln!(
         "numo: {} objects in {}; names and labels are in it, values of variables, commands, logs and what persons said are not",
         file.objects.len(),
         args.file.display()
     );
     Ok(())
+}
+
+/// Writes a line of text to a file, or to stdout.
+fn write(path: &Path, text: &str) -> std::io::Result<()> {
+    if path == Path::new("-") {
+        let mut out = std::io::stdout().lock();
+        return out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n"));
+    }
+    // Names and labels of a cluster are for who took it.
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut out = options.open(path)?;
+    out.write_all(text.as_bytes())?;
+    out.write_all(b"\n")
 }
 
 /// Reads a file.

@@ -43,93 +43,36 @@ pub async fn set_paused(args: StopArgs, paused: bool) -> Result<(), CliError> {
         Some(given) => json!(selector::parse(given).map_err(CliError::Usage)?),
         None => json!({}),
     };
-    let name = match (&args.budget, &args.selector) {
-        (Some(name), _) => name.clone(),
-        (None, Some(_)) => format!(
-            "{}-{}",
-            ledger::STOP_BUDGET,
-            names::hash(&[&nodes.to_string()], 8)
-        ),
-        (None, None) => ledger::STOP_BUDGET.to_owned(),
-    };
+    let name = args.budget_name(&nodes);
     let (connection, _) = args.cluster.connect(verb).await?;
     let api = watch::api(&connection.write, Kind::MutexBudget, "");
     let found = api
         .get_opt(&name)
         .await
         .map_err(error::api(format!("MutexBudget {name}")))?;
-    let is_paused = |budget: &DynamicObject| budget.data.pointer("/spec/paused") == Some(&Value::Bool(true));
     if found.is_none() && args.budget.is_some() {
         return Err(CliError::Usage(format!(
             "found no MutexBudget {name}; list them with `kubectl get mutexbudgets`, or leave the name out to {verb} all nodes"
         )));
     }
-    // One of that name with other nodes would be a false all-clear.
     if args.budget.is_none()
-        && let Some(other) = found
-            .as_ref()
-            .and_then(|budget| budget.data.pointer("/spec/nodeSelector"))
-        && !selects_the_same(other, &nodes)
+        && let Some(budget) = &found
     {
-        return Err(CliError::Closed(format!(
-            "MutexBudget {name} is there and of other nodes ({other}); name a budget, or delete that one: \
-             kubectl delete mutexbudget {name}"
-        )));
+        refuse_other_nodes(budget, &name, &nodes)?;
     }
     if !paused && !found.as_ref().is_some_and(is_paused) {
-        let all = api
-            .list(&ListParams::default())
-            .await
-            .map_err(error::api("mutexbudgets"))?;
-        let others = all.items.iter().filter(|budget| is_paused(budget));
-        let others: Vec<&str> = others
-            .filter_map(|budget| budget.metadata.name.as_deref())
-            .collect();
-        let next = if others.is_empty() {
-            "no MutexBudget is paused: nothing is stopped".to_owned()
-        } else {
-            format!("paused are {}: `numo start NAME` starts one", others.join(", "))
-        };
-        return Err(CliError::Usage(format!(
-            "MutexBudget {name} is not paused; {next}"
-        )));
+        return Err(not_paused(&api, &name).await?);
     }
-    let selected = match (&args.selector, &found) {
-        _ if !paused => Selected::All,
-        (Some(given), _) => selected(&connection, &ListParams::default().labels(given)).await?,
-        (None, Some(budget)) => {
-            let given = budget
-                .data
-                .pointer("/spec/nodeSelector")
-                .filter(|one| !one.is_null());
-            let given: Option<LabelSelector> = given.and_then(|one| serde_json::from_value(one.clone()).ok());
-            match given.map(kube::core::Selector::try_from) {
-                Some(Ok(selector)) if selector.selects_all() => Selected::All,
-                Some(Ok(selector)) => {
-                    selected(&connection, &ListParams::default().labels_from(&selector)).await?
-                }
-                // Absent it selects none; one that cannot be read neither.
-                Some(Err(_)) | None => Selected::Nodes(Vec::new()),
-            }
-        }
-        (None, None) => Selected::All,
+    let selected = if paused {
+        would_stop(&connection, args.selector.as_deref(), found.as_ref()).await?
+    } else {
+        Selected::All
     };
-    if let Selected::Nodes(nodes) = &selected
-        && nodes.is_empty()
-    {
-        let what = args.selector.as_ref().map_or_else(
-            || format!("MutexBudget {name}: its spec.nodeSelector"),
-            |given| format!("--selector {given}"),
-        );
-        return Err(CliError::Usage(format!(
-            "{what} selects no node, so nothing would stop; `kubectl get nodes --show-labels` has their labels"
-        )));
-    }
+    refuse_none(&selected, &name, args.selector.as_deref())?;
     let speaker = Speaker::of(&connection, &args.say).await?;
-    let resource = watch::resource(Kind::MutexBudget);
     if let Some(budget) = &found {
         let change = Change {
-            resource: &resource,
+            resource: &watch::resource(Kind::MutexBudget),
             object: budget,
             verb,
             event: if paused { "Stopped" } else { "Started" },
@@ -137,21 +80,7 @@ pub async fn set_paused(args: StopArgs, paused: bool) -> Result<(), CliError> {
         };
         speaker.write(&api, change).await?;
     } else {
-        let word = speaker.word(verb);
-        let budget = json!({
-            "apiVersion": resource.api_version,
-            "kind": "MutexBudget",
-            "metadata": {"name": name, "annotations": {marks::SAID: json!([word]).to_string()}},
-            "spec": {"nodeSelector": nodes, "maxUnavailable": "100%", "paused": true},
-        });
-        let params = speaker.params().force();
-        if speaker.sends() {
-            let made = api
-                .patch(&name, &params, &Patch::Apply(budget))
-                .await
-                .map_err(error::api(format!("MutexBudget {name}")))?;
-            speaker.tell(&resource, &made, "Stopped", &word).await;
-        }
+        create(&speaker, &api, &name, &nodes).await?;
     }
     let suffix = args.say.suffix();
     if paused {
@@ -161,6 +90,121 @@ pub async fn set_paused(args: StopArgs, paused: bool) -> Result<(), CliError> {
         println!("mutexbudget/{name} started{suffix}");
     }
     live::say_idle(&connection).await;
+    Ok(())
+}
+
+impl StopArgs {
+    /// The budget that is meant. Without a name it is one that is derived from the selector.
+    fn budget_name(&self, nodes: &Value) -> String {
+        match (&self.budget, &self.selector) {
+            (Some(name), _) => name.clone(),
+            (None, Some(_)) => format!(
+                "{}-{}",
+                ledger::STOP_BUDGET,
+                names::hash(&[&nodes.to_string()], 8)
+            ),
+            (None, None) => ledger::STOP_BUDGET.to_owned(),
+        }
+    }
+}
+
+fn is_paused(budget: &DynamicObject) -> bool {
+    budget.data.pointer("/spec/paused") == Some(&Value::Bool(true))
+}
+
+/// One of that name with other nodes would be a false all-clear.
+fn refuse_other_nodes(budget: &DynamicObject, name: &str, nodes: &Value) -> Result<(), CliError> {
+    match budget.data.pointer("/spec/nodeSelector") {
+        Some(other) if !selects_the_same(other, nodes) => Err(CliError::Closed(format!(
+            "MutexBudget {name} is there and of other nodes ({other}); name a budget, or delete that one: \
+             kubectl delete mutexbudget {name}"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// The error of starting what is not paused: it names what is.
+async fn not_paused(api: &Api<DynamicObject>, name: &str) -> Result<CliError, CliError> {
+    let all = api
+        .list(&ListParams::default())
+        .await
+        .map_err(error::api("mutexbudgets"))?;
+    let others = all.items.iter().filter(|budget| is_paused(budget));
+    let others: Vec<&str> = others
+        .filter_map(|budget| budget.metadata.name.as_deref())
+        .collect();
+    let next = if others.is_empty() {
+        "no MutexBudget is paused: nothing is stopped".to_owned()
+    } else {
+        format!("paused are {}: `numo start NAME` starts one", others.join(", "))
+    };
+    Ok(CliError::Usage(format!(
+        "MutexBudget {name} is not paused; {next}"
+    )))
+}
+
+/// The nodes that a budget stops, whether it is there or is about to be made.
+async fn would_stop(
+    connection: &Connection,
+    given: Option<&str>,
+    found: Option<&DynamicObject>,
+) -> Result<Selected, CliError> {
+    if let Some(given) = given {
+        return selected(connection, &ListParams::default().labels(given)).await;
+    }
+    let Some(budget) = found else {
+        return Ok(Selected::All);
+    };
+    let given = budget
+        .data
+        .pointer("/spec/nodeSelector")
+        .filter(|one| !one.is_null());
+    let given: Option<LabelSelector> = given.and_then(|one| serde_json::from_value(one.clone()).ok());
+    match given.map(kube::core::Selector::try_from) {
+        Some(Ok(selector)) if selector.selects_all() => Ok(Selected::All),
+        Some(Ok(selector)) => selected(connection, &ListParams::default().labels_from(&selector)).await,
+        // Absent it selects none; one that cannot be read neither.
+        Some(Err(_)) | None => Ok(Selected::Nodes(Vec::new())),
+    }
+}
+
+/// A stop that stops nothing would be a false all-clear.
+fn refuse_none(selected: &Selected, name: &str, given: Option<&str>) -> Result<(), CliError> {
+    if !matches!(selected, Selected::Nodes(nodes) if nodes.is_empty()) {
+        return Ok(());
+    }
+    let what = given.map_or_else(
+        || format!("MutexBudget {name}: its spec.nodeSelector"),
+        |given| format!("--selector {given}"),
+    );
+    Err(CliError::Usage(format!(
+        "{what} selects no node, so nothing would stop; `kubectl get nodes --show-labels` has their labels"
+    )))
+}
+
+/// Makes the budget that stops these nodes.
+async fn create(
+    speaker: &Speaker<'_>,
+    api: &Api<DynamicObject>,
+    name: &str,
+    nodes: &Value,
+) -> Result<(), CliError> {
+    let resource = watch::resource(Kind::MutexBudget);
+    let word = speaker.word("stop");
+    let budget = json!({
+        "apiVersion": resource.api_version,
+        "kind": "MutexBudget",
+        "metadata": {"name": name, "annotations": {marks::SAID: json!([word]).to_string()}},
+        "spec": {"nodeSelector": nodes, "maxUnavailable": "100%", "paused": true},
+    });
+    let params = speaker.params().force();
+    if speaker.sends() {
+        let made = api
+            .patch(name, &params, &Patch::Apply(budget))
+            .await
+            .map_err(error::api(format!("MutexBudget {name}")))?;
+        speaker.tell(&resource, &made, "Stopped", &word).await;
+    }
     Ok(())
 }
 

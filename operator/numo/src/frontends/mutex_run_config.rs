@@ -371,15 +371,7 @@ fn run_status(run: &RunConfigView, report: &Report, now: Timestamp) -> Option<Ru
         status.started_at = Some(seconds(now));
     }
     if !report.pools.is_empty() {
-        status.pools = report
-            .pools
-            .iter()
-            .map(|pool| RunPool {
-                name: pool.name.clone(),
-                rendered_config: Some(pool.config.clone()).filter(|config| !config.is_empty()),
-                outdated: count(pool.outdated),
-            })
-            .collect();
+        status.pools = pools(report);
     }
     let over = matches!(report.phase, RunPhase::Idle | RunPhase::Held);
     if over && status.finished_at.is_none() {
@@ -391,32 +383,53 @@ fn run_status(run: &RunConfigView, report: &Report, now: Timestamp) -> Option<Ru
     }
     let done = report.count(|node| node.step == Step::Done);
     status.progress = Some(format!("{done}/{}", report.nodes.len()));
-    status.nodes = Some(NodeCounts {
-        total: count(report.nodes.len()),
-        done: count(done),
-        in_flight: count(report.in_flight()),
-        waiting: count(report.count(|node| node.step == Step::Selected)),
-        held: count(report.count(|node| node.step == Step::Held)),
-        left_out: count(report.count(|node| matches!(node.step, Step::Failed | Step::Skipped))),
-        ungated: count(report.ungated.len()).max(status.nodes.as_ref().map_or(0, |nodes| nodes.ungated)),
-    });
+    let ungated = status.nodes.as_ref().map_or(0, |nodes| nodes.ungated);
+    status.nodes = Some(node_counts(report, ungated));
     status.waiting = waiting(report, &status.waiting, now);
     for node in report.ungated.keys() {
         if !status.ungated.contains(node) && status.ungated.len() < MAX_UNGATED {
             status.ungated.push(node.clone());
         }
     }
+    status.not_admitted = not_admitted(report);
+    status.verdicts.clone_from(&report.run_verdicts);
+    status.rule_waits.clone_from(&report.run_waits);
+    Some(status)
+}
+
+fn pools(report: &Report) -> Vec<RunPool> {
+    let pools = report.pools.iter();
+    pools
+        .map(|pool| RunPool {
+            name: pool.name.clone(),
+            rendered_config: Some(pool.config.clone()).filter(|config| !config.is_empty()),
+            outdated: count(pool.outdated),
+        })
+        .collect()
+}
+
+/// How many nodes there are of each state. `ungated`: how many had no rules when this was counted last.
+fn node_counts(report: &Report, ungated: i32) -> NodeCounts {
+    NodeCounts {
+        total: count(report.nodes.len()),
+        done: count(report.count(|node| node.step == Step::Done)),
+        in_flight: count(report.in_flight()),
+        waiting: count(report.count(|node| node.step == Step::Selected)),
+        held: count(report.count(|node| node.step == Step::Held)),
+        left_out: count(report.count(|node| matches!(node.step, Step::Failed | Step::Skipped))),
+        ungated: count(report.ungated.len()).max(ungated),
+    }
+}
+
+fn not_admitted(report: &Report) -> Vec<NotAdmitted> {
     let refused = report.not_admitted.iter().take(MAX_UNGATED);
-    status.not_admitted = refused
+    refused
         .map(|(node, why)| NotAdmitted {
             node: node.clone(),
             reason: why.reason.name().to_owned(),
             message: text::line(&why.message).into_owned(),
         })
-        .collect();
-    status.verdicts.clone_from(&report.run_verdicts);
-    status.rule_waits.clone_from(&report.run_waits);
-    Some(status)
+        .collect()
 }
 
 fn count(number: usize) -> i32 {

@@ -301,37 +301,12 @@ pub fn evaluate(question: &Question) -> Reply {
 
 fn try_evaluate(question: &Question) -> Result<Reply, String> {
     let rule = &question.rule;
-    let mut context = Context::default().with_all();
-    for name in NAMES {
-        let value = question.values.get(name).map_or(Cel::Null, value_of);
-        context.add_variable_from_value(name, value);
-    }
-    let now = Program::compile(&format!("timestamp('{}')", question.now))
-        .map_err(|error| error.to_string())
-        .and_then(|now| now.execute(&context).map_err(|error| error.to_string()))?;
-    context.add_variable_from_value("now", now);
-    let mut variables: HashMap<objects::Key, Cel> = HashMap::new();
-    context.add_variable_from_value("variables", map(variables.clone()));
-    for (index, variable) in rule.variables.iter().flatten().enumerate() {
-        let field = format!("spec.cel.variables[{index}].expression");
-        let value = run(&context, &field, &variable.expression)?;
-        variables.insert(variable.name.as_str().into(), value);
-        context.add_variable_from_value("variables", map(variables.clone()));
-    }
+    let context = context(question)?;
     let mut waits: Option<(Words, i64)> = None;
     let mut blocks: Option<Words> = None;
     for (index, validation) in rule.validations.iter().enumerate() {
         let field = format!("spec.cel.validations[{index}]");
-        let holds = match run(&context, &format!("{field}.expression"), &validation.expression)? {
-            Cel::Bool(holds) => holds,
-            other => {
-                return Err(format!(
-                    "{field}.expression: found {} {}, wanted a bool",
-                    other.type_of(),
-                    clip(&format!("{other:?}"), ERROR)
-                ));
-            }
-        };
+        let holds = is_true(&context, &format!("{field}.expression"), &validation.expression)?;
         let is_block = validation.otherwise == Some(Unmet::Block);
         // All are evaluated: what blocks must not hide behind what waits, nor an error behind either.
         if holds || blocks.is_some() || (waits.is_some() && !is_block) {
@@ -364,6 +339,39 @@ fn try_evaluate(question: &Question) -> Result<Reply, String> {
             data,
         }),
     })
+}
+
+/// What expressions may name: the question's values, the time, and the rule's variables, each in the order it is given.
+fn context(question: &Question) -> Result<Context<'static>, String> {
+    let mut context = Context::default().with_all();
+    for name in NAMES {
+        let value = question.values.get(name).map_or(Cel::Null, value_of);
+        context.add_variable_from_value(name, value);
+    }
+    let now = Program::compile(&format!("timestamp('{}')", question.now))
+        .map_err(|error| error.to_string())
+        .and_then(|now| now.execute(&context).map_err(|error| error.to_string()))?;
+    context.add_variable_from_value("now", now);
+    let mut variables: HashMap<objects::Key, Cel> = HashMap::new();
+    context.add_variable_from_value("variables", map(variables.clone()));
+    for (index, variable) in question.rule.variables.iter().flatten().enumerate() {
+        let field = format!("spec.cel.variables[{index}].expression");
+        let value = run(&context, &field, &variable.expression)?;
+        variables.insert(variable.name.as_str().into(), value);
+        context.add_variable_from_value("variables", map(variables.clone()));
+    }
+    Ok(context)
+}
+
+fn is_true(context: &Context<'_>, field: &str, expression: &str) -> Result<bool, String> {
+    match run(context, field, expression)? {
+        Cel::Bool(holds) => Ok(holds),
+        other => Err(format!(
+            "{field}: found {} {}, wanted a bool",
+            other.type_of(),
+            clip(&format!("{other:?}"), ERROR)
+        )),
+    }
 }
 
 fn run(context: &Context<'_>, field: &str, expression: &str) -> Result<Cel, String> {

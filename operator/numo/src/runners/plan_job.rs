@@ -2,7 +2,7 @@
 //! (`spec/system-upgrade-controller.md` §2, D). It reads and writes nothing; what a Plan's containers hold stays JSON, and
 //! the API server alone judges it.
 
-use numo_api::{PlanContainer, PlanDrain, PlanVolume, marks, marks::openshift};
+use numo_api::{PlanContainer, PlanDrain, PlanSpec, PlanVolume, marks, marks::openshift};
 use numo_core::{
     action::{PlanJobRequest, PlanParts},
     observed::{PlanJobSettings, PlanView},
@@ -15,8 +15,6 @@ const SECRETS: &str = "/run/system-upgrade/secrets";
 
 /// Renders the Job. Parallelism is 1: the node is in `status.applying` before.
 pub fn render(view: &PlanView, request: &PlanJobRequest, settings: &PlanJobSettings) -> Value {
-    let spec = &view.spec;
-    let exclusive = spec.exclusive == Some(true);
     let ttl = ttl_seconds(view, settings);
     let mut annotations: Map<String, Value> = view
         .copied_annotations
@@ -28,19 +26,7 @@ pub fn render(view: &PlanView, request: &PlanJobRequest, settings: &PlanJobSetti
     if request.parts == PlanParts::Prepare {
         annotations.insert(marks::PLAN_PREPARES.to_owned(), json!("true"));
     }
-    let mut labels = Map::new();
-    for (key, value) in [
-        (marks::PLAN_CONTROLLER, settings.controller.as_str()),
-        (marks::PLAN_EXCLUSIVE, if exclusive { "true" } else { "false" }),
-        (marks::PLAN_NODE, &request.node),
-        (marks::PLAN, &view.key.name),
-        (marks::PLAN_VERSION, &request.version),
-        (&label(&view.key.name), &request.hash),
-    ] {
-        labels.insert(key.to_owned(), json!(value));
-    }
-    let copied = view.labels.iter().filter(|(key, _)| !key.contains("cattle.io/"));
-    labels.extend(copied.map(|(key, value)| (key.clone(), json!(value))));
+    let labels = labels(view, request, settings);
     let mut pod = pod(view, request);
     containers(&mut pod, view, request, settings);
     let mut job = json!({
@@ -78,6 +64,24 @@ pub fn render(view: &PlanView, request: &PlanJobRequest, settings: &PlanJobSetti
     })
 }
 
+fn labels(view: &PlanView, request: &PlanJobRequest, settings: &PlanJobSettings) -> Map<String, Value> {
+    let exclusive = view.spec.exclusive == Some(true);
+    let mut labels = Map::new();
+    for (key, value) in [
+        (marks::PLAN_CONTROLLER, settings.controller.as_str()),
+        (marks::PLAN_EXCLUSIVE, if exclusive { "true" } else { "false" }),
+        (marks::PLAN_NODE, &request.node),
+        (marks::PLAN, &view.key.name),
+        (marks::PLAN_VERSION, &request.version),
+        (&label(&view.key.name), &request.hash),
+    ] {
+        labels.insert(key.to_owned(), json!(value));
+    }
+    let copied = view.labels.iter().filter(|(key, _)| !key.contains("cattle.io/"));
+    labels.extend(copied.map(|(key, value)| (key.clone(), json!(value))));
+    labels
+}
+
 /// The Job outlives its delay by a minute, so that its end is seen.
 fn ttl_seconds(view: &PlanView, settings: &PlanJobSettings) -> i64 {
     let delay = view.spec.post_complete_delay.as_deref().and_then(duration_millis);
@@ -101,41 +105,7 @@ fn deadline_seconds(view: &PlanView, settings: &PlanJobSettings) -> Option<i64> 
 /// The pod without its containers.
 fn pod(view: &PlanView, request: &PlanJobRequest) -> Map<String, Value> {
     let spec = &view.spec;
-    let (key, value) = if spec.exclusive == Some(true) {
-        (marks::PLAN_EXCLUSIVE, "true")
-    } else {
-        (marks::PLAN, view.key.name.as_str())
-    };
-    let mut volumes = vec![
-        json!({"name": "host-root", "hostPath": {"path": "/", "type": "Directory"}}),
-        json!({"name": "pod-info", "downwardAPI": {"defaultMode": 420, "items": [
-            {"path": "labels", "fieldRef": {"fieldPath": "metadata.labels", "apiVersion": "v1"}},
-            {"path": "annotations", "fieldRef": {"fieldPath": "metadata.annotations", "apiVersion": "v1"}},
-        ]}}),
-    ];
-    for secret in spec.secrets.iter().flatten() {
-        let mut source = json!({
-            "secretName": secret.name,
-            "optional": secret.ignore_updates == Some(true),
-        });
-        if let Some(mode) = secret.default_mode {
-            source["defaultMode"] = json!(mode);
-        }
-        volumes.push(json!({"name": volume_name(&secret.name), "secret": source}));
-    }
-    let of = |container: &Option<PlanContainer>| -> Vec<PlanVolume> {
-        let volumes = container.iter().filter_map(|container| container.volumes.clone());
-        volumes.flatten().collect()
-    };
-    // Volumes of `prepare` are declared too: what mounts one that nobody declares is refused.
-    let mut declared: Vec<PlanVolume> = Vec::new();
-    for volume in of(&spec.upgrade).into_iter().chain(of(&spec.prepare)) {
-        if !declared.iter().any(|known| known.name == volume.name) {
-            declared.push(volume);
-        }
-    }
-    let host = |volume: PlanVolume| json!({"name": volume.name, "hostPath": {"path": volume.source}});
-    volumes.extend(declared.into_iter().map(host));
+    let volumes = volumes(spec);
     let mut tolerations = vec![json!({
         "key": marks::UNSCHEDULABLE, "operator": "Exists", "effect": "NoSchedule",
     })];
@@ -166,9 +136,53 @@ fn pod(view: &PlanView, request: &PlanJobRequest) -> Map<String, Value> {
     }
     set("tolerations", json!(tolerations));
     set("volumes", json!(volumes));
-    set(
-        "affinity",
-        json!({
+    set("affinity", affinity(view, request));
+    pod
+}
+
+/// What the Plan's containers mount, and the host.
+fn volumes(spec: &PlanSpec) -> Vec<Value> {
+    let mut volumes = vec![
+        json!({"name": "host-root", "hostPath": {"path": "/", "type": "Directory"}}),
+        json!({"name": "pod-info", "downwardAPI": {"defaultMode": 420, "items": [
+            {"path": "labels", "fieldRef": {"fieldPath": "metadata.labels", "apiVersion": "v1"}},
+            {"path": "annotations", "fieldRef": {"fieldPath": "metadata.annotations", "apiVersion": "v1"}},
+        ]}}),
+    ];
+    for secret in spec.secrets.iter().flatten() {
+        let mut source = json!({
+            "secretName": secret.name,
+            "optional": secret.ignore_updates == Some(true),
+        });
+        if let Some(mode) = secret.default_mode {
+            source["defaultMode"] = json!(mode);
+        }
+        volumes.push(json!({"name": volume_name(&secret.name), "secret": source}));
+    }
+    let of = |container: &Option<PlanContainer>| -> Vec<PlanVolume> {
+        let volumes = container.iter().filter_map(|container| container.volumes.clone());
+        volumes.flatten().collect()
+    };
+    // Volumes of `prepare` are declared too: what mounts one that nobody declares is refused.
+    let mut declared: Vec<PlanVolume> = Vec::new();
+    for volume in of(&spec.upgrade).into_iter().chain(of(&spec.prepare)) {
+        if !declared.iter().any(|known| known.name == volume.name) {
+            declared.push(volume);
+        }
+    }
+    let host = |volume: PlanVolume| json!({"name": volume.name, "hostPath": {"path": volume.source}});
+    volumes.extend(declared.into_iter().map(host));
+    volumes
+}
+
+/// On its node, and beside no pod of the same Plan, or of any that is exclusive as it is.
+fn affinity(view: &PlanView, request: &PlanJobRequest) -> Value {
+    let (key, value) = if view.spec.exclusive == Some(true) {
+        (marks::PLAN_EXCLUSIVE, "true")
+    } else {
+        (marks::PLAN, view.key.name.as_str())
+    };
+    json!({
             "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
                 {"matchExpressions": [
                     {"key": openshift::HOSTNAME, "operator": "In", "values": [request.hostname]},
@@ -178,9 +192,12 @@ fn pod(view: &PlanView, request: &PlanJobRequest) -> Map<String, Value> {
                 "labelSelector": {"matchExpressions": [{"key": key, "operator": "In", "values": [value]}]},
                 "topologyKey": openshift::HOSTNAME,
             }]},
-        }),
-    );
-    pod
+    })
+}
+
+/// The security context of a container on a node of Windows.
+fn host_process() -> Value {
+    json!({"windowsOptions": {"hostProcess": true, "runAsUserName": "NT AUTHORITY\\SYSTEM"}})
 }
 
 fn containers(
@@ -190,19 +207,10 @@ fn containers(
     settings: &PlanJobSettings,
 ) {
     let spec = &view.spec;
-    let windows =
-        || json!({"windowsOptions": {"hostProcess": true, "runAsUserName": "NT AUTHORITY\\SYSTEM"}});
-    let prepare = spec.prepare.as_ref().map(|prepare| {
-        let context = if request.windows {
-            Some(windows())
-        } else {
-            prepare.security_context.clone()
-        };
-        let volumes = prepare.volumes.clone().unwrap_or_default();
-        let mut built = container("prepare", prepare, view, request, settings, &volumes, context);
-        built["image"] = json!(tagged(&prepare.image, &request.version));
-        built
-    });
+    let prepare = spec
+        .prepare
+        .as_ref()
+        .map(|prepare| preparing(prepare, view, request, settings));
     let none = PlanContainer::default();
     let upgrade = spec.upgrade.as_ref().unwrap_or(&none);
     let volumes = upgrade.volumes.clone().unwrap_or_default();
@@ -217,7 +225,7 @@ fn containers(
             args: Some(args),
             ..PlanContainer::default()
         };
-        let context = request.windows.then(windows);
+        let context = request.windows.then(host_process);
         container(name, &of, view, request, settings, &volumes, context)
     };
     let node = &request.node;
@@ -226,19 +234,7 @@ fn containers(
         (None, Some(true)) => Some(kubectl("cordon", vec!["cordon".to_owned(), node.clone()])),
         (None, _) => None,
     };
-    let context = match &upgrade.security_context {
-        Some(context) if request.windows => {
-            let mut context = context.clone();
-            context["windowsOptions"] = windows()["windowsOptions"].clone();
-            context
-        }
-        Some(context) => context.clone(),
-        None if request.windows => windows(),
-        None => json!({
-            "privileged": settings.privileged,
-            "capabilities": {"add": ["CAP_SYS_BOOT"]},
-        }),
-    };
+    let context = upgrade_context(upgrade, request, settings);
     let mut built = container(
         "upgrade",
         upgrade,
@@ -260,6 +256,40 @@ fn containers(
     pod.insert("containers".to_owned(), json!([main]));
 }
 
+fn preparing(
+    prepare: &PlanContainer,
+    view: &PlanView,
+    request: &PlanJobRequest,
+    settings: &PlanJobSettings,
+) -> Value {
+    let context = if request.windows {
+        Some(host_process())
+    } else {
+        prepare.security_context.clone()
+    };
+    let volumes = prepare.volumes.clone().unwrap_or_default();
+    let mut built = container("prepare", prepare, view, request, settings, &volumes, context);
+    built["image"] = json!(tagged(&prepare.image, &request.version));
+    built
+}
+
+/// The security context of the container that upgrades.
+fn upgrade_context(upgrade: &PlanContainer, request: &PlanJobRequest, settings: &PlanJobSettings) -> Value {
+    match &upgrade.security_context {
+        Some(context) if request.windows => {
+            let mut context = context.clone();
+            context["windowsOptions"] = host_process()["windowsOptions"].clone();
+            context
+        }
+        Some(context) => context.clone(),
+        None if request.windows => host_process(),
+        None => json!({
+            "privileged": settings.privileged,
+            "capabilities": {"add": ["CAP_SYS_BOOT"]},
+        }),
+    }
+}
+
 fn container(
     name: &str,
     of: &PlanContainer,
@@ -269,38 +299,8 @@ fn container(
     volumes: &[PlanVolume],
     context: Option<Value>,
 ) -> Value {
-    let field =
-        |name: &str, path: &str| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}});
-    let mut env = vec![
-        field("SYSTEM_UPGRADE_NODE_NAME", "spec.nodeName"),
-        field("SYSTEM_UPGRADE_POD_NAME", "metadata.name"),
-        field("SYSTEM_UPGRADE_POD_UID", "metadata.uid"),
-    ];
-    env.extend(of.envs.iter().flatten().cloned());
-    for (name, value) in [
-        ("SYSTEM_UPGRADE_PLAN_NAME", &view.key.name),
-        ("SYSTEM_UPGRADE_PLAN_LATEST_HASH", &request.hash),
-        ("SYSTEM_UPGRADE_PLAN_LATEST_VERSION", &request.version),
-    ] {
-        env.push(json!({"name": name, "value": value}));
-    }
-    let mut mounts = vec![
-        json!({"name": "host-root", "mountPath": "/host"}),
-        json!({"name": "pod-info", "mountPath": "/run/system-upgrade/pod", "readOnly": true}),
-    ];
-    for secret in view.spec.secrets.iter().flatten() {
-        let path = match secret.path.as_str() {
-            "" => format!("{SECRETS}/{}", secret.name),
-            path if path.starts_with('/') => cleaned(path),
-            path => cleaned(&format!("{SECRETS}/{path}")),
-        };
-        mounts.push(json!({"name": volume_name(&secret.name), "mountPath": path, "readOnly": true}));
-    }
-    mounts.extend(
-        volumes
-            .iter()
-            .map(|volume| json!({"name": volume.name, "mountPath": volume.destination})),
-    );
+    let env = env(of, view, request);
+    let mounts = mounts(view, volumes);
     let mut built = json!({
         "name": name,
         "image": of.image,
@@ -321,6 +321,47 @@ fn container(
         built["securityContext"] = context;
     }
     built
+}
+
+/// What a container's environment says of the node and of the Plan.
+fn env(of: &PlanContainer, view: &PlanView, request: &PlanJobRequest) -> Vec<Value> {
+    let field =
+        |name: &str, path: &str| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}});
+    let mut env = vec![
+        field("SYSTEM_UPGRADE_NODE_NAME", "spec.nodeName"),
+        field("SYSTEM_UPGRADE_POD_NAME", "metadata.name"),
+        field("SYSTEM_UPGRADE_POD_UID", "metadata.uid"),
+    ];
+    env.extend(of.envs.iter().flatten().cloned());
+    for (name, value) in [
+        ("SYSTEM_UPGRADE_PLAN_NAME", &view.key.name),
+        ("SYSTEM_UPGRADE_PLAN_LATEST_HASH", &request.hash),
+        ("SYSTEM_UPGRADE_PLAN_LATEST_VERSION", &request.version),
+    ] {
+        env.push(json!({"name": name, "value": value}));
+    }
+    env
+}
+
+fn mounts(view: &PlanView, volumes: &[PlanVolume]) -> Vec<Value> {
+    let mut mounts = vec![
+        json!({"name": "host-root", "mountPath": "/host"}),
+        json!({"name": "pod-info", "mountPath": "/run/system-upgrade/pod", "readOnly": true}),
+    ];
+    for secret in view.spec.secrets.iter().flatten() {
+        let path = match secret.path.as_str() {
+            "" => format!("{SECRETS}/{}", secret.name),
+            path if path.starts_with('/') => cleaned(path),
+            path => cleaned(&format!("{SECRETS}/{path}")),
+        };
+        mounts.push(json!({"name": volume_name(&secret.name), "mountPath": path, "readOnly": true}));
+    }
+    mounts.extend(
+        volumes
+            .iter()
+            .map(|volume| json!({"name": volume.name, "mountPath": volume.destination})),
+    );
+    mounts
 }
 
 /// A path from the root without `.`, `..` and doubled slashes.

@@ -125,6 +125,30 @@ fn core_event(event: &Event, component: &str, now: Timestamp) -> Value {
     })
 }
 
+/// The body of an event of events.k8s.io, without where it is and what it is about.
+fn current_event(event: &Event, now: Timestamp) -> Value {
+    json!({
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "eventTime": now.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string(),
+        "reportingController": CONTROLLER,
+        "action": event.action.name(),
+        "reason": event.reason,
+        "type": if event.warning { "Warning" } else { "Normal" },
+        "note": clip(&event.note),
+    })
+}
+
+/// The component of the operators that numo replaces. Scripts that watch those look for it, and events.k8s.io has no place
+/// for it.
+fn component_of<'a>(kind: &str, plans: &'a str) -> Option<&'a str> {
+    match kind {
+        MAINTENANCE => Some(MAINTENANCE),
+        PLAN => Some(plans),
+        _ => None,
+    }
+}
+
 async fn write(
     client: &Client,
     clock: &ServerClock,
@@ -160,37 +184,22 @@ async fn write(
         HASH,
     );
     let name = event_name(about, &hash);
-    // Scripts that watch the operators numo replaces look for their component, which events.k8s.io has no place for.
-    let component = match kind {
-        MAINTENANCE => Some(MAINTENANCE),
-        PLAN => Some(plans),
-        _ => None,
-    };
-    if let Some(component) = component {
+    let (group, mut body) = if let Some(component) = component_of(kind, plans) {
         let mut body = core_event(&event, component, now);
-        body["metadata"] = json!({"name": name, "namespace": namespace});
         body["involvedObject"] = regarding;
         body["related"] = json!(related);
-        body["reportingInstance"] = json!(instance);
-        return create(client, "", &namespace, body, event.reason).await;
-    }
-    let mut body = json!({
-        "apiVersion": "events.k8s.io/v1",
-        "kind": "Event",
-        "metadata": {"name": name, "namespace": namespace},
-        "eventTime": now.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string(),
-        "reportingController": CONTROLLER,
-        "reportingInstance": instance,
-        "action": event.action.name(),
-        "reason": event.reason,
-        "type": if event.warning { "Warning" } else { "Normal" },
-        "note": clip(&event.note),
-        "regarding": regarding,
-    });
-    if let Some(related) = related {
-        body["related"] = related;
-    }
-    create(client, "events.k8s.io", &namespace, body, event.reason).await;
+        ("", body)
+    } else {
+        let mut body = current_event(&event, now);
+        body["regarding"] = regarding;
+        if let Some(related) = related {
+            body["related"] = related;
+        }
+        ("events.k8s.io", body)
+    };
+    body["metadata"] = json!({"name": name, "namespace": namespace});
+    body["reportingInstance"] = json!(instance);
+    create(client, group, &namespace, body, event.reason).await;
 }
 
 async fn create(client: &Client, group: &str, namespace: &str, body: Value, reason: &str) {

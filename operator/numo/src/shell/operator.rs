@@ -16,7 +16,7 @@ use super::{
 };
 use numo_core::observed::Settings;
 use std::{net::SocketAddr, sync::atomic::Ordering, time::Duration};
-use tokio::sync::watch as signal;
+use tokio::{sync::watch as signal, task::JoinHandle};
 
 /// How the operator was told to run.
 #[derive(Clone, Debug)]
@@ -162,22 +162,7 @@ pub async fn run(
     };
     tracing::info!(identity = options.identity, "leading");
     metrics.leader.set(1);
-    let (events, writer) = Events::start(
-        write.clone(),
-        clock,
-        options.identity.clone(),
-        options.settings.plan_jobs.controller.clone(),
-        metrics.clone(),
-    );
-    let mut planner = Planner::new(
-        connection.clone(),
-        Evaluator::new(connection.clone(), options.evaluator, metrics.clone()),
-        Channels::new(connection.clone(), &options.channels),
-        options.settings,
-        metrics.clone(),
-        (events, board),
-        fence.clone(),
-    );
+    let (mut planner, writer) = planner(&connection, options, &metrics, board, &fence);
     let limits = token::keep(connection.clone(), namespace.clone(), metrics.clone());
     let lost = Box::pin(lead(&mut planner, &mut candidate, &fence, limits, stop)).await;
     metrics.leader.set(0);
@@ -192,6 +177,33 @@ pub async fn run(
     candidate.release().await;
     tracing::info!("stopped; the leader lease is given back");
     Ok(())
+}
+
+/// Who plans, and the task that writes its events until it is dropped.
+fn planner(
+    connection: &Connection,
+    options: Options,
+    metrics: &Metrics,
+    board: Board,
+    fence: &Fence,
+) -> (Planner, JoinHandle<()>) {
+    let (events, writer) = Events::start(
+        connection.write.clone(),
+        connection.clock.clone(),
+        options.identity,
+        options.settings.plan_jobs.controller.clone(),
+        metrics.clone(),
+    );
+    let planner = Planner::new(
+        connection.clone(),
+        Evaluator::new(connection.clone(), options.evaluator, metrics.clone()),
+        Channels::new(connection.clone(), &options.channels),
+        options.settings,
+        metrics.clone(),
+        (events, board),
+        fence.clone(),
+    );
+    (planner, writer)
 }
 
 /// What this instance says of itself in the lease before it has seen anything.

@@ -11,10 +11,13 @@ use k8s_openapi::api::core::v1::{
 use kube::{
     Api, Client,
     api::{ApiResource, EvictParams, ListParams, LogParams, PostParams},
+    core::Status,
 };
+use numo_api::{MutexRule, Phase, Reason};
 use numo_core::{
-    drain,
-    observed::{Key, Observed, PodView},
+    action::JobRequest,
+    drain, names,
+    observed::{Key, Observed, PodView, RuleView, Validity},
     probe,
     verdict::{Answers, Evidence, KeptVolumes, Question},
 };
@@ -401,9 +404,7 @@ async fn try_eviction(client: &Client, pod: Key) -> Option<String> {
 
 /// Asks the API server, by dry run, what it thinks of a rule's Jobs. Nothing is created, and no real Job
 /// is touched: the name is one that no Job of a run has.
-pub async fn judge(client: &Client, rule: &numo_api::MutexRule) -> numo_core::observed::Validity {
-    use numo_api::{Phase, Reason};
-    use numo_core::{action::JobRequest, names, observed::Validity};
+pub async fn judge(client: &Client, rule: &MutexRule) -> Validity {
     let view = crate::frontends::mutex_rule::parse(rule, Validity::Valid);
     if let Validity::Invalid(..) = view.validity {
         return view.validity;
@@ -413,26 +414,7 @@ pub async fn judge(client: &Client, rule: &numo_api::MutexRule) -> numo_core::ob
         (view.has_clean_up_job, Phase::Post, "spec.cleanUpJobSpec"),
     ];
     for (_, phase, field) in phases.into_iter().filter(|(given, ..)| *given) {
-        let digest = names::hash(&["validate", &view.uid, phase.name()], 10);
-        let prefix: String = view.job_name.chars().take(40).collect();
-        let request = JobRequest {
-            job: Key::new(
-                &view.job_namespace,
-                format!("{}-dry-{digest}", prefix.trim_end_matches(['-', '.'])),
-            ),
-            rule: view.key.clone(),
-            phase,
-            attempt: 1,
-            node: "node".to_owned(),
-            hostname: "node".to_owned(),
-            pool: "pool".to_owned(),
-            from_version: "0.0.0".to_owned(),
-            to_version: "0.0.1".to_owned(),
-            run: "validation".to_owned(),
-            placement: view.placement,
-            avoid: Vec::new(),
-            timeout_seconds: view.timeout_seconds,
-        };
+        let request = dry_job(&view, phase);
         let body = match crate::runners::job::render(rule, &request) {
             Ok(body) => body,
             Err(message) => return Validity::Invalid(Reason::InvalidConfig, message),
@@ -448,41 +430,67 @@ pub async fn judge(client: &Client, rule: &numo_api::MutexRule) -> numo_core::ob
         let api = watch::api(client, Kind::Job, &view.job_namespace);
         match api.create(&params, &object).await {
             Ok(_) => {}
-            Err(kube::Error::Api(status)) => match status.code {
-                // A webhook that has side effects refuses dry runs (400), and an API server that is busy
-                // has not judged: neither says anything about the Job.
-                400 if status.message.contains("dry run") => {}
-                403 if is_uninvited(&status.message) => {
-                    return uninvited(client, &view.job_namespace, &status.message).await;
+            Err(kube::Error::Api(status)) => {
+                if let Some(verdict) = of_refusal(client, &view.job_namespace, field, &status).await {
+                    return verdict;
                 }
-                // Asked again as an invitation is: an administrator labels the Namespace.
-                403 if policies::keeps_hosts(&status.message) => {
-                    let message = format!(
-                        "spec.jobNamespace {}: {field}: {}",
-                        view.job_namespace, status.message
-                    );
-                    return Validity::Invalid(Reason::JobsForbidden, message);
-                }
-                403 if is_denied(&status.message) => {
-                    return Validity::Invalid(Reason::InvalidConfig, format!("{field}: {}", status.message));
-                }
-                // A quota, a namespace on its way out, or a Job of that very name says nothing of the Job:
-                // whoever makes a real one hears of it.
-                403 | 409 => {}
-                404 => return no_namespace(&view.job_namespace),
-                400 | 422 => {
-                    return Validity::Invalid(Reason::InvalidConfig, format!("{field}: {}", status.message));
-                }
-                // A webhook that must answer and does not is a person's to mend; it is asked again until it does.
-                500 if status.message.contains("failed calling webhook") => {
-                    return Validity::Invalid(Reason::WriteRefused, format!("{field}: {}", status.message));
-                }
-                _ => return Validity::Unknown,
-            },
+            }
             Err(_) => return Validity::Unknown,
         }
     }
     Validity::Valid
+}
+
+/// The Job of a node that nobody has, under a name that no Job of a run has.
+fn dry_job(view: &RuleView, phase: Phase) -> JobRequest {
+    let digest = names::hash(&["validate", &view.uid, phase.name()], 10);
+    let prefix: String = view.job_name.chars().take(40).collect();
+    JobRequest {
+        job: Key::new(
+            &view.job_namespace,
+            format!("{}-dry-{digest}", prefix.trim_end_matches(['-', '.'])),
+        ),
+        rule: view.key.clone(),
+        phase,
+        attempt: 1,
+        node: "node".to_owned(),
+        hostname: "node".to_owned(),
+        pool: "pool".to_owned(),
+        from_version: "0.0.0".to_owned(),
+        to_version: "0.0.1".to_owned(),
+        run: "validation".to_owned(),
+        placement: view.placement,
+        avoid: Vec::new(),
+        timeout_seconds: view.timeout_seconds,
+    }
+}
+
+/// What the API server's refusal says of a rule's Job; none if it says nothing.
+async fn of_refusal(client: &Client, namespace: &str, field: &str, status: &Status) -> Option<Validity> {
+    let words = || format!("{field}: {}", status.message);
+    let verdict = match status.code {
+        // A webhook that has side effects refuses dry runs (400), and an API server that is busy
+        // has not judged: neither says anything about the Job.
+        400 if status.message.contains("dry run") => return None,
+        403 if is_uninvited(&status.message) => uninvited(client, namespace, &status.message).await,
+        // Asked again as an invitation is: an administrator labels the Namespace.
+        403 if policies::keeps_hosts(&status.message) => {
+            let message = format!("spec.jobNamespace {namespace}: {}", words());
+            Validity::Invalid(Reason::JobsForbidden, message)
+        }
+        403 if is_denied(&status.message) => Validity::Invalid(Reason::InvalidConfig, words()),
+        // A quota, a namespace on its way out, or a Job of that very name says nothing of the Job:
+        // whoever makes a real one hears of it.
+        403 | 409 => return None,
+        404 => no_namespace(namespace),
+        400 | 422 => Validity::Invalid(Reason::InvalidConfig, words()),
+        // A webhook that must answer and does not is a person's to mend; it is asked again until it does.
+        500 if status.message.contains("failed calling webhook") => {
+            Validity::Invalid(Reason::WriteRefused, words())
+        }
+        _ => Validity::Unknown,
+    };
+    Some(verdict)
 }
 
 /// RBAC's words; admission plugins (quotas, for one) forbid with the same code and other words.
@@ -496,8 +504,7 @@ fn is_denied(message: &str) -> bool {
 }
 
 /// RBAC comes first: it refuses before anyone looks whether the namespace is there.
-async fn uninvited(client: &Client, namespace: &str, words: &str) -> numo_core::observed::Validity {
-    use numo_core::observed::Validity;
+async fn uninvited(client: &Client, namespace: &str, words: &str) -> Validity {
     let namespaces = watch::items(client, Kind::Namespace, "");
     match namespaces.get_opt(namespace).await {
         Ok(None) => no_namespace(namespace),
@@ -505,15 +512,15 @@ async fn uninvited(client: &Client, namespace: &str, words: &str) -> numo_core::
             let message = format!(
                 "spec.jobNamespace {namespace}: numo may not create Jobs there, wanted a RoleBinding to ClusterRole numo-rule-jobs: {words}"
             );
-            Validity::Invalid(numo_api::Reason::JobsForbidden, message)
+            Validity::Invalid(Reason::JobsForbidden, message)
         }
         Err(_) => Validity::Unknown,
     }
 }
 
-fn no_namespace(namespace: &str) -> numo_core::observed::Validity {
+fn no_namespace(namespace: &str) -> Validity {
     let message = format!("spec.jobNamespace: found no namespace {namespace}, wanted an existing one");
-    numo_core::observed::Validity::Invalid(numo_api::Reason::InvalidConfig, message)
+    Validity::Invalid(Reason::InvalidConfig, message)
 }
 
 /// Whether a ServiceAccount may write what an operator of this kind writes; none if the API server does not say.

@@ -25,7 +25,11 @@ use std::{
     },
     time::Duration,
 };
-use tokio::{net::TcpListener, task::AbortHandle, time::Instant};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    task::AbortHandle,
+    time::Instant,
+};
 use tokio_rustls::TlsAcceptor;
 
 /// The certificate that is served now; none while there is none.
@@ -176,50 +180,70 @@ pub async fn accept(listener: TcpListener, served: Option<Served>, router: Route
             },
         };
         room.make(address, bounds);
-        let now = move || u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         let heard = Arc::new(Heard {
-            at: AtomicU64::new(now()),
+            at: AtomicU64::new(millis(begun)),
             served: AtomicBool::new(false),
         });
-        let service = {
-            let (heard, room) = (heard.clone(), room.clone());
-            let answered = move |request: Request, next: Next| {
-                let (heard, room) = (heard.clone(), room.clone());
-                async move {
-                    let response = next.run(request).await;
-                    let at = now();
-                    heard.at.store(at, Ordering::Release);
-                    if response.status() == StatusCode::OK {
-                        heard.served.store(true, Ordering::Release);
-                        room.lock().greet(address, at);
-                    }
-                    response
-                }
-            };
-            TowerToHyperService::new(router.clone().layer(middleware::from_fn(answered)))
-        };
+        let service = noted(&router, &room, &heard, address, begun);
         let of_task = room.clone();
         let task = tokio::spawn(async move {
-            let mut http = http1::Builder::new();
-            http.timer(TokioTimer::new()).header_read_timeout(bounds.head);
             // A client that breaks off is no news.
-            let whole = async {
-                match tls {
-                    None => {
-                        let _ = http.serve_connection(TokioIo::new(stream), service).await;
-                    }
-                    Some(tls) => {
-                        if let Ok(Ok(stream)) = tokio::time::timeout(bounds.head, tls.accept(stream)).await {
-                            let _ = http.serve_connection(TokioIo::new(stream), service).await;
-                        }
-                    }
-                }
-            };
-            let _ = tokio::time::timeout(bounds.connection, whole).await;
+            let _ = tokio::time::timeout(bounds.connection, serve(stream, tls, service, bounds)).await;
             of_task.remove(number);
         });
         let task = task.abort_handle();
         room.add(number, Open { address, heard, task });
+    }
+}
+
+/// Milliseconds since a time.
+fn millis(begun: Instant) -> u64 {
+    u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The service of one connection: it notes when it answered last, and greets an address that it has answered well.
+fn noted(
+    router: &Router,
+    room: &Arc<Room>,
+    heard: &Arc<Heard>,
+    address: IpAddr,
+    begun: Instant,
+) -> TowerToHyperService<Router> {
+    let (heard, room) = (heard.clone(), room.clone());
+    let answered = move |request: Request, next: Next| {
+        let (heard, room) = (heard.clone(), room.clone());
+        async move {
+            let response = next.run(request).await;
+            let at = millis(begun);
+            heard.at.store(at, Ordering::Release);
+            if response.status() == StatusCode::OK {
+                heard.served.store(true, Ordering::Release);
+                room.lock().greet(address, at);
+            }
+            response
+        }
+    };
+    TowerToHyperService::new(router.clone().layer(middleware::from_fn(answered)))
+}
+
+/// Serves one connection to its end.
+async fn serve(
+    stream: TcpStream,
+    tls: Option<TlsAcceptor>,
+    service: TowerToHyperService<Router>,
+    bounds: Bounds,
+) {
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(bounds.head);
+    match tls {
+        None => {
+            let _ = http.serve_connection(TokioIo::new(stream), service).await;
+        }
+        Some(tls) => {
+            if let Ok(Ok(stream)) = tokio::time::timeout(bounds.head, tls.accept(stream)).await {
+                let _ = http.serve_connection(TokioIo::new(stream), service).await;
+            }
+        }
     }
 }
 

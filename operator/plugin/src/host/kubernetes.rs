@@ -10,7 +10,7 @@ use super::{
 use crate::{
     bindings::numo::host::kubernetes as wit,
     limits::Limits,
-    services::{ErrorCode, HostError, ListQuery, Reader},
+    services::{ErrorCode, HostError, ListQuery, Object, Reader},
     text::{clean, hex},
     verdict::ObjectRef,
 };
@@ -149,30 +149,7 @@ impl Sandbox {
             continue_token: of_reader.clone(),
         };
         let found = reader.list(&asked).await?;
-        let room = self.limits.answer_bytes.min(self.budget.bytes_left(&self.limits));
-        let (mut items, mut bytes) = (Vec::new(), 0_u64);
-        for object in found.items.iter().skip(skip) {
-            let text = mask.apply(object.text()).map_err(|error| unreadable(&error))?;
-            if bytes + text.len() as u64 > room {
-                if !items.is_empty() {
-                    break;
-                }
-                if text.len() as u64 > self.limits.answer_bytes {
-                    let name = name_of(object.text());
-                    return Err(too_large(
-                        &format!("{} {}", asked.kind, clean(&name, 253)),
-                        text.len(),
-                        &self.limits,
-                    ));
-                }
-                // Not even one fits what is left of the evaluation's bytes: this says so.
-                self.budget.spend_bytes(text.len(), &self.limits)?;
-            }
-            bytes += text.len() as u64;
-            items.push(text);
-        }
-        self.budget
-            .spend_bytes(usize::try_from(bytes).unwrap_or(usize::MAX), &self.limits)?;
+        let items = self.filled(&found.items, skip, mask, &asked.kind)?;
         let given = skip + items.len();
         let next = if given < found.items.len() {
             Some(Token {
@@ -189,6 +166,41 @@ impl Sandbox {
             items,
             continue_token: next.map(|token| token.write(&fingerprint)),
         })
+    }
+
+    /// As many objects after the first `skip` as the bytes have room for, masked. Their bytes are spent.
+    fn filled(
+        &mut self,
+        found: &[Object],
+        skip: usize,
+        mask: &Mask,
+        kind: &str,
+    ) -> Result<Vec<String>, HostError> {
+        let room = self.limits.answer_bytes.min(self.budget.bytes_left(&self.limits));
+        let (mut items, mut bytes) = (Vec::new(), 0_u64);
+        for object in found.iter().skip(skip) {
+            let text = mask.apply(object.text()).map_err(|error| unreadable(&error))?;
+            if bytes + text.len() as u64 > room {
+                if !items.is_empty() {
+                    break;
+                }
+                if text.len() as u64 > self.limits.answer_bytes {
+                    let name = name_of(object.text());
+                    return Err(too_large(
+                        &format!("{kind} {}", clean(&name, 253)),
+                        text.len(),
+                        &self.limits,
+                    ));
+                }
+                // Not even one fits what is left of the evaluation's bytes: this says so.
+                self.budget.spend_bytes(text.len(), &self.limits)?;
+            }
+            bytes += text.len() as u64;
+            items.push(text);
+        }
+        self.budget
+            .spend_bytes(usize::try_from(bytes).unwrap_or(usize::MAX), &self.limits)?;
+        Ok(items)
     }
 
     fn note(&mut self, read: Read) {

@@ -1,5 +1,5 @@
 //! The cluster's proxy, from `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`: one meaning for whatever numo reaches. It only decides;
-//! connections are made in `transport.rs`.
+//! connections are made in `transport.rs`. Why this is not hyper-util's matcher: `adr/0026-no-proxy-is-read-by-numo.md`.
 
 use std::{fmt, net::IpAddr};
 

@@ -3,26 +3,51 @@
 use super::explanation::{Explanation, NAMED};
 use crate::cli::{live::Look, word::Word};
 use numo_api::{Reason, conditions::Actor, marks};
-use numo_core::ledger::{self, Ledger};
+use numo_core::{
+    ledger::{self, Ledger, Use},
+    observed::BudgetView,
+};
 
 /// How much of a budget is in use, by whom, and who waits for it.
 pub(super) fn budget(look: &Look, name: &str) -> Explanation {
     let uses = Ledger::of(&look.store.observed, look.now).uses();
     let of_budget: Vec<_> = uses.iter().filter(|used| used.budget.name == name).collect();
-    let paused = look
-        .store
-        .observed
-        .budgets
-        .get(name)
-        .is_some_and(|budget| budget.paused);
-    let full = |used: &&&ledger::Use<'_>| {
-        used.allowed
-            .is_some_and(|allowed| used.unavailable.len() >= allowed)
-    };
-    let limit = look.store.observed.budgets.get(name);
-    let limit = limit.map(|budget| &budget.max_unavailable);
-    let why = match (of_budget.iter().find(full), limit) {
-        _ if paused => (
+    let view = look.store.observed.budgets.get(name);
+    let why = why(name, view, &of_budget);
+    let closed = view.is_some_and(|budget| budget.max_unavailable.is_err())
+        || of_budget.iter().any(|used| used.allowed == Some(0))
+        || of_budget
+            .iter()
+            .find(|used| is_full(used))
+            .is_some_and(|used| !used.makes_room);
+    let mut one = Explanation::of(format!("MutexBudget {name}"), why);
+    match one.reason {
+        Some(Reason::Stopped) => one.commands = vec![ledger::start_command(name)],
+        // No node in flight ends it: it is 0 or invalid, or filled by nodes that are dead, cordoned, held or kept.
+        Some(_) if closed => {
+            one.ends_by = Some(Actor::ClusterAdmin.phrase());
+            one.commands = vec![format!("kubectl edit mutexbudget {name}")];
+        }
+        _ => {}
+    }
+    for used in of_budget {
+        one.link("in use", usage(used));
+    }
+    one.said = view.map_or_else(Vec::new, |view| Word::kept(view.annotations.get(marks::SAID)));
+    one
+}
+
+fn is_full(used: &Use<'_>) -> bool {
+    used.allowed
+        .is_some_and(|allowed| used.unavailable.len() >= allowed)
+}
+
+/// Whether it lets further nodes become unavailable, and why not.
+fn why(name: &str, view: Option<&BudgetView>, of_budget: &[&Use<'_>]) -> (Option<Reason>, String) {
+    let limit = view.map(|budget| &budget.max_unavailable);
+    let full = of_budget.iter().find(|used| is_full(used));
+    match (full, limit) {
+        _ if view.is_some_and(|budget| budget.paused) => (
             Some(Reason::Stopped),
             format!(
                 "MutexBudget/{name} has spec.paused: true; start again with `{}`",
@@ -53,39 +78,24 @@ pub(super) fn budget(look: &Look, name: &str) -> Explanation {
             ),
         ),
         (None, _) => (None, "it lets further nodes become unavailable".to_owned()),
-    };
-    let closed = limit.is_some_and(Result::is_err)
-        || of_budget.iter().any(|used| used.allowed == Some(0))
-        || of_budget.iter().find(full).is_some_and(|used| !used.makes_room);
-    let mut one = Explanation::of(format!("MutexBudget {name}"), why);
-    match one.reason {
-        Some(Reason::Stopped) => one.commands = vec![ledger::start_command(name)],
-        // No node in flight ends it: it is 0 or invalid, or filled by nodes that are dead, cordoned, held or kept.
-        Some(_) if closed => {
-            one.ends_by = Some(Actor::ClusterAdmin.phrase());
-            one.commands = vec![format!("kubectl edit mutexbudget {name}")];
-        }
-        _ => {}
     }
-    for used in of_budget {
-        let group = used
-            .budget
-            .group_by
-            .as_ref()
-            .map_or_else(String::new, |key| format!("{key}={}: ", used.group));
-        let allowed = used
-            .allowed
-            .map_or_else(|| "?".to_owned(), |allowed| allowed.to_string());
-        let names: Vec<&str> = used.unavailable.iter().copied().take(NAMED).collect();
-        let message = format!(
-            "{group}{} of {allowed} allowed, of {} nodes: {}",
-            used.unavailable.len(),
-            used.nodes,
-            names.join(", ")
-        );
-        one.link("in use", message);
-    }
-    let view = look.store.observed.budgets.get(name);
-    one.said = view.map_or_else(Vec::new, |view| Word::kept(view.annotations.get(marks::SAID)));
-    one
+}
+
+/// One group of a budget: how many of its nodes are unavailable, and which.
+fn usage(used: &Use<'_>) -> String {
+    let group = used
+        .budget
+        .group_by
+        .as_ref()
+        .map_or_else(String::new, |key| format!("{key}={}: ", used.group));
+    let allowed = used
+        .allowed
+        .map_or_else(|| "?".to_owned(), |allowed| allowed.to_string());
+    let names: Vec<&str> = used.unavailable.iter().copied().take(NAMED).collect();
+    format!(
+        "{group}{} of {allowed} allowed, of {} nodes: {}",
+        used.unavailable.len(),
+        used.nodes,
+        names.join(", ")
+    )
 }

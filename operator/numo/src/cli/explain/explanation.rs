@@ -146,6 +146,28 @@ pub(super) struct Journal {
     pub(super) log: Vec<String>,
 }
 
+impl Journal {
+    fn write(&self, line: &mut impl FnMut(&str, &str), now: Timestamp) {
+        line(
+            "journal",
+            &format!("NodeChange {}, attempt {}", self.change, self.attempt),
+        );
+        for entry in &self.entries {
+            line(
+                "",
+                &format!("{:>4} ago  {}", ago(Some(&entry.at), now), entry.message),
+            );
+        }
+        if !self.log.is_empty() {
+            line("log", "of the last rule:");
+            // A rule writes what it likes: nobody takes it for an entry of numo's.
+            for words in &self.log {
+                line("", &format!("| {words}"));
+            }
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Entry {
@@ -247,23 +269,7 @@ impl Explanation {
             );
         }
         if let Some(journal) = &self.journal {
-            line(
-                "journal",
-                &format!("NodeChange {}, attempt {}", journal.change, journal.attempt),
-            );
-            for entry in &journal.entries {
-                line(
-                    "",
-                    &format!("{:>4} ago  {}", ago(Some(&entry.at), now), entry.message),
-                );
-            }
-            if !journal.log.is_empty() {
-                line("log", "of the last rule:");
-                // A rule writes what it likes: nobody takes it for an entry of numo's.
-                for words in &journal.log {
-                    line("", &format!("| {words}"));
-                }
-            }
+            journal.write(&mut line, now);
         }
         format!(
             "{}\n{text}",

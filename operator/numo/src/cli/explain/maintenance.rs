@@ -61,6 +61,22 @@ pub(super) fn maintenance(look: &Look, view: &MaintenanceView) -> Explanation {
     if let Some(reason) = one.reason {
         one.also = also(look, &view.owner, &view.spec.node_name, reason);
     }
+    drained(&mut one, view);
+    if let Some(seen) = look.store.observed.nodes.get(&view.spec.node_name)
+        && status.phase.as_deref() != Some("Succeeded")
+    {
+        around(&mut one, look, seen, Some(&view.owner));
+    }
+    let mut changes = look.store.observed.changes.values();
+    one.journal = changes
+        .find(|change| change.spec.owner_ref.uid == view.uid)
+        .map(journal);
+    one
+}
+
+/// How far its drain is, and pods that are left.
+fn drained(one: &mut Explanation, view: &MaintenanceView) {
+    let status = &view.status;
     let total = status.eviction_pods.unwrap_or(0);
     if total > 0 {
         let done = status.drain_progress.unwrap_or(0);
@@ -74,14 +90,4 @@ pub(super) fn maintenance(look: &Look, view: &MaintenanceView) -> Explanation {
     if pods.len() > NAMED {
         one.link("left", format!("and {} more", pods.len() - NAMED));
     }
-    if let Some(seen) = look.store.observed.nodes.get(&view.spec.node_name)
-        && status.phase.as_deref() != Some("Succeeded")
-    {
-        around(&mut one, look, seen, Some(&view.owner));
-    }
-    let mut changes = look.store.observed.changes.values();
-    one.journal = changes
-        .find(|change| change.spec.owner_ref.uid == view.uid)
-        .map(journal);
-    one
 }

@@ -153,15 +153,25 @@ fn print(found: &[Explanation], now: Timestamp, output: OutputArgs) -> Result<()
     )
 }
 
+/// What was found of the object, or why nothing was.
 fn explained(look: &Look, args: &ExplainArgs) -> Result<Vec<Explanation>, CliError> {
+    let found = found(look, args)?;
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    let what = args.object.what.unwrap_or(What::Node);
+    Err(live::hidden(&look.unseen, what).unwrap_or_else(|| not_found(look, args)))
+}
+
+/// Each object that is meant, explained: without a namespace there may be several of one name.
+fn found(look: &Look, args: &ExplainArgs) -> Result<Vec<Explanation>, CliError> {
     let name = args.object.name.as_str();
     let in_namespace = |key: &Key| {
         let of_namespace = args.namespace.as_ref();
         key.name == name && of_namespace.is_none_or(|namespace| key.namespace == *namespace)
     };
     let observed = &look.store.observed;
-    let what = args.object.what.unwrap_or(What::Node);
-    let found: Vec<Explanation> = match what {
+    Ok(match args.object.what.unwrap_or(What::Node) {
         What::Node => match observed.nodes.get(name) {
             Some(seen) => node(look, seen),
             None => Vec::new(),
@@ -210,33 +220,23 @@ fn explained(look: &Look, args: &ExplainArgs) -> Result<Vec<Explanation>, CliErr
             bindings.map(|view| binding(look, name, view)).collect()
         }
         What::Reason => vec![reason(name)?],
-    };
-    if !found.is_empty() {
-        return Ok(found);
-    }
-    if let Some(hidden) = live::hidden(&look.unseen, what) {
-        return Err(hidden);
-    }
-    Err(match (what, args.object.what) {
+    })
+}
+
+/// The error of an object that is not there: it says where to look.
+fn not_found(look: &Look, args: &ExplainArgs) -> CliError {
+    let name = args.object.name.as_str();
+    match args.object.what {
         // A name alone is a node's; who meant an owner is told so.
-        (What::Node, None) => {
-            let owners = look.runs.iter().map(|(key, _)| (What::Run, key));
-            let owners = owners.chain(look.plans.iter().map(|(key, _)| (What::Plan, key)));
-            let maintenances = observed
-                .maintenances
-                .keys()
-                .map(|owner| (What::Maintenance, &owner.key));
-            let meant = owners.chain(maintenances).find(|(_, key)| key.name == name);
-            match meant {
-                Some((what, _)) => CliError::Usage(format!(
-                    "found no node {name}, but {0}/{name}: `numo explain {0}/{name}`",
-                    what.singular()
-                )),
-                None => error::no_node(name),
-            }
-        }
-        (What::Node, _) => error::no_node(name),
-        (what, _) => {
+        None => match owner_named(look, name) {
+            Some(what) => CliError::Usage(format!(
+                "found no node {name}, but {0}/{name}: `numo explain {0}/{name}`",
+                what.singular()
+            )),
+            None => error::no_node(name),
+        },
+        Some(What::Node) => error::no_node(name),
+        Some(what) => {
             let place = args
                 .namespace
                 .as_ref()
@@ -249,5 +249,15 @@ fn explained(look: &Look, args: &ExplainArgs) -> Result<Vec<Explanation>, CliErr
             };
             CliError::Usage(format!("found no {} {name}{place}; {list}", what.singular()))
         }
-    })
+    }
+}
+
+/// The kind of an owner of that name, if there is one.
+fn owner_named(look: &Look, name: &str) -> Option<What> {
+    let owners = look.runs.iter().map(|(key, _)| (What::Run, key));
+    let owners = owners.chain(look.plans.iter().map(|(key, _)| (What::Plan, key)));
+    let maintenances = look.store.observed.maintenances.keys();
+    let maintenances = maintenances.map(|owner| (What::Maintenance, &owner.key));
+    let mut owners = owners.chain(maintenances);
+    owners.find(|(_, key)| key.name == name).map(|(what, _)| what)
 }

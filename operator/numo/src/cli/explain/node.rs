@@ -20,7 +20,7 @@ use numo_api::{Reason, Step, marks};
 use numo_core::{
     Decision, Owner,
     observed::NodeView,
-    report::{NodeReport, Why},
+    report::{NodeReport, Report, Why},
 };
 
 pub(super) fn node(look: &Look, seen: &NodeView) -> Vec<Explanation> {
@@ -94,12 +94,7 @@ pub(super) fn of_node(
     if node.why.reason == Reason::NodeBusy && !one.commands.is_empty() {
         one.ends_by = Some("whoever keeps the node in maintenance");
     }
-    let holds = |reason: Reason| matches!(reason, Reason::Suspended | Reason::Aborted | Reason::RunGivenUp);
-    if holds(node.why.reason) || report.hold.as_ref().is_some_and(|hold| holds(hold.reason)) {
-        let annotations = look.annotations(owner);
-        let said = Word::kept(annotations.and_then(|all| all.get(marks::SAID)));
-        one.said.extend(said.into_iter().next_back());
-    }
+    one.said.extend(hold_said(look, owner, node, report));
     if matches!(
         node.why.reason,
         Reason::WaitingForTurn
@@ -115,19 +110,7 @@ pub(super) fn of_node(
     if let Some(hold) = report.hold.as_ref().filter(|hold| !is_told(hold)) {
         one.link("owner", format!("{}: {}", hold.reason, hold.message));
     }
-    let pools = report.pools.iter().filter(|pool| *pool.name == *node.pool);
-    for pool in pools {
-        let paused = match (pool.paused, pool.ours) {
-            (true, true) => "paused by numo",
-            (true, false) => "paused by another",
-            (false, _) => "not paused",
-        };
-        let message = format!(
-            "MachineConfigPool {} is {paused}, {} of its {} nodes would roll",
-            pool.name, pool.outdated, pool.nodes
-        );
-        one.link("pool", message);
-    }
+    pools(&mut one, report, node);
     if node.step != Step::Done {
         around(&mut one, look, seen, Some(owner));
     }
@@ -142,4 +125,32 @@ pub(super) fn of_node(
     }
     one.journal = look.change_of(node).map(journal);
     one
+}
+
+/// The last word of who holds the owner, if its hold is why the node waits.
+fn hold_said(look: &Look, owner: &Owner, node: &NodeReport, report: &Report) -> Option<Word> {
+    let holds = |reason: Reason| matches!(reason, Reason::Suspended | Reason::Aborted | Reason::RunGivenUp);
+    if !holds(node.why.reason) && !report.hold.as_ref().is_some_and(|hold| holds(hold.reason)) {
+        return None;
+    }
+    let annotations = look.annotations(owner);
+    let said = Word::kept(annotations.and_then(|all| all.get(marks::SAID)));
+    said.into_iter().next_back()
+}
+
+/// The MachineConfigPool of the node, and whether it is paused.
+fn pools(one: &mut Explanation, report: &Report, node: &NodeReport) {
+    let pools = report.pools.iter().filter(|pool| *pool.name == *node.pool);
+    for pool in pools {
+        let paused = match (pool.paused, pool.ours) {
+            (true, true) => "paused by numo",
+            (true, false) => "paused by another",
+            (false, _) => "not paused",
+        };
+        let message = format!(
+            "MachineConfigPool {} is {paused}, {} of its {} nodes would roll",
+            pool.name, pool.outdated, pool.nodes
+        );
+        one.link("pool", message);
+    }
 }

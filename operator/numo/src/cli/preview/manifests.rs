@@ -8,9 +8,9 @@ use jiff::Timestamp;
 use kube::{
     ResourceExt,
     api::{Patch, PatchParams},
-    core::DynamicObject,
+    core::{DynamicObject, TypeMeta},
 };
-use numo_core::{Owner, OwnerKind, observed::Key};
+use numo_core::{MaintenanceGroup, Owner, OwnerKind, observed::Key};
 use std::path::PathBuf;
 
 /// All objects of a file.
@@ -38,6 +38,19 @@ pub(super) fn manifests(path: &PathBuf) -> Result<Vec<DynamicObject>, CliError> 
         .map_err(|error| wrong(format!("found no Kubernetes object: {error}")))
 }
 
+/// Kinds that decisions read.
+const OURS: [Kind; 9] = [
+    Kind::MutexRule,
+    Kind::MutexTarget,
+    Kind::MutexRunConfig,
+    Kind::MutexBudget,
+    Kind::MutexBinding,
+    Kind::NodeMaintenance,
+    Kind::KubeVirtMaintenance,
+    Kind::Plan,
+    Kind::Namespace,
+];
+
 /// Takes manifests for applied: judged by the API server's dry run, where there is one. Returns the owners among them.
 pub(super) async fn take_in(
     connection: Option<&Connection>,
@@ -46,89 +59,106 @@ pub(super) async fn take_in(
     namespace: &str,
     now: Timestamp,
 ) -> Result<Vec<Owner>, CliError> {
-    const OURS: [Kind; 9] = [
-        Kind::MutexRule,
-        Kind::MutexTarget,
-        Kind::MutexRunConfig,
-        Kind::MutexBudget,
-        Kind::MutexBinding,
-        Kind::NodeMaintenance,
-        Kind::KubeVirtMaintenance,
-        Kind::Plan,
-        Kind::Namespace,
-    ];
     let mut owners = Vec::new();
     for mut object in objects {
         let types = object.types.clone().unwrap_or_default();
-        let known = OURS.into_iter().find(|kind| {
-            let (group, _, name, _) = kind.resource();
-            let given = types.api_version.split_once('/').map_or("", |(group, _)| group);
-            name == types.kind && given == group
-        });
-        let name = object.name_any();
-        let about = format!("{} {name}", types.kind);
-        let Some(kind) = known else {
+        let about = format!("{} {}", types.kind, object.name_any());
+        let Some(kind) = kind_of(&types) else {
             eprintln!("numo: {about} is passed over: no decision reads it");
             continue;
         };
-        let is_namespaced = matches!(
-            kind,
-            Kind::MutexRule | Kind::MutexTarget | Kind::MutexRunConfig | Kind::Plan
-        );
-        if is_namespaced {
+        if is_namespaced(kind) {
             object
                 .metadata
                 .namespace
                 .get_or_insert_with(|| namespace.to_owned());
         }
-        let place = object.metadata.namespace.clone().unwrap_or_default();
+        owners.extend(owner(kind, &object));
         if let Some(connection) = connection {
-            let params = PatchParams {
-                dry_run: true,
-                force: true,
-                field_manager: Some("numo-preview".to_owned()),
-                ..PatchParams::default()
-            };
-            let api = watch::api(&connection.write, kind, if is_namespaced { &place } else { "" });
-            object =
-                api.patch(&name, &params, &Patch::Apply(&object))
-                    .await
-                    .map_err(|error| match error {
-                        // The manifest is the caller's.
-                        kube::Error::Api(status) if matches!(status.code, 400 | 422) => {
-                            CliError::Usage(format!("{about}: {}", status.message))
-                        }
-                        error => error::api(about.as_str())(error),
-                    })?;
+            object = judged(connection, kind, &object, &about).await?;
         } else {
+            let imagined = format!("imagined-{}", object.name_any());
             let metadata = &mut object.metadata;
-            metadata.uid.get_or_insert_with(|| format!("imagined-{name}"));
+            metadata.uid.get_or_insert(imagined);
             metadata.generation.get_or_insert(1);
         }
         // What waits for what may be applied with it has waited.
         let earlier = now - jiff::SignedDuration::from_mins(1);
         object.metadata.creation_timestamp =
             Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(earlier));
-        let key = Key::new(if is_namespaced { place.as_str() } else { "" }, name.as_str());
-        owners.extend(match kind {
-            Kind::MutexRunConfig => Some(Owner::run(key)),
-            Kind::Plan => Some(Owner::plan(key)),
-            Kind::NodeMaintenance | Kind::KubeVirtMaintenance => Some(Owner {
-                kind: OwnerKind::NodeMaintenance(if kind == Kind::NodeMaintenance {
-                    numo_core::MaintenanceGroup::Medik8s
-                } else {
-                    numo_core::MaintenanceGroup::KubeVirt
-                }),
-                key,
-            }),
-            _ => None,
-        });
         let number = project::version(&object.metadata).max(1);
         let Some(object) = watched::object(kind, &object) else {
-            return Err(CliError::Usage(format!("{} {name} cannot be read", types.kind)));
+            return Err(CliError::Usage(format!("{about} cannot be read")));
         };
         // Over what the cluster has, whatever its number.
         store.own(kind, number.saturating_add(1_000_000_000), object);
     }
     Ok(owners)
+}
+
+fn kind_of(types: &TypeMeta) -> Option<Kind> {
+    OURS.into_iter().find(|kind| {
+        let (group, _, name, _) = kind.resource();
+        let given = types.api_version.split_once('/').map_or("", |(group, _)| group);
+        name == types.kind && given == group
+    })
+}
+
+fn is_namespaced(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::MutexRule | Kind::MutexTarget | Kind::MutexRunConfig | Kind::Plan
+    )
+}
+
+/// The object as the API server would have it.
+async fn judged(
+    connection: &Connection,
+    kind: Kind,
+    object: &DynamicObject,
+    about: &str,
+) -> Result<DynamicObject, CliError> {
+    let params = PatchParams {
+        dry_run: true,
+        force: true,
+        field_manager: Some("numo-preview".to_owned()),
+        ..PatchParams::default()
+    };
+    let place = object
+        .metadata
+        .namespace
+        .as_deref()
+        .filter(|_| is_namespaced(kind));
+    let api = watch::api(&connection.write, kind, place.unwrap_or_default());
+    let judged = api
+        .patch(&object.name_any(), &params, &Patch::Apply(object))
+        .await;
+    judged.map_err(|error| match error {
+        // The manifest is the caller's.
+        kube::Error::Api(status) if matches!(status.code, 400 | 422) => {
+            CliError::Usage(format!("{about}: {}", status.message))
+        }
+        error => error::api(about)(error),
+    })
+}
+
+/// The owner that an object is, if it is one.
+fn owner(kind: Kind, object: &DynamicObject) -> Option<Owner> {
+    let place = object
+        .metadata
+        .namespace
+        .as_deref()
+        .filter(|_| is_namespaced(kind));
+    let key = Key::new(place.unwrap_or_default(), object.name_any());
+    let group = match kind {
+        Kind::MutexRunConfig => return Some(Owner::run(key)),
+        Kind::Plan => return Some(Owner::plan(key)),
+        Kind::NodeMaintenance => MaintenanceGroup::Medik8s,
+        Kind::KubeVirtMaintenance => MaintenanceGroup::KubeVirt,
+        _ => return None,
+    };
+    Some(Owner {
+        kind: OwnerKind::NodeMaintenance(group),
+        key,
+    })
 }

@@ -27,12 +27,14 @@ use crate::{
         snapshot,
         status::say_unseen,
     },
-    shell::{list, surroundings},
+    shell::{client::Connection, list, store::Store, surroundings},
 };
+use jiff::Timestamp;
+use kube::core::DynamicObject;
+use numo_core::Owner;
 
 /// Shows what would come of it.
 pub async fn preview(args: PreviewArgs) -> Result<(), CliError> {
-    let offline = args.snapshot.is_some();
     if let Some(given) = &args.to_version
         && let Err(error) = semver::Version::parse(given)
     {
@@ -42,58 +44,19 @@ pub async fn preview(args: PreviewArgs) -> Result<(), CliError> {
     }
     // What is wrong with the file is said before the cluster is asked.
     let given = args.filename.as_ref().map(manifests).transpose()?;
-    let mut connection = None;
-    let mut default = "default".to_owned();
-    let (mut store, mut unseen, now) = if let Some(path) = &args.snapshot {
-        let read = snapshot::read(path)?;
-        (read.store, read.unseen, read.at)
-    } else {
-        let (found, namespace) = args.cluster.connect("preview").await?;
-        default = namespace;
-        let (store, unseen) = list::once(&found.read, settings())
-            .await
-            .map_err(error::api("looking at the cluster"))?;
-        let now = found.clock.now();
-        connection = Some(found);
-        (store, unseen, now)
+    let mut seen = seen(&args).await?;
+    let owners = owners(&args, &mut seen, given).await?;
+    let Seen {
+        connection,
+        mut store,
+        mut unseen,
+        now,
+        ..
+    } = seen;
+    let mut site = match &connection {
+        Some(connection) => Some(site(connection, &args, &mut store, &mut unseen).await),
+        None => None,
     };
-    let namespace = args.namespace.clone().unwrap_or(default);
-    let mut owners = Vec::new();
-    if let Some(path) = &args.filename {
-        let objects = given.unwrap_or_default();
-        owners = take_in(connection.as_ref(), &mut store, objects, &namespace, now).await?;
-        if let Some(connection) = &connection {
-            // What these owners refer to has room first.
-            list::give_room(&connection.read, &mut store)
-                .await
-                .map_err(error::api("reading mutexrules"))?;
-        }
-        if owners.is_empty() && args.object.is_none() {
-            return Err(CliError::Usage(format!(
-                "-f {}: found no MutexRunConfig, Plan or NodeMaintenance; name one of the cluster's: mutexrunconfig/NAME",
-                path.display()
-            )));
-        }
-    }
-    if let Some(object) = &args.object {
-        owners = vec![owner_of(&store, &unseen, object, &namespace)?];
-    }
-    let mut site = None;
-    if let Some(connection) = &connection {
-        let asking = if args.without_rules {
-            None
-        } else {
-            Some(Asking::begin(connection, &mut store, args.registries_on_loopback).await)
-        };
-        let place = live::place(connection).await;
-        site = Some(Site {
-            connection,
-            asking,
-            around: surroundings::surroundings(&connection.read, &mut unseen).await,
-            missing: missing(connection, &place, &mut unseen).await,
-            place,
-        });
-    }
     // Owners are watched wherever they are: the operator's flags are not known here.
     let Look { mut store, .. } = Look::of(store, Vec::new(), now);
     let mut previews = Vec::new();
@@ -114,7 +77,7 @@ pub async fn preview(args: PreviewArgs) -> Result<(), CliError> {
     unseen.sort();
     unseen.dedup();
     say_unseen(&unseen);
-    if offline {
+    if args.snapshot.is_some() {
         eprintln!(
             "numo: from a snapshot of {now}: rules were not asked, and nothing was judged by an API server"
         );
@@ -124,5 +87,95 @@ pub async fn preview(args: PreviewArgs) -> Result<(), CliError> {
         0 => Ok(()),
         1 => Err(CliError::Closed("one thing stands against it".to_owned())),
         number => Err(CliError::Closed(format!("{number} things stand against it"))),
+    }
+}
+
+/// What is decided on: the cluster, or a snapshot of it.
+struct Seen {
+    /// None of a snapshot.
+    connection: Option<Connection>,
+    /// Where objects are that name no namespace.
+    namespace: String,
+    store: Store,
+    /// What could not be seen.
+    unseen: Vec<String>,
+    now: Timestamp,
+}
+
+async fn seen(args: &PreviewArgs) -> Result<Seen, CliError> {
+    let namespace = args.namespace.clone();
+    if let Some(path) = &args.snapshot {
+        let read = snapshot::read(path)?;
+        return Ok(Seen {
+            connection: None,
+            namespace: namespace.unwrap_or_else(|| "default".to_owned()),
+            store: read.store,
+            unseen: read.unseen,
+            now: read.at,
+        });
+    }
+    let (connection, default) = args.cluster.connect("preview").await?;
+    let (store, unseen) = list::once(&connection.read, settings())
+        .await
+        .map_err(error::api("looking at the cluster"))?;
+    let now = connection.clock.now();
+    Ok(Seen {
+        connection: Some(connection),
+        namespace: namespace.unwrap_or(default),
+        store,
+        unseen,
+        now,
+    })
+}
+
+/// The owners that are previewed: the one that is named, or those of the file, whose manifests are taken in.
+async fn owners(
+    args: &PreviewArgs,
+    seen: &mut Seen,
+    given: Option<Vec<DynamicObject>>,
+) -> Result<Vec<Owner>, CliError> {
+    let mut owners = Vec::new();
+    if let Some(path) = &args.filename {
+        let objects = given.unwrap_or_default();
+        let connection = seen.connection.as_ref();
+        owners = take_in(connection, &mut seen.store, objects, &seen.namespace, seen.now).await?;
+        if let Some(connection) = connection {
+            // What these owners refer to has room first.
+            list::give_room(&connection.read, &mut seen.store)
+                .await
+                .map_err(error::api("reading mutexrules"))?;
+        }
+        if owners.is_empty() && args.object.is_none() {
+            return Err(CliError::Usage(format!(
+                "-f {}: found no MutexRunConfig, Plan or NodeMaintenance; name one of the cluster's: mutexrunconfig/NAME",
+                path.display()
+            )));
+        }
+    }
+    if let Some(object) = &args.object {
+        owners = vec![owner_of(&seen.store, &seen.unseen, object, &seen.namespace)?];
+    }
+    Ok(owners)
+}
+
+/// What of the cluster is asked and looked at beside its objects.
+async fn site<'c>(
+    connection: &'c Connection,
+    args: &PreviewArgs,
+    store: &mut Store,
+    unseen: &mut Vec<String>,
+) -> Site<'c> {
+    let asking = if args.without_rules {
+        None
+    } else {
+        Some(Asking::begin(connection, store, args.registries_on_loopback).await)
+    };
+    let place = live::place(connection).await;
+    Site {
+        connection,
+        asking,
+        around: surroundings::surroundings(&connection.read, unseen).await,
+        missing: missing(connection, &place, unseen).await,
+        place,
     }
 }

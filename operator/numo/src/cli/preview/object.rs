@@ -8,7 +8,10 @@ use crate::{
     },
     shell::store::Store,
 };
-use numo_core::{Owner, observed::Key};
+use numo_core::{
+    Owner,
+    observed::{Key, Observed},
+};
 
 pub(super) fn owner_of(
     store: &Store,
@@ -39,36 +42,39 @@ pub(super) fn owner_of(
     {
         return Err(hidden);
     }
-    found.ok_or_else(|| {
-        let place = if what.is_namespaced() {
-            format!(" in namespace {namespace}")
-        } else {
-            String::new()
-        };
-        let mut elsewhere = match what {
-            What::Run => observed
-                .runs
-                .keys()
-                .filter(|key| key.name == object.name)
-                .collect(),
-            What::Plan => observed
-                .plans
-                .keys()
-                .filter(|key| key.name == object.name)
-                .collect(),
-            _ => Vec::new(),
-        };
-        elsewhere.truncate(3);
-        let elsewhere: Vec<&str> = elsewhere.iter().map(|key| key.namespace.as_str()).collect();
-        let hint = if elsewhere.is_empty() {
-            "`numo status` lists all, -f FILE previews a manifest".to_owned()
-        } else {
-            format!("there is one by -n {}", elsewhere.join(", -n "))
-        };
-        CliError::Usage(format!(
-            "found no {} {}{place}; {hint}",
-            what.singular(),
-            object.name
-        ))
-    })
+    found.ok_or_else(|| not_found(observed, what, object, namespace))
+}
+
+/// The error of an owner that is not there: it says where one of that name is.
+fn not_found(observed: &Observed, what: What, object: &ObjectArg, namespace: &str) -> CliError {
+    let place = if what.is_namespaced() {
+        format!(" in namespace {namespace}")
+    } else {
+        String::new()
+    };
+    let mut elsewhere = match what {
+        What::Run => observed
+            .runs
+            .keys()
+            .filter(|key| key.name == object.name)
+            .collect(),
+        What::Plan => observed
+            .plans
+            .keys()
+            .filter(|key| key.name == object.name)
+            .collect(),
+        _ => Vec::new(),
+    };
+    elsewhere.truncate(3);
+    let elsewhere: Vec<&str> = elsewhere.iter().map(|key| key.namespace.as_str()).collect();
+    let hint = if elsewhere.is_empty() {
+        "`numo status` lists all, -f FILE previews a manifest".to_owned()
+    } else {
+        format!("there is one by -n {}", elsewhere.join(", -n "))
+    };
+    CliError::Usage(format!(
+        "found no {} {}{place}; {hint}",
+        what.singular(),
+        object.name
+    ))
 }

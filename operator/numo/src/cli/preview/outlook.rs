@@ -137,26 +137,41 @@ impl Preview {
             let reason = paint(output::of_reason(begins.reason), begins.reason.name());
             let _ = writeln!(text, "  begins  {}: {reason}: {}", begins.at, begins.message);
         }
+        self.write_waves(&mut text);
+        self.write_left(&mut text);
+        self.write_rules(&mut text);
+        self.write_drains(&mut text);
+        for webhook in &self.webhooks {
+            let _ = writeln!(text, "  webhook {webhook}");
+        }
+        text
+    }
+
+    fn write_waves(&self, text: &mut String) {
         let number: usize = self.waves.iter().map(Vec::len).sum();
-        if number > 0 {
-            let more = if self.more { ", and more" } else { "" };
+        if number == 0 {
+            return;
+        }
+        let more = if self.more { ", and more" } else { "" };
+        let _ = writeln!(
+            text,
+            "  order   {number} nodes in {} waves{more}",
+            self.waves.len()
+        );
+        for (index, wave) in self.waves.iter().enumerate().take(SHOWN) {
+            let _ = writeln!(text, "  {:>7} {}", index + 1, wave.join(", "));
+        }
+        if self.waves.len() > SHOWN {
             let _ = writeln!(
                 text,
-                "  order   {number} nodes in {} waves{more}",
-                self.waves.len()
+                "          and {} waves more (-o json)",
+                self.waves.len() - SHOWN
             );
-            for (index, wave) in self.waves.iter().enumerate().take(SHOWN) {
-                let _ = writeln!(text, "  {:>7} {}", index + 1, wave.join(", "));
-            }
-            if self.waves.len() > SHOWN {
-                let _ = writeln!(
-                    text,
-                    "          and {} waves more (-o json)",
-                    self.waves.len() - SHOWN
-                );
-            }
         }
-        // Nodes of one reason and message are one line.
+    }
+
+    /// Nodes of one reason and message are one line.
+    fn write_left(&self, text: &mut String) {
         let mut alike: BTreeMap<(Reason, &str), Vec<&str>> = BTreeMap::new();
         for left in &self.left {
             let words = (left.reason, left.message.as_str());
@@ -178,6 +193,9 @@ impl Preview {
                 alike.len() - SHOWN
             );
         }
+    }
+
+    fn write_rules(&self, text: &mut String) {
         for rule in &self.rules {
             let of = if rule.node.is_empty() {
                 String::new()
@@ -190,6 +208,10 @@ impl Preview {
                 rule.rule, rule.phase, rule.verdict, rule.message
             );
         }
+    }
+
+    /// What stands against the drains, and how many nodes' pods nobody has looked at.
+    fn write_drains(&self, text: &mut String) {
         for drain in self.drains.iter().take(SHOWN * 2) {
             let weight = if drain.weight == "never" {
                 paint(output::bad(), drain.weight)
@@ -212,10 +234,6 @@ impl Preview {
                 self.not_looked_at
             );
         }
-        for webhook in &self.webhooks {
-            let _ = writeln!(text, "  webhook {webhook}");
-        }
-        text
     }
 }
 

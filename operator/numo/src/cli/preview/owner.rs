@@ -27,6 +27,7 @@ use std::collections::BTreeSet;
 /// Waves that are imagined, at most.
 const WAVES: usize = 200;
 
+/// What an owner would do. What needs an API server is asked of the site, where there is one.
 pub(super) async fn of_owner(
     site: Option<&mut Site<'_>>,
     store: &mut Store,
@@ -36,75 +37,24 @@ pub(super) async fn of_owner(
     unseen: &mut Vec<String>,
 ) -> Result<Preview, CliError> {
     let mut imagined = Imagined::new(store.observed.clone(), now);
-    let first = imagined.decide(owner).report;
     let mut one = Preview {
         owner: owner.to_string(),
         ..Preview::default()
     };
-    let idle = first.phase == RunPhase::Idle && owner.kind == OwnerKind::MutexRunConfig;
-    let later = idle.then(|| later(&imagined.observed));
-    let assumed = later.is_some() && args.to_version.is_none();
-    if let Some(version) = args.to_version.clone().or(later) {
-        if owner.kind == OwnerKind::MutexRunConfig {
-            one.imagined = true;
-            one.assumed = assumed;
-            imagined.upgrade_to(&version);
-        } else if args.to_version.is_some() {
-            return Err(CliError::Usage("--to-version is for a MutexRunConfig".to_owned()));
-        }
-    }
-    let mut report = imagined.decide(owner).report;
-    // The cluster's own operators bring the control plane there, and render the pools' configurations.
-    let comes = |reason: Reason| matches!(reason, Reason::ControlPlaneUpdating | Reason::PoolNotRendered);
-    if let Some(version) = report.target.clone()
-        && owner.kind == OwnerKind::MutexRunConfig
-        && report.nodes.values().any(|node| comes(node.why.reason))
-    {
-        one.imagined = true;
-        imagined.upgrade_to(&version);
-        report = imagined.decide(owner).report;
-    }
+    let report = upgrade(&mut one, &mut imagined, owner, args.to_version.as_ref())?;
     one.target.clone_from(&report.target);
     refusals(&mut one, &report);
     let before = imagined.clone();
-    let Waves {
-        waves,
-        begins,
-        more,
-        last,
-    } = imagined.waves(owner, WAVES, |observed, report, at| {
+    let waves = imagined.waves(owner, WAVES, |observed, report, at| {
         settle(observed, owner, report, at);
     });
-    one.more = more;
-    one.begins = begins.filter(|_| !waves.is_empty()).map(|(at, why)| BeginSaid {
-        at: at.to_string(),
-        reason: why.reason,
-        message: why.message.to_string(),
-    });
-    if one.target.is_none() {
-        one.target.clone_from(&last.target);
-    }
-    let turns: BTreeSet<&String> = waves.iter().flatten().collect();
-    let left = last
-        .nodes
-        .iter()
-        .filter(|(name, node)| !matches!(node.step, Step::Done) && !turns.contains(name) && !more);
-    one.left = left
-        .map(|(name, node)| NodeSaid {
-            node: name.clone(),
-            step: node.step,
-            reason: node.why.reason,
-            message: node.why.message.to_string(),
-            ends_by: node.why.who().phrase(),
-        })
-        .collect();
-    let mut order: Vec<String> = waves.iter().flatten().cloned().collect();
+    let mut order: Vec<String> = waves.waves.iter().flatten().cloned().collect();
+    say_waves(&mut one, waves);
     if let OwnerKind::NodeMaintenance(_) = owner.kind
         && let Some(view) = store.observed.maintenances.get(owner)
     {
         order = vec![view.spec.node_name.clone()];
     }
-    one.waves = waves;
     let looked_at: Vec<String> = order.iter().take(args.drains).cloned().collect();
     one.not_looked_at = order.len() - looked_at.len();
     if let Some(site) = site {
@@ -125,6 +75,80 @@ pub(super) async fn of_owner(
         drains(&mut one, &store.observed, &nothing, owner, &looked_at, now);
     }
     Ok(one)
+}
+
+/// Who has turns in which order, from when on, and who has none.
+fn say_waves(one: &mut Preview, imagined: Waves) {
+    let Waves {
+        waves,
+        begins,
+        more,
+        last,
+    } = imagined;
+    one.more = more;
+    one.begins = begins.filter(|_| !waves.is_empty()).map(|(at, why)| BeginSaid {
+        at: at.to_string(),
+        reason: why.reason,
+        message: why.message.to_string(),
+    });
+    if one.target.is_none() {
+        one.target.clone_from(&last.target);
+    }
+    let turns: BTreeSet<&String> = waves.iter().flatten().collect();
+    if !more {
+        one.left = left(&last, &turns);
+    }
+    one.waves = waves;
+}
+
+/// Brings the copy of the cluster to the version that the owner would be at work on, and decides there.
+fn upgrade(
+    one: &mut Preview,
+    imagined: &mut Imagined,
+    owner: &Owner,
+    given: Option<&String>,
+) -> Result<Report, CliError> {
+    let first = imagined.decide(owner).report;
+    let idle = first.phase == RunPhase::Idle && owner.kind == OwnerKind::MutexRunConfig;
+    let later = idle.then(|| later(&imagined.observed));
+    let assumed = later.is_some() && given.is_none();
+    if let Some(version) = given.cloned().or(later) {
+        if owner.kind == OwnerKind::MutexRunConfig {
+            one.imagined = true;
+            one.assumed = assumed;
+            imagined.upgrade_to(&version);
+        } else if given.is_some() {
+            return Err(CliError::Usage("--to-version is for a MutexRunConfig".to_owned()));
+        }
+    }
+    let mut report = imagined.decide(owner).report;
+    // The cluster's own operators bring the control plane there, and render the pools' configurations.
+    let comes = |reason: Reason| matches!(reason, Reason::ControlPlaneUpdating | Reason::PoolNotRendered);
+    if let Some(version) = report.target.clone()
+        && owner.kind == OwnerKind::MutexRunConfig
+        && report.nodes.values().any(|node| comes(node.why.reason))
+    {
+        one.imagined = true;
+        imagined.upgrade_to(&version);
+        report = imagined.decide(owner).report;
+    }
+    Ok(report)
+}
+
+/// Nodes that are not done and get no turn.
+fn left(last: &Report, turns: &BTreeSet<&String>) -> Vec<NodeSaid> {
+    let left = last
+        .nodes
+        .iter()
+        .filter(|(name, node)| !matches!(node.step, Step::Done) && !turns.contains(name));
+    left.map(|(name, node)| NodeSaid {
+        node: name.clone(),
+        step: node.step,
+        reason: node.why.reason,
+        message: node.why.message.to_string(),
+        ends_by: node.why.who().phrase(),
+    })
+    .collect()
 }
 
 /// The minor version after the one that the cluster is at.

@@ -8,9 +8,10 @@ use crate::{
 use jiff::Timestamp;
 use k8s_openapi::api::authorization::v1::ResourceAttributes;
 use kube::{api::PostParams, core::DynamicObject};
+use numo_api::MutexRule;
 use numo_core::{
     Owner, OwnerKind,
-    action::{Action, NodePurpose},
+    action::{Action, JobRequest, NodePurpose},
     model::{self, Imagined},
     observed::Observed,
     report::Report,
@@ -89,12 +90,8 @@ pub(super) async fn rules(
     said
 }
 
-async fn try_job(
-    connection: &Connection,
-    place: &str,
-    store: &Store,
-    request: &numo_core::action::JobRequest,
-) -> RuleSaid {
+/// What the API server would say of a rule's Job, by dry run.
+async fn try_job(connection: &Connection, place: &str, store: &Store, request: &JobRequest) -> RuleSaid {
     let mut said = RuleSaid {
         rule: request.rule.to_string(),
         phase: request.phase.name(),
@@ -106,28 +103,14 @@ async fn try_job(
         "the rule is gone".clone_into(&mut said.message);
         return said;
     };
-    let body = runners::job::render(rule, request)
-        .and_then(|body| serde_json::from_value::<DynamicObject>(body).map_err(|error| error.to_string()));
-    let body = match body {
+    let body = match body_of(rule, request) {
         Ok(body) => body,
         Err(why) => {
             said.message = why;
             return said;
         }
     };
-    let params = PostParams {
-        dry_run: true,
-        field_manager: Some("numo-preview".to_owned()),
-    };
-    // It is numo that would create it.
-    let right = ResourceAttributes {
-        group: Some("batch".to_owned()),
-        resource: Some("jobs".to_owned()),
-        namespace: Some(request.job.namespace.clone()),
-        verb: Some("create".to_owned()),
-        ..ResourceAttributes::default()
-    };
-    if let Ok(false) = access::may(&connection.write, place, "numo", right).await {
+    if lacks_right(connection, place, &request.job.namespace).await {
         said.message = format!(
             "ServiceAccount {place}/numo may not create Jobs in namespace {0}: bind ClusterRole numo-rule-jobs there \
              (examples/invite-namespace.yaml)",
@@ -135,6 +118,10 @@ async fn try_job(
         );
         return said;
     }
+    let params = PostParams {
+        dry_run: true,
+        field_manager: Some("numo-preview".to_owned()),
+    };
     let api = watch::api(&connection.write, Kind::Job, &request.job.namespace);
     match api.create(&params, &body).await {
         Ok(_) => {
@@ -155,4 +142,22 @@ async fn try_job(
         Err(error) => said.message = format!("Job {}: {error}", request.job),
     }
     said
+}
+
+fn body_of(rule: &MutexRule, request: &JobRequest) -> Result<DynamicObject, String> {
+    let body = runners::job::render(rule, request)?;
+    serde_json::from_value(body).map_err(|error| error.to_string())
+}
+
+/// Whether numo, which would create them, may not create Jobs there. Where nobody says so, it may.
+async fn lacks_right(connection: &Connection, place: &str, namespace: &str) -> bool {
+    let right = ResourceAttributes {
+        group: Some("batch".to_owned()),
+        resource: Some("jobs".to_owned()),
+        namespace: Some(namespace.to_owned()),
+        verb: Some("create".to_owned()),
+        ..ResourceAttributes::default()
+    };
+    let may = access::may(&connection.write, place, "numo", right).await;
+    matches!(may, Ok(false))
 }

@@ -43,105 +43,127 @@ pub async fn run(args: RunArgs) -> Result<(), CliError> {
     let probe_address = address("--probe-address", &args.probe_address)?;
     let config = args.cluster.configuration().await?;
     let connection = client::connect(config, &format!("numo/{}", env!("CARGO_PKG_VERSION")))?;
-    let identity = args.identity.unwrap_or_else(identity);
-    let settings = Settings {
-        // In a Deployment the name of the instance is that of its pod.
-        own_pod: Some(Key::new(&args.namespace, &identity)),
-        namespace: args.namespace,
-        service_account: args.service_account,
-        run_namespaces: args
-            .run_namespaces
-            .into_iter()
-            .filter(|namespace| !namespace.is_empty())
-            .collect(),
-        plan_namespaces: args
-            .plan_namespaces
-            .into_iter()
-            .filter(|namespace| !namespace.is_empty())
-            .collect(),
-        plan_jobs: args.plans.settings()?,
-        only_looks: false,
-        leases_unavailable: None,
-    };
+    let identity = args.identity.clone().unwrap_or_else(identity);
+    let settings = settings(&args, &identity)?;
     let proxies = Proxies::from_env(|name| std::env::var(name).ok()).map_err(CliError::Wrong)?;
     let channels = ChannelOptions {
-        authorities: match &args.plans.plan_channel_ca {
-            None => Vec::new(),
-            Some(path) => {
-                let pem = read("--plan-channel-ca", path)?;
-                authorities(&pem).map_err(|error| {
-                    CliError::Wrong(format!("--plan-channel-ca {}: {error}", path.display()))
-                })?;
-                pem
-            }
-        },
+        authorities: trusted("--plan-channel-ca", args.plans.plan_channel_ca.as_deref())?,
         proxies: proxies.clone(),
     };
-    let cache = match args.cache_dir {
-        Some(folder) if folder.as_os_str() == "off" => None,
-        Some(folder) => Some(folder),
-        None => Some(std::env::temp_dir().join("numo-rules")),
-    };
-    let artifacts = ArtifactOptions {
-        folder: cache.as_deref().map(beside),
-        signers: signers(args.rule_keys, &args.rule_identities, args.sigstore_trusted_root)?,
-        authorities: match &args.registry_ca {
-            None => Vec::new(),
-            Some(path) => read("--registry-ca", path)?,
-        },
-        allowed: args
-            .registries
-            .into_iter()
-            .filter(|place| !place.is_empty())
-            .collect(),
-        plain: args.plain_registries,
-        proxies,
-        reach_loopback: args.registries_on_loopback,
-    };
-    if args.require_signatures {
-        asks_for_signatures(&artifacts.signers)?;
-    }
-    let prometheus = match args.prometheus_url {
-        None => None,
-        Some(url) => Some(PrometheusServer {
-            url,
-            token: args.prometheus_token_file,
-            authorities: match &args.prometheus_ca {
-                None => Vec::new(),
-                Some(path) => {
-                    let pem = read("--prometheus-ca", path)?;
-                    authorities(&pem).map_err(|error| {
-                        CliError::Wrong(format!("--prometheus-ca {}: {error}", path.display()))
-                    })?;
-                    pem
-                }
-            },
-        }),
-    };
-    let certs = match args.webhook_certs.as_str() {
-        "off" => None,
-        "self" => Some(WebhookCerts::SelfMade),
-        folder => Some(WebhookCerts::Folder(PathBuf::from(folder))),
-    };
+    let evaluator = evaluator(&args, proxies)?;
     let options = operator::Options {
-        webhook: certs.map(|certs| WebhookOptions {
-            address: args.webhook_address,
-            certs,
-        }),
+        webhook: webhook(&args),
         settings,
         metrics_address,
         probe_address,
         identity,
         channels,
-        evaluator: EvaluatorOptions {
-            cache,
-            artifacts,
-            prometheus,
-            cluster_networks: networks(args.cluster_networks),
-            secrets: args.rules_read_secrets,
-            reach_loopback: args.rules_reach_loopback,
-        },
+        evaluator,
     };
+    let stopped = stopped_by_signal();
+    // It holds the whole operator: on the stack it would be copied around.
+    Box::pin(operator::run(connection, options, stopped)).await?;
+    Ok(())
+}
+
+/// What decisions are made with.
+fn settings(args: &RunArgs, identity: &str) -> Result<Settings, CliError> {
+    let named = |namespaces: &[String]| {
+        let named = namespaces.iter().filter(|namespace| !namespace.is_empty());
+        named.cloned().collect()
+    };
+    Ok(Settings {
+        // In a Deployment the name of the instance is that of its pod.
+        own_pod: Some(Key::new(&args.namespace, identity)),
+        namespace: args.namespace.clone(),
+        service_account: args.service_account.clone(),
+        run_namespaces: named(&args.run_namespaces),
+        plan_namespaces: named(&args.plan_namespaces),
+        plan_jobs: args.plans.settings()?,
+        only_looks: false,
+        leases_unavailable: None,
+    })
+}
+
+/// What rules are fetched, compiled and asked with.
+fn evaluator(args: &RunArgs, proxies: Proxies) -> Result<EvaluatorOptions, CliError> {
+    let cache = match &args.cache_dir {
+        Some(folder) if folder.as_os_str() == "off" => None,
+        Some(folder) => Some(folder.clone()),
+        None => Some(std::env::temp_dir().join("numo-rules")),
+    };
+    let artifacts = artifacts(args, cache.as_deref().map(beside), proxies)?;
+    if args.require_signatures {
+        asks_for_signatures(&artifacts.signers)?;
+    }
+    Ok(EvaluatorOptions {
+        cache,
+        artifacts,
+        prometheus: prometheus(args)?,
+        cluster_networks: networks(args.cluster_networks.clone()),
+        secrets: args.rules_read_secrets,
+        reach_loopback: args.rules_reach_loopback,
+    })
+}
+
+/// Where components come from, and who must have signed them. `folder`: where they are kept.
+fn artifacts(args: &RunArgs, folder: Option<PathBuf>, proxies: Proxies) -> Result<ArtifactOptions, CliError> {
+    let allowed = args.registries.iter().filter(|place| !place.is_empty());
+    Ok(ArtifactOptions {
+        folder,
+        signers: signers(
+            args.rule_keys.clone(),
+            &args.rule_identities,
+            args.sigstore_trusted_root.clone(),
+        )?,
+        authorities: match &args.registry_ca {
+            None => Vec::new(),
+            Some(path) => read("--registry-ca", path)?,
+        },
+        allowed: allowed.cloned().collect(),
+        plain: args.plain_registries.clone(),
+        proxies,
+        reach_loopback: args.registries_on_loopback,
+    })
+}
+
+/// The server that PrometheusQuery rules ask, if there is one.
+fn prometheus(args: &RunArgs) -> Result<Option<PrometheusServer>, CliError> {
+    let Some(url) = args.prometheus_url.clone() else {
+        return Ok(None);
+    };
+    Ok(Some(PrometheusServer {
+        url,
+        token: args.prometheus_token_file.clone(),
+        authorities: trusted("--prometheus-ca", args.prometheus_ca.as_deref())?,
+    }))
+}
+
+/// Where NodeMaintenances are judged, unless that is off.
+fn webhook(args: &RunArgs) -> Option<WebhookOptions> {
+    let certs = match args.webhook_certs.as_str() {
+        "off" => return None,
+        "self" => WebhookCerts::SelfMade,
+        folder => WebhookCerts::Folder(PathBuf::from(folder)),
+    };
+    Some(WebhookOptions {
+        address: args.webhook_address,
+        certs,
+    })
+}
+
+/// The PEM file that a flag names; it must hold authorities.
+fn trusted(flag: &str, path: Option<&Path>) -> Result<Vec<u8>, CliError> {
+    let Some(path) = path else {
+        return Ok(Vec::new());
+    };
+    let pem = read(flag, path)?;
+    authorities(&pem).map_err(|error| CliError::Wrong(format!("{flag} {}: {error}", path.display())))?;
+    Ok(pem)
+}
+
+/// Turns true at SIGTERM or SIGINT; a second signal ends the process.
+fn stopped_by_signal() -> watch::Receiver<bool> {
     let (stop, stopped) = watch::channel(false);
     tokio::spawn(async move {
         signalled().await;
@@ -151,9 +173,7 @@ pub async fn run(args: RunArgs) -> Result<(), CliError> {
         signalled().await;
         std::process::exit(130);
     });
-    // It holds the whole operator: on the stack it would be copied around.
-    Box::pin(operator::run(connection, options, stopped)).await?;
-    Ok(())
+    stopped
 }
 
 /// The networks that were given, and the address at which every pod finds the API server.

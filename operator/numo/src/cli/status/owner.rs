@@ -145,24 +145,35 @@ impl OwnerLine {
             let _ = writeln!(text, "  steps   {}", steps.join(", "));
             let _ = writeln!(text, "  ends    {}", self.eta);
         }
-        if !self.pools.is_empty() {
-            let mut table = Table::new(2, ["POOL", "CONFIG", "PAUSED", "NODES", "OUTDATED"], output);
-            for pool in &self.pools {
-                let paused = match (pool.paused, pool.paused_by_numo) {
-                    (true, true) => "by numo",
-                    (true, false) => "by another",
-                    (false, _) => "no",
-                };
-                table.row([
-                    pool.name.as_str().into(),
-                    pool.config.as_str().into(),
-                    paused.into(),
-                    pool.nodes.to_string().into(),
-                    pool.outdated.to_string().into(),
-                ]);
-            }
-            text.push_str(&table.text());
+        self.write_pools(&mut text, output);
+        self.write_behind(&mut text, look, output);
+        text
+    }
+
+    fn write_pools(&self, text: &mut String, output: OutputArgs) {
+        if self.pools.is_empty() {
+            return;
         }
+        let mut table = Table::new(2, ["POOL", "CONFIG", "PAUSED", "NODES", "OUTDATED"], output);
+        for pool in &self.pools {
+            let paused = match (pool.paused, pool.paused_by_numo) {
+                (true, true) => "by numo",
+                (true, false) => "by another",
+                (false, _) => "no",
+            };
+            table.row([
+                pool.name.as_str().into(),
+                pool.config.as_str().into(),
+                paused.into(),
+                pool.nodes.to_string().into(),
+                pool.outdated.to_string().into(),
+            ]);
+        }
+        text.push_str(&table.text());
+    }
+
+    /// Nodes that are not done, as many as are shown.
+    fn write_behind(&self, text: &mut String, look: &Look, output: OutputArgs) {
         let shown = if output.is_wide() { usize::MAX } else { SHOWN };
         if !self.behind.is_empty() {
             let change = if output.is_wide() { "NODECHANGE" } else { "" };
@@ -197,6 +208,5 @@ impl OwnerLine {
                 "  and {more} more (-o wide); `numo explain NODE` says why one waits"
             );
         }
-        text
     }
 }

@@ -39,6 +39,8 @@ use kube::Client;
 use numo_core::action::Action;
 
 /// Carries out one action, and puts the answer into the store.
+///
+/// It is over sixty lines because each action has its arm here, and nothing else: a reader finds all that numo writes.
 pub async fn apply(
     client: &Client,
     store: &mut Store,

@@ -60,7 +60,6 @@ pub(super) async fn definitions(connection: &Connection, found: &mut Findings) {
         let name = wanted.name_any();
         let kind = &wanted.spec.names.kind;
         let is_others = matches!(kind.as_str(), "NodeMaintenance" | "Plan");
-        let own = &wanted.spec.versions[0].name;
         match api.get_opt(&name).await {
             Err(error) => found.unknown(&format!("CustomResourceDefinition {name}"), &error),
             Ok(None) if is_others => found.note(
@@ -70,42 +69,7 @@ pub(super) async fn definitions(connection: &Connection, found: &mut Findings) {
             Ok(None) => missing.push(name),
             Ok(Some(crd)) => {
                 number += 1;
-                let Some(has) = fields(&crd, own) else {
-                    let message = format!("CustomResourceDefinition {name} does not serve version {own}");
-                    found.wrong(
-                        message,
-                        "install the definitions of this numo: numo crds | kubectl apply --server-side -f -",
-                    );
-                    continue;
-                };
-                let lacks: Vec<String> = fields(&wanted, own)
-                    .unwrap_or_default()
-                    .difference(&has)
-                    .cloned()
-                    .collect();
-                let gates: Vec<&str> = OWN_FIELDS
-                    .into_iter()
-                    .filter(|field| lacks.iter().any(|one| one == field))
-                    .collect();
-                if is_others && !gates.is_empty() {
-                    found.note(
-                        format!(
-                            "CustomResourceDefinition {name} is another operator's and drops {}",
-                            gates.join(" and ")
-                        ),
-                        "gate such objects by a MutexBinding, or install numo's definition",
-                    );
-                } else if !is_others && !lacks.is_empty() {
-                    let first = lacks.iter().take(3).cloned().collect::<Vec<_>>().join(", ");
-                    let message = format!(
-                        "CustomResourceDefinition {name} lacks {} of this numo: {first}",
-                        counted(lacks.len(), "field")
-                    );
-                    found.wrong(
-                        message,
-                        "install the definitions of this numo: numo crds | kubectl apply --server-side -f -; Helm and OLM do so too",
-                    );
-                }
+                compare(&wanted, &crd, is_others, found);
             }
         }
     }
@@ -119,6 +83,54 @@ pub(super) async fn definitions(connection: &Connection, found: &mut Findings) {
         found.ok(format!(
             "all {number} definitions are there, with every field of this numo"
         ));
+    }
+}
+
+/// Whether a definition serves every field of numo's own. Of another operator's only the fields count that gate objects.
+fn compare(
+    wanted: &CustomResourceDefinition,
+    crd: &CustomResourceDefinition,
+    is_others: bool,
+    found: &mut Findings,
+) {
+    let name = wanted.name_any();
+    let own = &wanted.spec.versions[0].name;
+    let Some(has) = fields(crd, own) else {
+        let message = format!("CustomResourceDefinition {name} does not serve version {own}");
+        found.wrong(
+            message,
+            "install the definitions of this numo: numo crds | kubectl apply --server-side -f -",
+        );
+        return;
+    };
+    let lacks: Vec<String> = fields(wanted, own)
+        .unwrap_or_default()
+        .difference(&has)
+        .cloned()
+        .collect();
+    let gates: Vec<&str> = OWN_FIELDS
+        .into_iter()
+        .filter(|field| lacks.iter().any(|one| one == field))
+        .collect();
+    if is_others && !gates.is_empty() {
+        found.note(
+            format!(
+                "CustomResourceDefinition {name} is another operator's and drops {}",
+                gates.join(" and ")
+            ),
+            "gate such objects by a MutexBinding, or install numo's definition",
+        );
+    } else if !is_others && !lacks.is_empty() {
+        let first = lacks.iter().take(3).cloned().collect::<Vec<_>>().join(", ");
+        let message = format!(
+            "CustomResourceDefinition {name} lacks {} of this numo: {first}",
+            counted(lacks.len(), "field")
+        );
+        found.wrong(
+            message,
+            "install the definitions of this numo: numo crds | kubectl apply --server-side -f -; Helm and OLM do so \
+             too",
+        );
     }
 }
 

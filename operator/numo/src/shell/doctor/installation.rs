@@ -22,46 +22,16 @@ pub(super) async fn installation(connection: &Connection, namespace: &str, found
     match api.list(&params).await {
         Err(error) => found.unknown("Deployments of numo", &error),
         Ok(list) => {
-            let here = list
-                .items
-                .iter()
-                .find(|one| one.namespace().as_deref() == Some(namespace));
-            match here {
+            let is_here = |one: &&Deployment| one.namespace().as_deref() == Some(namespace);
+            let (here, elsewhere): (Vec<_>, Vec<_>) = list.items.iter().partition(is_here);
+            match here.first() {
                 None => found.note(
                     format!("there is no Deployment of numo in namespace {namespace}"),
                     "install it, name its namespace with --namespace, or run it out of the cluster",
                 ),
-                Some(one) => {
-                    let wanted = one.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
-                    let ready = one
-                        .status
-                        .as_ref()
-                        .and_then(|status| status.ready_replicas)
-                        .unwrap_or(0);
-                    let name = format!("Deployment {namespace}/{}", one.name_any());
-                    if wanted == 0 {
-                        found.wrong(
-                            format!("{name} is scaled to 0"),
-                            format!(
-                                "kubectl -n {namespace} scale deployment {} --replicas 2",
-                                one.name_any()
-                            ),
-                        );
-                    } else if ready == 0 {
-                        found.wrong(
-                            format!("{name} has no ready pod of {wanted}"),
-                            format!("kubectl -n {namespace} describe pods -l app.kubernetes.io/name=numo"),
-                        );
-                    } else {
-                        found.ok(format!("{name}: {ready} of {wanted} pods are ready"));
-                    }
-                }
+                Some(one) => own(one, namespace, found),
             }
-            for other in list
-                .items
-                .iter()
-                .filter(|one| one.namespace().as_deref() != Some(namespace))
-            {
+            for other in elsewhere {
                 let place = other.namespace().unwrap_or_default();
                 found.wrong(
                     format!(
@@ -87,6 +57,33 @@ pub(super) async fn installation(connection: &Connection, namespace: &str, found
             format!("kubectl create namespace {}", marks::LEASE_NAMESPACE),
         ),
         Ok(Some(_)) => {}
+    }
+}
+
+/// Whether the Deployment of the namespace has a pod that is ready.
+fn own(one: &Deployment, namespace: &str, found: &mut Findings) {
+    let wanted = one.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
+    let ready = one
+        .status
+        .as_ref()
+        .and_then(|status| status.ready_replicas)
+        .unwrap_or(0);
+    let name = format!("Deployment {namespace}/{}", one.name_any());
+    if wanted == 0 {
+        found.wrong(
+            format!("{name} is scaled to 0"),
+            format!(
+                "kubectl -n {namespace} scale deployment {} --replicas 2",
+                one.name_any()
+            ),
+        );
+    } else if ready == 0 {
+        found.wrong(
+            format!("{name} has no ready pod of {wanted}"),
+            format!("kubectl -n {namespace} describe pods -l app.kubernetes.io/name=numo"),
+        );
+    } else {
+        found.ok(format!("{name}: {ready} of {wanted} pods are ready"));
     }
 }
 

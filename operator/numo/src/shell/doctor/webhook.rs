@@ -2,7 +2,7 @@
 
 use super::finding::Findings;
 use crate::shell::client::Connection;
-use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use k8s_openapi::api::admissionregistration::v1::{ValidatingWebhook, ValidatingWebhookConfiguration};
 use kube::{
     Api, ResourceExt,
     api::{DynamicObject, ListParams, PostParams},
@@ -19,6 +19,9 @@ fn is_own(configuration: &ValidatingWebhookConfiguration, namespace: &str) -> bo
     configuration.name_any() == OWN_WEBHOOK || services.any(|service| service.namespace == namespace)
 }
 
+/// The node of the maintenance that is asked for.
+const NOBODY: &str = "numo-doctor-asks-for-no-node";
+
 pub(super) async fn webhook(connection: &Connection, namespace: &str, found: &mut Findings) {
     let api: Api<ValidatingWebhookConfiguration> = Api::all(connection.read.clone());
     let all = match api.list(&ListParams::default()).await {
@@ -31,9 +34,7 @@ pub(super) async fn webhook(connection: &Connection, namespace: &str, found: &mu
         .partition(|one| is_own(one, namespace));
     let others: Vec<String> = others.iter().map(ResourceExt::name_any).collect();
     let own = own.into_iter().next();
-    let own_name = own
-        .as_ref()
-        .map_or_else(|| OWN_WEBHOOK.to_owned(), ResourceExt::name_any);
+    let own_name = own.as_ref().map(ResourceExt::name_any);
     if own.is_none() {
         found.note(
             "the admission of NodeMaintenances is not installed: the same checks come as conditions",
@@ -43,9 +44,8 @@ pub(super) async fn webhook(connection: &Connection, namespace: &str, found: &mu
             return;
         }
     }
-    let is_installed = own.is_some();
     let hooks = own.and_then(|own| own.webhooks).unwrap_or_default();
-    let vouched = |hook: &k8s_openapi::api::admissionregistration::v1::ValidatingWebhook| {
+    let vouched = |hook: &ValidatingWebhook| {
         hook.client_config
             .ca_bundle
             .as_ref()
@@ -60,22 +60,39 @@ pub(super) async fn webhook(connection: &Connection, namespace: &str, found: &mu
             "numo fills it in within a minute if NUMO_WEBHOOK_CERTS is self; else fill it in by hand",
         );
     }
+    let answer = ask(connection).await;
+    note_answer(answer, own_name.as_deref(), &others, found);
+}
+
+/// Asks for the maintenance of a node that nobody has, by dry run.
+async fn ask(connection: &Connection) -> Result<DynamicObject, kube::Error> {
     let kind = GroupVersionKind::gvk(
         numo_api::node_maintenance::MEDIK8S_GROUP,
         "v1beta1",
         "NodeMaintenance",
     );
     let resource = ApiResource::from_gvk_with_plural(&kind, "nodemaintenances");
-    let nobody = "numo-doctor-asks-for-no-node";
     let tried =
-        DynamicObject::new("numo-doctor", &resource).data(serde_json::json!({"spec": {"nodeName": nobody}}));
+        DynamicObject::new("numo-doctor", &resource).data(serde_json::json!({"spec": {"nodeName": NOBODY}}));
     let dry = PostParams {
         dry_run: true,
         ..PostParams::default()
     };
     let api: Api<DynamicObject> = Api::all_with(connection.write.clone(), &resource);
-    match api.create(&dry, &tried).await {
-        Err(kube::Error::Api(status)) if status.message.contains(nobody) => {
+    api.create(&dry, &tried).await
+}
+
+/// What the answer says of the webhook. `own`: the configuration that leads to numo, where it is installed; `others`: those
+/// of other operators.
+fn note_answer(
+    answer: Result<DynamicObject, kube::Error>,
+    own: Option<&str>,
+    others: &[String],
+    found: &mut Findings,
+) {
+    let own_name = own.unwrap_or(OWN_WEBHOOK);
+    match answer {
+        Err(kube::Error::Api(status)) if status.message.contains(NOBODY) => {
             found.ok("the webhook answers: a NodeMaintenance of a node that is not there is refused");
         }
         Err(kube::Error::Api(status))
@@ -103,7 +120,7 @@ pub(super) async fn webhook(connection: &Connection, namespace: &str, found: &mu
             found.note("NodeMaintenances are not served: the webhook has nothing to do", "install its definition");
         }
         Err(error) => found.unknown("a NodeMaintenance by dry run", &error),
-        Ok(_) if !is_installed => {}
+        Ok(_) if own.is_none() => {}
         Ok(_) => found.wrong(
             "a NodeMaintenance of a node that is not there is admitted: the webhook is not asked",
             "compare ValidatingWebhookConfiguration numo with deploy/kustomize/components/webhook",

@@ -135,14 +135,9 @@ impl Artifacts {
         let (signers, policies) = self.policies(spec).map_err(NotFetched::Unfetched)?;
         let credentials = self.credentials(namespace, spec).await?;
         let registry = self.registry(closed).await?;
-        let pinned = match (&reference.version, known(&reference, resolved)) {
-            (Version::Digest(digest), _) => reference.pinned(digest.clone()),
-            (Version::Tag(_), Some(pinned)) => pinned,
-            (Version::Tag(_), None) => registry
-                .resolve(&reference, &credentials)
-                .await
-                .map_err(|error| unfetched(&error))?,
-        };
+        let pinned = pin(&registry, &reference, resolved, &credentials)
+            .await
+            .map_err(|error| unfetched(&error))?;
         let kept = self
             .store
             .as_ref()
@@ -401,6 +396,20 @@ fn is_allowed(allowed: &[String], reference: &Reference) -> bool {
             let rest = path.strip_prefix(place.trim_end_matches('/'));
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         })
+}
+
+/// The image with its digest. `resolved` is what its tag was resolved to before.
+async fn pin(
+    registry: &Registry,
+    reference: &Reference,
+    resolved: Option<&str>,
+    credentials: &Credentials,
+) -> Result<Pinned, OciError> {
+    match (&reference.version, known(reference, resolved)) {
+        (Version::Digest(digest), _) => Ok(reference.pinned(digest.clone())),
+        (Version::Tag(_), Some(pinned)) => Ok(pinned),
+        (Version::Tag(_), None) => registry.resolve(reference, credentials).await,
+    }
 }
 
 /// What the tag of this reference was resolved to, if that was of the same repository.

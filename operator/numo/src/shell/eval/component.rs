@@ -55,14 +55,7 @@ impl Inner {
             compiled: None,
             status: None,
         };
-        let loaded = match self.engine() {
-            Ok(begun) => begun
-                .engine
-                .load_for(&key.namespace, &fetched.component)
-                .await
-                .map_err(|refused| (wasm::reason(&refused), refused.message)),
-            Err(fault) => Err(fault),
-        };
+        let loaded = self.load(key, &fetched.component).await;
         let component = match loaded {
             Ok(component) => component,
             Err(fault) => {
@@ -74,26 +67,12 @@ impl Inner {
         let returns = self
             .engine()
             .is_ok_and(|begun| begun.engine.cached(component.digest()).is_some());
-        examined.status = Some(WasmStatus {
-            image: fetched.image.map(|image| image.to_string()),
-            version: fetched.version,
-            signer: fetched
-                .verified
-                .and_then(Result::ok)
-                .map(|signer| clip(&signer, 2048)),
-            ..wasm::describe(&component, &terms)
-        });
+        examined.status = Some(status_of(fetched, &component, &terms));
         let fits = match wasm::mismatch(rule, &component, &terms) {
             Ok(()) => validate(&component, &spec).await,
             Err(fault) => Err(fault),
         };
-        let fits = match fits {
-            Ok(()) if !returns && !self.has_room(key, component.compiled_bytes()) => Err((
-                Reason::NoRoom,
-                "found no room for its component: numo has no cache for it (--cache-dir), and the components of other rules take what memory \
-                 there is"
-                    .to_owned(),
-            )),
+        let fits = match fits.and_then(|()| self.finds_room(key, &component, returns)) {
             Ok(()) => self.lends_inside(&key.namespace, &terms).await?,
             Err(fault) => Err(fault),
         };
@@ -103,6 +82,22 @@ impl Inner {
             spec,
         });
         Some((examined, component))
+    }
+
+    async fn load(&self, key: &Key, component: &[u8]) -> Result<Rule, Fault> {
+        let begun = self.engine()?;
+        let loaded = begun.engine.load_for(&key.namespace, component).await;
+        loaded.map_err(|refused| (wasm::reason(&refused), refused.message))
+    }
+
+    /// Whether the memory that components may take has room for this one. One that `returns` from the cache needs none.
+    fn finds_room(&self, key: &Key, component: &Rule, returns: bool) -> Result<(), Fault> {
+        if returns || self.has_room(key, component.compiled_bytes()) {
+            return Ok(());
+        }
+        let message = "found no room for its component: numo has no cache for it (--cache-dir), and the components of \
+                       other rules take what memory there is";
+        Err((Reason::NoRoom, message.to_owned()))
     }
 
     /// The component of a rule.
@@ -272,6 +267,19 @@ fn entry(map: &Item, key: &str) -> Option<Vec<u8>> {
         return Some(bytes);
     }
     map.at::<String>(&["data", key]).map(String::into_bytes)
+}
+
+/// What the status says of a component.
+fn status_of(fetched: Fetched, component: &Rule, terms: &Terms) -> WasmStatus {
+    WasmStatus {
+        image: fetched.image.map(|image| image.to_string()),
+        version: fetched.version,
+        signer: fetched
+            .verified
+            .and_then(Result::ok)
+            .map(|signer| clip(&signer, 2048)),
+        ..wasm::describe(component, terms)
+    }
 }
 
 /// Has the component check its configuration.

@@ -321,6 +321,7 @@ fn read(found: Vec<Found>) -> Result<Map<String, Value>, Fault> {
     Ok(all)
 }
 
+/// The objects that one name stands for.
 async fn one(
     wanted: &CelObjects,
     request: &EvaluationRequest,
@@ -338,10 +339,9 @@ async fn one(
         })?;
         Ok::<_, Fault>(())
     };
-    let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
-    let namespace = given(&wanted.namespace);
+    let namespace = given(wanted.namespace.as_ref());
     let refused = |error: HostError| refused(field, &error);
-    if let Some(name) = given(&wanted.object_name) {
+    if let Some(name) = given(wanted.object_name.as_ref()) {
         let object = ObjectRef {
             api_version: wanted.api_version.clone(),
             kind: wanted.kind.clone(),
@@ -352,23 +352,7 @@ async fn one(
         found.as_ref().map_or(Ok(()), &mut spend)?;
         return Ok(Objects::One(found));
     }
-    let fill = |text: &Option<String>| {
-        let text = given(text);
-        let filled = text.map(|text| facts::fill(&text, request, facts::in_selector));
-        filled
-            .transpose()
-            .map_err(|error| (Reason::RuleError, format!("{field}: {error}")))
-    };
-    let mut query = ListQuery {
-        api_version: wanted.api_version.clone(),
-        kind: wanted.kind.clone(),
-        namespace,
-        label_selector: fill(&wanted.label_selector)?,
-        field_selector: fill(&wanted.field_selector)?,
-        live: false,
-        limit: PAGE,
-        continue_token: None,
-    };
+    let mut query = query(wanted, request, namespace, field)?;
     let mut items = Vec::new();
     loop {
         let page = reader.list(&query).await.map_err(refused)?;
@@ -385,6 +369,36 @@ async fn one(
             None => return Ok(Objects::All(items)),
         }
     }
+}
+
+fn given(text: Option<&String>) -> Option<String> {
+    text.filter(|text| !text.is_empty()).cloned()
+}
+
+/// What is listed of the objects of a name.
+fn query(
+    wanted: &CelObjects,
+    request: &EvaluationRequest,
+    namespace: Option<String>,
+    field: &str,
+) -> Result<ListQuery, Fault> {
+    let fill = |text: Option<&String>| {
+        let text = given(text);
+        let filled = text.map(|text| facts::fill(&text, request, facts::in_selector));
+        filled
+            .transpose()
+            .map_err(|error| (Reason::RuleError, format!("{field}: {error}")))
+    };
+    Ok(ListQuery {
+        api_version: wanted.api_version.clone(),
+        kind: wanted.kind.clone(),
+        namespace,
+        label_selector: fill(wanted.label_selector.as_ref())?,
+        field_selector: fill(wanted.field_selector.as_ref())?,
+        live: false,
+        limit: PAGE,
+        continue_token: None,
+    })
 }
 
 /// What a read that failed means.
