@@ -22,7 +22,7 @@ use numo_core::{
     ledger,
     lint::{
         checks::{Checked, breach, passed},
-        table::{Checks, Sight, keep},
+        table::{Checks, Seen, keep},
     },
     observed::{ChangeView, Map, NodeView, Observed, OwnerView, RuleView},
     pass::Pass,
@@ -327,7 +327,7 @@ impl Turn for Painting<'_, '_> {
 
 /// What is checked of its writes.
 struct Lint<'a> {
-    sight: Sight<'a>,
+    sight: Seen<'a>,
     rules: Vec<(Key, Option<&'a RuleView>)>,
     hours: Option<&'a Result<Hours, String>>,
 }
@@ -382,7 +382,7 @@ fn decision(cluster: &Cluster) -> (Decision, Vec<Breach>) {
         out: Decision::default(),
     };
     let mut decision = pass(&snapshot, view(), toy);
-    let sight = Sight {
+    let sight = Seen {
         now: now(),
         observed,
         owner: &OWNER,
@@ -502,7 +502,7 @@ fn the_table_of_checks_stops_what_a_new_kind_of_owner_must_not_do() {
         action,
         event: None,
     };
-    let sight = Sight {
+    let sight = Seen {
         now: now(),
         observed,
         owner: &OWNER,
