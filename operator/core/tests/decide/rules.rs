@@ -545,12 +545,18 @@ fn a_pre_run_rule_is_not_asked_again_while_no_node_can_begin() {
     );
     // One that was begun to be asked comes to its end, whatever has closed since.
     check(
-        &cluster(monday, "node a worker 4.16.0\n job start/PreRun/2 of - Complete read"),
+        &cluster(
+            monday,
+            "node a worker 4.16.0\n job start/PreRun/2 of - Complete read",
+        ),
         "hold RuleRunning\n > record start/PreRun/2 Pass",
     );
     // It is asked once for all nodes that could begin.
     check(
-        &cluster("{maxUnavailable: 2}", "node a worker 4.16.0\n node b worker 4.16.0"),
+        &cluster(
+            "{maxUnavailable: 2}",
+            "node a worker 4.16.0\n node b worker 4.16.0",
+        ),
         "hold RuleStarting
          node a Selected RuleStarting
          node b Selected RuleStarting

@@ -72,6 +72,10 @@ impl Judge {
                     && made.at >= round.at
                     && !runs
             });
+            let mut words = world.answered.iter();
+            let by_word = words.any(|one| {
+                one.rule == rule && one.phase == phase && one.node_uid == node.uid && one.at >= round.at
+            });
             let name_of_rule = rule.to_string();
             let mut verdicts = change.status.verdicts.iter();
             // Where one has failed for good, those after it are not asked.
@@ -79,7 +83,7 @@ impl Judge {
                 let is_of_rule = one.rule == name_of_rule && one.outcome != Outcome::Pass;
                 one.phase == phase && (is_of_rule || one.outcome == Outcome::Failure)
             });
-            if !by_job && !has_failed {
+            if !by_job && !by_word && !has_failed {
                 return breach("1", format!("{name} is uncordoned, {rule} was not asked before"));
             }
         }
@@ -395,7 +399,7 @@ fn is_selected(world: &World, seen: &Observed, owner: &Owner, node: &NodeView) -
 }
 
 /// Whether the node surely is not where the owner takes it.
-fn is_behind(world: &World, seen: &Observed, owner: &Owner, node: &NodeView) -> bool {
+pub(super) fn is_behind(world: &World, seen: &Observed, owner: &Owner, node: &NodeView) -> bool {
     if !is_selected(world, seen, owner, node) {
         return false;
     }

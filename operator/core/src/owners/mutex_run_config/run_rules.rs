@@ -30,7 +30,9 @@ pub(super) fn run_rules_hold(decision: &mut RunDecision<'_>, phase: Phase) -> Op
     }
     let now = match progress(view, &view.intent.rules, phase, decision.answers) {
         // Those that are due are asked by the first node that could begin.
-        Progress::Passed if phase == Phase::PreRun => grown_old(view, decision.answers).filter(|old| !is_asking(old)),
+        Progress::Passed if phase == Phase::PreRun => {
+            grown_old(view, decision.answers).filter(|old| !is_asking(old))
+        }
         other => Some(other),
     };
     match now.unwrap_or(Progress::Passed) {
