@@ -79,6 +79,8 @@ pub struct Judge {
     judged: usize,
     /// When the decision was made whose writes are judged (seconds since the beginning).
     decided_at: i64,
+    /// The journals that this decision ends.
+    ends: BTreeSet<Key>,
 }
 
 type Verdict = Result<(), String>;
@@ -212,7 +214,7 @@ impl Judge {
             self.alone(world, &turn)?;
             self.settings_admit(world, seen, owner, (key, node))?;
             self.in_hours(seen, owner, node, true)?;
-            self.asked_before_turn(world, seen, owner, node)?;
+            self.asked_before_turn(world, seen, owner, (key, node))?;
             if owner.kind == OwnerKind::MutexRunConfig {
                 self.run_admits(world, seen, &owner.key, node)?;
             } else {
@@ -422,7 +424,13 @@ impl Judge {
     /// 13: no rule of a turn that has changed nothing is asked out of hours.
     fn asked_in_hours(&self, seen: &Observed, owner: &Owner, request: &JobRequest) -> Verdict {
         let node = seen.nodes.get(&request.node);
-        match node.filter(|_| request.phase == Phase::Pre) {
+        let uid = seen.uid_of(owner).unwrap_or_default();
+        // Whose node was closed goes on, and a Pass that has grown old is asked for again.
+        let is_disrupted = |node: &NodeView| {
+            let disrupted = (uid.to_owned(), node.uid.clone());
+            node.unschedulable || self.disrupted.contains(&disrupted)
+        };
+        match node.filter(|node| request.phase == Phase::Pre && !is_disrupted(node)) {
             Some(node) => self.in_hours(seen, owner, node, false),
             None => Ok(()),
         }
@@ -508,6 +516,14 @@ impl Judge {
     /// What a decision must hold, whatever becomes of its writes.
     pub fn decided(&mut self, world: &World, seen: &Observed, owner: &Owner, decision: &Decision) -> Verdict {
         self.decided_at = world.now;
+        self.ends.clear();
+        for planned in &decision.actions {
+            if let Action::WriteJournal { key, status, .. } = &planned.action
+                && status.step.is_some_and(Step::is_terminal)
+            {
+                self.ends.insert(key.clone());
+            }
+        }
         says_something(seen, decision)?;
         asked::told_its_own(world, seen, owner, decision)?;
         settings::in_order(world, seen, owner, decision)?;

@@ -18,8 +18,10 @@ impl Judge {
         world: &World,
         seen: &Observed,
         owner: &Owner,
-        node: &NodeView,
+        (change, node): (&Key, &NodeView),
     ) -> Verdict {
+        let change = world.truth.changes.get(change);
+        let run = change.map_or("", |change| change.spec.target.run_id.as_str());
         let is_maintenance = matches!(owner.kind, OwnerKind::NodeMaintenance(_));
         if !is_maintenance && !is_behind(world, seen, owner, node) {
             return Ok(());
@@ -29,7 +31,9 @@ impl Judge {
                 continue;
             };
             let mut words = world.answered.iter();
-            let last = words.rfind(|one| one.rule == key && one.phase == phase && one.node_uid == node.uid);
+            let last = words.rfind(|one| {
+                one.rule == key && one.phase == phase && one.node_uid == node.uid && one.run == run
+            });
             let edition = rule.edition();
             let is_fresh = |at: i64| at <= self.decided_at && self.decided_at - at <= rule.pass_seconds;
             if !last.is_some_and(|one| one.passed && one.edition == edition && is_fresh(one.at)) {

@@ -138,8 +138,10 @@ impl Judge {
                 let mut turns = self.turns.iter();
                 turns.any(|(key, turn)| {
                     let change = seen.changes.get(key);
+                    // Its end may be refused by the server, and the next one begun all the same.
                     turn.owner == *owner
                         && turn.node_uid == other.uid
+                        && !self.ends.contains(key)
                         && change.is_some_and(|one| one.in_flight() && one.spec.target.run_id == run_id)
                 })
             };

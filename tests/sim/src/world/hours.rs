@@ -57,14 +57,15 @@ impl MeantHours {
         let mut window = json!({});
         let opening = |rng: &mut SmallRng| -> Value {
             let half_hours = |rng: &mut SmallRng, from: i64, to: i64| rng.random_range(from..to) * 1800;
-            match rng.random_range(0..4) {
+            match rng.random_range(0..8) {
                 0 => {
                     let minute = rng.random_range(0..4) * 15;
                     let each = rng.random_range(1..4);
-                    let lasts = half_hours(rng, 1, 4);
+                    // Shorter than the time to the next one.
+                    let lasts = half_hours(rng, 1, 2 * each);
                     json!({"cron": format!("{minute} */{each} * * *"), "durationSeconds": lasts})
                 }
-                1 => {
+                1 | 2 => {
                     let (from, to) = (half_hours(rng, 38, 47), half_hours(rng, 16, 26));
                     let mut opening = json!({"startTime": text(from), "endTime": text(to)});
                     if rng.random_bool(0.5) {
