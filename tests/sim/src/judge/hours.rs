@@ -70,7 +70,10 @@ fn all<'a>(seen: &'a Observed, owner: &Owner) -> (Vec<&'a Hours>, Vec<&'a String
 }
 
 fn is_open(hours: &Hours, at: i64) -> bool {
-    let second = |text: &str| text.parse::<jiff::Timestamp>().map_or(0, |time| time.as_second());
+    let second = |text: &str| {
+        text.parse::<jiff::Timestamp>()
+            .map_or(0, jiff::Timestamp::as_second)
+    };
     let mut freezes = hours.freezes.iter().flatten();
     if freezes.any(|freeze| second(&freeze.from) <= at && at < second(&freeze.to)) {
         return false;

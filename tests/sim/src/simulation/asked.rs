@@ -38,6 +38,8 @@ impl Simulation {
             view.generation = request.generation;
             (view.answer, view.waited, view.failures) = (None, None, 0);
         }
+        // Whoever asks is at work.
+        self.last_write = self.world.now;
         let at = self.world.now + self.world.thinking_time();
         self.asked.push((at, request.clone()));
     }
