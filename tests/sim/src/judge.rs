@@ -2,9 +2,11 @@
 //! still hold. It reads nothing of what numo thinks: what was admitted, what passed, what is to be
 //! restored it keeps for itself.
 
+mod asked;
 mod drain;
 mod end;
 mod fleet;
+pub mod hours;
 mod late;
 mod settings;
 
@@ -75,6 +77,10 @@ pub struct Judge {
     /// NodeChanges of which a person spoke before their first step.
     taken_back: BTreeSet<Key>,
     judged: usize,
+    /// When the decision was made whose writes are judged (seconds since the beginning).
+    decided_at: i64,
+    /// The journals that this decision ends.
+    ends: BTreeSet<Key>,
 }
 
 type Verdict = Result<(), String>;
@@ -115,6 +121,7 @@ impl Judge {
             }
             Action::CreateJob(request) => {
                 self.keeps_off(seen, request)?;
+                self.asked_in_hours(seen, owner, request)?;
                 return self.job(world, request);
             }
             _ => {}
@@ -206,6 +213,8 @@ impl Judge {
         if !is_begun {
             self.alone(world, &turn)?;
             self.settings_admit(world, seen, owner, (key, node))?;
+            self.in_hours(seen, owner, node, true)?;
+            self.asked_before_turn(world, seen, owner, (key, node))?;
             if owner.kind == OwnerKind::MutexRunConfig {
                 self.run_admits(world, seen, &owner.key, node)?;
             } else {
@@ -351,6 +360,7 @@ impl Judge {
         if node.unschedulable || !before.ready {
             return breach("1", format!("{name} was let go cordoned or not Ready"));
         }
+        self.in_hours(seen, owner, before, false)?;
         let rules = gating(seen, run, &BEFORE_RELEASE);
         self.rules_passed(world, seen, key, node, &rules)?;
         self.leased(world, seen, owner, node)?;
@@ -396,6 +406,8 @@ impl Judge {
                     && is_of_rule(&made.edition)
                     && (made.at >= began || world.people.journals_deleted)
             });
+            let may_count = |at: i64, edition: &str| !is_late(at) && is_of_rule(edition) && at >= began;
+            let passed = passed || asked::passed(world, (rule, *phase), (&node.uid, run_id), may_count);
             if !passed {
                 return breach(
                     "1",
@@ -407,6 +419,21 @@ impl Judge {
             }
         }
         Ok(())
+    }
+
+    /// 13: no rule of a turn that has changed nothing is asked out of hours.
+    fn asked_in_hours(&self, seen: &Observed, owner: &Owner, request: &JobRequest) -> Verdict {
+        let node = seen.nodes.get(&request.node);
+        let uid = seen.uid_of(owner).unwrap_or_default();
+        // Whose node was closed goes on, and a Pass that has grown old is asked for again.
+        let is_disrupted = |node: &NodeView| {
+            let disrupted = (uid.to_owned(), node.uid.clone());
+            node.unschedulable || self.disrupted.contains(&disrupted)
+        };
+        match node.filter(|node| request.phase == Phase::Pre && !is_disrupted(node)) {
+            Some(node) => self.in_hours(seen, owner, node, false),
+            None => Ok(()),
+        }
     }
 
     /// 3: one Job for one identity: owner, node, target, rule, phase, and the attempt of each.
@@ -487,8 +514,18 @@ impl Judge {
     }
 
     /// What a decision must hold, whatever becomes of its writes.
-    pub fn decided(&self, world: &World, seen: &Observed, owner: &Owner, decision: &Decision) -> Verdict {
+    pub fn decided(&mut self, world: &World, seen: &Observed, owner: &Owner, decision: &Decision) -> Verdict {
+        self.decided_at = world.now;
+        self.ends.clear();
+        for planned in &decision.actions {
+            if let Action::WriteJournal { key, status, .. } = &planned.action
+                && status.step.is_some_and(Step::is_terminal)
+            {
+                self.ends.insert(key.clone());
+            }
+        }
         says_something(seen, decision)?;
+        asked::told_its_own(world, seen, owner, decision)?;
         settings::in_order(world, seen, owner, decision)?;
         let run = seen.runs.get(&owner.key);
         let run = run.filter(|_| owner.kind == OwnerKind::MutexRunConfig);

@@ -5,8 +5,9 @@ mod deeds;
 
 use crate::world::World;
 use deeds::{
-    each_patch, each_setting, evict, forget_phase, forget_rules, give_back_first, hide_control_plane, is_of,
-    is_unshield, kill, lift_limits, lift_stops, take_new_for_old, tell, twice, untested, write_again,
+    each_hours, each_patch, each_setting, evict, forget_hours, forget_hours_of_runs, forget_phase,
+    forget_rules, give_back_first, hide_control_plane, is_of, is_unshield, kill, lift_limits, lift_stops,
+    take_new_for_old, tell, tell_of_others, twice, untested, write_again,
 };
 use jiff::{SignedDuration, Timestamp};
 use numo_api::{Order, Phase, Reason, marks, mutex_run_config::OnRefusal};
@@ -113,11 +114,25 @@ pub enum Mutation {
     TakesLeavingNodes,
     /// Rules of phase BeforeUncordon are not asked.
     UncordonsUnasked,
+    /// Hours of MutexRunConfigs do not count.
+    IgnoresHoursOfRuns,
+    /// Hours of Plans do not count, in `spec.mutex` and in MutexBindings.
+    IgnoresHoursOfPlans,
+    /// Hours of NodeMaintenances do not count.
+    IgnoresHoursOfMaintenances,
+    /// Freezes do not count.
+    IgnoresFreezes,
+    /// Nodes are begun in the last second of an opening, whatever must be left.
+    IgnoresEndsOfHours,
+    /// Rules of phase Admit are not asked.
+    BeginsUnasked,
+    /// A rule is told what others have said.
+    TellsOfOthers,
 }
 
 impl Mutation {
     /// Every one, with what the judge's verdict begins with.
-    pub const ALL: [(Self, &'static [&'static str]); 47] = [
+    pub const ALL: [(Self, &'static [&'static str]); 54] = [
         (Self::AsksNoRule, &["invariant 1:"]),
         (Self::BelievesOldPasses, &["invariant 1:"]),
         (Self::IgnoresBudgets, &["invariant 2:"]),
@@ -165,6 +180,13 @@ impl Mutation {
         (Self::UncordonsUnasked, &["invariant 1:"]),
         (Self::RollsWhenRefused, &["invariant 14:"]),
         (Self::RunsRulesAmongPlans, &["invariant 17:"]),
+        (Self::IgnoresHoursOfRuns, &["invariant 13:"]),
+        (Self::IgnoresHoursOfPlans, &["invariant 13:"]),
+        (Self::IgnoresHoursOfMaintenances, &["invariant 13:"]),
+        (Self::IgnoresFreezes, &["invariant 13:"]),
+        (Self::IgnoresEndsOfHours, &["invariant 13:"]),
+        (Self::BeginsUnasked, &["invariant 1:"]),
+        (Self::TellsOfOthers, &["invariant 7:"]),
     ];
 
     /// The time that the core is given.
@@ -223,6 +245,12 @@ impl Mutation {
             Self::SkipsSoak => each_setting!(view, soak_seconds, |_| None),
             Self::TakesLeavingNodes => view.nodes.values_mut().for_each(|node| node.leaving = None),
             Self::UncordonsUnasked => forget_phase(&mut view, Phase::BeforeUncordon),
+            Self::BeginsUnasked => forget_phase(&mut view, Phase::Admit),
+            Self::IgnoresHoursOfRuns => forget_hours_of_runs(&mut view),
+            Self::IgnoresHoursOfPlans => forget_hours(&mut view, "Plan"),
+            Self::IgnoresHoursOfMaintenances => forget_hours(&mut view, "NodeMaintenance"),
+            Self::IgnoresFreezes => each_hours(&mut view, |hours| hours.freezes = None),
+            Self::IgnoresEndsOfHours => each_hours(&mut view, |hours| hours.min_remaining_seconds = Some(0)),
             Self::SkipsDrain => view.pods.values_mut().for_each(std::collections::BTreeMap::clear),
             _ => return None,
         }
@@ -300,6 +328,7 @@ impl Mutation {
                 };
                 status.closed_since.is_none()
             }),
+            Self::TellsOfOthers => tell_of_others(world, decision),
             Self::WaitsInSilence => tell(decision, Reason::Progressing),
             Self::BlamesOthers => tell(decision, Reason::WaitingForTurn),
             _ => {}

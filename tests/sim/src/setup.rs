@@ -2,6 +2,7 @@
 //! plain, for a story, or drawn from a seed.
 
 mod fleet;
+mod more;
 
 use crate::world::{Act, Fault, Knobs, Span, World, timestamp};
 use numo_api::{
@@ -68,6 +69,7 @@ const STORY: Knobs = Knobs {
     cluster: [(15, 15), (300, 300), (900, 900)],
     jobs_failing: 0,
     jobs_hanging: 0,
+    asked: [0; 3],
 };
 
 /// How long things take when a seed draws.
@@ -81,6 +83,7 @@ const DRAWN: Knobs = Knobs {
     cluster: [(5, 60), (60, 600), (60, 1200)],
     jobs_failing: 0,
     jobs_hanging: 0,
+    asked: [10, 0, 0],
 };
 
 impl Setup {
@@ -185,6 +188,7 @@ impl Setup {
                 world.plan_act(at, act);
             }
         }
+        more::add(&mut world, seed, (faults, people), storm);
         let faults = if faults {
             draw_faults(rng)
         } else {

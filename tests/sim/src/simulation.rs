@@ -1,5 +1,6 @@
 //! The loop: see, decide, check, write, be interrupted, and go on. One operator, one virtual clock.
 
+mod asked;
 mod end;
 mod silence;
 mod status;
@@ -16,7 +17,7 @@ use crate::{
 };
 use numo_core::{
     Decision, Owner, Snapshot,
-    action::Planned,
+    action::{EvaluationRequest, Planned},
     decide, invariant,
     observed::{JobEnd, Key},
     report::Report,
@@ -52,6 +53,8 @@ pub struct Simulation {
     rng: SmallRng,
     /// Writes that a replaced leader has yet to send, with the time they come at.
     late: Vec<Late>,
+    /// The questions to rules that are under way, with the time at which their answers come.
+    asked: Vec<(i64, EvaluationRequest)>,
     /// A fault that is put into decisions, for a test of the judge.
     mutation: Option<Mutation>,
     /// How often it was decided, also to compare.
@@ -107,6 +110,7 @@ impl Simulation {
             people,
             rng: SmallRng::seed_from_u64(seed ^ 0x6e75_6d6f),
             late: Vec::new(),
+            asked: Vec::new(),
             mutation: None,
             decided: 0,
             owners_kind: Owners::Runs,
@@ -248,6 +252,8 @@ impl Simulation {
         if self.people || self.had_faults() {
             self.world.mend();
             self.rest()?;
+        } else if self.world.open_hours() {
+            self.rest()?;
         }
         self.well()
     }
@@ -255,6 +261,7 @@ impl Simulation {
     fn had_faults(&self) -> bool {
         self.faults.crash > 0
             || self.faults.refuse > 0
+            || self.world.answered.iter().any(|one| !one.passed)
             || self.world.jobs_made.iter().any(|made| made.completed.is_none())
     }
 
@@ -284,7 +291,8 @@ impl Simulation {
     fn next(&self) -> Option<i64> {
         let wake = self.wake.values().copied().min();
         let late = self.late.iter().map(|late| late.at).min();
-        let next = [self.world.next_event(), self.view.next(), wake, late];
+        let asked = self.asked.iter().map(|(at, _)| *at).min();
+        let next = [self.world.next_event(), self.view.next(), wake, late, asked];
         let next = next.into_iter().flatten().min()?;
         Some(next.max(self.world.now + 1))
     }
@@ -297,7 +305,8 @@ impl Simulation {
         loop {
             let writes = self.story.writes;
             self.catch_up()?;
-            if self.story.writes > writes {
+            // Hours may open after any silence, and the first that comes then is a question.
+            if self.story.writes > writes || !self.asked.is_empty() {
                 last_write = self.world.now;
             }
             self.not_silent()?;
@@ -334,6 +343,7 @@ impl Simulation {
         for _ in 0..MAX_PASSES_AT_ONCE {
             self.view.watch(&mut self.world, self.faults.lag, &mut self.rng);
             self.dirty |= self.view.deliver(&self.world);
+            self.dirty |= self.hear();
             self.judge.watch(&self.world)?;
             let now = self.world.now;
             let due: Vec<Owner> = self
@@ -431,6 +441,7 @@ impl Simulation {
         if self.answered_at.insert(owner.clone(), now) != Some(now) {
             answers.drains.clear();
         }
+        let mut asked = Vec::new();
         for question in &decision.questions {
             match question {
                 Question::Evidence { job, .. } => {
@@ -459,9 +470,13 @@ impl Simulation {
                     let words = self.world.blocked(node, Some(pods));
                     answers.drains.insert(node.clone(), words);
                 }
-                // No rule of these worlds is a component, no pod has a volume, no Plan a channel.
-                Question::Evaluate(_) | Question::Volumes { .. } | Question::Channel { .. } => {}
+                Question::Evaluate(request) => asked.push((**request).clone()),
+                // No pod of these worlds has a volume, and no Plan a channel.
+                Question::Volumes { .. } | Question::Channel { .. } => {}
             }
+        }
+        for request in &asked {
+            self.ask(request);
         }
         !decision.questions.is_empty()
     }
@@ -484,6 +499,7 @@ impl Simulation {
     fn stop(&mut self, down: i64) {
         self.story.crashes += 1;
         self.answers.clear();
+        self.asked.clear();
         self.wake.clear();
         self.reports.clear();
         self.down_until = self.world.now + down;

@@ -5,7 +5,7 @@
 use numo_api::DirectiveAction;
 use numo_sim::{
     Owners, Setup, Simulation, Story,
-    world::{Act, FleetAct},
+    world::{Act, BindingEdit, FleetAct, MeantHours},
 };
 
 fn told(owners: Owners, interfere: impl Fn(&mut Setup), tell: bool) -> Result<Story, String> {
@@ -103,6 +103,31 @@ fn a_plan_can_be_given_up_before_any_write() {
 #[test]
 fn the_window_of_a_plan_can_close_before_any_write() {
     check_fleet("a window", &FleetAct::SetWindow(14 * 3600, 15 * 3600));
+}
+
+#[test]
+fn hours_can_close_before_any_write() {
+    check_act(
+        "closed hours",
+        &Act::SetHours(Box::new(MeantHours::of_the_evening()), 1200),
+    );
+}
+
+#[test]
+fn a_binding_can_be_edited_before_any_write() {
+    for edit in BindingEdit::EACH {
+        check_fleet("an edit of a MutexBinding", &FleetAct::EditBinding(edit, 1200));
+    }
+}
+
+#[test]
+fn a_node_of_the_control_plane_can_fail_before_any_write() {
+    for act in [Act::Sicken(1200), Act::Cordon(1200), Act::RecreateNode] {
+        check_act(
+            "a fault of the control plane",
+            &Act::OnControlPlane(Box::new(act)),
+        );
+    }
 }
 
 #[test]

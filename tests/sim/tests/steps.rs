@@ -3,7 +3,10 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "tests")]
 
 use numo_api::Strategy;
-use numo_sim::{Setup, Simulation, Story, world::Act};
+use numo_sim::{
+    Setup, Simulation, Story,
+    world::{Act, MeantHours},
+};
 
 const STRATEGIES: [Strategy; 2] = [Strategy::DesiredConfig, Strategy::CanaryPool];
 
@@ -68,6 +71,12 @@ fn the_run_can_be_given_up_and_taken_up_before_any_write() {
 #[test]
 fn the_run_can_be_suspended_before_any_write() {
     check("a suspension", act(&Act::Suspend(1200)));
+}
+
+#[test]
+fn the_hours_of_the_run_can_close_before_any_write() {
+    let hours = Box::new(MeantHours::of_the_evening());
+    check("closed hours", act(&Act::SetHours(hours, 1200)));
 }
 
 #[test]

@@ -9,8 +9,8 @@ use crate::time::words;
 use cronexpr::{Crontab, FallbackTimezoneOption, ParseOptions};
 use jiff::{
     SignedDuration, Timestamp, ToSpan as _,
-    civil::{Date, Time},
-    tz::TimeZone,
+    civil::{Date, DateTime, Time},
+    tz::{AmbiguousOffset, TimeZone},
 };
 use numo_api::{hours, plan::DAYS};
 
@@ -342,6 +342,17 @@ fn span(
     }
     let (start, end) = times.unwrap_or((Time::midnight(), Time::midnight()));
     let last = if end <= start { date.tomorrow().ok()? } else { date };
+    let is_skipped = |time: DateTime| {
+        let offset = zone.to_ambiguous_timestamp(time).offset();
+        matches!(offset, AmbiguousOffset::Gap { .. })
+    };
+    let end_is_skipped = || {
+        let last_second = last.to_datetime(end).checked_sub(1.second());
+        last_second.is_ok_and(is_skipped)
+    };
+    if is_skipped(date.to_datetime(start)) && end_is_skipped() {
+        return None;
+    }
     let at = |date: Date, time: Time| {
         let zoned = date.to_datetime(time).to_zoned(zone.clone()).ok()?;
         Some(zoned.timestamp())

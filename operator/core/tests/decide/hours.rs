@@ -107,6 +107,10 @@ fn the_clocks_going_forward_shorten_a_night_and_going_back_lengthen_it() {
         &[("2027-03-22T12:00:00Z", "shut until 2027-04-04T00:00:00Z")],
     );
     check_times(
+        json!({"timeZone": "Europe/Warsaw", "openings": [{"startTime": "02:10", "endTime": "02:40"}]}),
+        &[("2027-03-28T01:15:00Z", "shut until 2027-03-29T00:10:00Z")],
+    );
+    check_times(
         json!({"timeZone": "Europe/Warsaw", "openings": [{"startTime": "02:00", "endTime": "03:00"}]}),
         &[("2027-03-28T00:30:00Z", "shut until 2027-03-29T00:00:00Z")],
     );

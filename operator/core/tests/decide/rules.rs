@@ -520,6 +520,50 @@ fn pre_run_rules_pass_before_the_first_node() {
     );
 }
 
+/// A Pass grows old before the first node is begun, and is asked for again once a node could begin: while none can, for days
+/// perhaps, each Job would be made for nothing.
+#[test]
+fn a_pre_run_rule_is_not_asked_again_while_no_node_can_begin() {
+    let cluster = |run: &str, more: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours
+             rule start PreRun
+             run finalizer {run}
+             status 4.17.0 verdict:start/PreRun/1/Pass~601
+             {more}"
+        )
+    };
+    let monday = r#"{"window":{"openings":[{"days":["mon"],"startTime":"22","endTime":"23"}]}}"#;
+    check(
+        &cluster(monday, "node a worker 4.16.0"),
+        "hold OutsideWindow\n node a Selected OutsideWindow\n > nothing",
+    );
+    check(
+        &cluster("{}", "node a worker 4.16.0 cordoned"),
+        "node a Selected CordonedByOther\n > nothing",
+    );
+    // One that was begun to be asked comes to its end, whatever has closed since.
+    check(
+        &cluster(
+            monday,
+            "node a worker 4.16.0\n job start/PreRun/2 of - Complete read",
+        ),
+        "hold RuleRunning\n > record start/PreRun/2 Pass",
+    );
+    // It is asked once for all nodes that could begin.
+    check(
+        &cluster(
+            "{maxUnavailable: 2}",
+            "node a worker 4.16.0\n node b worker 4.16.0",
+        ),
+        "hold RuleStarting
+         node a Selected RuleStarting
+         node b Selected RuleStarting
+         > job start/PreRun/2 of -",
+    );
+}
+
 /// What the run asked once stands as it is now, also for a node that has its turn.
 #[test]
 fn a_pre_run_rule_that_no_longer_stands_holds_nodes_in_flight() {
@@ -552,7 +596,7 @@ fn a_pre_run_rule_that_no_longer_stands_holds_nodes_in_flight() {
     check(
         &cluster("verdict:start/PreRun/1/Pass~99999", "")
             .replace("change a PreRelease pin:4.17.0", "change a Admitted"),
-        "> journal a PreRules\n > job start/PreRun/2 of - avoid a",
+        "> journal a PreRules",
     );
     // A rule that was added in mid-run holds the nodes that come after.
     check(

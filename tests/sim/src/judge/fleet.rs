@@ -11,8 +11,6 @@ use numo_core::{
 };
 use serde_json::Value;
 
-/// How long the writes of one pass may take after it was decided (seconds).
-const PASS_TAKES: i64 = 600;
 /// Label of control-plane nodes in these worlds.
 const MASTER: &str = "node-role.kubernetes.io/master";
 
@@ -93,7 +91,7 @@ impl Judge {
             if !node.ready && !settings(seen, owner).any(|one| one.take_not_ready == Some(true)) {
                 return breach("ready", format!("{} was begun and is not Ready", node.name));
             }
-            in_window(world, seen, owner)?;
+            self.in_window(seen, owner)?;
             let turns = self.turns.values().filter(|turn| turn.owner == *owner);
             (turns.filter(here).count(), plan_limit(world, seen, owner))
         } else {
@@ -112,6 +110,32 @@ impl Judge {
                     count + 1
                 ),
             );
+        }
+        Ok(())
+    }
+
+    /// 13: a node of a Plan is begun in its window, whose last second is inside; windows of these worlds are of every day.
+    fn in_window(&self, seen: &Observed, owner: &Owner) -> Verdict {
+        let plan = seen.plans.get(&owner.key);
+        let Some(PlanWindow {
+            start_time, end_time, ..
+        }) = plan.and_then(|plan| plan.spec.window.as_ref())
+        else {
+            return Ok(());
+        };
+        let now = crate::world::timestamp(self.decided_at).as_second();
+        let now = now.rem_euclid(24 * 3600);
+        let (from, to) = (
+            second_of_day(start_time.as_ref()),
+            second_of_day(end_time.as_ref()),
+        );
+        let is_inside = if from <= to {
+            from <= now && now <= to
+        } else {
+            now >= from || now <= to
+        };
+        if !is_inside {
+            return breach("13", format!("a node of {owner} is begun outside its window"));
         }
         Ok(())
     }
@@ -251,6 +275,7 @@ impl Judge {
             );
         };
         self.may_disrupt(world, seen, owner, node)?;
+        self.job_in_hours(world, seen, owner, (node, made))?;
         let began = self
             .key_of(owner, node)
             .and_then(|key| self.rounds.get(key))
@@ -318,6 +343,25 @@ impl Judge {
         self.first(world, seen, owner, node)
     }
 
+    /// 13: the first Job of a turn begins in hours. What was begun goes on.
+    fn job_in_hours(
+        &self,
+        world: &World,
+        seen: &Observed,
+        owner: &Owner,
+        (node, made): (&NodeView, &PlanJobRequest),
+    ) -> Verdict {
+        let uid = seen.uid_of(owner).unwrap_or_default();
+        let mut others = world.plan_jobs_made.iter();
+        let is_begun = others
+            .any(|other| other.plan == made.plan && other.node_uid == node.uid && other.key != made.job);
+        let is_disrupted = self.disrupted.contains(&(uid.to_owned(), node.uid.clone()));
+        if is_begun || is_disrupted || node.unschedulable || world.people.journals_deleted {
+            return Ok(());
+        }
+        self.in_hours(seen, owner, node, false)
+    }
+
     /// 1: a cordon of numo's. One that is put back again was judged before.
     fn cordoned(&mut self, world: &World, seen: &Observed, owner: &Owner, name: &str) -> Verdict {
         let Some(node) = seen.nodes.get(name) else {
@@ -335,6 +379,7 @@ impl Judge {
                 &[Phase::Pre, Phase::PreRelease]
             };
             self.rules_passed(world, seen, &key, node, &gating(seen, owner, phases))?;
+            self.in_hours(seen, owner, node, false)?;
         }
         self.first(world, seen, owner, node)
     }
@@ -553,26 +598,6 @@ fn not_stopped(seen: &Observed, owner: &Owner, node: &NodeView) -> Verdict {
 fn second_of_day(text: Option<&String>) -> i64 {
     let (hours, minutes) = text.and_then(|text| text.split_once(':')).unwrap_or(("0", "0"));
     hours.parse::<i64>().unwrap_or(0) * 3600 + minutes.parse::<i64>().unwrap_or(0) * 60
-}
-
-/// 13: a node of a Plan is begun in its window; windows of these worlds are of every day and end before midnight.
-fn in_window(world: &World, seen: &Observed, owner: &Owner) -> Verdict {
-    let plan = seen.plans.get(&owner.key);
-    let Some(PlanWindow {
-        start_time, end_time, ..
-    }) = plan.and_then(|plan| plan.spec.window.as_ref())
-    else {
-        return Ok(());
-    };
-    let now = world.time().as_second().rem_euclid(24 * 3600);
-    let (from, to) = (
-        second_of_day(start_time.as_ref()),
-        second_of_day(end_time.as_ref()),
-    );
-    if now < from || now > to + PASS_TAKES {
-        return breach("13", format!("a node of {owner} is begun outside its window"));
-    }
-    Ok(())
 }
 
 /// Agents go after their servers.

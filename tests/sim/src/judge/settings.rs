@@ -72,6 +72,10 @@ impl Judge {
                     && made.at >= round.at
                     && !runs
             });
+            let mut words = world.answered.iter();
+            let by_word = words.any(|one| {
+                one.rule == rule && one.phase == phase && one.node_uid == node.uid && one.at >= round.at
+            });
             let name_of_rule = rule.to_string();
             let mut verdicts = change.status.verdicts.iter();
             // Where one has failed for good, those after it are not asked.
@@ -79,7 +83,7 @@ impl Judge {
                 let is_of_rule = one.rule == name_of_rule && one.outcome != Outcome::Pass;
                 one.phase == phase && (is_of_rule || one.outcome == Outcome::Failure)
             });
-            if !by_job && !has_failed {
+            if !by_job && !by_word && !has_failed {
                 return breach("1", format!("{name} is uncordoned, {rule} was not asked before"));
             }
         }
@@ -134,8 +138,10 @@ impl Judge {
                 let mut turns = self.turns.iter();
                 turns.any(|(key, turn)| {
                     let change = seen.changes.get(key);
+                    // Its end may be refused by the server, and the next one begun all the same.
                     turn.owner == *owner
                         && turn.node_uid == other.uid
+                        && !self.ends.contains(key)
                         && change.is_some_and(|one| one.in_flight() && one.spec.target.run_id == run_id)
                 })
             };
@@ -395,7 +401,7 @@ fn is_selected(world: &World, seen: &Observed, owner: &Owner, node: &NodeView) -
 }
 
 /// Whether the node surely is not where the owner takes it.
-fn is_behind(world: &World, seen: &Observed, owner: &Owner, node: &NodeView) -> bool {
+pub(super) fn is_behind(world: &World, seen: &Observed, owner: &Owner, node: &NodeView) -> bool {
     if !is_selected(world, seen, owner, node) {
         return false;
     }

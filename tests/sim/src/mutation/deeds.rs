@@ -1,13 +1,14 @@
 //! How each fault is put in: what is hidden from the core, and what is made of its writes.
 
-use crate::world::World;
-use numo_api::{DirectiveAction, Phase, Reason, marks};
+use crate::world::{World, read_hours};
+use numo_api::{DirectiveAction, Phase, Reason, hours::Hours, marks};
 use numo_core::{
     Decision, Owner,
-    action::{Action, Change, NodePurpose, Planned},
+    action::{Action, Change, Earlier, EarlierWord, NodePurpose, Planned},
     drain::Eviction,
     observed::{Key, Map, NodeView, Observed, PodView},
     report::Why,
+    verdict::Question,
 };
 
 pub(super) fn forget_rules(view: &mut Observed) {
@@ -282,5 +283,64 @@ pub(super) use each_setting;
 pub(super) fn forget_phase(view: &mut Observed, phase: Phase) {
     for rule in view.rules.values_mut() {
         rule.phases.retain(|found| *found != phase);
+    }
+}
+
+pub(super) fn forget_hours_of_runs(view: &mut Observed) {
+    for run in view.runs.values_mut() {
+        (run.hours, run.spec.start_after) = (None, None);
+    }
+}
+
+/// No hours are seen of Plans, or of NodeMaintenances.
+pub(super) fn forget_hours(view: &mut Observed, kind: &str) {
+    let bindings = view.bindings.values_mut();
+    for binding in bindings.filter(|binding| binding.spec.owner_selector.kind == kind) {
+        (binding.hours, binding.spec.settings.start_after) = (None, None);
+    }
+    for plan in view.plans.values_mut().filter(|_| kind == "Plan") {
+        plan.hours = None;
+        if let Some(settings) = &mut plan.spec.mutex {
+            settings.start_after = None;
+        }
+    }
+}
+
+/// All hours are read otherwise than they are written.
+pub(super) fn each_hours(view: &mut Observed, edit: impl Fn(&mut Hours)) {
+    let again = |given: Option<&Hours>| {
+        let mut hours = given?.clone();
+        edit(&mut hours);
+        read_hours(&hours).ok().map(Ok)
+    };
+    for run in view.runs.values_mut() {
+        run.hours = again(run.spec.window.as_ref());
+    }
+    for plan in view.plans.values_mut() {
+        let settings = plan.spec.mutex.as_ref();
+        plan.hours = again(settings.and_then(|settings| settings.window.as_ref()));
+    }
+    for binding in view.bindings.values_mut() {
+        binding.hours = again(binding.spec.settings.window.as_ref());
+    }
+}
+
+/// Every rule that is asked hears what another one said last.
+pub(super) fn tell_of_others(world: &World, decision: &mut Decision) {
+    for question in &mut decision.questions {
+        let Question::Evaluate(request) = question else {
+            continue;
+        };
+        let mut others = world.answered.iter();
+        let other = others.rfind(|one| one.rule != request.rule);
+        request.history.extend(other.map(|one| Earlier {
+            phase: one.phase,
+            attempt: 1,
+            at: world.time().to_string(),
+            word: EarlierWord::Pass,
+            reason: "Fine".to_owned(),
+            summary: String::new(),
+            data: Some(one.data.clone()),
+        }));
     }
 }

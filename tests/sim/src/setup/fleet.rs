@@ -140,6 +140,7 @@ impl Setup {
                 }
             }
         }
+        super::more::add(&mut world, seed, (faults, people), storm);
         let faults = if faults {
             draw_faults(rng)
         } else {

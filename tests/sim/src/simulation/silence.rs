@@ -2,6 +2,7 @@
 //! end.
 
 use super::{SILENT_SECONDS, Simulation};
+use crate::judge;
 use numo_api::{Reason, Step, conditions::Actor};
 use numo_core::{
     Owner, OwnerKind,
@@ -50,6 +51,7 @@ impl Simulation {
             || upgrading.next().is_some()
             || pods.any(|pod| pod.deleting.is_some_and(ends))
             || self.world.truth.jobs.values().any(|job| job.ended.is_none())
+            || !self.asked.is_empty()
             || reports.any(|report| report.nodes.values().any(has_time))
     }
 
@@ -145,6 +147,12 @@ impl Simulation {
                     }
                     Reason::Changing | Reason::ComingHome | Reason::Ungated | Reason::NodeNotDone => {
                         machine.is_some_and(|machine| !machine.is_idle())
+                    }
+                    Reason::OutsideWindow | Reason::Frozen | Reason::StartsLater => {
+                        let plan = self.world.truth.plans.get(&owner.key);
+                        let now = self.world.time().as_second();
+                        plan.is_some_and(|plan| plan.spec.window.is_some())
+                            || judge::hours::closed(&self.world.truth, owner, now).is_some()
                     }
                     Reason::PoolsPausing
                     | Reason::Admitting

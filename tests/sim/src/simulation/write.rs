@@ -210,7 +210,11 @@ fn gives_back_late(action: &Action) -> bool {
                 | numo_core::action::NodePurpose::Recordon
                 | numo_core::action::NodePurpose::Uncordon
         ),
-        Action::PatchMachine(patch) => patch.purpose.gives_back(),
+        // What is handed over is another owner's from then on, which may be gone when the write comes.
+        Action::PatchMachine(patch) => {
+            patch.purpose.gives_back()
+                && patch.purpose != numo_core::action::MachinePurpose::HandOverHealthCheck
+        }
         Action::WriteJournal { .. }
         | Action::DeletePlanJob { .. }
         | Action::DeleteChange { .. }

@@ -2,7 +2,10 @@
 
 use super::{Event, Object, World};
 use numo_api::NodeMaintenanceSpec;
-use numo_core::{Owner, observed::Key};
+use numo_core::{
+    Owner,
+    observed::{BindingView, Key},
+};
 use rand::Rng;
 
 /// Something someone does. Whom it hits is drawn when it happens.
@@ -42,6 +45,42 @@ pub enum FleetAct {
     DeletePlanJob,
     /// The operator is scaled to 0, for so long.
     StopOperator(i64),
+    /// Someone edits a MutexBinding, for so long.
+    EditBinding(BindingEdit, i64),
+    /// And writes it as it was.
+    BringBinding(String, Box<BindingView>),
+}
+
+/// How a MutexBinding is edited.
+#[derive(Clone, Copy, Debug)]
+pub enum BindingEdit {
+    /// It is deleted.
+    Gone,
+    /// Its rules are taken out.
+    NoRules,
+    /// It names one rule more.
+    OneRuleMore,
+    /// `maxUnavailable` is 1.
+    OneAtOnce,
+    /// Nodes of a zone exclude each other.
+    ZoneByZone,
+    /// Turns are kept for so long (seconds).
+    Soak(i64),
+    /// No node may fail.
+    NoFailures,
+}
+
+impl BindingEdit {
+    /// Each.
+    pub const EACH: [Self; 7] = [
+        Self::Gone,
+        Self::NoRules,
+        Self::OneRuleMore,
+        Self::OneAtOnce,
+        Self::ZoneByZone,
+        Self::Soak(300),
+        Self::NoFailures,
+    ];
 }
 
 impl World {
@@ -155,6 +194,14 @@ impl World {
             }
             FleetAct::DeletePlanJob => self.delete_some_plan_job(),
             FleetAct::StopOperator(seconds) => self.operator_stops = Some(*seconds),
+            FleetAct::EditBinding(edit, seconds) => self.edit_binding(*edit, *seconds),
+            FleetAct::BringBinding(name, view) => {
+                let mut view = (**view).clone();
+                view.generation += 2;
+                self.truth.bindings.insert(name.clone(), view);
+                self.touch(Object::Binding(name.clone()));
+                self.tell("person", || format!("writes MutexBinding {name} as it was"));
+            }
         }
     }
 
@@ -210,6 +257,58 @@ impl World {
         let owner = self.add_maintenance(&name, spec);
         self.tell("person", || format!("begins {owner} of {node}"));
         self.plan(seconds, Event::Fleet(FleetAct::EndMaintenance(owner)));
+    }
+
+    fn edit_binding(&mut self, edit: BindingEdit, seconds: i64) {
+        let names = self.truth.bindings.keys().cloned().collect();
+        let Some(name) = self.drawn(names) else { return };
+        let Some(whole) = self.truth.bindings.get(&name).cloned() else {
+            return;
+        };
+        let named = |key: &Key| {
+            let mut rules = whole.spec.settings.rules.iter().flatten();
+            rules.any(|rule| rule.name.as_ref() == Some(&key.name))
+        };
+        let others = self
+            .truth
+            .rules
+            .keys()
+            .filter(|key| !named(key))
+            .cloned()
+            .collect();
+        let other = self.drawn(others);
+        self.people.limits_edited |= matches!(edit, BindingEdit::Gone | BindingEdit::OneAtOnce);
+        if matches!(edit, BindingEdit::Gone) {
+            self.truth.bindings.remove(&name);
+        } else if let Some(binding) = self.truth.bindings.get_mut(&name) {
+            binding.generation += 1;
+            let settings = &mut binding.spec.settings;
+            match edit {
+                BindingEdit::Gone => {}
+                BindingEdit::NoRules => settings.rules = None,
+                BindingEdit::OneRuleMore => {
+                    let reference = other.map(|key| numo_api::ObjectRef {
+                        name: Some(key.name),
+                        namespace: None,
+                    });
+                    settings.rules.get_or_insert_default().extend(reference);
+                }
+                BindingEdit::OneAtOnce => {
+                    settings.max_unavailable = serde_json::from_value(1.into()).ok();
+                }
+                BindingEdit::ZoneByZone => {
+                    settings.mutex_keys = Some(vec![numo_api::marks::openshift::ZONE.to_owned()]);
+                }
+                BindingEdit::Soak(seconds) => settings.soak_seconds = Some(seconds),
+                BindingEdit::NoFailures => {
+                    settings.failure_budget = serde_json::from_value(1.into()).ok();
+                }
+            }
+        }
+        self.touch(Object::Binding(name.clone()));
+        self.tell("person", || format!("edits MutexBinding {name}: {edit:?}"));
+        let back = FleetAct::BringBinding(name, Box::new(whole));
+        self.plan(seconds, Event::Fleet(back));
     }
 
     fn uncordon_ours(&mut self) {

@@ -5,8 +5,10 @@
 //! happens is an [`Event`] at a time; two events of one second happen in the order they were planned in.
 
 mod api;
+mod asked;
 mod daemon;
 mod fleet_acts;
+mod hours;
 pub mod jobs;
 pub(crate) mod mco;
 mod owners;
@@ -15,8 +17,10 @@ mod plan_jobs;
 mod pods;
 
 pub use api::Refused;
+pub use asked::Answered;
 pub use daemon::{Fault, Machine};
-pub use fleet_acts::FleetAct;
+pub use fleet_acts::{BindingEdit, FleetAct};
+pub use hours::{BACK, CLOCKS_CHANGE, FORWARD, HoursOf, MeantHours, read as read_hours};
 pub use mco::{Assignment, Content, Primary, primary};
 pub use owners::{MeantPlan, object, plan_window};
 pub use people::Act;
@@ -59,6 +63,8 @@ pub struct Knobs {
     pub jobs_failing: u32,
     /// Of a hundred Jobs, how many never end.
     pub jobs_hanging: u32,
+    /// Of a hundred answers of rules that are asked, how many are Waits, Blocks, and none at all.
+    pub asked: [u32; 3],
 }
 
 /// Something that will happen.
@@ -146,6 +152,8 @@ pub struct World {
     pub jobs_made: Vec<jobs::Made>,
     /// Every Job of a Plan that was made.
     pub plan_jobs_made: Vec<PlanJobMade>,
+    /// Every answer of a rule that was asked.
+    pub answered: Vec<Answered>,
     /// The controllers of pods.
     pub workloads: BTreeMap<String, Workload>,
     /// Whether there are pods in this world.
@@ -167,6 +175,8 @@ pub struct World {
     revision: u32,
     /// The version the MCO renders for.
     pub(crate) rendered: String,
+    /// Whether what happens now happens to the control plane.
+    on_control_plane: bool,
 }
 
 impl World {
@@ -193,6 +203,7 @@ impl World {
             machines: BTreeMap::new(),
             jobs_made: Vec::new(),
             plan_jobs_made: Vec::new(),
+            answered: Vec::new(),
             workloads: BTreeMap::new(),
             has_pods: false,
             operator_stops: None,
@@ -207,6 +218,7 @@ impl World {
             asked: 0,
             revision: 0,
             rendered: String::new(),
+            on_control_plane: false,
         }
     }
 

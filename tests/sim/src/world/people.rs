@@ -1,7 +1,7 @@
 //! Everyone who is not numo, not the MCO and not the cluster: people with kubectl, GitOps, autoscalers,
 //! other operators, bad hardware. And what they meant for good, to compare with at the end.
 
-use super::{Event, Fault, FleetAct, Machine, MeantPlan, Object, Span, World};
+use super::{Event, Fault, FleetAct, HoursOf, Machine, MeantHours, MeantPlan, Object, Span, World};
 use numo_api::{
     Directive, DirectiveAction, NodeChangeSpec, Outcome, OwnerRef, Phase, Target, VerdictRecord, marks,
     marks::openshift,
@@ -16,6 +16,9 @@ use numo_core::{
 use rand::Rng;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Label of nodes of the control plane in these worlds.
+const MASTER: &str = "node-role.kubernetes.io/master";
 
 /// What people meant for good.
 #[derive(Clone, Debug, Default)]
@@ -151,6 +154,12 @@ pub enum Act {
     LabelBack(String, String),
     /// Someone changes how many nodes may be in flight.
     EditLimit(i64),
+    /// Something happens to a node of the control plane.
+    OnControlPlane(Box<Self>),
+    /// Someone sets hours on an owner or a MutexBinding, for so long.
+    SetHours(Box<MeantHours>, i64),
+    /// And takes them away.
+    ClearHours(HoursOf),
     /// Someone does something to Plans, NodeMaintenances or their nodes.
     Fleet(FleetAct),
 }
@@ -169,7 +178,7 @@ impl World {
             .truth
             .nodes
             .values()
-            .filter(|node| !node.labels.contains_key("node-role.kubernetes.io/master") && select(node));
+            .filter(|node| node.labels.contains_key(MASTER) == self.on_control_plane && select(node));
         let names = nodes.map(|node| node.name.clone()).collect();
         self.one_of(names)
     }
@@ -451,6 +460,12 @@ impl World {
                 if self.truth.nodes.len() < 3 {
                     return;
                 }
+                let masters = self.truth.nodes.values();
+                let masters = masters.filter(|node| node.labels.contains_key(MASTER)).count();
+                // A cluster does not outlive its only API server.
+                if self.on_control_plane && masters < 2 {
+                    return;
+                }
                 let Some(name) = self.some_node(|_| true) else {
                     return;
                 };
@@ -465,8 +480,11 @@ impl World {
                     return;
                 };
                 self.tell("person", || format!("deletes node {name} and lets it come again"));
-                let infra = old.labels.contains_key("node-role.kubernetes.io/infra");
-                let role = if infra { "infra" } else { "worker" };
+                let is = |role: &&str| {
+                    old.labels
+                        .contains_key(&format!("node-role.kubernetes.io/{role}"))
+                };
+                let role = ["infra", "master"].into_iter().find(is).unwrap_or("worker");
                 let config = self.served(role);
                 let zone = old.labels.get(openshift::ZONE).map(String::as_str);
                 let node = self.new_node(&name, role, zone, &config);
@@ -682,6 +700,22 @@ impl World {
                 self.set_label(name, label, None);
                 self.tell("person", || format!("takes the label {label} off {name}"));
             }
+            Act::OnControlPlane(act) => {
+                self.on_control_plane = true;
+                self.act(act);
+                self.on_control_plane = false;
+            }
+            Act::SetHours(meant, seconds) => {
+                let places = self.places_of_hours();
+                let Some(place) = self.one_of(places) else { return };
+                self.tell("person", || format!("sets hours on {place:?}: {meant:?}"));
+                self.set_hours(&place, (**meant).clone());
+                self.plan(*seconds, Event::Act(Act::ClearHours(place)));
+            }
+            Act::ClearHours(place) => {
+                self.tell("person", || format!("takes the hours off {place:?}"));
+                self.set_hours(place, MeantHours::default());
+            }
             Act::Fleet(act) => self.fleet_act(act),
             Act::EditLimit(limit) => {
                 let Some(key) = self.some_run() else { return };
@@ -888,6 +922,7 @@ impl World {
                 Event::Act(
                     act @ (Act::NodeComes(_) | Act::BringRule(_) | Act::BringTarget(_) | Act::LabelBack(..)),
                 ) => Some(act.clone()),
+                Event::Fleet(act @ FleetAct::BringBinding(..)) => Some(Act::Fleet(act.clone())),
                 _ => None,
             })
             .collect();
@@ -897,6 +932,7 @@ impl World {
             self.act(&act);
         }
         self.mend_fleet();
+        self.open_hours();
         // A verdict whose journal somebody deleted is found again for as long as its Job is there: a failure would be held once more,
         // after those that are held now were retried.
         let let_go = self
@@ -910,6 +946,7 @@ impl World {
         }
         self.knobs.jobs_failing = 0;
         self.knobs.jobs_hanging = 0;
+        self.knobs.asked = [0; 3];
         self.people.jobs_forbidden = false;
         self.set_budgets(false);
         let nodes: Vec<String> = self.truth.nodes.keys().cloned().collect();

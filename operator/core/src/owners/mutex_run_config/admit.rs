@@ -1,7 +1,7 @@
 //! Admission: who gets the next turn. Every node that does not is reported with the first thing that
 //! keeps it from it.
 
-use super::{member::Member, run_decision::RunDecision, run_view::RunView, ungated};
+use super::{member::Member, run_decision::RunDecision, run_rules, run_view::RunView, ungated};
 use crate::{
     action::Action,
     admit::{
@@ -48,6 +48,7 @@ pub fn admit(decision: &mut RunDecision<'_>, hold: Option<&Why>) {
         room: room(view, &view.members, |_| true),
         first: first(view, &view.members, |pool| elsewhere.contains_key(pool)),
         elsewhere,
+        asked_again: None,
     });
 }
 
@@ -60,6 +61,8 @@ struct Waiting<'w, 'm> {
     first: First<'m>,
     /// Pools that other runs hold.
     elsewhere: BTreeMap<&'m str, Why>,
+    /// What of phase PreRun is asked again, as a node could begin.
+    asked_again: Option<Why>,
 }
 
 impl<'m> Waiting<'_, 'm> {
@@ -196,6 +199,11 @@ impl<'m> Queue<'m> for Waiting<'_, 'm> {
     }
 
     fn take_turn(&mut self, member: Self::One) {
+        let asked_again = self.asked_again.take();
+        self.asked_again = asked_again.or_else(|| run_rules::ask_again_first(self.decision));
+        if let Some(why) = &self.asked_again {
+            return self.decision.report(member, Step::Selected, why.clone());
+        }
         match self.asked_again(member) {
             Some(change) => ask_again(self.decision, member, change),
             None => take_turn(self.decision, member),

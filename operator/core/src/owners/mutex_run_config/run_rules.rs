@@ -23,8 +23,14 @@ pub(super) fn run_rules_hold(decision: &mut RunDecision<'_>, phase: Phase) -> Op
     if !rules::any_runs_in(&view.intent.rules, phase) {
         return None;
     }
-    let asked_with = (decision.answers, has_begun(view));
-    match progress(view, &view.intent.rules, phase, asked_with) {
+    let now = match progress(view, &view.intent.rules, phase, decision.answers) {
+        // Those that are due are asked by the first node that could begin.
+        Progress::Passed if phase == Phase::PreRun => {
+            grown_old(view, decision.answers).filter(|old| !is_asking(old))
+        }
+        other => Some(other),
+    };
+    match now.unwrap_or(Progress::Passed) {
         Progress::Passed => None,
         Progress::Failed(_, why) if phase == Phase::PostRun => {
             decision.out.report.hold = Some(Why::new(Reason::RuleContinuedAfterFailure, why.message));
@@ -69,6 +75,23 @@ pub(super) fn run_rules_hold(decision: &mut RunDecision<'_>, phase: Phase) -> Op
     }
 }
 
+/// Asks rules of phase PreRun again whose Pass has grown old before the first node of the run, as a node could begin now. While none
+/// can, nobody asks them: they would be asked for days, each time for nothing. Why the node is to wait, if it is.
+pub(super) fn ask_again_first(decision: &mut RunDecision<'_>) -> Option<Why> {
+    let why = match grown_old(decision.view, decision.answers)? {
+        Progress::Start(job) => start(decision, job),
+        Progress::Evaluate(request) => asks(decision, request),
+        _ => return None,
+    };
+    decision.out.report.hold = Some(why.clone());
+    Some(why)
+}
+
+/// Whether a rule is to be asked now.
+fn is_asking(progress: &Progress) -> bool {
+    matches!(progress, Progress::Start(_) | Progress::Evaluate(_))
+}
+
 /// Starts the Job of a rule. Nodes of other owners may be in flight, and those of this run when a rule is asked again: its pods keep off
 /// them.
 fn start(decision: &mut RunDecision<'_>, mut job: Box<JobRequest>) -> Why {
@@ -84,17 +107,15 @@ fn progress(
     view: &RunView<'_>,
     all: &[(Key, Option<&RuleView>)],
     phase: Phase,
-    (answers, begun): (&Answers, bool),
+    answers: &Answers,
 ) -> Progress {
-    let inquiry = Inquiry {
-        subject: run_subject(view),
-        verdicts: view.run_verdicts,
-        observed: view.observed,
-        answers,
-        now: view.now,
-    };
-    match rules::progress(all, phase, &inquiry) {
-        Progress::Passed if phase == Phase::PreRun => aged(view, &inquiry, begun),
+    match rules::progress(all, phase, &inquiry(view, answers)) {
+        Progress::Passed if phase == Phase::PreRun => {
+            let edited = |rule: &RuleView, verdict: &VerdictRecord| {
+                verdict.edition.as_deref() != Some(rule.edition().as_str())
+            };
+            asked_again(view, answers, edited).unwrap_or(Progress::Passed)
+        }
         other => other,
     }
 }
@@ -115,7 +136,7 @@ pub(super) fn no_longer_passed(view: &RunView<'_>, answers: &Answers) -> Option<
         Some(Why::new(Reason::RuleRunning, message))
     };
     // Nobody's age counts for those that have their turn: it would send them back again and again.
-    match progress(view, &known, Phase::PreRun, (answers, true)) {
+    match progress(view, &known, Phase::PreRun, answers) {
         Progress::Passed => None,
         Progress::Failed(_, why) | Progress::Wait(why, _) | Progress::Note(_, why) => Some(why),
         Progress::Start(job) => again(&job.rule),
@@ -127,24 +148,43 @@ pub(super) fn no_longer_passed(view: &RunView<'_>, answers: &Answers) -> Option<
     }
 }
 
-/// Rules of phase PreRun whose Pass no longer counts, asked again: one that has grown old before the first node of the run
-/// was begun, and one of another edition of the rule at any time.
-fn aged(view: &RunView<'_>, inquiry: &Inquiry<'_>, begun: bool) -> Progress {
+/// How rules of phase PreRun come along whose Pass may have grown old: until the first node of the run is begun.
+fn grown_old(view: &RunView<'_>, answers: &Answers) -> Option<Progress> {
+    if has_begun(view) {
+        return None;
+    }
+    asked_again(view, answers, |_, _| true)
+}
+
+/// What is asked of rules of the run itself.
+fn inquiry<'a>(view: &'a RunView<'_>, answers: &'a Answers) -> Inquiry<'a> {
+    Inquiry {
+        subject: run_subject(view),
+        verdicts: view.run_verdicts,
+        observed: view.observed,
+        answers,
+        now: view.now,
+    }
+}
+
+/// Rules of phase PreRun with a Pass that may no longer count, asked again if it does not.
+fn asked_again(
+    view: &RunView<'_>,
+    answers: &Answers,
+    may_be_old: impl Fn(&RuleView, &VerdictRecord) -> bool,
+) -> Option<Progress> {
     let no_longer_counts = |rule: &RuleView| {
         let last = rules::last_word(view.run_verdicts, &rule.key, Phase::PreRun, view.run_round);
         let passed = last.filter(|verdict| verdict.outcome == Outcome::Pass);
-        passed.is_some_and(|verdict| {
-            let is_of_now = verdict.edition.as_deref() == Some(rule.edition().as_str());
-            !(begun && is_of_now)
-        })
+        passed.is_some_and(|verdict| may_be_old(rule, verdict))
     };
     let rules = view.intent.rules.iter();
     let old: Vec<_> = rules
         .filter(|(_, rule)| rule.is_some_and(no_longer_counts))
         .cloned()
         .collect();
-    let stale = rules::stale(&old, &[Phase::PreRun], inquiry);
-    stale.map_or(Progress::Passed, |(_, progress)| progress)
+    let stale = rules::stale(&old, &[Phase::PreRun], &inquiry(view, answers));
+    stale.map(|(_, progress)| progress)
 }
 
 /// Whether a node of the run was begun.

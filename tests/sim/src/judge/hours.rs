@@ -1,0 +1,205 @@
+//! When nodes of an owner may begin (13), told from what people wrote in specs alone. Time zones of these worlds have their one change
+//! of the clocks at a known time, so that nothing but numbers is needed.
+
+use super::{Judge, Verdict, breach, fleet};
+use crate::world::{self, CLOCKS_CHANGE};
+use numo_api::hours::{Hours, Opening};
+use numo_core::{
+    Owner, OwnerKind,
+    observed::{NodeView, Observed},
+};
+
+const DAY: i64 = 24 * 3600;
+/// How far the time that is to be left is looked at, one moment after the other (seconds).
+const STEP: i64 = 30;
+
+impl Judge {
+    /// 13: no node is begun, or asked about in its turn, while hours of its owner are closed, or would be too soon.
+    pub(super) fn in_hours(&self, seen: &Observed, owner: &Owner, node: &NodeView, begins: bool) -> Verdict {
+        let now = world::timestamp(self.decided_at).as_second();
+        if let Some(words) = closed(seen, owner, now) {
+            return breach(
+                "13",
+                format!("{} of {owner} goes on out of hours: {words}", node.name),
+            );
+        }
+        if begins && let Some(words) = ends_soon(seen, owner, now) {
+            return breach(
+                "13",
+                format!("{} of {owner} is begun too late: {words}", node.name),
+            );
+        }
+        Ok(())
+    }
+}
+
+/// What closes an owner at a time (seconds of the epoch of UNIX), if anything.
+pub fn closed(seen: &Observed, owner: &Owner, at: i64) -> Option<String> {
+    let (hours, starts) = all(seen, owner);
+    let later = starts.into_iter().find(|start| {
+        let start = start.parse::<jiff::Timestamp>();
+        start.is_ok_and(|start| start.as_second() > at)
+    });
+    let shut = || hours.into_iter().find(|hours| !is_open(hours, at));
+    let words = later.map(|start| format!("startAfter {start}"));
+    words.or_else(|| shut().map(|hours| format!("{hours:?}")))
+}
+
+/// Hours of which less is left than they say must be.
+fn ends_soon(seen: &Observed, owner: &Owner, at: i64) -> Option<String> {
+    let (hours, _) = all(seen, owner);
+    let too_late = |hours: &&Hours| {
+        let least = hours.min_remaining_seconds.unwrap_or(0);
+        let mut moments = (0..least).step_by(usize::try_from(STEP).unwrap_or(1));
+        moments.any(|ahead| !is_open(hours, at + ahead)) || least > 0 && !is_open(hours, at + least - 1)
+    };
+    hours.into_iter().find(too_late).map(|hours| format!("{hours:?}"))
+}
+
+/// Every hours that the owner is under, and every time before which nothing of it begins.
+fn all<'a>(seen: &'a Observed, owner: &Owner) -> (Vec<&'a Hours>, Vec<&'a String>) {
+    if owner.kind == OwnerKind::MutexRunConfig {
+        let run = seen.runs.get(&owner.key).map(|run| &run.spec);
+        let hours = run.and_then(|spec| spec.window.as_ref());
+        let start = run.and_then(|spec| spec.start_after.as_ref());
+        return (hours.into_iter().collect(), start.into_iter().collect());
+    }
+    let hours = fleet::settings(seen, owner).filter_map(|one| one.window.as_ref());
+    let starts = fleet::settings(seen, owner).filter_map(|one| one.start_after.as_ref());
+    (hours.collect(), starts.collect())
+}
+
+fn is_open(hours: &Hours, at: i64) -> bool {
+    let second = |text: &str| {
+        text.parse::<jiff::Timestamp>()
+            .map_or(0, jiff::Timestamp::as_second)
+    };
+    let mut freezes = hours.freezes.iter().flatten();
+    if freezes.any(|freeze| second(&freeze.from) <= at && at < second(&freeze.to)) {
+        return false;
+    }
+    let zone = hours.time_zone.as_deref().unwrap_or("UTC");
+    let openings = hours.openings.as_ref();
+    openings.is_none_or(|all| all.iter().any(|opening| is_in(opening, zone, at)))
+}
+
+fn is_in(opening: &Opening, zone: &str, at: i64) -> bool {
+    let today = (at + offset(zone, at)).div_euclid(DAY);
+    if let (Some(cron), Some(lasts)) = (&opening.cron, opening.duration_seconds) {
+        return [today - 1, today].into_iter().any(|day| {
+            let mut starts = starts(cron)
+                .into_iter()
+                .map(|second| instant(zone, day * DAY + second));
+            starts.any(|start| start <= at && at < start + lasts)
+        });
+    }
+    let second = |text: Option<&String>| text.map_or(0, |text| second_of_day(text));
+    let (from, to) = (
+        second(opening.start_time.as_ref()),
+        second(opening.end_time.as_ref()),
+    );
+    [today - 1, today].into_iter().any(|day| {
+        let last = if to <= from { day + 1 } else { day };
+        let (start, end) = (day * DAY + from, last * DAY + to);
+        let is_skipped = skips(zone, start) && skips(zone, end - 1);
+        let begins = opening
+            .days
+            .as_ref()
+            .is_none_or(|days| days.iter().any(|name| weekday(day) == name));
+        begins && !is_skipped && instant(zone, start) <= at && at < instant(zone, end)
+    })
+}
+
+/// The seconds of the day of an expression such as `30 */2 * * *`: these worlds have no others.
+fn starts(cron: &str) -> Vec<i64> {
+    let mut fields = cron.split(' ');
+    let minute: i64 = fields.next().and_then(|field| field.parse().ok()).unwrap_or(0);
+    let hour = fields.next().unwrap_or_default();
+    let hours: Vec<i64> = match hour.strip_prefix("*/") {
+        Some(each) => (0..24)
+            .step_by(each.parse::<usize>().unwrap_or(24).max(1))
+            .collect(),
+        None => hour.parse().into_iter().collect(),
+    };
+    hours.into_iter().map(|hour| hour * 3600 + minute * 60).collect()
+}
+
+fn second_of_day(text: &str) -> i64 {
+    let (hours, minutes) = text.split_once(':').unwrap_or((text, "0"));
+    hours.parse::<i64>().unwrap_or(0) * 3600 + minutes.parse::<i64>().unwrap_or(0) * 60
+}
+
+/// The weekday of a day since 1970-01-01, a Thursday.
+fn weekday(day: i64) -> &'static str {
+    const NAMES: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
+    usize::try_from((day + 4).rem_euclid(7)).map_or("", |index| NAMES[index])
+}
+
+/// How far the clocks of a zone are ahead of UTC (seconds).
+fn offset(zone: &str, at: i64) -> i64 {
+    let (before, after) = offsets(zone);
+    if at < change() { before } else { after }
+}
+
+fn offsets(zone: &str) -> (i64, i64) {
+    match zone {
+        world::FORWARD => (0, 3600),
+        world::BACK => (3600, 0),
+        _ => (0, 0),
+    }
+}
+
+fn change() -> i64 {
+    world::timestamp(CLOCKS_CHANGE).as_second()
+}
+
+/// Whether the clocks of the zone never show this time.
+fn skips(zone: &str, civil: i64) -> bool {
+    let (before, after) = offsets(zone);
+    civil - before >= change() && civil - after < change()
+}
+
+/// When the clocks of the zone show this time first; one that is skipped is moved on by as much.
+fn instant(zone: &str, civil: i64) -> i64 {
+    let (before, after) = offsets(zone);
+    if civil - before < change() || skips(zone, civil) {
+        civil - before
+    } else {
+        civil - after
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Seconds since midnight, UTC, of the day on which the clocks change at 10:00.
+    fn open(hours: &serde_json::Value, hour: i64, minute: i64) -> bool {
+        let hours: Hours = serde_json::from_value(hours.clone()).unwrap();
+        let midnight = change() - 10 * 3600;
+        is_open(&hours, midnight + hour * 3600 + minute * 60)
+    }
+
+    #[test]
+    fn clocks_that_change_move_times_and_skip_openings() {
+        let of = |zone: &str, from: &str, to: &str| serde_json::json!({"timeZone": zone, "openings": [{"startTime": from, "endTime": to}]});
+        // 10:00 to 11:00 is skipped: 10:30 is 11:30 there.
+        let hours = of(world::FORWARD, "10:30", "12:00");
+        assert!(!open(&hours, 10, 29) && open(&hours, 10, 30) && open(&hours, 10, 59));
+        assert!(!open(&hours, 11, 0));
+        let hours = of(world::FORWARD, "10:00", "10:30");
+        assert!(!open(&hours, 10, 0) && !open(&hours, 10, 29));
+        // 10:00 to 11:00 comes twice there: the first is at 09:00.
+        let hours = of(world::BACK, "10:30", "12:00");
+        assert!(!open(&hours, 9, 29) && open(&hours, 9, 30) && open(&hours, 11, 59));
+        assert!(!open(&hours, 12, 0));
+    }
+
+    #[test]
+    fn an_opening_over_midnight_is_of_the_day_on_which_it_begins() {
+        let of = |day: &str| serde_json::json!({"openings": [{"days": [day], "startTime": "22:00", "endTime": "09:00"}]});
+        // It is a Monday.
+        assert!(open(&of("sun"), 8, 59) && !open(&of("sun"), 9, 0) && !open(&of("sun"), 22, 0));
+        assert!(!open(&of("mon"), 8, 0) && open(&of("mon"), 22, 0));
+    }
+}

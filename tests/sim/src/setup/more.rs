@@ -1,0 +1,77 @@
+//! What is drawn beside the rest, for every kind of owner: hours, rules that are asked, faults of the control plane, edits of
+//! MutexBindings. It has numbers of its own, so that nothing else of a seed depends on it.
+
+use crate::world::{Act, BindingEdit, FleetAct, HoursOf, MeantHours, World};
+use numo_api::Phase;
+use numo_core::observed::{EVALUATED_PASS_SECONDS, RuleView};
+use rand::{Rng, SeedableRng, rngs::SmallRng};
+
+/// Of a hundred owners and MutexBindings, how many have hours.
+const WITH_HOURS: u32 = 15;
+/// Of a hundred rules, how many are asked.
+const ASKED: u32 = 25;
+
+/// Draws it. `faults` and `people` are those of the simulation, and `storm` says how long they go on (seconds).
+pub(super) fn add(world: &mut World, seed: u64, (faults, people): (bool, bool), storm: i64) {
+    let mut rng = SmallRng::seed_from_u64(seed ^ 0x6d6f_7265);
+    let rng = &mut rng;
+    if faults {
+        world.knobs.asked = [[10, 0, 0], [20, 2, 5], [30, 5, 10]][rng.random_range(0..3)];
+    }
+    for rule in world.truth.rules.values_mut() {
+        if rng.random_ratio(ASKED, 100) {
+            ask_instead(rng, rule);
+        }
+    }
+    for place in world.places_of_hours() {
+        // A field of its own on a Plan is one gate more.
+        let of_hundred = if matches!(place, HoursOf::Plan(_)) {
+            WITH_HOURS / 2
+        } else {
+            WITH_HOURS
+        };
+        if rng.random_ratio(of_hundred, 100) {
+            world.set_hours(&place, MeantHours::drawn(rng));
+        }
+    }
+    if !people {
+        return;
+    }
+    let has_fleet = world.has_pods;
+    for _ in 0..rng.random_range(0..3) {
+        let long = rng.random_range(60..5000);
+        let at = rng.random_range(0..storm);
+        match rng.random_range(0..8) {
+            0 => world.plan_act(at, Act::SetHours(Box::new(MeantHours::drawn(rng)), long)),
+            1..=3 if has_fleet => {
+                let edit = BindingEdit::EACH[rng.random_range(0..BindingEdit::EACH.len())];
+                world.plan_fleet_act(at, FleetAct::EditBinding(edit, long));
+            }
+            4..=6 => {
+                let acts = [
+                    Act::Sicken(long),
+                    Act::Sicken(long),
+                    Act::DeleteNode,
+                    Act::RecreateNode,
+                    Act::Cordon(long),
+                    Act::TakeAway(long),
+                    Act::TakeLease(long),
+                ];
+                let act = acts[rng.random_range(0..acts.len())].clone();
+                world.plan_act(at, Act::OnControlPlane(Box::new(act)));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Makes a rule one that is asked, perhaps before a turn too.
+fn ask_instead(rng: &mut SmallRng, rule: &mut RuleView) {
+    rule.has_job = false;
+    rule.is_asked = true;
+    rule.pass_seconds = EVALUATED_PASS_SECONDS;
+    if rng.random_bool(0.5) {
+        rule.phases.push(Phase::Admit);
+        rule.phases.sort();
+    }
+}
