@@ -299,7 +299,7 @@ impl Simulation {
 
     /// Goes on until nothing was written for longer than any deadline. It must come to that.
     fn rest(&mut self) -> Result<(), String> {
-        let (began, passes) = (self.world.now, self.story.passes);
+        let (mut began, passes) = (self.world.now, self.story.passes);
         let most = MAX_CALM_PASSES_PER_NODE * (self.world.truth.nodes.len() + 4);
         let mut last_write = began;
         loop {
@@ -307,6 +307,9 @@ impl Simulation {
             self.catch_up()?;
             // Hours may open after any silence, and the first that comes then is a question.
             if self.story.writes > writes || !self.asked.is_empty() {
+                // Days in which hours are closed are no unrest.
+                let silence = self.world.now - last_write;
+                began += if silence > REST_SECONDS { silence } else { 0 };
                 last_write = self.world.now;
             }
             self.not_silent()?;

@@ -3,7 +3,7 @@
 
 use super::{Judge, Turn, Verdict, breach};
 use crate::world::World;
-use numo_api::{DirectiveAction, MutexSettings, Phase, PlanWindow, Step, marks};
+use numo_api::{DirectiveAction, MutexSettings, Phase, PlanWindow, Reason, Step, marks};
 use numo_core::{
     Decision, Owner, OwnerKind,
     action::{Action, NodePurpose, PlanJobRequest, PlanParts},
@@ -314,7 +314,21 @@ impl Judge {
             };
             self.rules_passed(world, seen, &key, node, &gating(seen, owner, phases))?;
         }
-        after_servers(world, seen, made)?;
+        // A turn of which something may have become of the node goes on, whoever else is not at the version by now.
+        let goes_on = self
+            .key_of(owner, node)
+            .and_then(|key| seen.changes.get(key))
+            .is_some_and(|change| {
+                let lost = Some(Reason::JobLost.name());
+                let mut entries = change.status.entries.iter();
+                entries.any(|entry| {
+                    matches!(entry.step, Step::Cordoned | Step::Released | Step::Changed)
+                        || entry.reason.as_deref() == lost
+                })
+            });
+        if !goes_on {
+            after_servers(world, seen, made)?;
+        }
         let plan = seen.plans.get(&made.plan);
         if plan.and_then(|plan| plan.spec.version.as_deref()) != Some(made.version.as_str()) {
             return breach(

@@ -94,8 +94,12 @@ impl Simulation {
         let by_clock = ends.into_iter().any(|why| why.until.is_some());
         let is_behind = report.phase == RunPhase::Active && open().next().is_some();
         if is_behind && !is_stalled(owner.kind, report) && !of_others && !by_clock {
+            let others = self.reports.iter().filter(|(other, _)| *other != owner);
+            let others: Vec<String> = others
+                .map(|(other, report)| format!("{other} is {:?}: {:?}", report.phase, report.hold))
+                .collect();
             return Err(format!(
-                "nothing was written for {} s, nodes of {owner} are behind and it is not Stalled: {report:#?}",
+                "nothing was written for {} s, nodes of {owner} are behind and it is not Stalled: {report:#?}, {others:#?}",
                 self.world.now - self.last_write
             ));
         }
