@@ -1,5 +1,6 @@
 //! All CRDs, as `deploy/crds` holds them.
 
+use crate::{shape, validations};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray,
 };
@@ -9,17 +10,19 @@ use std::collections::BTreeMap;
 /// Every CRD numo defines, in the order in which they are installed.
 pub fn all() -> Vec<CustomResourceDefinition> {
     let [medik8s, kubevirt] = crate::node_maintenance::crds();
-    vec![
+    let derived = [
         without_required_spec(crate::MutexRule::crd()),
         without_required_spec(crate::MutexTarget::crd()),
         without_required_spec(crate::MutexRunConfig::crd()),
         crate::NodeChange::crd(),
         crate::MutexBudget::crd(),
-        crate::mutex_binding::crd(),
+        crate::MutexBinding::crd(),
         medik8s,
         kubevirt,
         without_required_referents(crate::plan::crd()),
-    ]
+    ];
+    let shaped = derived.into_iter().map(shape::shaped);
+    shaped.map(validations::validated).collect()
 }
 
 /// Kubernetes lets the names of references be empty, and so does the schema of the replaced operator.

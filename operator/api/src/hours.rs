@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [{
-    "rule": "has(self.openings) || has(self.freezes)",
+    "rule": "has(self.openings) || (has(self.freezes) && size(self.freezes) > 0)",
     "message": "found neither openings nor freezes, wanted one of them",
 }]))]
 pub struct Hours {
@@ -49,6 +49,26 @@ pub struct Hours {
     {
         "rule": "has(self.cron) || has(self.days) || has(self.startTime)",
         "message": "found an empty opening, wanted days, startTime and endTime, or cron and durationSeconds",
+    },
+    {
+        "rule": "!has(self.days) || self.days.all(day, day.matches(r'(?i)^\\s*([0-6]|su|mo|tu|we|th|fr|sa|sun|mon|tue|wed|thu|fri|sat|sunday|monday|tuesday|wednesday|thursday|friday|saturday)\\s*$'))",
+        "message": "found a day that there is not, wanted days such as mon or monday",
+        "fieldPath": ".days",
+    },
+    {
+        "rule": "!has(self.startTime) || self.startTime.matches(r'(?i)^\\s*(([01]?[0-9]|2[0-3])(:[0-5]?[0-9]){0,2}|(0?[1-9]|1[0-2])(:[0-5]?[0-9])?(am|pm))\\s*$')",
+        "message": "found no time of day, wanted one such as 22:00 or 10pm",
+        "fieldPath": ".startTime",
+    },
+    {
+        "rule": "!has(self.endTime) || self.endTime.matches(r'(?i)^\\s*(([01]?[0-9]|2[0-3])(:[0-5]?[0-9]){0,2}|(0?[1-9]|1[0-2])(:[0-5]?[0-9])?(am|pm))\\s*$')",
+        "message": "found no time of day, wanted one such as 22:00 or 10pm",
+        "fieldPath": ".endTime",
+    },
+    {
+        "rule": "!has(self.cron) || self.cron.matches(r'^\\s*\\S+(\\s+\\S+){4}\\s*$')",
+        "message": "found no cron expression, wanted minute, hour, day of the month, month and day of the week, such as 0 22 * * FRI",
+        "fieldPath": ".cron",
     },
 ]))]
 pub struct Opening {

@@ -5,8 +5,9 @@
 //! clock or talks to a server; the schemas of `deploy/crds` are generated from these types.
 //!
 //! Names, fields and messages of `openshift-optional.skrzypek.io` are those of the operator numo
-//! replaces, so that manifests written for it apply unchanged. Whatever that operator's schemas
-//! admitted stays admitted here: all fields are optional, and what cannot work becomes a condition.
+//! replaces, so that manifests written for it apply unchanged. What of that operator's could work stays
+//! admitted here, and what can never have worked is refused ([`validations`]); what depends on other
+//! objects becomes a condition.
 
 pub mod awaited_workloads;
 pub mod cel_rule;
@@ -26,8 +27,10 @@ pub mod node_maintenance;
 pub mod plan;
 pub mod prometheus_rule;
 mod schema;
+mod shape;
 mod strategy;
 pub mod text;
+mod validations;
 pub mod wasm_rule;
 pub mod words;
 

@@ -1,11 +1,7 @@
 //! MutexBinding: how kinds that are not numo's own are gated.
 
 use crate::{drain::DrainSettings, mutex_settings::MutexSettings};
-use k8s_openapi::{
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::{CustomResourceDefinition, ValidationRule},
-    apimachinery::pkg::apis::meta::v1::LabelSelector,
-};
-use kube_core::CustomResourceExt;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,10 +16,11 @@ use serde::{Deserialize, Serialize};
     kind = "MutexBinding",
     plural = "mutexbindings",
     status = "MutexBindingStatus",
+    shortname = "mbind",
     category = "numo",
     printcolumn = r#"{"name":"Kind","type":"string","jsonPath":".spec.ownerSelector.kind","description":"Kind of the owners"}"#,
     printcolumn = r#"{"name":"Rules","type":"string","jsonPath":".spec.rules[*].name","description":"The rules"}"#,
-    printcolumn = r#"{"name":"Owners","type":"integer","jsonPath":".status.ownersMatched","description":"How many owners the binding gates"}"#,
+    printcolumn = r#"{"name":"Matched","type":"integer","jsonPath":".status.ownersMatched","description":"How many owners the binding gates"}"#,
     printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type=='Ready')].status","description":"Whether the binding gates what it selects"}"#,
     printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.conditions[?(@.type=='Ready')].reason","description":"Why it is Ready or not"}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp","description":"Time since creation"}"#,
@@ -78,41 +75,3 @@ pub struct MutexBindingStatus {
 
 /// Kinds of owners that a MutexBinding can gate.
 pub const GATED_KINDS: [&str; 2] = ["Plan", "NodeMaintenance"];
-
-/// The definition, with what the API server refuses: a kind that no binding gates would be a gate that stands open.
-/// A stored object that breaks a rule is still served and may be changed elsewhere (ratcheting); its Ready says so.
-pub fn crd() -> CustomResourceDefinition {
-    let mut crd = MutexBinding::crd();
-    for version in &mut crd.spec.versions {
-        let selector = version
-            .schema
-            .as_mut()
-            .and_then(|schema| schema.open_api_v3_schema.as_mut())
-            .and_then(|schema| schema.properties.as_mut()?.get_mut("spec"))
-            .and_then(|spec| spec.properties.as_mut()?.get_mut("ownerSelector"));
-        if let Some(selector) = selector {
-            selector.x_kubernetes_validations = Some(vec![
-                ValidationRule {
-                    rule: format!("self.kind in ['{}', '{}']", GATED_KINDS[0], GATED_KINDS[1]),
-                    message: Some("found a kind that no MutexBinding gates, wanted Plan or NodeMaintenance".to_owned()),
-                    message_expression: Some(
-                        "'found kind ' + self.kind + ', wanted Plan or NodeMaintenance (a MutexRunConfig names its rules itself)'"
-                            .to_owned(),
-                    ),
-                    field_path: Some(".kind".to_owned()),
-                    ..ValidationRule::default()
-                },
-                ValidationRule {
-                    rule: "self.kind != 'NodeMaintenance' || !has(self.namespaces)".to_owned(),
-                    message: Some(
-                        "found namespaces with kind NodeMaintenance, wanted none: a NodeMaintenance is in no namespace"
-                            .to_owned(),
-                    ),
-                    field_path: Some(".namespaces".to_owned()),
-                    ..ValidationRule::default()
-                },
-            ]);
-        }
-    }
-    crd
-}

@@ -15,9 +15,13 @@ use serde::{Deserialize, Serialize};
     kind = "MutexBudget",
     plural = "mutexbudgets",
     status = "MutexBudgetStatus",
+    shortname = "mbud",
     category = "numo",
     printcolumn = r#"{"name":"Max Unavailable","type":"string","jsonPath":".spec.maxUnavailable","description":"Allowed unavailable nodes"}"#,
-    printcolumn = r#"{"name":"Group By","type":"string","jsonPath":".spec.groupBy","description":"Label that splits the set"}"#,
+    printcolumn = r#"{"name":"Allowed","type":"integer","jsonPath":".status.allowed","description":"How many nodes may be unavailable now"}"#,
+    printcolumn = r#"{"name":"In Use","type":"integer","jsonPath":".status.inUse","description":"How many nodes are unavailable"}"#,
+    printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type=='Ready')].status","description":"Whether the spec can be understood"}"#,
+    printcolumn = r#"{"name":"Group By","type":"string","jsonPath":".spec.groupBy","priority":1,"description":"Label that splits the set"}"#,
     printcolumn = r#"{"name":"Paused","type":"boolean","jsonPath":".spec.paused","description":"Whether everything stops"}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp","description":"Time since creation"}"#,
     derive = "Default",
@@ -50,6 +54,12 @@ pub struct MutexBudgetStatus {
     /// The generation of the spec that the conditions speak of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
+    /// How many nodes may be unavailable now, over all groups; absent if `spec.maxUnavailable` cannot be understood.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed: Option<i64>,
+    /// How many are, over all groups, whoever made them so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_use: Option<i64>,
     /// `Ready`: whether the spec can be understood.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]

@@ -16,9 +16,13 @@ use serde::{Deserialize, Serialize};
     plural = "mutextargets",
     namespaced,
     status = "MutexTargetStatus",
+    shortname = "mt",
     category = "numo",
     printcolumn = r#"{"name":"Machine Config Pools","type":"string","jsonPath":".spec.machineConfigPools","description":"The pools"}"#,
-    printcolumn = r#"{"name":"Nodes","type":"string","jsonPath":".status.nodes","description":"Nodes whose primary pool is one of them"}"#,
+    printcolumn = r#"{"name":"Nodes","type":"string","jsonPath":".status.nodes","priority":1,"description":"Nodes whose primary pool is one of them"}"#,
+    printcolumn = r#"{"name":"Count","type":"integer","jsonPath":".status.nodeCount","description":"How many nodes these are"}"#,
+    printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type=='Ready')].status","description":"Whether all of the pools exist"}"#,
+    printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.conditions[?(@.type=='Ready')].reason","description":"Why it is Ready or not"}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp","description":"Time since creation"}"#,
     derive = "Default",
     derive = "PartialEq",
@@ -41,7 +45,11 @@ pub struct MutexTargetStatus {
     pub observed_generation: Option<i64>,
     /// Names of the nodes whose primary pool, by the MCO's rules, is one of the pools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(inner(length(max = 253)))]
     pub nodes: Option<Vec<String>>,
+    /// How many nodes these are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_count: Option<i64>,
     /// `ValidConfig`, `NodeListGathered`, and `Ready`/`Stalled` for tools that know kstatus.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]

@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
     plural = "nodechanges",
     namespaced,
     status = "NodeChangeStatus",
+    shortname = "nc",
     category = "numo",
     selectable = ".spec.nodeName",
     printcolumn = r#"{"name":"Node","type":"string","jsonPath":".spec.nodeName","description":"The node"}"#,

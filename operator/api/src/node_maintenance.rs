@@ -31,7 +31,7 @@ pub const MAINTENANCE_VERSION: &str = "v1beta1";
     category = "numo",
     printcolumn = r#"{"name":"Node","type":"string","jsonPath":".spec.nodeName","description":"The node"}"#,
     printcolumn = r#"{"name":"Phase","type":"string","jsonPath":".status.phase","description":"Running, Succeeded or Failed"}"#,
-    printcolumn = r#"{"name":"Drained","type":"integer","jsonPath":".status.drainProgress","description":"Percent of the pods that are gone"}"#,
+    printcolumn = r#"{"name":"Drained %","type":"integer","jsonPath":".status.drainProgress","description":"Percent of the pods that are gone"}"#,
     printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.conditions[?(@.type=='Ready')].reason","description":"What it waits for"}"#,
     printcolumn = r#"{"name":"Message","type":"string","jsonPath":".status.conditions[?(@.type=='Ready')].message","priority":1,"description":"What it waits for, in a sentence"}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp","description":"Time since creation"}"#,
@@ -108,7 +108,7 @@ pub struct PodRef {
 
 /// The CRDs of both groups.
 pub fn crds() -> [CustomResourceDefinition; 2] {
-    let newer = with_rules(NodeMaintenance::crd());
+    let newer = with_requirements(NodeMaintenance::crd());
     let mut older = newer.clone();
     older.metadata.name = Some(format!("{}.{KUBEVIRT_GROUP}", older.spec.names.plural));
     KUBEVIRT_GROUP.clone_into(&mut older.spec.group);
@@ -117,10 +117,8 @@ pub fn crds() -> [CustomResourceDefinition; 2] {
     [newer, older]
 }
 
-/// `nodeName` is required and cannot be changed, as the reference's schema and webhook have it. Its `spec` itself is
-/// not required.
-fn with_rules(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
-    use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::ValidationRule;
+/// `nodeName` is required, as the reference's schema has it. Its `spec` itself is not required.
+fn with_requirements(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     for version in &mut crd.spec.versions {
         let schema = version
             .schema
@@ -143,13 +141,6 @@ fn with_rules(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
                 name.default = None;
             }
         }
-        // At the root: a spec that is taken away and put back is an update too.
-        schema.x_kubernetes_validations = Some(vec![ValidationRule {
-            rule: "!has(oldSelf.spec) || (has(self.spec) && self.spec.nodeName == oldSelf.spec.nodeName)"
-                .to_owned(),
-            message: Some("updating spec.NodeName isn't allowed".to_owned()),
-            ..ValidationRule::default()
-        }]);
     }
     crd
 }

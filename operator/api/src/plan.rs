@@ -41,6 +41,7 @@ pub const PLAN_VERSION: &str = "v1";
     printcolumn = r#"{"name":"Message","type":"string","description":"First message of a condition.","jsonPath":".status.conditions[?(@.message!='')].message"}"#,
     printcolumn = r#"{"name":"Applying","type":"string","description":"Host names of the nodes that are being upgraded.","jsonPath":".status.applying","priority":10}"#,
     printcolumn = r#"{"name":"Reason","type":"string","description":"What it waits for.","jsonPath":".status.conditions[?(@.type=='Ready')].reason","priority":1}"#,
+    printcolumn = r#"{"name":"Age","type":"date","description":"Time since creation","jsonPath":".metadata.creationTimestamp"}"#,
     derive = "Default",
     derive = "PartialEq",
     doc = "Upgrades the nodes it selects, each by one Job on the node itself."

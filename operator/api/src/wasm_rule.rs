@@ -11,7 +11,7 @@ pub struct WasmRule {
     /// The component as an OCI artifact, such as registry.example.com/team/rule@sha256:…. A tag is resolved once for
     /// each generation of the rule; `status.wasm.image` says to what.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 512))]
+    #[schemars(length(min = 1, max = 512))]
     pub image: Option<String>,
     /// The component in a ConfigMap. It is read once for each generation of the rule: to bring a new component,
     /// name another ConfigMap or key. numo must be invited to read it by a RoleBinding to the ClusterRole

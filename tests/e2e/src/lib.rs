@@ -13,6 +13,7 @@ pub mod rules;
 pub mod siege;
 mod stage;
 mod terminal;
+mod unvalidated;
 
 pub use process::{Numo, Said, binary, call_in, call_with, cargo_with, crates};
 pub use proxy::{Cut, Proxy};

@@ -280,7 +280,12 @@ async fn managed_fields(stage: &Stage) -> Result<()> {
 async fn owners(stage: &Stage) -> Result<()> {
     // A list is one entry of its managed fields, which would be too many to be read otherwise.
     let values: Vec<String> = (0..10_000).map(|number| format!("v{number}")).collect();
-    let first = json!({"matchExpressions": [{"key": "a", "operator": "In", "values": values}]});
+    // As many of one requirement as its definition takes.
+    let requirements = values.chunks(1000);
+    let requirements: Vec<Value> = requirements
+        .map(|values| json!({"key": "a", "operator": "In", "values": values}))
+        .collect();
+    let first = json!({"matchExpressions": requirements});
     let runs: Api<MutexRunConfig> = Api::namespaced(stage.person.clone(), TEAM);
     for number in 0..60 {
         let run = json!({

@@ -3,6 +3,7 @@
 use crate::{
     manifests,
     process::{Numo, Said, call},
+    unvalidated,
 };
 use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::api::events::v1::Event;
@@ -43,6 +44,8 @@ pub struct StageOptions {
     pub without_kubectl: bool,
     /// numo is not started: the test starts it.
     pub without_numo: bool,
+    /// The API server takes what numo's definitions refuse, as if it had been stored before they did: a control plane of its own.
+    pub without_validation: bool,
     /// Options of a control plane of its own; none takes one that served another test.
     pub cluster: Option<Options>,
 }
@@ -68,7 +71,8 @@ impl Stage {
     /// Starts the control plane, makes the world, installs numo and starts it under its own
     /// ServiceAccount.
     pub async fn set(options: StageOptions) -> Result<Self> {
-        let cluster = match options.cluster {
+        let own = options.without_validation.then(Options::default);
+        let cluster = match options.cluster.or(own) {
             None => Cluster::prepared(prepare).await?,
             Some(options) => {
                 let cluster = Cluster::start(options).await?;
@@ -76,6 +80,9 @@ impl Stage {
                 cluster
             }
         };
+        if options.without_validation {
+            unvalidated::strip(&cluster.client(User::Admin).await?).await?;
+        }
         let mut spec = options.world;
         if !options.without_kubectl {
             spec.programs.insert("kubectl".to_owned(), kubectl(&cluster));

@@ -1,13 +1,13 @@
-//! MutexBudget: its status. How much of a budget is used changes with every node and is for `numo status`
-//! and metrics; the status says only whether the spec can be understood.
+//! MutexBudget: its status: whether the spec can be understood, and how much of it is in use over all groups. Which nodes those are,
+//! group by group, is for `numo status` and metrics.
 
 use super::conditions::Conditions;
 use jiff::Timestamp;
 use numo_api::{MutexBudgetStatus, Reason};
-use numo_core::observed::BudgetView;
+use numo_core::{ledger::Use, observed::BudgetView};
 
-/// The status.
-pub fn status(budget: &BudgetView, now: Timestamp) -> MutexBudgetStatus {
+/// The status. `uses` may be those of other budgets too.
+pub fn status(budget: &BudgetView, uses: &[Use<'_>], now: Timestamp) -> MutexBudgetStatus {
     let mut conditions = Conditions::over(&budget.status.conditions, budget.generation, now);
     match &budget.max_unavailable {
         Err(problem) => {
@@ -23,8 +23,13 @@ pub fn status(budget: &BudgetView, now: Timestamp) -> MutexBudgetStatus {
             conditions.kstatus(true, false, false, Reason::ValidConfig.name(), message);
         }
     }
+    let uses = || uses.iter().filter(|one| one.budget.name == budget.name);
+    let allowed: Option<usize> = uses().map(|one| one.allowed).sum();
+    let in_use: usize = uses().map(|one| one.unavailable.len()).sum();
     MutexBudgetStatus {
         observed_generation: Some(budget.generation),
+        allowed: allowed.and_then(|allowed| i64::try_from(allowed).ok()),
+        in_use: i64::try_from(in_use).ok(),
         conditions: conditions.done(),
     }
 }

@@ -66,6 +66,7 @@ pub fn status(target: &TargetView, observed: &Observed, now: Timestamp) -> Mutex
     };
     MutexTargetStatus {
         observed_generation: Some(target.generation),
+        node_count: i64::try_from(nodes.len()).ok(),
         nodes: Some(nodes),
         conditions: conditions.done(),
     }

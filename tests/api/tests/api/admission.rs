@@ -1,5 +1,5 @@
-//! What the API server admits and what it refuses: all that the reference's schemas admitted stays
-//! admitted; what can never have worked is refused, and the refusal names the field.
+//! What the API server admits and what it refuses: all that the reference's schemas admitted and that can work
+//! stays admitted; what can never have worked is refused, and the refusal names the field.
 
 use anyhow::Result;
 use kube::api::{Patch, PatchParams, PostParams};
@@ -9,13 +9,17 @@ use crate::{api, apply, start};
 
 const KINDS: [&str; 3] = ["MutexRule", "MutexTarget", "MutexRunConfig"];
 
-fn object(kind: &str, name: &str, spec: Value) -> Value {
-    let group = match kind {
-        "NodeChange" | "MutexBudget" | "MutexBinding" => numo_api::NUMO_GROUP,
-        _ => numo_api::GROUP,
+pub fn object(kind: &str, name: &str, spec: Value) -> Value {
+    let own = format!("{}/{}", numo_api::NUMO_GROUP, numo_api::VERSION);
+    let reference = format!("{}/{}", numo_api::GROUP, numo_api::VERSION);
+    let version = match kind {
+        "NodeChange" | "MutexBudget" | "MutexBinding" => own.as_str(),
+        "NodeMaintenance" => "nodemaintenance.medik8s.io/v1beta1",
+        "Plan" => "upgrade.cattle.io/v1",
+        _ => reference.as_str(),
     };
     let mut object = json!({
-        "apiVersion": format!("{group}/{}", numo_api::VERSION),
+        "apiVersion": version,
         "kind": kind,
         "metadata": {"name": name},
     });
@@ -25,49 +29,40 @@ fn object(kind: &str, name: &str, spec: Value) -> Value {
     object
 }
 
+/// What the reference's schemas admitted and could work, or could come to work once other objects are there.
 #[tokio::test]
-async fn what_the_references_schemas_admitted_is_admitted() -> Result<()> {
+async fn what_the_references_schemas_admitted_and_could_work_is_admitted() -> Result<()> {
     let (cluster, client) = start(None).await?;
-    for kind in KINDS {
-        for (name, spec) in [("empty", json!({})), ("missing", Value::Null)] {
-            let created = api(&client, kind)
-                .create(
-                    &PostParams::default(),
-                    &serde_json::from_value(object(kind, name, spec))?,
-                )
-                .await?;
-            assert_eq!(created.metadata.generation, Some(1), "{kind} {name}");
-        }
-    }
+    let targets = json!([{"name": "x"}]);
     for (kind, name, spec) in [
-        // References without a namespace, without a name, to nothing.
+        // References without a namespace, to nothing.
         (
             "MutexRunConfig",
             "loose",
-            json!({"canary": {}, "mutexRules": [{}, {"name": "x"}], "mutexTargets": [{"namespace": "y"}]}),
+            json!({"mutexRules": [{"name": "x"}], "mutexTargets": [{"name": "x", "namespace": "y"}]}),
         ),
         (
             "MutexRunConfig",
-            "lists",
-            json!({"mutexRules": [], "mutexTargets": []}),
+            "no-rules",
+            json!({"canary": {"name": "no"}, "mutexRules": [], "mutexTargets": targets}),
         ),
-        ("MutexTarget", "none", json!({"machineConfigPools": []})),
         (
             "MutexTarget",
             "odd",
-            json!({"machineConfigPools": ["", "No Such Pool"]}),
+            json!({"machineConfigPools": ["No Such Pool"]}),
         ),
         // A map that is no JobSpec: the condition says so, not the API server.
         (
             "MutexRule",
             "no-job",
-            json!({"jobName": "", "jobSpec": {"foo": {"bar": [1]}}}),
+            json!({"jobName": "", "jobNamespace": "", "jobSpec": {"foo": {"bar": [1]}}}),
         ),
         (
             "MutexRule",
             "empty-job",
             json!({"jobSpec": {}, "cleanUpJobSpec": {}, "type": "kubernetes"}),
         ),
+        ("MutexRule", "clean-up", json!({"cleanUpJobSpec": {}})),
     ] {
         apply(&client, &object(kind, name, spec.clone())).await?;
         let stored = serde_json::to_value(api(&client, kind).get(name).await?)?;
@@ -75,6 +70,19 @@ async fn what_the_references_schemas_admitted_is_admitted() -> Result<()> {
             assert_eq!(&stored["spec"][field], value, "{kind} {name} {field} is kept");
         }
     }
+    // A null is as good as nothing.
+    let nulls =
+        json!({"canary": null, "mutexRules": null, "mutexTargets": targets, "strategy": null, "hold": null});
+    let created = api(&client, "MutexRunConfig")
+        .create(
+            &PostParams::default(),
+            &serde_json::from_value(object("MutexRunConfig", "nulls", nulls))?,
+        )
+        .await?;
+    assert_eq!(
+        created.data["spec"],
+        json!({"mutexTargets": targets, "skipTLSVerify": false})
+    );
     cluster.stop().await;
     Ok(())
 }
@@ -84,7 +92,12 @@ async fn what_the_references_schemas_admitted_is_admitted() -> Result<()> {
 async fn statuses_of_the_reference_can_be_written_and_read() -> Result<()> {
     let (cluster, client) = start(None).await?;
     for kind in KINDS {
-        apply(&client, &object(kind, "old", json!({}))).await?;
+        let spec = match kind {
+            "MutexRule" => json!({"jobSpec": {}}),
+            "MutexTarget" => json!({"machineConfigPools": ["worker"]}),
+            _ => json!({"mutexTargets": [{"name": "x"}]}),
+        };
+        apply(&client, &object(kind, "old", spec)).await?;
         let status = json!({
             "nodes": ["worker-0"],
             "conditions": [
@@ -295,7 +308,8 @@ async fn hours_are_admitted_as_the_page_writes_them() -> Result<()> {
             "reason": "the books are being closed",
         }],
     });
-    let run = json!({"window": window, "startAfter": "2026-12-19T22:00:00Z"});
+    let run =
+        json!({"mutexTargets": [{"name": "x"}], "window": window, "startAfter": "2026-12-19T22:00:00Z"});
     apply(&client, &object("MutexRunConfig", "nightly", run)).await?;
     let binding = json!({"ownerSelector": {"kind": "NodeMaintenance"}, "window": window});
     let kept = apply(&client, &object("MutexBinding", "nightly", binding)).await?;

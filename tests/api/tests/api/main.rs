@@ -10,6 +10,8 @@
 mod admission;
 mod files;
 mod installed;
+mod refused;
+mod stored;
 
 use std::{
     path::{Path, PathBuf},
@@ -88,7 +90,7 @@ pub async fn start(emulated_version: Option<&str>) -> Result<(Cluster, Client)> 
 }
 
 /// Waits until a definition is served; one that the API server finds fault with is an error.
-async fn established(api: &Api<CustomResourceDefinition>, name: &str) -> Result<()> {
+pub async fn established(api: &Api<CustomResourceDefinition>, name: &str) -> Result<()> {
     let until = Instant::now() + Duration::from_mins(1);
     loop {
         let crd = api.get(name).await?;
@@ -123,12 +125,16 @@ pub fn api(client: &Client, kind: &str) -> Api<DynamicObject> {
         "NodeChange" => (numo_api::NUMO_GROUP, numo_api::VERSION, "nodechanges"),
         "MutexBudget" => (numo_api::NUMO_GROUP, numo_api::VERSION, "mutexbudgets"),
         "MutexBinding" => (numo_api::NUMO_GROUP, numo_api::VERSION, "mutexbindings"),
+        "NodeMaintenance" => ("nodemaintenance.medik8s.io", "v1beta1", "nodemaintenances"),
+        "Plan" => ("upgrade.cattle.io", "v1", "plans"),
         other => panic!("what is a {other}?"),
     };
     let gvk = GroupVersionKind::gvk(group, version, kind);
     let resource = ApiResource::from_gvk_with_plural(&gvk, plural);
     match kind {
-        "MachineConfigPool" | "MutexBudget" | "MutexBinding" => Api::all_with(client.clone(), &resource),
+        "MachineConfigPool" | "MutexBudget" | "MutexBinding" | "NodeMaintenance" => {
+            Api::all_with(client.clone(), &resource)
+        }
         _ => Api::namespaced_with(client.clone(), NAMESPACE, &resource),
     }
 }

@@ -8,8 +8,8 @@ use numo_world::{PoolSpec, WorldSpec};
 use serde_json::{Value, json};
 
 use crate::{
-    NEW, apply, explained, finish, judgement, object, prepare, released_after_a_while, set, verdicts, waits,
-    workers,
+    NEW, apply, explained, finish, judgement, object, prepare, released_after_a_while, set, set_with_slips,
+    verdicts, waits, workers,
 };
 
 fn cel_rule(name: &str, cel: Value) -> Value {
@@ -186,7 +186,7 @@ async fn expressions_gate_a_node_and_are_asked_again_when_what_they_read_changes
 /// Expressions that cannot be read are refused by their field, and none that a stranger writes hurts numo.
 #[tokio::test(flavor = "multi_thread")]
 async fn expressions_that_cannot_be_read_or_never_end_let_no_node_go() -> Result<()> {
-    let stage = set(workers(1), Vec::new()).await?;
+    let stage = set_with_slips(workers(1), Vec::new()).await?;
     let many = "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]";
     let nested = (0..9).fold("x9 > 0".to_owned(), |inner, depth| {
         format!("{many}.all(x{}, {inner})", 9 - depth)
@@ -712,7 +712,7 @@ async fn a_run_that_awaits_no_workloads_does_not_look_at_them() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn expressions_before_a_turn_let_the_next_node_go_first() -> Result<()> {
-    let stage = set(workers(2), Vec::new()).await?;
+    let stage = set_with_slips(workers(2), Vec::new()).await?;
     let mut quiet = cel_rule(
         "quiet",
         json!({

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Gate, NEW, apply, explained, finish, job, judgement, pool, prepare, quick, released,
-    released_after_a_while, rule, rule_began, run_of, seen, set, target, waits, workers,
+    released_after_a_while, rule, rule_began, run_of, seen, set, set_with_slips, target, waits, workers,
 };
 
 /// The pool is held for this reason, no node has moved, and run and pool say so.
@@ -489,7 +489,7 @@ async fn a_budget_that_only_a_person_can_free_is_stalled() -> Result<()> {
 /// who ends it and by which command, and nothing of the kind once it is mended.
 #[tokio::test(flavor = "multi_thread")]
 async fn explain_of_a_budget_that_lets_no_node_go_says_what_ends_it() -> Result<()> {
-    let stage = set(workers(2), Vec::new()).await?;
+    let stage = set_with_slips(workers(2), Vec::new()).await?;
     let budget = |limit: Value| {
         json!({
             "apiVersion": "numo.openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexBudget",

@@ -138,7 +138,7 @@ async fn a_sound_installation_is_found_so_and_a_broken_one_is_named_with_its_cur
     });
     let broken_rule = json!({
         "apiVersion": "openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexRule",
-        "metadata": {"name": "empty", "namespace": NAMESPACE}, "spec": {},
+        "metadata": {"name": "empty", "namespace": NAMESPACE}, "spec": {"jobSpec": {}},
     });
     apply(&stage, &[broken_rule, hook]).await?;
     let (found, code) = stage

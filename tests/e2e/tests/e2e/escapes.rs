@@ -8,7 +8,7 @@ use crate::{
     NEW, apply, condition, happened,
     left::metrics,
     maintenance::{self, install_webhook, maintain},
-    run_of, seen, set, target, workers,
+    run_of, seen, set, set_with_slips, target, workers,
 };
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::events::v1::Event;
@@ -233,7 +233,7 @@ async fn nothing_of_a_stranger_steers_the_terminal() -> Result<()> {
         canary: true,
         ..WorldSpec::default()
     };
-    let mut stage = set(world, Vec::new()).await?;
+    let mut stage = set_with_slips(world, Vec::new()).await?;
     // Nobody invites it to the stranger's namespace.
     stage.may_lack_rights = true;
     upgrade_among_strangers(&stage).await?;

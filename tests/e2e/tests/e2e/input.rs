@@ -15,7 +15,7 @@ use numo_e2e::{NAMESPACE, Stage};
 use numo_world::{PoolSpec, WorldSpec};
 use serde_json::{Value, json};
 
-use crate::{NEW, apply, gone, job, object, quick, rule, run_of, set, target};
+use crate::{NEW, apply, gone, job, object, quick, rule, run_of, set_with_slips, target};
 
 const LONG: &str = "a-rule-whose-name-is-long-enough-to-be-too-long-for-a-label";
 
@@ -341,7 +341,7 @@ async fn bad_input_ends_in_a_condition_and_an_event_and_leaves_nothing_behind() 
         canary: true,
         ..WorldSpec::default()
     };
-    let mut stage = set(world, vec!["--run-namespaces", "leaving"]).await?;
+    let mut stage = set_with_slips(world, vec!["--run-namespaces", "leaving"]).await?;
     patch::<numo_world::openshift::MachineConfigPool>(&stage, "full", json!({"spec": {"paused": false}}))
         .await?;
     let image = "machineconfiguration.openshift.io/currentImage";

@@ -1347,13 +1347,16 @@ async fn bad_input_is_refused_or_said_and_nothing_is_half_done() -> Result<()> {
     ))
     .await;
     assert!(why.contains("spec.drain.gracePeriodSeconds"), "{why}");
+    let near = json!({"drain": {"podSelector": {"matchExpressions": [{"key": "x", "operator": "Near"}]}}});
+    let why = refused(object(MEDIK8S_GROUP, "bad", "worker-0", near)).await;
+    assert!(why.contains("found operator Near without values"), "{why}");
     // What only numo knows.
     let selector =
-        json!({"drain": {"podSelector": {"matchExpressions": [{"key": "x", "operator": "Near"}]}}});
+        json!({"drain": {"podSelector": {"matchExpressions": [{"key": "not a key", "operator": "Exists"}]}}});
     maintain(&stage, "nm", "worker-0", selector).await?;
     let why = waits(&stage, "nm", "InvalidField").await?;
     assert!(
-        why.starts_with("spec.drain.podSelector: x: found operator \"Near\""),
+        why.starts_with("spec.drain.podSelector: found \"not a key\", wanted a label key"),
         "{why}"
     );
     assert!(!is_cordoned(&node(&stage, "worker-0").await?));

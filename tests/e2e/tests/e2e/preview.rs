@@ -190,7 +190,7 @@ async fn a_run_is_seen_before_it_runs_and_nothing_is_written() -> Result<()> {
         "{found:#}"
     );
     assert_eq!(code, Some(3));
-    manifest["spec"]["maxUnavailable"] = json!("many");
+    manifest["spec"]["window"] = json!({"timeZone": "Mars/Base", "openings": [{"days": ["mon"]}]});
     std::fs::write(&file, manifest.to_string())?;
     let (found, code) = preview(&stage, &["-f", &path, "-n", NAMESPACE]).await?;
     assert!(
@@ -198,13 +198,16 @@ async fn a_run_is_seen_before_it_runs_and_nothing_is_written() -> Result<()> {
         "{found:#}"
     );
     // What the API server itself refuses is said in its words.
-    manifest["spec"]["maxUnavailable"] = json!({"a": 1});
-    std::fs::write(&file, manifest.to_string())?;
-    let said = stage.call(&["preview", "-f", &path, "-n", NAMESPACE]).await?;
-    assert!(
-        said.code == Some(2) && said.err.contains("maxUnavailable"),
-        "{said:?}"
-    );
+    manifest["spec"].as_object_mut().unwrap().remove("window");
+    for (limit, words) in [
+        (json!({"a": 1}), "maxUnavailable"),
+        (json!("many"), "found many, wanted a whole number such as 2"),
+    ] {
+        manifest["spec"]["maxUnavailable"] = limit;
+        std::fs::write(&file, manifest.to_string())?;
+        let said = stage.call(&["preview", "-f", &path, "-n", NAMESPACE]).await?;
+        assert!(said.code == Some(2) && said.err.contains(words), "{said:?}");
+    }
     std::fs::write(&file, "kind: [")?;
     let said = stage.call(&["preview", "-f", &path]).await?;
     assert!(said.code == Some(2) && said.err.contains("run.yaml"), "{said:?}");

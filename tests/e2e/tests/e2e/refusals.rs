@@ -11,7 +11,10 @@ use numo_e2e::Stage;
 use numo_world::{Judgement, PoolSpec, WorldSpec, openshift::MachineOSConfig};
 use serde_json::{Value, json};
 
-use crate::{apply, canary, delete_run, gone, job, released, rule, run_of, seen, set, target, with, workers};
+use crate::{
+    apply, canary, delete_run, gone, job, released, rule, run_of, seen, set, set_with_slips, target, with,
+    workers,
+};
 
 /// A name that is too long for a label.
 const LONG: &str = "a-rule-whose-name-is-long-enough-to-be-too-long-for-a-label";
@@ -407,7 +410,7 @@ async fn refused_for_its_rules_a_run_lets_no_node_go_the_other_rows() -> Result<
 }
 
 async fn for_its_fields(first: bool) -> Result<()> {
-    let stage = set(workers(2), Vec::new()).await?;
+    let stage = set_with_slips(workers(2), Vec::new()).await?;
     each(&stage, &half(of_fields(), first), &plain()).await?;
     stage.strike().await
 }

@@ -308,12 +308,9 @@ async fn there_and_back(client: &Client, site: &Site) -> Result<()> {
     let name = "mutexbudgets.numo.openshift-optional.skrzypek.io";
     let file = place.join(format!("templates/crd_{name}.yaml"));
     let text = std::fs::read_to_string(&file)?;
-    let kind = "kind: MutexBudget\n";
-    ensure!(text.matches(kind).count() == 1, "{}", file.display());
-    std::fs::write(
-        &file,
-        text.replace(kind, &format!("{kind}    shortNames: [older]\n")),
-    )?;
+    let short = "- mbud\n";
+    ensure!(text.matches(short).count() == 1, "{}", file.display());
+    std::fs::write(&file, text.replace(short, "- older\n"))?;
     let short_names = || async {
         let found = definitions.get(name).await?;
         Ok::<_, anyhow::Error>(found.spec.names.short_names.unwrap_or_default())

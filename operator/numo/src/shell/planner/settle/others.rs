@@ -9,7 +9,7 @@ use crate::{
     frontends,
     shell::{kind::Kind, planner::context::Context, status},
 };
-use numo_core::observed::Key;
+use numo_core::{ledger::Ledger, observed::Key};
 
 /// The statuses that are still to be written, and those that were refused.
 #[derive(Debug, Default)]
@@ -41,9 +41,14 @@ impl Others {
 /// Writes the status of every budget that differs.
 async fn write_budgets(context: &mut Context, refused: &mut Refused) {
     let now = context.now();
-    let budgets = context.store.observed.budgets.values();
+    let observed = &context.store.observed;
+    if observed.budgets.is_empty() {
+        return;
+    }
+    let uses = Ledger::of(observed, now).uses();
+    let budgets = observed.budgets.values();
     let due: Vec<_> = budgets
-        .map(|budget| (budget, frontends::mutex_budget::status(budget, now)))
+        .map(|budget| (budget, frontends::mutex_budget::status(budget, &uses, now)))
         .filter(|(budget, status)| budget.status != *status)
         .map(|(budget, status)| (Key::new("", &budget.name), budget.uid.clone(), status))
         .collect();

@@ -1,0 +1,304 @@
+//! What the derived schemas lack, put on all definitions alike: descriptions that `kubectl explain` can print, absent instead of null,
+//! list types, bounds, formats of times, and defaults.
+//!
+//! The tables name fields by kind and path (`.spec.cel.objects[].name`); a path that leads nowhere fails a test.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSON, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+};
+use serde_json::{Value, json};
+
+/// Most requirements of a label selector of numo's own.
+const MOST_REQUIREMENTS: i64 = 64;
+/// Most values of such a requirement.
+const MOST_VALUES: i64 = 1024;
+/// Longest label key: a domain, `/` and a name.
+const LONGEST_KEY: i64 = 317;
+/// Longest label value.
+const LONGEST_VALUE: i64 = 63;
+/// Most nodes of a target, and most pods that a node may have to lose: beyond what a cluster has.
+const MOST_NODES: i64 = 20_000;
+/// Most pools of a run: 64 targets of 64 pools each.
+const MOST_POOLS: i64 = 4096;
+
+/// Kinds of other operators, or as another operator had them: the times of their conditions are plain text there.
+const PLAIN_CONDITIONS: [&str; 4] = ["MutexRule", "MutexTarget", "MutexRunConfig", "Plan"];
+
+/// The kind whose fields may be null, but for those below this one, which are numo's own: manifests for system-upgrade-controller have
+/// nulls. Elsewhere what is absent is absent; the API server takes a null out of what is created.
+const NULLS: (&str, &str) = ("Plan", ".spec.mutex");
+
+/// Fields that hold a time.
+const TIMES: [&str; 6] = ["at", "since", "closedSince", "startedAt", "endedAt", "finishedAt"];
+
+/// Label selectors that are numo's own: what the API server of a cluster takes of others is theirs.
+pub(crate) const SELECTORS: [(&str, &str); 9] = [
+    ("MutexRunConfig", ".spec.first"),
+    ("MutexRunConfig", ".spec.awaitedWorkloads.namespaceSelector"),
+    ("MutexRunConfig", ".spec.awaitedWorkloads.podSelector"),
+    ("MutexBudget", ".spec.nodeSelector"),
+    ("MutexBinding", ".spec.ownerSelector.labels"),
+    ("MutexBinding", ".spec.first"),
+    ("MutexBinding", ".spec.drain.podSelector"),
+    ("NodeMaintenance", ".spec.drain.podSelector"),
+    ("Plan", ".spec.mutex.first"),
+];
+
+/// Lists in which the order says nothing and a value counts once.
+const SETS: [(&str, &str); 7] = [
+    ("MutexRule", ".spec.phases"),
+    ("MutexRule", ".spec.wasm.grants.kubernetes[].namespaces"),
+    ("MutexRule", ".spec.wasm.grants.kubernetes[].names"),
+    ("MutexRunConfig", ".spec.mutexKeys"),
+    ("MutexBinding", ".spec.mutexKeys"),
+    ("MutexBinding", ".spec.ownerSelector.namespaces"),
+    ("Plan", ".spec.mutex.mutexKeys"),
+];
+
+/// Lists whose items are told apart by their `name`: several writers may each have theirs.
+const MAPS: [(&str, &str); 4] = [
+    ("MutexRule", ".spec.cel.objects"),
+    ("MutexRunConfig", ".spec.window.freezes"),
+    ("MutexBinding", ".spec.window.freezes"),
+    ("Plan", ".spec.mutex.window.freezes"),
+];
+
+/// Most items of lists that the types bound by nothing.
+const MOST: [(&str, &str, i64); 4] = [
+    ("MutexTarget", ".status.nodes", MOST_NODES),
+    ("MutexRunConfig", ".status.run.pools", MOST_POOLS),
+    ("NodeMaintenance", ".status.pendingPods", MOST_NODES),
+    ("NodeMaintenance", ".status.pendingPodsRefs", MOST_NODES),
+];
+
+/// What holds where nothing is given, of fields that no manifest of a replaced operator knows the like of. What `kubectl get -o yaml`
+/// shows is then what numo does. Defaults of the fields of replaced kinds stay in the code and the docs: what was applied is
+/// kept as it was given.
+fn defaults() -> Vec<(&'static str, &'static str, Value)> {
+    vec![
+        ("MutexBudget", ".spec.maxUnavailable", json!(1)),
+        ("MutexBudget", ".spec.paused", json!(false)),
+        ("MutexRule", ".spec.cel.validations[].otherwise", json!("Wait")),
+        (
+            "MutexRule",
+            ".spec.cel.validations[].retryAfterSeconds",
+            json!(30),
+        ),
+        ("MutexRule", ".spec.prometheus.forSeconds", json!(0)),
+        ("MutexRule", ".spec.prometheus.maxGapSeconds", json!(300)),
+        ("MutexRule", ".spec.prometheus.retryAfterSeconds", json!(30)),
+        ("MutexRule", ".spec.prometheus.unmet", json!("Wait")),
+        ("MutexRule", ".spec.prometheus.warnings", json!("Wait")),
+        ("MutexRule", ".spec.wasm.grants.http[].scheme", json!("https")),
+        ("MutexRule", ".spec.wasm.signature.mode", json!("Enforce")),
+        (
+            "MutexRunConfig",
+            ".spec.awaitedWorkloads.failurePolicy",
+            json!("Continue"),
+        ),
+        (
+            "MutexRunConfig",
+            ".spec.awaitedWorkloads.timeoutSeconds",
+            json!(600),
+        ),
+        ("MutexRunConfig", ".spec.window.timeZone", json!("UTC")),
+        ("MutexBinding", ".spec.window.timeZone", json!("UTC")),
+        ("Plan", ".spec.mutex.window.timeZone", json!("UTC")),
+    ]
+}
+
+/// The schemas of a definition, one for each version.
+pub(crate) fn schemas(crd: &mut CustomResourceDefinition) -> impl Iterator<Item = &mut JSONSchemaProps> {
+    let versions = crd.spec.versions.iter_mut();
+    versions.filter_map(|version| version.schema.as_mut()?.open_api_v3_schema.as_mut())
+}
+
+/// The schema at a path such as `.spec.cel.objects[].name`; the empty path is the object itself.
+pub(crate) fn at<'a>(schema: &'a mut JSONSchemaProps, path: &str) -> Option<&'a mut JSONSchemaProps> {
+    let mut schema = schema;
+    for part in path.split('.').filter(|part| !part.is_empty()) {
+        let (name, items) = match part.strip_suffix("[]") {
+            Some(name) => (name, true),
+            None => (part, false),
+        };
+        schema = schema.properties.as_mut()?.get_mut(name)?;
+        if items {
+            schema = match schema.items.as_mut()? {
+                JSONSchemaPropsOrArray::Schema(items) => items,
+                JSONSchemaPropsOrArray::Schemas(_) => return None,
+            };
+        }
+    }
+    Some(schema)
+}
+
+/// The definition with all of that.
+pub(crate) fn shaped(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
+    let kind = crd.spec.names.kind.clone();
+    let of_kind = |of: &str| of == kind;
+    for schema in schemas(&mut crd) {
+        for (_, path) in SELECTORS.into_iter().filter(|(of, _)| of_kind(of)) {
+            if let Some(selector) = at(schema, path) {
+                bound_selector(selector);
+            }
+        }
+        for (_, path, most) in MOST.into_iter().filter(|(of, ..)| of_kind(of)) {
+            if let Some(list) = at(schema, path) {
+                list.max_items = Some(most);
+            }
+        }
+        for (_, path) in SETS.into_iter().filter(|(of, _)| of_kind(of)) {
+            if let Some(list) = at(schema, path) {
+                list.x_kubernetes_list_type = Some("set".to_owned());
+            }
+        }
+        for (_, path) in MAPS.into_iter().filter(|(of, _)| of_kind(of)) {
+            if let Some(list) = at(schema, path) {
+                list.x_kubernetes_list_type = Some("map".to_owned());
+                list.x_kubernetes_list_map_keys = Some(vec!["name".to_owned()]);
+            }
+        }
+        for (_, path, default) in defaults().into_iter().filter(|(of, ..)| of_kind(of)) {
+            if let Some(field) = at(schema, path) {
+                field.default = Some(JSON(default));
+            }
+        }
+        let plain = PLAIN_CONDITIONS.contains(&kind.as_str());
+        each("", schema, &mut |name, field| shape(name, field, plain));
+        let mut absent = |_: &str, field: &mut JSONSchemaProps| field.nullable = None;
+        if kind != NULLS.0 {
+            each("", schema, &mut absent);
+        } else if let Some(own) = at(schema, NULLS.1) {
+            each("", own, &mut absent);
+        }
+    }
+    crd
+}
+
+/// Calls `shape` with every schema and the name of its field; that of an item is empty.
+fn each(name: &str, schema: &mut JSONSchemaProps, shape: &mut impl FnMut(&str, &mut JSONSchemaProps)) {
+    shape(name, schema);
+    for (name, field) in schema.properties.iter_mut().flatten() {
+        each(name, field, shape);
+    }
+    if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
+        each("", items, shape);
+    }
+    if let Some(JSONSchemaPropsOrBool::Schema(values)) = &mut schema.additional_properties {
+        each("", values, shape);
+    }
+}
+
+fn shape(name: &str, field: &mut JSONSchemaProps, plain_conditions: bool) {
+    field.description = field.description.take().map(|text| paragraphs(&text));
+    if let Some(values) = &mut field.enum_ {
+        values.retain(|value| !value.0.is_null());
+    }
+    let type_ = field.type_.as_deref();
+    if type_ == Some("array") && field.x_kubernetes_list_type.is_none() {
+        field.x_kubernetes_list_type = Some("atomic".to_owned());
+    }
+    let is_time = TIMES.contains(&name) || name == "lastTransitionTime" && !plain_conditions;
+    if type_ == Some("string") && is_time {
+        field.format = Some("date-time".to_owned());
+    }
+}
+
+fn bound_selector(selector: &mut JSONSchemaProps) {
+    let Some(expressions) = at(selector, ".matchExpressions") else {
+        return;
+    };
+    expressions.max_items = Some(MOST_REQUIREMENTS);
+    if let Some(values) = at(selector, ".matchExpressions[].values") {
+        values.max_items = Some(MOST_VALUES);
+    }
+    for (path, longest) in [
+        (".matchExpressions[].values[]", LONGEST_VALUE),
+        (".matchExpressions[].key", LONGEST_KEY),
+        (".matchExpressions[].operator", LONGEST_VALUE),
+    ] {
+        if let Some(text) = at(selector, path) {
+            text.max_length = Some(longest);
+        }
+    }
+}
+
+/// A comment of several lines as text: its lines are joined to paragraphs; empty lines part them, and lines of a list stay.
+fn paragraphs(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut joins = false;
+    for line in text.lines() {
+        let is_own = line.is_empty() || line.starts_with(['-', '*', ' ', '\t']);
+        if !out.is_empty() {
+            out.push(if joins && !is_own { ' ' } else { '\n' });
+        }
+        out.push_str(line.trim_end());
+        joins = !line.is_empty();
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crds;
+
+    fn of(kind: &str) -> CustomResourceDefinition {
+        let found = crds::all().into_iter().find(|crd| crd.spec.names.kind == kind);
+        found.unwrap_or_else(|| panic!("there is no {kind}"))
+    }
+
+    #[test]
+    fn every_path_of_the_tables_leads_to_a_field() {
+        let paths = SELECTORS.into_iter().chain(SETS).chain(MAPS);
+        let most = MOST.into_iter().map(|(kind, path, _)| (kind, path));
+        let defaults = defaults().into_iter().map(|(kind, path, _)| (kind, path));
+        for (kind, path) in paths.chain(most).chain(defaults) {
+            let mut crd = of(kind);
+            let found = schemas(&mut crd).all(|schema| at(schema, path).is_some());
+            assert!(found, "{kind} has no {path}");
+        }
+    }
+
+    #[test]
+    fn nothing_but_fields_of_a_plan_is_null_and_every_list_has_a_type() {
+        let mut plan = of(NULLS.0);
+        for schema in schemas(&mut plan) {
+            let own = at(schema, NULLS.1).unwrap();
+            each("", own, &mut |name, field| {
+                assert_eq!(field.nullable, None, "{name}")
+            });
+        }
+        for mut crd in crds::all() {
+            let kind = crd.spec.names.kind.clone();
+            for schema in schemas(&mut crd) {
+                each("", schema, &mut |name, field| {
+                    assert!(field.nullable.is_none() || kind == NULLS.0, "{kind} {name}");
+                    let has_null = field.enum_.iter().flatten().any(|value| value.0.is_null());
+                    assert!(!has_null, "{kind} {name}");
+                    let is_list = field.type_.as_deref() == Some("array");
+                    assert!(
+                        !is_list || field.x_kubernetes_list_type.is_some(),
+                        "{kind} {name}"
+                    );
+                });
+            }
+        }
+    }
+
+    #[test]
+    fn lines_of_a_comment_are_joined_and_paragraphs_and_lists_stay() {
+        assert_eq!(paragraphs("One\ntwo.\n\nThree\nfour."), "One two.\n\nThree four.");
+        assert_eq!(
+            paragraphs("One of\n- a\n- b\nand so on"),
+            "One of\n- a\n- b and so on"
+        );
+        let mut crd = of("MutexRule");
+        for schema in schemas(&mut crd) {
+            each("", schema, &mut |name, field| {
+                let text = field.description.as_deref().unwrap_or_default();
+                assert!(!text.contains('\n'), "{name}: {text}");
+            });
+        }
+    }
+}

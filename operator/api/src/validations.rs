@@ -1,0 +1,488 @@
+//! What the API server refuses of numo's kinds, because it can never work: by kind, the field it stands at, the rule in CEL, and the
+//! sentence that is said (found, wanted).
+//!
+//! Only what the operator itself refuses whatever else the cluster holds is refused here; what can come right (a rule that is made
+//! later, a pool that does not exist yet) becomes a condition. An object that is stored already and breaks a rule is served, and
+//! all but the broken field may be written (CRD ratcheting, Kubernetes 1.30).
+
+use crate::shape;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, ValidationRule,
+};
+
+/// One thing that is refused.
+#[derive(Clone, Copy, Debug)]
+struct Check {
+    /// The field that the rule sees as `self`.
+    at: &'static str,
+    /// CEL that is true for what can work.
+    rule: &'static str,
+    /// What is said: found, wanted.
+    message: &'static str,
+    /// CEL whose value is said instead, with what was found.
+    says: Option<&'static str>,
+    /// The field under `at` that the message is about.
+    field: Option<&'static str>,
+    /// Whether the rule looks at the object before, where there is one.
+    sees_old: bool,
+}
+
+/// What must hold of the field `at`.
+const fn check(at: &'static str, rule: &'static str, message: &'static str) -> Check {
+    Check {
+        at,
+        rule,
+        message,
+        says: None,
+        field: None,
+        sees_old: false,
+    }
+}
+
+impl Check {
+    /// The message is about this field.
+    const fn of(self, field: &'static str) -> Self {
+        Self {
+            field: Some(field),
+            ..self
+        }
+    }
+
+    /// This is said instead, an expression.
+    const fn says(self, expression: &'static str) -> Self {
+        Self {
+            says: Some(expression),
+            ..self
+        }
+    }
+
+    /// The rule has `oldSelf`, also where there was no object before.
+    const fn sees_old(self) -> Self {
+        Self {
+            sees_old: true,
+            ..self
+        }
+    }
+
+    fn rule(self) -> ValidationRule {
+        ValidationRule {
+            rule: self.rule.to_owned(),
+            message: Some(self.message.to_owned()),
+            message_expression: self.says.map(str::to_owned),
+            field_path: self.field.map(str::to_owned),
+            optional_old_self: self.sees_old.then_some(true),
+            ..ValidationRule::default()
+        }
+    }
+}
+
+/// A number of nodes or a percentage, as `IntOrPercent::parse` of the core reads it.
+const fn limit(at: &'static str) -> Check {
+    check(
+        at,
+        "type(self) == int ? self >= 0 : self.matches('^[+]?0*([0-9]{1,18}|([0-9]{1,2}|100)%)$')",
+        "found no limit, wanted a whole number such as 2 or a percentage such as \"25%\"",
+    )
+    .says("'found ' + string(self) + ', wanted a whole number such as 2 or a percentage such as \"25%\"'")
+}
+
+/// A reference that names nobody refers to nothing.
+const fn reference(at: &'static str) -> Check {
+    check(
+        at,
+        "has(self.name) && self.name != ''",
+        "found no name, wanted the name of an object",
+    )
+    .of(".name")
+}
+
+/// How the pods of a drain are ordered.
+const fn drain(at: &'static str) -> Check {
+    check(
+        at,
+        "(has(self.order) && self.order == 'Label') == (has(self.orderLabel) && self.orderLabel != '')",
+        "found one of order: Label and orderLabel, wanted both or neither",
+    )
+    .of(".orderLabel")
+}
+
+/// An object without a spec says nothing. One that is stored without may stay so.
+const SPEC: Check = check(
+    "",
+    "has(self.spec) || (oldSelf.hasValue() && !has(oldSelf.value().spec))",
+    "found no spec, wanted one",
+)
+.sees_old();
+
+/// A requirement of a label selector.
+const REQUIREMENT: Check = check(
+    "",
+    "self.operator in ['In', 'NotIn'] ? has(self.values) && size(self.values) > 0 : self.operator in ['Exists', 'DoesNotExist'] && (!has(self.values) || size(self.values) == 0)",
+    "found an operator that selects nothing, wanted In or NotIn with values, or Exists or DoesNotExist without",
+)
+.says(
+    "'found operator ' + self.operator + (has(self.values) && size(self.values) > 0 ? ' with' : ' without') + ' values, wanted In or NotIn with values, or Exists or DoesNotExist without'",
+)
+.of(".operator");
+
+const MUTEX_RULE: &[Check] = &[
+    SPEC,
+    check(
+        ".spec",
+        "!has(self.jobSpec) || !has(self.type) || self.type == 'kubernetes'",
+        "found jobSpec beside another type, wanted type: kubernetes with it",
+    )
+    .says("'found jobSpec beside type ' + self.type + ', wanted type: kubernetes with it'")
+    .of(".jobSpec"),
+    check(
+        ".spec",
+        "!has(self.cleanUpJobSpec) || !has(self.type) || self.type == 'kubernetes'",
+        "found cleanUpJobSpec beside another type, wanted type: kubernetes with it",
+    )
+    .says("'found cleanUpJobSpec beside type ' + self.type + ', wanted type: kubernetes with it'")
+    .of(".cleanUpJobSpec"),
+    check(
+        ".spec",
+        "!has(self.wasm) || (has(self.type) && self.type == 'wasm')",
+        "found wasm beside another type, wanted type: wasm with it",
+    )
+    .says("'found wasm beside ' + (has(self.type) ? 'type ' + self.type : 'no type') + ', wanted type: wasm with it'")
+    .of(".wasm"),
+    check(
+        ".spec",
+        "!has(self.cel) || (has(self.type) && self.type == 'cel')",
+        "found cel beside another type, wanted type: cel with it",
+    )
+    .says("'found cel beside ' + (has(self.type) ? 'type ' + self.type : 'no type') + ', wanted type: cel with it'")
+    .of(".cel"),
+    check(
+        ".spec",
+        "!has(self.prometheus) || (has(self.type) && self.type == 'prometheus')",
+        "found prometheus beside another type, wanted type: prometheus with it",
+    )
+    .says("'found prometheus beside ' + (has(self.type) ? 'type ' + self.type : 'no type') + ', wanted type: prometheus with it'")
+    .of(".prometheus"),
+    check(
+        ".spec",
+        "(has(self.type) && self.type != 'kubernetes') || has(self.jobSpec) || has(self.cleanUpJobSpec) || has(self.wasm) || has(self.cel) || has(self.prometheus)",
+        "found neither jobSpec nor cleanUpJobSpec, wanted a batch/v1 JobSpec, or another type with its field",
+    )
+    .of(".jobSpec"),
+    check(
+        ".spec",
+        "!has(self.type) || self.type != 'wasm' || has(self.wasm)",
+        "found no wasm, wanted a component (type wasm)",
+    )
+    .of(".wasm"),
+    check(
+        ".spec",
+        "!has(self.type) || self.type != 'cel' || has(self.cel)",
+        "found no cel, wanted validations (type cel)",
+    )
+    .of(".cel"),
+    check(
+        ".spec",
+        "!has(self.type) || self.type != 'prometheus' || has(self.prometheus)",
+        "found no prometheus, wanted a query or alerts (type prometheus)",
+    )
+    .of(".prometheus"),
+    check(
+        ".spec",
+        "!has(self.phases) || size(self.phases) > 0 || has(self.cleanUpJobSpec)",
+        "found no phase, wanted one at least, such as Pre",
+    )
+    .of(".phases"),
+    check(
+        ".spec",
+        "!has(self.phases) || !('Admit' in self.phases) || (has(self.type) && self.type != 'kubernetes')",
+        "found Admit for a rule of type kubernetes, wanted another phase: a Job would do its work for a node that may go much later",
+    )
+    .of(".phases"),
+    check(
+        ".spec",
+        "!has(self.phases) || !('Post' in self.phases) || !has(self.jobSpec) || !has(self.cleanUpJobSpec)",
+        "found Post beside cleanUpJobSpec, wanted only one of them to say what runs in Post",
+    )
+    .of(".phases"),
+    check(
+        ".spec",
+        "!has(self.jobNamespace) || self.jobNamespace.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$')",
+        "found no name of a namespace, wanted lower-case letters, digits and '-'",
+    )
+    .says("'found ' + self.jobNamespace + ', wanted the name of a namespace: lower-case letters, digits and \"-\"'")
+    .of(".jobNamespace"),
+    check(
+        ".spec",
+        "!has(self.prometheus) || !has(self.prometheus.forSeconds) || self.prometheus.forSeconds < (has(self.timeoutSeconds) ? self.timeoutSeconds : 3600)",
+        "found forSeconds that is not less than timeoutSeconds (default: 3600), wanted less",
+    )
+    .of(".prometheus.forSeconds"),
+    check(
+        ".spec.wasm",
+        "has(self.image) != has(self.configMap)",
+        "found both or neither of image and configMap, wanted one of them",
+    )
+    .says("(has(self.image) ? 'found image and configMap' : 'found neither image nor configMap') + ', wanted one of them'"),
+    check(
+        ".spec.wasm",
+        "!has(self.configMap) || (!has(self.pullSecretName) && !has(self.signature))",
+        "found pullSecretName or signature beside configMap, wanted them with image only",
+    )
+    .of(".configMap"),
+    check(
+        ".spec.wasm.signature",
+        "(has(self.keys) && size(self.keys) > 0) || (has(self.identities) && size(self.identities) > 0)",
+        "found neither keys nor identities, wanted one at least",
+    ),
+    check(
+        ".spec.cel.objects[]",
+        "!has(self.objectName) || (!has(self.labelSelector) && !has(self.fieldSelector))",
+        "found a selector beside objectName, wanted one of them",
+    )
+    .of(".objectName"),
+    check(
+        ".spec.prometheus",
+        "has(self.query) != has(self.alerts)",
+        "found both or neither of query and alerts, wanted one of them",
+    )
+    .says("(has(self.query) ? 'found query and alerts' : 'found neither query nor alerts') + ', wanted one of them'"),
+    check(
+        ".spec.prometheus",
+        "!has(self.query) || (has(self.operator) && has(self.threshold))",
+        "found query without operator or threshold, wanted both beside it",
+    )
+    .of(".query"),
+    check(
+        ".spec.prometheus",
+        "!has(self.alerts) || (!has(self.operator) && !has(self.threshold) && !has(self.match) && !has(self.noData) && !has(self.nan))",
+        "found operator, threshold, match, noData or nan beside alerts, wanted them with query only",
+    )
+    .of(".alerts"),
+];
+
+const MUTEX_TARGET: &[Check] = &[
+    SPEC,
+    check(
+        ".spec",
+        "has(self.machineConfigPools) && size(self.machineConfigPools) > 0",
+        "found no pool, wanted the name of one MachineConfigPool at least",
+    )
+    .of(".machineConfigPools"),
+    check(
+        ".spec",
+        "!has(self.machineConfigPools) || self.machineConfigPools.all(name, name != '')",
+        "found an empty name, wanted names of MachineConfigPools",
+    )
+    .of(".machineConfigPools"),
+];
+
+const MUTEX_RUN_CONFIG: &[Check] = &[
+    SPEC,
+    check(
+        ".spec",
+        "has(self.mutexTargets) && size(self.mutexTargets) > 0",
+        "found no target, wanted the name of one MutexTarget at least",
+    )
+    .of(".mutexTargets"),
+    reference(".spec.mutexTargets[]"),
+    reference(".spec.mutexRules[]"),
+    check(
+        ".spec",
+        "!(has(self.strategy) ? self.strategy == 'CanaryPool' : has(self.canary)) || (has(self.canary) && has(self.canary.name) && self.canary.name != '')",
+        "found no canary.name, wanted the name of a MachineConfigPool (strategy CanaryPool)",
+    )
+    .of(".canary"),
+    check(
+        ".spec",
+        "!has(self.hold) || (has(self.trigger) && self.trigger == 'AnyConfig')",
+        "found hold: Always without trigger: AnyConfig, wanted both",
+    )
+    .says("'found hold: ' + self.hold + ' with trigger ' + (has(self.trigger) ? self.trigger : 'Version') + ', wanted trigger: AnyConfig'")
+    .of(".hold"),
+    limit(".spec.maxUnavailable"),
+    limit(".spec.failureBudget"),
+];
+
+const MUTEX_BUDGET: &[Check] = &[
+    check(
+        ".spec",
+        "has(self.nodeSelector)",
+        "found no nodeSelector, which selects no node; wanted {} for all nodes, or labels",
+    )
+    .of(".nodeSelector"),
+    limit(".spec.maxUnavailable"),
+];
+
+const MUTEX_BINDING: &[Check] = &[
+    check(
+        ".spec.ownerSelector",
+        "self.kind in ['Plan', 'NodeMaintenance']",
+        "found a kind that no MutexBinding gates, wanted Plan or NodeMaintenance",
+    )
+    .says("'found kind ' + self.kind + ', wanted Plan or NodeMaintenance (a MutexRunConfig names its rules itself)'")
+    .of(".kind"),
+    check(
+        ".spec.ownerSelector",
+        "self.kind != 'NodeMaintenance' || !has(self.namespaces)",
+        "found namespaces with kind NodeMaintenance, wanted none: a NodeMaintenance is in no namespace",
+    )
+    .of(".namespaces"),
+    reference(".spec.rules[]"),
+    limit(".spec.maxUnavailable"),
+    limit(".spec.failureBudget"),
+    drain(".spec.drain"),
+    check(
+        ".spec",
+        "self.ownerSelector.kind != 'NodeMaintenance' || !has(self.first)",
+        "found first with kind NodeMaintenance, wanted none: each begins as soon as it may, and none is ever done while it exists",
+    )
+    .of(".first"),
+    check(
+        ".spec",
+        "self.ownerSelector.kind != 'NodeMaintenance' || !has(self.order)",
+        "found order with kind NodeMaintenance, wanted none: it has one node, and begins as soon as it may",
+    )
+    .of(".order"),
+    check(
+        ".spec",
+        "self.ownerSelector.kind != 'NodeMaintenance' || !has(self.retries) || self.retries == 0",
+        "found retries with kind NodeMaintenance, wanted none: it has no Job that could be tried again (a rule has retries of its own)",
+    )
+    .of(".retries"),
+    check(
+        ".spec",
+        "self.ownerSelector.kind != 'NodeMaintenance' || !has(self.drainBy) || self.drainBy == 'Numo'",
+        "found drainBy: Job with kind NodeMaintenance, wanted Numo or none: it has no Job, and numo drains its node",
+    )
+    .of(".drainBy"),
+];
+
+const NODE_CHANGE: &[Check] = &[
+    check(
+        ".spec",
+        "self.nodeName != '' && self.ownerRef.kind != '' && self.ownerRef.name != ''",
+        "found no nodeName, ownerRef.kind or ownerRef.name, wanted all of them",
+    ),
+    check(
+        ".spec",
+        "self.ownerRef == oldSelf.ownerRef",
+        "found another owner than before, wanted the same: only directive may be changed",
+    )
+    .of(".ownerRef"),
+    check(
+        ".spec",
+        "self.nodeName == oldSelf.nodeName && self.nodeUID == oldSelf.nodeUID",
+        "found another node than before, wanted the same: only directive may be changed",
+    )
+    .of(".nodeName"),
+    check(
+        ".spec",
+        "self.target == oldSelf.target",
+        "found another target than before, wanted the same: only directive may be changed",
+    )
+    .of(".target"),
+    check(
+        ".spec",
+        "(has(self.inService) && self.inService) == (has(oldSelf.inService) && oldSelf.inService)",
+        "found another inService than before, wanted the same: only directive may be changed",
+    )
+    .of(".inService"),
+];
+
+/// `nodeName` cannot be changed, in the words of the reference's webhook. At the root: a spec that is taken away and put back is an
+/// update too.
+const NODE_MAINTENANCE: &[Check] = &[
+    check(
+        "",
+        "!has(oldSelf.spec) || (has(self.spec) && self.spec.nodeName == oldSelf.spec.nodeName)",
+        "updating spec.NodeName isn't allowed",
+    ),
+    reference(".spec.mutexRules[]"),
+    drain(".spec.drain"),
+];
+
+/// Of a Plan only numo's own part is judged.
+const PLAN: &[Check] = &[
+    reference(".spec.mutex.rules[]"),
+    limit(".spec.mutex.maxUnavailable"),
+    limit(".spec.mutex.failureBudget"),
+];
+
+fn checks(kind: &str) -> &'static [Check] {
+    match kind {
+        "MutexRule" => MUTEX_RULE,
+        "MutexTarget" => MUTEX_TARGET,
+        "MutexRunConfig" => MUTEX_RUN_CONFIG,
+        "MutexBudget" => MUTEX_BUDGET,
+        "MutexBinding" => MUTEX_BINDING,
+        "NodeChange" => NODE_CHANGE,
+        "NodeMaintenance" => NODE_MAINTENANCE,
+        "Plan" => PLAN,
+        _ => &[],
+    }
+}
+
+/// The definition with what is refused.
+pub(crate) fn validated(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
+    let kind = crd.spec.names.kind.clone();
+    let selectors = shape::SELECTORS.into_iter().filter(|(of, _)| *of == kind);
+    let selectors: Vec<String> = selectors
+        .map(|(_, path)| format!("{path}.matchExpressions[]"))
+        .collect();
+    for schema in shape::schemas(&mut crd) {
+        let of_kind = checks(&kind).iter().map(|check| (check.at, *check));
+        let of_selectors = selectors.iter().map(|path| (path.as_str(), REQUIREMENT));
+        for (path, check) in of_kind.chain(of_selectors) {
+            if let Some(field) = shape::at(schema, path) {
+                let rules = field.x_kubernetes_validations.get_or_insert_default();
+                rules.push(check.rule());
+            }
+        }
+    }
+    crd
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{crds, mutex_binding::GATED_KINDS};
+
+    #[test]
+    fn every_check_stands_at_a_field_and_is_about_one() {
+        for mut crd in crds::all() {
+            let kind = crd.spec.names.kind.clone();
+            for check in checks(&kind) {
+                let about = format!("{}{}", check.at, check.field.unwrap_or_default());
+                for schema in shape::schemas(&mut crd) {
+                    assert!(
+                        shape::at(schema, check.at).is_some(),
+                        "{kind} has no {}",
+                        check.at
+                    );
+                    assert!(shape::at(schema, &about).is_some(), "{kind} has no {about}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_kinds_that_a_binding_gates_are_those_of_the_operator() {
+        let named = GATED_KINDS.map(|kind| format!("'{kind}'")).join(", ");
+        let rule = format!("self.kind in [{named}]");
+        assert!(MUTEX_BINDING.iter().any(|check| check.rule == rule), "{rule}");
+    }
+
+    #[test]
+    fn every_message_says_what_is_wanted() {
+        for crd in crds::all() {
+            for check in checks(&crd.spec.names.kind) {
+                let said = check.message.contains("found ") && check.message.contains("wanted ");
+                assert!(
+                    said || check.message.contains("isn't allowed"),
+                    "{}",
+                    check.message
+                );
+            }
+        }
+    }
+}

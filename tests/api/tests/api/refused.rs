@@ -1,0 +1,801 @@
+//! Slips that reached etcd once: each is refused by the API server, in words that say what was found and what is wanted, so that
+//! `kubectl apply --dry-run=server`, CI and GitOps see it. And what is to be admitted still: all examples and all
+//! manifests of the operators that numo replaces.
+
+use anyhow::{Context as _, Result};
+use kube::{
+    Client,
+    api::{DynamicObject, PatchParams},
+};
+use serde_json::{Value, json};
+
+use crate::{admission::object, api, apply, page, parse, root, start};
+
+/// What an admitted object of the kind has beside the slip.
+fn base(kind: &str) -> Value {
+    match kind {
+        "MutexRule" => json!({"jobSpec": {}}),
+        "MutexTarget" => json!({"machineConfigPools": ["worker"]}),
+        "MutexRunConfig" => json!({"mutexTargets": [{"name": "workers"}]}),
+        "MutexBudget" => json!({"nodeSelector": {}}),
+        "MutexBinding" => json!({"ownerSelector": {"kind": "Plan"}}),
+        "NodeMaintenance" => json!({"nodeName": "worker-0"}),
+        "Plan" => json!({"upgrade": {"image": "x"}, "concurrency": 1}),
+        "NodeChange" => json!({
+            "ownerRef": {"apiVersion": "v1", "kind": "K", "name": "run", "uid": "u"}, "nodeName": "worker-0", "nodeUID": "n",
+            "target": {"runID": "r", "version": "4.17.0", "pool": "worker"},
+        }),
+        other => panic!("what is a {other}?"),
+    }
+}
+
+/// The spec of an admitted object with a slip: fields that are null are taken away.
+fn with(kind: &str, slip: &Value) -> Value {
+    let mut spec = base(kind);
+    for (field, value) in slip.as_object().unwrap() {
+        spec[field] = value.clone();
+    }
+    spec.as_object_mut().unwrap().retain(|_, value| !value.is_null());
+    spec
+}
+
+/// Kind, slip, the field that the refusal is about, and its words.
+type Slip = (&'static str, Value, &'static str, &'static str);
+
+fn of_rules() -> Vec<Slip> {
+    let cel = json!({"validations": [{"expression": "true"}]});
+    let asks = |type_: &str, of: Value| json!({"jobSpec": null, "type": type_, type_: of});
+    let wasm = |of: Value| asks("wasm", of);
+    let prometheus = |of: Value| asks("prometheus", of);
+    let objects = |of: Value| {
+        asks(
+            "cel",
+            json!({"validations": [{"expression": "true"}], "objects": of}),
+        )
+    };
+    vec![
+        (
+            "MutexRule",
+            json!({"jobSpec": null}),
+            "spec.jobSpec",
+            "found neither jobSpec nor cleanUpJobSpec",
+        ),
+        (
+            "MutexRule",
+            json!({"jobSpec": null, "type": "kubernetes"}),
+            "spec.jobSpec",
+            "wanted a batch/v1 JobSpec",
+        ),
+        (
+            "MutexRule",
+            json!({"type": "cel", "cel": cel}),
+            "spec.jobSpec",
+            "found jobSpec beside type cel, wanted type: kubernetes with it",
+        ),
+        (
+            "MutexRule",
+            json!({"type": "cel", "cel": cel, "jobSpec": null, "cleanUpJobSpec": {}}),
+            "spec.cleanUpJobSpec",
+            "found cleanUpJobSpec beside type cel",
+        ),
+        (
+            "MutexRule",
+            json!({"jobSpec": null, "cel": cel}),
+            "spec.cel",
+            "found cel beside no type, wanted type: cel with it",
+        ),
+        (
+            "MutexRule",
+            json!({"cel": cel, "type": "kubernetes"}),
+            "spec.cel",
+            "found cel beside type kubernetes",
+        ),
+        (
+            "MutexRule",
+            json!({"jobSpec": null, "type": "cel"}),
+            "spec.cel",
+            "found no cel, wanted validations",
+        ),
+        (
+            "MutexRule",
+            json!({"jobSpec": null, "type": "wasm"}),
+            "spec.wasm",
+            "found no wasm, wanted a component",
+        ),
+        (
+            "MutexRule",
+            json!({"jobSpec": null, "type": "prometheus"}),
+            "spec.prometheus",
+            "found no prometheus, wanted a query or alerts",
+        ),
+        (
+            "MutexRule",
+            json!({"wasm": {"image": "registry.example.com/r:1"}}),
+            "spec.wasm",
+            "found wasm beside no type, wanted type: wasm with it",
+        ),
+        (
+            "MutexRule",
+            json!({"prometheus": {"query": "up", "operator": "Equal", "threshold": 1}}),
+            "spec.prometheus",
+            "found prometheus beside no type",
+        ),
+        (
+            "MutexRule",
+            json!({"phases": []}),
+            "spec.phases",
+            "found no phase",
+        ),
+        (
+            "MutexRule",
+            json!({"phases": ["Admit"]}),
+            "spec.phases",
+            "found Admit for a rule of type kubernetes",
+        ),
+        (
+            "MutexRule",
+            json!({"phases": ["Post"], "cleanUpJobSpec": {}}),
+            "spec.phases",
+            "found Post beside cleanUpJobSpec",
+        ),
+        (
+            "MutexRule",
+            json!({"phases": ["Pre", "Pre"]}),
+            "spec.phases",
+            "duplicate entries",
+        ),
+        (
+            "MutexRule",
+            json!({"jobNamespace": "../x"}),
+            "spec.jobNamespace",
+            "found ../x, wanted the name of a namespace",
+        ),
+        (
+            "MutexRule",
+            wasm(json!({})),
+            "spec.wasm",
+            "found neither image nor configMap",
+        ),
+        (
+            "MutexRule",
+            wasm(json!({"image": "registry.example.com/r:1", "configMap": {"name": "c", "key": "k"}})),
+            "spec.wasm",
+            "found image and configMap",
+        ),
+        (
+            "MutexRule",
+            wasm(json!({"image": ""})),
+            "spec.wasm.image",
+            "should be at least 1",
+        ),
+        (
+            "MutexRule",
+            wasm(json!({"configMap": {"name": "c", "key": "k"}, "pullSecretName": "s"})),
+            "spec.wasm.configMap",
+            "wanted them with image only",
+        ),
+        (
+            "MutexRule",
+            wasm(json!({"image": "registry.example.com/r:1", "signature": {"keys": []}})),
+            "spec.wasm.signature",
+            "found neither keys nor identities",
+        ),
+        (
+            "MutexRule",
+            objects(
+                json!([{"name": "a", "apiVersion": "v1", "kind": "Pod", "objectName": "p", "labelSelector": "a=b"}]),
+            ),
+            "spec.cel.objects[0].objectName",
+            "found a selector beside objectName",
+        ),
+        (
+            "MutexRule",
+            objects(json!([
+                {"name": "a", "apiVersion": "v1", "kind": "Pod"}, {"name": "a", "apiVersion": "v1", "kind": "Node"},
+            ])),
+            "spec.cel.objects",
+            "duplicate entries",
+        ),
+        (
+            "MutexRule",
+            prometheus(json!({})),
+            "spec.prometheus",
+            "found neither query nor alerts",
+        ),
+        (
+            "MutexRule",
+            prometheus(
+                json!({"query": "up", "operator": "Equal", "threshold": 1, "alerts": {"matchers": ["a=\"b\""]}}),
+            ),
+            "spec.prometheus",
+            "found query and alerts",
+        ),
+        (
+            "MutexRule",
+            prometheus(json!({"query": "up", "operator": "Equal"})),
+            "spec.prometheus.query",
+            "found query without operator or threshold",
+        ),
+        (
+            "MutexRule",
+            prometheus(json!({"alerts": {"matchers": ["a=\"b\""]}, "noData": "Pass"})),
+            "spec.prometheus.alerts",
+            "wanted them with query only",
+        ),
+        (
+            "MutexRule",
+            prometheus(json!({"query": "up", "operator": "Equal", "threshold": 1, "forSeconds": 3600})),
+            "spec.prometheus.forSeconds",
+            "not less than timeoutSeconds",
+        ),
+    ]
+}
+
+fn of_runs() -> Vec<Slip> {
+    let odd = json!({"matchExpressions": [{"key": "zone", "operator": "Near", "values": ["a"]}]});
+    let opening = |of: Value| json!({"window": {"openings": [of]}});
+    vec![
+        (
+            "MutexTarget",
+            json!({"machineConfigPools": null}),
+            "spec.machineConfigPools",
+            "found no pool",
+        ),
+        (
+            "MutexTarget",
+            json!({"machineConfigPools": []}),
+            "spec.machineConfigPools",
+            "found no pool",
+        ),
+        (
+            "MutexTarget",
+            json!({"machineConfigPools": ["worker", ""]}),
+            "spec.machineConfigPools",
+            "found an empty name",
+        ),
+        (
+            "MutexRunConfig",
+            json!({"mutexTargets": null}),
+            "spec.mutexTargets",
+            "found no target",
+        ),
+        (
+            "MutexRunConfig",
+            json!({"mutexTargets": []}),
+            "spec.mutexTargets",
+            "found no target",
+        ),
+        (
+            "MutexRunConfig",
+            json!({"mutexTargets": [{}]}),
+            "spec.mutexTargets[0].name",
+            "found no name",
+        ),
+        (
+            "MutexRunConfig",
+            json!({"mutexRules": [{}]}),
+            "spec.mutexRules[0].name",
+            "found no name",
+        ),
+        (
+            "MutexRunConfig",
+            json!({"mutexRules": [{"name": "a"}, {"name": ""}]}),
+            "spec.mutexRules[1].name",
+            "found no name",
+        ),
+        (
+            "MutexRunConfig",
+            json!({"canary": {}}),
+            "spec.canary",
+            "found no canary.name",
+        ),
+        (
+            "MutexRunConfig",
+            json!({"strategy": "CanaryPool"}),
+            "spec.canary",
+            "found no canary.name",
+        ),
+        (
+            "MutexRunConfig",
+            json!({"hold": "Always"}),
+            "spec.hold",
+            "found hold: Always with trigger Version, wanted trigger: AnyConfig",
+        ),
+        (
+            "MutexRunConfig",
+            json!({"hold": "Always", "trigger": "Version"}),
+            "spec.hold",
+            "wanted trigger: AnyConfig",
+        ),
+        (
+            "MutexRunConfig",
+            json!({"maxUnavailable": -3}),
+            "spec.maxUnavailable",
+            "found -3, wanted a whole number",
+        ),
+        (
+            "MutexRunConfig",
+            json!({"maxUnavailable": "lots"}),
+            "spec.maxUnavailable",
+            "found lots, wanted a whole number",
+        ),
+        (
+            "MutexRunConfig",
+            json!({"maxUnavailable": "101%"}),
+            "spec.maxUnavailable",
+            "found 101%",
+        ),
+        (
+            "MutexRunConfig",
+            json!({"maxUnavailable": "-1"}),
+            "spec.maxUnavailable",
+            "found -1",
+        ),
+        (
+            "MutexRunConfig",
+            json!({"failureBudget": "some"}),
+            "spec.failureBudget",
+            "found some",
+        ),
+        (
+            "MutexRunConfig",
+            json!({"first": odd}),
+            "spec.first.matchExpressions[0].operator",
+            "found operator Near with values",
+        ),
+        (
+            "MutexRunConfig",
+            json!({"first": {"matchExpressions": [{"key": "a", "operator": "In"}]}}),
+            "spec.first.matchExpressions[0].operator",
+            "found operator In without values",
+        ),
+        (
+            "MutexRunConfig",
+            json!({"awaitedWorkloads": {"podSelector": odd}}),
+            "spec.awaitedWorkloads.podSelector",
+            "found operator Near",
+        ),
+        (
+            "MutexRunConfig",
+            json!({"window": {"freezes": []}}),
+            "spec.window",
+            "found neither openings nor freezes",
+        ),
+        (
+            "MutexRunConfig",
+            opening(json!({"days": ["someday"]})),
+            "spec.window.openings[0].days",
+            "found a day that there is not",
+        ),
+        (
+            "MutexRunConfig",
+            opening(json!({"startTime": "25:00", "endTime": "4"})),
+            "spec.window.openings[0].startTime",
+            "found no time of day",
+        ),
+        (
+            "MutexRunConfig",
+            opening(json!({"startTime": "22:00", "endTime": "13pm"})),
+            "spec.window.openings[0].endTime",
+            "found no time of day",
+        ),
+        (
+            "MutexRunConfig",
+            opening(json!({"cron": "0 22 *", "durationSeconds": 3600})),
+            "spec.window.openings[0].cron",
+            "found no cron expression",
+        ),
+    ]
+}
+
+fn of_the_others() -> Vec<Slip> {
+    let odd = json!({"matchExpressions": [{"key": "zone", "operator": "Exists", "values": ["a"]}]});
+    let maintenances =
+        |field: &str, value: Value| json!({"ownerSelector": {"kind": "NodeMaintenance"}, field: value});
+    let mutex = |of: Value| json!({"mutex": of});
+    vec![
+        (
+            "MutexBudget",
+            json!({"nodeSelector": null}),
+            "spec.nodeSelector",
+            "found no nodeSelector, which selects no node",
+        ),
+        (
+            "MutexBudget",
+            json!({"maxUnavailable": -3}),
+            "spec.maxUnavailable",
+            "found -3, wanted a whole number",
+        ),
+        (
+            "MutexBudget",
+            json!({"maxUnavailable": "lots"}),
+            "spec.maxUnavailable",
+            "found lots",
+        ),
+        (
+            "MutexBudget",
+            json!({"nodeSelector": odd}),
+            "spec.nodeSelector",
+            "found operator Exists with values",
+        ),
+        (
+            "MutexBinding",
+            json!({"ownerSelector": null}),
+            "spec.ownerSelector",
+            "Required value",
+        ),
+        (
+            "MutexBinding",
+            json!({"ownerSelector": {"kind": "plans"}}),
+            "spec.ownerSelector.kind",
+            "found kind plans, wanted Plan or NodeMaintenance",
+        ),
+        (
+            "MutexBinding",
+            json!({"rules": [{}]}),
+            "spec.rules[0].name",
+            "found no name",
+        ),
+        (
+            "MutexBinding",
+            json!({"maxUnavailable": "lots"}),
+            "spec.maxUnavailable",
+            "found lots",
+        ),
+        (
+            "MutexBinding",
+            json!({"failureBudget": -1}),
+            "spec.failureBudget",
+            "found -1",
+        ),
+        (
+            "MutexBinding",
+            json!({"drain": {"order": "Label"}}),
+            "spec.drain.orderLabel",
+            "wanted both or neither",
+        ),
+        (
+            "MutexBinding",
+            json!({"drain": {"orderLabel": "x"}}),
+            "spec.drain.orderLabel",
+            "wanted both or neither",
+        ),
+        (
+            "MutexBinding",
+            json!({"mutexKeys": ["a", "a"]}),
+            "spec.mutexKeys",
+            "duplicate entries",
+        ),
+        (
+            "MutexBinding",
+            maintenances("first", json!({})),
+            "spec.first",
+            "found first with kind NodeMaintenance",
+        ),
+        (
+            "MutexBinding",
+            maintenances("order", json!("Name")),
+            "spec.order",
+            "found order with kind NodeMaintenance",
+        ),
+        (
+            "MutexBinding",
+            maintenances("retries", json!(1)),
+            "spec.retries",
+            "found retries with kind NodeMaintenance",
+        ),
+        (
+            "MutexBinding",
+            maintenances("drainBy", json!("Job")),
+            "spec.drainBy",
+            "found drainBy: Job",
+        ),
+        (
+            "NodeMaintenance",
+            json!({"mutexRules": [{}]}),
+            "spec.mutexRules[0].name",
+            "found no name",
+        ),
+        (
+            "NodeMaintenance",
+            json!({"drain": {"order": "Label"}}),
+            "spec.drain.orderLabel",
+            "wanted both or neither",
+        ),
+        (
+            "Plan",
+            mutex(json!({"rules": [{}]})),
+            "spec.mutex.rules[0].name",
+            "found no name",
+        ),
+        (
+            "Plan",
+            mutex(json!({"maxUnavailable": "lots"})),
+            "spec.mutex.maxUnavailable",
+            "found lots",
+        ),
+        (
+            "Plan",
+            mutex(json!({"failureBudget": "lots"})),
+            "spec.mutex.failureBudget",
+            "found lots",
+        ),
+        (
+            "Plan",
+            mutex(json!({"first": odd})),
+            "spec.mutex.first",
+            "found operator Exists with values",
+        ),
+        ("NodeChange", json!({"nodeName": ""}), "spec", "found no nodeName"),
+    ]
+}
+
+/// Applies as `kubectl apply --server-side --dry-run=server` does.
+async fn dry_run(client: &Client, object: &Value) -> kube::Result<DynamicObject> {
+    let object: DynamicObject = serde_json::from_value(object.clone()).map_err(kube::Error::SerdeError)?;
+    let kind = object.types.clone().unwrap_or_default().kind;
+    let params = PatchParams::apply("kubectl")
+        .force()
+        .dry_run()
+        .validation_strict();
+    let name = object.metadata.name.clone().unwrap_or_default();
+    let patch = kube::api::Patch::Apply(&object);
+    api(client, &kind).patch(&name, &params, &patch).await
+}
+
+async fn each_is_refused(slips: Vec<Slip>) -> Result<()> {
+    let (cluster, client) = start(None).await?;
+    let mut wrong = Vec::new();
+    for (kind, slip, field, words) in slips {
+        let good = dry_run(&client, &object(kind, "good", base(kind))).await;
+        if let Err(error) = good {
+            wrong.push(format!("{kind} without a slip: {error}"));
+        }
+        match dry_run(&client, &object(kind, "slip", with(kind, &slip))).await {
+            Ok(_) => wrong.push(format!("{kind} {slip} is admitted")),
+            Err(kube::Error::Api(status)) => {
+                let said = status.message.contains(field) && status.message.contains(words);
+                if !said {
+                    wrong.push(format!(
+                        "{kind} {slip}: no {field} or {words} in: {}",
+                        status.message
+                    ));
+                }
+            }
+            Err(other) => wrong.push(format!("{kind} {slip}: {other}")),
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    cluster.stop().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn slips_of_rules_are_refused_by_their_field() -> Result<()> {
+    each_is_refused(of_rules()).await
+}
+
+#[tokio::test]
+async fn slips_of_targets_and_runs_are_refused_by_their_field() -> Result<()> {
+    each_is_refused(of_runs()).await
+}
+
+#[tokio::test]
+async fn slips_of_the_other_kinds_are_refused_by_their_field() -> Result<()> {
+    each_is_refused(of_the_others()).await
+}
+
+/// An object with an empty spec, or without one, does nothing.
+#[tokio::test]
+async fn an_empty_spec_is_refused_for_every_kind() -> Result<()> {
+    let (cluster, client) = start(None).await?;
+    for kind in [
+        "MutexRule",
+        "MutexTarget",
+        "MutexRunConfig",
+        "MutexBudget",
+        "MutexBinding",
+        "NodeChange",
+        "NodeMaintenance",
+        "Plan",
+    ] {
+        let refused = dry_run(&client, &object(kind, "empty", json!({}))).await;
+        assert!(
+            matches!(refused, Err(kube::Error::Api(ref status)) if status.code == 422),
+            "{kind}: {refused:?}"
+        );
+        // A NodeMaintenance and a Plan may be without, as their operators' schemas have it.
+        if !matches!(kind, "NodeMaintenance" | "Plan") {
+            let refused = dry_run(&client, &object(kind, "missing", Value::Null)).await;
+            assert!(
+                matches!(refused, Err(kube::Error::Api(ref status)) if status.code == 422),
+                "{kind}: {refused:?}"
+            );
+        }
+    }
+    cluster.stop().await;
+    Ok(())
+}
+
+/// A turn is of one node, one owner and one target.
+#[tokio::test]
+async fn of_a_node_change_only_the_directive_may_be_changed() -> Result<()> {
+    let (cluster, client) = start(None).await?;
+    let own = base("NodeChange");
+    apply(&client, &object("NodeChange", "turn", own.clone())).await?;
+    for (field, value, about) in [
+        (
+            "ownerRef",
+            json!({"apiVersion": "v1", "kind": "K", "name": "another", "uid": "u"}),
+            "found another owner",
+        ),
+        ("nodeName", json!("worker-1"), "found another node"),
+        ("nodeUID", json!("another"), "found another node"),
+        (
+            "target",
+            json!({"runID": "another", "version": "4.17.0", "pool": "worker"}),
+            "found another target",
+        ),
+        ("inService", json!(true), "found another inService"),
+    ] {
+        let mut spec = own.clone();
+        spec[field] = value;
+        let refused = apply(&client, &object("NodeChange", "turn", spec))
+            .await
+            .unwrap_err();
+        let words = refused.to_string();
+        assert!(
+            words.contains(about) && words.contains("only directive may be changed"),
+            "{words}"
+        );
+    }
+    let mut spec = own;
+    spec["directive"] = json!({"action": "Hold", "reason": "a fan is out", "by": "me"});
+    spec["inService"] = json!(false);
+    apply(&client, &object("NodeChange", "turn", spec)).await?;
+    cluster.stop().await;
+    Ok(())
+}
+
+/// Limits, names and times as the operator takes them.
+#[tokio::test]
+async fn whatever_the_operator_takes_is_admitted() -> Result<()> {
+    let (cluster, client) = start(None).await?;
+    let limits = [
+        json!(0),
+        json!(1),
+        json!(100_000),
+        json!("3"),
+        json!("+3"),
+        json!("0%"),
+        json!("007"),
+        json!("100%"),
+        json!("25%"),
+    ];
+    let mut good: Vec<(&str, Value)> = Vec::new();
+    for limit in limits {
+        for kind in ["MutexRunConfig", "MutexBudget", "MutexBinding"] {
+            good.push((kind, json!({"maxUnavailable": limit})));
+        }
+        good.push((
+            "Plan",
+            json!({"mutex": {"maxUnavailable": limit, "failureBudget": limit}}),
+        ));
+    }
+    good.extend([
+        ("MutexRule", json!({"phases": [], "cleanUpJobSpec": {}})),
+        ("MutexRule", json!({"jobSpec": null, "type": "cel", "cel": {"validations": [{"expression": "true"}]}, "phases": ["Admit"]})),
+        ("MutexRule", json!({"jobSpec": null, "type": "wasm", "wasm": {"configMap": {"name": "c", "key": "k"}}})),
+        (
+            "MutexRule",
+            json!({"jobSpec": null, "type": "prometheus", "prometheus": {"alerts": {"matchers": ["a=\"b\""]}}}),
+        ),
+        ("MutexRunConfig", json!({"hold": "Always", "trigger": "AnyConfig"})),
+        ("MutexRunConfig", json!({"canary": {}, "strategy": "DesiredConfig"})),
+        (
+            "MutexRunConfig",
+            json!({"first": {"matchLabels": {"a": "b"}, "matchExpressions": [
+                {"key": "a", "operator": "In", "values": ["b", ""]}, {"key": "c", "operator": "DoesNotExist", "values": []},
+            ]}}),
+        ),
+        (
+            "MutexRunConfig",
+            json!({"window": {"openings": [
+                {"days": ["mon", " TUE ", "6"], "startTime": " 5:7 ", "endTime": "12:30PM"},
+                {"startTime": "23:59:59", "endTime": "0"}, {"cron": " */5 22-23 * JAN,FEB  FRI#2 ", "durationSeconds": 60},
+            ]}}),
+        ),
+        ("MutexBinding", json!({"ownerSelector": {"kind": "NodeMaintenance"}, "retries": 0, "drainBy": "Numo"})),
+        ("MutexBinding", json!({"drain": {"order": "Label", "orderLabel": "rank"}})),
+        ("NodeMaintenance", json!({"mutexRules": [{"name": "x"}], "drain": {"order": "Priority"}})),
+        ("Plan", json!({"nodeSelector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}})),
+    ]);
+    let mut wrong = Vec::new();
+    for (kind, more) in good {
+        let object = object(kind, "good", with(kind, &more));
+        if let Err(error) = dry_run(&client, &object).await {
+            wrong.push(format!("{kind} {more}: {error}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    cluster.stop().await;
+    Ok(())
+}
+
+/// Applies what of a manifest is of numo's kinds.
+async fn takes(client: &Client, manifests: Vec<Value>, from: &str) -> Result<usize> {
+    let kinds = numo_api::crds::all();
+    let mut number = 0;
+    for manifest in manifests {
+        let version = manifest["apiVersion"].as_str().unwrap_or_default();
+        let kind = manifest["kind"].as_str().unwrap_or_default().to_owned();
+        let is_ours = kinds.iter().any(|crd| {
+            crd.spec.names.kind == kind
+                && version.starts_with(&format!("{}/", crd.spec.group))
+                && crd.spec.group != "nodemaintenance.kubevirt.io"
+        });
+        if !is_ours {
+            continue;
+        }
+        let mut manifest = manifest;
+        // They are stored nowhere, so that any namespace will do.
+        manifest["metadata"]["namespace"] = Value::Null;
+        let taken = dry_run(client, &manifest).await;
+        taken.with_context(|| format!("{from}: {kind} {}", manifest["metadata"]["name"]))?;
+        number += 1;
+    }
+    Ok(number)
+}
+
+/// Every manifest of `examples`, and those of the pages of the operators that numo replaces.
+#[tokio::test]
+async fn every_example_and_every_manifest_of_the_reference_is_admitted() -> Result<()> {
+    let (cluster, client) = start(None).await?;
+    let mut number = takes(&client, page()?, "the page").await?;
+    for entry in std::fs::read_dir(root().join("examples"))? {
+        let path = entry?.path();
+        let text = std::fs::read_to_string(&path)?;
+        number += takes(&client, parse(&text)?, &path.display().to_string()).await?;
+    }
+    assert!(number > 30, "{number}");
+    for (kind, spec) in [
+        // As the samples of the reference.
+        (
+            "MutexRule",
+            json!({"jobName": "example", "jobNamespace": "node-upgrade-mutex-operator", "type": "kubernetes", "jobSpec": {
+                "selector": {}, "template": {"metadata": {"name": "mutex"}, "spec": {
+                    "containers": [{"name": "mutex", "image": "ubi9/toolbox", "command": ["sleep", "20"]}], "restartPolicy": "Never",
+                }},
+            }}),
+        ),
+        ("MutexTarget", json!({"machineConfigPools": ["worker"]})),
+        (
+            "MutexRunConfig",
+            json!({
+                "canary": {"name": "canary-example"}, "skipTLSVerify": false,
+                "mutexRules": [{"name": "mutexrule-sample", "namespace": "node-upgrade-mutex-operator"}],
+                "mutexTargets": [{"name": "mutextarget-sample", "namespace": "node-upgrade-mutex-operator"}],
+            }),
+        ),
+        (
+            "NodeMaintenance",
+            json!({"nodeName": "node02", "reason": "Test node maintenance"}),
+        ),
+        (
+            "Plan",
+            json!({
+                "concurrency": 1, "version": "v1.17.4+k3s1", "serviceAccountName": "system-upgrade", "cordon": true,
+                "nodeSelector": {"matchExpressions": [{"key": "k3s.io/hostname", "operator": "Exists"}]},
+                "tolerations": [{"key": "CriticalAddonsOnly", "operator": "Exists"}],
+                "drain": {"deleteLocalData": true, "ignoreDaemonSets": true, "force": true, "timeout": 300_000_000_000_i64},
+                "secrets": [{"name": "my-secret", "path": "/run/k3s/secret"}], "window": {"days": ["mo"], "startTime": "1am"},
+                "upgrade": {"image": "rancher/k3s-upgrade", "command": ["cat"], "args": ["/x"]},
+            }),
+        ),
+    ] {
+        let taken = dry_run(&client, &object(kind, "reference", spec)).await;
+        taken.with_context(|| kind.to_owned())?;
+    }
+    cluster.stop().await;
+    Ok(())
+}
