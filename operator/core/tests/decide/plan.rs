@@ -1253,6 +1253,25 @@ fn nodes_that_wait_for_a_dead_first_node_are_stalled_and_name_it() {
 }
 
 #[test]
+fn others_wait_until_the_turn_of_the_first_node_is_over() {
+    let of = |turn: &str| {
+        format!(
+            "node a worker v0 label:canary=true
+             node b worker v0
+             plan concurrency:2 cordon finalizer applying:a
+             binding x spec {{\"ownerSelector\":{{\"kind\":\"Plan\"}},\"soakSeconds\":600,\"first\":{{\"matchLabels\":{{\"canary\":\"true\"}}}}}}
+             at a
+             {turn}"
+        )
+    };
+    check(
+        &of("begun a Soaked entered:Released entered:Changed since:-10\n kept a"),
+        "node b Selected FirstNodes ~ Node a goes first",
+    );
+    check(&of(""), "> admit b");
+}
+
+#[test]
 fn a_failure_budget_counts_a_node_that_is_gone_after_its_release_until_a_person_skips_it() {
     let of = |begun: &str| {
         format!(

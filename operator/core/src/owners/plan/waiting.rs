@@ -130,12 +130,17 @@ fn first<'a>(pass: &Pass<'a>, selected: &[&'a NodeView], ended: &BTreeMap<&str, 
         let ended = ended.get(node.uid.as_str());
         ended.is_some_and(|change| stays_out(change) || skip_asked(change)) || pass.given_up(node).is_some()
     };
-    let behind = selected
-        .iter()
-        .filter(|node| pass.intent.is_first(&node.labels) && pass.is_behind(node) && !is_left_out(node));
-    let behind = behind.map(|node| {
+    let turn_of = |node: &NodeView| {
         let mut turns = pass.flying.iter();
-        let turn = turns.find(|change| change.spec.node_name == node.name);
+        turns.find(|change| change.spec.node_name == node.name)
+    };
+    // One that has changed is not done before its rules have passed and it has soaked.
+    let behind = selected.iter().filter(|node| {
+        let is_done = !pass.is_behind(node) && turn_of(node).is_none();
+        pass.intent.is_first(&node.labels) && !is_done && !is_left_out(node)
+    });
+    let behind = behind.map(|node| {
+        let turn = turn_of(node);
         // One that is not Ready has no turn, and the others wait for it.
         let can_begin = node.ready || pass.intent.take_not_ready;
         let goes_on = turn.map_or(can_begin, |change| {
