@@ -1272,6 +1272,27 @@ fn others_wait_until_the_turn_of_the_first_node_is_over() {
 }
 
 #[test]
+fn a_node_that_a_new_version_sends_back_keeps_no_cordon_while_others_go_first() {
+    let of = |of_a: &str, of_b: &str| {
+        format!(
+            "node a worker v0 {of_a}
+             node b worker v0 {of_b}
+             plan version:v2 concurrency:2 cordon finalizer
+             binding x spec {{\"ownerSelector\":{{\"kind\":\"Plan\"}},\"first\":{{\"matchLabels\":{{\"canary\":\"true\"}}}}}}
+             begun a Failed hash:old to:v1 reason:Superseded
+             keeps a cordoned
+             budget all selector:all max:1"
+        )
+    };
+    // Its cordon would take the one place that b, which goes first, waits for.
+    check(
+        &of("", "label:canary=true"),
+        "> restore a uncordoned\n > release lease a",
+    );
+    check(&of("label:canary=true", ""), "> release lease a\n > admit a");
+}
+
+#[test]
 fn a_failure_budget_counts_a_node_that_is_gone_after_its_release_until_a_person_skips_it() {
     let of = |begun: &str| {
         format!(

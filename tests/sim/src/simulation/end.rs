@@ -72,15 +72,17 @@ impl Simulation {
             if truth.uid_of(owner).is_none() {
                 continue;
             }
-            let mut nodes = report.nodes.iter();
-            let behind = nodes.find(|(_, node)| !matches!(node.why.reason, Reason::Done | Reason::UpToDate));
-            if let Some((name, node)) = behind {
-                return Err(format!(
-                    "in the end {name} of {owner} is {} {}: {}",
-                    node.step.name(),
-                    node.why.reason,
-                    node.why.message
-                ));
+            let nodes = report.nodes.iter();
+            let behind =
+                nodes.filter(|(_, node)| !matches!(node.why.reason, Reason::Done | Reason::UpToDate));
+            let behind: Vec<String> = behind
+                .map(|(name, node)| {
+                    let (step, why) = (node.step.name(), &node.why);
+                    format!("{name} of {owner} is {step} {}: {}", why.reason, why.message)
+                })
+                .collect();
+            if !behind.is_empty() {
+                return Err(format!("in the end {}", behind.join("; ")));
             }
             if report.phase != RunPhase::Idle {
                 return Err(format!(

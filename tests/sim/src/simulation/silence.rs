@@ -73,7 +73,10 @@ impl Simulation {
                 .into_iter()
                 .any(|why| matches!(why.who(), Actor::OtherRun | Actor::OtherPlan))
                 && others.any(|(other, of_other)| {
+                    // The clock ends what the other one waits for.
+                    let by_clock = of_other.hold.as_ref().is_some_and(|why| why.until.is_some());
                     is_stalled(other.kind, of_other)
+                        || by_clock
                         || matches!(of_other.phase, RunPhase::Active | RunPhase::Leaving)
                 })
         };
