@@ -266,7 +266,7 @@ mod tests {
         for schema in schemas(&mut plan) {
             let own = at(schema, NULLS.1).unwrap();
             each("", own, &mut |name, field| {
-                assert_eq!(field.nullable, None, "{name}")
+                assert_eq!(field.nullable, None, "{name}");
             });
         }
         for mut crd in crds::all() {

@@ -381,10 +381,14 @@ fn without_a_cluster_nothing_is_rendered_that_other_operators_have_too() -> Resu
     for major in HELMS {
         let names = |set: &str| -> Result<Vec<String>> {
             let mut helm = program(major)?;
-            helm.arg("template")
-                .arg("numo")
-                .arg(chart())
-                .args(["--namespace", NAMESPACE, "--set", set]);
+            helm.arg("template").arg("numo").arg(chart()).args([
+                "--namespace",
+                NAMESPACE,
+                "--kube-version",
+                "1.36.0",
+                "--set",
+                set,
+            ]);
             let all = numo_install::objects(&said(&mut helm)?)?;
             let kinds = ["CustomResourceDefinition", "Namespace"];
             let all = all
