@@ -152,7 +152,7 @@ fn a_broken_bundle_is_found_out() -> Result<()> {
     for (from, to) in [
         ("Basic Install", "Miraculous"),
         ("type: AllNamespaces", "type: EveryNamespace"),
-        ("strategy: deployment", "strategy: hope"),
+        ("  installModes:", "  installModess:"),
     ] {
         assert!(text.contains(from), "{from}");
         fs::write(&file, text.replacen(from, to, 1))?;
