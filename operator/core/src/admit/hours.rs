@@ -84,7 +84,7 @@ impl Eq for Cron {}
 pub enum State {
     /// Nodes may begin.
     Open {
-        /// Until when; none if no end is in seen.
+        /// Until when; none if no end is in sight.
         until: Option<Timestamp>,
     },
     /// No node begins.
@@ -161,7 +161,7 @@ impl Hours {
         State::Open { until }
     }
 
-    /// The first time from `at` on at which nodes may begin; none if there is none in seen.
+    /// The first time from `at` on at which nodes may begin; none if there is none in sight.
     pub fn opens_after(&self, at: Timestamp) -> Option<Timestamp> {
         let mut at = at;
         for _ in 0..LOOKED_AT {
@@ -207,7 +207,7 @@ impl Hours {
         openings.is_none_or(|all| all.iter().any(|opening| opening.ends(at, &self.zone).is_some()))
     }
 
-    /// When the opening of this time ends, with those that follow without a gap; none if no end is in seen.
+    /// When the opening of this time ends, with those that follow without a gap; none if no end is in sight.
     fn end_of_opening(&self, now: Timestamp) -> Option<Timestamp> {
         let openings = self.openings.as_ref()?;
         let mut end = now;

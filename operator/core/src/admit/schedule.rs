@@ -107,7 +107,7 @@ impl<'a> Schedule<'a> {
     }
 
     /// Why no node begins: the window is closed, or would be before the node is done. `median` is what a node took until now (seconds):
-    /// all journals are read for it, and it is asked for only where an end is in seen that says nothing itself.
+    /// all journals are read for it, and it is asked for only where an end is in sight that says nothing itself.
     pub fn refusal(&self, now: Timestamp, median: impl Fn() -> Option<i64>) -> Option<Why> {
         self.closed(now).or_else(|| {
             let states = self.states(now);
