@@ -37,15 +37,22 @@ pub(crate) fn by_name(objects: Vec<Value>) -> BTreeMap<String, Value> {
     found
 }
 
-/// Helm, about to render the chart.
-pub(crate) fn template(major: u8) -> Result<std::process::Command> {
+/// Helm, about to render the chart by its own values, without a cluster.
+pub(crate) fn template_by_itself(major: u8) -> Result<std::process::Command> {
     let mut helm = program(major)?;
     helm.arg("template").arg("numo").arg(chart()).args([
         "--namespace",
         NAMESPACE,
         "--kube-version",
         "1.36.0",
-        // What is shared with other operators is asked for where Helm sees no cluster.
+    ]);
+    Ok(helm)
+}
+
+/// The same, with what is shared with other operators: it is asked for where Helm sees no cluster.
+pub(crate) fn template(major: u8) -> Result<std::process::Command> {
+    let mut helm = template_by_itself(major)?;
+    helm.args([
         "--set",
         "leases.createNamespace=true,plans.createNamespaces=true,crds.nodeMaintenances=true",
     ]);

@@ -22,7 +22,7 @@ use numo_cluster::{Cluster, Options, User};
 use numo_install::{NAMESPACE, root, said};
 use serde_json::json;
 
-use crate::{HELMS, chart, program};
+use crate::{HELMS, chart, equal::template_by_itself, program};
 
 struct Site {
     major: u8,
@@ -380,15 +380,8 @@ fn without_a_cluster_nothing_is_rendered_that_other_operators_have_too() -> Resu
     ];
     for major in HELMS {
         let names = |set: &str| -> Result<Vec<String>> {
-            let mut helm = program(major)?;
-            helm.arg("template").arg("numo").arg(chart()).args([
-                "--namespace",
-                NAMESPACE,
-                "--kube-version",
-                "1.36.0",
-                "--set",
-                set,
-            ]);
+            let mut helm = template_by_itself(major)?;
+            helm.args(["--set", set]);
             let all = numo_install::objects(&said(&mut helm)?)?;
             let kinds = ["CustomResourceDefinition", "Namespace"];
             let all = all
