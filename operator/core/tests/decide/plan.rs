@@ -1290,6 +1290,12 @@ fn a_node_that_a_new_version_sends_back_keeps_no_cordon_while_others_go_first() 
         "> restore a uncordoned\n > release lease a",
     );
     check(&of("label:canary=true", ""), "> release lease a\n > admit a");
+    // A first node that a person left out holds nobody back, and a keeps its cordon.
+    let skipped = format!(
+        "{}\n begun b Skipped reason:SkippedByPerson directive:Skip",
+        of("", "label:canary=true")
+    );
+    check(&skipped, "> release lease a\n > admit a");
 }
 
 #[test]

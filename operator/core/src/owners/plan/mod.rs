@@ -307,20 +307,14 @@ impl<'a> Pass<'a> {
             })
         };
         // A node that waits for those that go first is given back: its cordon could take the budget that they wait for.
-        let is_first = |node: &NodeView| self.intent.is_first(&node.labels);
-        let mut nodes = self.observed.nodes.values();
-        let others_go_first = nodes.any(|node| is_first(node) && self.is_behind(node));
-        let may_go = |name: &&str| {
-            let node = self.observed.nodes.get(*name);
-            !others_go_first || node.is_some_and(is_first)
-        };
+        let first = waiting::going_first(self);
         let name = |change: &&'a ChangeView| change.spec.node_name.as_str();
         let over = self.over.iter();
         let kept_back: BTreeSet<&str> = over.clone().filter(is_kept_back).map(name).collect();
         over.filter(|change| journal::is_for(change, Reason::Superseded))
             .map(name)
             .filter(|name| !kept_back.contains(name))
-            .filter(may_go)
+            .filter(|name| first.refusal(name).is_none())
             .collect()
     }
 

@@ -62,11 +62,7 @@ impl<'p, 'a> Waiting<'p, 'a> {
                 pass.say(node, Step::Done, done.clone(), None);
             }
         }
-        let over = pass.over.iter().copied();
-        let ended: BTreeMap<&str, &ChangeView> = over
-            .filter(|change| change.spec.target.run_id == pass.run_id)
-            .map(|change| (change.spec.node_uid.as_str(), change))
-            .collect();
+        let ended = ended(pass);
         let adopted = adopted(pass, &nodes, &ended);
         let hold = hold.or_else(|| no_concurrency(pass).filter(|_| !nodes.is_empty()));
         let limit = pass.intent.room(selected.len());
@@ -124,7 +120,20 @@ fn adopted<'a>(
     nodes.map(|node| node.name.as_str()).collect()
 }
 
-/// The nodes that go first and are not done.
+/// The turns of this upgrade that are over, by the uid of their node.
+fn ended<'a>(pass: &Pass<'a>) -> BTreeMap<&'a str, &'a ChangeView> {
+    let over = pass.over.iter().copied();
+    let of_this = over.filter(|change| change.spec.target.run_id == pass.run_id);
+    of_this.map(|change| (change.spec.node_uid.as_str(), change)).collect()
+}
+
+/// The nodes of the Plan that go first and are not done.
+pub(super) fn going_first<'a>(pass: &Pass<'a>) -> First<'a> {
+    let nodes = pass.observed.nodes.values();
+    let selected: Vec<&NodeView> = nodes.filter(|node| pass.selects(node)).collect();
+    first(pass, &selected, &ended(pass))
+}
+
 fn first<'a>(pass: &Pass<'a>, selected: &[&'a NodeView], ended: &BTreeMap<&str, &ChangeView>) -> First<'a> {
     let is_left_out = |node: &NodeView| {
         let ended = ended.get(node.uid.as_str());
