@@ -124,7 +124,9 @@ fn adopted<'a>(
 fn ended<'a>(pass: &Pass<'a>) -> BTreeMap<&'a str, &'a ChangeView> {
     let over = pass.over.iter().copied();
     let of_this = over.filter(|change| change.spec.target.run_id == pass.run_id);
-    of_this.map(|change| (change.spec.node_uid.as_str(), change)).collect()
+    of_this
+        .map(|change| (change.spec.node_uid.as_str(), change))
+        .collect()
 }
 
 /// The nodes of the Plan that go first and are not done.
