@@ -27,8 +27,8 @@ use self::screen::{Head, Screen, clock};
 use self::site::{Given, Site};
 use crate::{setup, step, timeline};
 
-const FROM: &str = "4.16.4";
-const TO: &str = "4.17.0";
+const FROM: &str = "4.20.4";
+const TO: &str = "4.21.0";
 /// The pool that is upgraded.
 const POOL: &str = "worker";
 /// The rule in examples/demo.yaml.
@@ -502,7 +502,7 @@ fn tell(site: &Site, course: &Course, look: &Look, breaches: &[Breach]) {
         more => style(format!("{more} breaches")).red(),
     };
     let mut lines = vec![format!(
-        "{count}, by the API server's records and not by numo's words"
+        "{count} of safety rules, checked against the API server's records and not against what numo says"
     )];
     lines.extend(breaches.iter().map(ToString::to_string));
     section("judgement", lines);
@@ -532,7 +532,7 @@ fn what_to_try(site: &Site, fault: Option<Fault>) {
         _ => {}
     }
     println!("  numo stop          # nothing new begins, until: numo start");
-    let upgrade = json!({"spec": {"desiredUpdate": {"version": "4.17.1"}}});
+    let upgrade = json!({"spec": {"desiredUpdate": {"version": "4.21.1"}}});
     println!("  kubectl patch clusterversion version --type merge \\\n    -p '{upgrade}'");
 }
 

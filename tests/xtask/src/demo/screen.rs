@@ -19,7 +19,7 @@ const AROUND: usize = 9;
 /// What the head of the screen says.
 #[derive(Clone, Debug, Default)]
 pub struct Head {
-    /// What is shown, for example `6 workers   4.16.4 → 4.17.0`.
+    /// What is shown, for example `6 workers   4.20.4 → 4.21.0`.
     pub title: String,
     /// Time since the beginning.
     pub elapsed: Duration,
@@ -263,7 +263,7 @@ mod tests {
     fn row(index: usize, step: Step) -> Row {
         Row {
             node: format!("worker-{index}"),
-            version: "4.16.4".into(),
+            version: "4.20.4".into(),
             step,
             reason: Reason::WaitingForTurn,
             doing: "waits for a node with a name that is far too long for any screen that there is, and more"
