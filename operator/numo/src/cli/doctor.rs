@@ -137,7 +137,10 @@ mod tests {
             cure: None,
         };
         let found = [ok, unknown("Leader"), unknown("Rules"), unknown("Runs")];
-        let shown = |found: &[Finding], all| anstream::adapter::strip_str(&text(found, all)).to_string();
+        let shown = |found: &[Finding], all| {
+            let printed = crate::cli::say::printable(&text(found, all));
+            anstream::adapter::strip_str(&printed).to_string()
+        };
         let folded = shown(&found, false);
         assert_eq!(folded.matches("run it as cluster-admin").count(), 1, "{folded}");
         assert!(
