@@ -3,7 +3,7 @@
 use super::source::SourceArgs;
 use clap::Args;
 use numo_cli::CliError;
-use numo_plugin::{description::Want, oci::Pinned};
+use numo_plugin::description::Want;
 use serde_json::{Map, Value, json};
 
 /// Arguments of `numo plugin scaffold`.
@@ -20,11 +20,12 @@ pub(crate) struct ScaffoldArgs {
 pub(crate) async fn scaffold(args: &ScaffoldArgs) -> Result<(), CliError> {
     let (rule, pinned) = args.source.load().await?;
     let about = rule.description();
-    let object = manifest(
-        args.name.as_deref().unwrap_or(&about.name),
-        pinned.as_ref(),
-        &about.wants,
-    );
+    let name = args.name.as_deref().unwrap_or(&about.name);
+    let from = match &pinned {
+        Some(pinned) => Origin::Image(pinned.to_string()),
+        None => Origin::File(file_name(&args.source.component)),
+    };
+    let object = manifest(name, &from, &about.wants);
     let yaml = serde_saphyr::to_string(&object)
         .map_err(|error| CliError::Wrong(format!("the rule cannot be written: {error}")))?;
     println!("# {} {}: {}", about.name, about.version, about.summary);
@@ -39,15 +40,48 @@ pub(crate) async fn scaffold(args: &ScaffoldArgs) -> Result<(), CliError> {
     if about.config_schema_json.is_some() {
         println!("# `numo plugin inspect --json` shows what spec.wasm.config may hold.");
     }
+    if let Origin::File(key) = &from {
+        println!(
+            "# In the rule's namespace, for the administrator of it: numo reads ConfigMaps only where it may."
+        );
+        println!(
+            "# kubectl -n NAMESPACE create configmap {name} --from-file={key}={}",
+            args.source.component
+        );
+        println!(
+            "# kubectl -n NAMESPACE create rolebinding numo-rule-components --clusterrole numo-rule-components \\"
+        );
+        println!("#   --serviceaccount node-upgrade-mutex-operator:numo");
+    }
     print!("{yaml}");
     Ok(())
 }
 
-fn manifest(name: &str, pinned: Option<&Pinned>, wants: &[Want]) -> Value {
+/// Where a cluster has the component from.
+enum Origin {
+    /// An image by its digest.
+    Image(String),
+    /// A ConfigMap, under the name of the file.
+    File(String),
+}
+
+/// The key that `kubectl create configmap --from-file` gives a file, if it may be one.
+fn file_name(component: &str) -> String {
+    let name = std::path::Path::new(component)
+        .file_name()
+        .and_then(|name| name.to_str());
+    let is_key = |name: &&str| {
+        let is_of_key = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+        name.chars().all(is_of_key)
+    };
+    name.filter(is_key).unwrap_or("rule.wasm").to_owned()
+}
+
+fn manifest(name: &str, from: &Origin, wants: &[Want]) -> Value {
     let mut wasm = Map::new();
-    match pinned {
-        Some(pinned) => wasm.insert("image".to_owned(), json!(pinned.to_string())),
-        None => wasm.insert("configMap".to_owned(), json!({"name": name, "key": "rule.wasm"})),
+    match from {
+        Origin::Image(pinned) => wasm.insert("image".to_owned(), json!(pinned)),
+        Origin::File(key) => wasm.insert("configMap".to_owned(), json!({"name": name, "key": key})),
     };
     let grants = grants(wants);
     if !grants.is_empty() {
@@ -104,6 +138,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_key_is_the_one_that_kubectl_gives_the_file() {
+        for (given, key) in [
+            ("disk-check.wasm", "disk-check.wasm"),
+            ("./build/disk check.wasm", "rule.wasm"),
+            ("target/x.wasm", "x.wasm"),
+        ] {
+            assert_eq!(file_name(given), key);
+            let spec = manifest("disk", &Origin::File(file_name(given)), &[]);
+            assert_eq!(spec["spec"]["wasm"]["configMap"]["key"], key);
+        }
+    }
+
+    #[test]
     fn what_is_wanted_is_lent_and_nothing_beside() {
         let want = |capability: &str, target: &str| Want {
             capability: capability.to_owned(),
@@ -117,7 +164,7 @@ mod tests {
             want("numo:host/http", "status.example.com:8443"),
             want("numo:host/prometheus", ""),
         ];
-        let spec = &manifest("a", None, &wants)["spec"]["wasm"];
+        let spec = &manifest("a", &Origin::File("a.wasm".to_owned()), &wants)["spec"]["wasm"];
         let expected = json!({
             "kubernetes": [
                 {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget"},
@@ -128,6 +175,6 @@ mod tests {
         });
         assert_eq!(spec["grants"], expected);
         serde_json::from_value::<numo_api::WasmRule>(spec.clone()).unwrap();
-        assert!(manifest("a", None, &[])["spec"]["wasm"]["grants"].is_null());
+        assert!(manifest("a", &Origin::Image("i".to_owned()), &[])["spec"]["wasm"]["grants"].is_null());
     }
 }

@@ -3,11 +3,13 @@
 use crate::{
     observed::{ChangeView, Observed},
     report::{Report, RunPhase},
+    text::counted,
     time::{later, words},
     why::Why,
 };
 use jiff::Timestamp;
 use numo_api::{Entry, Reason, RunResult, Step, conditions::Actor};
+use std::collections::BTreeMap;
 
 /// Journals that are looked at, the latest: a run of a thousand nodes speeds up and slows down.
 const LOOKED_AT: usize = 20;
@@ -60,7 +62,7 @@ impl std::fmt::Display for Eta {
                 write!(
                     f,
                     "none: {done} of {} at the target, and nothing further begins",
-                    nodes(*of)
+                    counted(*of, "node")
                 )
             }
             Self::Opens { seconds, at } => write!(
@@ -80,20 +82,14 @@ impl std::fmt::Display for Eta {
                 of,
             } => write!(
                 f,
-                "in about {} ({}): {} left, {at_once} at once, {} each in the median of {of}",
+                "in about {} ({}): {} left, {at_once} at once, {} per node (median of {of})",
                 words(*seconds),
                 clock(*at, *seconds),
-                nodes(*left),
+                counted(*left, "node"),
                 words(*median_seconds)
             ),
         }
     }
-}
-
-/// A number of nodes: `1 node`, `2 nodes`.
-fn nodes(number: usize) -> String {
-    let s = if number == 1 { "" } else { "s" };
-    format!("{number} node{s}")
 }
 
 /// The clock time, with its day where that is not plain.
@@ -215,12 +211,12 @@ impl Pace {
 /// How fast the nodes of the owner of this report change, by the journals of its run; none before one is done.
 pub fn pace(report: &Report, observed: &Observed, now: Timestamp) -> Option<Pace> {
     let (median_seconds, of) = median_seconds(observed, &report.run_id)?;
-    let journals = || journals(observed, &report.run_id);
+    let by_node: BTreeMap<&str, &ChangeView> = journals(observed, &report.run_id)
+        .map(|change| (change.spec.node_name.as_str(), change))
+        .collect();
     let in_flight = report.nodes.iter().filter(|(_, node)| node.in_flight());
     let under_way = in_flight.map(|(name, _)| {
-        let begun = journals()
-            .find(|change| change.spec.node_name == *name)
-            .map(began);
+        let begun = by_node.get(name.as_str()).map(|change| began(change));
         begun.map_or(median_seconds, |begun| {
             (median_seconds - (now.as_second() - begun.as_second())).max(0)
         })
@@ -354,7 +350,7 @@ mod tests {
         assert_eq!((pace.under_way, pace.of), (vec![70], 3));
         assert_eq!(
             found.to_string(),
-            "in about 3m10s (00:19 UTC): 2 nodes left, 1 at once, 2m00s each in the median of 3"
+            "in about 3m10s (00:19 UTC): 2 nodes left, 1 at once, 2m00s per node (median of 3)"
         );
         node(&mut report, "b", Step::Held, Reason::RuleFailed);
         assert_eq!(
@@ -425,7 +421,7 @@ mod tests {
         let found = waits(Step::Released, Why::new(Reason::Changing, ""));
         assert_eq!(
             found.to_string(),
-            "in about 1m00s (00:17 UTC): 1 node left, 1 at once, 1m00s each in the median of 1"
+            "in about 1m00s (00:17 UTC): 1 node left, 1 at once, 1m00s per node (median of 1)"
         );
     }
 

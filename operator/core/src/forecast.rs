@@ -5,6 +5,7 @@ use crate::{
     drain::{self, DrainOptions},
     key::Key,
     observed::{NodeView, Observed, PodView},
+    text::counted,
 };
 use jiff::Timestamp;
 use numo_api::Reason;
@@ -193,8 +194,11 @@ fn budgets(
         return false;
     }
     let numbers = format!(
-        "PodDisruptionBudget {key} wants {} healthy of {} pods, {} are",
-        budget.desired, budget.expected, budget.healthy
+        "PodDisruptionBudget {key} wants {} of {} healthy, and {} {}",
+        budget.desired,
+        counted(usize::try_from(budget.expected).unwrap_or(0), "pod"),
+        budget.healthy,
+        if budget.healthy == 1 { "is" } else { "are" }
     );
     if budget.expected > 0 && budget.desired >= budget.expected {
         let message = format!("Pod {} can never be evicted: {numbers}", pod.key);

@@ -12,7 +12,7 @@ use crate::{
     pools::{BUILT_IN, CONTROL_PLANE},
     ready,
     rules::unusable,
-    selector,
+    said, selector,
     turn::journal::MAX_VERDICTS,
     why::Why,
 };
@@ -271,7 +271,7 @@ fn suspended(run: &RunConfigView) -> Option<Why> {
         format!("MutexRunConfig {} has spec.suspend: true", run.key)
     } else {
         let by = run.annotations.get(SUSPEND)?;
-        format!("MutexRunConfig {} has annotation {SUSPEND}: {by}", run.key)
+        format!("MutexRunConfig {} {}", run.key, said::paused(by))
     };
     Some(Why::new(Reason::Suspended, message))
 }
@@ -381,7 +381,7 @@ fn target_pools<'a>(
     if references.is_empty() {
         problems.push(Why::new(
             Reason::TargetNotFound,
-            "spec.mutexTargets is empty, wanted at least one MutexTarget",
+            "spec.mutexTargets is empty: it must name at least one MutexTarget",
         ));
     }
     for (index, reference) in references.iter().enumerate() {
@@ -390,7 +390,7 @@ fn target_pools<'a>(
         let Some(target) = observed.targets.get(&key) else {
             problems.push(Why::new(
                 Reason::TargetNotFound,
-                format!("{field}: found no MutexTarget {key}, wanted an existing one"),
+                format!("{field}: there is no MutexTarget {key}"),
             ));
             continue;
         };
@@ -398,7 +398,7 @@ fn target_pools<'a>(
             problems.push(Why::new(
                 Reason::TargetNotFound,
                 format!(
-                    "{field}: MutexTarget {key} spec.machineConfigPools is empty, wanted at least one pool"
+                    "{field}: MutexTarget {key} spec.machineConfigPools is empty: it must name at least one pool"
                 ),
             ));
         }
@@ -407,7 +407,7 @@ fn target_pools<'a>(
                 None => problems.push(Why::new(
                     Reason::PoolNotFound,
                     format!(
-                        "MutexTarget {key} spec.machineConfigPools: found no MachineConfigPool {name}, wanted an existing one"
+                        "MutexTarget {key} spec.machineConfigPools: there is no MachineConfigPool {name}"
                     ),
                 )),
                 Some(_) if CONTROL_PLANE.contains(&name.as_str()) => problems.push(Why::new(
@@ -465,7 +465,7 @@ fn canary<'a>(
     let Some(name) = spec.canary.as_ref().and_then(|canary| canary.name.as_deref()) else {
         problems.push(Why::new(
             Reason::CanaryNotFound,
-            "spec.canary.name is empty, wanted the name of a MachineConfigPool (strategy CanaryPool)",
+            "spec.canary.name is empty: strategy CanaryPool needs the name of a MachineConfigPool",
         ));
         return None;
     };
@@ -473,7 +473,7 @@ fn canary<'a>(
         problems.push(Why::new(
             Reason::CanaryNotFound,
             format!(
-                "spec.canary.name: found no MachineConfigPool {name}, wanted an existing, empty, unpaused one"
+                "spec.canary.name: there is no MachineConfigPool {name}; it must exist, be empty and not be paused"
             ),
         ));
         return None;

@@ -5,9 +5,10 @@
 //! unavailable already does not raise the count.
 
 use crate::{
-    observed::{ChangeView, NodeView, Observed},
+    observed::{BudgetView, ChangeView, NodeView, Observed},
     owner::{MaintenanceGroup, OwnerKind},
-    selector,
+    said, selector,
+    text::counted,
     time::later,
     why::Why,
 };
@@ -30,7 +31,7 @@ pub struct Ledger<'a> {
 
 #[derive(Debug)]
 struct Row<'a> {
-    budget: &'a crate::observed::BudgetView,
+    budget: &'a BudgetView,
     /// Group value → (nodes, unavailable ones).
     groups: BTreeMap<&'a str, (usize, BTreeSet<&'a str>)>,
 }
@@ -39,7 +40,7 @@ struct Row<'a> {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Use<'a> {
     /// The budget.
-    pub budget: &'a crate::observed::BudgetView,
+    pub budget: &'a BudgetView,
     /// Value of the label that splits its nodes; empty without such a label.
     pub group: &'a str,
     /// Nodes of the group.
@@ -147,7 +148,7 @@ impl<'a> Ledger<'a> {
             let limit = match &row.budget.max_unavailable {
                 Ok(limit) => *limit,
                 Err(problem) => {
-                    let message = format!("MutexBudget/{budget} spec.maxUnavailable: {problem}");
+                    let message = format!("MutexBudget {budget} spec.maxUnavailable: {problem}");
                     return Some(Why::new(Reason::BudgetExhausted, message).ended_by(Actor::ClusterAdmin));
                 }
             };
@@ -162,8 +163,10 @@ impl<'a> Ledger<'a> {
                 let why = Why::new(
                     Reason::BudgetExhausted,
                     format!(
-                        "MutexBudget/{budget} allows {allowed} unavailable of {all} nodes{of}, found {}: {}",
+                        "MutexBudget {budget} allows {allowed} of {}{of} to be unavailable, and {} {}{}",
+                        counted(*all, "node"),
                         unavailable.len(),
+                        if unavailable.len() == 1 { "is" } else { "are" },
                         self.named(unavailable)
                     ),
                 );
@@ -204,7 +207,8 @@ impl<'a> Ledger<'a> {
         };
         let first: Vec<String> = unavailable.iter().take(NAMED).map(of).collect();
         let more = if unavailable.len() > NAMED { ", ..." } else { "" };
-        format!("{}{more}", first.join(", "))
+        let colon = if first.is_empty() { "" } else { ": " };
+        format!("{colon}{}{more}", first.join(", "))
     }
 
     /// Counts a node that is being admitted in this pass.
@@ -223,14 +227,17 @@ impl<'a> Ledger<'a> {
 pub fn stop(observed: &Observed, node: &NodeView) -> Option<Why> {
     let mut budgets = observed.budgets.values();
     let budget = budgets.find(|budget| budget.paused && covers(budget, node))?;
-    Some(Why::new(
-        Reason::Stopped,
-        format!(
-            "MutexBudget/{} has spec.paused: true; start again with `{}`",
-            budget.name,
-            start_command(&budget.name)
-        ),
-    ))
+    Some(Why::new(Reason::Stopped, stopped(budget)))
+}
+
+/// That a budget is paused: by whom and why, where a person said so, and the command that ends it.
+pub fn stopped(budget: &BudgetView) -> String {
+    let by = said::by(&budget.annotations, "stop");
+    format!(
+        "MutexBudget {} is paused{by}; start again with `{}`",
+        budget.name,
+        start_command(&budget.name)
+    )
 }
 
 /// The node has its turn with another owner: why it cannot have another one.
@@ -297,11 +304,11 @@ fn is_unavailable(node: &NodeView) -> bool {
 }
 
 /// Whether the budget speaks of the node: `{}` selects all nodes, absent none.
-pub fn covers(budget: &crate::observed::BudgetView, node: &NodeView) -> bool {
+pub fn covers(budget: &BudgetView, node: &NodeView) -> bool {
     !budget.selector.is_null() && selector::matches(&budget.selector, &node.labels)
 }
 
-fn group<'a>(budget: &crate::observed::BudgetView, node: &'a NodeView) -> &'a str {
+fn group<'a>(budget: &BudgetView, node: &'a NodeView) -> &'a str {
     budget
         .group_by
         .as_ref()

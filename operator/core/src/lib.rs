@@ -38,6 +38,7 @@ pub mod release;
 pub mod report;
 pub mod rival;
 pub mod rules;
+mod said;
 pub mod selector;
 pub mod standoff;
 pub mod stop;

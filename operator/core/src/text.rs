@@ -1,6 +1,12 @@
-//! Text that is bounded before it is kept or shown.
+//! Text that is bounded before it is kept or shown, and numbers of things in words.
 
 /// The first `max` characters, on one line and fit to be read ([`numo_api::text`]).
 pub fn clip(text: &str, max: usize) -> String {
     numo_api::text::line(text).chars().take(max).collect()
+}
+
+/// A number of things: `1 node`, `2 nodes`.
+pub fn counted(number: usize, thing: &str) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{number} {thing}{s}")
 }

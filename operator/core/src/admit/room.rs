@@ -1,6 +1,6 @@
 //! How many nodes of an owner may be away at once, and which never together. What counts as away, and how many may be, the owner says.
 
-use crate::{ledger, observed::NodeView, why::Why};
+use crate::{ledger, observed::NodeView, text::counted, why::Why};
 use numo_api::Reason;
 use std::{cell::OnceCell, collections::BTreeMap};
 
@@ -114,14 +114,14 @@ impl<'a> Room<'a> {
     fn no_place(&self) -> Why {
         let nodes = self.nodes.iter();
         let names: Vec<&str> = nodes.take(NAMED).map(|node| node.name.as_str()).collect();
-        let field = match self.words.limit.as_str() {
-            "" => String::new(),
-            field => format!(" ({field})"),
+        let limit = match self.words.limit.as_str() {
+            "" => format!("{} may be", self.limit),
+            field => format!("{field} allows {}", self.limit),
         };
+        let are = if self.found() == 1 { "is" } else { "are" };
         let message = format!(
-            "{} of {} nodes are {}{field}: {}",
-            self.found(),
-            self.limit,
+            "{} {are} {}, and {limit}: {}",
+            counted(self.found(), "node"),
             self.state(),
             names.join(", ")
         );

@@ -14,7 +14,7 @@ const BEFORE_DISRUPTION: [Phase; 4] = [Phase::Admit, Phase::PreRun, Phase::Pre, 
 pub fn unusable(field: &str, key: &Key, rule: Option<&RuleView>) -> Option<Why> {
     Some(match rule.map(|rule| &rule.validity) {
         None => {
-            let message = format!("{field}: found no MutexRule {key}, wanted an existing one");
+            let message = format!("{field}: there is no MutexRule {key}");
             Why::new(Reason::RuleNotFound, message)
         }
         Some(Validity::Invalid(_, message)) => {

@@ -75,7 +75,7 @@ fn a_budget_counts_nodes_that_others_made_unavailable() {
     check(&cluster(""), "> admit a\n > admit b");
     check(
         &cluster("budget all max:2"),
-        "node a Selected BudgetExhausted ~ allows 2 unavailable of 4 nodes, found 2: c (not Ready), m (cordoned)
+        "node a Selected BudgetExhausted ~ MutexBudget all allows 2 of 4 nodes to be unavailable, and 2 are: c (not Ready), m (cordoned)
          > nothing",
     );
     check(&cluster("budget all max:3"), "> admit a");

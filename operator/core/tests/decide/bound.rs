@@ -141,7 +141,7 @@ fn a_node_that_is_not_ready_waits_where_a_binding_says_so() {
     ] {
         check(
             &bound(settings, "NotReady", ""),
-            "node a Selected NodeNotReady ~ wanted Ready\n > nothing",
+            "node a Selected NodeNotReady ~ Node a is not Ready\n > nothing",
         );
         check(&bound(settings, "", ""), "> admit a");
     }

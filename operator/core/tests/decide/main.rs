@@ -37,6 +37,7 @@ mod preflight;
 mod quarantine;
 mod release;
 mod rules;
+mod sentences;
 mod standoff;
 mod stepped;
 mod stop;

@@ -871,7 +871,7 @@ fn bindings_gate_the_maintenances_that_they_speak_of() {
     };
     check(
         &two("1"),
-        "hold WaitingForTurn ~ 1 of 1 nodes are in maintenance (MutexBinding gate spec.maxUnavailable): b\n > nothing",
+        "hold WaitingForTurn ~ 1 node is in maintenance, and MutexBinding gate spec.maxUnavailable allows 1: b\n > nothing",
     );
     check(&two("2"), "> admit a");
     check(&two("\"100%\""), "> admit a");

@@ -294,7 +294,7 @@ fn a_pool_that_does_not_exist_lets_the_others_go_nowhere() {
          node b infra 4.16.0
          target t worker infra storage",
         "phase Active
-         hold PoolNotFound ~ found no MachineConfigPool storage
+         hold PoolNotFound ~ there is no MachineConfigPool storage
          node a Selected PoolNotFound
          node b Selected PoolNotFound
          > finalizer on

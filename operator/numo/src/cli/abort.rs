@@ -79,9 +79,7 @@ pub async fn abort(args: AbortArgs) -> Result<(), CliError> {
     } else if of_plan {
         println!("{name} aborted: no further node is begun; Jobs that run come to their end first{suffix}");
     } else {
-        println!(
-            "{name} aborted: no further node is admitted; nodes that were let go come back first{suffix}"
-        );
+        println!("{name} aborted: no further node begins; nodes that were released come back first{suffix}");
         println!("pools with outdated nodes stay paused; see `numo status -n {namespace}`");
     }
     live::say_idle(&connection).await;

@@ -260,6 +260,18 @@ pub fn owners(current: &std::ffi::OsStr) -> Vec<CompletionCandidate> {
     )
 }
 
+/// Completes what `numo preview` takes.
+pub fn previewed(current: &std::ffi::OsStr) -> Vec<CompletionCandidate> {
+    names(
+        Names {
+            nodes: false,
+            kinds: &[What::Run, What::Plan, What::Maintenance, What::Rule],
+            budgets: false,
+        },
+        current,
+    )
+}
+
 /// Completes a node.
 pub fn nodes(current: &std::ffi::OsStr) -> Vec<CompletionCandidate> {
     names(

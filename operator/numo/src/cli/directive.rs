@@ -222,7 +222,8 @@ async fn before_its_turn(
     let look = live::look(&args.cluster, "skip").await?;
     let namespace = args.namespace.as_deref();
     if !look.store.observed.nodes.contains_key(node) {
-        return Err(error::no_node(node));
+        let known = look.store.observed.nodes.keys().map(String::as_str);
+        return Err(error::no_node(node, known));
     }
     let no_turn = || {
         CliError::Usage(format!(

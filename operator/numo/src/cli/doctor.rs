@@ -62,7 +62,8 @@ pub async fn doctor(args: DoctorArgs) -> Result<(), CliError> {
         names.dedup();
         names
     };
-    args.output.print(&found, |_| text(&found), names)?;
+    args.output
+        .print(&found, |output| text(&found, output.is_wide()), names)?;
     let wrong = found.iter().filter(|one| one.state == State::Wrong).count();
     let unknown = found.iter().filter(|one| one.state == State::Unknown).count();
     match (wrong, unknown) {
@@ -78,9 +79,15 @@ pub async fn doctor(args: DoctorArgs) -> Result<(), CliError> {
     }
 }
 
-fn text(found: &[Finding]) -> String {
+/// Checks that could not be made, from which on they are one line: they have one cause.
+const ONE_CAUSE: usize = 3;
+
+/// The findings, one after the other. Where many checks could not be made the cause is said once, unless all are asked for.
+fn text(found: &[Finding], all: bool) -> String {
     let mut out = String::new();
-    for one in found {
+    let unknown: Vec<&Finding> = found.iter().filter(|one| one.state == State::Unknown).collect();
+    let folds = !all && unknown.len() >= ONE_CAUSE;
+    for one in found.iter().filter(|one| !folds || one.state != State::Unknown) {
         let (state, style) = match one.state {
             State::Ok => ("ok", output::good()),
             State::Note => ("note", Style::new()),
@@ -93,12 +100,61 @@ fn text(found: &[Finding]) -> String {
             let _ = writeln!(out, "{:<24} → {cure}", "");
         }
     }
+    if let Some(first) = unknown.first().filter(|_| folds) {
+        let mut checks: Vec<&str> = unknown.iter().map(|one| one.check).collect();
+        checks.dedup();
+        let state = paint(output::bad(), &format!("{:<8}", "UNKNOWN"));
+        let number = doctor::counted(unknown.len(), "check");
+        let _ = writeln!(
+            out,
+            "{state} {number} could not be made (-o wide has each): {}; the first: {}",
+            checks.join(", "),
+            first.message
+        );
+        if let Some(cure) = &first.cure {
+            let _ = writeln!(out, "{:<24} → {cure}", "");
+        }
+    }
     out
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn many_checks_that_nobody_may_make_have_one_cause() {
+        let unknown = |check| Finding {
+            check,
+            state: State::Unknown,
+            message: format!("{check}: forbidden"),
+            cure: Some("run it as cluster-admin".to_owned()),
+        };
+        let ok = Finding {
+            check: "Version",
+            state: State::Ok,
+            message: "fine".to_owned(),
+            cure: None,
+        };
+        let found = [ok, unknown("Leader"), unknown("Rules"), unknown("Runs")];
+        let shown = |found: &[Finding], all| {
+            let printed = crate::cli::say::printable(&text(found, all));
+            anstream::adapter::strip_str(&printed).to_string()
+        };
+        let folded = shown(&found, false);
+        assert_eq!(folded.matches("run it as cluster-admin").count(), 1, "{folded}");
+        assert!(
+            folded.contains("UNKNOWN  3 checks") && folded.contains("Leader, Rules, Runs"),
+            "{folded}"
+        );
+        assert!(
+            folded.contains("Leader: forbidden") && folded.contains("Version"),
+            "{folded}"
+        );
+        assert_eq!(shown(&found, true).matches("→").count(), 3, "-o wide has each");
+        // One or two are told as they are.
+        assert_eq!(shown(&found[..3], false).matches("→").count(), 2);
+    }
 
     #[test]
     fn each_finding_has_its_cure_below_it() {
@@ -116,7 +172,8 @@ mod tests {
                 cure: Some("look at it".to_owned()),
             },
         ];
-        let shown = anstream::adapter::strip_str(&crate::cli::say::printable(&text(&found))).to_string();
+        let shown =
+            anstream::adapter::strip_str(&crate::cli::say::printable(&text(&found, false))).to_string();
         let lines: Vec<&str> = shown.lines().collect();
         assert_eq!(lines[0], "ok       Leader          numo-1 leads");
         assert_eq!(lines[1], "WRONG    Webhook         it does not answer");

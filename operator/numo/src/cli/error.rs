@@ -60,9 +60,36 @@ pub(super) fn api(doing: impl Into<String>) -> impl FnOnce(kube::Error) -> CliEr
     }
 }
 
-/// There is no such Node.
-pub(super) fn no_node(name: &str) -> CliError {
+/// There is no such Node. `known` are the names that there are.
+pub(super) fn no_node<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> CliError {
     CliError::Usage(format!(
-        "found no node {name}; `kubectl get nodes` lists them, `numo status` those that wait"
+        "found no node {name}{}; `kubectl get nodes` lists them, `numo status` those that wait",
+        did_you_mean(name, known)
     ))
+}
+
+/// `, did you mean worker-3?` where one of the known names is nearly the one that was given; else nothing.
+pub(super) fn did_you_mean<'n>(given: &str, known: impl Iterator<Item = &'n str>) -> String {
+    let near = known
+        .map(|name| (strsim::normalized_damerau_levenshtein(name, given), name))
+        .filter(|(likeness, _)| *likeness > LIKE)
+        .max_by(|(one, _), (other, _)| one.total_cmp(other));
+    near.map_or_else(String::new, |(_, name)| format!(", did you mean {name}?"))
+}
+
+/// How like a name must be to be meant, from 0 to 1: one letter of five may be wrong.
+const LIKE: f64 = 0.75;
+
+#[cfg(test)]
+mod tests {
+    use super::did_you_mean;
+
+    #[test]
+    fn a_slip_of_the_pen_is_told_from_another_name() {
+        let nodes = || ["worker-3", "worker-12", "infra-0"].into_iter();
+        assert_eq!(did_you_mean("worker3", nodes()), ", did you mean worker-3?");
+        assert_eq!(did_you_mean("infra-O", nodes()), ", did you mean infra-0?");
+        assert_eq!(did_you_mean("storage", nodes()), "");
+        assert_eq!(did_you_mean("x", std::iter::empty()), "");
+    }
 }

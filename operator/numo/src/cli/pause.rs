@@ -65,7 +65,7 @@ pub async fn set_suspended(args: PauseArgs, suspended: bool) -> Result<(), CliEr
     speaker.write(&api, change).await?;
     let suffix = args.say.suffix();
     if suspended {
-        println!("{name} paused: nothing new begins for it; what gives back goes on{suffix}");
+        println!("{name} paused: no further node of it begins; clean-up that is under way goes on{suffix}");
     } else {
         println!("{name} resumed{suffix}");
     }

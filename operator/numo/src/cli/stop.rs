@@ -85,7 +85,9 @@ pub async fn set_paused(args: StopArgs, paused: bool) -> Result<(), CliError> {
     let suffix = args.say.suffix();
     if paused {
         let whom = selected.words();
-        println!("mutexbudget/{name} stopped: nothing new begins{whom}; what gives back goes on{suffix}");
+        println!(
+            "mutexbudget/{name} stopped: no node begins{whom}; clean-up that is under way goes on{suffix}"
+        );
     } else {
         println!("mutexbudget/{name} started{suffix}");
     }

@@ -19,6 +19,7 @@ use numo_core::{
     observed::{Key, PlanView},
     owners::plan::Window,
     report::{PlanReport, Report, RunPhase, Why},
+    text::counted,
 };
 
 /// Longest message of a condition (characters).
@@ -128,7 +129,10 @@ fn said(report: &Report) -> (Reason, String, Actor) {
             let first = first.map_or_else(String::new, |node| {
                 format!("; {}: {}", node.why.reason, node.why.message)
             });
-            let message = format!("{behind} nodes are to be upgraded, {in_flight} are in flight{first}");
+            let message = format!(
+                "{} to be upgraded, {in_flight} in flight{first}",
+                counted(behind, "node")
+            );
             by_reason(Reason::Progressing, message)
         }
         (Some(hold), None) => why(hold),

@@ -823,18 +823,21 @@ async fn a_rule_in_fifteen_minutes() -> Result<()> {
     let place = &[("registry.example.com", registry.address.as_str())];
 
     let mut page = Page::read("operator/docs/first-rule.md")?;
-    site.run("kubectl create namespace team-storage").await?;
+    page.run(&site.terminal, "kubectl create namespace team-storage", &[])
+        .await?;
     let folder = site.terminal.folder();
     std::fs::write(
         folder.join("rule.yaml"),
         first_manifest("operator/docs/first-rule.md")?,
     )?;
-    std::fs::write(folder.join("run.yaml"), first_manifest("README.md")?)?;
-    site.run("kubectl apply -f run.yaml").await?;
     let said = page
         .run_until(&site.terminal, "kubectl apply -f rule.yaml", &[])
         .await?;
-    assert!(said.contains("shop-has-headroom"), "{said}");
+    assert!(
+        said.contains("asked about Node worker-0") && said.contains("in Pre of Node worker-0: pass"),
+        "{said}"
+    );
+    alone(&site).await?;
     let said = page.run(&site.terminal, "cargo test\n", &[]).await?;
     assert!(said.contains("test result: ok"), "{said}");
     site.terminal.keep("cd disk-check");
@@ -886,6 +889,36 @@ async fn a_rule_in_fifteen_minutes() -> Result<()> {
     .await?;
     page.end()?;
     site.strike().await
+}
+
+/// The rule of the page, once a budget is used up and once it has a slip: what its author is told, without a run.
+async fn alone(site: &Site) -> Result<()> {
+    let asked = "numo preview -n team-storage mutexrule/shop-has-headroom";
+    site.run("kubectl -n team-storage create poddisruptionbudget web --selector app=web --min-available 1")
+        .await?;
+    site.until(&format!("{asked} || echo code $?"), "code 3").await?;
+    let said = site.run(&format!("{asked} --node worker-1 || true")).await?;
+    assert!(
+        said.contains("of Node worker-1: wait: ") && said.contains("no headroom in web"),
+        "{said}"
+    );
+    // Before it is applied, and with a slip in it.
+    let slip = "sed 's/disruptionsAllowed > 0/disruptionsAllowed >> 0/' rule.yaml > slip.yaml";
+    let said = site
+        .run(&format!("{slip}\nnumo preview -f slip.yaml || echo code $?"))
+        .await?;
+    assert!(
+        said.contains("refused InvalidConfig: ") && said.contains("code 3"),
+        "{said}"
+    );
+    let said = site
+        .run("numo preview -n team-storage mutexrule/none 2>&1 || echo code $?")
+        .await?;
+    assert!(
+        said.contains("found no mutexrule none") && said.contains("code 2"),
+        "{said}"
+    );
+    Ok(())
 }
 
 /// A run whose rule fails on each node of `worker`, and one over `infra` whose PreRun rule fails.

@@ -92,7 +92,7 @@ async fn a_node_that_dies_before_its_pod_begins_does_not_stop_a_plan() -> Result
     step(&stage, "worker-1", Step::Done).await?;
     assert!(jobs_of(&stage, "worker-0").await?.is_empty());
     let text = explained(&stage, "worker-0", "NodeNotReady", 60).await?;
-    assert!(text.contains("found not Ready"), "{text}");
+    assert!(text.contains("is not Ready"), "{text}");
     // It comes back: it is upgraded by a Job of its own, and the pod of before never began.
     stage.world.heal("worker-0");
     complete(&stage, "k3s").await?;

@@ -360,7 +360,7 @@ async fn a_canary_that_someone_pauses_in_mid_run_takes_nobody() -> Result<()> {
         .condition("upgrade", "Ready", "False", "CanaryPaused")
         .await?;
     assert!(
-        why.contains("spec.canary.name") && why.contains("spec.paused"),
+        why.contains("spec.canary.name") && why.contains("is paused"),
         "{why}"
     );
     gate.open_for_all()?;

@@ -174,7 +174,7 @@ async fn an_aborted_run_ends_aborted_and_goes_on_when_that_is_taken_back() -> Re
     held(&stage, 2).await?;
     let text = stage.say(&["explain", "worker-1"]).await?;
     assert!(
-        text.contains("Aborted") && text.contains("remove it to go on"),
+        text.contains("Aborted") && text.contains("`numo abort upgrade -n "),
         "{text}"
     );
     let mut expected = judgement(&["gated"], &["gated"]);

@@ -88,7 +88,14 @@ async fn the_dashboard_has_data_and_labels_are_those_of_the_reference() -> Resul
     let blocked = r#"numo_budget_blocked_nodes{budget="all",reason="BudgetExhausted"}"#;
     let in_use = r#"numo_budget_in_use_nodes{budget="all"}"#;
     let paused = r#"numo_pool_paused{pool="worker"}"#;
-    for (query, least) in [(flying, "1"), (blocked, "0"), (in_use, "1"), (paused, "1")] {
+    let eta = r#"numo_owner_eta_timestamp_seconds{name="upgrade"}"#;
+    for (query, least) in [
+        (flying, "1"),
+        (blocked, "0"),
+        (in_use, "1"),
+        (paused, "1"),
+        (eta, "1"),
+    ] {
         let asked = || async {
             let found = ask(query)?;
             let value = found.first().and_then(|one| one["value"][1].as_str());
@@ -125,6 +132,12 @@ async fn the_dashboard_has_data_and_labels_are_those_of_the_reference() -> Resul
     }
     gate.open_for_all()?;
     finish(&stage).await?;
+    let over = r#"numo_run_finished_timestamp_seconds{name="upgrade",result="Succeeded"}"#;
+    stage
+        .until("the end of the run is shown, and no time to come", 60, || async {
+            Ok((ask(over)?.len() == 1 && ask(eta)?.is_empty()).then_some(()))
+        })
+        .await?;
     for (title, query) in all
         .iter()
         .filter(|(_, query)| changing(query) && !is_quiet(query))

@@ -95,7 +95,7 @@ async fn a_hosted_control_plane_is_refused() -> Result<()> {
         ..with_canary(workers(2))
     };
     let stage = set(world, Vec::new()).await?;
-    let words = ["status.controlPlaneTopology", "found External", "wanted"];
+    let words = ["status.controlPlaneTopology", "is External"];
     for (name, spec) in every_way() {
         refused(&stage, name, &["worker"], spec, "ExternalControlPlane", &words).await?;
     }
@@ -116,7 +116,7 @@ async fn a_hosted_control_plane_without_any_pool_is_refused_as_hosted() -> Resul
         .delete("worker", &kube::api::DeleteParams::default())
         .await?;
     crate::gone(&stage, &pools, "worker").await?;
-    let words = ["status.controlPlaneTopology", "found External", "wanted"];
+    let words = ["status.controlPlaneTopology", "is External"];
     for (name, spec) in every_way() {
         apply(&stage, &[quick(), target("workers", &["worker"])]).await?;
         let mut run = run_of(&["quick"], spec);
@@ -165,7 +165,7 @@ async fn an_arbiter_is_no_worker() -> Result<()> {
 async fn a_pool_whose_image_is_built_on_the_cluster_is_refused() -> Result<()> {
     let stage = set(with_canary(workers(2)), Vec::new()).await?;
     stage.world.layer("worker").await?;
-    let words = ["MachineOSConfig", "worker", "wanted"];
+    let words = ["MachineOSConfig", "worker", "cannot steer"];
     let rolls = json!({"onRefusal": "Roll"});
     refused(&stage, "layered", &["worker"], rolls, "LayeredPool", &words).await?;
     let canary = json!({"canary": {"name": "canary"}, "onRefusal": "Roll"});

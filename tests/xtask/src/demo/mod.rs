@@ -502,7 +502,7 @@ fn tell(site: &Site, course: &Course, look: &Look, breaches: &[Breach]) {
         more => style(format!("{more} breaches")).red(),
     };
     let mut lines = vec![format!(
-        "{count}, by the API server's records and not by numo's words"
+        "{count} of safety rules, checked against the API server's records and not against what numo says"
     )];
     lines.extend(breaches.iter().map(ToString::to_string));
     section("judgement", lines);

@@ -2,7 +2,7 @@
 
 use super::{gates::watched::not_watched, run_view::RunView};
 use crate::{
-    rules,
+    rules, said,
     turn::directive::{persons_words, retry_asked},
     why::Why,
 };
@@ -32,15 +32,14 @@ impl RunView<'_> {
         if let Some(why) = self.given_up_by_run_rule() {
             return Some(why);
         }
-        if let Some(id) = self
-            .run
-            .annotations
-            .get(marks::ABORT)
-            .filter(|id| **id == self.run_id || **id == self.version_id)
-        {
+        let abort = self.run.annotations.get(marks::ABORT);
+        if abort.is_some_and(|id| *id == self.run_id || *id == self.version_id) {
             let message = format!(
-                "MutexRunConfig {} has annotation {}: {id}; remove it to go on",
+                "MutexRunConfig {} was given up{}; to go on, `numo abort {} -n {} --undo` or remove annotation {}",
                 self.run.key,
+                said::by(&self.run.annotations, "abort"),
+                self.run.key.name,
+                self.run.key.namespace,
                 marks::ABORT
             );
             return Some(Why::new(Reason::Aborted, message));

@@ -44,12 +44,12 @@ impl Turn<'_, '_> {
             Strategy::CanaryPool => self.canary_patch(),
         };
         let note = format!(
-            "let go to {} ({} -> {})",
+            "released to {} ({} -> {})",
             self.pin.rendered_config, self.pin.from_version, self.change.spec.target.version
         );
         let event = self.event(false, "Released", EventAction::Release, note);
         self.plan(Action::PatchNode(patch), Some(event));
-        self.tell(Step::PreRelease, Reason::Changing, "it is being let go");
+        self.tell(Step::PreRelease, Reason::Changing, "it is being released");
     }
 
     /// Rule labels off and release label on, in one patch: the node falls into the canary pool.
@@ -79,7 +79,7 @@ impl Turn<'_, '_> {
         let mut journal = self.journal();
         let why = if self.is_gated() {
             journal.enter(Step::Released, None);
-            Why::new(Reason::Changing, "it was let go")
+            Why::new(Reason::Changing, "it was released")
         } else {
             let words = let_go_by_other(&self.force.rules, &self.change.status);
             let why = Why::new(Reason::Ungated, words.as_str());

@@ -14,7 +14,7 @@ use crate::{
     ledger::is_kept,
     observed::{BindingView, ForeignController, MaintenanceView, NodeView, Observed, RuleView},
     owner::OwnerKind,
-    quorum,
+    quorum, said,
     why::Why,
 };
 use numo_api::{DrainSettings, MutexBindingSpec, NodeMaintenanceSpec, Phase, Reason, marks};
@@ -137,11 +137,7 @@ pub(super) fn parse<'a>(view: &MaintenanceView, observed: &'a Observed) -> Inten
         Err(problem) => (Schedule::default(), Some(Why::new(Reason::InvalidField, problem))),
     };
     let suspended = view.annotations.get(marks::SUSPEND).map(|by| {
-        let message = format!(
-            "NodeMaintenance {} has annotation {}: {by}",
-            view.owner.key,
-            marks::SUSPEND
-        );
+        let message = format!("NodeMaintenance {} {}", view.owner.key, said::paused(by));
         Why::new(Reason::Suspended, message)
     });
     let suspended = observed

@@ -347,7 +347,7 @@ impl Pass<'_> {
             self.wake(at);
         }
         let message = format!(
-            "Node {}: found not Ready, wanted Ready (takeNotReady or notReadyPolicy of a MutexBinding)",
+            "Node {} is not Ready (takeNotReady or notReadyPolicy of a MutexBinding)",
             node.name
         );
         Some(Why::new(Reason::NodeNotReady, message))

@@ -273,7 +273,7 @@ impl<'a> Pass<'a> {
             self.out.wake(at);
         }
         let message = format!(
-            "Node {}: found not Ready, wanted Ready (takeNotReady begins it all the same)",
+            "Node {} is not Ready (takeNotReady begins it all the same)",
             node.name
         );
         Some(Why::new(Reason::NodeNotReady, message))

@@ -10,7 +10,7 @@ use crate::{
     key::Key,
     observed::{BindingView, IntOrPercent, Observed, PlanView, RuleView},
     owner::OwnerKind,
-    selector,
+    said, selector,
     why::Why,
 };
 use numo_api::{
@@ -271,7 +271,7 @@ fn bounds(
 /// A person's word that nothing is to begin.
 fn suspended(view: &PlanView) -> Option<Why> {
     let by = view.annotations.get(marks::SUSPEND)?;
-    let message = format!("Plan {} has annotation {}: {by}", view.key, marks::SUSPEND);
+    let message = format!("Plan {} {}", view.key, said::paused(by));
     Some(Why::new(Reason::Suspended, message))
 }
 

@@ -42,6 +42,7 @@ use crate::{
     observed::{ChangeView, JobView, NodeView, Observed, PlanView},
     owner::OwnerKind,
     report::{NodeReport, PlanReport, RunPhase},
+    said,
     time::later,
     turn::{
         contradiction, job, journal, lease, machine,
@@ -171,7 +172,10 @@ fn leaving(view: &PlanView, observed: &Observed, run_id: &str) -> Option<Why> {
     let aborted = view.annotations.get(marks::ABORT)? == run_id;
     aborted.then(|| {
         let message = format!(
-            "the upgrade {run_id} was given up (annotation {}); take the annotation away to go on",
+            "the upgrade {run_id} was given up{}; to go on, `numo abort plan/{} -n {} --undo` or remove annotation {}",
+            said::by(&view.annotations, "abort"),
+            view.key.name,
+            view.key.namespace,
             marks::ABORT
         );
         Why::new(Reason::Aborted, message)

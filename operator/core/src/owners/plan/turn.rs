@@ -82,7 +82,7 @@ impl<'a> Pass<'a> {
         let not_ready = || {
             let gone = !turn.node.ready && !self.intent.take_not_ready && !turn.is_disrupted();
             gone.then(|| {
-                let message = format!("Node {}: found not Ready, wanted Ready", turn.node.name);
+                let message = format!("Node {} is not Ready", turn.node.name);
                 Why::new(Reason::NodeNotReady, message)
             })
         };

@@ -6,6 +6,7 @@ use numo_api::{Reason, conditions::Actor, marks};
 use numo_core::{
     ledger::{self, Ledger, Use},
     observed::BudgetView,
+    text::counted,
 };
 
 /// How much of a budget is in use, by whom, and who waits for it.
@@ -13,7 +14,7 @@ pub(super) fn budget(look: &Look, name: &str) -> Explanation {
     let uses = Ledger::of(&look.store.observed, look.now).uses();
     let of_budget: Vec<_> = uses.iter().filter(|used| used.budget.name == name).collect();
     let view = look.store.observed.budgets.get(name);
-    let why = why(name, view, &of_budget);
+    let why = why(view, &of_budget);
     let closed = view.is_some_and(|budget| budget.max_unavailable.is_err())
         || of_budget.iter().any(|used| used.allowed == Some(0))
         || of_budget
@@ -43,16 +44,13 @@ fn is_full(used: &Use<'_>) -> bool {
 }
 
 /// Whether it lets further nodes become unavailable, and why not.
-fn why(name: &str, view: Option<&BudgetView>, of_budget: &[&Use<'_>]) -> (Option<Reason>, String) {
+fn why(view: Option<&BudgetView>, of_budget: &[&Use<'_>]) -> (Option<Reason>, String) {
     let limit = view.map(|budget| &budget.max_unavailable);
     let full = of_budget.iter().find(|used| is_full(used));
     match (full, limit) {
         _ if view.is_some_and(|budget| budget.paused) => (
             Some(Reason::Stopped),
-            format!(
-                "MutexBudget/{name} has spec.paused: true; start again with `{}`",
-                ledger::start_command(name)
-            ),
+            view.map_or_else(String::new, ledger::stopped),
         ),
         (_, Some(Err(problem))) => (
             Some(Reason::InvalidField),
@@ -64,16 +62,16 @@ fn why(name: &str, view: Option<&BudgetView>, of_budget: &[&Use<'_>]) -> (Option
         (Some(used), _) if used.allowed == Some(0) => (
             Some(Reason::BudgetExhausted),
             format!(
-                "spec.maxUnavailable is 0: none of its {} nodes may become unavailable, until that is raised",
-                used.nodes
+                "spec.maxUnavailable is 0: none of its {} may become unavailable, until that is raised",
+                counted(used.nodes, "node")
             ),
         ),
         (Some(used), _) => (
             Some(Reason::BudgetExhausted),
             format!(
-                "{} of {} nodes are unavailable, {} may be",
+                "unavailable: {} of {}; {} may be",
                 used.unavailable.len(),
-                used.nodes,
+                counted(used.nodes, "node"),
                 used.allowed.unwrap_or(0)
             ),
         ),
@@ -92,10 +90,11 @@ fn usage(used: &Use<'_>) -> String {
         .allowed
         .map_or_else(|| "?".to_owned(), |allowed| allowed.to_string());
     let names: Vec<&str> = used.unavailable.iter().copied().take(NAMED).collect();
+    let colon = if names.is_empty() { "" } else { ": " };
     format!(
-        "{group}{} of {allowed} allowed, of {} nodes: {}",
+        "{group}{} of {allowed} allowed, of {}{colon}{}",
         used.unavailable.len(),
-        used.nodes,
+        counted(used.nodes, "node"),
         names.join(", ")
     )
 }

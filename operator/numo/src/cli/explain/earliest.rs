@@ -35,7 +35,7 @@ fn first_turn(look: &Look, decision: &Decision) -> Earliest {
         );
     };
     let basis = format!(
-        "{} each in the median of {}",
+        "{} per node, median of {}",
         numo_core::time::words(pace.median_seconds),
         pace.of
     );

@@ -226,6 +226,7 @@ fn found(look: &Look, args: &ExplainArgs) -> Result<Vec<Explanation>, CliError> 
 /// The error of an object that is not there: it says where to look.
 fn not_found(look: &Look, args: &ExplainArgs) -> CliError {
     let name = args.object.name.as_str();
+    let known = look.store.observed.nodes.keys().map(String::as_str);
     match args.object.what {
         // A name alone is a node's; who meant an owner is told so.
         None => match owner_named(look, name) {
@@ -233,9 +234,9 @@ fn not_found(look: &Look, args: &ExplainArgs) -> CliError {
                 "found no node {name}, but {0}/{name}: `numo explain {0}/{name}`",
                 what.singular()
             )),
-            None => error::no_node(name),
+            None => error::no_node(name, known),
         },
-        Some(What::Node) => error::no_node(name),
+        Some(What::Node) => error::no_node(name, known),
         Some(what) => {
             let place = args
                 .namespace

@@ -7,7 +7,7 @@ use crate::cli::{
     word::Word,
 };
 use numo_api::{Phase, Step, marks};
-use numo_core::{Decision, Owner, observed::Key, report::Report};
+use numo_core::{Decision, Owner, observed::Key, report::Report, text::counted};
 
 /// A Plan: what it waits for, who can end it, and its nodes in flight.
 pub(super) fn plan(look: &Look, key: &Key, decision: &Decision) -> Explanation {
@@ -62,8 +62,11 @@ pub(super) fn run(look: &Look, key: &Key, decision: &Decision) -> Explanation {
         }
         for wait in &run.waiting {
             let message = format!(
-                "{} node(s), for example {}: {}: {}",
-                wait.count, wait.node, wait.reason, wait.message
+                "{}, for example {}: {}: {}",
+                counted(usize::try_from(wait.count).unwrap_or(0), "node"),
+                wait.node,
+                wait.reason,
+                wait.message
             );
             one.link("waits", message);
         }

@@ -13,6 +13,7 @@ use numo_core::{
     forecast::{Surroundings, Weight, forecast},
     ledger::{self, Ledger},
     observed::{NodeView, Observed},
+    text::counted,
 };
 
 /// What stands around a node: budgets, lease, cordon, readiness, and pods that a drain would not get past.
@@ -29,10 +30,10 @@ pub(super) fn around(one: &mut Explanation, look: &Look, seen: &NodeView, owner:
             .map_or_else(|| "?".to_owned(), |allowed| allowed.to_string());
         let paused = if used.budget.paused { ", paused" } else { "" };
         let message = format!(
-            "MutexBudget {}: {} of {allowed} allowed are unavailable of {} nodes{paused}",
+            "MutexBudget {}: {} of {} unavailable, {allowed} allowed{paused}",
             used.budget.name,
             used.unavailable.len(),
-            used.nodes
+            counted(used.nodes, "node")
         );
         one.link("budget", message);
         if used.budget.paused {

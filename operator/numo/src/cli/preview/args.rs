@@ -31,6 +31,9 @@ pub struct PreviewArgs {
     /// Nodes whose drains are looked at
     #[arg(long, value_name = "NUMBER", default_value_t = DRAINED)]
     pub(super) drains: usize,
+    /// The node that a MutexRule is asked about [default: the first worker]
+    #[arg(long, value_name = "NODE", add = clap_complete::ArgValueCompleter::new(completion::nodes))]
+    pub(super) node: Option<String>,
     /// Ask no rule
     #[arg(long)]
     pub(super) without_rules: bool,
@@ -43,7 +46,7 @@ pub struct PreviewArgs {
         action = clap::ArgAction::SetTrue
     )]
     pub(super) registries_on_loopback: bool,
-    /// The owner [default: every one in the manifests]
-    #[arg(value_name = "KIND/NAME", required_unless_present = "filename", add = clap_complete::ArgValueCompleter::new(completion::owners))]
+    /// The owner, or mutexrule/NAME to ask a rule by itself [default: every owner in the manifests, else their rules]
+    #[arg(value_name = "KIND/NAME", required_unless_present = "filename", add = clap_complete::ArgValueCompleter::new(completion::previewed))]
     pub(super) object: Option<ObjectArg>,
 }

@@ -1,6 +1,7 @@
 //! `numo preview`: what an owner would do, before it does it. The operator's own core decides on a copy of the cluster;
 //! rules are asked now, Jobs and manifests are judged by server-side dry run. Nothing is written.
 
+mod alone;
 mod args;
 mod asking;
 mod manifests;
@@ -13,6 +14,7 @@ mod site;
 pub use self::args::PreviewArgs;
 
 use self::{
+    alone::of_rule,
     asking::Asking,
     manifests::{manifests, take_in},
     object::owner_of,
@@ -24,14 +26,15 @@ use crate::{
     cli::{
         error::{self, CliError},
         live::{self, Look, settings},
+        object::What,
         snapshot,
         status::say_unseen,
     },
     shell::{client::Connection, list, store::Store, surroundings},
 };
 use jiff::Timestamp;
-use kube::core::DynamicObject;
-use numo_core::Owner;
+use kube::{ResourceExt, core::DynamicObject};
+use numo_core::{Owner, observed::Key};
 
 /// Shows what would come of it.
 pub async fn preview(args: PreviewArgs) -> Result<(), CliError> {
@@ -45,7 +48,9 @@ pub async fn preview(args: PreviewArgs) -> Result<(), CliError> {
     // What is wrong with the file is said before the cluster is asked.
     let given = args.filename.as_ref().map(manifests).transpose()?;
     let mut seen = seen(&args).await?;
-    let owners = owners(&args, &mut seen, given).await?;
+    // A rule is asked by itself where nothing else is named that asks it.
+    let alone = rules_alone(&args, given.as_deref().unwrap_or_default(), &seen.namespace);
+    let Asked { owners, rules } = asked(&args, &mut seen, given, alone).await?;
     let Seen {
         connection,
         mut store,
@@ -60,6 +65,9 @@ pub async fn preview(args: PreviewArgs) -> Result<(), CliError> {
     // Owners are watched wherever they are: the operator's flags are not known here.
     let Look { mut store, .. } = Look::of(store, Vec::new(), now);
     let mut previews = Vec::new();
+    for rule in &rules {
+        previews.push(of_rule(site.as_mut(), &store, rule, &args).await?);
+    }
     for owner in &owners {
         let one = of_owner(site.as_mut(), &mut store, owner, &args, now, &mut unseen).await?;
         previews.push(one);
@@ -128,12 +136,43 @@ async fn seen(args: &PreviewArgs) -> Result<Seen, CliError> {
     })
 }
 
-/// The owners that are previewed: the one that is named, or those of the file, whose manifests are taken in.
-async fn owners(
+/// What is previewed.
+struct Asked {
+    owners: Vec<Owner>,
+    /// Rules that are asked by themselves.
+    rules: Vec<Key>,
+}
+
+/// The rules that are asked if no owner is: the one that is named, or those of the file.
+fn rules_alone(args: &PreviewArgs, given: &[DynamicObject], namespace: &str) -> Vec<Key> {
+    let named = args.object.as_ref();
+    match named {
+        Some(object) if object.what == Some(What::Rule) => vec![Key::new(namespace, object.name.as_str())],
+        Some(_) => Vec::new(),
+        None => {
+            let is_rule = |object: &&DynamicObject| {
+                object
+                    .types
+                    .as_ref()
+                    .is_some_and(|types| types.kind == "MutexRule")
+            };
+            let rules = given.iter().filter(is_rule);
+            let key = |rule: &DynamicObject| {
+                let place = rule.metadata.namespace.as_deref().unwrap_or(namespace);
+                Key::new(place, rule.name_any())
+            };
+            rules.map(key).collect()
+        }
+    }
+}
+
+/// What is previewed: the object that is named, or the owners of the file, or else its rules. The manifests are taken in.
+async fn asked(
     args: &PreviewArgs,
     seen: &mut Seen,
     given: Option<Vec<DynamicObject>>,
-) -> Result<Vec<Owner>, CliError> {
+    rules: Vec<Key>,
+) -> Result<Asked, CliError> {
     let mut owners = Vec::new();
     if let Some(path) = &args.filename {
         let objects = given.unwrap_or_default();
@@ -145,17 +184,20 @@ async fn owners(
                 .await
                 .map_err(error::api("reading mutexrules"))?;
         }
-        if owners.is_empty() && args.object.is_none() {
+        if owners.is_empty() && rules.is_empty() && args.object.is_none() {
             return Err(CliError::Usage(format!(
-                "-f {}: found no MutexRunConfig, Plan or NodeMaintenance; name one of the cluster's: mutexrunconfig/NAME",
+                "-f {}: found no MutexRunConfig, Plan, NodeMaintenance or MutexRule; name one of the cluster's: mutexrunconfig/NAME",
                 path.display()
             )));
         }
     }
-    if let Some(object) = &args.object {
-        owners = vec![owner_of(&seen.store, &seen.unseen, object, &seen.namespace)?];
+    match &args.object {
+        Some(object) if object.what == Some(What::Rule) => owners.clear(),
+        Some(object) => owners = vec![owner_of(&seen.store, &seen.unseen, object, &seen.namespace)?],
+        None => {}
     }
-    Ok(owners)
+    let rules = if owners.is_empty() { rules } else { Vec::new() };
+    Ok(Asked { owners, rules })
 }
 
 /// What of the cluster is asked and looked at beside its objects.

@@ -31,7 +31,7 @@ pub(super) fn owner_of(
         }
         _ => {
             return Err(CliError::Usage(format!(
-                "found {}/{}, wanted mutexrunconfig/NAME, plan/NAME or nodemaintenance/NAME",
+                "found {}/{}, wanted mutexrunconfig/NAME, plan/NAME, nodemaintenance/NAME or mutexrule/NAME",
                 what.singular(),
                 object.name
             )));

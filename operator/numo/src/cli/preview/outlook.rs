@@ -2,6 +2,7 @@
 
 use crate::cli::output::{self, paint};
 use numo_api::{Reason, Step};
+use numo_core::text::counted;
 use serde::Serialize;
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -10,6 +11,9 @@ use std::{collections::BTreeMap, fmt::Write as _};
 #[serde(rename_all = "camelCase")]
 pub(super) struct Preview {
     pub(super) owner: String,
+    /// The node that a rule was asked about by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) asked_about: Option<String>,
     /// The version its nodes go to; none if it is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) target: Option<String>,
@@ -23,6 +27,9 @@ pub(super) struct Preview {
     /// When the first node would begin, where hours keep it waiting; none is now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) begins: Option<BeginSaid>,
+    /// What their order is by, where the owner says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) ordered_by: Option<String>,
     /// Nodes that would have their turn together, in order.
     pub(super) waves: Vec<Vec<String>>,
     /// Whether there are more waves than were imagined.
@@ -98,7 +105,7 @@ impl Preview {
         let rules = self
             .rules
             .iter()
-            .filter(|one| matches!(one.verdict, "block" | "error"))
+            .filter(|one| matches!(one.verdict, "wait" | "block" | "error"))
             .count();
         // Who waits for those that have no turn is held by what holds them.
         let left = self.left.iter().filter(|one| one.step == Step::Selected);
@@ -107,9 +114,16 @@ impl Preview {
         if named == 0 { wait.len() } else { named }
     }
 
-    pub(super) fn text(&self) -> String {
-        let mut text = String::new();
-        let target = self.target.as_deref().unwrap_or("?");
+    /// What it is of, and where its nodes go.
+    fn head(&self) -> String {
+        let owner = paint(output::head(), &self.owner);
+        if let Some(node) = &self.asked_about {
+            return format!("{owner}: asked about Node {node}");
+        }
+        let target = self
+            .target
+            .as_deref()
+            .unwrap_or("a version that is not known yet");
         let imagined = match (self.imagined, self.assumed) {
             (_, true) => {
                 " (no upgrade is under way: the next minor version is imagined; --to-version names another)"
@@ -117,11 +131,12 @@ impl Preview {
             (true, false) => " (imagined: the control plane is there)",
             (false, false) => "",
         };
-        let _ = writeln!(
-            text,
-            "{}: to {target}{imagined}",
-            paint(output::head(), &self.owner)
-        );
+        format!("{owner}: to {target}{imagined}")
+    }
+
+    pub(super) fn text(&self) -> String {
+        let mut text = String::new();
+        let _ = writeln!(text, "{}", self.head());
         for said in &self.refused {
             let reason = paint(output::of_reason(said.reason), said.reason.name());
             let _ = writeln!(
@@ -153,10 +168,15 @@ impl Preview {
             return;
         }
         let more = if self.more { ", and more" } else { "" };
+        let by = self
+            .ordered_by
+            .as_ref()
+            .map_or_else(String::new, |by| format!(" ({by})"));
         let _ = writeln!(
             text,
-            "  order   {number} nodes in {} waves{more}",
-            self.waves.len()
+            "  order   {} in {}{more}{by}",
+            counted(number, "node"),
+            counted(self.waves.len(), "wave")
         );
         for (index, wave) in self.waves.iter().enumerate().take(SHOWN) {
             let _ = writeln!(text, "  {:>7} {}", index + 1, wave.join(", "));
@@ -164,8 +184,8 @@ impl Preview {
         if self.waves.len() > SHOWN {
             let _ = writeln!(
                 text,
-                "          and {} waves more (-o json)",
-                self.waves.len() - SHOWN
+                "          and {} more (-o json)",
+                counted(self.waves.len() - SHOWN, "wave")
             );
         }
     }
@@ -189,8 +209,8 @@ impl Preview {
         if alike.len() > SHOWN {
             let _ = writeln!(
                 text,
-                "          and {} reasons more (-o json)",
-                alike.len() - SHOWN
+                "          and {} more (-o json)",
+                counted(alike.len() - SHOWN, "reason")
             );
         }
     }
@@ -230,8 +250,8 @@ impl Preview {
         if self.not_looked_at > 0 {
             let _ = writeln!(
                 text,
-                "          the pods of {} nodes were not looked at (--drains)",
-                self.not_looked_at
+                "          the pods of {} were not looked at (--drains)",
+                counted(self.not_looked_at, "node")
             );
         }
     }

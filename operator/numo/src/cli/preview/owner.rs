@@ -48,6 +48,10 @@ pub(super) async fn of_owner(
     let waves = imagined.waves(owner, WAVES, |observed, report, at| {
         settle(observed, owner, report, at);
     });
+    if owner.kind == OwnerKind::MutexRunConfig {
+        let run = store.observed.runs.get(&owner.key);
+        one.ordered_by = run.map(|run| format!("spec.order: {:?}", run.spec.order.unwrap_or_default()));
+    }
     let mut order: Vec<String> = waves.waves.iter().flatten().cloned().collect();
     say_waves(&mut one, waves);
     if let OwnerKind::NodeMaintenance(_) = owner.kind

@@ -91,7 +91,12 @@ pub(super) async fn rules(
 }
 
 /// What the API server would say of a rule's Job, by dry run.
-async fn try_job(connection: &Connection, place: &str, store: &Store, request: &JobRequest) -> RuleSaid {
+pub(super) async fn try_job(
+    connection: &Connection,
+    place: &str,
+    store: &Store,
+    request: &JobRequest,
+) -> RuleSaid {
     let mut said = RuleSaid {
         rule: request.rule.to_string(),
         phase: request.phase.name(),

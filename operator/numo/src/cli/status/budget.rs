@@ -66,7 +66,22 @@ pub(super) fn budgets(look: &Look) -> Vec<BudgetLine> {
     lines
 }
 
+impl BudgetLine {
+    /// What `numo start` leaves behind: it may hold nobody, whatever happens.
+    fn is_idle(&self) -> bool {
+        !self.paused && self.max_unavailable == "100%"
+    }
+}
+
+/// The table; nothing where no budget could hold a node, unless all is asked for.
 pub(super) fn used(lines: &[BudgetLine], output: OutputArgs) -> String {
+    let shown: Vec<&BudgetLine> = lines
+        .iter()
+        .filter(|line| output.is_wide() || !line.is_idle())
+        .collect();
+    if shown.is_empty() {
+        return String::new();
+    }
     let (who, which) = if output.is_wide() {
         ("UNAVAILABLE", "SELECTOR")
     } else {
@@ -84,7 +99,7 @@ pub(super) fn used(lines: &[BudgetLine], output: OutputArgs) -> String {
         which,
     ];
     let mut table = Table::new(0, heads, output);
-    for line in lines {
+    for line in shown {
         let group = line
             .group_by
             .as_ref()
@@ -114,4 +129,38 @@ pub(super) fn used(lines: &[BudgetLine], output: OutputArgs) -> String {
         ]);
     }
     table.text()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(name: &str, max: &str, paused: bool) -> BudgetLine {
+        BudgetLine {
+            name: name.to_owned(),
+            group_by: None,
+            group: String::new(),
+            node_selector: serde_json::json!({}),
+            max_unavailable: max.to_owned(),
+            paused,
+            nodes: 7,
+            allowed: None,
+            in_use: 0,
+            unavailable: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_stop_that_is_over_stands_below_no_status() {
+        let plain = OutputArgs::default();
+        assert_eq!(used(&[line("stop", "100%", false)], plain), "");
+        let all = [
+            line("stop", "100%", true),
+            line("fleet", "10%", false),
+            line("old", "100%", false),
+        ];
+        let shown = used(&all, plain);
+        assert!(shown.contains("stop") && shown.contains("fleet"), "{shown}");
+        assert!(!shown.contains("old"), "{shown}");
+    }
 }

@@ -8,8 +8,9 @@ use crate::{
     },
     frontends::standing::Standing,
 };
-use numo_api::{Reason, Step};
-use numo_core::{Decision, eta::Eta, observed::Key};
+use jiff::Timestamp;
+use numo_api::{Reason, Step, mutex_run_config::RunStatus};
+use numo_core::{Decision, eta::Eta, observed::Key, report::Report, time};
 use serde::Serialize;
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -31,8 +32,44 @@ pub(super) struct OwnerLine {
     pub(super) eta: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) eta_seconds: Option<i64>,
+    /// The last run, once it has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    over: Option<Over>,
     pools: Vec<PoolLine>,
     behind: Vec<NodeLine>,
+}
+
+/// When a run ended, and how long it took.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Over {
+    finished_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    took_seconds: Option<i64>,
+}
+
+impl Over {
+    /// None while the run goes on, and of an owner that has none.
+    fn of(run: Option<&RunStatus>) -> Option<Self> {
+        let run = run?;
+        let finished: Timestamp = run.finished_at.as_ref()?.parse().ok()?;
+        let started: Option<Timestamp> = run.started_at.as_ref().and_then(|at| at.parse().ok());
+        Some(Self {
+            finished_at: finished.to_string(),
+            took_seconds: started.map(|at| (finished.as_second() - at.as_second()).max(0)),
+        })
+    }
+
+    fn words(&self, now: Timestamp) -> String {
+        let took = self
+            .took_seconds
+            .map_or_else(String::new, |seconds| format!(", after {}", time::words(seconds)));
+        format!(
+            "since {}, {} ago{took}",
+            self.finished_at,
+            ago(Some(&self.finished_at), now)
+        )
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -59,23 +96,12 @@ struct NodeLine {
     change: Option<String>,
 }
 
-impl OwnerLine {
-    pub(super) fn of(
-        look: &Look,
-        kind: &'static str,
-        key: &Key,
-        decision: &Decision,
-        standing: Standing,
-    ) -> Self {
-        let report = &decision.report;
-        let eta = live::eta(look, report);
-        let mut steps = BTreeMap::new();
-        for node in report.nodes.values() {
-            *steps.entry(node.step.name()).or_default() += 1;
-        }
+impl NodeLine {
+    /// The nodes that are not done. Who is under way comes before those who wait for them.
+    fn of_behind(report: &Report) -> Vec<Self> {
         let behind = report.nodes.iter().filter(|(_, node)| node.step != Step::Done);
-        let mut behind: Vec<NodeLine> = behind
-            .map(|(name, node)| NodeLine {
+        let mut behind: Vec<Self> = behind
+            .map(|(name, node)| Self {
                 name: name.clone(),
                 pool: node.pool.to_string(),
                 step: node.step,
@@ -86,8 +112,32 @@ impl OwnerLine {
                 change: node.change.clone(),
             })
             .collect();
-        // Who is under way comes before those who wait for them.
         behind.sort_by_key(|node| node.step == Step::Selected);
+        behind
+    }
+}
+
+impl OwnerLine {
+    pub(super) fn of(
+        look: &Look,
+        kind: &'static str,
+        key: &Key,
+        decision: &Decision,
+        standing: Standing,
+    ) -> Self {
+        let report = &decision.report;
+        let eta = live::eta(look, report);
+        let run = look
+            .store
+            .observed
+            .runs
+            .get(key)
+            .filter(|_| kind == "MutexRunConfig");
+        let run = run.and_then(|run| run.status.run.as_ref());
+        let mut steps = BTreeMap::new();
+        for node in report.nodes.values() {
+            *steps.entry(node.step.name()).or_default() += 1;
+        }
         Self {
             kind,
             namespace: key.namespace.clone(),
@@ -105,6 +155,7 @@ impl OwnerLine {
                 _ => None,
             },
             eta: live::eta_words(eta.as_ref()),
+            over: Over::of(run),
             pools: report
                 .pools
                 .iter()
@@ -117,7 +168,7 @@ impl OwnerLine {
                     outdated: pool.outdated,
                 })
                 .collect(),
-            behind,
+            behind: NodeLine::of_behind(report),
         }
     }
 
@@ -133,7 +184,9 @@ impl OwnerLine {
             paint(output::of_reason(self.reason), self.reason.name()),
             self.done,
             self.nodes,
-            self.target.as_deref().unwrap_or("?")
+            self.target
+                .as_deref()
+                .unwrap_or("a version that is not known yet")
         );
         let _ = writeln!(text, "  {}", self.message);
         if self.done < self.nodes {
@@ -143,7 +196,10 @@ impl OwnerLine {
                 .map(|(step, nodes)| format!("{nodes} {step}"))
                 .collect();
             let _ = writeln!(text, "  steps   {}", steps.join(", "));
-            let _ = writeln!(text, "  ends    {}", self.eta);
+            let _ = writeln!(text, "  eta     {}", self.eta);
+        }
+        if let Some(over) = &self.over {
+            let _ = writeln!(text, "  over    {}", over.words(look.now));
         }
         self.write_pools(&mut text, output);
         self.write_behind(&mut text, look, output);
@@ -208,5 +264,27 @@ impl OwnerLine {
                 "  and {more} more (-o wide); `numo explain NODE` says why one waits"
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_is_over_says_since_when_and_how_long_it_took() {
+        let mut run = RunStatus {
+            started_at: Some("2026-01-01T00:00:00Z".to_owned()),
+            ..RunStatus::default()
+        };
+        assert_eq!(Over::of(Some(&run)), None, "it goes on");
+        assert_eq!(Over::of(None), None);
+        run.finished_at = Some("2026-01-01T00:12:30Z".to_owned());
+        let now = "2026-01-01T03:12:30Z".parse().unwrap();
+        let words = Over::of(Some(&run)).map(|over| over.words(now));
+        assert_eq!(
+            words.as_deref(),
+            Some("since 2026-01-01T00:12:30Z, 3h ago, after 12m30s")
+        );
     }
 }

@@ -146,8 +146,9 @@ impl Picture {
         if !self.maintenances.is_empty() {
             parts.push(maintained(&self.maintenances, look, output));
         }
-        if !self.budgets.is_empty() {
-            parts.push(used(&self.budgets, output));
+        let budgets = used(&self.budgets, output);
+        if !budgets.is_empty() {
+            parts.push(budgets);
         }
         if !self.left_behind.is_empty() {
             parts.push(shown_left(&self.left_behind, output));

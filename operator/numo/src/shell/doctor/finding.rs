@@ -71,8 +71,4 @@ impl Findings {
     }
 }
 
-/// A number of things: `1 field`, `2 fields`.
-pub fn counted(number: usize, thing: &str) -> String {
-    let s = if number == 1 { "" } else { "s" };
-    format!("{number} {thing}{s}")
-}
+pub use numo_core::text::counted;

@@ -14,6 +14,7 @@ mod rules;
 mod series;
 #[cfg(test)]
 mod tests;
+mod times;
 mod writes;
 
 pub use self::described::{ALL, Described};
@@ -29,12 +30,14 @@ use self::{
     owners::Owners,
     rules::Rules,
     series::register,
+    times::Times,
     writes::Writes,
 };
 use jiff::Timestamp;
-use numo_api::{Phase, Reason, VerdictRecord};
+use numo_api::{Phase, Reason, VerdictRecord, mutex_run_config::RunStatus};
 use numo_core::{
     Owner,
+    eta::Eta,
     left::Orphan,
     observed::{Observed, RuleView},
     report::Report,
@@ -61,6 +64,7 @@ pub struct Metrics {
     registry: Arc<Mutex<Registry>>,
     listing: Listing,
     owners: Owners,
+    times: Times,
     left: Left,
     budgets: Budgets,
     rules: Rules,
@@ -107,7 +111,8 @@ impl Metrics {
         let listing = Listing::register(all);
         let token_faults = Gauge::default();
         register(all, TOKEN_FAULTS, token_faults.clone());
-        let (owners, left) = (Owners::register(all), Left::register(all));
+        let (owners, times) = (Owners::register(all), Times::register(all));
+        let left = Left::register(all);
         let (budgets, rules) = (Budgets::register(all), Rules::register(all));
         let node_changes = Gauge::default();
         register(all, NODE_CHANGES, node_changes.clone());
@@ -124,6 +129,7 @@ impl Metrics {
             registry: Arc::new(Mutex::new(registry)),
             listing,
             owners,
+            times,
             left,
             budgets,
             rules,
@@ -172,6 +178,11 @@ impl Metrics {
         self.owners.show(owner, report, reason, stalled);
         self.left.note(owner, report);
         self.budgets.note(owner, report);
+    }
+
+    /// Shows when an owner will be done, and when and how its last run ended.
+    pub fn show_times(&self, owner: &Owner, eta: &Eta, run: Option<&RunStatus>) {
+        self.times.show(owner, eta, run);
     }
 
     /// Shows every pool that numo keeps paused, for an owner that is there or one that is gone, and the marks that nobody
@@ -230,6 +241,7 @@ impl Metrics {
     /// Forgets an owner that is gone.
     pub fn forget(&self, owner: &Owner) {
         self.owners.forget(owner);
+        self.times.forget(owner);
         self.left.forget(owner);
         self.budgets.forget(owner);
     }

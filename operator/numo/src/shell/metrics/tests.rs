@@ -40,6 +40,13 @@ fn every_metric_that_is_served_is_described_and_the_other_way_round() {
         .insert("a".to_owned(), node(Step::PreRules, Reason::RuleRunning));
     report.pools.push(numo_core::report::PoolReport::default());
     metrics.show(&owner, &report, Reason::Progressing, false);
+    let (eta, run) = (will_be_done(1000), ended());
+    metrics.show_times(&owner, &eta, Some(&run));
+    let opens = Eta::Opens {
+        seconds: 60,
+        at: Timestamp::UNIX_EPOCH,
+    };
+    metrics.show_times(&Owner::run(Key::new("ns", "other")), &opens, None);
     let mut observed = Observed::default();
     let budget = numo_core::observed::BudgetView {
         name: "all".to_owned(),
@@ -244,6 +251,63 @@ fn an_upgrade_is_held_only_once_one_has_begun() {
     assert_eq!(lines(&metrics, "numo_upgrade_held{"), [series(1)]);
     metrics.forget(&owner);
     assert_eq!(lines(&metrics, "numo_upgrade_held{"), Vec::<String>::new());
+}
+
+fn will_be_done(second: i64) -> Eta {
+    Eta::In {
+        seconds: 60,
+        at: Timestamp::from_second(second).unwrap(),
+        left: 2,
+        at_once: 1,
+        median_seconds: 30,
+        of: 4,
+    }
+}
+
+fn ended() -> RunStatus {
+    RunStatus {
+        started_at: Some("2026-01-01T00:00:00Z".to_owned()),
+        finished_at: Some("2026-01-01T00:10:00Z".to_owned()),
+        result: Some(numo_api::RunResult::Succeeded),
+        ..RunStatus::default()
+    }
+}
+
+#[test]
+fn a_time_is_shown_while_one_can_be_told_and_a_run_once_it_has_ended() {
+    let metrics = Metrics::new();
+    let owner = Owner::run(Key::new("ns", "upgrade"));
+    let of_owner = r#"{kind="MutexRunConfig",namespace="ns",name="upgrade"}"#;
+    let of_run = r#"{namespace="ns",name="upgrade",result="Succeeded"}"#;
+    metrics.show_times(&owner, &will_be_done(1000), None);
+    assert_eq!(
+        lines(&metrics, "numo_owner_eta_"),
+        [
+            format!("numo_owner_eta_timestamp_seconds{of_owner} 1000"),
+            format!("numo_owner_eta_basis_nodes{of_owner} 4")
+        ]
+    );
+    // A person must end something first: an old time would be believed.
+    let held = Eta::Held(Reason::RuleFailed, numo_api::conditions::Actor::ClusterAdmin);
+    metrics.show_times(&owner, &held, None);
+    assert_eq!(lines(&metrics, "numo_owner_eta_"), Vec::<String>::new());
+    metrics.show_times(&owner, &Eta::Done, Some(&ended()));
+    assert_eq!(
+        lines(&metrics, "numo_run_"),
+        [
+            format!("numo_run_finished_timestamp_seconds{of_run} 1767226200"),
+            format!("numo_run_duration_seconds{of_run} 600")
+        ]
+    );
+    let goes_on = RunStatus {
+        finished_at: None,
+        result: None,
+        ..ended()
+    };
+    metrics.show_times(&owner, &will_be_done(1000), Some(&goes_on));
+    assert_eq!(lines(&metrics, "numo_run_"), Vec::<String>::new());
+    metrics.forget(&owner);
+    assert_eq!(lines(&metrics, "numo_owner_eta_"), Vec::<String>::new());
 }
 
 #[test]

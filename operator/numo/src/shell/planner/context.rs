@@ -15,7 +15,7 @@ use crate::shell::{
 };
 use jiff::Timestamp;
 use numo_api::Reason;
-use numo_core::{Decision, Owner, action::Event};
+use numo_core::{Decision, Owner, OwnerKind, action::Event, eta};
 use std::time::Duration;
 
 /// How long one read or write may take before the pass goes on without it.
@@ -107,5 +107,11 @@ impl Context {
     pub fn show(&self, owner: &Owner, decision: &Decision, (ready, stalled): (Option<&str>, bool)) {
         let reason = ready.and_then(Reason::named).unwrap_or(Reason::Progressing);
         self.metrics.show(owner, &decision.report, reason, stalled);
+        let observed = &self.store.observed;
+        let eta = eta::eta(&decision.report, observed, self.now());
+        let run = observed.runs.get(&owner.key);
+        let run = run.filter(|_| owner.kind == OwnerKind::MutexRunConfig);
+        self.metrics
+            .show_times(owner, &eta, run.and_then(|run| run.status.run.as_ref()));
     }
 }

@@ -7,6 +7,7 @@ use crate::{
     owners::mutex_run_config::member::Member,
     owners::mutex_run_config::run_view::RunView,
     pools,
+    text::counted,
     turn::lease::{self, Lease, lease_holder},
     why::Why,
 };
@@ -52,8 +53,7 @@ fn not_fit(member: &Member<'_>) -> Option<Why> {
     let name = &node.name;
     if pools::failing(node) {
         let message = format!(
-            "Node {name} annotation {}: found {}: {}, wanted Done",
-            openshift::STATE,
+            "Node {name} is {} by the machine-config daemon: {}",
             node.annotation(openshift::STATE),
             node.annotation(openshift::REASON)
         );
@@ -62,12 +62,12 @@ fn not_fit(member: &Member<'_>) -> Option<Why> {
     if !node.ready {
         return Some(Why::new(
             Reason::NodeNotReady,
-            format!("Node {name}: found not Ready, wanted Ready"),
+            format!("Node {name} is not Ready"),
         ));
     }
     if !member.done {
         let message = format!(
-            "Node {name}: found state {:?}, current {}, desired {}, wanted Done at one configuration",
+            "the machine-config daemon still works on Node {name} (state {:?}, from {} to {})",
             node.annotation(openshift::STATE),
             node.annotation(openshift::CURRENT_CONFIG),
             node.annotation(openshift::DESIRED_CONFIG)
@@ -75,8 +75,7 @@ fn not_fit(member: &Member<'_>) -> Option<Why> {
         return Some(Why::new(Reason::NodeNotDone, message));
     }
     if node.unschedulable {
-        let message =
-            format!("Node {name} spec.unschedulable: found true, wanted false; uncordon it to let it change");
+        let message = format!("Node {name} is cordoned, and not by numo; uncordon it to let it change");
         return Some(Why::new(Reason::CordonedByOther, message));
     }
     None
@@ -107,7 +106,7 @@ pub fn not_for_canary(view: &RunView<'_>, member: &Member<'_>) -> Option<Why> {
         pools::Home::Pool(name) if name == canary.name => None,
         pools::Home::Pool(_) | pools::Home::None | pools::Home::Several(_) => {
             let message = format!(
-                "MachineConfigPool {} spec.nodeSelector: found one that would not take Node {}",
+                "MachineConfigPool {} does not select Node {} by its spec.nodeSelector yet",
                 canary.name, member.node.name
             );
             Some(Why::new(Reason::PoolsPausing, message))
@@ -121,7 +120,8 @@ pub fn canary_room(view: &RunView<'_>, flying: usize) -> Option<Why> {
     let capacity = pools::max_unavailable(canary, flying + 1);
     (flying >= capacity).then(|| {
         let message = format!(
-            "MachineConfigPool {} spec.maxUnavailable lets {capacity} node(s) change at once, {flying} are in flight",
+            "in flight: {}; MachineConfigPool {} spec.maxUnavailable lets {capacity} change at once",
+            counted(flying, "node"),
             canary.name
         );
         Why::new(Reason::WaitingForTurn, message)

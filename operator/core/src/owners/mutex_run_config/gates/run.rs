@@ -9,6 +9,7 @@ use crate::{
     owners::mutex_run_config::run_view::RunView,
     pools::{self, BUILT_IN, CONTROL_PLANE, Home},
     selector,
+    text::counted,
     why::Why,
 };
 use numo_api::{Reason, Strategy, conditions::Actor, marks};
@@ -88,8 +89,8 @@ fn external(view: &RunView<'_>) -> Option<Why> {
     (topology == "External").then(|| {
         Why::new(
             Reason::ExternalControlPlane,
-            "Infrastructure cluster status.controlPlaneTopology: found External, wanted a cluster with its own \
-             MachineConfigPools",
+            "the control plane is hosted elsewhere (Infrastructure cluster status.controlPlaneTopology is External): there are \
+             no MachineConfigPools to steer",
         )
     })
 }
@@ -110,7 +111,7 @@ fn control_plane_selected(view: &RunView<'_>) -> Option<Why> {
             .collect();
         if !masters.is_empty() {
             let message = format!(
-                "MachineConfigPool {} spec.nodeSelector: found that it selects control-plane nodes ({}), wanted only workers",
+                "MachineConfigPool {} selects control-plane nodes by its spec.nodeSelector ({}); it may select workers only",
                 pool.name,
                 masters.join(", ")
             );
@@ -124,7 +125,7 @@ fn layered(view: &RunView<'_>) -> Option<Why> {
     let built = |pool: &&PoolView| {
         let config = view.observed.layered.iter().find(|(_, of)| **of == pool.name)?;
         let message = format!(
-            "MachineOSConfig {} builds an image for MachineConfigPool {}, wanted a pool without one",
+            "MachineOSConfig {} builds an image for MachineConfigPool {}; numo cannot steer a pool that has a MachineOSConfig",
             config.0, pool.name
         );
         Some(Why::new(Reason::LayeredPool, message))
@@ -135,7 +136,7 @@ fn layered(view: &RunView<'_>) -> Option<Why> {
     }
     let member = view.members.iter().find(|member| member.layered)?;
     let message = format!(
-        "Node {} of pool {} runs a layered image, wanted a pool without a MachineOSConfig",
+        "Node {} of pool {} runs a layered image; numo cannot steer a pool that has a MachineOSConfig",
         member.node.name, member.pool.name
     );
     Some(Why::new(Reason::LayeredPool, message))
@@ -150,8 +151,9 @@ fn canary(view: &RunView<'_>) -> Option<Why> {
         .filter(|canary| held_by_run(view, canary).is_none())?;
     let name = &canary.name;
     if canary.paused && mark::paused_by(canary).is_none_or(|mark| mark.owner != view.run.uid) {
-        let message =
-            format!("spec.canary.name: MachineConfigPool {name} has spec.paused: true, wanted false");
+        let message = format!(
+            "spec.canary.name: MachineConfigPool {name} is paused; a node released into it would never change"
+        );
         return Some(Why::new(Reason::CanaryPaused, message));
     }
     let stranger = view.observed.nodes.values().find(|node| {
@@ -164,14 +166,14 @@ fn canary(view: &RunView<'_>) -> Option<Why> {
     });
     if let Some(node) = stranger {
         let message = format!(
-            "spec.canary.name: MachineConfigPool {name} holds Node {}, wanted an empty pool",
+            "spec.canary.name: MachineConfigPool {name} must be empty, and Node {} is in it",
             node.name
         );
         return Some(Why::new(Reason::CanaryPopulated, message));
     }
     view.intent.pools.iter().find(|pool| differs(view, canary, pool)).map(|pool| {
         let message = format!(
-            "spec.canary.name: MachineConfigPool {name} renders {}, wanted the content of {} ({}): the same \
+            "spec.canary.name: MachineConfigPool {name} renders {}, which is not the content of {} ({}): give it the same \
              machineConfigSelector",
             canary.config, pool.name, pool.config
         );
@@ -296,7 +298,7 @@ fn paused_by_other(view: &RunView<'_>) -> Option<Why> {
     })?;
     let who = pool.paused_manager.as_deref().unwrap_or("someone");
     let message = format!(
-        "MachineConfigPool {} spec.paused: found true, set by {who}, wanted false; unpause it or set spec.adoptPaused",
+        "MachineConfigPool {} is paused by {who}, not by numo; unpause it, or set spec.adoptPaused",
         pool.name
     );
     Some(Why::new(Reason::PoolPausedByOther, message))
@@ -341,8 +343,8 @@ fn foreign_writer(view: &RunView<'_>) -> Option<Why> {
         let mut ours = ours.filter(|_| view.intent.strategy == Strategy::CanaryPool);
         let pool = ours.find(|pool| is_of_a_run(&pool.selector) && mark::prior_selector(pool).is_none())?;
         Some(format!(
-            "MachineConfigPool {} spec.nodeSelector: found one that numo set and no annotation {}, wanted the pool's own \
-             selector",
+            "MachineConfigPool {} has the spec.nodeSelector that numo set and no annotation {} any more; put the pool's own \
+             selector back",
             pool.name,
             marks::PRIOR_NODE_SELECTOR
         ))
@@ -391,7 +393,7 @@ fn pools_pausing(view: &RunView<'_>) -> Option<Why> {
 fn canary_pausing(view: &RunView<'_>) -> Option<Why> {
     let canary = view.intent.canary.filter(|canary| canary.paused)?;
     let message = format!(
-        "MachineConfigPool {} is paused until the nodes that were let go to its last configuration are out of it",
+        "MachineConfigPool {} is paused until the nodes that were released to its last configuration are out of it",
         canary.name
     );
     Some(Why::new(Reason::WaitingForTurn, message))
@@ -410,11 +412,18 @@ pub fn control_plane(view: &RunView<'_>) -> Option<Why> {
         && cluster.desired == *desired
         && latest.is_some_and(|(state, version)| state == "Completed" && version == desired);
     if !done {
-        let (state, version) = latest.map_or(("none", ""), |(state, version)| (state, version));
-        let message = format!(
-            "ClusterVersion version: found history[0] {state} {version} of generation {}, wanted Completed {desired} of generation {}",
-            cluster.observed_generation, cluster.generation
-        );
+        let message = if cluster.generation == cluster.observed_generation {
+            let seen = latest.map_or_else(String::new, |(state, version)| {
+                format!(" (ClusterVersion version: {version} is {state})")
+            });
+            format!("the control plane is still updating to {desired}{seen}")
+        } else {
+            format!(
+                "the cluster-version operator has not taken up the request for {desired} yet (ClusterVersion version: \
+                 generation {}, observed {})",
+                cluster.generation, cluster.observed_generation
+            )
+        };
         let stuck = match (&cluster.not_accepted, &cluster.failing) {
             (Some(refused), _) => {
                 format!("ReleaseAccepted is False ({refused}): withdraw the request or lift what blocks it")
@@ -430,10 +439,10 @@ pub fn control_plane(view: &RunView<'_>) -> Option<Why> {
         let found = view.config_version(&pool.config);
         if found != Some(desired) {
             let message = format!(
-                "MachineConfigPool {} spec.configuration.name {}: found version {}, wanted {desired}",
+                "MachineConfigPool {} has no configuration of {desired} yet: {} is of {}",
                 pool.name,
                 pool.config,
-                found.unwrap_or("none")
+                found.unwrap_or("no known version")
             );
             let Some(degraded) = &pool.render_degraded else {
                 return Some(Why::new(Reason::PoolNotRendered, message));
@@ -463,8 +472,8 @@ fn failures(view: &RunView<'_>) -> Option<Why> {
             .map(|change| change.spec.node_name.as_str())
             .collect();
         let message = format!(
-            "{} node(s) failed, spec.failureBudget is {budget}: {}: {}{way}",
-            failed.len(),
+            "{} failed, and spec.failureBudget stops the run at {budget}: {}: {}{way}",
+            counted(failed.len(), "node"),
             names.join(", "),
             first.unwrap_or("see its NodeChange")
         );

@@ -1,0 +1,101 @@
+//! When an owner will be done, when its hours open, and when its last run ended.
+
+use super::{
+    described::{ETA, ETA_BASIS, OPENS, RUN_FINISHED, RUN_SECONDS},
+    series::{Series, register},
+};
+use jiff::Timestamp;
+use numo_api::mutex_run_config::RunStatus;
+use numo_core::{Owner, eta::Eta};
+use prometheus_client::{encoding::EncodeLabelSet, registry::Registry};
+
+/// An owner.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+struct OwnerLabels {
+    kind: &'static str,
+    namespace: String,
+    name: String,
+}
+
+/// A run that has ended, and how.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+struct RunLabels {
+    namespace: String,
+    name: String,
+    result: String,
+}
+
+/// Gauges of times.
+#[derive(Clone, Debug)]
+pub(super) struct Times {
+    eta: Series<OwnerLabels>,
+    basis: Series<OwnerLabels>,
+    opens: Series<OwnerLabels>,
+    finished: Series<RunLabels>,
+    took: Series<RunLabels>,
+}
+
+impl Times {
+    pub(super) fn register(registry: &mut Registry) -> Self {
+        let times = Self {
+            eta: Series::default(),
+            basis: Series::default(),
+            opens: Series::default(),
+            finished: Series::default(),
+            took: Series::default(),
+        };
+        register(registry, ETA, times.eta.family.clone());
+        register(registry, ETA_BASIS, times.basis.family.clone());
+        register(registry, OPENS, times.opens.family.clone());
+        register(registry, RUN_FINISHED, times.finished.family.clone());
+        register(registry, RUN_SECONDS, times.took.family.clone());
+        times
+    }
+
+    /// Shows when the owner is done, as far as that can be told, and its last run once it has ended.
+    pub(super) fn show(&self, owner: &Owner, eta: &Eta, run: Option<&RunStatus>) {
+        let labels = || OwnerLabels {
+            kind: owner.kind.name(),
+            namespace: owner.key.namespace.clone(),
+            name: owner.key.name.clone(),
+        };
+        let (done, opens) = match eta {
+            Eta::In { at, of, .. } => (Some((at.as_second(), *of)), None),
+            Eta::Opens { at, .. } => (None, Some(at.as_second())),
+            Eta::Done | Eta::Over { .. } | Eta::NoneDone | Eta::Held(..) => (None, None),
+        };
+        self.eta.show(owner, done.map(|(at, _)| (labels(), at)));
+        let basis = done.map(|(_, of)| (labels(), i64::try_from(of).unwrap_or(i64::MAX)));
+        self.basis.show(owner, basis);
+        self.opens.show(owner, opens.map(|at| (labels(), at)));
+        let ended = run.and_then(|run| ended(owner, run));
+        self.finished
+            .show(owner, ended.as_ref().map(|(labels, at, _)| (labels.clone(), *at)));
+        self.took
+            .show(owner, ended.and_then(|(labels, _, took)| Some((labels, took?))));
+    }
+
+    pub(super) fn forget(&self, owner: &Owner) {
+        for series in [&self.eta, &self.basis, &self.opens] {
+            series.show(owner, []);
+        }
+        self.finished.show(owner, []);
+        self.took.show(owner, []);
+    }
+}
+
+/// When a run ended, and how long it took (seconds), if it has ended.
+fn ended(owner: &Owner, run: &RunStatus) -> Option<(RunLabels, i64, Option<i64>)> {
+    let second = |at: &Option<String>| {
+        let at: Option<Timestamp> = at.as_ref().and_then(|at| at.parse().ok());
+        at.map(Timestamp::as_second)
+    };
+    let finished = second(&run.finished_at)?;
+    let labels = RunLabels {
+        namespace: owner.key.namespace.clone(),
+        name: owner.key.name.clone(),
+        result: format!("{:?}", run.result?),
+    };
+    let took = second(&run.started_at).map(|started| (finished - started).max(0));
+    Some((labels, finished, took))
+}
