@@ -28,7 +28,7 @@ pub(super) fn api(doing: impl Into<String>) -> impl FnOnce(kube::Error) -> CliEr
                 .is_some_and(|details| !details.name.is_empty())
             {
                 CliError::Usage(format!(
-                    "{doing}: {}; `numo status` lists what there is",
+                    "{doing}: {}; `numo status -A` lists what there is",
                     status.message
                 ))
             } else {
@@ -63,6 +63,6 @@ pub(super) fn api(doing: impl Into<String>) -> impl FnOnce(kube::Error) -> CliEr
 /// There is no such Node.
 pub(super) fn no_node(name: &str) -> CliError {
     CliError::Usage(format!(
-        "found no node {name}; `kubectl get nodes` lists them, `numo status` those that wait"
+        "found no node {name}; `kubectl get nodes` lists them, `numo status -A` those that wait"
     ))
 }

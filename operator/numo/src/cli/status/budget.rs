@@ -2,7 +2,7 @@
 
 use crate::cli::{
     live::Look,
-    output::{self, Cell, OutputArgs, Table},
+    output::{self, Cell, Layout, Table},
 };
 use numo_core::ledger::Ledger;
 use serde::Serialize;
@@ -66,8 +66,8 @@ pub(super) fn budgets(look: &Look) -> Vec<BudgetLine> {
     lines
 }
 
-pub(super) fn used(lines: &[BudgetLine], output: OutputArgs) -> String {
-    let (who, which) = if output.is_wide() {
+pub(super) fn used(lines: &[BudgetLine], output: Layout) -> String {
+    let (who, which) = if output.is_wide {
         ("UNAVAILABLE", "SELECTOR")
     } else {
         ("", "")
@@ -89,7 +89,7 @@ pub(super) fn used(lines: &[BudgetLine], output: OutputArgs) -> String {
             .group_by
             .as_ref()
             .map_or_else(|| "-".to_owned(), |key| format!("{key}={}", line.group));
-        let (unavailable, selector) = if output.is_wide() {
+        let (unavailable, selector) = if output.is_wide {
             (line.unavailable.join(","), line.node_selector.to_string())
         } else {
             (String::new(), String::new())
