@@ -53,6 +53,26 @@ pub const WORDS: &[(&str, Seen, &str)] = &[
         "A person let an owner go on (numo resume).",
     ),
     (
+        "HoldAsked",
+        Seen::Event,
+        "A person holds a node where it is (numo hold).",
+    ),
+    (
+        "HoldTakenBack",
+        Seen::Event,
+        "A person let a held node go on (numo hold --undo).",
+    ),
+    (
+        "MaintenanceAsked",
+        Seen::Event,
+        "A person takes a node out of service (numo maintain).",
+    ),
+    (
+        "MaintenanceEnded",
+        Seen::Event,
+        "A person ends the maintenance of a node (numo maintain --end).",
+    ),
+    (
         "RetryAsked",
         Seen::Event,
         "A person asked for the rules to be asked again (numo retry).",

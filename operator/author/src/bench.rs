@@ -4,7 +4,7 @@ use super::{
     case::{CaseFile, Prepared, Wanted},
     engine::{engine_with, load},
     said::Said,
-    source::{OutputArg, SourceArgs},
+    source::{OutputArgs, SourceArgs},
     trial::{self, Trial},
 };
 use clap::Args;
@@ -39,9 +39,8 @@ pub(crate) struct BenchArgs {
     /// How long each case is measured
     #[arg(long, value_name = "NUMBER", default_value_t = 2)]
     seconds: u64,
-    /// How to print what came of it
-    #[arg(long, value_enum, default_value = "text")]
-    output: OutputArg,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 /// Of one case.
@@ -70,7 +69,7 @@ pub(crate) async fn bench(args: &BenchArgs) -> Result<(), CliError> {
     let compiled = begin.elapsed();
     let cached = cached_load(name, &bytes).await?;
     let cases = prepared(args, file.as_ref(), &rule)?;
-    if args.output == OutputArg::Text {
+    if args.output.is_text() {
         println!(
             "{} {}, {}",
             rule.description().name,
@@ -86,14 +85,14 @@ pub(crate) async fn bench(args: &BenchArgs) -> Result<(), CliError> {
     let mut all = Vec::new();
     for (name, case) in cases {
         let measured = measure(name, case, &rule, Duration::from_secs(args.seconds.max(1))).await?;
-        if args.output == OutputArg::Text {
+        if args.output.is_text() {
             for line in lines(&measured) {
                 println!("{line}");
             }
         }
         all.push(measured);
     }
-    if args.output == OutputArg::Json {
+    if !args.output.is_text() {
         let value = json!({
             "digest": rule.digest(),
             "bytes": rule.inspection().size,
@@ -101,7 +100,7 @@ pub(crate) async fn bench(args: &BenchArgs) -> Result<(), CliError> {
             "cachedLoadMilliseconds": cached.as_secs_f64() * 1000.0,
             "cases": all,
         });
-        print!("{}\n", numo_cli::say::json(&format!("{value:#}")));
+        args.output.print(&value)?;
     }
     Ok(())
 }

@@ -27,7 +27,7 @@ pub(crate) struct BuildArgs {
     #[arg(long, value_name = "TRIPLE", default_value = "wasm32-unknown-unknown")]
     target: String,
     /// Where the component goes [default: NAME.wasm in the directory, MODULE with .component.wasm]
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(long = "file", value_name = "FILE", alias = "out", short_alias = 'o')]
     out: Option<PathBuf>,
 }
 

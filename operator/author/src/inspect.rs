@@ -1,6 +1,6 @@
 //! `numo plugin check` and `inspect`: a component in words.
 
-use super::source::SourceArgs;
+use super::source::{OutputArgs, SourceArgs};
 use clap::Args;
 use numo_cli::{CliError, files::read_text};
 use numo_core::rules::clip;
@@ -25,8 +25,10 @@ pub(crate) struct InspectArgs {
     /// Sigstore's trusted_root.json, to say which of its signatures are by an identity, and by whom
     #[arg(long, env = "NUMO_SIGSTORE_TRUSTED_ROOT", value_name = "FILE")]
     sigstore_trusted_root: Option<PathBuf>,
-    /// Print JSON
-    #[arg(long)]
+    #[command(flatten)]
+    output: OutputArgs,
+    /// The older way to ask for -o json
+    #[arg(long, hide = true)]
     json: bool,
 }
 
@@ -116,7 +118,7 @@ pub(crate) async fn inspect(args: &InspectArgs) -> Result<(), CliError> {
         None => None,
         Some(pinned) => Some(args.signatures(pinned).await?),
     };
-    if args.json {
+    if args.json || !args.output.is_text() {
         let found = |found: &Found| {
             serde_json::json!({
                 "layout": found.layout,
@@ -136,7 +138,7 @@ pub(crate) async fn inspect(args: &InspectArgs) -> Result<(), CliError> {
             "description": rule.description(),
             "signatures": signatures,
         });
-        print!("{}\n", numo_cli::say::json(&format!("{value:#}")));
+        args.output.print(&value)?;
     } else {
         print!("{}", words(&rule, pinned.as_ref(), signatures.as_ref()));
     }

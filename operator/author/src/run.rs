@@ -7,7 +7,7 @@ use super::{
     fixtures::Gaps,
     recording::{Call, Earlier, Recording, Tape, history},
     said::{Said, Word},
-    source::{OutputArg, SourceArgs},
+    source::{OutputArgs, SourceArgs},
     trial::{self, Trial},
     yaml,
 };
@@ -82,9 +82,8 @@ pub(crate) struct RunArgs<C: Args> {
         "from_version", "to_version", "attempt",
     ])]
     replay: Option<PathBuf>,
-    /// How to print what came of it
-    #[arg(long, value_enum, default_value = "text")]
-    output: OutputArg,
+    #[command(flatten)]
+    output: OutputArgs,
     #[command(flatten)]
     cluster: C,
 }
@@ -120,7 +119,7 @@ async fn live<C: Cluster>(args: &RunArgs<C>, rule: &Rule) -> Result<(), CliError
         outcome.as_ref().ok(),
         &tape.calls(),
         None,
-    );
+    )?;
     if let Some(path) = &args.record {
         Recording::new(rule, &trial, &tape, said.clone()).write(path)?;
         eprintln!("recorded in {}", path.display());
@@ -156,7 +155,7 @@ async fn replay<C: Args>(args: &RunArgs<C>, rule: &Rule, recording: &Recording) 
         answer,
         &recording.calls,
         Some(&differences),
-    );
+    )?;
     let gaps = gaps.all();
     if !gaps.is_empty() {
         return Err(CliError::Wrong(format!(
@@ -180,8 +179,8 @@ fn print<C: Args>(
     answer: Option<&Answer>,
     calls: &[Call],
     from_recorded: Option<&[Difference]>,
-) {
-    if args.output == OutputArg::Json {
+) -> Result<(), CliError> {
+    if !args.output.is_text() {
         let reads = calls
             .iter()
             .map(|call| json!({"asked": call.asked, "answer": call.answer.to_string()}));
@@ -193,8 +192,7 @@ fn print<C: Args>(
             "asRecorded": from_recorded.map(<[Difference]>::is_empty),
             "differences": from_recorded,
         });
-        print!("{}\n", numo_cli::say::json(&format!("{value:#}")));
-        return;
+        return args.output.print(&value);
     }
     for line in said.lines() {
         println!("{line}");
@@ -217,6 +215,7 @@ fn print<C: Args>(
     if let Some(answer) = answer {
         println!("used {}", trial::used(rule, &trial.terms.limits, answer));
     }
+    Ok(())
 }
 
 /// The question, and who answers in the cluster.

@@ -5,7 +5,7 @@ use super::{
     engine::{engine, load},
     expect::{self, Difference},
     said::Said,
-    source::OutputArg,
+    source::OutputArgs,
 };
 use clap::Args;
 use numo_cli::CliError;
@@ -30,9 +30,8 @@ pub(crate) struct TestArgs {
     /// Only cases whose name contains this
     #[arg(long, value_name = "WORDS")]
     case: Option<String>,
-    /// How to print what came of it
-    #[arg(long, value_enum, default_value = "text")]
-    output: OutputArg,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 /// What came of one case.
@@ -82,12 +81,11 @@ pub(crate) async fn test(args: &TestArgs) -> Result<(), CliError> {
     }
     let failed = all.iter().filter(|tried: &&Tried| !tried.passed).count();
     let passed = all.len() - failed;
-    match args.output {
-        OutputArg::Json => print!(
-            "{:#}\n",
-            json!({"passed": passed, "failed": failed, "cases": all})
-        ),
-        OutputArg::Text => println!("{passed} passed, {failed} failed"),
+    if args.output.is_text() {
+        println!("{passed} passed, {failed} failed");
+    } else {
+        args.output
+            .print(&json!({"passed": passed, "failed": failed, "cases": all}))?;
     }
     match (failed, passed) {
         (0, 0) => Err(CliError::Wrong("no case has such a name".to_owned())),
@@ -129,7 +127,7 @@ async fn try_file(
         }
     }
     let about = rule.description();
-    if args.output == OutputArg::Text && !prepared.is_empty() {
+    if args.output.is_text() && !prepared.is_empty() {
         println!(
             "{}: {} {} {}",
             path.display(),
@@ -140,7 +138,7 @@ async fn try_file(
     }
     for (name, case) in prepared {
         let tried = try_case(path, name, case, rule).await;
-        if args.output == OutputArg::Text {
+        if args.output.is_text() {
             for line in lines(&tried) {
                 println!("{line}");
             }

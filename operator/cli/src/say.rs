@@ -8,6 +8,7 @@ use std::{
     collections::hash_map::RandomState,
     fmt::{self, Write as _},
     hash::{BuildHasher as _, Hasher as _},
+    io::Write as _,
     sync::OnceLock,
 };
 
@@ -104,14 +105,34 @@ pub fn json(words: &str) -> String {
     escaped
 }
 
-/// Prints to standard output.
+/// Exit code of a program whose reader has gone, as shells know it: 128 and SIGPIPE.
+const READER_GONE: i32 = 141;
+
+/// Prints to standard output. Where nobody reads it any more (`numo crds | head`) the program ends without a word, as other programs do.
 pub fn out(words: fmt::Arguments<'_>) {
-    anstream::print!("{}", printable(&words.to_string()));
+    written(write!(anstream::stdout(), "{}", printable(&words.to_string())));
 }
 
-/// Prints to standard error.
+/// Prints what is not words to standard output: bytes as they are.
+pub fn bytes(bytes: &[u8]) {
+    written(std::io::stdout().write_all(bytes));
+}
+
+/// Ends the program where what it has to say was not written.
+fn written(result: std::io::Result<()>) {
+    let Err(error) = result.and_then(|()| std::io::stdout().flush()) else {
+        return;
+    };
+    if error.kind() == std::io::ErrorKind::BrokenPipe {
+        std::process::exit(READER_GONE);
+    }
+    complain(format_args!("numo: standard output: {error}\n"));
+    std::process::exit(1);
+}
+
+/// Prints to standard error. That nobody reads it fails nothing.
 pub fn complain(words: fmt::Arguments<'_>) {
-    anstream::eprint!("{}", printable(&words.to_string()));
+    let _ = write!(anstream::stderr(), "{}", printable(&words.to_string()));
 }
 
 #[cfg(test)]

@@ -12,7 +12,10 @@ use std::{
 use rustix::process::{Resource, Rlimit};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
+#[cfg(target_os = "linux")]
 use crate::jail;
+#[cfg(not(target_os = "linux"))]
+use crate::unjailed as jail;
 
 /// Bytes of what a child says on standard error that are kept.
 const WORDS: u64 = 4096;
@@ -130,7 +133,11 @@ pub fn confine(memory_bytes: u64, seconds: u64) -> io::Result<()> {
         rustix::process::setrlimit(resource, limit)
     };
     set(Resource::Core, 0, 0)?;
-    set(Resource::As, memory_bytes, memory_bytes)?;
+    let memory = set(Resource::As, memory_bytes, memory_bytes);
+    if cfg!(target_os = "linux") {
+        // Other systems bound a process's address space late, or not at all.
+        memory?;
+    }
     set(Resource::Cpu, seconds, seconds + 1)?;
     rustix::process::nice(10)?;
     jail::enter()

@@ -18,6 +18,7 @@ mod digest;
 mod evaluate;
 mod folder;
 mod host;
+#[cfg(target_os = "linux")]
 mod jail;
 mod limiter;
 mod load;
@@ -26,6 +27,8 @@ mod rule;
 mod scan;
 mod setup;
 mod ticker;
+#[cfg(not(target_os = "linux"))]
+mod unjailed;
 
 #[doc(hidden)]
 pub mod bare;

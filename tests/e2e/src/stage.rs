@@ -178,7 +178,22 @@ impl Stage {
 
     /// Runs a verb of numo's command line as an administrator.
     pub async fn call(&self, arguments: &[&str]) -> Result<Said> {
-        call(&self.cluster.kubeconfig(User::Admin), arguments).await
+        call(&self.terminal()?, arguments).await
+    }
+
+    /// The kubeconfig of an administrator whose context is in numo's namespace.
+    pub fn terminal(&self) -> Result<PathBuf> {
+        let given = self.cluster.kubeconfig(User::Admin);
+        let path = given.with_extension("terminal");
+        if !path.exists() {
+            let mut config: Value = serde_json::from_str(&std::fs::read_to_string(given)?)?;
+            config["contexts"][0]["context"]["namespace"] = NAMESPACE.into();
+            // Tests call at the same time: the file is there whole or not at all.
+            let whole = tempfile::NamedTempFile::new_in(self.cluster.dir())?;
+            std::fs::write(whole.path(), config.to_string())?;
+            whole.persist(&path)?;
+        }
+        Ok(path)
     }
 
     /// Every request of numo so far.

@@ -58,7 +58,7 @@ pub async fn abort(args: AbortArgs) -> Result<(), CliError> {
         (false, Some(id)) if !finished => json!(id),
         (false, _) => {
             return Err(CliError::Usage(format!(
-                "{name} in namespace {namespace} has no run under way; see `numo status`"
+                "{name} in namespace {namespace} has no run under way; see `numo status -n {namespace}`"
             )));
         }
     };
@@ -70,16 +70,18 @@ pub async fn abort(args: AbortArgs) -> Result<(), CliError> {
         event: if args.undo { "AbortTakenBack" } else { "AbortAsked" },
         patch: json!({"metadata": {"annotations": {marks::ABORT: value}}}),
     };
-    speaker
+    let written = speaker
         .write(&watch::api(&connection.write, found.kind, &namespace), change)
         .await?;
-    let suffix = args.say.suffix();
-    if args.undo {
-        println!("{name}: the abort is taken back{suffix}");
+    let message = if args.undo {
+        format!("{name}: the abort is taken back")
     } else if of_plan {
-        println!("{name} aborted: no further node is begun; Jobs that run come to their end first{suffix}");
+        format!("{name} aborted: no further node is begun; Jobs that run come to their end first")
     } else {
-        println!("{name} aborted: no further node begins; nodes that were released come back first{suffix}");
+        format!("{name} aborted: no further node begins; nodes that were released come back first")
+    };
+    args.say.print(written, message)?;
+    if !args.undo && !of_plan && args.say.is_text() {
         println!("pools with outdated nodes stay paused; see `numo status -n {namespace}`");
     }
     live::say_idle(&connection).await;

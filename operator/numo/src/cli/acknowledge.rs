@@ -73,10 +73,10 @@ pub async fn acknowledge(args: AcknowledgeArgs) -> Result<(), CliError> {
         },
         patch: json!({"metadata": {"annotations": {marks::ACKNOWLEDGED: value}}}),
     };
-    speaker
+    let written = speaker
         .write(&watch::api(&connection.write, found.kind, &namespace), change)
         .await?;
-    println!("{name} {words}{}", args.say.suffix());
+    args.say.print(written, format!("{name} {words}"))?;
     live::say_idle(&connection).await;
     Ok(())
 }

@@ -4,29 +4,30 @@ use super::error::CliError;
 use crate::shell::client::{self, ConnectError, Connection};
 use clap::Args;
 use kube::{Config, config::KubeConfigOptions};
+use numo_cli::files::read;
 use numo_core::owners::plan::duration_millis;
-use std::{path::PathBuf, time::Duration};
+use rustls::pki_types::{CertificateDer, pem::PemObject as _};
+use secrecy::SecretString;
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 /// Where the cluster is.
 #[derive(Clone, Debug, Default, Args)]
 pub struct KubeconfigArgs {
     /// Path to a kubeconfig [default: the pod's own environment, $KUBECONFIG, or ~/.kube/config]
-    #[arg(long, env = "NUMO_KUBECONFIG", value_name = "FILE", help_heading = "Cluster")]
+    #[arg(
+        long,
+        env = "NUMO_KUBECONFIG",
+        value_name = "FILE",
+        global = true,
+        hide = true
+    )]
     pub kubeconfig: Option<PathBuf>,
     /// Context of the kubeconfig
-    #[arg(long, env = "NUMO_CONTEXT", value_name = "NAME", help_heading = "Cluster")]
+    #[arg(long, env = "NUMO_CONTEXT", value_name = "NAME", global = true, hide = true)]
     pub context: Option<String>,
-}
-
-impl KubeconfigArgs {
-    /// The configuration that they name.
-    pub async fn configuration(&self) -> Result<Config, ConnectError> {
-        let options = KubeConfigOptions {
-            context: self.context.clone(),
-            ..KubeConfigOptions::default()
-        };
-        client::configuration(self.kubeconfig.as_deref(), &options).await
-    }
 }
 
 /// How long the API server has to say which version it is, unless --request-timeout says otherwise: a verb that hangs says
@@ -36,31 +37,60 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// What the client's own timeout says.
 const DEADLINE: &str = "deadline has elapsed";
 
-/// How to reach the cluster, as kubectl takes it.
+/// How to reach the cluster: kubectl's global flags, before or after the verb. `numo options` lists them, so no verb does.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ClusterArgs {
     #[command(flatten)]
     pub(super) kubeconfig: KubeconfigArgs,
     /// Cluster of the kubeconfig
-    #[arg(long, value_name = "NAME", help_heading = "Cluster")]
+    #[arg(long, value_name = "NAME", global = true, hide = true)]
     pub(super) cluster: Option<String>,
     /// User of the kubeconfig
-    #[arg(long, value_name = "NAME", help_heading = "Cluster")]
+    #[arg(long, value_name = "NAME", global = true, hide = true)]
     pub(super) user: Option<String>,
-    /// Do it in the name of this user or ServiceAccount
-    #[arg(long = "as", value_name = "USER", help_heading = "Cluster")]
+    /// Address of the API server, instead of the kubeconfig's: https://HOST:PORT
+    #[arg(short, long, value_name = "URL", global = true, hide = true)]
+    pub(super) server: Option<String>,
+    /// Bearer token, instead of the kubeconfig's credentials
+    #[arg(long, value_name = "TOKEN", global = true, hide = true)]
+    pub(super) token: Option<String>,
+    /// User or ServiceAccount in whose name every request is made
+    #[arg(long = "as", value_name = "USER", global = true, hide = true)]
     pub(super) impersonate: Option<String>,
-    /// Do it in the name of this group; may be given again
-    #[arg(
-        long = "as-group",
-        value_name = "GROUP",
-        requires = "impersonate",
-        help_heading = "Cluster"
-    )]
+    /// Group in whose name every request is made, beside --as; may be given again
+    #[arg(long = "as-group", value_name = "GROUP", global = true, hide = true)]
     pub(super) impersonate_groups: Vec<String>,
-    /// How long one request may take: 30s, 1m; 0 is without end, but for the first, which has 15 s
-    #[arg(long, value_name = "TIME", default_value = "0", help_heading = "Cluster")]
+    /// uid in whose name every request is made, beside --as
+    #[arg(long = "as-uid", value_name = "UID", global = true, hide = true)]
+    pub(super) impersonate_uid: Option<String>,
+    /// Certificates, as PEM, of the authorities that the API server's certificate may be from
+    #[arg(long, value_name = "FILE", global = true, hide = true)]
+    pub(super) certificate_authority: Option<PathBuf>,
+    /// Client certificate, as PEM
+    #[arg(long, value_name = "FILE", global = true, hide = true)]
+    pub(super) client_certificate: Option<PathBuf>,
+    /// Key of the client certificate, as PEM
+    #[arg(long, value_name = "FILE", global = true, hide = true)]
+    pub(super) client_key: Option<PathBuf>,
+    /// Do not check the certificate of the API server: whoever is on the way can read and change everything
+    #[arg(long, global = true, hide = true)]
+    pub(super) insecure_skip_tls_verify: bool,
+    /// Name that the certificate of the API server must have [default: the host of its address]
+    #[arg(long, value_name = "NAME", global = true, hide = true)]
+    pub(super) tls_server_name: Option<String>,
+    /// Longest time of one request: 30s, 1m; 0 sets no limit, but the first request has 15 s
+    #[arg(long, value_name = "TIME", default_value = "0", global = true, hide = true)]
     pub(super) request_timeout: String,
+    /// Say on standard error what is done: 1 and more what numo does, 6 and more also each request
+    #[arg(
+        short = 'v',
+        long = "v",
+        value_name = "LEVEL",
+        default_value_t = 0,
+        global = true,
+        hide = true
+    )]
+    pub(super) verbosity: u8,
 }
 
 impl ClusterArgs {
@@ -89,7 +119,7 @@ impl ClusterArgs {
             Err(error) if root(&error) == DEADLINE => Err(late()),
             Err(error) => Err(CliError::Wrong(format!(
                 "the API server {server} is not reached: {}; its address is that of the kubeconfig (--kubeconfig, \
-                 --context, --cluster)",
+                 --context, --cluster) or of --server",
                 root(&error)
             ))),
         }
@@ -99,17 +129,8 @@ impl ClusterArgs {
         &self,
         verb: &str,
         timeout: Option<Duration>,
-    ) -> Result<(Connection, String, String), ConnectError> {
-        let options = KubeConfigOptions {
-            context: self.kubeconfig.context.clone(),
-            cluster: self.cluster.clone(),
-            user: self.user.clone(),
-        };
-        let mut config = client::configuration(self.kubeconfig.kubeconfig.as_deref(), &options).await?;
-        if let Some(user) = &self.impersonate {
-            config.auth_info.impersonate = Some(user.clone());
-            config.auth_info.impersonate_groups = Some(self.impersonate_groups.clone());
-        }
+    ) -> Result<(Connection, String, String), CliError> {
+        let mut config = self.configuration().await?;
         if timeout.is_some() {
             config.read_timeout = timeout;
             config.write_timeout = timeout;
@@ -120,6 +141,111 @@ impl ClusterArgs {
         let agent = format!("numo/{} {verb}", env!("CARGO_PKG_VERSION"));
         Ok((client::connect(config, &agent)?, namespace, server))
     }
+
+    /// What the kubeconfig says, with what the flags say instead.
+    pub async fn configuration(&self) -> Result<Config, CliError> {
+        let options = KubeConfigOptions {
+            context: self.kubeconfig.context.clone(),
+            cluster: self.cluster.clone(),
+            user: self.user.clone(),
+        };
+        let server = self.server.as_deref().map(address).transpose()?;
+        let found = client::configuration(self.kubeconfig.kubeconfig.as_deref(), &options).await;
+        let mut config = match (found, &server) {
+            // Without a kubeconfig the flags are enough.
+            (Err(ConnectError::Infer(_)), Some(server)) => Config::new(server.clone()),
+            (found, _) => found?,
+        };
+        if let Some(server) = server {
+            config.cluster_url = server;
+        }
+        self.trust(&mut config)?;
+        self.identify(&mut config)?;
+        Ok(config)
+    }
+
+    /// Whose certificates are taken for the API server's.
+    fn trust(&self, config: &mut Config) -> Result<(), CliError> {
+        if let Some(path) = &self.certificate_authority {
+            if self.insecure_skip_tls_verify {
+                return Err(CliError::Usage(
+                    "--certificate-authority says which certificates count, and --insecure-skip-tls-verify that none does: \
+                     give one of them"
+                        .to_owned(),
+                ));
+            }
+            config.root_cert = Some(certificates("--certificate-authority", path)?);
+            config.root_cert_file = None;
+        }
+        if self.insecure_skip_tls_verify {
+            config.accept_invalid_certs = true;
+            config.root_cert = None;
+            config.root_cert_file = None;
+        }
+        if let Some(name) = &self.tls_server_name {
+            config.tls_server_name = Some(name.clone());
+        }
+        Ok(())
+    }
+
+    /// As whom requests are made.
+    fn identify(&self, config: &mut Config) -> Result<(), CliError> {
+        let who = &mut config.auth_info;
+        if let Some(token) = &self.token {
+            who.token = Some(SecretString::from(token.clone()));
+            who.token_file = None;
+            who.exec = None;
+            who.auth_provider = None;
+            who.username = None;
+            who.password = None;
+        }
+        if let Some(path) = &self.client_certificate {
+            read("--client-certificate", path)?;
+            who.client_certificate = Some(path.display().to_string());
+            who.client_certificate_data = None;
+        }
+        if let Some(path) = &self.client_key {
+            read("--client-key", path)?;
+            who.client_key = Some(path.display().to_string());
+            who.client_key_data = None;
+        }
+        if let Some(user) = &self.impersonate {
+            who.impersonate = Some(user.clone());
+            who.impersonate_groups = Some(self.impersonate_groups.clone());
+            who.impersonate_uid.clone_from(&self.impersonate_uid);
+        } else if !self.impersonate_groups.is_empty() || self.impersonate_uid.is_some() {
+            return Err(CliError::Usage(
+                "--as-group and --as-uid go with --as: name the user, too".to_owned(),
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// An address of an API server.
+fn address(given: &str) -> Result<http::Uri, CliError> {
+    let parsed: Option<http::Uri> = given.parse().ok();
+    let is_whole =
+        |uri: &http::Uri| matches!(uri.scheme_str(), Some("https" | "http")) && uri.host().is_some();
+    parsed.filter(is_whole).ok_or_else(|| {
+        CliError::Usage(format!(
+            "--server: found {given:?}, wanted an address such as https://host:6443"
+        ))
+    })
+}
+
+/// Certificates of a file, as DER.
+fn certificates(flag: &str, path: &Path) -> Result<Vec<Vec<u8>>, CliError> {
+    let pem = read(flag, path)?;
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
+    let found = found.map_err(|error| CliError::Usage(format!("{flag} {}: {error}", path.display())))?;
+    if found.is_empty() {
+        return Err(CliError::Usage(format!(
+            "{flag} {}: found no certificate",
+            path.display()
+        )));
+    }
+    Ok(found.into_iter().map(|one| one.to_vec()).collect())
 }
 
 /// What an error comes from in the end.
@@ -156,5 +282,51 @@ mod tests {
         assert!(timeout("-1s").is_err());
         assert!(timeout("soon").unwrap_err().contains("--request-timeout"));
         assert!(timeout(&u64::MAX.to_string()).is_err());
+    }
+
+    #[test]
+    fn flags_count_before_the_kubeconfig() {
+        let folder = std::env::temp_dir().join(format!("numo-flags-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let pem = folder.join("pem");
+        std::fs::write(&pem, "no certificate").unwrap();
+        let mut config = Config::new("https://other".parse().unwrap());
+        config.auth_info.username = Some("ada".to_owned());
+        let given = ClusterArgs {
+            token: Some("t0k".to_owned()),
+            impersonate: Some("grace".to_owned()),
+            impersonate_uid: Some("7".to_owned()),
+            client_key: Some(pem.clone()),
+            tls_server_name: Some("inside".to_owned()),
+            insecure_skip_tls_verify: true,
+            ..ClusterArgs::default()
+        };
+        given.trust(&mut config).unwrap();
+        given.identify(&mut config).unwrap();
+        assert!(config.accept_invalid_certs);
+        assert_eq!(config.tls_server_name.as_deref(), Some("inside"));
+        assert_eq!(config.auth_info.username, None);
+        assert!(config.auth_info.token.is_some() && config.auth_info.client_key.is_some());
+        assert_eq!(config.auth_info.impersonate_uid.as_deref(), Some("7"));
+
+        // What contradicts itself, or is no such file, is a wrong call.
+        let both = ClusterArgs {
+            certificate_authority: Some(pem.clone()),
+            ..given.clone()
+        };
+        assert!(matches!(both.trust(&mut config), Err(CliError::Usage(_))));
+        let none = ClusterArgs {
+            certificate_authority: Some(pem),
+            ..ClusterArgs::default()
+        };
+        let why = none.trust(&mut config).unwrap_err().to_string();
+        assert!(why.contains("found no certificate"), "{why}");
+        let nobody = ClusterArgs {
+            impersonate_groups: vec!["team".to_owned()],
+            ..ClusterArgs::default()
+        };
+        assert!(matches!(nobody.identify(&mut config), Err(CliError::Usage(_))));
+        assert!(address("host:6443").is_err() && address("https://[::1]:6443").is_ok());
+        std::fs::remove_dir_all(folder).unwrap();
     }
 }

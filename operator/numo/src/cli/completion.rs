@@ -5,6 +5,7 @@ use super::{
     cluster::{ClusterArgs, KubeconfigArgs},
     error::CliError,
     object::What,
+    say,
 };
 use crate::shell::watch;
 use clap::Command;
@@ -69,15 +70,12 @@ pub fn completion(args: &CompletionArgs) -> Result<(), CliError> {
         |why: &dyn std::fmt::Display| CliError::Wrong(format!("the script cannot be written: {why}"));
     let completer = shells.completer(shell).ok_or_else(|| failed(&"no such shell"))?;
     let itself = std::env::current_exe().map_err(|error| failed(&error))?;
+    let mut script = Vec::new();
     completer
-        .write_registration(
-            "COMPLETE",
-            "numo",
-            "numo",
-            &itself.to_string_lossy(),
-            &mut std::io::stdout(),
-        )
-        .map_err(|error| failed(&error))
+        .write_registration("COMPLETE", "numo", "numo", &itself.to_string_lossy(), &mut script)
+        .map_err(|error| failed(&error))?;
+    say::bytes(&script);
+    Ok(())
 }
 
 /// Prints candidates as kubectl reads them: one a line, what it means after a tab, and that no files are meant.
@@ -93,7 +91,7 @@ pub fn complete(args: CompleteArgs, mut command: Command) -> Result<(), CliError
         match candidate.get_help() {
             Some(help) => print!(
                 "{}\t{}\n",
-                super::say::line(format_args!("{value}")),
+                say::line(format_args!("{value}")),
                 help.to_string().lines().next().unwrap_or_default()
             ),
             None => println!("{value}"),
@@ -162,9 +160,18 @@ fn cluster_of(words: &[String]) -> (ClusterArgs, String) {
         kubeconfig,
         cluster: flag("--cluster"),
         user: flag("--user"),
+        server: given(words, &["-s", "--server"]),
+        token: flag("--token"),
         impersonate: flag("--as"),
         impersonate_groups: flag("--as-group").into_iter().collect(),
+        impersonate_uid: flag("--as-uid"),
+        certificate_authority: flag("--certificate-authority").map(PathBuf::from),
+        client_certificate: flag("--client-certificate").map(PathBuf::from),
+        client_key: flag("--client-key").map(PathBuf::from),
+        insecure_skip_tls_verify: words.iter().any(|word| word == "--insecure-skip-tls-verify"),
+        tls_server_name: flag("--tls-server-name"),
         request_timeout: "0".to_owned(),
+        verbosity: 0,
     };
     (cluster, given(words, &["-n", "--namespace"]).unwrap_or_default())
 }

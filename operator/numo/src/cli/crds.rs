@@ -8,8 +8,8 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 pub struct CrdsArgs {
     /// Write one file per definition into this folder instead of printing them
-    #[arg(long, value_name = "DIR")]
-    output: Option<PathBuf>,
+    #[arg(long, value_name = "DIR", alias = "output")]
+    directory: Option<PathBuf>,
 }
 
 /// Prints or writes the definitions.
@@ -17,7 +17,7 @@ pub fn crds(args: &CrdsArgs) -> Result<(), CliError> {
     for crd in numo_api::crds::all() {
         let yaml = serde_saphyr::to_string(&crd)
             .map_err(|error| CliError::Wrong(format!("a definition cannot be written: {error}")))?;
-        match &args.output {
+        match &args.directory {
             None => print!("---\n{yaml}\n"),
             Some(dir) => {
                 let path = dir.join(format!("{}_{}.yaml", crd.spec.group, crd.spec.names.plural));

@@ -1,4 +1,4 @@
-//! `numo retry` and `numo skip`: what a person wants done with one node, on its NodeChange; and
+//! `numo retry`, `numo skip` and `numo hold`: what a person wants done with one node, on its NodeChange; and
 //! `numo retry mutexrunconfig/NAME`: the rules that are asked before a run, again.
 
 use super::{
@@ -8,6 +8,7 @@ use super::{
     live::{self, Look},
     object::{ObjectArg, What},
     word::{Change, SayArgs, Speaker},
+    written::Written,
 };
 use crate::shell::{apply, client::Connection, project::Kind, watch};
 use clap::Args;
@@ -27,25 +28,108 @@ use numo_core::{
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// Arguments of `numo retry` and `numo skip`.
+/// Arguments of `numo retry`.
 #[derive(Debug, Args)]
-pub struct DirectiveArgs {
+pub struct RetryArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
     #[command(flatten)]
     say: SayArgs,
-    /// Namespace of the owner [default: all; of mutexrunconfig/NAME that of the kubeconfig's context]
+    /// Namespace of the MutexRunConfig [default: that of the kubeconfig's context]; of a node, only turns of owners in it
     #[arg(short, long, value_name = "NS")]
     namespace: Option<String>,
-    /// The node, as NODE or node/NODE; `retry` alone takes mutexrunconfig/NAME too: its PreRun rules are asked again
+    /// Node whose rules are asked again, or mutexrunconfig/NAME to ask the PreRun rules of a run again
+    #[arg(value_name = "NODE|mutexrunconfig/NAME", add = clap_complete::ArgValueCompleter::new(completion::nodes))]
+    object: ObjectArg,
+}
+
+/// Arguments of `numo skip`.
+#[derive(Debug, Args)]
+pub struct SkipArgs {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
+    say: SayArgs,
+    /// Only turns of owners in this namespace [default: a node's turn is found in any]
+    #[arg(short, long, value_name = "NS")]
+    namespace: Option<String>,
+    /// Node that is left out of its run or Plan
     #[arg(value_name = "NODE", add = clap_complete::ArgValueCompleter::new(completion::nodes))]
     object: ObjectArg,
 }
 
-/// Writes the directive on the node's latest NodeChange.
-pub async fn give(args: DirectiveArgs, action: DirectiveAction) -> Result<(), CliError> {
-    let verb = verb_of(action);
-    let (connection, default) = args.cluster.connect(verb).await?;
+/// Arguments of `numo hold`.
+#[derive(Debug, Args)]
+pub struct HoldArgs {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
+    say: SayArgs,
+    /// Only turns of owners in this namespace [default: a node's turn is found in any]
+    #[arg(short, long, value_name = "NS")]
+    namespace: Option<String>,
+    /// Let the node go on
+    #[arg(long)]
+    undo: bool,
+    /// Node that stays where it is
+    #[arg(value_name = "NODE", add = clap_complete::ArgValueCompleter::new(completion::nodes))]
+    object: ObjectArg,
+}
+
+/// What is wanted of a node, by whichever verb.
+#[derive(Debug)]
+pub struct Wanted {
+    cluster: ClusterArgs,
+    say: SayArgs,
+    namespace: Option<String>,
+    object: ObjectArg,
+    action: DirectiveAction,
+    undo: bool,
+}
+
+impl From<RetryArgs> for Wanted {
+    fn from(args: RetryArgs) -> Self {
+        Self {
+            cluster: args.cluster,
+            say: args.say,
+            namespace: args.namespace,
+            object: args.object,
+            action: DirectiveAction::Retry,
+            undo: false,
+        }
+    }
+}
+
+impl From<SkipArgs> for Wanted {
+    fn from(args: SkipArgs) -> Self {
+        Self {
+            cluster: args.cluster,
+            say: args.say,
+            namespace: args.namespace,
+            object: args.object,
+            action: DirectiveAction::Skip,
+            undo: false,
+        }
+    }
+}
+
+impl From<HoldArgs> for Wanted {
+    fn from(args: HoldArgs) -> Self {
+        Self {
+            cluster: args.cluster,
+            say: args.say,
+            namespace: args.namespace,
+            object: args.object,
+            action: DirectiveAction::Hold,
+            undo: args.undo,
+        }
+    }
+}
+
+/// Writes the directive on the node's latest NodeChange, or takes it away.
+pub async fn give(args: Wanted) -> Result<(), CliError> {
+    let action = args.action;
+    let (connection, default) = args.cluster.connect(verb_of(action)).await?;
     let node = args.object.name.clone();
     match args.object.what {
         None | Some(What::Node) => {}
@@ -56,37 +140,96 @@ pub async fn give(args: DirectiveArgs, action: DirectiveAction) -> Result<(), Cl
         Some(what) => return Err(no_node_meant(what, &node, action)),
     }
     let speaker = Speaker::of(&connection, &args.say).await?;
+    let turn = turn_of(&connection, &node, args.namespace.as_deref()).await?;
+    if args.undo {
+        return take_back(&speaker, &node, turn).await;
+    }
     let directive = Directive {
         action,
         reason: args.say.reason.clone(),
         by: Some(speaker.by.clone()),
     };
-    let Some((object, change)) = turn_of(&connection, &node, args.namespace.as_deref()).await? else {
+    let Some((object, change)) = turn else {
         return before_its_turn(&args, &speaker, &node, directive).await;
     };
     let away = action == DirectiveAction::Skip && is_away(&connection, &node).await?;
     refuse_in_vain(&node, &change, action, away)?;
-    write(&speaker, (&object, &change), &directive).await?;
+    let written = write(&speaker, (&object, &change), &directive).await?;
     let name = change.metadata.name.unwrap_or_default();
-    let meant = match change.status.and_then(|status| status.step) {
-        Some(Step::Released) if action == DirectiveAction::Retry => {
-            ", which is changing: it gets its whole time once more"
+    let step = change.status.and_then(|status| status.step);
+    let meant = match (action, step) {
+        (DirectiveAction::Retry, Some(Step::Released)) => {
+            ", which is changing: it gets its whole time once more".to_owned()
         }
-        _ => "",
+        (DirectiveAction::Hold, Some(Step::Released)) => {
+            format!(
+                ", which is changing: it is held once it has changed; `numo hold {node} --undo` lets it go on"
+            )
+        }
+        (DirectiveAction::Hold, _) => {
+            format!(
+                ": it stays where it is until `numo hold {node} --undo`; a rule that runs comes to its end"
+            )
+        }
+        _ => String::new(),
     };
-    println!(
-        "nodechange/{name}: {action:?} for Node {node}{meant}{}",
-        args.say.suffix()
-    );
+    args.say.print(
+        written,
+        format!("nodechange/{name}: {action:?} for Node {node}{meant}"),
+    )?;
     live::say_idle(&connection).await;
     Ok(())
 }
 
-fn verb_of(action: DirectiveAction) -> &'static str {
-    if action == DirectiveAction::Retry {
-        "retry"
-    } else {
-        "skip"
+/// Takes a hold away: the node goes on from where it is.
+async fn take_back(
+    speaker: &Speaker<'_>,
+    node: &str,
+    turn: Option<(DynamicObject, NodeChange)>,
+) -> Result<(), CliError> {
+    let is_held = |change: &NodeChange| {
+        let directive = change.spec.directive.as_ref();
+        directive.is_some_and(|directive| directive.action == DirectiveAction::Hold)
+    };
+    let Some((object, change)) = turn.filter(|(_, change)| is_held(change)) else {
+        return Err(CliError::Usage(format!(
+            "Node {node} is not held by `numo hold`: there is nothing to take back; `numo explain {node}` says what it \
+             waits for"
+        )));
+    };
+    let namespace = change.metadata.namespace.clone().unwrap_or_default();
+    let api = watch::api(&speaker.connection.write, Kind::NodeChange, &namespace);
+    let said = Change {
+        resource: &watch::resource(Kind::NodeChange),
+        object: &object,
+        verb: "hold --undo",
+        event: "HoldTakenBack",
+        patch: json!({"spec": {"directive": null}}),
+    };
+    let written = speaker.write(&api, said).await?;
+    let name = change.metadata.name.unwrap_or_default();
+    speaker.say.print(
+        written,
+        format!("nodechange/{name}: Node {node} is held no more and goes on"),
+    )?;
+    live::say_idle(speaker.connection).await;
+    Ok(())
+}
+
+const fn verb_of(action: DirectiveAction) -> &'static str {
+    match action {
+        DirectiveAction::Retry => "retry",
+        DirectiveAction::Hold => "hold",
+        DirectiveAction::Skip | DirectiveAction::Abort => "skip",
+    }
+}
+
+/// The reason of the event that tells it.
+const fn event_of(action: DirectiveAction) -> &'static str {
+    match action {
+        DirectiveAction::Retry => "RetryAsked",
+        DirectiveAction::Hold => "HoldAsked",
+        DirectiveAction::Skip | DirectiveAction::Abort => "SkipAsked",
     }
 }
 
@@ -104,7 +247,7 @@ async fn write(
     speaker: &Speaker<'_>,
     (object, change): (&DynamicObject, &NodeChange),
     directive: &Directive,
-) -> Result<(), CliError> {
+) -> Result<Written, CliError> {
     let (namespace, name) = (
         change.metadata.namespace.clone().unwrap_or_default(),
         change.metadata.name.clone().unwrap_or_default(),
@@ -126,11 +269,7 @@ async fn write(
         resource: &watch::resource(Kind::NodeChange),
         object,
         verb: verb_of(directive.action),
-        event: if directive.action == DirectiveAction::Retry {
-            "RetryAsked"
-        } else {
-            "SkipAsked"
-        },
+        event: event_of(directive.action),
         patch,
     };
     speaker.write(&api, said).await
@@ -211,15 +350,15 @@ async fn under_way(
     Ok((live, planned))
 }
 
-/// Leaves out a node that has had no turn: one that is dead, say, would keep its run from ever ending. The
+/// Leaves out or holds a node that has had no turn: one that is dead, say, would keep its run from ever ending. The
 /// NodeChange is the one that its turn would have made.
 async fn before_its_turn(
-    args: &DirectiveArgs,
+    args: &Wanted,
     speaker: &Speaker<'_>,
     node: &str,
     directive: Directive,
 ) -> Result<(), CliError> {
-    let look = live::look(&args.cluster, "skip").await?;
+    let look = live::look(&args.cluster, verb_of(args.action)).await?;
     let namespace = args.namespace.as_deref();
     if !look.store.observed.nodes.contains_key(node) {
         let known = look.store.observed.nodes.keys().map(String::as_str);
@@ -231,7 +370,7 @@ async fn before_its_turn(
              says why"
         ))
     };
-    if directive.action != DirectiveAction::Skip {
+    if directive.action == DirectiveAction::Retry {
         return Err(no_turn());
     }
     let waits = look.runs.iter().find(|(key, decision)| {
@@ -287,26 +426,33 @@ async fn create_change(
     node: &str,
 ) -> Result<(), CliError> {
     let doing = format!("NodeChange {change}");
-    let word = speaker.word("skip");
+    let action = spec
+        .directive
+        .as_ref()
+        .map_or(DirectiveAction::Skip, |directive| directive.action);
+    let word = speaker.word(verb_of(action));
+    let resource = watch::resource(Kind::NodeChange);
     let mut body = apply::change_body(change, spec);
     json_patch::merge(
         &mut body,
         &json!({"metadata": {"annotations": {marks::SAID: json!([word]).to_string()}}}),
     );
-    let body = serde_json::from_value(body).map_err(|error| CliError::Wrong(format!("{doing}: {error}")))?;
+    let body: DynamicObject =
+        serde_json::from_value(body).map_err(|error| CliError::Wrong(format!("{doing}: {error}")))?;
     if speaker.sends() {
         let made = watch::api(&speaker.connection.write, Kind::NodeChange, &change.namespace)
             .create(&speaker.post(), &body)
             .await
             .map_err(error::api(&doing))?;
-        let resource = watch::resource(Kind::NodeChange);
-        speaker.tell(&resource, &made, "SkipAsked", &word).await;
+        speaker.tell(&resource, &made, event_of(action), &word).await;
     }
-    println!(
-        "nodechange/{}: Skip for Node {node}, which has not had its turn{}",
-        change.name,
-        speaker.say.suffix()
+    let written = Written::of(&resource, &body, word, speaker.say.dry_run);
+    let written = written.changed("/spec", Value::Null, json!(spec));
+    let message = format!(
+        "nodechange/{}: {action:?} for Node {node}, which has not had its turn",
+        change.name
     );
+    speaker.say.print(written, message)?;
     live::say_idle(speaker.connection).await;
     Ok(())
 }
@@ -349,6 +495,9 @@ fn refuse_in_vain(
     let vain = match (action, status.step) {
         (_, Some(Step::Done)) => "it is done",
         (DirectiveAction::Skip, Some(Step::Skipped)) if !is_asked_again => "it is skipped already",
+        (DirectiveAction::Hold, Some(Step::Skipped | Step::Failed)) => {
+            "it is left out of its run already, so there is nothing to hold"
+        }
         (DirectiveAction::Skip, _) if was_let_go && !away && !held => {
             "it was released already and is changing; it can be left out once it is not Ready or held, and `numo abort` gives the whole run up"
         }
@@ -400,8 +549,11 @@ async fn retry_run(
         patch: json!({"metadata": {"annotations": {marks::RETRY: format!("{}/{round}", run.id)}}}),
     };
     let api = watch::api(&connection.write, found.kind, namespace);
-    speaker.write(&api, change).await?;
-    println!("{name}: its rules are asked again, round {round}{}", say.suffix());
+    let written = speaker.write(&api, change).await?;
+    say.print(
+        written,
+        format!("{name}: its rules are asked again, round {round}"),
+    )?;
     live::say_idle(connection).await;
     Ok(())
 }

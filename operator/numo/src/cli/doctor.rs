@@ -4,7 +4,8 @@ use super::{
     cluster::ClusterArgs,
     error::CliError,
     output::{self, OutputArgs, paint},
-    run::{DEFAULT_NAMESPACE, REGISTRIES_ON_LOOPBACK},
+    place::OperatorPlace,
+    run::REGISTRIES_ON_LOOPBACK,
 };
 use crate::shell::{
     doctor::{self, Finding, State},
@@ -21,9 +22,8 @@ use std::{fmt::Write as _, path::PathBuf};
 pub struct DoctorArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// Namespace of the operator
-    #[arg(short, long, env = "NUMO_NAMESPACE", value_name = "NS", default_value = DEFAULT_NAMESPACE)]
-    namespace: String,
+    #[command(flatten)]
+    place: OperatorPlace,
     /// Authorities of registries of rules, as PEM, beside the system's
     #[arg(long, env = "NUMO_REGISTRY_CA", value_name = "FILE")]
     registry_ca: Option<PathBuf>,
@@ -42,6 +42,7 @@ pub struct DoctorArgs {
 
 /// Looks at the installation and says what is found. Something wrong is an error.
 pub async fn doctor(args: DoctorArgs) -> Result<(), CliError> {
+    let namespace = args.place.namespace("doctor")?;
     let artifacts = ArtifactOptions {
         authorities: match &args.registry_ca {
             None => Vec::new(),
@@ -52,7 +53,7 @@ pub async fn doctor(args: DoctorArgs) -> Result<(), CliError> {
         ..ArtifactOptions::default()
     };
     let (connection, _) = args.cluster.connect("doctor").await?;
-    let found = doctor::examine(&connection, &args.namespace, artifacts).await;
+    let found = doctor::examine(&connection, &namespace, artifacts).await;
     // By name alone: the checks that have something to mend, each once.
     let names = || {
         let open = found

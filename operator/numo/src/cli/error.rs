@@ -28,7 +28,7 @@ pub(super) fn api(doing: impl Into<String>) -> impl FnOnce(kube::Error) -> CliEr
                 .is_some_and(|details| !details.name.is_empty())
             {
                 CliError::Usage(format!(
-                    "{doing}: {}; `numo status` lists what there is",
+                    "{doing}: {}; `numo status -A` lists what there is",
                     status.message
                 ))
             } else {
@@ -63,7 +63,7 @@ pub(super) fn api(doing: impl Into<String>) -> impl FnOnce(kube::Error) -> CliEr
 /// There is no such Node. `known` are the names that there are.
 pub(super) fn no_node<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> CliError {
     CliError::Usage(format!(
-        "found no node {name}{}; `kubectl get nodes` lists them, `numo status` those that wait",
+        "found no node {name}{}; `kubectl get nodes` lists them, `numo status -A` those that wait",
         did_you_mean(name, known)
     ))
 }

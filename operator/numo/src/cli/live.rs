@@ -269,6 +269,31 @@ impl Look {
         }
     }
 
+    /// The uid of a MutexRunConfig; empty if it was not seen.
+    pub fn uid_of_run(&self, key: &Key) -> &str {
+        let run = self.store.observed.runs.get(key);
+        run.map_or("", |run| run.uid.as_str())
+    }
+
+    /// The uid of a Plan; empty if it was not seen.
+    pub fn uid_of_plan(&self, key: &Key) -> &str {
+        let plan = self.store.observed.plans.get(key);
+        plan.map_or("", |plan| plan.uid.as_str())
+    }
+
+    /// The owners that are in namespaces: kind, key and uid.
+    pub fn owners(&self) -> impl Iterator<Item = (What, &Key, &str)> {
+        let runs = self
+            .runs
+            .iter()
+            .map(|(key, _)| (What::Run, key, self.uid_of_run(key)));
+        let plans = self
+            .plans
+            .iter()
+            .map(|(key, _)| (What::Plan, key, self.uid_of_plan(key)));
+        runs.chain(plans)
+    }
+
     /// The journal of a node of a report.
     pub fn change_of(&self, node: &NodeReport) -> Option<&ChangeView> {
         let named = node.change.as_ref()?;

@@ -15,16 +15,21 @@ mod directive;
 mod doctor;
 mod error;
 mod explain;
+mod given_back;
+mod help;
 mod live;
+mod maintain;
 mod object;
 mod output;
 mod pause;
+mod place;
 mod plugin;
 mod preview;
 mod reference;
 mod release;
 mod remedy;
 mod run;
+mod said;
 mod screen;
 mod selector;
 mod snapshot;
@@ -32,6 +37,7 @@ mod status;
 mod stop;
 mod version;
 mod word;
+mod written;
 
 pub use cluster::ClusterArgs;
 pub use error::CliError;
@@ -40,21 +46,26 @@ use crate::shell::eval::expressions;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use std::{ffi::OsStr, path::PathBuf, process::ExitCode};
 
-const AFTER_HELP: &str = "Exit codes: 0 done, 1 failed, 2 the call was wrong, 3 the gate is closed.
-Linked as kubectl-numo in a folder of the PATH, the same binary is `kubectl numo`.";
-
-/// Nodes of a cluster change only when their rules say so, one guarded step at a time.
+/// See why nodes of your cluster wait, hold them back, and let them go on.
 #[derive(Debug, Parser)]
-#[command(version, about, max_term_width = 100, after_help = AFTER_HELP)]
+#[command(version, about, max_term_width = 100)]
 struct Cli {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    /// Namespace of the objects that a verb names [default: that of the kubeconfig's context]; objects without a namespace
+    /// (nodes, NodeMaintenances, MutexBudgets, MutexBindings) are found without it
+    #[arg(short, long, value_name = "NS", global = true, hide = true)]
+    #[allow(
+        dead_code,
+        reason = "each verb that has a namespace reads its own, which this one fills in"
+    )]
+    namespace: Option<String>,
     #[command(subcommand)]
     verb: Verb,
 }
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Run the operator, in a cluster or out of one
-    Run(Box<run::RunArgs>),
     /// Show owners, pools, nodes by step, budgets in use, and when it will be done
     Status(status::StatusArgs),
     /// Say why a node, a run, a rule or a target is where it is
@@ -65,32 +76,44 @@ enum Verb {
     Snapshot(snapshot::SnapshotArgs),
     /// Stop everything: nothing new begins on any node
     Stop(stop::StopArgs),
-    /// Start again after `stop`
-    Start(stop::StopArgs),
+    /// Let nodes change again after `stop`
+    Start(stop::StartArgs),
     /// Have one MutexRunConfig, Plan or NodeMaintenance begin nothing new
     Pause(pause::PauseArgs),
-    /// Let it go on after `pause`
+    /// Let an owner go on after `pause`
     Resume(pause::PauseArgs),
+    /// Keep one node where it is
+    Hold(directive::HoldArgs),
+    /// Take a node out of service, and show what its drain waits for; put it back with --end
+    Maintain(maintain::MaintainArgs),
     /// Give up the current run of a MutexRunConfig, or the current upgrade of a Plan
     Abort(abort::AbortArgs),
     /// Say that you have seen which nodes a run left out, or had change without their rules
     Acknowledge(acknowledge::AcknowledgeArgs),
     /// Run the rules of a held, failed or skipped node again, or those of a run
-    Retry(directive::DirectiveArgs),
+    Retry(directive::RetryArgs),
     /// Leave a node out of its run
-    Skip(directive::DirectiveArgs),
-    /// Take every mark of numo's back from a cluster without an operator
+    Skip(directive::SkipArgs),
+    /// Take every mark of numo's off a cluster that has no operator any more
     Release(release::ReleaseArgs),
     /// Check an installation, and say what mends it
     Doctor(doctor::DoctorArgs),
-    /// Begin, build, test, run, push and sign components of rules
+    /// Write, build, test, push and sign rules as WebAssembly components
     Plugin(plugin::PluginArgs),
+    /// Run the operator, in a cluster or out of one
+    Run(Box<run::RunArgs>),
     /// Print the custom resource definitions
     Crds(crds::CrdsArgs),
-    /// Print the version of this numo, and of the API server
+    /// Print the versions of this binary, the API server and the operator, and whether they fit
     Version(version::VersionArgs),
     /// Print the script that completes this command line in a shell
     Completion(completion::CompletionArgs),
+    /// List the flags that every verb takes
+    #[command(hide = true)]
+    Options,
+    /// Tell stop, pause, suspend, hold, abort and skip apart
+    #[command(hide = true)]
+    Stopping,
     /// Write the reference pages of the docs
     #[command(hide = true)]
     Reference(reference::ReferenceArgs),
@@ -103,7 +126,7 @@ enum Verb {
 fn command() -> clap::Command {
     let called = std::env::args_os().next().map(PathBuf::from).unwrap_or_default();
     let is_plugin = called.file_stem() == Some(OsStr::new("kubectl-numo"));
-    Cli::command().bin_name(if is_plugin { "kubectl numo" } else { "numo" })
+    help::helped(Cli::command().bin_name(if is_plugin { "kubectl numo" } else { "numo" }))
 }
 
 fn parse() -> Cli {
@@ -122,6 +145,9 @@ pub fn main() -> ExitCode {
     // A shell that completes a command line asks by its environment.
     clap_complete::CompleteEnv::with_factory(command).complete();
     let cli = parse();
+    if !matches!(cli.verb, Verb::Run(_)) {
+        run::start_verbose(cli.cluster.verbosity);
+    }
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -141,17 +167,27 @@ pub fn main() -> ExitCode {
             Verb::Preview(args) => Box::pin(preview::preview(*args)).await,
             Verb::Snapshot(args) => snapshot::snapshot(args).await,
             Verb::Stop(args) => stop::set_paused(args, true).await,
-            Verb::Start(args) => stop::set_paused(args, false).await,
+            Verb::Start(args) => stop::set_paused(args.into(), false).await,
             Verb::Pause(args) => pause::set_suspended(args, true).await,
             Verb::Resume(args) => pause::set_suspended(args, false).await,
             Verb::Abort(args) => abort::abort(args).await,
             Verb::Acknowledge(args) => acknowledge::acknowledge(args).await,
-            Verb::Retry(args) => directive::give(args, numo_api::DirectiveAction::Retry).await,
-            Verb::Skip(args) => directive::give(args, numo_api::DirectiveAction::Skip).await,
+            Verb::Retry(args) => directive::give(args.into()).await,
+            Verb::Skip(args) => directive::give(args.into()).await,
+            Verb::Hold(args) => directive::give(args.into()).await,
+            Verb::Maintain(args) => Box::pin(maintain::maintain(args)).await,
             Verb::Release(args) => Box::pin(release::release(args)).await,
             Verb::Doctor(args) => doctor::doctor(args).await,
             Verb::Plugin(args) => numo_author::run(args).await,
             Verb::Crds(args) => crds::crds(&args),
+            Verb::Options => {
+                help::options(&command());
+                Ok(())
+            }
+            Verb::Stopping => {
+                help::stopping();
+                Ok(())
+            }
             Verb::Reference(args) => reference::reference(&args, &command()),
             Verb::Version(args) => version::version(args).await,
             Verb::Completion(args) => completion::completion(&args),
@@ -192,6 +228,88 @@ mod tests {
     #[test]
     fn the_command_line_is_sound() {
         Cli::command().debug_assert();
+        command().debug_assert();
+    }
+
+    #[test]
+    fn flags_are_taken_before_and_after_the_verb() {
+        let parsed = |line: &str| {
+            let matches = command().try_get_matches_from(line.split(' ')).unwrap();
+            Cli::from_arg_matches(&matches).unwrap()
+        };
+        let of = |cli: Cli| match cli.verb {
+            Verb::Pause(args) => args.given(),
+            other => panic!("{other:?}"),
+        };
+        let (cluster, namespace) = of(parsed("numo --as ada -n ops --token t pause plan/k3s -v=6"));
+        assert_eq!(
+            (
+                cluster.impersonate.as_deref(),
+                cluster.token.as_deref(),
+                cluster.verbosity
+            ),
+            (Some("ada"), Some("t"), 6)
+        );
+        assert_eq!(namespace.as_deref(), Some("ops"));
+        let (cluster, namespace) = of(parsed("numo pause plan/k3s --as ada --namespace=ops"));
+        assert_eq!(
+            (cluster.impersonate.as_deref(), namespace.as_deref()),
+            (Some("ada"), Some("ops"))
+        );
+        // The nearer one counts.
+        let (cluster, _) = of(parsed("numo --context one pause plan/k3s --context two"));
+        assert_eq!(cluster.kubeconfig.context.as_deref(), Some("two"));
+        for line in [
+            "numo -n ops crds",
+            "numo crds --as ada",
+            "numo --server https://a plugin new x",
+        ] {
+            parsed(line);
+        }
+        let Verb::Run(run) = parsed("numo --server https://a run --namespace ops").verb else {
+            panic!("no run")
+        };
+        assert_eq!(
+            (run.cluster().server.as_deref(), run.namespace()),
+            (Some("https://a"), "ops")
+        );
+    }
+
+    #[test]
+    fn a_flag_means_the_same_in_every_verb() {
+        fn verbs(command: &clap::Command, path: &str, all: &mut Vec<(String, clap::Command)>) {
+            for verb in command.get_subcommands().filter(|verb| verb.get_name() != "help") {
+                let path = format!("{path} {}", verb.get_name());
+                all.push((path.clone(), verb.clone()));
+                verbs(verb, &path, all);
+            }
+        }
+        let mut all = Vec::new();
+        verbs(&command(), "numo", &mut all);
+        let mut seen = 0;
+        for (path, verb) in all {
+            for argument in verb.get_arguments() {
+                let id = argument.get_id().as_str();
+                match argument.get_short() {
+                    Some('o') => assert_eq!(id, "output", "{path}: -o is the format of the output"),
+                    Some('n') => assert_eq!(id, "namespace", "{path}: -n is a namespace"),
+                    Some('A') => assert_eq!(id, "all_namespaces", "{path}"),
+                    Some('l') => assert_eq!(id, "selector", "{path}"),
+                    _ => {}
+                }
+                if argument.get_long() == Some("output") {
+                    assert_eq!(argument.get_short(), Some('o'), "{path}");
+                    let values = argument.get_value_names().unwrap_or_default();
+                    assert_eq!(
+                        values.first().map(ToString::to_string).as_deref(),
+                        Some("FORMAT"),
+                        "{path}"
+                    );
+                    seen += 1;
+                }
+            }
+        }
+        assert!(seen > 15, "found {seen} verbs with a format only");
     }
 
     /// Every page of the docs.
@@ -286,7 +404,9 @@ mod tests {
     fn every_flag_of_run_has_an_environment_variable() {
         let command = Cli::command();
         let run = command.find_subcommand("run").unwrap();
-        for argument in run.get_arguments().filter(|argument| argument.get_id() != "help") {
+        // kubectl's own flags are those of every verb.
+        let own = |argument: &&clap::Arg| argument.get_id() != "help" && !argument.is_global_set();
+        for argument in run.get_arguments().filter(own) {
             assert!(
                 argument.get_env().is_some(),
                 "--{:?} has no environment variable",

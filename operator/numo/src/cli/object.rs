@@ -172,6 +172,14 @@ impl Found {
         text("/status/run/id").map(ToOwned::to_owned)
     }
 
+    /// The flag that names its namespace, after a command; empty if it has none.
+    pub fn place(&self) -> String {
+        match self.namespace() {
+            "" => String::new(),
+            namespace => format!(" -n {namespace}"),
+        }
+    }
+
     /// Its namespace; empty if it has none.
     pub fn namespace(&self) -> &str {
         self.object.metadata.namespace.as_deref().unwrap_or_default()

@@ -1,31 +1,20 @@
-//! How what a verb found is printed: a table for people, `json` and `yaml` for programs, `name` for kubectl. Colour is
-//! for terminals only, and for those without NO_COLOR.
+//! How what a verb found is printed: a table for people, the formats of [`Format`] for programs. Colour is for terminals only, and for
+//! those without NO_COLOR.
 
-use super::{error::CliError, say};
+use super::error::CliError;
 use anstyle::{AnsiColor, Style};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use comfy_table::{ContentArrangement, Row, presets};
 use numo_api::{Reason, Step, conditions::Actor, text};
+use numo_cli::Format;
 use serde::Serialize;
 use std::fmt::Write as _;
 
-/// Formats, as `kubectl -o` has them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// One JSON document.
-    Json,
-    /// One YAML document.
-    Yaml,
-    /// The table with everything.
-    Wide,
-    /// Names only, as kubectl takes them.
-    Name,
-}
-
 /// How it is printed.
-#[derive(Clone, Copy, Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct OutputArgs {
-    /// Format of the output [default: for people]
+    /// Format of the output: json, yaml, wide, name, jsonpath=…, jsonpath-file=…, custom-columns=… or custom-columns-file=…
+    /// [default: for people]
     #[arg(short, long, value_name = "FORMAT")]
     pub output: Option<Format>,
     /// Without the heads of columns
@@ -33,51 +22,43 @@ pub struct OutputArgs {
     pub no_headers: bool,
 }
 
+/// What tables for people are like.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Layout {
+    /// Everything is shown, however wide.
+    pub is_wide: bool,
+    /// Columns have no heads.
+    pub no_headers: bool,
+}
+
 impl OutputArgs {
     /// What is printed of `found`: `people` for people, and the names.
-    pub fn print<T: Serialize>(
-        self,
+    pub fn print<T: Serialize + ?Sized>(
+        &self,
         found: &T,
-        people: impl FnOnce(Self) -> String,
+        people: impl FnOnce(Layout) -> String,
         names: impl FnOnce() -> Vec<String>,
     ) -> Result<(), CliError> {
-        print!("{}", self.words(found, people, names)?);
+        let words = match &self.output {
+            None | Some(Format::Wide) => people(self.layout()),
+            Some(Format::Name) => names().iter().map(|name| text::line(name) + "\n").collect(),
+            Some(format) => format.document(found)?.unwrap_or_default(),
+        };
+        print!("{words}");
         Ok(())
     }
 
-    /// The words of [`OutputArgs::print`], with the marks of colours ([`say::printable`] makes them colours).
-    pub fn words<T: Serialize>(
-        self,
-        found: &T,
-        people: impl FnOnce(Self) -> String,
-        names: impl FnOnce() -> Vec<String>,
-    ) -> Result<String, CliError> {
-        let unprintable =
-            |error: &dyn std::fmt::Display| CliError::Wrong(format!("cannot be printed: {error}"));
-        let json = || {
-            let mut json = serde_json::to_string_pretty(found).map_err(|error| unprintable(&error))?;
-            json.push('\n');
-            Ok::<_, CliError>(say::json(&json))
-        };
-        Ok(match self.output {
-            None | Some(Format::Wide) => people(self),
-            Some(Format::Json) => json()?,
-            Some(Format::Yaml) => {
-                let yaml = serde_saphyr::to_string(found).map_err(|error| unprintable(&error))?;
-                if text::lines(&yaml) == yaml {
-                    yaml
-                } else {
-                    // JSON is YAML as well, and every character has an escape in it.
-                    json()?
-                }
-            }
-            Some(Format::Name) => names().iter().map(|name| text::line(name) + "\n").collect(),
-        })
+    /// What tables for people are like.
+    pub fn layout(&self) -> Layout {
+        Layout {
+            is_wide: self.output.as_ref().is_some_and(Format::is_wide),
+            no_headers: self.no_headers,
+        }
     }
 
-    /// Whether everything is shown.
-    pub fn is_wide(self) -> bool {
-        self.output == Some(Format::Wide)
+    /// Whether it is printed for people.
+    pub fn is_text(&self) -> bool {
+        self.output.as_ref().is_none_or(Format::is_wide)
     }
 }
 
@@ -147,7 +128,7 @@ pub struct Table {
 
 impl Table {
     /// A table that is indented, with these heads unless they are not wanted.
-    pub fn new<const N: usize>(indent: usize, heads: [&str; N], output: OutputArgs) -> Self {
+    pub fn new<const N: usize>(indent: usize, heads: [&str; N], output: Layout) -> Self {
         let rows = if output.no_headers {
             Vec::new()
         } else {
@@ -204,10 +185,11 @@ fn painted(line: &str, row: &[Cell]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::say;
 
     #[test]
     fn colours_take_no_room_in_a_table() {
-        let mut table = Table::new(2, ["NODE", "REASON", "MESSAGE"], OutputArgs::default());
+        let mut table = Table::new(2, ["NODE", "REASON", "MESSAGE"], Layout::default());
         table.row([
             "a".into(),
             Cell::painted("Done", of_reason(Reason::Done)),
@@ -223,7 +205,7 @@ mod tests {
 
     #[test]
     fn wide_letters_take_their_room() {
-        let mut table = Table::new(0, ["NODE", "MESSAGE"], OutputArgs::default());
+        let mut table = Table::new(0, ["NODE", "MESSAGE"], Layout::default());
         table.row(["a".into(), "\u{65e5}\u{672c}".into()]);
         table.row(["\u{65e5}\u{672c}\u{8a9e}".into(), "x".into()]);
         assert_eq!(
@@ -234,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_cell_is_painted_where_it_stands() {
-        let mut table = Table::new(0, ["MESSAGE", "STEP"], OutputArgs::default());
+        let mut table = Table::new(0, ["MESSAGE", "STEP"], Layout::default());
         table.row([" Done, says a rule ".into(), Cell::painted("Done", good())]);
         let printed = say::printable(&table.text());
         assert!(
@@ -246,7 +228,7 @@ mod tests {
     #[test]
     fn words_of_any_width_stay_on_their_line() {
         let long = "word ".repeat(40_000);
-        let mut table = Table::new(0, ["MESSAGE", "NODE"], OutputArgs::default());
+        let mut table = Table::new(0, ["MESSAGE", "NODE"], Layout::default());
         table.row([long.as_str().into(), "a".into()]);
         assert_eq!(table.text().lines().count(), 2);
     }

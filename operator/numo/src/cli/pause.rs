@@ -29,6 +29,14 @@ pub struct PauseArgs {
     object: ObjectArg,
 }
 
+#[cfg(test)]
+impl PauseArgs {
+    /// How the cluster is reached, and the namespace.
+    pub fn given(self) -> (ClusterArgs, Option<String>) {
+        (self.cluster, self.namespace)
+    }
+}
+
 /// Sets the annotation, or takes it away.
 pub async fn set_suspended(args: PauseArgs, suspended: bool) -> Result<(), CliError> {
     let verb = if suspended { "pause" } else { "resume" };
@@ -47,7 +55,8 @@ pub async fn set_suspended(args: PauseArgs, suspended: bool) -> Result<(), CliEr
         }
         (false, None, false) => {
             return Err(CliError::Usage(format!(
-                "{name} is not paused; `numo explain {name}` says what it waits for"
+                "{name} is not paused; `numo explain {name}{}` says what it waits for",
+                found.place()
             )));
         }
         _ => {}
@@ -62,13 +71,13 @@ pub async fn set_suspended(args: PauseArgs, suspended: bool) -> Result<(), CliEr
         patch: json!({"metadata": {"annotations": {marks::SUSPEND: value}}}),
     };
     let api = watch::api(&connection.write, found.kind, found.namespace());
-    speaker.write(&api, change).await?;
-    let suffix = args.say.suffix();
-    if suspended {
-        println!("{name} paused: no further node of it begins; clean-up that is under way goes on{suffix}");
+    let written = speaker.write(&api, change).await?;
+    let message = if suspended {
+        format!("{name} paused: no further node of it begins; clean-up that is under way goes on")
     } else {
-        println!("{name} resumed{suffix}");
-    }
+        format!("{name} resumed")
+    };
+    args.say.print(written, message)?;
     live::say_idle(&connection).await;
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! `numo reference`: the reference pages of the docs, made from the code. A test compares them with what is checked in.
 
-use super::error::CliError;
+use super::{error::CliError, help};
 use crate::shell::metrics;
 use clap::{Arg, Args, Command};
 use numo_api::{Reason, words::WORDS};
@@ -14,14 +14,14 @@ const MADE: &str = "<!-- Made from the code by `numo reference`; edit the code i
 #[derive(Debug, Args)]
 pub struct ReferenceArgs {
     /// Folder that the pages are written into
-    #[arg(long, value_name = "FOLDER")]
-    output: PathBuf,
+    #[arg(long, value_name = "DIR", alias = "output")]
+    directory: PathBuf,
 }
 
 /// Writes the pages.
 pub fn reference(args: &ReferenceArgs, command: &Command) -> Result<(), CliError> {
     for (name, page) in pages(command) {
-        let path = args.output.join(name);
+        let path = args.directory.join(name);
         std::fs::write(&path, page).map_err(|source| CliError::File { path, source })?;
     }
     Ok(())
@@ -98,11 +98,32 @@ fn verbs(command: &Command) -> String {
     );
     let mut root = command.clone();
     root.build();
-    for verb in root
-        .get_subcommands()
-        .filter(|verb| !verb.is_hide_set() && verb.get_name() != "help")
-    {
-        verb_page(&mut page, verb, "numo", 2);
+    page += "\n## Ways to stop\n\nThe widest first; `numo help stopping` prints them. In each of them what is under way comes to its end, and \
+             what numo took is given back.\n\n| way | acts on | effect | undone by |\n|---|---|---|---|\n";
+    for way in &help::WAYS {
+        let undo = way.undo.split("; ").next().unwrap_or_default();
+        let more = cell(&way.undo.replacen(undo, "", 1));
+        let _ = std::writeln!(
+            page,
+            "| `{}` | {} | {} | `{undo}`{more} |",
+            way.name,
+            cell(way.on),
+            cell(way.effect)
+        );
+    }
+    page += "\n## Flags of every verb\n\nThey stand before the verb or after it; where one stands on both sides, the one after the verb \
+             counts. There is no `--cache-dir`: numo keeps nothing of a cluster on disk.\n\n\
+             | flag | what it is | default |\n|---|---|---|\n";
+    for one in root.get_arguments().filter(|one| one.is_global_set()) {
+        row(&mut page, one);
+    }
+    for (group, verbs) in help::GROUPS {
+        let _ = std::writeln!(page, "\n## {group}");
+        for name in verbs.iter().filter(|name| **name != "help") {
+            if let Some(verb) = root.find_subcommand(name) {
+                verb_page(&mut page, verb, "numo", 3);
+            }
+        }
     }
     page
 }
@@ -117,13 +138,19 @@ fn verb_page(page: &mut String, verb: &Command, before: &str, depth: usize) {
         .collect();
     // The flags of the operator are a page of their own.
     let is_operator = before == "numo" && verb.get_name() == "run";
-    if subs.is_empty() && !is_operator {
+    if subs.is_empty() {
         let usage = verb.clone().render_usage().to_string();
         let usage = usage.trim_start_matches("Usage: ");
         let _ = std::writeln!(page, "\n```text\n{usage}\n```\n");
-        arguments(page, verb);
-    } else if is_operator {
-        let _ = std::writeln!(page, "\nIts flags: [flags.md](flags.md).");
+        for (what, call) in help::examples(name.trim_start_matches("numo ")) {
+            let _ = std::writeln!(page, "- {what}: `{call}`");
+        }
+        page.push('\n');
+        if is_operator {
+            page.push_str("Its flags: [flags.md](flags.md).\n");
+        } else {
+            arguments(page, verb);
+        }
     }
     for sub in subs {
         verb_page(page, sub, &name, depth + 1);
@@ -133,21 +160,25 @@ fn verb_page(page: &mut String, verb: &Command, before: &str, depth: usize) {
 fn arguments(page: &mut String, verb: &Command) {
     let shown: Vec<&Arg> = verb
         .get_arguments()
-        .filter(|one| !one.is_hide_set() && one.get_id() != "help")
+        .filter(|one| !one.is_hide_set() && !one.is_global_set() && one.get_id() != "help")
         .collect();
     if shown.is_empty() {
         return;
     }
     page.push_str("| argument | what it is | default |\n|---|---|---|\n");
     for one in shown {
-        let _ = std::writeln!(
-            page,
-            "| `{}` | {} | {} |",
-            name_of(one),
-            help_of(one),
-            default_of(one)
-        );
+        row(page, one);
     }
+}
+
+fn row(page: &mut String, one: &Arg) {
+    let _ = std::writeln!(
+        page,
+        "| `{}` | {} | {} |",
+        name_of(one),
+        help_of(one),
+        default_of(one)
+    );
 }
 
 fn name_of(one: &Arg) -> String {
@@ -347,7 +378,7 @@ mod tests {
             let found = std::fs::read_to_string(folder.join(name)).unwrap_or_default();
             assert!(
                 found == page,
-                "operator/docs/reference/{name} is stale: run `cargo run -p numo -- reference --output operator/docs/reference`"
+                "operator/docs/reference/{name} is stale: run `cargo run -p numo -- reference --directory operator/docs/reference`"
             );
         }
     }

@@ -4,9 +4,10 @@
 use super::{
     cluster::ClusterArgs,
     error::{self, CliError},
+    given_back::GivenBack,
     live::settings,
     output::{OutputArgs, Table},
-    run::DEFAULT_NAMESPACE,
+    place::OperatorPlace,
     status::say_unseen,
     word::DryRun,
 };
@@ -66,9 +67,8 @@ pub struct ReleaseArgs {
     /// Say that no operator is to do it. (With one, delete its objects: it gives everything back by itself)
     #[arg(long, required = true)]
     offline: bool,
-    /// Namespace of the operator, where its leader lease is
-    #[arg(short, long, env = "NUMO_NAMESPACE", value_name = "NS", default_value = DEFAULT_NAMESPACE)]
-    namespace: String,
+    #[command(flatten)]
+    place: OperatorPlace,
     /// Take the leader lease from an operator that runs, and keep it for ten minutes: it is about to be uninstalled
     #[arg(long, env = "NUMO_TAKE_OVER")]
     take_over: bool,
@@ -95,6 +95,8 @@ pub struct ReleaseArgs {
 #[serde(rename_all = "camelCase")]
 struct Released {
     given_back: Vec<String>,
+    /// The same, field by field.
+    changed: Vec<GivenBack>,
     left: Vec<Left>,
     refused: Vec<String>,
 }
@@ -107,14 +109,15 @@ pub async fn release(args: ReleaseArgs) -> Result<(), CliError> {
                 .to_owned(),
         ));
     }
+    let namespace = args.place.namespace("release")?;
     let (connection, _) = args.cluster.connect("release").await?;
     let closed = if args.dry_run == DryRun::None || args.take_over {
         None
     } else {
-        keeps_leading(&connection, &args.namespace).await
+        keeps_leading(&connection, &namespace).await
     };
     let (fence, candidate) = if args.dry_run == DryRun::None {
-        let (fence, candidate) = lead(&connection, &args).await?;
+        let (fence, candidate) = lead(&connection, &namespace, args.take_over).await?;
         (Some(fence), Some(candidate))
     } else {
         (None, None)
@@ -122,12 +125,12 @@ pub async fn release(args: ReleaseArgs) -> Result<(), CliError> {
     let timeout = Duration::from_secs(args.timeout_seconds);
     let released = give_back_all(&connection, fence.as_ref(), timeout).await?;
     if let Some(candidate) = candidate.filter(|_| args.take_over) {
-        let doing = format!("Lease {}/{LEADER_LEASE}", args.namespace);
+        let doing = format!("Lease {namespace}/{LEADER_LEASE}");
         candidate.hold_on(HELD_SECONDS).await.map_err(error::api(doing))?;
     }
     say(&released, &args)?;
     match closed {
-        Some(holder) => Err(stop_first(&args.namespace, Some(&holder))),
+        Some(holder) => Err(stop_first(&namespace, Some(&holder))),
         None => Ok(()),
     }
 }
@@ -140,6 +143,7 @@ async fn give_back_all(
 ) -> Result<Released, CliError> {
     let mut released = Released {
         given_back: Vec::new(),
+        changed: Vec::new(),
         left: Vec::new(),
         refused: Vec::new(),
     };
@@ -222,20 +226,22 @@ fn waits(store: &Store) -> bool {
 }
 
 /// Takes the lead, so that no operator acts meanwhile.
-async fn lead(connection: &Connection, args: &ReleaseArgs) -> Result<(Fence, Candidate), CliError> {
-    if let Some(place) = leads_elsewhere(connection, &args.namespace).await {
+async fn lead(
+    connection: &Connection,
+    namespace: &str,
+    take_over: bool,
+) -> Result<(Fence, Candidate), CliError> {
+    if let Some(place) = leads_elsewhere(connection, namespace).await {
         return Err(CliError::Closed(format!(
-            "an operator leads in namespace {place}, and not in {}: say so with -n {place}",
-            args.namespace
+            "an operator leads in namespace {place}, and not in {namespace}: say so with --operator-namespace {place}"
         )));
     }
     // The lease is the lock, and it needs a place.
     let namespaces: Api<Namespace> = Api::all(connection.read.clone());
-    if matches!(namespaces.get_opt(&args.namespace).await, Ok(None)) {
+    if matches!(namespaces.get_opt(namespace).await, Ok(None)) {
         return Err(CliError::Usage(format!(
-            "namespace {} is not there, and the lock that keeps operators off needs one: name any that is, with \
-             `numo release --offline -n default`",
-            args.namespace
+            "namespace {namespace} is not there, and the lock that keeps operators off needs one: name any that is, with \
+             `numo release --offline --operator-namespace default`"
         )));
     }
     // Two of them must not take each other for themselves.
@@ -247,15 +253,15 @@ async fn lead(connection: &Connection, args: &ReleaseArgs) -> Result<(Fence, Can
     let candidate = || {
         Candidate::new(
             connection.write.clone(),
-            &args.namespace,
+            namespace,
             LEADER_LEASE,
             &identity,
             connection.clock.clone(),
         )
     };
-    let doing = format!("Lease {}/{LEADER_LEASE}", args.namespace);
+    let doing = format!("Lease {namespace}/{LEADER_LEASE}");
     let mut leading = candidate();
-    if args.take_over {
+    if take_over {
         leading.seize().await.map_err(error::api(&doing))?;
     }
     let won = tokio::time::timeout(LEASE_PATIENCE, leading.try_win());
@@ -263,14 +269,14 @@ async fn lead(connection: &Connection, args: &ReleaseArgs) -> Result<(Fence, Can
         Ok(Ok(fence)) => fence,
         Ok(Err(error)) => return Err(error::api(doing)(error)),
         Err(_) => {
-            let holder = leader_of(connection, &args.namespace).await;
+            let holder = leader_of(connection, namespace).await;
             let holder = holder.as_ref().map(|(holder, _)| holder.as_str());
-            return Err(stop_first(&args.namespace, holder));
+            return Err(stop_first(namespace, holder));
         }
     };
     let keeping = fence.clone();
     tokio::spawn(async move { leading.keep(&keeping).await });
-    if args.take_over {
+    if take_over {
         // Who led writes until it sees that it leads no more, at most so long.
         tokio::time::sleep(RENEW_DEADLINE).await;
     }
@@ -318,6 +324,7 @@ async fn give_back(
                 }
                 let words = words(&action);
                 let Some(fence) = fence else {
+                    released.changed.push(GivenBack::of(&action));
                     released.given_back.push(words);
                     blocked.insert(chain);
                     continue;
@@ -331,6 +338,7 @@ async fn give_back(
                 match apply::apply(&connection.write, store, &action, now).await {
                     Ok(()) => {
                         eprintln!("numo: {words}");
+                        released.changed.push(GivenBack::of(&action));
                         released.given_back.push(words);
                         wrote = true;
                     }

@@ -139,8 +139,9 @@ pub async fn snapshot(args: SnapshotArgs) -> Result<(), CliError> {
 /// Writes a line of text to a file, or to stdout.
 fn write(path: &Path, text: &str) -> std::io::Result<()> {
     if path == Path::new("-") {
-        let mut out = std::io::stdout().lock();
-        return out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n"));
+        say::bytes(text.as_bytes());
+        say::bytes(b"\n");
+        return Ok(());
     }
     // Names and labels of a cluster are for who took it.
     let mut options = std::fs::OpenOptions::new();

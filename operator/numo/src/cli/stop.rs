@@ -7,6 +7,7 @@ use super::{
     error::{self, CliError},
     live, selector,
     word::{Change, SayArgs, Speaker},
+    written::Written,
 };
 use crate::shell::{client::Connection, project::Kind, watch};
 use clap::Args;
@@ -20,19 +21,45 @@ use numo_api::marks;
 use numo_core::{ledger, names};
 use serde_json::{Value, json};
 
-/// Arguments of `numo stop` and `numo start`.
+/// Arguments of `numo stop`.
 #[derive(Debug, Args)]
 pub struct StopArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
     #[command(flatten)]
     say: SayArgs,
-    /// A MutexBudget: only its nodes [default: all nodes of the cluster]
+    /// MutexBudget whose nodes are stopped [default: all nodes of the cluster]
     #[arg(value_name = "BUDGET", add = clap_complete::ArgValueCompleter::new(completion::budgets))]
     budget: Option<String>,
-    /// Only nodes with these labels, as kubectl selects them
+    /// Stop only nodes with these labels, as kubectl selects them
     #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "budget")]
     selector: Option<String>,
+}
+
+/// Arguments of `numo start`.
+#[derive(Debug, Args)]
+pub struct StartArgs {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
+    say: SayArgs,
+    /// MutexBudget whose nodes are started again [default: the stop of all nodes is ended]
+    #[arg(value_name = "BUDGET", add = clap_complete::ArgValueCompleter::new(completion::budgets))]
+    budget: Option<String>,
+    /// End the stop that was made with these labels: the same as `numo stop -l` had
+    #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "budget")]
+    selector: Option<String>,
+}
+
+impl From<StartArgs> for StopArgs {
+    fn from(args: StartArgs) -> Self {
+        Self {
+            cluster: args.cluster,
+            say: args.say,
+            budget: args.budget,
+            selector: args.selector,
+        }
+    }
 }
 
 /// Pauses or resumes a budget.
@@ -70,7 +97,7 @@ pub async fn set_paused(args: StopArgs, paused: bool) -> Result<(), CliError> {
     };
     refuse_none(&selected, &name, args.selector.as_deref())?;
     let speaker = Speaker::of(&connection, &args.say).await?;
-    if let Some(budget) = &found {
+    let written = if let Some(budget) = &found {
         let change = Change {
             resource: &watch::resource(Kind::MutexBudget),
             object: budget,
@@ -78,19 +105,17 @@ pub async fn set_paused(args: StopArgs, paused: bool) -> Result<(), CliError> {
             event: if paused { "Stopped" } else { "Started" },
             patch: json!({"spec": {"paused": paused}}),
         };
-        speaker.write(&api, change).await?;
+        speaker.write(&api, change).await?
     } else {
-        create(&speaker, &api, &name, &nodes).await?;
-    }
-    let suffix = args.say.suffix();
-    if paused {
+        create(&speaker, &api, &name, &nodes).await?
+    };
+    let message = if paused {
         let whom = selected.words();
-        println!(
-            "mutexbudget/{name} stopped: no node begins{whom}; clean-up that is under way goes on{suffix}"
-        );
+        format!("mutexbudget/{name} stopped: no node begins{whom}; clean-up that is under way goes on")
     } else {
-        println!("mutexbudget/{name} started{suffix}");
-    }
+        format!("mutexbudget/{name} started")
+    };
+    args.say.print(written, message)?;
     live::say_idle(&connection).await;
     Ok(())
 }
@@ -190,14 +215,15 @@ async fn create(
     api: &Api<DynamicObject>,
     name: &str,
     nodes: &Value,
-) -> Result<(), CliError> {
+) -> Result<Written, CliError> {
     let resource = watch::resource(Kind::MutexBudget);
     let word = speaker.word("stop");
+    let spec = json!({"nodeSelector": nodes, "maxUnavailable": "100%", "paused": true});
     let budget = json!({
         "apiVersion": resource.api_version,
         "kind": "MutexBudget",
         "metadata": {"name": name, "annotations": {marks::SAID: json!([word]).to_string()}},
-        "spec": {"nodeSelector": nodes, "maxUnavailable": "100%", "paused": true},
+        "spec": spec,
     });
     let params = speaker.params().force();
     if speaker.sends() {
@@ -207,7 +233,9 @@ async fn create(
             .map_err(error::api(format!("MutexBudget {name}")))?;
         speaker.tell(&resource, &made, "Stopped", &word).await;
     }
-    Ok(())
+    let object = DynamicObject::new(name, &resource);
+    let written = Written::of(&resource, &object, word, speaker.say.dry_run);
+    Ok(written.changed("/spec", Value::Null, spec))
 }
 
 /// Nodes that would stop.

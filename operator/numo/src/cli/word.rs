@@ -1,9 +1,13 @@
 //! What a person says to numo: who, why and when, kept on the object and told as an event. What it brings about is
 //! numo's to decide.
 
-use super::error::{self, CliError};
+pub use super::said::{DryRun, Word};
+use super::{
+    error::{self, CliError},
+    written::{self, Written},
+};
 use crate::shell::{client::Connection, events};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use jiff::Timestamp;
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::{
@@ -13,29 +17,15 @@ use kube::{
     discovery::ApiResource,
 };
 use numo_api::marks;
-use serde::{Deserialize, Serialize};
+use numo_cli::Format;
 use serde_json::{Value, json};
 
 /// Who manages the fields that the command line writes.
 const FIELD_MANAGER: &str = "numo-cli";
-/// Words that are kept on an object, the latest.
-const KEPT: usize = 10;
 /// How often a write is tried whose object changes meanwhile.
 const ATTEMPTS: usize = 5;
 /// Longest reason that is kept (characters).
 const REASON_MAX: usize = 512;
-
-/// How far a write goes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum DryRun {
-    /// It is written.
-    #[default]
-    None,
-    /// It is said, and not sent.
-    Client,
-    /// The API server judges it, and keeps nothing.
-    Server,
-}
 
 /// What every verb takes that writes.
 #[derive(Clone, Debug, Default, Args)]
@@ -46,56 +36,20 @@ pub struct SayArgs {
     /// Say what would be written (client), or have the API server judge it (server)
     #[arg(long, value_name = "HOW", default_value = "none", num_args = 0..=1, default_missing_value = "client")]
     pub dry_run: DryRun,
+    /// Format of the output: json, yaml, name, jsonpath=…; json has each field with its old and new value [default: for people]
+    #[arg(short, long, value_name = "FORMAT")]
+    pub output: Option<Format>,
 }
 
 impl SayArgs {
-    /// What is written after a line, as kubectl does.
-    pub const fn suffix(&self) -> &'static str {
-        match self.dry_run {
-            DryRun::None => "",
-            DryRun::Client => " (dry run)",
-            DryRun::Server => " (server dry run)",
-        }
-    }
-}
-
-/// Something a person said about an object.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Word {
-    /// When.
-    pub at: String,
-    /// The verb.
-    pub verb: String,
-    /// Who, as the API server knows them.
-    pub by: String,
-    /// Why.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-}
-
-impl Word {
-    /// In a sentence.
-    pub fn sentence(&self) -> String {
-        let why = self
-            .reason
-            .as_deref()
-            .map_or_else(String::new, |why| format!(": {why}"));
-        format!("{} by {}{why}", self.verb, self.by)
+    /// Prints what was written.
+    pub fn print(&self, written: Written, message: String) -> Result<(), CliError> {
+        written::print(written, message, self.output.as_ref())
     }
 
-    /// The words that are kept on an object, oldest first.
-    pub fn kept(annotation: Option<&String>) -> Vec<Self> {
-        annotation
-            .and_then(|text| serde_json::from_str(text).ok())
-            .unwrap_or_default()
-    }
-
-    /// The annotation with this word added.
-    fn added(&self, annotation: Option<&String>) -> String {
-        let mut all = Self::kept(annotation);
-        all.push(self.clone());
-        let from = all.len().saturating_sub(KEPT);
-        json!(all[from..]).to_string()
+    /// Whether the output is for people.
+    pub fn is_text(&self) -> bool {
+        self.output.as_ref().is_none_or(Format::is_wide)
     }
 }
 
@@ -184,8 +138,13 @@ impl<'a> Speaker<'a> {
         self.say.dry_run != DryRun::Client
     }
 
-    /// Writes the patch with the word, over what was read, and tells it.
-    pub async fn write(&self, api: &Api<DynamicObject>, change: Change<'_>) -> Result<(), CliError> {
+    /// Whether anything is kept of what is sent.
+    pub fn keeps(&self) -> bool {
+        self.say.dry_run == DryRun::None
+    }
+
+    /// Writes the patch with the word, over what was read, and tells it. What it has changed is for -o json.
+    pub async fn write(&self, api: &Api<DynamicObject>, change: Change<'_>) -> Result<Written, CliError> {
         let metadata = &change.object.metadata;
         let name = metadata.name.as_deref().unwrap_or_default();
         let word = self.word(change.verb);
@@ -219,7 +178,8 @@ impl<'a> Speaker<'a> {
         }
         self.tell(change.resource, change.object, change.event, &word)
             .await;
-        Ok(())
+        let written = Written::of(change.resource, change.object, word, self.say.dry_run);
+        Ok(written.patched(&read, &change.patch))
     }
 
     /// Tells it as an event on the object. That it was not told fails nothing.
@@ -284,25 +244,5 @@ mod tests {
         lay_over(&mut patch, &json!({"metadata": {"annotations": {"abort": null}}}));
         let wanted = json!({"metadata": {"uid": "u", "annotations": {"said": "x", "abort": null}}});
         assert_eq!(patch, wanted);
-    }
-
-    #[test]
-    fn the_latest_words_are_kept_and_nonsense_is_no_word() {
-        let word = |number: usize| Word {
-            at: number.to_string(),
-            verb: "pause".to_owned(),
-            by: "ada".to_owned(),
-            reason: None,
-        };
-        let mut kept = None;
-        for number in 0..KEPT + 3 {
-            kept = Some(word(number).added(kept.as_ref()));
-        }
-        let found = Word::kept(kept.as_ref());
-        assert_eq!(found.len(), KEPT);
-        assert_eq!(found.first().map(|word| word.at.as_str()), Some("3"));
-        let nonsense = "{".to_owned();
-        assert_eq!(Word::kept(Some(&nonsense)), []);
-        assert_eq!(Word::kept(Some(&word(1).added(Some(&nonsense)))).len(), 1);
     }
 }

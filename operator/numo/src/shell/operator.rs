@@ -67,7 +67,7 @@ pub enum OperatorError {
 }
 
 /// Oldest minor version of Kubernetes that is supported.
-const OLDEST_MINOR: u32 = 31;
+pub const OLDEST_MINOR: u32 = 31;
 /// How long the last events may take to be written when the operator stops.
 const LAST_EVENTS: Duration = Duration::from_secs(3);
 /// Name of the leader lease, in the operator's namespace.

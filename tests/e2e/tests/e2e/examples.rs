@@ -166,7 +166,7 @@ async fn every_example_is_accepted_and_valid() -> Result<()> {
             let budgets: Api<MutexBudget> = Api::all(stage.client.clone());
             let budgets = budgets.list(&ListParams::default()).await?.items;
             let seen = budgets.iter().all(|budget| budget.status.is_some());
-            let said = stage.say(&["status", "-o", "wide"]).await?;
+            let said = stage.say(&["status", "-A", "-o", "wide"]).await?;
             let maintained = said.contains("node02");
             Ok((validated && plans.len() >= 2 && seen && !budgets.is_empty() && maintained).then_some(()))
         })

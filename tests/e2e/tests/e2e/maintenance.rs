@@ -114,7 +114,7 @@ pub fn leases(stage: &Stage) -> Api<Lease> {
 }
 
 /// Waits until nothing of a maintenance is left on the node.
-async fn is_restored(stage: &Stage, name: &str) -> Result<()> {
+pub async fn is_restored(stage: &Stage, name: &str) -> Result<()> {
     stage
         .until(&format!("Node {name} is as it was"), 30, || async {
             let node = node(stage, name).await?;

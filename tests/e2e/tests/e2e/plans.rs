@@ -446,7 +446,7 @@ async fn a_failed_node_is_held_with_its_reason_and_goes_on() -> Result<()> {
         told.contains("JobFailed") && told.contains("exit code 3"),
         "{told}"
     );
-    let shown = stage.say(&["status"]).await?;
+    let shown = stage.say(&["status", "-A"]).await?;
     assert!(shown.contains("system-upgrade/k3s"), "{shown}");
     // A person mends it and says so.
     gate.open("mended")?;

@@ -63,8 +63,19 @@ async fn in_mid_run(world: WorldSpec, spec: Value, owner_is_gone: bool) -> Resul
     );
     let said = stage.call(&["release", "--offline", "--dry-run"]).await?;
     assert_eq!(said.code, Some(3), "it would be refused: {said:?}");
+    let said = stage
+        .call(&["release", "--offline", "--operator-namespace", "nowhere"])
+        .await?;
+    assert!(
+        said.code != Some(0) && said.err.contains("--operator-namespace "),
+        "{said:?}"
+    );
+    // -n is about objects: nobody takes it for the operator's.
     let said = stage.call(&["release", "--offline", "-n", "nowhere"]).await?;
-    assert!(said.code != Some(0) && said.err.contains("-n "), "{said:?}");
+    assert!(
+        said.code == Some(2) && said.err.contains("--operator-namespace nowhere"),
+        "{said:?}"
+    );
     let said = stage.call(&["release"]).await?;
     assert_eq!(said.code, Some(2), "without a word that it is meant: {said:?}");
 

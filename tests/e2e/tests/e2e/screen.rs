@@ -3,7 +3,6 @@
 use std::{num::NonZero, process::Stdio, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
-use numo_cluster::User;
 use numo_e2e::binary;
 use serde_json::json;
 use tokio::{
@@ -109,7 +108,7 @@ async fn a_run_is_followed_on_a_full_screen() -> Result<()> {
     let gate = Gate::new()?;
     let gated = rule("gated", json!({"jobSpec": job(&gate.wait())}));
     prepare(&stage, &[gated], json!({"order": "Name"})).await?;
-    let kubeconfig = stage.cluster.kubeconfig(User::Admin);
+    let kubeconfig = stage.terminal()?;
     let mut terminal = Terminal::open(&kubeconfig, "status -w")?;
     terminal
         .until("the run is shown", |shown| {
@@ -165,7 +164,7 @@ async fn a_small_terminal_says_how_much_it_hides() -> Result<()> {
     let gated = rule("gated", json!({"jobSpec": job(&gate.wait())}));
     prepare(&stage, &[gated], json!({"order": "Name"})).await?;
     stage.world.upgrade_to(NEW).await?;
-    let kubeconfig = stage.cluster.kubeconfig(User::Admin);
+    let kubeconfig = stage.terminal()?;
     let mut terminal = Terminal::open(&kubeconfig, "status -w -o wide")?;
     terminal
         .until("lines are cut", |shown| shown.contains("lines more; q ends it"))

@@ -124,7 +124,7 @@ async fn a_rival_in_mid_run_is_said_everywhere_and_a_cordon_of_numo_has_a_way_ba
         &["ForeignController", "numo skip worker-0", &scale],
     )
     .await?;
-    says(&stage, &["status"], &["ForeignController"]).await?;
+    says(&stage, &["status", "-A"], &["ForeignController"]).await?;
     says(
         &stage,
         &["doctor"],

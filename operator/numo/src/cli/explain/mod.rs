@@ -49,10 +49,10 @@ pub struct ExplainArgs {
     cluster: ClusterArgs,
     #[command(flatten)]
     output: OutputArgs,
-    /// Namespace of the object [default: all]
+    /// Namespace of the object [default: that of the kubeconfig's context]; a node has none, and all its owners are told of
     #[arg(short, long, value_name = "NS")]
     namespace: Option<String>,
-    /// Objects of all namespaces, as without --namespace
+    /// Objects of that name in all namespaces
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     all_namespaces: bool,
     /// Go on, and explain again what has changed
@@ -67,21 +67,24 @@ pub struct ExplainArgs {
 }
 
 /// Explains a node or an object.
-pub async fn explain(args: ExplainArgs) -> Result<(), CliError> {
+pub async fn explain(mut args: ExplainArgs) -> Result<(), CliError> {
     if args.object.what == Some(What::Reason) {
-        return print(&[reason(&args.object.name)?], Timestamp::UNIX_EPOCH, args.output);
+        return print(&[reason(&args.object.name)?], Timestamp::UNIX_EPOCH, &args.output);
     }
-    let (connection, _) = args.cluster.connect("explain").await?;
+    let (connection, default) = args.cluster.connect("explain").await?;
+    if !args.all_namespaces {
+        args.namespace.get_or_insert(default);
+    }
     if args.watch {
         let mut before = Vec::new();
         return live::follow(&connection, None, async |look| {
             see_pods(&connection, look, &args.object).await?;
             let found = explained(look, &args)?;
             if found != before {
-                if !before.is_empty() && args.output.output.is_none() {
+                if !before.is_empty() && args.output.is_text() {
                     println!("---");
                 }
-                print(&found, look.now, args.output)?;
+                print(&found, look.now, &args.output)?;
                 before = found;
             }
             Ok(true)
@@ -91,7 +94,7 @@ pub async fn explain(args: ExplainArgs) -> Result<(), CliError> {
     let mut look = live::look_by(&connection).await?;
     see_pods(&connection, &mut look, &args.object).await?;
     let found = explained(&look, &args)?;
-    print(&found, look.now, args.output)?;
+    print(&found, look.now, &args.output)?;
     say_unseen(&look.unseen);
     live::say_unmoved(look.idle.as_deref());
     let waits = found.iter().find_map(|one| one.ends_by.and(one.reason));
@@ -134,7 +137,7 @@ fn drained(look: &Look, object: &ObjectArg) -> Vec<String> {
     }
 }
 
-fn print(found: &[Explanation], now: Timestamp, output: OutputArgs) -> Result<(), CliError> {
+fn print(found: &[Explanation], now: Timestamp, output: &OutputArgs) -> Result<(), CliError> {
     output.print(
         &found,
         |_| {
@@ -163,7 +166,7 @@ fn explained(look: &Look, args: &ExplainArgs) -> Result<Vec<Explanation>, CliErr
     Err(live::hidden(&look.unseen, what).unwrap_or_else(|| not_found(look, args)))
 }
 
-/// Each object that is meant, explained: without a namespace there may be several of one name.
+/// Each object that is meant, explained: of all namespaces there may be several of one name.
 fn found(look: &Look, args: &ExplainArgs) -> Result<Vec<Explanation>, CliError> {
     let name = args.object.name.as_str();
     let in_namespace = |key: &Key| {
@@ -186,7 +189,7 @@ fn found(look: &Look, args: &ExplainArgs) -> Result<Vec<Explanation>, CliError> 
         }
         What::Maintenance => {
             let all = observed.maintenances.values();
-            let views = all.filter(|view| in_namespace(&view.owner.key));
+            let views = all.filter(|view| view.owner.key.name == name);
             views.map(|view| maintenance(look, view)).collect()
         }
         What::Rule => {
@@ -227,38 +230,61 @@ fn found(look: &Look, args: &ExplainArgs) -> Result<Vec<Explanation>, CliError> 
 fn not_found(look: &Look, args: &ExplainArgs) -> CliError {
     let name = args.object.name.as_str();
     let known = look.store.observed.nodes.keys().map(String::as_str);
-    match args.object.what {
+    let what = match args.object.what {
         // A name alone is a node's; who meant an owner is told so.
-        None => match owner_named(look, name) {
-            Some(what) => CliError::Usage(format!(
-                "found no node {name}, but {0}/{name}: `numo explain {0}/{name}`",
-                what.singular()
-            )),
-            None => error::no_node(name, known),
-        },
-        Some(What::Node) => error::no_node(name, known),
-        Some(what) => {
-            let place = args
-                .namespace
-                .as_ref()
-                .map_or_else(String::new, |namespace| format!(" in namespace {namespace}"));
-            let list = if what.is_owner() {
-                "`numo status` lists owners and the nodes that wait".to_owned()
-            } else {
-                let all = if what.is_namespaced() { " -A" } else { "" };
-                format!("list them with `kubectl get {}s{all}`", what.singular())
+        None => {
+            return match owner_named(look, name) {
+                Some((what, place)) => CliError::Usage(format!(
+                    "found no node {name}, but {0}/{name}: `numo explain {0}/{name}{place}`",
+                    what.singular()
+                )),
+                None => error::no_node(name, known),
             };
-            CliError::Usage(format!("found no {} {name}{place}; {list}", what.singular()))
         }
-    }
+        Some(What::Node) => return error::no_node(name, known),
+        Some(what) => what,
+    };
+    let place = args.namespace.as_ref().filter(|_| what.is_namespaced());
+    let place = place.map_or_else(String::new, |namespace| format!(" in namespace {namespace}"));
+    let elsewhere = namespaces(look, what, name);
+    let list = if !elsewhere.is_empty() {
+        let flags: Vec<String> = elsewhere
+            .iter()
+            .take(3)
+            .map(|namespace| format!("-n {namespace}"))
+            .collect();
+        format!("there is one by {}", flags.join(", "))
+    } else if what.is_owner() {
+        "`numo status -A` lists owners and the nodes that wait".to_owned()
+    } else {
+        let all = if what.is_namespaced() { " -A" } else { "" };
+        format!("list them with `kubectl get {}s{all}`", what.singular())
+    };
+    CliError::Usage(format!("found no {} {name}{place}; {list}", what.singular()))
 }
 
-/// The kind of an owner of that name, if there is one.
-fn owner_named(look: &Look, name: &str) -> Option<What> {
-    let owners = look.runs.iter().map(|(key, _)| (What::Run, key));
-    let owners = owners.chain(look.plans.iter().map(|(key, _)| (What::Plan, key)));
-    let maintenances = look.store.observed.maintenances.keys();
-    let maintenances = maintenances.map(|owner| (What::Maintenance, &owner.key));
-    let mut owners = owners.chain(maintenances);
-    owners.find(|(_, key)| key.name == name).map(|(what, _)| what)
+/// The namespaces that have an object of this name.
+fn namespaces(look: &Look, what: What, name: &str) -> Vec<String> {
+    let observed = &look.store.observed;
+    let mut all: Vec<&Key> = match what {
+        What::Run => look.runs.iter().map(|(key, _)| key).collect(),
+        What::Plan => look.plans.iter().map(|(key, _)| key).collect(),
+        What::Rule => look.store.rules().map(|(key, _)| key).collect(),
+        What::Target => observed.targets.values().map(|target| &target.key).collect(),
+        _ => Vec::new(),
+    };
+    all.retain(|key| key.name == name);
+    all.into_iter().map(|key| key.namespace.clone()).collect()
+}
+
+/// The kind of an owner of that name, if there is one, and the flag that names its namespace.
+fn owner_named(look: &Look, name: &str) -> Option<(What, String)> {
+    let place = |key: &Key| format!(" -n {}", key.namespace);
+    let mut owners = look.owners().filter(|(_, key, _)| key.name == name);
+    let owner = owners.next().map(|(what, key, _)| (what, place(key)));
+    owner.or_else(|| {
+        let mut maintenances = look.store.observed.maintenances.keys();
+        let is_there = maintenances.any(|owner| owner.key.name == name);
+        is_there.then(|| (What::Maintenance, String::new()))
+    })
 }

@@ -68,7 +68,7 @@ fn not_found(observed: &Observed, what: What, object: &ObjectArg, namespace: &st
     elsewhere.truncate(3);
     let elsewhere: Vec<&str> = elsewhere.iter().map(|key| key.namespace.as_str()).collect();
     let hint = if elsewhere.is_empty() {
-        "`numo status` lists all, -f FILE previews a manifest".to_owned()
+        "`numo status -A` lists all, -f FILE previews a manifest".to_owned()
     } else {
         format!("there is one by -n {}", elsewhere.join(", -n "))
     };

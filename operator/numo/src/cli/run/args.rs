@@ -1,7 +1,7 @@
 //! The flags of `numo run`, and the variables that stand for them.
 
 use crate::{
-    cli::{cluster::KubeconfigArgs, error::CliError},
+    cli::{cluster::ClusterArgs, error::CliError},
     shell::told,
 };
 use clap::{Args, ValueEnum};
@@ -20,9 +20,9 @@ pub const REGISTRIES_ON_LOOPBACK: &str = "NUMO_REGISTRIES_ON_LOOPBACK";
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub struct RunArgs {
     #[command(flatten)]
-    pub(super) cluster: KubeconfigArgs,
+    pub(super) cluster: ClusterArgs,
     /// Namespace of the operator: of its lease, and where MutexRunConfigs are watched
-    #[arg(short, long, env = "NUMO_NAMESPACE", value_name = "NS", default_value = DEFAULT_NAMESPACE)]
+    #[arg(long, env = "NUMO_NAMESPACE", value_name = "NS", default_value = DEFAULT_NAMESPACE, short_alias = 'n')]
     pub(super) namespace: String,
     /// ServiceAccount of the operator in that namespace: no rule may run a Job as it
     #[arg(

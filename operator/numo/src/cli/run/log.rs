@@ -50,6 +50,23 @@ pub(super) fn start_log(args: &RunArgs) -> Result<(), CliError> {
     started.map_err(|error| CliError::Wrong(format!("cannot log: {error}")))
 }
 
+/// From this level of `-v` on each request is logged.
+const REQUESTS: u8 = 6;
+
+/// Logs what a verb of a person does, as `-v` asks for it. Never more of a request than what it asks for and what came of it: bodies and
+/// headers have credentials in them.
+pub fn start_verbose(level: u8) {
+    let filter = match level {
+        0 => return,
+        1..REQUESTS => "warn,numo=info",
+        _ => "warn,numo=debug,kube_client=debug",
+    };
+    let filter = tracing_subscriber::EnvFilter::new(filter);
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false);
+    // Somebody who logs already is as good.
+    let _ = builder.with_writer(|| Log).try_init();
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,7 +4,10 @@ mod args;
 mod log;
 mod signers;
 
-pub use self::args::{DEFAULT_NAMESPACE, REGISTRIES_ON_LOOPBACK, RunArgs};
+pub use self::{
+    args::{DEFAULT_NAMESPACE, REGISTRIES_ON_LOOPBACK, RunArgs},
+    log::start_verbose,
+};
 
 use self::{
     log::start_log,
@@ -35,6 +38,19 @@ use std::{
     path::{Path, PathBuf},
 };
 use tokio::sync::watch;
+
+#[cfg(test)]
+impl RunArgs {
+    /// How the cluster is reached.
+    pub fn cluster(&self) -> &crate::cli::ClusterArgs {
+        &self.cluster
+    }
+
+    /// The operator's namespace.
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+}
 
 /// Runs the operator until SIGTERM or SIGINT.
 pub async fn run(args: RunArgs) -> Result<(), CliError> {

@@ -2,7 +2,7 @@
 
 use crate::cli::{
     live::Look,
-    output::{self, Cell, OutputArgs, Table},
+    output::{self, Cell, Layout, Table},
 };
 use numo_core::ledger::Ledger;
 use serde::Serialize;
@@ -74,15 +74,15 @@ impl BudgetLine {
 }
 
 /// The table; nothing where no budget could hold a node, unless all is asked for.
-pub(super) fn used(lines: &[BudgetLine], output: OutputArgs) -> String {
+pub(super) fn used(lines: &[BudgetLine], output: Layout) -> String {
     let shown: Vec<&BudgetLine> = lines
         .iter()
-        .filter(|line| output.is_wide() || !line.is_idle())
+        .filter(|line| output.is_wide || !line.is_idle())
         .collect();
     if shown.is_empty() {
         return String::new();
     }
-    let (who, which) = if output.is_wide() {
+    let (who, which) = if output.is_wide {
         ("UNAVAILABLE", "SELECTOR")
     } else {
         ("", "")
@@ -104,7 +104,7 @@ pub(super) fn used(lines: &[BudgetLine], output: OutputArgs) -> String {
             .group_by
             .as_ref()
             .map_or_else(|| "-".to_owned(), |key| format!("{key}={}", line.group));
-        let (unavailable, selector) = if output.is_wide() {
+        let (unavailable, selector) = if output.is_wide {
             (line.unavailable.join(","), line.node_selector.to_string())
         } else {
             (String::new(), String::new())
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn a_stop_that_is_over_stands_below_no_status() {
-        let plain = OutputArgs::default();
+        let plain = Layout::default();
         assert_eq!(used(&[line("stop", "100%", false)], plain), "");
         let all = [
             line("stop", "100%", true),

@@ -3,7 +3,7 @@
 use super::message::SHOWN;
 use crate::cli::{
     live::{self, Look},
-    output::{self, Cell, OutputArgs, Table},
+    output::{self, Cell, Layout, Table},
 };
 use numo_api::Reason;
 use numo_core::left;
@@ -46,8 +46,8 @@ pub(super) fn left_behind(look: &Look) -> Vec<LeftLine> {
         .collect()
 }
 
-pub(super) fn shown_left(lines: &[LeftLine], output: OutputArgs) -> String {
-    let shown = if output.is_wide() { usize::MAX } else { SHOWN };
+pub(super) fn shown_left(lines: &[LeftLine], output: Layout) -> String {
+    let shown = if output.is_wide { usize::MAX } else { SHOWN };
     let mut table = Table::new(
         0,
         ["LEFT BEHIND", "MARK", "REASON", "OWNER", "WOULD-ROLL"],

@@ -3,7 +3,7 @@
 use super::message::shortened;
 use crate::cli::{
     live::{Look, ago, maintenance_words},
-    output::{self, Cell, OutputArgs, Table},
+    output::{self, Cell, Layout, Table},
 };
 use numo_api::Reason;
 use numo_core::observed::MaintenanceView;
@@ -46,7 +46,7 @@ impl MaintenanceLine {
     }
 }
 
-pub(super) fn maintained(lines: &[MaintenanceLine], look: &Look, output: OutputArgs) -> String {
+pub(super) fn maintained(lines: &[MaintenanceLine], look: &Look, output: Layout) -> String {
     let heads = [
         "MAINTENANCE",
         "NODE",

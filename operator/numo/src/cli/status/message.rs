@@ -1,6 +1,6 @@
 //! How much a table shows without `-o wide`.
 
-use crate::cli::output::OutputArgs;
+use crate::cli::output::Layout;
 
 /// Letters of a message that a table shows without `-o wide`.
 const MESSAGE_SHOWN: usize = 120;
@@ -9,8 +9,8 @@ const MESSAGE_SHOWN: usize = 120;
 pub(super) const SHOWN: usize = 50;
 
 /// A message as a table has it: all of it with `-o wide`, as `explain` has it.
-pub(super) fn shortened(message: &str, output: OutputArgs) -> String {
-    if output.is_wide() || message.chars().count() <= MESSAGE_SHOWN {
+pub(super) fn shortened(message: &str, output: Layout) -> String {
+    if output.is_wide || message.chars().count() <= MESSAGE_SHOWN {
         return message.to_owned();
     }
     let short: String = message.chars().take(MESSAGE_SHOWN - 1).collect();

@@ -11,14 +11,16 @@ use self::picture::{Picture, Selection};
 use crate::cli::{
     cluster::ClusterArgs,
     completion,
-    error::CliError,
+    error::{self, CliError},
     live,
-    object::ObjectArg,
-    output::{self, Format, OutputArgs, paint},
-    say, screen,
+    object::{ObjectArg, What},
+    output::{self, OutputArgs, paint},
+    say, screen, selector,
 };
+use crate::shell::{client::Connection, watch as watched};
 use clap::Args;
-use std::fmt::Write as _;
+use kube::api::ListParams;
+use std::{collections::BTreeSet, fmt::Write as _};
 
 /// Arguments of `numo status`.
 #[derive(Debug, Args)]
@@ -27,12 +29,15 @@ pub struct StatusArgs {
     cluster: ClusterArgs,
     #[command(flatten)]
     output: OutputArgs,
-    /// Only owners of this namespace [default: all]
+    /// Namespace of the owners [default: that of the kubeconfig's context]; NodeMaintenances and MutexBudgets have none
     #[arg(short, long, value_name = "NS")]
     namespace: Option<String>,
-    /// Owners of all namespaces, as without --namespace
+    /// Owners of all namespaces
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     all_namespaces: bool,
+    /// Only owners with these labels, as kubectl selects them
+    #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "object")]
+    selector: Option<String>,
     /// Go on, and show what changes: on a terminal full-screen (q ends it)
     #[arg(short, long)]
     watch: bool,
@@ -51,19 +56,26 @@ pub async fn status(args: StatusArgs) -> Result<(), CliError> {
             what.singular()
         )));
     }
-    let (connection, _) = args.cluster.connect("status").await?;
+    if let Some(given) = &args.selector {
+        selector::parse(given).map_err(CliError::Usage)?;
+    }
+    let (connection, default) = args.cluster.connect("status").await?;
     let selection = Selection {
-        namespace: args.namespace.as_deref(),
+        namespace: Some(args.namespace.as_deref().unwrap_or(&default)).filter(|_| !args.all_namespaces),
         what: args.object.as_ref().and_then(|object| object.what),
         name: args.object.as_ref().map(|object| object.name.as_str()),
+        labelled: match &args.selector {
+            Some(given) => Some(owners_with(&connection, given).await?),
+            None => None,
+        },
     };
     if args.watch {
-        return watch(&connection, &selection, args.output).await;
+        return watch(&connection, &selection, &args.output).await;
     }
     let look = live::look_by(&connection).await?;
     let picture = Picture::of(&look, &selection);
-    picture.check(&selection)?;
-    picture.print(&look, args.output)?;
+    picture.check(&look, &selection)?;
+    picture.print(&look, &args.output)?;
     say_unseen(&picture.unseen);
     live::say_unmoved(picture.idle.as_deref());
     Ok(())
@@ -71,15 +83,15 @@ pub async fn status(args: StatusArgs) -> Result<(), CliError> {
 
 /// On a terminal the whole screen; else each picture that differs from the one before it.
 async fn watch(
-    connection: &crate::shell::client::Connection,
+    connection: &Connection,
     selection: &Selection<'_>,
-    output: OutputArgs,
+    output: &OutputArgs,
 ) -> Result<(), CliError> {
-    if output.output.is_none_or(|format| format == Format::Wide) && screen::is_there() {
+    if output.is_text() && screen::is_there() {
         let mut screen = screen::Screen::open()?;
         return live::follow(connection, Some(screen::TICK), async |look| {
             let picture = Picture::of(look, selection);
-            let mut text = picture.text(look, output);
+            let mut text = picture.text(look, output.layout());
             for unseen in &picture.unseen {
                 let _ = writeln!(text, "could not see {unseen}");
             }
@@ -97,7 +109,7 @@ async fn watch(
     live::follow(connection, None, async |look| {
         let picture = Picture::of(look, selection);
         if before.is_none() {
-            picture.check(selection)?;
+            picture.check(look, selection)?;
             say_unseen(&picture.unseen);
         }
         if before
@@ -107,7 +119,7 @@ async fn watch(
             live::say_unmoved(picture.idle.as_deref());
         }
         if before.as_ref() != Some(&picture) {
-            if before.is_some() && output.output.is_none() {
+            if before.is_some() && output.is_text() {
                 println!("---");
             }
             picture.print(look, output)?;
@@ -116,6 +128,24 @@ async fn watch(
         Ok(true)
     })
     .await
+}
+
+/// The uids of the owners that have these labels. Kinds that are not served, or may not be seen, have none.
+async fn owners_with(connection: &Connection, labels: &str) -> Result<BTreeSet<String>, CliError> {
+    let params = ListParams::default().labels(labels);
+    let mut found = BTreeSet::new();
+    let owners = What::ALL.into_iter().filter(|what| what.is_owner());
+    for kind in owners.flat_map(What::kinds) {
+        match watched::api(&connection.read, *kind, "")
+            .list_metadata(&params)
+            .await
+        {
+            Ok(list) => found.extend(list.items.into_iter().filter_map(|one| one.metadata.uid)),
+            Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => {}
+            Err(error) => return Err(error::api("owners with these labels")(error)),
+        }
+    }
+    Ok(found)
 }
 
 /// What could not be seen is talk, not data.

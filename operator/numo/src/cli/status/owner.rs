@@ -4,7 +4,7 @@ use super::message::{SHOWN, shortened};
 use crate::{
     cli::{
         live::{self, Look, ago},
-        output::{self, Cell, OutputArgs, Table, paint},
+        output::{self, Cell, Layout, Table, paint},
     },
     frontends::standing::Standing,
 };
@@ -172,7 +172,7 @@ impl OwnerLine {
         }
     }
 
-    pub(super) fn text(&self, look: &Look, output: OutputArgs) -> String {
+    pub(super) fn text(&self, look: &Look, output: Layout) -> String {
         let mut text = String::new();
         let _ = writeln!(
             text,
@@ -206,7 +206,7 @@ impl OwnerLine {
         text
     }
 
-    fn write_pools(&self, text: &mut String, output: OutputArgs) {
+    fn write_pools(&self, text: &mut String, output: Layout) {
         if self.pools.is_empty() {
             return;
         }
@@ -229,10 +229,10 @@ impl OwnerLine {
     }
 
     /// Nodes that are not done, as many as are shown.
-    fn write_behind(&self, text: &mut String, look: &Look, output: OutputArgs) {
-        let shown = if output.is_wide() { usize::MAX } else { SHOWN };
+    fn write_behind(&self, text: &mut String, look: &Look, output: Layout) {
+        let shown = if output.is_wide { usize::MAX } else { SHOWN };
         if !self.behind.is_empty() {
-            let change = if output.is_wide() { "NODECHANGE" } else { "" };
+            let change = if output.is_wide { "NODECHANGE" } else { "" };
             let mut table = Table::new(
                 2,
                 ["NODE", "POOL", "STEP", "SINCE", "REASON", "MESSAGE", change],
@@ -244,7 +244,7 @@ impl OwnerLine {
                 } else {
                     node.pool.as_str()
                 };
-                let change = node.change.as_deref().filter(|_| output.is_wide());
+                let change = node.change.as_deref().filter(|_| output.is_wide);
                 table.row([
                     node.name.as_str().into(),
                     pool.into(),

@@ -10,10 +10,11 @@ use crate::cli::{
     error::CliError,
     live::{self, Look, plan_words, said},
     object::What,
-    output::OutputArgs,
+    output::{Layout, OutputArgs},
 };
 use numo_core::observed::Key;
 use serde::Serialize;
+use std::collections::BTreeSet;
 
 /// All that is shown.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -36,13 +37,28 @@ pub(super) struct Selection<'a> {
     pub(super) namespace: Option<&'a str>,
     pub(super) what: Option<What>,
     pub(super) name: Option<&'a str>,
+    /// uids of the owners that have the labels that are asked for, if any are.
+    pub(super) labelled: Option<BTreeSet<String>>,
 }
 
 impl Selection<'_> {
-    fn takes(&self, what: What, key: &Key) -> bool {
-        let of_kind = self.what.is_none_or(|wanted| wanted == what);
-        let of_namespace = self.namespace.is_none_or(|namespace| key.namespace == namespace);
-        of_kind && of_namespace && self.name.is_none_or(|name| key.name == name)
+    fn takes(&self, what: What, key: &Key, uid: &str) -> bool {
+        self.takes_anywhere(what, key, uid)
+            && (!what.is_namespaced() || self.namespace.is_none_or(|namespace| key.namespace == namespace))
+    }
+
+    /// Whether it would be taken if the namespace were not asked for.
+    fn takes_anywhere(&self, what: What, key: &Key, uid: &str) -> bool {
+        self.what.is_none_or(|wanted| wanted == what)
+            && self.name.is_none_or(|name| key.name == name)
+            && self.labelled.as_ref().is_none_or(|all| all.contains(uid))
+    }
+
+    /// Namespaces that have what is asked for.
+    fn elsewhere(&self, look: &Look) -> BTreeSet<String> {
+        let owners = look.owners();
+        let taken = owners.filter(|(what, key, uid)| self.takes_anywhere(*what, key, uid));
+        taken.map(|(_, key, _)| key.namespace.clone()).collect()
     }
 }
 
@@ -51,11 +67,11 @@ impl Picture {
         let runs = look
             .runs
             .iter()
-            .filter(|(key, _)| selection.takes(What::Run, key));
+            .filter(|(key, _)| selection.takes(What::Run, key, look.uid_of_run(key)));
         let plans = look
             .plans
             .iter()
-            .filter(|(key, _)| selection.takes(What::Plan, key));
+            .filter(|(key, _)| selection.takes(What::Plan, key, look.uid_of_plan(key)));
         let runs = runs.map(|(key, decision)| {
             OwnerLine::of(
                 look,
@@ -75,7 +91,8 @@ impl Picture {
             )
         });
         let maintenances = look.store.observed.maintenances.values();
-        let maintenances = maintenances.filter(|view| selection.takes(What::Maintenance, &view.owner.key));
+        let maintenances =
+            maintenances.filter(|view| selection.takes(What::Maintenance, &view.owner.key, &view.uid));
         Self {
             owners: runs.chain(plans).collect(),
             maintenances: maintenances.map(|view| MaintenanceLine::of(look, view)).collect(),
@@ -87,7 +104,7 @@ impl Picture {
     }
 
     /// Something that was asked for and is not there.
-    pub(super) fn check(&self, selection: &Selection<'_>) -> Result<(), CliError> {
+    pub(super) fn check(&self, look: &Look, selection: &Selection<'_>) -> Result<(), CliError> {
         if !self.owners.is_empty() || !self.maintenances.is_empty() {
             return Ok(());
         }
@@ -101,13 +118,28 @@ impl Picture {
         let kinds = selection
             .what
             .map_or("MutexRunConfig, Plan or NodeMaintenance", What::singular);
+        let elsewhere: Vec<String> = selection
+            .elsewhere(look)
+            .into_iter()
+            .take(3)
+            .map(|namespace| format!("-n {namespace}"))
+            .collect();
+        let there = if elsewhere.is_empty() {
+            "`numo status -A` lists all".to_owned()
+        } else {
+            format!("found by {}, and by `numo status -A`", elsewhere.join(", "))
+        };
         match selection.name {
             Some(name) => Err(CliError::Usage(format!(
-                "found no {kinds} {name}{place}; `numo status` lists all, `numo explain NODE` takes a node"
+                "found no {kinds} {name}{place}; {there}, `numo explain NODE` takes a node"
             ))),
-            None if selection.namespace.is_some() || selection.what.is_some() => Err(CliError::Usage(
-                format!("found no {kinds}{place}; `numo status` lists all"),
-            )),
+            None if selection.what.is_some() => {
+                Err(CliError::Usage(format!("found no {kinds}{place}; {there}")))
+            }
+            None if selection.labelled.is_some() || !elsewhere.is_empty() => {
+                eprintln!("numo: found no {kinds}{place}; {there}");
+                Ok(())
+            }
             None => {
                 if !self.left_behind.is_empty() {
                     return Ok(());
@@ -121,8 +153,8 @@ impl Picture {
         }
     }
 
-    pub(super) fn print(&self, look: &Look, output: OutputArgs) -> Result<(), CliError> {
-        output.print(self, |output| self.text(look, output), || self.names())
+    pub(super) fn print(&self, look: &Look, output: &OutputArgs) -> Result<(), CliError> {
+        output.print(self, |layout| self.text(look, layout), || self.names())
     }
 
     fn names(&self) -> Vec<String> {
@@ -141,7 +173,7 @@ impl Picture {
         owners.chain(maintenances).collect()
     }
 
-    pub(super) fn text(&self, look: &Look, output: OutputArgs) -> String {
+    pub(super) fn text(&self, look: &Look, output: Layout) -> String {
         let mut parts: Vec<String> = self.owners.iter().map(|owner| owner.text(look, output)).collect();
         if !self.maintenances.is_empty() {
             parts.push(maintained(&self.maintenances, look, output));

@@ -26,7 +26,7 @@ use self::{
     leader::{leader, turned_away},
     left_behind::left_behind,
     networks::networks,
-    objects::{bindings, rules, runs},
+    objects::{bindings, plans, rules, runs},
     permissions::{permissions, token_policies},
     plan_writers::writers_of_plans,
     registries::{registries, signatures},
@@ -71,6 +71,8 @@ pub async fn examine(connection: &Connection, namespace: &str, artifacts: Artifa
     bindings(connection, &mut found).await;
     found.check = "Runs";
     runs(connection, &mut found).await;
+    found.check = "Plans";
+    plans(connection, &mut found).await;
     found.check = "Signatures";
     signatures(connection, namespace, &mut found).await;
     found.check = "Networks";

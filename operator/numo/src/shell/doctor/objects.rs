@@ -8,7 +8,8 @@ use crate::shell::{
     watched::{self, Object},
 };
 use kube::{Api, ResourceExt, api::ListParams};
-use numo_api::{Condition, MutexBinding, MutexRule, MutexRunConfig, conditions::types};
+use numo_api::{Condition, MutexBinding, MutexRule, MutexRunConfig, Reason, conditions::types};
+use serde_json::Value;
 
 /// All rules.
 pub(super) async fn rules(connection: &Connection, found: &mut Findings) -> Vec<MutexRule> {
@@ -136,8 +137,58 @@ pub(super) async fn runs(connection: &Connection, found: &mut Findings) {
     }
 }
 
+/// All Plans: one that selects no node is Complete, as system-upgrade-controller has it, and upgrades nothing.
+pub(super) async fn plans(connection: &Connection, found: &mut Findings) {
+    let list = match watch::api(&connection.read, Kind::Plan, "")
+        .list(&ListParams::default())
+        .await
+    {
+        Ok(list) => list.items,
+        Err(kube::Error::Api(status)) if status.code == 404 => return,
+        Err(error) => return found.unknown("Plans", &error),
+    };
+    for plan in list.iter().filter(|plan| selects_nobody(&plan.data)) {
+        let (namespace, name) = (plan.namespace().unwrap_or_default(), plan.name_any());
+        found.note(
+            format!("Plan {namespace}/{name} selects no node: its spec.nodeSelector matches none, so it upgrades nothing"),
+            format!(
+                "compare the selector with kubectl get nodes --show-labels: kubectl -n {namespace} edit plans.upgrade.cattle.io {name}"
+            ),
+        );
+    }
+}
+
+/// Whether numo says of a Plan that it has no nodes.
+fn selects_nobody(plan: &Value) -> bool {
+    let conditions = plan.pointer("/status/conditions").and_then(Value::as_array);
+    let mut conditions = conditions.into_iter().flatten();
+    conditions.any(|one| {
+        let is = |field: &str, wanted: &str| one.get(field).and_then(Value::as_str) == Some(wanted);
+        is("type", types::READY) && is("reason", Reason::NoNodes.name())
+    })
+}
+
 /// What numo says of a rule.
 pub(super) fn readiness(rule: &MutexRule) -> Option<&Condition> {
     let mut conditions = rule.status.iter().flat_map(|status| &status.conditions);
     conditions.rfind(|one| one.type_ == "Ready")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_plan_without_nodes_is_told_from_one_that_is_done() {
+        let plan = |type_: &str, reason: &str| {
+            json!({"status": {"conditions": [
+                {"type": "Complete", "status": "True", "reason": "Complete"}, {"type": type_, "reason": reason},
+            ]}})
+        };
+        assert!(selects_nobody(&plan("Ready", "NoNodes")));
+        assert!(!selects_nobody(&plan("Ready", "UpToDate")));
+        assert!(!selects_nobody(&plan("Complete", "NoNodes")));
+        assert!(!selects_nobody(&json!({})));
+    }
 }

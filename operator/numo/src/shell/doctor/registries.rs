@@ -157,7 +157,7 @@ fn not_asked(number: usize, found: &mut Findings) {
             "{} of rules not asked for: which registries numo may use cannot be seen here",
             counted(number, "image")
         ),
-        "name the namespace of numo's Deployment with --namespace; numo explain mutexrule/NAME -n NAMESPACE says what numo found",
+        "name the namespace of numo's Deployment with --operator-namespace; numo explain mutexrule/NAME -n NAMESPACE says what numo found",
     );
 }
 

@@ -194,7 +194,7 @@ pub fn talks() -> Vec<String> {
         format!("retry worker-0 --dry-run --reason {why}"),
         format!("retry worker-3 --dry-run --reason {why}"),
         // It waits for the lease of the stranger's leader, and says who holds it.
-        "release --offline -n team".to_owned(),
+        "release --offline --operator-namespace team".to_owned(),
     ];
     let owners = [
         format!("mutexrunconfig/upgrade {own}"),
@@ -236,8 +236,12 @@ pub fn talks() -> Vec<String> {
 
 /// Calls numo; words are parted by blanks, of which no stranger's text has any.
 async fn call(stage: &Stage, view: &str, format: &str) -> Result<Said> {
+    // Objects are in several namespaces, and the context of the terminal names one.
+    let is_of_all = view.starts_with("status") || view.starts_with("explain");
+    let everywhere = is_of_all && !view.contains(" -A") && !view.contains(" -n ");
     let words: Vec<&str> = view
         .split(' ')
+        .chain(everywhere.then_some("-A"))
         .chain(format.split(' ').filter(|word| !word.is_empty()))
         .collect();
     stage.call(&words).await.with_context(|| view.to_owned())

@@ -1,0 +1,150 @@
+//! The formats of `-o`, as kubectl has them: `json`, `yaml`, `wide`, `name`, `jsonpath`, `jsonpath-file`, `custom-columns` and
+//! `custom-columns-file`. `go-template` is refused: what it would print must be what kubectl prints, and no engine of Go's templates is
+//! kept up in Rust.
+
+use crate::{columns::Columns, error::CliError, jsonpath::Template, say};
+use numo_api::text;
+use serde::Serialize;
+use std::{fmt, str::FromStr, sync::Arc};
+
+/// What `-o` takes, in the help of a verb that reads.
+pub const FORMATS: &str =
+    "json|yaml|wide|name|jsonpath=…|jsonpath-file=…|custom-columns=…|custom-columns-file=…";
+
+/// A format of the output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// One JSON document.
+    Json,
+    /// One YAML document.
+    Yaml,
+    /// The table with everything.
+    Wide,
+    /// Names only, as kubectl takes them.
+    Name,
+    /// What a template of JSONPath expressions finds in the JSON document.
+    JsonPath(Arc<Template>),
+    /// A table with columns of one's own.
+    Columns(Arc<Columns>),
+}
+
+impl FromStr for Format {
+    type Err = String;
+
+    fn from_str(given: &str) -> Result<Self, String> {
+        let (name, value) = match given.split_once('=') {
+            None => (given, None),
+            Some((name, value)) => (name, Some(value)),
+        };
+        let read = |path: &str| std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"));
+        Ok(match (name, value) {
+            ("json", None) => Self::Json,
+            ("yaml", None) => Self::Yaml,
+            ("wide", None) => Self::Wide,
+            ("name", None) => Self::Name,
+            (
+                "jsonpath" | "jsonpath-as-json" | "jsonpath-file" | "custom-columns" | "custom-columns-file",
+                None,
+            ) => {
+                return Err(format!("{name} needs a value: -o {name}={}", example(name)));
+            }
+            ("jsonpath", Some(text)) => Self::JsonPath(Arc::new(text.parse()?)),
+            ("jsonpath-file", Some(path)) => Self::JsonPath(Arc::new(read(path)?.parse()?)),
+            ("custom-columns", Some(text)) => Self::Columns(Arc::new(text.parse()?)),
+            ("custom-columns-file", Some(path)) => Self::Columns(Arc::new(Columns::of_file(&read(path)?)?)),
+            ("go-template" | "go-template-file" | "template" | "templatefile", _) => {
+                return Err(
+                    "numo has no Go templates; use -o jsonpath='{range .[*]}…{end}', -o custom-columns=NAME:.path, \
+                     or a program that reads -o json"
+                        .to_owned(),
+                );
+            }
+            _ => return Err(format!("found format {given:?}, wanted {FORMATS}")),
+        })
+    }
+}
+
+fn example(name: &str) -> &'static str {
+    match name {
+        "jsonpath" => "'{.owners[*].name}'",
+        "custom-columns" => "NAME:.name,REASON:.reason",
+        _ => "FILE",
+    }
+}
+
+impl Format {
+    /// The document in this format, as text that can be printed; none for those that only a verb can make: `wide` and `name`.
+    pub fn document<T: Serialize + ?Sized>(&self, found: &T) -> Result<Option<String>, CliError> {
+        let unprintable =
+            |error: &dyn fmt::Display| CliError::Wrong(format!("this cannot be printed: {error}"));
+        let value = || serde_json::to_value(found).map_err(|error| unprintable(&error));
+        let json = || {
+            let mut json = serde_json::to_string_pretty(found).map_err(|error| unprintable(&error))?;
+            json.push('\n');
+            Ok::<_, CliError>(say::json(&json))
+        };
+        Ok(Some(match self {
+            Self::Wide | Self::Name => return Ok(None),
+            Self::Json => json()?,
+            Self::Yaml => {
+                let yaml = serde_saphyr::to_string(&found).map_err(|error| unprintable(&error))?;
+                if text::lines(&yaml) == yaml {
+                    yaml
+                } else {
+                    // JSON is YAML as well, and every character has an escape in it.
+                    json()?
+                }
+            }
+            Self::JsonPath(template) => template.render(&value()?).map_err(CliError::Usage)?,
+            Self::Columns(columns) => columns.table(&value()?)?,
+        }))
+    }
+
+    /// Whether it is for people: a table with everything.
+    pub fn is_wide(&self) -> bool {
+        *self == Self::Wide
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn shown(format: &str) -> String {
+        let format: Format = format.parse().unwrap();
+        let document = json!([
+            {"name": "a", "reason": "RuleWaits", "labels": {"app.example/x": "y"}, "number": 3},
+            {"name": "b\nc", "number": null},
+        ]);
+        format.document(&document).unwrap().unwrap()
+    }
+
+    #[test]
+    fn programs_get_what_they_ask_for() {
+        assert!(shown("json").starts_with("[\n"));
+        assert!(shown("yaml").starts_with('-'));
+        assert_eq!(shown("jsonpath={[*].name}"), "a b c");
+        assert_eq!(
+            shown("custom-columns=NAME:.name,WHY:.reason,X:.labels.app\\.example/x,N:{.number}"),
+            "NAME   WHY         X        N\na      RuleWaits   y        3\nb c    <none>      <none>   <none>\n"
+        );
+        assert_eq!(Format::Name.document(&json!([])).unwrap(), None);
+    }
+
+    #[test]
+    fn a_format_that_is_not_there_says_which_are() {
+        for (given, wanted) in [
+            ("xml", "custom-columns"),
+            ("jsonpath", "-o jsonpath='{"),
+            ("jsonpath={.a", "no }"),
+            ("jsonpath-file=/none/such", "/none/such"),
+            ("custom-columns=NAME", "NAME:.path"),
+            ("go-template={{.x}}", "use -o jsonpath="),
+            ("json=x", "found format"),
+        ] {
+            let why = given.parse::<Format>().unwrap_err();
+            assert!(why.contains(wanted), "{given}: {why}");
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! What `numo release` has given back, for programs: the object, and each field with what it was and what it is.
+
+use super::written::FieldChange;
+use numo_core::action::{Action, Change};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// An object on which something was put back.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GivenBack {
+    /// Kind and name.
+    pub object: String,
+    /// Each field that was changed.
+    pub changes: Vec<FieldChange>,
+}
+
+/// What of labels or annotations changes; what is only tested does not.
+fn of_map(field: &str, changes: &[Change]) -> Vec<FieldChange> {
+    let changed = changes.iter().filter(|change| change.from != change.to);
+    changed
+        .map(|change| {
+            let key = change.key.replace('~', "~0").replace('/', "~1");
+            field_of(
+                &format!("/metadata/{field}/{key}"),
+                json!(change.from),
+                json!(change.to),
+            )
+        })
+        .collect()
+}
+
+fn field_of(path: &str, old: Value, new: Value) -> FieldChange {
+    FieldChange {
+        path: path.to_owned(),
+        old,
+        new,
+    }
+}
+
+impl GivenBack {
+    /// What an action gives back.
+    pub fn of(action: &Action) -> Self {
+        let (object, changes) = match action {
+            Action::PatchNode(patch) => {
+                let mut changes = of_map("labels", &patch.labels);
+                changes.extend(of_map("annotations", &patch.annotations));
+                if let Some(wanted) = patch.unschedulable {
+                    let old = patch.while_unschedulable.unwrap_or(!wanted);
+                    changes.push(field_of("/spec/unschedulable", json!(old), json!(wanted)));
+                }
+                if let Some((old, new)) = &patch.taints {
+                    changes.push(field_of("/spec/taints", old.clone(), new.clone()));
+                }
+                (format!("Node {}", patch.node), changes)
+            }
+            Action::PatchPool(patch) => {
+                let mut changes = of_map("annotations", std::slice::from_ref(&patch.annotation));
+                if let Some((old, new)) = patch.paused {
+                    changes.push(field_of("/spec/paused", json!(old), json!(new)));
+                }
+                if let Some((old, new)) = &patch.selector {
+                    changes.push(field_of("/spec/nodeSelector", old.clone(), new.clone()));
+                }
+                (format!("MachineConfigPool {}", patch.pool), changes)
+            }
+            Action::PatchMachine(patch) => {
+                let kind = if patch.purpose.is_of_health_check() {
+                    "MachineHealthCheck"
+                } else {
+                    "Machine"
+                };
+                (
+                    format!("{kind} {}", patch.key),
+                    of_map("annotations", &patch.annotations),
+                )
+            }
+            Action::RemoveFinalizer { owner, finalizer, .. } => {
+                let finalizers = field_of("/metadata/finalizers", json!(finalizer), Value::Null);
+                (owner.to_string(), vec![finalizers])
+            }
+            Action::ReleaseLease { node, .. } => (format!("Lease of Node {node}"), Vec::new()),
+            Action::SetJobTtl { job, seconds, .. } => {
+                let ttl = field_of("/spec/ttlSecondsAfterFinished", Value::Null, json!(seconds));
+                (format!("Job {job}"), vec![ttl])
+            }
+            other => (format!("{other:?}"), Vec::new()),
+        };
+        Self { object, changes }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use numo_core::action::{PoolPatch, PoolPurpose};
+
+    #[test]
+    fn a_pool_is_told_with_what_it_was() {
+        let patch = PoolPatch {
+            pool: "worker".to_owned(),
+            uid: "u".to_owned(),
+            purpose: PoolPurpose::Unpause,
+            paused: Some((true, false)),
+            selector: None,
+            config: None,
+            annotation: Change {
+                key: "numo/paused-by".to_owned(),
+                from: Some("x".to_owned()),
+                to: None,
+            },
+            has_annotations: true,
+        };
+        let given_back = GivenBack::of(&Action::PatchPool(patch));
+        assert_eq!(given_back.object, "MachineConfigPool worker");
+        let wanted = [
+            field_of("/metadata/annotations/numo~1paused-by", json!("x"), Value::Null),
+            field_of("/spec/paused", json!(true), json!(false)),
+        ];
+        assert_eq!(given_back.changes, wanted);
+    }
+}

@@ -1,0 +1,359 @@
+//! `numo maintain NODE`: makes a NodeMaintenance for a node and follows the drain until the node is empty, or deletes it and follows
+//! until the node is put back. What drains and what blocks is the operator's to say: its condition is shown as it stands.
+
+use super::{
+    cluster::ClusterArgs,
+    completion,
+    error::{self, CliError},
+    live,
+    word::{SayArgs, Speaker},
+    written::Written,
+};
+use crate::shell::{client::Connection, kind::Kind, watch};
+use clap::{ArgAction, Args};
+use futures::{StreamExt as _, TryStreamExt as _};
+use kube::{
+    Api,
+    api::{DeleteParams, ListParams, Preconditions},
+    core::DynamicObject,
+    runtime::{
+        WatchStreamExt as _,
+        watcher::{self, watch_object},
+    },
+};
+use numo_api::{NodeMaintenanceStatus, conditions::types, marks};
+use numo_core::owners::plan::duration_millis;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Arguments of `numo maintain`.
+#[derive(Debug, Args)]
+pub struct MaintainArgs {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
+    say: SayArgs,
+    /// End the maintenance: the node is put back as it was
+    #[arg(long)]
+    end: bool,
+    /// Name of the NodeMaintenance [default: that of the node; with --end the one that the node has]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Follow it until the node is empty, or put back
+    #[arg(
+        long,
+        value_name = "WHETHER",
+        default_value_t = true,
+        num_args = 0..=1,
+        default_missing_value = "true",
+        action = ArgAction::Set
+    )]
+    wait: bool,
+    /// How long to follow it: 10m, 1h; 0 is without end. The maintenance goes on after that
+    #[arg(long, value_name = "TIME", default_value = "0")]
+    timeout: String,
+    /// Node that is taken out of service
+    #[arg(value_name = "NODE", add = clap_complete::ArgValueCompleter::new(completion::nodes))]
+    node: String,
+}
+
+/// A NodeMaintenance of either group.
+struct Found {
+    kind: Kind,
+    object: DynamicObject,
+}
+
+impl Found {
+    fn name(&self) -> &str {
+        self.object.metadata.name.as_deref().unwrap_or_default()
+    }
+}
+
+/// Begins a maintenance, or ends one.
+pub async fn maintain(args: MaintainArgs) -> Result<(), CliError> {
+    let timeout = timeout(&args.timeout)?;
+    let (connection, _) = args.cluster.connect("maintain").await?;
+    let speaker = Speaker::of(&connection, &args.say).await?;
+    let all = maintenances(&connection, &args.node).await?;
+    let (kind, name) = if args.end {
+        end(&speaker, &args, all).await?
+    } else {
+        begin(&speaker, &args, &all).await?
+    };
+    live::say_idle(&connection).await;
+    if args.wait && speaker.keeps() {
+        let api = watch::api(&connection.read, kind, "");
+        return follow(&api, &args, &name, timeout).await;
+    }
+    Ok(())
+}
+
+fn timeout(given: &str) -> Result<Option<Duration>, CliError> {
+    let milliseconds = match given.parse::<u64>() {
+        Ok(seconds) => seconds.checked_mul(1000),
+        Err(_) => duration_millis(given).and_then(|found| u64::try_from(found).ok()),
+    };
+    match milliseconds {
+        Some(0) => Ok(None),
+        Some(milliseconds) => Ok(Some(Duration::from_millis(milliseconds))),
+        None => Err(CliError::Usage(format!(
+            "--timeout: found {given:?}, wanted a time such as 10m or 1h, or 0"
+        ))),
+    }
+}
+
+/// The maintenances of a node, of both groups. A group that is not served has none.
+async fn maintenances(connection: &Connection, node: &str) -> Result<Vec<Found>, CliError> {
+    let mut all = Vec::new();
+    for kind in [Kind::NodeMaintenance, Kind::KubeVirtMaintenance] {
+        match watch::api(&connection.read, kind, "")
+            .list(&ListParams::default())
+            .await
+        {
+            Ok(list) => {
+                let of_node = list.items.into_iter().filter(|object| {
+                    object.data.pointer("/spec/nodeName").and_then(Value::as_str) == Some(node)
+                });
+                all.extend(of_node.map(|object| Found { kind, object }));
+            }
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            Err(error) => return Err(error::api("nodemaintenances")(error)),
+        }
+    }
+    Ok(all)
+}
+
+/// Makes the maintenance; one that is there already is followed.
+async fn begin(
+    speaker: &Speaker<'_>,
+    args: &MaintainArgs,
+    all: &[Found],
+) -> Result<(Kind, String), CliError> {
+    let (node, connection) = (&args.node, speaker.connection);
+    let going = |one: &&Found| one.object.metadata.deletion_timestamp.is_some();
+    if let Some(ending) = all.iter().find(going) {
+        return Err(CliError::Closed(format!(
+            "Node {node}: nodemaintenance/{} is being deleted, and the node is not put back yet; `numo explain {node}` says \
+             what that waits for",
+            ending.name()
+        )));
+    }
+    if let Some(one) = all.first() {
+        eprintln!(
+            "numo: Node {node} is in maintenance already, by nodemaintenance/{}: nothing was written",
+            one.name()
+        );
+        return Ok((one.kind, one.name().to_owned()));
+    }
+    let nodes = watch::api(&connection.read, Kind::Node, "");
+    match nodes.get_opt(node).await {
+        Ok(None) => {
+            let known = nodes.list(&ListParams::default().limit(500)).await;
+            let known = known.map(|list| list.items).unwrap_or_default();
+            let names = known.iter().filter_map(|one| one.metadata.name.as_deref());
+            return Err(error::no_node(node, names));
+        }
+        // Who may not look at nodes may be allowed to make maintenances.
+        Ok(Some(_)) | Err(kube::Error::Api(_)) => {}
+        Err(error) => return Err(error::api("nodes")(error)),
+    }
+    let name = args.name.clone().unwrap_or_else(|| node.clone());
+    let resource = watch::resource(Kind::NodeMaintenance);
+    let word = speaker.word("maintain");
+    let mut spec = json!({"nodeName": node});
+    if let Some(reason) = &args.say.reason {
+        spec["reason"] = json!(reason);
+    }
+    let body = json!({
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {"name": name, "annotations": {marks::SAID: json!([word]).to_string()}},
+        "spec": spec,
+    });
+    let doing = format!("NodeMaintenance {name}");
+    let mut object: DynamicObject =
+        serde_json::from_value(body).map_err(|error| CliError::Wrong(format!("{doing}: {error}")))?;
+    if speaker.sends() {
+        let api = watch::api(&connection.write, Kind::NodeMaintenance, "");
+        object = match api.create(&speaker.post(), &object).await {
+            Err(kube::Error::Api(status)) if status.code == 409 => {
+                return Err(CliError::Usage(format!(
+                    "nodemaintenance/{name} is there, and of another node; name this one otherwise with --name"
+                )));
+            }
+            made => made.map_err(error::api(&doing))?,
+        };
+        speaker.tell(&resource, &object, "MaintenanceAsked", &word).await;
+    }
+    let written = Written::of(&resource, &object, word, args.say.dry_run);
+    let message = format!(
+        "nodemaintenance/{name} created: Node {node} is cordoned and its pods are evicted; end it with \
+         `numo maintain {node} --end`"
+    );
+    args.say
+        .print(written.changed("/spec", Value::Null, spec), message)?;
+    Ok((Kind::NodeMaintenance, name))
+}
+
+/// Deletes the maintenance of a node.
+async fn end(
+    speaker: &Speaker<'_>,
+    args: &MaintainArgs,
+    mut all: Vec<Found>,
+) -> Result<(Kind, String), CliError> {
+    let node = &args.node;
+    if let Some(name) = &args.name {
+        all.retain(|one| one.name() == name);
+    }
+    let names: Vec<String> = all.iter().map(|one| one.name().to_owned()).collect();
+    let one = match (all.pop(), names.len()) {
+        (Some(one), 1) => one,
+        (None, _) => {
+            let which = args
+                .name
+                .as_ref()
+                .map_or_else(String::new, |name| format!(" {name}"));
+            return Err(CliError::Usage(format!(
+                "Node {node} has no NodeMaintenance{which}; `kubectl get nm` lists them"
+            )));
+        }
+        _ => {
+            return Err(CliError::Usage(format!(
+                "Node {node} has several NodeMaintenances ({}): name one with --name",
+                names.join(", ")
+            )));
+        }
+    };
+    let (name, resource) = (one.name().to_owned(), watch::resource(one.kind));
+    let word = speaker.word("maintain --end");
+    if speaker.sends() {
+        let api = watch::api(&speaker.connection.write, one.kind, "");
+        let params = DeleteParams {
+            dry_run: speaker.post().dry_run,
+            // One that was made anew meanwhile is another one's.
+            preconditions: Some(Preconditions {
+                uid: one.object.metadata.uid.clone(),
+                resource_version: None,
+            }),
+            ..DeleteParams::default()
+        };
+        // Told before it is gone: an event is on an object.
+        speaker
+            .tell(&resource, &one.object, "MaintenanceEnded", &word)
+            .await;
+        api.delete(&name, &params)
+            .await
+            .map_err(error::api(format!("NodeMaintenance {name}")))?;
+    }
+    let spec = one.object.data.get("spec").cloned().unwrap_or_default();
+    let written = Written::of(&resource, &one.object, word, args.say.dry_run);
+    let message = format!("nodemaintenance/{name} deleted: Node {node} is put back as it was");
+    args.say
+        .print(written.changed("/spec", spec, Value::Null), message)?;
+    Ok((one.kind, name))
+}
+
+/// Follows a maintenance until it is done, and says on standard error what changes meanwhile.
+async fn follow(
+    api: &Api<DynamicObject>,
+    args: &MaintainArgs,
+    name: &str,
+    timeout: Option<Duration>,
+) -> Result<(), CliError> {
+    let mut last = String::new();
+    let done = done(api, args, name, &mut last);
+    let ended = match timeout {
+        Some(timeout) => tokio::time::timeout(timeout, done).await,
+        None => Ok(done.await),
+    };
+    ended.unwrap_or_else(|_| {
+        Err(CliError::Closed(format!(
+            "nodemaintenance/{name} is not done within {}, and goes on: {last}",
+            args.timeout
+        )))
+    })
+}
+
+async fn done(
+    api: &Api<DynamicObject>,
+    args: &MaintainArgs,
+    name: &str,
+    last: &mut String,
+) -> Result<(), CliError> {
+    let node = &args.node;
+    let mut seen = watch_object(api.clone(), name).default_backoff().boxed();
+    loop {
+        let object = match seen.try_next().await {
+            Ok(Some(object)) => object,
+            Ok(None) => {
+                return Err(CliError::Wrong(format!(
+                    "nodemaintenance/{name}: the watch has ended"
+                )));
+            }
+            Err(watcher::Error::InitialListFailed(error @ kube::Error::Api(_))) => {
+                return Err(error::api(format!("NodeMaintenance {name}"))(error));
+            }
+            // It is begun again.
+            Err(_) => continue,
+        };
+        let Some(object) = object else {
+            if args.end {
+                eprintln!("numo: Node {node} is put back as it was");
+                return Ok(());
+            }
+            return Err(CliError::Closed(format!(
+                "nodemaintenance/{name} was deleted before Node {node} was empty"
+            )));
+        };
+        let status = object.data.get("status").cloned().unwrap_or_default();
+        let status: NodeMaintenanceStatus = serde_json::from_value(status).unwrap_or_default();
+        if !args.end && status.phase.as_deref() == Some("Succeeded") {
+            eprintln!("numo: Node {node} is in maintenance: it is cordoned, and its pods are gone");
+            return Ok(());
+        }
+        let words = words(&status);
+        if words != *last {
+            eprintln!("numo: {words}");
+            *last = words;
+        }
+    }
+}
+
+/// How far the drain is, and what it waits for: the budget that blocks is named in the condition's message.
+fn words(status: &NodeMaintenanceStatus) -> String {
+    let mut ready = status.conditions.iter();
+    let Some(ready) = ready.find(|condition| condition.type_ == types::READY) else {
+        return "waiting for numo to look at it".to_owned();
+    };
+    let progress = match (status.drain_progress, status.pending_pods.as_ref().map(Vec::len)) {
+        (_, None) => String::new(),
+        (percent, Some(left)) => format!("drained {} %, {left} pods left; ", percent.unwrap_or(0)),
+    };
+    format!(
+        "{progress}{}: {}",
+        ready.reason.as_deref().unwrap_or("Waiting"),
+        ready.message.as_deref().unwrap_or_default()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_names_what_blocks() {
+        let status = |value: Value| -> NodeMaintenanceStatus { serde_json::from_value(value).unwrap() };
+        assert_eq!(words(&status(json!({}))), "waiting for numo to look at it");
+        let blocked = status(json!({
+            "phase": "Running", "drainProgress": 40, "pendingPods": ["a", "b", "c"],
+            "conditions": [{"type": "Ready", "status": "False", "reason": "EvictionBlocked", "message": "PodDisruptionBudget shop/web"}],
+        }));
+        assert_eq!(
+            words(&blocked),
+            "drained 40 %, 3 pods left; EvictionBlocked: PodDisruptionBudget shop/web"
+        );
+        assert_eq!(timeout("10m").unwrap(), Some(Duration::from_mins(10)));
+        assert_eq!(timeout("0").unwrap(), None);
+        assert!(timeout("soon").is_err());
+    }
+}
