@@ -15,7 +15,7 @@ use numo_api::{Phase, marks::openshift};
 use numo_core::{
     Owner,
     action::{EvaluationRequest, JobRequest},
-    observed::{Key, NodeView, Observed, RuleView, Validity},
+    observed::{ClusterVersionView, Key, NodeView, Observed, RuleView, Validity},
     pools::{self, CONTROL_PLANE, Home},
 };
 
@@ -105,7 +105,7 @@ impl<'o> Question<'o> {
         let asked = observed
             .cluster_version
             .as_ref()
-            .map(|cluster| cluster.asked_for());
+            .map(ClusterVersionView::asked_for);
         Self {
             rule,
             node,
