@@ -140,7 +140,11 @@ fn all_tests(folder: &Path, into: &mut BTreeSet<String>) -> io::Result<()> {
         if path.is_dir() {
             all_tests(&path, into)?;
         } else if path.extension().is_some_and(|extension| extension == "rs") {
-            into.extend(tests_of(&fs::read_to_string(&path)?).into_iter().map(str::to_owned));
+            into.extend(
+                tests_of(&fs::read_to_string(&path)?)
+                    .into_iter()
+                    .map(str::to_owned),
+            );
         }
     }
     Ok(())
@@ -154,7 +158,11 @@ fn every_attack_of_the_threat_model_is_made_by_a_test() -> io::Result<()> {
     }
     let text = fs::read_to_string(root().join("operator/docs/threat-model.md"))?;
     let (names, wrong) = check(&text, &tests, |path| root().join(path).exists());
-    assert!(wrong.is_empty(), "operator/docs/threat-model.md\n{}", wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "operator/docs/threat-model.md\n{}",
+        wrong.join("\n")
+    );
     assert!(names > 50, "only {names} names: the tables are not read");
     // And no attack on the sandbox is made that the page does not tell of.
     let attacks = fs::read_to_string(root().join("tests/plugin/tests/attacks.rs"))?;

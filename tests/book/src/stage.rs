@@ -36,16 +36,30 @@ pub fn stage(root: &Path, into: &Path) -> Result<usize> {
             };
             if root.join(&path).is_dir() {
                 text = without_link(&text, &link.target);
+            } else if named(&path) != path {
+                text = text.replace(
+                    &format!("]({})", link.target),
+                    &format!("]({})", named(&link.target)),
+                );
             } else if !is_page(&path) {
                 files.insert(path);
             }
         }
-        fs::write(made(&source, page)?, text)?;
+        fs::write(made(&source, &named(page))?, text)?;
     }
     for file in files {
         fs::copy(root.join(&file), made(&source, &file)?).with_context(|| file.clone())?;
     }
     Ok(chapters.len())
+}
+
+/// A page or a link as it is named in the book: mdBook makes `index.html` of a README, and leaves links to it alone.
+fn named(path: &str) -> String {
+    let is_whole = |before: &str| before.is_empty() || before.ends_with('/');
+    match path.split_once("README.md") {
+        Some((before, after)) if is_whole(before) => format!("{before}index.md{after}"),
+        _ => path.to_owned(),
+    }
 }
 
 /// The place of a file, whose folder is there then.
@@ -60,7 +74,11 @@ fn from_the_root(summary: &str) -> String {
     let mut text = summary.to_owned();
     for link in links(summary) {
         if let Some((path, _)) = resolve(SUMMARY, &link.target) {
-            text = text.replacen(&format!("]({})", link.target), &format!("](<<{path}>>)"), 1);
+            text = text.replacen(
+                &format!("]({})", link.target),
+                &format!("](<<{}>>)", named(&path)),
+                1,
+            );
         }
     }
     text.replace("](<<", "](").replace(">>)", ")")
@@ -95,9 +113,21 @@ mod tests {
     }
 
     #[test]
+    fn a_readme_is_the_page_of_its_folder() {
+        let names = [
+            ("README.md#install", "index.md#install"),
+            ("../plugins/README.md", "../plugins/index.md"),
+            ("NOT_README.md", "NOT_README.md"),
+        ];
+        for (path, wanted) in names {
+            assert_eq!(named(path), wanted);
+        }
+    }
+
+    #[test]
     fn chapters_are_named_from_the_root() {
         let text = "- [a](concepts.md)\n- [b](../ARCHITECTURE.md)\n- [c](../../README.md)\n";
-        let wanted = "- [a](operator/docs/concepts.md)\n- [b](operator/ARCHITECTURE.md)\n- [c](README.md)\n";
+        let wanted = "- [a](operator/docs/concepts.md)\n- [b](operator/ARCHITECTURE.md)\n- [c](index.md)\n";
         assert_eq!(from_the_root(text), wanted);
     }
 }

@@ -61,7 +61,7 @@ impl Site {
     }
 
     /// Applies objects as they stand.
-    async fn apply(&self, objects: &[Value]) -> Result<()> {
+    pub async fn apply(&self, objects: &[Value]) -> Result<()> {
         manifests::apply(&self.client, objects, "default").await
     }
 
@@ -803,6 +803,13 @@ fn first_manifest(page: &str) -> Result<String> {
     Ok(block.context("a manifest")?.to_owned())
 }
 
+/// A budget that lets no pod go, and a run that names the rule of the page.
+const NO_HEADROOM: &str = r#"
+kubectl -n team-storage create poddisruptionbudget shop --selector=app=shop --min-available=1
+kubectl -n node-upgrade-mutex-operator patch mutexrunconfig upgrade --type=merge -p \
+  '{"spec":{"mutexRules":[{"name":"shop-has-headroom","namespace":"team-storage"}]}}'
+"#;
+
 /// The author's loop of all three pages, and the registry that a component is pushed to.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rule_in_fifteen_minutes() -> Result<()> {
@@ -835,6 +842,13 @@ async fn a_rule_in_fifteen_minutes() -> Result<()> {
         .run_until(&site.terminal, "kubectl apply -f rule.yaml", &[])
         .await?;
     assert!(said.contains("shop-has-headroom"), "{said}");
+    site.run(NO_HEADROOM).await?;
+    site.world.upgrade_to(NEW).await?;
+    site.until(
+        "numo preview -n node-upgrade-mutex-operator mutexrunconfig/upgrade || true",
+        "no headroom in shop",
+    )
+    .await?;
     let said = page.run(&site.terminal, "cargo test\n", &[]).await?;
     assert!(said.contains("test result: ok"), "{said}");
     site.terminal.keep("cd disk-check");
@@ -1038,7 +1052,7 @@ async fn what_an_alert_says_to_do() -> Result<()> {
 }
 
 /// Pages whose blocks of commands are run by the tests above, and pages whose commands are steps of `cargo xtask test`.
-const PAGES: [&str; 11] = [
+const PAGES: [&str; 12] = [
     "operator/docs/first-rule.md",
     "operator/docs/migration/node-maintenance-operator.md",
     "operator/docs/migration/node-upgrade-mutex-operator.md",
@@ -1049,6 +1063,7 @@ const PAGES: [&str; 11] = [
     "operator/docs/tutorials/maintenance.md",
     "operator/docs/tutorials/openshift.md",
     "operator/docs/tutorials/plan.md",
+    "operator/docs/upgrade.md",
     "plugins/template/README.md",
 ];
 const STEPS: [&str; 5] = [

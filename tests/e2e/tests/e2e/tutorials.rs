@@ -1,10 +1,12 @@
 //! The tutorials, run as they are written: each on a cluster as it says, every manifest saved under the name that the page gives it.
+//! And the page on upgrading numo, in the middle of a Plan.
 
 use anyhow::{Context, Result, ensure};
 use numo_e2e::{Page, manifests};
 use numo_world::{World, WorldSpec};
+use serde_json::json;
 
-use crate::{NEW, commands::Site, workers};
+use crate::{Gate, NEW, commands::Site, job, rule, rule_began, with, workers};
 
 /// Saves the manifests of a page in the folder of the terminal: each has its name in the last backticks before it.
 fn save(site: &Site, page: &str, words: &[(&str, &str)]) -> Result<usize> {
@@ -142,6 +144,95 @@ async fn the_tutorial_of_an_upgrade_of_openshift() -> Result<()> {
         rule.contains("Post: worker-0 goes from"),
         "the log of the rule: {rule}"
     );
+    site.nothing_is_left().await?;
+    page.end()?;
+    site.strike().await
+}
+
+/// A Plan over the workers, each of which waits for its rule.
+async fn begin_a_plan(site: &Site, gate: &Gate) -> Result<()> {
+    let waits = with(
+        rule("waits", json!({"jobSpec": job(&gate.wait())})),
+        json!({"metadata": {"name": "waits", "namespace": "node-upgrade-mutex-operator"}}),
+    );
+    let binding = json!({
+        "apiVersion": "numo.openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexBinding", "metadata": {"name": "plans"},
+        "spec": {"ownerSelector": {"kind": "Plan"}, "rules": [{"name": "waits"}], "order": "Name"},
+    });
+    let plan = json!({
+        "apiVersion": "upgrade.cattle.io/v1", "kind": "Plan", "metadata": {"name": "agents", "namespace": "system-upgrade"},
+        "spec": {
+            "concurrency": 1, "cordon": true, "serviceAccountName": "system-upgrade", "version": "v1.33.4+k3s1",
+            "nodeSelector": {"matchExpressions": [{"key": "node-role.kubernetes.io/worker", "operator": "Exists"}]},
+            "upgrade": {"image": "rancher/k3s-upgrade"},
+        },
+    });
+    site.apply(&[waits, binding, plan]).await
+}
+
+/// numo's pods are made anew, as by another image.
+const RESTART: &str = "kubectl -n node-upgrade-mutex-operator rollout restart deployment/numo && \
+    kubectl -n node-upgrade-mutex-operator rollout status deployment/numo";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_goes_on_while_numo_is_upgraded_and_rolled_back() -> Result<()> {
+    let site = Site::set(WorldSpec {
+        masters: 3,
+        ..workers(2)
+    })
+    .await?;
+    let mut page = Page::read("operator/docs/upgrade.md")?;
+    let t = &site.terminal;
+    let released = manifests::root()
+        .canonicalize()?
+        .join("tests/install/released/0.1.0");
+    let old_definitions = format!(
+        "kubectl apply --force-conflicts --server-side -f {}",
+        released.display()
+    );
+    let install = "kubectl apply -k deploy/kustomize/self-managed && echo applied";
+    site.until(install, "applied").await?;
+    site.run(&old_definitions).await?;
+    site.run(RESTART).await?;
+    site.run("kubectl -n system-upgrade create serviceaccount system-upgrade")
+        .await?;
+    let gate = Gate::new()?;
+    begin_a_plan(&site, &gate).await?;
+    let began = |node: &'static str| move |world: &World| rule_began(world, "waits", node);
+    let patience = std::time::Duration::from_mins(2);
+    site.world
+        .until("the rule about worker-0", patience, began("worker-0"))
+        .await?;
+
+    // Forward, while the rule about worker-0 runs.
+    page.run(t, "kubectl apply -k deploy/crds", &[]).await?;
+    site.run(RESTART).await?;
+    gate.open("worker-0")?;
+    let done = "kubectl get nodes -l plan.upgrade.cattle.io/agents -o name";
+    site.until(done, "worker-0").await?;
+    site.world
+        .until("the rule about worker-1", patience, began("worker-1"))
+        .await?;
+
+    // And back, while the rule about worker-1 runs.
+    page.run(t, "numo stop", &[]).await?;
+    site.run(&old_definitions).await?;
+    site.run(RESTART).await?;
+    let go_on = page.take("numo start", &[])?;
+    for line in go_on.lines().filter(|line| !line.starts_with("numo doctor")) {
+        site.run(line).await?;
+    }
+    gate.open_for_all()?;
+    site.run("kubectl -n system-upgrade wait plan/agents --for=condition=Complete --timeout=150s")
+        .await?;
+    site.until(done, "worker-1").await?;
+    let log = site.world.log();
+    let of_worker_0 = log.iter().filter(|entry| {
+        matches!(&entry.event, numo_world::Event::JobPodStarted { env, .. }
+            if env.get("MUTEX_RULE").is_some_and(|name| name == "waits")
+                && env.get("NODE_NAME").is_some_and(|name| name == "worker-0"))
+    });
+    assert_eq!(of_worker_0.count(), 1, "a rule that runs is adopted");
     site.nothing_is_left().await?;
     page.end()?;
     site.strike().await
