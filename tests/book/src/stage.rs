@@ -28,9 +28,8 @@ pub fn stage(root: &Path, into: &Path) -> Result<usize> {
     let chapters = chapters(root)?;
     let mut files: BTreeSet<String> = BTreeSet::new();
     for page in &chapters {
-        let text = fs::read_to_string(root.join(page)).with_context(|| page.clone())?;
-        let mut text = text;
-        for link in links(&text.clone()) {
+        let mut text = fs::read_to_string(root.join(page)).with_context(|| page.clone())?;
+        for link in links(&text) {
             let Some((path, _)) = resolve(page, &link.target) else {
                 continue;
             };

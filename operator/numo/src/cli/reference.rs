@@ -13,10 +13,7 @@ use numo_api::{
     words::{Seen, WORDS},
 };
 use std::{fmt::Write as _, path::PathBuf};
-use wrap::wrapped;
-
-/// Said at the head of each page.
-const MADE: &str = "<!-- Made from the code by `numo reference`; edit the code instead. -->\n";
+use wrap::{MADE, wrapped};
 
 /// Arguments of `numo reference`.
 #[derive(Debug, Args)]
@@ -85,7 +82,7 @@ fn reasons() -> String {
             .collect();
         all.sort_by_key(|reason| reason.name());
         if !all.is_empty() {
-            let _ = writeln!(page, "\n## {heading}\n");
+            let _ = std::writeln!(page, "\n## {heading}\n");
         }
         for reason in all {
             page += &word(reason.name(), reason.meaning());
@@ -96,7 +93,7 @@ fn reasons() -> String {
     let mut all = WORDS.to_vec();
     all.sort_unstable();
     for seen in [Seen::Event, Seen::Condition, Seen::Verdict] {
-        let _ = writeln!(page, "\n### Reasons of {}s\n", seen.name());
+        let _ = std::writeln!(page, "\n### Reasons of {}s\n", seen.name());
         for (name, _, meaning) in all.iter().filter(|(_, of, _)| *of == seen) {
             page += &word(name, meaning);
         }
@@ -165,7 +162,7 @@ fn shown(command: &Command) -> impl Iterator<Item = &Command> {
         .filter(|verb| !verb.is_hide_set() && verb.get_name() != "help")
 }
 
-/// The flags that the most verbs take, as lines of a list, in their own order.
+/// The flags that stand once for all verbs that take all of them, as lines of a list: those that leave the shortest page.
 fn common(root: &Command) -> Vec<String> {
     let mut verbs: Vec<&Command> = Vec::new();
     let mut left: Vec<&Command> = shown(root).collect();
@@ -178,28 +175,35 @@ fn common(root: &Command) -> Vec<String> {
     }
     let lines: Vec<Vec<String>> = verbs.iter().map(|verb| arguments(verb)).collect();
     let times = |line: &String| lines.iter().filter(|lines| lines.contains(line)).count();
-    let most = lines.iter().flatten().map(&times).max().unwrap_or_default();
-    let of_most = |line: &&String| times(line) == most;
-    lines
-        .iter()
-        .find_map(|lines| {
-            let found: Vec<String> = lines.iter().filter(of_most).cloned().collect();
-            (!found.is_empty()).then_some(found)
-        })
-        .unwrap_or_default()
+    let mut by_times: Vec<&String> = Vec::new();
+    for line in lines.iter().flatten() {
+        if !by_times.contains(&line) {
+            by_times.push(line);
+        }
+    }
+    by_times.sort_by_key(|line| std::cmp::Reverse(times(line)));
+    let saved = |number: &usize| {
+        let taken = &by_times[..*number];
+        let have_all = lines
+            .iter()
+            .filter(|lines| taken.iter().all(|line| lines.contains(line)));
+        number * have_all.count()
+    };
+    let number = (0..=by_times.len()).max_by_key(saved).unwrap_or_default();
+    by_times.into_iter().take(number).cloned().collect()
 }
 
 fn verb_page(page: &mut String, verb: &Command, before: &str, depth: usize, common: &[String]) {
     let name = format!("{before} {}", verb.get_name());
     let about = verb.get_about().map(ToString::to_string).unwrap_or_default();
-    let _ = writeln!(page, "\n{} {name}\n\n{about}.", "#".repeat(depth));
+    let _ = std::writeln!(page, "\n{} {name}\n\n{about}.", "#".repeat(depth));
     let subs: Vec<&Command> = shown(verb).collect();
     // The flags of the operator are a page of their own.
     let is_operator = before == "numo" && verb.get_name() == "run";
     if subs.is_empty() && !is_operator {
         let usage = verb.clone().render_usage().to_string();
         let usage = usage.trim_start_matches("Usage: ");
-        let _ = writeln!(page, "\n```text\n{usage}\n```\n");
+        let _ = std::writeln!(page, "\n```text\n{usage}\n```\n");
         let all = arguments(verb);
         let has_common = !common.is_empty() && common.iter().all(|line| all.contains(line));
         for line in all.iter().filter(|line| !has_common || !common.contains(line)) {
@@ -209,7 +213,7 @@ fn verb_page(page: &mut String, verb: &Command, before: &str, depth: usize, comm
             page.push_str("- and the [flags of every verb that asks a cluster](#flags-of-every-verb-that-asks-a-cluster)\n");
         }
     } else if is_operator {
-        let _ = writeln!(page, "\nIts flags: [flags.md](flags.md).");
+        let _ = std::writeln!(page, "\nIts flags: [flags.md](flags.md).");
     }
     for sub in subs {
         verb_page(page, sub, &name, depth + 1, common);

@@ -57,7 +57,7 @@ async fn the_tutorial_of_a_node_in_maintenance() -> Result<()> {
     site.until(&begin, "EvictionBlocked").await?;
     let left = page.run(t, "kubectl scale deployment/web", &[]).await?;
     assert!(left.contains("Succeeded"), "{left}");
-    let back = page.run(t, "kubectl delete nm replace-a-fan", &[]).await?;
+    let back = page.run(t, "kubectl delete nm fan-of-worker-1", &[]).await?;
     ensure!(!back.contains("SchedulingDisabled"), "{back}");
     let journal = page.run(t, "kubectl get nodechanges", &[]).await?;
     assert!(journal.contains("worker-1"), "{journal}");
@@ -85,15 +85,10 @@ async fn the_tutorial_of_a_plan() -> Result<()> {
     let said = t.call(&page.take("numo preview", &[])?).await?;
     assert!(said.out.contains("master-0"), "{said:?}");
     page.run(t, "numo status\n", held).await?;
-    let done = "kubectl get nodes -l plan.upgrade.cattle.io/server-plan -o name | wc -l";
-    site.until(done, "2").await?;
     let why = site
         .until("numo explain master-1", "ops.example.com/hold")
         .await?;
-    assert!(
-        why.contains("ends by whoever owns the rule") || why.contains("whoever owns the rule"),
-        "{why}"
-    );
+    assert!(why.contains("whoever owns the rule"), "{why}");
     let all = page.run(t, "ops.example.com/hold-", held).await?;
     assert_eq!(
         all.lines().filter(|line| line.starts_with("master-")).count(),
@@ -170,6 +165,10 @@ async fn begin_a_plan(site: &Site, gate: &Gate) -> Result<()> {
     site.apply(&[waits, binding, plan]).await
 }
 
+/// Who the Jobs of the Plan run as: they cordon their node.
+const ACCOUNT: &str = "kubectl -n system-upgrade create serviceaccount system-upgrade && \
+    kubectl create clusterrolebinding system-upgrade --clusterrole=cluster-admin --serviceaccount=system-upgrade:system-upgrade";
+
 /// numo's pods are made anew, as by another image.
 const RESTART: &str = "kubectl -n node-upgrade-mutex-operator rollout restart deployment/numo && \
     kubectl -n node-upgrade-mutex-operator rollout status deployment/numo";
@@ -194,8 +193,7 @@ async fn a_plan_goes_on_while_numo_is_upgraded_and_rolled_back() -> Result<()> {
     site.until(install, "applied").await?;
     site.run(&old_definitions).await?;
     site.run(RESTART).await?;
-    site.run("kubectl -n system-upgrade create serviceaccount system-upgrade")
-        .await?;
+    site.run(ACCOUNT).await?;
     let gate = Gate::new()?;
     begin_a_plan(&site, &gate).await?;
     let began = |node: &'static str| move |world: &World| rule_began(world, "waits", node);

@@ -2,7 +2,10 @@
 //!
 //! Made of the definitions alone. What differs from the operators that numo replaces is told in the pages of each owner.
 
-use super::{MADE, schema, wrap::wrapped};
+use super::{
+    schema,
+    wrap::{MADE, wrapped},
+};
 use serde_json::Value;
 use std::fmt::Write as _;
 
@@ -65,7 +68,7 @@ pub(super) fn index(kinds: &[Kind]) -> String {
          | kind | group and version | short name |\n|---|---|---|\n"
     );
     for kind in kinds {
-        let _ = writeln!(
+        let _ = std::writeln!(
             page,
             "| [{}](kinds/{}) | `{}/{}` | {} |",
             kind.name,
@@ -91,7 +94,7 @@ pub(super) fn page(kind: &Kind) -> String {
     } else {
         format!(", short {}", codes(&kind.short))
     };
-    let _ = writeln!(
+    let _ = std::writeln!(
         page,
         "`{}/{}`, {}; `kubectl get {}`{short}.\n",
         kind.group,
@@ -104,13 +107,15 @@ pub(super) fn page(kind: &Kind) -> String {
         page += &wrapped(&description, "", "");
         page.push('\n');
     }
-    page += "## Every field\n\n`<string>` and the like stand for a value of yours. Fields that go together and fields that exclude each \
-             other stand side by side.\n\n";
+    page += "## Every field\n\nA value that is shown is the default; `<string>` and the like stand for a value of yours. All fields are \
+             shown,\nalso those that exclude each other.\n\n";
     page += "```yaml\n";
-    let _ = writeln!(
+    let _ = std::writeln!(
         page,
         "apiVersion: {}/{}\nkind: {}",
-        kind.group, kind.version, kind.name
+        kind.group,
+        kind.version,
+        kind.name
     );
     page += "metadata: {name: …}\n";
     schema::yaml(&mut page, &kind.schema, "spec");
@@ -126,7 +131,7 @@ fn part_page(page: &mut String, kind: &Kind, part: &str) {
     let Some(field) = kind.schema.pointer(&format!("/properties/{part}")) else {
         return;
     };
-    let _ = writeln!(page, "\n## {part}\n");
+    let _ = std::writeln!(page, "\n## {part}\n");
     if part == "status" {
         *page += "What numo writes. Do not write it by hand.\n\n";
     }
@@ -135,7 +140,7 @@ fn part_page(page: &mut String, kind: &Kind, part: &str) {
     for (name, child, is_required) in schema::children(field) {
         let path = format!("{part}.{name}");
         if schema::has_children(child) {
-            let _ = writeln!(sections, "\n### {path}\n");
+            let _ = std::writeln!(sections, "\n### {path}\n");
             sections += &entry(&path, child, is_required);
             below(&mut sections, &path, child, 1);
         } else {

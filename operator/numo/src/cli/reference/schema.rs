@@ -176,7 +176,7 @@ pub(super) fn refusals(schema: &Value) -> Vec<(String, String)> {
 /// One part of an object as a manifest: each field with its default, or what stands for a value, and its bounds.
 pub(super) fn yaml(page: &mut String, schema: &Value, part: &str) {
     if let Some(field) = schema.pointer(&format!("/properties/{part}")) {
-        let _ = writeln!(page, "{part}:");
+        let _ = std::writeln!(page, "{part}:");
         for (name, child, is_required) in children(field) {
             yaml_field(page, name, child, is_required, 1, "  ");
         }
@@ -193,13 +193,13 @@ fn yaml_field(page: &mut String, name: &str, field: &Value, is_required: bool, d
     let comment = comment(field, is_required, is_open);
     let line = format!("{lead}{name}:{value}");
     if comment.is_empty() {
-        let _ = writeln!(page, "{line}");
+        let _ = std::writeln!(page, "{line}");
     } else if line.len() + comment.len() + 3 <= WIDTH {
-        let _ = writeln!(page, "{line}  # {comment}");
+        let _ = std::writeln!(page, "{line}  # {comment}");
     } else {
         let blank = lead.replace('-', " ");
         // Before the first field of an item a comment stands in front of its dash.
-        let _ = writeln!(page, "{blank}# {name}: {comment}\n{line}");
+        let _ = std::writeln!(page, "{blank}# {name}: {comment}\n{line}");
     }
     if !is_open {
         return;
@@ -259,7 +259,7 @@ fn comment(field: &Value, is_required: bool, is_open: bool) -> String {
         facts.extend(bounds(field));
     }
     if field.get("default").is_some() {
-        facts.push("default".to_owned());
+        facts.push("the default".to_owned());
     } else if let Some(default) = told_default(text(field, "description")) {
         facts.push(format!("default: {default}"));
     }

@@ -1,5 +1,8 @@
 //! Lines of the pages: no longer than a reader of the source likes them.
 
+/// Said at the head of each page.
+pub(super) const MADE: &str = "<!-- Made from the code by `numo reference`; edit the code instead. -->\n";
+
 /// Columns of a line.
 const WIDTH: usize = 120;
 
