@@ -1,6 +1,8 @@
 //! The tutorials, run as they are written: each on a cluster as it says, every manifest saved under the name that the page gives it.
 //! And the page on upgrading numo, in the middle of a Plan.
 
+use std::path::Path;
+
 use anyhow::{Context, Result, ensure};
 use numo_e2e::{Page, manifests};
 use numo_world::{World, WorldSpec};
@@ -19,7 +21,7 @@ fn save(site: &Site, page: &str, words: &[(&str, &str)]) -> Result<usize> {
         let name = before
             .split('`')
             .rev()
-            .find(|word| word.ends_with(".yaml") && !word.contains(' '))
+            .find(|word| !word.contains(char::is_whitespace) && is_yaml(word))
             .with_context(|| format!("{page}: a manifest without a name: {block}"))?;
         let mut block = block.to_owned();
         for (old, new) in words {
@@ -30,6 +32,12 @@ fn save(site: &Site, page: &str, words: &[(&str, &str)]) -> Result<usize> {
         saved += 1;
     }
     Ok(saved)
+}
+
+fn is_yaml(name: &str) -> bool {
+    Path::new(name)
+        .extension()
+        .is_some_and(|extension| extension == "yaml")
 }
 
 #[tokio::test(flavor = "multi_thread")]
