@@ -1,4 +1,4 @@
-//! What `operator/docs/cases.md` names exists. No API server is needed.
+//! What the tables of the docs name exists: tests, reasons, files. No API server is needed.
 
 use std::{
     collections::BTreeSet,
@@ -116,6 +116,68 @@ fn what_the_table_of_cases_names_exists() -> io::Result<()> {
     assert!(wrong.is_empty(), "operator/docs/cases.md\n{}", wrong.join("\n"));
     assert!(names > 300, "only {names} names: the tables are not read");
     Ok(())
+}
+
+/// The names of the tests of a text: functions under `#[test]` or `#[tokio::test…]`.
+fn tests_of(text: &str) -> BTreeSet<&str> {
+    let mut found = BTreeSet::new();
+    let mut is_next = false;
+    for line in text.lines().map(str::trim_start) {
+        if line.starts_with("#[test]") || line.starts_with("#[tokio::test") {
+            is_next = true;
+        } else if let Some((_, rest)) = line.split_once("fn ").filter(|_| is_next) {
+            found.extend(first_word(rest));
+            is_next = false;
+        }
+    }
+    found
+}
+
+/// The tests of every Rust file below a folder.
+fn all_tests(folder: &Path, into: &mut BTreeSet<String>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            all_tests(&path, into)?;
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            into.extend(
+                tests_of(&fs::read_to_string(&path)?)
+                    .into_iter()
+                    .map(str::to_owned),
+            );
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn every_attack_of_the_threat_model_is_made_by_a_test() -> io::Result<()> {
+    let mut tests = BTreeSet::new();
+    for folder in ["operator", "tests"] {
+        all_tests(&root().join(folder), &mut tests)?;
+    }
+    let text = fs::read_to_string(root().join("operator/docs/threat-model.md"))?;
+    let (names, wrong) = check(&text, &tests, |path| root().join(path).exists());
+    assert!(
+        wrong.is_empty(),
+        "operator/docs/threat-model.md\n{}",
+        wrong.join("\n")
+    );
+    assert!(names > 50, "only {names} names: the tables are not read");
+    // And no attack on the sandbox is made that the page does not tell of.
+    let attacks = fs::read_to_string(root().join("tests/plugin/tests/attacks.rs"))?;
+    let untold: Vec<&str> = tests_of(&attacks)
+        .into_iter()
+        .filter(|name| !text.contains(&format!("`{name}`")))
+        .collect();
+    assert_eq!(untold, Vec::<&str>::new());
+    Ok(())
+}
+
+#[test]
+fn what_is_no_test_is_not_taken_for_one() {
+    let text = "#[test]\nfn one() {}\nfn two() {}\n    #[tokio::test(flavor = \"multi_thread\")]\n    async fn three() {}\n";
+    assert_eq!(tests_of(text), BTreeSet::from(["one", "three"]));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! `cargo xtask`: everything a developer or CI runs, in one place.
 
 mod bench;
+mod book;
 mod cluster;
 mod crds;
 mod demo;
@@ -39,6 +40,8 @@ enum Task {
     Crds,
     /// Regenerate the rendered manifests, the Helm chart and the bundle from deploy/kustomize and deploy/crds
     Manifests(manifests::Arguments),
+    /// Build the docs as a book by mdBook and follow its links
+    Book(book::Arguments),
     /// Start a control plane and hold it until Ctrl-C
     Cluster(cluster::Arguments),
     /// Fetch and build what the other tasks need
@@ -63,6 +66,7 @@ async fn main() -> ExitCode {
         Task::Lint(arguments) => lint::run(&arguments),
         Task::Crds => crds::run(),
         Task::Manifests(arguments) => manifests::run(&arguments),
+        Task::Book(arguments) => book::run(&arguments),
         Task::Cluster(arguments) => cluster::run(arguments).await,
         Task::Setup => setup::run(),
         Task::Demo(arguments) => Box::pin(demo::run(arguments)).await,

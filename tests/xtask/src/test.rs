@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-use crate::{lint, setup, step};
+use crate::{book, lint, setup, step};
 
 /// Folders of packages whose tests need a control plane, 600 MB and many seconds of both cores to start, and how
 /// many run at once. Those that hand theirs on wait for machines more than for the processor.
@@ -34,6 +34,9 @@ pub struct Arguments {
     /// Install cargo-deny if it is missing (minutes); CI=true implies it
     #[arg(long)]
     deny: bool,
+    /// Install mdBook if it is missing (minutes), and build the docs as a book; CI=true implies it
+    #[arg(long)]
+    book: bool,
     /// Rules in Python and JavaScript and by cargo-component too: needs Python 3.10 and Node, and installs their
     /// toolchains into the cache (minutes)
     #[arg(long)]
@@ -206,6 +209,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     }
     if arguments.filter.is_empty() {
         run.step("cargo-deny", |_| deny(arguments.deny));
+        run.step("the book", |_| the_book(arguments.book));
     }
     run.finish()
 }
@@ -523,6 +527,14 @@ fn deny(wanted: bool) -> Result<Outcome> {
         return step::succeeds(&mut command).map(Outcome::of);
     }
     println!("{}", lint::DENY_IS_MISSING);
+    Ok(Outcome::Skipped)
+}
+
+fn the_book(wanted: bool) -> Result<Outcome> {
+    if let Some(is_alive) = book::build(wanted)? {
+        return Ok(Outcome::of(is_alive));
+    }
+    println!("{}", book::IS_MISSING);
     Ok(Outcome::Skipped)
 }
 

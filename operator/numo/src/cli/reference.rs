@@ -1,14 +1,19 @@
 //! `numo reference`: the reference pages of the docs, made from the code. A test compares them with what is checked in.
 
+mod kinds;
+mod schema;
+mod wrap;
+
 use super::{error::CliError, help};
 use crate::shell::metrics;
 use clap::{Arg, Args, Command};
-use numo_api::{Reason, words::WORDS};
-use serde_json::Value;
+use numo_api::{
+    Reason,
+    conditions::Actor,
+    words::{Seen, WORDS},
+};
 use std::{fmt::Write as _, path::PathBuf};
-
-/// Said at the head of each page.
-const MADE: &str = "<!-- Made from the code by `numo reference`; edit the code instead. -->\n";
+use wrap::{MADE, wrapped};
 
 /// Arguments of `numo reference`.
 #[derive(Debug, Args)]
@@ -20,6 +25,8 @@ pub struct ReferenceArgs {
 
 /// Writes the pages.
 pub fn reference(args: &ReferenceArgs, command: &Command) -> Result<(), CliError> {
+    let folder = args.output.join("kinds");
+    std::fs::create_dir_all(&folder).map_err(|source| CliError::File { path: folder, source })?;
     for (name, page) in pages(command) {
         let path = args.directory.join(name);
         std::fs::write(&path, page).map_err(|source| CliError::File { path, source })?;
@@ -28,40 +35,79 @@ pub fn reference(args: &ReferenceArgs, command: &Command) -> Result<(), CliError
 }
 
 /// Every page, by its file's name.
-fn pages(command: &Command) -> [(&'static str, String); 5] {
-    [
-        ("reasons.md", reasons()),
-        ("metrics.md", metrics_page()),
-        ("cli.md", verbs(command)),
-        ("flags.md", flags(command)),
-        ("crds.md", definitions()),
-    ]
+fn pages(command: &Command) -> Vec<(String, String)> {
+    let kinds = kinds::all();
+    let mut pages = vec![
+        ("reasons.md".to_owned(), reasons()),
+        ("metrics.md".to_owned(), metrics_page()),
+        ("cli.md".to_owned(), verbs(command)),
+        ("flags.md".to_owned(), flags(command)),
+        ("crds.md".to_owned(), kinds::index(&kinds)),
+    ];
+    let of_kinds = kinds
+        .iter()
+        .map(|kind| (format!("kinds/{}", kind.page), kinds::page(kind)));
+    pages.extend(of_kinds);
+    pages
 }
+
+/// Who ends a wait, in the order of the page: who must do something comes first.
+const ACTORS: [(Actor, &str); 10] = [
+    (Actor::ClusterAdmin, "A cluster administrator ends it"),
+    (Actor::RuleAuthor, "Whoever owns the rule ends it"),
+    (Actor::OtherController, "Another controller ends it"),
+    (Actor::Node, "The node ends it, when it comes back"),
+    (Actor::OtherNode, "The nodes in flight end it, when they are done"),
+    (Actor::OtherRun, "Another run ends it, when it is done"),
+    (Actor::OtherPlan, "Another Plan ends it, when it is complete"),
+    (
+        Actor::ClusterItself,
+        "The cluster's own operators end it, by themselves",
+    ),
+    (Actor::Numo, "numo ends it, by itself"),
+    (Actor::Nobody, "Nothing is waited for"),
+];
 
 fn reasons() -> String {
     let mut page = format!(
         "{MADE}\n# Reasons\n\nEvery wait and every refusal has a reason. It is the same in conditions, events, metrics, \
-         journals, `numo status` and `numo explain`; the message beside it names object, field, what was found and what is \
-         wanted. `numo explain reason/NAME` says what stands here.\n\n| reason | what it means | who can end it |\n|---|---|---|\n"
+         journals, `numo status` and `numo explain`.\nThe message beside it names object, field, what was found and what is \
+         wanted. `numo explain reason/NAME` says what stands here.\n\nThe reasons are grouped by who can end the wait. Where a \
+         case has another ending than its reason usually has,\n`numo explain` says so.\n"
     );
-    let mut all: Vec<&Reason> = Reason::ALL.iter().collect();
-    all.sort_by_key(|reason| reason.name());
-    for reason in all {
-        let _ = std::writeln!(
-            page,
-            "| `{reason}` | {} | {} |",
-            cell(reason.meaning()),
-            reason.who().phrase()
-        );
+    for (actor, heading) in ACTORS {
+        let mut all: Vec<&Reason> = Reason::ALL
+            .iter()
+            .filter(|reason| reason.who() == actor)
+            .collect();
+        all.sort_by_key(|reason| reason.name());
+        if !all.is_empty() {
+            let _ = std::writeln!(page, "\n## {heading}\n");
+        }
+        for reason in all {
+            page += &word(reason.name(), reason.meaning());
+        }
     }
     page += "\n## Other words\n\nReasons of events, of conditions that the replaced operators have, and of verdicts of numo's own \
-             runners. A component says its own words.\n\n| word | where | what it means |\n|---|---|---|\n";
+             runners. A component says its own words.\n";
     let mut all = WORDS.to_vec();
     all.sort_unstable();
-    for (name, seen, meaning) in all {
-        let _ = std::writeln!(page, "| `{name}` | {} | {} |", seen.name(), cell(meaning));
+    for seen in [Seen::Event, Seen::Condition, Seen::Verdict] {
+        let _ = std::writeln!(page, "\n### Reasons of {}s\n", seen.name());
+        for (name, _, meaning) in all.iter().filter(|(_, of, _)| *of == seen) {
+            page += &word(name, meaning);
+        }
     }
     page
+}
+
+/// A word and its meaning: a line of a list, with an anchor.
+fn word(name: &str, meaning: &str) -> String {
+    wrapped(
+        &format!("`{name}`: {meaning}"),
+        &format!("- <a id=\"{name}\"></a>"),
+        "  ",
+    )
 }
 
 fn metrics_page() -> String {
@@ -112,10 +158,9 @@ fn verbs(command: &Command) -> String {
         );
     }
     page += "\n## Flags of every verb\n\nThey stand before the verb or after it; where one stands on both sides, the one after the verb \
-             counts. There is no `--cache-dir`: numo keeps nothing of a cluster on disk.\n\n\
-             | flag | what it is | default |\n|---|---|---|\n";
+             counts. There is no `--cache-dir`: numo keeps nothing of a cluster on disk.\n\n";
     for one in root.get_arguments().filter(|one| one.is_global_set()) {
-        row(&mut page, one);
+        page += &argument(one, "");
     }
     for (group, verbs) in help::GROUPS {
         let _ = std::writeln!(page, "\n## {group}");
@@ -128,14 +173,18 @@ fn verbs(command: &Command) -> String {
     page
 }
 
+/// The verbs below a command that are told of.
+fn shown(command: &Command) -> impl Iterator<Item = &Command> {
+    command
+        .get_subcommands()
+        .filter(|verb| !verb.is_hide_set() && verb.get_name() != "help")
+}
+
 fn verb_page(page: &mut String, verb: &Command, before: &str, depth: usize) {
     let name = format!("{before} {}", verb.get_name());
     let about = verb.get_about().map(ToString::to_string).unwrap_or_default();
     let _ = std::writeln!(page, "\n{} {name}\n\n{about}.", "#".repeat(depth));
-    let subs: Vec<&Command> = verb
-        .get_subcommands()
-        .filter(|verb| !verb.is_hide_set() && verb.get_name() != "help")
-        .collect();
+    let subs: Vec<&Command> = shown(verb).collect();
     // The flags of the operator are a page of their own.
     let is_operator = before == "numo" && verb.get_name() == "run";
     if subs.is_empty() {
@@ -149,7 +198,9 @@ fn verb_page(page: &mut String, verb: &Command, before: &str, depth: usize) {
         if is_operator {
             page.push_str("Its flags: [flags.md](flags.md).\n");
         } else {
-            arguments(page, verb);
+            for line in arguments(verb) {
+                *page += &line;
+            }
         }
     }
     for sub in subs {
@@ -157,28 +208,24 @@ fn verb_page(page: &mut String, verb: &Command, before: &str, depth: usize) {
     }
 }
 
-fn arguments(page: &mut String, verb: &Command) {
-    let shown: Vec<&Arg> = verb
-        .get_arguments()
-        .filter(|one| !one.is_hide_set() && !one.is_global_set() && one.get_id() != "help")
-        .collect();
-    if shown.is_empty() {
-        return;
-    }
-    page.push_str("| argument | what it is | default |\n|---|---|---|\n");
-    for one in shown {
-        row(page, one);
-    }
+/// What a verb takes, as lines of a list. Flags of every verb stand once at the head of the page.
+fn arguments(verb: &Command) -> Vec<String> {
+    let all = verb.get_arguments();
+    all.filter(|one| !one.is_hide_set() && !one.is_global_set() && one.get_id() != "help")
+        .map(|one| argument(one, ""))
+        .collect()
 }
 
-fn row(page: &mut String, one: &Arg) {
-    let _ = std::writeln!(
-        page,
-        "| `{}` | {} | {} |",
-        name_of(one),
-        help_of(one),
-        default_of(one)
-    );
+/// An argument, the variable that stands for it, what it is, and its default.
+fn argument(one: &Arg, variable: &str) -> String {
+    let default = default_of(one);
+    let default = if default.is_empty() {
+        default
+    } else {
+        format!(" Default: {default}.")
+    };
+    let text = format!("`{}`{variable}: {}.{default}", name_of(one), help_of(one));
+    wrapped(&text.replace("..", "."), "- ", "  ")
 }
 
 fn name_of(one: &Arg) -> String {
@@ -196,9 +243,7 @@ fn name_of(one: &Arg) -> String {
     if flags.is_empty() {
         return value;
     }
-    format!("{} {value}", flags.join(", "))
-        .trim_end()
-        .replace('|', "\\|")
+    format!("{} {value}", flags.join(", ")).trim_end().to_owned()
 }
 
 fn help_of(one: &Arg) -> String {
@@ -229,133 +274,17 @@ fn default_of(one: &Arg) -> String {
 fn flags(command: &Command) -> String {
     let mut page = format!(
         "{MADE}\n# Flags of the operator\n\n`numo run`. Each flag is also an environment variable, which is how the Deployment \
-         and the Helm chart set them.\n\n| flag | variable | what it is | default |\n|---|---|---|---|\n"
+         and the Helm chart set them.\n\n"
     );
     let mut root = command.clone();
     root.build();
     let run = root.get_subcommands().find(|verb| verb.get_name() == "run");
     for one in run.into_iter().flat_map(Command::get_arguments) {
-        let Some(variable) = one.get_env() else {
-            continue;
-        };
-        let _ = std::writeln!(
-            page,
-            "| `{}` | `{}` | {} | {} |",
-            name_of(one),
-            variable.to_string_lossy(),
-            help_of(one),
-            default_of(one)
-        );
-    }
-    page
-}
-
-fn definitions() -> String {
-    let mut page = format!(
-        "{MADE}\n# Custom resources\n\nEvery field of every kind, as `kubectl explain` has it. What differs from the operators that \
-         numo replaces is in the pages of each owner.\n"
-    );
-    for definition in numo_api::crds::all() {
-        let value = serde_json::to_value(&definition).unwrap_or_default();
-        let text = |pointer: &str| {
-            value
-                .pointer(pointer)
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-                .to_owned()
-        };
-        for version in value
-            .pointer("/spec/versions")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-        {
-            let name = version.get("name").and_then(Value::as_str).unwrap_or_default();
-            let _ = std::writeln!(
-                page,
-                "\n## {} ({}/{name})\n",
-                text("/spec/names/kind"),
-                text("/spec/group")
-            );
-            let schema = version.pointer("/schema/openAPIV3Schema").unwrap_or(&Value::Null);
-            let _ = std::writeln!(page, "{} Scope: {}.\n", described(schema), text("/spec/scope"));
-            page.push_str("| field | type | what it is |\n|---|---|---|\n");
-            for part in ["spec", "status"] {
-                if let Some(schema) = schema.pointer(&format!("/properties/{part}")) {
-                    fields(&mut page, part, schema, 0);
-                }
-            }
+        if let Some(variable) = one.get_env() {
+            page += &argument(one, &format!(", `{}`", variable.to_string_lossy()));
         }
     }
     page
-}
-
-/// Fields deeper than this are Kubernetes' own: a jobSpec, a pod's affinity.
-const DEEPEST: usize = 6;
-
-fn fields(page: &mut String, path: &str, schema: &Value, depth: usize) {
-    let properties = schema.get("properties").and_then(Value::as_object);
-    let wanted: Vec<&str> = schema
-        .get("required")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect();
-    for (name, field) in properties.into_iter().flatten() {
-        let mut path = format!("{path}.{name}");
-        let required = if wanted.contains(&name.as_str()) {
-            " Required."
-        } else {
-            ""
-        };
-        let default = field
-            .get("default")
-            .map_or_else(String::new, |value| format!(" Default: `{value}`."));
-        let items = field.get("items");
-        let kind = kind_of(field);
-        let _ = std::writeln!(
-            page,
-            "| `{path}` | {kind} | {}{default}{required} |",
-            described(field)
-        );
-        if depth < DEEPEST {
-            if let Some(items) = items {
-                path.push_str("[]");
-                fields(page, &path, items, depth + 1);
-            } else {
-                fields(page, &path, field, depth + 1);
-            }
-        }
-    }
-}
-
-fn kind_of(field: &Value) -> String {
-    if field.get("x-kubernetes-int-or-string") == Some(&Value::Bool(true)) {
-        return "integer or string".to_owned();
-    }
-    let kind = field.get("type").and_then(Value::as_str).unwrap_or("object");
-    if let Some(values) = field.get("enum").and_then(Value::as_array) {
-        let values: Vec<String> = values
-            .iter()
-            .filter_map(Value::as_str)
-            .map(|value| format!("`{value}`"))
-            .collect();
-        return values.join(", ");
-    }
-    match field.pointer("/items/type").and_then(Value::as_str) {
-        Some(items) => format!("list of {items}"),
-        None => kind.to_owned(),
-    }
-}
-
-fn described(field: &Value) -> String {
-    cell(
-        field
-            .get("description")
-            .and_then(Value::as_str)
-            .unwrap_or_default(),
-    )
 }
 
 /// Text that fits into a cell of a table.
@@ -375,11 +304,31 @@ mod tests {
     fn the_pages_in_the_docs_are_those_of_the_code() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference");
         for (name, page) in pages(&crate::cli::command()) {
-            let found = std::fs::read_to_string(folder.join(name)).unwrap_or_default();
+            let found = std::fs::read_to_string(folder.join(&name)).unwrap_or_default();
             assert!(
                 found == page,
                 "operator/docs/reference/{name} is stale: run `cargo run -p numo -- reference --directory operator/docs/reference`"
             );
+        }
+    }
+
+    #[test]
+    fn no_page_of_a_kind_is_left_that_there_is_not() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference/kinds");
+        let found: BTreeSet<String> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        let wanted: BTreeSet<String> = kinds::all().into_iter().map(|kind| kind.page).collect();
+        assert_eq!(found, wanted);
+    }
+
+    #[test]
+    fn every_reason_is_told_once() {
+        let page = reasons();
+        for reason in Reason::ALL {
+            let anchor = format!("<a id=\"{reason}\">");
+            assert_eq!(page.matches(&anchor).count(), 1, "{reason}");
         }
     }
 

@@ -22,15 +22,15 @@ const NEXT: &str = "4.18.0";
 const LAST: &str = "4.19.0";
 
 /// A cluster without numo, and an administrator's terminal.
-struct Site {
+pub struct Site {
     cluster: Cluster,
-    world: World,
+    pub world: World,
     client: Client,
-    terminal: Terminal,
+    pub terminal: Terminal,
 }
 
 impl Site {
-    async fn set(world: WorldSpec) -> Result<Self> {
+    pub async fn set(world: WorldSpec) -> Result<Self> {
         let cluster = Cluster::start(Options::default()).await?;
         let mut spec = world;
         spec.programs.insert("kubectl".to_owned(), kubectl(&cluster));
@@ -56,17 +56,17 @@ impl Site {
         })
     }
 
-    async fn run(&self, text: &str) -> Result<String> {
+    pub async fn run(&self, text: &str) -> Result<String> {
         self.terminal.run(text).await
     }
 
     /// Applies objects as they stand.
-    async fn apply(&self, objects: &[Value]) -> Result<()> {
+    pub async fn apply(&self, objects: &[Value]) -> Result<()> {
         manifests::apply(&self.client, objects, "default").await
     }
 
     /// Runs a command until it succeeds and prints this; what it printed.
-    async fn until(&self, command: &str, wanted: &str) -> Result<String> {
+    pub async fn until(&self, command: &str, wanted: &str) -> Result<String> {
         let deadline = tokio::time::Instant::now() + Duration::from_mins(2);
         loop {
             let said = self.terminal.call(command).await?;
@@ -82,7 +82,7 @@ impl Site {
     }
 
     /// Nothing of numo is left on any node.
-    async fn nothing_is_left(&self) -> Result<()> {
+    pub async fn nothing_is_left(&self) -> Result<()> {
         let nodes: Api<Node> = Api::all(self.client.clone());
         for node in nodes.list(&ListParams::default()).await? {
             let labels = node.labels().keys().chain(node.annotations().keys());
@@ -92,7 +92,7 @@ impl Site {
         Ok(())
     }
 
-    async fn strike(self) -> Result<()> {
+    pub async fn strike(self) -> Result<()> {
         self.world.stop().await;
         self.cluster.stop().await;
         Ok(())
@@ -1071,7 +1071,7 @@ async fn what_an_alert_says_to_do() -> Result<()> {
 }
 
 /// Pages whose blocks of commands are run by the tests above, and pages whose commands are steps of `cargo xtask test`.
-const PAGES: [&str; 8] = [
+const PAGES: [&str; 12] = [
     "operator/docs/first-rule.md",
     "operator/docs/migration/node-maintenance-operator.md",
     "operator/docs/migration/node-upgrade-mutex-operator.md",
@@ -1079,6 +1079,10 @@ const PAGES: [&str; 8] = [
     "operator/docs/openshift.md",
     "operator/docs/reference/alerts.md",
     "operator/docs/rules.md",
+    "operator/docs/tutorials/maintenance.md",
+    "operator/docs/tutorials/openshift.md",
+    "operator/docs/tutorials/plan.md",
+    "operator/docs/upgrade.md",
     "plugins/template/README.md",
 ];
 const STEPS: [&str; 5] = [

@@ -62,6 +62,7 @@ mod takeover;
 mod together;
 mod tools;
 mod topologies;
+mod tutorials;
 mod uninstall;
 mod unleased;
 mod versions;
