@@ -2,6 +2,12 @@
 //! comments and all, but for what values decide. What is to be replaced must be there as often as is said, so that an
 //! edit of the source cannot pass the chart by.
 
+mod deployment;
+mod monitoring;
+mod readme;
+
+pub use monitoring::alert_names;
+
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result, ensure};
@@ -16,12 +22,12 @@ const BASE: [&str; 10] = [
     "cluster_role",
     "cluster_role_binding",
     "leader_role",
-    "lease_role",
     "rule_jobs",
     "rule_components",
     "runs",
     "plans",
     "viewer",
+    "oncall",
     "service",
 ];
 
@@ -48,8 +54,14 @@ pub fn templates() -> Result<BTreeMap<String, String>> {
     }
     add("admission_policy", admission_policy()?);
     add("service_account", service_account()?);
-    add("deployment", deployment()?);
+    add("deployment", deployment::deployment()?);
     add("namespace", namespaces()?);
+    add(
+        "lease_role",
+        labelled(&placed(&read("deploy/kustomize/leases/rights/role.yaml")?)),
+    );
+    add("roles", only_if(".Values.roles.aggregate", &base("roles")?));
+    add("runs_invitation", run_invitations()?);
     add("plans_invitation", invitations()?);
     add(
         "disruption_budget",
@@ -93,24 +105,45 @@ pub fn templates() -> Result<BTreeMap<String, String>> {
             &component("webhook/secret")?,
         ),
     );
-    add("uninstall", only_if(".Values.uninstall.release", &uninstall()?));
-    for (name, text) in monitoring()? {
-        add(name, only_if(".Values.monitoring.enabled", &text));
+    add(
+        "uninstall",
+        only_if(".Values.uninstall.release", &deployment::uninstall()?),
+    );
+    for (name, text) in monitoring::templates()? {
+        add(name, text);
     }
     for (name, text) in definitions()? {
         add(&format!("crd_{name}"), text);
     }
+    files.insert(readme::PAGE.to_owned(), readme::page()?);
     Ok(files)
 }
 
 fn base(name: &str) -> Result<String> {
-    Ok(placed(&read(&format!("deploy/kustomize/base/{name}.yaml"))?))
+    let text = read(&format!("deploy/kustomize/base/{name}.yaml"))?;
+    Ok(labelled(&placed(&text)))
 }
 
 fn component(name: &str) -> Result<String> {
-    Ok(placed(&read(&format!(
-        "deploy/kustomize/components/{name}.yaml"
-    ))?))
+    let text = read(&format!("deploy/kustomize/components/{name}.yaml"))?;
+    Ok(labelled(&placed(&text)))
+}
+
+/// The labels of the source, as those of the chart: which release of which chart it is, besides.
+fn labelled(text: &str) -> String {
+    let (name, component, part) = (
+        "    app.kubernetes.io/name: numo\n",
+        "    app.kubernetes.io/component: ",
+        "    app.kubernetes.io/part-of: numo\n",
+    );
+    let mut pieces = text.split(&format!("{name}{component}"));
+    let mut out = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let (which, rest) = piece.split_once('\n').unwrap_or((piece, ""));
+        let rest = rest.strip_prefix(part).unwrap_or(rest);
+        out += &format!("    {{{{- include \"numo.labels\" (list $ \"{which}\") | nindent 4 }}}}\n{rest}");
+    }
+    out
 }
 
 fn rule_job_quota() -> Result<String> {
@@ -220,102 +253,10 @@ fn service_account() -> Result<String> {
     )
 }
 
-fn deployment() -> Result<String> {
-    let mut text = base("deployment")?;
-    let wanted = read("deploy/kustomize/components/webhook/deployment.yaml")?;
-    ensure!(
-        wanted.contains("- name: NUMO_WEBHOOK_CERTS\n              value: self\n")
-            && wanted.contains("- name: webhook\n              containerPort: 9443\n"),
-        "the webhook's patch of the Deployment is another: mend chart.rs"
-    );
-    for (from, to) in [
-        ("  replicas: 2\n", "  replicas: {{ .Values.replicas }}\n"),
-        (
-            "image: numo:0.1.0\n",
-            "image: {{ include \"numo.image\" . }}\n          imagePullPolicy: {{ .Values.image.pullPolicy }}\n",
-        ),
-        (
-            "      priorityClassName: system-cluster-critical\n",
-            "      {{- with .Values.priorityClassName }}\n      priorityClassName: {{ . }}\n      {{- end }}\n      {{- with .Values.imagePullSecrets }}\n      imagePullSecrets:\n        {{- toYaml . | nindent 8 }}\n      {{- end }}\n      {{- with .Values.nodeSelector }}\n      nodeSelector:\n        {{- toYaml . | nindent 8 }}\n      {{- end }}\n",
-        ),
-        (
-            "    metadata:\n      labels:\n        app.kubernetes.io/name: numo\n",
-            "    metadata:\n      {{- with .Values.podAnnotations }}\n      annotations:\n        {{- toYaml . | nindent 8 }}\n      {{- end }}\n      labels:\n        {{- with .Values.podLabels }}\n        {{- toYaml . | nindent 8 }}\n        {{- end }}\n        app.kubernetes.io/name: numo\n",
-        ),
-        (
-            "          env:\n",
-            "          env:\n            {{- if ne (.Values.plans.namespaces | join \",\") \"system-upgrade\" }}\n            - name: NUMO_PLAN_NAMESPACES\n              value: {{ .Values.plans.namespaces | join \",\" | default .Release.Namespace | quote }}\n            {{- end }}\n            {{- if .Values.webhook.enabled }}\n            - name: NUMO_WEBHOOK_CERTS\n              value: self\n            {{- end }}\n",
-        ),
-        (
-            "              value: /var/cache/numo/rules\n",
-            "              value: /var/cache/numo/rules\n            {{- with .Values.env }}\n            {{- toYaml . | nindent 12 }}\n            {{- end }}\n",
-        ),
-        (
-            "          ports:\n",
-            "          ports:\n            {{- if .Values.webhook.enabled }}\n            - name: webhook\n              containerPort: 9443\n            {{- end }}\n",
-        ),
-    ] {
-        text = once(&text, from, to)?;
-    }
-    for (key, of) in [
-        ("resources", ".Values.resources"),
-        ("affinity", AFFINITY),
-        ("tolerations", ".Values.tolerations"),
-        ("topologySpreadConstraints", ".Values.topologySpreadConstraints"),
-    ] {
-        text = value(&text, key, of)?;
-    }
-    Ok(text)
-}
-
-/// The Job that gives everything back, as a hook.
-fn uninstall() -> Result<String> {
-    let text = read("deploy/kustomize/uninstall/job.yaml")?;
-    // What its head says to run, Helm runs.
-    let placed = placed(&text);
-    let lines: Vec<&str> = placed.lines().filter(|line| !line.starts_with("#   ")).collect();
-    let mut text = lines.join("\n") + "\n";
-    let hook = "  labels:\n    app.kubernetes.io/name: numo-release\n  annotations:\n    helm.sh/hook: pre-delete\n    helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded\n";
-    for (from, to) in [
-        (
-            "  namespace: {{ .Release.Namespace }}\n",
-            format!("  namespace: {{{{ .Release.Namespace }}}}\n{hook}"),
-        ),
-        (
-            "  activeDeadlineSeconds: 300\n",
-            "  activeDeadlineSeconds: {{ .Values.uninstall.timeoutSeconds }}\n".to_owned(),
-        ),
-        (
-            "      serviceAccountName: numo\n",
-            "      serviceAccountName: numo\n      {{- with .Values.imagePullSecrets }}\n      imagePullSecrets:\n        {{- toYaml . | nindent 8 }}\n      {{- end }}\n      {{- with .Values.nodeSelector }}\n      nodeSelector:\n        {{- toYaml . | nindent 8 }}\n      {{- end }}\n".to_owned(),
-        ),
-        (
-            "      priorityClassName: system-cluster-critical\n",
-            "      {{- with .Values.priorityClassName }}\n      priorityClassName: {{ . }}\n      {{- end }}\n".to_owned(),
-        ),
-        (
-            "image: numo:0.1.0\n",
-            "image: {{ include \"numo.image\" . }}\n          imagePullPolicy: {{ .Values.image.pullPolicy }}\n".to_owned(),
-        ),
-    ] {
-        text = once(&text, from, &to)?;
-    }
-    for (key, of) in [
-        ("resources", ".Values.resources"),
-        ("affinity", AFFINITY),
-        ("tolerations", ".Values.tolerations"),
-    ] {
-        text = value(&text, key, of)?;
-    }
-    Ok(text)
-}
-
 /// The namespace of node leases, which other operators may have made. That of the release is Helm's to make.
 fn namespaces() -> Result<String> {
-    let text = read("deploy/kustomize/base/namespace.yaml")?;
-    let (_, leases) = text.split_once("---\n").context("two namespaces in the base")?;
     let kept = once(
-        leases,
+        &read("deploy/kustomize/leases/namespace/namespace.yaml")?,
         "  name: medik8s-leases\n  annotations:\n",
         "  name: medik8s-leases\n  annotations:\n    helm.sh/resource-policy: keep\n",
     )?;
@@ -328,11 +269,11 @@ fn namespaces() -> Result<String> {
 /// Where Plans are served. The namespace of the release may be one; it is there already.
 fn invitations() -> Result<String> {
     let namespace = once(
-        &read("deploy/kustomize/plans/namespace.yaml")?,
+        &read("deploy/kustomize/plans/namespace/namespace.yaml")?,
         "  name: system-upgrade\n  annotations:\n",
         "  name: {{ . }}\n  annotations:\n    helm.sh/resource-policy: keep\n",
     )?;
-    let binding = read("deploy/kustomize/plans/role_binding.yaml")?;
+    let binding = labelled(&read("deploy/kustomize/plans/rights/role_binding.yaml")?);
     let binding = once(&binding, "namespace: system-upgrade", "namespace: {{ . }}")?
         .replace(NAMESPACE, "{{ $.Release.Namespace }}");
     let made = only_if(
@@ -344,27 +285,21 @@ fn invitations() -> Result<String> {
     ))
 }
 
-/// What `deploy/monitoring` has.
-fn monitoring() -> Result<[(&'static str, String); 3]> {
-    let labels = "  labels:\n    app.kubernetes.io/name: numo\n";
-    let labelled = format!(
-        "{labels}    {{{{- with .Values.monitoring.labels }}}}\n    {{{{- toYaml . | nindent 4 }}}}\n    {{{{- end }}}}\n"
-    );
-    let object = |file: &str| {
-        let text = read(&format!("deploy/monitoring/{file}.yaml"))?;
-        once(&placed(&not_of_helm(&text)), labels, &labelled)
-    };
-    let dashboard = not_of_helm(&read("deploy/monitoring/dashboard.json")?);
-    let lines: Vec<String> = dashboard.lines().map(|line| format!("    {line}\n")).collect();
-    let head = format!(
-        "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: numo-dashboard\n  namespace: {NAMESPACE}\n{labels}    \
-         grafana_dashboard: \"1\"\ndata:\n  numo.json: |\n"
-    );
-    Ok([
-        ("monitoring_service_monitor", object("service_monitor")?),
-        ("monitoring_alerts", object("alerts")?),
-        ("monitoring_dashboard", placed(&head) + &lines.concat()),
-    ])
+/// Where runs are served beside the namespace of the release: namespaces that are there.
+fn run_invitations() -> Result<String> {
+    let text = labelled(&read("deploy/kustomize/base/runs.yaml")?);
+    let (_, binding) = text
+        .split_once("---\n")
+        .context("a ClusterRole and a RoleBinding")?;
+    let binding = once(
+        binding,
+        &format!("  namespace: {NAMESPACE}\n  labels:"),
+        "  namespace: {{ . }}\n  labels:",
+    )?
+    .replace(NAMESPACE, "{{ $.Release.Namespace }}");
+    Ok(format!(
+        "{{{{- range without .Values.runNamespaces .Release.Namespace }}}}\n---\n{binding}{{{{- end }}}}\n"
+    ))
 }
 
 /// Braces of another template language, which Helm would read as its own.
@@ -378,7 +313,10 @@ const GUARDS: &str = "    argocd.argoproj.io/sync-options: Prune=false,Delete=fa
 /// The definitions, which stay when the release goes. Those of other operators are not written over.
 fn definitions() -> Result<BTreeMap<String, String>> {
     let list = read("deploy/crds/kustomization.yaml")?;
-    let names = list.lines().filter_map(|line| line.trim().strip_prefix("- "));
+    let names = list
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("- "))
+        .filter(|name| name.ends_with(".yaml"));
     let of = |file: &str| {
         let name = file.strip_suffix(".yaml").context("a file of YAML")?;
         let text = read(&format!("deploy/crds/{file}"))?;
@@ -386,7 +324,8 @@ fn definitions() -> Result<BTreeMap<String, String>> {
         let (group, plural) = name.split_once('_').context("group and plural")?;
         let full = format!("{plural}.{group}");
         let from = format!("metadata:\n  name: {full}\n");
-        let kept = format!("{from}  annotations:\n    helm.sh/resource-policy: keep\n{GUARDS}");
+        let labels = "  labels:\n    {{- include \"numo.labels\" (list $ \"definitions\") | nindent 4 }}\n";
+        let kept = format!("{from}{labels}  annotations:\n    helm.sh/resource-policy: keep\n{GUARDS}");
         let text = once(&text, &from, &kept)?;
         let object = format!(". \"apiextensions.k8s.io/v1\" \"CustomResourceDefinition\" \"{full}\"");
         let foreign = FOREIGN.iter().find(|(of, _)| *of == name);
