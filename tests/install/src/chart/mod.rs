@@ -136,7 +136,8 @@ fn labelled(text: &str) -> String {
         "    app.kubernetes.io/component: ",
         "    app.kubernetes.io/part-of: numo\n",
     );
-    let mut pieces = text.split(&format!("{name}{component}"));
+    let both = format!("{name}{component}");
+    let mut pieces = text.split(&both);
     let mut out = pieces.next().unwrap_or_default().to_owned();
     for piece in pieces {
         let (which, rest) = piece.split_once('\n').unwrap_or((piece, ""));
