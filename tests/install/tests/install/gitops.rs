@@ -317,7 +317,7 @@ fn the_examples_have_fields_that_there_are_and_values_that_the_chart_takes() -> 
         let file = tempfile::NamedTempFile::new()?;
         fs::write(file.path(), values.to_string())?;
         let mut helm = program(major)?;
-        helm.args(["template", "numo"])
+        helm.args(["template", "numo", "--kube-version", "1.36.0"])
             .arg(chart())
             .args(["--namespace", NAMESPACE, "--values"]);
         let all = by_name(objects(&said(helm.arg(file.path()))?)?);

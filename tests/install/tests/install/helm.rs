@@ -487,7 +487,10 @@ fn lint_finds_nothing_and_wrong_values_are_named() -> Result<()> {
             ("nodeLabels={a b}", "nodeLabels"),
             ("nodeLabels={a']+[}", "nodeLabels"),
             ("podLabels.app\\.kubernetes\\.io/name=x", "podLabels"),
-            ("commonLabels.app\\.kubernetes\\.io/name=x", "commonLabels"),
+            (
+                "commonLabels.app\\.kubernetes\\.io/name=x",
+                "app.kubernetes.io/name",
+            ),
             ("prometheus.ca.secret=a,prometheus.ca.configMap=b", "ca"),
             ("extraEnv[0].name=NUMO_RULE_KEYS", "extraEnv"),
             ("extraVolumes[0].name=cache", "extraVolumes"),

@@ -9,6 +9,10 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
+use kube::{
+    api::{Patch, PatchParams},
+    core::Request,
+};
 use numo_cluster::{Cluster, Options, User};
 use numo_install::{NAMESPACE, objects, rendered, root, said};
 use serde_json::{Value, json};
@@ -260,16 +264,28 @@ async fn numo_works_in_another_namespace() -> Result<()> {
     let leases = run(&cluster, &["get", "leases", "-n", "medik8s-leases", "-o", "name"])?;
     assert!(leases.contains("worker-0"), "{leases}");
     // The policies hold for it there.
-    for (words, policy) in [
+    let client = cluster.client(User::Admin).await?;
+    for (path, name, patch, policy) in [
         (
-            ["label", "node", "worker-0", "example.com/draws=secrets"].as_slice(),
+            "/api/v1/nodes",
+            "worker-0",
+            json!({"metadata": {"labels": {"example.com/draws": "secrets"}}}),
             "numo-nodes",
         ),
-        (&["label", kind, "fan", "a=b"], "numo-metadata"),
+        (
+            "/apis/nodemaintenance.medik8s.io/v1beta1/nodemaintenances",
+            "fan",
+            json!({"metadata": {"labels": {"a": "b"}}}),
+            "numo-metadata",
+        ),
     ] {
-        let mut command = kubectl(&cluster);
-        let refused = said(command.args(words).args(["--as", &account])).expect_err("a policy refuses it");
-        assert!(format!("{refused:#}").contains(policy), "{refused:#}");
+        let mut request = Request::new(path).patch(name, &PatchParams::default(), &Patch::Merge(patch))?;
+        request.headers_mut().insert("Impersonate-User", account.parse()?);
+        let refused = client
+            .request::<Value>(request)
+            .await
+            .expect_err("a policy refuses it");
+        assert!(refused.to_string().contains(policy), "{refused}");
     }
     drop(operator);
     cluster.stop().await;

@@ -254,7 +254,11 @@ fn nothing_else_does(cluster: &Cluster, uid: &str) -> Result<()> {
             "forbidden",
         ),
     ] {
-        let refused = apply(cluster, &object, &["--as", ANNE]).expect_err("it is refused");
+        let file = tempfile::NamedTempFile::new()?;
+        std::fs::write(file.path(), object.to_string())?;
+        let mut create = kubectl(cluster);
+        create.args(["create", "--as", ANNE, "-f"]).arg(file.path());
+        let refused = said(&mut create).expect_err("it is refused");
         assert!(format!("{refused:#}").contains(why), "{object}: {refused:#}");
     }
     for (verb, kind) in [
