@@ -251,10 +251,10 @@ fn every_object_has_the_standard_labels() -> Result<()> {
         let all = by_name(objects(&rendered::overlay(platform)?)?);
         check_labels(platform, &all, "kustomize");
     }
-    let folder = root().join("deploy/kustomize/uninstall");
+    let place = root().join("deploy/kustomize/uninstall");
     check_labels(
         "uninstall",
-        &by_name(objects(&rendered::kustomize(&folder)?)?),
+        &by_name(objects(&rendered::kustomize(&place)?)?),
         "kustomize",
     );
     for major in HELMS {
