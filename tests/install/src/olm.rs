@@ -15,13 +15,18 @@ pub const BUNDLE: &str = "deploy/olm/bundle";
 pub const CATALOG: &str = "deploy/olm/catalog/catalog.yaml";
 /// What an administrator applies beside the bundle.
 const EXAMPLES: &str = "deploy/olm/examples";
-/// Examples that are components of kustomize: a bundle holds no quota and no LimitRange, and egress is for the administrator to decide.
-const BY_HAND: [(&str, &[&str]); 2] = [
+/// Examples that are files of kustomize: a bundle holds no quota, LimitRange or policy, and egress is for the administrator to decide.
+const BY_HAND: [(&str, &[&str]); 3] = [
     (
         "rule-job-quota",
-        &["rule-job-quota/resource_quota", "rule-job-quota/limit_range"],
+        &[
+            "components/rule-job-quota/resource_quota",
+            "components/rule-job-quota/limit_range",
+        ],
     ),
-    ("egress", &["egress/network_policy"]),
+    ("egress", &["components/egress/network_policy"]),
+    // Without its policy the role is more than it says, and a bundle holds no policy.
+    ("oncall", &["base/oncall"]),
 ];
 /// The image that the source names.
 const IMAGE: &str = "numo:0.1.0";
@@ -55,6 +60,8 @@ const RESOURCES: [(&str, &[(&str, &str)]); 6] = [
     ("MutexTarget", &[("MachineConfigPool", "v1"), ("Node", "v1")]),
     ("NodeChange", &[("Node", "v1"), ("Lease", "v1"), ("Job", "v1")]),
 ];
+/// What kustomize says of itself.
+const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// When the bundle was made: a fixed time, as the annotation goes on to the pods and a new one would roll them.
 const CREATED: &str = "2026-11-22T00:00:00Z";
 /// Kinds of other operators too: OLM gives an object to one of them only. numo serves them where they are installed.
@@ -73,7 +80,7 @@ pub(crate) fn files() -> Result<BTreeMap<String, String>> {
     for (name, parts) in BY_HAND {
         let texts: Vec<String> = parts
             .iter()
-            .map(|part| read(&format!("deploy/kustomize/components/{part}.yaml")))
+            .map(|part| read(&format!("deploy/kustomize/{part}.yaml")))
             .collect::<Result<_>>()?;
         files.insert(
             format!("{EXAMPLES}/{name}.yaml"),
@@ -144,6 +151,13 @@ pub fn bundle(image: &str) -> Result<BTreeMap<String, String>> {
     let mut definitions = Vec::new();
     let mut labels = json!({});
     for mut object in all {
+        // OLM says so in labels of its own.
+        if let Some(labels) = object["metadata"]
+            .get_mut("labels")
+            .and_then(Value::as_object_mut)
+        {
+            labels.remove(MANAGED_BY);
+        }
         let text = |pointer: &str| {
             object
                 .pointer(pointer)
@@ -157,6 +171,9 @@ pub fn bundle(image: &str) -> Result<BTreeMap<String, String>> {
             "Namespace" => {
                 if name == NAMESPACE {
                     labels = object["metadata"]["labels"].clone();
+                    if let Some(labels) = labels.as_object_mut() {
+                        labels.retain(|label, _| label.starts_with("pod-security"));
+                    }
                 }
                 continue;
             }
@@ -184,6 +201,8 @@ pub fn bundle(image: &str) -> Result<BTreeMap<String, String>> {
             }
             // Without a webhook it needs no certificate.
             _ if name == "numo-webhook" => continue,
+            // Applied by hand, with the policy that bounds it.
+            "ClusterRole" if name == "numo-oncall" => continue,
             // A bundle's objects go into its own namespace: what is elsewhere an administrator applies.
             "Role" | "RoleBinding" if place != NAMESPACE => continue,
             "ClusterRole" if name == "numo" => {
@@ -288,6 +307,7 @@ fn service_version(
     csv["spec"]["relatedImages"] = json!([{"name": "numo", "image": image}]);
     let owned: Vec<Value> = definitions.iter().flat_map(owned).collect();
     csv["spec"]["customresourcedefinitions"] = json!({"owned": owned});
+    let labels = &deployment["metadata"]["labels"];
     let mut spec = deployment["spec"].clone();
     let container = spec
         .pointer_mut("/template/spec/containers/0")
@@ -301,7 +321,7 @@ fn service_version(
     }
     csv["spec"]["install"] = json!({"strategy": "deployment", "spec": {
         "clusterPermissions": [{"serviceAccountName": "numo", "rules": permissions}],
-        "deployments": [{"name": "numo", "label": {"app.kubernetes.io/name": "numo"}, "spec": spec}],
+        "deployments": [{"name": "numo", "label": labels, "spec": spec}],
     }});
     Ok(csv)
 }

@@ -1,6 +1,6 @@
 //! One manifest for each platform, for `kubectl apply -f`: its overlay as kubectl's own kustomize renders it.
 
-use std::{collections::BTreeMap, process::Command};
+use std::{collections::BTreeMap, path::Path, process::Command};
 
 use anyhow::Result;
 
@@ -9,14 +9,15 @@ use crate::{GENERATED, read, root, said};
 /// The platforms, each with an overlay and a rendered manifest.
 pub const PLATFORMS: [&str; 2] = ["kubernetes", "openshift"];
 
-/// The overlay of a platform, rendered.
+/// The overlay of a platform with all that is shared, rendered.
 pub fn overlay(platform: &str) -> Result<String> {
+    kustomize(&root().join("deploy/kustomize/all").join(platform))
+}
+
+/// What a folder of kustomize renders.
+pub fn kustomize(folder: &Path) -> Result<String> {
     let mut kubectl = Command::new(numo_cluster::binary()?);
-    said(
-        kubectl
-            .args(["kubectl", "kustomize"])
-            .arg(root().join("deploy/kustomize").join(platform)),
-    )
+    said(kubectl.args(["kubectl", "kustomize"]).arg(folder))
 }
 
 /// That of `kubernetes` where control-plane nodes are there.
@@ -27,7 +28,7 @@ pub(crate) fn files() -> Result<BTreeMap<String, String>> {
         let text = overlay(platform)?;
         Ok((
             format!("deploy/{platform}.yaml"),
-            format!("# {GENERATED} From deploy/kustomize/{platform}.\n{text}"),
+            format!("# {GENERATED} From deploy/kustomize/all/{platform}.\n{text}"),
         ))
     };
     let mut files: BTreeMap<String, String> = PLATFORMS
@@ -41,6 +42,12 @@ pub(crate) fn files() -> Result<BTreeMap<String, String>> {
     files.insert(
         "deploy/uninstall.yaml".to_owned(),
         format!("# {GENERATED} From deploy/kustomize/uninstall.\n{job}"),
+    );
+    let text = kustomize(&root().join("deploy/kustomize/remove"))?;
+    let head = "What goes with numo, after deploy/uninstall.yaml: `kubectl delete -f deploy/remove.yaml --ignore-not-found`.";
+    files.insert(
+        "deploy/remove.yaml".to_owned(),
+        format!("# {GENERATED} From deploy/kustomize/remove.\n# {head}\n# No definition and no namespace is in it.\n{text}"),
     );
     Ok(files)
 }

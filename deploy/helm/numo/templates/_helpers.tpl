@@ -1,11 +1,86 @@
 {{/* The image, by digest if there is one. */}}
 {{- define "numo.image" -}}
 {{- $image := .Values.image -}}
+{{- $repository := required "image.repository is empty: wanted the registry and repository of numo's image, for example --set image.repository=registry.example.com/team/numo" $image.repository -}}
 {{- if $image.digest -}}
-{{ $image.repository }}@{{ $image.digest }}
+{{ $repository }}@{{ $image.digest }}
 {{- else -}}
-{{ $image.repository }}:{{ $image.tag | default .Chart.AppVersion }}
+{{ $repository }}:{{ $image.tag | default .Chart.AppVersion }}
 {{- end -}}
+{{- end -}}
+
+{{/* Labels of every object. Arguments: the root, and the part of numo that the object is of. */}}
+{{- define "numo.labels" -}}
+{{- $root := index . 0 -}}
+app.kubernetes.io/name: numo
+app.kubernetes.io/instance: {{ $root.Release.Name }}
+app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
+app.kubernetes.io/component: {{ index . 1 }}
+app.kubernetes.io/part-of: numo
+app.kubernetes.io/managed-by: {{ $root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" }}
+{{- with $root.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/*
+Files that flags of numo name, as a list of YAML: the name of the volume, the variable of the flag, and the value that says where the file comes
+from. Each is of a ConfigMap or a Secret, which is mounted, or is there in the pod anyway.
+*/}}
+{{- define "numo.files" -}}
+{{- $files := list
+  (dict "name" "plan-channel-ca" "env" "NUMO_PLAN_CHANNEL_CA" "of" .Values.plans.channelCa)
+  (dict "name" "prometheus-ca" "env" "NUMO_PROMETHEUS_CA" "of" .Values.prometheus.ca)
+  (dict "name" "prometheus-token" "env" "NUMO_PROMETHEUS_TOKEN_FILE" "of" .Values.prometheus.token)
+  (dict "name" "registry-ca" "env" "NUMO_REGISTRY_CA" "of" .Values.registries.ca)
+  (dict "name" "rule-keys" "env" "NUMO_RULE_KEYS" "of" .Values.signatures.keys)
+  (dict "name" "sigstore-trusted-root" "env" "NUMO_SIGSTORE_TRUSTED_ROOT" "of" .Values.signatures.trustedRoot)
+-}}
+{{- toYaml $files -}}
+{{- end -}}
+
+{{/* Those that are mounted, as a list of YAML. */}}
+{{- define "numo.mounted" -}}
+{{- $mounted := list -}}
+{{- range include "numo.files" . | fromYamlArray -}}
+{{- if or .of.secret .of.configMap -}}
+{{- $mounted = append $mounted . -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $mounted -}}
+{{- end -}}
+
+{{/* Variables of the flags that have a value of their own, as a list of YAML; what is the flag's default is left out. */}}
+{{- define "numo.env" -}}
+{{- $identities := list -}}
+{{- range .Values.signatures.identities -}}
+{{- $identities = append $identities (printf "%s,%s" .issuer .subject) -}}
+{{- end -}}
+{{- $set := list
+  (list "NUMO_RUN_NAMESPACES" (.Values.runNamespaces | join ","))
+  (list "NUMO_PROMETHEUS_URL" .Values.prometheus.url)
+  (list "NUMO_REGISTRIES" (.Values.registries.allowed | join ","))
+  (list "NUMO_PLAIN_REGISTRIES" (.Values.registries.plain | join ","))
+  (list "NUMO_RULE_IDENTITIES" ($identities | join ";"))
+  (list "NUMO_REQUIRE_SIGNATURES" (ternary "true" "" .Values.signatures.required))
+  (list "NUMO_LOG" (ternary "" .Values.log.level (eq .Values.log.level "info")))
+  (list "NUMO_LOG_FORMAT" (ternary "" .Values.log.format (eq .Values.log.format "json")))
+-}}
+{{- $env := list -}}
+{{- range $set -}}
+{{- if index . 1 -}}
+{{- $env = append $env (dict "name" (index . 0) "value" (index . 1)) -}}
+{{- end -}}
+{{- end -}}
+{{- range include "numo.files" . | fromYamlArray -}}
+{{- if or .of.secret .of.configMap -}}
+{{- $env = append $env (dict "name" .env "value" (printf "/etc/numo/%s/%s" .name .of.key)) -}}
+{{- else if .of.file -}}
+{{- $env = append $env (dict "name" .env "value" .of.file) -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $env -}}
 {{- end -}}
 
 {{/*

@@ -163,7 +163,7 @@ pub async fn run(
     tracing::info!(identity = options.identity, "leading");
     metrics.leader.set(1);
     let (mut planner, writer) = planner(&connection, options, &metrics, board, &fence);
-    let limits = token::keep(connection.clone(), namespace.clone(), metrics.clone());
+    let limits = token::keep(connection.clone(), metrics.clone());
     let lost = Box::pin(lead(&mut planner, &mut candidate, &fence, limits, stop)).await;
     metrics.leader.set(0);
     if lost {

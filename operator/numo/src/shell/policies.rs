@@ -10,12 +10,10 @@ use k8s_openapi::{
 use kube::ResourceExt;
 use serde_json::Value;
 
-/// What ships, in the namespace that it ships for: one source.
+/// What ships: one source.
 const SHIPPED: &str = include_str!("../../../../deploy/kustomize/base/admission_policy.yaml");
 /// Where it stands in the repository.
 const FILE: &str = "deploy/kustomize/base/admission_policy.yaml";
-/// The namespace that it ships for.
-const HOME: &str = "node-upgrade-mutex-operator";
 /// The one that says where Jobs may use the host.
 const HOSTS: &str = "numo-hosts";
 /// The variable of `numo-nodes` that is an administrator's to fill: further labels of Nodes that numo may write.
@@ -23,28 +21,13 @@ const LISTED: &str = "listed";
 /// What a binding must do.
 const DENY: &str = "Deny";
 
-/// The objects of a kind that ship, for numo in this namespace.
-fn shipped<K: serde::de::DeserializeOwned>(kind: &str, namespace: &str) -> Vec<K> {
+/// The objects of a kind that ship. They name no namespace: those of every installation are the same.
+fn shipped<K: serde::de::DeserializeOwned>(kind: &str) -> Vec<K> {
     let objects: Vec<Value> = serde_saphyr::from_multiple(SHIPPED).unwrap_or_default();
     let meant = objects.into_iter().filter(|object| object["kind"] == kind);
     meant
-        .filter_map(|object| serde_json::from_value(moved(object, namespace)).ok())
+        .filter_map(|object| serde_json::from_value(object).ok())
         .collect()
-}
-
-/// An object with another namespace wherever it names that of numo.
-fn moved(value: Value, namespace: &str) -> Value {
-    match value {
-        Value::String(text) => Value::String(text.replace(HOME, namespace)),
-        Value::Array(all) => all.into_iter().map(|one| moved(one, namespace)).collect(),
-        Value::Object(fields) => {
-            let fields = fields
-                .into_iter()
-                .map(|(name, one)| (name, moved(one, namespace)));
-            Value::Object(fields.collect())
-        }
-        other => other,
-    }
 }
 
 /// Whether this expression is a list of label keys, and computes nothing.
@@ -119,20 +102,19 @@ fn binds(binding: &ValidatingAdmissionPolicyBinding, policy: &str) -> bool {
     spec.policy_name.as_deref() == Some(policy) && denies && !selects
 }
 
-/// What is wrong with the policies of numo in this namespace, one sentence part for each; none where all are there.
+/// What is wrong with the policies of numo, one sentence part for each; none where all are there.
 pub fn faults(
     policies: &[ValidatingAdmissionPolicy],
     bindings: &[ValidatingAdmissionPolicyBinding],
-    namespace: &str,
 ) -> Vec<String> {
     let mut out = Vec::new();
-    for wanted in shipped::<ValidatingAdmissionPolicy>("ValidatingAdmissionPolicy", namespace) {
+    for wanted in shipped::<ValidatingAdmissionPolicy>("ValidatingAdmissionPolicy") {
         let name = wanted.name_any();
         match policies.iter().find(|one| one.name_any() == name) {
             None => out.push(format!("ValidatingAdmissionPolicy {name} is not there")),
             Some(found) if asks(found.spec.as_ref()) != asks(wanted.spec.as_ref()) => {
                 out.push(format!(
-                    "ValidatingAdmissionPolicy {name} is not that of this numo in namespace {namespace}"
+                    "ValidatingAdmissionPolicy {name} is not that of this numo"
                 ));
             }
             Some(_) => {}
@@ -153,16 +135,12 @@ pub fn keeps_hosts(message: &str) -> bool {
 
 /// How many ship.
 pub fn number() -> usize {
-    shipped::<ValidatingAdmissionPolicy>("ValidatingAdmissionPolicy", HOME).len()
+    shipped::<ValidatingAdmissionPolicy>("ValidatingAdmissionPolicy").len()
 }
 
-/// The command that installs them for numo in this namespace.
-pub fn command(namespace: &str) -> String {
-    if namespace == HOME {
-        format!("kubectl apply -f {FILE}")
-    } else {
-        format!("sed 's/{HOME}/{namespace}/g' {FILE} | kubectl apply -f -")
-    }
+/// The command that installs them.
+pub fn command() -> String {
+    format!("kubectl apply -f {FILE}")
 }
 
 #[cfg(test)]
@@ -175,33 +153,29 @@ mod tests {
         Vec<ValidatingAdmissionPolicyBinding>,
     );
 
-    fn installed(namespace: &str) -> Both {
+    fn installed() -> Both {
         (
-            shipped("ValidatingAdmissionPolicy", namespace),
-            shipped("ValidatingAdmissionPolicyBinding", namespace),
+            shipped("ValidatingAdmissionPolicy"),
+            shipped("ValidatingAdmissionPolicyBinding"),
         )
     }
 
     #[test]
-    fn what_ships_is_sound_where_it_is_installed_and_of_no_use_elsewhere() {
+    fn what_ships_is_sound_wherever_it_is_installed() {
         assert!(number() > 3);
-        for namespace in [HOME, "elsewhere"] {
-            let (policies, bindings) = installed(namespace);
-            assert_eq!(policies.len(), number());
-            assert_eq!(faults(&policies, &bindings, namespace), Vec::<String>::new());
-        }
-        // They are about the user of another namespace.
-        let (policies, bindings) = installed(HOME);
-        let found = faults(&policies, &bindings, "elsewhere");
-        assert_eq!(found.len(), number(), "{found:?}");
+        let (policies, bindings) = installed();
+        assert_eq!(policies.len(), number());
+        assert_eq!(faults(&policies, &bindings), Vec::<String>::new());
+        // kustomize and OLM put numo into any namespace, and change no expression.
+        assert!(!SHIPPED.contains("node-upgrade-mutex-operator"));
     }
 
     #[test]
     fn one_that_is_gone_weakened_or_not_bound_is_named() {
         let lacks = |change: fn(&mut Both)| {
-            let mut both = installed(HOME);
+            let mut both = installed();
             change(&mut both);
-            faults(&both.0, &both.1, HOME)
+            faults(&both.0, &both.1)
         };
         let gone = lacks(|both| both.0.retain(|one| one.name_any() != "numo-nodes"));
         assert_eq!(gone, ["ValidatingAdmissionPolicy numo-nodes is not there"]);
@@ -220,13 +194,13 @@ mod tests {
             },
         ];
         for weaken in weakened {
-            let (mut policies, bindings) = installed(HOME);
+            let (mut policies, bindings) = installed();
             for one in policies.iter_mut().filter(|one| one.name_any() == "numo-nodes") {
                 if let Some(spec) = &mut one.spec {
                     weaken(spec);
                 }
             }
-            let found = faults(&policies, &bindings, HOME);
+            let found = faults(&policies, &bindings);
             assert!(
                 found.len() == 1 && found[0].contains("numo-nodes is not that of this numo"),
                 "{found:?}"
@@ -249,7 +223,7 @@ mod tests {
 
     #[test]
     fn what_the_api_server_fills_in_is_no_difference() {
-        let (mut policies, mut bindings) = installed(HOME);
+        let (mut policies, mut bindings) = installed();
         for one in &mut policies {
             let constraints = one.spec.as_mut().and_then(|spec| spec.match_constraints.as_mut());
             if let Some(all) = constraints {
@@ -263,13 +237,13 @@ mod tests {
                 spec.match_resources = Some(MatchResources::default());
             }
         }
-        assert_eq!(faults(&policies, &bindings, HOME), Vec::<String>::new());
+        assert_eq!(faults(&policies, &bindings), Vec::<String>::new());
     }
 
     #[test]
     fn further_labels_are_an_administrators_to_list() {
         let found = |expression: &str| {
-            let (mut policies, bindings) = installed(HOME);
+            let (mut policies, bindings) = installed();
             let variables = policies
                 .iter_mut()
                 .filter(|one| one.name_any() == "numo-nodes")
@@ -277,7 +251,7 @@ mod tests {
             let mut listed: Vec<_> = variables.flatten().filter(|one| one.name == LISTED).collect();
             assert_eq!(listed.len(), 1);
             listed[0].expression = expression.to_owned();
-            faults(&policies, &bindings, HOME).len()
+            faults(&policies, &bindings).len()
         };
         for list in ["[]", "[ ]", "['example.com/at']", "[\"example.com/at\", 'a_b']"] {
             assert_eq!(found(list), 0, "{list}");
@@ -297,7 +271,7 @@ mod tests {
 
     #[test]
     fn a_refusal_for_the_host_is_told_from_others() {
-        let policies: Vec<ValidatingAdmissionPolicy> = shipped("ValidatingAdmissionPolicy", HOME);
+        let policies: Vec<ValidatingAdmissionPolicy> = shipped("ValidatingAdmissionPolicy");
         assert!(policies.iter().any(|one| one.name_any() == HOSTS));
         let said = |policy: &str| {
             format!(
@@ -308,14 +282,5 @@ mod tests {
         for other in ["numo-jobs", "numo-hosts-of-somebody"] {
             assert!(!keeps_hosts(&said(other)), "{other}");
         }
-    }
-
-    #[test]
-    fn the_command_is_for_the_namespace_that_numo_is_in() {
-        assert_eq!(command(HOME), format!("kubectl apply -f {FILE}"));
-        assert_eq!(
-            command("elsewhere"),
-            format!("sed 's/{HOME}/elsewhere/g' {FILE} | kubectl apply -f -")
-        );
     }
 }

@@ -14,11 +14,11 @@ const AGAIN: Duration = Duration::from_hours(1);
 const SURE: Duration = Duration::from_secs(20);
 
 /// Looks again and again, until it is dropped.
-pub async fn keep(connection: Connection, namespace: String, metrics: Metrics) {
+pub async fn keep(connection: Connection, metrics: Metrics) {
     let mut told = Vec::new();
     let mut was_amiss = false;
     loop {
-        let found = match look(&connection, &namespace).await {
+        let found = match look(&connection).await {
             Ok(found) => found,
             Err(error) => {
                 tracing::debug!(%error, "the policies that limit numo's token cannot be listed");
@@ -38,7 +38,7 @@ pub async fn keep(connection: Connection, namespace: String, metrics: Metrics) {
         if was_amiss && found != told {
             tracing::warn!(
                 faults = found.join("; "),
-                mends = policies::command(&namespace),
+                mends = policies::command(),
                 "numo's token may write more than numo does"
             );
         }
@@ -47,7 +47,7 @@ pub async fn keep(connection: Connection, namespace: String, metrics: Metrics) {
     }
 }
 
-async fn look(connection: &Connection, namespace: &str) -> Result<Vec<String>, kube::Error> {
+async fn look(connection: &Connection) -> Result<Vec<String>, kube::Error> {
     let params = ListParams::default();
     let installed = Api::<ValidatingAdmissionPolicy>::all(connection.read.clone())
         .list(&params)
@@ -55,5 +55,5 @@ async fn look(connection: &Connection, namespace: &str) -> Result<Vec<String>, k
     let bindings = Api::<ValidatingAdmissionPolicyBinding>::all(connection.read.clone())
         .list(&params)
         .await?;
-    Ok(policies::faults(&installed.items, &bindings.items, namespace))
+    Ok(policies::faults(&installed.items, &bindings.items))
 }

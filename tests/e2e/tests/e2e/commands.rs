@@ -361,7 +361,7 @@ async fn the_way_from_node_maintenance_operator_and_back() -> Result<()> {
     assert!(found.contains("worker-0"), "{found}");
     page.run(t, "> nmo-webhook.json", &[]).await?;
     page.run(t, "> nmo-subscription.json", &[]).await?;
-    page.run(t, "kubectl apply -k deploy/kustomize/self-managed", &[])
+    page.run(t, "kubectl apply -k deploy/kustomize/all/self-managed", &[])
         .await?;
     let said = page
         .run_until(t, "numo explain node02", &[("node02", "worker-0")])
@@ -494,7 +494,8 @@ async fn the_way_from_the_node_upgrade_mutex_operator_and_back() -> Result<()> {
     page.run(t, "oc label nodes --all \"$KEY-\"", &[]).await?;
     let paused = site.run("oc get mcp worker -o jsonpath='{.spec.paused}'").await?;
     assert_eq!(paused, "true");
-    page.run(t, "oc apply -k deploy/kustomize/openshift", &[]).await?;
+    page.run(t, "oc apply -k deploy/kustomize/all/openshift", &[])
+        .await?;
     let said = page
         .run_until(t, "numo explain mutexrunconfig/example", &[])
         .await?;
@@ -758,7 +759,7 @@ async fn one_line_installs_and_one_gives_everything_back() -> Result<()> {
     site.run("kubectl -n node-upgrade-mutex-operator rollout status deployment/numo")
         .await?;
     site.until("numo doctor && echo sound", "sound").await?;
-    site.run(written("kubectl apply -k deploy/kustomize/kubernetes")?)
+    site.run(written("kubectl apply -k deploy/kustomize/all/kubernetes")?)
         .await?;
     site.run("kubectl create -f examples/invite-namespace.yaml --dry-run=server -o name || true")
         .await?;
@@ -788,10 +789,22 @@ async fn one_line_installs_and_one_gives_everything_back() -> Result<()> {
         !pods.contains("release"),
         "whoever waits for numo's pods waits for those alone: {pods}"
     );
-    site.run("kubectl delete -k deploy/kustomize/kubernetes --timeout=150s")
+    site.run(written(
+        "kubectl delete -k deploy/kustomize/remove --ignore-not-found",
+    )?)
+    .await?;
+    let left = site
+        .run("kubectl get deployments,clusterroles,validatingwebhookconfigurations -A -o name")
         .await?;
-    let left = site.run("kubectl get crds -o name").await?;
-    assert!(!left.contains("skrzypek"), "{left}");
+    assert!(!left.contains("/numo"), "{left}");
+    let left = site.run("kubectl get crds,namespaces -o name").await?;
+    for shared in [
+        "mutexrules.openshift",
+        "plans.upgrade",
+        "namespace/medik8s-leases",
+    ] {
+        assert!(left.contains(shared), "{left}");
+    }
     site.strike().await
 }
 
@@ -808,7 +821,7 @@ fn first_manifest(page: &str) -> Result<String> {
 async fn a_rule_in_fifteen_minutes() -> Result<()> {
     let mut site = Site::set(workers(2)).await?;
     site.until(
-        "kubectl apply -k deploy/kustomize/kubernetes && echo applied",
+        "kubectl apply -k deploy/kustomize/all/kubernetes && echo applied",
         "applied",
     )
     .await?;
@@ -982,7 +995,7 @@ async fn what_an_alert_says_to_do() -> Result<()> {
         site.apply(&[kind_of("monitoring.coreos.com", "v1", plural, kind)])
             .await?;
     }
-    let install = "kubectl apply -k deploy/kustomize/self-managed && echo applied";
+    let install = "kubectl apply -k deploy/kustomize/all/self-managed && echo applied";
     site.until(install, "applied").await?;
     site.run("kubectl -n node-upgrade-mutex-operator rollout status deployment/numo")
         .await?;

@@ -96,7 +96,11 @@ fn optional() -> Result<Vec<Value>> {
 
 /// Every right that is granted to numo's ServiceAccount: `group/resource verb`.
 fn granted() -> Result<BTreeSet<String>> {
-    let mut objects = manifests::kustomize(&manifests::root().join("deploy/kustomize/kubernetes"))?;
+    let mut objects = Vec::new();
+    for part in ["kubernetes", "leases", "plans"] {
+        let folder = manifests::root().join("deploy/kustomize").join(part);
+        objects.extend(manifests::kustomize(&folder)?);
+    }
     objects.extend(optional()?);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut rights = BTreeSet::new();

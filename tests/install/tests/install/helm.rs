@@ -24,6 +24,9 @@ use serde_json::json;
 
 use crate::{HELMS, chart, equal::template_by_itself, program};
 
+/// What has no default.
+const IMAGE: &str = "image.repository=registry.example.com/numo";
+
 struct Site {
     major: u8,
     kubeconfig: PathBuf,
@@ -42,7 +45,7 @@ impl Site {
         let mut helm = self.helm()?;
         helm.args(arguments);
         if with_chart {
-            helm.arg(chart());
+            helm.arg(chart()).args(["--set", IMAGE]);
         }
         said(helm.args(more))
     }
@@ -86,24 +89,57 @@ impl Site {
         said(&mut bash)
     }
 
+    /// Tests the release. There is no kubelet, so its pod is run here, as the pod's ServiceAccount: it may ask all that it asks.
+    async fn test(&self, client: &Client) -> Result<()> {
+        let mut helm = self.helm()?;
+        helm.args(["test", "numo"]);
+        let tested = tokio::task::spawn_blocking(move || said(&mut helm));
+        let (name, arguments) = self.pod_of_hook(client, "numo-test", &tested).await?;
+        let mut numo = Command::new(numo());
+        numo.args(arguments)
+            .args(["-o", "json", "--kubeconfig"])
+            .arg(&self.kubeconfig)
+            .args(["--as", &format!("system:serviceaccount:{NAMESPACE}:numo-test")]);
+        let output = tokio::task::spawn_blocking(move || numo.output()).await??;
+        let found: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout)
+            .with_context(|| String::from_utf8_lossy(&output.stderr).into_owned())?;
+        assert!(found.len() > 10, "{found:?}");
+        let unknown: Vec<_> = found.iter().filter(|one| one["state"] == "Unknown").collect();
+        assert!(unknown.is_empty(), "what may not be read: {unknown:?}");
+        end_pod(client, &name).await?;
+        tested.await??;
+        Ok(())
+    }
+
+    /// The pod of a hook, and its arguments.
+    async fn pod_of_hook<T>(
+        &self,
+        client: &Client,
+        label: &str,
+        helm: &tokio::task::JoinHandle<T>,
+    ) -> Result<(String, Vec<String>)> {
+        let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
+        let of_hook = ListParams::default().labels(&format!("app.kubernetes.io/name={label}"));
+        loop {
+            if let Some(pod) = pods.list(&of_hook).await?.items.into_iter().next() {
+                let spec = pod.spec.context("a spec")?;
+                let account = if label == "numo-release" { "numo" } else { label };
+                assert_eq!(spec.service_account_name.as_deref(), Some(account));
+                let arguments = spec.containers[0].args.clone().context("arguments")?;
+                return Ok((pod.metadata.name.context("a name")?, arguments));
+            }
+            anyhow::ensure!(!helm.is_finished(), "Helm {} ended without its hook", self.major);
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
     /// Uninstalls the release. Its hook's pod is run here, as there is no kubelet: the binary with the pod's arguments, as the
     /// pod's ServiceAccount.
     async fn uninstall(&self, client: &Client) -> Result<()> {
         let mut helm = self.helm()?;
         helm.args(["uninstall", "numo", "--wait"]);
         let uninstalled = tokio::task::spawn_blocking(move || said(&mut helm));
-        let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
-        let of_hook = ListParams::default().labels("app.kubernetes.io/name=numo-release");
-        let pod = loop {
-            if let Some(pod) = pods.list(&of_hook).await?.items.into_iter().next() {
-                break pod;
-            }
-            anyhow::ensure!(!uninstalled.is_finished(), "the release went without its hook");
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        };
-        let spec = pod.spec.clone().context("a spec")?;
-        assert_eq!(spec.service_account_name.as_deref(), Some("numo"));
-        let arguments = spec.containers[0].args.clone().context("arguments")?;
+        let (name, arguments) = self.pod_of_hook(client, "numo-release", &uninstalled).await?;
         let mut numo = Command::new(numo());
         numo.args(arguments)
             .arg("--kubeconfig")
@@ -112,20 +148,26 @@ impl Site {
             .env("NUMO_NAMESPACE", NAMESPACE);
         let told = tokio::task::spawn_blocking(move || said(&mut numo)).await??;
         assert!(told.contains("0 marks left"), "{told}");
-        let done = json!({"status": {"phase": "Succeeded", "containerStatuses": [{
-            "name": "numo", "image": "numo", "imageID": "", "ready": false, "restartCount": 0,
-            "state": {"terminated": {"exitCode": 0, "reason": "Completed"}},
-        }]}});
-        let name = pod.metadata.name.context("a name")?;
-        pods.patch_status(&name, &PatchParams::default(), &Patch::Strategic(done))
-            .await?;
+        end_pod(client, &name).await?;
         uninstalled.await??;
         Ok(())
     }
 }
 
+/// Says of a pod what its kubelet would: it has succeeded.
+async fn end_pod(client: &Client, name: &str) -> Result<()> {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
+    let done = json!({"status": {"phase": "Succeeded", "containerStatuses": [{
+        "name": "numo", "image": "numo", "imageID": "", "ready": false, "restartCount": 0,
+        "state": {"terminated": {"exitCode": 0, "reason": "Completed"}},
+    }]}});
+    pods.patch_status(name, &PatchParams::default(), &Patch::Strategic(done))
+        .await?;
+    Ok(())
+}
+
 /// The binary that `cargo build` made.
-fn numo() -> std::path::PathBuf {
+pub(crate) fn numo() -> std::path::PathBuf {
     std::env::var_os("NUMO_BIN").map_or_else(|| root().join("target/debug/numo"), Into::into)
 }
 
@@ -282,13 +324,13 @@ async fn there_and_back(client: &Client, site: &Site) -> Result<()> {
         "--set",
         "replicas=1",
         "--set",
-        "env[0].name=NUMO_LOG",
-        "--set",
-        "env[0].value=debug",
+        "log.level=debug",
         "--set",
         "plans.namespaces={system-upgrade,upgrades}",
         "--set",
         "image.digest=",
+        "--set",
+        IMAGE,
     ];
     site.run(&["upgrade", "numo"], true, &more)?;
     let upgraded = deployment(client).await?;
@@ -331,6 +373,7 @@ async fn there_and_back(client: &Client, site: &Site) -> Result<()> {
 
     the_control_plane_is_found(client, site).await?;
     labels_are_listed(client, site).await?;
+    site.test(client).await?;
 
     site.uninstall(client).await?;
     assert!(
@@ -344,10 +387,20 @@ async fn there_and_back(client: &Client, site: &Site) -> Result<()> {
         namespaces.get(name).await.context("namespaces survive")?;
     }
 
-    // Installed again over what stayed.
-    site.run(&["install", "numo"], true, &["--create-namespace"])?;
+    // Installed again over what stayed, with an image that nobody can pull: the hook ends by itself, and says so.
+    let short = ["--create-namespace", "--set", "uninstall.timeoutSeconds=10"];
+    site.run(&["install", "numo"], true, &short)?;
     budgets.get("all").await.context("custom resources survive")?;
-    site.uninstall(client).await?;
+    site.run(&["uninstall", "numo", "--wait"], false, &[])
+        .expect_err("its Job has no pod that runs");
+    deployment(client).await.context("the release stays")?;
+    let page = command_of(
+        "deploy/helm/numo/README.md",
+        "helm uninstall numo --namespace node-upgrade-mutex-operator --no-hooks",
+    )?;
+    site.shell(&page)?;
+    let deployments: Api<Deployment> = Api::namespaced(client.clone(), NAMESPACE);
+    assert!(deployments.get_opt("numo").await?.is_none());
     budgets.delete("all", &DeleteParams::default()).await?;
     Ok(())
 }
@@ -429,14 +482,27 @@ fn lint_finds_nothing_and_wrong_values_are_named() -> Result<()> {
             ("replica=2", "replica"),
             ("image.digest=latest", "digest"),
             ("plans.namespaces={Not_A_Namespace}", "namespaces"),
-            ("env[0].name=NUMO_NAMESPACE", "env"),
+            ("extraEnv[0].name=NUMO_NAMESPACE", "extraEnv"),
             ("controlPlanePlacement=always", "controlPlanePlacement"),
             ("nodeLabels={a b}", "nodeLabels"),
             ("nodeLabels={a']+[}", "nodeLabels"),
             ("podLabels.app\\.kubernetes\\.io/name=x", "podLabels"),
+            (
+                "commonLabels.app\\.kubernetes\\.io/name=x",
+                "app.kubernetes.io/name",
+            ),
+            ("prometheus.ca.secret=a,prometheus.ca.configMap=b", "ca"),
+            ("extraEnv[0].name=NUMO_RULE_KEYS", "extraEnv"),
+            ("extraVolumes[0].name=cache", "extraVolumes"),
+            ("monitoring.alerts.disabled={NumoNodeStuk}", "disabled"),
+            ("monitoring.alerts.for.NumoNodeHeld=soon", "NumoNodeHeld"),
+            ("monitoring.alerts.thresholds.ruleErrors=many", "ruleErrors"),
+            ("log.format=xml", "format"),
+            ("signatures.identities[0].issuer=a", "subject"),
         ] {
             let mut helm = program(major)?;
-            helm.arg("template").arg("numo").arg(chart()).args(["--set", set]);
+            helm.arg("template").arg("numo").arg(chart());
+            helm.args(["--set", IMAGE, "--set", set]);
             let refused = said(&mut helm);
             ensure!(refused.is_err(), "Helm {major}: {set} is not refused");
             let why = format!("{:#}", refused.expect_err("refused"));

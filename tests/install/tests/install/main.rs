@@ -9,12 +9,17 @@
 mod bounds;
 mod definitions;
 mod equal;
+mod examples;
+mod gitops;
 mod helm;
 mod image;
+mod kustomize;
 mod manifest;
 mod monitoring;
 mod olm;
+mod oncall;
 mod source;
+mod values;
 
 use std::{path::PathBuf, process::Command};
 

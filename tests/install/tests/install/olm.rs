@@ -476,7 +476,7 @@ async fn the_examples_for_olm_are_what_olm_takes() -> Result<()> {
     );
 
     // What is applied by hand is what the base has.
-    let text = fs::read_to_string(root().join("deploy/kustomize/base/lease_role.yaml"))?;
+    let text = fs::read_to_string(root().join("deploy/kustomize/leases/rights/role.yaml"))?;
     let mut source = by_name(objects(&text)?);
     source.extend(by_name(vec![json!({
         "apiVersion": "v1", "kind": "Namespace", "metadata": {

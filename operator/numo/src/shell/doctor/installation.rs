@@ -106,7 +106,7 @@ pub(super) async fn placement(connection: &Connection, namespace: &str, found: &
                 counted(elsewhere.len(), "pod"),
                 elsewhere.join(", ")
             ),
-            "require the control plane: kubectl apply -k deploy/kustomize/self-managed, or controlPlanePlacement=required with Helm (and tolerations, if its nodes have taints of their own)",
+            "require the control plane: kubectl apply -k deploy/kustomize/all/self-managed, or controlPlanePlacement=required with Helm (and tolerations, if its nodes have taints of their own)",
         );
     }
 }

@@ -56,7 +56,7 @@ pub async fn examine(connection: &Connection, namespace: &str, artifacts: Artifa
     found.check = "Permissions";
     permissions(connection, namespace, &mut found).await;
     found.check = "TokenPolicies";
-    token_policies(connection, namespace, &mut found).await;
+    token_policies(connection, &mut found).await;
     found.check = "PlanWriters";
     writers_of_plans(connection, namespace, &mut found).await;
     found.check = "OtherOperators";

@@ -22,7 +22,7 @@ const ROLES: [&str; 7] = [
     include_str!("../../../../../deploy/kustomize/base/cluster_role.yaml"),
     include_str!("../../../../../deploy/kustomize/base/cluster_role_binding.yaml"),
     include_str!("../../../../../deploy/kustomize/base/leader_role.yaml"),
-    include_str!("../../../../../deploy/kustomize/base/lease_role.yaml"),
+    include_str!("../../../../../deploy/kustomize/leases/rights/role.yaml"),
     include_str!("../../../../../deploy/kustomize/base/rule_jobs.yaml"),
     include_str!("../../../../../deploy/kustomize/base/rule_components.yaml"),
     include_str!("../../../../../deploy/kustomize/base/runs.yaml"),
@@ -151,7 +151,7 @@ pub(super) async fn permissions(connection: &Connection, namespace: &str, found:
 }
 
 /// Whether the API server refuses numo's token what numo has no need to write.
-pub(super) async fn token_policies(connection: &Connection, namespace: &str, found: &mut Findings) {
+pub(super) async fn token_policies(connection: &Connection, found: &mut Findings) {
     let params = ListParams::default();
     let api: Api<ValidatingAdmissionPolicy> = Api::all(connection.read.clone());
     let installed = match api.list(&params).await {
@@ -163,7 +163,7 @@ pub(super) async fn token_policies(connection: &Connection, namespace: &str, fou
         Ok(list) => list.items,
         Err(error) => return found.unknown("ValidatingAdmissionPolicyBindings", &error),
     };
-    let faults = policies::faults(&installed, &bindings, namespace);
+    let faults = policies::faults(&installed, &bindings);
     if faults.is_empty() {
         return found.ok(format!(
             "all {} ValidatingAdmissionPolicies keep numo's token to what numo writes",
@@ -175,7 +175,7 @@ pub(super) async fn token_policies(connection: &Connection, namespace: &str, fou
             "numo's token may write more than numo does: {}",
             faults.join("; ")
         ),
-        policies::command(namespace),
+        policies::command(),
     );
 }
 
