@@ -496,8 +496,9 @@ fn parse_result(line: &str) -> Option<Counts> {
 
 /// The Go programs that tests build. Each is checked by its compiler; `go vet` would take minutes for the control plane, as it goes
 /// through all of Kubernetes.
-const GO_PROGRAMS: [&str; 3] = [
+const GO_PROGRAMS: [&str; 4] = [
     "tests/cluster/main.go",
+    "tests/e2e/olm/main.go",
     "tests/install/olm/main.go",
     "tests/plugin/registry/main.go",
 ];

@@ -42,6 +42,7 @@ impl Site {
                 ("NUMO_PROBE_ADDRESS".to_owned(), 8081),
                 ("NUMO_WEBHOOK_ADDRESS".to_owned(), 9443),
             ],
+            is_any_command: false,
         };
         spec.programs.insert("numo".to_owned(), numo);
         let theirs = cluster.client(User::World).await?;

@@ -38,6 +38,7 @@ mod mco;
 mod metrics;
 mod migration;
 mod nodes;
+mod olm;
 mod page;
 mod phases;
 mod places;

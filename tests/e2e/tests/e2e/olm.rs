@@ -1,0 +1,232 @@
+//! OLM itself installs numo, upgrades it in mid-run and removes it, by the commands of the page. OLM's own operators run; what
+//! stands in is the kubelet, which runs numo's pods as OLM has made them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+};
+
+use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{Api, Discovery, ResourceExt, api::ListParams, core::DynamicObject, discovery::Scope};
+use numo_api::Step;
+use numo_e2e::{
+    NAMESPACE, Page, Stage, StageOptions, Terminal, manifests,
+    olm::{self, Olm},
+};
+use numo_world::WorldSpec;
+use serde_json::{Value, json};
+
+use crate::{
+    Gate, NEW, apply, canary, condition, finish, job, judgement, mark, prepare, quick, released, rule,
+    rule_began, run_of, seen, target, with_canary, workers,
+};
+
+/// The version of this source.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// The version that is installed before it.
+const PREVIOUS: &str = "0.0.9";
+/// The image of a bundle in the checked-in catalogue, without its version.
+const BUNDLE_IMAGE: &str = "registry.example.com/numo/bundle";
+
+fn read(path: impl AsRef<Path>) -> Result<String> {
+    let path = manifests::root().join(path);
+    fs::read_to_string(&path).with_context(|| path.display().to_string())
+}
+
+/// The checked-in bundle, by the paths of its files.
+fn bundle() -> Result<BTreeMap<String, String>> {
+    let mut files = BTreeMap::new();
+    for part in ["manifests", "metadata"] {
+        let folder = format!("deploy/olm/bundle/{part}");
+        for entry in fs::read_dir(manifests::root().join(&folder))? {
+            let name = entry?.file_name().to_string_lossy().into_owned();
+            files.insert(format!("{part}/{name}"), read(format!("{folder}/{name}"))?);
+        }
+    }
+    Ok(files)
+}
+
+/// The bundle as its release before was: with that version, and the definitions as they were released.
+fn previous() -> Result<BTreeMap<String, String>> {
+    let mut files = bundle()?;
+    let mut old = 0;
+    for (path, text) in &mut files {
+        *text = text.replace(VERSION, PREVIOUS);
+        let name = path
+            .trim_start_matches("manifests/")
+            .trim_end_matches(".crd.yaml");
+        if let Some((plural, group)) = name.split_once('.').filter(|_| path.ends_with(".crd.yaml")) {
+            *text = read(format!("tests/install/released/0.1.0/{group}_{plural}.yaml"))?;
+            old += 1;
+        }
+    }
+    ensure!(old == 6, "{old} definitions");
+    Ok(files)
+}
+
+/// A cluster with OLM and without numo.
+struct Site {
+    stage: Stage,
+    olm: Olm,
+    terminal: Terminal,
+    page: Page,
+}
+
+impl Site {
+    /// `definitions` are those of the cluster that OLM's own are beside.
+    async fn set(world: WorldSpec, definitions: Vec<Value>) -> Result<Self> {
+        let bundles = tempfile::Builder::new().prefix("numo-bundles-").tempdir()?.keep();
+        for (version, files) in [(PREVIOUS, previous()?), (VERSION, bundle()?)] {
+            olm::bundle(&bundles, &format!("{BUNDLE_IMAGE}:{version}"), &files)?;
+        }
+        let stage = Stage::set(StageOptions {
+            world: WorldSpec {
+                programs: olm::images(&bundles)?,
+                ..world
+            },
+            without_install: true,
+            ..StageOptions::default()
+        })
+        .await?;
+        let marketplace =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": olm::MARKETPLACE}});
+        let first = [vec![marketplace], definitions, olm::definitions()?].concat();
+        manifests::apply(&stage.client, &first, NAMESPACE).await?;
+        let terminal = Terminal::open(&stage.cluster)?;
+        terminal
+            .run("kubectl wait crd --all --for=condition=Established --timeout=60s")
+            .await?;
+        Ok(Self {
+            olm: Olm::start(&stage.cluster)?,
+            page: Page::read("operator/docs/olm.md")?,
+            stage,
+            terminal,
+        })
+    }
+
+    /// The example for OLM v0, with the catalogue's address in place of its image: nobody pulls one.
+    fn example(&self, address: &str) -> Result<String> {
+        let mut objects = manifests::parse(&read("deploy/olm/examples/olm-v0.yaml")?)?;
+        let source = objects.iter_mut().find(|one| one["kind"] == "CatalogSource");
+        let spec = source.and_then(|source| source["spec"].as_object_mut());
+        let spec = spec.context("a CatalogSource")?;
+        for of_the_image in ["image", "grpcPodConfig", "updateStrategy"] {
+            spec.remove(of_the_image).context(of_the_image)?;
+        }
+        spec.insert("address".to_owned(), json!(address));
+        let documents: Vec<String> = objects.iter().map(Value::to_string).collect();
+        let file = self.terminal.folder().join("olm-v0.yaml");
+        fs::write(&file, documents.join("\n---\n"))?;
+        Ok(file.display().to_string())
+    }
+
+    /// Runs the block of the page that has this text in it.
+    async fn run(&mut self, having: &str, words: &[(&str, &str)]) -> Result<String> {
+        let ran = self.page.run(&self.terminal, having, words).await;
+        match ran {
+            Ok(out) => Ok(out),
+            Err(error) => Err(error.context(self.picture().await)),
+        }
+    }
+
+    /// What OLM has to say when something went wrong.
+    async fn picture(&self) -> String {
+        let asked = "kubectl get subscriptions,csvs,installplans -A -o yaml | grep -v 'manifest:' | tail -200; \
+            kubectl get pods,jobs -A -o wide; kubectl get pods -A -o yaml | grep ' message:'; kubectl get events -A | tail -40";
+        let said = self
+            .terminal
+            .call(asked)
+            .await
+            .map(|said| said.out)
+            .unwrap_or_default();
+        let logs = ["olm-operator", "catalog-operator"]
+            .map(|name| self.olm.log(name))
+            .join("\n");
+        format!("{said}\n{logs}")
+    }
+
+    async fn strike(self) -> Result<()> {
+        self.olm.stop().await?;
+        self.stage.strike().await
+    }
+}
+
+/// Stand-ins for the definitions that every OpenShift has: they take anything.
+fn of_openshift() -> Vec<Value> {
+    let of = |kind: &str, group: &str, scope: &str| {
+        let plural = format!("{}s", kind.to_lowercase());
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": format!("{plural}.{group}")},
+            "spec": {
+                "group": group, "scope": scope,
+                "names": {"kind": kind, "listKind": format!("{kind}List"), "plural": plural, "singular": kind.to_lowercase()},
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
+                    "type": "object", "x-kubernetes-preserve-unknown-fields": true,
+                }}}],
+            },
+        })
+    };
+    vec![
+        of("ServiceMonitor", "monitoring.coreos.com", "Namespaced"),
+        of("PrometheusRule", "monitoring.coreos.com", "Namespaced"),
+        of("ConsoleCLIDownload", "console.openshift.io", "Cluster"),
+    ]
+}
+
+/// Every object of every kind, by kind, namespace and name; without what comes and goes by itself.
+async fn objects(stage: &Stage) -> Result<BTreeSet<String>> {
+    let mut all = BTreeSet::new();
+    for group in Discovery::new(stage.client.clone()).run().await?.groups() {
+        for (resource, capabilities) in group.recommended_resources() {
+            let passing = [
+                "Event",
+                "Lease",
+                "EndpointSlice",
+                "Endpoints",
+                "ControllerRevision",
+                "MachineConfig",
+            ];
+            if !capabilities.supports_operation("list") || passing.contains(&resource.kind.as_str()) {
+                continue;
+            }
+            let api: Api<DynamicObject> = Api::all_with(stage.client.clone(), &resource);
+            let is_cluster = capabilities.scope == Scope::Cluster;
+            for object in api.list_metadata(&ListParams::default()).await? {
+                let namespace = object.namespace().unwrap_or_default();
+                let place = if is_cluster {
+                    String::new()
+                } else {
+                    format!(" in {namespace}")
+                };
+                all.insert(format!("{} {}{place}", resource.kind, object.name_any()));
+            }
+        }
+    }
+    Ok(all)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn olm_installs_upgrades_in_mid_run_and_removes_numo() -> Result<()> {
+    let world = WorldSpec {
+        masters: 3,
+        ..with_canary(workers(3))
+    };
+    let mut site = Site::set(world, of_openshift()).await?;
+    let before = objects(&site.stage).await?;
+    let catalog = read("deploy/olm/catalog/catalog.yaml")?;
+    let old = site.olm.serve(&catalog.replace(VERSION, PREVIOUS)).await?;
+    let file = site.example(&old)?;
+    let from = "deploy/olm/examples/olm-v0.yaml";
+    site.run(&format!("kubectl apply -f {from}"), &[(from, &file)])
+        .await?;
+    let plan = site.run("UpgradePending", &[]).await?;
+    assert!(plan.contains(PREVIOUS), "{plan}");
+    println!("{}", site.picture().await);
+    println!("{before:?}");
+    let installed = objects(&site.stage).await?;
+    println!("{:#?}", installed.difference(&before).collect::<Vec<_>>());
+    site.strike().await
+}
