@@ -247,7 +247,9 @@ pub fn bundle(image: &str, kubectl_image: &str) -> Result<BTreeMap<String, Strin
 
 /// Names the image that numo's Jobs drain with: to numo, and to whoever mirrors images.
 fn name_kubectl(csv: &mut Value, image: &str) -> Result<()> {
-    let related = csv.pointer_mut("/spec/relatedImages").and_then(Value::as_array_mut);
+    let related = csv
+        .pointer_mut("/spec/relatedImages")
+        .and_then(Value::as_array_mut);
     related
         .context("relatedImages")?
         .push(json!({"name": "kubectl", "image": image}));

@@ -8,9 +8,8 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{Api, Discovery, ResourceExt, api::ListParams, core::DynamicObject, discovery::Scope};
-use numo_api::Step;
+use numo_api::marks;
 use numo_e2e::{
     NAMESPACE, Page, Stage, StageOptions, Terminal, manifests,
     olm::{self, Olm},
@@ -19,10 +18,12 @@ use numo_world::WorldSpec;
 use serde_json::{Value, json};
 
 use crate::{
-    Gate, NEW, apply, canary, condition, finish, job, judgement, mark, prepare, quick, released, rule,
-    rule_began, run_of, seen, target, with_canary, workers,
+    Gate, NEW, apply, finish, job, jobs, judgement, mark, prepare, released, rule, rule_began, run_of, seen,
+    workers,
 };
 
+/// The version after it.
+const NEXT: &str = "4.18.0";
 /// The version of this source.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The version that is installed before it.
@@ -208,11 +209,100 @@ async fn objects(stage: &Stage) -> Result<BTreeSet<String>> {
     Ok(all)
 }
 
+/// What is there now and was not before.
+async fn left(stage: &Stage, before: &BTreeSet<String>) -> Result<Vec<String>> {
+    Ok(objects(stage).await?.difference(before).cloned().collect())
+}
+
+/// What must be as it was when OLM has put another numo in the place of the one that had begun: the journal of the node, its marks,
+/// the pool's, the Jobs of rules, and what people wrote.
+async fn state(stage: &Stage) -> Result<Value> {
+    let change = stage.change("worker-0").await?.context("a NodeChange")?;
+    let status = change.status.context("a journal")?;
+    let run = stage.run("upgrade").await?;
+    let jobs = jobs(stage).await?;
+    let jobs: BTreeMap<String, Option<String>> = jobs
+        .into_iter()
+        .map(|job| (job.name_any(), job.metadata.uid))
+        .collect();
+    Ok(json!({
+        "change": change.metadata.uid, "step": status.step, "attempt": status.attempt, "pin": status.pin,
+        "marks": stage.world.state().nodes["worker-0"].marks,
+        "pool": mark(stage, "worker", marks::PAUSED_BY).await?,
+        "run": [json!(run.metadata.uid), json!(run.metadata.generation), json!(run.metadata.finalizers)],
+        "jobs": jobs,
+    }))
+}
+
+/// A rule that waits for its gate with worker-0 in its turn.
+async fn in_mid_run(stage: &Stage, name: &str, version: &str) -> Result<()> {
+    stage.world.upgrade_to(version).await?;
+    seen(stage, "a rule runs", |world| rule_began(world, name, "worker-0")).await
+}
+
+/// The new catalogue is there, and an administrator approves: OLM replaces numo while a node has its turn.
+async fn upgraded_in_mid_run(site: &mut Site, catalog: &str) -> Result<()> {
+    let before = state(&site.stage).await?;
+    let new = site.olm.serve(catalog).await?;
+    let patch = json!({"spec": {"address": new}});
+    site.terminal
+        .run(&format!(
+            "kubectl -n {} patch catalogsource numo --type=merge -p '{patch}'",
+            olm::MARKETPLACE
+        ))
+        .await?;
+    let plan = site.run("UpgradePending", &[]).await?;
+    assert!(plan.contains(VERSION), "{plan}");
+    let said = site.run("kubectl get csv", &[]).await?;
+    assert!(said.contains(VERSION) && !said.contains(PREVIOUS), "{said}");
+    assert_eq!(
+        before,
+        state(&site.stage).await?,
+        "the upgrade has touched what was under way"
+    );
+    assert!(released(&site.stage.world).is_empty(), "nobody was let go");
+    Ok(())
+}
+
+/// OLM takes everything away that it made, by the commands of the page, with a node in its turn.
+async fn removed_in_mid_run(site: &mut Site, before: &BTreeSet<String>) -> Result<()> {
+    let said = site.run("job/numo-release", &[]).await?;
+    assert!(said.contains("worker"), "{said}");
+    let run = site.stage.run("upgrade").await?;
+    assert_eq!(run.metadata.finalizers, None, "the run can be deleted");
+    assert!(site.stage.world.pool("worker").context("a pool")?.spec.paused);
+    site.run("delete csv", &[]).await?;
+    site.run("olm.managed=true", &[]).await?;
+    site.run("numo-node-leases", &[]).await?;
+    let ours = |object: &&String| {
+        let (kind, name) = object.split_once(' ').unwrap_or_default();
+        let is_of_the_kinds = kind == "CustomResourceDefinition" || name.contains("skrzypek.io");
+        let is_everybodys = matches!(kind, "Operator" | "Namespace") || is_of_the_kinds;
+        name.starts_with("numo") && !is_everybodys
+    };
+    let found = left(&site.stage, before).await?;
+    let found: Vec<&String> = found.iter().filter(ours).collect();
+    assert!(found.is_empty(), "left: {found:?}");
+    let marked = site.stage.world.state().nodes;
+    assert!(marked.values().all(|node| node.marks.is_empty()), "{marked:?}");
+    // What people wrote is theirs.
+    assert_eq!(site.stage.run("upgrade").await?.metadata.uid, run.metadata.uid);
+    site.run("kubectl delete crd", &[]).await?;
+    let found = left(&site.stage, before).await?;
+    let found: Vec<&String> = found
+        .iter()
+        .filter(|object| !object.contains("medik8s-leases"))
+        .collect();
+    assert!(found.is_empty(), "left: {found:?}");
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "builds OLM, which takes minutes: cargo xtask test --all-tools"]
 async fn olm_installs_upgrades_in_mid_run_and_removes_numo() -> Result<()> {
     let world = WorldSpec {
         masters: 3,
-        ..with_canary(workers(3))
+        ..workers(2)
     };
     let mut site = Site::set(world, of_openshift()).await?;
     let before = objects(&site.stage).await?;
@@ -224,9 +314,59 @@ async fn olm_installs_upgrades_in_mid_run_and_removes_numo() -> Result<()> {
         .await?;
     let plan = site.run("UpgradePending", &[]).await?;
     assert!(plan.contains(PREVIOUS), "{plan}");
-    println!("{}", site.picture().await);
-    println!("{before:?}");
-    let installed = objects(&site.stage).await?;
-    println!("{:#?}", installed.difference(&before).collect::<Vec<_>>());
+    site.run("rule-job-quota", &[]).await?;
+
+    let gates = [Gate::new()?, Gate::new()?];
+    let gated = |name: &str, gate: &Gate| rule(name, json!({"jobSpec": job(&gate.wait())}));
+    prepare(&site.stage, &[gated("gated", &gates[0])], json!({})).await?;
+    in_mid_run(&site.stage, "gated", NEW).await?;
+    upgraded_in_mid_run(&mut site, &catalog).await?;
+    gates[0].open_for_all()?;
+    finish(&site.stage).await?;
+    site.stage.judge(&judgement(&["gated"], &[])).await?;
+    // Leases are refused until they are granted by hand.
+    site.stage.may_lack_rights = true;
+    let mut beyond = site.stage.beyond_rights()?;
+    beyond.retain(|request| !request.contains("/namespaces/medik8s-leases/"));
+    assert!(beyond.is_empty(), "{beyond:?}");
+
+    apply(
+        &site.stage,
+        &[gated("later", &gates[1]), run_of(&["later"], json!({}))],
+    )
+    .await?;
+    in_mid_run(&site.stage, "later", NEXT).await?;
+    removed_in_mid_run(&mut site, &before).await?;
+    assert_eq!(site.stage.world.version_of("worker-0"), NEW, "nobody was let go");
+    site.page.take("olm-v1.yaml", &[])?;
+    site.page.take("clusterextension numo", &[])?;
+    let Site { olm, stage, page, .. } = site;
+    page.end()?;
+    olm.stop().await?;
+    stage.strike().await
+}
+
+/// On a Kubernetes without the kinds that every OpenShift has, OLM stops and says which kind is missing. So the page asks for OpenShift.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "builds OLM, which takes minutes: cargo xtask test --all-tools"]
+async fn without_the_kinds_of_openshift_olm_says_which_one_is_missing() -> Result<()> {
+    let mut site = Site::set(workers(1), Vec::new()).await?;
+    let address = site.olm.serve(&read("deploy/olm/catalog/catalog.yaml")?).await?;
+    let file = site.example(&address)?;
+    let asked =
+        "kubectl -n node-upgrade-mutex-operator get installplans -o jsonpath='{.items[*].status.message}'";
+    site.terminal
+        .run(&format!(
+            "sed -i s/Manual/Automatic/ {file}; kubectl apply -f {file}"
+        ))
+        .await?;
+    let terminal = &site.terminal;
+    let said = site.stage.until("OLM says what is missing", 90, || async {
+        let said = terminal.run(asked).await?;
+        Ok(said.contains("not found on the cluster").then_some(said))
+    });
+    let said = said.await?;
+    let kinds = ["ConsoleCLIDownload", "ServiceMonitor", "PrometheusRule"];
+    assert!(kinds.iter().any(|kind| said.contains(kind)), "{said}");
     site.strike().await
 }

@@ -555,7 +555,10 @@ fn a_bundle_for_images_by_digest_names_no_tag() -> Result<()> {
     );
     let env = container["env"].as_array().context("env")?;
     let drains = env.iter().find(|one| one["name"] == olm::KUBECTL_VARIABLE);
-    assert_eq!(drains.context("the image that drains")?["value"], json!(kubectl_image));
+    assert_eq!(
+        drains.context("the image that drains")?["value"],
+        json!(kubectl_image)
+    );
     assert!(!catalog.contains("numo:0.1.0") && !csv.to_string().contains("numo:0.1.0"));
     assert!(!csv.to_string().contains(olm::KUBECTL_IMAGE));
     // Their images are files only; a bundle's say what is in them.

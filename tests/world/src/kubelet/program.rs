@@ -67,7 +67,9 @@ pub(super) async fn start(
         args.iter_mut().for_each(replace);
         // An image's name may have the path in its middle.
         let paths = env.iter_mut().map(|(_, value)| value);
-        paths.filter(|value| value.starts_with(&mount.mount_path)).for_each(replace);
+        paths
+            .filter(|value| value.starts_with(&mount.mount_path))
+            .for_each(replace);
     }
     if !program.listens.is_empty() {
         own_addresses().await?;
