@@ -16,6 +16,7 @@ use numo_e2e::{
 };
 use numo_world::WorldSpec;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use crate::{
     Gate, NEW, apply, finish, job, jobs, judgement, mark, prepare, released, rule, rule_began, run_of, seen,
@@ -73,18 +74,20 @@ struct Site {
     olm: Olm,
     terminal: Terminal,
     page: Page,
+    /// What images of bundles have in them, for as long as it is kept.
+    _bundles: TempDir,
 }
 
 impl Site {
     /// `definitions` are those of the cluster that OLM's own are beside.
     async fn set(world: WorldSpec, definitions: Vec<Value>) -> Result<Self> {
-        let bundles = tempfile::Builder::new().prefix("numo-bundles-").tempdir()?.keep();
+        let bundles = tempfile::Builder::new().prefix("numo-bundles-").tempdir()?;
         for (version, files) in [(PREVIOUS, previous()?), (VERSION, bundle()?)] {
-            olm::bundle(&bundles, &format!("{BUNDLE_IMAGE}:{version}"), &files)?;
+            olm::bundle(bundles.path(), &format!("{BUNDLE_IMAGE}:{version}"), &files)?;
         }
         let stage = Stage::set(StageOptions {
             world: WorldSpec {
-                programs: olm::images(&bundles)?,
+                programs: olm::images(bundles.path())?,
                 ..world
             },
             without_install: true,
@@ -104,6 +107,7 @@ impl Site {
             page: Page::read("operator/docs/olm.md")?,
             stage,
             terminal,
+            _bundles: bundles,
         })
     }
 
