@@ -1049,9 +1049,10 @@ const PAGES: [&str; 8] = [
     "operator/docs/rules.md",
     "plugins/template/README.md",
 ];
-const STEPS: [&str; 5] = [
+const STEPS: [&str; 6] = [
     "README.md",
     "deploy/helm/numo/README.md",
+    "operator/docs/olm.md",
     "plugins/README.md",
     "plugins/template/javascript/README.md",
     "plugins/template/python/README.md",
