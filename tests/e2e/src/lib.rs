@@ -7,6 +7,7 @@
 mod compare;
 pub mod manifests;
 pub mod memory;
+pub mod olm;
 pub mod process;
 mod proxy;
 pub mod rules;

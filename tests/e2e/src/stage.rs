@@ -46,6 +46,8 @@ pub struct StageOptions {
     pub without_numo: bool,
     /// The API server takes what numo's definitions refuse, as if it had been stored before they did: a control plane of its own.
     pub without_validation: bool,
+    /// numo is not installed, and no process of it started: the test installs it, on a control plane of its own.
+    pub without_install: bool,
     /// Options of a control plane of its own; none takes one that served another test.
     pub cluster: Option<Options>,
 }
@@ -73,6 +75,11 @@ impl Stage {
     pub async fn set(options: StageOptions) -> Result<Self> {
         let own = options.without_validation.then(Options::default);
         let cluster = match options.cluster.or(own) {
+            None if options.without_install => {
+                let cluster = Cluster::start(Options::default()).await?;
+                World::install_kinds(&cluster.client(User::World).await?).await?;
+                cluster
+            }
             None => Cluster::prepared(prepare).await?,
             Some(options) => {
                 let cluster = Cluster::start(options).await?;
@@ -87,9 +94,16 @@ impl Stage {
         if !options.without_kubectl {
             spec.programs.insert("kubectl".to_owned(), kubectl(&cluster));
         }
+        for program in spec.programs.values_mut() {
+            program.kubeconfig = cluster.kubeconfig(User::World);
+        }
         let world = World::create(cluster.client(User::World).await?, spec).await?;
         let client = cluster.client(User::Admin).await?;
-        let kubeconfig = cluster.service_account_kubeconfig(NAMESPACE, "numo").await?;
+        let kubeconfig = if options.without_install {
+            PathBuf::new()
+        } else {
+            cluster.service_account_kubeconfig(NAMESPACE, "numo").await?
+        };
         let person = cluster.client(User::Person).await?;
         world.remember().await?;
         let mut stage = Self {
@@ -102,7 +116,7 @@ impl Stage {
             kubeconfig,
             extra: options.numo,
         };
-        if !options.without_numo {
+        if !options.without_numo && !options.without_install {
             stage.start_numo()?;
         }
         Ok(stage)
@@ -507,6 +521,7 @@ pub fn kubectl(cluster: &Cluster) -> Program {
         command,
         kubeconfig,
         listens: Vec::new(),
+        is_any_command: false,
     }
 }
 

@@ -30,6 +30,10 @@ const BY_HAND: [(&str, &[&str]); 3] = [
 ];
 /// The image that the source names.
 const IMAGE: &str = "numo:0.1.0";
+/// The image that Jobs of Plans cordon and drain with, as the source names it.
+pub const KUBECTL_IMAGE: &str = "rancher/kubectl:v1.30.3";
+/// The variable that tells numo so: a cluster without the internet has the images of `relatedImages` only.
+pub const KUBECTL_VARIABLE: &str = "SYSTEM_UPGRADE_JOB_KUBECTL_IMAGE";
 /// The bundle's image that the checked-in catalogue names.
 const BUNDLE_IMAGE: &str = "registry.example.com/numo/bundle:0.1.0";
 /// The channel: numo promises no more than its maturity does.
@@ -69,8 +73,8 @@ const SHARED: [&str; 2] = ["NodeMaintenance", "Plan"];
 
 /// Every file of the bundle and the catalogue, by its path from the root of the repository.
 pub(crate) fn files() -> Result<BTreeMap<String, String>> {
-    let bundle = bundle(IMAGE)?;
-    let catalog = catalog(&bundle, IMAGE, BUNDLE_IMAGE)?;
+    let bundle = bundle(IMAGE, KUBECTL_IMAGE)?;
+    let catalog = catalog(&bundle, BUNDLE_IMAGE)?;
     let in_bundle = |(path, text)| (format!("{BUNDLE}/{path}"), text);
     let mut files: BTreeMap<String, String> = bundle.into_iter().map(in_bundle).collect();
     files.insert(CATALOG.to_owned(), catalog);
@@ -94,8 +98,12 @@ pub(crate) fn files() -> Result<BTreeMap<String, String>> {
 ///
 /// # Errors
 /// If an image is not `REPOSITORY@sha256:…`: a mirrored registry would not have it, and a tag can be moved.
-pub fn publish(folder: &Path, image: &str, bundle_image: &str) -> Result<()> {
-    for (flag, given) in [("--image", image), ("--bundle-image", bundle_image)] {
+pub fn publish(folder: &Path, image: &str, bundle_image: &str, kubectl_image: &str) -> Result<()> {
+    for (flag, given) in [
+        ("--image", image),
+        ("--bundle-image", bundle_image),
+        ("--kubectl-image", kubectl_image),
+    ] {
         let digest = given.split_once("@sha256:").map_or("", |(_, digest)| digest);
         let is_digest = digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
         ensure!(
@@ -103,13 +111,13 @@ pub fn publish(folder: &Path, image: &str, bundle_image: &str) -> Result<()> {
             "{flag}: found {given}, wanted REPOSITORY@sha256:DIGEST"
         );
     }
-    let bundle = bundle(image)?;
+    let bundle = bundle(image, kubectl_image)?;
     let write = |path: &str, text: &str| -> Result<()> {
         let file = folder.join(path);
         file.parent().map(fs::create_dir_all).transpose()?;
         fs::write(&file, text).with_context(|| file.display().to_string())
     };
-    write("catalog/catalog.yaml", &catalog(&bundle, image, bundle_image)?)?;
+    write("catalog/catalog.yaml", &catalog(&bundle, bundle_image)?)?;
     for (path, text) in &bundle {
         write(&format!("bundle/{path}"), text)?;
     }
@@ -142,8 +150,11 @@ fn version() -> &'static str {
     env!("CARGO_PKG_VERSION")
 }
 
-/// The bundle for an image: files by their path in it.
-pub fn bundle(image: &str) -> Result<BTreeMap<String, String>> {
+/// The bundle for numo's image and the one that Jobs of Plans drain with: files by their path in it.
+///
+/// # Errors
+/// If the overlay or a file that it is made from is not as it is meant to be.
+pub fn bundle(image: &str, kubectl_image: &str) -> Result<BTreeMap<String, String>> {
     let all = objects(&rendered::overlay("openshift")?)?;
     let mut files = BTreeMap::new();
     let mut permissions = Vec::new();
@@ -239,6 +250,7 @@ pub fn bundle(image: &str) -> Result<BTreeMap<String, String>> {
     let namespace =
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels}});
     let mut csv = service_version(&deployment, &permissions, &definitions, image)?;
+    name_kubectl(&mut csv, kubectl_image)?;
     csv["metadata"]["annotations"]["operatorframework.io/suggested-namespace-template"] =
         json!(namespace.to_string());
     files.insert(
@@ -250,6 +262,21 @@ pub fn bundle(image: &str) -> Result<BTreeMap<String, String>> {
         yaml(&json!({"annotations": annotations()}))?,
     );
     Ok(files)
+}
+
+/// Names the image that numo's Jobs drain with: to numo, and to whoever mirrors images.
+fn name_kubectl(csv: &mut Value, image: &str) -> Result<()> {
+    let related = csv
+        .pointer_mut("/spec/relatedImages")
+        .and_then(Value::as_array_mut);
+    related
+        .context("relatedImages")?
+        .push(json!({"name": "kubectl", "image": image}));
+    let env = csv.pointer_mut("/spec/install/spec/deployments/0/spec/template/spec/containers/0/env");
+    env.and_then(Value::as_array_mut)
+        .context("env")?
+        .push(json!({"name": KUBECTL_VARIABLE, "value": image}));
+    Ok(())
 }
 
 /// What the bundle's image says of it, as annotations and as labels.
@@ -447,8 +474,11 @@ fn title(name: &str) -> String {
     out
 }
 
-/// The catalogue of one bundle, by its files and the references of both images.
-pub fn catalog(files: &BTreeMap<String, String>, image: &str, bundle_image: &str) -> Result<String> {
+/// The catalogue of one bundle, by its files and the reference of its image.
+///
+/// # Errors
+/// If the files have no `ClusterServiceVersion`.
+pub fn catalog(files: &BTreeMap<String, String>, bundle_image: &str) -> Result<String> {
     let csv = files
         .get("manifests/numo.clusterserviceversion.yaml")
         .context("a ClusterServiceVersion")?;
@@ -493,10 +523,12 @@ pub fn catalog(files: &BTreeMap<String, String>, image: &str, bundle_image: &str
         "minKubeVersion": spec["minKubeVersion"],
         "provider": spec["provider"],
     }}));
+    let mut images = vec![json!({"name": "", "image": bundle_image})];
+    images.extend(spec["relatedImages"].as_array().into_iter().flatten().cloned());
     let bundle = json!({
         "schema": "olm.bundle", "name": name, "package": "numo", "image": bundle_image,
         "properties": properties,
-        "relatedImages": [{"name": "", "image": bundle_image}, {"name": "numo", "image": image}],
+        "relatedImages": images,
     });
     let mut text = format!("# {GENERATED}\n");
     let blobs = [package, channel, bundle];

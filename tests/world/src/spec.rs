@@ -48,6 +48,8 @@ pub struct Program {
     pub kubeconfig: std::path::PathBuf,
     /// Variables that say where it listens, with their ports: on its pod's address alone, as there is one network.
     pub listens: Vec<(String, u16)>,
+    /// Whether it stands in for the command that a container of the image names. Further words of that are its arguments.
+    pub is_any_command: bool,
 }
 
 impl Default for WorldSpec {

@@ -37,8 +37,8 @@ pub struct Arguments {
     /// Install mdBook if it is missing (minutes), and build the docs as a book; CI=true implies it
     #[arg(long)]
     book: bool,
-    /// Rules in Python and JavaScript and by cargo-component too: needs Python 3.10 and Node, and installs their
-    /// toolchains into the cache (minutes)
+    /// Rules in Python and JavaScript and by cargo-component too, and the install by OLM's own operators: needs Python 3.10 and Node,
+    /// and installs their toolchains into the cache (minutes), as it builds OLM
     #[arg(long)]
     all_tools: bool,
     /// Only the end-to-end tests, on clusters without the namespace of node leases, as OLM installs numo; at each step
@@ -108,6 +108,9 @@ const OF_LEASES: [(&str, &str); 13] = [
 
 /// The tests that need foreign toolchains: their package, and how their names begin.
 const FOREIGN: (&str, &str) = (END_TO_END, "tools::");
+
+/// The tests that run OLM's own operators, which take minutes to build: their package, and how their names begin.
+const OLM: (&str, &str) = (END_TO_END, "olm::");
 
 /// The tests that kill numo at its writes: how their names begin.
 const CRASHES: &str = "crashes::";
@@ -183,6 +186,14 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         {
             run.step("the main job by the binary of the image", |counts| {
                 test.run_by(&of_image, &["run::".to_owned()], counts)
+            });
+        }
+        for test in tests
+            .iter()
+            .filter(|test| arguments.all_tools && test.package == OLM.0 && test.target == "e2e")
+        {
+            run.step("install, upgrade and removal by OLM", |counts| {
+                test.run(&["--ignored".to_owned(), OLM.1.to_owned()], counts)
             });
         }
         for test in tests
@@ -500,8 +511,9 @@ fn parse_result(line: &str) -> Option<Counts> {
 
 /// The Go programs that tests build. Each is checked by its compiler; `go vet` would take minutes for the control plane, as it goes
 /// through all of Kubernetes.
-const GO_PROGRAMS: [&str; 4] = [
+const GO_PROGRAMS: [&str; 5] = [
     "tests/cluster/main.go",
+    "tests/e2e/olm/main.go",
     "tests/install/lua/main.go",
     "tests/install/olm/main.go",
     "tests/plugin/registry/main.go",

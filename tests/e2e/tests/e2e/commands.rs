@@ -42,6 +42,7 @@ impl Site {
                 ("NUMO_PROBE_ADDRESS".to_owned(), 8081),
                 ("NUMO_WEBHOOK_ADDRESS".to_owned(), 9443),
             ],
+            is_any_command: false,
         };
         spec.programs.insert("numo".to_owned(), numo);
         let theirs = cluster.client(User::World).await?;
@@ -1098,9 +1099,10 @@ const PAGES: [&str; 12] = [
     "operator/docs/upgrade.md",
     "plugins/template/README.md",
 ];
-const STEPS: [&str; 5] = [
+const STEPS: [&str; 6] = [
     "README.md",
     "deploy/helm/numo/README.md",
+    "operator/docs/olm.md",
     "plugins/README.md",
     "plugins/template/javascript/README.md",
     "plugins/template/python/README.md",

@@ -39,6 +39,7 @@ mod mco;
 mod metrics;
 mod migration;
 mod nodes;
+mod olm;
 mod page;
 mod phases;
 mod pipes;

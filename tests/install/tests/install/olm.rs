@@ -510,8 +510,9 @@ fn a_bundle_for_images_by_digest_names_no_tag() -> Result<()> {
     let digest = |letter: char| format!("@sha256:{}", letter.to_string().repeat(64));
     let image = format!("registry.example.com/team/numo{}", digest('a'));
     let bundle_image = format!("registry.example.com/team/numo-bundle{}", digest('b'));
+    let kubectl_image = format!("registry.example.com/team/kubectl{}", digest('c'));
     let place = tempfile::tempdir()?;
-    olm::publish(place.path(), &image, &bundle_image)?;
+    olm::publish(place.path(), &image, &bundle_image, &kubectl_image)?;
     let folder = place.path().join("bundle");
     is_sound(&folder)?;
     said(
@@ -540,7 +541,26 @@ fn a_bundle_for_images_by_digest_names_no_tag() -> Result<()> {
         .find(|blob| blob["schema"] == "olm.bundle")
         .context("a bundle")?;
     assert_eq!(blob["image"], json!(bundle_image));
+    // A mirror takes what the catalogue lists: every image that numo's pods and its Jobs run, and no other.
+    let listed = |of: &Value| -> BTreeSet<String> {
+        let all = of["relatedImages"].as_array().into_iter().flatten();
+        all.filter_map(|one| one["image"].as_str().map(str::to_owned))
+            .collect()
+    };
+    let of_csv = BTreeSet::from([image.clone(), kubectl_image.clone()]);
+    assert_eq!(listed(&csv["spec"]), of_csv);
+    assert_eq!(
+        listed(blob),
+        of_csv.into_iter().chain([bundle_image.clone()]).collect()
+    );
+    let env = container["env"].as_array().context("env")?;
+    let drains = env.iter().find(|one| one["name"] == olm::KUBECTL_VARIABLE);
+    assert_eq!(
+        drains.context("the image that drains")?["value"],
+        json!(kubectl_image)
+    );
     assert!(!catalog.contains("numo:0.1.0") && !csv.to_string().contains("numo:0.1.0"));
+    assert!(!csv.to_string().contains(olm::KUBECTL_IMAGE));
     // Their images are files only; a bundle's say what is in them.
     let bundle = fs::read_to_string(place.path().join("bundle.Dockerfile"))?;
     for (label, value) in olm::annotations() {
@@ -551,8 +571,21 @@ fn a_bundle_for_images_by_digest_names_no_tag() -> Result<()> {
     }
     assert!(fs::read_to_string(place.path().join("catalog.Dockerfile"))?.contains("ADD catalog /configs"));
     for (wrong, words) in [("numo", "sha256"), ("registry.example.com/numo:latest", "sha256")] {
-        let refused = olm::publish(place.path(), wrong, &bundle_image).expect_err("refused");
-        assert!(format!("{refused:#}").contains(words), "{refused:#}");
+        let refused = [
+            olm::publish(place.path(), wrong, &bundle_image, &kubectl_image),
+            olm::publish(place.path(), &image, &bundle_image, wrong),
+        ];
+        for refused in refused {
+            let refused = refused.expect_err("refused");
+            assert!(format!("{refused:#}").contains(words), "{refused:#}");
+        }
     }
+    // Without being told numo drains with the image that the checked-in bundle lists.
+    let flags = fs::read_to_string(root().join("operator/docs/reference/flags.md"))?;
+    let line = flags.lines().find(|line| line.contains(olm::KUBECTL_VARIABLE));
+    assert!(
+        line.context("a flag")?
+            .ends_with(&format!("| `{}` |", olm::KUBECTL_IMAGE))
+    );
     Ok(())
 }

@@ -191,9 +191,8 @@ impl Life {
         let phase = if init { "Pending" } else { "Running" };
         let env = resolve(&self.pod, container);
         let words = argv(container, &env);
-        if words.is_empty()
-            && let Some(program) = super::program::of(&self.ctx, container)
-        {
+        let program = super::program::of(&self.ctx, container);
+        if let Some(program) = program.filter(|program| words.is_empty() || program.is_any_command) {
             let (code, message) = self.program(container, program, phase).await;
             let reason = if code == 0 { "Completed" } else { "Error" };
             self.end(container, code, reason, message, started);

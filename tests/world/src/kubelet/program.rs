@@ -56,13 +56,20 @@ pub(super) async fn start(
         env.push((name, value));
     }
     let mut args = super::env::arguments(container, &env);
+    if program.is_any_command {
+        args = super::env::argv(container, &env).into_iter().skip(1).collect();
+    }
     // There is no root file system of its own: a volume's path is replaced wherever it is named.
     for mount in container.volume_mounts.iter().flatten() {
         let volume = folder.join(format!("volume-{}", mount.name));
         std::fs::create_dir_all(&volume)?;
         let replace = |text: &mut String| *text = text.replace(&mount.mount_path, &volume.to_string_lossy());
         args.iter_mut().for_each(replace);
-        env.iter_mut().map(|(_, value)| value).for_each(replace);
+        // An image's name may have the path in its middle.
+        let paths = env.iter_mut().map(|(_, value)| value);
+        paths
+            .filter(|value| value.starts_with(&mount.mount_path))
+            .for_each(replace);
     }
     if !program.listens.is_empty() {
         own_addresses().await?;
