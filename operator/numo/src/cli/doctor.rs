@@ -64,7 +64,7 @@ pub async fn doctor(args: DoctorArgs) -> Result<(), CliError> {
         names
     };
     args.output
-        .print(&found, |output| text(&found, output.is_wide()), names)?;
+        .print(&found, |output| text(&found, output.is_wide), names)?;
     let wrong = found.iter().filter(|one| one.state == State::Wrong).count();
     let unknown = found.iter().filter(|one| one.state == State::Unknown).count();
     match (wrong, unknown) {

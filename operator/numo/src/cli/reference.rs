@@ -25,7 +25,7 @@ pub struct ReferenceArgs {
 
 /// Writes the pages.
 pub fn reference(args: &ReferenceArgs, command: &Command) -> Result<(), CliError> {
-    let folder = args.output.join("kinds");
+    let folder = args.directory.join("kinds");
     std::fs::create_dir_all(&folder).map_err(|source| CliError::File { path: folder, source })?;
     for (name, page) in pages(command) {
         let path = args.directory.join(name);
