@@ -1,6 +1,7 @@
 //! The ways to install numo, made from one source: `deploy/kustomize` and `deploy/crds` are written by hand or from the Rust
 //! types; the rendered manifests and the templates of the Helm chart are made from them. It applies nothing.
 
+pub mod buildah;
 pub mod chart;
 pub mod compatible;
 pub mod gitops;

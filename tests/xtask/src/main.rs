@@ -9,6 +9,7 @@ mod deny;
 mod fuzz;
 mod lint;
 mod manifests;
+mod release;
 mod setup;
 mod step;
 mod structure;
@@ -54,6 +55,10 @@ enum Task {
     Structure(structure::Arguments),
     /// Feed the parsers and the sandbox what strangers might write, guided by coverage
     Fuzz(fuzz::Arguments),
+    /// Make all of a release in one folder: images, chart, manifests, bundle, command line, rules, signatures
+    Release(release::Arguments),
+    /// Push the images and artifacts of a folder that `release` made
+    Publish(release::publish::Arguments),
     /// What `bench` starts once it is built for speed
     #[command(hide = true)]
     BenchInner(bench::Arguments),
@@ -73,6 +78,8 @@ async fn main() -> ExitCode {
         Task::Bench(arguments) => bench::run(&arguments),
         Task::Structure(arguments) => structure::run(&arguments),
         Task::Fuzz(arguments) => fuzz::run(&arguments),
+        Task::Release(arguments) => release::run(&arguments),
+        Task::Publish(arguments) => release::publish::run(&arguments).await,
         Task::BenchInner(arguments) => bench::measure(&arguments).await,
     };
     match result {

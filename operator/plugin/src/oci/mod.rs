@@ -30,7 +30,7 @@ pub use error::OciError;
 pub use layout::{CONFIG, CONFIG_BYTES, ComponentSurface, LAYER, MANIFEST_BYTES, WasmConfig};
 pub use mirrors::{MirrorSet, Mirrors, SourcePolicy};
 pub use pull::Artifact;
-pub use push::{Push, created_from_epoch};
+pub use push::{Packed, Push, created_from_epoch};
 pub use reference::{Pinned, Reference, Version};
 pub use registry::{Bounds, Registry, Setup, SetupError};
 pub use store::{Store, Stored};

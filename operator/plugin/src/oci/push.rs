@@ -45,7 +45,32 @@ pub fn created_from_epoch(source_date_epoch: Option<&str>) -> Result<Timestamp, 
     Timestamp::from_second(seconds).map_err(|error| format!("SOURCE_DATE_EPOCH: {error}"))
 }
 
+/// What a registry is given of a component: its manifest and the blobs that the manifest names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Packed {
+    /// The manifest as it is hashed.
+    pub manifest: Vec<u8>,
+    /// The config's bytes.
+    pub config: Vec<u8>,
+}
+
 impl Push {
+    /// The manifest and the config, as [`Registry::push`] puts them; `of` is named in errors.
+    pub fn packed(&self, of: &impl ToString) -> Result<Packed, OciError> {
+        let config = json(of, "config", &self.config())?;
+        let mut layer = Descriptor::new(LAYER, &self.component);
+        layer.annotations = self
+            .annotations
+            .get("org.opencontainers.image.title")
+            .map_or_else(BTreeMap::new, |title| {
+                BTreeMap::from([("org.opencontainers.image.title".to_owned(), title.clone())])
+            });
+        let mut manifest = Manifest::new(Descriptor::new(CONFIG, &config), vec![layer]);
+        manifest.annotations.clone_from(&self.annotations);
+        let manifest = json(of, "manifest", &manifest)?;
+        Ok(Packed { manifest, config })
+    }
+
     /// The config's bytes.
     fn config(&self) -> WasmConfig {
         WasmConfig {
@@ -69,17 +94,10 @@ impl Registry {
         push: &Push,
     ) -> Result<Pinned, OciError> {
         let mut session = self.pusher(to.to_string(), (&to.registry, &to.repository), credentials);
-        let config = json(to, "config", &push.config())?;
-        let mut layer = Descriptor::new(LAYER, &push.component);
-        layer.annotations = push
-            .annotations
-            .get("org.opencontainers.image.title")
-            .map_or_else(BTreeMap::new, |title| {
-                BTreeMap::from([("org.opencontainers.image.title".to_owned(), title.clone())])
-            });
-        let mut manifest = Manifest::new(Descriptor::new(CONFIG, &config), vec![layer]);
-        manifest.annotations.clone_from(&push.annotations);
-        let bytes = json(to, "manifest", &manifest)?;
+        let Packed {
+            manifest: bytes,
+            config,
+        } = push.packed(to)?;
         let pinned = to.pinned(Digest::of(&bytes));
         if let Version::Digest(wanted) = &to.version
             && *wanted != pinned.digest
@@ -89,6 +107,25 @@ impl Registry {
         session.put_blob(push.component.clone().into(), "layer").await?;
         session.put_blob(config.into(), "config").await?;
         session.put_manifest(&to.version, MANIFEST, bytes).await?;
+        Ok(pinned)
+    }
+
+    /// Puts a manifest or an index of any kind as it is, after the blobs that it names; what of them is there already is not sent again.
+    /// Returns the digest under which it is found. What an index names must be there.
+    pub async fn put(
+        &self,
+        to: &Reference,
+        credentials: &Credentials,
+        media_type: &str,
+        manifest: Vec<u8>,
+        blobs: Vec<Vec<u8>>,
+    ) -> Result<Pinned, OciError> {
+        let mut session = self.pusher(to.to_string(), (&to.registry, &to.repository), credentials);
+        let pinned = to.pinned(Digest::of(&manifest));
+        for blob in blobs {
+            session.put_blob(blob.into(), "blob").await?;
+        }
+        session.put_manifest(&to.version, media_type, manifest).await?;
         Ok(pinned)
     }
 }

@@ -101,8 +101,9 @@ impl PublicKey {
         Digest::of(&self.der)
     }
 
-    /// Whether this key signed `message`.
-    pub(super) fn accepts(&self, message: &[u8], signature: &[u8]) -> bool {
+    /// Whether this key signed `message` itself: a file beside which its signature lies. Artifacts are for
+    /// [`super::Policy::check`].
+    pub fn accepts(&self, message: &[u8], signature: &[u8]) -> bool {
         let verified = match self.kind {
             Kind::P256 => UnparsedPublicKey::new(
                 &ECDSA_P256_SHA256_ASN1,
@@ -173,8 +174,9 @@ impl SigningKey {
         &self.public
     }
 
-    /// Signs; fails only where the system has no randomness.
-    pub(super) fn sign(&self, message: &[u8]) -> Result<Vec<u8>, KeyError> {
+    /// The signature of `message` itself: of ECDSA in DER, as `openssl dgst -sign` writes it. Fails only where the system has no
+    /// randomness.
+    pub fn sign(&self, message: &[u8]) -> Result<Vec<u8>, KeyError> {
         match &self.pair {
             Pair::P256(pair) => {
                 let signature = pair

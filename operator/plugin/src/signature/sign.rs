@@ -10,6 +10,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 
 use crate::oci::{
     credentials::Credentials,
+    digest::Digest,
     error::OciError,
     layout::{Descriptor, EMPTY, EMPTY_BYTES, Index, MANIFEST, Manifest},
     push::json,
@@ -43,6 +44,20 @@ pub enum SignError {
 pub struct Signed {
     /// The signature's own manifest.
     pub at: Reference,
+}
+
+impl SigningKey {
+    /// A Sigstore bundle by this key that what has `digest` is meant, with the repository it is for: what [`Registry::sign`] puts beside
+    /// an artifact.
+    pub fn vouch_for(&self, repository: &str, digest: &Digest) -> Result<Vec<u8>, KeyError> {
+        bundle::sign(self, repository, digest)
+    }
+
+    /// A Sigstore bundle by this key of an in-toto statement, as JSON: where an artifact comes from, or what it is made of. It is no
+    /// signature: a [`super::Policy`] does not take it for one.
+    pub fn attest(&self, statement: &[u8]) -> Result<Vec<u8>, KeyError> {
+        bundle::envelope(self, statement)
+    }
 }
 
 impl Registry {

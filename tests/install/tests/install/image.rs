@@ -9,91 +9,15 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use numo_install::{root, said};
-use numo_plugin_tests::{
-    programs,
-    registry::{Kind, PASSWORD, Running, USER},
+use numo_install::{
+    buildah::{Buildah, link},
+    root, said,
 };
+use numo_plugin_tests::registry::{Kind, PASSWORD, Running, USER};
 use serde_json::Value;
 
 /// Largest sum of compressed layers (bytes).
 const LARGEST: u64 = 40_000_000;
-
-/// Debian's buildah, installed or not, with folders of its own.
-struct Buildah {
-    program: PathBuf,
-    libraries: PathBuf,
-    folder: PathBuf,
-}
-
-impl Buildah {
-    fn new(folder: &Path) -> Result<Self> {
-        let program = programs::debian("buildah")?;
-        let library = programs::debian_library("libgpgme11", "libgpgme.so.11")?;
-        let libraries = programs::folder_of(&library)?;
-        fs::write(
-            folder.join("policy.json"),
-            r#"{"default":[{"type":"insecureAcceptAnything"}]}"#,
-        )?;
-        fs::write(folder.join("registries.conf"), "")?;
-        Ok(Self {
-            program,
-            libraries,
-            folder: folder.to_owned(),
-        })
-    }
-
-    fn run(&self, verb: &str, arguments: &[&str]) -> Result<String> {
-        let mut command = Command::new(&self.program);
-        command
-            .env("LD_LIBRARY_PATH", &self.libraries)
-            .env("TMPDIR", &self.folder)
-            .args(["--storage-driver", "vfs", "--root"])
-            .arg(self.folder.join("store"))
-            .arg("--runroot")
-            .arg(self.folder.join("run"))
-            .arg("--registries-conf")
-            .arg(self.folder.join("registries.conf"))
-            .arg(verb)
-            .arg("--signature-policy")
-            .arg(self.folder.join("policy.json"));
-        said(command.args(arguments))
-    }
-}
-
-/// A static binary of what the tests were built of: only linked. It must say what the tests' own says.
-fn link(to: &Path) -> Result<()> {
-    let debug = root().join("target/debug");
-    let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
-    rustc
-        .current_dir(root())
-        .args([
-            "--crate-name",
-            "numo",
-            "--edition",
-            "2024",
-            "operator/numo/src/main.rs",
-        ])
-        .args([
-            "-C",
-            "target-feature=+crt-static",
-            "-C",
-            "strip=symbols",
-            "--extern",
-        ])
-        .arg(format!("numo={}", debug.join("libnumo.rlib").display()))
-        .arg("-L")
-        .arg(format!("dependency={}", debug.join("deps").display()))
-        .arg("-o");
-    said(rustc.arg(to))?;
-    let definitions = |program: &Path| said(Command::new(program).arg("crds"));
-    assert_eq!(
-        definitions(to)?,
-        definitions(&debug.join("numo"))?,
-        "the library is older than the binary: cargo build --workspace"
-    );
-    Ok(())
-}
 
 /// Runs a program of the unpacked image: nothing else is there, nothing can be written, and the user is one that OpenShift made up.
 fn in_image(image: &Path, arguments: &[&str]) -> Command {
@@ -115,7 +39,7 @@ fn the_image_is_built_pushed_pulled_and_runs_as_any_user_on_a_read_only_root() -
     let at = |name: &str| folder.path().join(name);
     let buildah = Buildah::new(folder.path())?;
     fs::create_dir_all(at("context/bin"))?;
-    link(&at("context/bin/numo"))?;
+    link(&root().join("target/debug"), &at("context/bin/numo"))?;
     std::os::unix::fs::symlink("numo", at("context/bin/kubectl-numo"))?;
     fs::copy(
         "/etc/ssl/certs/ca-certificates.crt",

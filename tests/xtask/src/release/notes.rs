@@ -1,0 +1,84 @@
+//! The changelog: sections by version, entries by what they ask of a reader. Of it the notes of a release are made.
+
+use std::{fs, path::Path};
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use super::Facts;
+
+/// The headings of a section, in their order.
+pub const HEADINGS: [&str; 4] = ["Added", "Changed", "Fixed", "Upgrade"];
+/// The section of what is not released yet.
+pub const UNRELEASED: &str = "Unreleased";
+
+/// What a section says, without its heading.
+///
+/// # Errors
+/// If there is no such section, or an entry of it stands below none of the headings; the message names file and line.
+pub fn section(path: &Path, name: &str) -> Result<String> {
+    let shown = path.display();
+    let text = fs::read_to_string(path).with_context(|| shown.to_string())?;
+    let (mut inside, mut below, mut found) = (false, None, Vec::new());
+    for (number, line) in (1..).zip(text.lines()) {
+        if let Some(heading) = line.strip_prefix("## ") {
+            let heading = heading.trim_matches(['[', ']']);
+            inside = heading == name || heading.starts_with(&format!("{name} "));
+            below = None;
+            continue;
+        }
+        if !inside {
+            continue;
+        }
+        if let Some(heading) = line.strip_prefix("### ") {
+            let known = HEADINGS.iter().position(|known| *known == heading);
+            let known = known.with_context(|| {
+                format!(
+                    "{shown}:{number}: found heading {heading}, wanted one of {}",
+                    HEADINGS.join(", ")
+                )
+            })?;
+            ensure!(
+                below.is_none_or(|above| above < known),
+                "{shown}:{number}: {heading} stands twice, or not in the order {}",
+                HEADINGS.join(", ")
+            );
+            below = Some(known);
+        } else if below.is_none() && !line.trim().is_empty() && line.starts_with('-') {
+            bail!(
+                "{shown}:{number}: an entry stands below none of {}",
+                HEADINGS.join(", ")
+            );
+        }
+        found.push(line);
+    }
+    ensure!(!found.is_empty(), "{shown}: there is no section {name}");
+    Ok(found.join("\n").trim().to_owned())
+}
+
+/// The notes of a release.
+pub fn notes(facts: &Facts, section: &str, images: &[(&str, String)], missing: &[String]) -> String {
+    let publisher = &facts.publisher;
+    // Links that lead into the repository, as the changelog has them, lead nowhere from a page of downloads.
+    let place = format!("]({}/blob/v{}/", publisher.get("source"), facts.version);
+    let section = ["operator/", "SECURITY.md", "wit/", "deploy/"]
+        .iter()
+        .fold(section.to_owned(), |text, path| {
+            text.replace(&format!("]({path}"), &format!("{place}{path}"))
+        });
+    let named: Vec<String> = images
+        .iter()
+        .map(|(what, pinned)| format!("| {what} | `{pinned}` |"))
+        .collect();
+    let missing = if missing.is_empty() {
+        String::new()
+    } else {
+        format!("\nNot in this folder: {}.\n", missing.join("; "))
+    };
+    format!(
+        "# numo {version}\n\n{section}\n\n## Where it is\n\n| what | by its digest |\n|---|---|\n{named}\n\n\
+         The signature, what it is made of and where it was built: [how to check it]({docs}/verifying).\n{missing}",
+        version = facts.version,
+        named = named.join("\n"),
+        docs = publisher.get("docs"),
+    )
+}

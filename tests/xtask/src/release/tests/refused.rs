@@ -1,0 +1,195 @@
+//! What stops a release, and in which words.
+
+use std::{fs, path::Path, process::Command};
+
+use numo_install::said;
+
+use super::{
+    super::{
+        Arguments,
+        binary::{Binary, Platform},
+        notes,
+        publisher::{self, Publisher},
+        ready,
+    },
+    PUBLISHER, REGISTRY, built, fault, made, version,
+};
+use crate::step::root;
+
+#[test]
+fn a_publisher_that_is_not_whole_is_refused_by_file_and_field() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("publisher.yaml");
+    let found = fault(Publisher::read(&path));
+    assert!(found.contains("publisher.yaml: No such file"), "{found}");
+    let read = |text: &str| {
+        fs::write(&path, text).unwrap();
+        Publisher::read(&path)
+    };
+    for (from, to, words) in [
+        (
+            "email: ada@numo.internal\n",
+            "",
+            "publisher.yaml: email: nothing is there",
+        ),
+        (
+            "organisation: Ada's Nodes",
+            "organisation: ''",
+            "publisher.yaml: organisation: nothing is there",
+        ),
+        (
+            "email: ada@numo.internal",
+            "email: ada",
+            "publisher.yaml: email: found ada, wanted an e-mail address",
+        ),
+        ("docs: https", "docs: http", "publisher.yaml: docs: found http:"),
+        (
+            REGISTRY,
+            "https://registry",
+            "publisher.yaml: registry: found https://registry",
+        ),
+        (
+            "security:",
+            "nickname: x\nsecurity:",
+            "publisher.yaml: nickname: no such field",
+        ),
+    ] {
+        let found = fault(read(&PUBLISHER.replace(from, to)));
+        assert!(found.contains(words), "{words} is not in: {found}");
+    }
+    assert_eq!(read(PUBLISHER).unwrap().placeholders("x"), Vec::<String>::new());
+}
+
+/// The file that is checked in names nobody, and each field of it says so.
+#[test]
+fn a_placeholder_stops_a_release_and_no_dry_run() {
+    let placeholders = Publisher::read(&root().join(publisher::FILE))
+        .unwrap()
+        .placeholders("deploy/publisher.yaml");
+    assert_eq!(placeholders.len(), 8, "{placeholders:#?}");
+    let found = fault(crate::release::run(&Arguments {
+        profile: "dev".to_owned(),
+        ..Arguments::default()
+    }));
+    assert!(
+        found.starts_with("deploy/publisher.yaml: docs: https://numo.example/docs is a placeholder"),
+        "{found}"
+    );
+    // One that a publisher writes is found as well, by its domain.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("publisher.yaml");
+    fs::write(
+        &path,
+        PUBLISHER.replace("ada@numo.internal", "ada@nodes.example.com"),
+    )
+    .unwrap();
+    let found = Publisher::read(&path).unwrap().placeholders("file");
+    assert_eq!(
+        found,
+        ["file: email: ada@nodes.example.com is a placeholder, wanted an e-mail address"]
+    );
+    // Files that people and GitHub read where they are.
+    let by_hand = ready::BY_HAND.map(ToOwned::to_owned);
+    for file in &by_hand {
+        let found = fault(ready::has_no_placeholder(&root(), std::slice::from_ref(file)));
+        assert!(found.starts_with(&format!("{file}:")), "{found}");
+    }
+}
+
+#[test]
+fn a_changed_tree_a_missing_tag_and_a_stale_file_stop_a_release() {
+    let folder = tempfile::tempdir().unwrap();
+    let git = |arguments: &[&str]| {
+        let mut git = Command::new("git");
+        git.arg("-C").arg(folder.path()).args([
+            "-c",
+            "user.name=a",
+            "-c",
+            "user.email=a@b",
+            "-c",
+            "commit.gpgsign=false",
+        ]);
+        said(git.args(arguments)).unwrap()
+    };
+    git(&["init", "--quiet"]);
+    fs::write(folder.path().join("made.yaml"), "as made").unwrap();
+    git(&["add", "."]);
+    git(&["commit", "--quiet", "--message", "one"]);
+    ready::is_clean(folder.path()).unwrap();
+    assert!(fault(ready::is_tagged(folder.path(), "0.1.0")).contains("found no tag, wanted the tag v0.1.0"));
+    git(&["tag", "v0.1.0"]);
+    ready::is_tagged(folder.path(), "0.1.0").unwrap();
+    assert!(fault(ready::is_tagged(folder.path(), "0.2.0")).contains("found v0.1.0, wanted the tag v0.2.0"));
+    let made = [("made.yaml".to_owned(), "as made".to_owned())].into();
+    ready::is_fresh(folder.path(), &made, "cargo xtask manifests").unwrap();
+    fs::write(folder.path().join("made.yaml"), "by hand").unwrap();
+    let found = fault(ready::is_fresh(folder.path(), &made, "cargo xtask manifests"));
+    assert!(
+        found.starts_with("made.yaml: stale") && found.contains("`cargo xtask manifests`"),
+        "{found}"
+    );
+    let found = fault(ready::is_clean(folder.path()));
+    assert!(found.starts_with("made.yaml: changed"), "{found}");
+}
+
+#[test]
+fn a_program_that_is_not_what_it_is_for_is_refused() {
+    let made = made();
+    let read = |platform, path: &Path, version: &str| {
+        fault(
+            Binary {
+                platform,
+                path: path.to_owned(),
+            }
+            .read(version)
+            .map(|_| ()),
+        )
+    };
+    let found = read(Platform::LinuxArm64, &made.program, version());
+    assert!(
+        found.ends_with("found a program for linux/amd64, wanted one for linux/arm64"),
+        "{found}"
+    );
+    let found = read(Platform::LinuxAmd64, &made.program, "9.9.9");
+    assert!(
+        found.ends_with(&format!("found numo {}, wanted numo 9.9.9", version())),
+        "{found}"
+    );
+    let found = read(Platform::LinuxAmd64, &built().join("numo"), version());
+    assert!(found.contains("it needs libraries beside it"), "{found}");
+    let found = read(Platform::LinuxAmd64, &root().join("LICENSE"), version());
+    assert!(
+        found.ends_with("no program, wanted one for linux/amd64"),
+        "{found}"
+    );
+    let found = fault("windows/amd64=x".parse::<Binary>());
+    assert!(found.contains("found platform windows/amd64"), "{found}");
+    // A folder with something else in it is not emptied.
+    let found = fault(crate::release::is_free(&root().join("deploy")));
+    assert!(found.contains("files are there that are no release"), "{found}");
+}
+
+#[test]
+fn the_changelog_is_sorted_by_what_it_asks_of_a_reader() {
+    let section = notes::section(&root().join("CHANGELOG.md"), notes::UNRELEASED).unwrap();
+    for heading in notes::HEADINGS {
+        assert!(section.contains(&format!("### {heading}\n\n- ")), "{heading}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("CHANGELOG.md");
+    let of = |text: &str| {
+        fs::write(&path, text).unwrap();
+        notes::section(&path, "0.2.0")
+    };
+    assert!(fault(of("## Unreleased\n")).ends_with("there is no section 0.2.0"));
+    assert!(fault(of("## 0.2.0\n\n- new\n")).contains("CHANGELOG.md:3: an entry stands below none"));
+    assert!(fault(of("## 0.2.0\n\n### News\n\n- new\n")).contains("CHANGELOG.md:3: found heading News"));
+    assert!(
+        fault(of("## 0.2.0\n### Fixed\n- a\n### Added\n- b\n"))
+            .contains(":4: Added stands twice, or not in the order")
+    );
+    assert_eq!(
+        of("## 0.2.0\n### Added\n- b\n## 0.1.0\n### Fixed\n- a\n").unwrap(),
+        "### Added\n- b"
+    );
+}
