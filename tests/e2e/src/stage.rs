@@ -35,6 +35,10 @@ pub fn has_leases() -> bool {
 
 /// How the stage is set.
 #[derive(Debug, Default)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is something that a test leaves out"
+)]
 pub struct StageOptions {
     /// The world.
     pub world: WorldSpec,
