@@ -29,6 +29,15 @@ fn the_generated_files_are_those_of_their_source() -> Result<()> {
     Ok(())
 }
 
+/// By kustomize and by its file the Job that gives everything back is one object.
+#[test]
+fn the_job_is_the_same_by_either_way() -> Result<()> {
+    let by_file = objects(&fs::read_to_string(root().join("deploy/uninstall.yaml"))?)?;
+    let by_kustomize = objects(&rendered::kustomize(&root().join("deploy/kustomize/uninstall"))?)?;
+    assert_eq!(by_file, by_kustomize);
+    Ok(())
+}
+
 #[test]
 fn one_version_is_named_everywhere() -> Result<()> {
     let version = env!("CARGO_PKG_VERSION");
