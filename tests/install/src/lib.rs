@@ -59,7 +59,7 @@ pub fn write() -> Result<()> {
         fs::create_dir_all(&path)?;
         for entry in fs::read_dir(&path).with_context(|| folder.to_owned())? {
             let path = entry?.path();
-            if fs::read_to_string(&path)?.contains(GENERATED) {
+            if path.is_file() && fs::read_to_string(&path)?.contains(GENERATED) {
                 fs::remove_file(&path)?;
             }
         }

@@ -39,6 +39,13 @@ pub(crate) fn files() -> Result<BTreeMap<String, String>> {
     // One object, with the commands that go with it.
     let job = read("deploy/kustomize/uninstall/job.yaml")?;
     let job = job.replace("-k deploy/kustomize/uninstall", "-f deploy/uninstall.yaml");
+    // With the labels that kustomize adds, so that either way applies the same object.
+    let part = "    app.kubernetes.io/part-of: numo\n";
+    let release = format!(
+        "    app.kubernetes.io/instance: numo\n    app.kubernetes.io/version: {}\n    app.kubernetes.io/managed-by: kustomize\n",
+        env!("CARGO_PKG_VERSION")
+    );
+    let job = job.replacen(part, &format!("{part}{release}"), 1);
     files.insert(
         "deploy/uninstall.yaml".to_owned(),
         format!("# {GENERATED} From deploy/kustomize/uninstall.\n{job}"),

@@ -20,12 +20,21 @@ fn the_generated_files_are_those_of_their_source() -> Result<()> {
             numo_install::chart::TEMPLATES,
             path.file_name().unwrap_or_default().to_string_lossy()
         );
-        let is_made = fs::read_to_string(&path)?.contains(numo_install::GENERATED);
+        let is_made = path.is_file() && fs::read_to_string(&path)?.contains(numo_install::GENERATED);
         assert!(
             !is_made || made.contains_key(&name),
             "{name} has no source any more"
         );
     }
+    Ok(())
+}
+
+/// By kustomize and by its file the Job that gives everything back is one object.
+#[test]
+fn the_job_is_the_same_by_either_way() -> Result<()> {
+    let by_file = objects(&fs::read_to_string(root().join("deploy/uninstall.yaml"))?)?;
+    let by_kustomize = objects(&rendered::kustomize(&root().join("deploy/kustomize/uninstall"))?)?;
+    assert_eq!(by_file, by_kustomize);
     Ok(())
 }
 
