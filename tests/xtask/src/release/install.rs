@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    fmt::Write as _,
     fs,
     path::{Path, PathBuf},
 };
@@ -179,7 +180,7 @@ fn about(facts: &Facts, text: &str) -> Result<String> {
         ),
     ] {
         if known.get(field).is_none() {
-            text += &format!("{field}: {value}\n");
+            let _ = writeln!(text, "{field}: {value}");
         }
     }
     Ok(text)
@@ -198,9 +199,11 @@ fn by_digest(text: &str, image: &str) -> Result<String> {
         match value.iter().find(|(field, _)| inside && line.starts_with(field)) {
             Some((field, value)) => {
                 set += 1;
-                out += &format!("{field} {value}\n");
+                let _ = writeln!(out, "{field} {value}");
             }
-            None => out += &format!("{line}\n"),
+            None => {
+                let _ = writeln!(out, "{line}");
+            }
         }
     }
     ensure!(

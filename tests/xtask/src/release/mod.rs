@@ -227,12 +227,11 @@ fn parts(root: &Path, facts: Facts, arguments: &Arguments, changes: String) -> R
         "--binary: {} is missing, wanted all of a release",
         missing.join(", ")
     );
-    let rules = match &arguments.rules {
-        Some(folder) => folder.clone(),
-        None => {
-            step::must(lint::plugins(step::cargo()).arg("components"))?;
-            root.join(RULES)
-        }
+    let rules = if let Some(folder) = &arguments.rules {
+        folder.clone()
+    } else {
+        step::must(lint::plugins(step::cargo()).arg("components"))?;
+        root.join(RULES)
     };
     let signer = match &arguments.key {
         Some(key) => Signer::read(key)?,

@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, fs, path::Path, process::Command};
 use base64::{Engine as _, prelude::BASE64_STANDARD as STANDARD};
 use numo_install::{objects, said};
 use numo_plugin::{oci::Digest, signature::PublicKey};
+use numo_plugin_tests::programs;
 use serde_json::{Value, json};
 
 use super::{
@@ -117,7 +118,7 @@ fn checksums_signature_and_provenance_are_right() {
     assert!(!key.accepts(&[&sums[..], b" "].concat(), &signature));
     let der = made.folder.path().join("SHA256SUMS.der");
     fs::write(&der, &signature).unwrap();
-    let mut openssl = Command::new("openssl");
+    let mut openssl = Command::new(programs::debian("openssl").unwrap());
     openssl
         .current_dir(&release)
         .args(["dgst", "-sha256", "-verify", "numo.pub", "-signature"]);
