@@ -50,7 +50,7 @@ async fn the_tutorial_of_a_node_in_maintenance() -> Result<()> {
     let name = "operator/docs/tutorials/maintenance.md";
     let mut page = Page::read(name)?;
     let t = &site.terminal;
-    page.run_until(t, "kubectl apply -k deploy/kustomize/kubernetes", &[])
+    page.run_until(t, "kubectl apply -k deploy/kustomize/all/kubernetes", &[])
         .await?;
     assert_eq!(save(&site, name, &[])?, 2);
     let pods = page.run(t, "kubectl apply -f web.yaml", &[]).await?;
@@ -85,7 +85,7 @@ async fn the_tutorial_of_a_plan() -> Result<()> {
     let mut page = Page::read(name)?;
     let t = &site.terminal;
     let held = &[("server-1", "master-1")];
-    page.run_until(t, "kubectl apply -k deploy/kustomize/self-managed", &[])
+    page.run_until(t, "kubectl apply -k deploy/kustomize/all/self-managed", &[])
         .await?;
     assert_eq!(save(&site, name, &[])?, 3);
     let rule = page.run(t, "kubectl apply -f account.yaml", held).await?;
@@ -119,7 +119,7 @@ async fn the_tutorial_of_an_upgrade_of_openshift() -> Result<()> {
     let name = "operator/docs/tutorials/openshift.md";
     let mut page = Page::read(name)?;
     let t = &site.terminal;
-    page.run_until(t, "oc apply -k deploy/kustomize/openshift", &[])
+    page.run_until(t, "oc apply -k deploy/kustomize/all/openshift", &[])
         .await?;
     assert_eq!(save(&site, name, &[])?, 1);
     let begin = page.take("oc apply -f run.yaml", &[])?;
@@ -198,7 +198,7 @@ async fn a_plan_goes_on_while_numo_is_upgraded_and_rolled_back() -> Result<()> {
         "kubectl apply --force-conflicts --server-side -f {}",
         released.display()
     );
-    let install = "kubectl apply -k deploy/kustomize/self-managed && echo applied";
+    let install = "kubectl apply -k deploy/kustomize/all/self-managed && echo applied";
     site.until(install, "applied").await?;
     site.run(&old_definitions).await?;
     site.run(RESTART).await?;

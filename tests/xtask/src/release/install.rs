@@ -226,7 +226,7 @@ pub fn bundle(
         let text = facts.publisher.fill(&text);
         (path, for_platforms(&text, platforms))
     };
-    let files: BTreeMap<String, String> = olm::bundle(image)?.into_iter().map(fill).collect();
+    let files: BTreeMap<String, String> = olm::bundle(image, olm::KUBECTL_IMAGE)?.into_iter().map(fill).collect();
     for (path, text) in &files {
         write(&to.join("bundle").join(path), text)?;
     }
@@ -240,7 +240,7 @@ pub fn bundle(
         "{registry}/bundle@{}",
         bundle["digest"].as_str().unwrap_or_default()
     );
-    let catalog = facts.publisher.fill(&olm::catalog(&files, image, &pinned)?);
+    let catalog = facts.publisher.fill(&olm::catalog(&files, &pinned)?);
     write(&to.join("catalog/configs/catalog.yaml"), &catalog)?;
     let label = ("operators.operatorframework.io.index.configs.v1", "/configs");
     let labels = Labels::from([(label.0.to_owned(), label.1.to_owned())]);

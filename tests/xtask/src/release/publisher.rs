@@ -10,7 +10,7 @@ pub const FILE: &str = "deploy/publisher.yaml";
 
 /// The fields of the file: name, what it is, and what files of the repository say where the field belongs. Longer ones come before
 /// those that they begin with.
-const FIELDS: [(&str, &str, &str); 8] = [
+const FIELDS: [(&str, &str, &str); 9] = [
     ("docs", "the address of the docs", "https://numo.example/docs"),
     (
         "source",
@@ -33,6 +33,11 @@ const FIELDS: [(&str, &str, &str); 8] = [
         "registry",
         "the repository of the image, HOST/PATH",
         "registry.example.com/numo",
+    ),
+    (
+        "kubectl",
+        "the image that Jobs of Plans drain with, by its digest",
+        numo_install::olm::KUBECTL_IMAGE,
     ),
     ("organisation", "a name", "the numo authors"),
 ];
@@ -64,7 +69,7 @@ impl Publisher {
             .map_err(|error| anyhow!("{shown}: {error}; the file names who publishes numo"))?;
         let found: BTreeMap<String, String> =
             serde_saphyr::from_str(&text).with_context(|| format!("{shown}: wanted FIELD: TEXT"))?;
-        for (field, what, _) in FIELDS {
+        for (field, what, placeholder) in FIELDS {
             let value = found.get(field).map_or("", |value| value.trim());
             ensure!(
                 !value.is_empty(),
@@ -75,6 +80,8 @@ impl Publisher {
                 is_address,
                 "{shown}: {field}: found {value}, wanted {what}, https://…"
             );
+            let is_digest = !what.ends_with("by its digest") || value.contains("@sha256:") || value == placeholder;
+            ensure!(is_digest, "{shown}: {field}: found {value}, wanted {what}");
             let is_email = !what.contains("e-mail") || value.contains('@');
             ensure!(is_email, "{shown}: {field}: found {value}, wanted {what}");
         }

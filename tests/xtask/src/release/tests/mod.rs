@@ -26,7 +26,8 @@ use crate::step::root;
 /// Somebody whom nothing in the repository names.
 const PUBLISHER: &str = "organisation: Ada's Nodes\nwebsite: https://numo.internal\ndocs: https://docs.numo.internal\n\
                          source: https://code.numo.internal/numo\ndownloads: https://code.numo.internal/numo/releases/download\n\
-                         registry: registry.numo.internal/ada/numo\nemail: ada@numo.internal\nsecurity: s@numo.internal\n";
+                         registry: registry.numo.internal/ada/numo\nemail: ada@numo.internal\nsecurity: s@numo.internal\n\
+                         kubectl: registry.numo.internal/ada/kubectl@sha256:ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff\n";
 
 const REGISTRY: &str = "registry.numo.internal/ada/numo";
 
