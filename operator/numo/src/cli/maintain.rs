@@ -145,18 +145,7 @@ async fn begin(
         );
         return Ok((one.kind, one.name().to_owned()));
     }
-    let nodes = watch::api(&connection.read, Kind::Node, "");
-    match nodes.get_opt(node).await {
-        Ok(None) => {
-            let known = nodes.list(&ListParams::default().limit(500)).await;
-            let known = known.map(|list| list.items).unwrap_or_default();
-            let names = known.iter().filter_map(|one| one.metadata.name.as_deref());
-            return Err(error::no_node(node, names));
-        }
-        // Who may not look at nodes may be allowed to make maintenances.
-        Ok(Some(_)) | Err(kube::Error::Api(_)) => {}
-        Err(error) => return Err(error::api("nodes")(error)),
-    }
+    known(connection, node).await?;
     let name = args.name.clone().unwrap_or_else(|| node.clone());
     let resource = watch::resource(Kind::NodeMaintenance);
     let word = speaker.word("maintain");
@@ -193,6 +182,21 @@ async fn begin(
     args.say
         .print(written.changed("/spec", Value::Null, spec), message)?;
     Ok((Kind::NodeMaintenance, name))
+}
+
+/// There is such a Node, as far as may be looked: who may not look at nodes may be allowed to make maintenances.
+async fn known(connection: &Connection, node: &str) -> Result<(), CliError> {
+    let nodes = watch::api(&connection.read, Kind::Node, "");
+    match nodes.get_opt(node).await {
+        Ok(None) => {
+            let all = nodes.list(&ListParams::default().limit(500)).await;
+            let all = all.map(|list| list.items).unwrap_or_default();
+            let names = all.iter().filter_map(|one| one.metadata.name.as_deref());
+            Err(error::no_node(node, names))
+        }
+        Ok(Some(_)) | Err(kube::Error::Api(_)) => Ok(()),
+        Err(error) => Err(error::api("nodes")(error)),
+    }
 }
 
 /// Deletes the maintenance of a node.

@@ -522,7 +522,7 @@ async fn explain_of_a_budget_that_lets_no_node_go_says_what_ends_it() -> Result<
         stage
             .until("the run says what is wrong with the budget", 60, || async {
                 let said = stalled(&stage, "BudgetExhausted").await?;
-                Ok((said.contains("MutexBudget/odd") && said.contains(of_run)).then_some(()))
+                Ok((said.contains("MutexBudget odd") && said.contains(of_run)).then_some(()))
             })
             .await?;
         let said = stage.call(&explain).await?;

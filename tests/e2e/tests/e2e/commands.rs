@@ -625,7 +625,7 @@ async fn the_guide_for_openshift() -> Result<()> {
             "numo explain NODE ",
             &[
                 ("explain NODE ", "explain worker-1 "),
-                ("NAME", "upgrade -n node-upgrade-mutex-operator"),
+                ("NAME -n NS", "upgrade -n node-upgrade-mutex-operator"),
             ],
         )
         .await?;
@@ -806,6 +806,29 @@ async fn one_line_installs_and_one_gives_everything_back() -> Result<()> {
     ] {
         assert!(left.contains(shared), "{left}");
     }
+    site.strike().await
+}
+
+/// README's five minutes, but for what needs a container engine.
+#[tokio::test(flavor = "multi_thread")]
+async fn five_minutes_of_the_readme() -> Result<()> {
+    let site = Site::set(WorldSpec {
+        masters: 1,
+        ..workers(2)
+    })
+    .await?;
+    let t = &site.terminal;
+    let mut page = Page::read("README.md")?;
+    page.run_until(t, "kubectl apply -f deploy/self-managed.yaml", &[])
+        .await?;
+    let here: &[(&str, &str)] = &[("kubectl numo", "numo"), ("kind-worker", "worker-0")];
+    let said = t.call(&page.take("--reason \"Replace a fan\"", here)?).await?;
+    assert!(
+        said.code == Some(3) && said.err.contains("EvictionBlocked: PodDisruptionBudget web/web"),
+        "{said:?}"
+    );
+    page.run(t, "scale deployment/web", here).await?;
+    site.nothing_is_left().await?;
     site.strike().await
 }
 
@@ -1099,10 +1122,12 @@ const PAGES: [&str; 12] = [
     "operator/docs/upgrade.md",
     "plugins/template/README.md",
 ];
-const STEPS: [&str; 6] = [
+const STEPS: [&str; 8] = [
     "README.md",
     "deploy/helm/numo/README.md",
+    "operator/docs/maintenance.md",
     "operator/docs/olm.md",
+    "operator/docs/verifying.md",
     "plugins/README.md",
     "plugins/template/javascript/README.md",
     "plugins/template/python/README.md",

@@ -40,7 +40,7 @@ async fn while_pre_rules_run(world: WorldSpec, spec: Value) -> Result<()> {
         .condition("upgrade", "Ready", "False", "CordonedByOther")
         .await?;
     assert!(
-        why.contains("worker-0") && why.contains("spec.unschedulable"),
+        why.contains("Node worker-0 is cordoned, and not by numo"),
         "{why}"
     );
     let text = stage.say(&["explain", "worker-0"]).await?;

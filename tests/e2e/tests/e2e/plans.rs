@@ -1351,7 +1351,7 @@ async fn servers_bumped_under_a_shared_budget_and_their_agents_never_wait_for_ea
     patch(&stage, "servers", json!({"spec": {"version": "v1.30.2"}})).await?;
     let why = waits(&stage, "servers", "BudgetExhausted").await?;
     assert!(
-        why.contains("MutexBudget/one") && why.contains("worker-0 (with Plan agents)"),
+        why.contains("MutexBudget one") && why.contains("worker-0 (with Plan agents)"),
         "{why}"
     );
     gate.open_for_all()?;

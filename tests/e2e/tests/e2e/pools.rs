@@ -21,7 +21,7 @@ async fn veto(world: WorldSpec, spec: Value) -> Result<()> {
         .await?;
     for words in [
         "MachineConfigPool worker",
-        "spec.paused",
+        "not by numo",
         "kubectl-patch",
         "spec.adoptPaused",
     ] {

@@ -56,7 +56,7 @@ async fn budgets_over_two_runs_are_shared_and_both_end() -> Result<()> {
         .factor_first();
     drop(b);
     let why = a?;
-    assert!(why.contains("MutexBudget/one"), "{why}");
+    assert!(why.contains("MutexBudget one"), "{why}");
     stage.upgraded("infra", NEW).await?;
     finish(&stage).await?;
     stage.condition("infra", "Ready", "True", "Succeeded").await?;

@@ -118,7 +118,7 @@ pub fn examples(facts: &Facts, to: &Path, rules: &BTreeMap<String, String>) -> R
 }
 
 /// Files as a folder holds them, by their paths in it.
-fn files(folder: &Path) -> Result<Vec<PathBuf>> {
+pub fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
         let path = entry?.path();
@@ -226,7 +226,10 @@ pub fn bundle(
         let text = facts.publisher.fill(&text);
         (path, for_platforms(&text, platforms))
     };
-    let files: BTreeMap<String, String> = olm::bundle(image, olm::KUBECTL_IMAGE)?.into_iter().map(fill).collect();
+    let files: BTreeMap<String, String> = olm::bundle(image, olm::KUBECTL_IMAGE)?
+        .into_iter()
+        .map(fill)
+        .collect();
     for (path, text) in &files {
         write(&to.join("bundle").join(path), text)?;
     }

@@ -80,7 +80,8 @@ impl Publisher {
                 is_address,
                 "{shown}: {field}: found {value}, wanted {what}, https://…"
             );
-            let is_digest = !what.ends_with("by its digest") || value.contains("@sha256:") || value == placeholder;
+            let is_digest =
+                !what.ends_with("by its digest") || value.contains("@sha256:") || value == placeholder;
             ensure!(is_digest, "{shown}: {field}: found {value}, wanted {what}");
             let is_email = !what.contains("e-mail") || value.contains('@');
             ensure!(is_email, "{shown}: {field}: found {value}, wanted {what}");

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fs, path::Path, process::Command};
 use anyhow::{Context as _, Result, bail, ensure};
 use numo_install::said;
 
-use super::publisher;
+use super::{install::files, publisher};
 
 /// Files that name the publisher and are read where they are, by people and by GitHub: no release fills them.
 pub const BY_HAND: [&str; 3] = ["SECURITY.md", ".github/CODEOWNERS", ".github/MAINTAINERS.md"];
@@ -82,21 +82,14 @@ pub fn pages(program: &Path) -> Result<BTreeMap<String, String>> {
     let folder = tempfile::tempdir()?;
     said(
         Command::new(program)
-            .args(["reference", "--output"])
+            .args(["reference", "--directory"])
             .arg(folder.path()),
     )?;
     let mut pages = BTreeMap::new();
-    for entry in fs::read_dir(folder.path())? {
-        let path = entry?.path();
-        let name = path
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        pages.insert(
-            format!("operator/docs/reference/{name}"),
-            fs::read_to_string(path)?,
-        );
+    for path in files(folder.path())? {
+        let name = path.strip_prefix(folder.path())?.to_string_lossy().into_owned();
+        let text = fs::read_to_string(&path).with_context(|| name.clone())?;
+        pages.insert(format!("operator/docs/reference/{name}"), text);
     }
     Ok(pages)
 }

@@ -196,7 +196,7 @@ fn budgets_and_bindings() -> Vec<Value> {
         ),
         budget(
             "evil-group",
-            json!({"nodeSelector": {}, "maxUnavailable": "100%", "groupBy": evil("budget-group")}),
+            json!({"nodeSelector": {}, "maxUnavailable": "99%", "groupBy": evil("budget-group")}),
         ),
         budget(
             ledger::STOP_BUDGET,

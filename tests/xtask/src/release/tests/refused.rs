@@ -66,7 +66,7 @@ fn a_placeholder_stops_a_release_and_no_dry_run() {
     let placeholders = Publisher::read(&root().join(publisher::FILE))
         .unwrap()
         .placeholders("deploy/publisher.yaml");
-    assert_eq!(placeholders.len(), 8, "{placeholders:#?}");
+    assert_eq!(placeholders.len(), 9, "{placeholders:#?}");
     let found = fault(crate::release::run(&Arguments {
         profile: "dev".to_owned(),
         ..Arguments::default()
