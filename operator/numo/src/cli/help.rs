@@ -88,7 +88,7 @@ pub const WAYS: [Way; 7] = [
         name: "kubectl delete KIND NAME",
         on: "one owner",
         effect: "it is given up, and what numo took for it is given back first",
-        undo: "make it again",
+        undo: "kubectl apply -f FILE",
     },
 ];
 
@@ -96,7 +96,7 @@ pub const WAYS: [Way; 7] = [
 pub fn helped(mut command: Command) -> Command {
     let groups = grouped(&command);
     let name = command.get_bin_name().unwrap_or("numo").to_owned();
-    let template = format!("{{about}}\n\n{{usage-heading}} {{usage}}\n\n{groups}\n{{after-help}}\n");
+    let template = format!("{{about}}\n\n{{usage-heading}} {{usage}}\n\n{groups}{{after-help}}\n");
     command = command
         .help_template(template)
         .override_usage(format!("{name} VERB [FLAGS]"))

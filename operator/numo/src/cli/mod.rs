@@ -48,7 +48,7 @@ use std::{ffi::OsStr, path::PathBuf, process::ExitCode};
 
 /// See why nodes of your cluster wait, hold them back, and let them go on.
 #[derive(Debug, Parser)]
-#[command(version, about, max_term_width = 100)]
+#[command(version, max_term_width = 100)]
 struct Cli {
     #[command(flatten)]
     cluster: ClusterArgs,
@@ -159,41 +159,7 @@ pub fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let result = runtime.block_on(async {
-        match cli.verb {
-            Verb::Run(args) => Box::pin(run::run(*args)).await,
-            Verb::Status(args) => status::status(args).await,
-            Verb::Explain(args) => explain::explain(args).await,
-            Verb::Preview(args) => Box::pin(preview::preview(*args)).await,
-            Verb::Snapshot(args) => snapshot::snapshot(args).await,
-            Verb::Stop(args) => stop::set_paused(args, true).await,
-            Verb::Start(args) => stop::set_paused(args.into(), false).await,
-            Verb::Pause(args) => pause::set_suspended(args, true).await,
-            Verb::Resume(args) => pause::set_suspended(args, false).await,
-            Verb::Abort(args) => abort::abort(args).await,
-            Verb::Acknowledge(args) => acknowledge::acknowledge(args).await,
-            Verb::Retry(args) => directive::give(args.into()).await,
-            Verb::Skip(args) => directive::give(args.into()).await,
-            Verb::Hold(args) => directive::give(args.into()).await,
-            Verb::Maintain(args) => Box::pin(maintain::maintain(args)).await,
-            Verb::Release(args) => Box::pin(release::release(args)).await,
-            Verb::Doctor(args) => doctor::doctor(args).await,
-            Verb::Plugin(args) => numo_author::run(args).await,
-            Verb::Crds(args) => crds::crds(&args),
-            Verb::Options => {
-                help::options(&command());
-                Ok(())
-            }
-            Verb::Stopping => {
-                help::stopping();
-                Ok(())
-            }
-            Verb::Reference(args) => reference::reference(&args, &command()),
-            Verb::Version(args) => version::version(args).await,
-            Verb::Completion(args) => completion::completion(&args),
-            Verb::Complete(args) => completion::complete(args, command()),
-        }
-    });
+    let result = runtime.block_on(carry_out(cli.verb));
     // Watches may hang in a read: nobody waits for them.
     runtime.shutdown_background();
     match result {
@@ -202,6 +168,43 @@ pub fn main() -> ExitCode {
             eprintln!("numo: {}", chain(&error));
             ExitCode::from(error.code())
         }
+    }
+}
+
+/// Does what a verb says.
+async fn carry_out(verb: Verb) -> Result<(), CliError> {
+    match verb {
+        Verb::Run(args) => Box::pin(run::run(*args)).await,
+        Verb::Status(args) => status::status(args).await,
+        Verb::Explain(args) => explain::explain(args).await,
+        Verb::Preview(args) => Box::pin(preview::preview(*args)).await,
+        Verb::Snapshot(args) => snapshot::snapshot(args).await,
+        Verb::Stop(args) => stop::set_paused(args, true).await,
+        Verb::Start(args) => stop::set_paused(args.into(), false).await,
+        Verb::Pause(args) => pause::set_suspended(args, true).await,
+        Verb::Resume(args) => pause::set_suspended(args, false).await,
+        Verb::Abort(args) => abort::abort(args).await,
+        Verb::Acknowledge(args) => acknowledge::acknowledge(args).await,
+        Verb::Retry(args) => directive::give(args.into()).await,
+        Verb::Skip(args) => directive::give(args.into()).await,
+        Verb::Hold(args) => directive::give(args.into()).await,
+        Verb::Maintain(args) => Box::pin(maintain::maintain(args)).await,
+        Verb::Release(args) => Box::pin(release::release(args)).await,
+        Verb::Doctor(args) => doctor::doctor(args).await,
+        Verb::Plugin(args) => numo_author::run(args).await,
+        Verb::Crds(args) => crds::crds(&args),
+        Verb::Options => {
+            help::options(&command());
+            Ok(())
+        }
+        Verb::Stopping => {
+            help::stopping();
+            Ok(())
+        }
+        Verb::Reference(args) => reference::reference(&args, &command()),
+        Verb::Version(args) => version::version(args).await,
+        Verb::Completion(args) => completion::completion(&args),
+        Verb::Complete(args) => completion::complete(args, command()),
     }
 }
 

@@ -313,8 +313,10 @@ async fn what_is_asked_is_answered_in_every_format_and_what_is_wrong_is_named() 
     }
     // What is elsewhere is named, and so is it that nobody acts.
     let elsewhere = format!("-n {NAMESPACE}");
-    for verb in ["pause", "preview"] {
-        is_wrong(&stage, 2, &[verb, "mutexrunconfig/upgrade"], &[&elsewhere]).await?;
+    let in_default = stage.cluster.kubeconfig(User::Admin).display().to_string();
+    for verb in ["pause", "preview", "explain", "status"] {
+        let call = ["--kubeconfig", &in_default, verb, "mutexrunconfig/upgrade"];
+        is_wrong(&stage, 2, &call, &[&elsewhere]).await?;
     }
     assert!(!stage.call(&["status"]).await?.err.contains("no numo leads"));
     stage.stop_numo().await?;

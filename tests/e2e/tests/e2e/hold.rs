@@ -217,8 +217,13 @@ async fn a_plan_that_selects_nobody_is_not_said_to_be_up_to_date() -> Result<()>
         &["explain", "plan/typo", "-n", plans::PLANS],
         &["doctor"],
     ] {
-        let said = stage.call(verb).await?;
-        assert!(said.out.contains("selects no node"), "{verb:?}: {said:?}");
+        // While it is new, bindings that are made together with it are waited for.
+        let said = stage
+            .until("the Plan selects no node", 60, || async {
+                let said = stage.call(verb).await?;
+                Ok(said.out.contains("selects no node").then_some(said))
+            })
+            .await?;
         assert!(!said.out.contains("UpToDate"), "{verb:?}: {said:?}");
     }
     // Objects of another namespace are named with the flag that finds them.

@@ -7,7 +7,7 @@ use numo_e2e::{NAMESPACE, Stage, process::binary};
 use numo_world::WorldSpec;
 use tokio::process::Command;
 
-use crate::{NEW, prepare, quick, set, workers};
+use crate::{prepare, quick, set, workers};
 
 /// Every verb that prints, without what writes files.
 const VERBS: [&str; 27] = [
@@ -61,8 +61,7 @@ async fn unread(stage: &Stage, arguments: &str) -> Result<(Option<i32>, String)>
 
 async fn a_stage(world: WorldSpec) -> Result<Stage> {
     let stage = set(world, Vec::new()).await?;
-    prepare(&stage, &[quick()], serde_json::json!({"suspend": true})).await?;
-    stage.world.upgrade_to(NEW).await?;
+    prepare(&stage, &[quick()], serde_json::json!({})).await?;
     Ok(stage)
 }
 
@@ -70,7 +69,6 @@ async fn a_stage(world: WorldSpec) -> Result<Stage> {
 async fn a_reader_that_has_gone_ends_every_verb_without_a_word() -> Result<()> {
     let stage = a_stage(workers(2)).await?;
     let run = format!("mutexrunconfig/upgrade -n {NAMESPACE}");
-    crate::waits(&stage, "Suspended").await?;
     let pause = format!("pause {run} --dry-run");
     for verb in VERBS.into_iter().chain([pause.as_str()]) {
         let (code, said) = unread(&stage, verb).await?;
