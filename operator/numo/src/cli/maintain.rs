@@ -123,15 +123,10 @@ async fn maintenances(connection: &Connection, node: &str) -> Result<Vec<Found>,
     Ok(all)
 }
 
-/// Makes the maintenance; one that is there already is followed.
-async fn begin(
-    speaker: &Speaker<'_>,
-    args: &MaintainArgs,
-    all: &[Found],
-) -> Result<(Kind, String), CliError> {
-    let (node, connection) = (&args.node, speaker.connection);
-    let going = |one: &&Found| one.object.metadata.deletion_timestamp.is_some();
-    if let Some(ending) = all.iter().find(going) {
+/// The maintenance that the node has already. One that is being deleted must be gone first.
+fn going_on<'a>(node: &str, all: &'a [Found]) -> Result<Option<&'a Found>, CliError> {
+    let ends = |one: &&Found| one.object.metadata.deletion_timestamp.is_some();
+    if let Some(ending) = all.iter().find(ends) {
         return Err(CliError::Closed(format!(
             "Node {node}: nodemaintenance/{} is being deleted, and the node is not put back yet; `numo explain {node}` says \
              what that waits for",
@@ -143,6 +138,19 @@ async fn begin(
             "numo: Node {node} is in maintenance already, by nodemaintenance/{}: nothing was written",
             one.name()
         );
+        return Ok(Some(one));
+    }
+    Ok(None)
+}
+
+/// Makes the maintenance; one that is there already is followed.
+async fn begin(
+    speaker: &Speaker<'_>,
+    args: &MaintainArgs,
+    all: &[Found],
+) -> Result<(Kind, String), CliError> {
+    let (node, connection) = (&args.node, speaker.connection);
+    if let Some(one) = going_on(node, all)? {
         return Ok((one.kind, one.name().to_owned()));
     }
     known(connection, node).await?;

@@ -48,7 +48,7 @@ use std::{ffi::OsStr, path::PathBuf, process::ExitCode};
 
 /// See why nodes of your cluster wait, hold them back, and let them go on.
 #[derive(Debug, Parser)]
-#[command(version, about, max_term_width = 100)]
+#[command(version, max_term_width = 100)]
 struct Cli {
     #[command(flatten)]
     cluster: ClusterArgs,
@@ -159,7 +159,7 @@ pub fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let result = runtime.block_on(done(cli.verb));
+    let result = runtime.block_on(carry_out(cli.verb));
     // Watches may hang in a read: nobody waits for them.
     runtime.shutdown_background();
     match result {
@@ -172,7 +172,7 @@ pub fn main() -> ExitCode {
 }
 
 /// Does what a verb says.
-async fn done(verb: Verb) -> Result<(), CliError> {
+async fn carry_out(verb: Verb) -> Result<(), CliError> {
     match verb {
         Verb::Run(args) => Box::pin(run::run(*args)).await,
         Verb::Status(args) => status::status(args).await,

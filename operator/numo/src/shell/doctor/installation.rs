@@ -27,7 +27,7 @@ pub(super) async fn installation(connection: &Connection, namespace: &str, found
             match here.first() {
                 None => found.note(
                     format!("there is no Deployment of numo in namespace {namespace}"),
-                    "install it, name its namespace with --namespace, or run it out of the cluster",
+                    "install it, name its namespace with --operator-namespace, or run it out of the cluster",
                 ),
                 Some(one) => own(one, namespace, found),
             }

@@ -33,7 +33,7 @@ pub(super) async fn leader(connection: &Connection, namespace: &str, found: &mut
         ),
         None => found.wrong(
             format!("numo has never run in namespace {namespace}: there is no Lease {LEADER_LEASE}"),
-            "start it, or name its namespace with --namespace",
+            "start it, or name its namespace with --operator-namespace",
         ),
     }
     for other in leases
